@@ -1,0 +1,59 @@
+# Every target says what it does in one line; `make` alone lists them.
+PYTHON ?= python3
+BIN := .venv/bin
+export UV_SYSTEM_CERTS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check fmt bench campaign lock clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+setup: .venv/.ok  ## install everything into .venv (the other targets do it by themselves)
+
+.venv/.ok: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "headway needs Python 3.11 or newer; found " + sys.version.split()[0] + ". Try: make PYTHON=python3.12")'
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "This Python has no venv module. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
+	@echo "installing into .venv (about 20 s, once) ..."
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install -q --disable-pip-version-check uv==0.13.7 >/dev/null 2>&1 \
+	  && $(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements.lock 2>/dev/null \
+	  || $(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+run: .venv/.ok  ## start the demo: supplier, engine, dashboard; a day in 24 minutes; Ctrl-C ends it
+	@exec $(BIN)/headway demo
+
+test: .venv/.ok  ## run all tests
+	@$(BIN)/python -m pytest -m "not campaign"
+
+check: .venv/.ok  ## format, lint, types, import contracts, tidy rules
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest -p no:randomly tests/test_tidy.py
+
+fmt: .venv/.ok  ## format the code and mend what the linter can
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: .venv/.ok-bench  ## print benchmark ratios, measured in one run
+	@$(BIN)/python -m bench
+
+.venv/.ok-bench: .venv/.ok requirements-bench.lock
+	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements-bench.lock
+	@touch $@
+
+campaign: .venv/.ok  ## long runs: thousands of simulated days, kill -9 storms
+	@$(BIN)/python -m pytest -m campaign --timeout 0
+
+lock: .venv/.ok  ## write requirements.lock and requirements-bench.lock anew
+	@$(BIN)/uv lock -q
+	@$(BIN)/uv export -q --no-emit-project --no-header --group dev --format requirements.txt -o requirements.lock
+	@$(BIN)/uv export -q --no-emit-project --no-header --only-group bench --format requirements.txt -o requirements-bench.lock
+
+clean:  ## remove .venv, caches and build products
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist uv.lock
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,150 @@
+"""Settings, read once from the environment and `headway.toml`, then frozen.
+
+Names are the documents' (`SYNC_*`, `DATABASE_URL`) where they have one, else `HEADWAY_*`.
+An unknown setting is an error: a misspelt limit must not pass silently.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+from headway.errors import ConfigError
+
+PREFIXES = ("HEADWAY_", "SYNC_")
+
+
+def _setting(name: str, default: Any, help_: str, **bounds: Any) -> Any:  # noqa: ANN401 - as pydantic's own Field
+    return Field(default, validation_alias=AliasChoices(name), description=help_, **bounds)
+
+
+class Settings(BaseModel):
+    """Everything a deployment may choose; `headway doctor` prints what is in force."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    database_url: SecretStr | None = _setting(
+        "DATABASE_URL", None, "PostgreSQL to use; none starts the embedded one"
+    )
+    data_dir: Path = _setting(
+        "HEADWAY_DATA_DIR", Path("~/.local/share/headway"), "where the embedded database lives"
+    )
+    secret_key: SecretStr | None = _setting(
+        "HEADWAY_SECRET_KEY",
+        None,
+        "Fernet keys, newest first, comma-separated; none makes a key file",
+    )
+    web_host: str = _setting("HEADWAY_WEB_HOST", "127.0.0.1", "address of the page")
+    web_port: int = _setting("HEADWAY_WEB_PORT", 8650, "port of the page", ge=0, le=65535)
+
+    policy: Literal["rolling", "anchored"] = _setting(
+        "HEADWAY_POLICY", "rolling", "which policy decides when a listing is due"
+    )
+    batch_size: int = _setting("SYNC_BATCH_SIZE", 10, "seats in one supplier call", ge=1, le=10)
+    rate_limit: int = _setting(
+        "SYNC_BOEING_RATE_LIMIT_TOKENS", 2, "supplier calls allowed in any minute", ge=1, le=1000
+    )
+    rate_gap_s: float = _setting(
+        "SYNC_BOEING_RATE_LIMIT_REFILL", 30, "seconds between two supplier calls, at least", ge=0
+    )
+    failures_max: int = _setting(
+        "SYNC_MAX_CONSECUTIVE_FAILURES", 5, "failures of one SKU until it is parked", ge=1
+    )
+    backoff_base_h: float = _setting(
+        "SYNC_BACKOFF_BASE_HOURS", 2, "hours until the first retry, doubled each time", gt=0
+    )
+    backoff_max_h: float = _setting("SYNC_BACKOFF_MAX_HOURS", 24, "longest backoff in hours", gt=0)
+    missing_confirmations: int = _setting(
+        "HEADWAY_MISSING_CONFIRMATIONS", 3, "misses of a SKU until its stock is set to zero", ge=1
+    )
+    ledger_retention_days: int = _setting(
+        "HEADWAY_LEDGER_RETENTION_DAYS", 30, "days the call ledger is kept", ge=2
+    )
+
+    boeing_url: str = _setting(
+        "HEADWAY_BOEING_URL", "https://api.developer.boeingservices.com", "supplier's base address"
+    )
+    boeing_client_id: str = _setting("HEADWAY_BOEING_CLIENT_ID", "", "OAuth client id")
+    boeing_client_secret: SecretStr = _setting(
+        "HEADWAY_BOEING_CLIENT_SECRET", SecretStr(""), "OAuth client secret"
+    )
+    boeing_username: str = _setting("HEADWAY_BOEING_USERNAME", "", "user of the part token")
+    boeing_password: SecretStr = _setting(
+        "HEADWAY_BOEING_PASSWORD", SecretStr(""), "password of the part token"
+    )
+    boeing_timeout_s: float = _setting(
+        "HEADWAY_BOEING_TIMEOUT_S",
+        30,
+        "silence after which a supplier call is given up",
+        gt=0,
+        le=120,
+    )
+    locations: Annotated[dict[str, str], Field(min_length=1)] = _setting(
+        "HEADWAY_LOCATIONS",
+        {
+            "Dallas Central": "Dallas Central",
+            "Chicago IL": "Chicago IL",
+            "Miami FL": "Miami FL",
+            "Goodyear AZ": "Goodyear AZ",
+        },
+        "supplier location → shop location; stock elsewhere is not sold",
+    )
+    currency: str = _setting("HEADWAY_CURRENCY", "USD", "currency the shop sells in")
+
+
+def load(environ: Mapping[str, str] | None = None, *, file: Path | None = None) -> Settings:
+    """Read settings: environment over `headway.toml` over defaults; raises ConfigError."""
+    environ = os.environ if environ is None else environ
+    values = _from_file(file or Path(environ.get("HEADWAY_CONFIG", "headway.toml")))
+    known = {_alias(name): name for name in Settings.model_fields}
+    for name, value in environ.items():
+        if name in known:
+            values[name] = _parse(name, value)
+        elif name.startswith(PREFIXES) and name != "HEADWAY_CONFIG":
+            raise ConfigError(f"unknown setting {name}{_suggest(name, known)}")
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"setting {where}: {first['msg']}") from None
+
+
+def _alias(field: str) -> str:
+    choices = Settings.model_fields[field].validation_alias
+    assert isinstance(choices, AliasChoices)
+    return str(choices.choices[0])
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+    known = {_alias(name): name for name in Settings.model_fields}
+    for name in values:
+        if name not in known:
+            raise ConfigError(f"{path}: unknown setting {name}{_suggest(name, known)}")
+    return values
+
+
+def _parse(name: str, value: str) -> str | dict[str, str]:
+    """Read a table setting from its `a=b,c=d` form; leave the rest to the model."""
+    if name != "HEADWAY_LOCATIONS":
+        return value
+    pairs = [pair.partition("=") for pair in value.split(",") if pair.strip()]
+    if any(not sign or not left.strip() for left, sign, _ in pairs):
+        raise ConfigError(f"setting {name}: write it as 'Supplier place=Shop place,...'")
+    return {left.strip(): right.strip() for left, _, right in pairs}
+
+
+def _suggest(name: str, known: Mapping[str, str]) -> str:
+    import difflib  # noqa: PLC0415 - only on the way to an error
+
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]}?" if close else "; see `headway doctor` for the known ones"

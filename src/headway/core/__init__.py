@@ -1,0 +1,1 @@
+"""Decisions without effects: standard library only, no input or output, no clock."""

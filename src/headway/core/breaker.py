@@ -1,0 +1,51 @@
+"""Whether a supplier is believed to answer: closed, open, or due for one probe."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+FAILURES_MAX = 3
+OPEN_FIRST = timedelta(minutes=1)
+OPEN_MAX = timedelta(minutes=15)
+PROBE_LEASE = timedelta(minutes=2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breaker:
+    """Failed calls in a row, and until when none is tried."""
+
+    failures: int = 0
+    trips: int = 0
+    open_until: datetime | None = None
+    opened_at: datetime | None = None
+    reason: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the supplier is believed to be down; the next call is a probe."""
+        return self.open_until is not None
+
+    def blocked_until(self, now: datetime) -> datetime | None:
+        """Return when the next call may be tried, if not now."""
+        return self.open_until if self.open_until and self.open_until > now else None
+
+    def probing(self, now: datetime) -> "Breaker":
+        """Note that a probe leaves now, so that no second one does."""
+        return replace(self, open_until=now + PROBE_LEASE) if self.is_open else self
+
+    def failed(self, now: datetime, reason: str) -> "Breaker":
+        """Count a failed call; open after a few in a row, longer each time."""
+        failures = self.failures + 1
+        if failures < FAILURES_MAX and not self.is_open:
+            return replace(self, failures=failures, reason=reason)
+        pause = min(OPEN_MAX, OPEN_FIRST * 2**self.trips)
+        return Breaker(
+            failures=failures,
+            trips=min(self.trips + 1, 10),
+            open_until=now + pause,
+            opened_at=self.opened_at or now,
+            reason=reason,
+        )
+
+    def succeeded(self) -> "Breaker":
+        """Close, and forget."""
+        return Breaker()

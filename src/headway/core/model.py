@@ -1,0 +1,106 @@
+"""The words of the catalog lane as values: listings, turns, quotes, claims, waits."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, NewType
+
+Sku = NewType("Sku", str)
+SellerId = NewType("SellerId", str)
+Scope = NewType("Scope", str)
+
+
+class Turn(StrEnum):
+    """Why a listing boards, best first."""
+
+    MANUAL = "manual"
+    ONBOARDING = "onboarding"
+    SCHEDULED = "scheduled"
+    RETRY = "retry"
+    AHEAD = "ahead"
+
+
+class Outcome(StrEnum):
+    """How a listing's turn ended."""
+
+    UNCHANGED = "unchanged"
+    UPDATED = "updated"
+    FAILED = "failed"
+
+
+class AuthStep(StrEnum):
+    """A token request that must go before the price call; it costs a permit of its own."""
+
+    OAUTH = "oauth"
+    PART_TOKEN = "part_token"  # noqa: S105 - the name of a step, not a secret
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """A step ended; there may be more to do at once."""
+
+    what: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Nothing to do before `until`; `why` is what a person is told."""
+
+    until: datetime
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A listing at the front of the queue, not yet claimed."""
+
+    id: str
+    user_id: SellerId
+    sku: Sku
+    turn: Turn
+    next_sync_at: datetime
+    suspicion: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """A claimed listing, with what is needed to settle it."""
+
+    id: str
+    user_id: SellerId
+    sku: Sku
+    turn: Turn
+    fence: int
+    next_sync_at: datetime
+    hour_bucket: int
+    minute_offset: int
+    created_at: datetime
+    last_successful_sync: datetime | None = None
+    consecutive_failures: int = 0
+    missing_count: int = 0
+    suspicion: int = 0
+    last_boeing_hash: str | None = None
+    observed: Mapping[str, Any] | None = None
+    desired: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """What the supplier said about one SKU; quantities are by the supplier's location names."""
+
+    sku: Sku
+    list_price: Decimal | None
+    net_price: Decimal | None
+    currency: str
+    quantities: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A whole price reply: quotes, what was silently missing, and lines that made no sense."""
+
+    quotes: Mapping[Sku, Quote]
+    missing: frozenset[Sku] = frozenset()
+    faulty: Mapping[Sku, str] = field(default_factory=dict)

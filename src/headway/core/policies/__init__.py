@@ -1,0 +1,14 @@
+"""Policies: each decides one thing, when a listing is due. `by_name` finds one."""
+
+from headway.core.policies.anchored import Anchored
+from headway.core.policies.policy import Placement, Policy
+from headway.core.policies.rolling import Rolling
+
+__all__ = ["POLICIES", "Anchored", "Placement", "Policy", "Rolling", "by_name"]
+
+POLICIES: dict[str, Policy] = {policy.name: policy for policy in (Rolling(), Anchored())}
+
+
+def by_name(name: str) -> Policy:
+    """Return the policy of this name; the caller has checked that it exists."""
+    return POLICIES[name]

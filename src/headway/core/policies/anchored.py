@@ -1,0 +1,36 @@
+"""`anchored`: a slot that the SKU decides and that never drifts (implementation plan v2)."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from headway.core.model import Listing, Sku
+from headway.core.policies.policy import DAY, Placement, next_slot, stable_number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchored:
+    """Hour and minute from SHA-256 of the SKU; overdue is due, so catch-up needs no second job."""
+
+    name: str = "anchored"
+    slack: timedelta = timedelta(minutes=20)
+    age_max: timedelta = timedelta(hours=25)
+    early: timedelta = timedelta(minutes=25)
+
+    def place(self, sku: Sku, now: datetime) -> Placement:
+        """Take hour and minute from two hashes of the SKU, as the document says."""
+        hour_bucket = stable_number(sku) % 24
+        minute_offset = stable_number(f"{sku}:offset") % 60
+        return Placement(
+            hour_bucket=hour_bucket,
+            minute_offset=minute_offset,
+            next_sync_at=next_slot(now, hour_bucket, minute_offset),
+        )
+
+    def reschedule(self, listing: Listing, now: datetime) -> datetime:
+        """Return the next slot; one that a borrowed seat served a little early is skipped.
+
+        Skipping is bounded by `early`, so that early + slack stays inside the hour that law L3
+        leaves to the once-a-day policies.
+        """
+        slot = next_slot(now, listing.hour_bucket, listing.minute_offset)
+        return slot + DAY if slot - now <= self.early else slot

@@ -1,0 +1,32 @@
+"""`rolling`: due 24 hours after the last good read (the simplified design document)."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from headway.core.model import Listing, Sku
+from headway.core.policies.policy import DAY, Placement, next_slot, stable_number
+
+MINUTES_A_DAY = 1440
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rolling:
+    """Last good read plus a day; a new listing starts at a minute that its SKU decides."""
+
+    name: str = "rolling"
+    slack: timedelta = timedelta(minutes=20)
+    age_max: timedelta = timedelta(hours=25)
+
+    def place(self, sku: Sku, now: datetime) -> Placement:
+        """Spread first reads over the day by a stable hash."""
+        hour_bucket, minute_offset = divmod(stable_number(sku) % MINUTES_A_DAY, 60)
+        return Placement(
+            hour_bucket=hour_bucket,
+            minute_offset=minute_offset,
+            next_sync_at=next_slot(now, hour_bucket, minute_offset),
+        )
+
+    def reschedule(self, listing: Listing, now: datetime) -> datetime:
+        """Return a day from now, whoever was read."""
+        del listing
+        return now + DAY

@@ -1,0 +1,88 @@
+"""Who boards the next call, and when it leaves: the queue's front goes in, a choice comes out."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from headway.core.model import Candidate, Sku, Turn
+
+URGENT = (Turn.MANUAL, Turn.ONBOARDING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardingRule:
+    """What a call may carry, and how long the first listing due may wait for company."""
+
+    seats: int
+    slack: timedelta
+    retry_seats: int = 1
+
+
+def suspects_max(suspicion: int, seats: int) -> int:
+    """Return how many listings this suspect may share a call with, itself included.
+
+    Each failed call halves the company a suspect may keep, so a batch that keeps failing is
+    bisected while the other seats go to listings above suspicion.
+    """
+    return math.ceil(seats / 2**suspicion)
+
+
+def departure(front: Sequence[Candidate], now: datetime, rule: BoardingRule) -> datetime | None:
+    """Return when the next call should leave; None when nobody will ever want it.
+
+    At once with an urgent turn or with every seat due; otherwise when the first due listing has
+    used up its slack, or the last seat becomes due, whichever comes first.
+    """
+    if any(each.turn in URGENT for each in front):
+        return now
+    due: dict[Sku, datetime] = {}
+    for each in sorted(front, key=lambda each: each.next_sync_at):
+        due.setdefault(each.sku, each.next_sync_at)
+    if not due:
+        return None
+    times = list(due.values())
+    leave_at = times[0] + rule.slack
+    if len(times) >= rule.seats:
+        leave_at = min(leave_at, times[rule.seats - 1])
+    return max(now, leave_at)
+
+
+def board(
+    front: Sequence[Candidate], now: datetime, rule: BoardingRule, *, only_clean: bool = False
+) -> list[Candidate]:
+    """Choose one candidate per SKU for each seat, best turn first; spare seats are borrowed.
+
+    `only_clean` keeps suspects ashore after a failed call, to learn whether the supplier answers;
+    where all are suspect, the least suspect go.
+    """
+    if only_clean and front:
+        least = min(each.suspicion for each in front)
+        front = [each for each in front if each.suspicion == least]
+    aboard: dict[Sku, Candidate] = {}
+    suspects = 0
+    for each in _in_order(front, now, rule):
+        if len(aboard) == rule.seats:
+            break
+        if each.sku in aboard:
+            continue
+        if each.suspicion:
+            if suspects >= suspects_max(each.suspicion, rule.seats):
+                continue
+            suspects += 1
+        aboard[each.sku] = each
+    return list(aboard.values())
+
+
+def _in_order(front: Sequence[Candidate], now: datetime, rule: BoardingRule) -> Iterator[Candidate]:
+    """Yield candidates as turns rank them; a few long-overdue retries go with the scheduled."""
+    by_due = sorted(front, key=lambda each: each.next_sync_at)
+    for turn in URGENT:
+        yield from (each for each in by_due if each.turn is turn)
+    retries = [each for each in by_due if each.turn is Turn.RETRY and each.next_sync_at <= now]
+    overdue = [each for each in retries if each.next_sync_at + rule.slack < now]
+    yield from overdue[: rule.retry_seats]
+    scheduled = [each for each in by_due if each.turn is Turn.SCHEDULED]
+    yield from (each for each in scheduled if each.next_sync_at <= now)
+    yield from retries
+    yield from (each for each in scheduled if each.next_sync_at > now)

@@ -1,0 +1,164 @@
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from headway.core.change import Terms
+from headway.core.lifecycle import FailureRule, Judge, Settlement, suspicions
+from headway.core.model import Listing, Outcome, Quote, Reply, SellerId, Sku, Turn
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+SKU = Sku("P1=E9")
+TERMS = Terms(locations={"Miami FL": "Miami"}, currency="USD")
+JUDGE = Judge(
+    terms=TERMS, rule=FailureRule(), reschedule=lambda _listing, now: now + timedelta(days=1)
+)
+LISTING = Listing(
+    id="1",
+    user_id=SellerId("s"),
+    sku=SKU,
+    turn=Turn.SCHEDULED,
+    fence=1,
+    next_sync_at=NOW,
+    hour_bucket=0,
+    minute_offset=0,
+    created_at=NOW - timedelta(days=9),
+)
+QUOTE = Quote(
+    sku=SKU,
+    list_price=Decimal(10),
+    net_price=Decimal(8),
+    currency="USD",
+    quantities={"Miami FL": 5},
+)
+NOTHING = Reply(quotes={}, missing=frozenset([SKU]))
+
+
+def read(listing: Listing, quote: Quote = QUOTE) -> Settlement:
+    return JUDGE.settle(listing, Reply(quotes={SKU: quote}), NOW)
+
+
+def after(listing: Listing, settled: Settlement) -> Listing:
+    """What the next claim would load."""
+    seen = settled.observed
+    return replace(
+        listing,
+        consecutive_failures=settled.failures,
+        missing_count=settled.missing_count,
+        last_boeing_hash=seen.fingerprint() if seen else listing.last_boeing_hash,
+        observed=seen.as_json() if seen else listing.observed,
+        desired=settled.desired or listing.desired,
+    )
+
+
+def kinds(settled: Settlement) -> list[str]:
+    return [event.kind for event in settled.events]
+
+
+def test_the_first_read_is_an_update_and_the_same_again_is_not() -> None:
+    first = read(LISTING)
+    assert (first.outcome, kinds(first)) == (Outcome.UPDATED, ["first_observed"])
+    again = read(after(LISTING, first))
+    assert (again.outcome, again.events) == (Outcome.UNCHANGED, ())
+    assert again.next_sync_at == NOW + timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    (
+        ({"list_price": Decimal(11)}, "price_changed"),
+        ({"net_price": Decimal(9)}, "cost_changed"),
+        ({"quantities": {"Miami FL": 4}}, "quantity_changed"),
+    ),
+)
+def test_a_change_is_an_event_with_old_and_new_values(change: dict, kind: str) -> None:
+    settled = read(after(LISTING, read(LISTING)), replace(QUOTE, **change))
+    assert (settled.outcome, kinds(settled)) == (Outcome.UPDATED, [kind])
+    event = settled.events[0]
+    assert event.old != event.new
+
+
+def test_a_good_read_clears_failures_and_ends_a_retry() -> None:
+    settled = read(replace(LISTING, turn=Turn.RETRY, consecutive_failures=4, missing_count=2))
+    assert (settled.failures, settled.missing_count, settled.turn) == (0, 0, Turn.SCHEDULED)
+
+
+def test_a_quote_without_a_price_is_held_and_the_shop_keeps_what_it_has() -> None:
+    settled = read(after(LISTING, read(LISTING)), replace(QUOTE, list_price=None, net_price=None))
+    assert settled.desired is None
+    assert settled.held_reason == "no price was quoted"
+    assert "change_held" in kinds(settled)
+
+
+def test_failures_wait_2_4_8_16_hours_and_the_fifth_parks() -> None:
+    listing, waits = LISTING, []
+    for _ in range(5):
+        settled = JUDGE.charge(listing, NOW, "bad")
+        waits.append(settled.next_sync_at - NOW)
+        listing = after(listing, settled)
+    assert waits == [timedelta(hours=hours) for hours in (2, 4, 8, 16, 24)]
+    assert settled.is_parked
+    assert kinds(settled) == ["sync_failed", "product_deactivated"]
+
+
+def test_a_missing_sku_changes_nothing_until_it_is_confirmed_and_then_only_the_stock() -> None:
+    listing = after(LISTING, read(LISTING))
+    for count in (1, 2):
+        settled = JUDGE.settle(listing, NOTHING, NOW)
+        assert (settled.missing_count, settled.desired) == (count, None)
+        listing = after(listing, settled)
+    settled = JUDGE.settle(listing, NOTHING, NOW)
+    assert settled.desired == {**(listing.desired or {}), "quantities": {"Miami": 0}}
+    assert "not_listed" in kinds(settled)
+
+
+def test_a_part_that_returns_unchanged_gets_its_stock_back() -> None:
+    listing = after(LISTING, read(LISTING))
+    for _ in range(3):
+        listing = after(listing, JUDGE.settle(listing, NOTHING, NOW))
+    back = read(listing)
+    assert back.desired is not None
+    assert back.desired["quantities"] == {"Miami": 5}
+
+
+def test_an_unusable_line_is_charged_to_its_sku_only() -> None:
+    reply = Reply(quotes={}, faulty={SKU: "negative price"})
+    settled = JUDGE.settle(LISTING, reply, NOW)
+    assert settled.outcome is Outcome.FAILED
+    assert "negative price" in (settled.error or "")
+    assert settled.missing_count == 0
+
+
+def batch(*suspicion: int) -> list[Listing]:
+    return [
+        replace(LISTING, id=str(n), sku=Sku(f"P{n}"), suspicion=each)
+        for n, each in enumerate(suspicion)
+    ]
+
+
+def test_a_failed_call_makes_everybody_a_little_suspect_and_convicts_nobody() -> None:
+    suspicion, convicted = suspicions(batch(0, 0, 1, 1), 10, last_call_was_good=True)
+    assert suspicion == {"0": 1, "1": 1, "2": 2, "3": 2}
+    assert not convicted
+
+
+def test_while_the_supplier_is_down_clean_listings_stay_clean() -> None:
+    suspicion, convicted = suspicions(batch(0, 0, 0), 10, last_call_was_good=False)
+    assert set(suspicion.values()) == {0}
+    assert not convicted
+
+
+def test_a_lone_suspect_is_convicted_only_after_it_failed_alone_before() -> None:
+    assert not suspicions(batch(4, *[0] * 9), 10, last_call_was_good=True)[1]
+    suspicion, convicted = suspicions(batch(5, *[0] * 9), 10, last_call_was_good=True)
+    assert [each.sku for each in convicted] == ["P0"]
+    assert all(suspicion[str(n)] == 0 for n in range(1, 10)), "its company is cleared"
+
+
+def test_nobody_is_convicted_while_the_supplier_fails_others_too() -> None:
+    assert not suspicions(batch(9, *[0] * 9), 10, last_call_was_good=False)[1]
+
+
+def test_two_suspects_aboard_shield_each_other() -> None:
+    assert not suspicions(batch(5, 1, *[0] * 8), 10, last_call_was_good=True)[1]

@@ -1,0 +1,133 @@
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.core.model import Candidate, SellerId, Sku, Turn
+from headway.core.seats import BoardingRule, board, departure, suspects_max
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+RULE = BoardingRule(seats=10, slack=timedelta(minutes=20))
+
+
+def candidate(
+    sku: str,
+    *,
+    due_min: float = 0,
+    turn: Turn = Turn.SCHEDULED,
+    suspicion: int = 0,
+    seller: str = "s",
+) -> Candidate:
+    return Candidate(
+        id=f"{seller}/{sku}",
+        user_id=SellerId(seller),
+        sku=Sku(sku),
+        turn=turn,
+        next_sync_at=NOW + timedelta(minutes=due_min),
+        suspicion=suspicion,
+    )
+
+
+def skus(aboard: list[Candidate]) -> list[str]:
+    return [each.sku for each in aboard]
+
+
+def test_a_call_with_ten_due_leaves_at_once() -> None:
+    front = [candidate(f"P{n}", due_min=-n) for n in range(10)]
+    assert departure(front, NOW, RULE) == NOW
+
+
+def test_a_call_with_fewer_due_waits_for_company_until_the_first_has_no_slack_left() -> None:
+    front = [candidate("P1", due_min=-5), candidate("P2", due_min=600)]
+    assert departure(front, NOW, RULE) == NOW + timedelta(minutes=15)
+
+
+def test_a_call_leaves_when_its_tenth_seat_becomes_due() -> None:
+    front = [candidate(f"P{n}", due_min=n) for n in range(10)]
+    assert departure(front, NOW, RULE) == NOW + timedelta(minutes=9)
+
+
+def test_an_urgent_turn_sends_the_call_at_once() -> None:
+    front = [candidate("P1", due_min=60), candidate("P2", turn=Turn.MANUAL)]
+    assert departure(front, NOW, RULE) == NOW
+
+
+def test_an_empty_queue_never_departs() -> None:
+    assert departure([], NOW, RULE) is None
+
+
+def test_turns_board_best_first_and_spare_seats_are_borrowed() -> None:
+    front = [
+        candidate("ahead", due_min=30),
+        candidate("retry", due_min=-1, turn=Turn.RETRY),
+        candidate("later-retry", due_min=1, turn=Turn.RETRY),
+        candidate("due", due_min=-2),
+        candidate("new", turn=Turn.ONBOARDING),
+        candidate("asked", turn=Turn.MANUAL),
+    ]
+    assert skus(board(front, NOW, RULE)) == ["asked", "new", "due", "retry", "ahead"]
+
+
+def test_one_long_overdue_retry_goes_with_the_scheduled_and_the_next_waits() -> None:
+    due = [candidate(f"P{n}", due_min=-n) for n in range(12)]
+    late = [candidate(f"R{n}", due_min=-90 + n, turn=Turn.RETRY) for n in range(3)]
+    aboard = skus(board(due + late, NOW, RULE))
+    assert [sku for sku in aboard if sku.startswith("R")] == ["R0"]
+
+
+def test_a_sku_of_two_sellers_takes_one_seat() -> None:
+    front = [candidate(f"P{n}", seller=seller) for n in range(10) for seller in ("a", "b")]
+    assert skus(board(front, NOW, RULE)) == [f"P{n}" for n in range(10)]
+
+
+def test_each_failed_call_halves_the_company_a_suspect_may_keep() -> None:
+    assert [suspects_max(n, 10) for n in range(5)] == [10, 5, 3, 2, 1]
+
+
+def test_suspects_are_bisected_while_clean_listings_take_the_other_seats() -> None:
+    front = [candidate(f"S{n}", due_min=-99, suspicion=1) for n in range(10)]
+    front += [candidate(f"P{n}", due_min=n) for n in range(10)]
+    aboard = skus(board(front, NOW, RULE))
+    assert len(aboard) == 10
+    assert sum(sku.startswith("S") for sku in aboard) == 5
+
+
+def test_after_a_failed_call_only_the_least_suspect_board() -> None:
+    suspects = [candidate(f"S{n}", due_min=-99, suspicion=1) for n in range(10)]
+    worse = [candidate("W", due_min=-999, suspicion=4)]
+    clean = [candidate("P", due_min=5)]
+    assert skus(board(worse + suspects + clean, NOW, RULE, only_clean=True)) == ["P"]
+    assert skus(board(worse + suspects, NOW, RULE, only_clean=True)) == [f"S{n}" for n in range(5)]
+    assert board([], NOW, RULE, only_clean=True) == []
+
+
+candidates = st.lists(
+    st.builds(
+        candidate,
+        st.sampled_from([f"P{n}" for n in range(15)]),
+        due_min=st.integers(-200, 200),
+        turn=st.sampled_from([Turn.MANUAL, Turn.ONBOARDING, Turn.SCHEDULED, Turn.RETRY]),
+        seller=st.sampled_from("ab"),
+    ),
+    max_size=40,
+)
+
+
+@given(candidates)
+def test_seats_are_full_whenever_enough_skus_may_board_and_no_sku_boards_twice(
+    front: list[Candidate],
+) -> None:
+    eligible = {
+        each.sku for each in front if each.turn is not Turn.RETRY or each.next_sync_at <= NOW
+    }
+    aboard = skus(board(front, NOW, RULE))
+    assert len(aboard) == min(RULE.seats, len(eligible))
+    assert len(set(aboard)) == len(aboard)
+
+
+@given(candidates)
+def test_nobody_due_waits_longer_than_the_slack(front: list[Candidate]) -> None:
+    leave_at = departure(front, NOW, RULE)
+    for each in front:
+        assert leave_at is not None
+        assert leave_at <= max(NOW, each.next_sync_at + RULE.slack)

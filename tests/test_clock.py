@@ -1,0 +1,76 @@
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from headway.clock import ScaledClock, SystemClock, VirtualClock, fresh_id, rng
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_virtual_time_passes_only_when_everybody_sleeps() -> None:
+    clock = VirtualClock(START)
+    assert clock.now() == clock.now() == START
+    clock.sleep(90)
+    assert clock.now() == START + timedelta(seconds=90)
+
+
+def test_actors_take_turns_by_waking_time_and_then_by_who_slept_first() -> None:
+    clock = VirtualClock(START)
+    seen: list[tuple[str, float]] = []
+
+    def actor(name: str, pause_s: float) -> None:
+        for _ in range(3):
+            clock.sleep(pause_s)
+            seen.append((name, clock.monotonic()))
+
+    clock.spawn(lambda: actor("a", 2))
+    clock.spawn(lambda: actor("b", 3))
+    clock.run(7)
+    assert seen == [("a", 2), ("b", 3), ("a", 4), ("b", 6), ("a", 6)]
+    clock.run(100)
+    assert seen[-1] == ("b", 9)
+    assert clock.monotonic() == 100
+
+
+def test_what_an_actor_raises_surfaces_where_the_clock_is_run() -> None:
+    clock = VirtualClock(START)
+
+    def actor() -> None:
+        clock.sleep(1)
+        raise ValueError("seen")
+
+    clock.spawn(actor)
+    with pytest.raises(ValueError, match="seen"):
+        clock.run(10)
+
+
+def test_a_stepped_wall_clock_does_not_move_the_monotonic_one() -> None:
+    clock = VirtualClock(START)
+    clock.step(3600)
+    assert clock.now() == START + timedelta(hours=1)
+    assert clock.monotonic() == 0
+
+
+def test_a_set_event_ends_every_kind_of_sleep_at_once() -> None:
+    wake = threading.Event()
+    wake.set()
+    virtual = VirtualClock(START)
+    virtual.sleep(1e9, wake)
+    assert virtual.now() == START
+    SystemClock().sleep(1e6, wake)
+    ScaledClock(60, start=START).sleep(1e6, wake)
+
+
+def test_two_processes_that_share_a_scaled_clock_agree_on_the_time() -> None:
+    real_start = SystemClock().now() - timedelta(seconds=100)
+    first = ScaledClock(60, start=START, real_start=real_start)
+    second = ScaledClock(60, start=START, real_start=real_start)
+    assert first.now() >= START + timedelta(seconds=6000)
+    assert abs(second.now() - first.now()) < timedelta(minutes=1)
+
+
+def test_a_seed_gives_the_same_numbers_and_identifiers_every_time() -> None:
+    assert [rng(7).random() for _ in range(3)] == [rng(7).random() for _ in range(3)]
+    assert fresh_id(rng(7)) == fresh_id(rng(7)) != fresh_id(rng(8))
+    assert fresh_id() != fresh_id()

@@ -1,0 +1,75 @@
+from pathlib import Path
+
+import pytest
+
+from headway.config import Settings, load
+from headway.errors import ConfigError
+
+NOWHERE = Path("/nonexistent/headway.toml")
+
+
+def test_defaults_are_the_documents_numbers() -> None:
+    settings = load({}, file=NOWHERE)
+    assert (settings.rate_limit, settings.rate_gap_s, settings.batch_size) == (2, 30, 10)
+    assert (settings.failures_max, settings.backoff_base_h, settings.backoff_max_h) == (5, 2, 24)
+
+
+def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "headway.toml"
+    file.write_text('HEADWAY_POLICY = "anchored"\nSYNC_BATCH_SIZE = 5\n')
+    settings = load({"SYNC_BATCH_SIZE": "7"}, file=file)
+    assert (settings.policy, settings.batch_size) == ("anchored", 7)
+
+
+@pytest.mark.parametrize(
+    ("environ", "text"),
+    (
+        (
+            {"HEADWAY_POLCY": "rolling"},
+            "unknown setting HEADWAY_POLCY; did you mean HEADWAY_POLICY",
+        ),
+        ({"SYNC_BATCH_SIZE": "eleven"}, "setting SYNC_BATCH_SIZE"),
+        ({"SYNC_BATCH_SIZE": "11"}, "setting SYNC_BATCH_SIZE"),
+        ({"HEADWAY_POLICY": "sometimes"}, "setting HEADWAY_POLICY"),
+        ({"HEADWAY_LOCATIONS": "Dallas"}, "setting HEADWAY_LOCATIONS"),
+        ({"HEADWAY_WEB_PORT": "70000"}, "setting HEADWAY_WEB_PORT"),
+    ),
+)
+def test_a_wrong_setting_is_named_in_one_line(environ: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(environ, file=NOWHERE)
+    assert text in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ("NOT = toml = at all", "HEADWAY_NONSENSE = 1"))
+def test_a_wrong_file_is_named_in_one_line(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "headway.toml"
+    file.write_text(content)
+    with pytest.raises(ConfigError, match=r"headway\.toml: ") as caught:
+        load({}, file=file)
+    assert "\n" not in str(caught.value)
+
+
+def test_locations_are_read_from_the_environment() -> None:
+    settings = load({"HEADWAY_LOCATIONS": "Dallas Central=Shop A, Miami FL=Shop B"}, file=NOWHERE)
+    assert settings.locations == {"Dallas Central": "Shop A", "Miami FL": "Shop B"}
+
+
+def test_secrets_do_not_show_in_the_settings() -> None:
+    secret = "hunter2"
+    settings = load(
+        {"HEADWAY_BOEING_PASSWORD": secret, "DATABASE_URL": f"postgresql://u:{secret}@h/d"},
+        file=NOWHERE,
+    )
+    assert secret not in repr(settings)
+    assert secret not in str(settings.model_dump())
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load({}, file=NOWHERE).batch_size = 3  # type: ignore[misc]
+
+
+def test_every_setting_is_described() -> None:
+    assert all(field.description for field in Settings.model_fields.values())

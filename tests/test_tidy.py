@@ -1,0 +1,68 @@
+"""The style guide as a test: sizes, docstrings, and names that must not return."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted(ROOT.glob("src/headway/**/*.py"))
+TESTS = sorted(ROOT.glob("tests/**/*.py")) + sorted(ROOT.glob("bench/**/*.py"))
+FUNCTION_LINES_MAX = 70
+MODULE_LINES_MAX = 500
+
+
+@pytest.mark.parametrize("path", SOURCES + TESTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_module_and_no_function_grows_too_long(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n") <= MODULE_LINES_MAX, f"{path} is too long"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            assert length <= FUNCTION_LINES_MAX, f"{path}: {node.name} has {length} lines"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_module_opens_with_a_short_docstring(path: Path) -> None:
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert docstring, f"{path} has no docstring"
+    if path.name != "errors.py":
+        assert docstring.count("\n") < 12, f"{path}: the module docstring is an essay"
+
+
+def test_no_module_is_called_utils_helpers_or_manager() -> None:
+    banned = re.compile(r"utils?|helpers?|managers?|common|misc")
+    assert not [path for path in SOURCES if banned.fullmatch(path.stem)]
+
+
+def test_only_the_store_writes_sql() -> None:
+    statement = re.compile(
+        r"\b(SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM)\b", re.DOTALL
+    )
+    for path in SOURCES:
+        if "store" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert not statement.search(node.value), f"{path}:{node.lineno} holds SQL"
+
+
+def test_no_committed_file_names_a_registry_or_a_machine_path() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listed.returncode:
+        return  # an unpacked source archive has no history to look at
+    banned = re.compile("pypi" + r"\.org|files\.pythonhosted|registry\.npmjs|/work/" + "main")
+    for name in listed.stdout.split("\n"):
+        path = ROOT / name
+        if not name or not path.is_file() or path.suffix in {".png", ".woff2"}:
+            continue
+        found = banned.search(path.read_text(encoding="utf-8", errors="replace"))
+        assert not found, f"{name} names {found and found.group()}"
