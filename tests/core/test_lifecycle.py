@@ -144,9 +144,14 @@ def test_a_failed_call_makes_everybody_a_little_suspect_and_convicts_nobody() ->
 
 
 def test_while_the_supplier_is_down_clean_listings_stay_clean() -> None:
-    suspicion, convicted = suspicions(batch(0, 0, 0), 10, last_call_was_good=False)
+    suspicion, convicted = suspicions(batch(*[0] * 10), 10, last_call_was_good=False)
     assert set(suspicion.values()) == {0}
     assert not convicted
+
+
+def test_a_call_that_clean_listings_could_not_fill_makes_them_suspect_even_then() -> None:
+    suspicion, _ = suspicions(batch(0, 0, 0), 10, last_call_was_good=False)
+    assert set(suspicion.values()) == {1}
 
 
 def test_a_lone_suspect_is_convicted_only_after_it_failed_alone_before() -> None:

@@ -48,6 +48,7 @@ class Settlement:
     next_sync_at: datetime
     failures: int = 0
     missing_count: int = 0
+    suspicion: int = 0
     is_parked: bool = False
     error: str | None = None
     observed: Observed | None = None
@@ -116,6 +117,7 @@ class Judge:
         error: str,
         *,
         missing_count: int = 0,
+        suspicion: int = 0,
         desired: Mapping[str, Any] | None = None,
         events: tuple[Event, ...] = (),
     ) -> Settlement:
@@ -132,6 +134,7 @@ class Judge:
             next_sync_at=now + self.rule.backoff(failures),
             failures=failures,
             missing_count=missing_count,
+            suspicion=suspicion,
             is_parked=is_parked,
             error=error,
             desired=desired,
@@ -144,14 +147,16 @@ def suspicions(
 ) -> tuple[dict[str, int], list[Listing]]:
     """After a failed call, return each listing's suspicion by id, and whoever stands convicted.
 
-    While the supplier seems down, a failure says nothing about clean listings. A SKU is convicted
-    when the supplier had just answered others, it was the only suspect aboard, and it had failed
-    alone once before. The company of a convict is cleared.
+    While the supplier seems down, a failure says nothing about clean listings, unless they were too
+    few to fill the call: then the queue must not stick to them. A SKU is convicted when the
+    supplier had just answered others, it was the only suspect aboard, and it had failed alone once
+    before. The company of a convict is cleared.
     """
     alone_at = math.ceil(math.log2(seats)) if seats > 1 else 1
     suspects = {each.sku for each in listings if each.suspicion}
     same = {each.id: each.suspicion for each in listings}
-    if not last_call_was_good and not suspects:
+    is_full = len({each.sku for each in listings}) >= seats
+    if not last_call_was_good and not suspects and is_full:
         return same, []
     if last_call_was_good:
         convicted = [

@@ -1,0 +1,134 @@
+"""The verbs of a limiter, over one way to run a transition; each store brings its own way."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from headway.core import limits
+from headway.core.limit_rules import to_us
+from headway.core.limit_status import Status
+from headway.core.limits import Begun, CallReport, Moved, Observation, Request, Shed, Ticket
+
+T = TypeVar("T")
+Transition = Callable[[limits.States, int], Moved[T]]
+PAUSE_JITTER = 0.1
+
+
+class Generator(Protocol):
+    """A source of numbers in [0, 1)."""
+
+    def random(self) -> float:
+        """Return the next."""
+
+
+class LimiterVerbs(Protocol):
+    """What every limiter can do; `run` is atomic for the keys it is given."""
+
+    resources: Mapping[str, limits.Resource]
+    ids: Callable[[], str]
+    jitter: Generator | None
+
+    def run(
+        self, keys: tuple[str, ...], transition: Transition[T], report: CallReport | None = None
+    ) -> T:
+        """Lock the keys, read the clock, apply the transition, keep what it says, answer."""
+
+    def status(self, key: str) -> Status:
+        """Return what a person is shown of one key."""
+
+    def reserve(
+        self,
+        keys: Sequence[str],
+        *,
+        cost: float = 1,
+        priority: int = 0,
+        owner: str,
+        max_wait_s: float,
+        lease_s: float,
+        grace_s: float,
+        purpose: str = "",
+    ) -> Ticket | Shed:
+        """Queue for a start time; refuse at once when the wait would be too long."""
+        request = Request(
+            id=self.ids(),
+            keys=limits.find_keys(self.resources, keys),
+            cost=cost,
+            priority=priority,
+            owner=owner,
+            max_wait_s=max_wait_s,
+            lease_s=lease_s,
+            grace_s=grace_s,
+            purpose=purpose,
+        )
+        return self.run(
+            request.keys,
+            lambda states, now_us: limits.reserve(self.resources, states, request, now_us),
+        )
+
+    def begin(self, ticket: Ticket) -> Begun:
+        """Ask to send now: Go, Hold (come back later) or Gone (reserve again)."""
+        return self.run(
+            limits.find_keys(self.resources, ticket.keys),
+            lambda states, now_us: limits.begin(self.resources, states, ticket, now_us),
+        )
+
+    def settle(
+        self,
+        ticket: Ticket,
+        *,
+        sent: bool,
+        actual: float | None = None,
+        is_late: bool = False,
+        report: CallReport | None = None,
+    ) -> None:
+        """Say how the call ended; `is_late` when it may still arrive after our finish."""
+        self.run(
+            limits.find_keys(self.resources, ticket.keys),
+            lambda states, now_us: limits.settle(
+                self.resources,
+                states,
+                ticket,
+                sent=sent,
+                actual=actual,
+                is_late=is_late,
+                now_us=now_us,
+            ),
+            report,
+        )
+
+    def spend(self, ticket: Ticket, amount: float) -> None:
+        """Count a part of what a ticket reserved of a quota as used."""
+        self.run(
+            limits.find_keys(self.resources, ticket.keys),
+            lambda states, now_us: limits.spend(self.resources, states, ticket, amount, now_us),
+        )
+
+    def extend(self, ticket: Ticket, amount: float) -> bool:
+        """Reserve more of a quota for a call under way; False if there is not that much."""
+        return self.run(
+            limits.find_keys(self.resources, ticket.keys),
+            lambda states, now_us: limits.extend(self.resources, states, ticket, amount, now_us),
+        )
+
+    def observe(self, key: str, observation: Observation, *, ticket: Ticket | None = None) -> None:
+        """Correct a meter by what a reply said; name the reply's ticket if it is not settled."""
+        self.run(
+            limits.find_keys(self.resources, [key]),
+            lambda states, now_us: limits.observe(
+                self.resources[key],
+                states[key],
+                observation,
+                ticket_id=ticket.id if ticket else None,
+                now_us=now_us,
+            ),
+        )
+
+    def pause(self, key: str, seconds: float, reason: str) -> None:
+        """Let nothing start for a while, longer if already so."""
+        share = PAUSE_JITTER * self.jitter.random() if self.jitter else 0
+        length_us = to_us(seconds * (1 + share))
+        self.run(
+            limits.find_keys(self.resources, [key]),
+            lambda states, now_us: limits.pause(
+                states[key], key, until_us=now_us + length_us, reason=reason
+            ),
+        )

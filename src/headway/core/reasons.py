@@ -1,0 +1,95 @@
+"""The words of `headway explain`: where a listing stands, what holds the line, and the answer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from headway.core.breaker import Breaker
+from headway.core.model import Candidate, SellerId, Sku, Turn
+
+SECONDS_MATTER = timedelta(minutes=10)
+
+
+class State(StrEnum):
+    """What a listing is doing, or what it waits for."""
+
+    PARKED = "parked"
+    INACTIVE = "inactive"
+    READING = "reading"
+    SILENT = "silent"
+    BACKOFF = "backoff"
+    NOT_DUE = "not due"
+    NO_ANSWER = "no answer"
+    PAUSED = "paused"
+    COMPANY = "company"
+    SUSPECT = "suspect"
+    PERMIT = "permit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """One listing's row, and how many SKUs board before it (`has_more`: at least that many)."""
+
+    id: str
+    user_id: SellerId
+    sku: Sku
+    turn: Turn
+    next_sync_at: datetime
+    sync_status: str = "pending"
+    is_active: bool = True
+    lease_owner: str | None = None
+    lease_until: datetime | None = None
+    last_sync_at: datetime | None = None
+    last_successful_sync: datetime | None = None
+    consecutive_failures: int = 0
+    suspicion: int = 0
+    last_error: str | None = None
+    ahead_count: int = 0
+    has_more: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """What every listing waits for: the supplier, the permit, the company at the front."""
+
+    breaker: Breaker
+    permit_at: datetime
+    pace: timedelta
+    paused_until: datetime | None = None
+    pause_reason: str = ""
+    front: Sequence[Candidate] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why a listing waits, until when, and how many SKUs board before it."""
+
+    state: State
+    sentence: str
+    until: datetime | None = None
+    place: str | None = None
+
+
+def say_time(at: datetime, now: datetime) -> str:
+    """Write an instant as a person near it would: seconds when close, the date when not today."""
+    if abs(at - now) < SECONDS_MATTER:
+        return f"{at:%H:%M:%S} UTC"
+    if at.date() == now.date():
+        return f"{at:%H:%M} UTC"
+    year = f" {at.year}" if at.year != now.year else ""
+    return f"{at.day} {at:%b}{year} {at:%H:%M} UTC"
+
+
+def say_span(span: timedelta) -> str:
+    """Write a duration in its two largest units."""
+    seconds = max(0, round(span.total_seconds()))
+    if seconds < 90:  # noqa: PLR2004 - "75 s" reads better than "1 min 15 s"
+        return f"{seconds} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:  # noqa: PLR2004 - the same one unit up
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:  # noqa: PLR2004 - the same again
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{hours // 24} days"

@@ -1,0 +1,1 @@
+"""The line: tick, fetch and what they need from the outside, written as ports."""

@@ -1,0 +1,248 @@
+"""Fetch: read the supplier. Permit first, then claim, then call, then settle.
+
+A step is short, never sleeps, and returns Done or Wait. Nobody boards before the permit allows the
+call to leave, so urgency, pauses and the newest due times count up to the last moment.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from headway.clock import Clock
+from headway.core.breaker import Breaker
+from headway.core.lifecycle import Judge, suspicions
+from headway.core.limits import Go, Gone, Hold, Shed, Ticket
+from headway.core.model import AuthStep, Candidate, Done, Listing, Sku, Turn, Wait
+from headway.core.seats import URGENT, BoardingRule, board, departure
+from headway.engine.ports import Breakers, CallReport, Limiter, Schedule, Supplier
+from headway.errors import (
+    ConnectorError,
+    PermanentError,
+    ThrottledError,
+    TimedOutError,
+    TransientError,
+    UnauthorizedError,
+    UnsentError,
+)
+
+FRONT_PER_SEAT = 3
+UNUSED_PAUSE = timedelta(seconds=2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchRule:
+    """How a worker waits, and how long it may hold what it took."""
+
+    boarding: BoardingRule
+    poll: timedelta = timedelta(seconds=15)
+    lease: timedelta = timedelta(seconds=90)
+    permit_wait_max: timedelta = timedelta(minutes=2)
+    permit_grace: timedelta = timedelta(seconds=30)
+
+
+class Fetch:
+    """One worker's hand on the line; any number of them may run, on any number of hosts."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        limiter: Limiter,
+        schedule: Schedule,
+        breakers: Breakers,
+        supplier: Supplier,
+        judge: Judge,
+        rule: FetchRule,
+        owner: str,
+    ) -> None:
+        self._clock = clock
+        self._limiter = limiter
+        self._schedule = schedule
+        self._breakers = breakers
+        self._supplier = supplier
+        self._judge = judge
+        self._rule = rule
+        self._owner = owner
+        self._ticket: Ticket | None = None
+
+    def step(self) -> Done | Wait:
+        """Do the next short thing: queue for a permit, or use it."""
+        if self._ticket is None:
+            return self._queue()
+        ticket, asked_s = self._ticket, self._clock.monotonic()
+        match self._limiter.begin(ticket):
+            case Hold(wait_s=wait_s):
+                return Wait(until=self._clock.now() + timedelta(seconds=wait_s), why="permit")
+            case Gone():
+                self._ticket = None
+                return Done(what="permit lapsed")
+            case Go(send_within_s=send_within_s):
+                self._ticket = None
+                return self._use(ticket, asked_s + send_within_s)
+
+    def _queue(self) -> Done | Wait:
+        """Reserve a permit if a call should leave; otherwise say when to look again."""
+        now = self._clock.now()
+        look_again = now + self._rule.poll
+        breaker = self._breakers.load(self._supplier.scope)
+        blocked_until = breaker.blocked_until(now)
+        if blocked_until is not None:
+            return Wait(until=blocked_until, why="the supplier does not answer")
+        front = self._front(now, only_clean=breaker.failures > 0)
+        leave_at = departure(front, now, self._rule.boarding)
+        if leave_at is None or leave_at > now:
+            until = look_again if leave_at is None else min(leave_at, look_again)
+            return Wait(until=until, why="nothing is due yet")
+        answer = self._limiter.reserve(
+            [self._supplier.scope],
+            priority=_priority(front),
+            owner=self._owner,
+            max_wait_s=self._rule.permit_wait_max.total_seconds(),
+            lease_s=self._rule.lease.total_seconds(),
+            grace_s=self._rule.permit_grace.total_seconds(),
+            purpose="fetch",
+        )
+        if isinstance(answer, Shed):
+            wait_s = max(1.0, min(answer.retry_in_s, self._rule.poll.total_seconds()))
+            return Wait(until=now + timedelta(seconds=wait_s), why="permits are spoken for")
+        self._ticket = answer
+        return Wait(until=now + timedelta(seconds=answer.wait_s), why="permit")
+
+    def _use(self, ticket: Ticket, send_by_s: float) -> Done | Wait:
+        """Spend a permit on what is needed most: a token, or ten listings."""
+        step = self._supplier.auth_step()
+        if step is not None:
+            return self._authenticate(ticket, step)
+        now = self._clock.now()
+        listings = self._claim(now)
+        if not listings:
+            return self._hand_back(ticket, "nobody boarded")
+        if self._clock.monotonic() > send_by_s:
+            self._schedule.release(listings, suspicion={})
+            return self._hand_back(ticket, "too late to send")
+        return self._call(ticket, listings)
+
+    def _hand_back(self, ticket: Ticket, why: str) -> Wait:
+        """Return a permit unused; the pause keeps a loop from asking for it again at once."""
+        self._limiter.settle(ticket, sent=False)
+        return Wait(until=self._clock.now() + UNUSED_PAUSE, why=why)
+
+    def _authenticate(self, ticket: Ticket, step: AuthStep) -> Done | Wait:
+        try:
+            was_sent = self._supplier.authenticate(step)
+        except ConnectorError as error:
+            self._settle_failed(ticket, error, CallReport(result=f"{step}: {error}"))
+            return Done(what=f"{step} failed")
+        if not was_sent:
+            return self._hand_back(ticket, "another worker signs in")
+        self._limiter.settle(ticket, sent=True, report=CallReport(result=step.value))
+        return Done(what=step.value)
+
+    def _front(self, now: datetime, *, only_clean: bool) -> list[Candidate]:
+        """Look deep enough into the queue to fill the seats with different SKUs."""
+        boarding = self._rule.boarding
+        limit = boarding.seats * FRONT_PER_SEAT
+        front = more = self._schedule.front(now, limit=limit)
+        while len(more) >= limit:
+            if len(board(front, now, boarding, only_clean=only_clean)) >= boarding.seats:
+                break
+            more = self._schedule.front(now, limit=limit, without={each.sku for each in front})
+            front = front + more
+        return front
+
+    def _claim(self, now: datetime) -> list[Listing]:
+        """Choose and lease those who board now, if the call still should leave."""
+        breaker = self._breakers.load(self._supplier.scope)
+        if breaker.blocked_until(now) is not None:
+            return []
+        only_clean = breaker.failures > 0
+        front = self._front(now, only_clean=only_clean)
+        leave_at = departure(front, now, self._rule.boarding)
+        if leave_at is None or leave_at > now:
+            return []
+        aboard = board(front, now, self._rule.boarding, only_clean=only_clean)
+        if breaker.is_open:
+            self._breakers.save(self._supplier.scope, breaker.probing(now))
+        return self._schedule.claim(
+            [each.sku for each in aboard],
+            now=now,
+            owner=self._owner,
+            lease_until=now + self._rule.lease,
+        )
+
+    def _call(self, ticket: Ticket, listings: Sequence[Listing]) -> Done:
+        skus = list(dict.fromkeys(each.sku for each in listings))
+        try:
+            reply = self._supplier.quote(skus)
+        except ConnectorError as error:
+            before = self._settle_failed(
+                ticket, error, self._report(str(error), skus, error.status)
+            )
+            self._give_back(
+                listings, error, call_id=ticket.id, last_call_was_good=before.failures == 0
+            )
+            return Done(what="the call failed")
+        self._limiter.settle(ticket, sent=True, report=self._report("ok", skus, 200))
+        now = self._clock.now()
+        settlements = [self._judge.settle(each, reply, now) for each in listings]
+        refused = self._schedule.settle(settlements, now=now, call_id=ticket.id)
+        breaker = self._breakers.load(self._supplier.scope)
+        if breaker.failures:
+            self._breakers.save(self._supplier.scope, breaker.succeeded())
+        return Done(what=f"read {len(skus)} SKUs" + (f", {refused} refused" if refused else ""))
+
+    def _report(self, result: str, skus: Sequence[Sku], status: int | None) -> CallReport:
+        return CallReport(
+            result=result, http_status=status, seats_paid=self._supplier.seats, skus=skus
+        )
+
+    def _settle_failed(self, ticket: Ticket, error: ConnectorError, report: CallReport) -> Breaker:
+        """Blame the call: the permit is spent, the breaker counts; return how it stood before."""
+        was_sent = not isinstance(error, UnsentError)
+        self._limiter.settle(
+            ticket, sent=was_sent, is_late=isinstance(error, TimedOutError), report=report
+        )
+        now = self._clock.now()
+        if isinstance(error, ThrottledError):
+            wait_s = 60.0 if error.retry_after_s is None else error.retry_after_s
+            self._limiter.pause(self._supplier.scope, wait_s, "told to wait by the supplier")
+        before = self._breakers.load(self._supplier.scope)
+        self._breakers.save(self._supplier.scope, before.failed(now, str(error)))
+        return before
+
+    def _give_back(
+        self,
+        listings: Sequence[Listing],
+        error: ConnectorError,
+        *,
+        call_id: str,
+        last_call_was_good: bool,
+    ) -> None:
+        """Free the seats; only what the batch itself may have caused makes it suspect."""
+        blameless = isinstance(error, UnsentError | ThrottledError | UnauthorizedError)
+        may_be_poison = isinstance(error, TransientError | PermanentError) and not blameless
+        if not may_be_poison:
+            self._schedule.release(listings, suspicion={})
+            return
+        suspicion, convicted = suspicions(
+            listings, self._supplier.seats, last_call_was_good=last_call_was_good
+        )
+        now = self._clock.now()
+        charged = [
+            self._judge.charge(
+                each, now, f"every call with this SKU fails: {error}", suspicion=each.suspicion
+            )
+            for each in convicted
+        ]
+        if charged:
+            self._schedule.settle(charged, now=now, call_id=call_id)
+        innocent = [each for each in listings if each not in convicted]
+        self._schedule.release(innocent, suspicion=suspicion)
+
+
+def _priority(front: Sequence[Candidate]) -> int:
+    """Rank the permit by the best turn that waits for it."""
+    turns = {each.turn for each in front}
+    if Turn.MANUAL in turns:
+        return 0
+    return 1 if turns & set(URGENT) else 2

@@ -1,0 +1,1 @@
+"""Loops that turn the engine; they hold no logic."""

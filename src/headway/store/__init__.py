@@ -1,0 +1,1 @@
+"""PostgreSQL, and the only SQL of the project."""

@@ -1,0 +1,50 @@
+"""The breaker of each supplier, shared by all workers."""
+
+from psycopg_pool import ConnectionPool
+
+from headway.core.breaker import Breaker
+from headway.core.model import Scope
+from headway.store.pool import guarded
+
+LOAD = "SELECT failures, trips, open_until, opened_at, reason FROM breaker WHERE scope = %s"
+SAVE = """
+INSERT INTO breaker (scope, failures, trips, open_until, opened_at, reason)
+VALUES (%s, %s, %s, %s, %s, %s)
+ON CONFLICT (scope) DO UPDATE SET failures = excluded.failures, trips = excluded.trips,
+  open_until = excluded.open_until, opened_at = excluded.opened_at, reason = excluded.reason
+"""
+
+
+class Breakers:
+    """Table `breaker` behind the engine's port."""
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+
+    def load(self, scope: Scope) -> Breaker:
+        """Return the breaker of this supplier; closed if it never tripped."""
+        with guarded(), self._pool.connection() as connection:
+            row = connection.execute(LOAD, (scope,)).fetchone()
+        if row is None:
+            return Breaker()
+        failures, trips, open_until, opened_at, reason = row
+        return Breaker(
+            failures=failures,
+            trips=trips,
+            open_until=open_until,
+            opened_at=opened_at,
+            reason=reason,
+        )
+
+    def save(self, scope: Scope, breaker: Breaker) -> None:
+        """Keep it."""
+        values = (
+            scope,
+            breaker.failures,
+            breaker.trips,
+            breaker.open_until,
+            breaker.opened_at,
+            breaker.reason,
+        )
+        with guarded(), self._pool.connection() as connection:
+            connection.execute(SAVE, values)

@@ -1,0 +1,126 @@
+"""A whole line in virtual time: real store, real connector, simulated supplier in process."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.app import App, build
+from headway.clock import VirtualClock, fresh_id, rng
+from headway.config import Settings
+from headway.core.model import Done, SellerId, Sku, Wait
+from headway.engine.fetch import Fetch
+from headway.simulators.boeing import BoeingSimulator, Part, SignIn
+from headway.simulators.faults import FaultPlan
+from headway.simulators.transport import SimTransport
+
+
+class Shelf:
+    """A catalogue that a test may change at will."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, Part] = {}
+
+    def stock(self, sku: str, *, price: str = "10", quantity: int = 5) -> None:
+        self.parts[sku] = Part(
+            sku=sku,
+            list_price=Decimal(price),
+            net_price=None,
+            stock={"Miami FL": quantity},
+        )
+
+    def lookup(self, sku: str) -> Part | None:
+        return self.parts.get(sku)
+
+
+@dataclass
+class Line:
+    app: App
+    clock: VirtualClock
+    shelf: Shelf
+    supplier: BoeingSimulator
+    pool: ConnectionPool
+
+    def add(self, *skus: str, seller: str = "a", stocked: bool = True) -> None:
+        for sku in skus:
+            if stocked:
+                self.shelf.stock(sku)
+        keys = [(SellerId(seller), Sku(sku)) for sku in skus]
+        self.app.listings.add(keys, policy=self.app.policy, now=self.clock.now())
+
+    def make_due(self, *skus: str, turn: str = "scheduled") -> None:
+        self.ask(
+            "UPDATE product_sync_schedule SET next_sync_at = %s, turn = %s WHERE sku = ANY(%s)",
+            self.clock.now(),
+            turn,
+            list(skus),
+        )
+
+    def ask(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        with self.pool.connection() as connection:
+            cursor = connection.execute(sql, values)
+            return cursor.fetchall() if cursor.description else []
+
+    def one(self, sql: str, *values: object) -> Any:
+        return self.ask(sql, *values)[0][0]
+
+    def drive(self, fetch: Fetch, until: Callable[[], bool], steps: int = 400) -> list[Done | Wait]:
+        """Step a worker, letting it wait as it asks, until the condition holds."""
+        seen: list[Done | Wait] = []
+        while not until():
+            assert len(seen) < steps, f"no end in sight: {seen[-5:]}"
+            result = fetch.step()
+            seen.append(result)
+            if isinstance(result, Wait):
+                self.clock.sleep((result.until - self.clock.now()).total_seconds())
+        return seen
+
+    def price_calls(self) -> int:
+        return self.supplier.calls["price"]
+
+    def read(self, fetch: Fetch, calls: int = 1) -> None:
+        """Let that many price calls go and be settled."""
+        target = self.price_calls() + calls
+        self.drive(fetch, lambda: self.price_calls() >= target)
+
+
+LineMaker = Callable[..., Line]
+
+
+@pytest.fixture
+def make_line(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> LineMaker:
+    def make(*, faults: FaultPlan | None = None, **settings: Any) -> Line:
+        sign_in = SignIn()
+        chosen = Settings(
+            boeing_url="http://supplier.test",
+            boeing_client_id=sign_in.client_id,
+            boeing_client_secret=sign_in.client_secret,
+            boeing_username=sign_in.username,
+            boeing_password=sign_in.password,
+            data_dir=tmp_path,
+            **settings,
+        )
+        shelf = Shelf()
+        supplier = BoeingSimulator(shelf, clock, faults=faults, seed=1)
+        ids = rng("test")
+        app = build(
+            chosen,
+            clock,
+            pool,
+            transport=SimTransport(supplier.handle, clock, seed=1),
+            ids=lambda: fresh_id(ids),
+        )
+        app = replace(app, rule=replace(app.rule, poll=timedelta(minutes=1)))
+        return Line(app=app, clock=clock, shelf=shelf, supplier=supplier, pool=pool)
+
+    return make
+
+
+@pytest.fixture
+def line(make_line: LineMaker) -> Line:
+    return make_line()

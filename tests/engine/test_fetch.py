@@ -1,0 +1,221 @@
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from headway.clock import VirtualClock
+from headway.core.model import Wait
+from headway.simulators.faults import FaultPlan, Interval
+
+SKUS = tuple(f"P{n}=K3" for n in range(30))
+
+
+def test_ten_due_listings_are_read_in_one_call_and_become_desired(line: Any) -> None:
+    line.add(*SKUS[:10])
+    line.make_due(*SKUS[:10])
+    line.read(line.app.fetch("w1"))
+    assert line.price_calls() == 1
+    assert line.one("SELECT count(*) FROM listing_state WHERE desired->>'price' = '11.00'") == 10
+    rows = line.ask("SELECT DISTINCT sync_status, turn FROM product_sync_schedule")
+    assert rows == [("success", "scheduled")]
+
+
+def test_tokens_are_fetched_first_each_for_a_permit_of_its_own(line: Any) -> None:
+    line.add(*SKUS[:10])
+    line.make_due(*SKUS[:10])
+    line.read(line.app.fetch("w1"))
+    assert dict(line.supplier.calls) == {"oauth": 1, "part_token": 1, "price": 1}
+    assert line.supplier.max_calls_in_window <= 2
+    assert line.supplier.refusals == 0
+    purposes = line.ask("SELECT result FROM call_ledger ORDER BY begun_at")
+    assert purposes == [("oauth",), ("part_token",), ("ok",)]
+
+
+def test_a_second_worker_uses_the_first_ones_tokens(line: Any) -> None:
+    line.add(*SKUS[:20])
+    line.make_due(*SKUS[:20])
+    line.read(line.app.fetch("w1"))
+    line.read(line.app.fetch("w2"))
+    assert line.supplier.calls["oauth"] == 1
+
+
+def test_fewer_than_ten_wait_for_company_and_spare_seats_are_borrowed(line: Any) -> None:
+    line.add(*SKUS)
+    line.ask(
+        "UPDATE product_sync_schedule SET next_sync_at = %s", line.clock.now() + timedelta(hours=9)
+    )
+    line.make_due(*SKUS[:3])
+    began = line.clock.now()
+    line.read(line.app.fetch("w1"))
+    waited = line.clock.now() - began
+    assert timedelta(minutes=20) <= waited < timedelta(minutes=23)
+    assert line.one("SELECT cardinality(skus) FROM call_ledger WHERE result = 'ok'") == 10
+
+
+@pytest.mark.parametrize("turn", ("manual", "onboarding"))
+def test_an_urgent_listing_leaves_at_the_next_permit_with_borrowed_company(
+    line: Any, turn: str
+) -> None:
+    line.add(*SKUS)
+    line.ask(
+        "UPDATE product_sync_schedule SET next_sync_at = %s", line.clock.now() + timedelta(hours=9)
+    )
+    line.make_due(SKUS[7], turn=turn)
+    began = line.clock.now()
+    line.read(line.app.fetch("w1"))
+    # One window of unknown history, then two tokens and the call, 30 s apart.
+    assert line.clock.now() - began < timedelta(minutes=3)
+    assert SKUS[7] in line.one("SELECT skus FROM call_ledger WHERE result = 'ok'")
+    assert line.one("SELECT turn FROM product_sync_schedule WHERE sku = %s", SKUS[7]) == "scheduled"
+
+
+def test_a_part_that_two_sellers_list_takes_one_seat_and_both_are_settled(line: Any) -> None:
+    line.add(*SKUS[:10], seller="a")
+    line.add(*SKUS[:10], seller="b")
+    line.make_due(*SKUS[:10])
+    line.read(line.app.fetch("w1"))
+    assert line.price_calls() == 1
+    assert line.one("SELECT cardinality(skus) FROM call_ledger WHERE result = 'ok'") == 10
+    assert line.one("SELECT count(*) FROM listing_state WHERE desired IS NOT NULL") == 20
+
+
+def test_a_crowd_of_sellers_of_one_part_does_not_empty_the_call(line: Any) -> None:
+    for seller in range(60):
+        line.add(SKUS[0], seller=f"s{seller}")
+    line.add(*SKUS[1:12])
+    line.make_due(*SKUS[:12])
+    line.ask(
+        "UPDATE product_sync_schedule SET next_sync_at = next_sync_at - interval '1 h' WHERE sku = %s",
+        SKUS[0],
+    )
+    line.read(line.app.fetch("w1"))
+    assert line.one("SELECT cardinality(skus) FROM call_ledger WHERE result = 'ok'") == 10
+
+
+def test_nothing_due_costs_no_permit(line: Any) -> None:
+    line.add(*SKUS)
+    line.ask(
+        "UPDATE product_sync_schedule SET next_sync_at = %s", line.clock.now() + timedelta(hours=9)
+    )
+    result = line.app.fetch("w1").step()
+    assert isinstance(result, Wait)
+    assert line.one("SELECT count(*) FROM call_ledger") == 0
+
+
+def test_a_failed_call_charges_no_listing_and_gives_the_seats_back_as_due_as_before(
+    make_line: Callable[..., Any], clock: VirtualClock
+) -> None:
+    line = make_line(faults=FaultPlan(1, rates={"error": 1.0}))
+    line.add(*SKUS[:10])
+    line.make_due(*SKUS[:10])
+    before = line.ask("SELECT sku, next_sync_at, turn FROM product_sync_schedule ORDER BY sku")
+    fetch = line.app.fetch("w1")
+    line.drive(fetch, lambda: bool(line.ask("SELECT 1 FROM breaker WHERE open_until IS NOT NULL")))
+    assert (
+        line.ask("SELECT sku, next_sync_at, turn FROM product_sync_schedule ORDER BY sku") == before
+    )
+    assert line.one("SELECT sum(consecutive_failures) FROM product_sync_schedule") == 0
+    assert line.one("SELECT count(*) FROM product_sync_schedule WHERE sync_status = 'syncing'") == 0
+
+
+def test_an_outage_opens_the_breaker_probes_seldom_and_closes_by_itself(
+    make_line: Callable[..., Any],
+) -> None:
+    line = make_line(faults=FaultPlan(1, outage=[Interval(start_s=0, end_s=6 * 3600)]))
+    line.add(*SKUS[:20])
+    line.make_due(*SKUS[:20])
+    fetch = line.app.fetch("w1")
+    line.drive(fetch, lambda: line.one("SELECT count(*) FROM listing_state") == 20)
+    arrivals = sum(line.supplier.faults.injected.values())
+    assert arrivals < 40, "six hours of outage cost a handful of probes"
+    assert line.one("SELECT sum(consecutive_failures) FROM product_sync_schedule") == 0
+    assert line.one("SELECT count(*) FROM product_sync_schedule WHERE NOT is_active") == 0
+    assert line.one("SELECT failures FROM breaker") == 0
+
+
+def test_a_poison_sku_is_found_charged_alone_and_parked_while_the_others_are_read(
+    make_line: Callable[..., Any],
+) -> None:
+    line = make_line(faults=FaultPlan(1, poison=[SKUS[3]]))
+    line.add(*SKUS)
+    line.make_due(*SKUS)
+    fetch = line.app.fetch("w1")
+    parked = "SELECT sku FROM product_sync_schedule WHERE sync_status = 'parked'"
+    line.drive(fetch, lambda: bool(line.ask(parked)), steps=6000)
+    assert line.ask(parked) == [(SKUS[3],)]
+    assert (
+        line.one("SELECT count(*) FROM product_sync_schedule WHERE consecutive_failures > 0") == 1
+    )
+    assert line.one("SELECT count(*) FROM listing_state WHERE desired IS NOT NULL") == 29
+    assert line.supplier.refusals == 0
+
+
+def test_in_a_tiny_catalogue_the_poison_is_found_too(make_line: Callable[..., Any]) -> None:
+    line = make_line(faults=FaultPlan(1, poison=[SKUS[0]]))
+    line.add(*SKUS[:4])
+    line.make_due(*SKUS[:4])
+    fetch = line.app.fetch("w1")
+    charged = "SELECT sku FROM product_sync_schedule WHERE consecutive_failures > 0"
+    line.drive(fetch, lambda: bool(line.ask(charged)), steps=3000)
+    assert line.ask(charged) == [(SKUS[0],)]
+    seen = "SELECT count(*) FROM listing_state WHERE desired IS NOT NULL"
+    line.drive(fetch, lambda: line.one(seen) == 3)
+    assert line.ask(charged) == [(SKUS[0],)]
+
+
+def test_a_sku_the_supplier_omits_is_confirmed_then_sold_out_then_parked(line: Any) -> None:
+    line.add(*SKUS[:10])
+    line.make_due(*SKUS[:10])
+    fetch = line.app.fetch("w1")
+    line.read(fetch)
+    del line.shelf.parts[SKUS[0]]
+    state = "SELECT desired->'quantities'->>'Miami FL' FROM listing_state WHERE sku = %s"
+    history = []
+    for _ in range(5):
+        line.make_due(SKUS[0], turn="manual")
+        line.read(fetch)
+        history.append(line.one(state, SKUS[0]))
+    assert history == ["5", "5", "0", "0", "0"]
+    rows = line.ask("SELECT sku FROM product_sync_schedule WHERE NOT is_active")
+    assert rows == [(SKUS[0],)]
+
+
+def test_revoked_tokens_cost_one_refresh_and_no_listing_a_failure(line: Any) -> None:
+    line.add(*SKUS[:20])
+    line.make_due(*SKUS[:20])
+    fetch = line.app.fetch("w1")
+    line.read(fetch)
+    line.supplier.revoke_tokens()
+    line.drive(fetch, lambda: line.one("SELECT count(*) FROM listing_state") == 20)
+    assert line.supplier.calls["oauth"] == 2
+    assert line.one("SELECT sum(consecutive_failures) FROM product_sync_schedule") == 0
+
+
+def test_a_worker_that_wakes_after_its_lease_cannot_settle(line: Any) -> None:
+    line.add(*SKUS[:10])
+    line.make_due(*SKUS[:10])
+    now = line.clock.now()
+    held = line.app.schedule.claim(
+        list(SKUS[:10]), now=now, owner="sleeper", lease_until=now + timedelta(seconds=90)
+    )
+    assert len(held) == 10
+    tick = line.app.tick()
+    line.clock.sleep(120)
+    tick.step()
+    assert tick.rescued == 10
+    line.read(line.app.fetch("w1"))
+    assert line.app.schedule.release(held, suspicion={}) == 0
+
+
+def test_every_call_of_a_busy_day_is_in_the_ledger_and_none_is_refused(line: Any) -> None:
+    line.add(*(f"Q{n}" for n in range(200)))
+    fetch = line.app.fetch("w1")
+    end = line.clock.now() + timedelta(days=1)
+    line.drive(fetch, lambda: line.clock.now() >= end, steps=20000)
+    assert line.supplier.refusals == 0
+    assert line.supplier.max_calls_in_window <= 2
+    sent = line.one("SELECT count(*) FROM call_ledger WHERE status = 'sent'")
+    assert sent == sum(line.supplier.calls.values())
+    assert 20 <= line.price_calls() <= 40
+    assert line.one("SELECT count(*) FROM listing_state") == 200

@@ -1,0 +1,53 @@
+import threading
+from datetime import UTC, datetime, timedelta
+
+from headway.clock import SystemClock, VirtualClock
+from headway.core.model import Done, Wait
+from headway.errors import StoreError
+from headway.runners.embedded import EmbeddedRunner, turn
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_a_loop_sleeps_as_long_as_a_step_says_and_not_between_done_steps() -> None:
+    clock, stop = VirtualClock(START), threading.Event()
+    seen: list[float] = []
+
+    def step() -> Done | Wait:
+        seen.append(clock.monotonic())
+        if len(seen) % 2:
+            return Done(what="did it")
+        return Wait(until=clock.now() + timedelta(seconds=30))
+
+    clock.spawn(lambda: turn(step, clock, stop, lambda *_: None, "fetch"))
+    clock.run(65)
+    assert seen == [0, 0, 30, 30, 60, 60]
+
+
+def test_trouble_is_reported_in_one_line_and_tried_again_later() -> None:
+    clock, stop = VirtualClock(START), threading.Event()
+    reports: list[tuple[str, str]] = []
+
+    def step() -> Done | Wait:
+        if len(reports) < 2:
+            raise StoreError("the database is away")
+        return Wait(until=clock.now() + timedelta(days=1))
+
+    clock.spawn(lambda: turn(step, clock, stop, lambda *each: reports.append(each), "fetch"))
+    clock.run(60)
+    assert reports == [("fetch", "the database is away")] * 2
+
+
+def test_stopping_wakes_sleepers_and_waits_for_every_thread() -> None:
+    clock = SystemClock()
+    runner = EmbeddedRunner(clock)
+    started = threading.Event()
+
+    def step() -> Wait:
+        started.set()
+        return Wait(until=clock.now() + timedelta(days=1))
+
+    runner.start(tick=step, fetch=step)
+    assert started.wait(10)
+    runner.stop()
+    assert not {"tick", "fetch"} & {thread.name for thread in threading.enumerate()}

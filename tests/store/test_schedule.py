@@ -1,0 +1,238 @@
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.clock import VirtualClock
+from headway.core.change import Terms
+from headway.core.lifecycle import FailureRule, Judge
+from headway.core.model import Listing, Quote, Reply, SellerId, Sku, Turn
+from headway.core.policies import Rolling
+from headway.errors import StoreError
+from headway.store.listings import Listings
+from headway.store.schedule import Schedule
+
+JUDGE = Judge(
+    terms=Terms(locations={"Miami FL": "Miami"}, currency="USD"),
+    rule=FailureRule(),
+    reschedule=Rolling().reschedule,
+)
+CALL = "00000000-0000-4000-8000-000000000001"
+Ask = Callable[..., list[tuple[Any, ...]]]
+
+
+@pytest.fixture
+def schedule(pool: ConnectionPool) -> Schedule:
+    return Schedule(pool)
+
+
+@pytest.fixture
+def ask(pool: ConnectionPool) -> Ask:
+    def query(sql: str, *values: object) -> list[tuple[Any, ...]]:
+        with pool.connection() as connection:
+            cursor = connection.execute(sql, values)
+            return cursor.fetchall() if cursor.description else []
+
+    return query
+
+
+def enter(pool: ConnectionPool, now: datetime, *keys: tuple[str, str]) -> int:
+    pairs = [(SellerId(seller), Sku(sku)) for seller, sku in keys]
+    return Listings(pool).add(pairs, policy=Rolling(), now=now)
+
+
+def claim(schedule: Schedule, now: datetime, *skus: str, owner: str = "w1") -> list[Listing]:
+    return schedule.claim(
+        [Sku(sku) for sku in skus],
+        now=now,
+        owner=owner,
+        lease_until=now + timedelta(seconds=90),
+    )
+
+
+def quoted(*skus: str, price: int = 10, quantity: int = 5) -> Reply:
+    return Reply(
+        quotes={
+            Sku(sku): Quote(
+                sku=Sku(sku),
+                list_price=Decimal(price),
+                net_price=Decimal(8),
+                currency="USD",
+                quantities={"Miami FL": quantity},
+            )
+            for sku in skus
+        }
+    )
+
+
+def settle(schedule: Schedule, listings: list[Listing], reply: Reply, now: datetime) -> int:
+    settlements = [JUDGE.settle(each, reply, now) for each in listings]
+    return schedule.settle(settlements, now=now, call_id=CALL)
+
+
+def test_a_listing_enters_once_and_keeps_its_slot(
+    pool: ConnectionPool, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    assert enter(pool, now, ("a", "P/1 =E9"), ("b", "P/1 =E9")) == 2
+    before = ask("SELECT user_id, next_sync_at FROM product_sync_schedule ORDER BY 1")
+    assert enter(pool, now + timedelta(hours=5), ("a", "P/1 =E9")) == 0
+    assert ask("SELECT user_id, next_sync_at FROM product_sync_schedule ORDER BY 1") == before
+
+
+def test_the_front_holds_the_next_due_of_every_turn_and_no_held_or_inactive_row(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, *(("a", f"P{n}") for n in range(40)))
+    ask("UPDATE product_sync_schedule SET turn = 'manual' WHERE sku = 'P7'")
+    ask("UPDATE product_sync_schedule SET turn = 'retry' WHERE sku = 'P8'")
+    ask("UPDATE product_sync_schedule SET is_active = false WHERE sku = 'P9'")
+    claim(schedule, now, "P10")
+    front = schedule.front(now, limit=5)
+    assert {each.turn for each in front} == {Turn.MANUAL, Turn.SCHEDULED, Turn.RETRY}
+    assert len(front) == 7
+    everything = {each.sku for each in schedule.front(now, limit=100)}
+    assert everything == {f"P{n}" for n in range(40)} - {"P9", "P10"}
+    rest = {each.sku for each in schedule.front(now, limit=100, without={Sku("P1")})}
+    assert rest == everything - {"P1"}
+
+
+def test_a_claim_takes_the_listing_of_every_seller_and_nobody_can_take_it_again(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"), ("b", "P1"), ("a", "P2"))
+    first = claim(schedule, now, "P1")
+    assert {each.user_id for each in first} == {"a", "b"}
+    assert {each.sku for each in claim(schedule, now, "P1", "P2", owner="w2")} == {"P2"}
+
+
+def test_a_settled_read_writes_schedule_state_and_events_together(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    assert settle(schedule, claim(schedule, now, "P1"), quoted("P1"), now) == 0
+    row = ask(
+        "SELECT sync_status, last_sync_status, last_successful_sync, next_sync_at, last_price,"
+        " last_quantity, lease_until FROM product_sync_schedule"
+    )
+    assert row == [("success", "updated", now, now + timedelta(days=1), Decimal(10), 5, None)]
+    assert ask("SELECT desired->>'price', desired_version FROM listing_state") == [("11.00", 1)]
+    assert ask("SELECT event_type, batch_id::text FROM sync_audit_log") == [
+        ("first_observed", CALL)
+    ]
+
+
+def test_a_read_that_changes_nothing_leaves_the_desired_version_alone(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    for reply, version in ((quoted("P1"), 1), (quoted("P1"), 1), (quoted("P1", price=12), 2)):
+        settle(schedule, claim(schedule, now, "P1"), reply, now)
+        assert ask("SELECT desired_version FROM listing_state") == [(version,)]
+
+
+def test_a_held_price_leaves_the_desired_state_and_says_why(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    settle(schedule, claim(schedule, now, "P1"), quoted("P1"), now)
+    foreign = replace(quoted("P1").quotes[Sku("P1")], currency="EUR")
+    settle(schedule, claim(schedule, now, "P1"), Reply(quotes={Sku("P1"): foreign}), now)
+    rows = ask("SELECT desired->>'price', held_reason, observed->>'currency' FROM listing_state")
+    assert rows == [("11.00", "quoted in EUR, the shop sells in USD", "EUR")]
+    settle(schedule, claim(schedule, now, "P1"), quoted("P1"), now)
+    assert ask("SELECT held_reason, held_at FROM listing_state") == [(None, None)]
+
+
+def test_a_late_settle_is_refused_by_its_fence_and_changes_nothing(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    late = claim(schedule, now, "P1")
+    later = now + timedelta(minutes=5)
+    assert schedule.rescue(later) == 1
+    assert settle(schedule, late, quoted("P1"), later) == 1
+    assert ask("SELECT count(*) FROM listing_state") == [(0,)]
+    second = claim(schedule, later, "P1", owner="w2")
+    assert settle(schedule, late, quoted("P1"), later) == 1, "even while another holds it"
+    assert settle(schedule, second, quoted("P1"), later) == 0
+
+
+def test_rescue_acts_on_silence_only(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    before = ask("SELECT next_sync_at, turn, consecutive_failures FROM product_sync_schedule")
+    claim(schedule, now, "P1")
+    assert schedule.rescue(now + timedelta(seconds=89)) == 0
+    assert schedule.rescue(now + timedelta(seconds=91)) == 1
+    after = ask("SELECT next_sync_at, turn, consecutive_failures FROM product_sync_schedule")
+    assert after == before, "a rescued listing is as due as it was"
+    assert ask("SELECT event_type FROM sync_audit_log") == [("lease_rescued",)]
+
+
+def test_released_seats_are_as_due_as_before_and_carry_their_suspicion(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"), ("a", "P2"))
+    before = ask("SELECT sku, next_sync_at, turn FROM product_sync_schedule ORDER BY sku")
+    listings = sorted(claim(schedule, now, "P1", "P2"), key=lambda each: each.sku)
+    assert schedule.release(listings, suspicion={listings[0].id: 3}) == 2
+    assert schedule.release(listings, suspicion={}) == 0, "a second release finds nothing"
+    rows = ask(
+        "SELECT suspicion, consecutive_failures, sync_status FROM product_sync_schedule ORDER BY sku"
+    )
+    assert rows == [(3, 0, "pending"), (0, 0, "pending")]
+    assert ask("SELECT sku, next_sync_at, turn FROM product_sync_schedule ORDER BY sku") == before
+
+
+def test_the_fifth_failure_parks_and_a_parked_listing_is_never_claimed(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    for _ in range(5):
+        settle(schedule, claim(schedule, now, "P1"), Reply(quotes={}), now)
+    assert ask(
+        "SELECT sync_status, is_active, consecutive_failures FROM product_sync_schedule"
+    ) == [("parked", False, 5)]
+    assert claim(schedule, now, "P1") == []
+    assert schedule.front(now, limit=10) == []
+
+
+def test_one_sellers_settle_never_touches_anothers_listing(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"), ("b", "P1"))
+    ours = [each for each in claim(schedule, now, "P1") if each.user_id == "a"]
+    settle(schedule, ours, quoted("P1"), now)
+    assert ask("SELECT user_id FROM listing_state") == [("a",)]
+    assert ask("SELECT sync_status FROM product_sync_schedule WHERE user_id = 'b'") == [
+        ("syncing",)
+    ]
+
+
+def test_a_statement_that_fails_writes_nothing_of_the_settlement(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    listings = claim(schedule, now, "P1")
+    settlements = [JUDGE.settle(each, quoted("P1"), now) for each in listings]
+    with pytest.raises(StoreError):
+        schedule.settle(settlements, now=now, call_id="not a call")
+    assert ask("SELECT sync_status FROM product_sync_schedule") == [("syncing",)]
+    assert ask("SELECT count(*) FROM listing_state") == [(0,)]
