@@ -1,0 +1,1 @@
+"""The only outbound HTTP of the project."""

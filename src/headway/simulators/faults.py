@@ -1,0 +1,130 @@
+"""What goes wrong at a simulated supplier, and when: rates, outages, and SKUs with a fate.
+
+Seconds count from the simulator's start. The same seed and the same arrivals give the same faults.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from headway.clock import rng
+from headway.errors import ConfigError
+
+
+class Fault(StrEnum):
+    """A way in which one call goes wrong; the last two happen in outages only."""
+
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    SLOW = "slow"
+    TRUNCATE = "truncate"
+    HTML = "html"
+    DUPLICATE = "duplicate"
+    DROP = "drop"
+    UNAVAILABLE = "unavailable"
+    REFUSED = "refused"
+
+
+class BadPrice(StrEnum):
+    """A way in which one SKU's price goes wrong."""
+
+    ZERO = "zero"
+    NEGATIVE = "negative"
+    TEXT = "text"
+    CURRENCY = "currency"
+
+
+RATED = tuple(fault for fault in Fault if fault not in {Fault.UNAVAILABLE, Fault.REFUSED})
+OUTAGE_FORMS = (Fault.UNAVAILABLE, Fault.REFUSED, Fault.TIMEOUT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """From `start_s` until just before `end_s`."""
+
+    start_s: float
+    end_s: float
+
+    def holds(self, at_s: float) -> bool:
+        """Tell whether that second is inside."""
+        return self.start_s <= at_s < self.end_s
+
+
+class FaultPlan:
+    """All that will go wrong; `injected` counts what did, by kind."""
+
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        rates: Mapping[str, float] | None = None,
+        outage: Sequence[Interval] = (),
+        poison: Collection[str] = (),
+        vanish: Mapping[str, Interval] | None = None,
+        badprice: Mapping[str, tuple[BadPrice, Interval]] | None = None,
+        slow_s: tuple[float, float] = (5.0, 25.0),
+    ) -> None:
+        self._rates = _checked(rates or {})
+        self._outages = tuple(outage)
+        self._poison = frozenset(poison)
+        self._vanish = dict(vanish or {})
+        self._badprice = dict(badprice or {})
+        self._slow_s = slow_s
+        self._generator = rng(f"faults {seed}")
+        self._outage_calls = 0
+        self.injected: Counter[str] = Counter()
+
+    def outages(self) -> tuple[Interval, ...]:
+        """Return when the supplier is down, so that a judge may excuse it."""
+        return self._outages
+
+    def call_fault(self, at_s: float) -> Fault | None:
+        """Decide how the call that arrives now goes wrong, if it does."""
+        if any(interval.holds(at_s) for interval in self._outages):
+            self._outage_calls += 1
+            return OUTAGE_FORMS[self._outage_calls % len(OUTAGE_FORMS)]
+        if not self._rates:
+            return None
+        draw = self._generator.random()
+        for fault, rate in self._rates.items():
+            draw -= rate
+            if draw < 0:
+                return fault
+        return None
+
+    def is_poisoned(self, skus: Collection[str]) -> bool:
+        """Tell whether a call with these SKUs makes the supplier stumble."""
+        return not self._poison.isdisjoint(skus)
+
+    def is_vanished(self, sku: str, at_s: float) -> bool:
+        """Tell whether the supplier just now forgets this SKU."""
+        interval = self._vanish.get(sku)
+        return interval is not None and interval.holds(at_s)
+
+    def bad_price(self, sku: str, at_s: float) -> BadPrice | None:
+        """Return what is just now wrong with this SKU's price, if anything is."""
+        if sku not in self._badprice:
+            return None
+        form, interval = self._badprice[sku]
+        return form if interval.holds(at_s) else None
+
+    def slowness_s(self) -> float:
+        """Draw how long a slow answer takes."""
+        return self._generator.uniform(*self._slow_s)
+
+    def cut(self, length: int) -> int:
+        """Draw how much of a body of that length is left."""
+        return self._generator.randrange(max(1, length))
+
+    def chance(self) -> bool:
+        """Toss a coin."""
+        return self._generator.random() < 0.5  # noqa: PLR2004 - a fair one
+
+
+def _checked(rates: Mapping[str, float]) -> dict[Fault, float]:
+    if unknown := sorted(set(rates) - set(RATED)):
+        raise ConfigError(f"unknown fault {unknown[0]}; known are {', '.join(RATED)}")
+    if any(rate < 0 for rate in rates.values()) or sum(rates.values()) > 1:
+        raise ConfigError("fault rates are shares of all calls; keep their sum between 0 and 1")
+    return {fault: rates[fault] for fault in RATED if rates.get(fault)}

@@ -1,0 +1,36 @@
+"""What a simulator answers, and what carries it: the shape both transports understand."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Fate = Literal["answer", "hang", "drop", "refuse"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimReply:
+    """An answer, when it comes, and whether it comes at all.
+
+    hang: silence. drop: the connection breaks. refuse: no connection was made, nothing counted.
+    """
+
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    delay_s: float = 0.0
+    fate: Fate = "answer"
+
+
+Handle = Callable[[str, str, Mapping[str, str], bytes], SimReply]
+
+
+def json_reply(
+    body: object, *, status: int = 200, headers: Mapping[str, str] | None = None
+) -> SimReply:
+    """Make a JSON answer."""
+    return SimReply(
+        status=status,
+        headers={"Content-Type": "application/json", **(headers or {})},
+        body=json.dumps(body, separators=(",", ":")).encode(),
+    )

@@ -1,0 +1,128 @@
+"""Tokens shared by all workers, and the lease under which one of them refreshes.
+
+What comes here is encrypted already. A version is never used twice, so that a worker which was
+refused can kill the token it used and never a newer one.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from psycopg_pool import ConnectionPool
+
+from headway.core.model import Scope
+from headway.store.pool import guarded
+
+LOAD = """
+SELECT name, secret, expires_at, version FROM credential WHERE scope = %s ORDER BY name
+"""
+
+# The lease is the fence: who lost it may not write over what its successor has fetched. Locking
+# its row keeps a successor from slipping in between the look and the write.
+SAVE = """
+WITH lease AS (
+  SELECT scope FROM credential_refresh WHERE scope = %(scope)s AND owner = %(owner)s FOR UPDATE
+)
+INSERT INTO credential (scope, name, secret, expires_at)
+SELECT scope, %(name)s, %(secret)s, %(expires_at)s FROM lease
+ON CONFLICT (scope, name) DO UPDATE SET secret = excluded.secret,
+  expires_at = excluded.expires_at, version = credential.version + 1
+RETURNING version
+"""
+
+INVALIDATE = """
+UPDATE credential SET expires_at = least(credential.expires_at, %(now)s)
+FROM unnest(%(names)s::text[], %(versions)s::bigint[]) AS used (name, version)
+WHERE credential.scope = %(scope)s
+  AND credential.name = used.name AND credential.version = used.version
+"""
+
+BEGIN_REFRESH = """
+INSERT INTO credential_refresh AS held (scope, owner, lease_until)
+VALUES (%(scope)s, %(owner)s, %(lease_until)s)
+ON CONFLICT (scope) DO UPDATE SET owner = excluded.owner, lease_until = excluded.lease_until
+WHERE held.lease_until <= %(now)s
+RETURNING owner
+"""
+
+END_REFRESH = "DELETE FROM credential_refresh WHERE scope = %s AND owner = %s"
+
+LOAD_ALL = "SELECT scope, name, version, secret FROM credential ORDER BY scope, name"
+REPLACE = """
+UPDATE credential SET secret = %s WHERE scope = %s AND name = %s AND version = %s AND secret = %s
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credential:
+    """One stored token; its secret is encrypted, and still nobody's to print."""
+
+    name: str
+    secret: bytes = field(repr=False)
+    expires_at: datetime
+    version: int
+
+
+class Credentials:
+    """Tables `credential` and `credential_refresh` behind the connectors' port."""
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+
+    def load(self, scope: Scope) -> list[Credential]:
+        """Return the tokens of this scope, dead ones too."""
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(LOAD, (scope,)).fetchall()
+        return [
+            Credential(name=name, secret=bytes(secret), expires_at=expires_at, version=version)
+            for name, secret, expires_at, version in rows
+        ]
+
+    def save(
+        self, scope: Scope, name: str, *, secret: bytes, expires_at: datetime, owner: str
+    ) -> int | None:
+        """Keep a token and return its version; None if the owner's lease was taken over."""
+        values = {
+            "scope": scope,
+            "name": name,
+            "secret": secret,
+            "expires_at": expires_at,
+            "owner": owner,
+        }
+        with guarded(), self._pool.connection() as connection:
+            row = connection.execute(SAVE, values).fetchone()
+        return None if row is None else int(row[0])
+
+    def invalidate(self, scope: Scope, versions: Mapping[str, int], *, now: datetime) -> None:
+        """Let exactly these versions, by name, be dead; newer ones live on."""
+        values = {
+            "scope": scope,
+            "names": list(versions),
+            "versions": list(versions.values()),
+            "now": now,
+        }
+        with guarded(), self._pool.connection() as connection:
+            connection.execute(INVALIDATE, values)
+
+    def begin_refresh(
+        self, scope: Scope, *, owner: str, now: datetime, lease_until: datetime
+    ) -> bool:
+        """Take the lease to refresh; False while another holds it."""
+        values = {"scope": scope, "owner": owner, "now": now, "lease_until": lease_until}
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(BEGIN_REFRESH, values).fetchone() is not None
+
+    def end_refresh(self, scope: Scope, *, owner: str) -> None:
+        """Give the lease back, if it is still this owner's."""
+        with guarded(), self._pool.connection() as connection:
+            connection.execute(END_REFRESH, (scope, owner))
+
+    def reencrypt(self, rotate: Callable[[bytes], bytes]) -> int:
+        """Write every secret anew as `rotate` makes it; return how many were written."""
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            rows = connection.execute(LOAD_ALL).fetchall()
+            written = 0
+            for scope, name, version, secret in rows:
+                values = (rotate(bytes(secret)), scope, name, version, secret)
+                written += connection.execute(REPLACE, values).rowcount
+        return written
