@@ -1,0 +1,152 @@
+"""The schema's versions: numbered files applied in order, each in one transaction, up and down.
+
+Any number of processes may upgrade at once: they queue at a lock that ends with the transaction.
+"""
+
+import re
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from psycopg import Connection
+from psycopg_pool import ConnectionPool
+
+from headway.clock import Clock
+from headway.errors import ConfigError, InvariantError, StoreError
+from headway.store.pool import guarded
+
+FOLDER = files("headway.store") / "migrations"
+LOCK_KEY = 0x68656164776179  # "headway"
+FILE_NAME = re.compile(r"(\d{4})_(\w+)\.(up|down)\.sql")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    """One step of the schema."""
+
+    version: int
+    name: str
+    up: bytes
+    down: bytes
+
+    @property
+    def label(self) -> str:
+        """The name of its files."""
+        return f"{self.version:04}_{self.name}"
+
+
+def load(folder: Traversable = FOLDER) -> list[Migration]:
+    """Read all migrations in order; a gap or a missing half is a bug."""
+    halves: dict[tuple[int, str], dict[str, bytes]] = {}
+    for file in folder.iterdir():
+        matched = FILE_NAME.fullmatch(file.name)
+        if matched:
+            number, name, half = matched.groups()
+            halves.setdefault((int(number), name), {})[half] = file.read_bytes()
+    migrations = []
+    for expected, ((version, name), texts) in enumerate(sorted(halves.items()), start=1):
+        if version != expected or texts.keys() != {"up", "down"}:
+            raise InvariantError(f"migration {version:04}_{name} is out of order or lacks a half")
+        migrations.append(Migration(version=version, name=name, **texts))
+    return migrations
+
+
+def current(pool: ConnectionPool) -> int:
+    """Return the version the database is at; 0 if it is empty."""
+    with guarded(), pool.connection() as conn:
+        return _version(conn)
+
+
+def pending(pool: ConnectionPool, *, folder: Traversable = FOLDER) -> list[str]:
+    """Name the migrations that an upgrade would apply."""
+    migrations = load(folder)
+    version = current(pool)
+    _refuse_newer(version, migrations)
+    return [migration.label for migration in migrations[version:]]
+
+
+def upgrade(
+    pool: ConnectionPool, clock: Clock, to: int | None = None, *, folder: Traversable = FOLDER
+) -> list[str]:
+    """Apply what is missing, up to the given version or the newest; return what was applied."""
+    migrations = load(folder)
+    target = _known(len(migrations) if to is None else to, migrations)
+    applied: list[str] = []
+    with guarded(), pool.connection() as conn:
+        while True:
+            with conn.transaction():
+                version = _lock(conn)
+                _refuse_newer(version, migrations)
+                if version >= target:
+                    return applied
+                step = migrations[version]
+                _apply(conn, step, step.up)
+                conn.execute(
+                    "INSERT INTO headway_migration (version, name, applied_at) VALUES (%s, %s, %s)",
+                    (step.version, step.name, clock.now()),
+                )
+            applied.append(step.label)
+
+
+def downgrade(
+    pool: ConnectionPool, clock: Clock, to: int, *, folder: Traversable = FOLDER
+) -> list[str]:
+    """Undo migrations, newest first, until the given version; return what was undone."""
+    del clock  # the record of an undone migration goes with it
+    migrations = load(folder)
+    target = _known(to, migrations)
+    undone: list[str] = []
+    with guarded(), pool.connection() as conn:
+        while True:
+            with conn.transaction():
+                version = _lock(conn)
+                _refuse_newer(version, migrations)
+                if version <= target:
+                    if version == 0:
+                        conn.execute("DROP TABLE headway_migration")
+                    return undone
+                step = migrations[version - 1]
+                _apply(conn, step, step.down)
+                conn.execute("DELETE FROM headway_migration WHERE version = %s", (version,))
+            undone.append(step.label)
+
+
+def _lock(conn: Connection) -> int:
+    """Wait for other upgraders, then return the version as they left it."""
+    conn.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK_KEY,))
+    conn.execute(
+        "CREATE TABLE IF NOT EXISTS headway_migration ("
+        " version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL)"
+    )
+    return _version(conn)
+
+
+def _version(conn: Connection) -> int:
+    found = conn.execute("SELECT to_regclass('headway_migration') IS NOT NULL").fetchone()
+    if found != (True,):
+        return 0
+    row = conn.execute("SELECT coalesce(max(version), 0) FROM headway_migration").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _apply(conn: Connection, step: Migration, statements: bytes) -> None:
+    try:
+        with guarded():
+            conn.execute(statements)
+    except StoreError as error:
+        raise StoreError(f"migration {step.label} failed and was undone: {error}") from error
+
+
+def _known(version: int, migrations: list[Migration]) -> int:
+    if not 0 <= version <= len(migrations):
+        raise ConfigError(f"there is no migration {version}; the newest is {len(migrations)}")
+    return version
+
+
+def _refuse_newer(version: int, migrations: list[Migration]) -> None:
+    if version > len(migrations):
+        raise StoreError(
+            f"the database is at migration {version} but this headway knows only"
+            f" {len(migrations)}; install a newer headway"
+        )

@@ -1,0 +1,127 @@
+"""Connections to PostgreSQL, fit for a transaction pooler: no session state, nothing prepared.
+
+Decides how a bad address is explained, and that every instant comes back in UTC.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+from psycopg.abc import AdaptContext, Buffer
+from psycopg.adapt import AdaptersMap, Loader
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import Format
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from headway.errors import ConfigError, StoreError
+
+CONNECT_TIMEOUT_S = 5
+WAIT_TIMEOUT_S = 10
+VERSION_MIN = 15
+TIMESTAMPTZ = psycopg.adapters.types["timestamptz"].oid
+SHAPE = "postgresql://user:password@host:port/database"
+
+
+class UtcLoader(Loader):
+    """Reads timestamptz as UTC whatever zone the session is in, which we may not set."""
+
+    def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
+        super().__init__(oid, context)
+        plain = psycopg.adapters.get_loader(TIMESTAMPTZ, Format.TEXT)
+        assert plain is not None
+        self._read = plain(oid, context).load
+
+    def load(self, data: Buffer) -> datetime:
+        """Return the instant, in UTC."""
+        instant: datetime = self._read(data)
+        return instant.astimezone(UTC)
+
+
+ADAPTERS = AdaptersMap(psycopg.adapters)
+ADAPTERS.register_loader(TIMESTAMPTZ, UtcLoader)
+
+KEYWORDS: dict[str, Any] = {
+    "autocommit": True,
+    "prepare_threshold": None,
+    "application_name": "headway",
+    "connect_timeout": CONNECT_TIMEOUT_S,
+    "context": ADAPTERS,
+}
+
+
+def open_pool(dsn: str, *, size: int = 8) -> ConnectionPool:
+    """Open up to `size` connections; raises ConfigError or StoreError at once if there is none."""
+    place = _place(dsn)
+    _try_once(dsn, place)
+    pool = ConnectionPool(
+        dsn, min_size=1, max_size=size, kwargs=KEYWORDS, timeout=WAIT_TIMEOUT_S,
+        name="headway", open=False,
+    )  # fmt: skip
+    pool.open()
+    return pool
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Turn the driver's errors into StoreError with one line of text."""
+    try:
+        yield
+    except PoolTimeout as error:
+        raise StoreError(
+            f"the database gave no connection for {WAIT_TIMEOUT_S} s; see whether it runs"
+        ) from error
+    except psycopg.Error as error:
+        raise StoreError(f"the database refused: {_first_line(error)}") from error
+
+
+def _place(dsn: str) -> str:
+    """Name the database as host:port/dbname; a DSN that might show its password is refused."""
+    try:
+        parts = conninfo_to_dict(dsn)
+    except psycopg.Error:
+        parts = {}
+    host, port = str(parts.get("host", "localhost")), str(parts.get("port", "5432"))
+    name = str(parts.get("dbname", parts.get("user", "")))
+    # An unescaped @ or / in a password ends up in these, and must not be shown.
+    is_clean = parts and "@" not in host + name and port.replace(",", "").isdigit()
+    if not is_clean:
+        raise ConfigError(
+            f"DATABASE_URL cannot be read; write it as {SHAPE}, special characters as %XX"
+        )
+    return f"{host}:{port}/{name}"
+
+
+def _try_once(dsn: str, place: str) -> None:
+    try:
+        with psycopg.connect(dsn, **KEYWORDS) as conn:
+            version = conn.info.server_version // 10000
+    except psycopg.Error as error:
+        raise _explained(error, place) from None  # the cause may hold the DSN
+    if version < VERSION_MIN:
+        raise ConfigError(f"{place} is PostgreSQL {version}; headway needs {VERSION_MIN} or newer")
+
+
+def _explained(error: psycopg.Error, place: str) -> ConfigError | StoreError:
+    said = str(error)
+    if "authentication failed" in said or "no password supplied" in said:
+        return ConfigError(f"{place} refuses this user or password; correct DATABASE_URL")
+    if "does not exist" in said:
+        return ConfigError(
+            f"{place} has no such database or user; create it or correct DATABASE_URL"
+        )
+    if "SSL negotiation" in said or "expected authentication request" in said:
+        return ConfigError(f"{place} does not speak PostgreSQL; correct DATABASE_URL")
+    if "translate host name" in said or "resolve host" in said:
+        return ConfigError(f"{place}: no such host; correct DATABASE_URL")
+    if "refused" in said or "timeout" in said or "unreachable" in said:
+        return StoreError(
+            f"{place} does not answer; start PostgreSQL there or correct DATABASE_URL"
+        )
+    return StoreError(f"{place} cannot be used: {_first_line(error)}")
+
+
+def _first_line(error: psycopg.Error) -> str:
+    said = error.diag.message_primary or str(error)
+    return said.strip().partition("\n")[0] or type(error).__name__

@@ -1,0 +1,222 @@
+"""Migrations against a real PostgreSQL, both ways."""
+
+import itertools
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.clock import VirtualClock
+from headway.errors import ConfigError, InvariantError, StoreError
+from headway.store import migrate
+from headway.store.pool import open_pool
+from headway.store.server import EmbeddedServer
+
+SCHEMA = """
+    SELECT 'column', table_name, column_name, data_type, is_nullable, column_default
+      FROM information_schema.columns WHERE table_schema = 'public'
+    UNION ALL
+    SELECT 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid), '', ''
+      FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+    UNION ALL
+    SELECT 'index', tablename, indexname, indexdef, '', ''
+      FROM pg_indexes WHERE schemaname = 'public'
+    UNION ALL
+    SELECT 'relation', relname, relkind::text, '', '', ''
+      FROM pg_class WHERE relnamespace = 'public'::regnamespace
+    UNION ALL
+    SELECT 'function', proname, pg_get_functiondef(oid), '', '', ''
+      FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+    UNION ALL
+    SELECT 'type', typname, '', '', '', ''
+      FROM pg_type WHERE typnamespace = 'public'::regnamespace
+    ORDER BY 1, 2, 3, 4"""
+
+
+def schema(pool: ConnectionPool) -> list[tuple[str, ...]]:
+    with pool.connection() as conn:
+        return conn.execute(SCHEMA).fetchall()
+
+
+@pytest.fixture
+def empty(postgres: EmbeddedServer) -> Iterator[ConnectionPool]:
+    """A pool on a database that was never migrated."""
+    postgres.ensure_database("test_empty")
+    with open_pool(postgres.dsn("test_empty")) as opened:
+        yield opened
+    postgres.drop_database("test_empty")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two small migrations of our own."""
+    files = {
+        "0001_first.up.sql": "CREATE TABLE one (a int); CREATE TABLE two (b int DEFAULT 5 % 3);",
+        "0001_first.down.sql": "DROP TABLE one; DROP TABLE two;",
+        "0002_second.up.sql": "CREATE TABLE three (c int);",
+        "0002_second.down.sql": "DROP TABLE three;",
+        "README.md": "not a migration",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_up_down_and_up_again_gives_the_same_schema_and_down_leaves_nothing(
+    empty: ConnectionPool, clock: VirtualClock
+) -> None:
+    labels = [migration.label for migration in migrate.load()]
+    assert migrate.pending(empty) == labels
+    assert migrate.upgrade(empty, clock) == labels
+    before = schema(empty)
+    assert any("product_sync_schedule" in row for row in before)
+    assert migrate.current(empty) == len(labels)
+    assert migrate.pending(empty) == []
+
+    assert migrate.downgrade(empty, clock, 0) == labels[::-1]
+    assert schema(empty) == []
+    assert migrate.current(empty) == 0
+
+    assert migrate.upgrade(empty, clock) == labels
+    assert schema(empty) == before
+
+
+def test_every_single_step_down_undoes_exactly_its_step_up(
+    empty: ConnectionPool, clock: VirtualClock
+) -> None:
+    seen = [[]]
+    for migration in migrate.load():
+        migrate.upgrade(empty, clock, migration.version)
+        seen.append(schema(empty))
+    for version in reversed(range(1, len(seen) - 1)):
+        migrate.downgrade(empty, clock, version)
+        assert schema(empty) == seen[version]
+
+
+def test_an_upgrade_records_name_and_instant_and_may_stop_midway(
+    empty: ConnectionPool, clock: VirtualClock, folder: Path
+) -> None:
+    assert migrate.upgrade(empty, clock, 1, folder=folder) == ["0001_first"]
+    assert migrate.pending(empty, folder=folder) == ["0002_second"]
+    with empty.connection() as conn:
+        rows = conn.execute("SELECT version, name, applied_at FROM headway_migration").fetchall()
+    assert rows == [(1, "first", clock.now())]
+    assert migrate.upgrade(empty, clock, folder=folder) == ["0002_second"]
+    assert migrate.upgrade(empty, clock, folder=folder) == []
+    assert migrate.downgrade(empty, clock, 1, folder=folder) == ["0002_second"]
+    assert migrate.current(empty) == 1
+
+
+def test_a_failing_migration_leaves_nothing_of_itself_and_names_itself(
+    empty: ConnectionPool, clock: VirtualClock, folder: Path
+) -> None:
+    (folder / "0002_second.up.sql").write_text("CREATE TABLE three (c int); SELECT nonsense;")
+    with pytest.raises(StoreError, match=r"0002_second .*nonsense") as caught:
+        migrate.upgrade(empty, clock, folder=folder)
+    assert "\n" not in str(caught.value)
+    assert migrate.current(empty) == 1
+    assert not [row for row in schema(empty) if "three" in row]
+
+
+def test_a_migration_and_its_record_stand_or_fall_together(
+    empty: ConnectionPool, clock: VirtualClock, folder: Path
+) -> None:
+    # The second migration takes the place of its own record, so recording it must fail.
+    (folder / "0002_second.up.sql").write_text(
+        "CREATE TABLE three (c int); INSERT INTO headway_migration VALUES (2, 'second', now());"
+    )
+    with pytest.raises(StoreError, match="duplicate key"):
+        migrate.upgrade(empty, clock, folder=folder)
+    assert migrate.current(empty) == 1
+    assert not [row for row in schema(empty) if "three" in row]
+
+
+def test_several_upgraders_at_once_apply_each_migration_once(
+    empty: ConnectionPool, clock: VirtualClock
+) -> None:
+    start = threading.Barrier(4)
+    results: list[list[str]] = []
+
+    def upgrade() -> None:
+        start.wait()
+        results.append(migrate.upgrade(empty, clock))
+
+    threads = [threading.Thread(target=upgrade) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+    assert sorted(itertools.chain(*results)) == [migration.label for migration in migrate.load()]
+
+
+def test_a_database_ahead_of_the_code_is_refused_with_advice(
+    empty: ConnectionPool, clock: VirtualClock, folder: Path
+) -> None:
+    migrate.upgrade(empty, clock, folder=folder)
+    for half in ("up", "down"):
+        (folder / f"0002_second.{half}.sql").unlink()
+    for act in (
+        lambda: migrate.upgrade(empty, clock, folder=folder),
+        lambda: migrate.downgrade(empty, clock, 0, folder=folder),
+        lambda: migrate.pending(empty, folder=folder),
+    ):
+        with pytest.raises(StoreError, match=r"at migration 2 .* only 1; install a newer"):
+            act()
+    assert migrate.current(empty) == 2
+
+
+def test_an_unknown_version_is_refused_and_the_newest_is_named(
+    empty: ConnectionPool, clock: VirtualClock, folder: Path
+) -> None:
+    with pytest.raises(ConfigError, match="no migration 3; the newest is 2"):
+        migrate.upgrade(empty, clock, 3, folder=folder)
+    with pytest.raises(ConfigError, match="no migration -1"):
+        migrate.downgrade(empty, clock, -1, folder=folder)
+
+
+@pytest.mark.parametrize("name", ("0001_first.down.sql", "0001_first.up.sql"))
+def test_a_missing_half_is_a_bug(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    with pytest.raises(InvariantError, match="0001_first"):
+        migrate.load(folder)
+
+
+def test_a_gap_and_a_number_used_twice_are_bugs(folder: Path) -> None:
+    for half in ("up", "down"):
+        (folder / f"0004_fourth.{half}.sql").write_text("SELECT 1")
+    with pytest.raises(InvariantError, match="0004_fourth"):
+        migrate.load(folder)
+    for half in ("up", "down"):
+        (folder / f"0004_fourth.{half}.sql").rename(folder / f"0002_again.{half}.sql")
+    with pytest.raises(InvariantError, match="0002_second"):
+        migrate.load(folder)
+
+
+def test_a_downgrade_of_an_empty_database_does_nothing(
+    empty: ConnectionPool, clock: VirtualClock
+) -> None:
+    assert migrate.downgrade(empty, clock, 0) == []
+    assert schema(empty) == []
+
+
+def test_an_upgrade_waits_for_an_upgrader_elsewhere(
+    empty: ConnectionPool, clock: VirtualClock, folder: Path
+) -> None:
+    with empty.connection() as other:
+        with other.transaction():
+            migrate._lock(other)
+            upgrader = threading.Thread(
+                target=migrate.upgrade, args=(empty, clock), kwargs={"folder": folder}
+            )
+            upgrader.start()
+            waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            looks = (other.execute(waiting).fetchone() == (1,) for _ in range(5000))
+            assert any(looks), "nobody waits for the lock"
+            with pytest.raises(psycopg.errors.UndefinedTable), other.transaction():
+                other.execute("SELECT FROM one")
+        upgrader.join()
+    assert migrate.current(empty) == 2
