@@ -25,7 +25,7 @@ class FailureRule:
 
     def backoff(self, failures: int) -> timedelta:
         """Return the wait after this many failures in a row: 2, 4, 8, 16, 24 hours."""
-        return min(self.backoff_max, self.backoff_base * 2 ** min(failures - 1, 30))
+        return min(self.backoff_max, self.backoff_base * (1 << min(failures - 1, 30)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ def suspects_max(suspicion: int, seats: int) -> int:
     Each failed call halves the company a suspect may keep, so a batch that keeps failing is
     bisected while the other seats go to listings above suspicion.
     """
-    return math.ceil(seats / 2**suspicion)
+    return math.ceil(seats / (1 << suspicion))
 
 
 def departure(front: Sequence[Candidate], now: datetime, rule: BoardingRule) -> datetime | None:

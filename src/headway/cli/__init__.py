@@ -1,0 +1,124 @@
+"""The command line: a table of commands, imported only when used, and one place for errors.
+
+Expected trouble is one line on stderr and an exit code: 2 for what the caller can mend (a setting,
+an argument), 3 for the database, 130 for Ctrl-C, 1 for a broken law or anything else. With `--json`
+a failing command also prints `{"error": ..., "exit_code": ...}` on stdout, so that a script always
+finds an object there.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+import typer
+from typer.main import get_group
+
+from headway import __version__
+from headway.errors import ConfigError, HeadwayError, RequestError, StoreError
+
+FAILED, MISUSED, NO_DATABASE, INTERRUPTED = 1, 2, 3, 130
+
+# Name → where it lives, and its first line of help, so that `--help` need not import it.
+COMMANDS = {
+    "demo": ("headway.cli.demo", "Run everything in one process, faster than life."),
+    "status": ("headway.cli.look", "Show the next call, the budget and how fresh the shop is."),
+    "explain": ("headway.cli.look", "Say why a part waits, until when, and its place."),
+    "check": ("headway.cli.check", "Check the laws against the live database."),
+    "simulate": ("headway.cli.simulate", "Run the real engine through days of virtual time."),
+    "doctor": ("headway.cli.doctor", "Look over this installation and say what to mend."),
+    "db": ("headway.cli.database", "Upgrade, downgrade or show the schema of the database."),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return the exit code, having explained any expected trouble in one line."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        code = get_group(build(arguments)).main(
+            arguments, prog_name="headway", standalone_mode=False
+        )
+        sys.stdout.flush()
+    except HeadwayError as error:
+        return _fail(str(error), _exit_code(error), arguments)
+    except typer.Abort:
+        return _fail("stopped; nothing was done", FAILED, arguments)
+    except typer.TyperException as error:
+        return _misused(error, arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read us has enough. Python would complain once more when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    return code if isinstance(code, int) else 0
+
+
+def build(arguments: Sequence[str] = (), *, whole: bool = False) -> typer.Typer:
+    """Return the application; only the modules of the called command are imported, or `whole`."""
+    app = typer.Typer(
+        name="headway",
+        help="Keep a storefront true to a supplier that may be asked only twice a minute.",
+        epilog="Example: headway demo",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_options)
+    called = next((word for word in arguments if not word.startswith("-")), None)
+    wanted = {module for name, (module, _) in COMMANDS.items() if whole or name == called}
+    for name, (module, summary) in COMMANDS.items():
+        if module not in wanted:
+            app.command(name, help=summary)(_not_called)
+        elif name == next(first for first, (home, _) in COMMANDS.items() if home == module):
+            register: Callable[[typer.Typer], None] = import_module(module).register
+            register(app)
+    return app
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        print(f"headway {__version__}")
+        raise typer.Exit
+
+
+def _options(
+    *,
+    version: bool = typer.Option(
+        False,
+        "--version",
+        help="Print the version and stop.",
+        callback=_print_version,
+        is_eager=True,
+    ),
+) -> None:
+    del version
+
+
+def _not_called() -> None:
+    """Stand in for a command in the list of commands."""
+
+
+def _exit_code(error: HeadwayError) -> int:
+    if isinstance(error, ConfigError | RequestError):
+        return MISUSED
+    return NO_DATABASE if isinstance(error, StoreError) else FAILED
+
+
+def _misused(error: typer.TyperException, arguments: Sequence[str]) -> int:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return MISUSED  # the help has just been printed
+    context = getattr(error, "ctx", None)
+    said = (getattr(error, "message", "") or str(error)).rstrip(".")
+    path = context.command_path if context else "headway"
+    joint = " See" if said.endswith("?") else "; see"
+    return _fail(f"{said}{joint}: {path} --help", MISUSED, arguments)
+
+
+def _fail(text: str, code: int, arguments: Sequence[str]) -> int:
+    line = " ".join(text.split())
+    if "--json" in arguments:
+        print(json.dumps({"error": line, "exit_code": code}), flush=True)
+    print(f"headway: {line}", file=sys.stderr)
+    return code

@@ -1,0 +1,206 @@
+"""`headway check`: the laws of the design against the live database, one line each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import typer
+
+from headway import config
+from headway.app import App
+from headway.cli.look import find_line
+from headway.cli.output import AsJson, emit, say, table
+from headway.cli.session import open_session
+from headway.core.invariants import replay_windows
+from headway.core.outages import Outage, outages
+from headway.core.reasons import say_span
+from headway.engine.explain import reasons
+from headway.store.explain import Standings
+from headway.store.laws import EXAMPLES, Findings, Laws
+
+EXAMPLES_TEXT = """Examples:
+
+headway check
+
+headway check --json | jq '.laws[] | select(.verdict == "broken")'
+"""
+OK, BROKEN, IDLE = "ok", "broken", "not in play"
+DAY = timedelta(days=1)
+MINUTES_A_DAY = 1440
+ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the database says about one law."""
+
+    law: str
+    name: str
+    verdict: str
+    violations: int = 0
+    note: str = ""
+    examples: tuple[str, ...] = ()
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("check", epilog=EXAMPLES_TEXT)(check)
+
+
+def check(*, as_json: AsJson = False) -> None:
+    """Check the laws against the live database.
+
+    Replays every call of the ledger against the supplier's limit, and looks for rows that no lawful
+    run can leave behind. Exit code 1 if a law is broken.
+    """
+    with open_session(config.load()) as session:
+        verdicts = [law(session.app) for law in LAWS]
+        is_broken = any(each.verdict == BROKEN for each in verdicts)
+        if as_json:
+            emit({"database": session.place, "is_lawful": not is_broken, "laws": verdicts})
+        else:
+            _print(verdicts)
+    if is_broken:
+        raise typer.Exit(1)
+
+
+def _print(verdicts: list[Verdict]) -> None:
+    rows = [(each.law, each.name, each.verdict, _note(each)) for each in verdicts]
+    table(("law", "name", "verdict", "note"), rows)
+    for each in verdicts:
+        for example in each.examples:
+            say(f"{each.law}: {example}", style="red")
+        if each.violations > len(each.examples):
+            say(f"{each.law}: and {each.violations - len(each.examples):,} more", style="red")
+
+
+def _note(each: Verdict) -> str:
+    if each.verdict != BROKEN:
+        return each.note
+    plural = "s" if each.violations != 1 else ""
+    return f"{each.violations:,} violation{plural}" + (f"; {each.note}" if each.note else "")
+
+
+def _judge(law: str, name: str, found: Findings, note: str = "") -> Verdict:
+    return Verdict(
+        law=law,
+        name=name,
+        verdict=BROKEN if found.count else OK,
+        violations=found.count,
+        note=note,
+        examples=found.examples,
+    )
+
+
+def _idle(law: str, name: str, note: str) -> Callable[[App], Verdict]:
+    def judge(_app: App) -> Verdict:
+        return Verdict(law=law, name=name, verdict=IDLE, note=note)
+
+    return judge
+
+
+def _limit(app: App) -> Verdict:
+    """Replay the whole ledger of every limited resource (L1)."""
+    examples: list[str] = []
+    call_count = breach_count = 0
+    for key, windows in Laws(app.pool).windows().items():
+        calls = app.limiter.calls_since(key, ALWAYS)
+        call_count += len(calls)
+        for window in windows:
+            breaches = replay_windows(calls, window)
+            breach_count += len(breaches)
+            examples += [
+                f"call {each.ticket_id} of {key} at {each.begun_at:%Y-%m-%d %H:%M:%S} UTC"
+                f" was number {each.load:g} in {window.span_s:g} s; {each.limit:g} are allowed"
+                for each in breaches
+            ]
+    found = Findings(count=breach_count, examples=tuple(examples[:EXAMPLES]))
+    return _judge("L1", "limit", found, f"{call_count:,} calls replayed")
+
+
+def _seats(app: App) -> Verdict:
+    fill = Laws(app.pool).fill(app.scope, since=app.clock.now() - DAY)
+    share = f"{fill.seats_used / fill.seats_paid:.1%}" if fill.seats_paid else "none yet"
+    return Verdict(
+        law="L2",
+        name="seats",
+        verdict=IDLE,
+        note=f"needs the queue as it was: `headway simulate` checks it; fill of 24 h: {share}",
+    )
+
+
+def _deadline(app: App) -> Verdict:
+    """Compare the age of every good read with what the policy allows (L3)."""
+    laws, now, rule = Laws(app.pool), app.clock.now(), app.policy
+    silences = outages(laws.calls(app.scope, since=now - 2 * rule.age_max - DAY), now)
+    ages = laws.ages(now, age_max=rule.age_max, outages=silences)
+    seats_a_day = app.settings.rate_limit * MINUTES_A_DAY * app.settings.batch_size
+    if ages.sku_count > seats_a_day:
+        note = f"{ages.sku_count:,} parts, but the limit leaves {seats_a_day:,} seats a day"
+        return Verdict(law="L3", name="deadline", verdict=IDLE, note=note)
+    notes = [f"no good read older than {say_span(rule.age_max)}"]
+    if ages.late.count:
+        notes = [f"good reads older than {say_span(rule.age_max)}; is headway running?"]
+    if ages.excused_count:
+        notes.append(f"{ages.excused_count:,} excused, {_excuse(silences)}")
+    if ages.failing_count:
+        notes.append(f"{ages.failing_count:,} excused, their own part fails")
+    return _judge("L3", "deadline", ages.late, "; ".join(notes))
+
+
+def _excuse(silences: list[Outage]) -> str:
+    total = sum((each.ends_at - each.starts_at for each in silences), timedelta())
+    failed = sum(each.failed_calls for each in silences)
+    return f"the supplier gave no answer for {say_span(total)} ({failed:,} failed calls)"
+
+
+def _one_owner(app: App) -> Verdict:
+    return _judge("L5", "one owner", Laws(app.pool).leases(app.clock.now()))
+
+
+def _nothing_lost(app: App) -> Verdict:
+    return _judge("L6", "nothing lost", Laws(app.pool).lost())
+
+
+def _blame(app: App) -> Verdict:
+    return _judge("L8", "blame", Laws(app.pool).blamed())
+
+
+def _no_harm(app: App) -> Verdict:
+    return _judge("L9", "no harm", Laws(app.pool).harmful(app.settings.currency))
+
+
+def _walls(app: App) -> Verdict:
+    return _judge("L10", "walls", Laws(app.pool).strays())
+
+
+def _reasons(app: App) -> Verdict:
+    """Ask for the reason of both ends of every queue (L13)."""
+    now = app.clock.now()
+    sample = Standings(app.pool).sample(now)
+    line, rule = find_line(app, now), app.rule.boarding
+    mute = []
+    for each in sample:
+        answer = reasons(each, line, rule, now)
+        is_waiting = each.is_active and each.sync_status != "syncing"
+        if not answer.sentence or (is_waiting and (answer.until is None or answer.until < now)):
+            mute.append(f"{each.sku} of {each.user_id}: no reason, or one that is past")
+    found = Findings(count=len(mute), examples=tuple(mute[:EXAMPLES]))
+    return _judge("L13", "reasons", found, f"{len(sample):,} listings asked")
+
+
+LAWS: tuple[Callable[[App], Verdict], ...] = (
+    _limit,
+    _seats,
+    _deadline,
+    _idle("L4", "isolation", "only the policy `split` sets retries apart"),
+    _one_owner,
+    _nothing_lost,
+    _idle("L7", "one effect", "nothing is written to a storefront yet"),
+    _blame,
+    _no_harm,
+    _walls,
+    _idle("L11", "quota", "no scope here has a quota"),
+    _idle("L12", "fairness", "there are no account jobs yet"),
+    _reasons,
+)

@@ -1,0 +1,101 @@
+"""`headway db`: upgrade, downgrade or show the schema. A downgrade drops data, so it asks."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from headway import config
+from headway.cli.output import AsJson, emit, facts, say
+from headway.cli.session import WALL, open_session
+from headway.errors import InvalidError
+from headway.store import migrate
+
+SUMMARY = "Upgrade, downgrade or show the schema of the database."
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(help=f"{SUMMARY}\n\nExample: headway db status", no_args_is_help=True)
+    group.command("upgrade", epilog=_examples("upgrade", "upgrade --to 1"))(upgrade)
+    group.command("downgrade", epilog=_examples("downgrade --to 0"))(downgrade)
+    group.command("status", epilog=_examples("status", "status --json"))(status)
+    app.add_typer(group, name="db")
+
+
+def _examples(*lines: str) -> str:
+    return "\n\n".join(["Examples:", *(f"headway db {line}" for line in lines)])
+
+
+def upgrade(
+    *,
+    to: Annotated[int | None, typer.Option(help="Stop at this migration.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Apply the migrations that are missing, each in a transaction of its own."""
+    with open_session(config.load(), check_schema=False) as session:
+        applied = migrate.upgrade(session.app.pool, WALL, to)
+        _report("applied", applied, migrate.current(session.app.pool), as_json=as_json)
+
+
+def downgrade(
+    *,
+    to: Annotated[
+        int, typer.Option(help="Undo migrations until this one; 0 empties the database.")
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Undo migrations, newest first; the tables they made are dropped with their rows."""
+    with open_session(config.load(), check_schema=False) as session:
+        version = migrate.current(session.app.pool)
+        if version > to:
+            _confirm(session.place, version, to, is_sure=yes)
+        undone = migrate.downgrade(session.app.pool, WALL, to)
+        _report("undone", undone, migrate.current(session.app.pool), as_json=as_json)
+
+
+def status(*, as_json: AsJson = False) -> None:
+    """Show which migration the database is at, and what is missing."""
+    with open_session(config.load(), check_schema=False) as session:
+        version, missing = migrate.current(session.app.pool), migrate.pending(session.app.pool)
+        newest = version + len(missing)
+        if as_json:
+            emit(
+                {
+                    "database": session.place,
+                    "version": version,
+                    "newest": newest,
+                    "pending": missing,
+                }
+            )
+            return
+        advice = f"{', '.join(missing)}; run: headway db upgrade" if missing else "nothing"
+        facts(
+            [
+                ("database", session.place),
+                ("migration", f"{version} of {newest}"),
+                ("missing", advice),
+            ]
+        )
+
+
+def _confirm(place: str, version: int, to: int, *, is_sure: bool) -> None:
+    if is_sure:
+        return
+    if not sys.stdin.isatty():
+        raise InvalidError(
+            "a downgrade drops tables with their rows, and there is nobody to ask;"
+            " add --yes to do it all the same"
+        )
+    question = f"Go from migration {version} to {to} on {place} and drop what they hold?"
+    typer.confirm(question, abort=True, err=True)
+
+
+def _report(verb: str, names: list[str], version: int, *, as_json: bool) -> None:
+    if as_json:
+        emit({verb: names, "version": version})
+        return
+    for name in names:
+        say(f"{verb} {name}")
+    say(f"the database is at migration {version}")

@@ -1,0 +1,238 @@
+"""`headway doctor`: versions, database, clock, folder, secrets, settings, and what to mend."""
+
+import os
+import platform
+import socket
+import stat
+import tomllib
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import typer
+from pydantic import AliasChoices, SecretStr
+
+from headway import __version__, config
+from headway.cli.output import AsJson, emit, say, table
+from headway.cli.session import WALL, Session, find_joinable, open_session
+from headway.config import Settings
+from headway.errors import HeadwayError
+from headway.store import migrate
+from headway.store.probe import ServerFacts, probe
+
+EXAMPLES = """Examples:
+
+headway doctor
+
+headway doctor --json | jq '.lines[] | select(.verdict != "ok")'
+"""
+OK, WARN, FAIL = "ok", "warn", "fail"
+OFFSET_WARN_MS = 2000
+SECRET_FILE = "secret.key"  # noqa: S105 - a file's name
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+OTHERS_READ = stat.S_IRGRP | stat.S_IROTH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One thing looked at: how it is, and what to do if it is not well."""
+
+    subject: str
+    verdict: str
+    finding: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InForce:
+    """One setting: its value, masked if secret, and where it comes from."""
+
+    name: str
+    value: str
+    source: str
+    help: str
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("doctor", epilog=EXAMPLES)(doctor)
+
+
+def doctor(*, as_json: AsJson = False) -> None:
+    """Look over this installation and say what to mend.
+
+    Starts the embedded database if none is configured and none runs. Exit code 1 if anything
+    fails.
+    """
+    lines = [Line(subject="headway", verdict=OK, finding=_versions())]
+    settings: Settings | None = None
+    try:
+        settings = config.load()
+    except HeadwayError as error:
+        lines.append(Line(subject="settings", verdict=FAIL, finding=str(error)))
+    else:
+        lines += [*_examine_database(settings), *_examine_host(settings)]
+    in_force = list(settings_in_force(settings))
+    if as_json:
+        emit({"lines": lines, "settings": in_force})
+    else:
+        rows = [(each.subject, each.verdict, each.finding) for each in lines]
+        table(("subject", "verdict", "finding"), rows)
+        say()
+        known = [(each.name, each.value, each.source, each.help) for each in in_force]
+        table(("setting", "value", "from", "meaning"), known)
+    if any(each.verdict == FAIL for each in lines):
+        raise typer.Exit(1)
+
+
+def _versions() -> str:
+    return f"{__version__} on Python {platform.python_version()}, {platform.system()}"
+
+
+def _examine_database(settings: Settings) -> list[Line]:
+    is_own = settings.database_url is None
+    try:
+        with open_session(settings, check_schema=is_own) as session:
+            asked_at = WALL.now()
+            server = probe(session.app.pool)
+            answered_at = WALL.now()
+            # The server looked at its clock somewhere in between; only what lies outside is offset.
+            offset = server.clock - max(asked_at, min(server.clock, answered_at))
+            return [
+                *_describe(session, server),
+                _clock(offset / timedelta(milliseconds=1)),
+                _schema(session),
+            ]
+    except HeadwayError as error:
+        return [Line(subject="database", verdict=FAIL, finding=str(error))]
+
+
+def _describe(session: Session, server: ServerFacts) -> Iterator[Line]:
+    where = f"{server.place} as {server.user} ({session.place})"
+    yield Line(subject="database", verdict=OK, finding=f"PostgreSQL {server.version} at {where}")
+    if server.is_read_only:
+        finding = "the server takes no writes (a standby?); point DATABASE_URL at the primary"
+        yield Line(subject="writing", verdict=FAIL, finding=finding)
+    pooler = "through a pooler in transaction mode" if server.backend_count > 1 else "one backend"
+    finding = f"transactions work without session state or prepared statements ({pooler} seen)"
+    yield Line(subject="connection", verdict=OK, finding=finding)
+
+
+def _clock(offset_ms: float) -> Line:
+    finding = f"the database's clock differs from this host's by {offset_ms:.0f} ms"
+    if abs(offset_ms) <= OFFSET_WARN_MS:
+        return Line(subject="clock", verdict=OK, finding=finding)
+    advice = "the limit still holds, but due times drift; run a time service on both"
+    return Line(subject="clock", verdict=WARN, finding=f"{finding}; {advice}")
+
+
+def _schema(session: Session) -> Line:
+    version, missing = migrate.current(session.app.pool), migrate.pending(session.app.pool)
+    if missing:
+        finding = f"{len(missing)} missing, next {missing[0]}; run: headway db upgrade"
+        return Line(subject="migrations", verdict=FAIL, finding=finding)
+    return Line(subject="migrations", verdict=OK, finding=f"{version} of {version} applied")
+
+
+def _examine_host(settings: Settings) -> Iterator[Line]:
+    folder = settings.data_dir.expanduser()
+    yield _folder(folder)
+    yield _secret_key(settings, folder)
+    yield _credentials(settings)
+    yield _port(settings, folder)
+
+
+def _folder(folder: Path) -> Line:
+    try:
+        mode = folder.stat().st_mode
+    except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            return Line(subject="folder", verdict=OK, finding=f"{folder} is made at first use")
+        advice = "set HEADWAY_DATA_DIR to a folder you may write to"
+        finding = f"{folder}: {error.strerror}; {advice}"
+        return Line(subject="folder", verdict=FAIL, finding=finding)
+    if not stat.S_ISDIR(mode) or not os.access(folder, os.W_OK | os.X_OK):
+        finding = f"{folder} cannot be written; set HEADWAY_DATA_DIR to a folder of yours"
+        return Line(subject="folder", verdict=FAIL, finding=finding)
+    if mode & OTHERS_READ:
+        finding = f"{folder} can be listed by others; run: chmod go-rwx {folder}"
+        return Line(subject="folder", verdict=WARN, finding=finding)
+    finding = f"{folder} is yours alone ({stat.S_IMODE(mode):04o})"
+    return Line(subject="folder", verdict=OK, finding=finding)
+
+
+def _secret_key(settings: Settings, folder: Path) -> Line:
+    key_file = folder / SECRET_FILE
+    if settings.secret_key is not None:
+        finding = "from HEADWAY_SECRET_KEY; stored credentials are encrypted with it"
+        return Line(subject="secret key", verdict=OK, finding=finding)
+    try:
+        mode = key_file.stat().st_mode
+    except OSError:
+        finding = f"none yet; {key_file} is made at first use"
+        return Line(subject="secret key", verdict=OK, finding=finding)
+    if mode & OTHERS:
+        finding = f"{key_file} can be read by others; run: chmod 600 {key_file}"
+        return Line(subject="secret key", verdict=FAIL, finding=finding)
+    finding = f"in {key_file}, for its owner only; keep a copy of it beside your backups"
+    return Line(subject="secret key", verdict=OK, finding=finding)
+
+
+def _credentials(settings: Settings) -> Line:
+    needed = ("boeing_client_id", "boeing_client_secret", "boeing_username", "boeing_password")
+    missing = [alias(name) for name in needed if not _text(getattr(settings, name))]
+    if not missing:
+        return Line(subject="supplier", verdict=OK, finding="credentials are configured")
+    finding = f"only the demo works without {', '.join(missing)}"
+    return Line(subject="supplier", verdict=WARN, finding=finding)
+
+
+def _port(settings: Settings, folder: Path) -> Line:
+    place = f"{settings.web_host}:{settings.web_port}"
+    if settings.web_port == 0:
+        return Line(subject="page", verdict=OK, finding="takes any free port")
+    try:
+        with socket.create_server((settings.web_host, settings.web_port)):
+            return Line(subject="page", verdict=OK, finding=f"{place} is free")
+    except OSError as error:
+        if find_joinable(folder) is not None:
+            finding = f"{place} is in use, and a headway is running"
+            return Line(subject="page", verdict=OK, finding=finding)
+        advice = "set HEADWAY_WEB_PORT to another, or 0 for any"
+        finding = f"{place}: {(error.strerror or str(error)).lower()}; {advice}"
+        return Line(subject="page", verdict=WARN, finding=finding)
+
+
+def settings_in_force(settings: Settings | None) -> Iterator[InForce]:
+    """Yield every known setting with its source; without settings, the defaults."""
+    path = Path(os.environ.get("HEADWAY_CONFIG", "headway.toml"))
+    in_file: set[str] = set()
+    with suppress(OSError, ValueError):  # an unreadable file is reported where settings are read
+        in_file = set(tomllib.loads(path.read_text(encoding="utf-8")))
+    for field, info in Settings.model_fields.items():
+        name = alias(field)
+        value = info.default if settings is None else getattr(settings, field)
+        source = str(path) if name in in_file else "default"
+        if name in os.environ:
+            source = "environment"
+        yield InForce(name=name, value=_masked(value), source=source, help=info.description or "")
+
+
+def alias(field: str) -> str:
+    """Return the name by which a person knows a setting."""
+    choices = Settings.model_fields[field].validation_alias
+    assert isinstance(choices, AliasChoices)
+    return str(choices.choices[0])
+
+
+def _masked(value: object) -> str:
+    if isinstance(value, SecretStr):
+        return "(set, not shown)" if value.get_secret_value() else ""
+    if isinstance(value, dict):
+        return ", ".join(f"{left}={right}" for left, right in value.items())
+    return "" if value is None else str(value)
+
+
+def _text(value: object) -> str:
+    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)

@@ -1,0 +1,225 @@
+"""`headway status` and `headway explain`: what the line is doing, and why one part waits."""
+
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from headway import config
+from headway.app import MINUTE_S, App
+from headway.cli.output import AsJson, emit, facts, say, table
+from headway.cli.session import Session, open_session
+from headway.core.model import SellerId, Sku
+from headway.core.reasons import Line, Standing, say_span, say_time
+from headway.engine.explain import read_line, reasons
+from headway.errors import NotFoundError
+from headway.store.explain import Standings
+from headway.store.views import Change, Counts, NextCall, Overview, Spent, Why
+from headway.web.feed import look
+from headway.web.words import ago, bounded, money, percent, result
+
+STATUS_EXAMPLES = """Examples:
+
+headway status
+
+headway status --json | jq .overview.counts
+"""
+EXPLAIN_EXAMPLES = """Examples:
+
+headway explain "WF338109=K3"
+
+headway explain "AN 960/10L" --seller acme
+"""
+WHY = {
+    Why.NOTHING: "no listing wants one",
+    Why.BREAKER: "the supplier does not answer",
+    Why.PAUSE: "calls are paused",
+    Why.PERMIT: "the supplier's limit allows the next one then",
+    Why.SEATS: "every seat is due by then",
+    Why.SLACK: "the first part due has waited long enough by then",
+    Why.NOW: "nothing holds it back",
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("status", epilog=STATUS_EXAMPLES)(status)
+    app.command("explain", epilog=EXPLAIN_EXAMPLES)(explain)
+
+
+def status(*, as_json: AsJson = False) -> None:
+    """Show the next call, the budget and how fresh the shop is.
+
+    Joins a demo that runs in another terminal; otherwise looks into the database at rest.
+    """
+    with open_session(config.load()) as session:
+        seen = look(session.app)
+        if as_json:
+            emit({"database": session.place, "overview": seen})
+        else:
+            _print_status(session, seen)
+
+
+def explain(
+    sku: Annotated[str, typer.Argument(help="The part number, as the supplier writes it.")],
+    *,
+    seller: Annotated[str | None, typer.Option(help="Only this seller's listing.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say why a part waits, until when, and its place.
+
+    One answer for each seller that lists it. Quote a part number that holds spaces.
+    """
+    with open_session(config.load()) as session:
+        app, now = session.app, session.app.clock.now()
+        found = _find(app, now, Sku(sku), None if seller is None else SellerId(seller))
+        line = find_line(app, now)
+        answers = [(each, reasons(each, line, app.rule.boarding, now)) for each in found]
+        if as_json:
+            listings = [_facts(each) | {"explanation": answer} for each, answer in answers]
+            emit({"sku": sku, "now": now, "listings": listings})
+            return
+        for each, answer in answers:
+            say(f"{each.sku} of {each.user_id}: {answer.state}", style="bold")
+            say(f"  {answer.sentence}")
+            if answer.place is not None:
+                say(f"  Place in the queue: {answer.place}.")
+            say(f"  Last good read: {ago(each.last_successful_sync, now)}.")
+
+
+def find_line(app: App, now: datetime) -> Line:
+    """Read what every listing waits for."""
+    status = app.limiter.status(app.scope)
+    pace_s = max(app.settings.rate_gap_s, MINUTE_S / app.settings.rate_limit)
+    return read_line(
+        now,
+        schedule=app.schedule,
+        breakers=app.breakers,
+        scope=app.scope,
+        rule=app.rule.boarding,
+        permit_at=status.next_free_at,
+        pace=timedelta(seconds=pace_s),
+        paused_until=status.paused_until,
+        pause_reason=status.reason,
+    )
+
+
+def _find(app: App, now: datetime, sku: Sku, seller: SellerId | None) -> list[Standing]:
+    standings = Standings(app.pool)
+    found = standings.of_sku(sku, now, seller=seller)
+    if found:
+        return found
+    if seller is not None and (others := standings.of_sku(sku, now)):
+        names = ", ".join(sorted(each.user_id for each in others)[:5])
+        raise NotFoundError(f"{seller} does not list {sku}; it is listed by {names}")
+    similar = standings.similar(sku)
+    hint = f"did you mean {' or '.join(similar)}?" if similar else "check how it is spelled"
+    raise NotFoundError(f"no listing has the part number {sku}; {hint}")
+
+
+def _facts(each: Standing) -> dict[str, object]:
+    return {
+        "seller": each.user_id,
+        "turn": each.turn,
+        "due_at": each.next_sync_at,
+        "last_good_read_at": each.last_successful_sync,
+        "failures": each.consecutive_failures,
+        "last_error": each.last_error,
+    }
+
+
+def _print_status(session: Session, seen: Overview) -> None:
+    supplier = "answers"
+    if seen.breaker.is_open:
+        since = seen.breaker.opened_at or seen.now
+        supplier = f"does not answer since {say_time(since, seen.now)} ({seen.breaker.reason})"
+    facts(
+        [
+            ("database", session.place),
+            ("clock", f"{seen.now:%Y-%m-%d %H:%M:%S} UTC{_speed(session)}"),
+            ("next call", _next_call(seen)),
+            ("seats", _seats(seen.next_call)),
+            ("budget", _budget(seen.spent)),
+            ("supplier", supplier),
+            ("listings", _listings(seen.counts)),
+            ("oldest read", ago(seen.oldest_read_at, seen.now)),
+        ]
+    )
+    say()
+    _print_changes(seen)
+    say()
+    _print_calls(seen)
+
+
+def _budget(spent: Spent) -> str:
+    return (
+        f"{spent.minute_count} of {spent.minute_limit} calls in the last 60 s,"
+        f" {spent.day_count:,} of {spent.day_limit:,} in 24 h; fill {percent(spent.fill)}"
+    )
+
+
+def _listings(counts: Counts) -> str:
+    about = "about " if counts.is_estimate else ""
+    return (
+        f"{about}{counts.total:,}: {counts.fresh:,} fresh, {counts.stale:,} older than a day,"
+        f" {counts.unread:,} not read yet, {counts.parked:,} parked;"
+        f" {bounded(counts.overdue)} overdue, {bounded(counts.failing)} failing"
+    )
+
+
+def _speed(session: Session) -> str:
+    speed = getattr(session.app.clock, "speed", None)
+    return "" if speed is None else f" (a demo, {speed:g} times faster than life)"
+
+
+def _next_call(seen: Overview) -> str:
+    coming = seen.next_call
+    why = WHY[coming.why]
+    if coming.why is Why.PAUSE and seen.gate.pause_reason:
+        why = f"{why}: {seen.gate.pause_reason}"
+    if coming.leaves_at is None:
+        return f"none; {why}"
+    if coming.leaves_at <= seen.now:
+        return f"now; {why}"
+    left = say_span(coming.leaves_at - seen.now)
+    return f"in {left} ({say_time(coming.leaves_at, seen.now)}); {why}"
+
+
+def _seats(coming: NextCall) -> str:
+    turns = Counter(seat.turn for seat in coming.seats)
+    named = ", ".join(f"{count} {turn}" for turn, count in turns.items())
+    return f"{len(coming.seats)} of {coming.seats_max}" + (f": {named}" if named else "")
+
+
+def _print_changes(seen: Overview) -> None:
+    rows = [
+        (say_time(each.at, seen.now), each.sku, each.user_id, each.kind, _difference(each))
+        for each in seen.changes
+    ]
+    table(("when", "part", "seller", "what", "difference"), rows, title="Last changes")
+
+
+def _difference(each: Change) -> str:
+    parts = []
+    if each.price_new is not None:
+        parts.append(f"price {money(each.price_old)} to {money(each.price_new)}")
+    if each.stock_new is not None:
+        old = "none" if each.stock_old is None else f"{each.stock_old:,}"
+        parts.append(f"stock {old} to {each.stock_new:,}")
+    if each.note:
+        parts.append(each.note)
+    return ", ".join(parts)
+
+
+def _print_calls(seen: Overview) -> None:
+    rows = [
+        (
+            say_time(each.at, seen.now),
+            result(each.result),
+            f"{each.seats_used} of {each.seats_paid}" if each.seats_paid else "",
+            "" if each.duration_s is None else f"{each.duration_s:.1f} s",
+        )
+        for each in seen.calls
+    ]
+    table(("when", "result", "seats", "took"), rows, title="Last calls")

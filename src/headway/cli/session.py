@@ -1,0 +1,141 @@
+"""Which database a command talks to, and on what clock.
+
+`DATABASE_URL` if it is set; else the embedded server that a demo runs in another terminal, on the
+demo's clock; else the embedded server, started for as long as the command lasts.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from headway.app import App, build
+from headway.clock import Clock, ScaledClock, SystemClock
+from headway.config import Settings
+from headway.errors import ConfigError, StoreError
+from headway.store.migrate import pending, upgrade
+from headway.store.pool import open_pool
+from headway.store.server import EmbeddedServer, RunningServer, find_running
+
+DATABASE = "headway"
+DEMO_FOLDER = "demo"
+POOL_SIZE = 2
+WAIT_S = 5.0
+POLL_S = 0.1
+
+# Another process takes real time to finish, whatever clock the engine runs on.
+WALL = SystemClock()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """An application over an open database, and where that is, for a person."""
+
+    app: App
+    place: str
+    is_joined: bool = False
+
+
+@contextmanager
+def open_session(
+    settings: Settings, *, migrate: bool = False, check_schema: bool = True
+) -> Iterator[Session]:
+    """Open the database of a command; a schema that is behind is an error unless `migrate`.
+
+    The embedded database is ours alone and is brought up to date without asking.
+    """
+    with _opened(settings) as session:
+        is_own = settings.database_url is None and not session.is_joined
+        if check_schema and (migrate or is_own):
+            upgrade(session.app.pool, WALL)
+        elif check_schema and (missing := pending(session.app.pool)):
+            raise StoreError(
+                f"{session.place} lacks {len(missing)} migration(s), next {missing[0]};"
+                " run: headway db upgrade"
+            )
+        yield session
+
+
+@contextmanager
+def _opened(settings: Settings) -> Iterator[Session]:
+    if settings.database_url is not None:
+        dsn = settings.database_url.get_secret_value()
+        with open_pool(dsn, size=POOL_SIZE) as pool:
+            yield Session(app=build(settings, WALL, pool), place="DATABASE_URL")
+        return
+    found = _find_or_start(settings.data_dir.expanduser())
+    if isinstance(found, RunningServer):
+        with _joined(settings, found) as session:
+            yield session
+        return
+    try:
+        with _own(settings, found) as session:
+            yield session
+    finally:
+        found.stop()
+
+
+@contextmanager
+def _own(settings: Settings, server: EmbeddedServer) -> Iterator[Session]:
+    server.ensure_database(DATABASE)
+    with open_pool(server.dsn(DATABASE), size=POOL_SIZE) as pool:
+        place = f"embedded in {server.data_dir}"
+        yield Session(app=build(settings, WALL, pool), place=place)
+
+
+@contextmanager
+def _joined(settings: Settings, server: RunningServer) -> Iterator[Session]:
+    note = server.note
+    # The demo has a supplier of its own: what it told overrides what this process was told.
+    told = {name: note[name] for name in ("policy", "boeing_client_id") if name in note}
+    with open_pool(server.dsn(str(note["database"])), size=POOL_SIZE) as pool:
+        app = build(settings.model_copy(update=told), _clock(note.get("clock")), pool)
+        place = "the headway that is running now"
+        yield Session(app=app, place=place, is_joined=True)
+
+
+def find_joinable(data_dir: Path) -> RunningServer | None:
+    """Return the server of a headway that stays, such as a demo in another terminal.
+
+    A server that some command started for itself ends with that command, so only one whose owner
+    announced a database may be relied on.
+    """
+    for folder in (data_dir, data_dir / DEMO_FOLDER):
+        running = find_running(folder)
+        if running is not None and "database" in running.note:
+            return running
+    return None
+
+
+def _find_or_start(data_dir: Path) -> EmbeddedServer | RunningServer:
+    """Join a headway that stays, or take the folder; another short command is waited for."""
+    give_up_at = WALL.monotonic() + WAIT_S
+    while True:
+        joinable = find_joinable(data_dir)
+        if joinable is not None:
+            return joinable
+        try:
+            return _started(data_dir)
+        except ConfigError as error:
+            is_busy = "in use by another headway" in str(error)
+            if not is_busy or WALL.monotonic() > give_up_at:
+                raise
+        WALL.sleep(POLL_S)
+
+
+def _started(data_dir: Path) -> EmbeddedServer:
+    server = EmbeddedServer(data_dir, clock=WALL)
+    server.start()
+    return server
+
+
+def _clock(note: Mapping[str, Any] | None) -> Clock:
+    if note is None:
+        return WALL
+    return ScaledClock(
+        float(note["speed"]),
+        start=datetime.fromisoformat(note["start"]),
+        real_start=datetime.fromisoformat(note["real_start"]),
+    )

@@ -1,0 +1,215 @@
+"""Explain: which rule holds a listing back, until when, in a sentence a merchant understands.
+
+Law L13: whatever a row's state there is an answer, and a waiting row's answer names an instant.
+"""
+
+from datetime import datetime, timedelta
+
+from headway.core.model import Scope
+from headway.core.reasons import Explanation, Line, Standing, State, say_time
+from headway.core.seats import URGENT, BoardingRule, board, departure, suspects_max
+from headway.engine.fetch import FRONT_PER_SEAT
+from headway.engine.ports import Breakers, Schedule
+from headway.engine.tick import EVERY
+
+
+def read_line(
+    now: datetime,
+    *,
+    schedule: Schedule,
+    breakers: Breakers,
+    scope: Scope,
+    rule: BoardingRule,
+    permit_at: datetime,
+    pace: timedelta,
+    paused_until: datetime | None = None,
+    pause_reason: str = "",
+) -> Line:
+    """Read what every listing waits for; the limiter's word on permits is the caller's to fetch."""
+    return Line(
+        breaker=breakers.load(scope),
+        permit_at=permit_at,
+        pace=pace,
+        paused_until=paused_until,
+        pause_reason=pause_reason,
+        front=schedule.front(now, limit=rule.seats * FRONT_PER_SEAT),
+    )
+
+
+def reasons(standing: Standing, line: Line, rule: BoardingRule, now: datetime) -> Explanation:
+    """Say why this listing is not being read this instant; never None."""
+    if not standing.is_active:
+        return _stopped(standing, now)
+    if standing.sync_status == "syncing":
+        return _held(standing, now)
+    if standing.turn not in URGENT and standing.next_sync_at > now:
+        return _not_due(standing, now)
+    return _closed(standing, line, now) or _boarding(standing, line, rule, now)
+
+
+def place(standing: Standing) -> str:
+    """Write the listing's place in the queue."""
+    if standing.has_more:
+        return f"more than {standing.ahead_count:,}"
+    return f"{standing.ahead_count + 1:,}"
+
+
+def _stopped(standing: Standing, now: datetime) -> Explanation:
+    if standing.sync_status != "parked":
+        return Explanation(
+            state=State.INACTIVE,
+            sentence="Switched off: it is not read until somebody switches it on again.",
+        )
+    since = f" since {say_time(standing.last_sync_at, now)}" if standing.last_sync_at else ""
+    return Explanation(
+        state=State.PARKED,
+        sentence=(
+            f"Parked{since} after {_failures(standing)}; it is left alone until a person revives"
+            " it. Check the part number with the supplier first."
+        ),
+    )
+
+
+def _held(standing: Standing, now: datetime) -> Explanation:
+    until = standing.lease_until or now
+    if until >= now:
+        return Explanation(
+            state=State.READING,
+            sentence=(
+                f"Being read now by {standing.lease_owner}, which must report by"
+                f" {say_time(until, now)}."
+            ),
+            until=until,
+        )
+    return Explanation(
+        state=State.SILENT,
+        sentence=(
+            f"{standing.lease_owner} took it and fell silent; its lease ran out at"
+            f" {say_time(until, now)}, and a running headway frees it within"
+            f" {EVERY.total_seconds():.0f} s."
+        ),
+        until=now + EVERY,
+    )
+
+
+def _not_due(standing: Standing, now: datetime) -> Explanation:
+    due = say_time(standing.next_sync_at, now)
+    if standing.consecutive_failures:
+        return Explanation(
+            state=State.BACKOFF,
+            sentence=f"Set aside after {_failures(standing)}; tried again from {due}.",
+            until=standing.next_sync_at,
+        )
+    return Explanation(
+        state=State.NOT_DUE,
+        sentence=f"Not due before {due}; it goes earlier if a call has a seat to spare.",
+        until=standing.next_sync_at,
+        place=place(standing),
+    )
+
+
+def _closed(standing: Standing, line: Line, now: datetime) -> Explanation | None:
+    """Say what keeps every call from leaving, if anything does."""
+    blocked_until = line.breaker.blocked_until(now)
+    if blocked_until is not None:
+        return Explanation(
+            state=State.NO_ANSWER,
+            sentence=(
+                f"{_wanted(standing, now)}, but the supplier does not answer"
+                f" ({line.breaker.reason or 'no reason given'}); the next try is at"
+                f" {say_time(blocked_until, now)}."
+            ),
+            until=blocked_until,
+            place=place(standing),
+        )
+    if line.paused_until is not None and line.paused_until > now:
+        return Explanation(
+            state=State.PAUSED,
+            sentence=(
+                f"{_wanted(standing, now)}, but calls are paused"
+                f" ({line.pause_reason or 'no reason given'}) until"
+                f" {say_time(line.paused_until, now)}."
+            ),
+            until=line.paused_until,
+            place=place(standing),
+        )
+    return None
+
+
+def _boarding(standing: Standing, line: Line, rule: BoardingRule, now: datetime) -> Explanation:
+    """Say which call this listing boards, and what that call waits for."""
+    leave_at = departure(line.front, now, rule) or now
+    if leave_at > now:
+        due = {each.sku for each in line.front if each.next_sync_at <= now}
+        until = max(leave_at, line.permit_at)
+        return Explanation(
+            state=State.COMPANY,
+            sentence=(
+                f"{_wanted(standing, now)}; waits for company until {say_time(until, now)} at the"
+                f" latest ({len(due)} of {rule.seats} seats taken)."
+            ),
+            until=until,
+            place=place(standing),
+        )
+    permit_at = max(now, line.permit_at)
+    aboard = board(line.front, now, rule, only_clean=line.breaker.failures > 0)
+    if any(each.sku == standing.sku for each in aboard):
+        return Explanation(
+            state=State.PERMIT,
+            sentence=(
+                f"{_wanted(standing, now)}; it has a seat in the next call, which may leave at"
+                f" {say_time(permit_at, now)}."
+            ),
+            until=permit_at,
+            place=place(standing),
+        )
+    return _later(standing, line, rule, now)
+
+
+def _later(standing: Standing, line: Line, rule: BoardingRule, now: datetime) -> Explanation:
+    calls_before = max(1, standing.ahead_count // rule.seats)
+    until = max(now, line.permit_at) + calls_before * line.pace
+    if standing.suspicion and standing.ahead_count < rule.seats:
+        company = suspects_max(standing.suspicion, rule.seats) - 1
+        return Explanation(
+            state=State.SUSPECT,
+            sentence=(
+                f"{_wanted(standing, now)}, but it was aboard {_times(standing.suspicion)} when a"
+                f" call failed, so it travels with at most {company} others like it; it may board"
+                f" from {say_time(until, now)}."
+            ),
+            until=until,
+            place=place(standing),
+        )
+    ahead = f"{standing.ahead_count:,}" + (" or more" if standing.has_more else "")
+    return Explanation(
+        state=State.PERMIT,
+        sentence=(
+            f"{_wanted(standing, now)}; {ahead} go before it, and with a call every"
+            f" {_seconds(line.pace)} its seat comes at about {say_time(until, now)}"
+            f"{' at the earliest' if standing.has_more else ''}."
+        ),
+        until=until,
+        place=place(standing),
+    )
+
+
+def _wanted(standing: Standing, now: datetime) -> str:
+    if standing.turn in URGENT:
+        return f"Goes first ({standing.turn})"
+    due = f"Due since {say_time(standing.next_sync_at, now)}"
+    return f"{due} after {_failures(standing)}" if standing.consecutive_failures else due
+
+
+def _failures(standing: Standing) -> str:
+    count = standing.consecutive_failures
+    said = f"{count} failures in a row" if count != 1 else "a failure"
+    return f"{said} ({standing.last_error})" if standing.last_error else said
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _seconds(span: timedelta) -> str:
+    return f"{span.total_seconds():.0f} s"

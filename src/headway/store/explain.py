@@ -1,0 +1,115 @@
+"""Where listings stand: their rows, and how many SKUs board before them, counted on the index."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any
+
+from psycopg_pool import ConnectionPool
+
+from headway.core.model import SellerId, Sku, Turn
+from headway.core.reasons import Standing
+from headway.store.pool import guarded
+
+AHEAD_MAX = 1000
+NEIGHBOURS = 200
+SMALL_CATALOGUE = 2000
+PREFIX_LENGTH = 3
+
+FIELDS = tuple(Standing.__dataclass_fields__)
+
+# Who boards before a row: every better turn, and its own up to its due time. Retries come after
+# the scheduled that are due, and before those that are not. Each branch is a bounded range scan.
+BRANCH = """
+  (SELECT sku FROM product_sync_schedule AS other
+   WHERE is_active AND sync_status <> 'syncing' AND turn = '{turn}' AND sku <> me.sku
+     AND next_sync_at <= {bound}
+     AND (me.turn <> '{turn}' OR (other.next_sync_at, other.id) < (me.next_sync_at, me.id))
+   ORDER BY next_sync_at LIMIT {limit})"""
+BOUNDS = {
+    "manual": "CASE me.turn WHEN 'manual' THEN me.next_sync_at ELSE 'infinity' END",
+    "onboarding": "CASE me.turn WHEN 'manual' THEN '-infinity'"
+    " WHEN 'onboarding' THEN me.next_sync_at ELSE 'infinity' END",
+    "scheduled": "CASE me.turn WHEN 'scheduled' THEN me.next_sync_at"
+    " WHEN 'retry' THEN %(now)s ELSE '-infinity' END",
+    "retry": "CASE WHEN me.turn = 'retry' THEN me.next_sync_at"
+    " WHEN me.turn = 'scheduled' AND me.next_sync_at > %(now)s THEN %(now)s"
+    " ELSE '-infinity' END",
+}
+BRANCHES = "\n  UNION ALL".join(
+    BRANCH.format(turn=turn, bound=bound, limit=AHEAD_MAX + 1) for turn, bound in BOUNDS.items()
+)
+STANDING = f"""
+SELECT me.id::text, me.user_id, me.sku, me.turn, me.next_sync_at, me.sync_status, me.is_active,
+  me.lease_owner, me.lease_until, me.last_sync_at, me.last_successful_sync,
+  me.consecutive_failures, me.suspicion, me.last_error, ahead.skus, ahead.rows > {AHEAD_MAX}
+FROM ({{chosen}}) AS me
+CROSS JOIN LATERAL (SELECT count(DISTINCT sku) AS skus, count(*) AS rows FROM ({BRANCHES}
+) AS before) AS ahead
+ORDER BY me.sku, me.user_id
+"""
+
+OF_SKU = STANDING.format(
+    chosen="""SELECT * FROM product_sync_schedule WHERE sku = %(sku)s
+  AND (%(seller)s::text IS NULL OR user_id = %(seller)s)"""
+)
+ENDS = "\n  UNION ALL ".join(
+    f"(SELECT * FROM product_sync_schedule WHERE is_active AND sync_status <> 'syncing'"
+    f" AND turn = '{turn}' ORDER BY next_sync_at {order} LIMIT %(limit)s)"
+    for turn in BOUNDS
+    for order in ("ASC", "DESC")
+)
+SAMPLE = STANDING.format(
+    chosen=f"""SELECT DISTINCT ON (id) * FROM ({ENDS}
+  UNION ALL (SELECT * FROM product_sync_schedule WHERE sync_status = 'syncing' LIMIT %(limit)s)
+  UNION ALL (SELECT * FROM product_sync_schedule WHERE consecutive_failures > 0
+             ORDER BY consecutive_failures DESC LIMIT %(limit)s)) AS ends"""
+)
+
+NEAR = """
+(SELECT DISTINCT sku FROM product_sync_schedule ORDER BY sku LIMIT %(small)s)
+UNION
+(SELECT sku FROM product_sync_schedule WHERE sku >= %(prefix)s ORDER BY sku LIMIT %(around)s)
+UNION
+(SELECT sku FROM product_sync_schedule WHERE sku >= %(sku)s ORDER BY sku LIMIT %(around)s)
+UNION
+(SELECT sku FROM product_sync_schedule WHERE sku < %(sku)s ORDER BY sku DESC LIMIT %(around)s)
+"""
+
+
+class Standings:
+    """The rows of `product_sync_schedule`, as `headway explain` needs them."""
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+
+    def of_sku(self, sku: Sku, now: datetime, *, seller: SellerId | None = None) -> list[Standing]:
+        """Return every listing of this SKU, of one seller or of all."""
+        return self._read(OF_SKU, {"sku": sku, "seller": seller, "now": now})
+
+    def sample(self, now: datetime, *, limit: int = 25) -> list[Standing]:
+        """Return both ends of each turn's queue, who is being read, and who fails most."""
+        return self._read(SAMPLE, {"now": now, "limit": limit})
+
+    def similar(self, sku: Sku, *, most: int = 3) -> list[Sku]:
+        """Return SKUs that look like this one, among its neighbours and the first of all."""
+        values = {
+            "sku": sku,
+            "prefix": sku[:PREFIX_LENGTH],
+            "small": SMALL_CATALOGUE,
+            "around": NEIGHBOURS,
+        }
+        with guarded(), self._pool.connection() as connection:
+            known = [row[0] for row in connection.execute(NEAR, values).fetchall()]
+        by_folded = {each.casefold(): each for each in known}
+        close = get_close_matches(sku.casefold(), by_folded, n=most)
+        return [Sku(by_folded[each]) for each in close]
+
+    def _read(self, statement: str, values: dict[str, Any]) -> list[Standing]:
+        with guarded(), self._pool.connection() as connection:
+            return [_standing(row) for row in connection.execute(statement, values).fetchall()]
+
+
+def _standing(row: Sequence[Any]) -> Standing:
+    values = dict(zip(FIELDS, row, strict=True))
+    return Standing(**{**values, "turn": Turn(values["turn"])})

@@ -1,0 +1,269 @@
+"""What the commands tell of a real database: status, explain, check, doctor, db."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.clock import ScaledClock, SystemClock
+from headway.core.model import SellerId, Sku
+from headway.core.policies import by_name
+from headway.store.listings import Listings
+from headway.store.schedule import Schedule
+from headway.store.server import EmbeddedServer
+
+Headway = Callable[..., Any]
+Execute = Callable[..., None]
+HOUR = timedelta(hours=1)
+RULES = json.dumps(
+    [{"kind": "window", "limit": 2, "span_s": 60, "gap_s": 30, "jitter_s": 2.5, "anchor": "finish"}]
+)
+LIMITER = (
+    "INSERT INTO limiter (key, rules, state, lineage, updated_at) VALUES (%s, %s, '{}', '', %s)"
+)
+CALL = """
+INSERT INTO call_ledger
+  (ticket_id, key, owner, cost, begun_at, lease_until, finished_at, arrived_by, status, result)
+VALUES (%s, 'boeing:', 'w', 1, %s, %s, %s, %s, 'sent', 'ok')
+"""
+
+
+def add(
+    pool: ConnectionPool, *skus: str, seller: str = "acme", now: datetime | None = None
+) -> None:
+    keys = [(SellerId(seller), Sku(sku)) for sku in skus]
+    at = now or SystemClock().now()
+    Listings(pool).add(keys, policy=by_name("rolling"), now=at)
+
+
+def laws(done: Any) -> dict[str, Any]:  # noqa: ANN401 - the JSON edge
+    return {each["law"]: each for each in done.object()["laws"]}
+
+
+def test_status_tells_the_next_call_the_budget_and_the_listings(
+    on_database: Headway, pool: ConnectionPool, execute: Execute
+) -> None:
+    add(pool, "A", "B", "C")
+    execute("UPDATE product_sync_schedule SET turn = 'manual' WHERE sku = 'A'")
+    shown = on_database("status").out
+    assert "calls are paused: history unknown" in shown
+    assert "3 of 10: 1 manual, 2 ahead" in shown
+    assert "0 of 2 calls in the last 60 s, 0 of 2,880 in 24 h" in shown
+    assert "3 not read yet" in shown
+    seen = on_database("status", "--json").object()["overview"]
+    assert seen["next_call"]["why"] == "pause"
+    assert seen["counts"]["unread"] == 3
+
+
+def test_a_pipe_gets_plain_text(headway: Headway, database: str, pool: ConnectionPool) -> None:
+    add(pool, "A")
+    shown = headway("status", DATABASE_URL=database).out
+    assert "next call" in shown
+    assert "\x1b" not in shown
+    assert all(line == line.rstrip() for line in shown.split("\n"))
+
+
+def test_explain_answers_for_every_seller_of_a_part(
+    on_database: Headway, pool: ConnectionPool
+) -> None:
+    sku = "AN 960/10L=K3"
+    add(pool, sku)
+    add(pool, sku, seller="zenith")
+    shown = on_database("explain", sku).out
+    assert f"{sku} of acme: not due" in shown
+    assert f"{sku} of zenith: not due" in shown
+    assert "Place in the queue: 1." in shown
+    (only,) = on_database("explain", sku, "--seller", "zenith", "--json").object()["listings"]
+    assert only["seller"] == "zenith"
+    assert only["explanation"]["state"] == "not due"
+    assert only["explanation"]["until"] == only["due_at"]
+
+
+def test_explain_offers_what_looks_like_an_unknown_part(
+    on_database: Headway, pool: ConnectionPool
+) -> None:
+    add(pool, "WF338109=K3", "MS20470")
+    said = on_database("explain", "WF338109").complaint(2)
+    assert "no listing has the part number WF338109; did you mean WF338109=K3?" in said
+    said = on_database("explain", "MS20470", "--seller", "zenith").complaint(2)
+    assert "zenith does not list MS20470; it is listed by acme" in said
+
+
+def test_check_finds_nothing_wrong_with_a_lawful_database(
+    on_database: Headway, pool: ConnectionPool
+) -> None:
+    add(pool, "A", "B")
+    done = on_database("check", "--json")
+    assert done.code == 0
+    assert done.object()["is_lawful"] is True
+    found = laws(done)
+    assert list(found) == [f"L{number}" for number in range(1, 14)]
+    assert found["L13"]["note"] == "2 listings asked"
+    assert {each["violations"] for each in found.values()} == {0}
+
+
+def test_check_names_the_call_that_was_one_too_many(on_database: Headway, execute: Execute) -> None:
+    start = datetime(2026, 3, 4, 12, tzinfo=UTC)
+    execute(LIMITER, "boeing:", RULES, start)
+    for number in range(3):
+        at = start + timedelta(seconds=29 * number)
+        ticket = f"00000000-0000-4000-8000-00000000000{number}"
+        execute(CALL, ticket, at, at, at, at)
+    done = on_database("check")
+    assert done.code == 1
+    assert (
+        "L1: call 00000000-0000-4000-8000-000000000002 of boeing: at 2026-03-04 12:00:58"
+        in done.out
+    )
+    assert "number 3 in 60 s; 2 are allowed" in done.out
+
+
+def test_check_names_the_listing_that_breaks_a_law(
+    on_database: Headway, pool: ConnectionPool, execute: Execute
+) -> None:
+    long_ago = SystemClock().now() - 40 * HOUR
+    add(pool, "OLD", now=long_ago)
+    add(pool, "SILENT", "BLAMED")
+    Schedule(pool).claim([Sku("SILENT")], now=long_ago, owner="w", lease_until=long_ago)
+    execute("UPDATE product_sync_schedule SET consecutive_failures = 1 WHERE sku = 'BLAMED'")
+    done = on_database("check", "--json")
+    assert done.code == 1
+    broken = {law: each["examples"][0] for law, each in laws(done).items() if each["violations"]}
+    assert broken.keys() == {"L3", "L5", "L8"}
+    assert broken["L3"].startswith("OLD of acme")
+    assert broken["L5"].startswith("SILENT of acme")
+    assert broken["L8"].startswith("BLAMED of acme")
+
+
+def test_check_states_the_excuse_of_an_outage(
+    on_database: Headway, pool: ConnectionPool, execute: Execute
+) -> None:
+    now = SystemClock().now()
+    add(pool, "OLD", now=now - 30 * HOUR)
+    at = now - 8 * HOUR
+    execute(CALL, "00000000-0000-4000-8000-000000000001", at, at, at, at)
+    execute("UPDATE call_ledger SET result = 'HTTP 503'")
+    found = laws(on_database("check", "--json"))["L3"]
+    assert found["verdict"] == "ok"
+    assert "1 excused, the supplier gave no answer for 8 h (1 failed calls)" in found["note"]
+
+
+def test_doctor_looks_at_everything_and_shows_no_secret(
+    on_database: Headway, database: str
+) -> None:
+    password = database.partition("@")[0].rpartition(":")[2]
+    done = on_database("doctor", "--json", HEADWAY_BOEING_PASSWORD="hunter2", HEADWAY_WEB_PORT="0")
+    assert done.code == 0, done.out
+    lines = {each["subject"]: each for each in done.object()["lines"]}
+    for subject in ("headway", "database", "connection", "clock", "migrations", "folder"):
+        assert lines[subject]["verdict"] == "ok", lines[subject]
+    assert lines["supplier"]["verdict"] == "warn"
+    assert "HEADWAY_BOEING_CLIENT_ID" in lines["supplier"]["finding"]
+    in_force = {each["name"]: each for each in done.object()["settings"]}
+    assert in_force["HEADWAY_BOEING_PASSWORD"]["value"] == "(set, not shown)"
+    assert in_force["HEADWAY_BOEING_PASSWORD"]["source"] == "environment"
+    assert in_force["HEADWAY_POLICY"]["source"] == "default"
+    assert "hunter2" not in done.out
+    assert password not in done.out
+
+
+def test_doctor_fails_where_something_must_be_mended(headway: Headway, tmp_path: Path) -> None:
+    (tmp_path / "headway.toml").write_text('HEADWAY_WEB_HOST = "127.0.0.1"\n')
+    done = headway("doctor", "--json", DATABASE_URL="postgresql://me:x@127.0.0.1:1/shop")
+    assert done.code == 1
+    lines = {each["subject"]: each for each in done.object()["lines"]}
+    assert lines["database"]["verdict"] == "fail"
+    assert "does not answer" in lines["database"]["finding"]
+    in_force = {each["name"]: each for each in done.object()["settings"]}
+    assert in_force["HEADWAY_WEB_HOST"]["source"] == "headway.toml"
+
+
+def test_doctor_lists_the_known_settings_when_one_is_unknown(headway: Headway) -> None:
+    done = headway("doctor", HEADWAY_ZEBRA="1")
+    assert done.code == 1
+    assert "unknown setting HEADWAY_ZEBRA" in done.out
+    assert "SYNC_BACKOFF_BASE_HOURS" in done.out
+
+
+def test_the_schema_goes_up_and_down_and_says_where_it_is(on_database: Headway) -> None:
+    assert on_database("db", "status", "--json").object()["pending"] == []
+    down = on_database("db", "downgrade", "--to", "0", "--yes", "--json").object()
+    assert down["version"] == 0
+    assert down["undone"]
+    assert "run: headway db upgrade" in on_database("db", "status").out
+    up = on_database("db", "upgrade", "--json").object()
+    assert up["applied"] == list(reversed(down["undone"]))
+    assert on_database("status").code == 0
+
+
+def test_a_downgrade_without_anybody_to_ask_is_refused(on_database: Headway) -> None:
+    said = on_database("db", "downgrade", "--to", "0").complaint(2)
+    assert "add --yes" in said
+    assert on_database("status").code == 0
+
+
+@pytest.mark.parametrize(("answer", "is_done"), ((b"n\n", False), (b"y\n", True)))
+def test_a_downgrade_asks_the_person_at_the_terminal(
+    database: str,
+    pool: ConnectionPool,
+    answer: bytes,
+    is_done: bool,  # noqa: FBT001 - a table
+) -> None:
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [Path(sys.executable).with_name("headway"), "db", "downgrade", "--to", "0"],
+        env={**os.environ, "DATABASE_URL": database},
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as asked:
+        os.write(ours, answer)
+        _, said = asked.communicate()
+    os.close(ours)
+    os.close(theirs)
+    assert b"Go from migration" in said
+    assert (asked.returncode == 0) is is_done
+    with pool.connection() as connection:
+        row = connection.execute("SELECT to_regclass('product_sync_schedule') IS NULL").fetchone()
+    assert row == (is_done,)
+
+
+def test_commands_join_a_headway_that_is_running_on_its_clock(
+    headway: Headway,
+    postgres: EmbeddedServer,
+    database: str,
+    pool: ConnectionPool,
+    execute: Execute,
+) -> None:
+    clock = ScaledClock(60, start=datetime(2031, 5, 6, tzinfo=UTC))
+    add(pool, "A", now=clock.now())
+    execute(CALL, "00000000-0000-4000-8000-000000000001", *[clock.now()] * 4)
+    execute("UPDATE call_ledger SET key = 'boeing:demo'")
+    name = database.rpartition("/")[2].partition("?")[0]
+    starts = {"start": clock.start.isoformat(), "real_start": clock.real_start.isoformat()}
+    note = {"database": name, "clock": {"speed": 60, **starts}, "boeing_client_id": "demo"}
+    postgres.announce(note)
+    try:
+        seen = headway("status", "--json", HEADWAY_DATA_DIR=str(postgres.data_dir)).object()
+    finally:
+        postgres.announce({})
+    assert seen["database"] == "the headway that is running now"
+    assert seen["overview"]["counts"]["total"] == 1
+    assert seen["overview"]["spent"]["day_count"] == 1, "the calls of the demo's own credential"
+    assert datetime.fromisoformat(seen["overview"]["now"]).year == 2031
+
+
+def test_a_command_on_the_embedded_database_brings_it_up_to_date(
+    headway: Headway, data_dir: Path
+) -> None:
+    done = headway("check", "--json", HEADWAY_DATA_DIR=str(data_dir))
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["database"] == f"embedded in {data_dir}"

@@ -1,0 +1,228 @@
+"""Expected trouble is one line that says what to do, and an exit code; nothing is half-done."""
+
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway.cli import main
+from headway.store.server import EmbeddedServer, find_running
+
+Headway = Callable[..., Any]
+HOLD = """
+import sys
+from pathlib import Path
+from headway.clock import SystemClock
+from headway.store.server import EmbeddedServer
+with EmbeddedServer(Path(sys.argv[1]), clock=SystemClock()):
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_an_unknown_setting_is_named_with_its_likeness(headway: Headway) -> None:
+    said = headway("status", HEADWAY_POLCY="rolling").complaint(2)
+    assert "unknown setting HEADWAY_POLCY; did you mean HEADWAY_POLICY?" in said
+
+
+def test_an_unknown_setting_of_the_file_is_named_with_the_file(
+    headway: Headway, tmp_path: Path
+) -> None:
+    (tmp_path / "headway.toml").write_text('HEADWAY_POLCY = "rolling"\n')
+    said = headway("status").complaint(2)
+    assert "headway.toml: unknown setting HEADWAY_POLCY" in said
+
+
+def test_a_file_that_is_not_toml_is_named(headway: Headway, tmp_path: Path) -> None:
+    (tmp_path / "headway.toml").write_text("HEADWAY_POLICY rolling\n")
+    assert "headway.toml: " in headway("status").complaint(2)
+
+
+def test_a_value_out_of_bounds_is_named(headway: Headway) -> None:
+    assert "SYNC_BATCH_SIZE" in headway("status", SYNC_BATCH_SIZE="11").complaint(2)
+
+
+def test_a_malformed_address_is_refused_without_showing_its_password(headway: Headway) -> None:
+    url = "postgresql://me:hunter2/secret@db.example:5432/shop"
+    said = headway("status", DATABASE_URL=url).complaint(2)
+    assert "DATABASE_URL cannot be read; write it as postgresql://" in said
+    assert "hunter2" not in said
+
+
+def test_a_port_where_nobody_listens_is_named(headway: Headway, database: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    url = f"postgresql://me:hunter2@127.0.0.1:{port}/shop"
+    said = headway("status", DATABASE_URL=url).complaint(3)
+    assert f"127.0.0.1:{port}/shop does not answer; start PostgreSQL there" in said
+    assert "hunter2" not in said
+
+
+def test_a_wrong_password_is_told(headway: Headway, database: str) -> None:
+    before, _, after = database.partition("@")
+    url = f"{before.rpartition(':')[0]}:hunter2@{after}"
+    said = headway("status", DATABASE_URL=url).complaint(2)
+    assert "refuses this user or password; correct DATABASE_URL" in said
+    assert "hunter2" not in said
+
+
+def test_a_missing_database_is_told(headway: Headway, database: str) -> None:
+    before, _, after = database.rpartition("/")
+    url = f"{before}/no_such_shop?{after.partition('?')[2]}"
+    said = headway("status", DATABASE_URL=url).complaint(2)
+    assert "/no_such_shop has no such database or user" in said
+
+
+def test_a_database_without_tables_is_told_what_to_run(
+    headway: Headway, postgres: EmbeddedServer
+) -> None:
+    postgres.ensure_database("test_cli_bare")
+    try:
+        said = headway("status", DATABASE_URL=postgres.dsn("test_cli_bare")).complaint(3)
+        assert "run: headway db upgrade" in said
+    finally:
+        postgres.drop_database("test_cli_bare")
+
+
+@pytest.mark.parametrize("folder", ("/dev/null/data", "/proc/data"))
+def test_a_folder_that_cannot_be_written_is_named(headway: Headway, folder: str) -> None:
+    said = headway("status", HEADWAY_DATA_DIR=folder).complaint(2)
+    assert folder in said
+    assert "set HEADWAY_DATA_DIR to a folder you may write to" in said
+
+
+def test_a_folder_that_another_headway_holds_is_told(headway: Headway, data_dir: Path) -> None:
+    data_dir.mkdir()
+    handle = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        said = headway("status", HEADWAY_DATA_DIR=str(data_dir)).complaint(2)
+    finally:
+        os.close(handle)
+    assert f"{data_dir} is in use by another headway" in said
+    assert "stop it or set HEADWAY_DATA_DIR" in said
+    assert [each.name for each in data_dir.iterdir()] == ["lock"]
+
+
+@pytest.fixture
+def killed_run(data_dir: Path) -> Path:
+    """Return the folder of a process that was killed while it held the server."""
+    owner = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(data_dir)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"ready\n"
+    finally:
+        owner.send_signal(signal.SIGKILL)
+        owner.communicate()
+    return data_dir
+
+
+def test_the_leftovers_of_a_killed_run_stop_nobody(headway: Headway, killed_run: Path) -> None:
+    assert (killed_run / "server.json").exists()
+    done = headway("check", HEADWAY_DATA_DIR=str(killed_run))
+    assert done.code == 0, done.err
+    assert find_running(killed_run) is None
+    assert not (killed_run / "server.json").exists()
+
+
+def test_a_port_in_use_is_named_by_the_demo_before_anything_starts(
+    headway: Headway, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = headway("demo", "--port", str(port)).complaint(2)
+    assert str(port) in said
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    (
+        (["statsu"], "Did you mean 'status'? See: headway --help"),
+        (["status", "--colour"], "see: headway status --help"),
+        (["explain"], "see: headway explain --help"),
+        (["db", "downgrade"], "see: headway db downgrade --help"),
+        (["db", "downgrade", "--to", "x"], "see: headway db downgrade --help"),
+    ),
+)
+def test_a_misused_command_points_to_its_help(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], hint: str
+) -> None:
+    assert main(arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("headway: ")
+    assert said.endswith(f"{hint}\n")
+    assert said.count("\n") == 1
+
+
+def test_with_json_a_failure_is_also_an_object_on_stdout(headway: Headway) -> None:
+    done = headway("status", "--json", HEADWAY_POLICY="sometimes")
+    said = done.complaint(2)
+    assert done.object() == {"error": said.removeprefix("headway: "), "exit_code": 2}
+
+
+def test_a_reader_that_has_enough_is_no_error(database: str) -> None:
+    program = Path(sys.executable).with_name("headway")
+    with subprocess.Popen(
+        [program, "doctor"],
+        env={**os.environ, "DATABASE_URL": database},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as writer:
+        assert writer.stdout is not None
+        assert writer.stderr is not None
+        writer.stdout.close()
+        assert writer.stderr.read() == ""
+
+
+def test_ctrl_c_ends_a_command_quietly_and_leaves_nothing_running(data_dir: Path) -> None:
+    program = Path(sys.executable).with_name("headway")
+    with subprocess.Popen(
+        [program, "demo", "--port", "0", "--products", "5"],
+        env={**os.environ, "HEADWAY_DATA_DIR": str(data_dir)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stdout is not None
+        assert "demo" in running.stdout.readline()
+        running.send_signal(signal.SIGINT)
+        _, complaint = running.communicate()
+    assert "Traceback" not in complaint
+    assert processes_of(data_dir) == []
+
+
+def test_a_command_stops_the_server_it_started(headway: Headway, data_dir: Path) -> None:
+    assert headway("db", "status", HEADWAY_DATA_DIR=str(data_dir)).code == 0
+    assert (data_dir / "pg").is_dir()
+    assert processes_of(data_dir) == []
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Return the command lines that name this folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            found.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return [each for each in found if str(folder) in each]
+
+
+def test_two_commands_at_once_take_turns_on_the_embedded_database(data_dir: Path) -> None:
+    program = Path(sys.executable).with_name("headway")
+    environment = {**os.environ, "HEADWAY_DATA_DIR": str(data_dir)}
+    running = [
+        subprocess.Popen([program, "db", "status"], env=environment, stdout=subprocess.DEVNULL)
+        for _ in range(3)
+    ]
+    assert [each.wait() for each in running] == [0, 0, 0]

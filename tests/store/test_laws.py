@@ -1,0 +1,237 @@
+"""Each law of the live check finds the row that breaks it, and nothing on a lawful database."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.clock import VirtualClock
+from headway.core.change import Terms
+from headway.core.lifecycle import FailureRule, Judge, Settlement
+from headway.core.model import Listing, Reply, SellerId, Sku
+from headway.core.outages import LoggedCall, Outage, outages
+from headway.core.policies import by_name
+from headway.store.laws import Laws
+from headway.store.listings import Listings
+from headway.store.schedule import Schedule
+
+HOUR = timedelta(hours=1)
+AGE_MAX = 25 * HOUR
+CALL_ID = "00000000-0000-4000-8000-000000000000"
+LEDGER = """
+INSERT INTO call_ledger (ticket_id, key, owner, cost, begun_at, lease_until, finished_at,
+  status, result)
+VALUES (gen_random_uuid(), 'boeing:', 'w', 1, %s, %s, %s, %s, %s)
+"""
+Run = Callable[..., None]
+
+
+@pytest.fixture
+def run(pool: ConnectionPool) -> Run:
+    def execute(statement: str, *values: object) -> None:
+        with pool.connection() as connection:
+            connection.execute(statement, values)
+
+    return execute
+
+
+@pytest.fixture
+def laws(pool: ConnectionPool, clock: VirtualClock) -> Laws:
+    """The check, over a database with one listing of each of two sellers."""
+    keys = [(SellerId("acme"), Sku("A=K3")), (SellerId("zenith"), Sku("B"))]
+    Listings(pool).add(keys, policy=by_name("rolling"), now=clock.now())
+    return Laws(pool)
+
+
+def judge() -> Judge:
+    return Judge(
+        terms=Terms(locations={"Miami FL": "Miami FL"}, currency="USD"),
+        rule=FailureRule(),
+        reschedule=lambda _listing, now: now + 24 * HOUR,
+    )
+
+
+def fail(pool: ConnectionPool, now: datetime, decide: Callable[[Listing], Settlement]) -> None:
+    schedule = Schedule(pool)
+    (taken,) = schedule.claim([Sku("A=K3")], now=now, owner="w", lease_until=now + HOUR)
+    assert schedule.settle([decide(taken)], now=now, call_id=CALL_ID) == 0
+
+
+def test_a_fresh_database_breaks_no_law(laws: Laws, clock: VirtualClock) -> None:
+    now = clock.now()
+    found = [laws.leases(now), laws.lost(), laws.blamed(), laws.harmful("USD"), laws.strays()]
+    assert [each.count for each in found] == [0] * 5
+    assert laws.ages(now, age_max=AGE_MAX, outages=[]).late.count == 0
+
+
+def test_a_read_older_than_the_policy_allows_is_named(laws: Laws, clock: VirtualClock) -> None:
+    late = laws.ages(clock.now() + 26 * HOUR, age_max=AGE_MAX, outages=[]).late
+    assert late.count == 2
+    assert late.examples[0] == "A=K3 of acme: last good read 2026-01-01 00:00 UTC"
+
+
+def test_time_without_an_answer_excuses_a_late_read(laws: Laws, clock: VirtualClock) -> None:
+    start = clock.now()
+    silence = Outage(
+        starts_at=start + HOUR, ends_at=start + 3 * HOUR, failed_calls=9, reason="down"
+    )
+    excused = laws.ages(start + 26 * HOUR, age_max=AGE_MAX, outages=[silence])
+    assert (excused.late.count, excused.excused_count) == (0, 2)
+    beyond = laws.ages(start + 28 * HOUR, age_max=AGE_MAX, outages=[silence])
+    assert (beyond.late.count, beyond.excused_count) == (2, 0)
+
+
+def test_a_part_that_fails_by_itself_is_not_late(laws: Laws, clock: VirtualClock, run: Run) -> None:
+    run("UPDATE product_sync_schedule SET consecutive_failures = 1 WHERE sku = 'B'")
+    ages = laws.ages(clock.now() + 26 * HOUR, age_max=AGE_MAX, outages=[])
+    assert (ages.late.count, ages.failing_count, ages.sku_count) == (1, 1, 2)
+
+
+def test_a_lease_that_nobody_freed_is_named(
+    laws: Laws, pool: ConnectionPool, clock: VirtualClock
+) -> None:
+    now = clock.now()
+    Schedule(pool).claim([Sku("B")], now=now, owner="fetch-7", lease_until=now)
+    assert laws.leases(now + timedelta(minutes=4)).count == 0
+    found = laws.leases(now + timedelta(minutes=6))
+    assert found.count == 1
+    assert found.examples[0].startswith("B of zenith: lease of fetch-7 ran out")
+
+
+def test_a_row_read_under_no_lease_is_named(laws: Laws, clock: VirtualClock, run: Run) -> None:
+    run("ALTER TABLE product_sync_schedule DROP CONSTRAINT product_sync_schedule_lease")
+    run("UPDATE product_sync_schedule SET sync_status = 'syncing' WHERE sku = 'B'")
+    assert laws.leases(clock.now()).examples == ("B of zenith: is being read under no lease",)
+
+
+@pytest.mark.parametrize(
+    ("columns", "is_lawful"),
+    (
+        ("observed) VALUES ('acme', 'A=K3', '{}'", False),
+        ("observed, held_reason) VALUES ('acme', 'A=K3', '{}', 'no price'", True),
+        ("observed, desired, desired_version) VALUES ('acme', 'A=K3', '{}', '{}', 1", True),
+        ("desired, desired_version, applied_version) VALUES ('acme', 'A=K3', '{}', 1, 2", False),
+    ),
+)
+def test_what_was_seen_is_desired_or_held(
+    laws: Laws,
+    run: Run,
+    columns: str,
+    is_lawful: bool,  # noqa: FBT001 - a parameter of the table
+) -> None:
+    run(f"INSERT INTO listing_state (user_id, sku, {columns})")
+    assert laws.lost().count == (0 if is_lawful else 1)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    (
+        Reply(quotes={}, missing=frozenset({Sku("A=K3")})),
+        Reply(quotes={}, faulty={Sku("A=K3"): "the price is a banana"}),
+    ),
+)
+def test_a_failure_with_evidence_about_the_sku_is_lawful(
+    laws: Laws, pool: ConnectionPool, clock: VirtualClock, reply: Reply
+) -> None:
+    fail(pool, clock.now(), lambda taken: judge().settle(taken, reply, clock.now()))
+    assert laws.blamed().count == 0
+
+
+def test_a_sku_convicted_by_bisection_is_lawful(
+    laws: Laws, pool: ConnectionPool, clock: VirtualClock
+) -> None:
+    error = "every call with this SKU fails: HTTP 500"  # as `engine.fetch` words it
+    fail(pool, clock.now(), lambda taken: judge().charge(taken, clock.now(), error))
+    assert laws.blamed().count == 0
+
+
+def test_a_failure_that_only_a_call_had_is_named(
+    laws: Laws, pool: ConnectionPool, clock: VirtualClock
+) -> None:
+    fail(pool, clock.now(), lambda taken: judge().charge(taken, clock.now(), "timed out"))
+    assert laws.blamed().examples == ("A=K3 of acme: 1 failures, none with evidence",)
+
+
+def test_more_failures_than_evidence_are_named(
+    laws: Laws, pool: ConnectionPool, clock: VirtualClock, run: Run
+) -> None:
+    reply = Reply(quotes={}, missing=frozenset({Sku("A=K3")}))
+    fail(pool, clock.now(), lambda taken: judge().settle(taken, reply, clock.now()))
+    run("UPDATE product_sync_schedule SET consecutive_failures = 4 WHERE sku = 'A=K3'")
+    assert laws.blamed().examples == ("A=K3 of acme: 4 failures, evidence for 1",)
+
+
+def test_a_parked_listing_without_evidence_is_named(laws: Laws, run: Run) -> None:
+    run(
+        "UPDATE product_sync_schedule SET sync_status = 'parked', is_active = false WHERE sku = 'B'"
+    )
+    assert laws.blamed().count == 1
+
+
+@pytest.mark.parametrize(
+    ("desired", "is_lawful"),
+    (
+        ('{"price": "10.50", "currency": "USD"}', True),
+        ('{"price": "100", "currency": "USD"}', True),
+        ('{"price": "0.00", "currency": "USD"}', False),
+        ('{"price": "-1.00", "currency": "USD"}', False),
+        ('{"price": "NaN", "currency": "USD"}', False),
+        ('{"price": null, "currency": "USD"}', False),
+        ('{"currency": "USD"}', False),
+        ('{"price": "10.50", "currency": "EUR"}', False),
+        ('{"price": "10.50"}', False),
+    ),
+)
+def test_a_price_no_shop_may_show_is_named(
+    laws: Laws,
+    run: Run,
+    desired: str,
+    is_lawful: bool,  # noqa: FBT001 - a parameter of the table
+) -> None:
+    run("INSERT INTO listing_state (user_id, sku, desired) VALUES ('acme', 'A=K3', %s)", desired)
+    assert laws.harmful("USD").count == (0 if is_lawful else 1)
+
+
+def test_a_state_of_another_seller_is_named(laws: Laws, run: Run) -> None:
+    run("ALTER TABLE listing_state DROP CONSTRAINT listing_state_user_id_sku_fkey")
+    run("INSERT INTO listing_state (user_id, sku) VALUES ('zenith', 'A=K3')")
+    assert laws.strays().count == 1
+
+
+def test_many_offenders_are_counted_and_a_few_are_named(
+    laws: Laws, pool: ConnectionPool, clock: VirtualClock
+) -> None:
+    keys = [(SellerId("acme"), Sku(f"P{number}")) for number in range(40)]
+    Listings(pool).add(keys, policy=by_name("rolling"), now=clock.now())
+    late = laws.ages(clock.now() + 26 * HOUR, age_max=AGE_MAX, outages=[]).late
+    assert (late.count, len(late.examples)) == (42, 5)
+
+
+def test_the_ledger_tells_calls_that_were_answered_from_those_that_were_not(
+    laws: Laws, clock: VirtualClock, run: Run
+) -> None:
+    start = clock.now()
+    lines: Sequence[tuple[str, str | None]] = (
+        ("sent", "ok"),
+        ("sent", "HTTP 500"),
+        ("unsent", "oauth"),
+        ("unsent", "no connection"),
+        ("unsent", None),
+        ("lost", None),
+        ("sent", "part_token"),
+        ("sent", "timed out"),
+    )
+    for minute, (status, result) in zip(itertools.count(), lines):
+        at = start + timedelta(minutes=minute)
+        run(LEDGER, at, at, at, status, result)
+    found = outages(laws.calls("boeing:", since=start), start + HOUR)
+    spans = [(each.starts_at - start, each.ends_at - start, each.failed_calls) for each in found]
+    minute = timedelta(minutes=1)
+    assert spans == [(minute, 6 * minute, 2), (7 * minute, HOUR, 1)]
+
+
+def test_a_supplier_that_always_answers_had_no_outage(clock: VirtualClock) -> None:
+    now = clock.now()
+    assert outages([LoggedCall(begun_at=now, finished_at=now, result="ok")], now) == []
