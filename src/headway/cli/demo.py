@@ -1,0 +1,221 @@
+"""`headway demo`: everything in one process on the embedded database, faster than life.
+
+What it starts it stops, in the opposite order: on Ctrl-C, on SIGTERM, and when a part fails to
+start. The database is made anew each time, because the demo's time begins anew.
+"""
+
+import contextlib
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from enum import StrEnum
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import httpx
+import typer
+from pydantic import SecretStr
+from rich.console import Console
+
+from headway import config
+from headway.app import App, build
+from headway.cli.live import Watch, show
+from headway.cli.stage import PAST_DAYS, PatientLimiter, Stage, at_speed, live_past, set_stage
+from headway.clock import ScaledClock, SystemClock, VirtualClock
+from headway.config import Settings
+from headway.engine.tick import EVERY, Tick
+from headway.runners.embedded import EmbeddedRunner
+from headway.simulators.boeing import SignIn
+from headway.simulators.transport import SimTransport, serve
+from headway.store.migrate import upgrade
+from headway.store.pool import open_pool
+from headway.store.server import EmbeddedServer
+from headway.web.server import SiteServer, address, listen
+from headway.web.site import create
+
+if TYPE_CHECKING:
+    from psycopg_pool import ConnectionPool as Pool
+
+DATABASE = "demo"
+PAST = timedelta(days=PAST_DAYS)
+# A crash of the machine may lose the last moments, never the database; and a demo has no past.
+SERVER = {"synchronous_commit": "off"}
+REFRESH_S = 0.5
+TICK_S = 0.5
+STOP_S = 1.0
+SPEED_MAX, PRODUCTS_MAX = 2000, 20_000
+EXAMPLES = "Example: headway demo --speed 300 --products 2000 --port 0"
+SIGN_IN = SignIn(client_id="demo")
+
+
+class PolicyName(StrEnum):
+    """The policies to choose from."""
+
+    ROLLING = "rolling"
+    ANCHORED = "anchored"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("demo", epilog=EXAMPLES)(demo)
+
+
+def demo(
+    *,
+    speed: Annotated[
+        float, typer.Option(min=1, max=SPEED_MAX, help="How many times faster than life.")
+    ] = 60,
+    products: Annotated[
+        int, typer.Option(min=1, max=PRODUCTS_MAX, help="How many parts the sellers list.")
+    ] = 500,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port of the page; 0 takes a free one.")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Which world to draw; the same seed, the same world.")
+    ] = 1,
+    policy: Annotated[PolicyName | None, typer.Option(help="When a part is due.")] = None,
+) -> None:
+    """Run everything in one process, faster than life.
+
+    A simulated supplier over real HTTP, the engine, an embedded database and the page. Ctrl-C ends
+    it and leaves nothing running.
+    """
+    settings = _settings(config.load(), port=port, policy=policy)
+    console = Console()
+    # The pool's log would scrawl over the view, which shows the same trouble in words.
+    logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
+    with contextlib.suppress(KeyboardInterrupt), _stoppable(), ExitStack() as stack:
+        taken = stack.enter_context(listen(settings.web_host, settings.web_port))
+        url = address(taken)
+        _say(console, f"Headway demo, {speed:g} times faster than life. The page: {url}")
+        server = stack.enter_context(
+            EmbeddedServer(settings.data_dir, clock=SystemClock(), settings=SERVER)
+        )
+        pool = stack.enter_context(_fresh_pool(server))
+        clock, stage = _past(settings, pool, console, products=products, seed=seed, speed=speed)
+        server.announce(_note(clock, settings))
+        app = _application(stack, settings, pool, stage, clock)
+        site = create(app, refresh_s=REFRESH_S)
+        _start(stack, app, stage, clock)
+        serving = SiteServer(site, taken)
+        serving.start()
+        stack.callback(serving.stop)
+        watch = Watch(feed=site.state.feed, clock=clock, speed=speed, url=url)
+        show(watch, console, threading.Event())
+    _say(console, "The demo has ended; nothing is left running.")
+
+
+def _settings(given: Settings, *, port: int | None, policy: PolicyName | None) -> Settings:
+    """Return the demo's settings: its own folder, its own supplier, the rest as given."""
+    changes: dict[str, object] = {
+        "data_dir": given.data_dir.expanduser() / "demo",
+        "boeing_client_id": SIGN_IN.client_id,
+        "boeing_client_secret": SecretStr(SIGN_IN.client_secret),
+        "boeing_username": SIGN_IN.username,
+        "boeing_password": SecretStr(SIGN_IN.password),
+        "boeing_url": "http://127.0.0.1",
+    }
+    if port is not None:
+        changes["web_port"] = port
+    if policy is not None:
+        changes["policy"] = policy.value
+    return given.model_copy(update=changes)
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Turn the first Ctrl-C, SIGTERM or lost terminal into an end; later ones change nothing."""
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        for each in signals:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = {each: signal.signal(each, end) for each in signals}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+@contextmanager
+def _fresh_pool(server: EmbeddedServer) -> "Iterator[Pool]":
+    """Open an empty database: the demo's time begins anew, so its past must too."""
+    server.drop_database(DATABASE)
+    server.ensure_database(DATABASE)
+    with open_pool(server.dsn(DATABASE)) as pool:
+        upgrade(pool, SystemClock())
+        yield pool
+
+
+def _past(
+    settings: Settings, pool: "Pool", console: Console, *, products: int, seed: int, speed: float
+) -> tuple[ScaledClock, Stage]:
+    """Live through two days on virtual time, and return the clock that goes on from there."""
+    start = SystemClock().now().replace(second=0, microsecond=0)
+    virtual = VirtualClock(start - PAST)
+    stage = set_stage(virtual, products=products, seed=seed, sign_in=SIGN_IN)
+    transport = SimTransport(stage.supplier.handle, virtual, seed=seed)
+    app = build(settings, virtual, pool, transport=transport)
+    with console.status("") as status:
+        live_past(
+            stage,
+            virtual,
+            app,
+            progress=lambda share: status.update(
+                f"Living through two days with {products:,} parts: {share:.0%}"
+            ),
+        )
+    clock = ScaledClock(speed, start=start)
+    stage.clock.pass_to(clock)
+    return clock, stage
+
+
+def _note(clock: ScaledClock, settings: Settings) -> dict[str, object]:
+    """Return what a second process needs to join: database, clock, and whose limit it is."""
+    return {
+        "database": DATABASE,
+        "clock": {
+            "speed": clock.speed,
+            "start": clock.start.isoformat(),
+            "real_start": clock.real_start.isoformat(),
+        },
+        "policy": settings.policy,
+        "boeing_client_id": settings.boeing_client_id,
+    }
+
+
+def _application(
+    stack: ExitStack, settings: Settings, pool: "Pool", stage: Stage, clock: ScaledClock
+) -> App:
+    """Serve the supplier over real HTTP and put the application together against it."""
+    supplier = stack.enter_context(serve(stage.supplier.handle, clock))
+    # Sockets know only real seconds: the supplier may be silent for as many of those as ever.
+    silence_s = settings.boeing_timeout_s * max(1.0, clock.speed)
+    live = settings.model_copy(update={"boeing_url": supplier.url, "boeing_timeout_s": silence_s})
+    app = build(live, clock, pool, transport=stack.enter_context(httpx.HTTPTransport()))
+    return replace(app, rule=at_speed(app.rule, clock.speed))
+
+
+def _start(stack: ExitStack, app: App, stage: Stage, clock: ScaledClock) -> None:
+    """Turn the engine and the world, each in a thread."""
+    runner = EmbeddedRunner(clock)
+    stack.callback(runner.stop, STOP_S)
+    limiter = PatientLimiter(inner=app.limiter, speed=clock.speed)
+    every = max(EVERY, timedelta(seconds=TICK_S * clock.speed))
+    runner.start(
+        tick=Tick(clock=clock, schedule=app.schedule, every=every).step,
+        fetch=app.fetch("demo", limiter=limiter).step,
+        world=stage.shelves.step,
+    )
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, soft_wrap=True, highlight=False)

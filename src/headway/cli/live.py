@@ -1,0 +1,201 @@
+"""The demo in a terminal: a view that redraws itself, or plain lines where nobody is watching."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from headway.clock import Clock
+from headway.core.reasons import say_span
+from headway.store.views import Change, NextCall, Overview
+from headway.web.feed import Feed, Sight
+from headway.web.words import age, bounded, clock_time, countdown, money, percent, result, sentence
+
+FRAME_S = 0.25
+LINE_S = 5.0
+ACCENT, QUIET, BAD = "bold bright_blue", "bright_black", "red"
+# Lines of the view that are always there; the tables share what is left.
+FIXED_LINES = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What the terminal shows, and where the page is."""
+
+    feed: Feed
+    clock: Clock
+    speed: float
+    url: str
+
+
+def show(watch: Watch, console: Console, stop: threading.Event) -> None:
+    """Show the line until stopped: a live view in a terminal, a line now and then elsewhere."""
+    if console.is_terminal:
+        _live(watch, console, stop)
+    else:
+        _lines(watch, lambda text: console.print(text, soft_wrap=True, highlight=False), stop)
+
+
+def _live(watch: Watch, console: Console, stop: threading.Event) -> None:
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while not stop.wait(FRAME_S):
+            sight = watch.feed.newest()
+            live.update(draw(watch, sight, height=console.height), refresh=True)
+
+
+def _lines(watch: Watch, print_line: Callable[[str], None], stop: threading.Event) -> None:
+    while True:
+        print_line(say(watch.feed.newest()))
+        if stop.wait(LINE_S):
+            return
+
+
+def say(sight: Sight) -> str:
+    """Return the state of the line in one line."""
+    seen = sight.overview
+    if seen is None:
+        return f"the database does not answer: {sight.error}"
+    spent, counts = seen.spent, seen.counts
+    last = seen.calls[0] if seen.calls else None
+    words = [
+        clock_time(seen.now),
+        f"next call {_in(seen)}",
+        f"{spent.day_count} of {spent.day_limit} calls in 24 h",
+        f"{counts.fresh} fresh, {counts.stale} stale, {counts.unread} unread",
+        f"{counts.failing} failing, {counts.parked} parked",
+    ]
+    if last is not None:
+        words.append(f"last call {clock_time(last.at)} {result(last.result)}")
+    return " | ".join(words)
+
+
+def draw(watch: Watch, sight: Sight, *, height: int) -> RenderableType:
+    """Return the whole view, fit to the height of the terminal."""
+    head = Table.grid(expand=True)
+    head.add_column()
+    head.add_column(justify="right")
+    title = Text.assemble(("Headway", "bold"), (f"  demo, {watch.speed:g} times real time", QUIET))
+    head.add_row(title, Text(watch.url, style=ACCENT))
+    seen = sight.overview
+    if seen is None:
+        return Group(head, "", Text("The database does not answer", style=BAD), sight.error)
+    now = watch.clock.now()
+    rows = max(1, (height - FIXED_LINES) // 2)
+    parts: list[RenderableType] = [
+        head,
+        Text(f"simulated time {now:%H:%M:%S} UTC", style=QUIET),
+        "",
+        _departure(seen, watch),
+        _seats(seen.next_call, seen),
+        "",
+        _figures(seen),
+        "",
+        _changes(seen, rows),
+        "",
+        _calls(seen, rows),
+        Text("Ctrl-C ends it", style=QUIET),
+    ]
+    return Group(*parts)
+
+
+def _in(seen: Overview) -> str:
+    leaves_at = seen.next_call.leaves_at
+    if leaves_at is None:
+        return "none"
+    return "now" if leaves_at <= seen.now else f"in {say_span(leaves_at - seen.now)}"
+
+
+def _departure(seen: Overview, watch: Watch) -> Text:
+    leaves_at = seen.next_call.leaves_at
+    text = Text(no_wrap=True, overflow="ellipsis")
+    text.append("Next call in ", style="bold")
+    text.append(countdown(leaves_at, watch.clock.now()) if leaves_at else "-:--", style=ACCENT)
+    if leaves_at:
+        text.append(f"  at {clock_time(leaves_at)}")
+    text.append(f"\n{sentence(seen.next_call.reason)}", style=QUIET)
+    if seen.breaker.is_open:
+        text.append(f" ({seen.breaker.reason})", style=BAD)
+    return text
+
+
+def _seats(coming: NextCall, seen: Overview) -> Text:
+    """Draw the seats as a bar: taken by who is due, kept for who will be, free."""
+    due = sum(seat.due_at <= seen.now for seat in coming.seats)
+    text = Text(no_wrap=True, overflow="ellipsis")
+    text.append("Seats  ", style="bold")
+    text.append("■ " * due, style=ACCENT)
+    text.append("□ " * (len(coming.seats) - due), style=ACCENT)
+    text.append("· " * (coming.seats_max - len(coming.seats)), style=QUIET)
+    names = "  ".join(seat.sku for seat in coming.seats[:3])
+    text.append(f" {due} due of {coming.seats_max}  ")
+    text.append(names, style=QUIET)
+    return text
+
+
+def _figures(seen: Overview) -> Table:
+    spent, counts = seen.spent, seen.counts
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(no_wrap=True, overflow="ellipsis")
+    grid.add_row(
+        "Budget",
+        f"{spent.day_count:,} of {spent.day_limit:,} calls in 24 h, {spent.minute_count} of"
+        f" {spent.minute_limit} in 60 s; seats filled {percent(spent.fill)}",
+    )
+    rest = f", {counts.stale:,} stale, {counts.unread:,} unread, of {counts.total:,}"
+    oldest = f"; oldest read {age(seen.oldest_read_at, seen.now)}"
+    grid.add_row("Parts", Text.assemble((f"{counts.fresh:,} fresh", ACCENT), rest, oldest))
+    trouble = f"{bounded(counts.failing)} failing, {bounded(counts.parked)} parked"
+    style = BAD if counts.failing or counts.parked else ""
+    late = f", {bounded(counts.overdue)} behind the timetable"
+    grid.add_row("Trouble", Text.assemble((trouble, style), late))
+    return grid
+
+
+def _changes(seen: Overview, rows: int) -> Table:
+    table = _table("Last changes", "price", "stock", "seen")
+    for each in seen.changes[:rows]:
+        table.add_row(
+            each.sku,
+            _moved(each, "price"),
+            _moved(each, "stock"),
+            Text(clock_time(each.at), style=QUIET),
+        )
+    if not seen.changes:
+        table.add_row(Text("none yet", style=QUIET), "", "", "")
+    return table
+
+
+def _calls(seen: Overview, rows: int) -> Table:
+    table = _table("Last calls", "result", "seats", "took")
+    for each in seen.calls[:rows]:
+        style = "default" if each.is_good or not each.is_over else BAD
+        seats = f"{each.seats_used} of {each.seats_paid}" if each.seats_paid else ""
+        took = "" if each.duration_s is None else f"{each.duration_s:.1f} s"
+        words = Text(result(each.result), style=style, no_wrap=True, overflow="ellipsis")
+        table.add_row(clock_time(each.at), words, seats, Text(took, style=QUIET))
+    return table
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(box=None, expand=True, padding=(0, 1), pad_edge=False, header_style=QUIET)
+    table.add_column(Text(title, style="bold"), ratio=3, no_wrap=True, overflow="ellipsis")
+    for name in columns:
+        table.add_column(name, ratio=2, justify="right", no_wrap=True, overflow="ellipsis")
+    return table
+
+
+def _moved(each: Change, what: str) -> Text:
+    old, new = (
+        (each.price_old, each.price_new) if what == "price" else (each.stock_old, each.stock_new)
+    )
+    if new is None:
+        return Text("")
+    write = money if what == "price" else str
+    if old is None:
+        return Text(write(new))  # type: ignore[arg-type]  # one writer per kind
+    return Text.assemble((f"{write(old)} → ", QUIET), (write(new), "bold"))  # type: ignore[arg-type]

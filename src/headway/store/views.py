@@ -1,0 +1,449 @@
+"""What the screens show, read straight from the tables: one overview for terminal, page and API.
+
+Every statement is a short range of an index, a bounded count, or a sample, so that the cost does
+not grow with the table. Nothing here writes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+from psycopg import Connection
+from psycopg_pool import ConnectionPool
+
+from headway.core.breaker import Breaker
+from headway.core.model import Candidate, Scope, SellerId, Sku, Turn
+from headway.core.seats import URGENT, BoardingRule, board, departure
+from headway.store.breakers import Breakers
+from headway.store.pool import guarded
+from headway.store.schedule import Schedule
+
+DAY = timedelta(days=1)
+HOUR_S = 3600
+COUNT_MAX = 10_000
+SAMPLE_ROWS_MAX = 50_000
+EVENTS_MAX = 500
+ROWS_SHOWN = 10
+FRONT_PER_SEAT = 10
+PARKED, UNREAD, STALE = -2, -1, 24
+
+SIZE = """
+SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'product_sync_schedule'::regclass
+"""
+# The whole of a small table, an even share of the pages of a large one.
+AGES = """
+SELECT CASE WHEN NOT is_active THEN -2 WHEN last_successful_sync IS NULL THEN -1
+  ELSE least(24, greatest(0, floor(extract(epoch FROM %(now)s - last_successful_sync) / 3600)))::int
+  END, count(*), min(last_successful_sync) FILTER (WHERE consecutive_failures = 0)
+FROM product_sync_schedule TABLESAMPLE SYSTEM (%(percent)s) GROUP BY 1
+"""
+BEHIND = """
+SELECT
+  (SELECT count(*) FROM (SELECT FROM product_sync_schedule WHERE is_active
+     AND sync_status <> 'syncing' AND turn IN ('manual', 'onboarding', 'scheduled', 'retry')
+     AND next_sync_at < %(late)s LIMIT %(most)s) AS overdue),
+  (SELECT count(*) FROM (SELECT FROM product_sync_schedule
+     WHERE consecutive_failures > 0 AND is_active LIMIT %(most)s) AS failing),
+  (SELECT count(*) FROM (SELECT FROM product_sync_schedule
+     WHERE consecutive_failures > 0 AND NOT is_active LIMIT %(most)s) AS parked),
+  (SELECT count(*) FROM product_sync_schedule WHERE sync_status = 'syncing')
+"""
+TROUBLE = """
+SELECT user_id, sku, consecutive_failures, coalesce(last_error, ''), next_sync_at, NOT is_active
+FROM product_sync_schedule WHERE consecutive_failures > 0
+ORDER BY consecutive_failures DESC LIMIT %(most)s
+"""
+# A call that was not sent cost the supplier nothing.
+SPENT = """
+SELECT count(*) FILTER (WHERE coalesce(arrived_by, %(now)s) > %(minute_ago)s), count(*),
+  coalesce(sum(cardinality(skus)) FILTER (WHERE seats_paid > 0 AND status = 'sent'), 0),
+  coalesce(sum(seats_paid) FILTER (WHERE status = 'sent'), 0)
+FROM call_ledger
+WHERE key = %(key)s AND begun_at > %(day_ago)s AND begun_at <= %(now)s AND status <> 'unsent'
+"""
+PER_HOUR = """
+SELECT floor(extract(epoch FROM %(now)s - begun_at) / 3600)::int AS hours_ago, count(*)
+FROM call_ledger
+WHERE key = %(key)s AND begun_at > %(day_ago)s AND begun_at <= %(now)s AND status <> 'unsent'
+GROUP BY 1
+"""
+CALLS = """
+SELECT begun_at, finished_at, status, coalesce(result, ''), http_status,
+  coalesce(cardinality(skus), 0), coalesce(seats_paid, 0)
+FROM call_ledger WHERE key = %(key)s AND begun_at <= %(now)s
+ORDER BY begun_at DESC LIMIT %(most)s
+"""
+CHANGES = """
+SELECT sync_timestamp, user_id, sku, event_type, old_value, new_value, coalesce(error_message, '')
+FROM (SELECT * FROM sync_audit_log WHERE sync_timestamp <= %(now)s
+      ORDER BY sync_timestamp DESC LIMIT %(events)s) AS recent
+WHERE event_type IN
+  ('price_changed', 'quantity_changed', 'cost_changed', 'change_held', 'not_listed')
+ORDER BY sync_timestamp DESC, user_id, sku LIMIT %(most)s
+"""
+
+
+# The supplier's next permit may already be spoken for: by the very call that is waiting for it.
+PROMISED = """
+SELECT to_timestamp(min((waiting ->> 'start_at_us')::bigint) / 1e6)
+FROM limiter, jsonb_array_elements(state -> 'waiting') AS waiting WHERE key = %(key)s
+"""
+
+
+class Why(StrEnum):
+    """What the next call waits for."""
+
+    NOTHING = "nothing"
+    BREAKER = "breaker"
+    PAUSE = "pause"
+    PERMIT = "permit"
+    SEATS = "seats"
+    SLACK = "slack"
+    NOW = "now"
+
+
+REASONS = {
+    Why.NOTHING: "nothing is listed yet",
+    Why.BREAKER: "the supplier does not answer; one probe goes then",
+    Why.PAUSE: "calls are paused",
+    Why.PERMIT: "the limit allows the next call then",
+    Why.SEATS: "leaves full, when the last seat comes due",
+    Why.SLACK: "leaves when the first part due has waited long enough; spare seats are borrowed",
+    Why.NOW: "leaving now",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """What the limiter says: when a permit is free, and whether somebody paused it."""
+
+    free_at: datetime
+    paused_until: datetime | None = None
+    pause_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """Somebody who would board the next call; `turn` is the reason."""
+
+    sku: Sku
+    user_id: SellerId
+    turn: Turn
+    due_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextCall:
+    """When the next call leaves, what it waits for, and who would board."""
+
+    leaves_at: datetime | None
+    why: Why
+    seats: tuple[Seat, ...]
+    seats_max: int
+
+    @property
+    def reason(self) -> str:
+        """What a person is told about the wait."""
+        return REASONS[self.why]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Listings by state; fresh, stale, unread and parked add up to the total."""
+
+    total: int
+    fresh: int
+    stale: int
+    unread: int
+    parked: int
+    failing: int
+    overdue: int
+    aboard: int
+    is_estimate: bool
+
+    @property
+    def freshness(self) -> float | None:
+        """The share of listings read within a day."""
+        return self.fresh / self.total if self.total else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What was used of the supplier's limit."""
+
+    minute_count: int
+    minute_limit: int
+    day_count: int
+    day_limit: int
+    fill: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a read showed to be different; None where nothing was said."""
+
+    at: datetime
+    user_id: SellerId
+    sku: Sku
+    kind: str
+    price_old: Decimal | None = None
+    price_new: Decimal | None = None
+    stock_old: int | None = None
+    stock_new: int | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One line of the ledger; seats are 0 for a request that carries none."""
+
+    at: datetime
+    result: str
+    is_good: bool
+    is_over: bool
+    seats_used: int
+    seats_paid: int
+    duration_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """A listing that failed, and when it is tried again."""
+
+    user_id: SellerId
+    sku: Sku
+    failures: int
+    error: str
+    next_at: datetime
+    is_parked: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """Everything the first screen shows, at one instant.
+
+    `oldest_read_at` leaves failing listings aside; they are shown with their reasons.
+    """
+
+    now: datetime
+    next_call: NextCall
+    spent: Spent
+    counts: Counts
+    oldest_read_at: datetime | None
+    ages_h: tuple[int, ...]
+    breaker: Breaker
+    gate: Gate
+    changes: tuple[Change, ...]
+    calls: tuple[Call, ...]
+    trouble: tuple[Trouble, ...]
+    calls_per_hour: tuple[int, ...]
+
+
+def overview(
+    pool: ConnectionPool,
+    now: datetime,
+    *,
+    scope: Scope,
+    gate: Gate,
+    boarding: BoardingRule,
+    minute_limit: int,
+) -> Overview:
+    """Read everything the first screen shows; `gate` is the limiter's word on this scope."""
+    breaker = Breakers(pool).load(scope)
+    front = Schedule(pool).front(now, limit=boarding.seats * FRONT_PER_SEAT)
+    with guarded(), pool.connection() as connection:
+        counts, ages_h, oldest_read_at = _counts(connection, now, boarding.slack)
+        gate = _with_promise(connection, scope, gate)
+        return Overview(
+            now=now,
+            next_call=_next_call(front, now, boarding, breaker, gate),
+            spent=_spent(connection, now, scope, minute_limit),
+            counts=counts,
+            oldest_read_at=oldest_read_at,
+            ages_h=ages_h,
+            breaker=breaker,
+            gate=gate,
+            changes=_changes(connection, now),
+            calls=_calls(connection, now, scope),
+            trouble=_trouble(connection),
+            calls_per_hour=_per_hour(connection, now, scope),
+        )
+
+
+def _with_promise(connection: Connection, scope: Scope, gate: Gate) -> Gate:
+    promised_at = _row(connection, PROMISED, {"key": scope})[0]
+    return gate if promised_at is None else replace(gate, free_at=promised_at)
+
+
+def _next_call(
+    front: Sequence[Candidate], now: datetime, rule: BoardingRule, breaker: Breaker, gate: Gate
+) -> NextCall:
+    """Foretell what `fetch` will do if nothing changes until then."""
+    wanted_at = departure(front, now, rule)
+    if wanted_at is None:
+        return NextCall(leaves_at=None, why=Why.NOTHING, seats=(), seats_max=rule.seats)
+    # The last one to say no is the reason; of equals, the first here.
+    reasons = [
+        (breaker.blocked_until(now) or now, Why.BREAKER),
+        (gate.paused_until or now, Why.PAUSE),
+        (max(now, gate.free_at), Why.PERMIT),
+        (wanted_at, _why_wanted(front, wanted_at, rule)),
+    ]
+    leaves_at = max(at for at, _ in reasons)
+    why = next(why for at, why in reasons if at == leaves_at) if leaves_at > now else Why.NOW
+    aboard = board(front, leaves_at, rule, only_clean=breaker.failures > 0)
+    seats = tuple(
+        Seat(
+            sku=each.sku,
+            user_id=each.user_id,
+            turn=_turn(each, leaves_at),
+            due_at=each.next_sync_at,
+        )
+        for each in aboard
+    )
+    return NextCall(leaves_at=leaves_at, why=why, seats=seats, seats_max=rule.seats)
+
+
+def _why_wanted(front: Sequence[Candidate], wanted_at: datetime, rule: BoardingRule) -> Why:
+    if any(each.turn in URGENT for each in front):
+        return Why.NOW
+    due = {each.sku for each in front if each.next_sync_at <= wanted_at}
+    return Why.SEATS if len(due) >= rule.seats else Why.SLACK
+
+
+def _turn(each: Candidate, leaves_at: datetime) -> Turn:
+    """Say `ahead` of a scheduled listing that only fills a spare seat."""
+    is_ahead = each.turn is Turn.SCHEDULED and each.next_sync_at > leaves_at
+    return Turn.AHEAD if is_ahead else each.turn
+
+
+def _counts(
+    connection: Connection, now: datetime, slack: timedelta
+) -> tuple[Counts, tuple[int, ...], datetime | None]:
+    """Count listings by the age of their last good read; a large table is sampled."""
+    size = _row(connection, SIZE, {})[0]
+    percent = min(100.0, 100.0 * SAMPLE_ROWS_MAX / max(1, size))
+    rows = connection.execute(AGES, {"now": now, "percent": percent}).fetchall()
+    seen = sum(count for _, count, _ in rows)
+    is_estimate = percent < 100  # noqa: PLR2004 - per cent
+    weight = size / seen if is_estimate and seen else 1.0
+    by_age = {age: round(count * weight) for age, count, _ in rows}
+    values = {"late": now - slack, "most": COUNT_MAX}
+    overdue, failing, parked, aboard = _row(connection, BEHIND, values)
+    if not is_estimate:
+        parked = by_age.get(PARKED, 0)
+    ages_h = tuple(by_age.get(age, 0) for age in range(STALE + 1))
+    counts = Counts(
+        total=size if is_estimate else seen,
+        fresh=sum(ages_h[:STALE]),
+        stale=ages_h[STALE],
+        unread=by_age.get(UNREAD, 0),
+        parked=parked,
+        failing=failing,
+        overdue=overdue,
+        aboard=aboard,
+        is_estimate=is_estimate,
+    )
+    oldest = [read_at for age, _, read_at in rows if age >= 0 and read_at is not None]
+    return counts, ages_h, min(oldest, default=None)
+
+
+def _spent(connection: Connection, now: datetime, scope: Scope, minute_limit: int) -> Spent:
+    values = {
+        "key": scope,
+        "now": now,
+        "minute_ago": now - timedelta(minutes=1),
+        "day_ago": now - DAY,
+    }
+    minute_count, day_count, used, paid = _row(connection, SPENT, values)
+    return Spent(
+        minute_count=minute_count,
+        minute_limit=minute_limit,
+        day_count=day_count,
+        day_limit=minute_limit * 1440,
+        fill=float(used) / float(paid) if paid else None,
+    )
+
+
+def _per_hour(connection: Connection, now: datetime, scope: Scope) -> tuple[int, ...]:
+    """Count calls per hour, oldest first, the last hour ending now."""
+    rows = connection.execute(PER_HOUR, {"key": scope, "now": now, "day_ago": now - DAY}).fetchall()
+    counts: dict[int, int] = dict(rows)
+    return tuple(counts.get(hours_ago, 0) for hours_ago in reversed(range(24)))
+
+
+def _calls(connection: Connection, now: datetime, scope: Scope) -> tuple[Call, ...]:
+    rows = connection.execute(CALLS, {"key": scope, "now": now, "most": ROWS_SHOWN}).fetchall()
+    return tuple(
+        Call(
+            at=begun_at,
+            result=result or status,
+            is_good=status == "sent" and (http_status or 200) == 200,  # noqa: PLR2004 - HTTP's word
+            is_over=status != "begun",
+            seats_used=used,
+            seats_paid=paid,
+            duration_s=(finished_at - begun_at).total_seconds() if finished_at else None,
+        )
+        for begun_at, finished_at, status, result, http_status, used, paid in rows
+    )
+
+
+def _trouble(connection: Connection) -> tuple[Trouble, ...]:
+    rows = connection.execute(TROUBLE, {"most": ROWS_SHOWN}).fetchall()
+    return tuple(
+        Trouble(
+            user_id=user_id,
+            sku=sku,
+            failures=failures,
+            error=error,
+            next_at=at,
+            is_parked=is_parked,
+        )
+        for user_id, sku, failures, error, at, is_parked in rows
+    )
+
+
+def _changes(connection: Connection, now: datetime) -> tuple[Change, ...]:
+    """Return the latest changes, one line for all that one read showed about one listing."""
+    values = {"now": now, "events": EVENTS_MAX, "most": ROWS_SHOWN * 3}
+    merged: dict[tuple[datetime, str, str], dict[str, Any]] = {}
+    for at, user_id, sku, kind, old, new, note in connection.execute(CHANGES, values).fetchall():
+        facts = merged.setdefault((at, user_id, sku), {"kind": "changed", "note": ""})
+        facts |= _facts(kind, old or {}, new or {}, note)
+    return tuple(
+        Change(at=at, user_id=SellerId(user_id), sku=Sku(sku), **facts)
+        for (at, user_id, sku), facts in list(merged.items())[:ROWS_SHOWN]
+    )
+
+
+def _facts(kind: str, old: Mapping[str, Any], new: Mapping[str, Any], note: str) -> dict[str, Any]:
+    """Translate one event into the fields of a change."""
+    if kind == "price_changed":
+        return {"price_old": _money(old, "list_price"), "price_new": _money(new, "list_price")}
+    if kind == "quantity_changed":
+        return {"stock_old": _stock(old), "stock_new": _stock(new)}
+    if kind == "cost_changed":
+        net = f"{_money(old, 'net_price')} to {_money(new, 'net_price')}"
+        return {"note": f"cost {net}"}
+    if kind == "not_listed":
+        return {"kind": "not listed", "stock_old": _stock(old), "stock_new": _stock(new)}
+    assert kind == "change_held", kind
+    return {"kind": "held", "note": note}
+
+
+def _money(values: Mapping[str, Any], name: str) -> Decimal | None:
+    text = values.get(name)
+    return None if text is None else Decimal(str(text))
+
+
+def _stock(values: Mapping[str, Any]) -> int:
+    return sum((values.get("quantities") or {}).values())
+
+
+def _row(connection: Connection, statement: str, values: Mapping[str, Any]) -> tuple[Any, ...]:
+    row = connection.execute(statement, values).fetchone()
+    assert row is not None, "an aggregate always answers"
+    return row

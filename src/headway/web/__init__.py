@@ -1,0 +1,1 @@
+"""The page, its live stream and the API."""

@@ -1,0 +1,82 @@
+"""The page's server: a socket taken before anything else starts, and uvicorn in a thread."""
+
+import errno
+import socket
+import threading
+
+import uvicorn
+from fastapi import FastAPI
+
+from headway.errors import ConfigError
+from headway.web.site import end_streams
+
+STOP_S = 1
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take the page's address; raises ConfigError that says what to do when it cannot be had."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        taken = socket.socket(family, socket.SOCK_STREAM)
+    except OSError:
+        raise ConfigError(f"no such address {host}; correct HEADWAY_WEB_HOST") from None
+    # After Ctrl-C the last connections linger in the kernel; that must not block the next run.
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        taken.bind((host, port))
+        taken.listen(128)
+    except OSError as error:
+        taken.close()
+        raise _explained(error, host, port) from None
+    return taken
+
+
+def _explained(error: OSError, host: str, port: int) -> ConfigError:
+    if error.errno == errno.EADDRINUSE:
+        return ConfigError(
+            f"port {port} on {host} is in use; stop its user, or choose another with --port"
+            " or HEADWAY_WEB_PORT (--port 0 takes a free one)"
+        )
+    if error.errno == errno.EACCES:
+        return ConfigError(f"port {port} needs more rights; choose one above 1023 with --port")
+    return ConfigError(f"cannot listen on {host}: {error.strerror}; correct HEADWAY_WEB_HOST")
+
+
+def address(taken: socket.socket) -> str:
+    """Return the page's address, as a browser wants it."""
+    host, port = taken.getsockname()[:2]
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104 - shown, not bound
+    return f"http://{shown}:{port}/"
+
+
+class SiteServer:
+    """Serves a site from a thread until stopped; open streams do not hold it up."""
+
+    def __init__(self, site: FastAPI, taken: socket.socket) -> None:
+        self._site = site
+        self._socket = taken
+        config = uvicorn.Config(
+            site,
+            log_level="warning",
+            access_log=False,
+            timeout_graceful_shutdown=STOP_S,
+            timeout_keep_alive=30,
+            lifespan="on",
+            server_header=False,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [taken]}, name="web", daemon=True
+        )
+
+    def start(self) -> None:
+        """Start serving; connections made before that wait in the socket."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End streams, finish replies, and let the socket go."""
+        self._server.should_exit = True
+        if self._server.started:
+            end_streams(self._site)
+        self._thread.join(STOP_S * 3)
+        self._socket.close()

@@ -1,0 +1,90 @@
+"""How values read on the page: times, spans, money, and the words of the ledger."""
+
+from datetime import datetime
+from decimal import Decimal
+
+from headway.core.reasons import say_span
+
+CENT = Decimal("0.01")
+RESULTS = {"oauth": "sign-in", "part_token": "part token", "ok": "read", "begun": "under way"}
+COUNTED_MAX = 10_000
+
+
+def clock_time(at: datetime) -> str:
+    """Write the time of day, in UTC."""
+    return f"{at:%H:%M:%S}"
+
+
+def ago(at: datetime | None, now: datetime) -> str:
+    """Write how long ago something was, or how soon it will be."""
+    if at is None:
+        return "never"
+    if at > now:
+        return f"in {say_span(at - now)}"
+    return f"{say_span(now - at)} ago"
+
+
+def age(at: datetime | None, now: datetime) -> str:
+    """Write how old something is."""
+    return "none yet" if at is None else say_span(now - at)
+
+
+def money(amount: Decimal | None) -> str:
+    """Write a price with cents."""
+    return "none" if amount is None else f"{amount.quantize(CENT):,}"
+
+
+def number(count: float | None) -> str:
+    """Write a whole number in groups of three; a count that stopped at its bound says so."""
+    return "none" if count is None else f"{count:,.0f}"
+
+
+def bounded(count: int) -> str:
+    """Write a count that stops at a bound."""
+    return f"{count:,}+" if count >= COUNTED_MAX else f"{count:,}"
+
+
+def percent(share: float | None) -> str:
+    """Write a share; 100 % only when nothing is missing."""
+    if share is None:
+        return "none yet"
+    shown = min(share * 100, 99.9) if share < 1 else 100.0
+    return f"{shown:.0f} %" if shown in {0.0, 100.0} else f"{shown:.1f} %"
+
+
+def countdown(at: datetime | None, now: datetime) -> str:
+    """Write the time left as a timetable would: 2:05, or 1:02:05."""
+    left_s = 0 if at is None else max(0, int((at - now).total_seconds()))
+    hours, rest = divmod(left_s, 3600)
+    minutes, seconds = divmod(rest, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def result(text: str) -> str:
+    """Name what the ledger calls a result."""
+    return RESULTS.get(text, text)
+
+
+def sentence(text: str) -> str:
+    """Begin with a capital, and leave the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def epoch_ms(at: datetime | None) -> int | None:
+    """Return what the page's script counts in."""
+    return None if at is None else int(at.timestamp() * 1000)
+
+
+FILTERS = {
+    "clock_time": clock_time,
+    "ago": ago,
+    "age": age,
+    "money": money,
+    "number": number,
+    "bounded": bounded,
+    "percent": percent,
+    "countdown": countdown,
+    "result": result,
+    "sentence": sentence,
+    "epoch_ms": epoch_ms,
+}

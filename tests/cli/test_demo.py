@@ -1,0 +1,165 @@
+"""`headway demo` as a person runs it: a process of its own, watched and ended from outside."""
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+HEADWAY = str(Path(sys.executable).with_name("headway"))
+QUICK = ("--speed", "2000", "--products", "150", "--port", "0")
+PATIENCE_S = 120
+
+
+def environment(home: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
+    kept.pop("DATABASE_URL", None)
+    return kept | {"HOME": str(home), "PYTHONUNBUFFERED": "1"}
+
+
+class Demo:
+    """A running demo; its lines come through a pipe, so waiting is reading."""
+
+    def __init__(self, home: Path, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [HEADWAY, "demo", *arguments],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env=environment(home), cwd=home,
+        )  # fmt: skip
+        self.lines: list[str] = []
+
+    def read_until(self, words: str) -> str:
+        """Return the first line that holds these words."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip())
+            if words in line:
+                return line
+        pytest.fail(f"it ended without saying {words!r}: {self.lines}")
+
+    def family(self) -> dict[int, int]:
+        """Return a handle for each process it started, by id; a handle outlives a reused id."""
+        return {pid: os.pidfd_open(pid) for pid in descendants(self.process.pid)}
+
+    def end(self, how: signal.Signals) -> tuple[int, str]:
+        """Send a signal; return the exit code and the last line."""
+        self.process.send_signal(how)
+        assert self.process.stdout is not None
+        self.lines += [line.rstrip() for line in self.process.stdout]
+        return self.process.wait(), self.lines[-1]
+
+
+@contextmanager
+def started(home: Path, *arguments: str) -> Iterator[Demo]:
+    demo = Demo(home, *arguments)
+    watchdog = threading.Timer(PATIENCE_S, demo.process.kill)
+    watchdog.start()
+    try:
+        yield demo
+    finally:
+        watchdog.cancel()
+        demo.process.kill()
+        demo.process.wait()
+        assert demo.process.stdout is not None
+        demo.process.stdout.close()
+
+
+def descendants(pid: int) -> list[int]:
+    children = Path(f"/proc/{pid}/task").glob("*/children")
+    found = [int(each) for path in children for each in path.read_text().split()]
+    return found + [one for each in found for one in descendants(each)]
+
+
+def running_in(folder: Path) -> list[str]:
+    """Return the commands of all processes that work in this folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:  # it ended meanwhile
+            continue
+        if str(folder) in command:
+            found.append(command)
+    return found
+
+
+def all_end(handles: dict[int, int]) -> bool:
+    """Wait for these processes to end, up to a bound."""
+    try:
+        return all(select.select([handle], [], [], 20)[0] for handle in handles.values())
+    finally:
+        for handle in handles.values():
+            os.close(handle)
+
+
+def watch_a_call_leave(url: str) -> None:
+    """Read the live stream until a call has left that had not when we came."""
+    with httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
+        before = client.get("/api/sync/status").json()["calls"][0]["at"]
+        with client.stream("GET", "/live") as response:
+            for line in response.iter_lines():
+                if line == "" and client.get("/api/sync/status").json()["calls"][0]["at"] > before:
+                    return
+    pytest.fail("the stream ended before a call had left")
+
+
+def test_the_demo_runs_can_be_joined_and_leaves_nothing_twice_in_a_row(tmp_path: Path) -> None:
+    for how in (signal.SIGINT, signal.SIGTERM):
+        with started(tmp_path, *QUICK) as demo:
+            url = demo.read_until("The page: ").split("The page: ")[1].strip()
+            demo.read_until("next call")
+            watch_a_call_leave(url)
+            family = demo.family()
+            assert len(family) > 1, "PostgreSQL runs beside it"
+            if how is signal.SIGINT:
+                joined = subprocess.run(
+                    [HEADWAY, "status", "--json"],
+                    env=environment(tmp_path), cwd=tmp_path, capture_output=True, check=True,
+                )  # fmt: skip
+                assert json.loads(joined.stdout)["overview"]["counts"]["total"] == 150
+            code, last = demo.end(how)
+            assert (code, last) == (0, "The demo has ended; nothing is left running.")
+            assert all_end(family)
+            assert not any("Traceback" in line or "WARNING" in line for line in demo.lines)
+
+
+def test_killed_outright_it_leaves_no_process_behind(tmp_path: Path) -> None:
+    with started(tmp_path, *QUICK) as demo:
+        demo.read_until("next call")
+        family = demo.family()
+        assert demo.end(signal.SIGKILL)[0] == -signal.SIGKILL
+        assert all_end(family)
+
+
+def test_interrupted_while_it_starts_it_still_leaves_nothing(tmp_path: Path) -> None:
+    with started(tmp_path, *QUICK) as demo:
+        demo.read_until("The page: ")
+        assert demo.end(signal.SIGINT)[0] == 0
+        assert running_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("way", ("option", "setting"))
+def test_a_port_in_use_is_one_line_and_nothing_is_started(tmp_path: Path, way: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        option = ["--port", port] if way == "option" else []
+        setting = {"HEADWAY_WEB_PORT": port} if way == "setting" else {}
+        done = subprocess.run(
+            [HEADWAY, "demo", *option],
+            env=environment(tmp_path) | setting, cwd=tmp_path,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert f"port {port} on 127.0.0.1 is in use" in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,282 @@
+"""The page over a real server, a real database and the real engine."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+from psycopg_pool import ConnectionPool
+from pydantic import SecretStr
+
+from headway.app import App, build
+from headway.clock import SystemClock, VirtualClock
+from headway.config import Settings
+from headway.core.model import SellerId, Sku, Wait
+from headway.errors import ConfigError
+from headway.simulators.boeing import BoeingSimulator, Part, SignIn
+from headway.simulators.transport import SimTransport
+from headway.store.server import EmbeddedServer
+from headway.web.api import StatusShape
+from headway.web.server import SiteServer, address, listen
+from headway.web.site import create
+
+SIGN_IN = SignIn()
+DAY = timedelta(days=1)
+PATIENCE_S = 20
+
+
+@dataclass
+class Shelf:
+    parts: dict[str, Part] = field(default_factory=dict)
+
+    def put(self, sku: str, price: str, quantity: int) -> None:
+        amount = Decimal(price)
+        stock = {"Miami FL": quantity}
+        self.parts[sku] = Part(sku=sku, list_price=amount, net_price=amount, stock=stock)
+
+    def lookup(self, sku: str) -> Part | None:
+        return self.parts.get(sku)
+
+
+@dataclass
+class Line:
+    """The engine, its supplier and its clock; `run` lets time pass."""
+
+    app: App
+    clock: VirtualClock
+    shelf: Shelf
+
+    def add(self, *skus: str, seller: str = "acme") -> None:
+        keys = [(SellerId(seller), Sku(sku)) for sku in skus]
+        self.app.listings.add(keys, policy=self.app.policy, now=self.clock.now())
+
+    def run(self, span: timedelta) -> None:
+        fetch = self.app.fetch("test")
+        until = self.clock.now() + span
+        while self.clock.now() < until:
+            result = fetch.step()
+            if isinstance(result, Wait):
+                wait_s = (min(result.until, until) - self.clock.now()).total_seconds()
+                self.clock.sleep(max(0.0, wait_s))
+
+
+@pytest.fixture
+def line(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Line:
+    settings = Settings(
+        data_dir=tmp_path,
+        boeing_url="http://supplier.test",
+        boeing_client_id=SIGN_IN.client_id,
+        boeing_client_secret=SecretStr(SIGN_IN.client_secret),
+        boeing_username=SIGN_IN.username,
+        boeing_password=SecretStr(SIGN_IN.password),
+    )
+    shelf = Shelf()
+    supplier = BoeingSimulator(shelf, clock, sign_in=SIGN_IN, token_life_s=86_400)
+    transport = SimTransport(supplier.handle, clock)
+    app = build(settings, clock, pool, transport=transport).with_poll(timedelta(hours=1))
+    return Line(app=app, clock=clock, shelf=shelf)
+
+
+@pytest.fixture
+def page(line: Line) -> Iterator[httpx.Client]:
+    """Yield a client of the line's page, served by a real server."""
+    taken = listen("127.0.0.1", 0)
+    serving = SiteServer(create(line.app, refresh_s=0.02), taken)
+    serving.start()
+    try:
+        with httpx.Client(base_url=address(taken), timeout=20, trust_env=False) as client:
+            yield client
+    finally:
+        serving.stop()
+
+
+def events(response: httpx.Response) -> Iterator[str]:
+    """Yield the data of each server-sent event."""
+    data: list[str] = []
+    for text in response.iter_lines():
+        if text.startswith("data: "):
+            data.append(text.removeprefix("data: "))
+        elif not text and data:
+            yield "\n".join(data)
+            data = []
+
+
+def wait_for(stream: Iterator[str], is_it: Callable[[str], bool]) -> str:
+    """Return the first event that is it; the client's own timeout bounds each read."""
+    give_up_s = SystemClock().monotonic() + PATIENCE_S
+    for event in stream:
+        if is_it(event):
+            return event
+        assert SystemClock().monotonic() < give_up_s, "the event never came"
+    pytest.fail("the stream ended without the event")
+
+
+def stock_twelve(line: Line) -> None:
+    skus = [f"WF{number:03}" for number in range(12)]
+    for sku in skus:
+        line.shelf.put(sku, "10.00", 5)
+    line.add(*skus)
+
+
+def test_the_page_shows_the_line_as_it_is(line: Line, page: httpx.Client) -> None:
+    stock_twelve(line)
+    line.run(DAY)
+    line.shelf.put("WF003", "12.50", 7)
+    line.run(DAY)
+    answer = page.get("/")
+    assert answer.status_code == 200
+    text = answer.text
+    assert "12.50" in text
+    assert '<span class="old">10.00</span>' in text
+    assert "10 of 10 seats" in text
+    assert "10 of 10" in text
+    assert 'id="countdown"' in text
+    assert "part token" in text
+
+
+def test_an_empty_database_has_a_page_of_its_own(page: httpx.Client) -> None:
+    text = page.get("/").text
+    assert "Nothing is listed yet" in text
+    assert "No call has left yet" in text
+    assert "No change has been seen yet" in text
+    assert "paused" not in text
+
+
+def test_a_part_number_cannot_smuggle_markup_into_the_page(line: Line, page: httpx.Client) -> None:
+    line.shelf.put("<script>alert(1)</script>", "10.00", 5)
+    line.add("<script>alert(1)</script>")
+    text = page.get("/").text
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert" in text
+
+
+def test_the_stream_tells_of_a_call_that_left(line: Line, page: httpx.Client) -> None:
+    stock_twelve(line)
+    with page.stream("GET", "/live") as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        stream = events(response)
+        assert "No call has left yet" in next(stream)
+        line.run(DAY)
+        event = wait_for(stream, lambda text: "10 of 10</td>" in text)
+    assert "<td" in event
+    assert "<html" not in event
+
+
+def test_a_stream_has_an_end_and_says_when_to_come_back(line: Line) -> None:
+    taken = listen("127.0.0.1", 0)
+    serving = SiteServer(create(line.app, refresh_s=0.02, stream_life_s=0.1), taken)
+    serving.start()
+    try:
+        with httpx.stream("GET", f"{address(taken)}live", trust_env=False, timeout=20) as response:
+            whole = response.read().decode()
+    finally:
+        serving.stop()
+    assert whole.startswith("retry: 1000\n")
+    assert whole.endswith("\n\n")
+
+
+def test_an_open_stream_does_not_hold_up_the_end(line: Line) -> None:
+    taken = listen("127.0.0.1", 0)
+    serving = SiteServer(create(line.app, refresh_s=30), taken)
+    serving.start()
+    with httpx.stream("GET", f"{address(taken)}live", trust_env=False, timeout=20) as response:
+        stream = events(response)
+        next(stream)
+        serving.stop()
+        assert not serving._thread.is_alive()
+        assert list(stream) == [], "it ended in good order"
+
+
+@pytest.mark.parametrize("path", ("/", "/api/sync/status", "/healthz", "/static/page.css", "/none"))
+def test_every_reply_forbids_what_comes_from_elsewhere(page: httpx.Client, path: str) -> None:
+    headers = page.get(path).headers
+    assert headers["content-security-policy"].startswith("default-src 'self';")
+    assert "unsafe" not in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_status_keeps_its_promise(line: Line, page: httpx.Client) -> None:
+    stock_twelve(line)
+    line.run(DAY)
+    answer = page.get("/api/sync/status")
+    status = StatusShape.model_validate_json(answer.content)
+    assert status.counts.total == 12
+    assert status.counts.fresh + status.counts.unread + status.counts.stale == 12
+    assert len(status.next_call.seats) == 10
+    assert sum(status.calls_per_hour) == status.spent.day_count
+    assert status.spent.fill == 1
+    document = page.get("/openapi.json").json()
+    reply = document["paths"]["/api/sync/status"]["get"]["responses"]["200"]
+    assert reply["content"]["application/json"]["schema"]["$ref"].endswith("/StatusShape")
+
+
+def test_no_documentation_page_is_served_because_it_would_load_from_elsewhere(
+    page: httpx.Client,
+) -> None:
+    assert page.get("/docs").status_code == 404
+    assert page.get("/redoc").status_code == 404
+
+
+class Outage:
+    """Closes the doors of one database, as if its server were stopped."""
+
+    def __init__(self, app: App, admin_dsn: str) -> None:
+        self._name = app.pool.conninfo.rsplit("/", 1)[1].partition("?")[0]
+        self._admin_dsn = admin_dsn
+
+    def begin(self) -> None:
+        self._run(f"ALTER DATABASE {self._name} ALLOW_CONNECTIONS false")
+        self._run(
+            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{self._name}'"
+        )
+
+    def end(self) -> None:
+        self._run(f"ALTER DATABASE {self._name} ALLOW_CONNECTIONS true")
+
+    def _run(self, statement: str) -> None:
+        with psycopg.connect(self._admin_dsn, autocommit=True) as connection:
+            connection.execute(statement)
+
+
+def test_without_its_database_the_page_says_so_and_recovers(
+    line: Line, page: httpx.Client, postgres: EmbeddedServer
+) -> None:
+    stock_twelve(line)
+    outage = Outage(line.app, postgres.dsn("postgres"))
+    with page.stream("GET", "/live") as response:
+        stream = events(response)
+        assert "Who boards" in next(stream)
+        outage.begin()
+        try:
+            assert "The database does not answer" in wait_for(
+                stream, lambda text: 'id="down"' in text
+            )
+            answer = page.get("/")
+            assert answer.status_code == 503
+            assert "The database does not answer" in answer.text
+            problem = page.get("/api/sync/status")
+            assert problem.status_code == 503
+            assert problem.headers["content-type"] == "application/problem+json"
+            assert page.get("/healthz").status_code == 200
+        finally:
+            outage.end()
+        wait_for(stream, lambda text: "Who boards" in text)
+    assert page.get("/").status_code == 200
+
+
+def test_a_port_in_use_is_one_line_that_says_what_to_do() -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=rf"port {port} on 127.0.0.1 is in use.*--port 0"):
+            listen("127.0.0.1", port)
+
+
+def test_an_address_that_is_not_ours_is_one_line_too() -> None:
+    with pytest.raises(ConfigError, match="HEADWAY_WEB_HOST"):
+        listen("192.0.2.1", 0)
+    with pytest.raises(ConfigError, match="HEADWAY_WEB_HOST"):
+        listen("no.such.host.invalid", 0)
