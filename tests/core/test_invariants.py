@@ -28,7 +28,7 @@ def call(number: int, begun_s: float, arrived_s: float | None, status: str = "se
     )
 
 
-@pytest.mark.parametrize(("third_s", "breaches"), [(62, ["0003"]), (62.000001, [])])
+@pytest.mark.parametrize(("third_s", "breaches"), ((62, ["0003"]), (62.000001, [])))
 def test_the_third_call_breaches_until_the_first_has_surely_left(
     third_s: float, breaches: list[str]
 ) -> None:
@@ -43,7 +43,7 @@ def test_an_unsent_call_takes_no_place_and_one_in_flight_never_leaves() -> None:
     assert [breach.ticket_id for breach in replay_windows(flying, WINDOW)] == ["0004"]
 
 
-@pytest.mark.parametrize(("anchor", "count"), [("finish", 1), ("cap", 0), ("start", 0)])
+@pytest.mark.parametrize(("anchor", "count"), (("finish", 1), ("cap", 0), ("start", 0)))
 def test_the_anchor_of_the_window_says_how_late_a_call_may_have_arrived(
     anchor: str, count: int
 ) -> None:

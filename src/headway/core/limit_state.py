@@ -125,7 +125,7 @@ def distrust(resource: Resource, state: State, now_us: int) -> State:
 def shift(resource: Resource, state: State, jump_us: int, now_us: int) -> State:
     """Undo a jump of the clock: what came before it is not that much older.
 
-    Nothing is moved past now, so several processes may notice the same jump.
+    Nothing done is moved past now, so several processes may notice the same jump.
     """
     calls = []
     for call in state.calls:
@@ -144,7 +144,15 @@ def shift(resource: Resource, state: State, jump_us: int, now_us: int) -> State:
         quota.shift(meter, jump_us, now_us)
         for quota, meter in zip(resource.quotas, state.quotas, strict=True)
     )
-    state = replace(state, calls=tuple(calls), buckets=buckets, quotas=quotas)
+    left_us = state.paused_until_us - state.last_now_us
+    paused_us = min(state.paused_until_us + jump_us, now_us + left_us)
+    state = replace(
+        state,
+        calls=tuple(calls),
+        buckets=buckets,
+        quotas=quotas,
+        paused_until_us=max(state.paused_until_us, paused_us),
+    )
     return hold(state, now_us + min(jump_us, resource.span_us), "clock stepped")
 
 

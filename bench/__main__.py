@@ -1,0 +1,96 @@
+"""`python -m bench [claim] [limits] [simulated]`: run some or all, print tables, leave nothing."""
+
+import argparse
+import signal
+import sys
+from types import FrameType
+
+from bench import claim, limits, simulated
+from bench.services import machine
+from headway.errors import HeadwayError
+
+PARTS = ("claim", "limits", "simulated")
+ROWS_MIN = 1000
+SECONDS_MAX = 3600.0
+
+
+def main() -> int:
+    """Run the chosen parts in order; Ctrl-C and SIGTERM end it cleanly."""
+    options = _options()
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        for name, value in machine():
+            print(f"{name:12} {value}", flush=True)
+        for part in PARTS:
+            if part in options.parts:
+                _run(part, options)
+    except KeyboardInterrupt:
+        print("bench: stopped", file=sys.stderr)
+        return 130
+    except HeadwayError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _run(part: str, options: argparse.Namespace) -> None:
+    if part == "claim":
+        claim.run(rows=options.rows, rounds=options.rounds)
+    elif part == "limits":
+        limits.run(seconds=options.seconds, strict_seconds=options.strict_seconds)
+    else:
+        simulated.run(listings=options.listings)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("parts", nargs="*", help=f"some of {', '.join(PARTS)}; all if none")
+    parser.add_argument("--rows", type=_sizes, default=claim.ROWS, help="sizes of the schedule")
+    parser.add_argument("--rounds", type=_count, default=claim.ROUNDS, help="rounds at each size")
+    parser.add_argument(
+        "--seconds", type=_seconds, default=limits.SPEED_S, help="of a limiter's speed run"
+    )
+    parser.add_argument(
+        "--strict-seconds", type=_seconds, default=limits.STRICT_S, help="of its strict run"
+    )
+    parser.add_argument(
+        "--listings", type=_count, default=simulated.LISTINGS, help="of the simulated day"
+    )
+    options = parser.parse_args()
+    options.parts = options.parts or PARTS
+    for part in options.parts:
+        if part not in PARTS:
+            parser.error(f"there is no {part}; choose from {', '.join(PARTS)}")
+    return options
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    sizes = tuple(_count(part) for part in text.split(","))
+    if min(sizes) < ROWS_MIN:
+        raise argparse.ArgumentTypeError(f"a size must be {ROWS_MIN} rows or more")
+    return sizes
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text} is not a count; write it like 10000")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < SECONDS_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0")
+    return seconds
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    del signum, frame
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,324 @@
+"""What front + claim of ten + settle costs as the schedule grows, all sizes in one run.
+
+Every size has its own database of one server. Sizes take turns in short blocks, so that whatever
+else the machine does meanwhile falls on all of them.
+"""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+from psycopg import Connection, sql
+from psycopg.types.json import Jsonb
+from psycopg_pool import ConnectionPool
+
+from bench.services import CLOCK, migrated, postgres, scratch, version
+from bench.table import middle, p95, say, show
+from headway.clock import fresh_id
+from headway.core.change import Desired, Terms, desire, observe
+from headway.core.lifecycle import FailureRule, Judge
+from headway.core.model import Listing, Quote, Reply, Sku
+from headway.core.policies import Rolling
+from headway.core.seats import BoardingRule, board
+from headway.errors import ConfigError
+from headway.store.pool import open_pool
+from headway.store.schedule import Schedule
+from headway.store.server import EmbeddedServer
+
+ROWS = (10_000, 1_000_000, 10_000_000)
+ROUNDS = 400
+BLOCK = 20
+WARM_UP = 40
+SEATS = 10
+FRONT = 3 * SEATS
+BYTES_PER_ROW = 1100
+SETTINGS = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    # Only the filling feels these two.
+    "maintenance_work_mem": "512MB",
+    "max_wal_size": "8GB",
+}
+TERMS = Terms(locations={"Dallas Central": "Dallas", "Miami FL": "Miami"}, currency="USD")
+JUDGE = Judge(terms=TERMS, rule=FailureRule(), reschedule=Rolling().reschedule)
+BOARDING = BoardingRule(seats=SEATS, slack=timedelta(minutes=20))
+TABLES = ["product_sync_schedule", "listing_state"]
+
+CONSTRAINTS = """
+SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid), contype = 'f'
+FROM pg_constraint
+WHERE conrelid = ANY(%s::regclass[]) AND contype IN ('p', 'u', 'f') ORDER BY contype = 'f'
+"""
+INDEXES = """
+SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid) FROM pg_index
+WHERE indrelid = ANY(%s::regclass[])
+  AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = indexrelid)
+"""
+# Due times are spread over the day without regard to where a row lies in the table.
+FILL = """
+INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, minute_offset, next_sync_at, turn,
+  sync_status, fence, last_sync_started_at, last_sync_at, last_successful_sync, last_sync_status,
+  consecutive_failures, last_boeing_hash, last_price, last_quantity, last_inventory_status,
+  last_locations, created_at, updated_at)
+SELECT 'seller-' || n %% 200, 'P' || lpad(n::text, 8, '0') || '=E9', floor(share * 24),
+  floor(share * 1440)::int %% 60, %(now)s + share * interval '24 hours',
+  CASE WHEN n %% 100 = 0 THEN 'retry' ELSE 'scheduled' END, 'success', 1,
+  %(now)s, %(now)s, %(now)s, 'unchanged', CASE WHEN n %% 100 = 0 THEN 1 ELSE 0 END,
+  %(hash)s, %(price)s, %(quantity)s, 'in_stock', %(locations)s, %(now)s, %(now)s
+FROM (SELECT n, random() AS share FROM generate_series(1, %(rows)s) AS n) AS listing
+"""
+FILL_STATE = """
+INSERT INTO listing_state (user_id, sku, observed, observed_at, desired, desired_at,
+  desired_version, applied, applied_at, applied_version)
+SELECT user_id, sku, %(observed)s, %(now)s, %(desired)s, %(now)s, 1, %(desired)s, %(now)s, 1
+FROM product_sync_schedule
+"""
+# How many dead rows autovacuum lets pass; a claim and its settle leave two of them.
+DEAD_MAX = """
+WITH chosen AS (
+  SELECT option_name AS name, option_value AS value
+  FROM pg_class, pg_options_to_table(reloptions) WHERE oid = 'product_sync_schedule'::regclass
+)
+SELECT coalesce((SELECT value FROM chosen WHERE name = 'autovacuum_vacuum_threshold'),
+                current_setting('autovacuum_vacuum_threshold'))::float
+     + coalesce((SELECT value FROM chosen WHERE name = 'autovacuum_vacuum_scale_factor'),
+                current_setting('autovacuum_vacuum_scale_factor'))::float * %(rows)s
+"""
+# What many rounds leave behind: index entries at the front that point to rows now due later.
+WORK_OFF = (
+    """
+UPDATE product_sync_schedule SET sync_status = 'syncing', lease_owner = 'bench',
+  lease_until = %(now)s, fence = fence + 1
+WHERE id IN (SELECT id FROM product_sync_schedule WHERE is_active AND sync_status <> 'syncing'
+             AND turn = 'scheduled' ORDER BY next_sync_at LIMIT %(rows)s)
+""",
+    """
+UPDATE product_sync_schedule SET sync_status = 'success', lease_owner = NULL, lease_until = NULL,
+  next_sync_at = next_sync_at + interval '24 hours' WHERE sync_status = 'syncing'
+""",
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class Times:
+    """Milliseconds of every measured round, by step."""
+
+    front: list[float] = field(default_factory=list)
+    claim: list[float] = field(default_factory=list)
+    settle: list[float] = field(default_factory=list)
+
+    @property
+    def total(self) -> list[float]:
+        """The whole rounds."""
+        return [sum(steps) for steps in zip(self.front, self.claim, self.settle, strict=True)]
+
+
+@dataclass(slots=True, kw_only=True)
+class Line:
+    """One schedule of some size, and a worker at it."""
+
+    rows: int
+    schedule: Schedule
+    now: datetime
+    size_mb: int
+    moved: int = 0
+    times: Times = field(default_factory=Times)
+
+    def round(self) -> None:
+        """Take and give back ten listings, one of them changed, and note how long it took."""
+        self.now += timedelta(seconds=1)
+        at = CLOCK.monotonic()
+        front = self.schedule.front(self.now, limit=FRONT)
+        self.times.front.append((CLOCK.monotonic() - at) * 1000)
+        skus = [each.sku for each in board(front, self.now, BOARDING)]
+        at = CLOCK.monotonic()
+        listings = self.schedule.claim(
+            skus, now=self.now, owner="bench", lease_until=self.now + timedelta(seconds=90)
+        )
+        self.times.claim.append((CLOCK.monotonic() - at) * 1000)
+        settlements = [JUDGE.settle(each, _reply(listings), self.now) for each in listings]
+        at = CLOCK.monotonic()
+        self.schedule.settle(settlements, now=self.now, call_id=fresh_id())
+        self.times.settle.append((CLOCK.monotonic() - at) * 1000)
+
+
+def run(*, rows: Sequence[int] = ROWS, rounds: int = ROUNDS) -> None:
+    """Fill, measure, print; then once more with dead entries at the front."""
+    with scratch() as folder:
+        _require_space(folder, sum(rows))
+        with postgres(folder / "claim", SETTINGS) as server:
+            say(version(server))
+            pools = [_filled(server, each) for each in rows]
+            try:
+                _measure_both(server, rows, pools, rounds)
+            finally:
+                for pool in pools:
+                    pool.close()
+
+
+def _measure_both(
+    server: EmbeddedServer, rows: Sequence[int], pools: Sequence[ConnectionPool], rounds: int
+) -> None:
+    lines = [_line(size, pool) for size, pool in zip(rows, pools, strict=True)]
+    _measure(lines, rounds)
+    notes = (version(server), f"{rounds} rounds a size, sizes taking turns every {BLOCK} rounds")
+    _print("claim + settle: front, claim of 10, settle with 1 of 10 changed (ms)", lines, *notes)
+    for line, pool in zip(lines, pools, strict=True):
+        _work_off(line, pool)
+        line.times = Times()
+    _measure(lines, rounds)
+    note = "unvacuumed: listings read since the last vacuum, as many as autovacuum lets pass"
+    _print("the same behind dead index entries (ms)", lines, note)
+
+
+def _work_off(line: Line, pool: ConnectionPool) -> None:
+    """Move as many listings from the front as autovacuum lets anyone do."""
+    with pool.connection() as connection:
+        found = connection.execute(DEAD_MAX, {"rows": line.rows}).fetchone()
+        line.moved = min(line.rows, int(found[0]) // 2 if found else 0)
+        say(f"{line.rows:,} rows: moving the first {line.moved:,}, no vacuum")
+        for statement in WORK_OFF:
+            connection.execute(statement, {"rows": line.moved, "now": line.now})
+
+
+def _measure(lines: Sequence[Line], rounds: int) -> None:
+    for line in lines:
+        for _ in range(WARM_UP):
+            line.round()
+        line.times = Times()
+    for done in range(0, rounds, BLOCK):
+        say(f"round {done} of {rounds}")
+        for line in lines:
+            for _ in range(min(BLOCK, rounds - done)):
+                line.round()
+
+
+def _print(title: str, lines: Sequence[Line], *notes: str) -> None:
+    base = middle(lines[0].times.total)
+    headers = (
+        "rows",
+        "on disk",
+        "unvacuumed",
+        "front",
+        "claim",
+        "settle",
+        "median",
+        "p95",
+        "ratio",
+    )
+    cells = [
+        (
+            f"{line.rows:,}",
+            f"{line.size_mb:,} MB",
+            f"{line.moved:,}",
+            *(
+                f"{middle(step):.2f}"
+                for step in (line.times.front, line.times.claim, line.times.settle)
+            ),
+            f"{middle(line.times.total):.2f}",
+            f"{p95(line.times.total):.2f}",
+            f"{middle(line.times.total) / base:.2f}",
+        )
+        for line in lines
+    ]
+    show(title, headers, cells, *notes)
+
+
+def _filled(server: EmbeddedServer, rows: int) -> ConnectionPool:
+    """Make a schedule of this size; indexes are built afterwards, which is many times faster."""
+    say(f"{rows:,} rows: filling")
+    pool = open_pool(migrated(server, f"rows_{rows}"), size=2)
+    at = CLOCK.monotonic()
+    try:
+        with pool.connection() as connection:
+            with connection.transaction():
+                rebuild = _strip(connection)
+                _insert(connection, rows)
+                say(f"{rows:,} rows: building indexes")
+                for statement in rebuild:
+                    connection.execute(statement)
+            for table in TABLES:
+                connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(sql.Identifier(table)))
+            connection.execute("CHECKPOINT")
+    except BaseException:
+        pool.close()
+        raise
+    say(f"{rows:,} rows: ready after {CLOCK.monotonic() - at:.0f} s")
+    return pool
+
+
+def _strip(connection: Connection) -> list[sql.Composed | sql.SQL]:
+    """Drop every index and key of the two tables; return the statements that bring them back."""
+    keys = connection.execute(CONSTRAINTS, (TABLES,)).fetchall()
+    indexes = connection.execute(INDEXES, (TABLES,)).fetchall()
+    rebuild: list[sql.Composed | sql.SQL] = [sql.SQL(definition) for _, definition in indexes]
+    for table, name, definition, is_foreign in keys:
+        # What we filled by ourselves needs no proof; what is written later is checked as ever.
+        suffix = " NOT VALID" if is_foreign else ""
+        add = sql.SQL("ALTER TABLE {} ADD CONSTRAINT {} " + definition + suffix)
+        rebuild.append(add.format(sql.Identifier(table), sql.Identifier(name)))
+    for table, name, _, _ in reversed(keys):
+        drop = sql.SQL("ALTER TABLE {} DROP CONSTRAINT {}")
+        connection.execute(drop.format(sql.Identifier(table), sql.Identifier(name)))
+    for name, _ in indexes:
+        connection.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(name)))
+    return rebuild
+
+
+def _insert(connection: Connection, rows: int) -> None:
+    observed = observe(_quote(Sku("any")), TERMS)
+    desired = desire(observed, TERMS)
+    assert isinstance(desired, Desired)
+    values = {
+        "rows": rows,
+        "now": CLOCK.now(),
+        "hash": observed.fingerprint(),
+        "price": observed.price,
+        "quantity": observed.quantity,
+        "locations": Jsonb(dict(observed.quantities)),
+        "observed": Jsonb(observed.as_json()),
+        "desired": Jsonb(desired.as_json()),
+    }
+    connection.execute("SELECT setseed(0.5)")
+    connection.execute(FILL, values)
+    connection.execute(FILL_STATE, values)
+
+
+def _line(rows: int, pool: ConnectionPool) -> Line:
+    with pool.connection() as connection:
+        found = connection.execute("SELECT pg_database_size(current_database())").fetchone()
+    size_mb = found[0] // 1_000_000 if found else 0
+    return Line(rows=rows, schedule=Schedule(pool), now=CLOCK.now(), size_mb=size_mb)
+
+
+def _reply(listings: Sequence[Listing]) -> Reply:
+    """Answer as the table has it, except that one of ten is dearer by its own next fence."""
+    quotes = {each.sku: _quote(each.sku) for each in listings}
+    if listings:
+        first = listings[0]
+        quotes[first.sku] = _quote(first.sku, Decimal(100 + first.fence))
+    return Reply(quotes=quotes)
+
+
+def _quote(sku: Sku, price: Decimal = Decimal(100)) -> Quote:
+    return Quote(
+        sku=sku,
+        list_price=price,
+        net_price=Decimal(80),
+        currency="USD",
+        quantities={"Dallas Central": 4, "Miami FL": 1},
+    )
+
+
+def _require_space(folder: Path, rows: int) -> None:
+    needed_gb = rows * BYTES_PER_ROW / 1e9 + 1
+    free_gb = shutil.disk_usage(folder).free / 1e9
+    say(f"{folder} has {free_gb:.0f} GB free, {rows:,} rows need about {needed_gb:.0f} GB")
+    if free_gb < needed_gb:
+        raise ConfigError(
+            f"{folder.parent} has {free_gb:.0f} GB free and the benchmark needs {needed_gb:.0f} GB;"
+            " set TMPDIR to a larger disk or choose --rows 10000,1000000"
+        )

@@ -1,0 +1,33 @@
+"""How figures are shown: plain aligned tables on stdout, progress on stderr."""
+
+import sys
+from collections.abc import Sequence
+from statistics import median
+
+
+def show(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], *notes: str) -> None:
+    """Print one table: the first column to the left, figures to the right, notes below."""
+    widths = [max(len(cell) for cell in column) for column in zip(headers, *rows, strict=True)]
+    print(f"\n{title}\n")
+    for cells in (headers, ["-" * width for width in widths], *rows):
+        first, *rest = cells
+        figures = (cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))
+        print("  ".join([first.ljust(widths[0]), *figures]).rstrip())
+    for note in notes:
+        print(f"  {note}")
+    sys.stdout.flush()
+
+
+def say(text: str) -> None:
+    """Tell a waiting person what is going on."""
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+def middle(values: Sequence[float]) -> float:
+    """Return the median; 0 of nothing."""
+    return median(values) if values else 0.0
+
+
+def p95(values: Sequence[float]) -> float:
+    """Return the value that 95 % do not exceed; 0 of nothing."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * 0.95))] if values else 0.0
