@@ -50,7 +50,14 @@ CREATE TABLE product_sync_schedule (
         AND (lease_until IS NULL) = (lease_owner IS NULL)
     ),
     CONSTRAINT product_sync_schedule_parked CHECK (sync_status <> 'parked' OR NOT is_active)
-) WITH (fillfactor = 80);
+) WITH (
+    fillfactor = 80,
+    -- Each read moves a row, and leaves a dead entry at the very front of the claim's index. Sweep
+    -- after so many of them, not after a share of the table, or a claim slows down as it grows.
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 20000,
+    vacuum_index_cleanup = on
+);
 
 -- The one index of the one claim query: a short range scan per turn, at any size.
 CREATE INDEX product_sync_schedule_claim ON product_sync_schedule (turn, next_sync_at)
