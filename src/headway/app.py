@@ -20,7 +20,7 @@ from headway.core.seats import BoardingRule
 from headway.engine import ports
 from headway.engine.fetch import Fetch, FetchRule
 from headway.engine.ports import Limiter, Supplier
-from headway.engine.tick import Tick
+from headway.engine.tick import EVERY, Tick
 from headway.store.breakers import Breakers
 from headway.store.credentials import Credentials
 from headway.store.limits import PostgresLimiter
@@ -70,9 +70,15 @@ class App:
             owner=owner,
         )
 
-    def tick(self, *, schedule: ports.Schedule | None = None) -> Tick:
+    def tick(self, *, schedule: ports.Schedule | None = None, every: timedelta = EVERY) -> Tick:
         """Make a tick."""
-        return Tick(clock=self.clock, schedule=schedule or self.schedule)
+        return Tick(
+            clock=self.clock,
+            schedule=schedule or self.schedule,
+            ledger=self.limiter,
+            retention=timedelta(days=self.settings.ledger_retention_days),
+            every=every,
+        )
 
     def with_poll(self, poll: timedelta) -> "App":
         """Return the same application whose workers look for news this often."""

@@ -26,7 +26,7 @@ class Result:
     out: str
     err: str
 
-    def object(self) -> Any:  # noqa: ANN401 - the JSON edge
+    def object(self) -> Any:
         return json.loads(self.out)
 
     def complaint(self, code: int) -> str:

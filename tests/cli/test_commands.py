@@ -44,7 +44,7 @@ def add(
     Listings(pool).add(keys, policy=by_name("rolling"), now=at)
 
 
-def laws(done: Any) -> dict[str, Any]:  # noqa: ANN401 - the JSON edge
+def laws(done: Any) -> dict[str, Any]:
     return {each["law"]: each for each in done.object()["laws"]}
 
 

@@ -18,7 +18,7 @@ WITHOUT_DATA = {"headway demo"}
 def commands() -> Iterator[tuple[str, Any]]:
     """Yield every command of the application by its full name, groups left out."""
 
-    def walk(name: str, command: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - Typer's own
+    def walk(name: str, command: Any) -> Iterator[tuple[str, Any]]:
         if not hasattr(command, "commands"):
             yield name, command
             return

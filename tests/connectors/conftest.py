@@ -53,7 +53,7 @@ class Rig:
     stack: contextlib.ExitStack
     urls: dict[int, str] = field(default_factory=dict)
 
-    def supplier(self, **options: Any) -> BoeingSimulator:  # noqa: ANN401
+    def supplier(self, **options: Any) -> BoeingSimulator:
         simulator = BoeingSimulator(Shelves(), self.clock, **{"limit": 1000, **options})
         if self.kind == "sockets":
             server = self.stack.enter_context(serve(simulator.handle, self.clock))
@@ -63,7 +63,7 @@ class Rig:
     def worker(
         self,
         simulator: BoeingSimulator,
-        **options: Any,  # noqa: ANN401
+        **options: Any,
     ) -> BoeingConnector:
         access = BoeingAccess(
             client_id="sim-client",

@@ -427,11 +427,16 @@ def test_a_status_shows_the_queue_by_class_and_when_there_is_room(clock: Virtual
     assert [line.ticket_id for line in status.recent] == [begun.id]
 
 
-def test_a_trusted_call_must_be_sent_well_within_its_jitter(clock: VirtualClock) -> None:
+def test_a_trusted_call_must_leave_soon_and_one_counted_at_its_finish_within_its_lease(
+    clock: VirtualClock,
+) -> None:
     window = Window(limit=2, span_s=60, jitter_s=0.4, anchor="cap")
-    limiter = limiter_of(clock, shop=(window,), boeing=(BOEING,))
-    assert limiter.begin(ask(limiter)) == Go(send_within_s=1)
+    bucket = Bucket(capacity=40, rate_per_s=2)
+    limiter = limiter_of(clock, shop=(window,), points=(bucket,), boeing=(BOEING,))
+    assert limiter.begin(ask(limiter, lease_s=90)) == Go(send_within_s=45)
     assert limiter.begin(ask(limiter, "shop")) == Go(send_within_s=0.2)
+    clock.sleep(60)
+    assert limiter.begin(ask(limiter, "points")) == Go(send_within_s=1)
 
 
 def test_a_state_survives_its_json_form(clock: VirtualClock) -> None:

@@ -86,7 +86,8 @@ def test_a_crowd_of_sellers_of_one_part_does_not_empty_the_call(line: Any) -> No
     line.add(*SKUS[1:12])
     line.make_due(*SKUS[:12])
     line.ask(
-        "UPDATE product_sync_schedule SET next_sync_at = next_sync_at - interval '1 h' WHERE sku = %s",
+        "UPDATE product_sync_schedule SET next_sync_at = next_sync_at - interval '1 h'"
+        " WHERE sku = %s",
         SKUS[0],
     )
     line.read(line.app.fetch("w1"))

@@ -34,7 +34,7 @@ class Shelves:
         )
 
 
-def supplier(clock: VirtualClock, **options: Any) -> BoeingSimulator:  # noqa: ANN401
+def supplier(clock: VirtualClock, **options: Any) -> BoeingSimulator:
     return BoeingSimulator(Shelves(), clock, **{"limit": 10**6, **options})
 
 

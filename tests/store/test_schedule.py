@@ -192,7 +192,8 @@ def test_released_seats_are_as_due_as_before_and_carry_their_suspicion(
     assert schedule.release(listings, suspicion={listings[0].id: 3}) == 2
     assert schedule.release(listings, suspicion={}) == 0, "a second release finds nothing"
     rows = ask(
-        "SELECT suspicion, consecutive_failures, sync_status FROM product_sync_schedule ORDER BY sku"
+        "SELECT suspicion, consecutive_failures, sync_status"
+        " FROM product_sync_schedule ORDER BY sku"
     )
     assert rows == [(3, 0, "pending"), (0, 0, "pending")]
     assert ask("SELECT sku, next_sync_at, turn FROM product_sync_schedule ORDER BY sku") == before

@@ -12,7 +12,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,8 +20,9 @@ import psycopg
 import pytest
 
 from headway.clock import SystemClock, VirtualClock
-from headway.errors import ConfigError
+from headway.errors import ConfigError, StoreError
 from headway.store import launch
+from headway.store.pool import guarded, open_pool
 from headway.store.server import EmbeddedServer, find_running
 
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
@@ -469,3 +470,17 @@ def test_root_prefers_the_namespace_where_it_is_allowed() -> None:
 def test_the_server_record_is_one_json_object(postgres: EmbeddedServer) -> None:
     facts = json.loads((postgres.data_dir / "server.json").read_text())
     assert facts.keys() == {"pid", "port", "started_at", "note"}
+
+
+def test_a_pool_finds_its_server_again_after_a_restart(tmp_path: Path) -> None:
+    with EmbeddedServer(tmp_path / "pg", clock=SystemClock(), settings=FAST) as server:
+        server.ensure_database("x")
+        address = server.dsn("x")
+        with open_pool(address) as pool:
+            server.stop(immediate=True)
+            server.start()
+            assert server.dsn("x") == address
+            with suppress(StoreError), guarded(), pool.connection() as broken:
+                broken.execute("SELECT 1")
+            with guarded(), pool.connection() as connection:
+                assert connection.execute("SELECT 1").fetchone() == (1,)

@@ -24,10 +24,10 @@ from rich.console import Console
 from headway import config
 from headway.app import App, build
 from headway.cli.live import Watch, show
-from headway.cli.stage import PAST_DAYS, PatientLimiter, Stage, at_speed, live_past, set_stage
+from headway.cli.stage import PAST_DAYS, Stage, at_speed, live_past, set_stage
 from headway.clock import ScaledClock, SystemClock, VirtualClock
 from headway.config import Settings
-from headway.engine.tick import EVERY, Tick
+from headway.engine.tick import EVERY
 from headway.runners.embedded import EmbeddedRunner
 from headway.simulators.boeing import SignIn
 from headway.simulators.transport import SimTransport, serve
@@ -208,11 +208,10 @@ def _start(stack: ExitStack, app: App, stage: Stage, clock: ScaledClock) -> None
     """Turn the engine and the world, each in a thread."""
     runner = EmbeddedRunner(clock)
     stack.callback(runner.stop, STOP_S)
-    limiter = PatientLimiter(inner=app.limiter, speed=clock.speed)
     every = max(EVERY, timedelta(seconds=TICK_S * clock.speed))
     runner.start(
-        tick=Tick(clock=clock, schedule=app.schedule, every=every).step,
-        fetch=app.fetch("demo", limiter=limiter).step,
+        tick=app.tick(every=every).step,
+        fetch=app.fetch("demo").step,
         world=stage.shelves.step,
     )
 

@@ -13,10 +13,8 @@ from functools import partial
 
 from headway.app import App
 from headway.clock import Clock, VirtualClock
-from headway.core.limits import Begun, CallReport, Go, Shed, Ticket
 from headway.core.model import Done, SellerId, Sku, Wait
 from headway.engine.fetch import FetchRule
-from headway.engine.ports import Limiter
 from headway.runners.embedded import turn
 from headway.simulation.world import World, seeded_world
 from headway.simulators.boeing import BoeingSimulator, Part, SignIn
@@ -100,55 +98,6 @@ class Stage:
     shelves: Shelves
     clock: Handover
     skus: Sequence[Sku]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PatientLimiter:
-    """The limiter, with the guard against late sending widened to the demo's speed.
-
-    A real millisecond is many of the demo's seconds. A late call breaks no law here: the supplier's
-    window counts a call until it is finished.
-    """
-
-    inner: Limiter
-    speed: float
-
-    def reserve(  # noqa: D102 - as the port says
-        self,
-        keys: Sequence[str],
-        *,
-        cost: float = 1,
-        priority: int = 0,
-        owner: str,
-        max_wait_s: float,
-        lease_s: float,
-        grace_s: float,
-        purpose: str = "",
-    ) -> Ticket | Shed:
-        return self.inner.reserve(
-            keys, cost=cost, priority=priority, owner=owner, max_wait_s=max_wait_s,
-            lease_s=lease_s, grace_s=grace_s, purpose=purpose,
-        )  # fmt: skip
-
-    def begin(self, ticket: Ticket) -> Begun:  # noqa: D102
-        answer = self.inner.begin(ticket)
-        if isinstance(answer, Go):
-            return Go(send_within_s=answer.send_within_s * max(1.0, self.speed))
-        return answer
-
-    def settle(  # noqa: D102
-        self,
-        ticket: Ticket,
-        *,
-        sent: bool,
-        actual: float | None = None,
-        is_late: bool = False,
-        report: CallReport | None = None,
-    ) -> None:
-        self.inner.settle(ticket, sent=sent, actual=actual, is_late=is_late, report=report)
-
-    def pause(self, key: str, seconds: float, reason: str) -> None:  # noqa: D102
-        self.inner.pause(key, seconds, reason)
 
 
 def at_speed(rule: FetchRule, speed: float) -> FetchRule:

@@ -398,8 +398,18 @@ def _promise(
 
 
 def _send_within_s(resource: Resource, one: Waiting) -> float:
-    trusted_s = [rule.jitter_s / 2 for rule in resource.windows if rule.anchor != "finish"]
-    return min([SEND_WITHIN_S, one.lease_us / SECOND_US / 2, *trusted_s])
+    """Return how late the call may still leave.
+
+    Where every rule waits for the finish, a late call is counted late, and only the lease binds;
+    what trusts the begin must leave soon after it.
+    """
+    within_s = [one.lease_us / SECOND_US / 2]
+    for rule in resource.rules:
+        if not isinstance(rule, Window):
+            within_s.append(SEND_WITHIN_S)
+        elif rule.anchor != "finish":
+            within_s.append(min(SEND_WITHIN_S, rule.jitter_s / 2))
+    return min(within_s)
 
 
 def _ledger_line(key: str, one: Waiting, now_us: int) -> LedgerCall:

@@ -47,6 +47,13 @@ class Limiter(Protocol):
         """Let nothing start for a while, longer if already so."""
 
 
+class Ledger(Protocol):
+    """The record of every call that was permitted."""
+
+    def forget(self, before: datetime) -> int:
+        """Remove calls that are over and began before that instant; return how many."""
+
+
 class Schedule(Protocol):
     """The rows of `product_sync_schedule`: front of the queue, claim, settle, rescue."""
 

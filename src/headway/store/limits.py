@@ -72,6 +72,9 @@ SELECT ticket_id::text, key, owner, purpose, cost, begun_at, lease_until, finish
        status
 FROM call_ledger WHERE key = %s
 """
+FORGET = """
+DELETE FROM call_ledger WHERE key = ANY (%s) AND begun_at < %s AND status <> 'begun'
+"""
 MAY_READ_LINEAGE = """
 SELECT has_function_privilege('pg_control_system()', 'execute')
    AND has_function_privilege('pg_control_checkpoint()', 'execute')
@@ -167,6 +170,11 @@ class PostgresLimiter(LimiterVerbs):
                 LINES + "AND begun_at >= %s ORDER BY begun_at, ticket_id", [key, since]
             ).fetchall()
         return [_line(line) for line in lines]
+
+    def forget(self, before: datetime) -> int:
+        """Remove calls that are over and began before that instant; return how many."""
+        with guarded(), self._pool.connection() as conn:
+            return conn.execute(FORGET, [list(self.resources), before]).rowcount
 
     def _create(self, keys: Sequence[str]) -> None:
         # In a transaction of its own, so that rows are only ever locked in key order.

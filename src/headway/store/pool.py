@@ -19,6 +19,9 @@ from headway.errors import ConfigError, StoreError
 
 CONNECT_TIMEOUT_S = 5
 WAIT_TIMEOUT_S = 10
+# The pool's own default tries ever more seldom for five minutes; a restarted server is found sooner
+# when it gives up early and the next one who asks for a connection makes it try anew.
+RECONNECT_TIMEOUT_S = 5
 VERSION_MIN = 15
 TIMESTAMPTZ = psycopg.adapters.types["timestamptz"].oid
 SHAPE = "postgresql://user:password@host:port/database"
@@ -57,7 +60,7 @@ def open_pool(dsn: str, *, size: int = 8) -> ConnectionPool:
     _try_once(dsn, place)
     pool = ConnectionPool(
         dsn, min_size=1, max_size=size, kwargs=KEYWORDS, timeout=WAIT_TIMEOUT_S,
-        name="headway", open=False,
+        reconnect_timeout=RECONNECT_TIMEOUT_S, name="headway", open=False,
     )  # fmt: skip
     pool.open()
     return pool

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -203,7 +203,7 @@ class EmbeddedServer:
         if log.exists():
             log.replace(self.data_dir / "postgres.log.old")
         for _ in range(START_TRIES):
-            self._port = _free_port()
+            self._port = _free_port(self._port)
             settings = self._settings | {"port": str(self._port)}
             flags = [f"--{name}={value}" for name, value in settings.items()]
             command = [str(programs.path("postgres")), "-D", str(self.data_dir / "pg"), *flags]
@@ -263,10 +263,15 @@ def _announced_port(pg: Path, pid: int) -> int | None:
         return None
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+def _free_port(wanted: int) -> int:
+    """Return the port wanted if it is free, so that a restarted server is found again."""
+    for port in (wanted, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with suppress(OSError):
+                probe.bind((HOST, port))
+                return int(probe.getsockname()[1])
+    raise ConfigError(f"no port is free on {HOST}; see what occupies them")
 
 
 def _end(process: subprocess.Popen[bytes], *, immediate: bool) -> None:

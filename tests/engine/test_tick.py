@@ -1,0 +1,41 @@
+from datetime import timedelta
+from typing import Any
+
+SKUS = tuple(f"P{n}" for n in range(10))
+
+
+def test_the_ledger_forgets_what_is_older_than_its_retention_and_nothing_else(line: Any) -> None:
+    line.add(*SKUS)
+    line.make_due(*SKUS)
+    fetch, tick = line.app.fetch("w1"), line.app.tick()
+    line.read(fetch)
+    line.drive(fetch, lambda: line.one("SELECT count(*) FROM listing_state") == 10)
+    line.clock.sleep(timedelta(days=29).total_seconds())
+    tick.step()
+    old = line.one("SELECT count(*) FROM call_ledger")
+    assert old == 3
+    line.read(fetch)
+    line.clock.sleep(timedelta(days=2).total_seconds())
+    tick.step()
+    assert 0 < line.one("SELECT count(*) FROM call_ledger") < old + 3
+    assert (
+        line.one(
+            "SELECT count(*) FROM call_ledger WHERE begun_at < %s",
+            line.clock.now() - timedelta(days=30),
+        )
+        == 0
+    )
+
+
+def test_two_ticks_at_once_rescue_a_listing_once(line: Any) -> None:
+    line.add(*SKUS)
+    now = line.clock.now()
+    line.app.schedule.claim(
+        list(SKUS), now=now, owner="gone", lease_until=now + timedelta(seconds=90)
+    )
+    line.clock.sleep(91)
+    first, second = line.app.tick(), line.app.tick()
+    first.step()
+    second.step()
+    assert (first.rescued, second.rescued) == (10, 0)
+    assert line.one("SELECT count(*) FROM sync_audit_log WHERE event_type = 'lease_rescued'") == 10
