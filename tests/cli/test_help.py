@@ -12,7 +12,7 @@ from typer.main import get_group
 from headway import __version__
 from headway.cli import COMMANDS, build, main
 
-WITHOUT_DATA = {"headway demo"}
+WITHOUT_DATA = {"headway demo", "headway run"}
 
 
 def commands() -> Iterator[tuple[str, Any]]:

@@ -5,15 +5,11 @@ start. The database is made anew each time, because the demo's time begins anew.
 """
 
 import contextlib
-import logging
-import signal
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import httpx
@@ -23,7 +19,7 @@ from rich.console import Console
 
 from headway import config
 from headway.app import App, build
-from headway.cli.live import Watch, show
+from headway.cli.serving import say, show_line, stoppable
 from headway.cli.stage import PAST_DAYS, Stage, at_speed, live_past, set_stage
 from headway.clock import ScaledClock, SystemClock, VirtualClock
 from headway.config import Settings
@@ -34,8 +30,7 @@ from headway.simulators.transport import SimTransport, serve
 from headway.store.migrate import upgrade
 from headway.store.pool import open_pool
 from headway.store.server import EmbeddedServer
-from headway.web.server import SiteServer, address, listen
-from headway.web.site import create
+from headway.web.server import address, listen
 
 if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool as Pool
@@ -44,7 +39,6 @@ DATABASE = "demo"
 PAST = timedelta(days=PAST_DAYS)
 # A crash of the machine may lose the last moments, never the database; and a demo has no past.
 SERVER = {"synchronous_commit": "off"}
-REFRESH_S = 0.5
 TICK_S = 0.5
 STOP_S = 1.0
 SPEED_MAX, PRODUCTS_MAX = 2000, 20_000
@@ -87,12 +81,12 @@ def demo(
     """
     settings = _settings(config.load(), port=port, policy=policy)
     console = Console()
-    # The pool's log would scrawl over the view, which shows the same trouble in words.
-    logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
-    with contextlib.suppress(KeyboardInterrupt), _stoppable(), ExitStack() as stack:
+    with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
         taken = stack.enter_context(listen(settings.web_host, settings.web_port))
-        url = address(taken)
-        _say(console, f"Headway demo, {speed:g} times faster than life. The page: {url}")
+        say(
+            console,
+            f"Headway demo, {speed:g} times faster than life. The page: {address(taken)}",
+        )
         server = stack.enter_context(
             EmbeddedServer(settings.data_dir, clock=SystemClock(), settings=SERVER)
         )
@@ -100,14 +94,9 @@ def demo(
         clock, stage = _past(settings, pool, console, products=products, seed=seed, speed=speed)
         server.announce(_note(clock, settings))
         app = _application(stack, settings, pool, stage, clock)
-        site = create(app, refresh_s=REFRESH_S)
         _start(stack, app, stage, clock)
-        serving = SiteServer(site, taken)
-        serving.start()
-        stack.callback(serving.stop)
-        watch = Watch(feed=site.state.feed, clock=clock, speed=speed, url=url)
-        show(watch, console, threading.Event())
-    _say(console, "The demo has ended; nothing is left running.")
+        show_line(stack, app, taken, console, speed=speed)
+    say(console, "The demo has ended; nothing is left running.")
 
 
 def _settings(given: Settings, *, port: int | None, policy: PolicyName | None) -> Settings:
@@ -125,24 +114,6 @@ def _settings(given: Settings, *, port: int | None, policy: PolicyName | None) -
     if policy is not None:
         changes["policy"] = policy.value
     return given.model_copy(update=changes)
-
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Turn the first Ctrl-C, SIGTERM or lost terminal into an end; later ones change nothing."""
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-    def end(_number: int, _frame: FrameType | None) -> None:
-        for each in signals:
-            signal.signal(each, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before = {each: signal.signal(each, end) for each in signals}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
 
 
 @contextmanager
@@ -214,7 +185,3 @@ def _start(stack: ExitStack, app: App, stage: Stage, clock: ScaledClock) -> None
         fetch=app.fetch("demo").step,
         world=stage.shelves.step,
     )
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, soft_wrap=True, highlight=False)

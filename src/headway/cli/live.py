@@ -1,4 +1,4 @@
-"""The demo in a terminal: a view that redraws itself, or plain lines where nobody is watching."""
+"""The line in a terminal: a view that redraws itself, or plain lines where nobody is watching."""
 
 import threading
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class Watch:
 
     feed: Feed
     clock: Clock
-    speed: float
+    speed: float | None
     url: str
 
 
@@ -78,7 +78,9 @@ def draw(watch: Watch, sight: Sight, *, height: int) -> RenderableType:
     head = Table.grid(expand=True)
     head.add_column()
     head.add_column(justify="right")
-    title = Text.assemble(("Headway", "bold"), (f"  demo, {watch.speed:g} times real time", QUIET))
+    is_demo = watch.speed is not None
+    pace = f"  demo, {watch.speed:g} times real time" if is_demo else ""
+    title = Text.assemble(("Headway", "bold"), (pace, QUIET))
     head.add_row(title, Text(watch.url, style=ACCENT))
     seen = sight.overview
     if seen is None:
@@ -87,7 +89,7 @@ def draw(watch: Watch, sight: Sight, *, height: int) -> RenderableType:
     rows = max(1, (height - FIXED_LINES) // 2)
     parts: list[RenderableType] = [
         head,
-        Text(f"simulated time {now:%H:%M:%S} UTC", style=QUIET),
+        Text(f"{'simulated time ' if is_demo else ''}{now:%H:%M:%S} UTC", style=QUIET),
         "",
         _departure(seen, watch),
         _seats(seen.next_call, seen),

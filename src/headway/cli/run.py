@@ -1,0 +1,83 @@
+"""`headway run`: the real thing in one process: engine, page and, unless there is one, database."""
+
+import contextlib
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from headway import config
+from headway.app import build
+from headway.cli.serving import say, show_line, stoppable
+from headway.cli.session import DATABASE
+from headway.clock import SystemClock
+from headway.config import Settings
+from headway.errors import StoreError
+from headway.runners.embedded import EmbeddedRunner
+from headway.store.migrate import pending, upgrade
+from headway.store.pool import open_pool
+from headway.store.server import EmbeddedServer
+from headway.web.server import address, listen
+
+if TYPE_CHECKING:
+    from psycopg_pool import ConnectionPool as Pool
+
+STOP_S = 5.0
+EXAMPLES = "Example: DATABASE_URL=postgresql://me@db/headway headway run --port 8700"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("run", epilog=EXAMPLES)(run)
+
+
+def run(
+    *,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port of the page; 0 takes a free one.")
+    ] = None,
+) -> None:
+    """Keep the catalogue in step with the supplier, until Ctrl-C.
+
+    Any number may run against one database: the limit, the leases and the tokens are shared.
+    """
+    settings = config.load()
+    console = Console()
+    with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
+        wanted = settings.web_port if port is None else port
+        taken = stack.enter_context(listen(settings.web_host, wanted))
+        pool = stack.enter_context(_database(settings))
+        app = build(settings, SystemClock(), pool)
+        # Made first of all steps: wrong credentials are said before anything is turned.
+        fetch = app.fetch(f"{platform.node()}:{os.getpid()}")
+        runner = EmbeddedRunner(app.clock)
+        stack.callback(runner.stop, STOP_S)
+        runner.start(tick=app.tick().step, fetch=fetch.step)
+        say(console, f"Headway runs. The page: {address(taken)}")
+        show_line(stack, app, taken, console)
+    say(console, "Headway has stopped.")
+
+
+@contextmanager
+def _database(settings: Settings) -> "Iterator[Pool]":
+    """Open the database of `DATABASE_URL`, or our own for as long as we run."""
+    if settings.database_url is not None:
+        with open_pool(settings.database_url.get_secret_value()) as pool:
+            if missing := pending(pool):
+                raise StoreError(
+                    f"the database lacks {len(missing)} migration(s), next {missing[0]};"
+                    " run: headway db upgrade"
+                )
+            yield pool
+        return
+    folder = settings.data_dir.expanduser()
+    with EmbeddedServer(folder, clock=SystemClock()) as server:
+        server.ensure_database(DATABASE)
+        with open_pool(server.dsn(DATABASE)) as pool:
+            upgrade(pool, SystemClock())
+            server.announce({"database": DATABASE})
+            yield pool

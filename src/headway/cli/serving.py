@@ -1,0 +1,63 @@
+"""What `demo` and `run` share: an end by signal, the page, and the view in the terminal."""
+
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from headway.app import App
+from headway.cli.live import Watch, show
+from headway.web.server import SiteServer, address
+from headway.web.site import create
+
+if TYPE_CHECKING:
+    import socket
+
+REFRESH_S = 0.5
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Turn the first Ctrl-C, SIGTERM or lost terminal into an end; later ones change nothing."""
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        for each in signals:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = {each: signal.signal(each, end) for each in signals}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def show_line(
+    stack: ExitStack,
+    app: App,
+    taken: "socket.socket",
+    console: Console,
+    *,
+    speed: float | None = None,
+) -> None:
+    """Serve the page and show the terminal view until the process is told to end."""
+    # The pool's log would scrawl over the view, which shows the same trouble in words.
+    logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
+    site = create(app, refresh_s=REFRESH_S)
+    serving = SiteServer(site, taken)
+    serving.start()
+    stack.callback(serving.stop)
+    watch = Watch(feed=site.state.feed, clock=app.clock, speed=speed, url=address(taken))
+    show(watch, console, threading.Event())
+
+
+def say(console: Console, text: str) -> None:
+    """Print one line as it is."""
+    console.print(text, soft_wrap=True, highlight=False)
