@@ -80,25 +80,34 @@ def test_a_sku_of_two_sellers_takes_one_seat() -> None:
     assert skus(board(front, NOW, RULE)) == [f"P{n}" for n in range(10)]
 
 
-def test_each_failed_call_halves_the_company_a_suspect_may_keep() -> None:
-    assert [suspects_max(n, 10) for n in range(5)] == [10, 5, 3, 2, 1]
+def test_one_failed_call_restricts_nobody_and_each_further_one_halves_the_company() -> None:
+    assert [suspects_max(n, 10) for n in range(7)] == [10, 10, 5, 3, 2, 1, 1]
 
 
-def test_suspects_are_bisected_while_clean_listings_take_the_other_seats() -> None:
-    front = [candidate(f"S{n}", due_min=-99, suspicion=1) for n in range(10)]
-    front += [candidate(f"P{n}", due_min=n) for n in range(10)]
+def test_suspects_are_bisected_while_the_others_take_the_other_seats() -> None:
+    front = [candidate(f"S{n}", due_min=-99, suspicion=2) for n in range(10)]
+    front += [candidate(f"P{n}", due_min=n, suspicion=n % 2) for n in range(10)]
     aboard = skus(board(front, NOW, RULE))
     assert len(aboard) == 10
     assert sum(sku.startswith("S") for sku in aboard) == 5
 
 
-def test_after_a_failed_call_only_the_least_suspect_board() -> None:
-    suspects = [candidate(f"S{n}", due_min=-99, suspicion=1) for n in range(10)]
-    worse = [candidate("W", due_min=-999, suspicion=4)]
-    clean = [candidate("P", due_min=5)]
-    assert skus(board(worse + suspects + clean, NOW, RULE, only_clean=True)) == ["P"]
-    assert skus(board(worse + suspects, NOW, RULE, only_clean=True)) == [f"S{n}" for n in range(5)]
-    assert board([], NOW, RULE, only_clean=True) == []
+def test_the_worst_suspect_aboard_decides_how_much_company_it_has() -> None:
+    worst = [candidate("W", due_min=-99, suspicion=5)]
+    front = worst + [candidate(f"S{n}", suspicion=2) for n in range(10)]
+    assert skus(board(front, NOW, RULE)) == ["W"]
+    aboard = board(front + [candidate(f"P{n}", due_min=1) for n in range(9)], NOW, RULE)
+    assert [each.sku for each in aboard if each.suspicion] == ["W"]
+    assert len(aboard) == 10
+
+
+def test_after_a_failed_call_the_least_suspect_board_first() -> None:
+    suspects = [candidate(f"S{n}", due_min=-99, suspicion=2) for n in range(10)]
+    fallen = [candidate(f"F{n}", due_min=-50, suspicion=1) for n in range(4)]
+    clean = [candidate(f"P{n}", due_min=5) for n in range(4)]
+    aboard = skus(board(suspects + fallen + clean, NOW, RULE, least_suspect=True))
+    assert [sku[0] for sku in aboard] == ["P"] * 4 + ["F"] * 4 + ["S"] * 2
+    assert board([], NOW, RULE, least_suspect=True) == []
 
 
 candidates = st.lists(

@@ -147,9 +147,9 @@ def test_a_listing_behind_a_full_call_says_how_many_go_before_it() -> None:
 
 
 def test_a_suspect_kept_ashore_says_with_how_few_it_may_travel() -> None:
-    suspect = standing(suspicion=2, ahead_count=3)
-    front = tuple(candidate(f"S{n}", NOW - 2 * MINUTE, suspicion=2) for n in range(3))
-    front += (candidate("A=K3", NOW - MINUTE, suspicion=2),)
+    suspect = standing(suspicion=3, ahead_count=3)
+    front = tuple(candidate(f"S{n}", NOW - 2 * MINUTE, suspicion=3) for n in range(3))
+    front += (candidate("A=K3", NOW - MINUTE, suspicion=3),)
     front += tuple(candidate(f"C{n}", NOW) for n in range(10))
     answer = reasons(suspect, line(front=front), RULE, NOW)
     assert answer.state is State.SUSPECT

@@ -152,6 +152,19 @@ def test_a_poison_sku_is_found_charged_alone_and_parked_while_the_others_are_rea
     assert line.supplier.refusals == 0
 
 
+def test_two_poison_skus_at_once_do_not_stop_the_line(make_line: Callable[..., Any]) -> None:
+    line = make_line(faults=FaultPlan(1, poison=[SKUS[0], SKUS[11], SKUS[22]]))
+    line.add(*SKUS)
+    line.make_due(*SKUS)
+    fetch = line.app.fetch("w1")
+    charged = "SELECT sku FROM product_sync_schedule WHERE consecutive_failures > 0 ORDER BY sku"
+    line.drive(fetch, lambda: len(line.ask(charged)) == 3, steps=3000)
+    assert line.ask(charged) == [(SKUS[0],), (SKUS[11],), (SKUS[22],)]
+    seen = "SELECT count(*) FROM listing_state WHERE desired IS NOT NULL"
+    line.drive(fetch, lambda: line.one(seen) == 27)
+    assert line.supplier.faults.injected["poison"] < 60
+
+
 def test_in_a_tiny_catalogue_the_poison_is_found_too(make_line: Callable[..., Any]) -> None:
     line = make_line(faults=FaultPlan(1, poison=[SKUS[0]]))
     line.add(*SKUS[:4])

@@ -102,6 +102,17 @@ def test_the_front_holds_the_next_due_of_every_turn_and_no_held_or_inactive_row(
     assert rest == everything - {"P1"}
 
 
+def test_the_front_can_leave_out_whoever_was_aboard_a_failed_call(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"), ("a", "P2"))
+    (listing,) = claim(schedule, now, "P1")
+    schedule.release([listing], suspicion={listing.id: 1})
+    assert {each.sku for each in schedule.front(now, limit=9)} == {"P1", "P2"}
+    assert {each.sku for each in schedule.front(now, limit=9, only_clean=True)} == {"P2"}
+
+
 def test_a_claim_takes_the_listing_of_every_seller_and_nobody_can_take_it_again(
     pool: ConnectionPool, schedule: Schedule, clock: VirtualClock
 ) -> None:

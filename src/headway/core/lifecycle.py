@@ -12,6 +12,7 @@ from typing import Any
 
 from headway.core.change import Desired, Held, Observed, Terms, desire, observe
 from headway.core.model import Listing, Outcome, Reply, Turn
+from headway.core.seats import is_suspect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,23 +148,17 @@ def suspicions(
 ) -> tuple[dict[str, int], list[Listing]]:
     """After a failed call, return each listing's suspicion by id, and whoever stands convicted.
 
-    While the supplier seems down, a failure says nothing about clean listings, unless they were too
-    few to fill the call: then the queue must not stick to them. A SKU is convicted when the
-    supplier had just answered others, it was the only suspect aboard, and it had failed alone once
-    before. The company of a convict is cleared.
+    A SKU is convicted when the supplier had just answered others, it was the only suspect aboard,
+    and it had failed as the only one before. The company of a convict stays as it was.
     """
-    alone_at = math.ceil(math.log2(seats)) if seats > 1 else 1
-    suspects = {each.sku for each in listings if each.suspicion}
-    same = {each.id: each.suspicion for each in listings}
-    is_full = len({each.sku for each in listings}) >= seats
-    if not last_call_was_good and not suspects and is_full:
-        return same, []
+    alone_at = 1 + math.ceil(math.log2(seats))
+    suspects = {each.sku for each in listings if is_suspect(each.suspicion)}
     if last_call_was_good:
         convicted = [
             each for each in listings if each.suspicion > alone_at and suspects == {each.sku}
         ]
         if convicted:
-            return same, convicted
+            return {each.id: each.suspicion for each in listings}, convicted
     return {each.id: each.suspicion + 1 for each in listings}, []
 
 

@@ -20,12 +20,17 @@ class BoardingRule:
 
 
 def suspects_max(suspicion: int, seats: int) -> int:
-    """Return how many listings this suspect may share a call with, itself included.
+    """Return how many suspects may share a call with one of this suspicion, itself included.
 
-    Each failed call halves the company a suspect may keep, so a batch that keeps failing is
-    bisected while the other seats go to listings above suspicion.
+    One failed call restricts nobody: it was probably the supplier's. Each further one halves the
+    company, so a batch that keeps failing is bisected while the other seats go to the rest.
     """
-    return math.ceil(seats / (1 << suspicion))
+    return math.ceil(seats / (1 << max(0, suspicion - 1)))
+
+
+def is_suspect(suspicion: int) -> bool:
+    """Tell whether failures have followed a listing from call to call."""
+    return suspicion > 1
 
 
 def departure(front: Sequence[Candidate], now: datetime, rule: BoardingRule) -> datetime | None:
@@ -49,27 +54,27 @@ def departure(front: Sequence[Candidate], now: datetime, rule: BoardingRule) -> 
 
 
 def board(
-    front: Sequence[Candidate], now: datetime, rule: BoardingRule, *, only_clean: bool = False
+    front: Sequence[Candidate], now: datetime, rule: BoardingRule, *, least_suspect: bool = False
 ) -> list[Candidate]:
     """Choose one candidate per SKU for each seat, best turn first; spare seats are borrowed.
 
-    `only_clean` keeps suspects ashore after a failed call, to learn whether the supplier answers;
-    where all are suspect, the least suspect go.
+    After a failed call the least suspect go first, to learn whether the supplier answers at all.
     """
-    if only_clean and front:
-        least = min(each.suspicion for each in front)
-        front = [each for each in front if each.suspicion == least]
+    queue = list(_in_order(front, now, rule))
+    if least_suspect:
+        queue.sort(key=lambda each: each.suspicion)
     aboard: dict[Sku, Candidate] = {}
-    suspects = 0
-    for each in _in_order(front, now, rule):
+    suspects, company_max = 0, rule.seats
+    for each in queue:
         if len(aboard) == rule.seats:
             break
         if each.sku in aboard:
             continue
-        if each.suspicion:
-            if suspects >= suspects_max(each.suspicion, rule.seats):
+        if is_suspect(each.suspicion):
+            company = min(company_max, suspects_max(each.suspicion, rule.seats))
+            if suspects >= company:
                 continue
-            suspects += 1
+            suspects, company_max = suspects + 1, company
         aboard[each.sku] = each
     return list(aboard.values())
 

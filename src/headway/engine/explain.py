@@ -7,7 +7,14 @@ from datetime import datetime, timedelta
 
 from headway.core.model import Scope
 from headway.core.reasons import Explanation, Line, Standing, State, say_time
-from headway.core.seats import URGENT, BoardingRule, board, departure, suspects_max
+from headway.core.seats import (
+    URGENT,
+    BoardingRule,
+    board,
+    departure,
+    is_suspect,
+    suspects_max,
+)
 from headway.engine.fetch import FRONT_PER_SEAT
 from headway.engine.ports import Breakers, Schedule
 from headway.engine.tick import EVERY
@@ -152,7 +159,7 @@ def _boarding(standing: Standing, line: Line, rule: BoardingRule, now: datetime)
             place=place(standing),
         )
     permit_at = max(now, line.permit_at)
-    aboard = board(line.front, now, rule, only_clean=line.breaker.failures > 0)
+    aboard = board(line.front, now, rule, least_suspect=line.breaker.failures > 0)
     if any(each.sku == standing.sku for each in aboard):
         return Explanation(
             state=State.PERMIT,
@@ -169,7 +176,7 @@ def _boarding(standing: Standing, line: Line, rule: BoardingRule, now: datetime)
 def _later(standing: Standing, line: Line, rule: BoardingRule, now: datetime) -> Explanation:
     calls_before = max(1, standing.ahead_count // rule.seats)
     until = max(now, line.permit_at) + calls_before * line.pace
-    if standing.suspicion and standing.ahead_count < rule.seats:
+    if is_suspect(standing.suspicion) and standing.ahead_count < rule.seats:
         company = suspects_max(standing.suspicion, rule.seats) - 1
         return Explanation(
             state=State.SUSPECT,

@@ -88,7 +88,7 @@ class Fetch:
         blocked_until = breaker.blocked_until(now)
         if blocked_until is not None:
             return Wait(until=blocked_until, why="the supplier does not answer")
-        front = self._front(now, only_clean=breaker.failures > 0)
+        front = self._front(now, after_failure=False)
         leave_at = departure(front, now, self._rule.boarding)
         if leave_at is None or leave_at > now:
             until = look_again if leave_at is None else min(leave_at, look_again)
@@ -138,16 +138,23 @@ class Fetch:
         self._limiter.settle(ticket, sent=True, report=CallReport(result=step.value))
         return Done(what=step.value)
 
-    def _front(self, now: datetime, *, only_clean: bool) -> list[Candidate]:
-        """Look deep enough into the queue to fill the seats with different SKUs."""
+    def _front(self, now: datetime, *, after_failure: bool) -> list[Candidate]:
+        """Look deep enough into the queue to fill the seats with different SKUs.
+
+        After a failed call, past everybody who was aboard one, as long as there are others.
+        """
         boarding = self._rule.boarding
         limit = boarding.seats * FRONT_PER_SEAT
-        front = more = self._schedule.front(now, limit=limit)
-        while len(more) >= limit:
-            if len(board(front, now, boarding, only_clean=only_clean)) >= boarding.seats:
-                break
-            more = self._schedule.front(now, limit=limit, without={each.sku for each in front})
+        front: list[Candidate] = []
+        for only_clean in (True, False) if after_failure else (False,):
+            more = self._schedule.front(now, limit=limit, only_clean=only_clean)
             front = front + more
+            while len(board(front, now, boarding)) < boarding.seats and len(more) >= limit:
+                seen = {each.sku for each in front}
+                more = self._schedule.front(now, limit=limit, without=seen, only_clean=only_clean)
+                front = front + more
+            if len(board(front, now, boarding)) >= boarding.seats:
+                break
         return front
 
     def _claim(self, now: datetime) -> list[Listing]:
@@ -155,12 +162,13 @@ class Fetch:
         breaker = self._breakers.load(self._supplier.scope)
         if breaker.blocked_until(now) is not None:
             return []
-        only_clean = breaker.failures > 0
-        front = self._front(now, only_clean=only_clean)
+        front = self._front(now, after_failure=False)
         leave_at = departure(front, now, self._rule.boarding)
         if leave_at is None or leave_at > now:
             return []
-        aboard = board(front, now, self._rule.boarding, only_clean=only_clean)
+        if breaker.failures:
+            front = self._front(now, after_failure=True)
+        aboard = board(front, now, self._rule.boarding, least_suspect=breaker.failures > 0)
         if breaker.is_open:
             self._breakers.save(self._supplier.scope, breaker.probing(now))
         return self._schedule.claim(

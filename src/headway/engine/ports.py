@@ -57,8 +57,18 @@ class Ledger(Protocol):
 class Schedule(Protocol):
     """The rows of `product_sync_schedule`: front of the queue, claim, settle, rescue."""
 
-    def front(self, now: datetime, *, limit: int, without: Collection[Sku] = ()) -> list[Candidate]:
-        """Return the listings that may board next, best turn first, then by due time."""
+    def front(
+        self,
+        now: datetime,
+        *,
+        limit: int,
+        without: Collection[Sku] = (),
+        only_clean: bool = False,
+    ) -> list[Candidate]:
+        """Return the listings that may board next, a few of each turn, by due time.
+
+        `only_clean` leaves out whoever was aboard a failed call since its last good one.
+        """
 
     def claim(
         self, skus: Sequence[Sku], *, now: datetime, owner: str, lease_until: datetime

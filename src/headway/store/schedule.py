@@ -16,22 +16,22 @@ from headway.core.lifecycle import Settlement
 from headway.core.model import Candidate, Listing, Sku, Turn
 from headway.store.pool import guarded
 
+SUSPICION_MAX = 2**31 - 1
+
 # One short range scan of one index per turn, so the cost does not grow with the table.
 FRONT = """
 SELECT id::text, user_id, sku, turn, next_sync_at, suspicion FROM (
-  (SELECT * FROM product_sync_schedule WHERE is_active AND sync_status <> 'syncing'
-     AND turn = 'manual' AND sku <> ALL(%(without)s) ORDER BY next_sync_at LIMIT %(limit)s)
-  UNION ALL
-  (SELECT * FROM product_sync_schedule WHERE is_active AND sync_status <> 'syncing'
-     AND turn = 'onboarding' AND sku <> ALL(%(without)s) ORDER BY next_sync_at LIMIT %(limit)s)
-  UNION ALL
-  (SELECT * FROM product_sync_schedule WHERE is_active AND sync_status <> 'syncing'
-     AND turn = 'scheduled' AND sku <> ALL(%(without)s) ORDER BY next_sync_at LIMIT %(limit)s)
-  UNION ALL
-  (SELECT * FROM product_sync_schedule WHERE is_active AND sync_status <> 'syncing'
-     AND turn = 'retry' AND sku <> ALL(%(without)s) ORDER BY next_sync_at LIMIT %(limit)s)
+  {turns}
 ) AS front ORDER BY next_sync_at, id
-"""
+""".format(
+    turns=" UNION ALL ".join(
+        f"""
+  (SELECT * FROM product_sync_schedule WHERE is_active AND sync_status <> 'syncing'
+     AND turn = '{turn}' AND sku <> ALL(%(without)s) AND suspicion <= %(suspicion_max)s
+   ORDER BY next_sync_at LIMIT %(limit)s)"""
+        for turn in ("manual", "onboarding", "scheduled", "retry")
+    )
+)
 
 LISTING_COLUMNS = (
     "id",
@@ -162,11 +162,23 @@ class Schedule:
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
 
-    def front(self, now: datetime, *, limit: int, without: Collection[Sku] = ()) -> list[Candidate]:
+    def front(
+        self,
+        now: datetime,
+        *,
+        limit: int,
+        without: Collection[Sku] = (),
+        only_clean: bool = False,
+    ) -> list[Candidate]:
         """Return the listings that may board next, a few of each turn, by due time."""
         del now  # due or not is the core's question; the index needs no answer
+        values = {
+            "limit": limit,
+            "without": list(without),
+            "suspicion_max": 0 if only_clean else SUSPICION_MAX,
+        }
         with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(FRONT, {"limit": limit, "without": list(without)}).fetchall()
+            rows = connection.execute(FRONT, values).fetchall()
         return [
             Candidate(
                 id=id_,

@@ -294,7 +294,7 @@ def _next_call(
     ]
     leaves_at = max(at for at, _ in reasons)
     why = next(why for at, why in reasons if at == leaves_at) if leaves_at > now else Why.NOW
-    aboard = board(front, leaves_at, rule, only_clean=breaker.failures > 0)
+    aboard = board(front, leaves_at, rule, least_suspect=breaker.failures > 0)
     seats = tuple(
         Seat(
             sku=each.sku,

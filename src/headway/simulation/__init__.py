@@ -1,0 +1,1 @@
+"""A seeded world in virtual time, over the real engine and the real store."""

@@ -1,0 +1,88 @@
+"""Where a simulation runs: a throw-away PostgreSQL in memory, or such a database elsewhere."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headway.clock import SystemClock
+from headway.store.migrate import upgrade
+from headway.store.pool import open_pool
+from headway.store.scratch import scratch_database
+from headway.store.server import EmbeddedServer
+
+if TYPE_CHECKING:
+    from psycopg_pool import ConnectionPool
+
+PREFIX = "headway-sim-"
+DATABASE = "simulation"
+POOL_SIZE = 2
+# Nothing here must outlive the run. Autovacuum works by the wall clock, and would make two runs of
+# one seed differ; the scenario tidies at instants of its own.
+FAST = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "jit": "off",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lab:
+    """An empty, migrated database, and a folder for what must be a file."""
+
+    pool: "ConnectionPool"
+    data_dir: Path
+
+
+@contextmanager
+def open_lab(database_url: str | None = None) -> Iterator[Lab]:
+    """Open a database that nobody else sees and that ends with the run."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(_folder())
+        if database_url is not None:
+            dsn = stack.enter_context(scratch_database(database_url))
+        else:
+            server = EmbeddedServer(folder / "db", clock=SystemClock(), settings=FAST)
+            stack.enter_context(server)
+            server.ensure_database(DATABASE)
+            dsn = server.dsn(DATABASE)
+        pool = stack.enter_context(open_pool(dsn, size=POOL_SIZE))
+        upgrade(pool, SystemClock())
+        yield Lab(pool=pool, data_dir=folder)
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    home = _memory()
+    _sweep(home)
+    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=home))
+    # The server may have to run as another user, who must be able to pass through.
+    folder.chmod(0o711)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _memory() -> Path:
+    shared = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
+    return shared if os.access(shared, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+
+
+def _sweep(home: Path) -> None:
+    """Remove what a run that was killed could not."""
+    for folder in home.glob(f"{PREFIX}*"):
+        try:
+            os.kill(int(folder.name.removeprefix(PREFIX).partition("-")[0]), 0)
+        except ProcessLookupError:
+            shutil.rmtree(folder, ignore_errors=True)
+        except (PermissionError, ValueError):
+            continue

@@ -1,0 +1,106 @@
+"""A worker's life, and everything through which it touches the world: it may end at any such touch.
+
+After that every touch raises again, so that no `finally` and no error handler of the dead writes
+anything, exactly as after kill -9.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+from headway.clock import Clock, Rng
+
+TOUCHES_MAX = 12
+
+
+class Crashed(BaseException):
+    """The worker is gone; not an Exception, because nothing of ours may catch it."""
+
+
+class Life:
+    """One incarnation of a worker: a count of touches until it ends, once it is doomed."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._fuse: int | None = None
+        self._dooms_at_claim: int | None = None
+        self._stall_s = 0.0
+        self.is_over = False
+
+    def doom(self, generator: Rng) -> None:
+        """Let it end soon: within a few touches from now, or from the next claim on."""
+        touches = generator.randrange(TOUCHES_MAX)
+        if generator.random() < 0.5:  # noqa: PLR2004 - idle or busy, evenly
+            self._fuse = touches
+        else:
+            self._dooms_at_claim = touches
+
+    def stall(self, seconds: float) -> None:
+        """Let it freeze for that long between its next reply and the settle."""
+        self._stall_s = seconds
+
+    def end(self) -> None:
+        """End it now."""
+        self.is_over = True
+
+    def touch(self) -> None:
+        """Pass one point at which it may end."""
+        if self._fuse is not None:
+            self._fuse -= 1
+            self.is_over |= self._fuse < 0
+        if self.is_over:
+            raise Crashed
+
+    def boards(self) -> None:
+        """Note that it is about to claim."""
+        if self._dooms_at_claim is not None:
+            self._fuse, self._dooms_at_claim = self._dooms_at_claim, None
+
+    def freeze(self) -> None:
+        """Pass the point at which it may freeze."""
+        stall_s, self._stall_s = self._stall_s, 0.0
+        if stall_s:
+            self._clock.sleep(stall_s)
+
+
+class SkewedClock:
+    """A worker's own clock: as fast as everyone's, but set wrongly."""
+
+    is_real = False
+
+    def __init__(self, clock: Clock, skew_s: float) -> None:
+        self._clock = clock
+        self._skew = timedelta(seconds=skew_s)
+
+    def now(self) -> datetime:
+        """Return the instant that this worker believes it is."""
+        return self._clock.now() + self._skew
+
+    def monotonic(self) -> float:
+        """Return seconds that never jump."""
+        return self._clock.monotonic()
+
+    def sleep(self, seconds: float, wake: threading.Event | None = None) -> None:
+        """Let that much time pass."""
+        self._clock.sleep(seconds, wake)
+
+
+class MortalPool:
+    """Connections of a worker that may die before or after any transaction."""
+
+    def __init__(self, pool: Any, life: Life) -> None:  # noqa: ANN401 - only the store knows pools
+        self._pool = pool
+        self._life = life
+
+    @contextmanager
+    def connection(self, *args: Any, **kwargs: Any) -> Iterator[Any]:  # noqa: ANN401 - as the pool
+        """Lend a connection for one transaction."""
+        self._life.touch()
+        with self._pool.connection(*args, **kwargs) as connection:
+            yield connection
+        self._life.touch()
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the pool
+        return getattr(self._pool, name)

@@ -1,0 +1,98 @@
+"""What a run comes to: the figures that `headway simulate --json` prints, in the design's order."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from headway.errors import InvalidError
+from headway.simulation.figures import percentile
+from headway.simulation.scenario import Scenario
+from headway.simulation.world import DAY_S
+
+HOURS = 24
+WINDOWS_PER_DAY = 6
+
+
+def figures(scenario: Scenario, *, real_seconds: float) -> dict[str, Any]:
+    """Return the whole report; only the two figures of real time differ between equal runs."""
+    plan, tally, simulator = scenario.plan, scenario.tally, scenario.simulator
+    calls = len(scenario.log.flights)
+    seats_paid = calls * scenario.settings.batch_size
+    followed_s = scenario.figures.followed * plan.days * DAY_S
+    wrong_share = tally.wrong_s / followed_s if followed_s else 0.0
+    return {
+        "lane": "catalog",
+        "policy": plan.policy,
+        "products": len(plan.world.start),
+        "days": plan.days,
+        "seed": plan.seed,
+        "world": plan.world.name,
+        "calls": calls,
+        "seats_used": scenario.log.seats_used,
+        "seats_paid": seats_paid,
+        "fill": round(scenario.log.seats_used / seats_paid, 4) if seats_paid else None,
+        "max_calls_in_window": simulator.max_calls_in_window,
+        "refusals": simulator.refusals,
+        "laws": scenario.book.counts,
+        "laws_not_in_play": scenario.book.not_in_play,
+        "freshness": round(1 - wrong_share, 6),
+        "staleness_min_per_listing_day": round(wrong_share * 1440, 3),
+        "detection_p50_min": _minutes(percentile(tally.detection_s, 0.5)),
+        "detection_p95_min": _minutes(percentile(tally.detection_s, 0.95)),
+        "worst_age_h": round(scenario.deadlines.worst_age_s / 3600, 3),
+        "changes": tally.changes,
+        "pushed": 0,
+        "held": len(scenario.laws.held),
+        "superseded": tally.superseded,
+        "lost": len(tally.lost),
+        "double_writes": 0,
+        "parked": len(scenario.laws.parked),
+        "scheduled_per_hour": _per_hour(scenario),
+        "retries_per_window": _per_window(scenario),
+        "rescued": scenario.laws.rescued,
+        "auth_calls": simulator.calls["oauth"] + simulator.calls["part_token"],
+        "faults_injected": _injected(scenario),
+        "real_seconds": round(real_seconds, 2),
+        "simulated_seconds_per_real_second": round(plan.days * DAY_S / max(real_seconds, 1e-9)),
+    }
+
+
+def write_trace(scenario: Scenario, path: Path) -> None:
+    """Write each seat of each price call as a row `t_min,call,sku,ok`."""
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(("t_min", "call", "sku", "ok"))
+            for flight in scenario.log.flights:
+                for sku in flight.skus:
+                    is_read = int(sku in flight.read)
+                    writer.writerow((f"{flight.at_s / 60:.4f}", flight.number, sku, is_read))
+    except OSError as error:
+        raise InvalidError(f"cannot write --trace {path}: {error.strerror or error}") from None
+
+
+def _minutes(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds / 60, 1)
+
+
+def _per_hour(scenario: Scenario) -> list[float]:
+    """Return the scheduled calls in each hour of the day, as an average day has them."""
+    counts = [0] * HOURS
+    for flight in scenario.log.flights:
+        if flight.is_scheduled:
+            counts[int(flight.at_s // 3600) % HOURS] += 1
+    return [round(count / scenario.plan.days, 2) for count in counts]
+
+
+def _per_window(scenario: Scenario) -> list[int]:
+    """Return the most retry seats in each four-hour window of a day, the first from 02:30 on."""
+    most = [0] * WINDOWS_PER_DAY
+    for window, seats in scenario.laws.retry_seats.items():
+        most[window % WINDOWS_PER_DAY] = max(most[window % WINDOWS_PER_DAY], seats)
+    return most
+
+
+def _injected(scenario: Scenario) -> dict[str, int]:
+    injected = {str(kind): count for kind, count in scenario.simulator.faults.injected.items()}
+    injected |= {"crash": scenario.crashes, "stall": scenario.stalls}
+    return {kind: count for kind, count in sorted(injected.items()) if count}

@@ -1,0 +1,229 @@
+"""The law book can turn red: each law is broken on purpose by one wrong part, and noticed."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.app import App
+from headway.config import Settings
+from headway.core.lifecycle import Settlement
+from headway.core.model import Candidate, Listing, Outcome, Sku, Turn
+from headway.engine.ports import Schedule
+from headway.simulation.faults import parse_faults
+from headway.simulation.scenario import Parts, Plan, Scenario
+from headway.simulation.world import seeded_world
+
+Run = Callable[..., dict[str, int]]
+# A supplier that was away leaves a queue, and a queue makes calls as fast as permits allow.
+RUSH = "outage:4h@01:00"
+
+
+@pytest.fixture
+def run(pool: ConnectionPool, tmp_path: Path) -> Run:
+    def run_it(
+        parts: Parts, *faults: str, products: int = 300, days: float = 0.25, sellers: int = 1
+    ) -> dict[str, int]:
+        plan = Plan(
+            world=seeded_world(products=products, days=days, seed=1),
+            days=days,
+            faults=parse_faults(faults),
+            sellers=sellers,
+            poll=timedelta(minutes=5),
+        )
+        scenario = Scenario(plan, pool, tmp_path, parts)
+        scenario.run()
+        return {law: count for law, count in scenario.book.counts.items() if count}
+
+    return run_it
+
+
+class Wrong:
+    """A schedule that passes everything on; a subclass does one thing wrong."""
+
+    def __init__(self, inner: Schedule) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.inner, name)
+
+
+def tampering(change: Callable[[Settlement], Settlement]) -> Parts:
+    """Return parts whose schedule settles something else than it was told."""
+
+    class Tampering(Wrong):
+        def settle(self, settlements: list[Settlement], **more: object) -> int:
+            return self.inner.settle([change(each) for each in settlements], **more)
+
+    return Parts(schedule=Tampering)
+
+
+def test_the_right_parts_break_nothing(run: Run) -> None:
+    assert run(Parts(), RUSH) == {}
+
+
+def test_l1_notices_a_limiter_that_allows_three_calls_a_minute(run: Run) -> None:
+    def loose(settings: Settings) -> Settings:
+        return settings.model_copy(update={"rate_limit": 3, "rate_gap_s": 0})
+
+    assert run(Parts(settings=loose), RUSH)["L1"] > 0
+
+
+def test_l1_notices_a_limiter_that_counts_from_the_start_of_a_call(run: Run) -> None:
+    def hasty(settings: Settings) -> Settings:
+        return settings.model_copy(update={"rate_gap_s": 0, "boeing_timeout_s": 30})
+
+    def trusting(app: App) -> App:
+        resource = app.limiter.resources[app.scope]
+        window = replace(resource.windows[0], anchor="start", jitter_s=0)
+        app.limiter.resources[app.scope] = replace(resource, rules=(window,))
+        return app
+
+    assert "L1" in run(Parts(settings=hasty, app=trusting), RUSH)
+
+
+def test_l2_notices_a_call_that_leaves_one_seat_empty(run: Run) -> None:
+    def nine(app: App) -> App:
+        boarding = replace(app.rule.boarding, seats=9)
+        return replace(app, rule=replace(app.rule, boarding=boarding))
+
+    assert run(Parts(app=nine))["L2"] > 0
+
+
+def test_l2_notices_that_a_second_seller_is_left_behind(run: Run) -> None:
+    class OneSeller(Wrong):
+        def claim(self, skus: list[Sku], **more: object) -> list[Listing]:
+            listings = self.inner.claim(skus, **more)
+            late = [each for each in listings if each.user_id != "seller-1"]
+            self.inner.release(late, suspicion={})
+            return [each for each in listings if each.user_id == "seller-1"]
+
+    assert run(Parts(schedule=OneSeller), sellers=2, days=0.1)["L2"] > 0
+
+
+def test_l3_notices_a_policy_that_comes_back_too_late(run: Run) -> None:
+    def lazy(app: App) -> App:
+        def in_thirty_hours(_listing: object, now: datetime) -> datetime:
+            return now + timedelta(hours=30)
+
+        return replace(app, judge=replace(app.judge, reschedule=in_thirty_hours))
+
+    broken = run(Parts(app=lazy), days=1.2)
+    assert broken.keys() == {"L3"}
+
+
+def test_l5_notices_a_listing_that_two_workers_hold(run: Run) -> None:
+    class Greedy(Wrong):
+        def front(self, now: datetime, **more: object) -> list[Candidate]:
+            self.inner.rescue(now + timedelta(hours=1))
+            return self.inner.front(now, **more)
+
+    assert "L5" in run(Parts(schedule=Greedy), "crash:20/h")
+
+
+def test_l5_notices_that_a_late_settle_was_let_in(run: Run, pool: ConnectionPool) -> None:
+    class Unfenced(Wrong):
+        def settle(self, settlements: list[Settlement], **more: object) -> int:
+            with pool.connection() as connection:
+                for each in settlements:
+                    connection.execute(
+                        "UPDATE product_sync_schedule SET sync_status = 'syncing', fence = %s,"
+                        " lease_owner = 'late', lease_until = now() WHERE id = %s",
+                        (each.listing.fence, each.listing.id),
+                    )
+            return self.inner.settle(settlements, **more)
+
+    assert "L5" in run(Parts(schedule=Unfenced), "stall:20/h")
+
+
+def test_l6_notices_a_read_that_was_stored_wrongly(run: Run) -> None:
+    def off_by_one(each: Settlement) -> Settlement:
+        if each.observed is None:
+            return each
+        stock = {place: count + 1 for place, count in each.observed.quantities.items()}
+        return replace(each, observed=replace(each.observed, quantities=stock))
+
+    assert run(tampering(off_by_one))["L6"] > 0
+
+
+def test_l6_notices_a_change_that_was_seen_and_not_wanted(run: Run) -> None:
+    def forgetful(each: Settlement) -> Settlement:
+        return replace(each, desired=each.listing.desired)
+
+    assert run(tampering(forgetful))["L6"] > 0
+
+
+def test_l8_notices_that_a_failed_call_is_charged_to_its_listings(run: Run) -> None:
+    class Blaming(Wrong):
+        def release(self, listings: list[Listing], **_more: object) -> int:
+            now = listings[0].next_sync_at
+            charged = [
+                Settlement(
+                    listing=each,
+                    outcome=Outcome.FAILED,
+                    turn=Turn.RETRY,
+                    next_sync_at=now + timedelta(hours=2),
+                    failures=each.consecutive_failures + 1,
+                )
+                for each in listings
+            ]
+            self.inner.settle(charged, now=now, call_id="00000000-0000-0000-0000-000000000000")
+            return len(charged)
+
+    assert run(Parts(schedule=Blaming), "error:30%")["L8"] > 0
+
+
+def test_l8_notices_that_an_innocent_is_parked(run: Run) -> None:
+    def harsh(each: Settlement) -> Settlement:
+        is_failed = each.outcome is Outcome.FAILED
+        return replace(each, is_parked=True, failures=5) if is_failed else each
+
+    assert run(tampering(harsh), "duplicate:50%")["L8"] > 0
+
+
+@pytest.mark.parametrize("harm", ({"price": "0.00"}, {"currency": "EUR"}, {"price": "-3.00"}))
+def test_l9_notices_a_price_that_must_not_reach_the_shop(run: Run, harm: dict[str, str]) -> None:
+    def harmful(each: Settlement) -> Settlement:
+        return replace(each, desired={**each.desired, **harm}) if each.desired else each
+
+    assert run(tampering(harmful))["L9"] > 0
+
+
+def test_l10_notices_that_one_sellers_read_writes_anothers_row(
+    run: Run, pool: ConnectionPool
+) -> None:
+    class Leaking(Wrong):
+        def claim(self, skus: list[Sku], **more: object) -> list[Listing]:
+            listings = self.inner.claim(skus, **more)
+            late = [each for each in listings if each.user_id != "seller-1"]
+            self.inner.release(late, suspicion={})
+            return [each for each in listings if each.user_id == "seller-1"]
+
+        def settle(self, settlements: list[Settlement], **more: object) -> int:
+            refused = self.inner.settle(settlements, **more)
+            with pool.connection() as connection:
+                connection.execute(
+                    "UPDATE product_sync_schedule SET missing_count = 1"
+                    " WHERE sku = ANY(%s) AND user_id <> 'seller-1'",
+                    ([each.listing.sku for each in settlements],),
+                )
+            return refused
+
+    assert run(Parts(schedule=Leaking), sellers=2, days=0.1)["L10"] > 0
+
+
+def test_the_hourly_look_notices_a_hand_in_the_table(run: Run, pool: ConnectionPool) -> None:
+    class Meddling(Wrong):
+        def rescue(self, now: datetime) -> int:
+            with pool.connection() as connection:
+                connection.execute(
+                    "UPDATE product_sync_schedule SET next_sync_at = %s WHERE sku ="
+                    " (SELECT max(sku) FROM product_sync_schedule)",
+                    (now + timedelta(hours=9),),
+                )
+            return self.inner.rescue(now)
+
+    assert run(Parts(schedule=Meddling), days=0.1)["L10"] > 0

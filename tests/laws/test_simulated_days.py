@@ -1,0 +1,144 @@
+"""Simulated days on the real engine and store: the laws hold, whatever goes wrong outside."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.simulation.faults import parse_faults
+from headway.simulation.scenario import Plan, Scenario
+from headway.simulation.world import seeded_world
+
+Run = Callable[..., Scenario]
+LAWS_IN_PLAY = {"L1", "L2", "L3", "L5", "L6", "L8", "L9", "L10", "L13"}
+
+
+@pytest.fixture
+def run(pool: ConnectionPool, tmp_path: Path) -> Run:
+    def run_it(
+        *faults: str,
+        seed: int = 1,
+        policy: str = "rolling",
+        products: int = 300,
+        days: float = 0.7,
+        **more: int,
+    ) -> Scenario:
+        plan = Plan(
+            world=seeded_world(products=products, days=days, seed=seed),
+            policy=policy,
+            days=days,
+            seed=seed,
+            faults=parse_faults(faults),
+            poll=timedelta(minutes=5),
+            **more,
+        )
+        scenario = Scenario(plan, pool, tmp_path)
+        scenario.run()
+        return scenario
+
+    return run_it
+
+
+def assert_lawful(scenario: Scenario) -> None:
+    broken = [str(each) for each in scenario.book.examples]
+    assert not broken, f"seed {scenario.plan.seed}: {broken}"
+    assert scenario.book.counts.keys() == LAWS_IN_PLAY
+    assert scenario.simulator.refusals == 0
+    assert scenario.simulator.max_calls_in_window <= 2
+
+
+@pytest.mark.parametrize("policy", ("rolling", "anchored"))
+def test_two_quiet_days_spend_about_a_tenth_of_a_call_per_listing_and_day(
+    run: Run, policy: str
+) -> None:
+    scenario = run(policy=policy, days=2, seed=2)
+    assert_lawful(scenario)
+    calls = len(scenario.log.flights)
+    assert 57 <= calls <= 70
+    assert scenario.log.seats_used >= 0.99 * 10 * calls
+    assert scenario.deadlines.worst_age_s <= 25 * 3600
+
+
+def test_an_outage_parks_nobody_and_charges_nobody(run: Run) -> None:
+    scenario = run("outage:6h@10:00", seed=3, days=1.2)
+    assert_lawful(scenario)
+    assert scenario.simulator.faults.injected.total() > 10
+    assert scenario.laws.parked == []
+
+
+def test_workers_may_die_at_any_step(run: Run) -> None:
+    scenario = run("crash:4/h", seed=4)
+    assert_lawful(scenario)
+    assert scenario.crashes > 30
+    assert scenario.laws.rescued > 0
+
+
+def test_a_worker_that_freezes_settles_too_late_and_is_refused(run: Run) -> None:
+    scenario = run("stall:2/h", seed=5)
+    assert_lawful(scenario)
+    assert scenario.laws.refused > 0
+
+
+def test_calls_may_fail_in_every_way_at_once(run: Run) -> None:
+    scenario = run(
+        "timeout:5%", "error:5%", "slow:10%", "truncate:2%", "html:2%", "drop:2%",
+        "duplicate:5%", "crash:1/h", seed=6,
+    )  # fmt: skip
+    assert_lawful(scenario)
+    assert len(scenario.simulator.faults.injected) >= 5
+    assert scenario.laws.parked == []
+
+
+def test_only_the_skus_that_suffer_are_charged(run: Run) -> None:
+    scenario = run("vanish:3@02:00", "badprice:4@02:00", seed=7, days=1.5)
+    assert_lawful(scenario)
+    struck = {*scenario.fates.vanish, *scenario.fates.badprice}
+    assert {row.sku for row in scenario.laws.parked} <= struck
+    assert {row.sku for row in scenario.laws.held} & set(scenario.fates.badprice)
+
+
+def test_a_sku_on_which_the_supplier_stumbles_is_found_in_few_calls(run: Run) -> None:
+    scenario = run("poison:1", seed=3)
+    assert_lawful(scenario)
+    (poison,) = scenario.fates.poison
+    failed = scenario.simulator.faults.injected["poison"]
+    assert 5 <= failed <= 15
+    charged = {row.sku for row in scenario.laws.failing}
+    assert charged == {poison}
+
+
+def test_worker_clocks_may_be_wrong(run: Run) -> None:
+    assert_lawful(run("clock:90s", "crash:2/h", seed=10))
+
+
+def test_a_sku_that_two_sellers_list_takes_one_seat(run: Run) -> None:
+    scenario = run(sellers=2, seed=8)
+    assert_lawful(scenario)
+    assert scenario.listings == 360
+    assert len(scenario.log.flights) <= 24
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("policy", ("rolling", "anchored"))
+@pytest.mark.parametrize(
+    "faults",
+    (
+        (),
+        ("outage:6h@10:00",),
+        ("outage:3h@02:00", "outage:5h@1d20:00", "crash:1/h"),
+        ("timeout:5%", "error:5%", "slow:10%", "crash:2/h"),
+        ("truncate:3%", "html:3%", "drop:3%", "duplicate:5%"),
+        ("poison:2", "timeout:2%"),
+        ("vanish:5@10:00", "badprice:5@1d05:00", "crash:1/h"),
+        ("stall:2/h", "crash:1/h", "timeout:5%"),
+    ),
+)
+@pytest.mark.parametrize("seed", range(100, 106))
+def test_many_days_under_many_seeds(
+    run: Run, policy: str, faults: tuple[str, ...], seed: int
+) -> None:
+    assert_lawful(
+        run(*faults, seed=seed, policy=policy, products=1000, days=7, workers=4, sellers=2)
+    )

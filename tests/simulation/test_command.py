@@ -1,0 +1,141 @@
+"""`headway simulate` as a user types it: keys, exit codes, one-line errors."""
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from psycopg_pool import ConnectionPool
+from typer.testing import CliRunner
+
+from headway.cli import build, main
+from headway.cli.simulate import _exit_if_broken, _run
+from headway.config import Settings
+from headway.simulation import lab
+from headway.simulation.faults import parse_faults
+from headway.simulation.scenario import Parts, Plan
+from headway.simulation.world import seeded_world
+
+KEYS = {
+    "lane", "policy", "products", "days", "seed", "world", "calls", "seats_used", "seats_paid",
+    "fill", "max_calls_in_window", "refusals", "laws", "freshness", "staleness_min_per_listing_day",
+    "detection_p50_min", "detection_p95_min", "worst_age_h", "changes", "pushed", "held",
+    "superseded", "lost", "double_writes", "parked", "scheduled_per_hour", "retries_per_window",
+    "rescued", "real_seconds",
+}  # fmt: skip
+OURS = {"auth_calls", "faults_injected", "laws_not_in_play", "simulated_seconds_per_real_second"}
+
+
+@pytest.fixture(autouse=True)
+def _on_the_tests_own_server(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulate on a throw-away database of the tests' own server, which is up already."""
+    monkeypatch.setenv("DATABASE_URL", database)
+
+
+def simulated_databases(pool: ConnectionPool) -> int:
+    with pool.connection() as connection:
+        found = connection.execute(
+            "SELECT count(*) FROM pg_database WHERE datname LIKE 'headway\\_sim\\_%'"
+        ).fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+def test_json_holds_the_keys_of_the_design_and_nothing_is_left_behind(
+    capsys: pytest.CaptureFixture[str], pool: ConnectionPool, tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace.csv"
+    words = ["--products", "40", "--days", "0.3", "--seed", "3", "--trace", str(trace), "--json"]
+    assert main(["simulate", *words]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report.keys() == KEYS | OURS
+    assert (report["lane"], report["products"], report["seed"]) == ("catalog", 40, 3)
+    assert len(report["scheduled_per_hour"]) == 24
+    assert report["laws_not_in_play"] == ["L4", "L7", "L11", "L12"]
+    assert trace.read_text().startswith("t_min,call,sku,ok")
+    assert simulated_databases(pool) == 0
+
+
+def test_a_person_reads_figures_and_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--products", "20", "--days", "0.1"]) == 0
+    said = capsys.readouterr().out
+    assert "20 SKUs under rolling" in said
+    assert "compares what is desired with the supplier's truth" in said
+    assert "not in play" in said
+
+
+def test_all_policies_come_as_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["simulate", "--policy", "all", "--products", "10", "--days", "0.02", "--json"]) == 0
+    )
+    reports = json.loads(capsys.readouterr().out)
+    assert [report["policy"] for report in reports] == ["rolling", "anchored"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    (
+        (["--fault", "flood:5%"], "known: outage:6h@10:00"),
+        (["--policy", "hourly"], "known: rolling, anchored, all"),
+        (["--products", "5", "--fault", "poison:6"], "6 SKUs are to suffer but there are 5"),
+        (["--changes", "nowhere.csv"], "nowhere.csv: No such file"),
+        (["--trace", "/nowhere/trace.csv"], "cannot write --trace /nowhere/trace.csv"),
+        (["--products", "0"], "--products 0 is out of range; take 1 to 1,000,000"),
+        (["--days", "nan"], "--days nan is out of range"),
+        (["--database", "postgresql://nobody@127.0.0.1:1/none"], "127.0.0.1:1/none"),
+    ),
+)
+def test_bad_input_is_one_line_and_nothing_runs(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str], pool: ConnectionPool
+) -> None:
+    assert main(["simulate", *words]) in {2, 3}
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+    assert simulated_databases(pool) == 0
+
+
+def test_a_bad_row_names_file_line_and_field_and_exits_with_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text("t_min,sku,price,quantity\n0,A,1,1\n5,A,x,1\n", encoding="utf-8")
+    assert main(["simulate", "--changes", str(path)]) == 2
+    assert f"{path}, line 3, field price: 'x' is not a number" in capsys.readouterr().err
+
+
+def test_a_broken_law_exits_with_1_and_says_how_to_reproduce_it(
+    capsys: pytest.CaptureFixture[str], database: str
+) -> None:
+    def loose(settings: Settings) -> Settings:
+        return settings.model_copy(update={"rate_limit": 3, "rate_gap_s": 0})
+
+    faults = parse_faults(["outage:5h@01:00"])
+    world = seeded_world(products=200, days=0.3, seed=1)
+    plan = Plan(world=world, days=0.3, faults=faults)
+    report = _run(plan, database, None, as_json=False, parts=Parts(settings=loose))
+    with pytest.raises(typer.Exit) as caught:
+        _exit_if_broken([report])
+    assert caught.value.exit_code == 1
+    said = capsys.readouterr().out
+    assert "L1 at day 0" in said
+    assert (
+        "reproduce: headway simulate --policy rolling --products 200 --days 0.3 --seed 1"
+        " --workers 2 --sellers 1 --fault outage:5h@01:00"
+    ) in said
+
+
+def test_the_help_shows_examples() -> None:
+    result = CliRunner().invoke(build(["simulate"]), ["simulate", "--help"])
+    assert result.exit_code == 0
+    assert "headway simulate --policy rolling --products 5000" in result.output
+
+
+def test_the_lab_leaves_no_folder_and_sweeps_those_of_the_dead(database: str) -> None:
+    dead = lab._memory() / f"{lab.PREFIX}999999999-x"
+    dead.mkdir()
+    with lab.open_lab(database) as opened:
+        assert opened.data_dir.exists()
+        assert not dead.exists()
+    assert not opened.data_dir.exists()

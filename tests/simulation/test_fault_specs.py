@@ -1,0 +1,59 @@
+"""`--fault`: what each text means, and that a wrong one lists the right ones."""
+
+import pytest
+
+from headway.core.model import Sku
+from headway.errors import InvalidError
+from headway.simulation.faults import parse_faults
+from headway.simulators.faults import Interval
+
+HOUR_S = 3600
+SKUS = [Sku(f"S{number}") for number in range(20)]
+
+
+def test_an_outage_has_a_length_and_a_beginning_today_or_later() -> None:
+    faults = parse_faults(["outage:6h@10:00", "outage:90m@1d02:30"])
+    assert faults.outages == (
+        Interval(start_s=10 * HOUR_S, end_s=16 * HOUR_S),
+        Interval(start_s=26.5 * HOUR_S, end_s=28 * HOUR_S),
+    )
+
+
+def test_shares_rates_and_counts_are_read() -> None:
+    faults = parse_faults(
+        ["timeout:5%", "error:0.5%", "crash:1/h", "stall:12/d", "poison:2", "vanish:3@10:00"]
+    )
+    assert faults.shares == {"timeout": 0.05, "error": 0.005}
+    assert (faults.crashes_per_h, faults.stalls_per_h) == (1, 0.5)
+    assert (faults.poison, faults.vanish) == (2, ((3, 10 * HOUR_S),))
+
+
+def test_no_sku_has_two_fates_and_the_seed_chooses_them() -> None:
+    faults = parse_faults(["poison:4", "vanish:5", "badprice:6@03:00"])
+    fates = faults.fates(SKUS, seed=1)
+    struck = [*fates.poison, *fates.vanish, *fates.badprice]
+    assert len(struck) == len(set(struck)) == 15
+    assert fates == faults.fates(list(reversed(SKUS)), seed=1)
+    assert fates != faults.fates(SKUS, seed=2)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    (
+        "flood:5%", "outage", "outage:6h", "outage:6h@25:00", "outage:0h@10:00", "outage:6@10:00",
+        "timeout:5", "timeout:-5%", "timeout:101%", "crash:1", "crash:x/h", "poison:many",
+        "vanish:3@", "", ":", "timeout:5%%",
+    ),
+)  # fmt: skip
+def test_a_wrong_spec_is_one_line_that_lists_the_known_ones(spec: str) -> None:
+    with pytest.raises(InvalidError) as caught:
+        parse_faults([spec])
+    assert "known: outage:6h@10:00" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_more_than_all_calls_or_all_skus_cannot_fail() -> None:
+    with pytest.raises(InvalidError, match="more than 100 %"):
+        parse_faults(["timeout:60%", "error:60%"])
+    with pytest.raises(InvalidError, match="21 SKUs are to suffer but there are 20"):
+        parse_faults(["poison:21"]).fates(SKUS, seed=1)
