@@ -105,8 +105,14 @@ def load(environ: Mapping[str, str] | None = None, *, file: Path | None = None) 
             values[name] = _parse(name, value)
         elif name.startswith(PREFIXES) and name != "HEADWAY_CONFIG":
             raise ConfigError(f"unknown setting {name}{_suggest(name, known)}")
+    # An empty line in an environment file means "not set" where there is such a thing.
+    given = {
+        name: value
+        for name, value in values.items()
+        if value != "" or Settings.model_fields[known[name]].default is not None
+    }
     try:
-        return Settings.model_validate(values)
+        return Settings.model_validate(given)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

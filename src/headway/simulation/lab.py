@@ -47,6 +47,7 @@ def open_lab(database_url: str | None = None) -> Iterator[Lab]:
     """Open a database that nobody else sees and that ends with the run."""
     with ExitStack() as stack:
         folder = stack.enter_context(_folder())
+        is_own = database_url is None
         if database_url is not None:
             dsn = stack.enter_context(scratch_database(database_url))
         else:
@@ -54,7 +55,7 @@ def open_lab(database_url: str | None = None) -> Iterator[Lab]:
             stack.enter_context(server)
             server.ensure_database(DATABASE)
             dsn = server.dsn(DATABASE)
-        pool = stack.enter_context(open_pool(dsn, size=POOL_SIZE))
+        pool = stack.enter_context(open_pool(dsn, size=POOL_SIZE, prepares=is_own))
         upgrade(pool, SystemClock())
         yield Lab(pool=pool, data_dir=folder)
 

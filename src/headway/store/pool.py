@@ -23,6 +23,7 @@ WAIT_TIMEOUT_S = 10
 # when it gives up early and the next one who asks for a connection makes it try anew.
 RECONNECT_TIMEOUT_S = 5
 VERSION_MIN = 15
+PREPARE_AFTER = 5
 TIMESTAMPTZ = psycopg.adapters.types["timestamptz"].oid
 SHAPE = "postgresql://user:password@host:port/database"
 
@@ -54,14 +55,23 @@ KEYWORDS: dict[str, Any] = {
 }
 
 
-def open_pool(dsn: str, *, size: int = 8) -> ConnectionPool:
-    """Open up to `size` connections; raises ConfigError or StoreError at once if there is none."""
+def open_pool(dsn: str, *, size: int = 8, prepares: bool = False) -> ConnectionPool:
+    """Open up to `size` connections; raises ConfigError or StoreError at once if there is none.
+
+    `prepares` lets statements be planned once, which no pooler may stand between.
+    """
     place = _place(dsn)
     _try_once(dsn, place)
     pool = ConnectionPool(
-        dsn, min_size=1, max_size=size, kwargs=KEYWORDS, timeout=WAIT_TIMEOUT_S,
-        reconnect_timeout=RECONNECT_TIMEOUT_S, name="headway", open=False,
-    )  # fmt: skip
+        dsn,
+        min_size=1,
+        max_size=size,
+        kwargs={**KEYWORDS, "prepare_threshold": PREPARE_AFTER if prepares else None},
+        timeout=WAIT_TIMEOUT_S,
+        reconnect_timeout=RECONNECT_TIMEOUT_S,
+        name="headway",
+        open=False,
+    )
     pool.open()
     return pool
 

@@ -1,0 +1,92 @@
+"""Docs are true: what they tell people to type, set or open is there."""
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.main import get_group
+
+from headway import __version__
+from headway.cli import build
+from headway.config import Settings, load
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def spoken(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def commands(text: str) -> list[list[str]]:
+    """Return the words of every `headway …` in code, up to a comment or a pipe."""
+    found = re.findall(r"(?:^|[\s`(])(?:\.venv/bin/)?headway ([a-z][^`\n#|…]*)", text, re.MULTILINE)
+    return [shlex.split(line) for line in found if not line.startswith(("is ", "needs ", "keeps "))]
+
+
+@pages
+def test_every_headway_command_in_it_exists_with_its_options(page: Path) -> None:
+    group = get_group(build(whole=True))
+    code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", spoken(page), re.DOTALL))
+    for words in commands(code):
+        command = group
+        while words and hasattr(command, "commands"):
+            assert words[0] in command.commands, f"{page.name}: headway {' '.join(words)}"
+            command = command.commands[words.pop(0)]
+        known = {name for each in command.params for name in each.opts}
+        asked = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert asked <= known | {"--help"}, f"{page.name}: {sorted(asked - known)}"
+
+
+@pages
+def test_every_make_target_in_it_exists(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", spoken(ROOT / "Makefile"), re.MULTILINE))
+    code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", spoken(page), re.DOTALL))
+    named = set(re.findall(r"(?:^|[\s`])make ([a-z][a-z-]*)", code, re.MULTILINE))
+    assert named <= targets, f"{page.name}: {sorted(named - targets)}"
+
+
+@pages
+def test_every_setting_in_it_exists(page: Path) -> None:
+    known = {
+        str(field.validation_alias.choices[0])  # type: ignore[union-attr]
+        for field in Settings.model_fields.values()
+    }
+    named = set(re.findall(r"\b(?:HEADWAY|SYNC)_[A-Z_]*[A-Z]\b(?!\*)", spoken(page)))
+    wrong = (
+        named - known - {"HEADWAY_CONFIG", "SYNC_BOEING_RATE_LIMT"}
+    )  # the second is a bad example
+    assert not wrong, f"{page.name}: {sorted(wrong)}"
+
+
+@pages
+def test_every_file_it_links_to_is_there(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", spoken(page)):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    project = tomllib.loads(spoken(ROOT / "pyproject.toml"))["project"]
+    assert project["version"] == __version__
+    assert "## [Unreleased]" in spoken(ROOT / "CHANGELOG.md")
+
+
+def test_the_example_file_holds_every_setting_with_its_default(tmp_path: Path) -> None:
+    text = spoken(ROOT / "headway.example.toml").replace("\n# ", "\n")
+    example = tomllib.loads(text)
+    (tmp_path / "headway.toml").write_text(text)
+    assert load({}, file=tmp_path / "headway.toml") == Settings()
+    known = {
+        str(field.validation_alias.choices[0])  # type: ignore[union-attr]
+        for field in Settings.model_fields.values()
+    }
+    assert set(example) == known
+
+
+def test_decisions_are_numbered_without_a_gap_and_fit_a_page() -> None:
+    records = sorted((ROOT / "docs/adr").glob("*.md"))
+    assert [int(path.name[:4]) for path in records] == list(range(1, len(records) + 1))
+    assert all(spoken(path).count("\n") < 60 for path in records)
