@@ -1,9 +1,11 @@
 import threading
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from headway.clock import SystemClock, VirtualClock
 from headway.core.model import Done, Wait
-from headway.errors import StoreError
+from headway.errors import InvariantError, StoreError
 from headway.runners.embedded import EmbeddedRunner, turn
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -51,3 +53,30 @@ def test_stopping_wakes_sleepers_and_waits_for_every_thread() -> None:
     assert started.wait(10)
     runner.stop()
     assert not {"tick", "fetch"} & {thread.name for thread in threading.enumerate()}
+
+
+def test_a_bug_in_one_thread_stops_them_all_and_is_told() -> None:
+    clock = SystemClock()
+    runner = EmbeddedRunner(clock)
+
+    def sound() -> Wait:
+        return Wait(until=clock.now() + timedelta(days=1))
+
+    def broken() -> Wait:
+        raise KeyError("nobody expected this")
+
+    runner.start(tick=sound, fetch=broken)
+    assert runner.stopping.wait(10)
+    runner.stop()
+    with pytest.raises(InvariantError, match="fetch stopped at a bug"):
+        runner.check()
+
+
+def test_a_broken_invariant_is_never_tried_again() -> None:
+    clock, stop = VirtualClock(START), threading.Event()
+
+    def step() -> Wait:
+        raise InvariantError("two owners")
+
+    with pytest.raises(InvariantError, match="two owners"):
+        turn(step, clock, stop, lambda *_: None, "fetch")

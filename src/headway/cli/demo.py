@@ -94,8 +94,8 @@ def demo(
         clock, stage = _past(settings, pool, console, products=products, seed=seed, speed=speed)
         server.announce(_note(clock, settings))
         app = _application(stack, settings, pool, stage, clock)
-        _start(stack, app, stage, clock)
-        show_line(stack, app, taken, console, speed=speed)
+        runner = _start(stack, app, stage, clock)
+        show_line(stack, app, runner, taken, console, speed=speed)
     say(console, "The demo has ended; nothing is left running.")
 
 
@@ -175,7 +175,7 @@ def _application(
     return replace(app, rule=at_speed(app.rule, clock.speed))
 
 
-def _start(stack: ExitStack, app: App, stage: Stage, clock: ScaledClock) -> None:
+def _start(stack: ExitStack, app: App, stage: Stage, clock: ScaledClock) -> EmbeddedRunner:
     """Turn the engine and the world, each in a thread."""
     runner = EmbeddedRunner(clock)
     stack.callback(runner.stop, STOP_S)
@@ -185,3 +185,4 @@ def _start(stack: ExitStack, app: App, stage: Stage, clock: ScaledClock) -> None
         fetch=app.fetch("demo").step,
         world=stage.shelves.step,
     )
+    return runner

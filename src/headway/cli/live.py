@@ -162,7 +162,7 @@ def _changes(seen: Overview, rows: int) -> Table:
     table = _table("Last changes", "price", "stock", "seen")
     for each in seen.changes[:rows]:
         table.add_row(
-            each.sku,
+            Text.assemble(each.sku, (f"  {each.note}" if each.note else "", QUIET)),
             _moved(each, "price"),
             _moved(each, "stock"),
             Text(clock_time(each.at), style=QUIET),

@@ -5,6 +5,7 @@ import os
 import platform
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -54,12 +55,18 @@ def run(
         app = build(settings, SystemClock(), pool)
         # Made first of all steps: wrong credentials are said before anything is turned.
         fetch = app.fetch(f"{platform.node()}:{os.getpid()}")
-        runner = EmbeddedRunner(app.clock)
+        runner = EmbeddedRunner(app.clock, partial(_log, console))
         stack.callback(runner.stop, STOP_S)
         runner.start(tick=app.tick().step, fetch=fetch.step)
         say(console, f"Headway runs. The page: {address(taken)}")
-        show_line(stack, app, taken, console)
+        show_line(stack, app, runner, taken, console)
     say(console, "Headway has stopped.")
+
+
+def _log(console: Console, name: str, text: str) -> None:
+    """Print what was done where nobody watches the view."""
+    if not console.is_terminal:
+        say(console, f"{name}: {text}")
 
 
 @contextmanager

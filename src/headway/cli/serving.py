@@ -2,7 +2,6 @@
 
 import logging
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
@@ -12,6 +11,7 @@ from rich.console import Console
 
 from headway.app import App
 from headway.cli.live import Watch, show
+from headway.runners.embedded import EmbeddedRunner
 from headway.web.server import SiteServer, address
 from headway.web.site import create
 
@@ -42,12 +42,13 @@ def stoppable() -> Iterator[None]:
 def show_line(
     stack: ExitStack,
     app: App,
+    runner: EmbeddedRunner,
     taken: "socket.socket",
     console: Console,
     *,
     speed: float | None = None,
 ) -> None:
-    """Serve the page and show the terminal view until the process is told to end."""
+    """Serve the page and show the terminal view until told to end, or until a bug ends the line."""
     # The pool's log would scrawl over the view, which shows the same trouble in words.
     logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
     site = create(app, refresh_s=REFRESH_S)
@@ -55,7 +56,8 @@ def show_line(
     serving.start()
     stack.callback(serving.stop)
     watch = Watch(feed=site.state.feed, clock=app.clock, speed=speed, url=address(taken))
-    show(watch, console, threading.Event())
+    show(watch, console, runner.stopping)
+    runner.check()
 
 
 def say(console: Console, text: str) -> None:
