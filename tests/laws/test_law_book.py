@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from psycopg_pool import ConnectionPool
@@ -12,7 +13,9 @@ from headway.app import App
 from headway.config import Settings
 from headway.core.lifecycle import Settlement
 from headway.core.model import Candidate, Listing, Outcome, Sku, Turn
+from headway.engine.explain import reasons
 from headway.engine.ports import Schedule
+from headway.simulation.asking import ask
 from headway.simulation.faults import parse_faults
 from headway.simulation.scenario import Parts, Plan, Scenario
 from headway.simulation.world import seeded_world
@@ -227,3 +230,15 @@ def test_the_hourly_look_notices_a_hand_in_the_table(run: Run, pool: ConnectionP
             return self.inner.rescue(now)
 
     assert run(Parts(schedule=Meddling), days=0.1)["L10"] > 0
+
+
+@pytest.mark.parametrize("lapse", ({"sentence": ""}, {"until": None}))
+def test_a_listing_that_cannot_say_what_it_waits_for_breaks_l13(
+    pool: ConnectionPool, tmp_path: Path, lapse: dict[str, Any]
+) -> None:
+    plan = Plan(world=seeded_world(products=30, days=0.1, seed=1), days=0.1)
+    scenario = Scenario(plan, pool, tmp_path)
+    ask(scenario.app, scenario.book)
+    assert scenario.book.counts["L13"] == 0
+    ask(scenario.app, scenario.book, lambda *facts: replace(reasons(*facts), **lapse))
+    assert scenario.book.counts["L13"] > 0

@@ -1,23 +1,26 @@
 """Law L13: every hour a few listings are asked why they wait, and the answer must hold water."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from headway.app import MINUTE_S, App
-from headway.core.reasons import Line
+from headway.core.reasons import Explanation, Line, Standing
+from headway.core.seats import BoardingRule
 from headway.engine.explain import read_line, reasons
 from headway.simulation.book import LawBook
 from headway.store.explain import Standings
 
 ASKED_PER_QUEUE = 2
+Explain = Callable[[Standing, Line, BoardingRule, datetime], Explanation]
 
 
-def ask(app: App, book: LawBook) -> None:
+def ask(app: App, book: LawBook, explain: Explain = reasons) -> None:
     """Ask both ends of every queue; a waiting row needs a sentence and an instant to come."""
     book.put_in_play(("L13",))
     now = app.clock.now()
     line = _line(app, now)
     for each in Standings(app.pool).sample(now, limit=ASKED_PER_QUEUE):
-        answer = reasons(each, line, app.rule.boarding, now)
+        answer = explain(each, line, app.rule.boarding, now)
         is_waiting = each.is_active and each.sync_status != "syncing"
         if not answer.sentence:
             book.broken("L13", f"{each.sku} cannot say what blocks it")
