@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import httpx
 from psycopg_pool import ConnectionPool
@@ -16,9 +16,10 @@ from headway.core.lifecycle import FailureRule, Judge
 from headway.core.limits import Resource, Window
 from headway.core.model import Scope
 from headway.core.policies import Policy, by_name
+from headway.core.reasons import Line
 from headway.core.seats import BoardingRule
 from headway.engine import ports
-from headway.engine.fetch import Fetch, FetchRule
+from headway.engine.fetch import FRONT_PER_SEAT, Fetch, FetchRule
 from headway.engine.ports import Limiter, Supplier
 from headway.engine.tick import EVERY, Tick
 from headway.store.breakers import Breakers
@@ -78,6 +79,19 @@ class App:
             ledger=self.limiter,
             retention=timedelta(days=self.settings.ledger_retention_days),
             every=every,
+        )
+
+    def line(self, now: datetime) -> Line:
+        """Read what every listing waits for: permits, pauses, the supplier, the queue's front."""
+        status = self.limiter.status(self.scope)
+        pace_s = max(self.settings.rate_gap_s, MINUTE_S / self.settings.rate_limit)
+        return Line(
+            breaker=self.breakers.load(self.scope),
+            permit_at=status.next_free_at,
+            pace=timedelta(seconds=pace_s),
+            paused_until=status.paused_until,
+            pause_reason=status.reason,
+            front=self.schedule.front(now, limit=self.rule.boarding.seats * FRONT_PER_SEAT),
         )
 
     def with_poll(self, poll: timedelta) -> "App":

@@ -8,7 +8,6 @@ import typer
 
 from headway import config
 from headway.app import App
-from headway.cli.look import find_line
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.session import open_session
 from headway.core.invariants import replay_windows
@@ -178,7 +177,7 @@ def _reasons(app: App) -> Verdict:
     """Ask for the reason of both ends of every queue (L13)."""
     now = app.clock.now()
     sample = Standings(app.pool).sample(now)
-    line, rule = find_line(app, now), app.rule.boarding
+    line, rule = app.line(now), app.rule.boarding
     mute = []
     for each in sample:
         answer = reasons(each, line, rule, now)

@@ -1,18 +1,18 @@
 """`headway status` and `headway explain`: what the line is doing, and why one part waits."""
 
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from headway import config
-from headway.app import MINUTE_S, App
+from headway.app import App
 from headway.cli.output import AsJson, emit, facts, say, table
 from headway.cli.session import Session, open_session
 from headway.core.model import SellerId, Sku
-from headway.core.reasons import Line, Standing, say_span, say_time
-from headway.engine.explain import read_line, reasons
+from headway.core.reasons import Standing, say_span, say_time
+from headway.engine.explain import reasons
 from headway.errors import NotFoundError
 from headway.store.explain import Standings
 from headway.store.views import Change, Counts, NextCall, Overview, Spent, Why
@@ -74,7 +74,7 @@ def explain(
     with open_session(config.load()) as session:
         app, now = session.app, session.app.clock.now()
         found = _find(app, now, Sku(sku), None if seller is None else SellerId(seller))
-        line = find_line(app, now)
+        line = app.line(now)
         answers = [(each, reasons(each, line, app.rule.boarding, now)) for each in found]
         if as_json:
             listings = [_facts(each) | {"explanation": answer} for each, answer in answers]
@@ -86,23 +86,6 @@ def explain(
             if answer.place is not None:
                 say(f"  Place in the queue: {answer.place}.")
             say(f"  Last good read: {ago(each.last_successful_sync, now)}.")
-
-
-def find_line(app: App, now: datetime) -> Line:
-    """Read what every listing waits for."""
-    status = app.limiter.status(app.scope)
-    pace_s = max(app.settings.rate_gap_s, MINUTE_S / app.settings.rate_limit)
-    return read_line(
-        now,
-        schedule=app.schedule,
-        breakers=app.breakers,
-        scope=app.scope,
-        rule=app.rule.boarding,
-        permit_at=status.next_free_at,
-        pace=timedelta(seconds=pace_s),
-        paused_until=status.paused_until,
-        pause_reason=status.reason,
-    )
 
 
 def _find(app: App, now: datetime, sku: Sku, seller: SellerId | None) -> list[Standing]:

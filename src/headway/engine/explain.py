@@ -5,7 +5,6 @@ Law L13: whatever a row's state there is an answer, and a waiting row's answer n
 
 from datetime import datetime, timedelta
 
-from headway.core.model import Scope
 from headway.core.reasons import Explanation, Line, Standing, State, say_time
 from headway.core.seats import (
     URGENT,
@@ -15,32 +14,7 @@ from headway.core.seats import (
     is_suspect,
     suspects_max,
 )
-from headway.engine.fetch import FRONT_PER_SEAT
-from headway.engine.ports import Breakers, Schedule
 from headway.engine.tick import EVERY
-
-
-def read_line(
-    now: datetime,
-    *,
-    schedule: Schedule,
-    breakers: Breakers,
-    scope: Scope,
-    rule: BoardingRule,
-    permit_at: datetime,
-    pace: timedelta,
-    paused_until: datetime | None = None,
-    pause_reason: str = "",
-) -> Line:
-    """Read what every listing waits for; the limiter's word on permits is the caller's to fetch."""
-    return Line(
-        breaker=breakers.load(scope),
-        permit_at=permit_at,
-        pace=pace,
-        paused_until=paused_until,
-        pause_reason=pause_reason,
-        front=schedule.front(now, limit=rule.seats * FRONT_PER_SEAT),
-    )
 
 
 def reasons(standing: Standing, line: Line, rule: BoardingRule, now: datetime) -> Explanation:

@@ -1,12 +1,12 @@
 """Law L13: every hour a few listings are asked why they wait, and the answer must hold water."""
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from headway.app import MINUTE_S, App
+from headway.app import App
 from headway.core.reasons import Explanation, Line, Standing
 from headway.core.seats import BoardingRule
-from headway.engine.explain import read_line, reasons
+from headway.engine.explain import reasons
 from headway.simulation.book import LawBook
 from headway.store.explain import Standings
 
@@ -18,7 +18,7 @@ def ask(app: App, book: LawBook, explain: Explain = reasons) -> None:
     """Ask both ends of every queue; a waiting row needs a sentence and an instant to come."""
     book.put_in_play(("L13",))
     now = app.clock.now()
-    line = _line(app, now)
+    line = app.line(now)
     for each in Standings(app.pool).sample(now, limit=ASKED_PER_QUEUE):
         answer = explain(each, line, app.rule.boarding, now)
         is_waiting = each.is_active and each.sync_status != "syncing"
@@ -26,19 +26,3 @@ def ask(app: App, book: LawBook, explain: Explain = reasons) -> None:
             book.broken("L13", f"{each.sku} cannot say what blocks it")
         elif is_waiting and (answer.until is None or answer.until < now):
             book.broken("L13", f"{each.sku} says {answer.sentence!r} and no instant to come")
-
-
-def _line(app: App, now: datetime) -> Line:
-    status = app.limiter.status(app.scope)
-    pace_s = max(app.settings.rate_gap_s, MINUTE_S / app.settings.rate_limit)
-    return read_line(
-        now,
-        schedule=app.schedule,
-        breakers=app.breakers,
-        scope=app.scope,
-        rule=app.rule.boarding,
-        permit_at=status.next_free_at,
-        pace=timedelta(seconds=pace_s),
-        paused_until=status.paused_until,
-        pause_reason=status.reason,
-    )
