@@ -153,6 +153,7 @@ def test_a_port_in_use_is_named_by_the_demo_before_anything_starts(
         (["explain"], "see: headway explain --help"),
         (["db", "downgrade"], "see: headway db downgrade --help"),
         (["db", "downgrade", "--to", "x"], "see: headway db downgrade --help"),
+        (["simulate", "--fault"], "see: headway simulate --help"),
     ),
 )
 def test_a_misused_command_points_to_its_help(
@@ -163,6 +164,23 @@ def test_a_misused_command_points_to_its_help(
     assert said.startswith("headway: ")
     assert said.endswith(f"{hint}\n")
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "culprit"),
+    (
+        (["demo", "--port", "80000"], "--port"),
+        (["demo", "--policy", "hourly"], "--policy"),
+        (["simulate", "--days", "soon"], "--days"),
+        (["db", "downgrade"], "--to"),
+        (["explain"], "'sku'"),
+    ),
+)
+def test_a_bad_or_missing_value_is_told_with_its_option(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], culprit: str
+) -> None:
+    assert main(arguments) == 2
+    assert culprit in capsys.readouterr().err
 
 
 def test_with_json_a_failure_is_also_an_object_on_stdout(headway: Headway) -> None:

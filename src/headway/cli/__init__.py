@@ -111,8 +111,9 @@ def _misused(error: typer.TyperException, arguments: Sequence[str]) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         return MISUSED  # the help has just been printed
     context = getattr(error, "ctx", None)
-    said = (getattr(error, "message", "") or str(error)).rstrip(".")
-    path = context.command_path if context else "headway"
+    said = error.format_message().rstrip(".")  # names the option, as `message` does not
+    called = next((word for word in arguments if word in COMMANDS), None)
+    path = context.command_path if context else " ".join(filter(None, ("headway", called)))
     joint = " See" if said.endswith("?") else "; see"
     return _fail(f"{said}{joint}: {path} --help", MISUSED, arguments)
 
