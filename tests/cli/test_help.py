@@ -11,6 +11,7 @@ from typer.main import get_group
 
 from headway import __version__
 from headway.cli import COMMANDS, build, main
+from headway.simulation.faults import READERS
 
 WITHOUT_DATA = {"headway demo", "headway run"}
 
@@ -60,6 +61,21 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out
     assert all(name in shown for name in COMMANDS)
+
+
+def test_a_paragraph_of_the_help_fills_its_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["demo", "--help"]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert "page. Ctrl-C ends it and leaves nothing running." in lines
+
+
+def test_the_help_of_simulate_lists_every_fault(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert [kind for kind in READERS if f"{kind}:" not in said] == []
 
 
 def test_no_command_at_all_shows_the_help_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,6 +65,7 @@ def build(arguments: Sequence[str] = (), *, whole: bool = False) -> typer.Typer:
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",  # else the line breaks of our source are kept in the help
     )
     app.callback()(_options)
     called = next((word for word in arguments if not word.startswith("-")), None)

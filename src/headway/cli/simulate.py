@@ -17,7 +17,7 @@ from headway.clock import SystemClock
 from headway.core.policies import POLICIES
 from headway.errors import InvalidError
 from headway.simulation.changes import read_changes
-from headway.simulation.faults import Faults, parse_faults
+from headway.simulation.faults import KNOWN, Faults, parse_faults
 from headway.simulation.lab import open_lab
 from headway.simulation.report import figures, write_trace
 from headway.simulation.scenario import Parts, Plan, Scenario
@@ -56,7 +56,7 @@ def simulate(
     days: Annotated[float, typer.Option(help="How many days, or a part of one.")] = 1,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 1,
     fault: Annotated[
-        list[str] | None, typer.Option(help="What goes wrong, such as outage:6h@10:00; repeatable.")
+        list[str] | None, typer.Option(help=f"What goes wrong; repeatable. Known: {KNOWN}.")
     ] = None,
     changes: Annotated[
         Path | None, typer.Option(help="Replay this CSV t_min,sku,price,quantity,family.")
