@@ -69,6 +69,20 @@ def test_a_bad_row_is_named_by_file_line_and_field(
 
 
 @pytest.mark.parametrize(
+    ("row", "said"),
+    (
+        ("5,A=K3,1\n", "field quantity: the row ends before it"),
+        ("5,A=K3,1e999,1,\n", "field price: '1e999' is too large"),
+        ("1e400,A=K3,1,1,\n", "field t_min: '1e400' is too large"),
+        ("5,A=K3,-inf,1,\n", "field price: '-inf' must be 0 or more"),
+    ),
+)
+def test_what_is_wrong_with_a_row_is_said_in_words(tmp_path: Path, row: str, said: str) -> None:
+    with pytest.raises(InvalidError, match=f"line 4, {said}$"):
+        read_changes(write(tmp_path, HEADER + START + row))
+
+
+@pytest.mark.parametrize(
     ("content", "said"),
     (
         (b"t_min,sku,price\n", "line 1, field quantity"),
@@ -85,5 +99,5 @@ def test_what_is_no_such_table_is_refused(tmp_path: Path, content: bytes, said: 
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidError, match=r"nowhere\.csv: No such file"):
+    with pytest.raises(InvalidError, match=r"cannot read --changes .*nowhere\.csv: No such file"):
         read_changes(tmp_path / "nowhere.csv")

@@ -49,15 +49,18 @@ def _rows(path: Path) -> Iterator[tuple[int, Change]]:
             for row in reader:
                 yield reader.line_num, _change(path, reader.line_num, row)
     except OSError as error:
-        raise InvalidError(f"{path}: {error.strerror or error}") from None
+        raise InvalidError(f"cannot read --changes {path}: {error.strerror or error}") from None
     except (csv.Error, UnicodeDecodeError) as error:
-        raise InvalidError(f"{path}: not a CSV file in UTF-8: {error}") from None
+        raise InvalidError(f"{path}: not a CSV file in UTF-8; save it as one ({error})") from None
 
 
 def _change(path: Path, line: int, row: dict[str | Any, str | Any]) -> Change:
     if None in row:
         raise _wrong(path, line, "family", "the row has more fields than the header")
-    sku = (row["sku"] or "").strip()
+    short = next((name for name in REQUIRED if row[name] is None), None)
+    if short is not None:
+        raise _wrong(path, line, short, "the row ends before it")
+    sku = row["sku"].strip()
     if not sku:
         raise _wrong(path, line, "sku", "it is empty")
     price = _number(path, line, "price", row["price"])
@@ -69,13 +72,15 @@ def _change(path: Path, line: int, row: dict[str | Any, str | Any]) -> Change:
     return Change(at_s=at_s, part=part)
 
 
-def _number(path: Path, line: int, field: str, text: str | None) -> Decimal:
+def _number(path: Path, line: int, field: str, text: str) -> Decimal:
     try:
-        number = Decimal((text or "").strip())
+        number = Decimal(text.strip())
     except InvalidOperation:
         raise _wrong(path, line, field, f"{text!r} is not a number") from None
-    if not math.isfinite(number) or number < 0:
+    if number.is_nan() or number < 0:
         raise _wrong(path, line, field, f"{text!r} must be 0 or more")
+    if not math.isfinite(number):
+        raise _wrong(path, line, field, f"{text!r} is too large")
     return number
 
 
