@@ -4,7 +4,7 @@ import pytest
 
 from headway.core.model import Sku
 from headway.errors import InvalidError
-from headway.simulation.faults import parse_faults
+from headway.simulation.faults import KNOWN, READERS, parse_faults
 from headway.simulators.faults import Interval
 
 HOUR_S = 3600
@@ -38,13 +38,31 @@ def test_no_sku_has_two_fates_and_the_seed_chooses_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "spec",
+    ("spec", "shown"),
     (
-        "flood:5%", "outage", "outage:6h", "outage:6h@25:00", "outage:0h@10:00", "outage:6@10:00",
-        "timeout:5", "timeout:-5%", "timeout:101%", "crash:1", "crash:x/h", "poison:many",
-        "vanish:3@", "", ":", "timeout:5%%",
+        ("outage", "outage:6h@10:00 or outage:6h@1d10:00"),
+        ("outage:6h", "outage:6h@10:00 or outage:6h@1d10:00"),
+        ("outage:6h@25:00", "outage:6h@10:00 or outage:6h@1d10:00"),
+        ("outage:0h@10:00", "outage:6h@10:00 or outage:6h@1d10:00"),
+        ("outage:6@10:00", "outage:6h@10:00 or outage:6h@1d10:00"),
+        ("timeout:5", "timeout:5%"), ("timeout:-5%", "timeout:5%"), ("timeout:101%", "timeout:5%"),
+        ("timeout:5%%", "timeout:5%"), ("crash:1", "crash:1/h"), ("crash:x/h", "crash:1/h"),
+        ("poison:many", "poison:2"), ("vanish:3@", "vanish:3@10:00"),
     ),
 )  # fmt: skip
+def test_a_known_fault_written_wrongly_is_shown_how(spec: str, shown: str) -> None:
+    with pytest.raises(InvalidError) as caught:
+        parse_faults([spec])
+    assert str(caught.value) == f"--fault {spec!r} cannot be read; write it as {shown}"
+
+
+def test_every_fault_has_an_example_that_can_be_read() -> None:
+    examples = KNOWN.split(", ")
+    assert {each.partition(":")[0] for each in examples} == set(READERS)
+    parse_faults(examples)
+
+
+@pytest.mark.parametrize("spec", ("flood:5%", "", ":", "outge:6h@10:00"))
 def test_a_wrong_spec_is_one_line_that_lists_the_known_ones(spec: str) -> None:
     with pytest.raises(InvalidError) as caught:
         parse_faults([spec])

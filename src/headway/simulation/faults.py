@@ -76,14 +76,17 @@ class Fates:
 
 
 def parse_faults(specs: Sequence[str]) -> Faults:
-    """Read all specs of a run; raises InvalidError that lists the known ones."""
+    """Read all specs of a run; raises InvalidError that shows how to write one."""
     values: dict[str, list[tuple[float, float]]] = {}
     for spec in specs:
         kind, _, rest = spec.partition(":")
+        if kind not in READERS:
+            raise InvalidError(f"--fault {spec!r} is not known; known: {KNOWN}")
         try:
             values.setdefault(kind, []).append(READERS[kind](rest))
-        except (KeyError, ValueError):
-            raise InvalidError(f"--fault {spec!r} is not known; known: {KNOWN}") from None
+        except ValueError:
+            shown = " or ".join(each for each in KNOWN.split(", ") if each.startswith(f"{kind}:"))
+            raise InvalidError(f"--fault {spec!r} cannot be read; write it as {shown}") from None
     shares = {kind: sum(a for a, _ in values[kind]) for kind in CALL_FAULTS if kind in values}
     if sum(shares.values()) > 1:
         raise InvalidError("--fault: the shares of calls add up to more than 100 %; lower them")
