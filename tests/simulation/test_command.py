@@ -80,6 +80,7 @@ def test_all_policies_come_as_a_list(capsys: pytest.CaptureFixture[str]) -> None
         (["--products", "5", "--fault", "poison:6"], "6 SKUs are to suffer but there are 5"),
         (["--changes", "nowhere.csv"], "nowhere.csv: No such file"),
         (["--trace", "/nowhere/trace.csv"], "cannot write --trace /nowhere/trace.csv"),
+        (["--trace", "t.csv", "--policy", "all"], "--trace holds one run; choose one --policy"),
         (["--products", "0"], "--products 0 is out of range; take 1 to 1,000,000"),
         (["--days", "nan"], "--days nan is out of range"),
         (["--database", "postgresql://nobody@127.0.0.1:1/none"], "127.0.0.1:1/none"),

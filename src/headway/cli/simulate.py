@@ -85,6 +85,8 @@ def simulate(
     world = _world(changes, products, days, seed)
     faults.fates(list(world.start), seed=seed)
     if trace is not None:
+        if len(policies) > 1:
+            raise InvalidError("--trace holds one run; choose one --policy")
         _assert_writable(trace)
     plans = [
         Plan(
