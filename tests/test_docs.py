@@ -11,6 +11,7 @@ from typer.main import get_group
 from headway import __version__
 from headway.cli import build
 from headway.config import Settings, load
+from headway.simulation.world import seeded_world
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -39,6 +40,15 @@ def test_every_headway_command_in_it_exists_with_its_options(page: Path) -> None
         known = {name for each in command.params for name in each.opts}
         asked = {word.partition("=")[0] for word in words if word.startswith("--")}
         assert asked <= known | {"--help"}, f"{page.name}: {sorted(asked - known)}"
+
+
+def test_the_part_that_the_first_steps_ask_for_is_in_the_demo() -> None:
+    asked = [words[1] for words in commands(spoken(ROOT / "README.md")) if words[0] == "explain"]
+    demo = get_group(build(["demo"])).commands["demo"]
+    default = {each.name: each.default for each in demo.params}
+    world = seeded_world(products=default["products"], days=1, seed=default["seed"])
+    assert asked
+    assert set(asked) - {"SKU"} <= set(world.start)
 
 
 @pages

@@ -27,7 +27,7 @@ headway status --json | jq .overview.counts
 """
 EXPLAIN_EXAMPLES = """Examples:
 
-headway explain "WF338109=K3"
+headway explain "WF330523=7A"
 
 headway explain "AN 960/10L" --seller acme
 """
