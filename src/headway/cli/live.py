@@ -64,9 +64,9 @@ def say(sight: Sight) -> str:
     words = [
         clock_time(seen.now),
         f"next call {_in(seen)}",
-        f"{spent.day_count} of {spent.day_limit} calls in 24 h",
-        f"{counts.fresh} fresh, {counts.stale} stale, {counts.unread} unread",
-        f"{counts.failing} failing, {counts.parked} parked",
+        f"{spent.day_count:,} of {spent.day_limit:,} calls in 24 h",
+        f"{counts.fresh:,} fresh, {counts.stale:,} stale, {counts.unread:,} unread",
+        f"{bounded(counts.failing)} failing, {bounded(counts.parked)} parked",
     ]
     if last is not None:
         words.append(f"last call {clock_time(last.at)} {result(last.result)}")
@@ -133,7 +133,7 @@ def _seats(coming: NextCall, seen: Overview) -> Text:
     text.append("□ " * (len(coming.seats) - due), style=ACCENT)
     text.append("· " * (coming.seats_max - len(coming.seats)), style=QUIET)
     names = "  ".join(seat.sku for seat in coming.seats[:3])
-    text.append(f" {due} due of {coming.seats_max}  ")
+    text.append(f" {len(coming.seats)} of {coming.seats_max}, {due} due  ")
     text.append(names, style=QUIET)
     return text
 
@@ -146,14 +146,14 @@ def _figures(seen: Overview) -> Table:
     grid.add_row(
         "Budget",
         f"{spent.day_count:,} of {spent.day_limit:,} calls in 24 h, {spent.minute_count} of"
-        f" {spent.minute_limit} in 60 s; seats filled {percent(spent.fill)}",
+        f" {spent.minute_limit} in 60 s; fill {percent(spent.fill)}",
     )
     rest = f", {counts.stale:,} stale, {counts.unread:,} unread, of {counts.total:,}"
     oldest = f"; oldest read {age(seen.oldest_read_at, seen.now)}"
-    grid.add_row("Parts", Text.assemble((f"{counts.fresh:,} fresh", ACCENT), rest, oldest))
+    grid.add_row("Listings", Text.assemble((f"{counts.fresh:,} fresh", ACCENT), rest, oldest))
     trouble = f"{bounded(counts.failing)} failing, {bounded(counts.parked)} parked"
     style = BAD if counts.failing or counts.parked else ""
-    late = f", {bounded(counts.overdue)} behind the timetable"
+    late = f", {bounded(counts.overdue)} overdue"
     grid.add_row("Trouble", Text.assemble((trouble, style), late))
     return grid
 

@@ -145,8 +145,8 @@ def _budget(spent: Spent) -> str:
 def _listings(counts: Counts) -> str:
     about = "about " if counts.is_estimate else ""
     return (
-        f"{about}{counts.total:,}: {counts.fresh:,} fresh, {counts.stale:,} older than a day,"
-        f" {counts.unread:,} not read yet, {counts.parked:,} parked;"
+        f"{about}{counts.total:,}: {counts.fresh:,} fresh, {counts.stale:,} stale,"
+        f" {counts.unread:,} unread, {counts.parked:,} parked;"
         f" {bounded(counts.overdue)} overdue, {bounded(counts.failing)} failing"
     )
 
