@@ -11,7 +11,7 @@ from rich.text import Text
 
 from headway.clock import Clock
 from headway.core.reasons import say_span
-from headway.store.views import Change, NextCall, Overview
+from headway.store.views import Change, NextCall, Overview, Why
 from headway.web.feed import Feed, Sight
 from headway.web.words import age, bounded, clock_time, countdown, money, percent, result, sentence
 
@@ -20,6 +20,8 @@ LINE_S = 5.0
 ACCENT, QUIET, BAD = "bold bright_blue", "bright_black", "red"
 # Lines of the view that are always there; the tables share what is left.
 FIXED_LINES = 15
+# The two tables share their columns: what is left, then 1234 → 5678 or seats, then a time.
+WIDTHS = (None, 12, 9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +121,8 @@ def _departure(seen: Overview, watch: Watch) -> Text:
     if leaves_at:
         text.append(f"  at {clock_time(leaves_at)}")
     text.append(f"\n{sentence(seen.next_call.reason)}", style=QUIET)
+    if seen.next_call.why is Why.PAUSE and seen.gate.pause_reason:
+        text.append(f": {seen.gate.pause_reason}", style=QUIET)
     if seen.breaker.is_open:
         text.append(f" ({seen.breaker.reason})", style=BAD)
     return text
@@ -161,9 +165,10 @@ def _figures(seen: Overview) -> Table:
 def _changes(seen: Overview, rows: int) -> Table:
     table = _table("Last changes", "price", "stock", "seen")
     for each in seen.changes[:rows]:
+        kind = "" if each.kind == "changed" else f"  {each.kind}"
         table.add_row(
-            Text.assemble(each.sku, (f"  {each.note}" if each.note else "", QUIET)),
-            _moved(each, "price"),
+            Text.assemble(each.sku, (kind, QUIET)),
+            Text(each.note, style=QUIET) if each.price_new is None else _moved(each, "price"),
             _moved(each, "stock"),
             Text(clock_time(each.at), style=QUIET),
         )
@@ -184,10 +189,18 @@ def _calls(seen: Overview, rows: int) -> Table:
 
 
 def _table(title: str, *columns: str) -> Table:
+    """Return a table whose second column takes the room that is left, and is cut if need be."""
     table = Table(box=None, expand=True, padding=(0, 1), pad_edge=False, header_style=QUIET)
-    table.add_column(Text(title, style="bold"), ratio=3, no_wrap=True, overflow="ellipsis")
-    for name in columns:
-        table.add_column(name, ratio=2, justify="right", no_wrap=True, overflow="ellipsis")
+    table.add_column(Text(title, style="bold"), no_wrap=True)
+    for name, width in zip(columns, WIDTHS, strict=True):
+        table.add_column(
+            name,
+            ratio=1 if width is None else None,
+            min_width=width,
+            justify="right",
+            no_wrap=True,
+            overflow="ellipsis",
+        )
     return table
 
 

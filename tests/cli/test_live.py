@@ -1,0 +1,89 @@
+"""The view in the terminal: at 80 columns the numbers are whole."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import cast
+
+import pytest
+from rich.console import Console
+
+from headway.cli.live import Watch, draw
+from headway.clock import VirtualClock
+from headway.core.breaker import Breaker
+from headway.core.model import SellerId, Sku
+from headway.store.views import Call, Change, Counts, Gate, NextCall, Overview, Spent, Why
+from headway.web.feed import Feed, Sight
+
+NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
+HELD = "the price is missing from the reply, so the last one stays until a person has looked"
+
+
+def change(sku: str, kind: str = "changed", note: str = "", **moved: Decimal | int) -> Change:
+    return Change(at=NOW, user_id=SellerId("acme"), sku=Sku(sku), kind=kind, note=note, **moved)  # type: ignore[arg-type]  # the fields of price and of stock differ
+
+
+CHANGES = (
+    change("NAS0272F2032P=7A", price_old=Decimal("12503.7"), price_new=Decimal(12318)),
+    change("MS21214AD3-79=3G", note="cost 2277.30 to 2108.76", stock_old=1064, stock_new=2106),
+    change("MS98592AD0-93=9B", "not listed", stock_old=154, stock_new=0),
+    change("703A4108-906=9B", "held", HELD),
+)
+
+
+def overview(**differing: object) -> Overview:
+    values: dict[str, object] = {
+        "now": NOW,
+        "next_call": NextCall(leaves_at=NOW, why=Why.NOW, seats=(), seats_max=10),
+        "spent": Spent(minute_count=0, minute_limit=2, day_count=0, day_limit=2880, fill=None),
+        "counts": Counts(
+            total=4, fresh=4, stale=0, unread=0, parked=0, failing=0, overdue=0, aboard=0,
+            is_estimate=False,
+        ),
+        "oldest_read_at": NOW, "ages_h": (), "breaker": Breaker(), "gate": Gate(free_at=NOW),
+        "changes": CHANGES, "calls": (), "trouble": (), "calls_per_hour": (),
+    }  # fmt: skip
+    return Overview(**(values | differing))  # type: ignore[arg-type]
+
+
+def shown(seen: Overview) -> str:
+    """Return the view as a terminal of 80 by 24 shows it."""
+    # Drawing reads no feed: the sight is given.
+    watch = Watch(feed=cast("Feed", None), clock=VirtualClock(NOW), speed=60, url="http://x/")
+    console = Console(width=80, height=24, force_terminal=False)
+    with console.capture() as captured:
+        console.print(draw(watch, Sight(overview=seen, error="", html=""), height=24))
+    return captured.get()
+
+
+@pytest.mark.parametrize(
+    "words",
+    (
+        ("NAS0272F2032P=7A", "12,503.70 → 12,318.00", "12:00:00"),
+        ("MS21214AD3-79=3G", "cost 2277.30 to 2108.76", "1064 → 2106", "12:00:00"),
+        ("MS98592AD0-93=9B  not listed", "154 → 0", "12:00:00"),
+        ("703A4108-906=9B  held", "…", "12:00:00"),
+    ),
+)
+def test_at_80_columns_a_change_is_whole_but_for_a_long_reason(words: tuple[str, ...]) -> None:
+    line = next(each for each in shown(overview()).splitlines() if each.startswith(words[0]))
+    assert [word for word in words if word not in line] == []
+
+
+def test_a_long_result_leaves_the_time_of_its_call_whole() -> None:
+    call = Call(
+        at=NOW, result="HTTP 503: " + "the supplier says it is busy, " * 3, is_good=False,
+        is_over=True, seats_used=10, seats_paid=10, duration_s=31.5,
+    )  # fmt: skip
+    line = next(each for each in shown(overview(calls=(call,))).splitlines() if "HTTP 503" in each)
+    assert line.startswith("12:00:00")
+    assert line.rstrip().endswith("31.5 s")
+    assert "10 of 10" in line
+
+
+def test_a_pause_says_why() -> None:
+    later = NOW + timedelta(minutes=1)
+    seen = overview(
+        next_call=NextCall(leaves_at=later, why=Why.PAUSE, seats=(), seats_max=10),
+        gate=Gate(free_at=later, paused_until=later, pause_reason="history unknown"),
+    )
+    assert "Calls are paused: history unknown" in shown(seen)
