@@ -129,6 +129,8 @@ def test_the_demo_runs_can_be_joined_and_leaves_nothing_twice_in_a_row(tmp_path:
             code, last = demo.end(how)
             assert (code, last) == (0, "The demo has ended; nothing is left running.")
             assert all_end(family)
+            folder = tmp_path / ".local" / "share" / "headway"
+            assert not folder.stat().st_mode & 0o066, "as doctor wants it"
             assert not any("Traceback" in line or "WARNING" in line for line in demo.lines)
 
 

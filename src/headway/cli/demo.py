@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import httpx
@@ -87,6 +88,7 @@ def demo(
             console,
             f"Headway demo, {speed:g} times faster than life. The page: {address(taken)}",
         )
+        _keep_private(settings.data_dir.parent)
         server = stack.enter_context(
             EmbeddedServer(settings.data_dir, clock=SystemClock(), settings=SERVER)
         )
@@ -114,6 +116,12 @@ def _settings(given: Settings, *, port: int | None, policy: PolicyName | None) -
     if policy is not None:
         changes["policy"] = policy.value
     return given.model_copy(update=changes)
+
+
+def _keep_private(folder: Path) -> None:
+    """Make the folder that the demo's lies in, so that `doctor` finds it as `run` leaves it."""
+    with contextlib.suppress(OSError):  # the server finds the same trouble and says what to do
+        folder.mkdir(mode=0o711, parents=True, exist_ok=True)
 
 
 @contextmanager
