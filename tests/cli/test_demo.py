@@ -147,6 +147,7 @@ def test_interrupted_while_it_starts_it_still_leaves_nothing(tmp_path: Path) -> 
         demo.read_until("The page: ")
         assert demo.end(signal.SIGINT)[0] == 0
         assert running_in(tmp_path) == []
+        assert len(set(demo.lines)) == 2, "where the page is, and that it has ended"
 
 
 @pytest.mark.parametrize("way", ("option", "setting"))

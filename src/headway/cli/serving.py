@@ -25,6 +25,9 @@ REFRESH_S = 0.5
 def stoppable() -> Iterator[None]:
     """Turn the first Ctrl-C, SIGTERM or lost terminal into an end; later ones change nothing."""
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    # The driver would log the query that the end cuts short, and its pool would scrawl over the
+    # view, which shows the same trouble in words.
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
     def end(_number: int, _frame: FrameType | None) -> None:
         for each in signals:
@@ -49,8 +52,6 @@ def show_line(
     speed: float | None = None,
 ) -> None:
     """Serve the page and show the terminal view until told to end, or until a bug ends the line."""
-    # The pool's log would scrawl over the view, which shows the same trouble in words.
-    logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
     site = create(app, refresh_s=REFRESH_S)
     serving = SiteServer(site, taken)
     serving.start()
