@@ -51,6 +51,21 @@ def test_a_wrong_file_is_named_in_one_line(tmp_path: Path, content: str) -> None
     assert "\n" not in str(caught.value)
 
 
+def test_an_empty_setting_is_as_good_as_none() -> None:
+    empty = {
+        "HEADWAY_DATA_DIR": "",
+        "DATABASE_URL": "",
+        "HEADWAY_CONFIG": "",
+        "SYNC_BATCH_SIZE": "",
+    }
+    assert load(empty, file=NOWHERE) == Settings()
+
+
+def test_a_named_file_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"HEADWAY_CONFIG names /nonexistent/headway\.toml"):
+        load({"HEADWAY_CONFIG": str(NOWHERE)})
+
+
 def test_locations_are_read_from_the_environment() -> None:
     settings = load({"HEADWAY_LOCATIONS": "Dallas Central=Shop A, Miami FL=Shop B"}, file=NOWHERE)
     assert settings.locations == {"Dallas Central": "Shop A", "Miami FL": "Shop B"}

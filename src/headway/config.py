@@ -98,19 +98,18 @@ class Settings(BaseModel):
 def load(environ: Mapping[str, str] | None = None, *, file: Path | None = None) -> Settings:
     """Read settings: environment over `headway.toml` over defaults; raises ConfigError."""
     environ = os.environ if environ is None else environ
-    values = _from_file(file or Path(environ.get("HEADWAY_CONFIG", "headway.toml")))
+    named = environ.get("HEADWAY_CONFIG")
+    if named and not Path(named).is_file():
+        raise ConfigError(f"HEADWAY_CONFIG names {named}, which is not a file")
+    values = _from_file(file or Path(named or "headway.toml"))
     known = {_alias(name): name for name in Settings.model_fields}
     for name, value in environ.items():
         if name in known:
             values[name] = _parse(name, value)
         elif name.startswith(PREFIXES) and name != "HEADWAY_CONFIG":
             raise ConfigError(f"unknown setting {name}{_suggest(name, known)}")
-    # An empty line in an environment file means "not set" where there is such a thing.
-    given = {
-        name: value
-        for name, value in values.items()
-        if value != "" or Settings.model_fields[known[name]].default is not None
-    }
+    # An empty line in an environment file means "not set", never "the current folder".
+    given = {name: value for name, value in values.items() if value != ""}
     try:
         return Settings.model_validate(given)
     except ValidationError as error:

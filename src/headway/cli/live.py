@@ -16,7 +16,9 @@ from headway.web.feed import Feed, Sight
 from headway.web.words import age, bounded, clock_time, countdown, money, percent, result, sentence
 
 FRAME_S = 0.25
+# A demo is watched; the log of the real thing is read afterwards.
 LINE_S = 5.0
+LOG_S = 60.0
 ACCENT, QUIET, BAD = "bold bright_blue", "bright_black", "red"
 # Lines of the view that are always there; the tables share what is left.
 FIXED_LINES = 15
@@ -52,7 +54,7 @@ def _live(watch: Watch, console: Console, stop: threading.Event) -> None:
 def _lines(watch: Watch, print_line: Callable[[str], None], stop: threading.Event) -> None:
     while True:
         print_line(say(watch.feed.newest()))
-        if stop.wait(LINE_S):
+        if stop.wait(LOG_S if watch.speed is None else LINE_S):
             return
 
 
