@@ -164,6 +164,17 @@ def test_a_held_price_leaves_the_desired_state_and_says_why(
     assert ask("SELECT held_reason, held_at FROM listing_state") == [(None, None)]
 
 
+def test_a_listing_retired_while_it_is_read_stays_retired(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    held = claim(schedule, now, "P1")
+    ask("UPDATE product_sync_schedule SET is_active = false")
+    assert settle(schedule, held, quoted("P1"), now) == 0
+    assert ask("SELECT is_active, sync_status FROM product_sync_schedule") == [(False, "success")]
+
+
 def test_a_late_settle_is_refused_by_its_fence_and_changes_nothing(
     pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
 ) -> None:

@@ -73,7 +73,8 @@ FROM taken LEFT JOIN listing_state AS state USING (user_id, sku)
 SETTLE = """
 UPDATE product_sync_schedule AS row SET
   sync_status = new.sync_status, lease_owner = NULL, lease_until = NULL,
-  turn = new.turn, next_sync_at = new.next_sync_at, is_active = NOT new.is_parked,
+  turn = new.turn, next_sync_at = new.next_sync_at,
+  is_active = row.is_active AND NOT new.is_parked,
   last_sync_at = %(now)s, last_sync_status = new.outcome, last_error = new.error,
   last_successful_sync = CASE WHEN new.outcome = 'failed' THEN row.last_successful_sync
                               ELSE %(now)s END,
