@@ -66,6 +66,7 @@ def test_where_no_list_price_is_quoted_the_net_price_stands_in() -> None:
     (
         ({"list_price": None, "net_price": None}, "no price"),
         ({"currency": "EUR"}, "quoted in EUR"),
+        ({"list_price": Decimal("0.0045")}, "rounds to nothing"),
     ),
 )
 def test_what_may_not_reach_the_shop_is_held_with_its_reason(change: dict, reason: str) -> None:

@@ -101,8 +101,11 @@ def desire(observed: Observed, terms: Terms) -> Desired | Held:
         return Held(reason=f"quoted in {observed.currency}, the shop sells in {terms.currency}")
     if price is None or price <= 0:
         return Held(reason="no price was quoted")
+    shown = (price * (1 + terms.markup)).quantize(CENT, ROUND_HALF_UP)
+    if shown <= 0:
+        return Held(reason=f"a price of {_plain(price)} rounds to nothing")
     return Desired(
-        price=(price * (1 + terms.markup)).quantize(CENT, ROUND_HALF_UP),
+        price=shown,
         cost=observed.net_price or price,
         currency=terms.currency,
         quantities=observed.quantities,
