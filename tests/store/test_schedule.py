@@ -164,6 +164,27 @@ def test_a_held_price_leaves_the_desired_state_and_says_why(
     assert ask("SELECT held_reason, held_at FROM listing_state") == [(None, None)]
 
 
+def test_a_hold_ends_when_the_setting_that_caused_it_is_put_right(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    mistaken = replace(JUDGE, terms=replace(JUDGE.terms, currency="EUR"))
+    for judge, reason in (
+        (JUDGE, None),
+        (mistaken, "quoted in USD, the shop sells in EUR"),
+        (mistaken, "quoted in USD, the shop sells in EUR"),
+        (JUDGE, None),
+    ):
+        (held,) = claim(schedule, now, "P1")
+        schedule.settle([judge.settle(held, quoted("P1"), now)], now=now, call_id=CALL)
+        assert ask("SELECT held_reason FROM listing_state") == [(reason,)]
+    assert ask("SELECT event_type FROM sync_audit_log ORDER BY event_type") == [
+        ("change_held",),
+        ("first_observed",),
+    ]
+
+
 def test_a_listing_retired_while_it_is_read_stays_retired(
     pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
 ) -> None:

@@ -84,8 +84,10 @@ class Judge:
         wanted = desire(observed, self.terms)
         has_changed = observed.fingerprint() != listing.last_boeing_hash
         events = _change_events(listing, observed) if has_changed else ()
-        if isinstance(wanted, Held) and has_changed:
-            events += (Event(kind="change_held", new=observed.as_json(), error=wanted.reason),)
+        held_reason = wanted.reason if isinstance(wanted, Held) else None
+        # A changed setting may hold, or let go, what the supplier has not changed at all.
+        if held_reason and (has_changed or held_reason != listing.held_reason):
+            events += (Event(kind="change_held", new=observed.as_json(), error=held_reason),)
         return Settlement(
             listing=listing,
             outcome=Outcome.UPDATED if has_changed else Outcome.UNCHANGED,
@@ -93,7 +95,7 @@ class Judge:
             next_sync_at=self.reschedule(listing, now),
             observed=observed,
             desired=wanted.as_json() if isinstance(wanted, Desired) else None,
-            held_reason=wanted.reason if isinstance(wanted, Held) else None,
+            held_reason=held_reason,
             events=events,
         )
 

@@ -84,6 +84,7 @@ class Listing:
     last_boeing_hash: str | None = None
     observed: Mapping[str, Any] | None = None
     desired: Mapping[str, Any] | None = None
+    held_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,7 @@ LISTING_COLUMNS = (
     "last_boeing_hash",
     "observed",
     "desired",
+    "held_reason",
 )
 CLAIM = """
 WITH free AS (
@@ -66,7 +67,7 @@ WITH free AS (
 SELECT taken.id::text, taken.user_id, taken.sku, taken.turn, taken.fence, taken.next_sync_at,
   taken.hour_bucket, taken.minute_offset, taken.created_at, taken.last_successful_sync,
   taken.consecutive_failures, taken.missing_count, taken.suspicion, taken.last_boeing_hash,
-  state.observed, state.desired
+  state.observed, state.desired, state.held_reason
 FROM taken LEFT JOIN listing_state AS state USING (user_id, sku)
 """
 
@@ -281,7 +282,7 @@ def _changes_state(each: Settlement) -> bool:
         return True
     if each.desired is not None and each.desired != each.listing.desired:
         return True
-    return each.held_reason is not None
+    return each.is_good_read and each.held_reason != each.listing.held_reason
 
 
 def _write_events(
