@@ -31,6 +31,8 @@ from headway.store.schedule import Schedule
 MINUTE_S = 60.0
 # Longer than connecting and writing may take: what is in flight has arrived by then, or failed.
 JITTER_S = 2.5
+# A call may leave until half its lease is over, and must have ended in the other half.
+LEASE_MARGIN = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +147,10 @@ def build(
         breakers=Breakers(pool),
         new_supplier=lambda: _boeing(settings, clock, pool, transport),
         judge=Judge(terms=terms, rule=failure_rule, reschedule=policy.reschedule),
-        rule=FetchRule(boarding=BoardingRule(seats=settings.batch_size, slack=policy.slack)),
+        rule=FetchRule(
+            boarding=BoardingRule(seats=settings.batch_size, slack=policy.slack),
+            lease=timedelta(seconds=2 * settings.boeing_timeout_s) + LEASE_MARGIN,
+        ),
     )
 
 

@@ -233,3 +233,25 @@ def test_every_call_of_a_busy_day_is_in_the_ledger_and_none_is_refused(line: Any
     assert sent == sum(line.supplier.calls.values())
     assert 20 <= line.price_calls() <= 40
     assert line.one("SELECT count(*) FROM listing_state") == 200
+
+
+@pytest.mark.parametrize("timeout_s", (30, 120))
+def test_a_reply_that_comes_just_before_its_timeout_is_still_settled(
+    make_line: Callable[..., Any], timeout_s: float
+) -> None:
+    slow = FaultPlan(1, rates={"slow": 1.0}, slow_s=(timeout_s - 3, timeout_s - 2))
+    line = make_line(faults=slow, boeing_timeout_s=timeout_s)
+    line.add(*SKUS[:10])
+    line.make_due(*SKUS[:10])
+    tick = line.app.tick()
+
+    def housekeeping() -> None:
+        while True:
+            line.clock.sleep((tick.step().until - line.clock.now()).total_seconds())
+
+    line.clock.spawn(housekeeping)
+    line.read(line.app.fetch("w1"))
+    line.clock.sleep(600)
+    assert tick.rescued == 0
+    assert line.one("SELECT count(*) FROM listing_state") == 10
+    assert line.one("SELECT count(*) FROM call_ledger WHERE status = 'lost'") == 0
