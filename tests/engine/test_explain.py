@@ -86,7 +86,7 @@ def test_a_silent_holder_is_named_and_the_rescue_is_foretold() -> None:
     held = standing(sync_status="syncing", lease_owner="fetch-1", lease_until=NOW - MINUTE)
     answer = reasons(held, line(), RULE, NOW)
     assert answer.state is State.SILENT
-    assert answer.until == NOW + timedelta(seconds=30)
+    assert answer.until == NOW + timedelta(minutes=2, seconds=30)
     assert "fetch-1 took it and fell silent" in answer.sentence
 
 

@@ -215,7 +215,7 @@ def test_a_worker_that_wakes_after_its_lease_cannot_settle(line: Any) -> None:
     )
     assert len(held) == 10
     tick = line.app.tick()
-    line.clock.sleep(120)
+    line.clock.sleep(300)
     tick.step()
     assert tick.rescued == 10
     line.read(line.app.fetch("w1"))

@@ -1,6 +1,9 @@
 from datetime import timedelta
 from typing import Any
 
+from headway.engine.tick import Tick
+from headway.simulation.mortal import SkewedClock
+
 SKUS = tuple(f"P{n}" for n in range(10))
 
 
@@ -33,9 +36,31 @@ def test_two_ticks_at_once_rescue_a_listing_once(line: Any) -> None:
     line.app.schedule.claim(
         list(SKUS), now=now, owner="gone", lease_until=now + timedelta(seconds=90)
     )
-    line.clock.sleep(91)
+    line.clock.sleep(271)
     first, second = line.app.tick(), line.app.tick()
     first.step()
     second.step()
     assert (first.rescued, second.rescued) == (10, 0)
     assert line.one("SELECT count(*) FROM sync_audit_log WHERE event_type = 'lease_rescued'") == 10
+
+
+def test_a_worker_whose_clock_is_behind_keeps_its_seats_from_one_whose_clock_is_ahead(
+    line: Any,
+) -> None:
+    line.add(*SKUS)
+    now = SkewedClock(line.clock, -90).now()
+    line.app.schedule.claim(
+        list(SKUS), now=now, owner="behind", lease_until=now + line.app.rule.lease
+    )
+    line.clock.sleep(line.app.rule.lease.total_seconds() - 1)
+    ahead = Tick(
+        clock=SkewedClock(line.clock, 90),
+        schedule=line.app.schedule,
+        ledger=line.app.limiter,
+        retention=timedelta(days=30),
+    )
+    ahead.step()
+    assert ahead.rescued == 0
+    line.clock.sleep(2)
+    ahead.step()
+    assert ahead.rescued == 10

@@ -14,7 +14,7 @@ from headway.core.seats import (
     is_suspect,
     suspects_max,
 )
-from headway.engine.tick import EVERY
+from headway.engine.tick import CLOCKS_APART_MAX, EVERY
 
 
 def reasons(standing: Standing, line: Line, rule: BoardingRule, now: datetime) -> Explanation:
@@ -62,14 +62,14 @@ def _held(standing: Standing, now: datetime) -> Explanation:
             ),
             until=until,
         )
+    free_at = max(now, until + CLOCKS_APART_MAX) + EVERY
     return Explanation(
         state=State.SILENT,
         sentence=(
             f"{standing.lease_owner} took it and fell silent; its lease ran out at"
-            f" {say_time(until, now)}, and a running headway frees it within"
-            f" {EVERY.total_seconds():.0f} s."
+            f" {say_time(until, now)}, and a running headway frees it by {say_time(free_at, now)}."
         ),
-        until=now + EVERY,
+        until=free_at,
     )
 
 

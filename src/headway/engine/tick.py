@@ -8,6 +8,8 @@ from headway.engine.ports import Ledger, Schedule
 
 EVERY = timedelta(seconds=30)
 FORGET_EVERY = timedelta(hours=1)
+# Leases are written by one host's clock and read by another's; each may be 90 s off.
+CLOCKS_APART_MAX = timedelta(minutes=3)
 
 
 class Tick:
@@ -36,7 +38,7 @@ class Tick:
     def step(self) -> Wait:
         """Do one round, and say when the next is due."""
         now = self._clock.now()
-        self.rescued += self._schedule.rescue(now)
+        self.rescued += self._schedule.rescue(now - CLOCKS_APART_MAX)
         if now >= self._forget_at:
             self._ledger.forget(now - self._retention)
             self._forget_at = now + FORGET_EVERY
