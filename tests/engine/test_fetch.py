@@ -1,12 +1,18 @@
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headway.clock import VirtualClock
+from headway.connectors.boeing import BoeingAccess, BoeingConnector
+from headway.connectors.vault import open_vault
 from headway.core.model import Wait
+from headway.simulators.boeing import SignIn
 from headway.simulators.faults import FaultPlan, Interval
+from headway.simulators.transport import SimTransport
+from headway.store.credentials import Credentials
 
 SKUS = tuple(f"P{n}=K3" for n in range(30))
 
@@ -255,3 +261,38 @@ def test_a_reply_that_comes_just_before_its_timeout_is_still_settled(
     assert tick.rescued == 0
     assert line.one("SELECT count(*) FROM listing_state") == 10
     assert line.one("SELECT count(*) FROM call_ledger WHERE status = 'lost'") == 0
+
+
+class SlowPool:
+    """Connections that take their time, as behind a busy pooler."""
+
+    def __init__(self, pool: Any, clock: VirtualClock) -> None:
+        self._pool = pool
+        self._clock = clock
+
+    def connection(self) -> Any:
+        self._clock.sleep(20)
+        return self._pool.connection()
+
+
+def test_a_token_request_that_would_leave_too_late_is_not_sent(line: Any, tmp_path: Path) -> None:
+    line.add(*SKUS[:10])
+    line.make_due(*SKUS[:10])
+    sign_in = SignIn()
+    slow = BoeingConnector(
+        "http://supplier.test",
+        BoeingAccess(
+            client_id=sign_in.client_id,
+            client_secret=sign_in.client_secret,
+            username=sign_in.username,
+            password=sign_in.password,
+        ),
+        shelf=Credentials(SlowPool(line.pool, line.clock)),
+        vault=open_vault(None, tmp_path),
+        clock=line.clock,
+        transport=SimTransport(line.supplier.handle, line.clock, seed=1),
+    )
+    over = "SELECT status FROM call_ledger WHERE status <> 'begun'"
+    line.drive(line.app.fetch("w1", supplier=slow), lambda: bool(line.ask(over)))
+    assert line.ask(over) == [("unsent",)]
+    assert not line.supplier.calls

@@ -5,6 +5,7 @@ those. Tokens are shared by all workers through the shelf, encrypted, refreshed 
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -143,11 +144,12 @@ class BoeingConnector:
             self._reload()  # another worker may have refreshed meanwhile
         return self._missing_step()
 
-    def authenticate(self, step: AuthStep) -> bool:
+    def authenticate(self, step: AuthStep, *, send_by_s: float = math.inf) -> bool:
         """Make that token request, and return True; False means that none was made.
 
-        None is made while another worker refreshes, nor when one has just done so: give the permit
-        back and ask `auth_step` again after a while. Raises ConnectorError.
+        None is made while another worker refreshes, when one has just done so, nor after
+        `send_by_s`, when the permit no longer covers it: give the permit back and ask `auth_step`
+        again after a while. Raises ConnectorError.
         """
         owner = fresh_id()
         now = self._clock.now()
@@ -156,7 +158,7 @@ class BoeingConnector:
             return False
         try:
             self._reload()
-            if self._missing_step() is not step:
+            if self._missing_step() is not step or self._clock.monotonic() > send_by_s:
                 return False
             if step is AuthStep.OAUTH:
                 text, life_s = self._fetch_oauth_token()

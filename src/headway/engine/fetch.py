@@ -112,7 +112,7 @@ class Fetch:
         """Spend a permit on what is needed most: a token, or ten listings."""
         step = self._supplier.auth_step()
         if step is not None:
-            return self._authenticate(ticket, step)
+            return self._authenticate(ticket, step, send_by_s)
         now = self._clock.now()
         listings = self._claim(now)
         if not listings:
@@ -127,14 +127,14 @@ class Fetch:
         self._limiter.settle(ticket, sent=False)
         return Wait(until=self._clock.now() + UNUSED_PAUSE, why=why)
 
-    def _authenticate(self, ticket: Ticket, step: AuthStep) -> Done | Wait:
+    def _authenticate(self, ticket: Ticket, step: AuthStep, send_by_s: float) -> Done | Wait:
         try:
-            was_sent = self._supplier.authenticate(step)
+            was_sent = self._supplier.authenticate(step, send_by_s=send_by_s)
         except ConnectorError as error:
             self._settle_failed(ticket, error, CallReport(result=f"{step}: {error}"))
             return Done(what=f"{step} failed")
         if not was_sent:
-            return self._hand_back(ticket, "another worker signs in")
+            return self._hand_back(ticket, "another worker signs in, or it is too late to send")
         self._limiter.settle(ticket, sent=True, report=CallReport(result=step.value))
         return Done(what=step.value)
 

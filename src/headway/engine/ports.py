@@ -109,8 +109,11 @@ class Supplier(Protocol):
     def auth_step(self) -> AuthStep | None:
         """Return the token request that must go first, if any."""
 
-    def authenticate(self, step: AuthStep) -> bool:
-        """Make that token request; False if another worker is at it. Raises ConnectorError."""
+    def authenticate(self, step: AuthStep, *, send_by_s: float) -> bool:
+        """Make that token request; False if none was made. Raises ConnectorError.
+
+        None is made while another worker is at it, nor after the monotonic second `send_by_s`.
+        """
 
     def quote(self, skus: Sequence[Sku]) -> Reply:
         """Ask for these SKUs; raises ConnectorError."""
