@@ -8,7 +8,8 @@ import pytest
 from headway.clock import VirtualClock
 from headway.connectors.boeing import BoeingAccess, BoeingConnector
 from headway.connectors.vault import open_vault
-from headway.core.model import Wait
+from headway.core.model import Sku, Wait
+from headway.errors import StoreError
 from headway.simulators.boeing import SignIn
 from headway.simulators.faults import FaultPlan, Interval
 from headway.simulators.transport import SimTransport
@@ -296,3 +297,38 @@ def test_a_token_request_that_would_leave_too_late_is_not_sent(line: Any, tmp_pa
     line.drive(line.app.fetch("w1", supplier=slow), lambda: bool(line.ask(over)))
     assert line.ask(over) == [("unsent",)]
     assert not line.supplier.calls
+
+
+class CrowdedLimiter:
+    """Somebody else spends the supplier's limit behind our back, and our store fails at once."""
+
+    def __init__(self, line: Any) -> None:
+        self._inner = line.app.limiter
+        self._stranger = line.app.new_supplier()
+
+    def begin(self, ticket: Any) -> Any:
+        begun = self._inner.begin(ticket)
+        assert self._stranger.auth_step() is None
+        for _ in range(2):
+            self._stranger.quote([Sku(SKUS[0])])
+        return begun
+
+    def settle(self, *_args: Any, **_options: Any) -> None:
+        raise StoreError("the database has gone away")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def test_a_supplier_that_says_wait_is_heeded_though_the_store_fails_right_after(line: Any) -> None:
+    line.add(*SKUS[:20])
+    line.make_due(*SKUS[:20])
+    line.read(line.app.fetch("w1"))
+    line.clock.sleep(600)
+    line.make_due(*SKUS[:20])
+    fetch = line.app.fetch("w2", limiter=CrowdedLimiter(line))
+    with pytest.raises(StoreError):
+        line.drive(fetch, lambda: False)
+    assert line.supplier.refusals > 0
+    status = line.app.limiter.status(line.app.scope)
+    assert status.reason == "told to wait by the supplier"

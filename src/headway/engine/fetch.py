@@ -206,14 +206,14 @@ class Fetch:
 
     def _settle_failed(self, ticket: Ticket, error: ConnectorError, report: CallReport) -> Breaker:
         """Blame the call: the permit is spent, the breaker counts; return how it stood before."""
+        if isinstance(error, ThrottledError):  # first: a permit never settled only delays us
+            wait_s = 60.0 if error.retry_after_s is None else error.retry_after_s
+            self._limiter.pause(self._supplier.scope, wait_s, "told to wait by the supplier")
         was_sent = not isinstance(error, UnsentError)
         self._limiter.settle(
             ticket, sent=was_sent, is_late=isinstance(error, TimedOutError), report=report
         )
         now = self._clock.now()
-        if isinstance(error, ThrottledError):
-            wait_s = 60.0 if error.retry_after_s is None else error.retry_after_s
-            self._limiter.pause(self._supplier.scope, wait_s, "told to wait by the supplier")
         before = self._breakers.load(self._supplier.scope)
         self._breakers.save(self._supplier.scope, before.failed(now, str(error)))
         return before
