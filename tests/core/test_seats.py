@@ -68,6 +68,19 @@ def test_turns_board_best_first_and_spare_seats_are_borrowed() -> None:
     assert skus(board(front, NOW, RULE)) == ["asked", "new", "due", "retry", "ahead"]
 
 
+def test_the_scheduled_without_slack_go_before_all_but_a_few_urgent_turns() -> None:
+    flood = [candidate(f"N{n}", due_min=-99, turn=Turn.ONBOARDING) for n in range(20)]
+    asked = [candidate("asked", turn=Turn.MANUAL)]
+    late = [candidate(f"L{n}", due_min=-21) for n in range(12)]
+    due = [candidate(f"P{n}", due_min=-19) for n in range(12)]
+    aboard = skus(board(flood + asked + late + due, NOW, RULE))
+    assert aboard == ["asked", "N0"] + [f"L{n}" for n in range(8)]
+    retry = [candidate("R", due_min=-21, turn=Turn.RETRY)]
+    assert skus(board(flood + late + retry, NOW, RULE))[:4] == ["N0", "N1", "R", "L0"]
+    aboard = skus(board(flood + asked + late[:3] + due, NOW, RULE))
+    assert aboard == ["asked", "N0", "L0", "L1", "L2"] + [f"N{n}" for n in range(1, 6)]
+
+
 def test_one_long_overdue_retry_goes_with_the_scheduled_and_the_next_waits() -> None:
     due = [candidate(f"P{n}", due_min=-n) for n in range(12)]
     late = [candidate(f"R{n}", due_min=-90 + n, turn=Turn.RETRY) for n in range(3)]

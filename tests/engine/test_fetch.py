@@ -332,3 +332,16 @@ def test_a_supplier_that_says_wait_is_heeded_though_the_store_fails_right_after(
     assert line.supplier.refusals > 0
     status = line.app.limiter.status(line.app.scope)
     assert status.reason == "told to wait by the supplier"
+
+
+def test_a_flood_of_new_listings_does_not_keep_the_scheduled_past_their_deadline(line: Any) -> None:
+    line.add(*SKUS)
+    line.make_due(*SKUS)
+    flood = [f"N{n}" for n in range(1000)]
+    line.add(*flood)
+    line.make_due(*flood, turn="onboarding")
+    began = line.clock.now()
+    read = "SELECT count(*) FROM listing_state WHERE sku LIKE 'P%%'"
+    line.drive(line.app.fetch("w1"), lambda: line.one(read) == len(SKUS), steps=3000)
+    assert line.clock.now() - began < line.app.policy.slack + timedelta(minutes=10)
+    assert line.one("SELECT count(*) FROM listing_state WHERE sku LIKE 'N%%'") > 300

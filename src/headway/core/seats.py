@@ -17,6 +17,7 @@ class BoardingRule:
     seats: int
     slack: timedelta
     retry_seats: int = 1
+    urgent_seats: int = 2
 
 
 def suspects_max(suspicion: int, seats: int) -> int:
@@ -80,14 +81,20 @@ def board(
 
 
 def _in_order(front: Sequence[Candidate], now: datetime, rule: BoardingRule) -> Iterator[Candidate]:
-    """Yield candidates as turns rank them; a few long-overdue retries go with the scheduled."""
+    """Yield candidates as turns rank them; a few long-overdue retries go with the scheduled.
+
+    A flood of urgent turns must not break the deadline of law L3: it leaves all but a few seats to
+    the scheduled listings that have no slack left.
+    """
     by_due = sorted(front, key=lambda each: each.next_sync_at)
-    for turn in URGENT:
-        yield from (each for each in by_due if each.turn is turn)
+    urgent = [each for turn in URGENT for each in by_due if each.turn is turn]
+    scheduled = [each for each in by_due if each.turn is Turn.SCHEDULED]
     retries = [each for each in by_due if each.turn is Turn.RETRY and each.next_sync_at <= now]
     overdue = [each for each in retries if each.next_sync_at + rule.slack < now]
+    yield from urgent[: min(rule.urgent_seats, rule.seats // 2)]
     yield from overdue[: rule.retry_seats]
-    scheduled = [each for each in by_due if each.turn is Turn.SCHEDULED]
+    yield from (each for each in scheduled if each.next_sync_at + rule.slack < now)
+    yield from urgent
     yield from (each for each in scheduled if each.next_sync_at <= now)
     yield from retries
     yield from (each for each in scheduled if each.next_sync_at > now)
