@@ -345,3 +345,21 @@ def test_a_flood_of_new_listings_does_not_keep_the_scheduled_past_their_deadline
     line.drive(line.app.fetch("w1"), lambda: line.one(read) == len(SKUS), steps=3000)
     assert line.clock.now() - began < line.app.policy.slack + timedelta(minutes=10)
     assert line.one("SELECT count(*) FROM listing_state WHERE sku LIKE 'N%%'") > 300
+
+
+def test_after_a_long_outage_of_the_price_service_calls_leave_full_again(
+    make_line: Callable[..., Any],
+) -> None:
+    skus = [f"Q{n}" for n in range(100)]
+    faults = FaultPlan(1, poison=skus)
+    line = make_line(faults=faults)
+    line.add(*skus)
+    line.make_due(*skus)
+    fetch = line.app.fetch("w1")
+    back_at = line.clock.now() + timedelta(days=1)
+    line.drive(fetch, lambda: line.clock.now() > back_at, steps=3000)
+    assert line.one("SELECT min(suspicion) FROM product_sync_schedule") > 1
+    faults.heal()
+    asked = line.price_calls()
+    line.drive(fetch, lambda: line.one("SELECT count(*) FROM listing_state") == 100, steps=3000)
+    assert line.price_calls() - asked <= 12

@@ -7,6 +7,8 @@ FAILURES_MAX = 3
 OPEN_FIRST = timedelta(minutes=1)
 OPEN_MAX = timedelta(minutes=15)
 PROBE_LEASE = timedelta(minutes=2)
+# More failed calls in a row than it takes to bisect ten seats down to one.
+OUTAGE_FAILURES = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,11 @@ class Breaker:
     def is_open(self) -> bool:
         """Whether the supplier is believed to be down; the next call is a probe."""
         return self.open_until is not None
+
+    @property
+    def saw_outage(self) -> bool:
+        """Whether so many calls failed in a row that no SKU can be blamed for it."""
+        return self.failures >= OUTAGE_FAILURES
 
     def blocked_until(self, now: datetime) -> datetime | None:
         """Return when the next call may be tried, if not now."""

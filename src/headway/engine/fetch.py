@@ -195,6 +195,8 @@ class Fetch:
         settlements = [self._judge.settle(each, reply, now) for each in listings]
         refused = self._schedule.settle(settlements, now=now, call_id=ticket.id)
         breaker = self._breakers.load(self._supplier.scope)
+        if breaker.saw_outage:  # else everybody would travel alone for hours
+            self._schedule.pardon()
         if breaker.failures:
             self._breakers.save(self._supplier.scope, breaker.succeeded())
         return Done(what=f"read {len(skus)} SKUs" + (f", {refused} refused" if refused else ""))

@@ -81,6 +81,9 @@ class Schedule(Protocol):
     def release(self, listings: Sequence[Listing], *, suspicion: Mapping[str, int]) -> int:
         """Give seats back untouched, with the given suspicion by listing id; return how many."""
 
+    def pardon(self) -> int:
+        """Lift the suspicion from everybody who is not aboard a call; return how many."""
+
     def rescue(self, now: datetime) -> int:
         """Free the listings whose holder fell silent; return how many."""
 

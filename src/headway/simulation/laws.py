@@ -141,6 +141,11 @@ class Laws:
             self._check_blameless(old, row, "a failed call")
         self.check_ages()
 
+    def pardoned(self) -> None:
+        """Check that lifting suspicion did nothing else to anybody."""
+        for old, row in self._refresh({row.sku for row in self._rows.values() if row.suspicion}):
+            self._check_blameless(old, row, "a pardon")
+
     def rescued_by(self, count: int, now: datetime) -> None:
         """Check that a tick freed exactly the listings whose lease had run out."""
         silent = [

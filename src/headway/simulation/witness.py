@@ -101,6 +101,14 @@ class WitnessedSchedule:
         self._hands.life.touch()
         return count
 
+    def pardon(self) -> int:
+        """Pardon, and let the laws see that nothing else changed."""
+        self._hands.life.touch()
+        count = self._inner.pardon()
+        self._laws.pardoned()
+        self._hands.life.touch()
+        return count
+
     def rescue(self, now: datetime) -> int:
         """Rescue, and let the laws see whom."""
         self._hands.life.touch()

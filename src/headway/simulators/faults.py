@@ -97,6 +97,10 @@ class FaultPlan:
         """Tell whether a call with these SKUs makes the supplier stumble."""
         return not self._poison.isdisjoint(skus)
 
+    def heal(self) -> None:
+        """Let no SKU make the supplier stumble any more."""
+        self._poison = frozenset()
+
     def is_vanished(self, sku: str, at_s: float) -> bool:
         """Tell whether the supplier just now forgets this SKU."""
         interval = self._vanish.get(sku)

@@ -140,6 +140,11 @@ FROM unnest(%(id)s::uuid[], %(fence)s::bigint[], %(suspicion)s::int[]) AS new(id
 WHERE row.id = new.id AND row.fence = new.fence AND row.sync_status = 'syncing'
 """
 
+# Reads the whole table, once after an outage. Whoever is aboard is its holder's to write.
+PARDON = """
+UPDATE product_sync_schedule SET suspicion = 0 WHERE suspicion > 0 AND sync_status <> 'syncing'
+"""
+
 # The fence moves on, so that whoever fell silent cannot settle when it wakes.
 RESCUE = """
 WITH silent AS (
@@ -221,6 +226,11 @@ class Schedule:
         }
         with guarded(), self._pool.connection() as connection:
             return connection.execute(RELEASE, values).rowcount
+
+    def pardon(self) -> int:
+        """Lift the suspicion from everybody who is not aboard a call; return how many."""
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(PARDON).rowcount
 
     def rescue(self, now: datetime) -> int:
         """Free the listings whose holder fell silent; return how many."""
