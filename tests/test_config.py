@@ -32,6 +32,10 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
         ({"SYNC_BATCH_SIZE": "11"}, "setting SYNC_BATCH_SIZE"),
         ({"HEADWAY_POLICY": "sometimes"}, "setting HEADWAY_POLICY"),
         ({"HEADWAY_LOCATIONS": "Dallas"}, "setting HEADWAY_LOCATIONS"),
+        ({"HEADWAY_LOCATIONS": "Miami FL="}, "setting HEADWAY_LOCATIONS"),
+        ({"HEADWAY_LOCATIONS": "Miami FL=A,Miami FL=B"}, "setting HEADWAY_LOCATIONS"),
+        ({"HEADWAY_CURRENCY": "dollars"}, "setting HEADWAY_CURRENCY"),
+        ({"HEADWAY_CURRENCY": ""}, "setting HEADWAY_CURRENCY"),
         ({"HEADWAY_WEB_PORT": "70000"}, "setting HEADWAY_WEB_PORT"),
     ),
 )
@@ -69,6 +73,10 @@ def test_a_named_file_that_is_not_there_is_an_error() -> None:
 def test_locations_are_read_from_the_environment() -> None:
     settings = load({"HEADWAY_LOCATIONS": "Dallas Central=Shop A, Miami FL=Shop B"}, file=NOWHERE)
     assert settings.locations == {"Dallas Central": "Shop A", "Miami FL": "Shop B"}
+
+
+def test_a_currency_in_small_letters_is_the_same_currency() -> None:
+    assert load({"HEADWAY_CURRENCY": " usd"}, file=NOWHERE).currency == "USD"
 
 
 def test_secrets_do_not_show_in_the_settings() -> None:

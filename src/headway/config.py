@@ -10,11 +10,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    StringConstraints,
+    ValidationError,
+)
 
 from headway.errors import ConfigError
 
 PREFIXES = ("HEADWAY_", "SYNC_")
+Place = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+Currency = Annotated[
+    str, StringConstraints(strip_whitespace=True, to_upper=True, pattern=r"^[A-Za-z]{3}$")
+]
 
 
 def _setting(name: str, default: Any, help_: str, **bounds: Any) -> Any:  # noqa: ANN401 - as pydantic's own Field
@@ -82,7 +94,7 @@ class Settings(BaseModel):
         gt=0,
         le=120,
     )
-    locations: Annotated[dict[str, str], Field(min_length=1)] = _setting(
+    locations: Annotated[dict[Place, Place], Field(min_length=1)] = _setting(
         "HEADWAY_LOCATIONS",
         {
             "Dallas Central": "Dallas Central",
@@ -92,7 +104,7 @@ class Settings(BaseModel):
         },
         "supplier location → shop location; stock elsewhere is not sold",
     )
-    currency: str = _setting("HEADWAY_CURRENCY", "USD", "currency the shop sells in")
+    currency: Currency = _setting("HEADWAY_CURRENCY", "USD", "currency the shop sells in")
 
 
 def load(environ: Mapping[str, str] | None = None, *, file: Path | None = None) -> Settings:
@@ -145,7 +157,10 @@ def _parse(name: str, value: str) -> str | dict[str, str]:
     pairs = [pair.partition("=") for pair in value.split(",") if pair.strip()]
     if any(not sign or not left.strip() for left, sign, _ in pairs):
         raise ConfigError(f"setting {name}: write it as 'Supplier place=Shop place,...'")
-    return {left.strip(): right.strip() for left, _, right in pairs}
+    places = {left.strip(): right.strip() for left, _, right in pairs}
+    if len(places) < len(pairs):
+        raise ConfigError(f"setting {name}: name each supplier place once")
+    return places
 
 
 def _suggest(name: str, known: Mapping[str, str]) -> str:
