@@ -113,6 +113,16 @@ def test_a_missing_sku_changes_nothing_until_it_is_confirmed_and_then_only_the_s
     assert "not_listed" in kinds(settled)
 
 
+def test_a_miss_beyond_a_lowered_number_of_confirmations_empties_the_stock_once() -> None:
+    listing = replace(after(LISTING, read(LISTING)), missing_count=2)
+    judge = replace(JUDGE, rule=FailureRule(missing_confirmations=2))
+    settled = judge.settle(listing, NOTHING, NOW)
+    assert settled.desired == {**(listing.desired or {}), "quantities": {"Miami": 0}}
+    again = judge.settle(after(listing, settled), NOTHING, NOW)
+    assert again.desired is None
+    assert "not_listed" not in kinds(again)
+
+
 def test_a_part_that_returns_unchanged_gets_its_stock_back() -> None:
     listing = after(LISTING, read(LISTING))
     for _ in range(3):

@@ -104,11 +104,12 @@ class Judge:
         count = listing.missing_count + 1
         events: tuple[Event, ...] = (Event(kind="sku_missing", new={"missing_count": count}),)
         desired = None
-        if count == self.rule.missing_confirmations and listing.desired is not None:
-            desired = {
-                **listing.desired,
-                "quantities": dict.fromkeys(listing.desired["quantities"], 0),
-            }
+        beyond = count - self.rule.missing_confirmations
+        # Beyond, if the number was lowered meanwhile: whoever still shows stock shows none now.
+        if (shown := listing.desired) is not None and (
+            beyond == 0 or (beyond > 0 and any(shown["quantities"].values()))
+        ):
+            desired = {**shown, "quantities": dict.fromkeys(shown["quantities"], 0)}
             events += (Event(kind="not_listed", old=listing.desired, new=desired),)
         error = f"not in the supplier's reply ({count} of {self.rule.missing_confirmations})"
         return self.charge(listing, now, error, missing_count=count, desired=desired, events=events)
