@@ -3,8 +3,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from headway.app import build
 from headway.clock import VirtualClock
 from headway.connectors.boeing import BoeingAccess, BoeingConnector
 from headway.connectors.vault import open_vault
@@ -363,3 +365,29 @@ def test_after_a_long_outage_of_the_price_service_calls_leave_full_again(
     asked = line.price_calls()
     line.drive(fetch, lambda: line.one("SELECT count(*) FROM listing_state") == 100, steps=3000)
     assert line.price_calls() - asked <= 12
+
+
+class Forbidding(httpx.BaseTransport):
+    """A supplier that answers 403 to every call with one certain SKU."""
+
+    def __init__(self, inner: httpx.BaseTransport, sku: str) -> None:
+        self._inner = inner
+        self._sku = sku.encode()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        response = self._inner.handle_request(request)
+        if self._sku in request.read():
+            return httpx.Response(403, stream=httpx.ByteStream(b"a restricted part"))
+        return response
+
+
+def test_a_sku_that_makes_the_supplier_say_forbidden_does_not_stop_the_line(line: Any) -> None:
+    wire = Forbidding(SimTransport(line.supplier.handle, line.clock, seed=1), SKUS[3])
+    app = build(line.app.settings, line.clock, line.pool, transport=wire)
+    line.add(*SKUS)
+    line.make_due(*SKUS)
+    read = "SELECT count(*) FROM listing_state"
+    line.drive(app.fetch("w1"), lambda: line.one(read) == len(SKUS) - 1, steps=500)
+    charged = "SELECT sku FROM product_sync_schedule WHERE consecutive_failures > 0"
+    line.drive(app.fetch("w1"), lambda: bool(line.ask(charged)), steps=500)
+    assert line.ask(charged) == [(SKUS[3],)]

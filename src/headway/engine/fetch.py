@@ -21,11 +21,11 @@ from headway.errors import (
     ThrottledError,
     TimedOutError,
     TransientError,
-    UnauthorizedError,
     UnsentError,
 )
 
 FRONT_PER_SEAT = 3
+FORBIDDEN = 403
 UNUSED_PAUSE = timedelta(seconds=2)
 
 
@@ -229,9 +229,10 @@ class Fetch:
         last_call_was_good: bool,
     ) -> None:
         """Free the seats; only what the batch itself may have caused makes it suspect."""
-        blameless = isinstance(error, UnsentError | ThrottledError | UnauthorizedError)
+        blameless = isinstance(error, UnsentError | ThrottledError)
         may_be_poison = isinstance(error, TransientError | PermanentError) and not blameless
-        if not may_be_poison:
+        # A credential is refused by 401; 403 may as well mean a part that we must not see.
+        if not may_be_poison and error.status != FORBIDDEN:
             self._schedule.release(listings, suspicion={})
             return
         suspicion, convicted = suspicions(
