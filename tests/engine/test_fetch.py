@@ -10,6 +10,7 @@ from headway.app import build
 from headway.clock import VirtualClock
 from headway.connectors.boeing import BoeingAccess, BoeingConnector
 from headway.connectors.vault import open_vault
+from headway.core.breaker import Breaker
 from headway.core.model import Sku, Wait
 from headway.errors import StoreError
 from headway.simulators.boeing import SignIn
@@ -391,3 +392,19 @@ def test_a_sku_that_makes_the_supplier_say_forbidden_does_not_stop_the_line(line
     charged = "SELECT sku FROM product_sync_schedule WHERE consecutive_failures > 0"
     line.drive(app.fetch("w1"), lambda: bool(line.ask(charged)), steps=500)
     assert line.ask(charged) == [(SKUS[3],)]
+
+
+def test_nobody_signs_in_while_the_breaker_is_open(line: Any) -> None:
+    line.add(*SKUS[:10])
+    line.make_due(*SKUS[:10])
+    fetch = line.app.fetch("w1")
+    fetch.step()
+    now = line.clock.now()
+    line.app.breakers.save(
+        line.app.scope,
+        Breaker(failures=3, trips=1, opened_at=now, open_until=now + timedelta(minutes=9)),
+    )
+    line.drive(fetch, lambda: line.clock.now() >= now + timedelta(minutes=8))
+    assert not line.supplier.calls
+    assert line.ask("SELECT status FROM call_ledger") == [("unsent",)]
+    line.read(fetch)

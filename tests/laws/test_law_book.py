@@ -176,7 +176,7 @@ def test_l8_notices_that_a_failed_call_is_charged_to_its_listings(run: Run) -> N
             self.inner.settle(charged, now=now, call_id="00000000-0000-0000-0000-000000000000")
             return len(charged)
 
-    assert run(Parts(schedule=Blaming), "error:30%")["L8"] > 0
+    assert run(Parts(schedule=Blaming), "error:30%", days=1)["L8"] > 0
 
 
 def test_l8_notices_that_an_innocent_is_parked(run: Run) -> None:

@@ -110,11 +110,13 @@ class Fetch:
 
     def _use(self, ticket: Ticket, send_by_s: float) -> Done | Wait:
         """Spend a permit on what is needed most: a token, or ten listings."""
+        breaker = self._breakers.load(self._supplier.scope)
+        if breaker.blocked_until(self._clock.now()) is not None:  # it opened while we queued
+            return self._hand_back(ticket, "the supplier does not answer")
         step = self._supplier.auth_step()
         if step is not None:
             return self._authenticate(ticket, step, send_by_s)
-        now = self._clock.now()
-        listings = self._claim(now)
+        listings = self._claim(self._clock.now(), breaker)
         if not listings:
             return self._hand_back(ticket, "nobody boarded")
         if self._clock.monotonic() > send_by_s:
@@ -157,11 +159,8 @@ class Fetch:
                 break
         return front
 
-    def _claim(self, now: datetime) -> list[Listing]:
+    def _claim(self, now: datetime, breaker: Breaker) -> list[Listing]:
         """Choose and lease those who board now, if the call still should leave."""
-        breaker = self._breakers.load(self._supplier.scope)
-        if breaker.blocked_until(now) is not None:
-            return []
         front = self._front(now, after_failure=False)
         leave_at = departure(front, now, self._rule.boarding)
         if leave_at is None or leave_at > now:
