@@ -116,6 +116,12 @@ def test_skus_match_without_regard_to_case_but_exactly() -> None:
     assert reply_to(LINE, asked=(Sku("WF338109=K"),)).missing == {"WF338109=K"}
 
 
+def test_a_sku_listed_with_spaces_around_it_is_not_taken_for_missing() -> None:
+    spaced = Sku(f" {A} ")
+    reply = reply_to(line(), asked=(spaced,))
+    assert (set(reply.quotes), reply.missing) == ({spaced}, frozenset())
+
+
 def test_the_part_number_matches_before_the_product_code() -> None:
     base = Sku("WF338109")
     assert set(reply_to(LINE, asked=(base,)).quotes) == {base}

@@ -80,7 +80,8 @@ def _unreadable(why: str, body: bytes) -> NoReturn:
 
 def _match(lines: Iterable[Any], asked: Sequence[Sku]) -> tuple[dict[Sku, list[Line]], bool]:
     """Find each SKU's lines: by the part number first, by the product code if that finds none."""
-    wanted = {sku.casefold() for sku in asked}
+    keys = {sku: sku.strip().casefold() for sku in asked}
+    wanted = set(keys.values())
     by_part: dict[str, list[Line]] = defaultdict(list)
     by_code: dict[str, list[Line]] = defaultdict(list)
     has_nameless = False
@@ -92,7 +93,7 @@ def _match(lines: Iterable[Any], asked: Sequence[Sku]) -> tuple[dict[Sku, list[L
             by_part[part].append(line)
         elif code in wanted:
             by_code[code].append(line)
-    found = {sku: by_part[key] or by_code[key] for sku in asked for key in [sku.casefold()]}
+    found = {sku: by_part[key] or by_code[key] for sku, key in keys.items()}
     return {sku: held for sku, held in found.items() if held}, has_nameless
 
 
