@@ -123,6 +123,15 @@ def test_a_miss_beyond_a_lowered_number_of_confirmations_empties_the_stock_once(
     assert "not_listed" not in kinds(again)
 
 
+def test_what_is_missed_is_told_in_numbers_that_make_sense() -> None:
+    listing, told = after(LISTING, read(LISTING)), []
+    for _ in range(4):
+        settled = JUDGE.settle(listing, NOTHING, NOW)
+        told.append((settled.error or "").partition("(")[2])
+        listing = after(listing, settled)
+    assert told == ["1 of 3)", "2 of 3)", "3 of 3)", "4 times)"]
+
+
 def test_a_part_that_returns_unchanged_gets_its_stock_back() -> None:
     listing = after(LISTING, read(LISTING))
     for _ in range(3):

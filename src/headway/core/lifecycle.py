@@ -111,7 +111,8 @@ class Judge:
         ):
             desired = {**shown, "quantities": dict.fromkeys(shown["quantities"], 0)}
             events += (Event(kind="not_listed", old=listing.desired, new=desired),)
-        error = f"not in the supplier's reply ({count} of {self.rule.missing_confirmations})"
+        counted = f"{count} times" if beyond > 0 else f"{count} of {count - beyond}"
+        error = f"not in the supplier's reply ({counted})"
         return self.charge(listing, now, error, missing_count=count, desired=desired, events=events)
 
     def charge(

@@ -51,6 +51,11 @@ KEYWORDS: dict[str, Any] = {
     "prepare_threshold": None,
     "application_name": "headway",
     "connect_timeout": CONNECT_TIMEOUT_S,
+    # A server that vanished without a word is noticed within a minute, not within hours.
+    "keepalives_idle": 20,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 45_000,
     "context": ADAPTERS,
 }
 
