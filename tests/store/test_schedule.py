@@ -196,6 +196,20 @@ def test_a_listing_retired_while_it_is_read_stays_retired(
     assert ask("SELECT is_active, sync_status FROM product_sync_schedule") == [(False, "success")]
 
 
+def test_a_part_that_goes_missing_stays_held(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    settle(schedule, claim(schedule, now, "P1"), quoted("P1"), now)
+    foreign = replace(quoted("P1").quotes[Sku("P1")], currency="EUR")
+    settle(schedule, claim(schedule, now, "P1"), Reply(quotes={Sku("P1"): foreign}), now)
+    for _ in range(3):
+        settle(schedule, claim(schedule, now, "P1"), Reply(quotes={}), now)
+    rows = ask("SELECT desired->'quantities'->>'Miami', held_reason FROM listing_state")
+    assert rows == [("0", "quoted in EUR, the shop sells in USD")]
+
+
 def test_a_late_settle_is_refused_by_its_fence_and_changes_nothing(
     pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
 ) -> None:

@@ -4,12 +4,11 @@ Read these statements as SQL: they are the heart of the engine. Every one takes 
 caller; none holds a transaction across a call.
 """
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from psycopg import Connection
-from psycopg.types.json import Jsonb
 from psycopg_pool import ConnectionPool
 
 from headway.core.lifecycle import Settlement
@@ -71,64 +70,66 @@ SELECT taken.id::text, taken.user_id, taken.sku, taken.turn, taken.fence, taken.
 FROM taken LEFT JOIN listing_state AS state USING (user_id, sku)
 """
 
+# One statement, so one transaction and one trip: what the fences refuse writes no state and no
+# event. The ids come a second time as an array, by which the planner knows how few they are. A
+# desired state that equals the stored one keeps its version: nothing to push.
 SETTLE = """
-UPDATE product_sync_schedule AS row SET
-  sync_status = new.sync_status, lease_owner = NULL, lease_until = NULL,
-  turn = new.turn, next_sync_at = new.next_sync_at,
-  is_active = row.is_active AND NOT new.is_parked,
-  last_sync_at = %(now)s, last_sync_status = new.outcome, last_error = new.error,
-  last_successful_sync = CASE WHEN new.outcome = 'failed' THEN row.last_successful_sync
-                              ELSE %(now)s END,
-  consecutive_failures = new.failures, missing_count = new.missing_count,
-  suspicion = new.suspicion,
-  last_boeing_hash = coalesce(new.hash, row.last_boeing_hash),
-  last_price = CASE WHEN new.hash IS NULL THEN row.last_price ELSE new.price END,
-  last_quantity = coalesce(new.quantity, row.last_quantity),
-  last_inventory_status = CASE WHEN new.quantity IS NULL THEN row.last_inventory_status
-                               WHEN new.quantity > 0 THEN 'in_stock' ELSE 'out_of_stock' END,
-  last_locations = coalesce(new.locations, row.last_locations),
-  updated_at = %(now)s
-FROM unnest(%(id)s::uuid[], %(fence)s::bigint[], %(sync_status)s::text[], %(turn)s::text[],
-  %(next_sync_at)s::timestamptz[], %(is_parked)s::boolean[], %(outcome)s::text[],
-  %(error)s::text[], %(failures)s::int[], %(missing_count)s::int[], %(suspicion)s::int[],
-  %(hash)s::text[], %(price)s::numeric[], %(quantity)s::int[], %(locations)s::jsonb[])
-  AS new(id, fence, sync_status, turn, next_sync_at, is_parked, outcome, error, failures,
-         missing_count, suspicion, hash, price, quantity, locations)
-WHERE row.id = new.id AND row.fence = new.fence AND row.sync_status = 'syncing'
-RETURNING row.id::text
-"""
-
-# A desired state that equals the stored one keeps its version: nothing to push.
-STATE = """
-INSERT INTO listing_state AS row
-  (user_id, sku, observed, observed_at, desired, desired_at, desired_version, held_reason, held_at)
-SELECT new.user_id, new.sku, new.observed, %(now)s, new.desired,
-  CASE WHEN new.desired IS NULL THEN NULL ELSE %(now)s END,
-  CASE WHEN new.desired IS NULL THEN 0 ELSE 1 END,
-  new.held_reason, CASE WHEN new.held_reason IS NULL THEN NULL ELSE %(now)s END
-FROM unnest(%(user_id)s::text[], %(sku)s::text[], %(observed)s::jsonb[], %(desired)s::jsonb[],
-  %(held_reason)s::text[]) AS new(user_id, sku, observed, desired, held_reason)
-ON CONFLICT (user_id, sku) DO UPDATE SET
-  observed = coalesce(excluded.observed, row.observed),
-  observed_at = CASE WHEN excluded.observed IS NULL THEN row.observed_at ELSE %(now)s END,
-  desired = coalesce(excluded.desired, row.desired),
-  desired_at = CASE WHEN excluded.desired IS NULL OR excluded.desired = row.desired
-                    THEN row.desired_at ELSE %(now)s END,
-  desired_version = row.desired_version + CASE WHEN excluded.desired IS NULL
-                    OR excluded.desired IS NOT DISTINCT FROM row.desired THEN 0 ELSE 1 END,
-  held_reason = excluded.held_reason,
-  held_at = CASE WHEN excluded.held_reason IS NULL THEN NULL
-                 ELSE coalesce(row.held_at, %(now)s) END
-"""
-
-EVENTS = """
-INSERT INTO sync_audit_log
-  (user_id, sku, sync_timestamp, event_type, old_value, new_value, error_message, batch_id,
-   created_at)
-SELECT new.user_id, new.sku, %(now)s, new.kind, new.old, new.new, new.error, %(call_id)s::uuid,
-  %(now)s
-FROM unnest(%(user_id)s::text[], %(sku)s::text[], %(kind)s::text[], %(old)s::jsonb[],
-  %(new)s::jsonb[], %(error)s::text[]) AS new(user_id, sku, kind, old, new, error)
+WITH new AS (
+  SELECT * FROM jsonb_to_recordset(%(rows)s::jsonb) AS new(
+    id uuid, fence bigint, user_id text, sku text, sync_status text, turn text,
+    next_sync_at timestamptz, is_parked boolean, outcome text, error text, failures int,
+    missing_count int, suspicion int, hash text, price numeric, quantity int, locations jsonb,
+    observed jsonb, desired jsonb, held_reason text, changes_state boolean)
+), settled AS (
+  UPDATE product_sync_schedule AS row SET
+    sync_status = new.sync_status, lease_owner = NULL, lease_until = NULL,
+    turn = new.turn, next_sync_at = new.next_sync_at,
+    is_active = row.is_active AND NOT new.is_parked,
+    last_sync_at = %(now)s, last_sync_status = new.outcome, last_error = new.error,
+    last_successful_sync = CASE WHEN new.outcome = 'failed' THEN row.last_successful_sync
+                                ELSE %(now)s END,
+    consecutive_failures = new.failures, missing_count = new.missing_count,
+    suspicion = new.suspicion,
+    last_boeing_hash = coalesce(new.hash, row.last_boeing_hash),
+    last_price = CASE WHEN new.hash IS NULL THEN row.last_price ELSE new.price END,
+    last_quantity = coalesce(new.quantity, row.last_quantity),
+    last_inventory_status = CASE WHEN new.quantity IS NULL THEN row.last_inventory_status
+                                 WHEN new.quantity > 0 THEN 'in_stock' ELSE 'out_of_stock' END,
+    last_locations = coalesce(new.locations, row.last_locations),
+    updated_at = %(now)s
+  FROM new
+  WHERE row.id = ANY(%(ids)s::uuid[]) AND row.id = new.id AND row.fence = new.fence
+    AND row.sync_status = 'syncing'
+  RETURNING row.id
+), states AS (
+  INSERT INTO listing_state AS row (user_id, sku, observed, observed_at, desired, desired_at,
+    desired_version, held_reason, held_at)
+  SELECT new.user_id, new.sku, new.observed, %(now)s, new.desired,
+    CASE WHEN new.desired IS NULL THEN NULL ELSE %(now)s END,
+    CASE WHEN new.desired IS NULL THEN 0 ELSE 1 END,
+    new.held_reason, CASE WHEN new.held_reason IS NULL THEN NULL ELSE %(now)s END
+  FROM new JOIN settled USING (id) WHERE new.changes_state
+  ON CONFLICT (user_id, sku) DO UPDATE SET
+    observed = coalesce(excluded.observed, row.observed),
+    observed_at = CASE WHEN excluded.observed IS NULL THEN row.observed_at ELSE %(now)s END,
+    desired = coalesce(excluded.desired, row.desired),
+    desired_at = CASE WHEN excluded.desired IS NULL OR excluded.desired = row.desired
+                      THEN row.desired_at ELSE %(now)s END,
+    desired_version = row.desired_version + CASE WHEN excluded.desired IS NULL
+                      OR excluded.desired IS NOT DISTINCT FROM row.desired THEN 0 ELSE 1 END,
+    held_reason = excluded.held_reason,
+    held_at = CASE WHEN excluded.held_reason IS NULL THEN NULL
+                   ELSE coalesce(row.held_at, %(now)s) END
+), events AS (
+  INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type, old_value, new_value,
+    error_message, batch_id, created_at)
+  SELECT new.user_id, new.sku, %(now)s, new.kind, new.old, new.new, new.error,
+    %(call_id)s::uuid, %(now)s
+  FROM jsonb_to_recordset(%(events)s::jsonb) AS new(
+    id uuid, user_id text, sku text, kind text, old jsonb, new jsonb, error text)
+  JOIN settled USING (id)
+)
+SELECT count(*) FROM settled
 """
 
 RELEASE = """
@@ -209,13 +210,17 @@ class Schedule:
 
     def settle(self, settlements: Sequence[Settlement], *, now: datetime, call_id: str) -> int:
         """Write outcomes, states and events in one transaction; return how many were refused."""
-        with guarded(), self._pool.connection() as connection, connection.transaction():
-            rows = connection.execute(SETTLE, _settle_values(settlements, now)).fetchall()
-            accepted = {row[0] for row in rows}
-            kept = [each for each in settlements if each.listing.id in accepted]
-            _write_states(connection, kept, now)
-            _write_events(connection, kept, now, call_id)
-        return len(settlements) - len(kept)
+        values = {
+            "now": now,
+            "call_id": call_id,
+            "ids": [each.listing.id for each in settlements],
+            "rows": json.dumps([_settled(each) for each in settlements]),
+            "events": json.dumps([fact for each in settlements for fact in _facts(each)]),
+        }
+        with guarded(), self._pool.connection() as connection:
+            told = connection.execute(SETTLE, values).fetchone()
+        assert told is not None, "a count always answers"
+        return len(settlements) - int(told[0])
 
     def release(self, listings: Sequence[Listing], *, suspicion: Mapping[str, int]) -> int:
         """Give seats back untouched, with the given suspicion; return how many were still ours."""
@@ -244,71 +249,50 @@ def _listing(row: tuple[Any, ...]) -> Listing:
     return Listing(**{**values, "turn": Turn(values["turn"])})
 
 
-def _settle_values(settlements: Sequence[Settlement], now: datetime) -> dict[str, Any]:
-    def status(each: Settlement) -> str:
-        if each.is_parked:
-            return "parked"
-        return "success" if each.is_good_read else "failed"
-
-    seen = [each.observed for each in settlements]
+def _settled(each: Settlement) -> dict[str, Any]:
+    """Return a settlement in the columns that the statement names."""
+    status = "success" if each.is_good_read else "failed"
+    seen, observed = each.observed, each.observed and each.observed.as_json()
+    # A failure says nothing about a price that waits for a person.
+    held_reason = each.held_reason if each.is_good_read else each.listing.held_reason
     return {
-        "now": now,
-        "id": [each.listing.id for each in settlements],
-        "fence": [each.listing.fence for each in settlements],
-        "sync_status": [status(each) for each in settlements],
-        "turn": [each.turn.value for each in settlements],
-        "next_sync_at": [each.next_sync_at for each in settlements],
-        "is_parked": [each.is_parked for each in settlements],
-        "outcome": [each.outcome.value for each in settlements],
-        "error": [each.error for each in settlements],
-        "failures": [each.failures for each in settlements],
-        "missing_count": [each.missing_count for each in settlements],
-        "suspicion": [each.suspicion for each in settlements],
-        "hash": [each and each.fingerprint() for each in seen],
-        "price": [each and each.price for each in seen],
-        "quantity": [None if each is None else each.quantity for each in seen],
-        "locations": [each and Jsonb(dict(each.quantities)) for each in seen],
+        "id": each.listing.id,
+        "fence": each.listing.fence,
+        "user_id": each.listing.user_id,
+        "sku": each.listing.sku,
+        "sync_status": "parked" if each.is_parked else status,
+        "turn": each.turn.value,
+        "next_sync_at": each.next_sync_at.isoformat(),
+        "is_parked": each.is_parked,
+        "outcome": each.outcome.value,
+        "error": each.error,
+        "failures": each.failures,
+        "missing_count": each.missing_count,
+        "suspicion": each.suspicion,
+        "hash": seen and seen.fingerprint(),
+        "price": None if seen is None or seen.price is None else str(seen.price),
+        "quantity": None if seen is None else seen.quantity,
+        "locations": seen and dict(seen.quantities),
+        "observed": observed,
+        "desired": each.desired and dict(each.desired),
+        "held_reason": held_reason,
+        "changes_state": (observed is not None and observed != each.listing.observed)
+        or (each.desired is not None and each.desired != each.listing.desired)
+        or held_reason != each.listing.held_reason,
     }
 
 
-def _write_states(connection: Connection, kept: Sequence[Settlement], now: datetime) -> None:
-    """Write observed and desired where the read was new or would change them."""
-    fresh = [each for each in kept if _changes_state(each)]
-    if not fresh:
-        return
-    values = {
-        "now": now,
-        "user_id": [each.listing.user_id for each in fresh],
-        "sku": [each.listing.sku for each in fresh],
-        "observed": [each.observed and Jsonb(each.observed.as_json()) for each in fresh],
-        "desired": [each.desired and Jsonb(dict(each.desired)) for each in fresh],
-        "held_reason": [each.held_reason for each in fresh],
-    }
-    connection.execute(STATE, values)
-
-
-def _changes_state(each: Settlement) -> bool:
-    if each.observed is not None and each.observed.as_json() != each.listing.observed:
-        return True
-    if each.desired is not None and each.desired != each.listing.desired:
-        return True
-    return each.is_good_read and each.held_reason != each.listing.held_reason
-
-
-def _write_events(
-    connection: Connection, kept: Sequence[Settlement], now: datetime, call_id: str
-) -> None:
-    facts = [(each.listing, event) for each in kept for event in each.events]
-    if not facts:
-        return
-    values = {
-        "now": now,
-        "call_id": call_id,
-        "user_id": [listing.user_id for listing, _ in facts],
-        "sku": [listing.sku for listing, _ in facts],
-        "kind": [event.kind for _, event in facts],
-        "old": [event.old and Jsonb(dict(event.old)) for _, event in facts],
-        "new": [event.new and Jsonb(dict(event.new)) for _, event in facts],
-        "error": [event.error for _, event in facts],
-    }
-    connection.execute(EVENTS, values)
+def _facts(each: Settlement) -> list[dict[str, Any]]:
+    """Return the events of a settlement."""
+    return [
+        {
+            "id": each.listing.id,
+            "user_id": each.listing.user_id,
+            "sku": each.listing.sku,
+            "kind": event.kind,
+            "old": event.old and dict(event.old),
+            "new": event.new and dict(event.new),
+            "error": event.error,
+        }
+        for event in each.events
+    ]
