@@ -17,7 +17,8 @@ from headway.store.pool import guarded
 
 SUSPICION_MAX = 2**31 - 1
 
-# One short range scan of one index per turn, so the cost does not grow with the table.
+# One short range scan of one index per turn, so the cost does not grow with the table. The limit is
+# part of the text: a plan for any limit is so much worse that none would ever be kept.
 FRONT = """
 SELECT id::text, user_id, sku, turn, next_sync_at, suspicion FROM (
   {turns}
@@ -27,7 +28,7 @@ SELECT id::text, user_id, sku, turn, next_sync_at, suspicion FROM (
         f"""
   (SELECT * FROM product_sync_schedule WHERE is_active AND sync_status <> 'syncing'
      AND turn = '{turn}' AND sku <> ALL(%(without)s) AND suspicion <= %(suspicion_max)s
-   ORDER BY next_sync_at LIMIT %(limit)s)"""
+   ORDER BY next_sync_at LIMIT {{limit:d}})"""
         for turn in ("manual", "onboarding", "scheduled", "retry")
     )
 )
@@ -181,12 +182,11 @@ class Schedule:
         """Return the listings that may board next, a few of each turn, by due time."""
         del now  # due or not is the core's question; the index needs no answer
         values = {
-            "limit": limit,
             "without": list(without),
             "suspicion_max": 0 if only_clean else SUSPICION_MAX,
         }
         with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(FRONT, values).fetchall()
+            rows = connection.execute(FRONT.format(limit=limit), values).fetchall()
         return [
             Candidate(
                 id=id_,
