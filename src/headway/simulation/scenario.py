@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
-POLL = timedelta(seconds=60)
+# Longer than in earnest: here nobody adds a listing, and a wait for those there are ends by itself.
+POLL = timedelta(minutes=5)
 # What the supplier allows, which is not to be taken from our own settings.
 LIMIT, SPAN_S = 2, 60.0
 HOUR_S = 3600.0
