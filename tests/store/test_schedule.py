@@ -225,6 +225,21 @@ def test_a_late_settle_is_refused_by_its_fence_and_changes_nothing(
     assert settle(schedule, second, quoted("P1"), later) == 0
 
 
+def test_who_is_refused_in_a_settle_writes_nothing_while_the_others_write_all(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"), ("a", "P2"))
+    late = claim(schedule, now, "P1")
+    later = now + timedelta(minutes=5)
+    schedule.rescue(later)
+    both = [*late, *claim(schedule, later, "P2")]
+    assert settle(schedule, both, quoted("P1", "P2"), later) == 1
+    assert ask("SELECT sku FROM listing_state") == [("P2",)]
+    read = "SELECT DISTINCT sku FROM sync_audit_log WHERE event_type <> 'lease_rescued'"
+    assert ask(read) == [("P2",)]
+
+
 def test_rescue_acts_on_silence_only(
     pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
 ) -> None:
