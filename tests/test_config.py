@@ -36,6 +36,7 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
         ({"HEADWAY_LOCATIONS": "Miami FL=A,Miami FL=B"}, "setting HEADWAY_LOCATIONS"),
         ({"HEADWAY_CURRENCY": "dollars"}, "setting HEADWAY_CURRENCY"),
         ({"HEADWAY_WEB_PORT": "70000"}, "setting HEADWAY_WEB_PORT"),
+        ({"HEADWAY_MISSING_CONFIRMATIONS": "6"}, "must not exceed SYNC_MAX_CONSECUTIVE_FAILURES"),
     ),
 )
 def test_a_wrong_setting_is_named_in_one_line(environ: dict[str, str], text: str) -> None:

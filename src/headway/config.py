@@ -18,6 +18,7 @@ from pydantic import (
     SecretStr,
     StringConstraints,
     ValidationError,
+    model_validator,
 )
 
 from headway.errors import ConfigError
@@ -106,6 +107,16 @@ class Settings(BaseModel):
     )
     currency: Currency = _setting("HEADWAY_CURRENCY", "USD", "currency the shop sells in")
 
+    @model_validator(mode="after")
+    def _confirm_before_parking(self) -> "Settings":
+        """Refuse to park a part that the shop would still show in stock."""
+        if self.missing_confirmations > self.failures_max:
+            raise ValueError(
+                "HEADWAY_MISSING_CONFIRMATIONS must not exceed SYNC_MAX_CONSECUTIVE_FAILURES, or a"
+                " part that is gone would be parked while the shop still sells it"
+            )
+        return self
+
 
 def load(environ: Mapping[str, str] | None = None, *, file: Path | None = None) -> Settings:
     """Read settings: environment over `headway.toml` over defaults; raises ConfigError."""
@@ -127,7 +138,8 @@ def load(environ: Mapping[str, str] | None = None, *, file: Path | None = None) 
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(f"setting {where}: {first['msg']}") from None
+        said = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"setting {where}: {said}" if where else said) from None
 
 
 def _alias(field: str) -> str:
