@@ -70,7 +70,7 @@ def look(pool: ConnectionPool, now: datetime, gate: Gate | None = None) -> Overv
 def test_with_nothing_listed_no_call_leaves(pool: ConnectionPool, clock: VirtualClock) -> None:
     seen = look(pool, clock.now())
     assert (seen.next_call.leaves_at, seen.next_call.why) == (None, Why.NOTHING)
-    assert seen.counts.freshness is None
+    assert seen.counts.fresh_share is None
     assert seen.spent.fill is None
 
 

@@ -17,9 +17,8 @@ from headway.cli.serving import say, show_line, stoppable
 from headway.cli.session import DATABASE
 from headway.clock import SystemClock
 from headway.config import Settings
-from headway.errors import StoreError
 from headway.runners.embedded import EmbeddedRunner
-from headway.store.migrate import pending, upgrade
+from headway.store.migrate import require_current, upgrade
 from headway.store.pool import open_pool
 from headway.store.server import EmbeddedServer
 from headway.web.server import address, listen
@@ -74,11 +73,7 @@ def _database(settings: Settings) -> "Iterator[Pool]":
     """Open the database of `DATABASE_URL`, or our own for as long as we run."""
     if settings.database_url is not None:
         with open_pool(settings.database_url.get_secret_value()) as pool:
-            if missing := pending(pool):
-                raise StoreError(
-                    f"the database lacks {len(missing)} migration(s), next {missing[0]};"
-                    " run: headway db upgrade"
-                )
+            require_current(pool, "the database")
             yield pool
         return
     folder = settings.data_dir.expanduser()

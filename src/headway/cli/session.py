@@ -14,8 +14,8 @@ from typing import Any
 from headway.app import App, build
 from headway.clock import Clock, ScaledClock, SystemClock
 from headway.config import Settings
-from headway.errors import ConfigError, StoreError
-from headway.store.migrate import pending, upgrade
+from headway.errors import ConfigError
+from headway.store.migrate import require_current, upgrade
 from headway.store.pool import open_pool
 from headway.store.server import EmbeddedServer, RunningServer, find_running
 
@@ -50,11 +50,8 @@ def open_session(
         is_own = settings.database_url is None and not session.is_joined
         if check_schema and (migrate or is_own):
             upgrade(session.app.pool, WALL)
-        elif check_schema and (missing := pending(session.app.pool)):
-            raise StoreError(
-                f"{session.place} lacks {len(missing)} migration(s), next {missing[0]};"
-                " run: headway db upgrade"
-            )
+        elif check_schema:
+            require_current(session.app.pool, session.place)
         yield session
 
 

@@ -213,10 +213,6 @@ class Laws:
         """Return the listings whose age counts: those that nothing but we could keep from reads."""
         return [id_ for id_ in self._rows if not self._has_evidence(id_)]
 
-    def is_fated(self, id_: str) -> bool:
-        """Tell whether this listing's SKU suffers from something of its own."""
-        return self._fates.strikes(self._rows[id_].sku)
-
     # -- the parts ---------------------------------------------------------------------------
 
     def _refresh(self, skus: set[Sku]) -> list[tuple[Row, Row]]:

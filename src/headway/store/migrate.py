@@ -65,6 +65,14 @@ def pending(pool: ConnectionPool, *, folder: Traversable = FOLDER) -> list[str]:
     return [migration.label for migration in migrations[version:]]
 
 
+def require_current(pool: ConnectionPool, place: str) -> None:
+    """Raise StoreError unless every migration is applied; `place` names the database."""
+    if missing := pending(pool):
+        raise StoreError(
+            f"{place} lacks {len(missing)} migration(s), next {missing[0]}; run: headway db upgrade"
+        )
+
+
 def upgrade(
     pool: ConnectionPool, clock: Clock, to: int | None = None, *, folder: Traversable = FOLDER
 ) -> list[str]:

@@ -165,7 +165,7 @@ class Counts:
     is_estimate: bool
 
     @property
-    def freshness(self) -> float | None:
+    def fresh_share(self) -> float | None:
         """The share of listings read within a day."""
         return self.fresh / self.total if self.total else None
 
