@@ -53,6 +53,9 @@ class Clock(Protocol):
     def sleep(self, seconds: float, wake: threading.Event | None = None) -> None:
         """Let that much time pass, or less if the event is set meanwhile."""
 
+    def event(self) -> threading.Event:
+        """Make an event that can wake a sleeper on this clock."""
+
 
 class SystemClock:
     """The wall clock."""
@@ -73,6 +76,10 @@ class SystemClock:
             wake.wait(max(0.0, seconds))
         elif seconds > 0:
             time.sleep(seconds)
+
+    def event(self) -> threading.Event:
+        """Make an event that can wake a sleeper."""
+        return threading.Event()
 
 
 class ScaledClock:
@@ -106,6 +113,10 @@ class ScaledClock:
         elif real > 0:
             time.sleep(real)
 
+    def event(self) -> threading.Event:
+        """Make an event that can wake a sleeper."""
+        return threading.Event()
+
 
 class VirtualClock:
     """Time that passes only when every actor sleeps.
@@ -122,6 +133,7 @@ class VirtualClock:
         self._step_s = 0.0
         self._order = itertools.count()
         self._sleepers: list[tuple[float, int, greenlet.greenlet]] = []
+        self._naps: dict[greenlet.greenlet, tuple[int, threading.Event | None]] = {}
         self._hub = greenlet.getcurrent()
 
     def now(self) -> datetime:
@@ -145,19 +157,51 @@ class VirtualClock:
         if current is self._hub:
             self.run(wake_at)
             return
-        heapq.heappush(self._sleepers, (wake_at, next(self._order), current))
+        self._schedule(current, wake_at, wake)
         self._hub.switch()
+
+    def event(self) -> threading.Event:
+        """Make an event that wakes its sleepers at the instant at which it is set."""
+        return _VirtualEvent(self)
+
+    def rouse(self, event: threading.Event) -> None:
+        """Let whoever sleeps on this event go on at the present instant."""
+        for actor in [each for each, (_, wake) in self._naps.items() if wake is event]:
+            self._schedule(actor, self._elapsed_s, None)
 
     def spawn(self, actor: Callable[[], None]) -> None:
         """Start an actor at the present instant, when the hub next runs."""
         fresh = greenlet.greenlet(actor, parent=self._hub)
-        heapq.heappush(self._sleepers, (self._elapsed_s, next(self._order), fresh))
+        self._schedule(fresh, self._elapsed_s, None)
 
     def run(self, until_s: float) -> None:
         """Run the actors until that virtual second; an actor's exception surfaces here."""
         assert greenlet.getcurrent() is self._hub, "only the hub may run the actors"
         while self._sleepers and self._sleepers[0][0] <= until_s:
-            wake_at, _, actor = heapq.heappop(self._sleepers)
+            wake_at, number, actor = heapq.heappop(self._sleepers)
+            if self._naps.get(actor, (None, None))[0] != number:
+                continue  # roused before its time
+            del self._naps[actor]
             self._elapsed_s = max(self._elapsed_s, wake_at)
             actor.switch()
         self._elapsed_s = max(self._elapsed_s, until_s)
+
+    def _schedule(
+        self, actor: greenlet.greenlet, wake_at: float, wake: threading.Event | None
+    ) -> None:
+        number = next(self._order)
+        self._naps[actor] = (number, wake)
+        heapq.heappush(self._sleepers, (wake_at, number, actor))
+
+
+class _VirtualEvent(threading.Event):
+    """An event whose setting is seen by those who sleep in virtual time."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def set(self) -> None:
+        """Set it, and wake the sleepers."""
+        super().set()
+        self._clock.rouse(self)

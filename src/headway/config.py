@@ -7,6 +7,7 @@ An unknown setting is an error: a misspelt limit must not pass silently.
 import os
 import tomllib
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -76,6 +77,43 @@ class Settings(BaseModel):
     ledger_retention_days: int = _setting(
         "HEADWAY_LEDGER_RETENTION_DAYS", 30, "days the call ledger is kept", ge=2
     )
+    raw_retention_days: int = _setting(
+        "HEADWAY_RAW_RETENTION_DAYS", 30, "days the supplier's raw replies are kept", ge=1
+    )
+
+    price_basis: Literal["list", "net"] = _setting(
+        "HEADWAY_PRICE_BASIS", "list", "which quoted price a shop's price is made from"
+    )
+    markup: Decimal = _setting(
+        "HEADWAY_MARKUP", Decimal("0.10"), "added to it, as a share of it", gt=-1, le=100
+    )
+    rounding: Literal["cent", "whole", "99"] = _setting(
+        "HEADWAY_ROUNDING", "cent", "to the nearest cent or unit, or up to the next .99"
+    )
+    margin_min: Decimal = _setting(
+        "HEADWAY_MARGIN_MIN", Decimal(0), "least markup on what a part costs us", gt=-1, le=100
+    )
+    compare_at: Literal["none", "list"] = _setting(
+        "HEADWAY_COMPARE_AT", "none", "show the list price crossed out where ours is lower"
+    )
+    guard_move: Decimal = _setting(
+        "HEADWAY_GUARD_MOVE", Decimal("0.50"), "price moves beyond this share are held", ge=0
+    )
+    guard_share: Decimal = _setting(
+        "HEADWAY_GUARD_SHARE",
+        Decimal("0.25"),
+        "changes are held once this share of a catalogue moved within a day; 1 holds none",
+        ge=0,
+        le=1,
+    )
+    draft_parked: bool = _setting(
+        "HEADWAY_DRAFT_PARKED",
+        default=True,
+        help_="take a parked part off sale until it is revived",
+    )
+    shop_sku: Literal["same", "base"] = _setting(
+        "HEADWAY_SHOP_SKU", "same", "the shop's SKU: the supplier's, or without its =suffix"
+    )
 
     boeing_url: str = _setting(
         "HEADWAY_BOEING_URL", "https://api.developer.boeingservices.com", "supplier's base address"
@@ -94,6 +132,27 @@ class Settings(BaseModel):
         "silence after which a supplier call is given up",
         gt=0,
         le=120,
+    )
+    shopify_url: str = _setting(
+        "HEADWAY_SHOPIFY_URL", "https://{shop}", "address of a shop, by its domain"
+    )
+    shopify_client_id: str = _setting(
+        "HEADWAY_SHOPIFY_CLIENT_ID", "", "the app's client id; needed where tokens expire"
+    )
+    shopify_client_secret: SecretStr = _setting(
+        "HEADWAY_SHOPIFY_CLIENT_SECRET", SecretStr(""), "the app's client secret"
+    )
+    shopify_timeout_s: float = _setting(
+        "HEADWAY_SHOPIFY_TIMEOUT_S", 30, "silence after which a shop call is given up", gt=0, le=120
+    )
+    bulk_from: int = _setting(
+        "HEADWAY_BULK_FROM", 1000, "prices waiting in one shop from which they go in bulk", ge=2
+    )
+    drift: Literal["repair", "report", "off"] = _setting(
+        "HEADWAY_DRIFT", "repair", "what becomes of a shop that was changed behind our back"
+    )
+    patrol_h: float = _setting(
+        "HEADWAY_PATROL_HOURS", 24, "hours in which every product of a shop is read back", ge=1
     )
     locations: Annotated[dict[Place, Place], Field(min_length=1)] = _setting(
         "HEADWAY_LOCATIONS",

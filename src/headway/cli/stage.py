@@ -60,6 +60,10 @@ class Handover:
         """Sleep as the present clock does."""
         self._inner.sleep(seconds, wake)
 
+    def event(self) -> threading.Event:
+        """Make an event for sleepers on the present clock."""
+        return self._inner.event()
+
 
 class Shelves:
     """What the supplier has at this moment; `step` plays the changes that have come."""

@@ -6,10 +6,34 @@ from typing import Protocol
 
 from headway.core.breaker import Breaker
 from headway.core.lifecycle import Settlement
-from headway.core.limits import Begun, CallReport, Shed, Ticket
+from headway.core.limits import Begun, CallReport, Observation, Shed, Ticket
 from headway.core.model import AuthStep, Candidate, Listing, Reply, Scope, Sku
+from headway.core.storefront import (
+    Cost,
+    Creation,
+    Errand,
+    Found,
+    Gid,
+    Intent,
+    PriceWrite,
+    Push,
+    Said,
+    Shop,
+    Shown,
+    StatusWrite,
+    StockWrite,
+)
 
-__all__ = ["Breakers", "CallReport", "Limiter", "Schedule", "Supplier"]
+__all__ = [
+    "Breakers",
+    "CallReport",
+    "Ledger",
+    "Limiter",
+    "Pushes",
+    "Schedule",
+    "Storefront",
+    "Supplier",
+]
 
 
 class Limiter(Protocol):
@@ -45,6 +69,9 @@ class Limiter(Protocol):
 
     def pause(self, key: str, seconds: float, reason: str) -> None:
         """Let nothing start for a while, longer if already so."""
+
+    def observe(self, key: str, observation: Observation, *, ticket: Ticket | None = None) -> None:
+        """Correct a meter by what a reply said; name the reply's ticket if it is not settled."""
 
 
 class Ledger(Protocol):
@@ -120,3 +147,97 @@ class Supplier(Protocol):
 
     def quote(self, skus: Sequence[Sku]) -> Reply:
         """Ask for these SKUs; raises ConnectorError."""
+
+
+class Storefront(Protocol):
+    """One shop behind an outside API. Each method is one call; each raises ConnectorError.
+
+    The sequence that a method returns answers its argument, item by item.
+    """
+
+    @property
+    def scope(self) -> Scope:
+        """The app and shop that the limit binds."""
+
+    @property
+    def cost(self) -> Cost | None:
+        """What the last call cost, answered or refused; None if the shop did not say."""
+
+    def needs_token(self) -> bool:
+        """Tell whether the access token must be refreshed before anything else."""
+
+    def refresh_token(self, *, send_by_s: float) -> bool:
+        """Refresh it; False if no request was made: another worker is at it, or it is too late."""
+
+    def locations(self) -> Mapping[str, Gid]:
+        """Return the active locations, name to id."""
+
+    def find(self, shop_skus: Sequence[str], *, locations: int) -> Found:
+        """Look variants up by exact SKU, with the stock at that many locations."""
+
+    def read(self, variants: Sequence[Gid], *, locations: int) -> Sequence[Shown | None]:
+        """Return what the shop shows of each variant; None for one that is not there."""
+
+    def set_stock(self, writes: Sequence[StockWrite], *, key: str) -> Sequence[Said]:
+        """Set quantities, all or none; those at fault are told, the others are then not done."""
+
+    def activate(self, write: StockWrite, *, key: str) -> Said:
+        """Stock an item at a location where it was not, at that quantity."""
+
+    def set_prices(self, writes: Sequence[PriceWrite]) -> Sequence[Said]:
+        """Set prices and costs, each by itself."""
+
+    def set_status(self, writes: Sequence[StatusWrite]) -> Sequence[Said]:
+        """Set whether products are for sale, each by itself."""
+
+    def create(self, creation: Creation) -> Said:
+        """Make a product, or set the one of that handle."""
+
+
+class Pushes(Protocol):
+    """What is to be written to the shops: due shops, one leased visit at a time, settled."""
+
+    def due_shops(
+        self, now: datetime, *, verified_before: datetime | None, limit: int
+    ) -> list[Shop]:
+        """Return connected shops that nobody is at: with changes due first, oldest first.
+
+        Then, unless None is given, those with a listing not verified since that instant.
+        """
+
+    def claim(
+        self,
+        shop: Shop,
+        *,
+        now: datetime,
+        owner: str,
+        lease_until: datetime,
+        verified_before: datetime | None,
+        limit: int,
+    ) -> Errand | None:
+        """Lease a shop under a new fence, with what is due there; None if another was faster.
+
+        An errand carries the open intents, the changes that are due or that an open intent names,
+        and, only when nothing else is there, listings to verify, the longest unseen first.
+        """
+
+    def intend(self, errand: Errand, intent: Intent, *, now: datetime) -> bool:
+        """Store an intent before it is sent; False if the errand is no longer ours."""
+
+    def settle(
+        self,
+        errand: Errand,
+        pushes: Sequence[Push],
+        *,
+        closes: Mapping[str, str],
+        voids: Mapping[str, str],
+        locations: Mapping[str, Gid] | None,
+        now: datetime,
+    ) -> bool:
+        """Write what a visit came to, close or void intents (id to result), end the lease.
+
+        All in one transaction, refused as a whole (False) if the errand is no longer ours.
+        """
+
+    def disconnect(self, shop: Shop, reason: str, *, now: datetime) -> None:
+        """Stop visiting a shop whose grant is refused, and say why."""

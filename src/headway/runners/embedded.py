@@ -1,7 +1,7 @@
 """The embedded runner: a few threads in one process that turn the engine's steps."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from headway.clock import Clock
@@ -13,13 +13,24 @@ Report = Callable[[str, str], None]
 RETRY_AFTER = timedelta(seconds=10)
 
 
-def turn(step: Step, clock: Clock, wake: threading.Event, report: Report, name: str) -> None:
+def turn(
+    step: Step,
+    clock: Clock,
+    stop: threading.Event,
+    report: Report,
+    name: str,
+    *,
+    bell: threading.Event | None = None,
+) -> None:
     """Repeat a step until told to stop; trouble is reported and tried again later.
 
     The same loop serves threads on a real clock and actors on a virtual one. A bug is no trouble
-    to try again: it ends the loop.
+    to try again: it ends the loop. A bell cuts waits short: there is work; whoever sets `stop`
+    rings it too.
     """
-    while not wake.is_set():
+    while not stop.is_set():
+        if bell is not None:
+            bell.clear()
         try:
             result = step()
         except InvariantError:
@@ -30,7 +41,7 @@ def turn(step: Step, clock: Clock, wake: threading.Event, report: Report, name: 
         if isinstance(result, Wait):
             wait_s = (result.until - clock.now()).total_seconds()
             if wait_s > 0:
-                clock.sleep(wait_s, wake)
+                clock.sleep(wait_s, stop if bell is None else bell)
         elif result.what:
             report(name, result.what)
 
@@ -42,19 +53,24 @@ class EmbeddedRunner:
         self._clock = clock
         self._report = report
         self._threads: list[threading.Thread] = []
+        self._bells: list[threading.Event] = []
         self._failure: tuple[str, Exception] | None = None
         self.stopping = threading.Event()
 
-    def start(self, **steps: Step) -> None:
-        """Turn each step in a thread of its own."""
+    def start(self, *, bells: Mapping[str, threading.Event] | None = None, **steps: Step) -> None:
+        """Turn each step in a thread of its own; one that has a bell wakes when it rings."""
+        bells = bells or {}
+        self._bells += bells.values()
         for name, step in steps.items():
-            thread = threading.Thread(target=self._run, args=(name, step), name=name, daemon=True)
+            thread = threading.Thread(
+                target=self._run, args=(name, step, bells.get(name)), name=name, daemon=True
+            )
             thread.start()
             self._threads.append(thread)
 
     def stop(self, timeout_s: float = 10) -> None:
         """Ask all to stop after their present step, and wait for them."""
-        self.stopping.set()
+        self._end()
         for thread in self._threads:
             thread.join(timeout_s)
 
@@ -65,9 +81,14 @@ class EmbeddedRunner:
             what = f"{type(error).__name__}: {error}"
             raise InvariantError(f"{name} stopped at a bug; please report it: {what}") from error
 
-    def _run(self, name: str, step: Step) -> None:
+    def _end(self) -> None:
+        self.stopping.set()
+        for bell in self._bells:
+            bell.set()
+
+    def _run(self, name: str, step: Step, bell: threading.Event | None) -> None:
         try:
-            turn(step, self._clock, self.stopping, self._report, name)
+            turn(step, self._clock, self.stopping, self._report, name, bell=bell)
         except Exception as error:  # noqa: BLE001 - whatever it is, a silent thread would be worse
             self._failure = (name, error)
-            self.stopping.set()
+            self._end()

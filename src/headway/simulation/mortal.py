@@ -86,6 +86,10 @@ class SkewedClock:
         """Let that much time pass."""
         self._clock.sleep(seconds, wake)
 
+    def event(self) -> threading.Event:
+        """Make an event for sleepers on everyone's clock."""
+        return self._clock.event()
+
 
 class MortalPool:
     """Connections of a worker that may die before or after any transaction."""

@@ -1,0 +1,238 @@
+"""The words of the storefront as values: what a shop shows, what is written to it, what it said.
+
+Quantities are by the shop's location names here and in the tables; only the connector and what is
+sent know the ids of a shop.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, NewType
+
+from headway.core.lifecycle import Event
+from headway.core.model import Scope, SellerId, Sku
+
+Gid = NewType("Gid", str)
+
+
+class Status(StrEnum):
+    """Whether a product is for sale, in the shop's words."""
+
+    ACTIVE = "ACTIVE"
+    ARCHIVED = "ARCHIVED"
+    DRAFT = "DRAFT"
+    UNLISTED = "UNLISTED"
+
+
+class Kind(StrEnum):
+    """What a call to the shop does; the first five write, and have an intent."""
+
+    STOCK = "stock"
+    ACTIVATE = "activate"
+    PRICE = "price"
+    STATUS = "status"
+    CREATE = "create"
+    READ = "read"
+    FIND = "find"
+    LOCATIONS = "locations"
+
+
+class Verdict(StrEnum):
+    """What the shop said about one item of a call."""
+
+    DONE = "done"
+    STALE = "stale"  # another value was there than we believed: read it back
+    UNKNOWN = "unknown"  # no such id: find the product again by its SKU
+    UNSTOCKED = "unstocked"  # not stocked at that location: activate it there
+    REFUSED = "refused"  # never as it is; the reason says why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shop:
+    """A seller's shop: its account, whom its limit binds, and its locations, name to id."""
+
+    id: str
+    user_id: SellerId
+    domain: str
+    scope: Scope
+    locations: Mapping[str, Gid] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ids:
+    """Where a listing lives in its shop."""
+
+    product: Gid
+    variant: Gid
+    item: Gid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What a shop shows of one variant, as it was read; quantities by location id."""
+
+    ids: Ids
+    sku: str
+    price: Decimal
+    compare_at: Decimal | None
+    cost: Decimal | None
+    tracked: bool
+    status: Status
+    variants_count: int
+    quantities: Mapping[Gid, int]
+    handle: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StockWrite:
+    """One quantity; `change_from` is what we believe is there, None if we do not know."""
+
+    sku: Sku
+    item: Gid
+    location: Gid
+    quantity: int
+    change_from: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceWrite:
+    """Price, compare-at price and cost of one variant; its stock is tracked from then on."""
+
+    sku: Sku
+    product: Gid
+    variant: Gid
+    price: Decimal
+    compare_at: Decimal | None
+    cost: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusWrite:
+    """Whether a product is for sale."""
+
+    sku: Sku
+    product: Gid
+    status: Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Creation:
+    """A product to be made; the handle names it, so that making it twice makes one."""
+
+    sku: Sku
+    shop_sku: str
+    handle: str
+    title: str
+    description: str
+    vendor: str
+    price: Decimal
+    compare_at: Decimal | None
+    cost: Decimal
+    quantities: Mapping[Gid, int]
+
+
+Write = StockWrite | PriceWrite | StatusWrite | Creation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What the shop said about one write; `shown` where it told what it shows now."""
+
+    verdict: Verdict
+    reason: str = ""
+    shown: Shown | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a call cost in points, and how the shop's bucket stands; None where it was not said."""
+
+    requested: float
+    actual: float | None = None
+    available: float | None = None
+    capacity: float | None = None
+    restore_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What a part that is being published brings along."""
+
+    shop_sku: str
+    title: str
+    description: str = ""
+    vendor: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A listing whose shop differs, or may differ, from what is desired."""
+
+    user_id: SellerId
+    sku: Sku
+    shop_sku: str
+    desired: Mapping[str, Any]
+    desired_version: int
+    applied: Mapping[str, Any] | None
+    ids: Ids | None = None
+    status: Status | None = None
+    former_status: Status | None = None
+    variants_count: int | None = None
+    failures: int = 0
+    error: str = ""
+    draft: Draft | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """A write that was stored before it was sent; its id is the idempotency key."""
+
+    id: str
+    kind: Kind
+    skus: Sequence[Sku]
+    writes: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errand:
+    """One visit to one shop, leased: what is due there, what is unsure, what is to be verified."""
+
+    shop: Shop
+    fence: int
+    changes: Sequence[Change] = ()
+    open: Sequence[Intent] = ()
+    patrol: Sequence[Change] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Variants by the shop SKU that was looked for, compared exactly; unsure: the page was cut."""
+
+    shown: Mapping[str, Sequence[Shown]]
+    unsure: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Push:
+    """Everything that one visit writes about one listing, in one transaction.
+
+    What is None is left as it is. Where `applied` then equals the newest desired state nothing is
+    left to push; else the listing is due again at `retry_at`, or at once.
+    """
+
+    sku: Sku
+    applied: Mapping[str, Any] | None = None
+    ids: Ids | None = None
+    forgets_ids: bool = False
+    handle: str | None = None
+    status: Status | None = None
+    former_status: Status | None = None
+    variants_count: int | None = None
+    is_verified: bool = False
+    retry_at: datetime | None = None
+    failures: int = 0
+    error: str = ""
+    staging: str | None = None
+    events: tuple[Event, ...] = ()
