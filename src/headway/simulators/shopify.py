@@ -1,0 +1,315 @@
+"""A simulated Shopify: many shops, their Admin API 2026-04, its limits, its vices.
+
+It judges us by its own log: what each call wrote, and whether that was there already.
+"""
+
+import itertools
+import math
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from headway.clock import Clock, rng
+from headway.simulators.shopify_bulk import BulkDesk, BulkOperation
+from headway.simulators.shopify_call import Call, read_call
+from headway.simulators.shopify_faults import ShopFault, ShopFaultPlan
+from headway.simulators.shopify_meter import CallBucket, PointBucket
+from headway.simulators.shopify_reads import answer
+from headway.simulators.shopify_schema import Operation
+from headway.simulators.shopify_shop import Shop, ShopIds, ShopSetup, ShopView
+from headway.simulators.shopify_tokens import AppSecret, TokenDesk
+from headway.simulators.shopify_visit import Effect, Used, Visit, WriteLog
+from headway.simulators.wire import SimReply, json_reply
+
+QUERY_POINTS_MAX = 1000
+HTML_PAGE = b"<!DOCTYPE html><html><title>Something went wrong</title></html>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """A shop with all that the platform keeps beside it; buckets are by app."""
+
+    shop: Shop
+    tokens: TokenDesk
+    bulk: BulkDesk
+    keys: dict[str, Used] = field(default_factory=dict)
+    points: dict[str, PointBucket] = field(default_factory=dict)
+    calls: dict[str, CallBucket] = field(default_factory=dict)
+
+
+class ShopifySimulator:
+    """Answers requests as Shopify does, and keeps a log of what they did."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        shops: Iterable[ShopSetup],
+        app: AppSecret | None = None,
+        faults: ShopFaultPlan | None = None,
+        seed: int = 0,
+        version: str = "2026-04",
+        token_life_s: float = 3600.0,
+        delay_s: tuple[float, float] = (0.15, 0.6),
+        bulk_start_s: float = 2.0,
+        bulk_line_s: float = 0.02,
+    ) -> None:
+        self._clock = clock
+        self._origin_s = clock.monotonic()
+        self._generator = rng(f"shopify {seed}")
+        self._version = version
+        self._delay_s = delay_s
+        # Over real HTTP each call has a thread of its own; nothing below ever sleeps.
+        self._lock = threading.RLock()
+        numbers = itertools.count(1001)
+        self._branches = {
+            setup.domain: Branch(
+                shop=Shop(setup, numbers),
+                tokens=TokenDesk(setup, app or AppSecret(), token_life_s, self._generator),
+                bulk=BulkDesk(start_s=bulk_start_s, line_s=bulk_line_s),
+            )
+            for setup in shops
+        }
+        self.faults = faults or ShopFaultPlan(seed)
+        self.log = WriteLog()
+        self.calls: Counter[str] = Counter()
+        self.requests = 0
+        self.points = 0
+        self.refusals = 0
+        self.throttled = 0
+
+    @property
+    def effects(self) -> list[Effect]:
+        """Every facet of every accepted write, in order."""
+        return self.log.effects
+
+    @property
+    def on_effect(self) -> Callable[[Effect], None] | None:
+        """Who is told of each effect at the moment it happens."""
+        return self.log.on_effect
+
+    @on_effect.setter
+    def on_effect(self, listener: Callable[[Effect], None] | None) -> None:
+        self.log.on_effect = listener
+
+    @property
+    def max_level(self) -> float:
+        """The most points that any bucket ever lacked."""
+        buckets = [each for branch in self._branches.values() for each in branch.points.values()]
+        return max((each.level_max for each in buckets), default=0.0)
+
+    def double_writes(self) -> list[Effect]:
+        """Return the first facet of every write that changed nothing of its item."""
+        return self.log.double_writes()
+
+    def elapsed_s(self) -> float:
+        """Return the second it is on the simulator's own clock, as faults are planned on."""
+        return self._clock.monotonic() - self._origin_s
+
+    def handle(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> SimReply:
+        """Answer one request at the instant of its arrival."""
+        with self._lock:
+            at_s = self.elapsed_s()
+            fault = self.faults.call_fault(at_s)
+            if fault is ShopFault.REFUSED:
+                return SimReply(fate="refuse")
+            self._catch_up(at_s)
+            call = read_call(method, path, headers, body)
+            self.requests += 1
+            self.calls.update(call.names)
+            delay_s = self._generator.uniform(*self._delay_s) + call.work_s
+            if fault is ShopFault.SLOW:
+                delay_s += self.faults.slowness_s()
+            reply = self._suffer(call, fault, at_s, at_s + delay_s)
+            return replace(reply, delay_s=delay_s)
+
+    def _suffer(self, call: Call, fault: ShopFault | None, at_s: float, ends_s: float) -> SimReply:
+        """Serve the call, unless a fault comes before, and let one that comes after spoil it."""
+        is_drained = fault is ShopFault.THROTTLE
+        if fault in {None, ShopFault.SLOW, ShopFault.THROTTLE}:
+            return self._serve(call, at_s, ends_s, is_drained=is_drained)
+        is_applied = fault is ShopFault.LOST_REPLY or (
+            fault is ShopFault.HTML and self.faults.chance()
+        )
+        # A pair of tokens that is lost on its way needs a person, and no run could go on.
+        if is_applied and call.door != "oauth":
+            self._serve(call, at_s, ends_s, is_drained=False)
+        if fault is ShopFault.SILENT:
+            return SimReply(fate="hang")
+        if fault in {ShopFault.LOST_REPLY, ShopFault.LOST_REQUEST}:
+            return SimReply(fate="hang" if self.faults.chance() else "drop")
+        status = 200 if fault is ShopFault.HTML else 502
+        return SimReply(status=status, headers={"Content-Type": "text/html"}, body=HTML_PAGE)
+
+    def _serve(self, call: Call, at_s: float, ends_s: float, *, is_drained: bool) -> SimReply:
+        branch = self._branches.get(call.shop)
+        if branch is None or not call.door:
+            return json_reply({"errors": "Not Found"}, status=404)
+        content_type = call.headers.get("content-type", "")
+        if call.door == "staged":
+            return branch.bulk.upload(call.number, content_type, call.body)
+        if call.door == "bulk":
+            return branch.bulk.result(call.number)
+        if call.door == "oauth":
+            return branch.tokens.refresh(content_type, call.body, at_s)
+        return self._versioned(self._api(branch, call, at_s, ends_s, is_drained=is_drained))
+
+    def _api(
+        self, branch: Branch, call: Call, at_s: float, ends_s: float, *, is_drained: bool
+    ) -> SimReply:
+        app = branch.tokens.app_of(call.headers.get("x-shopify-access-token", ""), at_s)
+        if app is None:
+            text = "[API] Invalid API key or access token (unrecognized login or wrong password)"
+            return json_reply({"errors": text}, status=401)
+        if call.door == "shop":
+            return self._rest(branch, app, at_s, is_drained=is_drained)
+        if call.operation is None:
+            text = "Required parameter missing or invalid"
+            return json_reply({"errors": {"query": text}}, status=400)
+        if not isinstance(call.operation, Operation):
+            self.log.codes["invalid document"] += 1
+            errors = [error.formatted for error in call.operation]
+            return json_reply({"errors": errors})
+        visit = self._visit(branch, call.headers.get("host", ""), at_s, ends_s)
+        bucket = branch.points.setdefault(
+            app, PointBucket(branch.shop.setup.capacity, branch.shop.setup.restore_per_s)
+        )
+        if is_drained:
+            bucket.drain(at_s)
+        said = self._graphql(call.operation, call.variables, visit, bucket, is_drained=is_drained)
+        return json_reply(said)
+
+    def _graphql(
+        self,
+        operation: Operation,
+        variables: Mapping[str, Any],
+        visit: Visit,
+        bucket: PointBucket,
+        *,
+        is_drained: bool,
+    ) -> dict[str, Any]:
+        requested = operation.cost(variables)
+        actual: int | None = None
+        said: dict[str, Any]
+        if requested > QUERY_POINTS_MAX:
+            text = f"Query cost is {requested}, over the single query max cost limit (1000)."
+            said = self._error(text, "MAX_COST_EXCEEDED", cost=requested, maxCost=1000)
+        elif not bucket.take(requested, visit.at_s):
+            self.throttled += 1
+            self.refusals += not is_drained
+            said = self._error("Throttled", "THROTTLED")
+        else:
+            said = answer(operation, variables, visit)
+            actual = requested if operation.is_mutation else min(visit.points, requested)
+            self.points += actual
+            bucket.refund(requested - actual)
+            for error in said.get("errors", ()):
+                self.log.codes[error.get("extensions", {}).get("code", "error")] += 1
+        status = {
+            "maximumAvailable": bucket.capacity,
+            "currentlyAvailable": math.floor(bucket.available(visit.at_s)),
+            "restoreRate": bucket.restore_per_s,
+        }
+        cost = {"requestedQueryCost": requested, "actualQueryCost": actual}
+        return {**said, "extensions": {"cost": {**cost, "throttleStatus": status}}}
+
+    def _error(self, message: str, code: str, **extensions: Any) -> dict[str, Any]:  # noqa: ANN401
+        self.log.codes[code] += 1
+        return {"errors": [{"message": message, "extensions": {"code": code, **extensions}}]}
+
+    def _rest(self, branch: Branch, app: str, at_s: float, *, is_drained: bool) -> SimReply:
+        bucket = branch.calls.setdefault(app, CallBucket())
+        fits, level = (False, bucket.size) if is_drained else bucket.add(at_s)
+        headers = {"X-Shopify-Shop-Api-Call-Limit": f"{level}/{bucket.size}"}
+        if not fits:
+            self.refusals += not is_drained
+            text = "Exceeded 2 calls per second for api client."
+            headers["Retry-After"] = "2.0"
+            return json_reply({"errors": text}, status=429, headers=headers)
+        setup = branch.shop.setup
+        shop = {"name": setup.domain.partition(".")[0], "currency": setup.currency}
+        body = {"shop": {**shop, "myshopify_domain": setup.domain}}
+        return json_reply(body, headers=headers)
+
+    def _versioned(self, reply: SimReply) -> SimReply:
+        headers = {**reply.headers, "X-Shopify-API-Version": self._version}
+        return replace(reply, headers=headers)
+
+    def _visit(
+        self,
+        branch: Branch,
+        host: str,
+        at_s: float,
+        ends_s: float,
+        request: int | None = None,
+    ) -> Visit:
+        return Visit(
+            shop=branch.shop,
+            log=self.log,
+            keys=branch.keys,
+            bulk=branch.bulk,
+            url=f"http://{host}/{branch.shop.setup.domain}",
+            now=self._clock.now(),
+            at_s=at_s,
+            ends_s=ends_s,
+            request=self.requests if request is None else request,
+        )
+
+    def _catch_up(self, at_s: float) -> None:
+        """Run what bulk operations have done meanwhile."""
+        for branch in self._branches.values():
+            if branch.bulk.running:
+                run_line = partial(self._run_line, branch)
+                branch.bulk.advance(at_s, self._clock.now(), run_line)
+
+    def _run_line(
+        self, branch: Branch, bulk: BulkOperation, variables: Mapping[str, Any], at_s: float
+    ) -> dict[str, Any]:
+        visit = self._visit(branch, "", at_s, at_s, bulk.request)
+        return answer(bulk.operation, variables, visit)
+
+    # For tests and worlds: what is in a shop, and what people do to it behind our back.
+
+    def shop(self, domain: str) -> Shop:
+        """Return the shelves of a shop as they are now."""
+        with self._lock:
+            self._catch_up(self.elapsed_s())
+            return self._branches[domain].shop
+
+    def tokens(self, domain: str) -> TokenDesk:
+        """Return the tokens of a shop."""
+        return self._branches[domain].tokens
+
+    def seed_product(self, shop: str, sku: str, **details: Any) -> ShopIds:  # noqa: ANN401
+        """Put a product on the shelves; see Shop.seed_product."""
+        with self._lock:
+            return self.shop(shop).seed_product(sku, **details)
+
+    def shown(self, shop: str, sku: str) -> ShopView | None:
+        """Return what the shop shows of a SKU."""
+        with self._lock:
+            return self.shop(shop).shown(sku)
+
+    def renumber(self, shop: str, sku: str) -> ShopIds:
+        """Give a product new ids; the old ones are not found any more."""
+        with self._lock:
+            return self.shop(shop).renumber(sku)
+
+    def delete(self, shop: str, sku: str) -> None:
+        """Delete the product of a SKU."""
+        with self._lock:
+            self.shop(shop).delete(sku)
+
+    def edit_price(self, shop: str, sku: str, price: Decimal) -> None:
+        """Change a price as the merchant does."""
+        with self._lock:
+            self.shop(shop).edit_price(sku, price)
+
+    def sell(self, shop: str, sku: str, location: str, quantity: int = 1) -> int:
+        """Let a customer buy; return what is left there."""
+        with self._lock:
+            return self.shop(shop).sell(sku, location, quantity)

@@ -1,0 +1,228 @@
+"""What the simulated shop understands: its schema, the documents it read, and what they cost.
+
+A document is parsed, checked and priced once and kept by its text: clients send few, often.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from graphql import (
+    DocumentNode,
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLError,
+    GraphQLField,
+    GraphQLInterfaceType,
+    GraphQLObjectType,
+    InlineFragmentNode,
+    OperationDefinitionNode,
+    OperationType,
+    SelectionSetNode,
+    ValueNode,
+    build_schema,
+    get_named_type,
+    parse,
+    validate,
+    value_from_ast_untyped,
+)
+
+MUTATION_POINTS = 10
+CONNECTION_POINTS = 2
+LIST_MAX = 250
+CENT = Decimal("0.01")
+
+SCHEMA = build_schema(Path(__file__).with_name("shopify.graphql").read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priced:
+    """An object in a selection: what it costs by itself, how often, and what hangs on it."""
+
+    points: int
+    count: ValueNode | int
+    only_on: str | None
+    children: tuple["Priced", ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One operation of a document that is fit to be executed."""
+
+    document: DocumentNode
+    name: str | None
+    is_mutation: bool
+    fields: tuple[str, ...]
+    defaults: Mapping[str, Any]
+    priced: tuple[Priced, ...]
+
+    def cost(self, variables: Mapping[str, Any]) -> int:
+        """Return the points that this operation may cost at most."""
+        if self.is_mutation:
+            return MUTATION_POINTS * len(self.fields)
+        return _sum(self.priced, {**self.defaults, **variables})
+
+
+@lru_cache(maxsize=2048)
+def read_document(text: str, name: str | None = None) -> Operation | tuple[GraphQLError, ...]:
+    """Parse and check a document; return the operation of that name, or what is wrong."""
+    try:
+        document = parse(text)
+    except GraphQLError as error:
+        return (error,)
+    if errors := validate(SCHEMA, document):
+        return tuple(errors)
+    operations = [
+        each for each in document.definitions if isinstance(each, OperationDefinitionNode)
+    ]
+    chosen = [
+        each for each in operations if name is None or (each.name and each.name.value == name)
+    ]
+    if len(chosen) != 1:
+        return (GraphQLError("No operation of that name, or several and no name"),)
+    return _prepare(document, chosen[0])
+
+
+def attach(resolvers: Mapping[str, Mapping[str, Callable[..., Any]]]) -> None:
+    """Give the schema's fields their resolvers; those that yield objects are counted."""
+    for type_name, fields in resolvers.items():
+        kind = SCHEMA.type_map[type_name]
+        assert isinstance(kind, GraphQLObjectType)
+        for field_name, resolve in fields.items():
+            field = kind.fields[field_name]
+            field.resolve = _counted(type_name, field, resolve)
+
+
+def as_money(value: object) -> Decimal:
+    """Read an amount as the shop keeps it, to the cent; raises GraphQLError."""
+    try:
+        amount = Decimal("NaN") if isinstance(value, bool) else Decimal(str(value))
+        if amount.is_finite():
+            return amount.quantize(CENT, rounding=ROUND_HALF_UP)
+    except InvalidOperation:
+        pass
+    raise GraphQLError(f"{value!r} is not an amount of money")
+
+
+def money_text(value: Decimal | None) -> str | None:
+    """Write a price as the shop does."""
+    return None if value is None else f"{value:.2f}"
+
+
+def short_text(value: Decimal) -> str:
+    """Write a decimal as the shop does: no idle zeros, but always a place after the point."""
+    return f"{value:.2f}".removesuffix("0")
+
+
+def _prepare(document: DocumentNode, operation: OperationDefinitionNode) -> Operation:
+    fragments = {
+        each.name.value: each
+        for each in document.definitions
+        if isinstance(each, FragmentDefinitionNode)
+    }
+    is_mutation = operation.operation is OperationType.MUTATION
+    root = SCHEMA.mutation_type if is_mutation else SCHEMA.query_type
+    assert root is not None
+    return Operation(
+        document=document,
+        name=operation.name.value if operation.name else None,
+        is_mutation=is_mutation,
+        fields=tuple(
+            node.name.value for node, _, _ in _fields(operation.selection_set, root.name, fragments)
+        ),
+        defaults={
+            each.variable.name.value: value_from_ast_untyped(each.default_value)
+            for each in operation.variable_definitions or ()
+            if each.default_value
+        },
+        priced=() if is_mutation else _price(operation.selection_set, root.name, fragments),
+    )
+
+
+def _fields(
+    selection: SelectionSetNode | None,
+    type_name: str,
+    fragments: Mapping[str, FragmentDefinitionNode],
+    only_on: str | None = None,
+) -> Iterator[tuple[FieldNode, str, str | None]]:
+    """Yield every field with the type that holds it, and the one type it is asked of, if any."""
+    for node in selection.selections if selection else ():
+        if isinstance(node, FieldNode):
+            yield node, type_name, only_on
+            continue
+        assert isinstance(node, FragmentSpreadNode | InlineFragmentNode)
+        part = fragments[node.name.value] if isinstance(node, FragmentSpreadNode) else node
+        on = part.type_condition.name.value if part.type_condition else type_name
+        narrowed = on if isinstance(SCHEMA.type_map[type_name], GraphQLInterfaceType) else only_on
+        yield from _fields(part.selection_set, on, fragments, narrowed)
+
+
+def _price(
+    selection: SelectionSetNode | None, on: str, fragments: Mapping[str, FragmentDefinitionNode]
+) -> tuple[Priced, ...]:
+    priced: list[Priced] = []
+    for node, holder, only_on in _fields(selection, on, fragments):
+        kind = SCHEMA.type_map[holder]
+        assert isinstance(kind, GraphQLObjectType | GraphQLInterfaceType)
+        if node.name.value not in kind.fields:
+            continue  # __typename
+        name = get_named_type(kind.fields[node.name.value].type).name
+        children = _price(node.selection_set, name, fragments)
+        arguments = {each.name.value: each.value for each in node.arguments or ()}
+        if not node.selection_set or name == "PageInfo":
+            continue
+        if name.endswith("Connection"):
+            count = arguments.get("first", 0)
+            nodes = Priced(points=1, count=count, only_on=None, children=children)
+            one = Priced(points=CONNECTION_POINTS, count=1, only_on=only_on, children=(nodes,))
+        elif name.endswith("Edge") or holder.endswith(("Connection", "Edge")):
+            priced += children  # the connection counts its nodes itself
+            continue
+        else:
+            one = Priced(
+                points=1, count=arguments.get("ids", 1), only_on=only_on, children=children
+            )
+        priced.append(one)
+    return tuple(priced)
+
+
+def _sum(priced: Sequence[Priced], variables: Mapping[str, Any]) -> int:
+    """Add up what belongs to every type, and of what belongs to one type the dearest."""
+    sums: dict[str | None, int] = {}
+    for each in priced:
+        by_itself = each.points + _sum(each.children, variables)
+        points = _number(each.count, variables) * by_itself
+        sums[each.only_on] = sums.get(each.only_on, 0) + points
+    return sums.pop(None, 0) + max(sums.values(), default=0)
+
+
+def _number(count: ValueNode | int, variables: Mapping[str, Any]) -> int:
+    value = count if isinstance(count, int) else value_from_ast_untyped(count, dict(variables))
+    if isinstance(value, list):
+        return len(value)
+    return max(0, value) if isinstance(value, int) else 1
+
+
+def _counted(holder: str, field: GraphQLField, resolve: Callable[..., Any]) -> Callable[..., Any]:
+    kind = get_named_type(field.type)
+    is_object = isinstance(kind, GraphQLObjectType | GraphQLInterfaceType)
+    if not is_object or kind.name == "PageInfo" or holder.endswith(("Connection", "Edge")):
+        return resolve
+    is_connection = kind.name.endswith("Connection")
+    is_by_ids = "ids" in field.args
+
+    def count(root: Any, info: Any, **arguments: Any) -> Any:  # noqa: ANN401 - any field
+        value = resolve(root, info, **arguments)
+        if is_connection:
+            info.context.points += CONNECTION_POINTS + len(value.nodes)
+        elif is_by_ids:
+            info.context.points += sum(each is not None for each in value)
+        elif value is not None:
+            info.context.points += 1
+        return value
+
+    return count

@@ -1,0 +1,72 @@
+"""The simulated shop's schema is a part of Shopify's own, name by name and type by type."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from graphql import introspection_from_schema
+
+from headway.simulators.shopify_schema import SCHEMA
+
+CONTRACT = Path(__file__).parents[3] / "shared/contracts/shopify-admin-2026-04.schema.json"
+OURS: dict[str, Any] = introspection_from_schema(SCHEMA)["__schema"]
+NAMES = sorted(each["name"] for each in OURS["types"] if not each["name"].startswith("__"))
+# They describe a schema; no document may carry them.
+NOT_FOR_DOCUMENTS = {"specifiedBy", "deprecated", "oneOf"}
+
+
+@cache
+def contract() -> dict[str, Any]:
+    if not CONTRACT.exists():
+        pytest.skip("Shopify's schema is not here: contract files are not part of the project")
+    document: dict[str, Any] = json.loads(CONTRACT.read_text(encoding="utf-8"))
+    return document["data"]["__schema"]
+
+
+def spell(kind: dict[str, Any]) -> str:
+    """Write a type as GraphQL does."""
+    if kind["kind"] == "NON_NULL":
+        return f"{spell(kind['ofType'])}!"
+    return f"[{spell(kind['ofType'])}]" if kind["kind"] == "LIST" else str(kind["name"])
+
+
+def shape(schema: dict[str, Any], name: str) -> dict[str, str | None]:
+    """Return every name inside a type, with its type and the default if there is one."""
+    kind = next((each for each in schema["types"] if each["name"] == name), None)
+    assert kind is not None, f"there is no {name}"
+    names: dict[str, str | None] = {"": kind["kind"]}
+    names |= {f"is {each['name']}": None for each in kind["interfaces"] or ()}
+    names |= {f"value {each['name']}": None for each in kind["enumValues"] or ()}
+    for field in kind["fields"] or ():
+        names[field["name"]] = spell(field["type"])
+        names |= arguments(field["args"], field["name"])
+    return names | arguments(kind["inputFields"] or (), "input")
+
+
+def arguments(given: Any, holder: str) -> dict[str, str | None]:
+    return {
+        f"{holder}({each['name']})": f"{spell(each['type'])} = {each['defaultValue']}"
+        for each in given
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_of_the_simulator_is_shopifys(name: str) -> None:
+    ours, theirs = shape(OURS, name), shape(contract(), name)
+    assert {key: theirs.get(key, "missing") for key in ours} == ours
+
+
+def test_every_directive_of_the_simulator_is_shopifys() -> None:
+    known = {each["name"]: each for each in contract()["directives"]}
+    for ours in OURS["directives"]:
+        if ours["name"] not in NOT_FOR_DOCUMENTS:
+            theirs = known[ours["name"]]
+            assert set(ours["locations"]) <= set(theirs["locations"])
+            assert arguments(ours["args"], "") == arguments(theirs["args"], "")
+
+
+@pytest.mark.parametrize("root", ("queryType", "mutationType"))
+def test_the_roots_are_shopifys(root: str) -> None:
+    assert OURS[root]["name"] == contract()[root]["name"]
