@@ -110,6 +110,55 @@ def test_stock_without_a_location_is_never_read_as_none() -> None:
         assert A in reply_to(line(**changes)).faulty
 
 
+def test_name_description_and_vendor_are_plain_lines_of_bounded_length() -> None:
+    quote = reply_to(
+        line(name=" Seal\n\0 ring ", description="d" * 9000, supplierName="Acme\ud800")
+    ).quotes[A]
+    assert (quote.name, quote.vendor) == ("Seal ring", "Acme")
+    assert quote.description == "d" * 5000
+    plain = reply_to(line(name=5, description=None, supplierName=["x"])).quotes[A]
+    assert (plain.name, plain.description, plain.vendor) == ("", "", "")
+
+
+def test_lines_that_differ_in_words_only_are_one() -> None:
+    assert A in reply_to(line(name="Seal"), line(name="seal, ring")).quotes
+
+
+def test_the_raw_line_of_a_quote_is_kept_digit_by_digit() -> None:
+    raw = reply_to(line(weight=0.1, hazmatCode=None, dim="1 x 2")).raw[A]
+    assert raw == {
+        **LINE,
+        "listPrice": "20.5",
+        "quantity": "7",
+        "weight": "0.1",
+        "hazmatCode": None,
+        "dim": "1 x 2",
+        "locationAvailabilities": [
+            {"location": "Dallas Central", "availQuantity": "5"},
+            {"location": "Germany CSC", "availQuantity": "2"},
+        ],
+    }
+
+
+def test_only_quoted_lines_are_kept_raw() -> None:
+    reply = reply_to(
+        LINE, line(aviallPartNumber=B, netPrice="n/a"), line(aviallPartNumber="X"), asked=(A, B)
+    )
+    assert set(reply.raw) == {A}
+
+
+def test_a_raw_line_is_bounded_and_fit_for_the_database_whatever_it_holds() -> None:
+    endless: list[Any] = []
+    for _ in range(200):
+        endless = [endless, "nul\0", "\ud800"]
+    fields = {f"field{n}\0": "x" * 10_000 for n in range(200)}
+    text = json.dumps(reply_to(line(dim=endless, **fields)).raw[A], ensure_ascii=False)
+    assert len(text) < 100 * 5100
+    assert text.count("[") <= 4
+    assert "\0" not in text
+    text.encode()
+
+
 def test_skus_match_without_regard_to_case_but_exactly() -> None:
     lower = Sku("wf338109=k3")
     assert reply_to(LINE, asked=(lower,)).quotes[lower].sku == lower
@@ -203,6 +252,7 @@ def is_sound(reply: Reply, asked: list[Sku]) -> bool:
         if price is not None
     ]
     stock = [each for quote in reply.quotes.values() for each in quote.quantities.values()]
+    json.dumps(dict(reply.raw), ensure_ascii=False).encode()
     sorted_once = sorted([*reply.quotes, *reply.missing, *reply.faulty]) == sorted(asked)
     return (
         sorted_once
@@ -231,6 +281,8 @@ some_lines = st.fixed_dictionaries(
         "inStock": values,
         "locationAvailabilities": some_places | values,
         "error": values,
+        "name": values,
+        "dim": values,
     },
 )
 documents = st.fixed_dictionaries(

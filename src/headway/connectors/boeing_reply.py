@@ -22,6 +22,11 @@ CURRENCY = re.compile(r"\s*([A-Za-z]{3})\s*")
 AMOUNT_MAX = 10**9
 PRICE_STEP = Decimal("0.0001")
 NAME_CHARS_MAX = 200
+TITLE_CHARS_MAX = 255
+# What is kept of a line in the supplier's own words is bounded, whatever it sends.
+RAW_CHARS_MAX = 5000
+RAW_ITEMS_MAX = 100
+RAW_DEPTH_MAX = 4
 
 Line = Mapping[str, Any]
 
@@ -53,7 +58,8 @@ def parse_reply(body: bytes, asked: Sequence[Sku]) -> Reply:
             faulty[sku] = "the reply holds a line without a part number"
         else:
             missing.add(sku)
-    return Reply(quotes=quotes, missing=frozenset(missing), faulty=faulty)
+    raw = {sku: _raw_fields(found[sku][0], RAW_DEPTH_MAX) for sku in quotes}
+    return Reply(quotes=quotes, missing=frozenset(missing), faulty=faulty, raw=raw)
 
 
 def _document(body: bytes) -> Line:
@@ -119,6 +125,9 @@ def _quote(sku: Sku, line: Line, currency: str) -> Quote:
         net_price=_price(line, "netPrice"),
         currency=currency,
         quantities=_quantities(line),
+        name=_text(line.get("name"), TITLE_CHARS_MAX),
+        description=_text(line.get("description"), RAW_CHARS_MAX),
+        vendor=_text(line.get("supplierName"), TITLE_CHARS_MAX),
     )
 
 
@@ -185,6 +194,35 @@ def _number(value: object, key: str) -> Decimal:
     if isinstance(value, Decimal) and value.is_finite():
         return value
     raise _FaultyLineError(f"{key} is not a number")
+
+
+def _text(value: object, chars_max: int) -> str:
+    """Return what is printable of a text, as one line; nothing of what is no text."""
+    if not isinstance(value, str):
+        return ""
+    plain = "".join(each if each.isprintable() else " " for each in value[: 2 * chars_max])
+    return " ".join(plain.split())[:chars_max].strip()
+
+
+def _raw_fields(fields: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    items = list(fields.items())[:RAW_ITEMS_MAX]
+    return {_text(key, NAME_CHARS_MAX): _raw(value, depth - 1) for key, value in items}
+
+
+def _raw(value: object, depth: int) -> object:
+    """Return a value as it may be stored: numbers as text, digit by digit, nothing endless."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, Decimal):
+        return str(value)[:NAME_CHARS_MAX]
+    if isinstance(value, str):
+        return _text(value, RAW_CHARS_MAX)
+    if depth == 0:
+        return "…"
+    if isinstance(value, dict):
+        return _raw_fields(value, depth)
+    assert isinstance(value, list), "JSON holds nothing else"
+    return [_raw(each, depth - 1) for each in value[:RAW_ITEMS_MAX]]
 
 
 def _decimal(text: str) -> Decimal:

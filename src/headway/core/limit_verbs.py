@@ -46,8 +46,13 @@ class LimiterVerbs(Protocol):
         lease_s: float,
         grace_s: float,
         purpose: str = "",
+        begins: bool = False,
     ) -> Ticket | Shed:
-        """Queue for a start time; refuse at once when the wait would be too long."""
+        """Queue for a start time; refuse at once when the wait would be too long.
+
+        With `begins` a ticket whose start is now has begun, and says so.
+        """
+        transition = limits.take if begins else limits.reserve
         request = Request(
             id=self.ids(),
             keys=limits.find_keys(self.resources, keys),
@@ -61,7 +66,7 @@ class LimiterVerbs(Protocol):
         )
         return self.run(
             request.keys,
-            lambda states, now_us: limits.reserve(self.resources, states, request, now_us),
+            lambda states, now_us: transition(self.resources, states, request, now_us),
         )
 
     def begin(self, ticket: Ticket) -> Begun:
@@ -79,8 +84,12 @@ class LimiterVerbs(Protocol):
         actual: float | None = None,
         is_late: bool = False,
         report: CallReport | None = None,
+        seen: Observation | None = None,
     ) -> None:
-        """Say how the call ended; `is_late` when it may still arrive after our finish."""
+        """Say how the call ended, and what its reply said of the meter.
+
+        `is_late` when it may still arrive after our finish.
+        """
         self.run(
             limits.find_keys(self.resources, ticket.keys),
             lambda states, now_us: limits.settle(
@@ -90,6 +99,7 @@ class LimiterVerbs(Protocol):
                 sent=sent,
                 actual=actual,
                 is_late=is_late,
+                seen=seen,
                 now_us=now_us,
             ),
             report,

@@ -55,6 +55,7 @@ __all__ = [
     "reserve",
     "settle",
     "spend",
+    "take",
 ]
 
 T = TypeVar("T")
@@ -62,17 +63,6 @@ T = TypeVar("T")
 SEND_WITHIN_S = 1.0
 STEP_US = to_us(0.5)
 QUIET_REPLIES = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ticket:
-    """A place in the queue; sleep `wait_s` on a clock that never jumps, then begin."""
-
-    id: str
-    keys: tuple[str, ...]
-    wait_s: float
-    start_at: datetime
-    position: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +77,21 @@ class Go:
     """Send now; after `send_within_s` it is too late, and the ticket is to be settled unsent."""
 
     send_within_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """A place in the queue; sleep `wait_s` on a clock that never jumps, then begin.
+
+    One that was taken with leave to go at once has begun already.
+    """
+
+    id: str
+    keys: tuple[str, ...]
+    wait_s: float
+    start_at: datetime
+    position: int
+    go: Go | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +223,23 @@ def reserve(
     return Moved(answer=ticket, states=_promise(queued, asked, starts))
 
 
+def take(
+    resources: Resources, states: States, request: Request, now_us: int
+) -> Moved[Ticket | Shed]:
+    """Reserve and, if the start is now, begin in the same breath: the ticket then says Go."""
+    reserved = reserve(resources, states, request, now_us)
+    ticket = reserved.answer
+    if isinstance(ticket, Shed) or ticket.wait_s > 0:
+        return reserved
+    begun = begin(resources, {**states, **reserved.states}, ticket, now_us)
+    assert isinstance(begun.answer, Go), "whoever may start now may begin now"
+    return Moved(
+        answer=replace(ticket, go=begun.answer),
+        states={**reserved.states, **begun.states},
+        notes=(*reserved.notes, *begun.notes),
+    )
+
+
 def begin(resources: Resources, states: States, ticket: Ticket, now_us: int) -> Moved[Begun]:
     """Let the call go now if every rule of every key allows it and nobody better wants the slot."""
     asked = {key: one for key in ticket.keys for one in states[key].waiting if one.id == ticket.id}
@@ -245,12 +267,13 @@ def settle(
     sent: bool,
     actual: float | None = None,
     is_late: bool = False,
+    seen: Observation | None = None,
     now_us: int,
 ) -> Moved[None]:
     """Write down how the call ended; a second word on the same ticket changes nothing.
 
     Without `actual` a call has used what it spent, or all it reserved if it never said. Unsent and
-    not begun, the ticket leaves the queue.
+    not begun, the ticket leaves the queue. What the reply said of a meter corrects it.
     """
     changed: dict[str, State] = {}
     notes: list[Note] = []
@@ -271,6 +294,8 @@ def settle(
             now_us=now_us,
         )
         notes.append(_ended(key, ticket.id, now_us, arrived_us))
+        if seen is not None:
+            changed |= observe(resources[key], changed[key], seen, now_us=now_us).states
     return Moved(answer=None, states=changed, notes=tuple(notes))
 
 
@@ -401,11 +426,13 @@ def _send_within_s(resource: Resource, one: Waiting) -> float:
     """Return how late the call may still leave.
 
     Where every rule waits for the finish, a late call is counted late, and only the lease binds;
-    what trusts the begin must leave soon after it.
+    what trusts the begin must leave soon after it. A bucket's headroom holds what a late call adds.
     """
     within_s = [one.lease_us / SECOND_US / 2]
     for rule in resource.rules:
-        if not isinstance(rule, Window):
+        if isinstance(rule, Bucket):
+            within_s.append(max(SEND_WITHIN_S, rule.headroom / rule.rate_per_s))
+        elif not isinstance(rule, Window):
             within_s.append(SEND_WITHIN_S)
         elif rule.anchor != "finish":
             within_s.append(min(SEND_WITHIN_S, rule.jitter_s / 2))

@@ -73,7 +73,8 @@ SELECT ticket_id::text, key, owner, purpose, cost, begun_at, lease_until, finish
 FROM call_ledger WHERE key = %s
 """
 FORGET = """
-DELETE FROM call_ledger WHERE key = ANY (%s) AND begun_at < %s AND status <> 'begun'
+DELETE FROM call_ledger WHERE key = ANY (ARRAY(SELECT key FROM limiter)) AND begun_at < %s
+  AND status <> 'begun'
 """
 MAY_READ_LINEAGE = """
 SELECT has_function_privilege('pg_control_system()', 'execute')
@@ -120,12 +121,16 @@ class PostgresLimiter(LimiterVerbs):
         self.jitter = jitter
         self._pool = pool
         self._clock = clock
-        self._rules = {
-            key: json.loads(_text(dump_rules(one))) for key, one in self.resources.items()
-        }
+        self._rules = {key: _rules(one) for key, one in self.resources.items()}
         self._created: set[str] = set()
         self._seen: dict[str, tuple[float, int]] = {}
         self._lineage: tuple[datetime, str] | None = None
+
+    def know(self, resource: Resource) -> None:
+        """Learn of a resource that came after the start, such as a shop's bucket."""
+        if resource.key not in self.resources:
+            self._rules[resource.key] = _rules(resource)
+            self.resources[resource.key] = resource
 
     def run(
         self, keys: tuple[str, ...], transition: Transition[T], report: CallReport | None = None
@@ -174,7 +179,7 @@ class PostgresLimiter(LimiterVerbs):
     def forget(self, before: datetime) -> int:
         """Remove calls that are over and began before that instant; return how many."""
         with guarded(), self._pool.connection() as conn:
-            return conn.execute(FORGET, [list(self.resources), before]).rowcount
+            return conn.execute(FORGET, [before]).rowcount
 
     def _create(self, keys: Sequence[str]) -> None:
         # In a transaction of its own, so that rows are only ever locked in key order.
@@ -285,6 +290,10 @@ def _note(conn: Connection, note: Note, report: CallReport) -> None:
 def _line(values: Sequence[Any]) -> LedgerCall:
     names = LedgerCall.__slots__
     return LedgerCall(**dict(zip(names, values, strict=True)))
+
+
+def _rules(resource: Resource) -> Any:  # noqa: ANN401 - JSON, as the table holds it
+    return json.loads(_text(dump_rules(resource)))
 
 
 def _text(value: object) -> str:

@@ -1,0 +1,160 @@
+"""What a shop shows and what it made, read from its replies; pure, and prepared for any bytes.
+
+Whatever is not as promised raises UnreadableError: half of an answer is not believed.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from headway.connectors.shopify_reply import PROVIDER, ShopReply, share, unreadable
+from headway.core.storefront import Found, Gid, Ids, Said, Shown, Status, Verdict
+from headway.errors import PermanentError
+
+AMOUNT = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?")
+QUANTITY_MAX = 1_000_000_000
+GID_CHARS_MAX = 200
+
+
+def read_locations(reply: ShopReply) -> dict[str, Gid]:
+    """Return locations by name; a name that two of them bear says nothing, and is left out."""
+    page = reply.whole("locations")
+    places = [(_text(node, "name"), _gid(node, "id")) for node in _nodes(page)]
+    if _is_cut(page):
+        raise PermanentError(
+            "the shop has more than 250 active locations, which is more than headway reads;"
+            " deactivate some",
+            provider=PROVIDER,
+        )
+    counts = Counter(name for name, _ in places)
+    return {name: gid for name, gid in places if counts[name] == 1}
+
+
+def read_found(reply: ShopReply, asked: Sequence[str]) -> Found:
+    """Return the variants that have exactly one of these SKUs."""
+    page = reply.whole("productVariants")
+    found: dict[str, list[Shown]] = {}
+    for node in _nodes(page):
+        if isinstance(node, dict) and node.get("sku") in asked:
+            found.setdefault(node["sku"], []).append(read_shown(node))
+    missed = frozenset(asked) - found.keys()
+    return Found(shown=found, unsure=missed if _is_cut(page) else frozenset())
+
+
+def read_nodes(reply: ShopReply, asked: Sequence[Gid]) -> list[Shown | None]:
+    """Return what is shown of each variant that was asked for."""
+    nodes = reply.whole("nodes")
+    if not isinstance(nodes, list) or len(nodes) != len(asked):
+        unreadable("another number of nodes than was asked for")
+    # An id of something else than a variant comes back without any field.
+    shown = [None if node in (None, {}) else read_shown(node) for node in nodes]
+    if any(one and one.ids.variant != gid for one, gid in zip(shown, asked, strict=True)):
+        unreadable("a variant that was not asked for")
+    return shown
+
+
+def read_shown(node: object, *, may_be_cut: bool = False) -> Shown:
+    """Read one variant; raises UnreadableError."""
+    product, item = _part(node, "product"), _part(node, "inventoryItem")
+    levels = _part(item, "inventoryLevels")
+    if _is_cut(levels) and not may_be_cut:
+        unreadable("an item stocked at more locations than we know; the locations were changed")
+    unit_cost = item.get("unitCost")
+    status = _text(product, "status")
+    if status not in Status.__members__:
+        unreadable(f"the unknown product status {status}")
+    return Shown(
+        ids=Ids(product=_gid(product, "id"), variant=_gid(node, "id"), item=_gid(item, "id")),
+        sku="" if _get(node, "sku") is None else _text(node, "sku"),
+        price=_amount(node, "price"),
+        compare_at=None
+        if _get(node, "compareAtPrice") is None
+        else _amount(node, "compareAtPrice"),
+        cost=None if unit_cost is None else _amount(unit_cost, "amount"),
+        tracked=_flag(item, "tracked"),
+        status=Status(status),
+        variants_count=_whole(_part(product, "variantsCount"), "count"),
+        quantities={
+            _gid(_part(level, "location"), "id"): _available(level) for level in _nodes(levels)
+        },
+        handle=_text(product, "handle"),
+    )
+
+
+def read_activated(reply: ShopReply, quantity: int) -> Said:
+    """Read the answer to an activation; a quantity of old may have been kept."""
+    faults = reply.faults_of("inventoryActivate")
+    if faults:
+        return share(faults, 1)[0]
+    level = reply.payload("inventoryActivate").get("inventoryLevel")
+    if level is not None and _available(level) != quantity:
+        return Said(verdict=Verdict.STALE, reason="another quantity was kept there")
+    return Said(verdict=Verdict.DONE)
+
+
+def read_created(reply: ShopReply) -> Said:
+    """Read the answer to a creation, with what was made."""
+    faults = reply.faults_of("productSet")
+    if faults:
+        return share(faults, 1)[0]
+    variants = _nodes(_part(_part(reply.payload("productSet"), "product"), "variants"))
+    if not variants:
+        unreadable("a product without a variant")
+    return Said(verdict=Verdict.DONE, shown=read_shown(variants[0], may_be_cut=True))
+
+
+def _get(node: object, name: str) -> Any:  # noqa: ANN401 - JSON, of whatever shape
+    return node.get(name) if isinstance(node, dict) else None
+
+
+def _part(node: object, name: str) -> Mapping[str, Any]:
+    part = _get(node, name)
+    return part if isinstance(part, dict) else unreadable(f"no {name}")
+
+
+def _nodes(page: object) -> list[Any]:
+    nodes = _get(page, "nodes")
+    return nodes if isinstance(nodes, list) else unreadable("no list of nodes")
+
+
+def _is_cut(page: object) -> bool:
+    return _flag(_part(page, "pageInfo"), "hasNextPage")
+
+
+def _text(node: object, name: str) -> str:
+    text = _get(node, name)
+    return text if isinstance(text, str) else unreadable(f"no {name}")
+
+
+def _flag(node: object, name: str) -> bool:
+    flag = _get(node, name)
+    return flag if isinstance(flag, bool) else unreadable(f"no {name}")
+
+
+def _gid(node: object, name: str) -> Gid:
+    text = _text(node, name)
+    if not text.startswith("gid://") or not text.isprintable() or len(text) > GID_CHARS_MAX:
+        unreadable(f"no usable {name}")
+    return Gid(text)
+
+
+def _amount(node: object, name: str) -> Decimal:
+    text = _text(node, name)
+    return Decimal(text) if AMOUNT.fullmatch(text) else unreadable(f"no usable {name}")
+
+
+def _whole(node: object, name: str) -> int:
+    number = _get(node, name)
+    if isinstance(number, bool) or not isinstance(number, int) or abs(number) > QUANTITY_MAX:
+        unreadable(f"no usable {name}")
+    return number
+
+
+def _available(level: object) -> int:
+    quantities = _get(level, "quantities")
+    for quantity in quantities if isinstance(quantities, list) else []:
+        if _get(quantity, "name") == "available":
+            return _whole(quantity, "quantity")
+    return unreadable("a stock level without a quantity")

@@ -1,0 +1,197 @@
+"""The tokens of one shop, shared by all workers: which is alive, and who fetches the next.
+
+A custom app's access token never dies and has no refresh token. A public app's lives an hour, and
+each refresh brings a new pair. The new refresh token is kept first: should the rest be lost, it
+fetches another access token. Until it is used the shop takes the old one too, so a lost reply is
+asked for again.
+"""
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from headway.clock import Clock, fresh_id
+from headway.connectors.boeing import TokenShelf
+from headway.connectors.shopify_reply import PROVIDER
+from headway.connectors.vault import Vault
+from headway.core.model import Scope
+from headway.errors import ConflictError, InvalidError, UnreadableError
+
+ACCESS, REFRESH = "access", "refresh"
+NEVER = datetime(2999, 1, 1, tzinfo=UTC)
+EARLY = timedelta(minutes=2)
+LIFE_S, REFRESH_LIFE_S = 3600, 90 * 86_400
+LIFE_S_MIN, LIFE_S_MAX = 300, 366 * 86_400
+LEASE_MARGIN_S = 10.0
+TOKEN_CHARS_MAX = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A token of this shop."""
+
+    name: str
+    text: str = field(repr=False)
+    expires_at: datetime
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """What a refresh brought; no refresh token if the old one stays."""
+
+    access: str = field(repr=False)
+    access_until: datetime
+    refresh: str | None = field(repr=False)
+    refresh_until: datetime
+
+
+class ShopTokens:
+    """One worker's view of a shop's tokens; it looks again when what it knows is not enough."""
+
+    def __init__(self, scope: Scope, *, shelf: TokenShelf, vault: Vault, clock: Clock) -> None:
+        self._scope = scope
+        self._shelf = shelf
+        self._vault = vault
+        self._clock = clock
+        self._known: dict[str, Token] = {}
+
+    def find(self, name: str, *, early: timedelta = timedelta(0)) -> Token | None:
+        """Return the token of this name if it is alive, and stays so for a while."""
+        if self._alive(name, early) is None:
+            self._reload()  # another worker may have refreshed meanwhile
+        return self._alive(name, early)
+
+    @property
+    def can_refresh(self) -> bool:
+        """Whether a new access token can be had without a person."""
+        return self.find(REFRESH) is not None
+
+    def needs_refresh(self) -> bool:
+        """Tell whether the access token is dead or dying, and another can be had."""
+        return self.find(ACCESS, early=EARLY) is None and self.can_refresh
+
+    def kill(self, token: Token) -> None:
+        """Let exactly this token be dead, for all workers."""
+        self._shelf.invalidate(self._scope, {token.name: token.version}, now=self._clock.now())
+        self._known = {}
+
+    def begin_refresh(self, owner: str, *, timeout_s: float) -> bool:
+        """Take the lease to refresh; False while another holds it."""
+        now = self._clock.now()
+        until = now + timedelta(seconds=timeout_s + LEASE_MARGIN_S)
+        return self._shelf.begin_refresh(self._scope, owner=owner, now=now, lease_until=until)
+
+    def end_refresh(self, owner: str) -> None:
+        """Give the lease back."""
+        self._shelf.end_refresh(self._scope, owner=owner)
+
+    def keep(self, grant: Grant, *, owner: str) -> None:
+        """Keep what a refresh brought, the refresh token first."""
+        if grant.refresh is not None:
+            self._save(REFRESH, grant.refresh, grant.refresh_until, owner)
+        self._save(ACCESS, grant.access, grant.access_until, owner)
+        self._known = {}
+
+    def drop(self, name: str) -> None:
+        """Let the token of this name be dead, if there is one."""
+        token = self.find(name)
+        if token is not None:
+            self.kill(token)
+
+    def _save(self, name: str, text: str, expires_at: datetime, owner: str) -> None:
+        self._shelf.save(
+            self._scope,
+            name,
+            secret=self._vault.encrypt(text),
+            expires_at=expires_at,
+            owner=owner,
+        )
+
+    def _alive(self, name: str, early: timedelta) -> Token | None:
+        token = self._known.get(name)
+        is_alive = token is not None and token.expires_at > self._clock.now() + early
+        return token if is_alive else None
+
+    def _reload(self) -> None:
+        self._known = {
+            row.name: Token(
+                name=row.name,
+                text=self._vault.decrypt(row.secret),
+                expires_at=row.expires_at,
+                version=row.version,
+            )
+            for row in self._shelf.load(self._scope)
+        }
+
+
+def store_tokens(
+    shelf: TokenShelf,
+    vault: Vault,
+    scope: Scope,
+    *,
+    clock: Clock,
+    access: str,
+    expires_at: datetime | None = None,
+    refresh: str | None = None,
+    refresh_expires_at: datetime | None = None,
+) -> None:
+    """Keep the tokens of a shop that a person connects.
+
+    An access token that comes alone and without an expiry never dies.
+    """
+    for name, text in ((ACCESS, access), (REFRESH, refresh)):
+        if text is not None and not is_usable(text):
+            raise InvalidError(f"the {name} token is empty or holds spaces or line ends")
+    tokens, owner = ShopTokens(scope, shelf=shelf, vault=vault, clock=clock), fresh_id()
+    if not tokens.begin_refresh(owner, timeout_s=LEASE_MARGIN_S):
+        raise ConflictError("the shop's tokens are being refreshed; try again in a minute")
+    try:
+        if refresh is None:
+            tokens.drop(REFRESH)
+        now = clock.now()
+        grant = Grant(
+            access=access,
+            access_until=expires_at or (_until(now, LIFE_S, LIFE_S) if refresh else NEVER),
+            refresh=refresh,
+            refresh_until=refresh_expires_at or _until(now, REFRESH_LIFE_S, REFRESH_LIFE_S),
+        )
+        tokens.keep(grant, owner=owner)
+    finally:
+        tokens.end_refresh(owner)
+
+
+def read_grant(body: bytes, now: datetime) -> Grant:
+    """Read a token reply; its text is never shown, for it holds the tokens."""
+    try:
+        given = json.loads(body)
+    except (ValueError, RecursionError):
+        given = None
+    given = given if isinstance(given, dict) else {}
+    access, refresh = given.get("access_token"), given.get("refresh_token")
+    if not is_usable(access) or (refresh is not None and not is_usable(refresh)):
+        raise UnreadableError("shopify's token reply holds no usable token", provider=PROVIDER)
+    return Grant(
+        access=str(access),
+        access_until=_until(now, given.get("expires_in"), LIFE_S),
+        refresh=refresh,
+        refresh_until=_until(now, given.get("refresh_token_expires_in"), REFRESH_LIFE_S),
+    )
+
+
+def is_usable(text: Any) -> bool:  # noqa: ANN401 - whatever a reply or a person gave
+    """Tell whether a header can carry this as a token."""
+    return (
+        isinstance(text, str)
+        and 0 < len(text) <= TOKEN_CHARS_MAX
+        and text.isascii()
+        and text.isprintable()
+        and " " not in text
+    )
+
+
+def _until(now: datetime, life_s: object, usual_s: float) -> datetime:
+    if isinstance(life_s, bool) or not isinstance(life_s, int | float) or not life_s > 0:
+        life_s = usual_s
+    return now + timedelta(seconds=min(max(life_s, LIFE_S_MIN), LIFE_S_MAX))

@@ -1,0 +1,213 @@
+"""Every document we can send is valid GraphQL of the API version we speak, variables included."""
+
+import json
+from decimal import Decimal
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from graphql import (
+    FieldNode,
+    GraphQLSchema,
+    NoDeprecatedCustomRule,
+    OperationDefinitionNode,
+    build_client_schema,
+    parse,
+    validate,
+)
+from graphql.execution.values import get_variable_values
+
+from headway.connectors import shopify_bulk, shopify_documents
+from headway.connectors.shopify_bulk import bulk_mutation, price_lines
+from headway.connectors.shopify_documents import Document
+from headway.core.model import Sku
+from headway.core.storefront import Creation, Gid, PriceWrite, Status, StatusWrite, StockWrite
+
+CONTRACT = Path("shared/contracts/shopify-admin-2026-04.schema.json")
+NASTY = ('WF1=K3" OR sku:*', "back\\slash", "O'Neil (new): 1/2", 'x"y', " spaced ")
+KEY = "123e4567-e89b-12d3-a456-426614174000"
+
+
+@lru_cache
+def schema() -> GraphQLSchema:
+    path = Path(__file__).parents[3] / CONTRACT
+    if not path.exists():
+        pytest.skip(f"no {CONTRACT} beside the project: nothing to hold the documents against")
+    data = json.loads(path.read_text(encoding="utf-8"))["data"]
+    # Shopify deprecates fields that their interface does not: its fault, and not our concern.
+    return build_client_schema(data, assume_valid=True)
+
+
+def gid(kind: str, number: int) -> Gid:
+    return Gid(f"gid://shopify/{kind}/{number}")
+
+
+def stock(count: int) -> list[StockWrite]:
+    return [
+        StockWrite(
+            sku=Sku(f"WF{number}"),
+            item=gid("InventoryItem", number),
+            location=gid("Location", 1),
+            quantity=number,
+            change_from=None if number % 2 else number,
+        )
+        for number in range(count)
+    ]
+
+
+def prices(count: int, *, products: int) -> list[PriceWrite]:
+    return [
+        PriceWrite(
+            sku=Sku(f"WF{number}"),
+            product=gid("Product", number % products),
+            variant=gid("ProductVariant", number),
+            price=Decimal("11.00"),
+            compare_at=None if number % 2 else Decimal("12.50"),
+            cost=Decimal("9.5"),
+        )
+        for number in range(count)
+    ]
+
+
+def creation(**given: Any) -> Creation:
+    values = {
+        "sku": Sku("WF1=K3"),
+        "shop_sku": NASTY[0],
+        "handle": "wf1-k3",
+        "title": 'A "title"',
+        "description": "5 < 6 & <b>bold</b>",
+        "vendor": "Boeing",
+        "price": Decimal("11.00"),
+        "compare_at": None,
+        "cost": Decimal("9.5"),
+        "quantities": {gid("Location", 1): 5, gid("Location", 2): 0},
+    }
+    return Creation(**{**values, **given})
+
+
+DOCUMENTS: dict[str, Document] = {
+    "locations": shopify_documents.locations(),
+    "find one": shopify_documents.find(["WF1=K3"], levels=4),
+    "find several with odd characters": shopify_documents.find(NASTY, levels=4),
+    "find where there are many locations": shopify_documents.find(["A"], levels=1000),
+    "read one": shopify_documents.read([gid("ProductVariant", 1)], levels=0),
+    "read many": shopify_documents.read([gid("ProductVariant", n) for n in range(250)], levels=4),
+    "set one quantity": shopify_documents.set_stock(stock(1), key=KEY),
+    "set 250 quantities": shopify_documents.set_stock(stock(250), key=KEY),
+    "activate": shopify_documents.activate(stock(1)[0], key=KEY),
+    "set one price": shopify_documents.set_prices(prices(1, products=1)),
+    "set prices of several variants": shopify_documents.set_prices(prices(5, products=1)),
+    "set prices of many products": shopify_documents.set_prices(prices(90, products=40)),
+    "set one status": shopify_documents.set_statuses(
+        [StatusWrite(sku=Sku("A"), product=gid("Product", 1), status=Status.DRAFT)]
+    ),
+    "set every status": shopify_documents.set_statuses(
+        [StatusWrite(sku=Sku("A"), product=gid("Product", 1), status=each) for each in Status]
+    ),
+    "create": shopify_documents.create(creation()),
+    "create without stock": shopify_documents.create(
+        creation(quantities={}, compare_at=Decimal(12))
+    ),
+    "stage an upload": shopify_bulk.stage_upload("prices.jsonl"),
+    "run in bulk": shopify_bulk.run_bulk("tmp/1/bulk/key.jsonl", key=KEY),
+    "bulk status": shopify_bulk.bulk_status(gid("BulkOperation", 1)),
+    "find bulk": shopify_bulk.find_bulk(),
+    **{
+        f"line {number} of a bulk file": Document(
+            text=bulk_mutation(KEY), variables=json.loads(line)
+        )
+        for number, line in enumerate(price_lines(prices(5, products=3)).splitlines())
+    },
+}
+
+
+def assert_valid(document: Document) -> None:
+    parsed = parse(document.text)
+    assert validate(schema(), parsed) == []
+    [operation] = [each for each in parsed.definitions if isinstance(each, OperationDefinitionNode)]
+    # As they travel: what JSON cannot say would be lost here.
+    variables = json.loads(json.dumps(document.variables))
+    declared = {each.variable.name.value for each in operation.variable_definitions}
+    assert declared == set(variables)
+    coerced = get_variable_values(schema(), operation.variable_definitions, variables)
+    assert not isinstance(coerced, list), coerced
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_document_and_its_variables_are_valid(name: str) -> None:
+    assert_valid(DOCUMENTS[name])
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_no_document_uses_what_is_deprecated(name: str) -> None:
+    assert validate(schema(), parse(DOCUMENTS[name].text), [NoDeprecatedCustomRule]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "variables"),
+    (
+        ("query Q($first: Int!) { locations(first: $first) { nodes { nmae } } }", {"first": 1}),
+        ("query Q($first: Int!) { locations(first: $first) { nodes { name } } }", {"first": "1"}),
+        ("query Q($first: Int!) { locations(first: $first) { nodes { name } } }", {}),
+    ),
+)
+def test_what_is_not_valid_is_noticed(text: str, variables: dict[str, Any]) -> None:
+    schema()
+    with pytest.raises(AssertionError):
+        assert_valid(Document(text=text, variables=variables))
+
+
+def test_no_value_is_part_of_a_text() -> None:
+    for document in DOCUMENTS.values():
+        for value in ("gid://", "WF", "K3", "DRAFT", "Boeing", "11.00", "ACTIVE", "correction"):
+            assert value not in document.text
+
+
+def test_every_write_of_stock_bears_its_key() -> None:
+    for name in ("set one quantity", "activate"):
+        document = DOCUMENTS[name]
+        [field] = parse(document.text).definitions[0].selection_set.selections
+        assert isinstance(field, FieldNode)
+        assert [each.name.value for each in field.directives] == ["idempotent"]
+        assert document.variables["key"] == KEY
+
+
+def test_what_was_there_before_is_always_said_even_when_it_is_not_known() -> None:
+    quantities = DOCUMENTS["set 250 quantities"].variables["input"]["quantities"]
+    assert [each["changeFromQuantity"] for each in quantities[:3]] == [0, None, 2]
+
+
+def test_variants_of_one_product_share_a_mutation_and_the_sku_is_left_alone() -> None:
+    variables = DOCUMENTS["set prices of many products"].variables
+    assert len(variables) == 80
+    assert [each["id"][-2:] for each in variables["v0"]] == ["/0", "40", "80"]
+    assert variables["v0"][0] == {
+        "id": gid("ProductVariant", 0),
+        "price": "11.00",
+        "compareAtPrice": "12.50",
+        "inventoryItem": {"cost": "9.5", "tracked": True},
+    }
+
+
+def test_a_search_quotes_what_a_sku_may_hold() -> None:
+    search = DOCUMENTS["find several with odd characters"].variables["search"]
+    assert search.split(" OR sku:") == [
+        r'sku:"WF1=K3\"',
+        r'*"',
+        r'"back\\slash"',
+        '"O\'Neil (new): 1/2"',
+        r'"x\"y"',
+        '" spaced "',
+    ]
+
+
+def test_the_words_of_a_supplier_stay_plain_text() -> None:
+    given = DOCUMENTS["create"].variables["input"]
+    assert given["descriptionHtml"] == "5 &lt; 6 &amp; &lt;b&gt;bold&lt;/b&gt;"
+    assert given["variants"][0]["sku"] == NASTY[0]
+
+
+def test_a_key_that_is_no_name_cannot_slip_into_a_bulk_mutation() -> None:
+    with pytest.raises(AssertionError):
+        bulk_mutation("a{b}")
