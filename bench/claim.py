@@ -19,6 +19,7 @@ from bench.services import CLOCK, migrated, postgres, scratch, version
 from bench.table import middle, p95, say, show
 from headway.clock import fresh_id
 from headway.core.change import Desired, Terms, desire, observe
+from headway.core.guard import SellerStanding
 from headway.core.lifecycle import FailureRule, Judge
 from headway.core.model import Listing, Quote, Reply, Sku
 from headway.core.policies import Rolling
@@ -43,7 +44,8 @@ SETTINGS = {
     "max_wal_size": "8GB",
 }
 TERMS = Terms(locations={"Dallas Central": "Dallas", "Miami FL": "Miami"}, currency="USD")
-JUDGE = Judge(terms=TERMS, rule=FailureRule(), reschedule=Rolling().reschedule)
+STANDING = SellerStanding(terms=TERMS)
+JUDGE = Judge(rule=FailureRule(), reschedule=Rolling().reschedule)
 BOARDING = BoardingRule(seats=SEATS, slack=timedelta(minutes=20))
 TABLES = ["product_sync_schedule", "listing_state"]
 
@@ -139,7 +141,9 @@ class Line:
             skus, now=self.now, owner="bench", lease_until=self.now + timedelta(seconds=90)
         )
         self.times.claim.append((CLOCK.monotonic() - at) * 1000)
-        settlements = [JUDGE.settle(each, _reply(listings), self.now) for each in listings]
+        settlements = [
+            JUDGE.settle(each, _reply(listings), self.now, STANDING) for each in listings
+        ]
         at = CLOCK.monotonic()
         self.schedule.settle(settlements, now=self.now, call_id=fresh_id())
         self.times.settle.append((CLOCK.monotonic() - at) * 1000)

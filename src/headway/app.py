@@ -10,23 +10,32 @@ from psycopg_pool import ConnectionPool
 from headway.clock import Clock, fresh_id
 from headway.config import Settings
 from headway.connectors.boeing import BoeingAccess, BoeingConnector
-from headway.connectors.vault import open_vault
+from headway.connectors.shopify import ShopAccess, ShopifyConnector, shop_resource
+from headway.connectors.shopify_limits import POINTS_PER_S
+from headway.connectors.vault import Vault, open_vault
 from headway.core.change import Terms
+from headway.core.guard import Guard, SellerStanding
+from headway.core.intake import handle_of
 from headway.core.lifecycle import FailureRule, Judge
 from headway.core.limits import Resource, Window
 from headway.core.model import Scope
 from headway.core.policies import Policy, by_name
 from headway.core.reasons import Line
 from headway.core.seats import BoardingRule
+from headway.core.storefront import Shop
 from headway.engine import ports
 from headway.engine.fetch import FRONT_PER_SEAT, Fetch, FetchRule
-from headway.engine.ports import Limiter, Supplier
+from headway.engine.ports import Limiter, Storefront, Supplier
+from headway.engine.push import Push, PushRule
 from headway.engine.tick import EVERY, Tick
 from headway.store.breakers import Breakers
 from headway.store.credentials import Credentials
 from headway.store.limits import PostgresLimiter
 from headway.store.listings import Listings
+from headway.store.pushes import Pushes
+from headway.store.raw import RawReplies
 from headway.store.schedule import Schedule
+from headway.store.sellers import Sellers
 
 MINUTE_S = 60.0
 # Longer than connecting and writing may take: what is in flight has arrived by then, or failed.
@@ -46,9 +55,15 @@ class App:
     limiter: PostgresLimiter
     schedule: Schedule
     listings: Listings
+    sellers: Sellers
+    raw: RawReplies
     breakers: Breakers
     scope: Scope
     new_supplier: Callable[[], BoeingConnector]
+    pushes: Pushes
+    new_storefront: Callable[[Shop], ShopifyConnector]
+    push_rule: PushRule
+    shop_restore_per_s: float = POINTS_PER_S
     judge: Judge
     rule: FetchRule
 
@@ -60,17 +75,51 @@ class App:
         schedule: ports.Schedule | None = None,
         breakers: ports.Breakers | None = None,
         supplier: Supplier | None = None,
+        rings: Callable[[], None] = lambda: None,
     ) -> Fetch:
         """Make a worker's fetch; a port given here stands in, which only the simulation needs."""
         return Fetch(
             clock=self.clock,
             limiter=limiter or self.limiter,
             schedule=schedule or self.schedule,
+            sellers=self.sellers,
             breakers=breakers or self.breakers,
             supplier=supplier or self.new_supplier(),
             judge=self.judge,
             rule=self.rule,
             owner=owner,
+            rings=rings,
+        )
+
+    def push(
+        self,
+        owner: str,
+        *,
+        limiter: PostgresLimiter | None = None,
+        pushes: ports.Pushes | None = None,
+        breakers: ports.Breakers | None = None,
+    ) -> Push:
+        """Make a worker's push; a port given here stands in, which only the simulation needs."""
+        gate = limiter or self.limiter
+        opened: dict[str, Storefront] = {}
+
+        def open_shop(shop: Shop) -> Storefront:
+            if shop.id not in opened:
+                storefront = self.new_storefront(shop)
+                gate.know(shop_resource(storefront.scope, restore_per_s=self.shop_restore_per_s))
+                opened[shop.id] = storefront
+            return opened[shop.id]
+
+        return Push(
+            clock=self.clock,
+            limiter=gate,
+            pushes=pushes or self.pushes,
+            breakers=breakers or self.breakers,
+            open_shop=open_shop,
+            handle=handle_of,
+            rule=self.push_rule,
+            owner=owner,
+            ids=self.limiter.ids,
         )
 
     def tick(self, *, schedule: ports.Schedule | None = None, every: timedelta = EVERY) -> Tick:
@@ -78,8 +127,12 @@ class App:
         return Tick(
             clock=self.clock,
             schedule=schedule or self.schedule,
-            ledger=self.limiter,
-            retention=timedelta(days=self.settings.ledger_retention_days),
+            sellers=self.sellers,
+            memories=(
+                (self.limiter, timedelta(days=self.settings.ledger_retention_days)),
+                (self.raw, timedelta(days=self.settings.raw_retention_days)),
+                (self.pushes, timedelta(days=self.settings.ledger_retention_days)),
+            ),
             every=every,
         )
 
@@ -118,22 +171,39 @@ def boeing_resource(settings: Settings) -> Resource:
     return Resource(key=boeing_scope(settings), rules=(window,))
 
 
+def seller_defaults(settings: Settings) -> SellerStanding:
+    """Return the terms and the guard of a seller who has chosen none."""
+    return SellerStanding(
+        terms=Terms(
+            locations=settings.locations,
+            currency=settings.currency,
+            basis=settings.price_basis,
+            markup=settings.markup,
+            rounding=settings.rounding,
+            margin_min=settings.margin_min,
+            compare_at=settings.compare_at,
+        ),
+        guard=Guard(move_max=settings.guard_move, share_max=settings.guard_share),
+    )
+
+
 def build(
     settings: Settings,
     clock: Clock,
     pool: ConnectionPool,
     *,
     transport: httpx.BaseTransport | None = None,
+    shop_transport: httpx.BaseTransport | None = None,
     ids: Callable[[], str] = fresh_id,
 ) -> App:
     """Put the parts together over an open, migrated database."""
     policy = by_name(settings.policy)
-    terms = Terms(locations=settings.locations, currency=settings.currency)
     failure_rule = FailureRule(
         failures_max=settings.failures_max,
         backoff_base=timedelta(hours=settings.backoff_base_h),
         backoff_max=timedelta(hours=settings.backoff_max_h),
         missing_confirmations=settings.missing_confirmations,
+        draft_parked=settings.draft_parked,
     )
     return App(
         settings=settings,
@@ -144,9 +214,18 @@ def build(
         scope=boeing_scope(settings),
         schedule=Schedule(pool),
         listings=Listings(pool),
+        sellers=Sellers(pool, seller_defaults(settings)),
+        raw=RawReplies(pool),
         breakers=Breakers(pool),
         new_supplier=lambda: _boeing(settings, clock, pool, transport),
-        judge=Judge(terms=terms, rule=failure_rule, reschedule=policy.reschedule),
+        pushes=Pushes(pool, guard_move=settings.guard_move),
+        new_storefront=lambda shop: _shopify(shop, settings, clock, pool, shop_transport),
+        push_rule=PushRule(
+            lease=timedelta(seconds=settings.shopify_timeout_s) + LEASE_MARGIN,
+            verify_every=None if settings.drift == "off" else timedelta(hours=settings.patrol_h),
+            repairs_drift=settings.drift == "repair",
+        ),
+        judge=Judge(rule=failure_rule, reschedule=policy.reschedule),
         rule=FetchRule(
             boarding=BoardingRule(seats=settings.batch_size, slack=policy.slack),
             lease=timedelta(seconds=2 * settings.boeing_timeout_s) + LEASE_MARGIN,
@@ -168,12 +247,38 @@ def _boeing(
         settings.boeing_url,
         access,
         shelf=Credentials(pool),
-        vault=open_vault(
-            settings.secret_key.get_secret_value() if settings.secret_key else None,
-            settings.data_dir.expanduser(),
-        ),
+        vault=shared_vault(settings),
         clock=clock,
         timeout_s=settings.boeing_timeout_s,
         seats=settings.batch_size,
         transport=transport,
     )
+
+
+def _shopify(
+    shop: Shop,
+    settings: Settings,
+    clock: Clock,
+    pool: ConnectionPool,
+    transport: httpx.BaseTransport | None,
+) -> ShopifyConnector:
+    access = ShopAccess(
+        client_id=settings.shopify_client_id,
+        client_secret=settings.shopify_client_secret.get_secret_value(),
+    )
+    return ShopifyConnector(
+        shop,
+        url=settings.shopify_url,
+        access=access,
+        shelf=Credentials(pool),
+        vault=shared_vault(settings),
+        clock=clock,
+        timeout_s=settings.shopify_timeout_s,
+        transport=transport,
+    )
+
+
+def shared_vault(settings: Settings) -> Vault:
+    """Open the vault of this deployment: by its keys, or by the key file in its folder."""
+    keys = settings.secret_key.get_secret_value() if settings.secret_key else None
+    return open_vault(keys, settings.data_dir.expanduser())

@@ -5,15 +5,15 @@ from decimal import Decimal
 import pytest
 
 from headway.core.change import Terms
+from headway.core.guard import Guard, SellerStanding
 from headway.core.lifecycle import FailureRule, Judge, Settlement, suspicions
 from headway.core.model import Listing, Outcome, Quote, Reply, SellerId, Sku, Turn
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SKU = Sku("P1=E9")
 TERMS = Terms(locations={"Miami FL": "Miami"}, currency="USD")
-JUDGE = Judge(
-    terms=TERMS, rule=FailureRule(), reschedule=lambda _listing, now: now + timedelta(days=1)
-)
+STANDING = SellerStanding(terms=TERMS, catalogue_count=100)
+JUDGE = Judge(rule=FailureRule(), reschedule=lambda _listing, now: now + timedelta(days=1))
 LISTING = Listing(
     id="1",
     user_id=SellerId("s"),
@@ -35,8 +35,12 @@ QUOTE = Quote(
 NOTHING = Reply(quotes={}, missing=frozenset([SKU]))
 
 
-def read(listing: Listing, quote: Quote = QUOTE) -> Settlement:
-    return JUDGE.settle(listing, Reply(quotes={SKU: quote}), NOW)
+def read(listing: Listing, quote: Quote = QUOTE, standing: SellerStanding = STANDING) -> Settlement:
+    return JUDGE.settle(listing, Reply(quotes={SKU: quote}), NOW, standing)
+
+
+def missed(listing: Listing, judge: Judge = JUDGE) -> Settlement:
+    return judge.settle(listing, NOTHING, NOW, STANDING)
 
 
 def after(listing: Listing, settled: Settlement) -> Listing:
@@ -49,6 +53,10 @@ def after(listing: Listing, settled: Settlement) -> Listing:
         last_boeing_hash=seen.fingerprint() if seen else listing.last_boeing_hash,
         observed=seen.as_json() if seen else listing.observed,
         desired=settled.desired or listing.desired,
+        proposed=settled.proposed,
+        rejected=settled.rejected,
+        held_reason=settled.held_reason,
+        moved_at=NOW if settled.has_moved else listing.moved_at,
     )
 
 
@@ -84,11 +92,62 @@ def test_a_good_read_clears_failures_and_ends_a_retry() -> None:
     assert (settled.failures, settled.missing_count, settled.turn) == (0, 0, Turn.SCHEDULED)
 
 
-def test_a_quote_without_a_price_is_held_and_the_shop_keeps_what_it_has() -> None:
-    settled = read(after(LISTING, read(LISTING)), replace(QUOTE, list_price=None, net_price=None))
-    assert settled.desired is None
+def test_a_quote_without_a_price_is_held_while_its_stock_reaches_the_shop() -> None:
+    listing = after(LISTING, read(LISTING))
+    gone = replace(QUOTE, list_price=None, net_price=None, quantities={"Miami FL": 2})
+    settled = read(listing, gone)
+    assert settled.desired == {**(listing.desired or {}), "quantities": {"Miami": 2}}
     assert settled.held_reason == "no price was quoted"
-    assert "change_held" in kinds(settled)
+    assert settled.proposed is None
+    assert kinds(settled).count("change_held") == 1
+    fewer = replace(gone, quantities={"Miami FL": 1})
+    assert kinds(read(after(listing, settled), fewer)) == ["quantity_changed"], "told once"
+
+
+def test_a_first_quote_without_a_price_makes_no_desired_state() -> None:
+    settled = read(LISTING, replace(QUOTE, list_price=None, net_price=None))
+    assert (settled.desired, settled.proposed) == (None, None)
+    assert settled.held_reason == "no price was quoted"
+
+
+def test_a_price_that_moves_too_far_is_held_with_old_and_new_once_for_each_proposal() -> None:
+    listing = after(LISTING, read(LISTING))
+    settled = read(listing, replace(QUOTE, list_price=Decimal(40)))
+    event = settled.events[-1]
+    assert event.kind == "change_held"
+    assert event.error == (
+        "the price would rise by 300.0 %, from 11.00 to 44.00; more than 50 % is held"
+    )
+    assert (event.old, event.new) == (listing.desired, settled.proposed)
+    held = after(listing, settled)
+    again = read(held, replace(QUOTE, list_price=Decimal(40)))
+    assert (settled.has_moved, again.has_moved, again.events) == (True, False, ())
+    assert "change_held" in kinds(read(held, replace(QUOTE, list_price=Decimal(50))))
+
+
+def test_the_moves_of_a_call_count_for_those_that_come_after_in_it() -> None:
+    skus = [Sku(f"P{number}") for number in range(10)]
+    before = read(LISTING)
+    listings = [replace(after(LISTING, before), id=sku, sku=sku) for sku in skus]
+    dearer = {sku: replace(QUOTE, sku=sku, list_price=Decimal(11)) for sku in skus}
+    standings = {LISTING.user_id: replace(STANDING, moved_count=20)}
+    settled = JUDGE.settle_all(listings, Reply(quotes=dearer), NOW, standings)
+    assert [each.held_reason is None for each in settled] == [True] * 5 + [False] * 5
+    assert settled[5].held_reason == (
+        "26 of 100 listings moved within a day; more than 25 % is held"
+    )
+    assert all(each.has_moved for each in settled), "the held ones count as well"
+
+
+def test_each_seller_is_judged_by_own_terms_in_one_call() -> None:
+    other = SellerId("t")
+    standings = {
+        LISTING.user_id: STANDING,
+        other: SellerStanding(terms=replace(TERMS, markup=Decimal(1)), guard=Guard()),
+    }
+    listings = [LISTING, replace(LISTING, id="2", user_id=other)]
+    settled = JUDGE.settle_all(listings, Reply(quotes={SKU: QUOTE}), NOW, standings)
+    assert [(each.desired or {})["price"] for each in settled] == ["11.00", "20.00"]
 
 
 def test_failures_wait_2_4_8_16_hours_and_the_fifth_parks() -> None:
@@ -102,13 +161,61 @@ def test_failures_wait_2_4_8_16_hours_and_the_fifth_parks() -> None:
     assert kinds(settled) == ["sync_failed", "product_deactivated"]
 
 
+def test_a_parked_part_leaves_the_sale_if_that_is_the_rule_and_it_was_ever_offered() -> None:
+    failing = replace(after(LISTING, read(LISTING)), consecutive_failures=4)
+    drafts = replace(JUDGE, rule=FailureRule(draft_parked=True))
+    assert drafts.charge(failing, NOW, "bad").desired == {
+        **(failing.desired or {}),
+        "status": "DRAFT",
+    }
+    assert JUDGE.charge(failing, NOW, "bad").desired is None
+    assert drafts.charge(replace(failing, consecutive_failures=3), NOW, "bad").desired is None
+    assert drafts.charge(replace(failing, desired=None), NOW, "bad").desired is None
+
+
+def test_a_parked_part_that_is_gone_shows_no_stock_either() -> None:
+    listing = replace(after(LISTING, read(LISTING)), consecutive_failures=4, missing_count=2)
+    settled = missed(listing, replace(JUDGE, rule=FailureRule(draft_parked=True)))
+    assert settled.desired == {
+        **(listing.desired or {}),
+        "quantities": {"Miami": 0},
+        "status": "DRAFT",
+    }
+
+
+def test_a_status_that_a_person_gave_back_outlives_the_next_read() -> None:
+    listing = after(LISTING, read(LISTING))
+    revived = replace(listing, desired={**(listing.desired or {}), "status": "UNLISTED"})
+    assert (read(revived).desired or {})["status"] == "UNLISTED"
+
+
+def test_parts_that_vanish_by_the_score_keep_their_stock_until_a_person_has_looked() -> None:
+    gone = replace(after(LISTING, read(LISTING)), missing_count=2)
+    crowd = replace(STANDING, moved_count=30)
+    settled = JUDGE.settle(gone, NOTHING, NOW, crowd)
+    assert settled.desired is None
+    assert settled.proposed == {**(gone.desired or {}), "quantities": {"Miami": 0}}
+    assert settled.held_reason is not None
+    assert "change_held" in kinds(settled)
+    assert settled.has_moved
+    again = JUDGE.settle(after(gone, settled), NOTHING, NOW, crowd)
+    assert (again.desired, "change_held" in kinds(again)) == (None, False)
+
+
+def test_a_price_that_waits_does_not_bring_back_the_stock_of_a_part_that_is_gone() -> None:
+    listing = after(LISTING, read(LISTING))
+    held = after(listing, read(listing, replace(QUOTE, list_price=Decimal(40))))
+    settled = missed(replace(held, missing_count=2))
+    assert (settled.proposed or {})["quantities"] == {"Miami": 0}
+
+
 def test_a_missing_sku_changes_nothing_until_it_is_confirmed_and_then_only_the_stock() -> None:
     listing = after(LISTING, read(LISTING))
     for count in (1, 2):
-        settled = JUDGE.settle(listing, NOTHING, NOW)
+        settled = missed(listing)
         assert (settled.missing_count, settled.desired) == (count, None)
         listing = after(listing, settled)
-    settled = JUDGE.settle(listing, NOTHING, NOW)
+    settled = missed(listing)
     assert settled.desired == {**(listing.desired or {}), "quantities": {"Miami": 0}}
     assert "not_listed" in kinds(settled)
 
@@ -116,9 +223,9 @@ def test_a_missing_sku_changes_nothing_until_it_is_confirmed_and_then_only_the_s
 def test_a_miss_beyond_a_lowered_number_of_confirmations_empties_the_stock_once() -> None:
     listing = replace(after(LISTING, read(LISTING)), missing_count=2)
     judge = replace(JUDGE, rule=FailureRule(missing_confirmations=2))
-    settled = judge.settle(listing, NOTHING, NOW)
+    settled = missed(listing, judge)
     assert settled.desired == {**(listing.desired or {}), "quantities": {"Miami": 0}}
-    again = judge.settle(after(listing, settled), NOTHING, NOW)
+    again = missed(after(listing, settled), judge)
     assert again.desired is None
     assert "not_listed" not in kinds(again)
 
@@ -126,7 +233,7 @@ def test_a_miss_beyond_a_lowered_number_of_confirmations_empties_the_stock_once(
 def test_what_is_missed_is_told_in_numbers_that_make_sense() -> None:
     listing, told = after(LISTING, read(LISTING)), []
     for _ in range(4):
-        settled = JUDGE.settle(listing, NOTHING, NOW)
+        settled = missed(listing)
         told.append((settled.error or "").partition("(")[2])
         listing = after(listing, settled)
     assert told == ["1 of 3)", "2 of 3)", "3 of 3)", "4 times)"]
@@ -135,7 +242,7 @@ def test_what_is_missed_is_told_in_numbers_that_make_sense() -> None:
 def test_a_part_that_returns_unchanged_gets_its_stock_back() -> None:
     listing = after(LISTING, read(LISTING))
     for _ in range(3):
-        listing = after(listing, JUDGE.settle(listing, NOTHING, NOW))
+        listing = after(listing, missed(listing))
     back = read(listing)
     assert back.desired is not None
     assert back.desired["quantities"] == {"Miami": 5}
@@ -143,7 +250,7 @@ def test_a_part_that_returns_unchanged_gets_its_stock_back() -> None:
 
 def test_an_unusable_line_is_charged_to_its_sku_only() -> None:
     reply = Reply(quotes={}, faulty={SKU: "negative price"})
-    settled = JUDGE.settle(LISTING, reply, NOW)
+    settled = JUDGE.settle(LISTING, reply, NOW, STANDING)
     assert settled.outcome is Outcome.FAILED
     assert "negative price" in (settled.error or "")
     assert settled.missing_count == 0

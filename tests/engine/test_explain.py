@@ -72,6 +72,16 @@ def test_a_listing_that_was_switched_off_says_so() -> None:
     assert (answer.state, answer.until) == (State.INACTIVE, None)
 
 
+def test_a_part_that_may_not_be_published_says_why_and_what_restarts_it() -> None:
+    reason = "stocked only at Germany CSC, which is not mapped; see HEADWAY_LOCATIONS"
+    blocked = standing(is_active=False, sync_status="success", last_error=reason)
+    answer = reasons(blocked, line(), RULE, NOW)
+    assert (answer.state, answer.until) == (State.BLOCKED, None)
+    assert answer.sentence == (
+        f"Not published: {reason}. It is not read until it is published again."
+    )
+
+
 def test_a_listing_being_read_names_its_holder_and_the_end_of_its_lease() -> None:
     held = standing(
         sync_status="syncing", lease_owner="fetch-1", lease_until=NOW + timedelta(seconds=40)

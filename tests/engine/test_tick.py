@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -56,11 +57,46 @@ def test_a_worker_whose_clock_is_behind_keeps_its_seats_from_one_whose_clock_is_
     ahead = Tick(
         clock=SkewedClock(line.clock, 90),
         schedule=line.app.schedule,
-        ledger=line.app.limiter,
-        retention=timedelta(days=30),
+        sellers=line.app.sellers,
+        memories=[(line.app.limiter, timedelta(days=30))],
     )
     ahead.step()
     assert ahead.rescued == 0
     line.clock.sleep(2)
     ahead.step()
     assert ahead.rescued == 10
+
+
+def test_raw_replies_are_forgotten_after_their_retention_and_no_sooner(
+    make_line: Callable[..., Any],
+) -> None:
+    line = make_line(raw_retention_days=3)
+    for days in (0, 2):
+        line.clock.sleep(timedelta(days=days).total_seconds())
+        line.ask(
+            "INSERT INTO boeing_raw_data (user_id, sku, raw_payload, created_at)"
+            " VALUES ('a', 'P1', '{}', %s)",
+            line.clock.now(),
+        )
+    tick = line.app.tick()
+    line.clock.sleep(timedelta(days=1).total_seconds())
+    tick.step()
+    assert line.one("SELECT count(*) FROM boeing_raw_data") == 2
+    line.clock.sleep(timedelta(hours=1).total_seconds())
+    tick.step()
+    assert line.one("SELECT count(*) FROM boeing_raw_data") == 1
+
+
+def test_catalogues_are_counted_once_an_hour(line: Any) -> None:
+    line.add(*SKUS, seller="a")
+    tick = line.app.tick()
+    tick.step()
+    count = "SELECT catalogue_count FROM profiles WHERE user_id = 'a'"
+    assert line.one(count) == 10
+    line.add("Q1", seller="a")
+    line.clock.sleep(3599)
+    tick.step()
+    assert line.one(count) == 10
+    line.clock.sleep(1)
+    tick.step()
+    assert line.one(count) == 11

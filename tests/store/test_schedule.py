@@ -9,6 +9,7 @@ from psycopg_pool import ConnectionPool
 
 from headway.clock import VirtualClock
 from headway.core.change import Terms
+from headway.core.guard import SellerStanding
 from headway.core.lifecycle import FailureRule, Judge
 from headway.core.model import Listing, Quote, Reply, SellerId, Sku, Turn
 from headway.core.policies import Rolling
@@ -16,11 +17,9 @@ from headway.errors import StoreError
 from headway.store.listings import Listings
 from headway.store.schedule import Schedule
 
-JUDGE = Judge(
-    terms=Terms(locations={"Miami FL": "Miami"}, currency="USD"),
-    rule=FailureRule(),
-    reschedule=Rolling().reschedule,
-)
+JUDGE = Judge(rule=FailureRule(), reschedule=Rolling().reschedule)
+STANDING = SellerStanding(terms=Terms(locations={"Miami FL": "Miami"}, currency="USD"))
+BATCH = "00000000-0000-4000-8000-00000000000b"
 CALL = "00000000-0000-4000-8000-000000000001"
 Ask = Callable[..., list[tuple[Any, ...]]]
 
@@ -70,7 +69,7 @@ def quoted(*skus: str, price: int = 10, quantity: int = 5) -> Reply:
 
 
 def settle(schedule: Schedule, listings: list[Listing], reply: Reply, now: datetime) -> int:
-    settlements = [JUDGE.settle(each, reply, now) for each in listings]
+    settlements = [JUDGE.settle(each, reply, now, STANDING) for each in listings]
     return schedule.settle(settlements, now=now, call_id=CALL)
 
 
@@ -169,15 +168,16 @@ def test_a_hold_ends_when_the_setting_that_caused_it_is_put_right(
 ) -> None:
     now = clock.now()
     enter(pool, now, ("a", "P1"))
-    mistaken = replace(JUDGE, terms=replace(JUDGE.terms, currency="EUR"))
-    for judge, reason in (
-        (JUDGE, None),
+    mistaken = replace(STANDING, terms=replace(STANDING.terms, currency="EUR"))
+    for standing, reason in (
+        (STANDING, None),
         (mistaken, "quoted in USD, the shop sells in EUR"),
         (mistaken, "quoted in USD, the shop sells in EUR"),
-        (JUDGE, None),
+        (STANDING, None),
     ):
         (held,) = claim(schedule, now, "P1")
-        schedule.settle([judge.settle(held, quoted("P1"), now)], now=now, call_id=CALL)
+        settled = JUDGE.settle(held, quoted("P1"), now, standing)
+        schedule.settle([settled], now=now, call_id=CALL)
         assert ask("SELECT held_reason FROM listing_state") == [(reason,)]
     assert ask("SELECT event_type FROM sync_audit_log ORDER BY event_type") == [
         ("change_held",),
@@ -304,8 +304,196 @@ def test_a_statement_that_fails_writes_nothing_of_the_settlement(
     now = clock.now()
     enter(pool, now, ("a", "P1"))
     listings = claim(schedule, now, "P1")
-    settlements = [JUDGE.settle(each, quoted("P1"), now) for each in listings]
+    settlements = [JUDGE.settle(each, quoted("P1"), now, STANDING) for each in listings]
     with pytest.raises(StoreError):
         schedule.settle(settlements, now=now, call_id="not a call")
     assert ask("SELECT sync_status FROM product_sync_schedule") == [("syncing",)]
     assert ask("SELECT count(*) FROM listing_state") == [(0,)]
+
+
+# -- held changes ------------------------------------------------------------------------------
+
+
+STATE = (
+    "SELECT desired->>'price', desired->'quantities'->>'Miami', proposed->>'price', held_reason,"
+    " push_at, moved_at, desired_version FROM listing_state"
+)
+
+
+def read(schedule: Schedule, now: datetime, **quote: int) -> None:
+    settle(schedule, claim(schedule, now, "P1"), quoted("P1", **quote), now)
+
+
+def test_a_held_price_waits_as_a_proposal_while_stock_goes_to_the_shop(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    first = clock.now()
+    enter(pool, first, ("a", "P1"))
+    read(schedule, first)
+    assert ask(STATE) == [("11.00", "5", None, None, first, None, 1)]
+    second, third = first + timedelta(hours=1), first + timedelta(hours=2)
+    read(schedule, second, price=100, quantity=3)
+    reason = "the price would rise by 900.0 %, from 11.00 to 110.00; more than 50 % is held"
+    assert ask(STATE) == [("11.00", "3", "110.00", reason, second, second, 2)]
+    read(schedule, third, price=100, quantity=3)
+    assert ask(STATE) == [("11.00", "3", "110.00", reason, second, second, 2)], "nothing new"
+    events = ask(
+        "SELECT old_value->>'price', new_value->>'price', error_message FROM sync_audit_log"
+        " WHERE event_type = 'change_held'"
+    )
+    assert events == [("11.00", "110.00", reason)]
+    read(schedule, third, quantity=3)
+    assert ask(STATE) == [("11.00", "3", None, None, second, second, 2)], "it came back by itself"
+
+
+def test_the_next_read_knows_what_a_person_refused_and_since_when_a_listing_moved(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    read(schedule, now)
+    read(schedule, now, price=100)
+    ask(
+        "UPDATE listing_state SET rejected = proposed, proposed = NULL, held_reason = NULL,"
+        " held_at = NULL"
+    )
+    (listing,) = claim(schedule, now, "P1")
+    assert (listing.rejected or {})["price"] == "110.00"
+    assert (listing.proposed, listing.moved_at, listing.desired_version) == (None, now, 1)
+    settle(schedule, [listing], quoted("P1", price=100, quantity=1), now)
+    assert ask(STATE) == [("11.00", "1", None, None, now, now, 2)]
+    assert ask("SELECT rejected->>'price' FROM listing_state") == [("110.00",)]
+    read(schedule, now, price=12)
+    assert ask("SELECT desired->>'price', rejected FROM listing_state") == [("13.20", None)]
+
+
+def test_a_price_that_push_put_back_while_we_were_reading_stays_and_we_bring_the_stock(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    read(schedule, now)
+    reading = claim(schedule, now, "P1")
+    ask(
+        'UPDATE listing_state SET proposed = desired, desired = desired || \'{"price": "99.00"}\','
+        " desired_version = 2, held_reason = 'far from the shop', held_at = %s",
+        now,
+    )
+    settle(schedule, reading, quoted("P1", price=12, quantity=1), now)
+    assert ask(STATE) == [("99.00", "1", "11.00", "far from the shop", now, now, 3)]
+
+
+def test_a_parked_listing_that_leaves_the_sale_is_to_be_pushed(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    read(schedule, now)
+    ask("UPDATE listing_state SET push_at = NULL")
+    ask("UPDATE product_sync_schedule SET consecutive_failures = 4")
+    drafts = replace(JUDGE, rule=FailureRule(draft_parked=True))
+    (listing,) = claim(schedule, now, "P1")
+    schedule.settle([drafts.charge(listing, now, "bad")], now=now, call_id=CALL)
+    rows = ask("SELECT desired->>'status', desired->>'price', push_at FROM listing_state")
+    assert rows == [("DRAFT", "11.00", now)]
+
+
+# -- publishing --------------------------------------------------------------------------------
+
+
+def request(ask: Ask, *sellers: str) -> None:
+    for seller in sellers:
+        ask(
+            "INSERT INTO product_staging (user_id, sku, shop_sku, batch_id)"
+            " VALUES (%s, 'P1', 'P1', %s)",
+            seller,
+            BATCH,
+        )
+
+
+def worded(**change: Any) -> Reply:
+    quote = replace(quoted("P1").quotes[Sku("P1")], name="Seal", vendor="Acme", **change)
+    return Reply(quotes={Sku("P1"): quote}, raw={Sku("P1"): {"name": "Seal", "listPrice": "10"}})
+
+
+def test_a_part_that_is_being_published_is_staged_with_its_raw_line(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"), ("b", "P1"))
+    request(ask, "a")
+    listings = claim(schedule, now, "P1")
+    assert {each.user_id: each.batch_id for each in listings} == {"a": BATCH, "b": None}
+    settle(schedule, listings, worded(), now)
+    rows = ask(
+        "SELECT user_id, status, reason, title, vendor, list_price, net_price, price,"
+        " cost_per_item, currency, inventory_quantity, inventory_status, location_summary,"
+        " updated_at FROM product_staging"
+    )
+    ten, eight, eleven = Decimal(10), Decimal(8), Decimal("11.00")
+    assert rows == [
+        ("a", "normalized", "", "Seal", "Acme", ten, eight, eleven, eight, "USD", 5, "in_stock",
+         "Miami FL: 5", now)
+    ]  # fmt: skip
+    raw = ask("SELECT user_id, sku, batch_id::text, raw_payload, created_at FROM boeing_raw_data")
+    assert raw == [("a", "P1", BATCH, {"name": "Seal", "listPrice": "10"}, now)]
+    assert ask("SELECT count(*) FROM listing_state WHERE push_at = %s", now) == [(2,)]
+    assert {each.batch_id for each in claim(schedule, now, "P1")} == {None}, "staged once"
+
+
+def test_a_part_that_was_read_before_it_is_published_is_pushed_all_the_same(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    read(schedule, now)
+    ask("UPDATE listing_state SET push_at = NULL")
+    request(ask, "a")
+    read(schedule, now)
+    assert ask("SELECT push_at, desired_version FROM listing_state") == [(now, 1)]
+    assert ask("SELECT status FROM product_staging") == [("normalized",)]
+
+
+def test_a_blocked_part_is_switched_off_with_the_reason_and_nothing_is_pushed(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    request(ask, "a")
+    settle(schedule, claim(schedule, now, "P1"), worded(quantities={"Germany CSC": 4}), now)
+    reason = "stocked only at Germany CSC, which is not mapped; see HEADWAY_LOCATIONS"
+    assert ask("SELECT status, reason FROM product_staging") == [("blocked", reason)]
+    rows = ask("SELECT is_active, sync_status, last_error FROM product_sync_schedule")
+    assert rows == [(False, "success", reason)]
+    rows = ask("SELECT desired, proposed, push_at, held_reason FROM listing_state")
+    assert rows == [(None, None, None, reason)]
+    rows = ask("SELECT error_message FROM sync_audit_log WHERE event_type = 'publish_blocked'")
+    assert rows == [(reason,)]
+    assert ask("SELECT count(*) FROM boeing_raw_data") == [(1,)]
+
+
+def test_a_part_that_never_appears_is_requested_until_it_is_parked_and_failed_then(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    request(ask, "a")
+    for _ in range(4):
+        settle(schedule, claim(schedule, now, "P1"), Reply(quotes={}), now)
+        assert ask("SELECT status FROM product_staging") == [("requested",)]
+    settle(schedule, claim(schedule, now, "P1"), Reply(quotes={}), now)
+    rows = ask("SELECT status, reason FROM product_staging")
+    assert rows == [("failed", "not in the supplier's reply (5 times)")]
+
+
+def test_a_late_settle_neither_stages_nor_stores_a_raw_line(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    request(ask, "a")
+    late = claim(schedule, now, "P1")
+    schedule.rescue(now + timedelta(minutes=5))
+    assert settle(schedule, late, worded(), now) == 1
+    assert ask("SELECT status FROM product_staging") == [("requested",)]
+    assert ask("SELECT count(*) FROM boeing_raw_data") == [(0,)]

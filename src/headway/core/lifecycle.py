@@ -6,13 +6,22 @@ which charges nobody unless bisecting has left a single suspect.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from headway.core.change import Desired, Held, Observed, Terms, desire, observe
-from headway.core.model import Listing, Outcome, Reply, Turn
+from headway.core.change import Observed, observe
+from headway.core.guard import (
+    SellerStanding,
+    Weighed,
+    has_moved_lately,
+    is_same_offer,
+    moves,
+    weigh,
+)
+from headway.core.model import Listing, Outcome, Quote, Reply, SellerId, Turn
 from headway.core.seats import is_suspect
+from headway.core.staging import Staging, stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +32,7 @@ class FailureRule:
     backoff_base: timedelta = timedelta(hours=2)
     backoff_max: timedelta = timedelta(hours=24)
     missing_confirmations: int = 3
+    draft_parked: bool = False
 
     def backoff(self, failures: int) -> timedelta:
         """Return the wait after this many failures in a row: 2, 4, 8, 16, 24 hours."""
@@ -41,7 +51,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """Everything that one turn writes about one listing, in one transaction."""
+    """Everything that one turn writes about one listing, in one transaction.
+
+    A desired state of None is left as it is; so are the held ones after a failure.
+    """
 
     listing: Listing
     outcome: Outcome
@@ -54,7 +67,10 @@ class Settlement:
     error: str | None = None
     observed: Observed | None = None
     desired: Mapping[str, Any] | None = None
+    proposed: Mapping[str, Any] | None = None
+    rejected: Mapping[str, Any] | None = None
     held_reason: str | None = None
+    staging: Staging | None = None
     events: tuple[Event, ...] = field(default_factory=tuple)
 
     @property
@@ -62,58 +78,116 @@ class Settlement:
         """Whether the supplier told us about this SKU."""
         return self.outcome is not Outcome.FAILED
 
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the part may not be published as it is."""
+        return self.staging is not None and self.staging.status == "blocked"
+
+    @property
+    def changes_desired(self) -> bool:
+        """Whether the shop is to show something else from now on."""
+        return self.desired is not None and self.desired != self.listing.desired
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether price or stock took a step that the mass guard counts, in earnest or held."""
+        old, new = self.listing.desired, self.proposed or self.desired
+        if old is None or new is None:
+            return False
+        return moves(old, new) and moves(self.listing.proposed or old, new)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
     """The rules of a deployment, applied to one reply."""
 
-    terms: Terms
     rule: FailureRule
     reschedule: Callable[[Listing, datetime], datetime]
 
-    def settle(self, listing: Listing, reply: Reply, now: datetime) -> Settlement:
+    def settle_all(
+        self,
+        listings: Sequence[Listing],
+        reply: Reply,
+        now: datetime,
+        standings: Mapping[SellerId, SellerStanding],
+    ) -> list[Settlement]:
+        """Decide what a reply means for everybody aboard; each move counts for the next."""
+        standings = dict(standings)
+        settlements = []
+        for each in listings:
+            standing = standings[each.user_id]
+            settled = self.settle(each, reply, now, standing)
+            if settled.has_moved and not has_moved_lately(each, now):
+                moved_count = standing.moved_count + 1
+                standings[each.user_id] = replace(standing, moved_count=moved_count)
+            settlements.append(settled)
+        return settlements
+
+    def settle(
+        self, listing: Listing, reply: Reply, now: datetime, standing: SellerStanding
+    ) -> Settlement:
         """Decide what a reply means for one of the listings that it was asked for."""
         quote = reply.quotes.get(listing.sku)
         if quote is not None:
-            return self._read(listing, observe(quote, self.terms), now)
+            return self._read(listing, quote, reply.raw.get(listing.sku), now, standing)
         if listing.sku in reply.faulty:
             return self.charge(listing, now, f"unusable line: {reply.faulty[listing.sku]}")
-        return self._missed(listing, now)
+        return self._missed(listing, now, standing)
 
-    def _read(self, listing: Listing, observed: Observed, now: datetime) -> Settlement:
-        wanted = desire(observed, self.terms)
+    def _read(
+        self,
+        listing: Listing,
+        quote: Quote,
+        raw: Mapping[str, Any] | None,
+        now: datetime,
+        standing: SellerStanding,
+    ) -> Settlement:
+        observed = observe(quote, standing.terms)
         has_changed = observed.fingerprint() != listing.last_boeing_hash
         events = _change_events(listing, observed) if has_changed else ()
-        held_reason = wanted.reason if isinstance(wanted, Held) else None
-        # A changed setting may hold, or let go, what the supplier has not changed at all.
-        if held_reason and (has_changed or held_reason != listing.held_reason):
-            events += (Event(kind="change_held", new=observed.as_json(), error=held_reason),)
+        weighed, staging, error = weigh(listing, observed, standing, now), None, None
+        if listing.batch_id is not None:
+            staging = stage(quote, observed, weighed, standing.terms, raw)
+        if staging is not None and staging.status == "blocked":
+            error = staging.reason
+            weighed = Weighed(held_reason=error)
+            events += (Event(kind="publish_blocked", new=observed.as_json(), error=error),)
+        elif _is_held_anew(listing, weighed, events):
+            new = weighed.proposed or observed.as_json()
+            held = Event(
+                kind="change_held", old=listing.desired, new=new, error=weighed.held_reason
+            )
+            events += (held,)
         return Settlement(
             listing=listing,
             outcome=Outcome.UPDATED if has_changed else Outcome.UNCHANGED,
             turn=Turn.SCHEDULED,
             next_sync_at=self.reschedule(listing, now),
+            error=error,
             observed=observed,
-            desired=wanted.as_json() if isinstance(wanted, Desired) else None,
-            held_reason=held_reason,
+            desired=weighed.desired,
+            proposed=weighed.proposed,
+            rejected=weighed.rejected,
+            held_reason=weighed.held_reason,
+            staging=staging,
             events=events,
         )
 
-    def _missed(self, listing: Listing, now: datetime) -> Settlement:
+    def _missed(self, listing: Listing, now: datetime, standing: SellerStanding) -> Settlement:
         """Take absence for evidence only when it is confirmed; then the part is not for sale."""
         count = listing.missing_count + 1
         events: tuple[Event, ...] = (Event(kind="sku_missing", new={"missing_count": count}),)
-        desired = None
+        weighed = Weighed()
         beyond = count - self.rule.missing_confirmations
         # Beyond, if the number was lowered meanwhile: whoever still shows stock shows none now.
         if (shown := listing.desired) is not None and (
             beyond == 0 or (beyond > 0 and any(shown["quantities"].values()))
         ):
-            desired = {**shown, "quantities": dict.fromkeys(shown["quantities"], 0)}
-            events += (Event(kind="not_listed", old=listing.desired, new=desired),)
+            weighed, event = _withdraw(listing, shown, now, standing)
+            events += event
         counted = f"{count} times" if beyond > 0 else f"{count} of {count - beyond}"
         error = f"not in the supplier's reply ({counted})"
-        return self.charge(listing, now, error, missing_count=count, desired=desired, events=events)
+        return self.charge(listing, now, error, missing_count=count, weighed=weighed, events=events)
 
     def charge(
         self,
@@ -123,15 +197,20 @@ class Judge:
         *,
         missing_count: int = 0,
         suspicion: int = 0,
-        desired: Mapping[str, Any] | None = None,
+        weighed: Weighed | None = None,
         events: tuple[Event, ...] = (),
     ) -> Settlement:
         """Count a failure of this very SKU; back off, and park it when there were too many."""
         failures = listing.consecutive_failures + 1
         is_parked = failures >= self.rule.failures_max
+        weighed = weighed or Weighed()
+        desired, staging = weighed.desired, None
         events += (Event(kind="sync_failed", new={"failures": failures}, error=error),)
         if is_parked:
             events += (Event(kind="product_deactivated", error=error),)
+            desired = self._parked(listing, desired)
+            if listing.batch_id is not None:
+                staging = Staging(status="failed", reason=error)
         return Settlement(
             listing=listing,
             outcome=Outcome.FAILED,
@@ -143,8 +222,20 @@ class Judge:
             is_parked=is_parked,
             error=error,
             desired=desired,
+            proposed=weighed.proposed,
+            held_reason=weighed.held_reason,
+            staging=staging,
             events=events,
         )
+
+    def _parked(
+        self, listing: Listing, desired: Mapping[str, Any] | None
+    ) -> Mapping[str, Any] | None:
+        """Take a part off sale until it is revived, if that is the rule and it is known at all."""
+        shown = desired or listing.desired
+        if shown is None or not self.rule.draft_parked:
+            return desired
+        return {**shown, "status": "DRAFT"}
 
 
 def suspicions(
@@ -180,3 +271,31 @@ def _change_events(listing: Listing, observed: Observed) -> tuple[Event, ...]:
         for kind, fields in kinds.items()
         if any(old.get(f) != new[f] for f in fields)
     )
+
+
+def _is_held_anew(listing: Listing, weighed: Weighed, events: tuple[Event, ...]) -> bool:
+    """Tell whether what is held is another thing than before: each is told once."""
+    if weighed.held_reason is None:
+        return False
+    if weighed.proposed is not None:
+        return listing.proposed is None or not is_same_offer(weighed.proposed, listing.proposed)
+    is_same_price = all(event.kind == "quantity_changed" for event in events)
+    return weighed.held_reason != listing.held_reason or not is_same_price
+
+
+def _withdraw(
+    listing: Listing, shown: Mapping[str, Any], now: datetime, standing: SellerStanding
+) -> tuple[Weighed, tuple[Event, ...]]:
+    """Let the shop show none of a part that is gone, unless too many go within a day."""
+    nothing = {"quantities": dict.fromkeys(shown["quantities"], 0)}
+    empty = {**shown, **nothing}
+    mass = standing.find_mass(listing, now) if moves(shown, empty) else None
+    if mass is None:
+        # A price that waits for approval must not bring the stock back with it.
+        proposed = listing.proposed and {**listing.proposed, **nothing}
+        event = Event(kind="not_listed", old=shown, new=empty)
+        return Weighed(desired=empty, proposed=proposed), (event,)
+    weighed = Weighed(proposed=empty, held_reason=mass)
+    if not _is_held_anew(listing, weighed, ()):
+        return weighed, ()
+    return weighed, (Event(kind="change_held", old=shown, new=empty, error=mass),)

@@ -66,7 +66,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """A claimed listing, with what is needed to settle it."""
+    """A claimed listing, with what is needed to settle it.
+
+    `batch_id` names the batch in which it is being published, if it is.
+    """
 
     id: str
     user_id: SellerId
@@ -84,24 +87,39 @@ class Listing:
     last_boeing_hash: str | None = None
     observed: Mapping[str, Any] | None = None
     desired: Mapping[str, Any] | None = None
+    desired_version: int = 0
     held_reason: str | None = None
+    proposed: Mapping[str, Any] | None = None
+    rejected: Mapping[str, Any] | None = None
+    moved_at: datetime | None = None
+    batch_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
-    """What the supplier said about one SKU; quantities are by the supplier's location names."""
+    """What the supplier said about one SKU; quantities are by the supplier's location names.
+
+    Quotes that differ in words only are equal.
+    """
 
     sku: Sku
     list_price: Decimal | None
     net_price: Decimal | None
     currency: str
     quantities: Mapping[str, int] = field(default_factory=dict)
+    name: str = field(default="", compare=False)
+    description: str = field(default="", compare=False)
+    vendor: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A whole price reply: quotes, what was silently missing, and lines that made no sense."""
+    """A whole price reply: quotes, what was silently missing, and lines that made no sense.
+
+    `raw` holds the supplier's own words about each SKU that was quoted.
+    """
 
     quotes: Mapping[Sku, Quote]
     missing: frozenset[Sku] = frozenset()
     faulty: Mapping[Sku, str] = field(default_factory=dict)
+    raw: Mapping[Sku, Mapping[str, Any]] = field(default_factory=dict)

@@ -15,6 +15,7 @@ class State(StrEnum):
     """What a listing is doing, or what it waits for."""
 
     PARKED = "parked"
+    BLOCKED = "blocked"
     INACTIVE = "inactive"
     READING = "reading"
     SILENT = "silent"

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, NewType
 
 from headway.core.lifecycle import Event
-from headway.core.model import Scope, SellerId, Sku
+from headway.core.model import SellerId, Sku
 
 Gid = NewType("Gid", str)
 
@@ -27,13 +27,14 @@ class Status(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a call to the shop does; the first five write, and have an intent."""
+    """What a call to the shop does; the first six write, and have an intent."""
 
     STOCK = "stock"
     ACTIVATE = "activate"
     PRICE = "price"
     STATUS = "status"
     CREATE = "create"
+    BULK = "bulk"
     READ = "read"
     FIND = "find"
     LOCATIONS = "locations"
@@ -47,17 +48,21 @@ class Verdict(StrEnum):
     UNKNOWN = "unknown"  # no such id: find the product again by its SKU
     UNSTOCKED = "unstocked"  # not stocked at that location: activate it there
     REFUSED = "refused"  # never as it is; the reason says why
+    AGAIN = "again"  # not done, through no fault of its own: send it again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shop:
-    """A seller's shop: its account, whom its limit binds, and its locations, name to id."""
+    """A seller's shop: its account, its locations (name to id), and the guard on its prices.
+
+    Locations are None while the shop has not told them lately.
+    """
 
     id: str
     user_id: SellerId
     domain: str
-    scope: Scope
     locations: Mapping[str, Gid] | None = None
+    guard_move: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +173,10 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A listing whose shop differs, or may differ, from what is desired."""
+    """A listing whose shop differs, or may differ, from what is desired.
+
+    `is_first` until anything was ever confirmed of it: its price in the shop is not yet ours.
+    """
 
     user_id: SellerId
     sku: Sku
@@ -183,6 +191,7 @@ class Change:
     failures: int = 0
     error: str = ""
     draft: Draft | None = None
+    is_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +204,56 @@ class Intent:
     writes: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
 
 
+class Phase(StrEnum):
+    """How far prices that go in bulk have come."""
+
+    NEW = "new"
+    STAGED = "staged"  # there is a place for the file
+    UPLOADED = "uploaded"
+    ASKED = "asked"  # the shop was told to run it; what it said is not known
+    RUNNING = "running"
+    COMPLETED = "completed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadTarget:
+    """Where a file may be uploaded, and what must go with it; whoever has it may upload."""
+
+    url: str
+    parameters: tuple[tuple[str, str], ...] = field(repr=False)
+
+    @property
+    def path(self) -> str:
+        """What the shop calls the file afterwards."""
+        return dict(self.parameters)["key"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkProgress:
+    """What the next call of a bulk operation needs to know, and when it is due.
+
+    `asked_at` is since when the shop may be running it; `url` is where its answers are.
+    """
+
+    phase: Phase = Phase.NEW
+    target: UploadTarget | None = None
+    path: str = ""
+    asked_at: datetime | None = None
+    operation: Gid | None = None
+    url: str | None = None
+    poll_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkIntent:
+    """Prices that are on their way in bulk; no other price is written to these listings."""
+
+    id: str
+    skus: frozenset[Sku]
+    created_at: datetime
+    progress: BulkProgress = BulkProgress()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Errand:
     """One visit to one shop, leased: what is due there, what is unsure, what is to be verified."""
@@ -204,6 +263,7 @@ class Errand:
     changes: Sequence[Change] = ()
     open: Sequence[Intent] = ()
     patrol: Sequence[Change] = ()
+    bulk: BulkIntent | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,15 +275,17 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Push:
+class Pushed:
     """Everything that one visit writes about one listing, in one transaction.
 
-    What is None is left as it is. Where `applied` then equals the newest desired state nothing is
-    left to push; else the listing is due again at `retry_at`, or at once.
+    What is None is left as it is. Where `applied` equals the newest desired state nothing is left
+    to push; else the listing is due again: at `retry_at` unless its desired state has moved on.
+    With a reason to hold, `desired` takes the place of a desired state that becomes a proposal.
     """
 
-    sku: Sku
+    change: Change
     applied: Mapping[str, Any] | None = None
+    forgets_applied: bool = False
     ids: Ids | None = None
     forgets_ids: bool = False
     handle: str | None = None
@@ -235,4 +297,6 @@ class Push:
     failures: int = 0
     error: str = ""
     staging: str | None = None
+    held_reason: str | None = None
+    desired: Mapping[str, Any] | None = None
     events: tuple[Event, ...] = ()

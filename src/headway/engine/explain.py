@@ -36,6 +36,14 @@ def place(standing: Standing) -> str:
 
 
 def _stopped(standing: Standing, now: datetime) -> Explanation:
+    # A read that went well and left an error: the part may not be published as it is.
+    if standing.sync_status == "success" and standing.last_error:
+        return Explanation(
+            state=State.BLOCKED,
+            sentence=(
+                f"Not published: {standing.last_error}. It is not read until it is published again."
+            ),
+        )
     if standing.sync_status != "parked":
         return Explanation(
             state=State.INACTIVE,

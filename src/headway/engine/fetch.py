@@ -4,17 +4,17 @@ A step is short, never sleeps, and returns Done or Wait. Nobody boards before th
 call to leave, so urgency, pauses and the newest due times count up to the last moment.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from headway.clock import Clock
 from headway.core.breaker import Breaker
-from headway.core.lifecycle import Judge, suspicions
+from headway.core.lifecycle import Judge, Settlement, suspicions
 from headway.core.limits import Go, Gone, Hold, Shed, Ticket
 from headway.core.model import AuthStep, Candidate, Done, Listing, Sku, Turn, Wait
 from headway.core.seats import URGENT, BoardingRule, board, departure
-from headway.engine.ports import Breakers, CallReport, Limiter, Schedule, Supplier
+from headway.engine.ports import Breakers, CallReport, Limiter, Schedule, Sellers, Supplier
 from headway.errors import (
     ConnectorError,
     PermanentError,
@@ -41,7 +41,10 @@ class FetchRule:
 
 
 class Fetch:
-    """One worker's hand on the line; any number of them may run, on any number of hosts."""
+    """One worker's hand on the line; any number of them may run, on any number of hosts.
+
+    It `rings` when some shop is to show something else, so that push need not look all the time.
+    """
 
     def __init__(
         self,
@@ -49,20 +52,24 @@ class Fetch:
         clock: Clock,
         limiter: Limiter,
         schedule: Schedule,
+        sellers: Sellers,
         breakers: Breakers,
         supplier: Supplier,
         judge: Judge,
         rule: FetchRule,
         owner: str,
+        rings: Callable[[], None] = lambda: None,
     ) -> None:
         self._clock = clock
         self._limiter = limiter
         self._schedule = schedule
+        self._sellers = sellers
         self._breakers = breakers
         self._supplier = supplier
         self._judge = judge
         self._rule = rule
         self._owner = owner
+        self._rings = rings
         self._ticket: Ticket | None = None
 
     def step(self) -> Done | Wait:
@@ -191,14 +198,21 @@ class Fetch:
             return Done(what="the call failed")
         self._limiter.settle(ticket, sent=True, report=self._report("ok", skus, 200))
         now = self._clock.now()
-        settlements = [self._judge.settle(each, reply, now) for each in listings]
-        refused = self._schedule.settle(settlements, now=now, call_id=ticket.id)
+        standings = self._sellers.standings({each.user_id for each in listings}, now)
+        settlements = self._judge.settle_all(listings, reply, now, standings)
+        refused = self._settle(settlements, now, call_id=ticket.id)
         breaker = self._breakers.load(self._supplier.scope)
         if breaker.saw_outage:  # else everybody would travel alone for hours
             self._schedule.pardon()
         if breaker.failures:
             self._breakers.save(self._supplier.scope, breaker.succeeded())
         return Done(what=f"read {len(skus)} SKUs" + (f", {refused} refused" if refused else ""))
+
+    def _settle(self, settlements: Sequence[Settlement], now: datetime, *, call_id: str) -> int:
+        refused = self._schedule.settle(settlements, now=now, call_id=call_id)
+        if any(each.changes_desired for each in settlements):
+            self._rings()
+        return refused
 
     def _report(self, result: str, skus: Sequence[Sku], status: int | None) -> CallReport:
         return CallReport(
@@ -245,7 +259,7 @@ class Fetch:
             for each in convicted
         ]
         if charged:
-            self._schedule.settle(charged, now=now, call_id=call_id)
+            self._settle(charged, now, call_id=call_id)
         innocent = [each for each in listings if each not in convicted]
         self._schedule.release(innocent, suspicion=suspicion)
 

@@ -2,13 +2,18 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from headway.core.breaker import Breaker
+from headway.core.bulk import Standing, Target
+from headway.core.guard import SellerStanding
 from headway.core.lifecycle import Settlement
 from headway.core.limits import Begun, CallReport, Observation, Shed, Ticket
-from headway.core.model import AuthStep, Candidate, Listing, Reply, Scope, Sku
+from headway.core.model import AuthStep, Candidate, Listing, Reply, Scope, SellerId, Sku
 from headway.core.storefront import (
+    BulkIntent,
+    BulkProgress,
+    Change,
     Cost,
     Creation,
     Errand,
@@ -16,7 +21,7 @@ from headway.core.storefront import (
     Gid,
     Intent,
     PriceWrite,
-    Push,
+    Pushed,
     Said,
     Shop,
     Shown,
@@ -26,11 +31,13 @@ from headway.core.storefront import (
 
 __all__ = [
     "Breakers",
+    "Bulks",
     "CallReport",
     "Ledger",
     "Limiter",
     "Pushes",
     "Schedule",
+    "Sellers",
     "Storefront",
     "Supplier",
 ]
@@ -50,8 +57,12 @@ class Limiter(Protocol):
         lease_s: float,
         grace_s: float,
         purpose: str = "",
+        begins: bool = False,
     ) -> Ticket | Shed:
-        """Queue for a start time; refuse at once when the wait would be too long."""
+        """Queue for a start time; refuse at once when the wait would be too long.
+
+        With `begins` a ticket whose start is now has begun, and says so.
+        """
 
     def begin(self, ticket: Ticket) -> Begun:
         """Ask to send now: Go, Hold (come back later) or Gone (reserve again)."""
@@ -64,14 +75,15 @@ class Limiter(Protocol):
         actual: float | None = None,
         is_late: bool = False,
         report: CallReport | None = None,
+        seen: Observation | None = None,
     ) -> None:
-        """Say how the call ended; `is_late` when it may still arrive after our finish."""
+        """Say how the call ended, and what its reply said of the meter.
+
+        `is_late` when it may still arrive after our finish.
+        """
 
     def pause(self, key: str, seconds: float, reason: str) -> None:
         """Let nothing start for a while, longer if already so."""
-
-    def observe(self, key: str, observation: Observation, *, ticket: Ticket | None = None) -> None:
-        """Correct a meter by what a reply said; name the reply's ticket if it is not settled."""
 
 
 class Ledger(Protocol):
@@ -113,6 +125,18 @@ class Schedule(Protocol):
 
     def rescue(self, now: datetime) -> int:
         """Free the listings whose holder fell silent; return how many."""
+
+
+class Sellers(Protocol):
+    """What the engine must know of sellers: terms, guard, how much of a catalogue moved."""
+
+    def standings(
+        self, user_ids: Collection[SellerId], now: datetime
+    ) -> Mapping[SellerId, SellerStanding]:
+        """Return how each of these sellers stands."""
+
+    def count_catalogues(self, now: datetime) -> int:
+        """Count every seller's listings, for the guard; return whose number changed."""
 
 
 class Breakers(Protocol):
@@ -193,6 +217,24 @@ class Storefront(Protocol):
     def create(self, creation: Creation) -> Said:
         """Make a product, or set the one of that handle."""
 
+    def stage_upload(self, name: str) -> Target:
+        """Ask where the file of a bulk operation may be uploaded."""
+
+    def upload(self, target: Any, content: bytes) -> str:  # noqa: ANN401 - a connector has its own
+        """Upload the file, and return what the shop calls it; the host is not the shop's."""
+
+    def run_bulk(self, path: str, *, key: str) -> Gid | None:
+        """Start a bulk price change on that file; None if the shop cannot start one now."""
+
+    def find_bulk(self, key: str) -> Standing | None:
+        """Find the operation of this intent, when the reply that named it was lost."""
+
+    def bulk_status(self, operation: Gid) -> Standing:
+        """Tell how a bulk operation stands."""
+
+    def bulk_result(self, url: str, writes: Sequence[PriceWrite]) -> Sequence[Said]:
+        """Fetch what was said of each write; the host is not the shop's."""
+
 
 class Pushes(Protocol):
     """What is to be written to the shops: due shops, one leased visit at a time, settled."""
@@ -218,7 +260,8 @@ class Pushes(Protocol):
         """Lease a shop under a new fence, with what is due there; None if another was faster.
 
         An errand carries the open intents, the changes that are due or that an open intent names,
-        and, only when nothing else is there, listings to verify, the longest unseen first.
+        and, only when nothing else is there, listings to verify, the longest unseen first. What
+        goes in bulk stands apart: it is not unsure, and its listings are not verified meanwhile.
         """
 
     def intend(self, errand: Errand, intent: Intent, *, now: datetime) -> bool:
@@ -227,17 +270,51 @@ class Pushes(Protocol):
     def settle(
         self,
         errand: Errand,
-        pushes: Sequence[Push],
+        pushed: Sequence[Pushed] = (),
         *,
-        closes: Mapping[str, str],
-        voids: Mapping[str, str],
-        locations: Mapping[str, Gid] | None,
+        closes: Mapping[str, str] | None = None,
+        voids: Mapping[str, str] | None = None,
+        narrows: Mapping[str, Sequence[Sku]] | None = None,
+        progress: Mapping[str, BulkProgress] | None = None,
+        unbulks: Mapping[str, Sequence[Sku]] | None = None,
+        locations: Mapping[str, Gid] | None = None,
+        call_id: str | None = None,
+        keeps_lease: bool = False,
         now: datetime,
     ) -> bool:
-        """Write what a visit came to, close or void intents (id to result), end the lease.
+        """Write what a visit came to and end the lease, unless it is kept, in one transaction.
 
-        All in one transaction, refused as a whole (False) if the errand is no longer ours.
+        Intents are closed or voided (id to result), or narrowed to the SKUs that are still unsure.
+        A bulk intent makes progress, or becomes an open one of ordinary prices, of these SKUs.
+        Refused as a whole (False) if the errand is no longer ours.
         """
 
     def disconnect(self, shop: Shop, reason: str, *, now: datetime) -> None:
         """Stop visiting a shop whose grant is refused, and say why."""
+
+
+class Bulks(Protocol):
+    """Prices that go to a shop in bulk; a shop has at most one such intent that is open."""
+
+    def waiting(self, errand: Errand, *, now: datetime, limit: int) -> list[Change]:
+        """Return the listings of this shop whose price is due to be written, oldest first."""
+
+    def intend(
+        self,
+        errand: Errand,
+        intent: Intent,
+        *,
+        asleep: Sequence[Change],
+        until: datetime,
+        now: datetime,
+    ) -> bool:
+        """Store an intent and let those listings sleep; False if the errand is no longer ours."""
+
+    def note(self, errand: Errand, bulk: BulkIntent) -> bool:
+        """Store how far it has come, before a call; False if the errand is no longer ours."""
+
+    def writes(self, bulk: BulkIntent) -> list[PriceWrite]:
+        """Return all that it writes, in the order of its lines."""
+
+    def changes(self, errand: Errand, skus: Collection[Sku]) -> list[Change]:
+        """Return these listings of the shop as they are now."""

@@ -1,13 +1,14 @@
 """Tick: the housekeeping that keeps the line honest. Any number of ticks at once are harmless."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from headway.clock import Clock
 from headway.core.model import Wait
-from headway.engine.ports import Ledger, Schedule
+from headway.engine.ports import Ledger, Schedule, Sellers
 
 EVERY = timedelta(seconds=30)
-FORGET_EVERY = timedelta(hours=1)
+HOURLY = timedelta(hours=1)
 # Leases are written by one host's clock and read by another's; each may be 90 s off.
 CLOCKS_APART_MAX = timedelta(minutes=3)
 
@@ -15,7 +16,7 @@ CLOCKS_APART_MAX = timedelta(minutes=3)
 class Tick:
     """Rescue on silence: leases that ran out go back to the queue under a new fence.
 
-    Once an hour the ledger forgets what is older than its retention.
+    Once an hour each memory forgets what is older than its retention, and catalogues are counted.
     """
 
     def __init__(
@@ -23,23 +24,25 @@ class Tick:
         *,
         clock: Clock,
         schedule: Schedule,
-        ledger: Ledger,
-        retention: timedelta,
+        sellers: Sellers,
+        memories: Sequence[tuple[Ledger, timedelta]],
         every: timedelta = EVERY,
     ) -> None:
         self._clock = clock
         self._schedule = schedule
-        self._ledger = ledger
-        self._retention = retention
+        self._sellers = sellers
+        self._memories = memories
         self._every = every
-        self._forget_at = clock.now()
+        self._hourly_at = clock.now()
         self.rescued = 0
 
     def step(self) -> Wait:
         """Do one round, and say when the next is due."""
         now = self._clock.now()
         self.rescued += self._schedule.rescue(now - CLOCKS_APART_MAX)
-        if now >= self._forget_at:
-            self._ledger.forget(now - self._retention)
-            self._forget_at = now + FORGET_EVERY
+        if now >= self._hourly_at:
+            self._sellers.count_catalogues(now)
+            for memory, retention in self._memories:
+                memory.forget(now - retention)
+            self._hourly_at = now + HOURLY
         return Wait(until=now + self._every, why="next round")

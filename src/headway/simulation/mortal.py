@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
+import httpx
+
 from headway.clock import Clock, Rng
 
 TOUCHES_MAX = 12
@@ -36,6 +38,10 @@ class Life:
             self._fuse = touches
         else:
             self._dooms_at_claim = touches
+
+    def end_after(self, touches: int) -> None:
+        """Let it end at the touch that comes after so many."""
+        self._fuse = touches
 
     def stall(self, seconds: float) -> None:
         """Let it freeze for that long between its next reply and the settle."""
@@ -89,6 +95,21 @@ class SkewedClock:
     def event(self) -> threading.Event:
         """Make an event for sleepers on everyone's clock."""
         return self._clock.event()
+
+
+class MortalTransport(httpx.BaseTransport):
+    """The wire of a worker that may die before a request leaves, or before its answer is read."""
+
+    def __init__(self, inner: httpx.BaseTransport, life: Life) -> None:
+        self._inner = inner
+        self._life = life
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Let one request pass."""
+        self._life.touch()
+        response = self._inner.handle_request(request)
+        self._life.touch()
+        return response
 
 
 class MortalPool:

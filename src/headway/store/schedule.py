@@ -6,6 +6,7 @@ caller; none holds a transaction across a call.
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -50,7 +51,12 @@ LISTING_COLUMNS = (
     "last_boeing_hash",
     "observed",
     "desired",
+    "desired_version",
     "held_reason",
+    "proposed",
+    "rejected",
+    "moved_at",
+    "batch_id",
 )
 CLAIM = """
 WITH free AS (
@@ -67,25 +73,35 @@ WITH free AS (
 SELECT taken.id::text, taken.user_id, taken.sku, taken.turn, taken.fence, taken.next_sync_at,
   taken.hour_bucket, taken.minute_offset, taken.created_at, taken.last_successful_sync,
   taken.consecutive_failures, taken.missing_count, taken.suspicion, taken.last_boeing_hash,
-  state.observed, state.desired, state.held_reason
+  state.observed, state.desired, coalesce(state.desired_version, 0), state.held_reason,
+  state.proposed, state.rejected, state.moved_at, staging.batch_id::text
 FROM taken LEFT JOIN listing_state AS state USING (user_id, sku)
+LEFT JOIN product_staging AS staging ON staging.user_id = taken.user_id
+  AND staging.sku = taken.sku AND staging.status = 'requested'
 """
 
 # One statement, so one transaction and one trip: what the fences refuse writes no state and no
 # event. The ids come a second time as an array, by which the planner knows how few they are. A
-# desired state that equals the stored one keeps its version: nothing to push.
+# desired state that equals the stored one keeps its version: nothing to push. Push may have put a
+# price back, and held it, while we were reading: then its verdict stands, and we bring the rest.
+# And who was asked for meanwhile, by a person or to be published, is due as it was asked for.
 SETTLE = """
 WITH new AS (
   SELECT * FROM jsonb_to_recordset(%(rows)s::jsonb) AS new(
-    id uuid, fence bigint, user_id text, sku text, sync_status text, turn text,
-    next_sync_at timestamptz, is_parked boolean, outcome text, error text, failures int,
-    missing_count int, suspicion int, hash text, price numeric, quantity int, locations jsonb,
-    observed jsonb, desired jsonb, held_reason text, changes_state boolean)
+    id uuid, fence bigint, user_id text, sku text, sync_status text, turn text, was_turn text,
+    next_sync_at timestamptz, was_due_at timestamptz, stops boolean, outcome text, error text,
+    failures int, missing_count int, suspicion int, hash text, price numeric, quantity int,
+    locations jsonb, observed jsonb, desired jsonb, desired_version bigint, was_held boolean,
+    held_reason text, proposed jsonb, rejected jsonb, has_moved boolean, staging jsonb,
+    batch_id uuid, changes_state boolean)
 ), settled AS (
   UPDATE product_sync_schedule AS row SET
     sync_status = new.sync_status, lease_owner = NULL, lease_until = NULL,
-    turn = new.turn, next_sync_at = new.next_sync_at,
-    is_active = row.is_active AND NOT new.is_parked,
+    (turn, next_sync_at) = (SELECT CASE WHEN is_asked THEN row.turn ELSE new.turn END,
+      CASE WHEN is_asked THEN row.next_sync_at ELSE new.next_sync_at END
+      FROM (SELECT (row.turn, row.next_sync_at) <> (new.was_turn, new.was_due_at) AS is_asked
+        ) AS meanwhile),
+    is_active = row.is_active AND NOT new.stops,
     last_sync_at = %(now)s, last_sync_status = new.outcome, last_error = new.error,
     last_successful_sync = CASE WHEN new.outcome = 'failed' THEN row.last_successful_sync
                                 ELSE %(now)s END,
@@ -104,23 +120,57 @@ WITH new AS (
   RETURNING row.id
 ), states AS (
   INSERT INTO listing_state AS row (user_id, sku, observed, observed_at, desired, desired_at,
-    desired_version, held_reason, held_at)
+    desired_version, held_reason, held_at, proposed, rejected, push_at)
   SELECT new.user_id, new.sku, new.observed, %(now)s, new.desired,
-    CASE WHEN new.desired IS NULL THEN NULL ELSE %(now)s END,
+    CASE WHEN new.desired IS NOT NULL THEN %(now)s END,
     CASE WHEN new.desired IS NULL THEN 0 ELSE 1 END,
-    new.held_reason, CASE WHEN new.held_reason IS NULL THEN NULL ELSE %(now)s END
+    new.held_reason, CASE WHEN new.held_reason IS NOT NULL THEN %(now)s END,
+    new.proposed, new.rejected, CASE WHEN new.desired IS NOT NULL THEN %(now)s END
   FROM new JOIN settled USING (id) WHERE new.changes_state
-  ON CONFLICT (user_id, sku) DO UPDATE SET
-    observed = coalesce(excluded.observed, row.observed),
-    observed_at = CASE WHEN excluded.observed IS NULL THEN row.observed_at ELSE %(now)s END,
-    desired = coalesce(excluded.desired, row.desired),
-    desired_at = CASE WHEN excluded.desired IS NULL OR excluded.desired = row.desired
-                      THEN row.desired_at ELSE %(now)s END,
-    desired_version = row.desired_version + CASE WHEN excluded.desired IS NULL
-                      OR excluded.desired IS NOT DISTINCT FROM row.desired THEN 0 ELSE 1 END,
-    held_reason = excluded.held_reason,
-    held_at = CASE WHEN excluded.held_reason IS NULL THEN NULL
-                   ELSE coalesce(row.held_at, %(now)s) END
+  ON CONFLICT (user_id, sku) DO UPDATE SET (observed, observed_at, desired, desired_at,
+    desired_version, held_reason, held_at, proposed, rejected, moved_at, push_at) = (
+    SELECT coalesce(new.observed, row.observed),
+      CASE WHEN new.observed IS NULL THEN row.observed_at ELSE %(now)s END,
+      next.desired,
+      CASE WHEN next.is_other THEN %(now)s ELSE row.desired_at END,
+      row.desired_version + CASE WHEN next.is_other THEN 1 ELSE 0 END,
+      next.held_reason,
+      CASE WHEN next.held_reason IS NOT NULL THEN coalesce(row.held_at, %(now)s) END,
+      CASE WHEN judged.is_stale THEN row.proposed ELSE new.proposed END,
+      CASE WHEN judged.is_stale THEN row.rejected ELSE new.rejected END,
+      CASE WHEN new.has_moved THEN %(now)s ELSE row.moved_at END,
+      CASE WHEN new.staging ->> 'status' = 'blocked' THEN NULL
+           WHEN next.is_other OR new.staging ->> 'status' = 'normalized' THEN %(now)s
+           ELSE row.push_at END
+    FROM new
+    CROSS JOIN LATERAL (SELECT row.desired_version <> new.desired_version
+      OR (row.held_reason IS NOT NULL) <> new.was_held AS is_stale) AS judged
+    CROSS JOIN LATERAL (SELECT CASE WHEN judged.is_stale THEN row.held_reason
+        ELSE new.held_reason END AS held_reason,
+      CASE WHEN new.desired IS NULL THEN row.desired
+           WHEN judged.is_stale THEN row.desired
+                || (new.desired - ARRAY['price', 'cost', 'compare_at', 'currency'])
+           ELSE new.desired END AS desired) AS chosen
+    CROSS JOIN LATERAL (SELECT chosen.*, chosen.desired IS DISTINCT FROM row.desired AS is_other
+      ) AS next
+    WHERE new.user_id = excluded.user_id AND new.sku = excluded.sku)
+), staged AS (
+  UPDATE product_staging AS row SET status = part.status, reason = part.reason,
+    title = part.title, description = part.description, vendor = part.vendor,
+    list_price = part.list_price, net_price = part.net_price, price = part.price,
+    cost_per_item = part.cost_per_item, currency = part.currency,
+    inventory_quantity = part.inventory_quantity, inventory_status = part.inventory_status,
+    location_summary = part.location_summary, updated_at = %(now)s
+  FROM new JOIN settled USING (id) CROSS JOIN LATERAL jsonb_to_record(new.staging) AS part(
+    status text, reason text, title text, description text, vendor text, list_price numeric,
+    net_price numeric, price numeric, cost_per_item numeric, currency text,
+    inventory_quantity int, inventory_status text, location_summary text)
+  WHERE new.staging IS NOT NULL AND row.user_id = new.user_id AND row.sku = new.sku
+    AND row.status = 'requested'
+), raw AS (
+  INSERT INTO boeing_raw_data (user_id, sku, batch_id, raw_payload, created_at)
+  SELECT new.user_id, new.sku, new.batch_id, new.staging -> 'raw', %(now)s
+  FROM new JOIN settled USING (id) WHERE jsonb_typeof(new.staging -> 'raw') = 'object'
 ), events AS (
   INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type, old_value, new_value,
     error_message, batch_id, created_at)
@@ -214,7 +264,7 @@ class Schedule:
             "now": now,
             "call_id": call_id,
             "ids": [each.listing.id for each in settlements],
-            "rows": json.dumps([_settled(each) for each in settlements]),
+            "rows": json.dumps([_settled(each) for each in settlements], default=str),
             "events": json.dumps([fact for each in settlements for fact in _facts(each)]),
         }
         with guarded(), self._pool.connection() as connection:
@@ -252,18 +302,24 @@ def _listing(row: tuple[Any, ...]) -> Listing:
 def _settled(each: Settlement) -> dict[str, Any]:
     """Return a settlement in the columns that the statement names."""
     status = "success" if each.is_good_read else "failed"
-    seen, observed = each.observed, each.observed and each.observed.as_json()
+    seen, before = each.observed, each.listing
+    observed = seen and seen.as_json()
     # A failure says nothing about a price that waits for a person.
-    held_reason = each.held_reason if each.is_good_read else each.listing.held_reason
+    held = (each.held_reason, each.proposed, each.rejected)
+    if not each.is_good_read:
+        held = (held[0] or before.held_reason, held[1] or before.proposed, before.rejected)
+    held_before = (before.held_reason, before.proposed, before.rejected)
     return {
-        "id": each.listing.id,
-        "fence": each.listing.fence,
-        "user_id": each.listing.user_id,
-        "sku": each.listing.sku,
+        "id": before.id,
+        "fence": before.fence,
+        "user_id": before.user_id,
+        "sku": before.sku,
         "sync_status": "parked" if each.is_parked else status,
         "turn": each.turn.value,
+        "was_turn": before.turn.value,
         "next_sync_at": each.next_sync_at.isoformat(),
-        "is_parked": each.is_parked,
+        "was_due_at": before.next_sync_at.isoformat(),
+        "stops": each.is_parked or each.is_blocked,
         "outcome": each.outcome.value,
         "error": each.error,
         "failures": each.failures,
@@ -274,11 +330,17 @@ def _settled(each: Settlement) -> dict[str, Any]:
         "quantity": None if seen is None else seen.quantity,
         "locations": seen and dict(seen.quantities),
         "observed": observed,
-        "desired": each.desired and dict(each.desired),
-        "held_reason": held_reason,
-        "changes_state": (observed is not None and observed != each.listing.observed)
-        or (each.desired is not None and each.desired != each.listing.desired)
-        or held_reason != each.listing.held_reason,
+        "desired": each.desired,
+        "desired_version": before.desired_version,
+        "was_held": before.held_reason is not None,
+        **dict(zip(("held_reason", "proposed", "rejected"), held, strict=True)),
+        "has_moved": each.has_moved,
+        "staging": each.staging and asdict(each.staging),
+        "batch_id": before.batch_id,
+        "changes_state": (observed is not None and observed != before.observed)
+        or each.changes_desired
+        or held != held_before
+        or each.staging is not None,
     }
 
 

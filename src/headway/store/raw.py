@@ -1,0 +1,21 @@
+"""The supplier's own words about parts that were published, kept for a while."""
+
+from datetime import datetime
+
+from psycopg_pool import ConnectionPool
+
+from headway.store.pool import guarded
+
+FORGET = "DELETE FROM boeing_raw_data WHERE created_at < %(before)s"
+
+
+class RawReplies:
+    """`boeing_raw_data`; the schedule's settle writes it."""
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+
+    def forget(self, before: datetime) -> int:
+        """Remove what is older than that instant; return how many."""
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(FORGET, {"before": before}).rowcount

@@ -1,0 +1,130 @@
+"""What fetch makes of a reply: sellers' own terms, held changes, staged parts, a ring for push."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from headway.app import seller_defaults
+from headway.simulators.faults import FaultPlan, Interval
+from headway.store.sellers import Sellers
+
+SKUS = tuple(f"P{n}=K3" for n in range(10))
+
+
+def test_a_worker_rings_when_a_shop_is_to_change_and_only_then(line: Any) -> None:
+    line.add(*SKUS)
+    line.make_due(*SKUS)
+    rung: list[int] = []
+    fetch = line.app.fetch("w1", rings=lambda: rung.append(line.price_calls()))
+    line.read(fetch)
+    assert rung == [1]
+    line.make_due(*SKUS)
+    line.read(fetch)
+    assert rung == [1]
+    line.shelf.stock(SKUS[4], quantity=1)
+    line.make_due(*SKUS)
+    line.read(fetch)
+    assert rung == [1, 3]
+
+
+def test_two_sellers_of_one_part_have_their_own_terms(line: Any) -> None:
+    line.add(*SKUS, seller="a")
+    line.add(*SKUS, seller="b")
+    line.app.sellers.set_terms("b", {"rounding": "99"}, now=line.clock.now())
+    line.make_due(*SKUS)
+    line.read(line.app.fetch("w1"))
+    prices = "SELECT DISTINCT user_id, desired->>'price' FROM listing_state ORDER BY 1"
+    assert line.ask(prices) == [("a", "11.00"), ("b", "11.99")]
+
+
+def test_a_price_that_falls_by_95_percent_is_held_and_blocks_nobody(line: Any) -> None:
+    line.add(*SKUS)
+    line.make_due(*SKUS)
+    fetch = line.app.fetch("w1")
+    line.read(fetch)
+    line.shelf.stock(SKUS[0], price="0.5", quantity=2)
+    line.shelf.stock(SKUS[1], price="12", quantity=2)
+    line.make_due(*SKUS)
+    line.read(fetch)
+    state = (
+        "SELECT desired->>'price', desired->'quantities'->>'Miami FL', proposed->>'price'"
+        " FROM listing_state WHERE sku = %s"
+    )
+    assert line.ask(state, SKUS[0]) == [("11.00", "2", "0.55")]
+    assert line.ask(state, SKUS[1]) == [("13.20", "2", None)]
+
+
+def test_a_catalogue_that_changes_all_at_once_is_held_from_a_quarter_on_until_it_is_let_pass(
+    make_line: Callable[..., Any],
+) -> None:
+    skus = [f"Q{n}" for n in range(120)]
+    line = make_line()
+    line.add(*skus)
+    fetch = line.app.fetch("w1")
+
+    def read_all() -> None:
+        line.make_due(*skus)
+        line.read(fetch, calls=12)
+
+    read_all()
+    for sku in skus:
+        line.shelf.stock(sku, price="11", quantity=0)
+    read_all()
+    new = "SELECT count(*) FROM listing_state WHERE desired->>'price' = '12.10'"
+    kept = "SELECT count(*) FROM listing_state WHERE desired->'quantities'->>'Miami FL' = '5'"
+    assert (line.one(new), line.one(kept)) == (30, 90)
+    line.clock.sleep(timedelta(days=2).total_seconds())
+    read_all()
+    assert line.one(new) == 30, "it does not pass by itself when its day is over"
+    until = line.clock.now() + timedelta(hours=1)
+    line.app.sellers.approve_mass("a", until, line.clock.now())
+    read_all()
+    assert (line.one(new), line.one(kept)) == (120, 0)
+    assert line.one("SELECT count(*) FROM listing_state WHERE held_reason IS NOT NULL") == 0
+
+
+def test_a_part_that_is_published_is_read_at_the_next_permit_and_staged(line: Any) -> None:
+    line.add(SKUS[0])
+    line.make_due(SKUS[0], turn="onboarding")
+    line.ask(
+        "INSERT INTO product_staging (user_id, sku, shop_sku, batch_id)"
+        " VALUES ('a', %s, 'P0', gen_random_uuid())",
+        SKUS[0],
+    )
+    line.read(line.app.fetch("w1"))
+    row = line.ask("SELECT status, title, price::text, location_summary FROM product_staging")
+    assert row == [("normalized", SKUS[0], "11.00", "Miami FL: 5")]
+    raw = line.one("SELECT raw_payload->>'aviallPartNumber' FROM boeing_raw_data")
+    assert raw == SKUS[0]
+    assert line.one("SELECT turn FROM product_sync_schedule") == "scheduled"
+
+
+class Counting:
+    """A pool that counts how often it is asked."""
+
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool
+        self.asked = 0
+
+    def connection(self) -> Any:
+        self.asked += 1
+        return self._pool.connection()
+
+
+def test_sellers_are_asked_for_once_in_a_call_and_only_when_the_reply_came(
+    make_line: Callable[..., Any],
+) -> None:
+    faults = FaultPlan(1, outage=[Interval(start_s=0, end_s=1800)])
+    line = make_line(faults=faults)
+    for seller in ("a", "b"):
+        line.add(*SKUS, seller=seller)
+    line.make_due(*SKUS)
+    counting = Counting(line.pool)
+    app = replace(line.app, sellers=Sellers(counting, seller_defaults(line.app.settings)))
+    fetch = app.fetch("w1")
+    back_at = line.clock.now() + timedelta(minutes=30)
+    line.drive(fetch, lambda: line.clock.now() >= back_at)
+    assert counting.asked == 0
+    line.read(fetch)
+    assert counting.asked == 1

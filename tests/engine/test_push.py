@@ -1,0 +1,253 @@
+"""Push in virtual time against a simulated Shopify that keeps its own log of what was written."""
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+from tests.engine.shops import PLACES, Shops, make_shops, wanted
+
+from headway.clock import VirtualClock
+from headway.simulators.shopify_faults import ShopFaultPlan
+
+
+@pytest.fixture
+def shops(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Shops:
+    return make_shops(pool, clock, tmp_path)
+
+
+def writes(shops: Shops) -> list[tuple[str, Any, Any]]:
+    return [(each.kind, each.old, each.new) for each in shops.simulator.effects]
+
+
+def test_a_changed_price_stock_and_cost_reach_the_shop_once(shops: Shops) -> None:
+    shops.list("A-1")
+    shops.want("A-1", wanted("12.10", 3, 2, cost="10"))
+    shops.drive(shops.push())
+    view = shops.shown("A-1")
+    assert (view.price, view.cost) == (Decimal("12.10"), Decimal(10))
+    assert view.quantities == wanted("", 3, 2)["quantities"]
+    assert shops.simulator.double_writes() == []
+    assert sorted(kind for kind, _, _ in writes(shops)) == ["cost", "price", "stock", "stock"]
+    assert shops.one("SELECT applied = desired FROM listing_state") is True
+    assert shops.one("SELECT array_agg(DISTINCT state) FROM push_intent") == ["done"]
+    kinds = shops.ask("SELECT event_type FROM sync_audit_log")
+    assert {kind for (kind,) in kinds} == {"shopify_updated"}
+
+
+def test_five_thousand_stock_changes_take_at_most_twenty_five_calls(shops: Shops) -> None:
+    shops.ask(
+        "UPDATE connected_accounts SET locations_at = %s, locations = '{}'", shops.clock.now()
+    )
+    for number in range(5000):
+        shops.list(f"A-{number}")
+    shops.ask(
+        "UPDATE listing_state SET desired = jsonb_set(desired, '{quantities,Dallas Central}', '7'),"
+        " desired_version = 2, push_at = %s",
+        shops.clock.now(),
+    )
+    shops.ask("UPDATE connected_accounts SET locations = NULL")
+    shops.drive(shops.push())
+    assert shops.simulator.calls["inventorySetQuantities"] <= 25
+    assert {shops.shown(f"A-{n}").quantities["Dallas Central"] for n in range(0, 5000, 97)} == {7}
+    assert len(shops.simulator.effects) == 5000
+    assert shops.simulator.double_writes() == []
+    assert shops.simulator.refusals == 0
+
+
+def test_stale_ids_heal_by_themselves(shops: Shops) -> None:
+    for number in range(55):
+        shops.list(f"A-{number}")
+        shops.simulator.renumber(shops.domain("acme"), f"A-{number}")
+        shops.want(f"A-{number}", wanted("11.55", 4))
+    shops.drive(shops.push())
+    for number in range(55):
+        view = shops.shown(f"A-{number}")
+        assert (view.price, view.quantities["Dallas Central"]) == (Decimal("11.55"), 4)
+    assert shops.simulator.double_writes() == []
+    assert shops.one("SELECT count(*) FROM sync_audit_log WHERE event_type = 'ids_resolved'") == 55
+
+
+def test_one_bad_product_does_not_keep_the_others_waiting(shops: Shops) -> None:
+    for number in range(12):
+        shops.list(f"A-{number}")
+        shops.want(f"A-{number}", wanted("11.55", 4))
+    shops.simulator.delete(shops.domain("acme"), "A-3")
+    shops.simulator.shop(shops.domain("acme")).edit_status("A-5", "ACTIVE", is_suspended=True)
+    shops.drive(shops.push())
+    good = [number for number in range(12) if number not in (3, 5)]
+    assert {shops.shown(f"A-{number}").price for number in good} == {Decimal("11.55")}
+    told = dict(shops.ask("SELECT sku, push_error FROM listing_state WHERE push_failures > 0"))
+    assert set(told) == {"A-3", "A-5"}
+    assert "publish the part first" in told["A-3"]
+
+
+@pytest.mark.parametrize("fault", ("lost-reply", "lost-request", "error", "html", "throttle"))
+def test_a_fault_never_makes_a_second_write_and_loses_none(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path, fault: str
+) -> None:
+    shops = make_shops(pool, clock, tmp_path, faults=ShopFaultPlan(5, rates={fault: 0.4}))
+    for number in range(90):
+        shops.list(f"A-{number}")
+        shops.want(f"A-{number}", wanted("11.55", number % 5))
+    shops.drive(
+        shops.push(),
+        until=lambda: (
+            shops.one("SELECT count(*) FROM listing_state WHERE push_at IS NOT NULL") == 0
+        ),
+    )
+    for number in range(90):
+        view = shops.shown(f"A-{number}")
+        assert (view.price, view.quantities["Dallas Central"]) == (Decimal("11.55"), number % 5)
+    assert shops.simulator.faults.injected[fault] > 0
+    assert shops.simulator.double_writes() == []
+    assert shops.simulator.refusals == 0
+
+
+def test_stock_sold_meanwhile_is_read_back_and_then_set(shops: Shops) -> None:
+    shops.list("A-1")
+    shops.simulator.sell(shops.domain("acme"), "A-1", "Dallas Central", 2)
+    shops.want("A-1", wanted("11.00", 9))
+    shops.drive(shops.push())
+    assert shops.shown("A-1").quantities["Dallas Central"] == 9
+    assert [(old, new) for kind, old, new in writes(shops) if kind == "stock"] == [(3, 9)]
+
+
+def test_a_listing_without_ids_is_found_by_its_exact_sku(shops: Shops) -> None:
+    shops.list("A-1=E9", knows_ids=False)
+    shops.simulator.seed_product(shops.domain("acme"), "A-1=E9 X")
+    shops.want("A-1=E9", wanted("11.55", 4))
+    shops.drive(shops.push())
+    assert shops.shown("A-1=E9").price == Decimal("11.55")
+    assert shops.shown("A-1=E9 X").price == Decimal("10.00")
+
+
+def test_a_part_is_published_once_however_often_the_answer_is_lost(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    faults = ShopFaultPlan(3, rates={"lost-reply": 0.3})
+    shops = make_shops(pool, clock, tmp_path, faults=faults)
+    for number in range(8):
+        stage(shops, f"N-{number}")
+    shops.drive(
+        shops.push(),
+        until=lambda: shops.ask("SELECT DISTINCT status FROM product_staging") == [("published",)],
+    )
+    assert faults.injected["lost-reply"] > 0
+    shop = shops.simulator.shop(shops.domain("acme"))
+    assert [len(shop.by_sku(f"N-{number}")) for number in range(8)] == [1] * 8
+    assert shops.simulator.double_writes() == []
+    assert shops.one("SELECT count(*) FROM product WHERE shopify_variant_id IS NOT NULL") == 8
+    assert shops.shown("N-1").quantities == dict.fromkeys(PLACES, 0) | {"Dallas Central": 4}
+
+
+def test_a_part_the_merchant_already_has_is_adopted_not_made_again(shops: Shops) -> None:
+    shops.simulator.seed_product(
+        shops.domain("acme"), "N-1", price=Decimal("11.00"), quantities={"Dallas Central": 1}
+    )
+    stage(shops, "N-1")
+    shops.drive(shops.push(), until=lambda: shops.waiting() == 0)
+    assert len(shops.simulator.shop(shops.domain("acme")).by_sku("N-1")) == 1
+    assert shops.simulator.calls["productSet"] == 0
+    assert shops.shown("N-1").price == Decimal("11.55")
+
+
+def test_a_parked_part_leaves_the_shop_and_returns_to_what_it_was(shops: Shops) -> None:
+    shops.list("A-1")
+    shops.simulator.shop(shops.domain("acme")).edit_status("A-1", "UNLISTED")
+    shops.want("A-1", wanted("11.00", 5, status="DRAFT"))
+    shops.drive(shops.push())
+    assert shops.shown("A-1").status == "DRAFT"
+    assert shops.ask("SELECT status, former_status FROM product") == [("DRAFT", "UNLISTED")]
+    shops.want("A-1", wanted("11.00", 5, status="UNLISTED"))
+    shops.drive(shops.push())
+    assert shops.shown("A-1").status == "UNLISTED"
+
+
+def test_the_newest_desired_state_replaces_older_ones(shops: Shops) -> None:
+    shops.list("A-1")
+    for price in ("12.00", "13.00", "14.00"):
+        shops.want("A-1", wanted(price, 5))
+    shops.drive(shops.push())
+    assert [new for kind, _, new in writes(shops) if kind == "price"] == [Decimal("14.00")]
+
+
+def test_a_patrol_repairs_what_was_changed_behind_our_back(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    shops = make_shops(pool, clock, tmp_path)
+    for number in range(30):
+        shops.list(f"A-{number}")
+    shops.simulator.edit_price(shops.domain("acme"), "A-7", Decimal("1.00"))
+    shops.simulator.sell(shops.domain("acme"), "A-8", "Dallas Central", 2)
+    clock.sleep(25 * 3600)
+    done = "SELECT count(*) FROM listing_state WHERE verified_at < %s OR push_at IS NOT NULL"
+    before = clock.now()
+    shops.drive(shops.push(), until=lambda: shops.one(done, before) == 0)
+    assert shops.shown("A-7").price == Decimal("11.00")
+    assert shops.shown("A-8").quantities["Dallas Central"] == 3
+    assert shops.ask("SELECT sku, event_type FROM sync_audit_log WHERE event_type = 'drift_found'")
+
+
+def test_expiring_tokens_are_refreshed_in_time(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    shops = make_shops(pool, clock, tmp_path, refresh="sim-refresh-token")
+    shops.list("A-1")
+    for price in ("12.00", "13.00", "14.00"):
+        shops.want("A-1", wanted(price, 5))
+        shops.drive(shops.push())
+        assert shops.shown("A-1").price == Decimal(price)
+        clock.sleep(2 * 3600)
+    assert shops.simulator.log.codes == {}
+    assert shops.one("SELECT status FROM connected_accounts") == "connected"
+
+
+def test_a_dead_grant_disconnects_the_shop_and_says_what_to_do(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    shops = make_shops(pool, clock, tmp_path, refresh="no-longer-good")
+    shops.list("A-1")
+    shops.want("A-1", wanted("12.00", 5))
+    status = "SELECT status FROM connected_accounts"
+    shops.drive(shops.push(), until=lambda: shops.one(status) == "disconnected")
+    reason = shops.one("SELECT reason FROM connected_accounts")
+    assert "headway connect" in reason
+    assert "no-longer-good" not in reason
+    assert shops.waiting() == 1
+
+
+def test_two_pushers_do_not_write_twice(shops: Shops) -> None:
+    for number in range(40):
+        shops.list(f"A-{number}")
+        shops.want(f"A-{number}", wanted("11.55", 4))
+    first, second = shops.push("one"), shops.push("two")
+    for _ in range(200):
+        if shops.waiting() == 0:
+            break
+        for push in (first, second):
+            push.step()
+        shops.clock.sleep(0.5)
+    assert shops.waiting() == 0
+    assert shops.simulator.double_writes() == []
+    assert len(shops.simulator.effects) == 80
+
+
+def stage(shops: Shops, sku: str) -> None:
+    """Put a part where a good onboarding read leaves it."""
+    now = shops.clock.now()
+    shops.ask(
+        "INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at)"
+        " VALUES ('acme', %s, 0, %s)",
+        sku,
+        now,
+    )
+    shops.ask(
+        "INSERT INTO product_staging (user_id, sku, shop_sku, batch_id, status, title)"
+        " VALUES ('acme', %s, %s, gen_random_uuid(), 'normalized', 'A bolt')",
+        sku,
+        sku,
+    )
+    shops.ask("INSERT INTO listing_state (user_id, sku) VALUES ('acme', %s)", sku)
+    shops.want(sku, wanted("11.55", 4))

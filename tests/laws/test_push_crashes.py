@@ -1,0 +1,95 @@
+"""Laws L6 and L7 at their hardest: a pusher dies at every touch of the database or the wire."""
+
+import itertools
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from psycopg_pool import ConnectionPool
+from tests.engine.shops import Shops, make_shops, wanted
+from tests.engine.test_push import stage
+
+from headway.app import build
+from headway.clock import VirtualClock
+from headway.core.model import Wait
+from headway.simulation.mortal import Crashed, Life, MortalPool, MortalTransport
+from headway.simulators.transport import SimTransport
+
+LISTINGS = 4
+LEASE_OVER_S = 60 + 180 + 1
+
+
+def prices(number: int) -> str:
+    """Return a price that is new each round and never moves far."""
+    return f"{11 + number / 100:.2f}"
+
+
+def live(shops: Shops, life: Life) -> None:
+    """Be a pusher until the work is done; raises Crashed when its life ends."""
+    wire = SimTransport(shops.simulator.handle, shops.clock, seed=1)
+    app = build(
+        shops.app.settings,
+        shops.clock,
+        MortalPool(shops.pool, life),  # type: ignore[arg-type]
+        shop_transport=MortalTransport(wire, life),
+    )
+    push = app.push("mortal")
+    while shops.one("SELECT count(*) FROM listing_state WHERE push_at IS NOT NULL"):
+        result = push.step()
+        if isinstance(result, Wait):
+            shops.clock.sleep((result.until - shops.clock.now()).total_seconds())
+
+
+def begin_round(shops: Shops, number: int) -> None:
+    """Change every listing in price and stock, publish a new part, and make some ids stale."""
+    for index in range(LISTINGS):
+        shops.want(f"A-{index}", wanted(prices(number), 1 + number % 7, number % 3))
+    shops.simulator.renumber(shops.domain("acme"), "A-0")
+    stage(shops, f"N-{number}")
+
+
+@pytest.fixture
+def shops(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Shops:
+    shops = make_shops(pool, clock, tmp_path)
+    for index in range(LISTINGS):
+        shops.list(f"A-{index}", shows=wanted(prices(0), 1, 0))
+    return shops
+
+
+def test_each_change_is_applied_once_wherever_the_pusher_dies(shops: Shops) -> None:
+    for touches in itertools.count():
+        number = touches + 1
+        seen = len(shops.simulator.effects)
+        begin_round(shops, number)
+        life = Life(shops.clock)
+        life.end_after(touches)
+        try:
+            live(shops, life)
+            has_survived = True
+        except Crashed:
+            has_survived = False
+            shops.clock.sleep(LEASE_OVER_S)
+            live(shops, Life(shops.clock))
+        check_round(shops, number, seen)
+        if has_survived:
+            assert touches > 40, "the pusher touched far fewer things than it must"
+            return
+
+
+def check_round(shops: Shops, number: int, seen: int) -> None:
+    for index in range(LISTINGS):
+        view = shops.shown(f"A-{index}")
+        assert view.price == Decimal(prices(number)), f"lost at touch {number - 1}"
+        assert view.quantities["Dallas Central"] == 1 + number % 7
+    assert len(shops.simulator.shop(shops.domain("acme")).by_sku(f"N-{number}")) == 1
+    assert shops.simulator.double_writes() == [], f"written twice at touch {number - 1}"
+    written = Counter(
+        (each.kind, each.id, each.location)
+        for each in shops.simulator.effects[seen:]
+        if each.kind != "create"
+    )
+    assert set(written.values()) <= {1}, f"two effects of one change at touch {number - 1}"
+    assert shops.one("SELECT count(*) FROM push_intent WHERE state = 'open'") == 0
+    assert shops.one("SELECT count(*) FROM listing_state WHERE applied <> desired") == 0
+    assert shops.simulator.refusals == 0
