@@ -1,0 +1,176 @@
+"""`/api/bulk-publish` over a real server and a real database."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.app import build
+from headway.clock import VirtualClock
+from headway.config import Settings
+from headway.store.publishing import PARTS_MAX
+from headway.web.publishing import BatchShape, BulkPublish, PartShape
+from headway.web.server import SiteServer, address, listen
+from headway.web.site import create
+
+PATH = "/api/bulk-publish"
+Execute = Callable[..., list[Any]]
+
+
+@pytest.fixture
+def execute(pool: ConnectionPool) -> Execute:
+    def run(statement: str, *values: object) -> list[Any]:
+        with pool.connection() as connection:
+            cursor = connection.execute(statement, values)
+            return cursor.fetchall() if cursor.description else []
+
+    return run
+
+
+@pytest.fixture
+def connect(execute: Execute) -> Callable[[str], list[Any]]:
+    statement = (
+        "INSERT INTO connected_accounts (user_id, platform, shop) VALUES (%s, 'shopify', %s)"
+    )
+    return lambda seller: execute(statement, seller, f"{seller}.myshopify.com")
+
+
+@pytest.fixture
+def api(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iterator[httpx.Client]:
+    app = build(Settings(data_dir=tmp_path, shop_sku="base"), clock, pool)
+    taken = listen("127.0.0.1", 0)
+    serving = SiteServer(create(app), taken)
+    serving.start()
+    try:
+        with httpx.Client(base_url=address(taken), timeout=20, trust_env=False) as client:
+            yield client
+    finally:
+        serving.stop()
+
+
+def problem(answer: httpx.Response, status: int) -> str:
+    """Return the detail of an expected refusal."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    told = answer.json()
+    assert set(told) == {"title", "status", "detail"}
+    return str(told["detail"])
+
+
+def test_parts_are_asked_for_and_followed(
+    api: httpx.Client, execute: Execute, connect: Callable[[str], object]
+) -> None:
+    connect("acme")
+    answer = api.post(PATH, json={"part_numbers": ["WF1=K3", "AN 960/10L", "WF1=K3 "]})
+    assert answer.status_code == 202
+    asked = BatchShape.model_validate_json(answer.content)
+    assert [(each.part_number, each.shop_sku) for each in asked.parts] == [
+        ("WF1=K3", "WF1"),
+        ("AN 960/10L", "AN 960/10L"),
+    ]
+    assert asked.counts == {"requested": 2}
+    assert {each.place for each in asked.parts} == {1, 2}
+    assert all(each.expected_at for each in asked.parts)
+    execute("UPDATE product_staging SET status = 'normalized' WHERE shop_sku = 'WF1'")
+    seen = BatchShape.model_validate_json(api.get(f"{PATH}/{asked.batch_id}").content)
+    assert seen.counts == {"requested": 1, "normalized": 1}
+    (normal,) = (each for each in seen.parts if each.status == "normalized")
+    assert normal.note == "waiting to be created in the shop"
+
+
+def test_asking_twice_makes_nothing_twice(
+    api: httpx.Client, execute: Execute, connect: Callable[[str], object]
+) -> None:
+    connect("acme")
+    for _ in range(2):
+        asked = api.post(PATH, json={"part_numbers": ["A", "B"], "seller": "acme"})
+        assert asked.status_code == 202
+        batch_id = asked.json()["batch_id"]
+    assert execute("SELECT count(*) FROM product_staging") == [(2,)]
+    assert len(api.get(f"{PATH}/{batch_id}").json()["parts"]) == 2
+
+
+def test_a_collision_is_told_by_name_and_the_others_go_on(
+    api: httpx.Client, execute: Execute, connect: Callable[[str], object]
+) -> None:
+    connect("acme")
+    answer = api.post(PATH, json={"part_numbers": ["A=1", "A=2", "B"]})
+    assert answer.status_code == 202
+    assert answer.json()["counts"] == {"refused": 2, "requested": 1}
+    assert "A=2 would have the same shop SKU A" in answer.json()["parts"][0]["note"]
+    said = problem(api.post(PATH, json={"part_numbers": ["A=1", "A=2"]}), 409)
+    assert said.startswith("no part could be taken: A=1: A=2 would have the same shop SKU A")
+    assert execute("SELECT sku FROM product_staging") == [("B",)]
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    (
+        ({}, "part_numbers: Field required"),
+        ({"part_numbers": []}, "part_numbers: List should have at least 1 item"),
+        ({"part_numbers": ["A", ""]}, "part_numbers[1]: a part number is empty"),
+        ({"part_numbers": ["A\nB"]}, r"part_numbers[0]: the part number 'A\nB' holds"),
+        ({"part_numbers": [7]}, "part_numbers[0]: Input should be a valid string"),
+        ({"part_numbers": "A"}, "part_numbers: Input should be a valid list"),
+        ({"part_numbers": ["A"], "seller": " "}, "seller: a seller is empty"),
+        ({"part_numbers": ["A"], "sellers": "x"}, "sellers: Extra inputs are not permitted"),
+        ({"part_numbers": ["A"] * (PARTS_MAX + 1)}, "part_numbers: List should have at most"),
+    ),
+)
+def test_a_malformed_request_names_the_field(
+    api: httpx.Client, execute: Execute, body: dict[str, Any], where: str
+) -> None:
+    assert problem(api.post(PATH, json=body), 422).startswith(where)
+    assert execute("SELECT count(*) FROM product_staging") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    "body", (b"", b"{", b'{"part_numbers": ["\\ud800"]}', b'{"part_numbers": ["\\u0000"]}', b"[1]")
+)
+def test_no_body_whatsoever_is_our_fault(api: httpx.Client, body: bytes) -> None:
+    answer = api.post(PATH, content=body, headers={"content-type": "application/json"})
+    problem(answer, 422)
+
+
+def test_a_form_of_another_site_asks_for_nothing(
+    api: httpx.Client, execute: Execute, connect: Callable[[str], object]
+) -> None:
+    connect("acme")
+    body = b'{"part_numbers": ["A"]}'
+    answer = api.post(PATH, content=body, headers={"content-type": "text/plain"})
+    assert answer.status_code == 422
+    assert execute("SELECT count(*) FROM product_staging") == [(0,)]
+
+
+def test_without_a_shop_the_answer_says_what_to_do(
+    api: httpx.Client, connect: Callable[[str], object]
+) -> None:
+    assert "headway connect" in problem(api.post(PATH, json={"part_numbers": ["A"]}), 409)
+    connect("acme")
+    asked = {"part_numbers": ["A"], "seller": "zenith"}
+    assert "zenith has no shop" in problem(api.post(PATH, json=asked), 409)
+    connect("zenith")
+    assert "acme, zenith" in problem(api.post(PATH, json={"part_numbers": ["A"]}), 422)
+
+
+@pytest.mark.parametrize("batch_id", ("6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c11", "nonsense"))
+def test_an_unknown_batch_is_not_found(api: httpx.Client, batch_id: str) -> None:
+    assert "no such batch" in problem(api.get(f"{PATH}/{batch_id}"), 404)
+
+
+def test_the_document_promises_what_is_kept(api: httpx.Client) -> None:
+    document = api.get("/openapi.json").json()
+    post = document["paths"][PATH]["post"]
+    assert set(post["responses"]) == {"202", "409", "422", "503"}
+    for status in ("409", "422", "503"):
+        schema = post["responses"][status]["content"]["application/json"]["schema"]
+        assert schema["$ref"].endswith("/ProblemShape")
+    get = document["paths"][f"{PATH}/{{batch_id}}"]["get"]
+    assert {"200", "404", "503"} <= set(get["responses"])
+    for shape in (BulkPublish, BatchShape, PartShape):
+        schema = document["components"]["schemas"][shape.__name__]
+        for example in schema["examples"]:
+            shape.model_validate(example)
