@@ -1,0 +1,313 @@
+"""`headway hold`, `approve`, `reject`, `rollback` and `revive`: what a person decides.
+
+A part that was named but left as it was makes the exit code 1, and the answer says why.
+"""
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+from headway import config
+from headway.app import App
+from headway.cli.output import AsJson, emit, say, table
+from headway.cli.session import open_session
+from headway.core.model import SellerId, Sku
+from headway.core.reasons import say_time
+from headway.errors import InvalidError, NotFoundError
+from headway.store.explain import Standings
+from headway.store.review import Review, Ruling
+
+SPAN = re.compile(r"(\d{1,5})\s*(s|m|min|h|d|w)(?:\s+ago)?")
+UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+ROWS_SHOWN_MAX = 50
+
+Skus = Annotated[
+    list[str] | None, typer.Argument(help="Part numbers, as the supplier writes them.")
+]
+Seller = Annotated[
+    str | None, typer.Option(help="Whose listings; needed where several sellers list a part.")
+]
+Reason = Annotated[str, typer.Option(help="Why; it is kept in the history.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("hold", epilog=_examples("hold", "hold --seller acme --json"))(hold)
+    app.command(
+        "approve",
+        epilog=_examples(
+            'approve "WF330523=7A"', 'approve --all --reason "yearly price list" --seller acme'
+        ),
+    )(approve)
+    app.command("reject", epilog=_examples('reject "WF330523=7A" --reason "a typing error"'))(
+        reject
+    )
+    app.command(
+        "rollback",
+        epilog=_examples(
+            'rollback "WF330523=7A" --to 2h',
+            "rollback --since 2026-03-04T09:00 --to 2026-03-04T08:59 --seller acme --dry-run",
+        ),
+    )(rollback)
+    app.command("revive", epilog=_examples('revive "WF330523=7A"', "revive --all"))(revive)
+
+
+def _examples(*lines: str) -> str:
+    return "\n\n".join(["Examples:", *(f"headway {line}" for line in lines)])
+
+
+def hold(
+    *,
+    seller: Annotated[str | None, typer.Option(help="Only this seller's.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many to show, the oldest first.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List the changes that are held for a person.
+
+    Each waits for approve or reject; meanwhile the shop keeps the old price.
+    """
+    with open_session(config.load()) as session:
+        now = session.app.clock.now()
+        user_id = None if seller is None else SellerId(seller)
+        found = Review(session.app.pool).held(user_id, limit=limit + 1)
+        shown = found[:limit]
+        if as_json:
+            emit({"held": shown, "has_more": len(found) > limit})
+            return
+        rows = [
+            (
+                each.sku,
+                each.user_id,
+                _difference(each.old, each.new if each.can_approve else None),
+                each.reason if each.can_approve else f"{each.reason}; cannot be approved",
+                say_time(each.held_at, now),
+            )
+            for each in shown
+        ]
+        table(("part", "seller", "price", "held because", "since"), rows, empty="nothing is held")
+        if len(found) > limit:
+            say(f"and more; show them with: headway hold --limit {limit * 10}")
+
+
+def approve(
+    skus: Skus = None,
+    *,
+    all_: Annotated[bool, typer.Option("--all", help="Everything that can be approved.")] = False,
+    reason: Reason = "",
+    seller: Seller = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let held changes reach the shop.
+
+    With --all, which needs a reason, the guard against mass changes also lets the rest of these
+    sellers' changes pass for 24 hours.
+    """
+    _either(skus, is_all=all_)
+    if all_ and not reason.strip():
+        raise InvalidError('--all needs a reason: --all --reason "why all of it may pass"')
+    with open_session(config.load()) as session:
+        app, review = session.app, Review(session.app.pool)
+        now = app.clock.now()
+        if all_:
+            user_id = None if seller is None else SellerId(seller)
+            _report_all(review.approve_all(user_id, reason=reason, now=now), as_json=as_json)
+            return
+        rulings = _each_seller(
+            app, skus or (), seller, lambda *key: review.approve(*key, reason=reason, now=now)
+        )
+        _report(rulings, as_json=as_json)
+
+
+def reject(
+    skus: Annotated[list[str], typer.Argument(help="Part numbers, as the supplier writes them.")],
+    *,
+    reason: Reason = "",
+    seller: Seller = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep the shop's price; the same quote is not held again."""
+    with open_session(config.load()) as session:
+        app, review = session.app, Review(session.app.pool)
+        now = app.clock.now()
+        rulings = _each_seller(
+            app, skus, seller, lambda *key: review.reject(*key, reason=reason, now=now)
+        )
+        _report(rulings, as_json=as_json)
+
+
+def rollback(
+    skus: Skus = None,
+    *,
+    to: Annotated[
+        str, typer.Option(help="The moment to return to: 2026-03-04T09:00 (UTC), or 2h, 3d ago.")
+    ],
+    since: Annotated[
+        str | None, typer.Option(help="Instead of parts: all of a seller's that changed since.")
+    ] = None,
+    reason: Reason = "",
+    seller: Seller = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would change.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Give parts the price they had at another time.
+
+    What counts is what the shop showed then; stock stays as the supplier says. The quote that is
+    undone does not come back by itself; the next different one does.
+    """
+    if bool(skus) == (since is not None):
+        raise InvalidError("name parts, or --since an instant with --seller; not both")
+    with open_session(config.load()) as session:
+        app, review = session.app, Review(session.app.pool)
+        now = app.clock.now()
+        moment = _instant(to, now, "--to")
+        if since is None:
+            rulings = _each_seller(
+                app,
+                skus or (),
+                seller,
+                lambda *key: review.rollback(
+                    *key, to=moment, reason=reason, now=now, dry_run=dry_run
+                ),
+            )
+            _report(rulings, as_json=as_json, is_trial=dry_run)
+            return
+        if seller is None:
+            raise InvalidError("--since needs --seller: a batch is rolled back for one seller")
+        user_id, from_ = SellerId(seller), _instant(since, now, "--since")
+
+        def batch(*, dry_run: bool) -> list[Ruling]:
+            return review.rollback(
+                user_id, since=from_, to=moment, reason=reason, now=now, dry_run=dry_run
+            )
+
+        trial = batch(dry_run=True)
+        changing = sum(each.is_done for each in trial)
+        if dry_run or not changing:
+            _report(trial, as_json=as_json, is_trial=True)
+            return
+        _confirm(f"Roll back {changing:,} prices of {seller} to {say_time(moment, now)}?", yes)
+        _report(batch(dry_run=False), as_json=as_json, is_trial=True)
+
+
+def revive(
+    skus: Skus = None,
+    *,
+    all_: Annotated[bool, typer.Option("--all", help="Everything that is parked.")] = False,
+    seller: Seller = None,
+    as_json: AsJson = False,
+) -> None:
+    """Restart parked parts, on sale again as they were.
+
+    They board the next call to the supplier.
+    """
+    _either(skus, is_all=all_)
+    with open_session(config.load()) as session:
+        app, review = session.app, Review(session.app.pool)
+        now = app.clock.now()
+        if all_:
+            user_id = None if seller is None else SellerId(seller)
+            _report(review.revive_all(user_id, now=now), as_json=as_json)
+            return
+        rulings = _each_seller(app, skus or (), seller, lambda *key: review.revive(*key, now=now))
+        _report(rulings, as_json=as_json)
+
+
+def _either(skus: Sequence[str] | None, *, is_all: bool) -> None:
+    if bool(skus) == is_all:
+        raise InvalidError("name parts, or say --all; not both")
+
+
+def _each_seller(
+    app: App,
+    skus: Sequence[str],
+    seller: str | None,
+    verb: Callable[[SellerId, list[Sku]], list[Ruling]],
+) -> list[Ruling]:
+    """Do a verb for the one seller of each part; raises RequestError before anything is done."""
+    sellers = Review(app.pool).sellers_of([Sku(sku) for sku in skus])
+    wanted: dict[SellerId, list[Sku]] = {}
+    for sku in map(Sku, dict.fromkeys(skus)):
+        listed_by = sellers.get(sku, [])
+        if not listed_by:
+            similar = Standings(app.pool).similar(sku)
+            hint = f"did you mean {' or '.join(similar)}?" if similar else "check how it is spelled"
+            raise NotFoundError(f"no listing has the part number {sku}; {hint}")
+        names = ", ".join(listed_by)
+        if seller is not None and seller not in listed_by:
+            raise NotFoundError(f"{seller} does not list {sku}; it is listed by {names}")
+        if seller is None and len(listed_by) > 1:
+            raise InvalidError(f"{sku} is listed by {names}; say whose with --seller")
+        wanted.setdefault(SellerId(seller or listed_by[0]), []).append(sku)
+    return [each for user_id, theirs in wanted.items() for each in verb(user_id, theirs)]
+
+
+def _instant(text: str, now: datetime, option: str) -> datetime:
+    """Read an instant or an offset before now; raises InvalidError."""
+    if span := SPAN.fullmatch(text.strip().lower()):
+        at = now - timedelta(**{UNITS[span[2]]: int(span[1])})
+    else:
+        try:
+            at = datetime.fromisoformat(text.strip())
+        except ValueError:
+            raise InvalidError(
+                f"{option}: {text!r} is no instant; write 2026-03-04T09:00 (UTC), or 2h or 3d for"
+                " so long ago"
+            ) from None
+        at = at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    if at > now:
+        raise InvalidError(f"{option}: {text} has not come yet; it is {now:%Y-%m-%d %H:%M} UTC")
+    return at
+
+
+def _confirm(question: str, is_sure: bool) -> None:
+    if is_sure:
+        return
+    if not sys.stdin.isatty():
+        raise InvalidError(
+            "a batch is rolled back only after a question, and there is nobody to ask; look with"
+            " --dry-run, then add --yes"
+        )
+    typer.confirm(question, abort=True, err=True)
+
+
+def _report(rulings: Sequence[Ruling], *, as_json: bool, is_trial: bool = False) -> None:
+    """Print an answer for each listing; exit 1 if one that was named was left as it was."""
+    left = sum(not each.is_done for each in rulings)
+    if as_json:
+        emit({"listings": rulings, "done": len(rulings) - left, "left": left})
+    else:
+        rows = [
+            (each.sku, each.user_id, _difference(each.old, each.new), each.said)
+            for each in rulings[:ROWS_SHOWN_MAX]
+        ]
+        table(("part", "seller", "price", "result"), rows, empty="there is nothing to do")
+        if len(rulings) > ROWS_SHOWN_MAX:
+            say(f"and {len(rulings) - ROWS_SHOWN_MAX:,} more; --json shows them all")
+    if left and not is_trial:
+        raise typer.Exit(1)
+
+
+def _report_all(rulings: Sequence[Ruling], *, as_json: bool) -> None:
+    done = sum(each.is_done for each in rulings)
+    left = Counter(each.said for each in rulings if not each.is_done)
+    if as_json:
+        emit({"approved": done, "left": dict(left)})
+        return
+    say(f"{done:,} approved" if rulings else "nothing is held")
+    for said, count in left.most_common():
+        say(f"{count:,} left: {said}")
+
+
+def _difference(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> str:
+    before, after = (each and each.get("price") for each in (old, new))
+    if after is None or before == after:
+        return str(before or "")
+    return f"{before or 'none'} to {after}"

@@ -1,0 +1,225 @@
+"""connect, disconnect, shops and terms as a person types them; no token is ever shown."""
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.clock import SystemClock
+from headway.connectors.shopify import shop_scope
+from headway.connectors.vault import open_vault
+from headway.core.model import SellerId
+from headway.store.accounts import Accounts
+from headway.store.credentials import Credentials
+
+Headway = Callable[..., Any]
+FOO = "foo.myshopify.com"
+SECRET = "shpat_0123456789abcdef"
+CONNECT = ("connect", FOO, "--seller", "acme")
+APP = {"HEADWAY_SHOPIFY_CLIENT_ID": "app7", "HEADWAY_SHOPIFY_CLIENT_SECRET": "quiet"}
+
+
+@pytest.fixture
+def token_file(tmp_path: Path) -> Path:
+    path = tmp_path / "token"
+    path.write_text(f"{SECRET}\n")
+    return path
+
+
+def tokens(pool: ConnectionPool, tmp_path: Path, client_id: str = "") -> dict[str, str]:
+    """Return the tokens of the shop that are alive, as a connector would read them."""
+    vault, now = open_vault(None, tmp_path / "none"), SystemClock().now()
+    stored = Credentials(pool).load(shop_scope(client_id, FOO))
+    return {each.name: vault.decrypt(each.secret) for each in stored if each.expires_at > now}
+
+
+def test_connect_keeps_the_token_encrypted_and_shows_it_nowhere(
+    on_database: Headway, pool: ConnectionPool, tmp_path: Path, token_file: Path
+) -> None:
+    url = "https://Foo.myshopify.com/admin"
+    done = on_database("connect", url, "--seller", "acme", "--token-file", str(token_file))
+    assert done.code == 0
+    assert "the next push reads its locations" in done.out
+    assert SECRET not in done.out + done.err
+    assert tokens(pool, tmp_path) == {"access": SECRET}
+    with pool.connection() as connection:
+        rows = connection.execute("SELECT secret FROM credential").fetchall()
+    assert SECRET.encode() not in bytes(rows[0][0])
+    told = on_database(*CONNECT, "--token-file", str(token_file), "--json")
+    assert (told.object()["shop"], told.object()["status"]) == (FOO, "connected")
+    assert SECRET not in told.out
+
+
+def test_tokens_that_rotate_come_from_two_files(
+    on_database: Headway, pool: ConnectionPool, tmp_path: Path, token_file: Path
+) -> None:
+    (tmp_path / "refresh").write_text("shprt_1")
+    files = ("--token-file", str(token_file), "--refresh-token-file", str(tmp_path / "refresh"))
+    assert on_database(*CONNECT, *files, **APP).code == 0
+    kept = tokens(pool, tmp_path, "app7")
+    assert kept == {"access": SECRET, "refresh": "shprt_1"}
+
+
+@pytest.fixture
+def started(database: str, tmp_path: Path) -> Callable[..., "subprocess.Popen[str]"]:
+    """Start a command whose stdin is given."""
+
+    def start(*arguments: str, stdin: int) -> "subprocess.Popen[str]":
+        settings = {"DATABASE_URL": database, "HEADWAY_DATA_DIR": str(tmp_path / "none")}
+        return subprocess.Popen(
+            [Path(sys.executable).with_name("headway"), *arguments],
+            env={**os.environ, **settings},
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # no terminal of its own but what stdin is
+        )
+
+    return start
+
+
+def test_a_token_may_come_from_stdin(
+    started: Callable[..., Any], pool: ConnectionPool, tmp_path: Path
+) -> None:
+    with started(*CONNECT, "--token-file", "-", stdin=subprocess.PIPE) as running:
+        said = "".join(running.communicate(f"{SECRET}\n"))
+    assert running.returncode == 0, said
+    assert SECRET not in said
+    assert tokens(pool, tmp_path) == {"access": SECRET}
+
+
+def test_a_token_that_is_typed_is_not_echoed(
+    started: Callable[..., Any], pool: ConnectionPool, tmp_path: Path
+) -> None:
+    ours, theirs = pty.openpty()
+    with started(*CONNECT, stdin=theirs) as running:
+        prompt = running.stderr.read(len(f"Access token of {FOO}: "))
+        os.write(ours, f"{SECRET}\n".encode())
+        said = "".join(running.communicate())
+    echoed = os.read(ours, 1000) if select.select([ours], [], [], 0)[0] else b""
+    os.close(theirs)
+    os.close(ours)
+    assert prompt == f"Access token of {FOO}: "
+    assert running.returncode == 0, said
+    assert SECRET not in said
+    assert SECRET.encode() not in echoed
+    assert tokens(pool, tmp_path) == {"access": SECRET}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    (
+        (("foo",), "'foo' is not a shop's host name"),
+        ((FOO,), "nobody to ask for the access token; add --token-file"),
+        ((FOO, "--token-file", "nowhere"), "nowhere: No such file"),
+        ((FOO, "--token-file", "empty"), "empty holds no token"),
+        ((FOO, "--token-file", "-", "--refresh-token-file", "-"), "stdin holds one token"),
+        ((FOO, "--refresh-token-file", "token"), "a refresh token works only with HEADWAY_"),
+        (("bar.myshopify.com", "--token-file", "token"), "bar.myshopify.com is the shop of zenith"),
+    ),
+)
+def test_what_cannot_be_connected_is_refused_in_one_line_and_keeps_no_token(
+    on_database: Headway,
+    pool: ConnectionPool,
+    token_file: Path,
+    arguments: tuple[str, ...],
+    said: str,
+) -> None:
+    token_file.with_name("empty").write_text("\n")
+    Accounts(pool).connect(SellerId("zenith"), "bar.myshopify.com", now=SystemClock().now())
+    complaint = on_database("connect", *arguments, "--seller", "acme").complaint(2)
+    assert said in complaint
+    assert SECRET not in complaint
+    with pool.connection() as connection:
+        assert connection.execute("SELECT scope FROM credential").fetchall() == []
+    assert [each.user_id for each in Accounts(pool).list()] == ["zenith"]
+
+
+def test_disconnect_says_why_and_forgets_the_tokens(
+    on_database: Headway, pool: ConnectionPool, tmp_path: Path, token_file: Path
+) -> None:
+    files = ("--token-file", str(token_file), "--refresh-token-file", str(token_file))
+    on_database(*CONNECT, *files, **APP)
+    done = on_database("disconnect", "--seller", "acme", "--reason", "the shop is closed", **APP)
+    assert (done.code, "tokens are forgotten" in done.out) == (0, True)
+    vault = open_vault(None, tmp_path / "none")
+    kept = [vault.decrypt(each.secret) for each in Credentials(pool).load(shop_scope("app7", FOO))]
+    assert SECRET not in kept
+    assert tokens(pool, tmp_path, "app7") == {}
+    (shop,) = on_database("shops", "--json").object()
+    assert (shop["status"], shop["reason"]) == ("disconnected", "the shop is closed")
+    assert on_database(*CONNECT, *files, **APP).code == 0
+    assert tokens(pool, tmp_path, "app7") == {"access": SECRET, "refresh": SECRET}
+    said = on_database("disconnect", "--seller", "nobody").complaint(2)
+    assert "nobody has no shop; connect one with: headway connect" in said
+
+
+def test_shops_shows_what_is_known_and_what_waits(
+    on_database: Headway, pool: ConnectionPool
+) -> None:
+    assert "no shop is connected; connect one with" in on_database("shops").out
+    now = SystemClock().now()
+    for seller, shop in (("acme", FOO), ("zenith", "bar.myshopify.com")):
+        Accounts(pool).connect(SellerId(seller), shop, now=now)
+    places = {"Dallas Central": "1", "Chicago IL": "2", "Miami FL": "3"}
+    with pool.connection() as connection:
+        connection.execute(
+            "UPDATE connected_accounts SET locations = %s WHERE user_id = 'acme'",
+            (json.dumps(places),),
+        )
+    acme, zenith = on_database("shops").out.splitlines()[1:]
+    assert acme.split()[:3] == ["acme", FOO, "connected"]
+    assert "3 known, none named Goodyear AZ" in acme
+    assert "not read yet" in zenith
+    mapped = ",".join(f"{name}={name}" for name in places)
+    assert "3 known, all mapped" in on_database("shops", HEADWAY_LOCATIONS=mapped).out
+    told = on_database("shops", "--json").object()
+    assert [each["unknown_locations"] for each in told] == [["Goodyear AZ"], None]
+    assert told[0]["tally"] == {"products": 0, "waiting": 0, "failing": 0, "held": 0}
+
+
+def test_terms_are_the_deployments_until_a_seller_sets_its_own(on_database: Headway) -> None:
+    assert "10 %   the deployment's" in on_database("terms", "acme").out
+    changed = on_database(
+        "terms", "acme", "--basis", "net", "--markup", "12.5%", "--rounding", "99"
+    )
+    assert "12.5 %  acme's own" in changed.out
+    assert "new terms act at each part's next read" in changed.out
+    on_database("terms", "acme", "--guard-share", "0.5", "--min-margin", "-5%")
+    told = on_database("terms", "acme", "--json", HEADWAY_GUARD_MOVE="0.7").object()
+    assert told["terms"] == {
+        "price_basis": "net", "markup": "0.125", "rounding": "99", "margin_min": "-0.05",
+        "compare_at": "none", "guard_move": "0.7", "guard_share": "0.5",
+    }  # fmt: skip
+    assert told["own"] == ["price_basis", "markup", "rounding", "margin_min", "guard_share"]
+    assert on_database("terms", "zenith", "--json").object()["own"] == []
+    on_database("terms", "acme", "--reset", "--compare-at", "list")
+    assert on_database("terms", "acme", "--json").object()["own"] == ["compare_at"]
+    assert on_database("terms", "--json").object()["terms"]["markup"] == "0.10"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    (
+        (("--markup", "12%"), "say whose terms: headway terms SELLER"),
+        (("acme", "--markup", "12"), "--markup: write 12% if that is meant"),
+        (("acme", "--markup", "much"), "--markup: 'much' is no share; write 12% or 0.12"),
+        (("acme", "--min-margin", "nan"), "--min-margin: 'nan' is no share"),
+        (("acme", "--guard-share", "150%"), "guard_share must be a number from 0 to 1"),
+        (("acme", "--rounding", "up"), "'up' is not one of 'cent', 'whole', '99'"),
+    ),
+)
+def test_terms_that_make_no_sense_are_refused(
+    on_database: Headway, arguments: tuple[str, ...], said: str
+) -> None:
+    assert said in on_database("terms", *arguments).complaint(2)
+    assert on_database("terms", "acme", "--json").object()["own"] == []

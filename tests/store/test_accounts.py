@@ -1,0 +1,111 @@
+"""A seller has one shop and a shop one seller, however its address is written."""
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.clock import VirtualClock
+from headway.core.model import SellerId, Sku
+from headway.core.policies import Rolling
+from headway.errors import ConflictError, InvalidError, NotFoundError
+from headway.store.accounts import Accounts, Tally, shop_domain
+from headway.store.listings import Listings
+
+A, B = SellerId("a"), SellerId("b")
+FOO = "foo.myshopify.com"
+
+
+@pytest.fixture
+def accounts(pool: ConnectionPool) -> Accounts:
+    return Accounts(pool)
+
+
+@pytest.mark.parametrize(
+    "written",
+    (
+        "foo.myshopify.com",
+        " Foo.MyShopify.com. ",
+        "https://Foo.myshopify.com/admin",
+        "http://foo.myshopify.com?x=1",
+        "https://admin.shopify.com/store/foo/products/1",
+    ),
+)
+def test_a_shop_is_known_by_its_host_name(written: str) -> None:
+    assert shop_domain(written) == FOO
+
+
+@pytest.mark.parametrize(
+    "written",
+    ("", "foo", "my shop.com", "-foo.com", "foo..com", "127.0.0.1", "a@foo.com", f"{'a' * 64}.com"),
+)
+def test_what_is_no_host_name_is_refused(written: str) -> None:
+    with pytest.raises(InvalidError, match=r"write it as name\.myshopify\.com"):
+        shop_domain(written)
+
+
+def test_connecting_twice_is_connecting_once(accounts: Accounts, clock: VirtualClock) -> None:
+    first = accounts.connect(A, "https://Foo.myshopify.com/admin", now=clock.now())
+    assert (first.user_id, first.shop, first.status, first.locations) == (A, FOO, "connected", None)
+    assert accounts.connect(A, FOO, now=clock.now()) == first
+    assert accounts.list() == [first]
+    assert accounts.of_seller(A) == first
+
+
+def test_a_shop_of_another_seller_is_refused_by_name(
+    accounts: Accounts, clock: VirtualClock
+) -> None:
+    accounts.connect(A, FOO, now=clock.now())
+    with pytest.raises(ConflictError, match=r"foo\.myshopify\.com is the shop of a;"):
+        accounts.connect(B, FOO, now=clock.now())
+    assert [each.user_id for each in accounts.list()] == [A]
+
+
+def test_a_seller_cannot_exchange_its_shop(accounts: Accounts, clock: VirtualClock) -> None:
+    accounts.connect(A, FOO, now=clock.now())
+    accounts.connect(B, "bar.myshopify.com", now=clock.now())
+    accounts.disconnect(A, "closed", now=clock.now())
+    for wanted in ("bar.myshopify.com", "new.myshopify.com"):
+        with pytest.raises(ConflictError, match=r"a has the shop foo\.myshopify\.com; connect"):
+            accounts.connect(A, wanted, now=clock.now())
+    assert accounts.of_seller(A).status == "disconnected"
+
+
+def test_a_disconnected_shop_says_why_and_can_be_connected_again(
+    accounts: Accounts, clock: VirtualClock
+) -> None:
+    accounts.connect(A, FOO, now=clock.now())
+    accounts.connect(B, "bar.myshopify.com", now=clock.now())
+    gone = accounts.disconnect(A, "moved away", now=clock.now())
+    assert (gone.status, gone.reason) == ("disconnected", "moved away")
+    assert accounts.of_seller(B).status == "connected"
+    again = accounts.connect(A, FOO, now=clock.now())
+    assert (again.id, again.status, again.reason) == (gone.id, "connected", "")
+
+
+def test_a_seller_without_a_shop_is_told_how_to_connect_one(
+    accounts: Accounts, clock: VirtualClock
+) -> None:
+    said = "a has no shop; connect one with: headway connect SHOP --seller a"
+    with pytest.raises(NotFoundError, match=said):
+        accounts.of_seller(A)
+    with pytest.raises(NotFoundError, match=said):
+        accounts.disconnect(A, "", now=clock.now())
+
+
+def test_what_waits_is_counted_for_each_seller(
+    accounts: Accounts, clock: VirtualClock, pool: ConnectionPool
+) -> None:
+    accounts.connect(A, FOO, now=clock.now())
+    accounts.connect(B, "bar.myshopify.com", now=clock.now())
+    Listings(pool).add([(A, Sku(f"P{n}")) for n in range(5)], policy=Rolling(), now=clock.now())
+    states = """
+        INSERT INTO listing_state (user_id, sku, push_at, push_failures, held_reason) VALUES
+        ('a', 'P0', now(), 0, NULL), ('a', 'P1', now(), 2, NULL), ('a', 'P2', now(), 0, 'why'),
+        ('a', 'P3', NULL, 1, 'why')
+    """
+    with pool.connection() as connection:
+        connection.execute(states)
+        connection.execute("INSERT INTO product (user_id, sku, shop_sku) VALUES ('a', 'P0', 'P0')")
+    assert accounts.tally() == {
+        A: Tally(products=1, waiting=3, failing=1, held=2),
+        B: Tally(products=0, waiting=0, failing=0, held=0),
+    }
