@@ -11,6 +11,7 @@ from headway.clock import Clock, fresh_id
 from headway.config import Settings
 from headway.connectors.boeing import BoeingAccess, BoeingConnector
 from headway.connectors.shopify import ShopAccess, ShopifyConnector, shop_resource
+from headway.connectors.shopify_bulk import price_lines
 from headway.connectors.shopify_limits import POINTS_PER_S
 from headway.connectors.vault import Vault, open_vault
 from headway.core.change import Terms
@@ -24,11 +25,13 @@ from headway.core.reasons import Line
 from headway.core.seats import BoardingRule
 from headway.core.storefront import Shop
 from headway.engine import ports
+from headway.engine.bulk import BulkHand
 from headway.engine.fetch import FRONT_PER_SEAT, Fetch, FetchRule
 from headway.engine.ports import Limiter, Storefront, Supplier
 from headway.engine.push import Push, PushRule
 from headway.engine.tick import EVERY, Tick
 from headway.store.breakers import Breakers
+from headway.store.bulk import Bulks
 from headway.store.credentials import Credentials
 from headway.store.limits import PostgresLimiter
 from headway.store.listings import Listings
@@ -98,8 +101,12 @@ class App:
         limiter: PostgresLimiter | None = None,
         pushes: ports.Pushes | None = None,
         breakers: ports.Breakers | None = None,
+        only: str | None = None,
     ) -> Push:
-        """Make a worker's push; a port given here stands in, which only the simulation needs."""
+        """Make a worker's push, for all shops or for one; a port given here stands in.
+
+        Only the simulation needs that.
+        """
         gate = limiter or self.limiter
         opened: dict[str, Storefront] = {}
 
@@ -110,16 +117,26 @@ class App:
                 opened[shop.id] = storefront
             return opened[shop.id]
 
+        visits = pushes or self.pushes
+        bulk = BulkHand(
+            clock=self.clock,
+            pushes=visits,
+            bulks=Bulks(self.pool),
+            from_count=self.settings.bulk_from,
+            write_file=price_lines,
+        )
         return Push(
             clock=self.clock,
             limiter=gate,
-            pushes=pushes or self.pushes,
+            pushes=visits,
             breakers=breakers or self.breakers,
             open_shop=open_shop,
             handle=handle_of,
             rule=self.push_rule,
             owner=owner,
             ids=self.limiter.ids,
+            bulk=bulk,
+            only=only,
         )
 
     def tick(self, *, schedule: ports.Schedule | None = None, every: timedelta = EVERY) -> Tick:

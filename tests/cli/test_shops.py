@@ -17,13 +17,16 @@ from headway.clock import SystemClock
 from headway.connectors.shopify import shop_scope
 from headway.connectors.vault import open_vault
 from headway.core.model import SellerId
+from headway.simulators.shopify import ShopifySimulator
+from headway.simulators.shopify_shop import ShopSetup
+from headway.simulators.transport import serve
 from headway.store.accounts import Accounts
 from headway.store.credentials import Credentials
 
 Headway = Callable[..., Any]
 FOO = "foo.myshopify.com"
 SECRET = "shpat_0123456789abcdef"
-CONNECT = ("connect", FOO, "--seller", "acme")
+CONNECT = ("connect", FOO, "--seller", "acme", "--no-check")
 APP = {"HEADWAY_SHOPIFY_CLIENT_ID": "app7", "HEADWAY_SHOPIFY_CLIENT_SECRET": "quiet"}
 
 
@@ -45,9 +48,11 @@ def test_connect_keeps_the_token_encrypted_and_shows_it_nowhere(
     on_database: Headway, pool: ConnectionPool, tmp_path: Path, token_file: Path
 ) -> None:
     url = "https://Foo.myshopify.com/admin"
-    done = on_database("connect", url, "--seller", "acme", "--token-file", str(token_file))
+    done = on_database(
+        "connect", url, "--seller", "acme", "--no-check", "--token-file", str(token_file)
+    )
     assert done.code == 0
-    assert "the next push reads its locations" in done.out
+    assert "it tells its locations when headway runs" in done.out
     assert SECRET not in done.out + done.err
     assert tokens(pool, tmp_path) == {"access": SECRET}
     with pool.connection() as connection:
@@ -56,6 +61,25 @@ def test_connect_keeps_the_token_encrypted_and_shows_it_nowhere(
     told = on_database(*CONNECT, "--token-file", str(token_file), "--json")
     assert (told.object()["shop"], told.object()["status"]) == (FOO, "connected")
     assert SECRET not in told.out
+
+
+def test_connect_asks_the_shop_for_its_locations_and_says_what_is_missing(
+    on_database: Headway, token_file: Path
+) -> None:
+    clock = SystemClock()
+    setup = ShopSetup(domain=FOO, locations=("Miami FL", "Attic"), access_token=SECRET)
+    simulator = ShopifySimulator(clock, shops=[setup], delay_s=(0, 0))
+    connect = ("connect", FOO, "--seller", "acme", "--token-file", str(token_file))
+    with serve(simulator.handle, clock) as server:
+        url = {"HEADWAY_SHOPIFY_URL": server.url + "/{shop}"}
+        done = on_database(*connect, **url)
+        assert (done.code, simulator.calls["locations"]) == (0, 1)
+        assert "2 known, none named Chicago IL, Dallas Central, Goodyear AZ" in done.out
+        simulator.tokens(FOO).revoke()
+        refused = on_database(*connect, **url)
+    assert refused.code == 1
+    assert "connect the shop again" in refused.out
+    assert SECRET not in done.out + refused.out + refused.err
 
 
 def test_tokens_that_rotate_come_from_two_files(
@@ -136,7 +160,7 @@ def test_what_cannot_be_connected_is_refused_in_one_line_and_keeps_no_token(
 ) -> None:
     token_file.with_name("empty").write_text("\n")
     Accounts(pool).connect(SellerId("zenith"), "bar.myshopify.com", now=SystemClock().now())
-    complaint = on_database("connect", *arguments, "--seller", "acme").complaint(2)
+    complaint = on_database("connect", *arguments, "--seller", "acme", "--no-check").complaint(2)
     assert said in complaint
     assert SECRET not in complaint
     with pool.connection() as connection:

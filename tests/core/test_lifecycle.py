@@ -166,6 +166,7 @@ def test_a_parked_part_leaves_the_sale_if_that_is_the_rule_and_it_was_ever_offer
     drafts = replace(JUDGE, rule=FailureRule(draft_parked=True))
     assert drafts.charge(failing, NOW, "bad").desired == {
         **(failing.desired or {}),
+        "quantities": {"Miami": 0},
         "status": "DRAFT",
     }
     assert JUDGE.charge(failing, NOW, "bad").desired is None

@@ -7,7 +7,6 @@ import pytest
 
 from headway.clock import VirtualClock, rng
 from headway.connectors.shopify import (
-    observation,
     read_call_limit,
     rest_resource,
     shop_resource,
@@ -41,7 +40,7 @@ def seen(available: float, *, capacity: float = 2000, restore: float = 100) -> O
     cost = Cost(
         requested=10, actual=10, available=available, capacity=capacity, restore_per_s=restore
     )
-    said = observation(cost)
+    said = cost.observation
     assert said is not None
     return said
 
@@ -65,9 +64,8 @@ def test_a_scope_is_the_app_in_a_shop() -> None:
 def test_a_cost_says_how_full_the_bucket_is_if_it_says_so_at_all() -> None:
     assert seen(1500) == Observation(used=500, capacity=2000, restore_per_s=100)
     assert seen(2500).used == 0
-    assert observation(None) is None
-    assert observation(Cost(requested=5)) is None
-    assert observation(Cost(requested=5, available=5)) is None
+    assert Cost(requested=5).observation is None
+    assert Cost(requested=5, available=5).observation is None
 
 
 def test_a_call_limit_is_read_or_ignored() -> None:

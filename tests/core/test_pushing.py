@@ -333,3 +333,18 @@ def _after(changes: Sequence[Change], pushed: Sequence[Pushed]) -> list[Change]:
         replace(each, applied=told[each.sku].applied) if each.sku in told else each
         for each in changes
     ]
+
+
+def test_a_search_that_finds_too_much_looks_for_fewer_and_then_gives_up() -> None:
+    lost = [change(f"A-{n}", ids=None, applied=None) for n in range(4)]
+    parcel = plan(*lost)
+    assert parcel is not None
+    cut = Found(shown={}, unsure=frozenset(each.shop_sku for each in lost))
+    again = answers.after_find(parcel, cut, SHOP, NOW)
+    assert [(each.failures, each.retry_at) for each in again] == [(1, None)] * 4
+    for failures in range(1, 6):
+        parcel = plan(*(replace(each, failures=failures) for each in lost))
+        assert parcel is not None
+    assert len(parcel.changes) == 1
+    (alone,) = answers.after_find(parcel, cut, SHOP, NOW)
+    assert "too many SKUs in the shop look like A-0" in alone.error

@@ -163,6 +163,30 @@ def test_a_parked_part_leaves_the_shop_and_returns_to_what_it_was(shops: Shops) 
     shops.want("A-1", wanted("11.00", 5, status="UNLISTED"))
     shops.drive(shops.push())
     assert shops.shown("A-1").status == "UNLISTED"
+    assert shops.one("SELECT desired ? 'status' OR applied ? 'status' FROM listing_state") is False
+
+
+def test_an_adopted_part_whose_price_is_far_from_ours_is_held(shops: Shops) -> None:
+    shops.simulator.seed_product(
+        shops.domain("acme"), "N-1", price=Decimal("99.00"), quantities={"Dallas Central": 1}
+    )
+    stage(shops, "N-1")
+    shops.drive(shops.push())
+    assert shops.shown("N-1").price == Decimal("99.00")
+    assert shops.shown("N-1").quantities["Dallas Central"] == 4
+    assert "from 99.00 to 11.55" in shops.one("SELECT held_reason FROM listing_state")
+
+
+def test_a_location_that_is_new_in_the_shop_is_learnt_and_nothing_stays_stuck(shops: Shops) -> None:
+    shops.list("A-1")
+    shops.want("A-1", wanted("12.00", 5))
+    shops.drive(shops.push())
+    shops.ask("UPDATE connected_accounts SET locations = locations - 'Miami FL' - 'Goodyear AZ'")
+    shops.ask("UPDATE listing_state SET applied = NULL")
+    shops.want("A-1", wanted("13.00", 5, 0, 2))
+    shops.drive(shops.push())
+    assert shops.shown("A-1").price == Decimal("13.00")
+    assert shops.shown("A-1").quantities["Miami FL"] == 2
 
 
 def test_the_newest_desired_state_replaces_older_ones(shops: Shops) -> None:

@@ -298,3 +298,22 @@ def test_a_disconnected_shop_is_left_alone_and_says_why(
     with pool.connection() as connection:
         told = connection.execute("SELECT status, reason FROM connected_accounts").fetchone()
     assert told == ("disconnected", "the grant was refused")
+
+
+def test_what_is_unsure_is_left_alone_until_it_may_be_read_back(
+    pushes: Pushes, enter: Enter
+) -> None:
+    enter("A-1")
+    enter("A-2")
+    visit = errand(pushes)
+    intent = Intent(id=fresh_id(), kind=Kind.PRICE, skus=[Sku("A-1")])
+    assert pushes.intend(visit, intent, now=START)
+    soon = START + 5 * SECOND
+    lost = Pushed(change=visit.changes[0], retry_at=soon)
+    assert pushes.settle(visit, [lost], now=START)
+    visit = errand(pushes)
+    assert (visit.open, [each.sku for each in visit.changes]) == ([], ["A-2"])
+    assert pushes.settle(visit, now=START)
+    visit = errand(pushes, soon)
+    assert [each.id for each in visit.open] == [intent.id]
+    assert [each.sku for each in visit.changes] == ["A-1"]

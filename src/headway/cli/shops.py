@@ -20,12 +20,14 @@ from headway.cli.session import open_session
 from headway.config import Settings
 from headway.connectors.shopify import shop_scope, store_tokens
 from headway.connectors.shopify_tokens import is_usable
-from headway.core.model import SellerId
+from headway.core.model import SellerId, Wait
 from headway.errors import ConfigError, InvalidError
 from headway.store.accounts import Account, Accounts, shop_domain
 from headway.store.credentials import Credentials
 
 STDIN = Path("-")
+FAILED = 1
+GREET_S = 20.0
 SHARE = re.compile(r"([+-]?\d{1,6}(?:\.\d{1,6})?) ?(%?)")
 # Column of `profiles` → what a person calls it, and whether it is a share.
 TERMS = {
@@ -74,6 +76,9 @@ def connect(
     refresh_token_file: Annotated[
         Path | None, typer.Option(help="Where the refresh token is, if the access token expires.")
     ] = None,
+    check: Annotated[
+        bool, typer.Option(help="Ask the shop for its locations, to see that the token is good.")
+    ] = True,
     as_json: AsJson = False,
 ) -> None:
     """Connect a seller to a shop, or give the shop a new token.
@@ -98,11 +103,45 @@ def connect(
         _keep(app, domain, access, refresh)
         # A push that came in between found no token, and turned away.
         account = accounts.connect(SellerId(seller), domain, now=app.clock.now())
+        if check:
+            account = _greet(app, account)
         if as_json:
             emit(account)
-            return
-        say(f"{domain} is connected to {seller}; the next push reads its locations")
-        say("see how it goes with: headway shops")
+        else:
+            _say_greeting(app, account)
+        if account.status != "connected":
+            raise typer.Exit(FAILED)
+
+
+def _greet(app: App, account: Account) -> Account:
+    """Let the shop tell its locations, which proves the token; whoever runs may be faster."""
+    push, accounts = app.push("connect", only=account.id), Accounts(app.pool)
+    give_up_s = app.clock.monotonic() + GREET_S
+    while account.status == "connected" and account.locations_at is None:
+        if app.clock.monotonic() > give_up_s:
+            break
+        result = push.step()
+        account = accounts.of_seller(account.user_id)
+        if isinstance(result, Wait):
+            wait_s = (result.until - app.clock.now()).total_seconds()
+            app.clock.sleep(min(max(wait_s, 0), GREET_S))
+    return account
+
+
+def _say_greeting(app: App, account: Account) -> None:
+    if account.status != "connected":
+        say(f"{account.shop} refused: {account.reason}")
+    elif account.locations_at is None:
+        say(
+            f"{account.shop} is connected to {account.user_id}; it tells its locations when"
+            " headway runs"
+        )
+    else:
+        unknown = _unknown(account, list(app.settings.locations.values()))
+        say(f"{account.shop} is connected to {account.user_id}: {_said(account, unknown)}")
+        if unknown:
+            say("stock there is not sold; see HEADWAY_LOCATIONS")
+    say("see how it goes with: headway shops")
 
 
 def disconnect(

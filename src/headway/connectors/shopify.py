@@ -23,7 +23,6 @@ from headway.connectors.http import Answer, build_client, check_status, excerpt,
 from headway.connectors.shopify_bulk import Bulk, UploadTarget
 from headway.connectors.shopify_documents import Document
 from headway.connectors.shopify_limits import (
-    observation,
     read_call_limit,
     rest_resource,
     shop_resource,
@@ -66,7 +65,6 @@ __all__ = [
     "ShopAccess",
     "ShopifyConnector",
     "UploadTarget",
-    "observation",
     "read_call_limit",
     "rest_resource",
     "shop_resource",

@@ -4,7 +4,6 @@ import re
 
 from headway.core.limits import Bucket, Observation, Resource
 from headway.core.model import Scope
-from headway.core.storefront import Cost
 
 # A Standard shop; larger ones say so in every reply.
 POINTS, POINTS_PER_S = 2000, 100
@@ -31,20 +30,6 @@ def rest_resource(scope: Scope) -> Resource:
     """Return the leaky bucket of calls of the legacy REST API, for whoever still needs it."""
     bucket = Bucket(capacity=CALLS, rate_per_s=CALLS_PER_S, headroom=CALLS_HEADROOM)
     return Resource(key=f"{scope}:rest", rules=(bucket,))
-
-
-def observation(cost: Cost | None) -> Observation | None:
-    """Return what a reply said of the bucket of points; None if it did not say.
-
-    What it says is after the call, so tell the limiter after the call is settled.
-    """
-    if cost is None or cost.available is None or cost.capacity is None:
-        return None
-    return Observation(
-        used=max(0.0, cost.capacity - cost.available),
-        capacity=cost.capacity,
-        restore_per_s=cost.restore_per_s,
-    )
 
 
 def read_call_limit(header: str) -> Observation | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from headway.core.change import money
 from headway.core.guard import find_move
 from headway.core.lifecycle import Event
 from headway.core.pushing import (
@@ -15,7 +16,6 @@ from headway.core.pushing import (
     Parcel,
     as_applied,
     confirmed,
-    money,
     needs,
     waits_for_price,
 )
@@ -102,12 +102,11 @@ def after_find(parcel: Parcel, found: Found, shop: Shop, now: datetime) -> list[
     for each in parcel.changes:
         shown = found.shown.get(each.shop_sku, ())
         if each.shop_sku in found.unsure:
-            # Alone it is looked for with a page of its own.
-            pushed.append(Pushed(change=each, failures=each.failures, retry_at=now))
+            pushed.append(_unclear(each, now, is_alone=len(parcel.changes) == 1))
         elif len(shown) > 1:
             reason = (
                 f"{len(shown)} variants in the shop have the SKU {each.shop_sku}; rename all but"
-                " one, or import this part with its variant id"
+                " one, or import this part with its three ids"
             )
             pushed.append(_refused(each, reason, now))
         elif shown:
@@ -236,7 +235,7 @@ def _seen(change: Change, shown: Shown, shop: Shop) -> Pushed:
         former_status=shown.status if leaves_sale and is_first_look else None,
         variants_count=shown.variants_count,
         is_verified=True,
-        failures=change.failures,
+        failures=0 if after is change.desired else change.failures,
         staging=None if change.draft is None else "published",
         events=events,
     )
@@ -246,7 +245,7 @@ def _seen(change: Change, shown: Shown, shop: Shop) -> Pushed:
 def _guarded(pushed: Pushed, shown: Shown, shop: Shop) -> Pushed:
     """Hold a first price that is far from what the shop asks now: a person decides (law L9)."""
     change = pushed.change
-    if not change.is_first or change.draft is not None or shop.guard_move is None:
+    if not change.is_first or shop.guard_move is None:
         return pushed
     new = money(change.desired, "price")
     assert new is not None
@@ -293,6 +292,14 @@ def _gone(change: Change, reason: str) -> Pushed:
         failures=change.failures + 1,
         error=reason,
     )
+
+
+def _unclear(change: Change, now: datetime, *, is_alone: bool) -> Pushed:
+    """Look for it with fewer others, so that more of what the search finds is seen."""
+    if not is_alone:
+        return _again(change, "the search found too much")
+    reason = f"too many SKUs in the shop look like {change.shop_sku}; import it with its three ids"
+    return _refused(change, reason, now)
 
 
 def _again(change: Change, reason: str) -> Pushed:

@@ -53,8 +53,8 @@ class Observed:
     def as_json(self) -> dict[str, Any]:
         """Return the canonical form: equal quotes give equal text, whatever their order."""
         return {
-            "list_price": _plain(self.list_price),
-            "net_price": _plain(self.net_price),
+            "list_price": plain(self.list_price),
+            "net_price": plain(self.net_price),
             "currency": self.currency,
             "quantities": dict(sorted(self.quantities.items())),
         }
@@ -79,7 +79,7 @@ class Desired:
         """Return the form that is stored and compared."""
         return {
             "price": str(self.price),
-            "cost": _plain(self.cost),
+            "cost": plain(self.cost),
             "currency": self.currency,
             "compare_at": None if self.compare_at is None else str(self.compare_at),
             "quantities": dict(sorted(self.quantities.items())),
@@ -114,7 +114,7 @@ def desire(observed: Observed, terms: Terms) -> Desired | Held:
         return Held(reason=f"quoted in {observed.currency}, the shop sells in {terms.currency}")
     for quoted in (observed.list_price, observed.net_price):
         if quoted is not None and quoted < 0:
-            return Held(reason=f"a negative price was quoted: {_plain(quoted)}")
+            return Held(reason=f"a negative price was quoted: {plain(quoted)}")
     if not price:
         wanted = "net price" if terms.basis == "net" and observed.price else "price"
         return Held(reason=f"no {wanted} was quoted")
@@ -122,7 +122,7 @@ def desire(observed: Observed, terms: Terms) -> Desired | Held:
     floor = cost * (1 + terms.margin_min)
     shown = round_price(max(price * (1 + terms.markup), floor), terms.rounding)
     if shown <= 0:
-        return Held(reason=f"a price of {_plain(price)} rounds to nothing")
+        return Held(reason=f"a price of {plain(price)} rounds to nothing")
     if shown < floor:
         shown = round_price(floor, terms.rounding, upwards=True)
     return Desired(
@@ -154,6 +154,12 @@ def _compare_at(observed: Observed, shown: Decimal, terms: Terms) -> Decimal | N
     return listed if shown < listed else None
 
 
-def _plain(number: Decimal | None) -> str | None:
+def plain(number: Decimal | None) -> str | None:
     """Write 10.50, 10.5 and 1.05E+1 alike."""
     return None if number is None else format(number.normalize(), "f")
+
+
+def money(state: Mapping[str, Any], fact: str) -> Decimal | None:
+    """Return a price fact of a stored state as a number."""
+    value = state.get(fact)
+    return None if value is None else Decimal(value)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from headway.core.change import Held, Observed, Terms, desire
+from headway.core.change import Held, Observed, Terms, desire, money
 from headway.core.model import Listing
 
 DAY = timedelta(days=1)
@@ -104,7 +104,7 @@ def weigh(listing: Listing, observed: Observed, standing: SellerStanding, now: d
 
 def moves(old: State, new: State) -> bool:
     """Tell whether the price moves, or stock falls to zero: what the mass guard counts."""
-    return _number(old, "price") != _number(new, "price") or _empties(old, new)
+    return money(old, "price") != money(new, "price") or _empties(old, new)
 
 
 def has_moved_lately(listing: Listing, now: datetime) -> bool:
@@ -115,7 +115,7 @@ def has_moved_lately(listing: Listing, now: datetime) -> bool:
 def is_same_offer(state: State, other: State) -> bool:
     """Tell whether two states ask the same price, for the same cost, in the same currency."""
     return state.get("currency") == other.get("currency") and all(
-        _number(state, fact) == _number(other, fact) for fact in OFFER
+        money(state, fact) == money(other, fact) for fact in OFFER
     )
 
 
@@ -145,11 +145,6 @@ def _unpriced(observed: Observed) -> State:
 
 def _empties(old: State, new: State) -> bool:
     return any(old["quantities"].values()) and not any(new["quantities"].values())
-
-
-def _number(state: State, fact: str) -> Decimal | None:
-    value = state.get(fact)
-    return None if value is None else Decimal(value)
 
 
 def _percent(share: Decimal) -> str:

@@ -231,11 +231,14 @@ class Judge:
     def _parked(
         self, listing: Listing, desired: Mapping[str, Any] | None
     ) -> Mapping[str, Any] | None:
-        """Take a part off sale until it is revived, if that is the rule and it is known at all."""
+        """Take a part off sale until it is revived, if that is the rule and it is known at all.
+
+        Its stock goes too: a product with other variants stays for sale, and this one must not.
+        """
         shown = desired or listing.desired
         if shown is None or not self.rule.draft_parked:
             return desired
-        return {**shown, "status": "DRAFT"}
+        return {**shown, "quantities": dict.fromkeys(shown["quantities"], 0), "status": "DRAFT"}
 
 
 def suspicions(

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from headway.core.change import CENT
+from headway.core.change import CENT, money, plain
 from headway.core.storefront import (
     Change,
     Creation,
@@ -129,7 +129,7 @@ def as_applied(shown: Shown, change: Change, shop: Shop) -> dict[str, Any]:
     names = {gid: name for name, gid in (shop.locations or {}).items()}
     applied: dict[str, Any] = {
         "price": str(shown.price.quantize(CENT)) if shown.tracked else None,
-        "cost": None if shown.cost is None else format(shown.cost.normalize(), "f"),
+        "cost": plain(shown.cost),
         "currency": change.desired["currency"],
         "compare_at": None if shown.compare_at is None else str(shown.compare_at.quantize(CENT)),
         "quantities": {
@@ -151,13 +151,15 @@ def _look(changes: Sequence[Change], shop: Shop) -> Parcel | None:
     if known:
         most = max(1, CALL_POINTS // (READ_POINTS + LEVEL_POINTS * max(1, len(shop.locations))))
         return Parcel(kind=Kind.READ, changes=known[:most])
-    return Parcel(kind=Kind.FIND, changes=changes[: _find_max(shop)])
+    return _search(changes, shop)
 
 
-def _find_max(shop: Shop) -> int:
+def _search(changes: Sequence[Change], shop: Shop) -> Parcel:
     per_variant = READ_POINTS + LEVEL_POINTS * max(1, len(shop.locations or {}))
     # A search may show two variants for each SKU that is looked for.
-    return max(1, min(FIND_MAX, CALL_POINTS // (2 * per_variant)))
+    most = max(1, min(FIND_MAX, CALL_POINTS // (2 * per_variant)))
+    lost = _alike(changes)
+    return Parcel(kind=Kind.FIND, changes=lost[: _cap(most, lost)])
 
 
 def _unseen(changes: Sequence[Change], shop: Shop) -> Iterator[Parcel]:
@@ -168,7 +170,7 @@ def _unseen(changes: Sequence[Change], shop: Shop) -> Iterator[Parcel]:
         if each.ids is None and (each.applied is None or each.draft is None)
     ]
     if lost:
-        yield Parcel(kind=Kind.FIND, changes=lost[: _find_max(shop)])
+        yield _search(lost, shop)
     blind = [
         each
         for each in changes
@@ -296,12 +298,6 @@ def waits_for_price(change: Change, need: Needs) -> bool:
 
 def _shares_product(change: Change) -> bool:
     return (change.variants_count or 1) > 1
-
-
-def money(state: Mapping[str, Any], fact: str) -> Decimal | None:
-    """Return a price fact of a state as a number."""
-    value = state.get(fact)
-    return None if value is None else Decimal(value)
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, NewType
 
 from headway.core.lifecycle import Event
+from headway.core.limits import Observation
 from headway.core.model import SellerId, Sku
 
 Gid = NewType("Gid", str)
@@ -159,6 +160,17 @@ class Cost:
     available: float | None = None
     capacity: float | None = None
     restore_per_s: float | None = None
+
+    @property
+    def observation(self) -> Observation | None:
+        """What the limiter is to learn from it, once the call is settled."""
+        if self.available is None or self.capacity is None:
+            return None
+        return Observation(
+            used=max(0.0, self.capacity - self.available),
+            capacity=self.capacity,
+            restore_per_s=self.restore_per_s,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -278,6 +278,7 @@ class Pushes(Protocol):
         progress: Mapping[str, BulkProgress] | None = None,
         unbulks: Mapping[str, Sequence[Sku]] | None = None,
         locations: Mapping[str, Gid] | None = None,
+        forgets_locations: bool = False,
         call_id: str | None = None,
         keeps_lease: bool = False,
         now: datetime,

@@ -11,7 +11,7 @@ from typing import Any
 
 from headway.clock import Clock, fresh_id
 from headway.core import answers
-from headway.core.limits import Go, Gone, Hold, Observation, Shed, Ticket
+from headway.core.limits import Go, Gone, Hold, Shed, Ticket
 from headway.core.model import Done, Sku, Wait
 from headway.core.pushing import CALL_POINTS, CHANGES_MAX, Parcel, next_parcel
 from headway.core.storefront import (
@@ -32,12 +32,14 @@ from headway.errors import (
     ThrottledError,
     TimedOutError,
     UnauthorizedError,
+    UnreadableError,
     UnsentError,
 )
 
 SHOPS_LOOKED_AT = 20
 THROTTLED_S = 5.0
 UNUSED_PAUSE = timedelta(seconds=1)
+LOOKS = (Kind.READ, Kind.FIND)
 # What a file costs that travels to or from another host than the shop's.
 FILE_POINTS = 1
 
@@ -64,7 +66,7 @@ class _Turn:
 
 
 class Push:
-    """One worker's hand at the shops; any number of them may run, on any number of hosts."""
+    """One worker's hand at the shops, or at `only` one; any number of them may run, anywhere."""
 
     def __init__(
         self,
@@ -78,6 +80,7 @@ class Push:
         rule: PushRule,
         owner: str,
         ids: Callable[[], str] = fresh_id,
+        only: str | None = None,
         bulk: BulkHand | None = None,
     ) -> None:
         self._clock = clock
@@ -90,6 +93,7 @@ class Push:
         self._owner = owner
         self._ids = ids
         self._bulk = bulk
+        self._only = only
         self._turn: _Turn | None = None
 
     def step(self) -> Done | Wait:
@@ -116,6 +120,8 @@ class Push:
         for shop in self._pushes.due_shops(
             now, verified_before=self._verified_before(now), limit=SHOPS_LOOKED_AT
         ):
+            if self._only not in (None, shop.id):
+                continue
             storefront = self._open_shop(shop)
             if self._breakers.load(storefront.scope).blocked_until(now) is not None:
                 why = "a shop does not answer"
@@ -294,7 +300,15 @@ class Push:
                 voids = {intent.id: str(error)}
             else:
                 pushed = answers.unsure(parcel, now)
-        self._pushes.settle(errand, pushed, voids=voids, call_id=turn.ticket.id, now=now)
+        self._pushes.settle(
+            errand,
+            pushed,
+            voids=voids,
+            # The shop may have locations that we do not know of.
+            forgets_locations=isinstance(error, UnreadableError) and parcel.kind in LOOKS,
+            call_id=turn.ticket.id,
+            now=now,
+        )
         self._check_grant(turn, error)
         return Done(what=f"{turn.shop.domain}: {error}")
 
@@ -330,7 +344,7 @@ class Push:
             actual=_actual(cost, error) if actual is None else actual,
             is_late=isinstance(error, TimedOutError),
             report=CallReport(result=result, http_status=status),
-            seen=_seen(cost),
+            seen=None if cost is None else cost.observation,
         )
 
     def _close_breaker(self, storefront: Storefront) -> None:
@@ -373,13 +387,3 @@ def _actual(cost: Cost | None, error: ConnectorError | None) -> float | None:
     if isinstance(error, ThrottledError):
         return 0
     return None if cost is None or error is not None else cost.actual
-
-
-def _seen(cost: Cost | None) -> Observation | None:
-    if cost is None or cost.capacity is None or cost.available is None:
-        return None
-    return Observation(
-        used=max(0.0, cost.capacity - cost.available),
-        capacity=cost.capacity,
-        restore_per_s=cost.restore_per_s,
-    )

@@ -29,6 +29,7 @@ class Life:
         self._fuse: int | None = None
         self._dooms_at_claim: int | None = None
         self._stall_s = 0.0
+        self._skips = 0
         self.is_over = False
 
     def doom(self, generator: Rng) -> None:
@@ -43,9 +44,9 @@ class Life:
         """Let it end at the touch that comes after so many."""
         self._fuse = touches
 
-    def stall(self, seconds: float) -> None:
-        """Let it freeze for that long between its next reply and the settle."""
-        self._stall_s = seconds
+    def stall(self, seconds: float, *, skips: int = 0) -> None:
+        """Let it freeze for that long at the next point where it may, or some points later."""
+        self._stall_s, self._skips = seconds, skips
 
     def end(self) -> None:
         """End it now."""
@@ -65,7 +66,10 @@ class Life:
             self._fuse, self._dooms_at_claim = self._dooms_at_claim, None
 
     def freeze(self) -> None:
-        """Pass the point at which it may freeze."""
+        """Pass a point at which it may freeze."""
+        if self._skips:
+            self._skips -= 1
+            return
         stall_s, self._stall_s = self._stall_s, 0.0
         if stall_s:
             self._clock.sleep(stall_s)

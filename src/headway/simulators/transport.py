@@ -15,7 +15,7 @@ from headway.errors import ConfigError
 from headway.simulators.wire import Handle, SimReply
 
 HANG_S_MAX = 300.0
-BODY_BYTES_MAX = 1_000_000
+BODY_BYTES_MAX = 110_000_000
 HOST = "127.0.0.1"
 
 

@@ -28,7 +28,8 @@ VALUES (%(user_id)s, 'shopify', %(shop)s, %(now)s, %(now)s)
 ON CONFLICT DO NOTHING
 """
 RECONNECT = f"""
-UPDATE connected_accounts SET status = 'connected', reason = '', updated_at = %(now)s
+UPDATE connected_accounts SET status = 'connected', reason = '', locations = NULL,
+  locations_at = NULL, updated_at = %(now)s
 WHERE platform = 'shopify' AND user_id = %(user_id)s AND shop = %(shop)s
 RETURNING {COLUMNS}
 """

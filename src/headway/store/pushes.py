@@ -77,8 +77,21 @@ OPEN = """
 SELECT id::text, kind, skus FROM push_intent
 WHERE account_id = %(id)s AND state = 'open' AND kind <> 'bulk' ORDER BY created_at, id
 """
-DUE = CHANGES + "AND state.push_at <= %(now)s ORDER BY state.push_at, state.sku LIMIT %(limit)s"
-UNSURE = CHANGES + "AND state.sku = ANY (%(skus)s) ORDER BY state.sku LIMIT %(limit)s"
+# What is unsure is left alone until it is read back, and that waits for stragglers to arrive.
+DUE = (
+    CHANGES
+    + """AND state.push_at <= %(now)s AND state.sku <> ALL (%(skus)s)
+ORDER BY state.push_at, state.sku LIMIT %(limit)s"""
+)
+UNSURE = (
+    CHANGES
+    + """AND state.sku = ANY (%(skus)s) AND coalesce(state.push_at, '-infinity') <= %(now)s
+ORDER BY state.sku LIMIT %(limit)s"""
+)
+ARE_LISTED = """
+SELECT EXISTS (SELECT FROM listing_state
+  WHERE user_id = %(user_id)s AND sku = ANY (%(skus)s) AND desired IS NOT NULL)
+"""
 UNSEEN = (
     CHANGES
     + """AND state.applied IS NOT NULL AND product.shopify_variant_id IS NOT NULL
@@ -93,14 +106,16 @@ SELECT %(intent)s, id, user_id, %(kind)s, push_fence, %(skus)s, %(writes)s::json
 FROM connected_accounts WHERE id = %(id)s AND push_fence = %(fence)s AND push_owner IS NOT NULL
 """
 
-# One statement, so one transaction and one trip: what the fence refuses writes nothing at all.
+# One statement, so one transaction and one trip: what the fence refuses writes nothing at all. A
+# revived part that has its status back is the merchant's own again: we no longer ask for one.
 SETTLE = """
 WITH ours AS (
   UPDATE connected_accounts SET
     push_owner = CASE WHEN %(keeps_lease)s THEN push_owner END,
     push_lease_until = CASE WHEN %(keeps_lease)s THEN push_lease_until END,
     locations = coalesce(%(locations)s::jsonb, locations),
-    locations_at = CASE WHEN %(locations)s::jsonb IS NULL THEN locations_at ELSE %(now)s END,
+    locations_at = CASE WHEN %(forgets_locations)s THEN NULL
+      WHEN %(locations)s::jsonb IS NULL THEN locations_at ELSE %(now)s END,
     updated_at = %(now)s
   WHERE id = %(id)s AND push_fence = %(fence)s AND push_owner IS NOT NULL
   RETURNING user_id
@@ -112,7 +127,10 @@ WITH ours AS (
     retry_at timestamptz, failures int, error text, staging text, held_reason text, desired jsonb)
 ), states AS (
   UPDATE listing_state AS row SET
-    applied = CASE WHEN new.forgets_applied THEN NULL ELSE coalesce(new.applied, row.applied) END,
+    applied = CASE WHEN new.forgets_applied THEN NULL
+      WHEN new.applied = row.desired AND row.desired ->> 'status' <> 'DRAFT'
+        THEN new.applied - 'status'
+      ELSE coalesce(new.applied, row.applied) END,
     applied_at = CASE WHEN new.applied IS NULL THEN row.applied_at ELSE %(now)s END,
     applied_version = CASE WHEN new.applied = row.desired THEN row.desired_version
                            ELSE row.applied_version END,
@@ -126,7 +144,10 @@ WITH ours AS (
     held_reason = coalesce(new.held_reason, row.held_reason),
     held_at = CASE WHEN new.held_reason IS NULL THEN row.held_at ELSE %(now)s END,
     proposed = CASE WHEN new.held_reason IS NULL THEN row.proposed ELSE row.desired END,
-    desired = CASE WHEN new.held_reason IS NULL THEN row.desired ELSE new.desired END,
+    desired = CASE WHEN new.held_reason IS NOT NULL THEN new.desired
+      WHEN new.applied = row.desired AND row.desired ->> 'status' <> 'DRAFT'
+        THEN row.desired - 'status'
+      ELSE row.desired END,
     desired_version = row.desired_version + CASE WHEN new.held_reason IS NULL THEN 0 ELSE 1 END
   FROM new WHERE row.user_id = new.user_id AND row.sku = ANY (%(skus)s) AND row.sku = new.sku
     AND (new.held_reason IS NULL OR row.desired_version = new.version)
@@ -250,10 +271,12 @@ class Pushes:
             bulk = read_bulk(connection.execute(OPEN_BULK, values).fetchone())
             unsure = [_intent(row) for row in connection.execute(OPEN, values)]
             patrol: list[Change] = []
-            if unsure:
-                values["skus"] = sorted({sku for each in unsure for sku in each.skus})
-                changes = read_changes(connection, UNSURE, values)
-            else:
+            values["skus"] = sorted({sku for each in unsure for sku in each.skus})
+            changes = read_changes(connection, UNSURE, values) if unsure else []
+            if not changes and (
+                not unsure or connection.execute(ARE_LISTED, values).fetchone() == (True,)
+            ):
+                unsure = []
                 changes = read_changes(connection, DUE, values)
             may_patrol = verified_before is not None and (patrol_at is None or patrol_at <= now)
             if not unsure and not changes and may_patrol:
@@ -289,6 +312,7 @@ class Pushes:
         progress: Mapping[str, BulkProgress] | None = None,
         unbulks: Mapping[str, Sequence[Sku]] | None = None,
         locations: Mapping[str, Gid] | None = None,
+        forgets_locations: bool = False,
         call_id: str | None = None,
         keeps_lease: bool = False,
         now: datetime,
@@ -308,6 +332,7 @@ class Pushes:
             "fence": errand.fence,
             "now": now,
             "call_id": call_id,
+            "forgets_locations": forgets_locations,
             "locations": None if locations is None else json.dumps(dict(locations)),
             "skus": [each.change.sku for each in pushed],
             "rows": json.dumps([_told(each) for each in pushed]),

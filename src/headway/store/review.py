@@ -15,8 +15,8 @@ from typing import Any
 from psycopg import Connection
 from psycopg_pool import ConnectionPool
 
+from headway.core.change import money
 from headway.core.model import SellerId, Sku
-from headway.core.pushing import money
 from headway.errors import InvalidError, NotFoundError
 from headway.store.pool import guarded
 
