@@ -10,7 +10,7 @@ from headway.core.breaker import Breaker
 from headway.core.model import Candidate, SellerId, Sku, Turn
 from headway.core.reasons import Line, Standing, State, say_span, say_time
 from headway.core.seats import BoardingRule
-from headway.engine.explain import place, reasons
+from headway.engine.explain import in_shop, place, reasons
 
 NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
 RULE = BoardingRule(seats=10, slack=timedelta(minutes=20))
@@ -226,3 +226,22 @@ def test_every_waiting_row_has_a_reason_and_an_instant_not_yet_past(
     assert answer.sentence.endswith(".")
     assert answer.until is not None
     assert answer.until >= NOW
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    (
+        ({"shop_status": None}, "acme has no shop"),
+        ({"shop_status": "disconnected", "shop_reason": "the grant died"}, "the grant died"),
+        ({"held_reason": "the price would fall by 95.3 %"}, "fall by 95.3 %. Decide with"),
+        ({"push_at": NOW}, "On its way to the shop."),
+        ({"push_at": NOW, "is_in_bulk": True}, "in a bulk operation"),
+        ({"push_at": NOW + MINUTE, "push_error": "suspended"}, "again at 12:01:00 UTC"),
+        ({"applied_at": NOW}, "The shop shows it."),
+        ({}, "Nothing was read for the shop yet."),
+    ),
+)
+def test_every_listing_can_say_how_it_stands_in_its_shop(
+    changes: dict[str, object], text: str
+) -> None:
+    assert text in in_shop(standing(**{"shop_status": "connected", **changes}), NOW)

@@ -247,7 +247,8 @@ def test_a_hundred_thousand_rows_cost_no_more_statements_than_one(
         rows = (row(number, f"P{number}") for number in range(size))
         imported = Products(pool).take_in(rows, form="same", policy=Rolling(), now=clock.now())
         assert imported.added + imported.unchanged == size
-        return list(seen)
+        # Many rows also let the planner count anew.
+        return [statement for statement in seen if not statement.startswith("ANALYZE product")]
 
     with open_pool(database, size=1) as pool:
         with pool.connection() as only:

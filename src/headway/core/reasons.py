@@ -48,6 +48,14 @@ class Standing:
     last_error: str | None = None
     ahead_count: int = 0
     has_more: bool = False
+    held_reason: str | None = None
+    push_at: datetime | None = None
+    push_failures: int = 0
+    push_error: str | None = None
+    applied_at: datetime | None = None
+    is_in_bulk: bool = False
+    shop_status: str | None = None
+    shop_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

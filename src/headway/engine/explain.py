@@ -28,6 +28,32 @@ def reasons(standing: Standing, line: Line, rule: BoardingRule, now: datetime) -
     return _closed(standing, line, now) or _boarding(standing, line, rule, now)
 
 
+def in_shop(standing: Standing, now: datetime) -> str:
+    """Say how a listing stands in its shop, and what it waits for there."""
+    if standing.held_reason is not None:
+        return (
+            f"Its price is held: {standing.held_reason}. Decide with `headway approve` or"
+            " `headway reject`; stock flows on."
+        )
+    if standing.shop_status is None:
+        return f"{standing.user_id} has no shop; `headway connect` gives it one."
+    if standing.shop_status != "connected":
+        return f"Its shop is disconnected: {standing.shop_reason}."
+    if standing.push_at is None:
+        since = standing.applied_at
+        return "Nothing was read for the shop yet." if since is None else "The shop shows it."
+    return _on_the_way(standing, standing.push_at, now)
+
+
+def _on_the_way(standing: Standing, push_at: datetime, now: datetime) -> str:
+    if standing.is_in_bulk:
+        return "Its price is on the way to the shop in a bulk operation."
+    if standing.push_error:
+        when = say_time(max(now, push_at), now)
+        return f"The shop did not take it: {standing.push_error}. It is tried again at {when}."
+    return "On its way to the shop."
+
+
 def place(standing: Standing) -> str:
     """Write the listing's place in the queue."""
     if standing.has_more:

@@ -42,8 +42,15 @@ BRANCHES = "\n  UNION ALL".join(
 STANDING = f"""
 SELECT me.id::text, me.user_id, me.sku, me.turn, me.next_sync_at, me.sync_status, me.is_active,
   me.lease_owner, me.lease_until, me.last_sync_at, me.last_successful_sync,
-  me.consecutive_failures, me.suspicion, me.last_error, ahead.skus, ahead.rows > {AHEAD_MAX}
+  me.consecutive_failures, me.suspicion, me.last_error, ahead.skus, ahead.rows > {AHEAD_MAX},
+  state.held_reason, state.push_at, coalesce(state.push_failures, 0), state.push_error,
+  state.applied_at, bulk.id IS NOT NULL, account.status, account.reason
 FROM ({{chosen}}) AS me
+LEFT JOIN listing_state AS state USING (user_id, sku)
+LEFT JOIN connected_accounts AS account ON account.user_id = me.user_id
+  AND account.platform = 'shopify'
+LEFT JOIN push_intent AS bulk ON bulk.account_id = account.id AND bulk.state = 'open'
+  AND bulk.kind = 'bulk' AND me.sku = ANY (bulk.skus)
 CROSS JOIN LATERAL (SELECT count(DISTINCT sku) AS skus, count(*) AS rows FROM ({BRANCHES}
 ) AS before) AS ahead
 ORDER BY me.sku, me.user_id

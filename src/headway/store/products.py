@@ -18,6 +18,7 @@ from headway.store.listings import ENTER
 from headway.store.pool import guarded
 
 # One file, or one request to publish, at a time: whose shop SKU it is must not change meanwhile.
+MANY = 1000
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('headway intake', 0))"
 
 STAGE = """
@@ -216,6 +217,8 @@ def _write(cursor: Cursor[tuple[Any, ...]], refused: list[RefusedRow], now: date
     assert told is not None, "a count always answers"
     added, updated, entering = told
     cursor.execute(ENTER, {"now": now, "turn": Turn.SCHEDULED.value})
+    if added > MANY:  # else the first pushes are planned for the table as it was
+        cursor.execute("ANALYZE product, product_sync_schedule")
     return Imported(
         added=added,
         updated=updated,
