@@ -1,1 +1,1 @@
-"""Ratios measured in one run on this machine: claim and settle, limiters, simulation."""
+"""Ratios measured in one run on this machine: claim and settle, limiters, push, simulation."""

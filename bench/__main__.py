@@ -1,15 +1,15 @@
-"""`python -m bench [claim] [limits] [simulated]`: run some or all, print tables, leave nothing."""
+"""`python -m bench [claim] [limits] [push] [simulated]`: run some or all, leave nothing."""
 
 import argparse
 import signal
 import sys
 from types import FrameType
 
-from bench import claim, limits, simulated
+from bench import claim, limits, push, simulated
 from bench.services import machine
 from headway.errors import HeadwayError
 
-PARTS = ("claim", "limits", "simulated")
+PARTS = ("claim", "limits", "push", "simulated")
 ROWS_MIN = 1000
 SECONDS_MAX = 3600.0
 
@@ -38,6 +38,8 @@ def _run(part: str, options: argparse.Namespace) -> None:
         claim.run(rows=options.rows, rounds=options.rounds)
     elif part == "limits":
         limits.run(seconds=options.seconds, strict_seconds=options.strict_seconds)
+    elif part == "push":
+        push.run(changed=options.changed)
     else:
         simulated.run(listings=options.listings)
 
@@ -52,6 +54,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--strict-seconds", type=_seconds, default=limits.STRICT_S, help="of its strict run"
+    )
+    parser.add_argument(
+        "--changed", type=_count, default=push.CHANGED, help="listings that a shop is told of"
     )
     parser.add_argument(
         "--listings", type=_count, default=simulated.LISTINGS, help="of the simulated day"

@@ -140,8 +140,20 @@ def test_prices_and_cost_go_together_and_a_few_products_share_a_call() -> None:
 
 
 def test_stock_that_rises_waits_for_its_price_and_stock_that_falls_does_not() -> None:
-    assert kinds(plan(change(desired=state("12.00", 9, 0)))) is Kind.PRICE
-    assert kinds(plan(change(desired=state("12.00", 2, 0)))) is Kind.STOCK
+    rises, falls = state("12.00", 9, 0), state("12.00", 2, 0)
+    assert kinds(plan(*(change(f"A-{n}", desired=rises) for n in range(200)))) is Kind.PRICE
+    assert kinds(plan(*(change(f"A-{n}", desired=falls) for n in range(200)))) is Kind.STOCK
+
+
+def test_a_few_quantities_wait_for_the_prices_so_that_more_travel_together() -> None:
+    both = [change(f"A-{n}", desired=state("12.00", 2, 0)) for n in range(20)]
+    parcel = plan(*both)
+    assert parcel is not None
+    assert parcel.kind is Kind.PRICE
+    priced = [replace(each, applied=state("12.00")) for each in both]
+    parcel = plan(*priced)
+    assert parcel is not None
+    assert (parcel.kind, len(parcel.writes)) == (Kind.STOCK, 20)
 
 
 def test_a_place_the_shop_lacks_is_not_sold_and_one_not_stocked_is_activated() -> None:

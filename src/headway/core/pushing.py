@@ -82,8 +82,11 @@ def next_parcel(errand: Errand, *, handle: Callable[[str], str]) -> Parcel | Non
     steps: list[Iterator[Parcel]] = [
         _unseen(errand.changes, shop),
         _statuses(errand.changes, shop),
-        _stock(errand.changes, shop),
+        # A stock call holds so much that it pays to gather; and a rise must wait for its price.
+        _stock(errand.changes, shop, least=STOCK_MAX // 2),
         _prices([each for each in errand.changes if each.sku not in in_bulk], shop),
+        _activations(errand.changes, shop),
+        _stock(errand.changes, shop),
         _creations(errand.changes, shop, handle),
     ]
     for step in steps:
@@ -193,16 +196,23 @@ def _statuses(changes: Sequence[Change], shop: Shop) -> Iterator[Parcel]:
         yield Parcel(kind=Kind.STATUS, changes=due[: len(writes)], writes=writes)
 
 
-def _stock(changes: Sequence[Change], shop: Shop) -> Iterator[Parcel]:
-    """Pack quantities across products; a rise waits until the price is right."""
+def _activations(changes: Sequence[Change], shop: Shop) -> Iterator[Parcel]:
+    """Stock an item where it was not; one at a time, for it is rare."""
+    for each in changes:
+        need = needs(each, shop)
+        if each.ids is None or waits_for_price(each, need):
+            continue
+        for name, quantity in need.unstocked.items():
+            write = _quantity(each, shop, name, quantity)
+            yield Parcel(kind=Kind.ACTIVATE, changes=[each], writes=[write])
+
+
+def _stock(changes: Sequence[Change], shop: Shop, *, least: int = 1) -> Iterator[Parcel]:
+    """Pack quantities across products, if there are enough; a rise waits for its price."""
     chosen: list[Change] = []
     writes: list[StockWrite] = []
     found = {each.sku: needs(each, shop) for each in changes if each.ids}
     ready = [each for each in changes if each.ids and not waits_for_price(each, found[each.sku])]
-    for each in ready:
-        for name, quantity in found[each.sku].unstocked.items():
-            write = _quantity(each, shop, name, quantity)
-            yield Parcel(kind=Kind.ACTIVATE, changes=[each], writes=[write])
     stocked = _alike([each for each in ready if found[each.sku].stock])
     most = _cap(STOCK_MAX, stocked)
     for each in stocked:
@@ -211,7 +221,7 @@ def _stock(changes: Sequence[Change], shop: Shop) -> Iterator[Parcel]:
             break
         chosen.append(each)
         writes += [_quantity(each, shop, name, quantity) for name, quantity in stock.items()]
-    if writes:
+    if len(writes) >= least:
         yield Parcel(kind=Kind.STOCK, changes=chosen, writes=writes)
 
 

@@ -59,6 +59,9 @@ class BulkHand:
         if parcel.kind is not Kind.PRICE or errand.bulk is not None or not is_busy:
             return None
         now = self.clock.now()
+        # Counted first, for it is asked at every visit; most of those that wait are wanted then.
+        if self.bulks.count(errand, now=now, limit=self.from_count) < self.from_count:
+            return None
         waiting = self.bulks.waiting(errand, now=now, limit=bulk.WRITES_MAX)
         chosen = bulk.choose(waiting, errand.shop)
         if len(chosen) < self.from_count:

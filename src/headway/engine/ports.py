@@ -297,6 +297,9 @@ class Pushes(Protocol):
 class Bulks(Protocol):
     """Prices that go to a shop in bulk; a shop has at most one such intent that is open."""
 
+    def count(self, errand: Errand, *, now: datetime, limit: int) -> int:
+        """Count the listings of this shop that are due, up to a limit."""
+
     def waiting(self, errand: Errand, *, now: datetime, limit: int) -> list[Change]:
         """Return the listings of this shop whose price is due to be written, oldest first."""
 

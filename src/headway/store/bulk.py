@@ -40,6 +40,10 @@ WAITING = (
     (state.applied ->> 'price', state.applied ->> 'cost', state.applied ->> 'compare_at')
 ORDER BY state.push_at, state.sku LIMIT %(limit)s"""
 )
+COUNT = """
+SELECT count(*) FROM (SELECT FROM listing_state
+  WHERE user_id = %(user_id)s AND push_at <= %(now)s LIMIT %(limit)s) AS due
+"""
 OF = CHANGES + "AND state.sku = ANY (%(skus)s) ORDER BY state.sku"
 WRITES = "SELECT writes FROM push_intent WHERE id = %(intent)s"
 # A listing whose desired state has moved on since it was read has other things to do than sleep.
@@ -69,6 +73,13 @@ class Bulks:
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
+
+    def count(self, errand: Errand, *, now: datetime, limit: int) -> int:
+        """Count the listings of this shop that are due, up to a limit."""
+        values = {"user_id": errand.shop.user_id, "now": now, "limit": limit}
+        with guarded(), self._pool.connection() as connection:
+            told = connection.execute(COUNT, values).fetchone()
+        return int(told[0]) if told else 0
 
     def waiting(self, errand: Errand, *, now: datetime, limit: int) -> list[Change]:
         """Return the listings of this shop whose price is due to be written, oldest first."""

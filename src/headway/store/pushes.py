@@ -138,7 +138,8 @@ WITH ours AS (
       WHEN new.applied = row.desired THEN NULL
       WHEN new.retry_at IS NOT NULL AND row.desired_version = new.version THEN new.retry_at
       WHEN new.applied IS NULL AND NOT new.forgets_applied THEN row.push_at
-      ELSE %(now)s END,
+      -- Half done, it keeps its place: what it still lacks travels with what others lack.
+      ELSE least(row.push_at, %(now)s) END,
     push_failures = new.failures, push_error = nullif(new.error, ''),
     verified_at = CASE WHEN new.is_verified THEN %(now)s ELSE row.verified_at END,
     held_reason = coalesce(new.held_reason, row.held_reason),

@@ -1,0 +1,202 @@
+"""What it takes to bring changes into a shop: the engine beside one call per item, in virtual time.
+
+Both ways have the same database, connector and limiter, and the same simulated Shopify as judge.
+A run begins when the shop is known, its bucket full, and every listing changed.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+from bench.services import CLOCK, postgres, scratch, version
+from bench.shop import BEFORE, State, World, open_world, state
+from bench.simulated import SETTINGS
+from bench.table import say, show
+from headway.clock import fresh_id
+from headway.connectors.shopify import ShopifyConnector, shop_resource
+from headway.core.limits import Shed
+from headway.core.pushing import CALL_POINTS, needs, price_write
+from headway.core.storefront import Change, Shop, StockWrite
+from headway.store.server import EmbeddedServer
+
+CHANGED = 1000
+BULK_TIMES = 10
+NO_BULK = 1_000_000_000
+# REST calls per changed product of the first build of these designs: inferred, not measured here.
+FIRST_BUILD_CALLS = 15
+LEASE = timedelta(hours=6)
+# Every other listing goes up, the rest down.
+PRICES = state("11.55", "9.9"), state("10.45", "9.1")
+MIXES: Mapping[str, tuple[State, State]] = {
+    "stock at 1 place": (state("11.00", "9.5", 8), state("11.00", "9.5", 2)),
+    "stock at 4 places": (state("11.00", "9.5", 8, 8, 8, 8), state("11.00", "9.5", 2, 2, 2, 2)),
+    "price and cost": PRICES,
+    "price and stock": (state("11.55", "9.9", 8), state("10.45", "9.1", 2)),
+}
+HEADERS = (
+    "changes: way",
+    "calls",
+    "points",
+    "sim s",
+    "double",
+    "refused",
+    "wrong",
+    "ms a listing",
+    "fewer calls",
+    "fewer points",
+    "faster",
+)
+NOTES = (
+    "sim s: until the last answer; the shop has 2,000 points, and restores 100 a second",
+    "in bulk the simulated shop starts after 2 s and runs 50 lines a second",
+    "one per item: the next call after the last one's answer",
+    "ms a listing: real time of database, planning and connector, without the simulator",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What one way took; but for `own_ms`, our real time per listing, as the shop counted it."""
+
+    calls: int
+    points: int
+    seconds: float
+    doubles: int
+    refusals: int
+    wrong: int
+    own_ms: float
+
+
+def run(*, changed: int = CHANGED) -> None:
+    """Measure every mix in every way, then ten times the prices in bulk, and print."""
+    with scratch() as folder, postgres(folder / "push", SETTINGS) as server:
+        measure = partial(_measure, server, folder)
+        rows: list[Sequence[str]] = []
+        for mix, states in MIXES.items():
+            say(f"push: {changed:,} listings, {mix}")
+            found = {"engine": measure(states, changed)}
+            if states[0]["price"] != BEFORE["price"]:
+                found["engine, in bulk"] = measure(states, changed, bulk_from=max(2, changed))
+            found["one per item"] = measure(states, changed, _one_per_item)
+            rows += _rows(mix, found)
+        many = BULK_TIMES * changed
+        say(f"push: {many:,} prices in bulk")
+        (row,) = _rows(f"{many:,} prices", {"in bulk": measure(PRICES, many, bulk_from=many)})
+        stated = f"{FIRST_BUILD_CALLS * changed:,}"
+        rows += [_cut(row, 8), _cut(("any: first build, stated", stated), 2)]
+        title = f"push: {changed:,} changed listings of one shop, in virtual time"
+        show(title, HEADERS, rows, version(server), *NOTES)
+
+
+def _cut(row: Sequence[str], cells: int) -> Sequence[str]:
+    """Leave the rest of a row empty: nothing was measured to compare it with."""
+    return (*row[:cells], *[""] * (len(HEADERS) - cells))
+
+
+def _measure(
+    server: EmbeddedServer,
+    folder: Path,
+    states: tuple[State, State],
+    changed: int,
+    way: Callable[[World], float] = World.push,
+    *,
+    bulk_from: int = NO_BULK,
+) -> Figures:
+    """Bring the changes into a shop of their own, and ask it what that took."""
+    with open_world(server, folder, changed, bulk_from=bulk_from) as world:
+        wire, shop = world.wire, world.wire.simulator
+        calls, points, real_s, at_s = shop.requests, shop.points, wire.real_s, shop.elapsed_s()
+        world.change(*states)
+        own_s = way(world) - (wire.real_s - real_s)
+        return Figures(
+            calls=shop.requests - calls,
+            points=shop.points - points,
+            seconds=wire.answered_s - at_s,
+            doubles=len(shop.double_writes()),
+            refusals=shop.refusals,
+            wrong=world.count_wrong(*states),
+            own_ms=own_s * 1000 / changed,
+        )
+
+
+def _rows(mix: str, found: Mapping[str, Figures]) -> list[Sequence[str]]:
+    """Write the figures of each way, and how many times less it took than the last."""
+    last = list(found.values())[-1]
+    return [
+        (
+            f"{mix}: {way}",
+            f"{each.calls:,}",
+            f"{each.points:,}",
+            f"{each.seconds:,.1f}",
+            f"{each.doubles:,}",
+            f"{each.refusals:,}",
+            f"{each.wrong:,}",
+            f"{each.own_ms:.2f}",
+            f"{last.calls / each.calls:,.1f}",
+            f"{last.points / each.points:,.1f}",
+            f"{last.seconds / each.seconds:,.1f}",
+        )
+        for way, each in found.items()
+    ]
+
+
+def _one_per_item(world: World) -> float:
+    """Write each price and each quantity by a call of its own; return the real seconds."""
+    app, now = world.app, world.clock.now()
+    (shop,) = app.pushes.due_shops(now, verified_before=None, limit=1)
+    errand = app.pushes.claim(
+        shop,
+        now=now,
+        owner="bench",
+        lease_until=now + LEASE,
+        verified_before=None,
+        limit=len(world.skus),
+    )
+    assert errand is not None, "nobody else is at this shop"
+    storefront = app.new_storefront(shop)
+    app.limiter.know(shop_resource(storefront.scope))
+    at_s = CLOCK.monotonic()
+    for change in errand.changes:
+        for send in _single_writes(storefront, change, shop):
+            _call(world, storefront, send)
+    return CLOCK.monotonic() - at_s
+
+
+def _single_writes(
+    storefront: ShopifyConnector, change: Change, shop: Shop
+) -> Iterator[Callable[[], object]]:
+    assert change.ids is not None
+    need = needs(change, shop)
+    if need.price:
+        yield partial(storefront.set_prices, [price_write(change)])
+    for name, quantity in need.stock.items():
+        write = StockWrite(
+            sku=change.sku,
+            item=change.ids.item,
+            location=(shop.locations or {})[name],
+            quantity=quantity,
+            change_from=(change.applied or {})["quantities"][name],
+        )
+        yield partial(storefront.set_stock, [write], key=fresh_id())
+
+
+def _call(world: World, storefront: ShopifyConnector, send: Callable[[], object]) -> None:
+    """Wait for a permit, and make one call."""
+    reserve = partial(
+        world.app.limiter.reserve,
+        [storefront.scope],
+        cost=CALL_POINTS,
+        owner="bench",
+        max_wait_s=0,
+        lease_s=60,
+        grace_s=10,
+        begins=True,
+    )
+    while isinstance(ticket := reserve(), Shed):
+        world.clock.sleep(ticket.retry_in_s)
+    send()
+    cost = storefront.cost
+    assert cost is not None, "every answer tells its cost"
+    world.app.limiter.settle(ticket, sent=True, actual=cost.actual, seen=cost.observation)
