@@ -322,7 +322,7 @@ def test_prices_are_answered_in_the_order_in_which_they_were_given(
     fault = {"message": "Internal error", "path": ["p3"]}
     desk.says({"p0": bad, "p1": errors(), "p2": gone, "p3": None}, errors=[fault])
     said = shop.set_prices(writes)
-    assert verdicts(said) == ["again", "done", "refused", "unknown", "again"]
+    assert verdicts(said) == ["again", "done", "refused", "unknown", "stale"]
     assert said[4].reason == "no answer: Internal error"
 
 

@@ -179,7 +179,8 @@ def share(faults: Sequence[Fault], count: int) -> list[Said]:
 def read_aliased(reply: ShopReply, names: Mapping[str, int]) -> dict[str, list[Said]]:
     """Read the payloads of aliased writes, each of so many items.
 
-    One that is missing is sent again; if all are, the shop did not answer at all.
+    One that is missing may have been done: it is read back. If all are missing, the shop did not
+    answer at all.
     """
     faults = {name: user_faults(reply.data.get(name)) for name in names}
     if all(found is None for found in faults.values()):
@@ -191,7 +192,7 @@ def read_aliased(reply: ShopReply, names: Mapping[str, int]) -> dict[str, list[S
         if found is None:
             own = [fault.message for fault in reply.faults if fault.field[:1] == (name,)]
             lost = Said(
-                verdict=Verdict.AGAIN, reason=f"no answer: {(own or ['no reason given'])[0]}"
+                verdict=Verdict.STALE, reason=f"no answer: {(own or ['no reason given'])[0]}"
             )
             said[name] = [lost] * count
         else:
