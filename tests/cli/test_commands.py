@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.fernet import Fernet
 from psycopg_pool import ConnectionPool
 
 from headway.clock import ScaledClock, SystemClock
@@ -29,6 +30,10 @@ RULES = json.dumps(
 LIMITER = (
     "INSERT INTO limiter (key, rules, state, lineage, updated_at) VALUES (%s, %s, '{}', '', %s)"
 )
+ACCOUNT = "INSERT INTO connected_accounts (user_id, platform, shop) VALUES (%s, 'shopify', %s)"
+TOLD = "UPDATE connected_accounts SET locations = %s"
+SHOP = "acme.myshopify.com"
+CONNECT = f"run: headway connect {SHOP} --seller acme"
 CALL = """
 INSERT INTO call_ledger
   (ticket_id, key, owner, cost, begun_at, lease_until, finished_at, arrived_by, status, result)
@@ -42,6 +47,12 @@ def add(
     keys = [(SellerId(seller), Sku(sku)) for sku in skus]
     at = now or SystemClock().now()
     Listings(pool).add(keys, policy=by_name("rolling"), now=at)
+
+
+def findings(done: Any, subject: str) -> list[tuple[str, str]]:
+    """Return verdict and finding of every line of the doctor about this."""
+    lines = done.object()["lines"]
+    return [(each["verdict"], each["finding"]) for each in lines if each["subject"] == subject]
 
 
 def laws(done: Any) -> dict[str, Any]:
@@ -61,6 +72,25 @@ def test_status_tells_the_next_call_the_budget_and_the_listings(
     seen = on_database("status", "--json").object()["overview"]
     assert seen["next_call"]["why"] == "pause"
     assert seen["counts"]["unread"] == 3
+
+
+def test_status_tells_of_the_shops_and_what_is_held(
+    on_database: Headway, pool: ConnectionPool, execute: Execute
+) -> None:
+    assert "connect one with: headway connect SHOP --seller SELLER" in on_database("status").out
+    add(pool, "-A 1")
+    execute(ACCOUNT, "acme", "acme.myshopify.com")
+    execute(
+        "INSERT INTO listing_state (user_id, sku, desired, applied, proposed, held_reason, held_at)"
+        """ VALUES ('acme', '-A 1', '{"price": "10.00"}', '{}', '{"price": "1.00"}', 'far', %s)""",
+        SystemClock().now(),
+    )
+    shown = on_database("status").out
+    assert "acme.myshopify.com  acme    1 of 1" in shown
+    assert "10.00 to 1.00  far" in shown
+    assert "decide with: headway approve --seller acme -- '-A 1'" in shown
+    seen = on_database("status", "--json").object()["overview"]["storefront"]
+    assert (seen["shops_count"], seen["held_count"]) == (1, 1)
 
 
 def test_a_pipe_gets_plain_text(headway: Headway, database: str, pool: ConnectionPool) -> None:
@@ -175,6 +205,77 @@ def test_doctor_looks_at_everything_and_shows_no_secret(
     assert password not in done.out
 
 
+def test_doctor_says_how_to_connect_a_shop(on_database: Headway) -> None:
+    ((verdict, finding),) = findings(on_database("doctor", "--json"), "shops")
+    assert verdict == "warn"
+    assert "headway connect SHOP --seller SELLER" in finding
+
+
+def test_doctor_fails_for_a_shop_without_a_token_and_makes_no_key(
+    on_database: Headway, execute: Execute, tmp_path: Path
+) -> None:
+    execute(ACCOUNT, "acme", SHOP)
+    done = on_database("doctor", "--json")
+    assert done.code == 1
+    found = findings(done, SHOP)
+    assert ("fail", f"there is no token for it that still works; {CONNECT}") in found
+    assert not (tmp_path / "none").exists()
+    connect(on_database, tmp_path)
+    assert on_database("doctor").code == 0
+    execute("UPDATE credential SET expires_at = now()")
+    assert findings(on_database("doctor", "--json"), SHOP) == found
+
+
+def connect(on_database: Headway, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("hunter2")
+    done = on_database("connect", SHOP, "--seller", "acme", "--no-check", "--token-file", "token")
+    assert done.code == 0, done.err
+
+
+def test_doctor_names_the_locations_that_a_shop_lacks(
+    on_database: Headway, execute: Execute, tmp_path: Path
+) -> None:
+    connect(on_database, tmp_path)
+    ((verdict, finding),) = findings(on_database("doctor", "--json"), SHOP)
+    assert (verdict, "its locations were not read yet" in finding) == ("warn", True)
+    names = ("Dallas Central", "Chicago IL", "Miami FL", "Goodyear AZ")
+    execute(TOLD, json.dumps(dict.fromkeys(names[:3], "gid://shopify/Location/1")))
+    done = on_database("doctor", "--json")
+    assert done.code == 0, done.out
+    ((verdict, finding),) = findings(done, SHOP)
+    assert verdict == "warn"
+    assert "has no location named Goodyear AZ, so stock there is not sold" in finding
+    execute(TOLD, json.dumps(dict.fromkeys(names, "gid://shopify/Location/1")))
+    done = on_database("doctor", "--json")
+    assert findings(done, "shops") == [("ok", "1 of 1 connected")]
+    assert findings(done, SHOP) == []
+
+
+def test_doctor_fails_for_a_token_that_its_key_does_not_open(
+    on_database: Headway, tmp_path: Path
+) -> None:
+    connect(on_database, tmp_path)
+    done = on_database("doctor", "--json", HEADWAY_SECRET_KEY=Fernet.generate_key().decode())
+    assert done.code == 1
+    (verdict, finding), *_ = findings(done, SHOP)
+    assert (verdict, finding.startswith("its token cannot be read")) == ("fail", True)
+    assert "hunter2" not in done.out
+    (tmp_path / "none" / "secret.key").unlink()
+    (verdict, finding), *_ = findings(on_database("doctor", "--json"), SHOP)
+    assert (verdict, finding.startswith("the key to its token is missing")) == ("fail", True)
+
+
+def test_doctor_says_why_a_shop_is_disconnected(on_database: Headway, tmp_path: Path) -> None:
+    connect(on_database, tmp_path)
+    on_database("disconnect", "--seller", "acme", "--reason", "the shop is closed")
+    done = on_database("doctor", "--json")
+    assert done.code == 0, done.out
+    ((verdict, finding),) = findings(done, SHOP)
+    assert verdict == "warn"
+    assert finding.startswith("disconnected (the shop is closed)")
+    assert finding.endswith(CONNECT)
+
+
 def test_doctor_fails_where_something_must_be_mended(headway: Headway, tmp_path: Path) -> None:
     (tmp_path / "headway.toml").write_text('HEADWAY_WEB_HOST = "127.0.0.1"\n')
     done = headway("doctor", "--json", DATABASE_URL="postgresql://me:x@127.0.0.1:1/shop")
@@ -239,26 +340,33 @@ def test_a_downgrade_asks_the_person_at_the_terminal(
 def test_commands_join_a_headway_that_is_running_on_its_clock(
     headway: Headway,
     postgres: EmbeddedServer,
-    database: str,
     pool: ConnectionPool,
     execute: Execute,
+    tmp_path: Path,
 ) -> None:
     clock = ScaledClock(60, start=datetime(2031, 5, 6, tzinfo=UTC))
     add(pool, "A", now=clock.now())
     execute(CALL, "00000000-0000-4000-8000-000000000001", *[clock.now()] * 4)
     execute("UPDATE call_ledger SET key = 'boeing:demo'")
-    name = database.rpartition("/")[2].partition("?")[0]
+    name = pool.conninfo.rpartition("/")[2].partition("?")[0]
     starts = {"start": clock.start.isoformat(), "real_start": clock.real_start.isoformat()}
     note = {"database": name, "clock": {"speed": 60, **starts}, "boeing_client_id": "demo"}
-    postgres.announce(note)
+    own = tmp_path / "own"
+    postgres.announce(note | {"data_dir": str(own)})
+    token = tmp_path / "token"
+    token.write_text("hunter2")
+    folder = {"HEADWAY_DATA_DIR": str(postgres.data_dir)}
     try:
-        seen = headway("status", "--json", HEADWAY_DATA_DIR=str(postgres.data_dir)).object()
+        seen = headway("status", "--json", **folder).object()
+        connect = ("connect", SHOP, "--seller", "acme", "--no-check", "--token-file", str(token))
+        assert headway(*connect, **folder).code == 0
     finally:
         postgres.announce({})
     assert seen["database"] == "the headway that is running now"
     assert seen["overview"]["counts"]["total"] == 1
     assert seen["overview"]["spent"]["day_count"] == 1, "the calls of the demo's own credential"
     assert datetime.fromisoformat(seen["overview"]["now"]).year == 2031
+    assert (own / "secret.key").exists(), "where the running one can read it"
 
 
 def test_a_command_on_the_embedded_database_brings_it_up_to_date(

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -112,6 +113,53 @@ def watch_a_call_leave(url: str) -> None:
     pytest.fail("the stream ended before a call had left")
 
 
+def watch_a_shop_be_written(url: str) -> None:
+    """Read the live stream until a shop was written to since we came."""
+
+    def status() -> dict[str, Any]:
+        answer: dict[str, Any] = client.get("/api/sync/status").json()
+        return answer
+
+    with httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
+        came_at = status()["now"]
+        with client.stream("GET", "/live") as response:
+            for line in response.iter_lines():
+                if line == "" and any(
+                    (each["pushed_at"] or "") > came_at for each in status()["storefront"]["shops"]
+                ):
+                    return
+    pytest.fail("the stream ended before a shop was written to")
+
+
+def told(home: Path, *command: str) -> Any:
+    """Return what a command in another terminal says."""
+    done = subprocess.run(
+        [HEADWAY, *command, "--json"],
+        env=environment(home), cwd=home, capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done
+    return json.loads(done.stdout)
+
+
+def join(home: Path) -> None:
+    """Look at a running demo, and decide, as a person in another terminal does."""
+    seen = told(home, "status")["overview"]
+    assert seen["counts"]["total"] >= 150
+    assert {each["shop"] for each in seen["storefront"]["shops"]} == {
+        "acme.myshopify.com", "northwind.myshopify.com", "skyline.myshopify.com",
+    }  # fmt: skip
+    assert seen["storefront"]["written"]["p95_s"] is not None
+    held = next(each for each in told(home, "hold")["held"] if each["can_approve"])
+    told(home, "approve", held["sku"], "--seller", held["user_id"], "--reason", "looked at it")
+    left = [each["sku"] for each in told(home, "hold")["held"] if each["can_approve"]]
+    assert held["sku"] not in left
+    assert told(home, "check")["is_lawful"]
+    (explained,) = told(home, "explain", held["sku"])["listings"]
+    assert explained["explanation"]["sentence"]
+    shops = [each for each in told(home, "doctor")["lines"] if each["subject"] == "shops"]
+    assert [each["finding"] for each in shops] == ["3 of 3 connected"]
+
+
 def test_the_demo_runs_can_be_joined_and_leaves_nothing_twice_in_a_row(tmp_path: Path) -> None:
     for how in (signal.SIGINT, signal.SIGTERM):
         with started(tmp_path, *QUICK) as demo:
@@ -121,11 +169,8 @@ def test_the_demo_runs_can_be_joined_and_leaves_nothing_twice_in_a_row(tmp_path:
             family = demo.family()
             assert len(family) > 1, "PostgreSQL runs beside it"
             if how is signal.SIGINT:
-                joined = subprocess.run(
-                    [HEADWAY, "status", "--json"],
-                    env=environment(tmp_path), cwd=tmp_path, capture_output=True, check=True,
-                )  # fmt: skip
-                assert json.loads(joined.stdout)["overview"]["counts"]["total"] == 150
+                watch_a_shop_be_written(url)
+                join(tmp_path)
             code, last = demo.end(how)
             assert (code, last) == (0, "The demo has ended; nothing is left running.")
             assert all_end(family)

@@ -11,23 +11,52 @@ from headway.cli.live import Watch, draw
 from headway.clock import VirtualClock
 from headway.core.breaker import Breaker
 from headway.core.model import SellerId, Sku
-from headway.store.views import Call, Change, Counts, Gate, NextCall, Overview, Spent, Why
+from headway.store.views import Call, Counts, Gate, NextCall, Overview, Spent, Why
+from headway.store.views_changes import Change, Fate
+from headway.store.views_shop import ShopStatus, StorefrontStatus, Written
 from headway.web.feed import Feed, Sight
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 HELD = "the price is missing from the reply, so the last one stays until a person has looked"
 
 
-def change(sku: str, kind: str = "changed", note: str = "", **moved: Decimal | int) -> Change:
-    return Change(at=NOW, user_id=SellerId("acme"), sku=Sku(sku), kind=kind, note=note, **moved)  # type: ignore[arg-type]  # the fields of price and of stock differ
+WRITTEN = {"fate": Fate.WRITTEN, "written_at": NOW + timedelta(seconds=2.9)}
+NOTHING = Written(count=0, p50_s=None, p95_s=None, is_partial=False)
+
+
+def change(sku: str, kind: str = "changed", note: str = "", **facts: object) -> Change:
+    return Change(at=NOW, user_id=SellerId("acme"), sku=Sku(sku), kind=kind, note=note, **facts)  # type: ignore[arg-type]  # the fields differ
 
 
 CHANGES = (
-    change("NAS0272F2032P=7A", price_old=Decimal("12503.7"), price_new=Decimal(12318)),
-    change("MS21214AD3-79=3G", note="cost 2277.30 to 2108.76", stock_old=1064, stock_new=2106),
-    change("MS98592AD0-93=9B", "not listed", stock_old=154, stock_new=0),
-    change("703A4108-906=9B", "held", HELD),
-)
+    change(
+        "NAS0272F2032P=7A", price_old=Decimal("12503.7"), price_new=Decimal(12318),
+        shop_new=Decimal("13549.80"), stock_old=1064, stock_new=2106, **WRITTEN,
+    ),
+    change(
+        "MS21214AD3-79=3G", note="cost 2277.30 to 2108.76", stock_old=1064, stock_new=2106,
+        shop_new=Decimal("2505.03"), fate=Fate.WAITING,
+    ),
+    change("MS98592AD0-93=9B", "not listed", stock_old=154, stock_new=0, **WRITTEN),
+    change("703A4108-906=9B", "held", HELD, shop_new=Decimal("10.00"), fate=Fate.HELD),
+)  # fmt: skip
+
+
+def storefront(**differing: object) -> StorefrontStatus:
+    values: dict[str, object] = {
+        "shops": (), "shops_count": 0, "is_estimate": False, "held": (), "held_count": 0,
+        "failing": (), "written": NOTHING,
+    }  # fmt: skip
+    return StorefrontStatus(**(values | differing))  # type: ignore[arg-type]
+
+
+def shop(**differing: object) -> ShopStatus:
+    values: dict[str, object] = {
+        "user_id": "acme", "shop": "acme.myshopify.com", "is_connected": True, "trouble": "",
+        "listed": 9, "in_step": 8, "waiting": 1, "failing": 0, "failing_reason": "", "held": 0,
+        "points_used": None, "points_max": None, "pushed_at": None, "pushed": "",
+    }  # fmt: skip
+    return ShopStatus(**(values | differing))  # type: ignore[arg-type]
 
 
 def overview(**differing: object) -> Overview:
@@ -40,7 +69,8 @@ def overview(**differing: object) -> Overview:
             is_estimate=False,
         ),
         "oldest_read_at": NOW, "ages_h": (), "breaker": Breaker(), "gate": Gate(free_at=NOW),
-        "changes": CHANGES, "calls": (), "trouble": (), "calls_per_hour": (),
+        "changes": CHANGES, "storefront": storefront(), "calls": (), "trouble": (),
+        "calls_per_hour": (),
     }  # fmt: skip
     return Overview(**(values | differing))  # type: ignore[arg-type]
 
@@ -58,10 +88,10 @@ def shown(seen: Overview) -> str:
 @pytest.mark.parametrize(
     "words",
     (
-        ("NAS0272F2032P=7A", "12,503.70 → 12,318.00", "12:00:00"),
-        ("MS21214AD3-79=3G", "cost 2277.30 to 2108.76", "1064 → 2106", "12:00:00"),
-        ("MS98592AD0-93=9B  not listed", "154 → 0", "12:00:00"),
-        ("703A4108-906=9B  held", "…", "12:00:00"),
+        ("NAS0272F2032P=7A", "12,503.70 → 12,318.00", "13,549.80", "1064 → 2106", "2.9 s"),
+        ("MS21214AD3-79=3G", "cost 2277.30 to 2108.76", "2,505.03", "1064 → 2106", "waiting"),
+        ("MS98592AD0-93=9B", "not listed", "154 → 0", "2.9 s"),
+        ("703A4108-906=9B", "the price is missing", "…", "10.00", "held"),
     ),
 )
 def test_at_80_columns_a_change_is_whole_but_for_a_long_reason(words: tuple[str, ...]) -> None:
@@ -87,3 +117,20 @@ def test_a_pause_says_why() -> None:
         gate=Gate(free_at=later, paused_until=later, pause_reason="history unknown"),
     )
     assert "Calls are paused: history unknown" in shown(seen)
+
+
+def test_the_shops_have_a_line_that_says_how_fast_and_what_is_wrong() -> None:
+    front = storefront(
+        shops=(shop(is_connected=False, trouble="no grant"), shop(failing=2)),
+        shops_count=2,
+        held_count=3,
+        written=Written(count=1234, p50_s=1.2, p95_s=4.8, is_partial=False),
+    )
+    line = next(
+        each for each in shown(overview(storefront=front)).splitlines() if each.startswith("Shops")
+    )
+    assert "2, 1 disconnected, 2 refused, 3 held; 1,234 written in 24 h, 95 % with" in line
+
+
+def test_without_a_shop_it_says_how_to_connect_one() -> None:
+    assert "headway connect SHOP --seller SELLER" in shown(overview())

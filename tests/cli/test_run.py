@@ -3,12 +3,17 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+
+from headway.clock import SystemClock
+from headway.simulators.shopify import ShopifySimulator
+from headway.simulators.shopify_shop import ShopSetup
+from headway.simulators.transport import serve
 
 PROGRAM = Path(sys.executable).with_name("headway")
 ACCESS = {
@@ -27,19 +32,22 @@ def test_without_credentials_it_says_which_are_missing_and_starts_nothing(
     assert "HEADWAY_BOEING_CLIENT_ID" in complaint
 
 
-@pytest.mark.parametrize("how", (signal.SIGINT, signal.SIGTERM))
-def test_it_serves_the_page_can_be_joined_and_ends_on_a_signal(
-    headway: Callable[..., Any], data_dir: Path, how: signal.Signals
-) -> None:
-    settings = {**ACCESS, "HEADWAY_DATA_DIR": str(data_dir)}
-    process = subprocess.Popen(
+def started(settings: Mapping[str, str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
         [PROGRAM, "run", "--port", "0"],
         env={"PATH": "/usr/bin:/bin", "PYTHONUNBUFFERED": "1", **settings},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
-    with process:
+
+
+@pytest.mark.parametrize("how", (signal.SIGINT, signal.SIGTERM))
+def test_it_serves_the_page_can_be_joined_and_ends_on_a_signal(
+    headway: Callable[..., Any], data_dir: Path, how: signal.Signals
+) -> None:
+    settings = {**ACCESS, "HEADWAY_DATA_DIR": str(data_dir)}
+    with started(settings) as process:
         assert process.stdout is not None
         said = process.stdout.readline()
         assert "The page: " in said, said + process.stdout.read()
@@ -52,3 +60,37 @@ def test_it_serves_the_page_can_be_joined_and_ends_on_a_signal(
         assert process.wait() == 0, rest
     assert rest.strip().endswith("Headway has stopped.")
     assert "secret-" not in rest
+
+
+def test_a_shop_that_is_connected_while_it_runs_is_visited(
+    headway: Callable[..., Any], data_dir: Path, tmp_path: Path
+) -> None:
+    setup = ShopSetup(domain="acme.myshopify.com", access_token="hunter2")
+    shops = ShopifySimulator(SystemClock(), shops=[setup])
+    (tmp_path / "token").write_text(setup.access_token)
+    with serve(shops.handle, SystemClock()) as server:
+        settings = {
+            **ACCESS,
+            "HEADWAY_DATA_DIR": str(data_dir),
+            "HEADWAY_SHOPIFY_URL": f"{server.url}/{{shop}}",
+        }
+        with started(settings) as process:
+            assert process.stdout is not None
+            assert "The page: " in process.stdout.readline()
+            connect = (
+                "connect",
+                setup.domain,
+                "--seller",
+                "acme",
+                "--no-check",
+                "--token-file",
+                "token",
+            )
+            assert headway(*connect, **settings).code == 0
+            said = next(line for line in process.stdout if line.startswith("push: "))
+            assert said.strip() == "push: acme.myshopify.com: locations of 0"
+            (shop,) = headway("shops", "--json", **settings).object()
+            process.send_signal(signal.SIGTERM)
+            rest = process.stdout.read()
+    assert shop["locations"] == ["Chicago", "Dallas"]
+    assert "hunter2" not in said + rest

@@ -1,14 +1,13 @@
 """What the screens are told: who boards and why not sooner, and honest counts at any size."""
 
 from datetime import datetime, timedelta
-from decimal import Decimal
 
 import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.clock import VirtualClock
 from headway.core.breaker import Breaker
-from headway.core.limits import Resource, Ticket, Window
+from headway.core.limits import Bucket, Resource, Ticket, Window
 from headway.core.model import Scope, Turn
 from headway.core.seats import BoardingRule
 from headway.store.breakers import Breakers
@@ -24,10 +23,6 @@ LISTING = """
 INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at, turn,
   last_successful_sync, consecutive_failures, is_active, sync_status, last_error)
 VALUES ('acme', %s, 0, %s, %s, %s, %s, %s, %s, 'why')
-"""
-EVENT = """
-INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type, old_value, new_value)
-VALUES ('acme', %s, %s, %s, %s, %s)
 """
 CALL = """
 INSERT INTO call_ledger (ticket_id, key, owner, cost, begun_at, lease_until, finished_at,
@@ -63,8 +58,15 @@ def add(
 
 
 def look(pool: ConnectionPool, now: datetime, gate: Gate | None = None) -> Overview:
-    gate = gate or Gate(free_at=now)
-    return overview(pool, now, scope=SCOPE, gate=gate, boarding=RULE, minute_limit=2)
+    return overview(
+        pool,
+        now,
+        scope=SCOPE,
+        gate=gate or Gate(free_at=now),
+        boarding=RULE,
+        minute_limit=2,
+        resource_of=lambda shop: Resource(key=shop, rules=(Bucket(capacity=9, rate_per_s=1),)),
+    )
 
 
 def test_with_nothing_listed_no_call_leaves(pool: ConnectionPool, clock: VirtualClock) -> None:
@@ -144,6 +146,8 @@ def test_counts_add_up_and_say_who_needs_attention(
     add(pool, "NEW", now + HOUR)
     add(pool, "FAILS", now + HOUR, read_at=now - timedelta(hours=40), failures=2, turn="retry")
     add(pool, "PARKED", now - HOUR, failures=5, is_parked=True)
+    add(pool, "BLOCKED", now - HOUR)
+    run(pool, "UPDATE product_sync_schedule SET is_active = false WHERE sku = 'BLOCKED'")
     seen = look(pool, now)
     counts = seen.counts
     assert (counts.fresh, counts.stale, counts.unread, counts.parked) == (1, 3, 1, 1)
@@ -178,20 +182,6 @@ def test_the_ledger_gives_budget_and_fill(pool: ConnectionPool, clock: VirtualCl
     assert [each.is_over for each in seen.calls] == [False, True, True, True, True]
     assert [each.is_good for each in seen.calls] == [False, False, False, True, True]
     assert seen.calls[-1].duration_s == 2
-
-
-def test_what_one_read_showed_is_one_change(pool: ConnectionPool, clock: VirtualClock) -> None:
-    now = clock.now()
-    price = ('{"list_price": "10"}', '{"list_price": "12.5"}')
-    stock = ('{"quantities": {"A": 1, "B": 2}}', '{"quantities": {"A": 4, "B": 0}}')
-    run(pool, EVENT, "P1", now - MINUTE, "price_changed", *price)
-    run(pool, EVENT, "P1", now - MINUTE, "quantity_changed", *stock)
-    run(pool, EVENT, "P2", now - 2 * MINUTE, "quantity_changed", *stock)
-    run(pool, EVENT, "P3", now, "first_observed", None, price[1])
-    first, second = look(pool, now).changes
-    assert (first.sku, first.price_old, first.price_new) == ("P1", Decimal(10), Decimal("12.5"))
-    assert (first.stock_old, first.stock_new) == (3, 4)
-    assert (second.sku, second.price_new) == ("P2", None)
 
 
 def test_a_large_table_is_sampled_and_says_so(pool: ConnectionPool, clock: VirtualClock) -> None:

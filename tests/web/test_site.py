@@ -15,16 +15,23 @@ from pydantic import SecretStr
 from headway.app import App, build
 from headway.clock import SystemClock, VirtualClock
 from headway.config import Settings
+from headway.connectors.shopify import shop_scope, store_tokens
+from headway.connectors.vault import open_vault
 from headway.core.model import SellerId, Sku, Wait
 from headway.errors import ConfigError
 from headway.simulators.boeing import BoeingSimulator, Part, SignIn
+from headway.simulators.shopify import ShopifySimulator
+from headway.simulators.shopify_shop import ShopSetup
 from headway.simulators.transport import SimTransport
+from headway.store.accounts import Accounts
+from headway.store.credentials import Credentials
 from headway.store.server import EmbeddedServer
 from headway.web.api import StatusShape
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 
 SIGN_IN = SignIn()
+SHOP = ShopSetup(domain="acme.myshopify.com", locations=("Miami FL",))
 DAY = timedelta(days=1)
 PATIENCE_S = 20
 
@@ -49,6 +56,33 @@ class Line:
     app: App
     clock: VirtualClock
     shelf: Shelf
+    shops: ShopifySimulator
+
+    def connect(self, seller: str = "acme") -> None:
+        """Connect the shop, and put there what the supplier has, at our price."""
+        settings = self.app.settings
+        Accounts(self.app.pool).connect(SellerId(seller), SHOP.domain, now=self.clock.now())
+        store_tokens(
+            Credentials(self.app.pool),
+            open_vault(None, settings.data_dir),
+            shop_scope("", SHOP.domain),
+            clock=self.clock,
+            access=SHOP.access_token,
+        )
+        for sku, part in self.shelf.parts.items():
+            assert part.list_price is not None
+            price = part.list_price * Decimal("1.1")
+            self.shops.seed_product(SHOP.domain, sku, price=price, quantities=part.stock)
+
+    def push(self) -> None:
+        """Write to the shop until nothing is left to write."""
+        push = self.app.push("test")
+        while True:
+            result = push.step()
+            if isinstance(result, Wait) and result.why == "nothing is to be pushed":
+                return
+            if isinstance(result, Wait):
+                self.clock.sleep(max(0.0, (result.until - self.clock.now()).total_seconds()))
 
     def add(self, *skus: str, seller: str = "acme") -> None:
         keys = [(SellerId(seller), Sku(sku)) for sku in skus]
@@ -73,12 +107,19 @@ def line(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Line:
         boeing_client_secret=SecretStr(SIGN_IN.client_secret),
         boeing_username=SIGN_IN.username,
         boeing_password=SecretStr(SIGN_IN.password),
+        shopify_url="http://shop.test/{shop}",
+        drift="off",
     )
-    shelf = Shelf()
+    shelf, shops = Shelf(), ShopifySimulator(clock, shops=[SHOP])
     supplier = BoeingSimulator(shelf, clock, sign_in=SIGN_IN, token_life_s=86_400)
-    transport = SimTransport(supplier.handle, clock)
-    app = build(settings, clock, pool, transport=transport).with_poll(timedelta(hours=1))
-    return Line(app=app, clock=clock, shelf=shelf)
+    app = build(
+        settings,
+        clock,
+        pool,
+        transport=SimTransport(supplier.handle, clock),
+        shop_transport=SimTransport(shops.handle, clock),
+    )
+    return Line(app=app.with_poll(timedelta(hours=1)), clock=clock, shelf=shelf, shops=shops)
 
 
 @pytest.fixture
@@ -115,6 +156,16 @@ def wait_for(stream: Iterator[str], is_it: Callable[[str], bool]) -> str:
     pytest.fail("the stream ended without the event")
 
 
+def wait_until(page: httpx.Client, is_it: Callable[[StatusShape], bool]) -> StatusShape:
+    """Return the first status that is it: the feed may still hold the last one."""
+    give_up_s = SystemClock().monotonic() + PATIENCE_S
+    while True:
+        status = StatusShape.model_validate_json(page.get("/api/sync/status").content)
+        if is_it(status):
+            return status
+        assert SystemClock().monotonic() < give_up_s, status
+
+
 def stock_twelve(line: Line) -> None:
     skus = [f"WF{number:03}" for number in range(12)]
     for sku in skus:
@@ -138,11 +189,66 @@ def test_the_page_shows_the_line_as_it_is(line: Line, page: httpx.Client) -> Non
     assert "part token" in text
 
 
+def test_the_shops_price_is_beside_the_suppliers_with_the_time_between(
+    line: Line, page: httpx.Client
+) -> None:
+    stock_twelve(line)
+    line.connect()
+    line.run(DAY)
+    line.push()
+    line.shelf.put("WF003", "12.50", 7)
+    line.run(DAY)
+    waiting = page.get("/").text
+    assert '<td class="fate waiting"' in waiting
+    line.push()
+    status = wait_until(page, lambda seen: seen.changes[0].fate == "written")
+    change = status.changes[0]
+    assert (change.price_old, change.price_new) == (Decimal(10), Decimal("12.5"))
+    assert (change.shop_old, change.shop_new) == (Decimal("11.00"), Decimal("13.75"))
+    assert status.storefront.shops[0].in_step == 12
+    text = page.get("/").text
+    assert '<span class="old">11.00</span>' in text
+    assert "<b>13.75</b>" in text
+    assert "<b>in the shop</b>" in text
+    assert "<b>12</b> of 12 in step" in text
+
+
+def test_a_held_change_shows_both_prices_its_reason_and_what_to_type(
+    line: Line, page: httpx.Client
+) -> None:
+    sku = "O'RING <9>"
+    line.shelf.put(sku, "10.00", 5)
+    line.connect()
+    line.add(sku)
+    line.run(DAY)
+    line.push()
+    line.shelf.put(sku, "0.50", 5)
+    line.run(DAY)
+    text = page.get("/").text
+    assert '<td class="fate held"' in text
+    assert "The price would fall by 95.0 %, from 11.00 to 0.55" in text
+    assert "O&#39;RING &lt;9&gt;" in text
+    command = "headway approve --seller acme &#39;O&#39;&#34;&#39;&#34;&#39;RING &lt;9&gt;&#39;"
+    assert command in text
+    assert line.shops.shown(SHOP.domain, sku).price == Decimal("11.00")  # type: ignore[union-attr]
+
+
+def test_a_disconnected_shop_says_why_and_what_to_do(line: Line, page: httpx.Client) -> None:
+    line.connect()
+    Accounts(line.app.pool).disconnect(SellerId("acme"), "the bill", now=line.clock.now())
+    text = page.get("/").text
+    assert "Disconnected: the bill." in text
+    assert "headway connect acme.myshopify.com --seller acme" in text
+
+
 def test_an_empty_database_has_a_page_of_its_own(page: httpx.Client) -> None:
     text = page.get("/").text
     assert "Nothing is listed yet" in text
     assert "No call has left yet" in text
     assert "No change has been seen yet" in text
+    assert "No shop is connected, so nothing is written anywhere" in text
+    assert "headway connect SHOP --seller SELLER" in text
+    assert "Nothing is held" in text
     assert "paused" not in text
 
 

@@ -158,7 +158,12 @@ def _one_owner(app: App) -> Verdict:
 
 
 def _nothing_lost(app: App) -> Verdict:
-    return _judge("L6", "nothing lost", Laws(app.pool).lost())
+    return _judge("L6", "nothing lost", Laws(app.pool).lost(app.clock.now()))
+
+
+def _one_effect(app: App) -> Verdict:
+    note = "that a shop changes once, `headway simulate` checks in the shop's own log"
+    return _judge("L7", "one effect", Laws(app.pool).doubled(), note)
 
 
 def _blame(app: App) -> Verdict:
@@ -170,7 +175,7 @@ def _no_harm(app: App) -> Verdict:
 
 
 def _walls(app: App) -> Verdict:
-    return _judge("L10", "walls", Laws(app.pool).strays())
+    return _judge("L10", "walls", Laws(app.pool).strays(app.clock.now()))
 
 
 def _reasons(app: App) -> Verdict:
@@ -195,7 +200,7 @@ LAWS: tuple[Callable[[App], Verdict], ...] = (
     _idle("L4", "isolation", "only the policy `split` sets retries apart"),
     _one_owner,
     _nothing_lost,
-    _idle("L7", "one effect", "nothing is written to a storefront yet"),
+    _one_effect,
     _blame,
     _no_harm,
     _walls,

@@ -7,7 +7,6 @@ start. The database is made anew each time, because the demo's time begins anew.
 import contextlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -21,7 +20,8 @@ from rich.console import Console
 from headway import config
 from headway.app import App, build
 from headway.cli.serving import say, show_line, stoppable
-from headway.cli.stage import PAST_DAYS, Stage, at_speed, live_past, set_stage
+from headway.cli.stage import PAST_H, Stage, at_speed, live_past, set_stage
+from headway.cli.stage_shops import People
 from headway.clock import ScaledClock, SystemClock, VirtualClock
 from headway.config import Settings
 from headway.engine.tick import EVERY
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool as Pool
 
 DATABASE = "demo"
-PAST = timedelta(days=PAST_DAYS)
+PAST = timedelta(hours=PAST_H)
 # A crash of the machine may lose the last moments, never the database; and a demo has no past.
 SERVER = {"synchronous_commit": "off"}
 TICK_S = 0.5
@@ -45,6 +45,9 @@ STOP_S = 1.0
 SPEED_MAX, PRODUCTS_MAX = 2000, 20_000
 EXAMPLES = "Example: headway demo --speed 300 --products 2000 --port 0"
 SIGN_IN = SignIn(client_id="demo")
+# What a merchant has changed is repaired while somebody is still watching: within a real minute, or
+# as soon as the shops' points allow.
+PATROL_H, PATROL_PACE = 1.0, 130_000
 
 
 class PolicyName(StrEnum):
@@ -77,10 +80,10 @@ def demo(
 ) -> None:
     """Run everything in one process, faster than life.
 
-    A simulated supplier over real HTTP, the engine, an embedded database and the page. Ctrl-C ends
-    it and leaves nothing running.
+    A simulated supplier and three simulated shops over real HTTP, the engine, an embedded database
+    and the page. Ctrl-C ends it and leaves nothing running.
     """
-    settings = _settings(config.load(), port=port, policy=policy)
+    settings = _settings(config.load(), port=port, policy=policy, products=products, speed=speed)
     console = Console()
     with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
         taken = stack.enter_context(listen(settings.web_host, settings.web_port))
@@ -96,13 +99,15 @@ def demo(
         clock, stage = _past(settings, pool, console, products=products, seed=seed, speed=speed)
         server.announce(_note(clock, settings))
         app = _application(stack, settings, pool, stage, clock)
-        runner = _start(stack, app, stage, clock)
+        runner = _start(stack, app, stage, clock, seed)
         show_line(stack, app, runner, taken, console, speed=speed)
     say(console, "The demo has ended; nothing is left running.")
 
 
-def _settings(given: Settings, *, port: int | None, policy: PolicyName | None) -> Settings:
-    """Return the demo's settings: its own folder, its own supplier, the rest as given."""
+def _settings(
+    given: Settings, *, port: int | None, policy: PolicyName | None, products: int, speed: float
+) -> Settings:
+    """Return the demo's settings: its own folder, supplier and shops, the rest as given."""
     changes: dict[str, object] = {
         "data_dir": given.data_dir.expanduser() / "demo",
         "boeing_client_id": SIGN_IN.client_id,
@@ -110,6 +115,9 @@ def _settings(given: Settings, *, port: int | None, policy: PolicyName | None) -
         "boeing_username": SIGN_IN.username,
         "boeing_password": SecretStr(SIGN_IN.password),
         "boeing_url": "http://127.0.0.1",
+        "shopify_url": "http://127.0.0.1/{shop}",
+        "shopify_client_id": "",
+        "patrol_h": max(PATROL_H, products * speed / PATROL_PACE),
     }
     if port is not None:
         changes["web_port"] = port
@@ -137,19 +145,24 @@ def _fresh_pool(server: EmbeddedServer) -> "Iterator[Pool]":
 def _past(
     settings: Settings, pool: "Pool", console: Console, *, products: int, seed: int, speed: float
 ) -> tuple[ScaledClock, Stage]:
-    """Live through two days on virtual time, and return the clock that goes on from there."""
+    """Live through the past on virtual time, and return the clock that goes on from there."""
     start = SystemClock().now().replace(second=0, microsecond=0)
     virtual = VirtualClock(start - PAST)
-    stage = set_stage(virtual, products=products, seed=seed, sign_in=SIGN_IN)
-    transport = SimTransport(stage.supplier.handle, virtual, seed=seed)
-    app = build(settings, virtual, pool, transport=transport)
+    stage = set_stage(virtual, settings, products=products, seed=seed, sign_in=SIGN_IN, speed=speed)
+    app = build(
+        settings,
+        virtual,
+        pool,
+        transport=SimTransport(stage.supplier.handle, virtual, seed=seed),
+        shop_transport=SimTransport(stage.floor.shops.handle, virtual, seed=seed),
+    )
     with console.status("") as status:
         live_past(
             stage,
             virtual,
             app,
             progress=lambda share: status.update(
-                f"Living through two days with {products:,} parts: {share:.0%}"
+                f"Living through the past with {products:,} parts: {share:.0%}"
             ),
         )
     clock = ScaledClock(speed, start=start)
@@ -168,29 +181,48 @@ def _note(clock: ScaledClock, settings: Settings) -> dict[str, object]:
         },
         "policy": settings.policy,
         "boeing_client_id": settings.boeing_client_id,
+        "shopify_client_id": settings.shopify_client_id,
+        "data_dir": str(settings.data_dir),
     }
 
 
 def _application(
     stack: ExitStack, settings: Settings, pool: "Pool", stage: Stage, clock: ScaledClock
 ) -> App:
-    """Serve the supplier over real HTTP and put the application together against it."""
+    """Serve supplier and shops over real HTTP and put the application together against them."""
     supplier = stack.enter_context(serve(stage.supplier.handle, clock))
-    # Sockets know only real seconds: the supplier may be silent for as many of those as ever.
-    silence_s = settings.boeing_timeout_s * max(1.0, clock.speed)
-    live = settings.model_copy(update={"boeing_url": supplier.url, "boeing_timeout_s": silence_s})
-    app = build(live, clock, pool, transport=stack.enter_context(httpx.HTTPTransport()))
-    return replace(app, rule=at_speed(app.rule, clock.speed))
+    shops = stack.enter_context(serve(stage.floor.shops.handle, clock))
+    # Sockets know only real seconds: whoever is asked may be silent for as many of those as ever.
+    more = max(1.0, clock.speed)
+    changes = {
+        "boeing_url": supplier.url,
+        "boeing_timeout_s": settings.boeing_timeout_s * more,
+        "shopify_url": f"{shops.url}/{{shop}}",
+        "shopify_timeout_s": settings.shopify_timeout_s * more,
+    }
+    app = build(
+        settings.model_copy(update=changes),
+        clock,
+        pool,
+        transport=stack.enter_context(httpx.HTTPTransport()),
+        shop_transport=stack.enter_context(httpx.HTTPTransport()),
+    )
+    return at_speed(app, stage, clock.speed)
 
 
-def _start(stack: ExitStack, app: App, stage: Stage, clock: ScaledClock) -> EmbeddedRunner:
-    """Turn the engine and the world, each in a thread."""
-    runner = EmbeddedRunner(clock)
+def _start(
+    stack: ExitStack, app: App, stage: Stage, clock: ScaledClock, seed: int
+) -> EmbeddedRunner:
+    """Turn the engine, the world and its people, each in a thread."""
+    runner, bell = EmbeddedRunner(clock), clock.event()
     stack.callback(runner.stop, STOP_S)
     every = max(EVERY, timedelta(seconds=TICK_S * clock.speed))
     runner.start(
+        bells={"push": bell},
         tick=app.tick(every=every).step,
-        fetch=app.fetch("demo").step,
+        fetch=app.fetch("demo", rings=bell.set).step,
+        push=app.push("demo").step,
         world=stage.shelves.step,
+        people=People(app, stage.floor, seed=seed).step,
     )
     return runner

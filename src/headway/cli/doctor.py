@@ -1,4 +1,4 @@
-"""`headway doctor`: versions, database, clock, folder, secrets, settings, and what to mend."""
+"""`headway doctor`: versions, database, clock, shops, folder, secrets, settings, what to mend."""
 
 import os
 import platform
@@ -15,6 +15,7 @@ import typer
 from pydantic import AliasChoices, SecretStr
 
 from headway import __version__, config
+from headway.cli.doctor_shops import FAIL, OK, WARN, Line, examine_shops
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.session import WALL, Session, find_joinable, open_session
 from headway.config import Settings
@@ -28,20 +29,10 @@ headway doctor
 
 headway doctor --json | jq '.lines[] | select(.verdict != "ok")'
 """
-OK, WARN, FAIL = "ok", "warn", "fail"
 OFFSET_WARN_MS = 2000
 SECRET_FILE = "secret.key"  # noqa: S105 - a file's name
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 OTHERS_READ = stat.S_IRGRP | stat.S_IROTH
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One thing looked at: how it is, and what to do if it is not well."""
-
-    subject: str
-    verdict: str
-    finding: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,10 +90,12 @@ def _examine_database(settings: Settings) -> list[Line]:
             answered_at = WALL.now()
             # The server looked at its clock somewhere in between; only what lies outside is offset.
             offset = server.clock - max(asked_at, min(server.clock, answered_at))
+            schema = _schema(session)
             return [
                 *_describe(session, server),
                 _clock(offset / timedelta(milliseconds=1)),
-                _schema(session),
+                schema,
+                *(examine_shops(session.app) if schema.verdict == OK else ()),
             ]
     except HeadwayError as error:
         return [Line(subject="database", verdict=FAIL, finding=str(error))]

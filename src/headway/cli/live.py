@@ -1,7 +1,7 @@
 """The line in a terminal: a view that redraws itself, or plain lines where nobody is watching."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console, Group, RenderableType
@@ -11,9 +11,21 @@ from rich.text import Text
 
 from headway.clock import Clock
 from headway.core.reasons import say_span
-from headway.store.views import Change, NextCall, Overview, Why
+from headway.store.views import NextCall, Overview, Why
+from headway.store.views_changes import Change, Fate
 from headway.web.feed import Feed, Sight
-from headway.web.words import age, bounded, clock_time, countdown, money, percent, result, sentence
+from headway.web.words import (
+    age,
+    bounded,
+    clock_time,
+    countdown,
+    fate,
+    lag,
+    money,
+    percent,
+    result,
+    sentence,
+)
 
 FRAME_S = 0.25
 # A demo is watched; the log of the real thing is read afterwards.
@@ -21,9 +33,11 @@ LINE_S = 5.0
 LOG_S = 60.0
 ACCENT, QUIET, BAD = "bold bright_blue", "bright_black", "red"
 # Lines of the view that are always there; the tables share what is left.
-FIXED_LINES = 15
-# The two tables share their columns: what is left, then 1234 → 5678 or seats, then a time.
-WIDTHS = (None, 12, 9)
+FIXED_LINES = 16
+# What is left, then the shop's price, then 1234 → 5678, then what became of it and how soon.
+CHANGE_WIDTHS = (None, 9, 11, 8)
+# What is left, then seats, then a time.
+CALL_WIDTHS = (None, 12, 9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +86,8 @@ def say(sight: Sight) -> str:
         f"{counts.fresh:,} fresh, {counts.stale:,} stale, {counts.unread:,} unread",
         f"{bounded(counts.failing)} failing, {bounded(counts.parked)} parked",
     ]
+    if seen.storefront.shops:
+        words.append(f"{seen.storefront.written.count:,} written to shops, {_held(seen)}")
     if last is not None:
         words.append(f"last call {clock_time(last.at)} {result(last.result)}")
     return " | ".join(words)
@@ -147,7 +163,7 @@ def _seats(coming: NextCall, seen: Overview) -> Text:
 def _figures(seen: Overview) -> Table:
     spent, counts = seen.spent, seen.counts
     grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(style="bold", no_wrap=True, min_width=len("Listings"))
     grid.add_column(no_wrap=True, overflow="ellipsis")
     grid.add_row(
         "Budget",
@@ -161,26 +177,51 @@ def _figures(seen: Overview) -> Table:
     style = BAD if counts.failing or counts.parked else ""
     late = f", {bounded(counts.overdue)} overdue"
     grid.add_row("Trouble", Text.assemble((trouble, style), late))
+    grid.add_row("Shops", _shops(seen))
     return grid
 
 
+def _shops(seen: Overview) -> Text:
+    front = seen.storefront
+    if not front.shops:
+        return Text("none is connected: headway connect SHOP --seller SELLER", style=QUIET)
+    off = sum(not each.is_connected for each in front.shops)
+    refused = sum(each.failing for each in front.shops)
+    trouble = [f"{off:,} disconnected, "] * (off > 0) + [f"{refused:,} refused, "] * (refused > 0)
+    pace = f"{front.written.count:,} written in 24 h, 95 % within {lag(front.written.p95_s)}"
+    return Text.assemble(
+        f"{front.shops_count:,}, ", ("".join(trouble), BAD), f"{_held(seen)}; {pace}"
+    )
+
+
+def _held(seen: Overview) -> str:
+    return f"{bounded(seen.storefront.held_count)} held"
+
+
 def _changes(seen: Overview, rows: int) -> Table:
-    table = _table("Last changes", "price", "stock", "seen")
+    table = _table("Last changes", CHANGE_WIDTHS, "price", "shop", "stock", "after")
     for each in seen.changes[:rows]:
-        kind = "" if each.kind == "changed" else f"  {each.kind}"
+        words = each.note or ("" if each.kind == "changed" else each.kind)
         table.add_row(
-            Text.assemble(each.sku, (kind, QUIET)),
-            Text(each.note, style=QUIET) if each.price_new is None else _moved(each, "price"),
+            Text(each.sku),
+            _moved(each, "price") if each.price_new is not None else Text(words, style=QUIET),
+            "" if each.shop_new is None else money(each.shop_new),
             _moved(each, "stock"),
-            Text(clock_time(each.at), style=QUIET),
+            _fate(each),
         )
     if not seen.changes:
-        table.add_row(Text("none yet", style=QUIET), "", "", "")
+        table.add_row(Text("none yet", style=QUIET), "", "", "", "")
     return table
 
 
+def _fate(each: Change) -> Text:
+    if each.lag_s is not None:
+        return Text(lag(each.lag_s), style=ACCENT)
+    return Text(fate(each), style=BAD if each.fate in {Fate.HELD, Fate.REFUSED} else QUIET)
+
+
 def _calls(seen: Overview, rows: int) -> Table:
-    table = _table("Last calls", "result", "seats", "took")
+    table = _table("Last calls", CALL_WIDTHS, "result", "seats", "took")
     for each in seen.calls[:rows]:
         style = "default" if each.is_good or not each.is_over else BAD
         seats = f"{each.seats_used} of {each.seats_paid}" if each.seats_paid else ""
@@ -190,11 +231,11 @@ def _calls(seen: Overview, rows: int) -> Table:
     return table
 
 
-def _table(title: str, *columns: str) -> Table:
+def _table(title: str, widths: Sequence[int | None], *columns: str) -> Table:
     """Return a table whose second column takes the room that is left, and is cut if need be."""
     table = Table(box=None, expand=True, padding=(0, 1), pad_edge=False, header_style=QUIET)
     table.add_column(Text(title, style="bold"), no_wrap=True)
-    for name, width in zip(columns, WIDTHS, strict=True):
+    for name, width in zip(columns, widths, strict=True):
         table.add_column(
             name,
             ratio=1 if width is None else None,

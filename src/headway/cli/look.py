@@ -12,12 +12,14 @@ from headway.cli.output import AsJson, emit, facts, say, table
 from headway.cli.session import Session, open_session
 from headway.core.model import SellerId, Sku
 from headway.core.reasons import Standing, say_span, say_time
-from headway.engine.explain import reasons
+from headway.engine.explain import in_shop, reasons
 from headway.errors import NotFoundError
 from headway.store.explain import Standings
-from headway.store.views import Change, Counts, NextCall, Overview, Spent, Why
+from headway.store.views import Counts, NextCall, Overview, Spent, Why
+from headway.store.views_changes import Change
+from headway.store.views_shop import ShopStatus
 from headway.web.feed import look
-from headway.web.words import ago, bounded, money, percent, result
+from headway.web.words import ago, bounded, decide, fate, lag, money, percent, result
 
 STATUS_EXAMPLES = """Examples:
 
@@ -77,7 +79,10 @@ def explain(
         line = app.line(now)
         answers = [(each, reasons(each, line, app.rule.boarding, now)) for each in found]
         if as_json:
-            listings = [_facts(each) | {"explanation": answer} for each, answer in answers]
+            listings = [
+                _facts(each) | {"explanation": answer, "in_shop": in_shop(each, now)}
+                for each, answer in answers
+            ]
             emit({"sku": sku, "now": now, "listings": listings})
             return
         for each, answer in answers:
@@ -86,6 +91,7 @@ def explain(
             if answer.place is not None:
                 say(f"  Place in the queue: {answer.place}.")
             say(f"  Last good read: {ago(each.last_successful_sync, now)}.")
+            say(f"  {in_shop(each, now)}")
 
 
 def _find(app: App, now: datetime, sku: Sku, seller: SellerId | None) -> list[Standing]:
@@ -127,10 +133,16 @@ def _print_status(session: Session, seen: Overview) -> None:
             ("supplier", supplier),
             ("listings", _listings(seen.counts)),
             ("oldest read", ago(seen.oldest_read_at, seen.now)),
+            ("push", _push(seen)),
         ]
     )
     say()
     _print_changes(seen)
+    say()
+    _print_shops(seen)
+    if seen.storefront.held:
+        say()
+        _print_held(seen)
     say()
     _print_calls(seen)
 
@@ -175,12 +187,32 @@ def _seats(coming: NextCall) -> str:
     return f"{len(coming.seats)} of {coming.seats_max}" + (f": {named}" if named else "")
 
 
+def _push(seen: Overview) -> str:
+    front = seen.storefront
+    if not front.shops:
+        return "no shop is connected; connect one with: headway connect SHOP --seller SELLER"
+    written = front.written
+    return (
+        f"{written.count:,}{'+' if written.is_partial else ''} changes written in 24 h; from seen"
+        f" to written {lag(written.p50_s)} in the middle, 95 % within {lag(written.p95_s)}"
+    )
+
+
 def _print_changes(seen: Overview) -> None:
     rows = [
-        (say_time(each.at, seen.now), each.sku, each.user_id, each.kind, _difference(each))
+        (
+            say_time(each.at, seen.now),
+            each.sku,
+            each.user_id,
+            each.kind,
+            _difference(each),
+            _shop_price(each),
+            _fate(each),
+        )
         for each in seen.changes
     ]
-    table(("when", "part", "seller", "what", "difference"), rows, title="Last changes")
+    headings = ("when", "part", "seller", "what", "supplier", "shop price", "shop")
+    table(headings, rows, title="Last changes")
 
 
 def _difference(each: Change) -> str:
@@ -193,6 +225,71 @@ def _difference(each: Change) -> str:
     if each.note:
         parts.append(each.note)
     return ", ".join(parts)
+
+
+def _shop_price(each: Change) -> str:
+    if each.shop_new is None:
+        return ""
+    is_same = each.shop_old in {None, each.shop_new}
+    return money(each.shop_new) if is_same else f"{money(each.shop_old)} to {money(each.shop_new)}"
+
+
+def _fate(each: Change) -> str:
+    if each.lag_s is not None:
+        return f"{fate(each)} after {lag(each.lag_s)}"
+    return f"{fate(each)}: {each.reason}" if each.reason and not each.note else fate(each)
+
+
+def _print_shops(seen: Overview) -> None:
+    rows = [
+        (
+            each.shop,
+            each.user_id,
+            f"{each.in_step:,} of {each.listed:,}",
+            bounded(each.waiting),
+            bounded(each.failing),
+            bounded(each.held),
+            ""
+            if each.points_used is None
+            else f"{each.points_used:,.0f} of {each.points_max:,.0f}",
+            ago(each.pushed_at, seen.now),
+            _shop_trouble(each),
+        )
+        for each in seen.storefront.shops
+    ]
+    table(
+        ("shop", "seller", "in step", "waiting", "refused", "held", "points", "written", "trouble"),
+        rows,
+        title="Shops",
+        empty="none; connect one with: headway connect SHOP --seller SELLER",
+    )
+    more = seen.storefront.shops_count - len(rows)
+    if more:
+        say(f"and {more:,} more: headway shops")
+
+
+def _shop_trouble(each: ShopStatus) -> str:
+    if not each.is_connected:
+        return f"disconnected: {each.trouble}"
+    return f"does not answer: {each.trouble}" if each.trouble else each.failing_reason
+
+
+def _print_held(seen: Overview) -> None:
+    held = seen.storefront.held
+    rows = [
+        (
+            each.sku,
+            each.user_id,
+            f"{money(each.price_old)} to {money(each.price_new)}" if each.can_approve else "",
+            each.reason,
+            say_time(each.at, seen.now),
+        )
+        for each in held
+    ]
+    title = f"Held for a person: {bounded(seen.storefront.held_count)}"
+    table(("part", "seller", "price", "held because", "since"), rows, title=title)
+    ready = [each for each in held if each.can_approve]
+    say(f"decide with: {decide((ready or held)[0])}")
 
 
 def _print_calls(seen: Overview) -> None:

@@ -43,7 +43,8 @@ def run(
 ) -> None:
     """Keep the catalogue in step with the supplier, until Ctrl-C.
 
-    Any number may run against one database: the limit, the leases and the tokens are shared.
+    Reads the supplier and writes to the shops that are connected. Any number may run against one
+    database: the limits, the leases and the tokens are shared.
     """
     settings = config.load()
     console = Console()
@@ -52,11 +53,17 @@ def run(
         taken = stack.enter_context(listen(settings.web_host, wanted))
         pool = stack.enter_context(_database(settings))
         app = build(settings, SystemClock(), pool)
+        owner, bell = f"{platform.node()}:{os.getpid()}", app.clock.event()
         # Made first of all steps: wrong credentials are said before anything is turned.
-        fetch = app.fetch(f"{platform.node()}:{os.getpid()}")
+        fetch = app.fetch(owner, rings=bell.set)
         runner = EmbeddedRunner(app.clock, partial(_log, console))
         stack.callback(runner.stop, STOP_S)
-        runner.start(tick=app.tick().step, fetch=fetch.step)
+        runner.start(
+            bells={"push": bell},
+            tick=app.tick().step,
+            fetch=fetch.step,
+            push=app.push(owner).step,
+        )
         say(console, f"Headway runs. The page: {address(taken)}")
         show_line(stack, app, runner, taken, console)
     say(console, "Headway has stopped.")

@@ -24,6 +24,7 @@ DEMO_FOLDER = "demo"
 POOL_SIZE = 2
 WAIT_S = 5.0
 POLL_S = 0.1
+TOLD = ("policy", "boeing_client_id", "shopify_client_id", "data_dir")
 
 # Another process takes real time to finish, whatever clock the engine runs on.
 WALL = SystemClock()
@@ -85,8 +86,11 @@ def _own(settings: Settings, server: EmbeddedServer) -> Iterator[Session]:
 @contextmanager
 def _joined(settings: Settings, server: RunningServer) -> Iterator[Session]:
     note = server.note
-    # The demo has a supplier of its own: what it told overrides what this process was told.
-    told = {name: note[name] for name in ("policy", "boeing_client_id") if name in note}
+    # The demo has a supplier and shops of its own, and a folder with the key to their tokens: what
+    # it told overrides what this process was told.
+    told = {name: note[name] for name in TOLD if name in note}
+    if "data_dir" in told:
+        told["data_dir"] = Path(told["data_dir"])
     with open_pool(server.dsn(str(note["database"])), size=POOL_SIZE) as pool:
         app = build(settings.model_copy(update=told), _clock(note.get("clock")), pool)
         place = "the headway that is running now"

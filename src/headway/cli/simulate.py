@@ -29,6 +29,8 @@ headway simulate --policy rolling --products 5000 --days 3 --seed 1
 
 headway simulate --products 500 --fault outage:6h@10:00 --fault crash:1/h --json
 
+headway simulate --days 3 --fault shop-lost-reply:5% --fault shop-stale:55@10:00
+
 headway simulate --changes recorded.csv --days 2 --trace calls.csv
 """
 PRODUCTS = 500
@@ -73,8 +75,9 @@ def simulate(
 ) -> None:
     """Run the real engine through days of virtual time.
 
-    Engine, store and limiter are the real ones; supplier and clock are simulated, and the settings
-    are the defaults. Every law is checked after every event; exit code 1 if one broke.
+    Engine, store and limiter are the real ones; supplier, shops and clock are simulated, and the
+    settings are the defaults. Freshness compares what the shops show with the supplier's truth.
+    Every law is checked after every event; exit code 1 if one broke.
     """
     _assert_between("--products", PRODUCTS if products is None else products, 1, PRODUCTS_MAX)
     _assert_between("--days", days, 0.01, DAYS_MAX)
@@ -197,7 +200,6 @@ def _print(report: dict[str, Any], scenario: Scenario) -> None:
         style="bold",
     )
     facts(_pairs(report))
-    say("Without a storefront yet, freshness compares what is desired with the supplier's truth.")
     rows = [
         (law, LAW_NAMES[law], "broken" if count else "ok", f"{count:,} violations" if count else "")
         for law, count in report["laws"].items()
@@ -212,10 +214,17 @@ def _pairs(report: dict[str, Any]) -> list[tuple[str, str]]:
     def minutes(value: float | None) -> str:
         return "none detected" if value is None else f"{value:,.0f} min"
 
+    def seconds(value: float | None) -> str:
+        return "nothing was pushed" if value is None else f"{value:,.1f} s"
+
     fill = report["fill"]
     injected = ", ".join(f"{kind} {count}" for kind, count in report["faults_injected"].items())
     seen = f"half in {minutes(report['detection_p50_min'])}, 95 % in"
-    fates = f"{report['superseded']:,} superseded, {report['lost']:,} lost"
+    fates = (
+        f"{report['pushed']:,} pushed, {report['superseded']:,} superseded, {report['lost']:,} lost"
+    )
+    shown = f"half in {seconds(report['push_p50_s'])}, 95 % in {seconds(report['push_p95_s'])}"
+    shop_calls = f"{sum(report['shop_calls'].values()):,}, {report['shop_refusals']} refused"
     speed = f"{report['simulated_seconds_per_real_second']:,} simulated seconds a second"
     return [
         ("price calls", f"{report['calls']:,}, and {report['auth_calls']:,} for tokens"),
@@ -228,6 +237,8 @@ def _pairs(report: dict[str, Any]) -> list[tuple[str, str]]:
         ("staleness", f"{report['staleness_min_per_listing_day']:.1f} min per listing and day"),
         ("changes", f"{report['changes']:,}: {fates}; {report['held']:,} listings held"),
         ("changes seen", f"{seen} {minutes(report['detection_p95_min'])}"),
+        ("seen to shown", shown),
+        ("shop calls", f"{shop_calls}; {report['double_writes']:,} double writes"),
         ("worst age", f"{report['worst_age_h']:.2f} h"),
         ("parked", f"{report['parked']:,}; rescued {report['rescued']:,}"),
         ("faults injected", injected or "none"),

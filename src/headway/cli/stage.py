@@ -1,41 +1,50 @@
-"""The demo's world: a supplier whose catalogue changes, and a past that was lived through.
+"""The demo's world: a supplier whose catalogue changes, shops, and a past that was lived through.
 
 The past runs on virtual time, with the same engine and store, so that the first screen is not
-empty. Then the supplier is handed over to the demo's fast clock and goes on as if nothing was.
+empty. Then the world is handed over to the demo's fast clock and goes on as if nothing was.
 """
 
-import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from functools import partial
 
 from headway.app import App
-from headway.clock import Clock, VirtualClock
-from headway.core.model import Done, SellerId, Sku, Wait
-from headway.engine.fetch import FetchRule
-from headway.runners.embedded import turn
-from headway.simulation.world import World, seeded_world
+from headway.cli.stage_shops import ShopFloor, open_shops
+from headway.clock import Clock, VirtualClock, rng
+from headway.config import Settings
+from headway.core.model import Done, Wait
+from headway.runners.embedded import Step, turn
+from headway.simulation.world import CENT, Change, World, seeded_world
 from headway.simulators.boeing import BoeingSimulator, Part, SignIn
 from headway.simulators.faults import FaultPlan, Interval
 
 DAY_S = 86_400.0
 HOUR_S = 3600.0
-# The first day reads everything once; only the second can see a difference.
-PAST_DAYS = 2
+# The first day reads everything once; only after it can a difference be seen.
+PAST_H = 30
 DAYS = 12
 # Eight changes where the supplier has one: a demo is watched for minutes, not for weeks.
 BUSY = 8
-SELLERS = ("meridian", "northwind", "skyline")
 VANISHED_MAX = 4
+# Parts that are in no shop yet: some are published in the past, the others before our eyes.
+NEWCOMERS = 48
+PUBLISHED_BEFORE = 6
+PUBLISHED_AT_H = 26
+# Wrong prices that the supplier sends until it notices.
+MISTYPED_FROM_S, MISTYPED_EVERY_S, CORRECTED_AFTER_S = 12 * HOUR_S, 4 * HOUR_S, 36 * HOUR_S
+MISTYPED = (Decimal("0.05"), Decimal(3), Decimal("0.1"), Decimal("2.5"))
 ERROR_RATE = 0.01
 TOKEN_LIFE_S = 6 * 3600.0
 PAST_POLL = timedelta(minutes=30)
+# By then everything was read once, and the shops are looked at in few calls.
+PUSHES_FROM_H = 23
 
 
 class Handover:
-    """A clock that passes from one clock to the next without a jump; only the supplier reads it."""
+    """A clock that passes from one clock to the next without a jump, for the simulators."""
 
     is_real = False
 
@@ -96,61 +105,120 @@ class Shelves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """The supplier and its shelves, ready to be served."""
+    """The supplier and its shelves, and the shops, ready to be served."""
 
     supplier: BoeingSimulator
     shelves: Shelves
+    floor: ShopFloor
     clock: Handover
-    skus: Sequence[Sku]
 
 
-def at_speed(rule: FetchRule, speed: float) -> FetchRule:
-    """Return the rule with real waits where real work is done: the database runs no faster."""
-    more = max(1.0, speed)
+def at_speed(app: App, stage: Stage, speed: float) -> App:
+    """Return the application with real waits where real work is done."""
+    more = max(1.0, speed)  # the database runs no faster
+    poll, fetch, push = timedelta(seconds=0.25 * more), app.rule, app.push_rule
     return replace(
-        rule,
-        poll=max(rule.poll, timedelta(seconds=0.25 * more)),
-        lease=rule.lease * more,
-        permit_grace=rule.permit_grace * more,
+        app,
+        shop_restore_per_s=stage.floor.restore_per_s,
+        rule=replace(
+            fetch,
+            poll=max(fetch.poll, poll),
+            lease=fetch.lease * more,
+            permit_grace=fetch.permit_grace * more,
+        ),
+        push_rule=replace(
+            push,
+            poll=max(push.poll, poll),
+            lease=push.lease * more,
+            permit_wait_max=push.permit_wait_max * more,
+            permit_grace=push.permit_grace * more,
+        ),
     )
 
 
-def set_stage(clock: VirtualClock, *, products: int, seed: int, sign_in: SignIn) -> Stage:
-    """Draw the world and put its supplier on the clock of the past."""
-    slow = seeded_world(products=products, days=DAYS * BUSY, seed=seed)
-    changes = tuple(replace(each, at_s=each.at_s / BUSY) for each in slow.changes)
-    world = replace(slow, changes=changes)
-    skus = list(world.start)
+def set_stage(
+    clock: VirtualClock,
+    settings: Settings,
+    *,
+    products: int,
+    seed: int,
+    sign_in: SignIn,
+    speed: float,
+) -> Stage:
+    """Draw the world, and put its supplier and its shops on the clock of the past."""
+    slow = seeded_world(products=products + NEWCOMERS, days=DAYS * BUSY, seed=seed)
+    skus = list(slow.start)
     # They leave one after the other, so that failing, retried and parked are all to be seen.
-    gone = (
-        skus[:: max(1, products // VANISHED_MAX)][:VANISHED_MAX] if products > VANISHED_MAX else []
-    )
+    apart = max(1, products // VANISHED_MAX)
+    gone = skus[:products:apart][:VANISHED_MAX] if products > VANISHED_MAX else []
     vanish = {
         str(sku): Interval(start_s=DAY_S * (1 + index / 6), end_s=DAYS * DAY_S)
         for index, sku in enumerate(gone)
     }
+    changes = [replace(each, at_s=each.at_s / BUSY) for each in slow.changes]
+    lively = {each.part.sku for each in changes} | {*gone}
+    quiet = [slow.start[sku] for sku in skus[:products] if sku not in lively]
+    changes = sorted([*changes, *_mistyped(quiet, seed)], key=lambda each: each.at_s)
     handover = Handover(clock)
-    shelves = Shelves(world, handover)
+    shelves = Shelves(replace(slow, changes=tuple(changes)), handover)
     faults = FaultPlan(seed, rates={"error": ERROR_RATE}, vanish=vanish)
     supplier = BoeingSimulator(
         shelves, handover, faults=faults, seed=seed, sign_in=sign_in, token_life_s=TOKEN_LIFE_S
     )
-    return Stage(supplier=supplier, shelves=shelves, clock=handover, skus=skus)
+    parts = list(slow.start.values())
+    floor = open_shops(
+        handover,
+        settings,
+        sold=parts[:products],
+        newcomers=skus[products:],
+        seed=seed,
+        speed=speed,
+    )
+    return Stage(supplier=supplier, shelves=shelves, floor=floor, clock=handover)
+
+
+def _mistyped(quiet: Sequence[Part], seed: int) -> Iterator[Change]:
+    """Let the supplier mistype a price now and then, and correct it a day and a half later."""
+    generator = rng(f"wrong:{seed}")
+    most = min(len(quiet), int(DAYS * DAY_S / MISTYPED_EVERY_S))
+    for index, part in enumerate(generator.sample(quiet, most)):
+        late = max(0, index + 1 - len(MISTYPED))  # the first of each kind come at once
+        at_s, factor = MISTYPED_FROM_S + late * MISTYPED_EVERY_S, MISTYPED[index % len(MISTYPED)]
+        assert part.list_price is not None
+        assert part.net_price is not None
+        wrong = replace(
+            part,
+            list_price=(part.list_price * factor).quantize(CENT),
+            net_price=(part.net_price * factor).quantize(CENT),
+        )
+        yield Change(at_s=at_s, part=wrong)
+        yield Change(at_s=at_s + CORRECTED_AFTER_S, part=part)
 
 
 def live_past(
     stage: Stage, clock: VirtualClock, app: App, *, progress: Callable[[float], None]
 ) -> None:
-    """List every part and let days pass on virtual time; `progress` hears the share done."""
-    sellers = itertools.cycle(SELLERS)
-    keys = [(SellerId(next(sellers)), sku) for sku in stage.skus]
-    app.listings.add(keys, policy=app.policy, now=clock.now())
-    fetch = app.with_poll(PAST_POLL).fetch("past")
-    wake = threading.Event()
-    for name, step in (("world", stage.shelves.step), ("fetch", fetch.step)):
-        clock.spawn(partial(turn, step, clock, wake, _quiet, name))
-    for hour in range(PAST_DAYS * 24):
-        progress(hour / (PAST_DAYS * 24))
+    """Fill the shops and let days pass on virtual time; `progress` hears the share done."""
+    stage.floor.move_in(app)
+    # Nobody has edited anything yet, so there is nothing to patrol for.
+    app = replace(
+        app.with_poll(PAST_POLL),
+        push_rule=replace(app.push_rule, poll=PAST_POLL, verify_every=None),
+        shop_restore_per_s=stage.floor.restore_per_s,
+    )
+    bell = clock.event()
+
+    def play(name: str, step: Step, rung: threading.Event | None = None) -> None:
+        clock.spawn(partial(turn, step, clock, threading.Event(), _quiet, name, bell=rung))
+
+    play("world", stage.shelves.step)
+    play("fetch", app.fetch("past", rings=bell.set).step)
+    for hour in range(PAST_H):
+        progress(hour / PAST_H)
+        if hour == PUSHES_FROM_H:
+            play("push", app.push("past").step, bell)
+        if hour == PUBLISHED_AT_H:
+            stage.floor.publish(app, PUBLISHED_BEFORE)
         clock.run((hour + 1) * HOUR_S)
 
 

@@ -4,10 +4,9 @@ Every statement is a short range of an index, a bounded count, or a sample, so t
 not grow with the table. Nothing here writes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
@@ -15,30 +14,33 @@ from psycopg import Connection
 from psycopg_pool import ConnectionPool
 
 from headway.core.breaker import Breaker
+from headway.core.limit_rules import Resource
 from headway.core.model import Candidate, Scope, SellerId, Sku, Turn
 from headway.core.seats import URGENT, BoardingRule, board, departure
 from headway.store.breakers import Breakers
 from headway.store.pool import guarded
 from headway.store.schedule import Schedule
+from headway.store.views_changes import ROWS_SHOWN, Change, latest_changes
+from headway.store.views_shop import StorefrontStatus, storefront_status
 
 DAY = timedelta(days=1)
 HOUR_S = 3600
 COUNT_MAX = 10_000
 SAMPLE_ROWS_MAX = 50_000
-EVENTS_MAX = 500
-ROWS_SHOWN = 10
 FRONT_PER_SEAT = 10
 PARKED, UNREAD, STALE = -2, -1, 24
 
 SIZE = """
 SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'product_sync_schedule'::regclass
 """
-# The whole of a small table, an even share of the pages of a large one.
+# The whole of a small table, an even share of the pages of a large one. What was switched off, or
+# blocked before it was ever published, is nobody's trouble.
 AGES = """
-SELECT CASE WHEN NOT is_active THEN -2 WHEN last_successful_sync IS NULL THEN -1
+SELECT CASE WHEN sync_status = 'parked' THEN -2 WHEN last_successful_sync IS NULL THEN -1
   ELSE least(24, greatest(0, floor(extract(epoch FROM %(now)s - last_successful_sync) / 3600)))::int
   END, count(*), min(last_successful_sync) FILTER (WHERE consecutive_failures = 0)
-FROM product_sync_schedule TABLESAMPLE SYSTEM (%(percent)s) GROUP BY 1
+FROM product_sync_schedule TABLESAMPLE SYSTEM (%(percent)s)
+WHERE is_active OR sync_status = 'parked' GROUP BY 1
 """
 BEHIND = """
 SELECT
@@ -76,16 +78,6 @@ SELECT begun_at, finished_at, status, coalesce(result, ''), http_status,
 FROM call_ledger WHERE key = %(key)s AND begun_at <= %(now)s
 ORDER BY begun_at DESC LIMIT %(most)s
 """
-CHANGES = """
-SELECT sync_timestamp, user_id, sku, event_type, old_value, new_value, coalesce(error_message, '')
-FROM (SELECT * FROM sync_audit_log WHERE sync_timestamp <= %(now)s
-      ORDER BY sync_timestamp DESC LIMIT %(events)s) AS recent
-WHERE event_type IN
-  ('price_changed', 'quantity_changed', 'cost_changed', 'change_held', 'not_listed')
-ORDER BY sync_timestamp DESC, user_id, sku LIMIT %(most)s
-"""
-
-
 # The supplier's next permit may already be spoken for: by the very call that is waiting for it.
 PROMISED = """
 SELECT to_timestamp(min((waiting ->> 'start_at_us')::bigint) / 1e6)
@@ -182,21 +174,6 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """What a read showed to be different; None where nothing was said."""
-
-    at: datetime
-    user_id: SellerId
-    sku: Sku
-    kind: str
-    price_old: Decimal | None = None
-    price_new: Decimal | None = None
-    stock_old: int | None = None
-    stock_new: int | None = None
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One line of the ledger; seats are 0 for a request that carries none."""
 
@@ -237,6 +214,7 @@ class Overview:
     breaker: Breaker
     gate: Gate
     changes: tuple[Change, ...]
+    storefront: StorefrontStatus
     calls: tuple[Call, ...]
     trouble: tuple[Trouble, ...]
     calls_per_hour: tuple[int, ...]
@@ -250,8 +228,12 @@ def overview(
     gate: Gate,
     boarding: BoardingRule,
     minute_limit: int,
+    resource_of: Callable[[str], Resource],
 ) -> Overview:
-    """Read everything the first screen shows; `gate` is the limiter's word on this scope."""
+    """Read everything the first screen shows; `gate` is the limiter's word on this scope.
+
+    `resource_of` names the limit that binds a shop.
+    """
     breaker = Breakers(pool).load(scope)
     front = Schedule(pool).front(now, limit=boarding.seats * FRONT_PER_SEAT)
     with guarded(), pool.connection() as connection:
@@ -266,7 +248,8 @@ def overview(
             ages_h=ages_h,
             breaker=breaker,
             gate=gate,
-            changes=_changes(connection, now),
+            changes=latest_changes(connection, now),
+            storefront=storefront_status(connection, now, resource_of=resource_of),
             calls=_calls(connection, now, scope),
             trouble=_trouble(connection),
             calls_per_hour=_per_hour(connection, now, scope),
@@ -404,43 +387,6 @@ def _trouble(connection: Connection) -> tuple[Trouble, ...]:
         )
         for user_id, sku, failures, error, at, is_parked in rows
     )
-
-
-def _changes(connection: Connection, now: datetime) -> tuple[Change, ...]:
-    """Return the latest changes, one line for all that one read showed about one listing."""
-    values = {"now": now, "events": EVENTS_MAX, "most": ROWS_SHOWN * 3}
-    merged: dict[tuple[datetime, str, str], dict[str, Any]] = {}
-    for at, user_id, sku, kind, old, new, note in connection.execute(CHANGES, values).fetchall():
-        facts = merged.setdefault((at, user_id, sku), {"kind": "changed", "note": ""})
-        facts |= _facts(kind, old or {}, new or {}, note)
-    return tuple(
-        Change(at=at, user_id=SellerId(user_id), sku=Sku(sku), **facts)
-        for (at, user_id, sku), facts in list(merged.items())[:ROWS_SHOWN]
-    )
-
-
-def _facts(kind: str, old: Mapping[str, Any], new: Mapping[str, Any], note: str) -> dict[str, Any]:
-    """Translate one event into the fields of a change."""
-    if kind == "price_changed":
-        return {"price_old": _money(old, "list_price"), "price_new": _money(new, "list_price")}
-    if kind == "quantity_changed":
-        return {"stock_old": _stock(old), "stock_new": _stock(new)}
-    if kind == "cost_changed":
-        net = f"{_money(old, 'net_price')} to {_money(new, 'net_price')}"
-        return {"note": f"cost {net}"}
-    if kind == "not_listed":
-        return {"kind": "not listed", "stock_old": _stock(old), "stock_new": _stock(new)}
-    assert kind == "change_held", kind
-    return {"kind": "held", "note": note}
-
-
-def _money(values: Mapping[str, Any], name: str) -> Decimal | None:
-    text = values.get(name)
-    return None if text is None else Decimal(str(text))
-
-
-def _stock(values: Mapping[str, Any]) -> int:
-    return sum((values.get("quantities") or {}).values())
 
 
 def _row(connection: Connection, statement: str, values: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -75,7 +75,7 @@ class GateShape(Shape):
 
 
 class ChangeShape(Shape):
-    """What a read showed to be different."""
+    """What a read showed to be different, and what became of it in the shop."""
 
     at: datetime
     user_id: str
@@ -83,9 +83,78 @@ class ChangeShape(Shape):
     kind: str
     price_old: Decimal | None
     price_new: Decimal | None
+    price_now: Decimal | None
     stock_old: int | None
     stock_new: int | None
     note: str
+    shop_old: Decimal | None
+    shop_new: Decimal | None
+    fate: str
+    reason: str
+    written_at: datetime | None
+    lag_s: float | None
+
+
+class ShopShape(Shape):
+    """One shop: what is in step, what is not, and why."""
+
+    user_id: str
+    shop: str
+    is_connected: bool
+    trouble: str
+    listed: int
+    in_step: int
+    waiting: int
+    failing: int
+    failing_reason: str
+    held: int
+    points_used: float | None
+    points_max: float | None
+    pushed_at: datetime | None
+    pushed: str
+
+
+class HeldShape(Shape):
+    """A change that waits for a person."""
+
+    user_id: str
+    sku: str
+    at: datetime
+    reason: str
+    price_old: Decimal | None
+    price_new: Decimal | None
+    can_approve: bool
+
+
+class FailingShape(Shape):
+    """A listing that its shop refused."""
+
+    user_id: str
+    sku: str
+    failures: int
+    error: str
+    next_at: datetime
+
+
+class WrittenShape(Shape):
+    """How much reached the shops in 24 h, and how long after it was observed."""
+
+    count: int
+    p50_s: float | None
+    p95_s: float | None
+    is_partial: bool
+
+
+class StorefrontShape(Shape):
+    """How the shops stand."""
+
+    shops: list[ShopShape]
+    shops_count: int
+    is_estimate: bool
+    held: list[HeldShape]
+    held_count: int
+    failing: list[FailingShape]
+    written: WrittenShape
 
 
 class CallShape(Shape):
@@ -123,6 +192,7 @@ class StatusShape(Shape):
     breaker: BreakerShape
     gate: GateShape
     changes: list[ChangeShape]
+    storefront: StorefrontShape
     calls: list[CallShape]
     trouble: list[TroubleShape]
     calls_per_hour: list[int]

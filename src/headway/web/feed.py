@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from headway.app import App
 from headway.clock import Clock, SystemClock
+from headway.connectors.shopify import shop_resource, shop_scope
+from headway.core.limit_rules import Resource
 from headway.errors import StoreError
 from headway.store.views import Gate, Overview, overview
 
@@ -28,6 +30,11 @@ def look(app: App) -> Overview:
     gate = Gate(
         free_at=status.next_free_at, paused_until=status.paused_until, pause_reason=status.reason
     )
+
+    def resource_of(shop: str) -> Resource:
+        scope = shop_scope(app.settings.shopify_client_id, shop)
+        return shop_resource(scope, restore_per_s=app.shop_restore_per_s)
+
     return overview(
         app.pool,
         app.clock.now(),
@@ -35,6 +42,7 @@ def look(app: App) -> Overview:
         gate=gate,
         boarding=app.rule.boarding,
         minute_limit=app.settings.rate_limit,
+        resource_of=resource_of,
     )
 
 

@@ -17,6 +17,7 @@ from headway import __version__
 from headway.app import App
 from headway.clock import ScaledClock, SystemClock
 from headway.store.views import Overview
+from headway.web import publishing
 from headway.web.api import ProblemShape, StatusShape, status_shape
 from headway.web.feed import Feed, Sight
 from headway.web.words import FILTERS, money, number
@@ -65,6 +66,7 @@ def create(app: App, *, refresh_s: float = 1.0, stream_life_s: float = STREAM_LI
         responses={503: {"model": ProblemShape}},
         tags=["sync"],
     )
+    site.include_router(publishing.router(app))
     return site
 
 

@@ -1,13 +1,27 @@
 """How values read on the page: times, spans, money, and the words of the ledger."""
 
-from datetime import datetime
+import shlex
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from headway.core.reasons import say_span
+from headway.store.views_changes import Change, Fate
+from headway.store.views_shop import Held
 
 CENT = Decimal("0.01")
 RESULTS = {"oauth": "sign-in", "part_token": "part token", "ok": "read", "begun": "under way"}
 COUNTED_MAX = 10_000
+TENTHS_BELOW_S = 10
+FATES = {
+    Fate.WRITTEN: "in the shop",
+    Fate.WAITING: "waiting",
+    Fate.HELD: "held",
+    Fate.REFUSED: "refused",
+    Fate.REJECTED: "rejected",
+    Fate.REPLACED: "replaced",
+    Fate.UNNEEDED: "no change",
+    Fate.NO_SHOP: "no shop",
+}
 
 
 def clock_time(at: datetime) -> str:
@@ -60,6 +74,25 @@ def countdown(at: datetime | None, now: datetime) -> str:
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
+def lag(seconds: float | None) -> str:
+    """Write how long something took; tenths matter while it is quick."""
+    if seconds is None:
+        return "none yet"
+    return f"{seconds:.1f} s" if seconds < TENTHS_BELOW_S else say_span(timedelta(seconds=seconds))
+
+
+def fate(change: Change) -> str:
+    """Name what became of a change in its shop."""
+    return FATES[change.fate]
+
+
+def decide(held: Held) -> str:
+    """Write the command by which a person decides about a held change."""
+    verb = "approve" if held.can_approve else "publish" if held.price_old is None else "reject"
+    dashes = ["--"] if held.sku.startswith("-") else []
+    return shlex.join(["headway", verb, "--seller", held.user_id, *dashes, held.sku])
+
+
 def result(text: str) -> str:
     """Name what the ledger calls a result."""
     return RESULTS.get(text, text)
@@ -84,6 +117,9 @@ FILTERS = {
     "bounded": bounded,
     "percent": percent,
     "countdown": countdown,
+    "lag": lag,
+    "fate": fate,
+    "decide": decide,
     "result": result,
     "sentence": sentence,
     "epoch_ms": epoch_ms,

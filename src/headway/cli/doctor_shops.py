@@ -1,0 +1,81 @@
+"""What `headway doctor` says of the shops: connected, with a token, with the mapped locations."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from headway.app import App
+from headway.connectors.shopify import shop_scope
+from headway.connectors.shopify_tokens import ACCESS, REFRESH
+from headway.connectors.vault import KEY_FILE, open_vault
+from headway.errors import HeadwayError
+from headway.store.accounts import Account, Accounts
+from headway.store.credentials import Credentials
+
+OK, WARN, FAIL = "ok", "warn", "fail"
+TROUBLED_MAX = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One thing looked at: how it is, and what to do if it is not well."""
+
+    subject: str
+    verdict: str
+    finding: str
+
+
+def examine_shops(app: App) -> Iterator[Line]:
+    """Look at every shop: one line for all that are well, one for each that is not."""
+    found = Accounts(app.pool).list()
+    if not found:
+        finding = "none is connected; run: headway connect SHOP --seller SELLER"
+        yield Line(subject="shops", verdict=WARN, finding=finding)
+        return
+    troubled = [line for each in found for line in _examine(app, each)]
+    connected = sum(each.status == "connected" for each in found)
+    finding = f"{connected:,} of {len(found):,} connected"
+    yield Line(subject="shops", verdict=OK if connected else WARN, finding=finding)
+    yield from troubled[:TROUBLED_MAX]
+    if len(troubled) > TROUBLED_MAX:
+        finding = f"and {len(troubled) - TROUBLED_MAX:,} more findings; see: headway shops"
+        yield Line(subject="shops", verdict=WARN, finding=finding)
+
+
+def _examine(app: App, account: Account) -> Iterator[Line]:
+    connect = f"run: headway connect {account.shop} --seller {account.user_id}"
+    if account.status != "connected":
+        finding = f"disconnected ({account.reason}), so nothing is written there; {connect}"
+        yield Line(subject=account.shop, verdict=WARN, finding=finding)
+        return
+    lacking = _find_token_trouble(app, account)
+    if lacking:
+        yield Line(subject=account.shop, verdict=FAIL, finding=f"{lacking}; {connect}")
+    if account.locations is None:
+        finding = "its locations were not read yet; a running headway does it with its first push"
+        yield Line(subject=account.shop, verdict=WARN, finding=finding)
+        return
+    unknown = sorted(set(app.settings.locations.values()) - set(account.locations))
+    if unknown:
+        finding = (
+            f"has no location named {', '.join(unknown)}, so stock there is not sold; name it so in"
+            " the shop, or change HEADWAY_LOCATIONS"
+        )
+        yield Line(subject=account.shop, verdict=WARN, finding=finding)
+
+
+def _find_token_trouble(app: App, account: Account) -> str:
+    """Say what is wrong with a shop's tokens, if anything is; never makes a key."""
+    settings, now = app.settings, app.clock.now()
+    stored = Credentials(app.pool).load(shop_scope(settings.shopify_client_id, account.shop))
+    alive = [each for each in stored if each.name in {ACCESS, REFRESH} and each.expires_at > now]
+    if not alive:
+        return "there is no token for it that still works"
+    keys = settings.secret_key.get_secret_value() if settings.secret_key else None
+    folder = settings.data_dir.expanduser()
+    if keys is None and not (folder / KEY_FILE).exists():
+        return f"the key to its token is missing from {folder}"
+    try:
+        open_vault(keys, folder).decrypt(alive[0].secret)
+    except HeadwayError as error:
+        return f"its token cannot be read ({error})"
+    return ""

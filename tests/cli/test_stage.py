@@ -1,0 +1,138 @@
+"""The demo's world in virtual time: the past that it lives through, and the people in its shops."""
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+from pydantic import SecretStr
+
+from headway.app import App, build
+from headway.cli.stage import NEWCOMERS, PUBLISHED_BEFORE, Stage, at_speed, live_past, set_stage
+from headway.cli.stage_shops import SELLERS, People, domain_of
+from headway.clock import VirtualClock
+from headway.config import Settings
+from headway.core.model import SellerId, Sku, Wait
+from headway.simulators.boeing import SignIn
+from headway.simulators.shopify_shop import ShopView
+from headway.simulators.transport import SimTransport
+from headway.web.feed import look
+
+PRODUCTS = 60
+SIGN_IN = SignIn()
+STATES = """
+SELECT user_id, sku, desired, applied, proposed ->> 'price' FROM listing_state
+WHERE applied IS NOT NULL
+"""
+
+
+@dataclass
+class Play:
+    app: App
+    stage: Stage
+    clock: VirtualClock
+    shares: list[float]
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        with self.app.pool.connection() as connection:
+            return connection.execute(sql).fetchall()
+
+    def shown(self, seller: SellerId, sku: Sku) -> ShopView:
+        view = self.stage.floor.shops.shown(domain_of(seller), sku)
+        assert view is not None
+        return view
+
+
+@pytest.fixture
+def play(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Play:
+    settings = Settings(
+        data_dir=tmp_path,
+        boeing_url="http://supplier.test",
+        boeing_client_id=SIGN_IN.client_id,
+        boeing_client_secret=SecretStr(SIGN_IN.client_secret),
+        boeing_username=SIGN_IN.username,
+        boeing_password=SecretStr(SIGN_IN.password),
+        shopify_url="http://shop.test/{shop}",
+        patrol_h=1,
+    )
+    stage = set_stage(clock, settings, products=PRODUCTS, seed=1, sign_in=SIGN_IN, speed=60)
+    app = build(
+        settings,
+        clock,
+        pool,
+        transport=SimTransport(stage.supplier.handle, clock),
+        shop_transport=SimTransport(stage.floor.shops.handle, clock),
+    )
+    shares: list[float] = []
+    live_past(stage, clock, app, progress=shares.append)
+    return Play(app=app, stage=stage, clock=clock, shares=shares)
+
+
+def test_the_past_leaves_every_shop_as_it_should_be_and_no_limit_was_exceeded(play: Play) -> None:
+    shops = play.stage.floor.shops
+    states = play.rows(STATES)
+    assert len(states) > PRODUCTS
+    for user_id, sku, desired, applied, proposed in states:
+        shown = play.shown(user_id, sku)
+        assert desired == applied
+        assert shown.price == Decimal(desired["price"]) != Decimal(proposed or 0)
+        assert shown.quantities == desired["quantities"]
+    assert shops.double_writes() == []
+    assert (shops.refusals, play.stage.supplier.refusals) == (0, 0)
+    assert play.shares == sorted(play.shares)
+
+
+def test_in_the_past_parts_were_published_and_a_wrong_price_was_held(play: Play) -> None:
+    staged = dict(play.rows("SELECT status, count(*) FROM product_staging GROUP BY 1"))
+    assert staged.keys() <= {"published", "blocked"}
+    assert sum(staged.values()) == PUBLISHED_BEFORE
+    assert staged["published"] > 0
+    held = play.rows("SELECT held_reason FROM listing_state WHERE proposed IS NOT NULL")
+    assert any("the price would fall by 95.0 %" in reason for (reason,) in held)
+
+
+def test_in_the_past_a_change_was_in_the_shop_seconds_after_it_was_seen(play: Play) -> None:
+    written = look(play.app).storefront.written
+    assert written.count > 0
+    assert written.p95_s is not None
+    assert written.p95_s < 10
+
+
+def test_what_people_do_in_the_shops_is_seen_and_repaired(play: Play) -> None:
+    floor, app = play.stage.floor, replace(play.app, shop_restore_per_s=1000 / 60)
+    people, push = People(app, floor, seed=1), app.push("test")
+    until = play.clock.now() + timedelta(hours=2)
+    while play.clock.now() < until:
+        wait = people.step()
+        play.clock.sleep((wait.until - play.clock.now()).total_seconds())
+    assert any(
+        play.shown(user_id, sku).quantities != applied["quantities"]
+        for user_id, sku, _, applied, _ in play.rows(STATES)
+    ), "somebody bought"
+    asked = play.rows("SELECT count(*) FROM product_staging")[0][0]
+    assert asked == NEWCOMERS - len(floor.newcomers) > PUBLISHED_BEFORE
+    until += timedelta(hours=2)
+    while play.clock.now() < until:
+        result = push.step()
+        if isinstance(result, Wait):
+            play.clock.sleep(max(0.0, (result.until - play.clock.now()).total_seconds()))
+    assert play.rows("SELECT FROM sync_audit_log WHERE event_type = 'drift_found'")
+    for user_id, sku, desired, _, _ in play.rows(STATES):
+        assert play.shown(user_id, sku).price == Decimal(desired["price"])
+
+
+def test_at_speed_real_work_gets_real_time(play: Play) -> None:
+    app = at_speed(play.app, play.stage, 60)
+    assert app.shop_restore_per_s == play.stage.floor.restore_per_s
+    assert app.push_rule.lease == play.app.push_rule.lease * 60
+    assert app.push_rule.poll == timedelta(seconds=15)
+    slow = at_speed(play.app, play.stage, 0.5)
+    assert slow.push_rule == play.app.push_rule
+
+
+def test_every_seller_has_a_share_of_the_parts(play: Play) -> None:
+    owners = [seller for seller, _, _ in play.stage.floor.sold]
+    assert {owners.count(seller) for seller in SELLERS} == {PRODUCTS // 3}
