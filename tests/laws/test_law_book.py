@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from headway.engine.ports import Schedule
 from headway.simulation.asking import ask
 from headway.simulation.faults import parse_faults
 from headway.simulation.scenario import Parts, Plan, Scenario
-from headway.simulation.world import seeded_world
+from headway.simulation.world import Change, World, seeded_world
 
 Run = Callable[..., dict[str, int]]
 # A supplier that was away leaves a queue, and a queue makes calls as fast as permits allow.
@@ -28,10 +29,19 @@ RUSH = "outage:4h@01:00"
 @pytest.fixture
 def run(pool: ConnectionPool, tmp_path: Path) -> Run:
     def run_it(
-        parts: Parts, *faults: str, products: int = 300, days: float = 0.25, sellers: int = 1
+        parts: Parts,
+        *faults: str,
+        products: int = 300,
+        days: float = 0.25,
+        sellers: int = 1,
+        crash_at_s: float | None = None,
+        changes_per_day: float = 0.05,
     ) -> dict[str, int]:
+        world = seeded_world(products=products, days=days, seed=1, changes_per_day=changes_per_day)
+        if crash_at_s is not None:
+            world = with_price_crash(world, crash_at_s)
         plan = Plan(
-            world=seeded_world(products=products, days=days, seed=1),
+            world=world,
             days=days,
             faults=parse_faults(faults),
             sellers=sellers,
@@ -42,6 +52,17 @@ def run(pool: ConnectionPool, tmp_path: Path) -> Run:
         return {law: count for law, count in scenario.book.counts.items() if count}
 
     return run_it
+
+
+def with_price_crash(world: World, at_s: float) -> World:
+    """Let five prices fall by 95 % at that second; nothing else changes."""
+    parts = sorted(world.start.values(), key=lambda part: part.sku)[:5]
+    fallen = [
+        replace(part, list_price=part.list_price / 20, net_price=part.net_price / 20)
+        for part in parts
+        if part.list_price and part.net_price
+    ]
+    return replace(world, changes=tuple(Change(at_s=at_s, part=part) for part in fallen))
 
 
 class Wrong:
@@ -193,6 +214,48 @@ def test_l9_notices_a_price_that_must_not_reach_the_shop(run: Run, harm: dict[st
         return replace(each, desired={**each.desired, **harm}) if each.desired else each
 
     assert run(tampering(harmful))["L9"] > 0
+
+
+# Everybody is read after it.
+CRASH: dict[str, Any] = {"products": 60, "days": 1.1, "crash_at_s": 60.0}
+
+
+def test_a_crash_of_prices_is_held_and_breaks_no_law(run: Run) -> None:
+    assert run(Parts(), **CRASH) == {}
+
+
+def test_l9_notices_a_guard_that_lets_a_price_fall_by_95_percent(run: Run) -> None:
+    def unguarded(settings: Settings) -> Settings:
+        return settings.model_copy(update={"guard_move": Decimal(100)})
+
+    # Each once when it is desired, and once when it is in the shop.
+    assert run(Parts(settings=unguarded), **CRASH) == {"L9": 10}
+
+
+def test_l9_notices_a_held_price_that_moves(run: Run) -> None:
+    def careless(each: Settlement) -> Settlement:
+        return replace(each, desired=each.proposed) if each.proposed else each
+
+    assert run(tampering(careless), **CRASH)["L9"] >= 5
+
+
+def test_l6_notices_stock_that_is_held_with_the_price(run: Run) -> None:
+    def stubborn(each: Settlement) -> Settlement:
+        if each.held_reason is None or each.desired is None:
+            return each
+        stale = {place: count + 1 for place, count in each.desired["quantities"].items()}
+        return replace(each, desired={**each.desired, "quantities": stale})
+
+    assert run(tampering(stubborn), **CRASH)["L6"] >= 5
+
+
+def test_l8_notices_a_failure_that_takes_a_part_off_sale_before_it_is_parked(run: Run) -> None:
+    def hasty(each: Settlement) -> Settlement:
+        if each.outcome is not Outcome.FAILED or each.listing.desired is None:
+            return each
+        return replace(each, desired={**each.listing.desired, "status": "DRAFT"})
+
+    assert run(tampering(hasty), "vanish:3@01:00", products=60, days=1.1)["L8"] > 0
 
 
 def test_l10_notices_that_one_sellers_read_writes_anothers_row(

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from psycopg_pool import ConnectionPool
@@ -10,9 +11,12 @@ from psycopg_pool import ConnectionPool
 from headway.simulation.faults import parse_faults
 from headway.simulation.scenario import Plan, Scenario
 from headway.simulation.world import seeded_world
+from headway.store.laws import Laws as StoreLaws
 
 Run = Callable[..., Scenario]
-LAWS_IN_PLAY = {"L1", "L2", "L3", "L5", "L6", "L8", "L9", "L10", "L13"}
+LAWS_IN_PLAY = {"L1", "L2", "L3", "L5", "L6", "L7", "L8", "L9", "L10", "L13"}
+# Most parts change before they are read, so that most reads are pushed.
+BUSY: dict[str, Any] = {"products": 400, "days": 0.5, "changes_per_day": 4.0}
 
 
 @pytest.fixture
@@ -23,10 +27,14 @@ def run(pool: ConnectionPool, tmp_path: Path) -> Run:
         policy: str = "rolling",
         products: int = 300,
         days: float = 0.7,
+        changes_per_day: float = 0.05,
         **more: int,
     ) -> Scenario:
+        world = seeded_world(
+            products=products, days=days, seed=seed, changes_per_day=changes_per_day
+        )
         plan = Plan(
-            world=seeded_world(products=products, days=days, seed=seed),
+            world=world,
             policy=policy,
             days=days,
             seed=seed,
@@ -47,6 +55,16 @@ def assert_lawful(scenario: Scenario) -> None:
     assert scenario.book.counts.keys() == LAWS_IN_PLAY
     assert scenario.simulator.refusals == 0
     assert scenario.simulator.max_calls_in_window <= 2
+    assert scenario.shops.simulator.refusals == 0
+    assert scenario.shops.simulator.double_writes() == []
+    assert scenario.lost == 0
+
+
+def assert_lawful_tables(laws: StoreLaws, scenario: Scenario) -> None:
+    """Let the live check find nothing in what a run leaves behind."""
+    now = scenario.clock.now()
+    found = (laws.lost(now), laws.doubled(), laws.harmful("USD"), laws.strays(now), laws.blamed())
+    assert [each.examples for each in found] == [()] * 5
 
 
 @pytest.mark.parametrize("policy", ("rolling", "anchored"))
@@ -69,9 +87,9 @@ def test_an_outage_parks_nobody_and_charges_nobody(run: Run) -> None:
 
 
 def test_workers_may_die_at_any_step(run: Run) -> None:
-    scenario = run("crash:4/h", seed=4)
+    scenario = run("crash:6/h", seed=4)
     assert_lawful(scenario)
-    assert scenario.crashes > 30
+    assert scenario.crew.crashes > 30
     assert scenario.laws.rescued > 0
 
 
@@ -97,6 +115,9 @@ def test_only_the_skus_that_suffer_are_charged(run: Run) -> None:
     struck = {*scenario.fates.vanish, *scenario.fates.badprice}
     assert {row.sku for row in scenario.laws.parked} <= struck
     assert {row.sku for row in scenario.laws.held} & set(scenario.fates.badprice)
+    gone = [each for each in scenario.shops.shelves.values() if each.sku in scenario.fates.vanish]
+    stock = [value for each in gone for facet, value in each.face.items() if "stock" in facet]
+    assert set(stock) == {0}
 
 
 def test_a_sku_on_which_the_supplier_stumbles_is_found_in_few_calls(run: Run) -> None:
@@ -120,6 +141,42 @@ def test_a_sku_that_two_sellers_list_takes_one_seat(run: Run) -> None:
     assert len(scenario.log.flights) <= 24
 
 
+def test_without_faults_a_change_is_in_the_shop_within_seconds(run: Run) -> None:
+    scenario = run(seed=11, sellers=3, **BUSY)
+    assert_lawful(scenario)
+    waits_s = sorted(scenario.wishes.push_s)
+    assert len(waits_s) > 40
+    assert waits_s[int(0.95 * len(waits_s))] < 5
+
+
+@pytest.mark.parametrize(
+    "faults",
+    (
+        ("shop-lost-reply:15%", "crash:6/h"),
+        ("shop-lost-request:10%", "shop-error:10%", "shop-html:10%", "shop-slow:10%", "stall:6/h"),
+        ("shop-stale:150@02:00", "shop-throttle:20%"),
+        ("shop-outage:2h@10:00", "shop-lost-reply:10%", "timeout:5%"),
+        ("shop-edit:60/d", "shop-sale:200/d", "shop-lost-reply:10%"),
+        ("clock:90s", "crash:6/h", "shop-lost-reply:10%"),
+    ),
+)
+def test_whatever_a_shop_does_each_change_reaches_it_once(
+    run: Run, pool: ConnectionPool, faults: tuple[str, ...]
+) -> None:
+    scenario = run(*faults, seed=12, sellers=2, **BUSY)
+    assert_lawful(scenario)
+    assert_lawful_tables(StoreLaws(pool), scenario)
+    assert scenario.wishes.pushed > 20
+    happened = scenario.shops.simulator.faults.injected.total() + scenario.people.edits
+    assert happened > 5
+
+
+def test_a_pusher_that_freezes_settles_too_late_and_is_refused(run: Run) -> None:
+    scenario = run("stall:10/h", seed=13, **BUSY)
+    assert_lawful(scenario)
+    assert scenario.shop_laws.refused > 0
+
+
 @pytest.mark.campaign
 @pytest.mark.parametrize("policy", ("rolling", "anchored"))
 @pytest.mark.parametrize(
@@ -133,6 +190,9 @@ def test_a_sku_that_two_sellers_list_takes_one_seat(run: Run) -> None:
         ("poison:2", "timeout:2%"),
         ("vanish:5@10:00", "badprice:5@1d05:00", "crash:1/h"),
         ("stall:2/h", "crash:1/h", "timeout:5%"),
+        ("shop-lost-reply:5%", "crash:1/h", "shop-stale:55@10:00"),
+        ("shop-lost-reply:5%", "crash:1/h", "shop-outage:2h@10:00", "clock:90s"),
+        ("shop-edit:30/d", "shop-sale:200/d", "shop-error:5%", "stall:1/h", "vanish:5@10:00"),
     ),
 )
 @pytest.mark.parametrize("seed", range(100, 106))

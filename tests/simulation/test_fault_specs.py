@@ -28,6 +28,22 @@ def test_shares_rates_and_counts_are_read() -> None:
     assert (faults.poison, faults.vanish) == (2, ((3, 10 * HOUR_S),))
 
 
+def test_what_goes_wrong_at_a_shop_is_read_apart_from_the_suppliers_troubles() -> None:
+    faults = parse_faults(
+        ["error:2%", "outage:1h@01:00", "shop-error:5%", "shop-lost-reply:5%",
+         "shop-outage:2h@10:00", "shop-stale:55@1d10:00", "shop-edit:24/d", "shop-sale:2/h"]
+    )  # fmt: skip
+    assert (faults.shares, faults.shop_shares) == (
+        {"error": 0.02},
+        {"lost-reply": 0.05, "error": 0.05},
+    )
+    assert faults.shop_outages == (Interval(start_s=10 * HOUR_S, end_s=12 * HOUR_S),)
+    assert len(faults.outages) == 1
+    assert faults.shop_stale == ((55, 34 * HOUR_S),)
+    assert (faults.shop_edits_per_h, faults.shop_sales_per_h) == (1, 2)
+    assert faults.shop_plan(seed=1).outages() == faults.shop_outages
+
+
 def test_no_sku_has_two_fates_and_the_seed_chooses_them() -> None:
     faults = parse_faults(["poison:4", "vanish:5", "badprice:6@03:00"])
     fates = faults.fates(SKUS, seed=1)
@@ -48,6 +64,8 @@ def test_no_sku_has_two_fates_and_the_seed_chooses_them() -> None:
         ("timeout:5", "timeout:5%"), ("timeout:-5%", "timeout:5%"), ("timeout:101%", "timeout:5%"),
         ("timeout:5%%", "timeout:5%"), ("crash:1", "crash:1/h"), ("crash:x/h", "crash:1/h"),
         ("poison:many", "poison:2"), ("vanish:3@", "vanish:3@10:00"),
+        ("shop-error:5", "shop-error:5%"), ("shop-stale:some", "shop-stale:55@10:00"),
+        ("shop-edit:3", "shop-edit:3/d"), ("shop-outage:2h", "shop-outage:2h@10:00"),
     ),
 )  # fmt: skip
 def test_a_known_fault_written_wrongly_is_shown_how(spec: str, shown: str) -> None:
@@ -73,5 +91,8 @@ def test_a_wrong_spec_is_one_line_that_lists_the_known_ones(spec: str) -> None:
 def test_more_than_all_calls_or_all_skus_cannot_fail() -> None:
     with pytest.raises(InvalidError, match="more than 100 %"):
         parse_faults(["timeout:60%", "error:60%"])
+    with pytest.raises(InvalidError, match="more than 100 %"):
+        parse_faults(["shop-html:60%", "shop-error:60%"])
+    parse_faults(["error:60%", "shop-error:60%"])
     with pytest.raises(InvalidError, match="21 SKUs are to suffer but there are 20"):
         parse_faults(["poison:21"]).fates(SKUS, seed=1)

@@ -35,6 +35,16 @@ def test_a_doomed_worker_dies_within_a_few_touches_and_stays_dead(clock: Virtual
     assert counts == set(range(TOUCHES_MAX))
 
 
+def test_a_worker_freezes_once_and_later_if_it_is_told_to_pass_some_points(
+    clock: VirtualClock,
+) -> None:
+    life = Life(clock)
+    life.stall(100, skips=1)
+    for froze_s in (0, 100, 100):
+        life.freeze()
+        assert clock.monotonic() == froze_s
+
+
 def test_a_dead_workers_finally_writes_nothing(pool: ConnectionPool, clock: VirtualClock) -> None:
     life = Life(clock)
     mortal = MortalPool(pool, life)

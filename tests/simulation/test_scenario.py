@@ -18,13 +18,26 @@ from headway.store.migrate import upgrade
 from headway.store.pool import open_pool
 from headway.store.server import EmbeddedServer
 
-FAULTS = ("crash:6/h", "timeout:5%", "duplicate:5%", "outage:2h@03:00")
+FAULTS = (
+    "crash:6/h", "timeout:5%", "duplicate:5%", "outage:2h@03:00", "shop-lost-reply:10%",
+    "shop-sale:60/d", "shop-edit:20/d", "shop-stale:50@02:00",
+)  # fmt: skip
 
 
-def run(pool: ConnectionPool, folder: Path, *faults: str, world: World | None = None) -> Scenario:
-    world = world or seeded_world(products=200, days=0.5, seed=9)
+def run(
+    pool: ConnectionPool,
+    folder: Path,
+    *faults: str,
+    world: World | None = None,
+    sellers: int = 1,
+) -> Scenario:
     plan = Plan(
-        world=world, days=0.5, seed=9, faults=parse_faults(faults), poll=timedelta(minutes=5)
+        world=world or seeded_world(products=200, days=0.5, seed=9),
+        days=0.5,
+        seed=9,
+        faults=parse_faults(faults),
+        sellers=sellers,
+        poll=timedelta(minutes=5),
     )
     scenario = Scenario(plan, pool, folder)
     scenario.run()
@@ -37,9 +50,10 @@ def test_the_same_seed_gives_the_same_report_and_trace_to_the_byte(
     postgres.ensure_database("simulated_again")
     try:
         with open_pool(postgres.dsn("simulated_again")) as again:
-            scenarios = [run(pool, tmp_path, *FAULTS)]
+            world = seeded_world(products=200, days=0.5, seed=9, changes_per_day=4)
+            scenarios = [run(pool, tmp_path, *FAULTS, world=world, sellers=3)]
             upgrade(again, scenarios[0].clock)
-            scenarios.append(run(again, tmp_path, *FAULTS))
+            scenarios.append(run(again, tmp_path, *FAULTS, world=world, sellers=3))
     finally:
         postgres.drop_database("simulated_again")
     texts = []
@@ -48,7 +62,7 @@ def test_the_same_seed_gives_the_same_report_and_trace_to_the_byte(
         report = json.dumps(figures(scenario, real_seconds=1))
         texts.append((report, (tmp_path / f"{number}.csv").read_bytes()))
     assert texts[0] == texts[1]
-    assert scenarios[0].crashes > 10
+    assert scenarios[0].crew.crashes > 10
 
 
 def test_the_trace_holds_every_seat_of_every_call_and_whether_it_was_read(
@@ -89,10 +103,23 @@ def test_a_recorded_world_is_replayed_and_its_changes_are_seen(
     assert prices == {Decimal("11.00"), Decimal("13.75")}
 
 
+def test_prices_finer_than_a_cent_are_in_the_shop_once(
+    pool: ConnectionPool, tmp_path: Path
+) -> None:
+    rows = [f"0,P{number},10.123,5," for number in range(60)]
+    rows += [f"1,P{number},10.457,{number % 2}," for number in range(0, 60, 3)]
+    path = tmp_path / "recorded.csv"
+    path.write_text("t_min,sku,price,quantity,family\n" + "\n".join(rows), encoding="utf-8")
+    scenario = run(pool, tmp_path, "shop-lost-reply:50%", world=read_changes(path))
+    assert scenario.book.examples == []
+    assert scenario.shops.simulator.faults.injected.total() > 2
+    assert scenario.wishes.pushed > 5
+
+
 def test_a_crash_may_lose_a_reply_that_the_supplier_has_counted(
     pool: ConnectionPool, tmp_path: Path
 ) -> None:
-    scenario = run(pool, tmp_path, "crash:30/h")
+    scenario = run(pool, tmp_path, "crash:60/h")
     assert scenario.book.examples == []
     unread = [flight for flight in scenario.log.flights if not flight.read]
     assert unread, "no crash struck between a request and its settle"

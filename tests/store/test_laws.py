@@ -9,6 +9,7 @@ from psycopg_pool import ConnectionPool
 
 from headway.clock import VirtualClock
 from headway.core.change import Terms
+from headway.core.guard import SellerStanding
 from headway.core.lifecycle import FailureRule, Judge, Settlement
 from headway.core.model import Listing, Reply, SellerId, Sku
 from headway.core.outages import LoggedCall, Outage, outages
@@ -45,9 +46,11 @@ def laws(pool: ConnectionPool, clock: VirtualClock) -> Laws:
     return Laws(pool)
 
 
+STANDING = SellerStanding(terms=Terms(locations={"Miami FL": "Miami FL"}, currency="USD"))
+
+
 def judge() -> Judge:
     return Judge(
-        terms=Terms(locations={"Miami FL": "Miami FL"}, currency="USD"),
         rule=FailureRule(),
         reschedule=lambda _listing, now: now + 24 * HOUR,
     )
@@ -61,8 +64,11 @@ def fail(pool: ConnectionPool, now: datetime, decide: Callable[[Listing], Settle
 
 def test_a_fresh_database_breaks_no_law(laws: Laws, clock: VirtualClock) -> None:
     now = clock.now()
-    found = [laws.leases(now), laws.lost(), laws.blamed(), laws.harmful("USD"), laws.strays()]
-    assert [each.count for each in found] == [0] * 5
+    found = [
+        laws.leases(now), laws.lost(now), laws.doubled(), laws.blamed(), laws.harmful("USD"),
+        laws.strays(now),
+    ]  # fmt: skip
+    assert [each.count for each in found] == [0] * 6
     assert laws.ages(now, age_max=AGE_MAX, outages=[]).late.count == 0
 
 
@@ -81,6 +87,15 @@ def test_time_without_an_answer_excuses_a_late_read(laws: Laws, clock: VirtualCl
     assert (excused.late.count, excused.excused_count) == (0, 2)
     beyond = laws.ages(start + 28 * HOUR, age_max=AGE_MAX, outages=[silence])
     assert (beyond.late.count, beyond.excused_count) == (2, 0)
+
+
+def test_a_part_that_was_just_asked_for_is_not_late_yet(
+    laws: Laws, clock: VirtualClock, run: Run
+) -> None:
+    now = clock.now() + 26 * HOUR
+    run("UPDATE product_sync_schedule SET turn = 'manual', next_sync_at = %s", now)
+    assert laws.ages(now, age_max=AGE_MAX, outages=[]).late.count == 0
+    assert laws.ages(now + 2 * HOUR, age_max=AGE_MAX, outages=[]).late.count == 2
 
 
 def test_a_part_that_fails_by_itself_is_not_late(laws: Laws, clock: VirtualClock, run: Run) -> None:
@@ -111,18 +126,23 @@ def test_a_row_read_under_no_lease_is_named(laws: Laws, clock: VirtualClock, run
     (
         ("observed) VALUES ('acme', 'A=K3', '{}'", False),
         ("observed, held_reason) VALUES ('acme', 'A=K3', '{}', 'no price'", True),
-        ("observed, desired, desired_version) VALUES ('acme', 'A=K3', '{}', '{}', 1", True),
+        ("observed, desired, applied) VALUES ('acme', 'A=K3', '{}', '{}', '{}'", True),
+        ("observed, desired) VALUES ('acme', 'A=K3', '{}', '{}'", False),
+        ("desired, applied) VALUES ('acme', 'A=K3', '{}', '{\"price\": \"1\"}'", False),
+        ("desired, push_at) VALUES ('acme', 'A=K3', '{}', now()", True),
+        ("desired, held_reason) VALUES ('acme', 'A=K3', '{}', 'no price'", True),
         ("desired, desired_version, applied_version) VALUES ('acme', 'A=K3', '{}', 1, 2", False),
     ),
 )
-def test_what_was_seen_is_desired_or_held(
+def test_what_was_seen_is_desired_or_held_and_what_is_desired_is_shown_or_pushed(
     laws: Laws,
+    clock: VirtualClock,
     run: Run,
     columns: str,
     is_lawful: bool,  # noqa: FBT001 - a parameter of the table
 ) -> None:
     run(f"INSERT INTO listing_state (user_id, sku, {columns})")
-    assert laws.lost().count == (0 if is_lawful else 1)
+    assert laws.lost(clock.now()).count == (0 if is_lawful else 1)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +155,7 @@ def test_what_was_seen_is_desired_or_held(
 def test_a_failure_with_evidence_about_the_sku_is_lawful(
     laws: Laws, pool: ConnectionPool, clock: VirtualClock, reply: Reply
 ) -> None:
-    fail(pool, clock.now(), lambda taken: judge().settle(taken, reply, clock.now()))
+    fail(pool, clock.now(), lambda taken: judge().settle(taken, reply, clock.now(), STANDING))
     assert laws.blamed().count == 0
 
 
@@ -158,7 +178,7 @@ def test_more_failures_than_evidence_are_named(
     laws: Laws, pool: ConnectionPool, clock: VirtualClock, run: Run
 ) -> None:
     reply = Reply(quotes={}, missing=frozenset({Sku("A=K3")}))
-    fail(pool, clock.now(), lambda taken: judge().settle(taken, reply, clock.now()))
+    fail(pool, clock.now(), lambda taken: judge().settle(taken, reply, clock.now(), STANDING))
     run("UPDATE product_sync_schedule SET consecutive_failures = 4 WHERE sku = 'A=K3'")
     assert laws.blamed().examples == ("A=K3 of acme: 4 failures, evidence for 1",)
 
@@ -194,10 +214,112 @@ def test_a_price_no_shop_may_show_is_named(
     assert laws.harmful("USD").count == (0 if is_lawful else 1)
 
 
-def test_a_state_of_another_seller_is_named(laws: Laws, run: Run) -> None:
+@pytest.mark.parametrize(
+    ("applied", "is_lawful"),
+    (('{"price": "1.00"}', True), ('{"price": null}', True), ("{}", True),
+     ('{"price": "0.00"}', False), ('{"price": "-1.00"}', False)),
+)  # fmt: skip
+def test_a_price_of_nothing_in_the_shop_is_named_unless_a_person_is_to_decide(
+    laws: Laws,
+    run: Run,
+    applied: str,
+    is_lawful: bool,  # noqa: FBT001 - a parameter of the table
+) -> None:
+    run("INSERT INTO listing_state (user_id, sku, applied) VALUES ('acme', 'A=K3', %s)", applied)
+    assert laws.harmful("USD").count == (0 if is_lawful else 1)
+    run("UPDATE listing_state SET held_reason = 'the price would move from 0 to 9'")
+    assert laws.harmful("USD").count == 0
+
+
+ACCOUNT = "00000000-0000-4000-8000-00000000000a"
+INTENT = """
+INSERT INTO push_intent (id, account_id, user_id, kind, fence, skus, writes, state, created_at,
+  closed_at)
+VALUES (gen_random_uuid(), %s, 'acme', %s, %s, %s, '[]', %s, %s, %s)
+"""
+
+
+@pytest.fixture
+def intend(laws: Laws, clock: VirtualClock, run: Run) -> Run:
+    """Store an intent of acme's shop."""
+    run(
+        "INSERT INTO connected_accounts (id, user_id, platform, shop)"
+        " VALUES (%s, 'acme', 'shopify', 'acme.myshopify.com')",
+        ACCOUNT,
+    )
+    run("INSERT INTO listing_state (user_id, sku) VALUES ('acme', 'A=K3')")
+    fences = itertools.count(1)
+
+    def store(
+        kind: str = "price", *, sku: str = "A=K3", fence: int | None = None, is_open: bool = True
+    ) -> None:
+        now = clock.now()
+        state, closed_at = ("open", None) if is_open else ("done", now)
+        run(INTENT, ACCOUNT, kind, fence or next(fences), [sku], state, now, closed_at)
+
+    return store
+
+
+def test_a_write_that_nobody_looked_after_for_a_day_is_named(
+    laws: Laws, clock: VirtualClock, intend: Run, run: Run
+) -> None:
+    intend("price")
+    intend("bulk")
+    intend("stock", is_open=False)
+    now = clock.now()
+    assert laws.lost(now + 23 * HOUR).count == 0
+    found = laws.lost(now + 25 * HOUR)
+    assert found.count == 1
+    assert found.examples[0].startswith("A=K3 of acme: its price was sent at 2026-01-01 00:00 UTC")
+    run("UPDATE connected_accounts SET status = 'disconnected'")
+    assert laws.lost(now + 25 * HOUR).count == 0
+
+
+def test_a_second_write_while_the_first_is_unsure_is_named(laws: Laws, intend: Run) -> None:
+    intend("price")
+    intend("stock")
+    intend("bulk", sku="B")
+    intend("stock", is_open=False)
+    assert laws.doubled().count == 0
+    intend("activate")
+    intend("price", sku="B")
+    assert laws.doubled().examples == (
+        "A=K3 of acme: 2 open intents write its stock",
+        "B of acme: 2 open intents write its price",
+    )
+
+
+def test_two_writes_on_one_visit_are_named(laws: Laws, intend: Run) -> None:
+    intend("price", fence=7, is_open=False)
+    intend("stock", fence=7, is_open=False)
+    assert laws.doubled().examples == ("A=K3 of acme: 2 writes were sent on one visit to the shop",)
+
+
+def test_a_write_for_a_part_that_the_seller_does_not_list_is_named(
+    laws: Laws, clock: VirtualClock, intend: Run
+) -> None:
+    intend("price")
+    assert laws.strays(clock.now()).count == 0
+    intend("price", sku="B", is_open=False)
+    found = laws.strays(clock.now())
+    assert found.examples == ("B of acme: was written to the shop of acme, who does not list it",)
+    assert laws.strays(clock.now() + 25 * HOUR).count == 0
+
+
+def test_a_shop_that_nobody_took_over_is_named(
+    laws: Laws, clock: VirtualClock, intend: Run, run: Run
+) -> None:
+    now = clock.now()
+    run("UPDATE connected_accounts SET push_owner = 'push-3', push_lease_until = %s", now)
+    assert laws.leases(now + timedelta(minutes=9)).count == 0
+    found = laws.leases(now + timedelta(minutes=11))
+    assert found.examples[0].startswith("acme.myshopify.com of acme: lease of push-3 ran out")
+
+
+def test_a_state_of_another_seller_is_named(laws: Laws, clock: VirtualClock, run: Run) -> None:
     run("ALTER TABLE listing_state DROP CONSTRAINT listing_state_user_id_sku_fkey")
     run("INSERT INTO listing_state (user_id, sku) VALUES ('zenith', 'A=K3')")
-    assert laws.strays().count == 1
+    assert laws.strays(clock.now()).count == 1
 
 
 def test_many_offenders_are_counted_and_a_few_are_named(

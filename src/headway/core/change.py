@@ -127,7 +127,7 @@ def desire(observed: Observed, terms: Terms) -> Desired | Held:
         shown = round_price(floor, terms.rounding, upwards=True)
     return Desired(
         price=shown,
-        cost=cost,
+        cost=round_price(cost, "cent"),  # a shop keeps no more; else it would never read as done
         currency=terms.currency,
         quantities=observed.quantities,
         compare_at=_compare_at(observed, shown, terms),

@@ -1,4 +1,4 @@
-"""Reading `--fault`: short texts that say what goes wrong, turned into the simulator's plan."""
+"""Reading `--fault`: short texts that say what goes wrong, turned into the simulators' plans."""
 
 import math
 import re
@@ -9,13 +9,18 @@ from headway.clock import rng
 from headway.core.model import Sku
 from headway.errors import InvalidError
 from headway.simulators.faults import BadPrice, FaultPlan, Interval
+from headway.simulators.shopify_faults import ShopFaultPlan
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 CALL_FAULTS = ("timeout", "error", "slow", "truncate", "html", "drop", "duplicate")
+SHOP = "shop-"
+SHOP_FAULTS = ("lost-reply", "lost-request", "error", "slow", "html", "throttle")
 KNOWN = (
     "outage:6h@10:00, outage:6h@1d10:00, timeout:5%, error:5%, slow:10%, truncate:1%, html:1%,"
     " drop:1%, duplicate:5%, crash:1/h, stall:1/h, clock:90s, poison:2, vanish:3@10:00,"
-    " badprice:3@10:00"
+    " badprice:3@10:00, shop-outage:2h@10:00, shop-lost-reply:5%, shop-lost-request:5%,"
+    " shop-error:5%, shop-slow:5%, shop-html:1%, shop-throttle:5%, shop-stale:55@10:00,"
+    " shop-edit:3/d, shop-sale:20/d"
 )
 
 
@@ -32,6 +37,20 @@ class Faults:
     poison: int = 0
     vanish: tuple[tuple[int, float], ...] = ()
     badprice: tuple[tuple[int, float], ...] = ()
+    shop_outages: tuple[Interval, ...] = ()
+    shop_shares: Mapping[str, float] = field(default_factory=dict)
+    shop_stale: tuple[tuple[int, float], ...] = ()
+    shop_edits_per_h: float = 0.0
+    shop_sales_per_h: float = 0.0
+
+    @property
+    def is_deadly(self) -> bool:
+        """Whether workers die or freeze."""
+        return self.crashes_per_h > 0 or self.stalls_per_h > 0
+
+    def shop_plan(self, *, seed: int) -> ShopFaultPlan:
+        """Return the shops' plan for the whole run."""
+        return ShopFaultPlan(seed, rates=self.shop_shares, outage=self.shop_outages)
 
     def fates(self, skus: Sequence[Sku], *, seed: int) -> "Fates":
         """Choose whom it strikes; the same seed strikes the same SKUs."""
@@ -87,25 +106,38 @@ def parse_faults(specs: Sequence[str]) -> Faults:
         except ValueError:
             shown = " or ".join(each for each in KNOWN.split(", ") if each.startswith(f"{kind}:"))
             raise InvalidError(f"--fault {spec!r} cannot be read; write it as {shown}") from None
-    shares = {kind: sum(a for a, _ in values[kind]) for kind in CALL_FAULTS if kind in values}
-    if sum(shares.values()) > 1:
-        raise InvalidError("--fault: the shares of calls add up to more than 100 %; lower them")
 
     def total(kind: str) -> float:
         return sum(first for first, _ in values.get(kind, ()))
 
+    def shares(kinds: Sequence[str], prefix: str = "") -> dict[str, float]:
+        return {kind: total(prefix + kind) for kind in kinds if prefix + kind in values}
+
+    def intervals(kind: str) -> tuple[Interval, ...]:
+        spans = values.get(kind, ())
+        return tuple(Interval(start_s=at, end_s=at + length) for length, at in spans)
+
+    def counts(kind: str) -> tuple[tuple[int, float], ...]:
+        return tuple((int(count), at) for count, at in values.get(kind, ()))
+
+    calls, shop_calls = shares(CALL_FAULTS), shares(SHOP_FAULTS, SHOP)
+    if max(sum(calls.values()), sum(shop_calls.values())) > 1:
+        raise InvalidError("--fault: the shares of calls add up to more than 100 %; lower them")
     return Faults(
         specs=tuple(specs),
-        outages=tuple(
-            Interval(start_s=at, end_s=at + length) for length, at in values.get("outage", ())
-        ),
-        shares=shares,
+        outages=intervals("outage"),
+        shares=calls,
         crashes_per_h=total("crash"),
         stalls_per_h=total("stall"),
         skew_max_s=max((first for first, _ in values.get("clock", ())), default=0.0),
         poison=int(total("poison")),
-        vanish=tuple((int(count), at) for count, at in values.get("vanish", ())),
-        badprice=tuple((int(count), at) for count, at in values.get("badprice", ())),
+        vanish=counts("vanish"),
+        badprice=counts("badprice"),
+        shop_outages=intervals("shop-outage"),
+        shop_shares=shop_calls,
+        shop_stale=counts("shop-stale"),
+        shop_edits_per_h=total("shop-edit"),
+        shop_sales_per_h=total("shop-sale"),
     )
 
 
@@ -170,4 +202,9 @@ READERS: Mapping[str, Callable[[str], tuple[float, float]]] = {
     "poison": _count,
     "vanish": _count_at,
     "badprice": _count_at,
+    **{SHOP + kind: _share for kind in SHOP_FAULTS},
+    "shop-outage": _span_at,
+    "shop-stale": _count_at,
+    "shop-edit": _per_hour,
+    "shop-sale": _per_hour,
 }

@@ -1,21 +1,22 @@
 """The figures of a run: what became of each change, how long the shop was wrong, who was read.
 
-A shop is taken to be true at the start. There is no storefront in this half of the lane, so what is
-compared with the supplier's truth is the desired state.
+A shop is true at the start. From then on what its shelves show is compared with the supplier's
+truth, whoever wrote it there.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from headway.simulation.truth import Sight
+from headway.simulation.shops import Shelf
+from headway.simulation.truth import Face
 
 
 @dataclass(slots=True, kw_only=True)
-class _Shown:
-    """One listing: what the shop shows, what changed since it was last read."""
+class _Followed:
+    """One listing: what changed since it was last read, and since when its shop is wrong."""
 
-    sight: Sight
+    shelf: Shelf
     unread_s: list[float] = field(default_factory=list)
     wrong_since_s: float | None = None
 
@@ -34,13 +35,12 @@ class Tally:
 class Figures:
     """Follows every listing that the figures count."""
 
-    def __init__(self, listings: Mapping[str, str], sights: Mapping[str, Sight]) -> None:
-        self._truth = dict(sights)
-        self._shown = {id_: _Shown(sight=sights[sku]) for id_, sku in listings.items()}
+    def __init__(self, shelves: Mapping[str, Shelf]) -> None:
+        self._truth: dict[str, Face] = {each.sku: each.offer for each in shelves.values()}
+        self._followed = {id_: _Followed(shelf=shelf) for id_, shelf in shelves.items()}
         self._ids: dict[str, list[str]] = defaultdict(list)
-        for id_, sku in listings.items():
-            self._ids[sku].append(id_)
-        self._sku = dict(listings)
+        for id_, shelf in shelves.items():
+            self._ids[shelf.sku].append(id_)
         self._changes = 0
         self._superseded = 0
         self._wrong_s = 0.0
@@ -49,44 +49,53 @@ class Figures:
     @property
     def followed(self) -> int:
         """How many listings the figures are about."""
-        return len(self._shown)
+        return len(self._followed)
 
-    def changed(self, sku: str, sight: Sight, at_s: float) -> None:
+    def changed(self, sku: str, face: Face, at_s: float) -> None:
         """Note that the truth is another now; what a shop cannot show is no change."""
-        if sku not in self._truth or sight == self._truth[sku]:
+        if sku not in self._truth or face == self._truth[sku]:
             return
-        self._truth[sku] = sight
+        self._truth[sku] = face
         for id_ in self._ids[sku]:
             self._changes += 1
-            self._shown[id_].unread_s.append(at_s)
-            self._weigh(id_, at_s)
+            self._followed[id_].unread_s.append(at_s)
+            self.shown(id_, at_s)
 
-    def read(self, id_: str, sight: Sight, *, served_s: float, now_s: float, is_held: bool) -> None:
-        """Note that a listing was read and settled; a held read does not reach the shop."""
-        shown = self._shown.get(id_)
-        if shown is None:
+    def read(self, id_: str, *, served_s: float, now_s: float, is_moot: bool) -> None:
+        """Note that a listing was read and settled; moot if nothing new is desired of it."""
+        followed = self._followed.get(id_)
+        if followed is None:
             return
-        seen = [at_s for at_s in shown.unread_s if at_s <= served_s]
-        shown.unread_s = shown.unread_s[len(seen) :]
+        seen = [at_s for at_s in followed.unread_s if at_s <= served_s]
+        followed.unread_s = followed.unread_s[len(seen) :]
         if seen:
-            self._superseded += len(seen) - 1
+            self._superseded += len(seen) - (not is_moot)
             self._detection_s.append(now_s - seen[-1])
-        if not is_held:
-            shown.sight = sight
-        self._weigh(id_, now_s)
+
+    def shown(self, id_: str, now_s: float) -> None:
+        """Start or stop the count of wrong seconds, now that shop or truth is another."""
+        followed = self._followed.get(id_)
+        if followed is None:
+            return
+        is_wrong = bool(followed.shelf.lacks(self._truth[followed.shelf.sku]))
+        if is_wrong and followed.wrong_since_s is None:
+            followed.wrong_since_s = now_s
+        elif not is_wrong and followed.wrong_since_s is not None:
+            self._wrong_s += now_s - followed.wrong_since_s
+            followed.wrong_since_s = None
 
     def close(self, now_s: float, *, may_wait: Callable[[float], bool]) -> Tally:
         """Add up; an unread change is lost unless it may wait since then."""
         lost: list[tuple[str, float]] = []
-        for id_, shown in self._shown.items():
-            if shown.wrong_since_s is not None:
-                self._wrong_s += now_s - shown.wrong_since_s
-                shown.wrong_since_s = now_s
-            if not shown.unread_s:
+        for followed in self._followed.values():
+            if followed.wrong_since_s is not None:
+                self._wrong_s += now_s - followed.wrong_since_s
+                followed.wrong_since_s = now_s
+            if not followed.unread_s:
                 continue
-            self._superseded += len(shown.unread_s) - 1
-            if not may_wait(shown.unread_s[-1]):
-                lost.append((self._sku[id_], shown.unread_s[-1]))
+            self._superseded += len(followed.unread_s) - 1
+            if not may_wait(followed.unread_s[-1]):
+                lost.append((followed.shelf.sku, followed.unread_s[-1]))
         return Tally(
             changes=self._changes,
             superseded=self._superseded,
@@ -94,16 +103,6 @@ class Figures:
             wrong_s=self._wrong_s,
             detection_s=tuple(sorted(self._detection_s)),
         )
-
-    def _weigh(self, id_: str, now_s: float) -> None:
-        """Start or stop the count of wrong seconds."""
-        shown = self._shown[id_]
-        is_wrong = shown.sight != self._truth[self._sku[id_]]
-        if is_wrong and shown.wrong_since_s is None:
-            shown.wrong_since_s = now_s
-        elif not is_wrong and shown.wrong_since_s is not None:
-            self._wrong_s += now_s - shown.wrong_since_s
-            shown.wrong_since_s = None
 
 
 def percentile(ordered: Iterable[float], share: float) -> float | None:

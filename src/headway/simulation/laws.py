@@ -5,7 +5,7 @@ operation did to a row it had no business with shows at once, and in the hourly 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -18,7 +18,8 @@ from headway.simulation.book import LawBook
 from headway.simulation.deadlines import Deadlines
 from headway.simulation.faults import Fates
 from headway.simulation.figures import Figures
-from headway.simulation.truth import Eye, Served, difference
+from headway.simulation.truth import Eye, Served, Sight, difference, face_of
+from headway.simulation.wishes import Wishes
 from headway.store.evidence import Evidence, Row
 
 # What a failed call, a release or a rescue must leave as it was.
@@ -26,6 +27,7 @@ BLAMELESS = (
     "next_sync_at", "turn", "is_active", "consecutive_failures", "missing_count",
     "last_successful_sync", "observed", "desired", "desired_version", "held_reason",
 )  # fmt: skip
+MASS_WORDS = "listings moved within a day"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,7 @@ class Rules:
     failures_max: int
     missing_confirmations: int
     currency: str
+    guard_move: Decimal
     is_overloaded: bool = False
 
 
@@ -52,6 +55,7 @@ class Laws:
         fates: Fates,
         eye: Eye,
         figures: Figures,
+        wishes: Wishes,
         deadlines: Deadlines,
     ) -> None:
         self._book = book
@@ -61,6 +65,7 @@ class Laws:
         self._fates = fates
         self._eye = eye
         self._figures = figures
+        self._wishes = wishes
         self._deadlines = deadlines
         self._rows = {row.id: row for row in evidence.all_rows()}
         self._leased: set[str] = set()
@@ -122,7 +127,8 @@ class Laws:
         self.refused += refused
         for old, row in self._refresh({each.listing.sku for each in settlements}):
             if row.id in ours:
-                self._check_settled(old, ours[row.id], row, served)
+                sight = self._check_settled(old, ours[row.id], row, served)
+                self._note_wish(old, row, sight)
             elif row != old:
                 self._book.broken("L10", f"{row.user_id}/{row.sku} changed by another's settle")
         self.check_ages()
@@ -213,6 +219,11 @@ class Laws:
         """Return the listings whose age counts: those that nothing but we could keep from reads."""
         return [id_ for id_ in self._rows if not self._has_evidence(id_)]
 
+    def may_leave_sale(self, id_: str) -> bool:
+        """Tell whether a listing suffers from something of its own, and was charged for it."""
+        row = self._rows[id_]
+        return self._fates.strikes(row.sku) and row.consecutive_failures > 0
+
     # -- the parts ---------------------------------------------------------------------------
 
     def _refresh(self, skus: set[Sku]) -> list[tuple[Row, Row]]:
@@ -223,7 +234,8 @@ class Laws:
             self._rows[row.id] = row
             if not row.is_leased:
                 self._leased.discard(row.id)
-            self._check_harmless(row)
+        for old, row in pairs:
+            self._check_harmless(old, row)
         return pairs
 
     def _holds(self, listing: Listing) -> bool:
@@ -248,26 +260,37 @@ class Laws:
             window = int((self._clock.monotonic() - 9000) // 14_400)
             self.retry_seats[window] += len(retries)
 
-    def _check_settled(self, old: Row, each: Settlement, row: Row, served: Served | None) -> None:
+    def _check_settled(
+        self, old: Row, each: Settlement, row: Row, served: Served | None
+    ) -> Sight | None:
+        """Check what was written about a listing; return what its read had truly shown."""
         if row.is_leased or row.fence != old.fence:
             self._book.broken("L5", f"{row.sku} was settled but is not free under its own fence")
         if each.outcome is Outcome.FAILED:
             self._check_charged(old, row, served)
-            return
+            return None
         if served is None or row.sku not in served.parts:
             self._book.broken("L6", f"{row.sku} was settled as read but the reply lacks it")
-            return
+            return None
         sight = self._eye.see(served.parts[row.sku])
         if row.held_reason is None:
             wrong = difference(sight, self._rules.currency, row.observed, row.desired)
             if wrong:
                 self._book.broken("L6", f"{row.sku}: {wrong}")
-        elif row.desired != old.desired:
-            self._book.broken("L9", f"{row.sku} is held but its desired state moved")
-        now_s = self._clock.monotonic()
-        is_held = row.held_reason is not None
+        else:
+            self._check_held(old, row, sight)
+        is_moot = row.held_reason is None and row.desired_version == old.desired_version
         self._deadlines.read(row.id, served.at_s, counts=not self._fates.strikes(row.sku))
-        self._figures.read(row.id, sight, served_s=served.at_s, now_s=now_s, is_held=is_held)
+        self._figures.read(
+            row.id, served_s=served.at_s, now_s=self._clock.monotonic(), is_moot=is_moot
+        )
+        return sight
+
+    def _note_wish(self, old: Row, row: Row, sight: Sight | None) -> None:
+        """Let the shop be expected to show what is newly desired."""
+        if row.desired is not None and row.desired_version != old.desired_version:
+            seen = None if sight is None else sight.face
+            self._wishes.want(row.id, face_of(row.desired), seen, self._clock.monotonic())
 
     def _check_charged(self, old: Row, row: Row, served: Served | None) -> None:
         """Check that a failure which counts against a SKU rests on evidence about that SKU."""
@@ -281,7 +304,9 @@ class Laws:
         if row.consecutive_failures != old.consecutive_failures + 1:
             self._book.broken("L8", f"{row.sku} was charged {row.consecutive_failures} failures")
         is_withdrawn = is_missing and row.missing_count >= self._rules.missing_confirmations
-        if row.desired != old.desired and not is_withdrawn:
+        # Parked it may leave the sale, but keeps its price and stock.
+        is_drafted = not row.is_active and row.desired == _drafted(old.desired)
+        if row.desired != old.desired and not is_withdrawn and not is_drafted:
             self._book.broken("L8", f"{row.sku} failed and its desired state moved")
         if not row.is_active and not self._fates.strikes(row.sku):
             self._book.broken("L8", f"{row.sku} was parked and nothing is wrong with it")
@@ -293,13 +318,39 @@ class Laws:
             if getattr(old, name) != getattr(row, name):
                 self._book.broken("L8", f"{what} changed {name} of {row.user_id}/{row.sku}")
 
-    def _check_harmless(self, row: Row) -> None:
+    def _check_held(self, old: Row, row: Row, sight: Sight) -> None:
+        """Check that a held price stays, and that stock flows all the same."""
+        if _money_facts(row.desired) != _money_facts(old.desired):
+            self._book.broken("L9", f"{row.sku} is held but its desired price moved")
+        if row.desired is None or tuple(sorted(row.desired["quantities"].items())) == sight.stock:
+            return
+        is_mass = MASS_WORDS in (row.held_reason or "")
+        if not is_mass or any(quantity for _, quantity in sight.stock):
+            self._book.broken("L6", f"{row.sku}: a held price keeps its stock from the shop")
+
+    def _check_harmless(self, old: Row, row: Row) -> None:
         if row.desired is None:
             return
         price, currency = Decimal(row.desired["price"]), row.desired["currency"]
         if price <= 0 or currency != self._rules.currency:
             self._book.broken("L9", f"{row.sku} is to be sold at {price} {currency}")
+        if old.desired is None:
+            return
+        before = Decimal(old.desired["price"])
+        low, high = (before * (1 + way * self._rules.guard_move) for way in (-1, 1))
+        if not low <= price <= high:
+            self._book.broken("L9", f"{row.sku} goes from {before} to {price} and nobody approved")
 
     def _has_evidence(self, id_: str) -> bool:
         row = self._rows[id_]
         return not row.is_active or row.consecutive_failures > 0 or self._fates.strikes(row.sku)
+
+
+def _drafted(desired: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    if desired is None:
+        return None
+    return {**desired, "quantities": dict.fromkeys(desired["quantities"], 0), "status": "DRAFT"}
+
+
+def _money_facts(desired: Mapping[str, Any] | None) -> list[Any]:
+    return [(desired or {}).get(fact) for fact in ("price", "cost", "compare_at", "currency")]

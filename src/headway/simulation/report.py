@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.errors import InvalidError
+from headway.simulation.faults import SHOP
 from headway.simulation.figures import percentile
 from headway.simulation.scenario import Scenario
 from headway.simulation.world import DAY_S
@@ -16,6 +17,8 @@ WINDOWS_PER_DAY = 6
 def figures(scenario: Scenario, *, real_seconds: float) -> dict[str, Any]:
     """Return the whole report; only the two figures of real time differ between equal runs."""
     plan, tally, simulator = scenario.plan, scenario.tally, scenario.simulator
+    wishes, shops = scenario.wishes, scenario.shops.simulator
+    push_s = sorted(wishes.push_s)
     calls = len(scenario.log.flights)
     seats_paid = calls * scenario.settings.batch_size
     followed_s = scenario.figures.followed * plan.days * DAY_S
@@ -41,16 +44,21 @@ def figures(scenario: Scenario, *, real_seconds: float) -> dict[str, Any]:
         "detection_p95_min": _minutes(percentile(tally.detection_s, 0.95)),
         "worst_age_h": round(scenario.deadlines.worst_age_s / 3600, 3),
         "changes": tally.changes,
-        "pushed": 0,
+        "pushed": wishes.pushed,
         "held": len(scenario.laws.held),
-        "superseded": tally.superseded,
-        "lost": len(tally.lost),
-        "double_writes": 0,
+        "superseded": tally.superseded + wishes.superseded,
+        "lost": scenario.lost,
+        "double_writes": len(shops.double_writes()),
+        "push_p50_s": _rounded(percentile(push_s, 0.5)),
+        "push_p95_s": _rounded(percentile(push_s, 0.95)),
         "parked": len(scenario.laws.parked),
         "scheduled_per_hour": _per_hour(scenario),
         "retries_per_window": _per_window(scenario),
         "rescued": scenario.laws.rescued,
         "auth_calls": simulator.calls["oauth"] + simulator.calls["part_token"],
+        "shop_calls": dict(sorted(shops.calls.items())),
+        "shop_points": shops.points,
+        "shop_refusals": shops.refusals,
         "faults_injected": _injected(scenario),
         "real_seconds": round(real_seconds, 2),
         "simulated_seconds_per_real_second": round(plan.days * DAY_S / max(real_seconds, 1e-9)),
@@ -75,6 +83,10 @@ def _minutes(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds / 60, 1)
 
 
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
+
+
 def _per_hour(scenario: Scenario) -> list[float]:
     """Return the scheduled calls in each hour of the day, as an average day has them."""
     counts = [0] * HOURS
@@ -93,6 +105,10 @@ def _per_window(scenario: Scenario) -> list[int]:
 
 
 def _injected(scenario: Scenario) -> dict[str, int]:
+    people, shops = scenario.people, scenario.shops.simulator
     injected = {str(kind): count for kind, count in scenario.simulator.faults.injected.items()}
-    injected |= {"crash": scenario.crashes, "stall": scenario.stalls}
+    injected |= {f"{SHOP}{kind}": count for kind, count in shops.faults.injected.items()}
+    injected |= {"crash": scenario.crew.crashes, "stall": scenario.crew.stalls}
+    injected |= {"shop-edit": people.edits, "shop-sale": people.sales}
+    injected["shop-stale"] = people.renumbered
     return {kind: count for kind, count in sorted(injected.items()) if count}

@@ -1,33 +1,38 @@
 """One run: the real engine on the real store in virtual time, with the laws looking on."""
 
-import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
-from pydantic import SecretStr
 
 from headway.app import App, boeing_resource, build
 from headway.clock import Clock, VirtualClock, fresh_id, rng
 from headway.config import Settings
 from headway.core.invariants import replay_windows
 from headway.core.model import SellerId
-from headway.runners.embedded import turn
+from headway.runners.embedded import Step, turn
 from headway.simulation.asking import ask
 from headway.simulation.book import LawBook
+from headway.simulation.crew import Crew
 from headway.simulation.deadlines import Deadlines, Promise
 from headway.simulation.faults import Faults
 from headway.simulation.figures import Figures
 from headway.simulation.laws import Laws, Rules
-from headway.simulation.mortal import Crashed, Life, MortalPool, SkewedClock
+from headway.simulation.mortal import Life, MortalPool, MortalTransport
+from headway.simulation.opening import new_shops, open_shops, simulated
+from headway.simulation.people import People
+from headway.simulation.shop_laws import ShopLaws
+from headway.simulation.shop_witness import WitnessedPushes
 from headway.simulation.truth import Eye
+from headway.simulation.wishes import Wishes, grace_of
 from headway.simulation.witness import CallLog, Hands, WitnessedSchedule, WitnessedTransport
 from headway.simulation.world import DAY_S, Catalogue, World
-from headway.simulators.boeing import BoeingSimulator, SignIn
+from headway.simulators.boeing import BoeingSimulator
 from headway.simulators.transport import SimTransport
 from headway.store.evidence import Evidence
 
@@ -37,8 +42,12 @@ if TYPE_CHECKING:
 START = datetime(2026, 1, 5, tzinfo=UTC)
 # Longer than in earnest: here nobody adds a listing, and a wait for those there are ends by itself.
 POLL = timedelta(minutes=5)
+# A bell tells a pusher of news; by itself it looks for what failed, or what a dead one left.
+PUSH_POLL = timedelta(minutes=1)
 # What the supplier allows, which is not to be taken from our own settings.
 LIMIT, SPAN_S = 2, 60.0
+# How far a price may move by itself: the law's number, whatever our settings say.
+GUARD_MOVE = Decimal("0.50")
 HOUR_S = 3600.0
 TIDY_EVERY_H = 6
 # A permit every half minute, and about a second for the call that it was for.
@@ -68,10 +77,11 @@ class Parts:
     settings: Callable[[Settings], Settings] = lambda settings: settings
     app: Callable[[App], App] = lambda app: app
     schedule: Callable[[Any], Any] = lambda schedule: schedule
+    pushes: Callable[[Any], Any] = lambda pushes: pushes
 
 
 class Scenario:
-    """The world, the supplier, the engine and the law book of one run."""
+    """The world, the supplier, the shops, the engine and the law book of one run."""
 
     def __init__(
         self, plan: Plan, pool: "ConnectionPool", data_dir: Path, parts: Parts | None = None
@@ -82,7 +92,6 @@ class Scenario:
         self.clock = VirtualClock(START)
         self._stop = threading.Event()
         self._ids = rng(f"ids:{plan.seed}")
-        self._luck = rng(f"luck:{plan.seed}")
         self.book = LawBook(self.clock)
         self.catalogue = Catalogue(plan.world, self.clock)
         self.fates = plan.faults.fates(list(plan.world.start), seed=plan.seed)
@@ -93,24 +102,37 @@ class Scenario:
             seed=plan.seed,
         )
         self._wire = SimTransport(self.simulator.handle, self.clock, seed=plan.seed)
-        self.settings = self._parts.settings(_settings(plan.policy, data_dir))
-        self.app = self._build(pool)
+        patrols = plan.faults.shop_edits_per_h > 0
+        self.settings = self._parts.settings(simulated(plan.policy, data_dir, patrols=patrols))
         self._evidence = Evidence(pool)
+        self.sellers = [SellerId(f"seller-{number + 1}") for number in range(plan.sellers)]
+        self.shops = new_shops(self.clock, self.settings, self.sellers, plan.faults, plan.seed)
+        self._shop_wire = SimTransport(self.shops.simulator.handle, self.clock, seed=plan.seed)
+        self.app = self._build(pool)
         self._enter_listings()
         self._look_on()
-        self._lives: list[Life] = [Life(self.clock) for _ in range(plan.workers)]
-        self.crashes = 0
-        self.stalls = 0
+        self.lost = 0
+        self.crew = Crew(self.clock, faults=plan.faults, seed=plan.seed, stop=self._stop)
+        self.people = People(
+            self.clock,
+            self.shops,
+            self.shop_laws,
+            places=sorted(set(self.settings.locations.values())),
+            seed=plan.seed,
+        )
 
     def run(self, progress: Callable[[float], None] = lambda _at_s: None) -> None:
         """Let the days pass."""
         self.clock.spawn(self._change_the_world)
         self.clock.spawn(self._tick)
-        for index in range(self.plan.workers):
-            self.clock.spawn(lambda index=index: self._work(index))  # type: ignore[misc]
+        for number in range(self.plan.workers):
+            self.crew.spawn(f"fetch-{number + 1}", self._fetch)
+        # Where pushers die or freeze, another is there to take over.
+        for number in range(2 if self.plan.faults.is_deadly else 1):
+            self.crew.spawn(f"push-{number + 1}", self._push, has_bell=True)
         self.clock.spawn(lambda: self._look_around(progress))
-        self._spawn_mishaps(self.plan.faults.crashes_per_h, "crash", self._crash)
-        self._spawn_mishaps(self.plan.faults.stalls_per_h, "stall", self._stall)
+        self.crew.spawn_mishaps()
+        self.people.spawn(self.crew, self.plan.faults)
         end_s = self.plan.days * DAY_S
         self.clock.run(end_s)
         self._close(end_s)
@@ -122,6 +144,7 @@ class Scenario:
         pool: Any,  # noqa: ANN401 - a pool or a mortal one
         *,
         wire: httpx.BaseTransport | None = None,
+        shop_wire: httpx.BaseTransport | None = None,
         clock: Clock | None = None,
     ) -> App:
         app = build(
@@ -129,31 +152,39 @@ class Scenario:
             clock or self.clock,
             pool,
             transport=wire or self._wire,
+            shop_transport=shop_wire or self._shop_wire,
             ids=lambda: fresh_id(self._ids),
-        )
-        return self._parts.app(app.with_poll(self.plan.poll))
+        ).with_poll(self.plan.poll)
+        return self._parts.app(replace(app, push_rule=replace(app.push_rule, poll=PUSH_POLL)))
 
     def _enter_listings(self) -> None:
-        sellers = [SellerId(f"seller-{number}") for number in range(1, self.plan.sellers + 1)]
         skus = sorted(self.plan.world.start)
-        keys = [(sellers[0], sku) for sku in skus]
+        keys = [(self.sellers[0], sku) for sku in skus]
         # Other sellers list a part of the same catalogue: their listings share its seats.
-        for number, seller in enumerate(sellers[1:], start=1):
+        for number, seller in enumerate(self.sellers[1:], start=1):
             keys += [(seller, sku) for sku in skus[number::5]]
         self.app.listings.add(keys, policy=self.app.policy, now=self.clock.now())
+        self.app.sellers.count_catalogues(self.clock.now())
+        self.eye = Eye(
+            places=self.settings.locations,
+            currency=self.settings.currency,
+            shown_prices=self.simulator.shown_prices,
+            markup=self.settings.markup,
+            margin_min=self.settings.margin_min,
+            basis=self.settings.price_basis,
+            rounding=self.settings.rounding,
+            compare_at=self.settings.compare_at,
+        )
+        start, ids = self.plan.world.start, self._ids
+        open_shops(self.app, self.shops, self._evidence, eye=self.eye, parts=start, ids=ids)
         self._evidence.tidy()
 
     def _look_on(self) -> None:
-        plan = self.plan
-        eye = Eye(
-            places=self.settings.locations,
-            markup=self.app.judge.terms.markup,
-            currency=self.settings.currency,
-            shown_prices=self.simulator.shown_prices,
-        )
-        rows = self._evidence.all_rows()
-        followed = {row.id: row.sku for row in rows if not self.fates.strikes(row.sku)}
-        sights = {sku: eye.see(part) for sku, part in plan.world.start.items()}
+        """Let the laws and the figures see everything from here on."""
+        plan, rows, shelves = self.plan, self._evidence.all_rows(), self.shops.shelves
+        followed = {
+            id_: shelf for id_, shelf in shelves.items() if not self.fates.strikes(shelf.sku)
+        }
         calls_per_day = len(plan.world.start) / self.settings.batch_size + AUTH_CALLS_PER_DAY
         load = calls_per_day * CALL_CYCLE_S / DAY_S
         self.promise = Promise(
@@ -161,8 +192,9 @@ class Scenario:
             load=min(load, LOAD_MAX),
             outages=plan.faults.outages,
         )
-        self.eye = eye
-        self.figures = Figures(followed, {sku: sights[sku] for sku in set(followed.values())})
+        self.grace = grace_of(plan.faults)
+        self.figures = Figures(followed)
+        self.wishes = Wishes(shelves, followed.keys())
         self.deadlines = Deadlines([row.id for row in rows], self.promise)
         self.listings = len(rows)
         self.laws = Laws(
@@ -174,12 +206,24 @@ class Scenario:
                 failures_max=self.settings.failures_max,
                 missing_confirmations=self.settings.missing_confirmations,
                 currency=self.settings.currency,
+                guard_move=GUARD_MOVE,
                 is_overloaded=load > LOAD_MAX,
             ),
             fates=self.fates,
-            eye=eye,
+            eye=self.eye,
             figures=self.figures,
+            wishes=self.wishes,
             deadlines=self.deadlines,
+        )
+        self.shop_laws = ShopLaws(
+            book=self.book,
+            evidence=self._evidence,
+            clock=self.clock,
+            shops=self.shops,
+            wishes=self.wishes,
+            figures=self.figures,
+            guard_move=GUARD_MOVE,
+            may_leave_sale=lambda shelf: self.laws.may_leave_sale(shelf.id),
         )
         self.log = CallLog(simulator=self.simulator, limit=LIMIT, book=self.book)
 
@@ -191,33 +235,15 @@ class Scenario:
             if self._stop.is_set():
                 return
             self.catalogue.become(change.part)
-            self.figures.changed(change.part.sku, self.eye.see(change.part), change.at_s)
+            self.figures.changed(change.part.sku, self.eye.see(change.part).face, change.at_s)
 
     def _tick(self) -> None:
-        life = Life(self.clock)
-        self._lives.append(life)
-        schedule = WitnessedSchedule(self._schedule(), self.laws, Hands(life=life))
+        hands = Hands(life=Life(self.clock))
+        schedule = WitnessedSchedule(self._schedule(), self.laws, hands)
         step = self.app.tick(schedule=schedule).step
-        with contextlib.suppress(Crashed):
-            turn(step, self.clock, self._stop, _unheard, "tick")
+        turn(step, self.clock, self._stop, lambda _name, _text: None, "tick")
 
-    def _work(self, index: int) -> None:
-        """Be one worker, incarnation after incarnation."""
-        generator = rng(f"worker:{self.plan.seed}:{index}")
-        number = 0
-        while not self._stop.is_set():
-            number += 1
-            life = self._lives[index] = Life(self.clock)
-            skew_s = self.plan.faults.skew_max_s
-            clock = SkewedClock(self.clock, generator.uniform(-skew_s, skew_s))
-            owner = f"fetch-{index + 1}.{number}"
-            try:
-                turn(self._fetch(life, owner, clock), clock, self._stop, _unheard, "fetch")
-            except Crashed:
-                self.crashes += not self._stop.is_set()
-                self.clock.sleep(generator.uniform(1, 30))
-
-    def _fetch(self, life: Life, owner: str, clock: Clock) -> Callable[[], Any]:
+    def _fetch(self, life: Life, owner: str, clock: Clock) -> Step:
         hands = Hands(life=life)
         wire = WitnessedTransport(
             self._wire,
@@ -232,7 +258,14 @@ class Scenario:
         # Permits go by the database's clock, whatever the worker's own says.
         limiter = self._build(pool).limiter
         schedule = WitnessedSchedule(self._schedule(), self.laws, hands)
-        return app.fetch(owner, schedule=schedule, limiter=limiter).step
+        return app.fetch(owner, schedule=schedule, limiter=limiter, rings=self.crew.ring).step
+
+    def _push(self, life: Life, owner: str, clock: Clock) -> Step:
+        pool = MortalPool(self._pool, life)
+        app = self._build(pool, shop_wire=MortalTransport(self._shop_wire, life), clock=clock)
+        limiter = self._build(pool).limiter
+        pushes = WitnessedPushes(self._parts.pushes(self.app.pushes), self.shop_laws, life)
+        return app.push(owner, pushes=pushes, limiter=limiter).step
 
     def _schedule(self) -> Any:  # noqa: ANN401 - a port, or a wrong one in a test
         return self._parts.schedule(self.app.schedule)
@@ -246,31 +279,12 @@ class Scenario:
                 return
             hour += 1
             self.laws.compare()
+            self.lost += self.shop_laws.check_wishes(self._may_wait_for_push)
             ask(self.app, self.book)
             if hour % TIDY_EVERY_H == 0:
+                self.shop_laws.check_shelves(self._may_stay)
                 self._evidence.tidy()
             progress(self.clock.monotonic())
-
-    def _spawn_mishaps(self, per_h: float, name: str, strike: Callable[[], None]) -> None:
-        if per_h <= 0:
-            return
-        generator = rng(f"{name}:{self.plan.seed}")
-
-        def strike_at_times() -> None:
-            while not self._stop.is_set():
-                self.clock.sleep(generator.expovariate(per_h / HOUR_S))
-                if not self._stop.is_set():
-                    strike()
-
-        self.clock.spawn(strike_at_times)
-
-    def _crash(self) -> None:
-        self._luck.choice(self._lives[: self.plan.workers]).doom(self._luck)
-
-    def _stall(self) -> None:
-        self.stalls += 1
-        life = self._luck.choice(self._lives[: self.plan.workers])
-        life.stall(self._luck.uniform(100, 400))
 
     # -- the end -----------------------------------------------------------------------------
 
@@ -281,10 +295,12 @@ class Scenario:
         self.tally = self.figures.close(end_s, may_wait=self._may_wait)
         for sku, at_s in self.tally.lost:
             self.book.broken("L6", f"the change of {sku} at {at_s / 60:.1f} min was never seen")
+        self.lost += len(self.tally.lost) + self.shop_laws.check_wishes(self._may_wait_for_push)
+        self.shop_laws.check_shelves(self._may_stay)
+        self.shop_laws.close()
         # Whoever is on the way finds that time is over: nothing of it reaches the tables.
         self._stop.set()
-        for life in self._lives:
-            life.end()
+        self.crew.end()
         self.clock.run(end_s + 2 * HOUR_S)
 
     def _may_wait(self, changed_s: float) -> bool:
@@ -292,28 +308,17 @@ class Scenario:
         is_young = end_s - changed_s <= self.promise.age_max_s
         return is_young or self.promise.excused_until(changed_s, end_s) > end_s
 
+    def _may_wait_for_push(self, since_s: float) -> bool:
+        return self.grace.covers(since_s, self.clock.monotonic())
+
+    def _may_stay(self, edited_s: float) -> bool:
+        """Tell whether the patrol may not have come by yet since a merchant's edit."""
+        patrol_s = self.settings.patrol_h * HOUR_S + HOUR_S
+        return self._may_wait_for_push(edited_s + patrol_s)
+
     def _replay_ledger(self) -> None:
         resource = boeing_resource(self.settings)
         window = replace(resource.windows[0], limit=LIMIT, span_s=SPAN_S)
         calls = self.app.limiter.calls_since(resource.key, START)
         for breach in replay_windows(calls, window):
             self.book.broken("L1", f"by the ledger, call {breach.ticket_id} was one too many")
-
-
-def _unheard(_name: str, _text: str) -> None:
-    """Take what a step reports; the laws look for themselves."""
-
-
-def _settings(policy: str, data_dir: Path) -> Settings:
-    access = SignIn()
-    return Settings.model_validate(
-        {
-            "policy": policy,
-            "data_dir": data_dir,
-            "boeing_url": "http://boeing.invalid",
-            "boeing_client_id": access.client_id,
-            "boeing_client_secret": SecretStr(access.client_secret),
-            "boeing_username": access.username,
-            "boeing_password": SecretStr(access.password),
-        }
-    )

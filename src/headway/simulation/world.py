@@ -71,11 +71,17 @@ class Catalogue:
         self._parts[Sku(part.sku)] = part
 
 
-def seeded_world(*, products: int, days: float, seed: int) -> World:
+def seeded_world(
+    *, products: int, days: float, seed: int, changes_per_day: float = RATE_MEAN_PER_DAY
+) -> World:
     """Draw a catalogue and its changes; the same seed always gives the same world."""
     generator = rng(f"world:{seed}")
     start = {sku: _part(generator, sku) for sku in _skus(generator, products)}
-    changes = [change for part in start.values() for change in _life(generator, part, days)]
+    changes = [
+        change
+        for part in start.values()
+        for change in _life(generator, part, days, changes_per_day)
+    ]
     changes.sort(key=lambda each: (each.at_s, each.part.sku))
     return World(name="seeded", start=start, changes=tuple(changes))
 
@@ -112,9 +118,9 @@ def _part(generator: Rng, sku: Sku) -> Part:
     )
 
 
-def _life(generator: Rng, part: Part, days: float) -> Iterator[Change]:
+def _life(generator: Rng, part: Part, days: float, per_day: float) -> Iterator[Change]:
     """Yield one part's changes: a Poisson process whose rate is the part's own."""
-    rate_per_s = generator.gammavariate(RATE_SHAPE, RATE_MEAN_PER_DAY / RATE_SHAPE) / DAY_S
+    rate_per_s = generator.gammavariate(RATE_SHAPE, per_day / RATE_SHAPE) / DAY_S
     if rate_per_s * days * DAY_S < NEVER:
         return
     at_s = generator.expovariate(rate_per_s)

@@ -1,10 +1,11 @@
 """What the simulation's law book reads straight from the tables, past the engine and its ports.
 
-Nothing here writes, except `tidy`, which does at an instant of our choosing what autovacuum would
-do at one of its own, so that two runs of one seed find their rows in the same order.
+It writes in two places: `open_shops` begins a run, and `tidy` does at an instant of our choosing
+what autovacuum would do at one of its own, so that two runs of one seed find the same order.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -38,7 +39,54 @@ SELECT count(*) FROM listing_state AS state
 WHERE NOT EXISTS (SELECT FROM product_sync_schedule AS row
                   WHERE row.user_id = state.user_id AND row.sku = state.sku)
 """
-BUSY_TABLES = ("product_sync_schedule", "listing_state", "limiter", "breaker", "credential")
+OPEN_INTENTS = "SELECT user_id, kind, skus, writes FROM push_intent WHERE state = 'open'"
+CONNECT = """
+INSERT INTO connected_accounts (id, user_id, platform, shop, created_at, updated_at)
+VALUES (%(id)s, %(user_id)s, 'shopify', %(shop)s, %(now)s, %(now)s)
+"""
+COPY_STATES = """
+COPY listing_state (user_id, sku, desired, desired_at, desired_version, applied, applied_at,
+  applied_version, verified_at) FROM STDIN
+"""
+COPY_PRODUCTS = """
+COPY product (user_id, sku, shop_sku, shopify_product_id, shopify_variant_id,
+  shopify_inventory_item_id, status, created_at, updated_at) FROM STDIN
+"""
+BUSY_TABLES = (
+    "product_sync_schedule", "listing_state", "limiter", "breaker", "credential",
+    "connected_accounts", "push_intent", "product",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """A seller's shop as a run begins."""
+
+    id: str
+    user_id: SellerId
+    shop: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shelved:
+    """A listing that is in its shop as a run begins: what is shown, and under which ids."""
+
+    user_id: SellerId
+    sku: Sku
+    state: Mapping[str, Any]
+    product: str
+    variant: str
+    item: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenIntent:
+    """A write that is stored and of which nobody has said yet what became of it."""
+
+    user_id: SellerId
+    kind: str
+    skus: Sequence[str]
+    writes: Sequence[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +159,30 @@ class Evidence:
             found = connection.execute(STRAYS).fetchone()
         assert found is not None
         return int(found[0])
+
+    def open_intents(self) -> list[OpenIntent]:
+        """Return the intents that are open."""
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(OPEN_INTENTS).fetchall()
+        return [OpenIntent(user_id=u, kind=k, skus=s, writes=w) for u, k, s, w in rows]
+
+    def open_shops(
+        self, accounts: Iterable[Account], shelved: Iterable[Shelved], *, now: datetime
+    ) -> None:
+        """Connect shops, and let each show what is desired of its listings, verified now."""
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            cursor, listings = connection.cursor(), list(shelved)
+            for account in accounts:
+                values = {"id": account.id, "user_id": account.user_id, "shop": account.shop}
+                cursor.execute(CONNECT, {**values, "now": now})
+            with cursor.copy(COPY_STATES) as copy:
+                for each in listings:
+                    state = json.dumps(dict(each.state))
+                    copy.write_row((each.user_id, each.sku, *(state, now, 1) * 2, now))
+            with cursor.copy(COPY_PRODUCTS) as copy:
+                for each in listings:
+                    ids = (each.product, each.variant, each.item)
+                    copy.write_row((each.user_id, each.sku, each.sku, *ids, "ACTIVE", now, now))
 
     def tidy(self) -> None:
         """Remove dead rows and renew the planner's statistics."""

@@ -17,6 +17,9 @@ from headway.store.pool import guarded
 
 EXAMPLES = 5
 RESCUE_LATE = timedelta(minutes=5)
+# A pusher that fell silent is followed by another minutes after its lease; see `store.pushes`.
+TAKEOVER_LATE = timedelta(minutes=10)
+DAY = timedelta(days=1)
 
 # What a failure must say to count against one SKU; a failed call alone proves nothing (law L8).
 EVIDENCE = (
@@ -26,13 +29,15 @@ EVIDENCE = (
 )
 
 # L3: older than the policy allows, less the time during which the supplier gave no answer. A
-# listing whose own SKU fails is not read because of what the supplier says about it.
+# listing whose own SKU fails is not read because of what the supplier says about it, and one that
+# was just revived or asked for boards the next call.
 LATE = """
 WITH old AS (
   SELECT user_id, sku, coalesce(last_successful_sync, created_at) AS read_at
   FROM product_sync_schedule
   WHERE is_active AND consecutive_failures = 0
     AND coalesce(last_successful_sync, created_at) < %(now)s - %(age_max)s
+    AND NOT (turn IN ('manual', 'onboarding') AND next_sync_at > %(now)s - interval '1 hour')
 ), judged AS (
   SELECT old.*, (
     SELECT coalesce(sum(least(ends_at, %(now)s) - greatest(starts_at, read_at - %(age_max)s)), '0')
@@ -53,9 +58,10 @@ WHERE is_active AND coalesce(last_successful_sync, created_at) < %(now)s - %(age
 """
 SKU_COUNT = "SELECT count(DISTINCT sku) FROM product_sync_schedule WHERE is_active"
 
-# L5: the first cannot happen while the table's own constraint stands.
+# L5: the first cannot happen while the table's own constraint stands. A shop is left alone only
+# as long as its pusher may be alive.
 LEASES = """
-SELECT user_id, sku, CASE
+(SELECT user_id, sku, CASE
   WHEN lease_until IS NULL OR lease_owner IS NULL THEN 'is being read under no lease'
   ELSE 'lease of ' || lease_owner || ' ran out at '
        || to_char(lease_until AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')
@@ -63,19 +69,51 @@ SELECT user_id, sku, CASE
 FROM product_sync_schedule
 WHERE sync_status = 'syncing'
   AND (lease_until IS NULL OR lease_owner IS NULL OR lease_until < %(late)s)
-ORDER BY lease_until NULLS FIRST, user_id, sku
+ORDER BY lease_until NULLS FIRST, user_id, sku)
+UNION ALL
+(SELECT user_id, shop, 'lease of ' || push_owner || ' ran out at '
+  || to_char(push_lease_until AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')
+  || ' UTC and nobody took over: no headway is pushing'
+FROM connected_accounts
+WHERE status = 'connected' AND push_lease_until < %(silent)s
+ORDER BY push_lease_until, user_id)
 """
 
-# L6: what was seen must be wanted or held, and a shop cannot have confirmed what was never wanted.
+# L6: what was seen must be wanted or held; what is wanted must be shown or on its way; and a write
+# of which nobody knows the end is read back.
 LOST = """
-SELECT user_id, sku, CASE
+(SELECT user_id, sku, CASE
   WHEN desired_version < applied_version THEN 'applied version ' || applied_version
        || ' is ahead of the desired version ' || desired_version
-  ELSE 'was observed, but nothing is desired and nothing is held' END
+  WHEN desired IS NULL THEN 'was observed, but nothing is desired and nothing is held'
+  ELSE 'the shop does not show what is desired, and nothing is to push it' END
 FROM listing_state
 WHERE desired_version < applied_version
-   OR (observed IS NOT NULL AND desired IS NULL AND held_reason IS NULL)
-ORDER BY user_id, sku
+   OR (held_reason IS NULL AND CASE WHEN desired IS NULL THEN observed IS NOT NULL
+       ELSE push_at IS NULL AND desired IS DISTINCT FROM applied END)
+ORDER BY user_id, sku)
+UNION ALL
+(SELECT intent.user_id, intent.skus[1], 'its ' || kind || ' was sent at '
+  || to_char(intent.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI')
+  || ' UTC and nobody has looked what became of it'
+FROM push_intent AS intent JOIN connected_accounts AS account ON account.id = intent.account_id
+WHERE state = 'open' AND account.status = 'connected'
+  AND intent.created_at < CASE kind WHEN 'bulk' THEN %(bulk_late)s ELSE %(late)s END
+ORDER BY intent.created_at, intent.id)
+"""
+
+# L7: one visit sends one write, and nothing is sent again while an earlier write is unsure.
+DOUBLED = """
+(SELECT user_id, min(skus[1]), count(*) || ' writes were sent on one visit to the shop'
+FROM push_intent WHERE kind <> 'bulk'
+GROUP BY account_id, user_id, fence HAVING count(*) > 1 ORDER BY user_id, fence)
+UNION ALL
+(SELECT user_id, sku, count(*) || ' open intents write its ' || facet
+FROM (
+  SELECT account_id, user_id, unnest(skus) AS sku, CASE kind WHEN 'bulk' THEN 'price'
+    WHEN 'activate' THEN 'stock' ELSE kind END AS facet
+  FROM push_intent WHERE state = 'open') AS unsure
+GROUP BY account_id, user_id, sku, facet HAVING count(*) > 1 ORDER BY user_id, sku)
 """
 
 # L8: each failure counted against a SKU needs an event that names evidence about that very SKU.
@@ -95,25 +133,36 @@ WHERE (row.consecutive_failures > 0 OR row.sync_status = 'parked')
 ORDER BY row.user_id, row.sku
 """
 
-# L9: a price is plain digits above zero, in the currency of the shop.
+# L9: a price is plain digits above zero, in the currency of the shop. What is held may be what a
+# shop asked before it was ours.
 HARMFUL = """
-SELECT user_id, sku, 'desired price ' || coalesce(desired ->> 'price', 'missing') || ' '
-  || coalesce(desired ->> 'currency', '(no currency)')
+SELECT user_id, sku, CASE WHEN applied ->> 'price' ~ '^(-|[0.]+$)'
+    AND held_reason IS NULL THEN 'the shop shows the price ' || (applied ->> 'price')
+  ELSE 'desired price ' || coalesce(desired ->> 'price', 'missing') || ' '
+    || coalesce(desired ->> 'currency', '(no currency)') END
 FROM listing_state
-WHERE desired IS NOT NULL AND (
-  coalesce(desired ->> 'currency', '') <> %(currency)s
-  OR coalesce(desired ->> 'price', '') !~ '^[0-9]+(\\.[0-9]+)?$'
-  OR (desired ->> 'price') ~ '^[0.]+$')
+WHERE (held_reason IS NULL AND applied ->> 'price' ~ '^(-|[0.]+$)')
+   OR (desired IS NOT NULL AND (
+     coalesce(desired ->> 'currency', '') <> %(currency)s
+     OR coalesce(desired ->> 'price', '') !~ '^[0-9]+(\\.[0-9]+)?$'
+     OR (held_reason IS NULL AND (desired ->> 'price') ~ '^[0.]+$')))
 ORDER BY user_id, sku
 """
 
-# L10: the foreign key forbids it; a restored or hand-made database may lack the key.
+# L10: the foreign key forbids the first; a restored or hand-made database may lack the key.
 STRAYS = """
-SELECT user_id, sku, 'has a state but no schedule row of the same seller'
+(SELECT user_id, sku, 'has a state but no schedule row of the same seller'
 FROM listing_state AS state
 WHERE NOT EXISTS (SELECT FROM product_sync_schedule AS row
                   WHERE row.user_id = state.user_id AND row.sku = state.sku)
-ORDER BY user_id, sku
+ORDER BY user_id, sku)
+UNION ALL
+(SELECT user_id, named.sku, 'was written to the shop of ' || user_id || ', who does not list it'
+FROM push_intent AS intent CROSS JOIN LATERAL unnest(skus) AS named(sku)
+WHERE created_at >= %(since)s
+  AND NOT EXISTS (SELECT FROM listing_state AS state
+                  WHERE state.user_id = intent.user_id AND state.sku = named.sku)
+ORDER BY user_id, named.sku)
 """
 
 CALLS = """
@@ -178,24 +227,28 @@ class Laws:
         )
 
     def leases(self, now: datetime) -> Findings:
-        """Find rows held by nobody, or by somebody long silent (L5)."""
-        return self._find(LEASES, {"late": now - RESCUE_LATE})
+        """Find rows held by nobody, rows and shops held by somebody long silent (L5)."""
+        return self._find(LEASES, {"late": now - RESCUE_LATE, "silent": now - TAKEOVER_LATE})
 
-    def lost(self) -> Findings:
-        """Find observations that led nowhere (L6)."""
-        return self._find(LOST, {})
+    def lost(self, now: datetime) -> Findings:
+        """Find observations, wishes and writes that led nowhere (L6)."""
+        return self._find(LOST, {"late": now - DAY, "bulk_late": now - 3 * DAY})
+
+    def doubled(self) -> Findings:
+        """Find writes that may have been sent twice (L7)."""
+        return self._find(DOUBLED, {})
 
     def blamed(self) -> Findings:
         """Find failures without evidence about the SKU itself (L8)."""
         return self._find(BLAMED, {"evidence": list(EVIDENCE)})
 
     def harmful(self, currency: str) -> Findings:
-        """Find desired prices that no shop may show (L9)."""
+        """Find prices that no shop may show (L9)."""
         return self._find(HARMFUL, {"currency": currency})
 
-    def strays(self) -> Findings:
-        """Find states without a schedule row (L10)."""
-        return self._find(STRAYS, {})
+    def strays(self, now: datetime) -> Findings:
+        """Find states without a schedule row, and a day's writes for nobody's listing (L10)."""
+        return self._find(STRAYS, {"since": now - DAY})
 
     def calls(self, key: str, *, since: datetime) -> list[LoggedCall]:
         """Return the ledger's calls that are over."""

@@ -1,0 +1,106 @@
+"""The workers of a run: each lives, may freeze, dies, and is born again a little later."""
+
+import threading
+from collections.abc import Callable
+
+from headway.clock import Clock, VirtualClock, rng
+from headway.runners.embedded import Step, turn
+from headway.simulation.faults import Faults
+from headway.simulation.mortal import Crashed, Life, SkewedClock
+
+HOUR_S = 3600.0
+Hire = Callable[[Life, str, Clock], Step]
+
+
+class Crew:
+    """Whoever may die; what a hire makes is one incarnation's step."""
+
+    def __init__(
+        self, clock: VirtualClock, *, faults: Faults, seed: int, stop: threading.Event
+    ) -> None:
+        self._clock = clock
+        self._faults = faults
+        self._seed = seed
+        self._stop = stop
+        self._luck = rng(f"luck:{seed}")
+        self._lives: dict[str, Life] = {}
+        self._bells: list[threading.Event] = []
+        self.crashes = 0
+        self.stalls = 0
+
+    def spawn(self, name: str, hire: Hire, *, has_bell: bool = False) -> None:
+        """Let a worker begin; one with a bell wakes when it rings."""
+        self._lives[name] = Life(self._clock)
+        bell = self._clock.event() if has_bell else None
+        if bell is not None:
+            self._bells.append(bell)
+        self._clock.spawn(lambda: self._work(name, hire, bell))
+
+    def ring(self) -> None:
+        """Wake whoever has a bell."""
+        for bell in self._bells:
+            bell.set()
+
+    def spawn_mishaps(self) -> None:
+        """Let crashes and stalls strike as often as was asked for."""
+        self.spawn_times("crash", self._faults.crashes_per_h, self._crash)
+        self.spawn_times("stall", self._faults.stalls_per_h, self._stall)
+
+    def spawn_times(self, name: str, per_h: float, strike: Callable[[], None]) -> None:
+        """Let something happen at random instants, so often in an hour."""
+        if per_h <= 0:
+            return
+        generator = rng(f"{name}:{self._seed}")
+
+        def strike_at_times() -> None:
+            while not self._stop.is_set():
+                self._clock.sleep(generator.expovariate(per_h / HOUR_S))
+                if not self._stop.is_set():
+                    strike()
+
+        self._clock.spawn(strike_at_times)
+
+    def spawn_at(self, at_s: float, act: Callable[[], None]) -> None:
+        """Let something happen at that second."""
+
+        def wait_and_act() -> None:
+            self._clock.sleep(at_s - self._clock.monotonic())
+            if not self._stop.is_set():
+                act()
+
+        self._clock.spawn(wait_and_act)
+
+    def end(self) -> None:
+        """Let everybody be gone: nothing of theirs reaches the tables any more."""
+        for life in self._lives.values():
+            life.end()
+
+    def _work(self, name: str, hire: Hire, bell: threading.Event | None) -> None:
+        """Be one worker, incarnation after incarnation."""
+        generator = rng(f"{name}:{self._seed}")
+        number = 0
+        while not self._stop.is_set():
+            number += 1
+            life = self._lives[name] = Life(self._clock)
+            skew_s = self._faults.skew_max_s
+            clock = SkewedClock(self._clock, generator.uniform(-skew_s, skew_s))
+            try:
+                step = hire(life, f"{name}.{number}", clock)
+                turn(step, clock, self._stop, _unheard, name, bell=bell)
+            except Crashed:
+                self.crashes += not self._stop.is_set()
+                self._clock.sleep(generator.uniform(1, 30))
+
+    def _crash(self) -> None:
+        self._pick().doom(self._luck)
+
+    def _stall(self) -> None:
+        self.stalls += 1
+        self._pick().stall(self._luck.uniform(100, 400), skips=self._luck.randrange(2))
+
+    def _pick(self) -> Life:
+        return self._luck.choice(list(self._lives.values()))
+
+
+def _unheard(_name: str, _text: str) -> None:
+    """Take what a step reports; the laws look for themselves."""

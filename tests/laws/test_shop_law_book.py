@@ -1,0 +1,334 @@
+"""The law book at the shops' doors can turn red: a push is broken on purpose, and noticed."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.app import App
+from headway.config import Settings
+from headway.core.storefront import Change, Errand, PriceWrite, Pushed, Shop
+from headway.engine.ports import Pushes
+from headway.simulation.book import LawBook
+from headway.simulation.faults import parse_faults
+from headway.simulation.scenario import Parts, Plan, Scenario
+from headway.simulation.shops import domain_of
+from headway.simulation.world import seeded_world
+
+Simulate = Callable[..., Scenario]
+# Every part changes a few times before it is read, so nearly every read is pushed.
+BUSY: dict[str, Any] = {"products": 120, "days": 0.25, "changes_per_day": 6.0}
+
+
+@pytest.fixture
+def simulate(pool: ConnectionPool, tmp_path: Path) -> Simulate:
+    def run(
+        parts: Parts,
+        *faults: str,
+        sellers: int = 1,
+        meet: Callable[[Scenario], None] = lambda _scenario: None,
+        **more: Any,
+    ) -> Scenario:
+        world = seeded_world(seed=1, **{**BUSY, **more})
+        plan = Plan(
+            world=world,
+            days={**BUSY, **more}["days"],
+            faults=parse_faults(faults),
+            sellers=sellers,
+            poll=timedelta(minutes=5),
+        )
+        scenario = Scenario(plan, pool, tmp_path, parts)
+        meet(scenario)
+        scenario.run()
+        return scenario
+
+    return run
+
+
+def broken(book: LawBook) -> dict[str, int]:
+    return {law: count for law, count in book.counts.items() if count}
+
+
+def told(scenario: Scenario, law: str) -> str:
+    return "; ".join(each.text for each in scenario.book.examples if each.law == law)
+
+
+class Wrong:
+    """Errands that pass everything on; a subclass does one thing wrong."""
+
+    def __init__(self, inner: Pushes) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.inner, name)
+
+
+def desiring(change: Callable[[Change], dict[str, Any]]) -> Parts:
+    """Return parts whose errands desire, at a listing's first visits, something else of it."""
+    visits: Counter[str] = Counter()
+
+    class Tampering(Wrong):
+        def claim(self, shop: Shop, **more: Any) -> Errand | None:
+            errand = self.inner.claim(shop, **more)
+            if errand is None:
+                return None
+            visits.update(each.sku for each in errand.changes)
+            changes = [
+                replace(each, desired={**each.desired, **change(each)})
+                if visits[each.sku] <= 3
+                else each
+                for each in errand.changes
+            ]
+            return replace(errand, changes=changes)
+
+    return Parts(pushes=Tampering)
+
+
+def test_the_right_parts_break_nothing_and_push_a_lot(simulate: Simulate) -> None:
+    scenario = simulate(Parts(), sellers=2)
+    assert broken(scenario.book) == {}
+    assert scenario.wishes.pushed > 10
+
+
+def test_l1_notices_a_shop_that_had_to_refuse(simulate: Simulate) -> None:
+    scenarios: list[Scenario] = []
+
+    class Storming(Wrong):
+        """Calls past the limiter, far too often, once."""
+
+        storms = 0
+
+        def due_shops(self, now: datetime, **more: Any) -> list[Shop]:
+            if not Storming.storms:
+                Storming.storms = 1
+                (setup,) = scenarios[0].shops.setups.values()
+                query = 'mutation { productUpdate(product: {id: "none"}) { userErrors { field } } }'
+                for _ in range(210):
+                    scenarios[0].shops.simulator.handle(
+                        "POST",
+                        f"/{setup.domain}/admin/api/2026-04/graphql.json",
+                        {"X-Shopify-Access-Token": setup.access_token},
+                        json.dumps({"query": query}).encode(),
+                    )
+            return self.inner.due_shops(now, **more)
+
+    scenario = simulate(Parts(pushes=Storming), meet=scenarios.append)
+    assert "L1" in broken(scenario.book)
+
+
+def test_l5_notices_two_pushers_at_one_shop(simulate: Simulate) -> None:
+    class Greedy(Wrong):
+        def claim(self, shop: Shop, *, now: datetime, **more: Any) -> Errand | None:
+            return self.inner.claim(shop, now=now + timedelta(hours=1), **more)
+
+        def due_shops(self, now: datetime, **more: Any) -> list[Shop]:
+            return self.inner.due_shops(now + timedelta(hours=1), **more)
+
+    assert "L5" in broken(simulate(Parts(pushes=Greedy), "crash:60/h").book)
+
+
+def test_l5_notices_a_late_settle_that_was_let_in(simulate: Simulate) -> None:
+    class Lenient(Wrong):
+        def settle(self, errand: Errand, pushed: Sequence[Pushed] = (), **more: Any) -> bool:
+            self.inner.settle(errand, pushed, **more)
+            return True
+
+    assert "L5" in broken(simulate(Parts(pushes=Lenient), "stall:60/h").book)
+
+
+def test_l6_notices_a_change_that_never_reaches_the_shop(simulate: Simulate) -> None:
+    class Idle(Wrong):
+        def due_shops(self, *_: object, **__: object) -> list[Shop]:
+            return []
+
+    scenario = simulate(Parts(pushes=Idle))
+    assert broken(scenario.book).keys() == {"L6"}
+    assert scenario.lost > 3
+    assert "and not shown" in told(scenario, "L6")
+
+
+def test_l6_notices_a_write_that_the_tables_only_believe_in(
+    simulate: Simulate, pool: ConnectionPool
+) -> None:
+    class Lying(Wrong):
+        def due_shops(self, now: datetime, **more: Any) -> list[Shop]:
+            with pool.connection() as connection:
+                connection.execute(
+                    "UPDATE listing_state SET applied = desired, push_at = NULL,"
+                    " applied_version = desired_version WHERE push_at IS NOT NULL"
+                )
+            return self.inner.due_shops(now, **more)
+
+    assert simulate(Parts(pushes=Lying)).lost > 3
+
+
+def test_l6_notices_a_price_that_nobody_desired(simulate: Simulate) -> None:
+    def dearer(change: Change) -> dict[str, Any]:
+        return {"price": str(Decimal(change.desired["price"]) + 1)}
+
+    scenario = simulate(desiring(dearer))
+    assert "nobody desired that" in told(scenario, "L6")
+    assert "L7" not in broken(scenario.book)
+
+
+def test_l6_notices_what_is_put_on_a_shelf_behind_its_back(simulate: Simulate) -> None:
+    scenarios: list[Scenario] = []
+
+    class Sneaking(Wrong):
+        def due_shops(self, now: datetime, **more: Any) -> list[Shop]:
+            for seller in scenarios[0].sellers:
+                shop = scenarios[0].shops.simulator.shop(domain_of(seller))
+                shop.edit_price(next(iter(shop.variants.values())).sku, Decimal(1))
+            return self.inner.due_shops(now, **more)
+
+    scenario = simulate(Parts(pushes=Sneaking), meet=scenarios.append)
+    assert broken(scenario.book).keys() == {"L6"}
+
+
+def test_l7_notices_what_is_written_twice(simulate: Simulate) -> None:
+    class Forgetful(Wrong):
+        """Forgets once of each listing that it was written."""
+
+        forgotten: set[str]
+
+        def __init__(self, inner: Pushes) -> None:
+            super().__init__(inner)
+            self.forgotten = set()
+
+        def settle(self, errand: Errand, pushed: Sequence[Pushed] = (), **more: Any) -> bool:
+            kept = [
+                each if each.change.sku in self.forgotten else replace(each, applied=None)
+                for each in pushed
+            ]
+            self.forgotten |= {each.change.sku for each in pushed}
+            return self.inner.settle(errand, kept, **more)
+
+    scenario = simulate(Parts(pushes=Forgetful))
+    assert "was written again" in told(scenario, "L7")
+    doubles = len(scenario.shops.simulator.double_writes())
+    assert doubles > 0
+    # Each at its instant, and again by the shop's own log.
+    assert broken(scenario.book)["L7"] >= 2 * doubles
+
+
+def test_l7_notices_a_write_of_which_no_intent_is_stored(simulate: Simulate) -> None:
+    class Unwritten(Wrong):
+        def intend(self, *_: object, **__: object) -> bool:
+            return True
+
+    scenario = simulate(Parts(pushes=Unwritten))
+    assert "no intent is stored" in told(scenario, "L7")
+
+
+def test_l7_notices_an_intent_that_says_something_else(simulate: Simulate) -> None:
+    class Vague(Wrong):
+        def intend(self, errand: Errand, intent: Any, **more: Any) -> bool:
+            vague = [{**write, "quantity": 0, "price": "1"} for write in intent.writes]
+            return self.inner.intend(errand, replace(intent, writes=vague), **more)
+
+    assert "no intent is stored" in told(simulate(Parts(pushes=Vague)), "L7")
+
+
+def test_l7_notices_an_older_state_that_overtakes_a_newer(simulate: Simulate) -> None:
+    def relapsing(app: App) -> App:
+        def open_shop(shop: Shop) -> Any:
+            return Relapsing(app.new_storefront(shop))
+
+        return replace(app, new_storefront=open_shop)
+
+    class Relapsing:
+        """Sends each price, and then once more the one that was there before."""
+
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+        def set_prices(self, writes: Sequence[PriceWrite]) -> Any:
+            before = self.inner.read([each.variant for each in writes], locations=4)
+            said = self.inner.set_prices(writes)
+            self.inner.set_prices(
+                [
+                    replace(write, price=shown.price, cost=shown.cost)
+                    for write, shown in zip(writes, before, strict=True)
+                ]
+            )
+            return said
+
+    scenario = simulate(Parts(app=relapsing))
+    assert "over a newer one" in told(scenario, "L7")
+
+
+@pytest.mark.parametrize("leaving", ("DRAFT", "nothing in stock"))
+def test_l8_notices_a_part_that_leaves_the_sale_without_evidence(
+    simulate: Simulate, leaving: str
+) -> None:
+    def drafted(_change: Change) -> dict[str, Any]:
+        return {"status": "DRAFT"}
+
+    def emptied(change: Change) -> dict[str, Any]:
+        return {"quantities": dict.fromkeys(change.desired["quantities"], 0)}
+
+    scenario = simulate(desiring(drafted if leaving == "DRAFT" else emptied))
+    assert "without evidence" in told(scenario, "L8")
+
+
+@pytest.mark.parametrize(("price", "said"), (("0.00", "is sold at 0.00"), ("9999.00", "approved")))
+def test_l9_notices_a_price_that_does_harm(simulate: Simulate, price: str, said: str) -> None:
+    assert said in told(simulate(desiring(lambda _change: {"price": price})), "L9")
+
+
+def test_l9_lets_a_price_go_back_to_ours_from_wherever_a_merchant_put_it(
+    simulate: Simulate,
+) -> None:
+    def hourly(settings: Settings) -> Settings:
+        return settings.model_copy(update={"patrol_h": 1})
+
+    scenario = simulate(Parts(settings=hourly), "shop-edit:600/d", "shop-sale:600/d")
+    assert broken(scenario.book) == {}
+    assert scenario.people.edits > 50
+
+
+def test_l6_notices_an_edit_that_nobody_repairs(simulate: Simulate) -> None:
+    def blind(app: App) -> App:
+        return replace(app, push_rule=replace(app.push_rule, verify_every=None))
+
+    def hourly(settings: Settings) -> Settings:
+        return settings.model_copy(update={"patrol_h": 1})
+
+    scenario = simulate(Parts(settings=hourly, app=blind), "shop-edit:600/d")
+    assert "is desired" in told(scenario, "L6")
+
+
+def test_l10_notices_a_write_in_anothers_shop(simulate: Simulate) -> None:
+    other = {"seller-1": "seller-2", "seller-2": "seller-1"}
+
+    def astray(app: App) -> App:
+        def open_shop(shop: Shop) -> Any:
+            domain = domain_of(other[shop.user_id])  # type: ignore[arg-type]
+            return app.new_storefront(replace(shop, domain=domain))
+
+        return replace(app, new_storefront=open_shop)
+
+    scenario = simulate(Parts(app=astray), sellers=2)
+    assert "written for seller-" in told(scenario, "L10")
+
+
+def test_l10_notices_an_errand_with_anothers_listing(simulate: Simulate) -> None:
+    class Mixing(Wrong):
+        def claim(self, shop: Shop, **more: Any) -> Errand | None:
+            errand = self.inner.claim(shop, **more)
+            if errand is None:
+                return None
+            changes = [replace(each, user_id="seller-9") for each in errand.changes]
+            return replace(errand, changes=changes)
+
+    assert "is not seller-1's" in told(simulate(Parts(pushes=Mixing)), "L10")
