@@ -63,6 +63,7 @@ def test_status_tells_the_next_call_the_budget_and_the_listings(
     on_database: Headway, pool: ConnectionPool, execute: Execute
 ) -> None:
     add(pool, "A", "B", "C")
+    execute("UPDATE product_sync_schedule SET next_sync_at = now() + interval '5 hours'")
     execute("UPDATE product_sync_schedule SET turn = 'manual' WHERE sku = 'A'")
     shown = on_database("status").out
     assert "calls are paused: history unknown" in shown

@@ -1,5 +1,5 @@
 from dataclasses import replace
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import pytest
@@ -163,7 +163,10 @@ def test_no_price_is_ever_zero_below_the_floor_or_in_fractions_of_a_cent(
     if isinstance(wanted, Held):
         return
     assert wanted.price > 0
-    assert wanted.price >= wanted.cost * (1 + terms.margin_min)
+    cost = quote.net_price or quote.list_price
+    assert cost is not None
+    assert wanted.price >= cost * (1 + terms.margin_min)
+    assert wanted.cost == cost.quantize(Decimal("0.01"), ROUND_HALF_UP)
     assert wanted.price == wanted.price.quantize(Decimal("0.01"))
     assert wanted.compare_at is None or wanted.price < wanted.compare_at
     assert round_price(wanted.price, terms.rounding) == wanted.price
