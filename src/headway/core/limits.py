@@ -469,7 +469,8 @@ def _refuse_impossible(resources: Resources, states: States, request: Request) -
         resource, state = resources[key], states[key]
         rooms = [rule.limit for rule in resource.windows]
         for bucket, level in zip(resource.buckets, state.buckets, strict=True):
-            rooms.append(bucket.room(level))
+            # What a reply taught binds nobody for ever: a cost beyond it waits for an empty bucket.
+            rooms.append(max(bucket.room(level), bucket.capacity - bucket.headroom))
         for quota, use in zip(resource.quotas, state.quotas, strict=True):
             rooms.append(quota.room(use, request.priority))
         if request.cost > min(rooms, default=request.cost):
