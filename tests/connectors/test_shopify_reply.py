@@ -171,8 +171,28 @@ def test_no_wrong_value_becomes_part_of_what_is_shown(field: str, value: object)
 def test_an_item_at_more_locations_than_were_asked_for_is_not_believed() -> None:
     cut = copy.deepcopy(VARIANT)
     cut["inventoryItem"]["inventoryLevels"]["pageInfo"]["hasNextPage"] = True  # type: ignore[index]
+    reply = ShopReply(data={"nodes": [cut]}, faults=(), cost=None)
     with pytest.raises(UnreadableError, match="more locations"):
-        shopify_shown.read_shown(cut)
+        shopify_shown.read_nodes(reply, [Gid(str(cut["id"]))])
+
+
+def test_a_variant_that_makes_no_sense_is_not_the_fault_of_the_shop() -> None:
+    odd = {**VARIANT, "price": "-1.00"}
+    reply = ShopReply(data={"nodes": [odd]}, faults=(), cost=None)
+    with pytest.raises(PermanentError, match="no usable price"):
+        shopify_shown.read_nodes(reply, [Gid(str(odd["id"]))])
+
+
+def test_locations_that_share_a_name_are_kept_apart_by_their_ids() -> None:
+    nodes = [
+        {"id": f"gid://shopify/Location/{number}", "name": name}
+        for number, name in enumerate(("Depot", "Store", "Depot"))
+    ]
+    reply = ShopReply(data={"locations": {"nodes": nodes, **GOOD_PAGE}}, faults=(), cost=None)
+    places = shopify_shown.read_locations(reply)
+    assert places["Store"] == "gid://shopify/Location/1"
+    assert "Depot" not in places
+    assert len(places) == 3
 
 
 def test_a_variant_that_was_not_asked_for_is_not_believed() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from headway.connectors.shopify_reply import PROVIDER, ShopReply, share, unreadable
 from headway.core.storefront import Found, Gid, Ids, Said, Shown, Status, Verdict
-from headway.errors import PermanentError
+from headway.errors import PermanentError, UnreadableError
 
 AMOUNT = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?")
 QUANTITY_MAX = 1_000_000_000
@@ -19,7 +19,7 @@ GID_CHARS_MAX = 200
 
 
 def read_locations(reply: ShopReply) -> dict[str, Gid]:
-    """Return locations by name; a name that two of them bear says nothing, and is left out."""
+    """Return locations by name; those that share one go by their ids, for it names neither."""
     page = reply.whole("locations")
     places = [(_text(node, "name"), _gid(node, "id")) for node in _nodes(page)]
     if _is_cut(page):
@@ -29,7 +29,7 @@ def read_locations(reply: ShopReply) -> dict[str, Gid]:
             provider=PROVIDER,
         )
     counts = Counter(name for name, _ in places)
-    return {name: gid for name, gid in places if counts[name] == 1}
+    return {name if counts[name] == 1 else gid: gid for name, gid in places}
 
 
 def read_found(reply: ShopReply, asked: Sequence[str]) -> Found:
@@ -38,7 +38,7 @@ def read_found(reply: ShopReply, asked: Sequence[str]) -> Found:
     found: dict[str, list[Shown]] = {}
     for node in _nodes(page):
         if isinstance(node, dict) and node.get("sku") in asked:
-            found.setdefault(node["sku"], []).append(read_shown(node))
+            found.setdefault(node["sku"], []).append(_one_of(node))
     missed = frozenset(asked) - found.keys()
     return Found(shown=found, unsure=missed if _is_cut(page) else frozenset())
 
@@ -49,18 +49,27 @@ def read_nodes(reply: ShopReply, asked: Sequence[Gid]) -> list[Shown | None]:
     if not isinstance(nodes, list) or len(nodes) != len(asked):
         unreadable("another number of nodes than was asked for")
     # An id of something else than a variant comes back without any field.
-    shown = [None if node in (None, {}) else read_shown(node) for node in nodes]
+    shown = [None if node in (None, {}) else _one_of(node) for node in nodes]
     if any(one and one.ids.variant != gid for one, gid in zip(shown, asked, strict=True)):
         unreadable("a variant that was not asked for")
     return shown
 
 
-def read_shown(node: object, *, may_be_cut: bool = False) -> Shown:
-    """Read one variant; raises UnreadableError."""
+def _one_of(node: object) -> Shown:
+    """Read one of several variants; one that makes no sense will not by being asked for again."""
+    try:
+        shown, levels = read_shown(node), _part(_part(node, "inventoryItem"), "inventoryLevels")
+    except UnreadableError as error:
+        raise PermanentError(str(error), provider=PROVIDER) from None
+    if _is_cut(levels):
+        unreadable("an item stocked at more locations than we know; the locations were changed")
+    return shown
+
+
+def read_shown(node: object) -> Shown:
+    """Read one variant, with as many of its stock levels as were told; raises UnreadableError."""
     product, item = _part(node, "product"), _part(node, "inventoryItem")
     levels = _part(item, "inventoryLevels")
-    if _is_cut(levels) and not may_be_cut:
-        unreadable("an item stocked at more locations than we know; the locations were changed")
     unit_cost = item.get("unitCost")
     status = _text(product, "status")
     if status not in Status.__members__:
@@ -102,7 +111,7 @@ def read_created(reply: ShopReply) -> Said:
     variants = _nodes(_part(_part(reply.payload("productSet"), "product"), "variants"))
     if not variants:
         unreadable("a product without a variant")
-    return Said(verdict=Verdict.DONE, shown=read_shown(variants[0], may_be_cut=True))
+    return Said(verdict=Verdict.DONE, shown=read_shown(variants[0]))
 
 
 def _get(node: object, name: str) -> Any:  # noqa: ANN401 - JSON, of whatever shape

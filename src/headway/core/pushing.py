@@ -150,10 +150,10 @@ def _look(changes: Sequence[Change], shop: Shop) -> Parcel | None:
         return None
     if shop.locations is None:
         return Parcel(kind=Kind.LOCATIONS)
-    known = [each for each in changes if each.ids is not None]
+    known = _alike([each for each in changes if each.ids is not None])
     if known:
         most = max(1, CALL_POINTS // (READ_POINTS + LEVEL_POINTS * max(1, len(shop.locations))))
-        return Parcel(kind=Kind.READ, changes=known[:most])
+        return Parcel(kind=Kind.READ, changes=known[: _cap(most, known)])
     return _search(changes, shop)
 
 
