@@ -134,6 +134,9 @@ def read_reply(body: bytes) -> ShopReply:
     """Read the outer layer of a reply; raises UnreadableError."""
     try:
         document = json.loads(body)
+        # What cannot be written again as UTF-8, or holds a NUL, no table would take.
+        if b"\\u0000" in json.dumps(document, ensure_ascii=False).encode():
+            unreadable("a character that cannot be stored")
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
