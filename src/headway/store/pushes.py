@@ -120,7 +120,11 @@ WITH ours AS (
   WHERE id = %(id)s AND push_fence = %(fence)s AND push_owner IS NOT NULL
   RETURNING user_id
 ), new AS (
-  SELECT ours.user_id, told.* FROM ours, jsonb_to_recordset(%(rows)s::jsonb) AS told(
+  SELECT ours.user_id, told.*, (
+    -- A shop may show more than the documents' column holds.
+    SELECT greatest(least(sum(value::bigint), 2147483647), -2147483648)::int
+    FROM jsonb_each_text(told.applied -> 'quantities')) AS stock
+  FROM ours, jsonb_to_recordset(%(rows)s::jsonb) AS told(
     sku text, shop_sku text, title text, version bigint, applied jsonb, forgets_applied boolean,
     product_id text, variant_id text, item_id text, forgets_ids boolean, handle text,
     status text, former_status text, variants_count int, is_verified boolean,
@@ -158,8 +162,7 @@ WITH ours AS (
     variants_count, price, cost_per_item, currency, inventory_quantity, created_at, updated_at)
   SELECT user_id, sku, shop_sku, title, product_id, variant_id, item_id, handle, status,
     former_status, variants_count, (applied ->> 'price')::numeric, (applied ->> 'cost')::numeric,
-    applied ->> 'currency',
-    (SELECT sum(value::int) FROM jsonb_each_text(applied -> 'quantities')), %(now)s, %(now)s
+    applied ->> 'currency', stock, %(now)s, %(now)s
   FROM new WHERE variant_id IS NOT NULL
   ON CONFLICT (user_id, sku) DO UPDATE SET
     shopify_product_id = excluded.shopify_product_id,
@@ -183,9 +186,7 @@ WITH ours AS (
     price = coalesce((new.applied ->> 'price')::numeric, row.price),
     cost_per_item = coalesce((new.applied ->> 'cost')::numeric, row.cost_per_item),
     currency = coalesce(new.applied ->> 'currency', row.currency),
-    inventory_quantity = coalesce(
-      (SELECT sum(value::int) FROM jsonb_each_text(new.applied -> 'quantities')),
-      row.inventory_quantity),
+    inventory_quantity = coalesce(new.stock, row.inventory_quantity),
     updated_at = %(now)s
   FROM new WHERE row.user_id = new.user_id AND row.sku = ANY (%(skus)s) AND row.sku = new.sku
     AND new.variant_id IS NULL
