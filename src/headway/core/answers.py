@@ -41,6 +41,8 @@ BACKOFF_FIRST = timedelta(minutes=5)
 BACKOFF_MAX = timedelta(hours=24)
 # An id that is not found is looked up again by its SKU once, and then believed to be gone.
 UNKNOWN_MAX = 1
+# What is not as we believed is read and written again at once; a shop that insists gets a rest.
+STALE_MAX = 3
 WORST = (
     Verdict.REFUSED,
     Verdict.UNKNOWN,
@@ -157,7 +159,8 @@ def summary(pushed: Sequence[Pushed]) -> str:
 def refuse_all(parcel: Parcel, reason: str, now: datetime) -> list[Pushed]:
     """Settle a call that the shop will never take: alone it is refused, else it is sent smaller."""
     if len(parcel.changes) == 1:
-        return [_refused(parcel.changes[0], reason, now)]
+        # A patrol has looked, and goes on to the others.
+        return [replace(_refused(parcel.changes[0], reason, now), is_verified=parcel.is_patrol)]
     return [_again(each, reason) for each in parcel.changes]
 
 
@@ -176,7 +179,7 @@ def _settle(
         case Verdict.UNKNOWN if change.failures < UNKNOWN_MAX:
             return _gone(change, worst.reason)
         case Verdict.STALE | Verdict.UNSTOCKED:
-            return Pushed(change=change, forgets_applied=True, failures=change.failures)
+            return _misjudged(change, worst.reason, now)
     is_unknown = worst.verdict is Verdict.UNKNOWN
     return replace(_refused(change, worst.reason, now), forgets_ids=is_unknown)
 
@@ -268,10 +271,11 @@ def _guarded(pushed: Pushed, shown: Shown, shop: Shop) -> Pushed:
 
 def _patrolled(change: Change, shown: Shown, shop: Shop, *, repairs: bool) -> Pushed:
     applied, before = as_applied(shown, change, shop), change.applied or {}
-    had = before.get("quantities") or {}
+    has, had = applied["quantities"], before.get("quantities") or {}
+    # What the merchant keeps at other places is none of our business.
     has_drifted = any(
         money(applied, fact) != money(before, fact) for fact in PRICE_FACTS[:3]
-    ) or any(quantity > had.get(name, 0) for name, quantity in applied["quantities"].items())
+    ) or any(has.get(name, 0) > had.get(name, 0) for name in change.desired["quantities"])
     if not has_drifted:
         return Pushed(change=change, is_verified=True, failures=change.failures)
     return Pushed(
@@ -290,6 +294,18 @@ def _gone(change: Change, reason: str) -> Pushed:
         forgets_ids=True,
         forgets_applied=True,
         failures=change.failures + 1,
+        error=reason,
+    )
+
+
+def _misjudged(change: Change, reason: str, now: datetime) -> Pushed:
+    """Read it back before writing again; it counts, so that others go before it."""
+    failures = change.failures + 1
+    return Pushed(
+        change=change,
+        forgets_applied=True,
+        retry_at=now + backoff(failures - STALE_MAX) if failures > STALE_MAX else None,
+        failures=failures,
         error=reason,
     )
 
