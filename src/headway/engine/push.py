@@ -4,7 +4,7 @@ Every write is stored as an intent before it is sent. What became of it is settl
 nobody can say, read back by whoever comes next; only then is anything written again.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -117,11 +117,7 @@ class Push:
         """Find a shop with work that may be called, and reserve a permit for it."""
         now, asked_s = self._clock.now(), self._clock.monotonic()
         why = "nothing is to be pushed"
-        for shop in self._pushes.due_shops(
-            now, verified_before=self._verified_before(now), limit=SHOPS_LOOKED_AT
-        ):
-            if self._only not in (None, shop.id):
-                continue
+        for shop in self._due(now):
             storefront = self._open_shop(shop)
             if self._breakers.load(storefront.scope).blocked_until(now) is not None:
                 why = "a shop does not answer"
@@ -145,6 +141,23 @@ class Push:
             self._turn = turn
             return Wait(until=now + timedelta(seconds=ticket.wait_s), why="permit")
         return Wait(until=now + self._rule.poll, why=why)
+
+    def _due(self, now: datetime) -> Iterator[Shop]:
+        """Yield the shops with work, a few at a time; those who wait for one keep nobody waiting.
+
+        Whom to verify is asked only when no shop with changes can be called.
+        """
+        seen: set[str] = set()
+        for verified_before in dict.fromkeys((None, self._verified_before(now))):
+            limit, found = SHOPS_LOOKED_AT, SHOPS_LOOKED_AT
+            while found >= limit:
+                limit += len(seen)
+                shops = self._pushes.due_shops(now, verified_before=verified_before, limit=limit)
+                found = len(shops)
+                for shop in shops:
+                    if shop.id not in seen and self._only in (None, shop.id):
+                        yield shop
+                seen |= {shop.id for shop in shops}
 
     def _verified_before(self, now: datetime) -> datetime | None:
         every = self._rule.verify_every

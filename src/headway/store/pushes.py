@@ -56,11 +56,15 @@ ORDER BY least(first.push_at, bulk.poll_at) NULLS FIRST, account.id LIMIT %(limi
 PATROL_SHOPS = f"""
 SELECT {SHOP_COLUMNS}
 FROM connected_accounts AS account LEFT JOIN profiles AS profile USING (user_id)
+CROSS JOIN LATERAL (
+  SELECT verified_at FROM listing_state
+  WHERE user_id = account.user_id AND applied IS NOT NULL
+  ORDER BY verified_at NULLS FIRST LIMIT 1) AS oldest
 WHERE account.platform = 'shopify' AND account.status = 'connected'
   AND (account.push_lease_until IS NULL OR account.push_lease_until < %(silent)s)
   AND coalesce(account.patrol_at, '-infinity') <= %(now)s
-  AND EXISTS (SELECT FROM listing_state AS state WHERE state.user_id = account.user_id
-    AND state.applied IS NOT NULL AND coalesce(state.verified_at, '-infinity') < %(before)s)
+  AND coalesce(oldest.verified_at, '-infinity') < %(before)s
+  AND account.id::text <> ALL (%(due)s)
 ORDER BY account.patrol_at NULLS FIRST, account.id LIMIT %(limit)s
 """
 LEASE = f"""
@@ -236,12 +240,14 @@ class Pushes:
     def due_shops(
         self, now: datetime, *, verified_before: datetime | None, limit: int
     ) -> list[Shop]:
-        """Return shops that nobody is at: with changes due, else with listings to verify."""
+        """Return shops that nobody is at: with changes due, then with listings to verify."""
         values = {**self._common(now), "limit": limit, "before": verified_before}
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(DUE_SHOPS, values).fetchall()
-            if not rows and verified_before is not None:
-                rows = connection.execute(PATROL_SHOPS, values).fetchall()
+            if len(rows) < limit and verified_before is not None:
+                due = [id_ for id_, *_ in rows]
+                others = {**values, "due": due, "limit": limit - len(rows)}
+                rows += connection.execute(PATROL_SHOPS, others).fetchall()
         return [_shop(row) for row in rows]
 
     def claim(

@@ -1,0 +1,208 @@
+"""Push against shops and data that are odd or hostile: one bad thing must stop nothing else."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+from tests.engine.bulks import Wire, rebuilt
+from tests.engine.shops import PLACES, Shops, make_shops, wanted
+
+from headway.clock import VirtualClock
+from headway.engine.push import SHOPS_LOOKED_AT
+from headway.simulators.shopify_shop import Level, Location
+from headway.simulators.wire import SimReply
+
+
+@pytest.fixture
+def shops(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Shops:
+    return make_shops(pool, clock, tmp_path)
+
+
+class Forger(Wire):
+    """A wire on which every answer in JSON is changed by a function."""
+
+    def __init__(self, shops: Shops, forge: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__(shops=shops)
+        self.forge = forge
+
+    def answered(self, reply: SimReply) -> SimReply:
+        said = json.loads(reply.body)
+        self.forge(said)
+        return replace(reply, body=json.dumps(said).encode())
+
+
+def test_a_shop_that_names_a_tiny_bucket_keeps_neither_itself_nor_others_waiting(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    shops = make_shops(pool, clock, tmp_path, sellers=("acme", "bolt"))
+    for seller in ("acme", "bolt"):
+        shops.list("A-1", seller=seller)
+        shops.want("A-1", wanted("12.00", 5), seller=seller)
+        clock.sleep(1)
+
+    def forge(said: dict[str, Any]) -> None:
+        said["extensions"]["cost"]["throttleStatus"]["maximumAvailable"] = 300
+
+    wire = Forger(shops, forge)
+    shops.drive(rebuilt(shops, wire.transport()).push("w"))
+    assert shops.shown("A-1", "acme").price == Decimal("12.00")
+    assert shops.shown("A-1", "bolt").price == Decimal("12.00")
+
+
+def test_shops_that_do_not_answer_keep_no_other_shop_waiting(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    sellers = tuple(f"s{number}" for number in range(SHOPS_LOOKED_AT + 1))
+    shops = make_shops(pool, clock, tmp_path, sellers=sellers)
+    for seller in sellers:
+        shops.list("A-1", seller=seller)
+        shops.want("A-1", wanted("12.00", 5), seller=seller)
+        clock.sleep(1)
+    for seller in sellers[:-1]:
+        shops.ask(
+            "INSERT INTO breaker (scope, failures, open_until) VALUES (%s, 9, %s)",
+            f"shopify:app:{shops.domain(seller)}",
+            clock.now().replace(year=2027),
+        )
+    done = "SELECT applied = desired FROM listing_state WHERE user_id = %s"
+    shops.drive(shops.push(), until=lambda: shops.one(done, sellers[-1]), steps=20)
+
+
+def test_a_shop_that_does_not_answer_keeps_no_other_from_being_patrolled(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    shops = make_shops(pool, clock, tmp_path, sellers=("acme", "bolt"))
+    shops.ask("UPDATE connected_accounts SET locations = '{}'")
+    for seller in ("acme", "bolt"):
+        shops.list("A-1", seller=seller)
+    shops.want("A-1", wanted("12.00", 5))
+    shops.ask(
+        "INSERT INTO breaker (scope, failures, open_until) VALUES (%s, 9, %s)",
+        f"shopify:app:{shops.domain('acme')}",
+        clock.now().replace(year=2027),
+    )
+    shops.simulator.edit_price(shops.domain("bolt"), "A-1", Decimal("1.00"))
+    clock.sleep(25 * 3600)
+    mended = lambda: shops.shown("A-1", "bolt").price == Decimal("11.00")  # noqa: E731
+    shops.drive(shops.push(), until=mended, steps=20)
+
+
+def test_locations_of_one_name_do_not_stop_the_shop(shops: Shops) -> None:
+    shop = shops.simulator.shop(shops.domain("acme"))
+    shops.list("A-1", knows_ids=False)
+    twins = [Location(id=shop.new_id("Location"), name="Depot") for _ in range(2)]
+    for twin in twins:
+        shop.locations[twin.id] = twin
+        shop.put_level(Level(item=shops.shown("A-1").ids.item, location=twin.id, quantity=7))
+    shops.want("A-1", wanted("12.00", 4))
+    shops.drive(shops.push(), steps=40)
+    assert shops.shown("A-1").price == Decimal("12.00")
+    assert shops.shown("A-1").quantities["Dallas Central"] == 4
+
+
+def test_stock_at_a_place_that_is_not_ours_is_no_drift(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    shops = make_shops(pool, clock, tmp_path)
+    shops.list("A-1")
+    shop = shops.simulator.shop(shops.domain("acme"))
+    store = Location(id=shop.new_id("Location"), name="Their own store")
+    shop.locations[store.id] = store
+    shop.put_level(Level(item=shops.shown("A-1").ids.item, location=store.id, quantity=7))
+    clock.sleep(25 * 3600)
+    before = clock.now()
+    seen = "SELECT verified_at >= %s FROM listing_state"
+    shops.drive(shops.push(), until=lambda: shops.one(seen, before))
+    assert shops.ask("SELECT event_type FROM sync_audit_log") == []
+    assert shops.waiting() == 0
+
+
+def test_stock_beyond_what_a_column_holds_does_not_stop_the_shop(shops: Shops) -> None:
+    shops.list("A-1", shows=wanted("11.00", *[1_000_000_000] * 4))
+    shops.list("A-2")
+    shops.want("A-1", wanted("12.00", *[1_000_000_000] * 4))
+    shops.want("A-2", wanted("12.00", 5))
+    shops.drive(shops.push(), steps=40)
+    assert shops.shown("A-1").price == shops.shown("A-2").price == Decimal("12.00")
+
+
+def test_a_product_that_cannot_be_read_keeps_no_other_waiting(shops: Shops) -> None:
+    for number in range(6):
+        shops.list(f"A-{number}")
+    shops.ask("UPDATE listing_state SET applied = NULL")
+    for number in range(6):
+        shops.want(f"A-{number}", wanted("12.00", 5))
+    bad = shops.shown("A-3").ids.variant
+
+    def forge(said: dict[str, Any]) -> None:
+        for node in (said.get("data") or {}).get("nodes") or ():
+            if node and node["id"] == bad:
+                node["price"] = "-11.00"
+
+    wire = Forger(shops, forge)
+    shops.drive(rebuilt(shops, wire.transport()).push("w"), steps=80)
+    assert {shops.shown(f"A-{n}").price for n in (0, 1, 2, 4, 5)} == {Decimal("12.00")}
+    assert shops.ask("SELECT sku FROM listing_state WHERE push_failures > 0") == [("A-3",)]
+    assert shops.one("SELECT count(*) FROM breaker WHERE failures > 0") == 0
+
+
+def test_stock_that_the_shop_calls_stale_for_ever_keeps_no_other_waiting(shops: Shops) -> None:
+    for number in range(8):
+        shops.list(f"A-{number}")
+        shops.want(f"A-{number}", wanted("11.00", 6))
+    odd = shops.shown("A-3").ids.item
+
+    class Stale(Wire):
+        at: int | None = None
+
+        def sent(self, body: bytes) -> bytes | None:
+            given = json.loads(body)["variables"].get("input", {})
+            items = [each["inventoryItemId"] for each in given.get("quantities", ())]
+            self.at = items.index(odd) if odd in items else None
+            # The shop takes none of them.
+            return body if self.at is None else b'{"query": "{ shop { id } }"}'
+
+        def answered(self, reply: SimReply) -> SimReply:
+            if self.at is None:
+                return reply
+            error = {
+                "code": "CHANGE_FROM_QUANTITY_STALE",
+                "field": ["input", "quantities", str(self.at), "changeFromQuantity"],
+                "message": "another quantity is there",
+            }
+            said = json.loads(reply.body)
+            said["data"] = {"inventorySetQuantities": {"userErrors": [error]}}
+            return replace(reply, body=json.dumps(said).encode())
+
+    push = rebuilt(shops, Stale(shops=shops).transport()).push("w")
+    shops.drive(push, steps=60)
+    stock = [shops.shown(f"A-{number}").quantities["Dallas Central"] for number in range(8)]
+    assert stock == [6, 6, 6, 5, 6, 6, 6, 6]
+    assert shops.one("SELECT push_error FROM listing_state WHERE push_at IS NOT NULL")
+
+
+def test_a_letter_that_no_database_holds_does_not_stop_the_shop(shops: Shops) -> None:
+    shops.list("A-1", knows_ids=False)
+    shops.want("A-1", wanted("12.00", 5))
+    is_odd = [True]
+
+    def forge(said: dict[str, Any]) -> None:
+        variants = (said.get("data") or {}).get("productVariants") or {}
+        for node in variants.get("nodes") or ():
+            if is_odd:
+                node["product"]["handle"] = "a\x00b\ud800"
+
+    wire = Forger(shops, forge)
+    push = rebuilt(shops, wire.transport()).push("w")
+    for _ in range(6):
+        push.step()
+        shops.clock.sleep(2)
+    is_odd.clear()
+    shops.drive(push, steps=40)
+    assert set(PLACES) == set(shops.shown("A-1").quantities)
+    assert shops.shown("A-1").price == Decimal("12.00")
