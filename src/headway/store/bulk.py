@@ -53,9 +53,13 @@ WITH ours AS (
   SELECT %(intent)s, id, user_id, 'bulk', push_fence, %(skus)s, %(writes)s::jsonb, %(now)s
   FROM connected_accounts WHERE id = %(id)s AND push_fence = %(fence)s AND push_owner IS NOT NULL
   RETURNING user_id
+), listed AS (
+  SELECT row.sku FROM ours JOIN listing_state AS row USING (user_id)
+  WHERE row.sku = ANY (%(asleep)s::text[]) ORDER BY row.sku FOR UPDATE OF row
 ), slept AS (
   UPDATE listing_state AS row SET push_at = %(until)s
-  FROM ours, unnest(%(asleep)s::text[], %(versions)s::bigint[]) AS told(sku, version)
+  FROM ours, listed JOIN unnest(%(asleep)s::text[], %(versions)s::bigint[]) AS told(sku, version)
+    USING (sku)
   WHERE row.user_id = ours.user_id AND row.sku = told.sku AND row.desired_version = told.version
 )
 SELECT count(*) FROM ours

@@ -110,7 +110,8 @@ SELECT %(intent)s, id, user_id, %(kind)s, push_fence, %(skus)s, %(writes)s::json
 FROM connected_accounts WHERE id = %(id)s AND push_fence = %(fence)s AND push_owner IS NOT NULL
 """
 
-# One statement, so one transaction and one trip: what the fence refuses writes nothing at all. A
+# One statement, so one transaction and one trip: what the fence refuses writes nothing at all. Rows
+# are locked in the order of their keys, as a read's settle, a person and an import do. A
 # revived part that has its status back is the merchant's own again: we no longer ask for one.
 SETTLE = """
 WITH ours AS (
@@ -133,6 +134,12 @@ WITH ours AS (
     product_id text, variant_id text, item_id text, forgets_ids boolean, handle text,
     status text, former_status text, variants_count int, is_verified boolean,
     retry_at timestamptz, failures int, error text, staging text, held_reason text, desired jsonb)
+), listed AS (
+  SELECT user_id, sku FROM listing_state AS row JOIN new USING (user_id, sku)
+  WHERE row.sku = ANY (%(skus)s) ORDER BY user_id, sku FOR UPDATE OF row
+), stocked AS (
+  SELECT user_id, sku FROM product AS row JOIN new USING (user_id, sku)
+  WHERE row.sku = ANY (%(skus)s) ORDER BY user_id, sku FOR UPDATE OF row
 ), states AS (
   UPDATE listing_state AS row SET
     applied = CASE WHEN new.forgets_applied THEN NULL
@@ -158,7 +165,8 @@ WITH ours AS (
         THEN row.desired - 'status'
       ELSE row.desired END,
     desired_version = row.desired_version + CASE WHEN new.held_reason IS NULL THEN 0 ELSE 1 END
-  FROM new WHERE row.user_id = new.user_id AND row.sku = ANY (%(skus)s) AND row.sku = new.sku
+  FROM new JOIN listed USING (user_id, sku)
+  WHERE row.user_id = new.user_id AND row.sku = ANY (%(skus)s) AND row.sku = new.sku
     AND (new.held_reason IS NULL OR row.desired_version = new.version)
 ), added AS (
   INSERT INTO product AS row (user_id, sku, shop_sku, title, shopify_product_id,
@@ -167,7 +175,8 @@ WITH ours AS (
   SELECT user_id, sku, shop_sku, title, product_id, variant_id, item_id, handle, status,
     former_status, variants_count, (applied ->> 'price')::numeric, (applied ->> 'cost')::numeric,
     applied ->> 'currency', stock, %(now)s, %(now)s
-  FROM new WHERE variant_id IS NOT NULL
+  FROM new LEFT JOIN stocked USING (user_id, sku) WHERE variant_id IS NOT NULL
+  ORDER BY user_id, sku
   ON CONFLICT (user_id, sku) DO UPDATE SET
     shopify_product_id = excluded.shopify_product_id,
     shopify_variant_id = excluded.shopify_variant_id,
@@ -192,7 +201,8 @@ WITH ours AS (
     currency = coalesce(new.applied ->> 'currency', row.currency),
     inventory_quantity = coalesce(new.stock, row.inventory_quantity),
     updated_at = %(now)s
-  FROM new WHERE row.user_id = new.user_id AND row.sku = ANY (%(skus)s) AND row.sku = new.sku
+  FROM new JOIN stocked USING (user_id, sku)
+  WHERE row.user_id = new.user_id AND row.sku = ANY (%(skus)s) AND row.sku = new.sku
     AND new.variant_id IS NULL
     AND (new.applied IS NOT NULL OR new.forgets_ids OR new.status IS NOT NULL)
 ), staged AS (

@@ -362,6 +362,7 @@ def _decide(
 
 
 def _revive(connection: Connection, keys: Sequence[Key], now: datetime) -> list[Ruling]:
+    _read(connection, keys)  # which locks them in the order that everybody keeps
     rows = connection.execute(REVIVE, {**_columns(keys), "now": now}).fetchall()
     revived = {(seller, sku): (old, new) for seller, sku, old, new in rows}
     return [

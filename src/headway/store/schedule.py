@@ -84,7 +84,8 @@ LEFT JOIN product_staging AS staging ON staging.user_id = taken.user_id
 # event. The ids come a second time as an array, by which the planner knows how few they are. A
 # desired state that equals the stored one keeps its version: nothing to push. Push may have put a
 # price back, and held it, while we were reading: then its verdict stands, and we bring the rest.
-# And who was asked for meanwhile, by a person or to be published, is due as it was asked for.
+# And who was asked for meanwhile, by a person or to be published, is due as it was asked for. Rows
+# are locked in the order of their keys, as a person's verbs and a push do.
 SETTLE = """
 WITH new AS (
   SELECT * FROM jsonb_to_recordset(%(rows)s::jsonb) AS new(
@@ -94,6 +95,9 @@ WITH new AS (
     locations jsonb, observed jsonb, desired jsonb, desired_version bigint, was_held boolean,
     held_reason text, proposed jsonb, rejected jsonb, has_moved boolean, staging jsonb,
     batch_id uuid, changes_state boolean)
+), ours AS (
+  SELECT id FROM product_sync_schedule
+  WHERE id = ANY(%(ids)s::uuid[]) ORDER BY id FOR UPDATE
 ), settled AS (
   UPDATE product_sync_schedule AS row SET
     sync_status = new.sync_status, lease_owner = NULL, lease_until = NULL,
@@ -114,7 +118,7 @@ WITH new AS (
                                  WHEN new.quantity > 0 THEN 'in_stock' ELSE 'out_of_stock' END,
     last_locations = coalesce(new.locations, row.last_locations),
     updated_at = %(now)s
-  FROM new
+  FROM new JOIN ours USING (id)
   WHERE row.id = ANY(%(ids)s::uuid[]) AND row.id = new.id AND row.fence = new.fence
     AND row.sync_status = 'syncing'
   RETURNING row.id
@@ -126,7 +130,7 @@ WITH new AS (
     CASE WHEN new.desired IS NULL THEN 0 ELSE 1 END,
     new.held_reason, CASE WHEN new.held_reason IS NOT NULL THEN %(now)s END,
     new.proposed, new.rejected, CASE WHEN new.desired IS NOT NULL THEN %(now)s END
-  FROM new JOIN settled USING (id) WHERE new.changes_state
+  FROM new JOIN settled USING (id) WHERE new.changes_state ORDER BY new.user_id, new.sku
   ON CONFLICT (user_id, sku) DO UPDATE SET (observed, observed_at, desired, desired_at,
     desired_version, held_reason, held_at, proposed, rejected, moved_at, push_at) = (
     SELECT coalesce(new.observed, row.observed),
@@ -184,11 +188,15 @@ SELECT count(*) FROM settled
 """
 
 RELEASE = """
+WITH ours AS (
+  SELECT id FROM product_sync_schedule WHERE id = ANY(%(id)s::uuid[]) ORDER BY id FOR UPDATE
+)
 UPDATE product_sync_schedule AS row SET
   sync_status = CASE last_sync_status WHEN 'pending' THEN 'pending' WHEN 'failed' THEN 'failed'
                 ELSE 'success' END,
   lease_owner = NULL, lease_until = NULL, suspicion = new.suspicion
 FROM unnest(%(id)s::uuid[], %(fence)s::bigint[], %(suspicion)s::int[]) AS new(id, fence, suspicion)
+  JOIN ours USING (id)
 WHERE row.id = new.id AND row.fence = new.fence AND row.sync_status = 'syncing'
 """
 

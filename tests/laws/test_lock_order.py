@@ -1,0 +1,102 @@
+"""Reads, pushes and a person settle the same listings at once: nobody may wait in a ring."""
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from psycopg_pool import ConnectionPool
+
+from headway.clock import fresh_id
+from headway.core.lifecycle import Settlement
+from headway.core.model import Outcome, SellerId, Sku, Turn
+from headway.core.storefront import Pushed
+from headway.errors import StoreError
+from headway.store.pushes import Pushes
+from headway.store.review import Review
+from headway.store.schedule import Schedule
+
+NOW = datetime(2026, 1, 5, tzinfo=UTC)
+LISTINGS, ROUNDS = 150, 40
+OFFER = {
+    "price": "11.00",
+    "cost": "9",
+    "currency": "USD",
+    "compare_at": None,
+    "quantities": {"Dallas": 5},
+}
+
+
+def fill(pool: ConnectionPool) -> None:
+    with pool.connection() as connection:
+        connection.execute(
+            "INSERT INTO connected_accounts (user_id, platform, shop, locations, locations_at)"
+            " VALUES ('a', 'shopify', 'a.myshopify.com', '{}', %s)",
+            [NOW],
+        )
+        connection.execute(
+            "INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at)"
+            " SELECT 'a', 'S' || n, 0, %s FROM generate_series(1, %s) AS n",
+            [NOW, LISTINGS],
+        )
+        connection.execute(
+            "INSERT INTO listing_state (user_id, sku, desired, desired_version, push_at)"
+            " SELECT 'a', 'S' || n, %s, 1, %s FROM generate_series(1, %s) AS n",
+            [json.dumps(OFFER), NOW, LISTINGS],
+        )
+
+
+def test_reads_pushes_and_a_person_never_wait_for_each_other_in_a_ring(
+    pool: ConnectionPool,
+) -> None:
+    fill(pool)
+    pushes, review, schedule = Pushes(pool, guard_move=Decimal(1)), Review(pool), Schedule(pool)
+    skus = [Sku(f"S{number}") for number in range(1, LISTINGS + 1)]
+    lease = NOW + timedelta(seconds=60)
+
+    def push(number: int) -> None:
+        (shop,) = pushes.due_shops(NOW, verified_before=None, limit=1)
+        errand = pushes.claim(
+            shop, now=NOW, owner="w", lease_until=lease, verified_before=None, limit=300
+        )
+        assert errand is not None
+        changes = errand.changes[:: 1 if number % 2 else -1]
+        pushes.settle(errand, [Pushed(change=each, retry_at=NOW) for each in changes], now=NOW)
+
+    def fetch(number: int) -> None:
+        listings = schedule.claim(skus, now=NOW, owner="f", lease_until=lease)
+        if not listings:  # a person holds them all
+            return
+        settlement = Settlement(
+            listing=listings[0],
+            outcome=Outcome.UPDATED,
+            turn=Turn.SCHEDULED,
+            next_sync_at=NOW,
+            desired={**OFFER, "price": f"{10 + number % 3}.00"},
+            proposed=OFFER,
+            held_reason="too far",
+        )
+        settled = [replace(settlement, listing=each) for each in reversed(listings)]
+        schedule.settle(settled, now=NOW, call_id=fresh_id())
+
+    def rule(number: int) -> None:
+        review.approve(SellerId("a"), skus, reason=f"{number}", now=NOW)
+
+    refused: list[str] = []
+
+    def repeat(step: Callable[[int], None]) -> None:
+        for number in range(ROUNDS):
+            try:
+                step(number)
+            except StoreError as error:
+                refused.append(f"{step.__name__}: {error}")
+                return
+
+    threads = [threading.Thread(target=repeat, args=(step,)) for step in (push, fetch, rule)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert refused == []
