@@ -203,6 +203,20 @@ def test_parts_that_vanish_by_the_score_keep_their_stock_until_a_person_has_look
     assert (again.desired, "change_held" in kinds(again)) == (None, False)
 
 
+def test_parts_that_are_parked_by_the_score_stay_on_sale_until_a_person_has_looked() -> None:
+    failing = replace(after(LISTING, read(LISTING)), consecutive_failures=4, missing_count=4)
+    drafts = replace(JUDGE, rule=FailureRule(draft_parked=True))
+    crowd = replace(STANDING, moved_count=30)
+    faulty = Reply(quotes={}, faulty={LISTING.sku: "nonsense"})
+    for reply in (NOTHING, faulty):
+        settled = drafts.settle(failing, reply, NOW, crowd)
+        assert settled.is_parked
+        assert settled.desired is None
+        assert (settled.proposed or {})["status"] == "DRAFT"
+        assert settled.held_reason is not None
+        assert kinds(settled).count("change_held") == 1
+
+
 def test_a_price_that_waits_does_not_bring_back_the_stock_of_a_part_that_is_gone() -> None:
     listing = after(LISTING, read(LISTING))
     held = after(listing, read(listing, replace(QUOTE, list_price=Decimal(40))))

@@ -131,7 +131,8 @@ class Judge:
         if quote is not None:
             return self._read(listing, quote, reply.raw.get(listing.sku), now, standing)
         if listing.sku in reply.faulty:
-            return self.charge(listing, now, f"unusable line: {reply.faulty[listing.sku]}")
+            error = f"unusable line: {reply.faulty[listing.sku]}"
+            return self.charge(listing, now, error, standing=standing)
         return self._missed(listing, now, standing)
 
     def _read(
@@ -187,7 +188,15 @@ class Judge:
             events += event
         counted = f"{count} times" if beyond > 0 else f"{count} of {count - beyond}"
         error = f"not in the supplier's reply ({counted})"
-        return self.charge(listing, now, error, missing_count=count, weighed=weighed, events=events)
+        return self.charge(
+            listing,
+            now,
+            error,
+            missing_count=count,
+            weighed=weighed,
+            events=events,
+            standing=standing,
+        )
 
     def charge(
         self,
@@ -199,16 +208,17 @@ class Judge:
         suspicion: int = 0,
         weighed: Weighed | None = None,
         events: tuple[Event, ...] = (),
+        standing: SellerStanding | None = None,
     ) -> Settlement:
         """Count a failure of this very SKU; back off, and park it when there were too many."""
         failures = listing.consecutive_failures + 1
         is_parked = failures >= self.rule.failures_max
-        weighed = weighed or Weighed()
-        desired, staging = weighed.desired, None
+        weighed, staging = weighed or Weighed(), None
         events += (Event(kind="sync_failed", new={"failures": failures}, error=error),)
         if is_parked:
             events += (Event(kind="product_deactivated", error=error),)
-            desired = self._parked(listing, desired)
+            weighed, held = self._parked(listing, weighed, now, standing)
+            events += held
             if listing.batch_id is not None:
                 staging = Staging(status="failed", reason=error)
         return Settlement(
@@ -221,7 +231,7 @@ class Judge:
             suspicion=suspicion,
             is_parked=is_parked,
             error=error,
-            desired=desired,
+            desired=weighed.desired,
             proposed=weighed.proposed,
             held_reason=weighed.held_reason,
             staging=staging,
@@ -229,16 +239,25 @@ class Judge:
         )
 
     def _parked(
-        self, listing: Listing, desired: Mapping[str, Any] | None
-    ) -> Mapping[str, Any] | None:
+        self, listing: Listing, weighed: Weighed, now: datetime, standing: SellerStanding | None
+    ) -> tuple[Weighed, tuple[Event, ...]]:
         """Take a part off sale until it is revived, if that is the rule and it is known at all.
 
         Its stock goes too: a product with other variants stays for sale, and this one must not.
+        Too many within a day wait for a person, as whatever else empties a shop.
         """
-        shown = desired or listing.desired
-        if shown is None or not self.rule.draft_parked:
-            return desired
-        return {**shown, "quantities": dict.fromkeys(shown["quantities"], 0), "status": "DRAFT"}
+        old, shown = listing.desired, weighed.desired or listing.desired
+        if old is None or shown is None or not self.rule.draft_parked:
+            return weighed, ()
+        nothing = dict.fromkeys(shown["quantities"], 0)
+        off = {**shown, "quantities": nothing, "status": "DRAFT"}
+        mass = standing.find_mass(listing, now) if standing and moves(old, off) else None
+        if mass is None:
+            return replace(weighed, desired=off), ()
+        held = replace(weighed, desired=None, proposed=off, held_reason=mass)
+        if weighed.held_reason or not _is_held_anew(listing, held, ()):
+            return held, ()
+        return held, (Event(kind="change_held", old=old, new=off, error=mass),)
 
 
 def suspicions(
