@@ -71,10 +71,19 @@ HAS_OTHER_IDS = """
   IS DISTINCT FROM
   (product.shopify_product_id, product.shopify_variant_id, product.shopify_inventory_item_id)
 """
-# What the shop confirmed was said of another product: it must be read and written anew.
+# A visit under way would settle what it did to another product. Its fence is taken, not its lease:
+# until that has run out its call may still arrive.
+END_VISITS = f"""
+UPDATE connected_accounts SET push_fence = push_fence + 1
+WHERE platform = 'shopify' AND user_id IN (
+  SELECT user_id FROM arriving JOIN product USING (user_id, sku) WHERE {HAS_OTHER_IDS})
+"""
+# What the shop confirmed was said of another product: it must be read and written anew, and its
+# price is not yet ours.
 FORGET = f"""
-UPDATE listing_state AS state SET applied = NULL, verified_at = NULL, push_failures = 0,
-  push_error = NULL, push_at = CASE WHEN state.desired IS NULL THEN NULL ELSE %(now)s END
+UPDATE listing_state AS state SET applied = NULL, applied_at = NULL, applied_version = 0,
+  verified_at = NULL, push_failures = 0, push_error = NULL,
+  push_at = CASE WHEN state.desired IS NULL THEN NULL ELSE %(now)s END
 FROM arriving JOIN product USING (user_id, sku)
 WHERE state.user_id = product.user_id AND state.sku = product.sku AND {HAS_OTHER_IDS}
 """
@@ -212,6 +221,7 @@ def _refuse(cursor: Cursor[tuple[Any, ...]], refused: list[RefusedRow]) -> None:
 
 def _write(cursor: Cursor[tuple[Any, ...]], refused: list[RefusedRow], now: datetime) -> Imported:
     sellers = [user_id for (user_id,) in cursor.execute(SELLERS).fetchall()]
+    cursor.execute(END_VISITS)
     cursor.execute(FORGET, {"now": now})
     told = cursor.execute(WRITE, {"now": now}).fetchone()
     assert told is not None, "a count always answers"
