@@ -351,6 +351,19 @@ def test_a_rollback_to_what_is_desired_already_does_nothing(
     assert state(ask, A, P1) == before
 
 
+@pytest.mark.parametrize("then", (shows("0.00"), shows("10.50", currency="EUR")))
+def test_a_rollback_never_returns_to_what_is_no_price(
+    review: Review, put: Put, ask: Ask, clock: VirtualClock, then: State
+) -> None:
+    put(A, P1, desired=shows("11.00"))
+    wrote(ask, P1, clock.now(), None, then)
+    before = state(ask, A, P1)
+    (said,) = review.rollback(A, [P1], to=clock.now(), reason="", now=clock.now())
+    assert not said.is_done
+    assert "no price" in said.said
+    assert state(ask, A, P1) == before
+
+
 def test_a_second_rollback_still_remembers_the_quote_that_was_undone(
     review: Review, put: Put, ask: Ask, clock: VirtualClock
 ) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from psycopg import Connection
@@ -410,6 +411,9 @@ def _rejected(state: _State) -> Ruling:
 def _rolled_back(state: _State, past: Mapping[str, Any] | None) -> Ruling:
     if past is None or past.get("price") is None or state.desired is None:
         return state.ruled("the shop's history does not reach back to that time")
+    currency = past.get("currency") or state.desired["currency"]
+    if Decimal(past["price"]) <= 0 or currency != state.desired["currency"]:
+        return state.ruled(f"the shop asked {past['price']} {currency} then, no price for it now")
     # A fact that the history does not know stays, but what was not crossed out then is not now.
     facts = {name: past[name] for name in (*MONEY, "currency") if past.get(name) is not None}
     new = {**state.desired, "compare_at": None, **facts}
