@@ -232,7 +232,7 @@ def test_no_price_is_written_to_what_is_in_bulk_but_stock_that_falls_is() -> Non
 def test_what_lacks_only_the_price_in_bulk_sleeps(desired: dict[str, Any], *, sleeps: bool) -> None:
     each = change("A-1", desired=desired)
     errand = Errand(shop=SHOP, fence=1, changes=[each], bulk=intent(Phase.RUNNING, "A-1"))
-    asleep = [pushed.retry_at for pushed in answers.idle(errand)]
+    asleep = [pushed.retry_at for pushed in answers.idle(errand, NOW)]
     assert asleep == ([NOW + answers.SLEEP] if sleeps else [])
-    assert answers.idle(replace(errand, bulk=intent(Phase.RUNNING, "A-2"))) == []
-    assert answers.idle(replace(errand, bulk=None)) == []
+    assert answers.idle(replace(errand, bulk=intent(Phase.RUNNING, "A-2")), NOW) == []
+    assert answers.idle(replace(errand, bulk=None), NOW) == []

@@ -101,7 +101,9 @@ def kinds(parcel: Parcel | None) -> Kind | None:
 
 def test_nothing_is_asked_where_nothing_differs() -> None:
     assert plan(change()) is None
-    assert [each.applied for each in answers.idle(Errand(shop=SHOP, fence=1, changes=[change()]))]
+    assert [
+        each.applied for each in answers.idle(Errand(shop=SHOP, fence=1, changes=[change()]), NOW)
+    ]
 
 
 def test_the_locations_come_first() -> None:

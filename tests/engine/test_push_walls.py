@@ -13,9 +13,14 @@ from tests.engine.bulks import Wire, rebuilt
 from tests.engine.shops import PLACES, Shops, make_shops, wanted
 
 from headway.clock import VirtualClock
+from headway.core.intake import Row
+from headway.core.model import SellerId, Sku
+from headway.core.policies import Rolling
+from headway.core.storefront import Gid
 from headway.engine.push import SHOPS_LOOKED_AT
-from headway.simulators.shopify_shop import Level, Location
+from headway.simulators.shopify_shop import Level, Location, ShopIds
 from headway.simulators.wire import SimReply
+from headway.store.products import Products
 
 
 @pytest.fixture
@@ -206,3 +211,106 @@ def test_a_letter_that_no_database_holds_does_not_stop_the_shop(shops: Shops) ->
     shops.drive(push, steps=40)
     assert set(PLACES) == set(shops.shown("A-1").quantities)
     assert shops.shown("A-1").price == Decimal("12.00")
+
+
+def test_a_secret_that_cannot_be_read_keeps_no_other_shop_waiting(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    shops = make_shops(pool, clock, tmp_path, sellers=("acme", "bolt"))
+    for seller in ("acme", "bolt"):
+        shops.list("A-1", seller=seller)
+        shops.want("A-1", wanted("12.00", 5), seller=seller)
+        clock.sleep(1)
+    shops.ask("UPDATE credential SET secret = 'x' WHERE scope LIKE '%%acme%%'")
+    done = "SELECT applied = desired FROM listing_state WHERE user_id = 'bolt'"
+    shops.drive(shops.push(), until=lambda: shops.one(done), steps=20)
+    assert "stored credential" in shops.one("SELECT reason FROM breaker")
+
+
+def test_two_parts_that_the_shop_calls_alike_do_not_stop_it(shops: Shops) -> None:
+    shops.list("A=K3")
+    shops.ask("UPDATE product SET shop_sku = 'A'")
+    shop = shops.simulator.shop(shops.domain("acme"))
+    shop.put_variant(replace(shop.by_sku("A=K3")[0], sku="A"))
+    shops.list("B-1", knows_ids=False)
+    shops.ask("UPDATE product_sync_schedule SET sku = 'A' WHERE sku = 'B-1'")
+    shops.list("A-2")
+    shops.want("A", wanted("12.00", 5))
+    shops.want("A-2", wanted("12.00", 5))
+    shops.drive(shops.push(), steps=40)
+    assert shops.shown("A-2").price == Decimal("12.00")
+    assert shops.shown("A").price == Decimal("11.00")
+    assert "A=K3" in shops.one("SELECT push_error FROM listing_state WHERE sku = 'A'")
+
+
+def test_a_place_that_the_shop_closed_keeps_no_stock_elsewhere_waiting(shops: Shops) -> None:
+    shops.list("A-1", shows=wanted("11.00", 5, 5))
+    shops.want("A-1", wanted("11.00", 4, 5))
+    shops.drive(shops.push())
+    shop = shops.simulator.shop(shops.domain("acme"))
+    place = shop.location_named("Chicago IL")
+    shop.locations[place.id] = replace(place, is_active=False)
+    shops.want("A-1", wanted("11.00", 0, 0))
+    before = shops.clock.now()
+    gone = lambda: shops.shown("A-1").quantities["Dallas Central"] == 0  # noqa: E731
+    shops.drive(shops.push(), until=gone, steps=400)
+    assert (shops.clock.now() - before).total_seconds() < 600
+
+
+def test_an_imported_id_puts_an_end_to_what_was_under_way(shops: Shops) -> None:
+    shops.list("A-1")
+    other = shops.simulator.seed_product(
+        shops.domain("acme"), "OTHER", price=Decimal("11.00"), quantities={"Dallas Central": 5}
+    )
+    shops.want("A-1", wanted("12.00", 5))
+
+    class Late(Wire):
+        def answered(self, reply: SimReply) -> SimReply:
+            if b"userErrors" in reply.body:
+                take_in(shops, "A-1", other)
+            return reply
+
+    push = rebuilt(shops, Late(shops=shops).transport()).push("w")
+    shops.drive(push, until=lambda: shops.shown("A-1").price == Decimal("12.00"))
+    shops.drive(shops.push(), steps=1000)
+    assert shops.shown("OTHER").price == Decimal("12.00")
+    assert shops.one("SELECT shopify_variant_id FROM product") == other.variant
+
+
+def test_an_imported_product_whose_price_is_far_from_ours_is_held(shops: Shops) -> None:
+    shops.list("A-1")
+    shops.want("A-1", wanted("12.00", 5))
+    shops.drive(shops.push())
+    other = shops.simulator.seed_product(
+        shops.domain("acme"), "OTHER", price=Decimal("500.00"), quantities={"Dallas Central": 5}
+    )
+    take_in(shops, "A-1", other)
+    shops.drive(shops.push())
+    assert shops.shown("OTHER").price == Decimal("500.00")
+    assert "from 500.00 to 12.00" in shops.one("SELECT held_reason FROM listing_state")
+
+
+@pytest.mark.parametrize("tracked", (True, False))
+def test_a_shop_that_asks_nothing_for_a_part_is_not_told_to(shops: Shops, *, tracked: bool) -> None:
+    shops.list("A-1", knows_ids=False)
+    shops.ask("UPDATE listing_state SET applied_version = 0")
+    shop = shops.simulator.shop(shops.domain("acme"))
+    shop.put_variant(replace(shop.by_sku("A-1")[0], price=Decimal("0.00"), tracked=tracked))
+    shops.want("A-1", wanted("12.00", 5))
+    shops.drive(shops.push())
+    assert "from 0.00 to 12.00" in shops.one("SELECT held_reason FROM listing_state")
+    written = [each.new for each in shops.simulator.effects if each.kind in ("price", "cost")]
+    assert written == []
+
+
+def take_in(shops: Shops, sku: str, ids: ShopIds) -> None:
+    """Import other ids for a part."""
+    row = Row(
+        line=2,
+        sku=Sku(sku),
+        seller=SellerId("acme"),
+        shopify_product_id=Gid(ids.product),
+        shopify_variant_id=Gid(ids.variant),
+        shopify_inventory_item_id=Gid(ids.item),
+    )
+    Products(shops.pool).take_in([row], form="same", policy=Rolling(), now=shops.clock.now())

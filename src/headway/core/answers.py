@@ -64,15 +64,19 @@ def backoff(failures: int) -> timedelta:
     return min(BACKOFF_MAX, BACKOFF_FIRST * (1 << min(max(failures - 1, 0), 20)))
 
 
-def idle(errand: Errand) -> list[Pushed]:
+def idle(errand: Errand, now: datetime) -> list[Pushed]:
     """Settle listings of which the shop already shows all that it can.
 
-    One that only lacks the price which is on its way in bulk sleeps until that has ended.
+    One whose shop SKU is another part's must not be mistaken for that. One that only lacks the
+    price which is on its way in bulk sleeps until that has ended.
     """
     if errand.open or errand.shop.locations is None:
         return []
     pushed = []
     for each in errand.changes:
+        if each.rival is not None:
+            reason = f"its shop SKU {each.shop_sku} is that of {each.rival}; import it with another"
+            pushed.append(_refused(each, reason, now))
         if each.ids is None or each.applied is None:
             continue
         if not needs(each, errand.shop):

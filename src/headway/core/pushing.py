@@ -109,7 +109,9 @@ def needs(change: Change, shop: Shop) -> Needs:
         elif name not in shown and quantity > 0:
             unstocked[name] = quantity
     return Needs(
-        price=any(money(applied, fact) != money(wanted, fact) for fact in PRICE_FACTS[:3]),
+        # A shop that asks nothing may go on so until a person has decided, but is not told to.
+        price=(money(wanted, "price") or 0) > 0
+        and any(money(applied, fact) != money(wanted, fact) for fact in PRICE_FACTS[:3]),
         status="status" in wanted
         and applied.get("status") != wanted["status"]
         and not _shares_product(change),
@@ -170,7 +172,7 @@ def _unseen(changes: Sequence[Change], shop: Shop) -> Iterator[Parcel]:
     lost = [
         each
         for each in changes
-        if each.ids is None and (each.applied is None or each.draft is None)
+        if each.ids is None and each.rival is None and (each.applied is None or each.draft is None)
     ]
     if lost:
         yield _search(lost, shop)
@@ -250,7 +252,7 @@ def _creations(
 ) -> Iterator[Parcel]:
     """Make what was looked for and is not there; an empty applied state says so."""
     for each in changes:
-        if each.ids is not None or each.draft is None or each.applied is None:
+        if each.ids or each.rival or each.draft is None or each.applied is None:
             continue
         locations, wanted = shop.locations or {}, each.desired
         creation = Creation(

@@ -187,7 +187,8 @@ class Draft:
 class Change:
     """A listing whose shop differs, or may differ, from what is desired.
 
-    `is_first` until anything was ever confirmed of it: its price in the shop is not yet ours.
+    `is_first` until anything was ever confirmed of it: its price in the shop is not yet ours. A
+    `rival` is another part that has its shop SKU already.
     """
 
     user_id: SellerId
@@ -204,6 +205,7 @@ class Change:
     error: str = ""
     draft: Draft | None = None
     is_first: bool = False
+    rival: Sku | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

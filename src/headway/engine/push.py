@@ -12,7 +12,7 @@ from typing import Any
 from headway.clock import Clock, fresh_id
 from headway.core import answers
 from headway.core.limits import Go, Gone, Hold, Shed, Ticket
-from headway.core.model import Done, Sku, Wait
+from headway.core.model import Done, Scope, Sku, Wait
 from headway.core.pushing import CALL_POINTS, CHANGES_MAX, Parcel, next_parcel
 from headway.core.storefront import (
     Cost,
@@ -27,7 +27,9 @@ from headway.core.storefront import (
 from headway.engine.bulk import BulkHand, BulkVisit
 from headway.engine.ports import Breakers, CallReport, Limiter, Pushes, Storefront
 from headway.errors import (
+    ConfigError,
     ConnectorError,
+    HeadwayError,
     PermanentError,
     ThrottledError,
     TimedOutError,
@@ -40,6 +42,7 @@ SHOPS_LOOKED_AT = 20
 THROTTLED_S = 5.0
 UNUSED_PAUSE = timedelta(seconds=1)
 LOOKS = (Kind.READ, Kind.FIND)
+STOCKS = (Kind.STOCK, Kind.ACTIVATE)
 # What a file costs that travels to or from another host than the shop's.
 FILE_POINTS = 1
 
@@ -172,7 +175,13 @@ class Push:
 
     def _use(self, turn: _Turn, send_by_s: float) -> Done | Wait:
         """Spend a permit: on a fresh access token, or on the one call that the shop needs most."""
-        if turn.storefront.needs_token():
+        try:
+            needs_token = turn.storefront.needs_token()
+        except ConfigError as error:  # a secret of this shop: the others go on
+            self._limiter.settle(turn.ticket, sent=False)
+            self._blame(turn.storefront.scope, error)
+            return Done(what=f"{turn.shop.domain}: {error}")
+        if needs_token:
             return self._refresh(turn, send_by_s)
         now = self._clock.now()
         errand = self._pushes.claim(
@@ -194,7 +203,7 @@ class Push:
         if parcel is None:
             # Nothing is left to read back of an intent whose listings are gone.
             closes = {each.id: "its listings are gone" for each in errand.open}
-            self._pushes.settle(errand, answers.idle(errand), closes=closes, now=now)
+            self._pushes.settle(errand, answers.idle(errand, now), closes=closes, now=now)
             return self._hand_back(turn.ticket, "nothing was left to push")
         return self._send(turn, errand, parcel, send_by_s)
 
@@ -236,10 +245,12 @@ class Push:
             closes[intent.id] = answers.summary(pushed)
         is_ours = self._pushes.settle(
             errand,
-            [*pushed, *answers.idle(errand)],
+            [*pushed, *answers.idle(errand, self._clock.now())],
             closes=closes,
             narrows=narrows,
             locations=locations,
+            # A place may have been closed since the shop told its places.
+            forgets_locations=parcel.kind in STOCKS and any(each.retry_at for each in pushed),
             call_id=turn.ticket.id,
             now=self._clock.now(),
         )
@@ -338,8 +349,11 @@ class Push:
             self._limiter.pause(scope, wait_s, "told to wait by the shop")
         self._settle_permit(turn, result=str(error), error=error)
         if blames_shop and not isinstance(error, ThrottledError):
-            breaker = self._breakers.load(scope)
-            self._breakers.save(scope, breaker.failed(self._clock.now(), str(error)))
+            self._blame(scope, error)
+
+    def _blame(self, scope: Scope, error: HeadwayError) -> None:
+        breaker = self._breakers.load(scope)
+        self._breakers.save(scope, breaker.failed(self._clock.now(), str(error)))
 
     def _settle_permit(
         self,

@@ -14,6 +14,9 @@ SELECT state.user_id, state.sku, coalesce(product.shop_sku, staging.shop_sku, st
   product.shopify_product_id, product.shopify_variant_id, product.shopify_inventory_item_id,
   product.status, product.former_status, product.variants_count, state.push_failures,
   coalesce(state.push_error, ''), state.applied_version = 0 AND state.applied_at IS NULL,
+  CASE WHEN product.sku IS NULL THEN (SELECT other.sku FROM product AS other
+    WHERE other.user_id = state.user_id
+      AND other.shop_sku = coalesce(staging.shop_sku, state.sku)) END,
   staging.title, staging.description, staging.vendor
 FROM listing_state AS state LEFT JOIN product USING (user_id, sku)
 LEFT JOIN product_staging AS staging ON staging.user_id = state.user_id
@@ -31,7 +34,8 @@ def read_changes(
 
 def _change(row: Sequence[Any]) -> Change:
     (user_id, sku, shop_sku, desired, version, applied, product, variant, item, status, former,
-     variants_count, failures, error, is_first, title, description, vendor) = row  # fmt: skip
+     variants_count, failures, error, is_first, rival, title, description,
+     vendor) = row  # fmt: skip
     has_ids = product is not None and variant is not None and item is not None
     return Change(
         user_id=SellerId(user_id),
@@ -47,6 +51,7 @@ def _change(row: Sequence[Any]) -> Change:
         failures=failures,
         error=error,
         is_first=is_first,
+        rival=rival and Sku(rival),
         draft=None
         if title is None
         else Draft(shop_sku=shop_sku, title=title, description=description, vendor=vendor),
