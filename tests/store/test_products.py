@@ -101,13 +101,14 @@ def test_other_ids_mean_that_the_shop_must_be_read_anew(
     products: Products, pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     ids = {"shopify_variant_id": Gid("v1")}
-    take_in(products, clock, row(2, "A", **ids), row(3, "B", **ids), row(4, "A", "zenith", **ids))
+    other = {"shopify_variant_id": Gid("v3")}
+    take_in(products, clock, row(2, "A", **ids), row(3, "B", **other), row(4, "A", "zenith", **ids))
     ask(
         pool,
         "INSERT INTO listing_state (user_id, sku, desired, applied) SELECT user_id, sku, '{}', '{}'"
         " FROM product",
     )
-    take_in(products, clock, row(2, "A", shopify_variant_id=Gid("v2")), row(3, "B", **ids))
+    take_in(products, clock, row(2, "A", shopify_variant_id=Gid("v2")), row(3, "B", **other))
     states = "SELECT user_id, sku, applied IS NULL, push_at FROM listing_state ORDER BY 1, 2"
     assert ask(pool, states) == [
         ("acme", "A", True, clock.now()),
@@ -270,3 +271,31 @@ def test_what_has_no_slot_is_found_in_order_and_by_seller(
     first = products.unscheduled(limit=3)
     assert first == [("acme", "P0"), ("acme", "P1"), ("acme", "P3")]
     assert products.unscheduled(after=first[-1], limit=3) == [("acme", "P4"), ("zenith", "Z")]
+
+
+def test_a_variant_belongs_to_one_part(
+    products: Products, pool: ConnectionPool, clock: VirtualClock
+) -> None:
+    take_in(products, clock, row(2, "A", shopify_variant_id=Gid("v1")))
+    imported = take_in(
+        products,
+        clock,
+        row(2, "A", shopify_variant_id=Gid("v1"), title="Bolt"),
+        row(3, "B", shopify_variant_id=Gid("v1")),
+        row(4, "C", shopify_variant_id=Gid("v2")),
+        row(5, "D", shopify_variant_id=Gid("v2")),
+        row(6, "E", "other", shopify_variant_id=Gid("v1")),
+    )
+    assert {line: reason.partition(":")[0] for line, reason in told(imported).items()} == {
+        3: "shopify_variant_id",
+        4: "shopify_variant_id",
+        5: "shopify_variant_id",
+    }
+    assert "variant of A" in told(imported)[3]
+    swapped = take_in(
+        products,
+        clock,
+        row(2, "A", shopify_variant_id=Gid("v3")),
+        row(3, "B", shopify_variant_id=Gid("v1")),
+    )
+    assert told(swapped) == {}

@@ -58,6 +58,18 @@ REFUSALS = (
   ) AS owner USING (user_id, shop_sku)
   WHERE owner.sku <> arriving.sku GROUP BY line, arriving.shop_sku""",
     """
+  SELECT line, 'shopify_variant_id: it is the variant of ' || min(product.sku) AS reason
+  FROM arriving JOIN product USING (user_id, shopify_variant_id)
+  WHERE product.sku <> arriving.sku AND NOT EXISTS (SELECT FROM arriving AS moving
+    WHERE moving.user_id = product.user_id AND moving.sku = product.sku
+      AND moving.shopify_variant_id <> product.shopify_variant_id)
+  GROUP BY line""",
+    """
+  SELECT line, 'shopify_variant_id: ' || others || ' parts of this file have it' AS reason
+  FROM (SELECT line, count(*) OVER (PARTITION BY user_id, shopify_variant_id) AS others
+        FROM arriving WHERE shopify_variant_id IS NOT NULL) AS counted
+  WHERE others > 1""",
+    """
   SELECT line, 'shop_sku: ' || shop_sku || ' would be the shop SKU of ' || others
     || ' parts of this file' AS reason
   FROM (SELECT line, shop_sku, count(*) OVER (PARTITION BY user_id, shop_sku) AS others
