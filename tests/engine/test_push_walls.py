@@ -11,8 +11,10 @@ import pytest
 from psycopg_pool import ConnectionPool
 from tests.engine.bulks import Wire, rebuilt
 from tests.engine.shops import PLACES, Shops, make_shops, wanted
+from tests.engine.test_push import stage
 
 from headway.clock import VirtualClock
+from headway.core.change import Desired, Observed, Terms, desire
 from headway.core.intake import Row
 from headway.core.model import SellerId, Sku
 from headway.core.policies import Rolling
@@ -315,3 +317,39 @@ def take_in(shops: Shops, sku: str, ids: ShopIds) -> None:
         shopify_inventory_item_id=Gid(ids.item),
     )
     Products(shops.pool).take_in([row], form="same", policy=Rolling(), now=shops.clock.now())
+
+
+def test_a_cost_that_the_shop_rounds_is_no_drift(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    quoted = Observed(
+        list_price=Decimal(10), net_price=Decimal("9.1251"), currency="USD", quantities={}
+    )
+    desired = desire(quoted, Terms(locations={}, currency="USD"))
+    assert isinstance(desired, Desired)
+    shops = make_shops(pool, clock, tmp_path)
+    shops.list("A-1")
+    shops.want("A-1", wanted("11.00", 5, cost=desired.as_json()["cost"]))
+    shops.drive(shops.push())
+    assert shops.shown("A-1").cost == desired.cost
+
+
+def test_stock_follows_into_a_place_that_comes_into_the_shop_later(shops: Shops) -> None:
+    shops.list("A-1")
+    state = wanted("11.00", 4)
+    shops.want("A-1", {**state, "quantities": {**state["quantities"], "Reno NV": 9}})
+    shops.drive(shops.push())
+    shop = shops.simulator.shop(shops.domain("acme"))
+    place = Location(id=shop.new_id("Location"), name="Reno NV")
+    shop.locations[place.id] = place
+    shops.clock.sleep(25 * 3600)
+    is_there = lambda: shops.shown("A-1").quantities.get("Reno NV") == 9  # noqa: E731
+    shops.drive(shops.push(), until=is_there, steps=40)
+
+
+def test_a_part_that_was_not_published_is_looked_for_by_its_own_shop_sku(shops: Shops) -> None:
+    stage(shops, "N-1=K3")
+    shops.ask("UPDATE product_staging SET shop_sku = 'N-1', status = 'failed'")
+    shops.drive(shops.push())
+    error = shops.one("SELECT push_error FROM listing_state")
+    assert "has the SKU N-1;" in error

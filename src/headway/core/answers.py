@@ -276,10 +276,15 @@ def _guarded(pushed: Pushed, shown: Shown, shop: Shop) -> Pushed:
 def _patrolled(change: Change, shown: Shown, shop: Shop, *, repairs: bool) -> Pushed:
     applied, before = as_applied(shown, change, shop), change.applied or {}
     has, had = applied["quantities"], before.get("quantities") or {}
-    # What the merchant keeps at other places is none of our business.
+    # What the merchant keeps at other places is none of our business; a place of ours where the
+    # part is not stocked has come into the shop since, or was taken out of it by hand.
     has_drifted = any(
         money(applied, fact) != money(before, fact) for fact in PRICE_FACTS[:3]
-    ) or any(has.get(name, 0) > had.get(name, 0) for name in change.desired["quantities"])
+    ) or any(
+        has.get(name, 0) > had.get(name, 0)
+        or (quantity > 0 and name not in has and name in (shop.locations or {}))
+        for name, quantity in change.desired["quantities"].items()
+    )
     if not has_drifted:
         return Pushed(change=change, is_verified=True, failures=change.failures)
     return Pushed(

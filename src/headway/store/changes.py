@@ -17,10 +17,10 @@ SELECT state.user_id, state.sku, coalesce(product.shop_sku, staging.shop_sku, st
   CASE WHEN product.sku IS NULL THEN (SELECT other.sku FROM product AS other
     WHERE other.user_id = state.user_id
       AND other.shop_sku = coalesce(staging.shop_sku, state.sku)) END,
-  staging.title, staging.description, staging.vendor
+  CASE staging.status WHEN 'normalized' THEN staging.title END, staging.description,
+  staging.vendor
 FROM listing_state AS state LEFT JOIN product USING (user_id, sku)
-LEFT JOIN product_staging AS staging ON staging.user_id = state.user_id
-  AND staging.sku = state.sku AND staging.status = 'normalized'
+LEFT JOIN product_staging AS staging USING (user_id, sku)
 WHERE state.user_id = %(user_id)s AND state.desired IS NOT NULL
 """
 
