@@ -187,11 +187,12 @@ def test_a_request_bears_the_token_the_version_and_one_connection(
     assert headers["connection"] == "close"
 
 
-def test_a_name_that_two_locations_bear_is_left_out(desk: Desk, shop: ShopifyConnector) -> None:
+def test_a_name_that_two_locations_bear_names_neither(desk: Desk, shop: ShopifyConnector) -> None:
     names = ["Dallas", "Miami", "Dallas"]
     nodes = [{"id": gid("Location", at), "name": name} for at, name in enumerate(names)]
     desk.says({"locations": page(*nodes)})
-    assert shop.locations() == {"Miami": gid("Location", 1)}
+    first, last = gid("Location", 0), gid("Location", 2)
+    assert shop.locations() == {"Miami": gid("Location", 1), first: first, last: last}
 
 
 def test_more_locations_than_a_page_holds_is_said(desk: Desk, shop: ShopifyConnector) -> None:
