@@ -142,7 +142,8 @@ def test_a_token_that_is_typed_is_not_echoed(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     (
-        (("foo",), "'foo' is not a shop's host name"),
+        (("foo",), "'foo' is not a shop's address"),
+        ((FOO, "--token-file", "token", "--seller", " "), "a seller is empty"),
         ((FOO,), "nobody to ask for the access token; add --token-file"),
         ((FOO, "--token-file", "nowhere"), "nowhere: No such file"),
         ((FOO, "--token-file", "empty"), "empty holds no token"),
@@ -160,7 +161,7 @@ def test_what_cannot_be_connected_is_refused_in_one_line_and_keeps_no_token(
 ) -> None:
     token_file.with_name("empty").write_text("\n")
     Accounts(pool).connect(SellerId("zenith"), "bar.myshopify.com", now=SystemClock().now())
-    complaint = on_database("connect", *arguments, "--seller", "acme", "--no-check").complaint(2)
+    complaint = on_database("connect", "--seller", "acme", "--no-check", *arguments).complaint(2)
     assert said in complaint
     assert SECRET not in complaint
     with pool.connection() as connection:

@@ -35,9 +35,12 @@ def test_a_shop_is_known_by_its_host_name(written: str) -> None:
 
 @pytest.mark.parametrize(
     "written",
-    ("", "foo", "my shop.com", "-foo.com", "foo..com", "127.0.0.1", "a@foo.com", f"{'a' * 64}.com"),
-)
-def test_what_is_no_host_name_is_refused(written: str) -> None:
+    (
+        "", "foo", "my shop.myshopify.com", "-foo.myshopify.com", "a@foo.myshopify.com",
+        f"{'a' * 64}.myshopify.com", "www.foo.com", "foo.myshopify.co", "foo.myshopify.com.evil.io",
+    ),
+)  # fmt: skip
+def test_what_is_no_shops_address_is_refused_and_gets_no_token(written: str) -> None:
     with pytest.raises(InvalidError, match=r"write it as name\.myshopify\.com"):
         shop_domain(written)
 
@@ -59,14 +62,51 @@ def test_a_shop_of_another_seller_is_refused_by_name(
     assert [each.user_id for each in accounts.list()] == [A]
 
 
-def test_a_seller_cannot_exchange_its_shop(accounts: Accounts, clock: VirtualClock) -> None:
+def test_a_seller_cannot_exchange_a_shop_whose_parts_are_known(
+    accounts: Accounts, clock: VirtualClock, pool: ConnectionPool
+) -> None:
     accounts.connect(A, FOO, now=clock.now())
+    _know_a_part_of_a(pool, clock)
     accounts.connect(B, "bar.myshopify.com", now=clock.now())
     accounts.disconnect(A, "closed", now=clock.now())
     for wanted in ("bar.myshopify.com", "new.myshopify.com"):
         with pytest.raises(ConflictError, match=r"a has the shop foo\.myshopify\.com; connect"):
             accounts.connect(A, wanted, now=clock.now())
     assert accounts.of_seller(A).status == "disconnected"
+    with pytest.raises(ConflictError, match=r"foo\.myshopify\.com is the shop of a;"):
+        accounts.connect(SellerId("c"), FOO, now=clock.now())
+
+
+def test_a_mistyped_shop_or_seller_is_put_right_by_connecting_again(
+    accounts: Accounts, clock: VirtualClock
+) -> None:
+    accounts.connect(A, "fooo.myshopify.com", now=clock.now())
+    with pytest.raises(ConflictError, match=r"a has the shop fooo\.myshopify\.com; connect"):
+        accounts.connect(A, FOO, now=clock.now())
+    accounts.disconnect(A, "it is not there", now=clock.now())
+    assert accounts.connect(A, FOO, now=clock.now()).shop == FOO
+    accounts.disconnect(A, "of somebody else", now=clock.now())
+    assert accounts.connect(B, FOO, now=clock.now()).user_id == B
+    assert [(each.user_id, each.shop) for each in accounts.list()] == [(B, FOO)]
+
+
+def test_a_refused_exchange_leaves_the_mistake_as_it_was(
+    accounts: Accounts, clock: VirtualClock
+) -> None:
+    accounts.connect(A, FOO, now=clock.now())
+    accounts.disconnect(A, "it is not there", now=clock.now())
+    accounts.connect(B, "bar.myshopify.com", now=clock.now())
+    with pytest.raises(ConflictError, match=r"bar\.myshopify\.com is the shop of b;"):
+        accounts.connect(A, "bar.myshopify.com", now=clock.now())
+    assert accounts.of_seller(A).reason == "it is not there"
+
+
+def _know_a_part_of_a(pool: ConnectionPool, clock: VirtualClock) -> None:
+    Listings(pool).add([(A, Sku("P0"))], policy=Rolling(), now=clock.now())
+    with pool.connection() as connection:
+        connection.execute(
+            "INSERT INTO listing_state (user_id, sku, applied) VALUES ('a', 'P0', '{}')"
+        )
 
 
 def test_a_disconnected_shop_says_why_and_can_be_connected_again(

@@ -20,6 +20,7 @@ from headway.cli.session import open_session
 from headway.config import Settings
 from headway.connectors.shopify import shop_scope, store_tokens
 from headway.connectors.shopify_tokens import is_usable
+from headway.core.intake import seller_of
 from headway.core.model import SellerId, Wait
 from headway.errors import ConfigError, InvalidError
 from headway.store.accounts import Account, Accounts, shop_domain
@@ -86,7 +87,7 @@ def connect(
     The tokens are kept encrypted. A seller has one shop and a shop one seller.
     """
     settings = config.load()
-    domain = shop_domain(shop)
+    domain, user_id = shop_domain(shop), seller_of(seller)
     if token_file == refresh_token_file == STDIN:
         raise InvalidError("stdin holds one token; give the other one as a file")
     can_refresh = settings.shopify_client_id and settings.shopify_client_secret
@@ -99,10 +100,10 @@ def connect(
     refresh = None if refresh_token_file is None else _token(refresh_token_file, "")
     with open_session(settings) as session:
         app, accounts = session.app, Accounts(session.app.pool)
-        accounts.connect(SellerId(seller), domain, now=app.clock.now())
+        accounts.connect(user_id, domain, now=app.clock.now())
         _keep(app, domain, access, refresh)
         # A push that came in between found no token, and turned away.
-        account = accounts.connect(SellerId(seller), domain, now=app.clock.now())
+        account = accounts.connect(user_id, domain, now=app.clock.now())
         if check:
             account = _greet(app, account)
         if as_json:

@@ -1,7 +1,7 @@
 """Sellers' shops: who is connected to which, and how much waits there.
 
-A seller has one shop and a shop one seller. Neither is ever exchanged: the ids that are stored for
-its products mean nothing in another shop.
+A seller has one shop and a shop one seller. Neither is exchanged once the shop was written or read:
+the ids that are stored for its products mean nothing in another shop. Until then it was a mistake.
 """
 
 import re
@@ -16,16 +16,25 @@ from headway.core.model import SellerId
 from headway.errors import ConflictError, InvalidError, NotFoundError
 from headway.store.pool import guarded
 
-HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]")
+# Where the API of every shop is, whatever address its customers see. A token goes nowhere else.
+HOST = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.myshopify\.com")
 # What a merchant's browser shows while looking at the shop from inside.
 ADMIN = re.compile(r"admin\.shopify\.com/store/([a-z0-9-]+)")
-HOST_LENGTH_MAX = 253
 
 COLUMNS = "id::text, user_id, shop, status, reason, locations, locations_at"
 CONNECT = """
 INSERT INTO connected_accounts AS row (user_id, platform, shop, created_at, updated_at)
 VALUES (%(user_id)s, 'shopify', %(shop)s, %(now)s, %(now)s)
 ON CONFLICT DO NOTHING
+"""
+# A name that was mistyped must not be the seller's, or the shop's, for ever.
+UNDO = """
+DELETE FROM connected_accounts AS row
+WHERE platform = 'shopify' AND (user_id = %(user_id)s) <> (shop = %(shop)s)
+  AND status = 'disconnected'
+  AND NOT EXISTS (SELECT FROM push_intent WHERE account_id = row.id)
+  AND NOT EXISTS (SELECT FROM listing_state AS state
+                  WHERE state.user_id = row.user_id AND applied IS NOT NULL)
 """
 RECONNECT = f"""
 UPDATE connected_accounts SET status = 'connected', reason = '', locations = NULL,
@@ -94,16 +103,17 @@ class Accounts:
         """Connect a seller to a shop, or connect them again; raises ConflictError."""
         values = {"user_id": user_id, "shop": shop_domain(shop), "now": now}
         with guarded(), self._pool.connection() as connection, connection.transaction():
+            connection.execute(UNDO, values)
             connection.execute(CONNECT, values)
             row = connection.execute(RECONNECT, values).fetchone()
             if row is not None:
                 return _account(row)
             owner, owned = connection.execute(IN_THE_WAY, values).fetchall()[0]
-        if owner == user_id:
-            raise ConflictError(
-                f"{owner} has the shop {owned}; connect {values['shop']} as another seller"
-            )
-        raise ConflictError(f"{owned} is the shop of {owner}; a shop has one seller")
+            if owner == user_id:
+                raise ConflictError(
+                    f"{owner} has the shop {owned}; connect {values['shop']} as another seller"
+                )
+            raise ConflictError(f"{owned} is the shop of {owner}; a shop has one seller")
 
     def disconnect(self, user_id: SellerId, reason: str, *, now: datetime) -> Account:
         """Stop visiting a seller's shop, and keep why."""
@@ -144,8 +154,8 @@ def shop_domain(text: str) -> str:
     if inside := ADMIN.match(bare):
         return f"{inside[1]}.myshopify.com"
     host = re.split(r"[/?#]", bare, maxsplit=1)[0].removesuffix(".")
-    if len(host) > HOST_LENGTH_MAX or not HOST.fullmatch(host):
-        raise InvalidError(f"{text!r} is not a shop's host name; write it as name.myshopify.com")
+    if not HOST.fullmatch(host):
+        raise InvalidError(f"{text!r} is not a shop's address; write it as name.myshopify.com")
     return host
 
 
