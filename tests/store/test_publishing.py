@@ -24,6 +24,10 @@ CONNECT = """
 INSERT INTO connected_accounts (user_id, platform, shop, status, reason)
 VALUES (%s, 'shopify', %s || '.myshopify.com', %s, 'uninstalled')
 """
+IN_SHOP = """
+INSERT INTO product (user_id, sku, shop_sku, shopify_product_id, shopify_variant_id,
+  shopify_inventory_item_id) VALUES ('acme', %s, %s, %s, 'v', 'i')
+"""
 STAGED = "SELECT user_id, sku, shop_sku, status FROM product_staging ORDER BY user_id, sku"
 SLOTS = """
 SELECT user_id, sku, turn, next_sync_at, sync_status, is_active, consecutive_failures
@@ -113,10 +117,7 @@ def test_a_part_that_was_read_waits_for_the_shop_and_is_not_read_again(
 def test_a_published_part_is_reported_and_left_alone(
     request_: Request, publishing: Publishing, ask: Ask
 ) -> None:
-    ask(
-        "INSERT INTO product (user_id, sku, shop_sku, shopify_product_id)"
-        " VALUES ('acme', 'A', 'A', 'gid://shopify/Product/1')"
-    )
+    ask(IN_SHOP, "A", "A", "gid://shopify/Product/1")
     batch_id = fresh_id(ids)
     for _ in range(2):
         (part,) = request_("A", batch_id=batch_id)
@@ -131,6 +132,16 @@ def test_a_product_that_the_shop_does_not_have_can_be_published(
     ask("INSERT INTO product (user_id, sku, shop_sku) VALUES ('acme', 'A=K3', 'MINE')")
     (part,) = request_("A=K3", form="base")
     assert (part.status, part.shop_sku) == ("requested", "MINE")
+
+
+def test_a_product_of_which_an_import_told_only_one_id_can_be_published(
+    request_: Request, ask: Ask
+) -> None:
+    ask(
+        "INSERT INTO product (user_id, sku, shop_sku, shopify_product_id)"
+        " VALUES ('acme', 'A', 'A', 'gid://shopify/Product/1')"
+    )
+    assert statuses(request_("A")) == {"A": "requested"}
 
 
 @pytest.mark.parametrize("status", ("blocked", "failed"))
@@ -197,10 +208,7 @@ def test_parts_that_would_be_one_in_the_shop_are_refused_and_the_others_go_on(
 
 
 def test_a_shop_sku_that_is_another_parts_is_refused(request_: Request, ask: Ask) -> None:
-    ask(
-        "INSERT INTO product (user_id, sku, shop_sku, shopify_product_id)"
-        " VALUES ('acme', 'A=K3', 'A', 'g')"
-    )
+    ask(IN_SHOP, "A=K3", "A", "g")
     request_("B=K3", form="base")
     parts = request_("A=E9", "A=K3", "B=E9", "B=K3", form="base")
     assert [each.status for each in parts] == ["refused", "published", "refused", "requested"]
@@ -220,10 +228,7 @@ def test_a_part_that_was_blocked_and_then_imported_is_published(
 ) -> None:
     request_("A")
     ask("UPDATE product_staging SET status = 'blocked', reason = 'no stock'")
-    ask(
-        "INSERT INTO product (user_id, sku, shop_sku, shopify_product_id)"
-        " VALUES ('acme', 'A', 'A', 'g')"
-    )
+    ask(IN_SHOP, "A", "A", "g")
     (part,) = request_("A")
     assert (part.status, part.reason, part.shopify_product_id) == ("published", "", "g")
 

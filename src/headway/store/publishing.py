@@ -35,8 +35,12 @@ SELECT user_id FROM connected_accounts WHERE platform = 'shopify' AND status = '
 ORDER BY user_id LIMIT %(limit)s
 """
 SHOP = "SELECT status, reason FROM connected_accounts WHERE platform = 'shopify' AND user_id = %s"
+# A part is in the shop if all its ids are known; an import may have told only some of them.
 STANDINGS = """
-SELECT asked.sku, product.shop_sku, product.shopify_product_id, staging.shop_sku, staging.status
+SELECT asked.sku, product.shop_sku,
+  CASE WHEN num_nulls(shopify_variant_id, shopify_inventory_item_id) = 0
+       THEN product.shopify_product_id END,
+  staging.shop_sku, staging.status
 FROM unnest(%(skus)s::text[]) AS asked(sku)
 LEFT JOIN product ON product.user_id = %(seller)s AND product.sku = asked.sku
 LEFT JOIN product_staging AS staging
