@@ -239,6 +239,10 @@ def test_every_waiting_row_has_a_reason_and_an_instant_not_yet_past(
         ({"push_at": NOW + MINUTE, "push_error": "suspended"}, "again at 12:01:00 UTC"),
         ({"applied_at": NOW}, "The shop shows it."),
         ({}, "Nothing was read for the shop yet."),
+        (
+            {"is_active": False, "sync_status": "success", "last_error": "no", "held_reason": "no"},
+            "The shop does not have it.",
+        ),
     ),
 )
 def test_every_listing_can_say_how_it_stands_in_its_shop(

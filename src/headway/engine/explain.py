@@ -30,6 +30,8 @@ def reasons(standing: Standing, line: Line, rule: BoardingRule, now: datetime) -
 
 def in_shop(standing: Standing, now: datetime) -> str:
     """Say how a listing stands in its shop, and what it waits for there."""
+    if _is_blocked(standing):
+        return "The shop does not have it."
     if standing.held_reason is not None:
         return (
             f"Its price is held: {standing.held_reason}. Decide with `headway approve` or"
@@ -61,9 +63,14 @@ def place(standing: Standing) -> str:
     return f"{standing.ahead_count + 1:,}"
 
 
+def _is_blocked(standing: Standing) -> bool:
+    """Tell whether a read went well and left an error: it may not be published as it is."""
+    stopped = not standing.is_active and standing.sync_status == "success"
+    return stopped and bool(standing.last_error)
+
+
 def _stopped(standing: Standing, now: datetime) -> Explanation:
-    # A read that went well and left an error: the part may not be published as it is.
-    if standing.sync_status == "success" and standing.last_error:
+    if _is_blocked(standing):
         return Explanation(
             state=State.BLOCKED,
             sentence=(
