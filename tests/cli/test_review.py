@@ -74,7 +74,22 @@ def test_hold_lists_what_waits_with_old_and_new_and_why(on_database: Headway, pu
     assert [each["sku"] for each in only["held"]] == ["P2"]
     assert only["has_more"] is False
     assert "headway hold --limit 10" in on_database("hold", "--limit", "1").out
-    assert on_database("hold", "--seller", "nobody").out == "nothing is held\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    (
+        ("hold",), ("approve", "--all", "--reason", "why"), ("revive", "--all"),
+        ("rollback", "--since", "2h", "--to", "2h", "--yes"),
+    ),
+)  # fmt: skip
+def test_a_misspelt_seller_is_told_and_not_answered_with_nothing(
+    on_database: Headway, put: Put, command: tuple[str, ...]
+) -> None:
+    put("acme", "P1", "rises by 127 %", "25.00")
+    said = on_database(*command, "--seller", "acmee").complaint(2)
+    assert said == "headway: there is no seller acmee; did you mean acme?"
+    assert "see: headway shops" in on_database(*command, "--seller", "zzz").complaint(2)
 
 
 def test_approve_answers_for_each_part_and_fails_if_one_was_left(

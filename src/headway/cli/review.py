@@ -73,7 +73,7 @@ def hold(
     """
     with open_session(config.load()) as session:
         now = session.app.clock.now()
-        user_id = None if seller is None else SellerId(seller)
+        user_id = session.app.sellers.known(seller)
         found = Review(session.app.pool).held(user_id, limit=limit + 1)
         shown = found[:limit]
         if as_json:
@@ -114,7 +114,7 @@ def approve(
         app, review = session.app, Review(session.app.pool)
         now = app.clock.now()
         if all_:
-            user_id = None if seller is None else SellerId(seller)
+            user_id = app.sellers.known(seller)
             _report_all(review.approve_all(user_id, reason=reason, now=now), as_json=as_json)
             return
         rulings = _each_seller(
@@ -179,9 +179,9 @@ def rollback(
             )
             _report(rulings, as_json=as_json, is_trial=dry_run)
             return
-        if seller is None:
+        user_id, from_ = app.sellers.known(seller), _instant(since, now, "--since")
+        if user_id is None:
             raise InvalidError("--since needs --seller: a batch is rolled back for one seller")
-        user_id, from_ = SellerId(seller), _instant(since, now, "--since")
 
         def batch(*, dry_run: bool) -> list[Ruling]:
             return review.rollback(
@@ -213,7 +213,7 @@ def revive(
         app, review = session.app, Review(session.app.pool)
         now = app.clock.now()
         if all_:
-            user_id = None if seller is None else SellerId(seller)
+            user_id = app.sellers.known(seller)
             _report(review.revive_all(user_id, now=now), as_json=as_json)
             return
         rulings = _each_seller(app, skus or (), seller, lambda *key: review.revive(*key, now=now))

@@ -4,13 +4,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
+from difflib import get_close_matches
 from typing import Any
 
 from psycopg_pool import ConnectionPool
 
 from headway.core.guard import DAY, MASS_MIN, Guard, SellerStanding
 from headway.core.model import SellerId
-from headway.errors import InvalidError
+from headway.errors import InvalidError, NotFoundError
 from headway.store.pool import guarded
 
 Term = Decimal | str | None
@@ -162,6 +163,17 @@ class Sellers:
         """Return every seller that lists anything, chose anything or has a shop."""
         with guarded(), self._pool.connection() as connection:
             return [SellerId(row[0]) for row in connection.execute(NAMES).fetchall()]
+
+    def known(self, name: str | None) -> SellerId | None:
+        """Return the seller of that name, None for all; raises NotFoundError, a slip must show."""
+        if name is None:
+            return None
+        names = self.names()
+        if name not in names:
+            close = get_close_matches(name, names, n=1)
+            hint = f"did you mean {close[0]}?" if close else "see: headway shops"
+            raise NotFoundError(f"there is no seller {name}; {hint}")
+        return SellerId(name)
 
     def _standing(self, *facts: Any) -> SellerStanding:  # noqa: ANN401 - a row
         *chosen, mass_approved_until, catalogue_count, moved_count = facts
