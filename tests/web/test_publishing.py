@@ -128,6 +128,18 @@ def test_a_malformed_request_names_the_field(
 
 
 @pytest.mark.parametrize(
+    ("body", "header"),
+    ((b"", "json"), (b"{", "json"), (b"[1]", "json"), (b'{"part_numbers": ["A"]}', "x-form")),
+)
+def test_a_body_that_is_no_object_is_told_how_to_be_one(
+    api: httpx.Client, body: bytes, header: str
+) -> None:
+    answer = api.post(PATH, content=body, headers={"content-type": f"application/{header}"})
+    said = "body: send a JSON object, with the header content-type: application/json"
+    assert problem(answer, 422) == said
+
+
+@pytest.mark.parametrize(
     "body", (b"", b"{", b'{"part_numbers": ["\\ud800"]}', b'{"part_numbers": ["\\u0000"]}', b"[1]")
 )
 def test_no_body_whatsoever_is_our_fault(api: httpx.Client, body: bytes) -> None:

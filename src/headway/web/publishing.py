@@ -21,6 +21,8 @@ from headway.store.publishing import PARTS_MAX, Publishing
 from headway.web.api import ProblemShape, Shape
 
 ERRORS_TOLD = 5
+# Said by pydantic of a body that is not JSON; another header makes it a text that is not parsed.
+NO_OBJECT = {"json_invalid", "model_attributes_type"}
 TITLES = {404: "no such batch", 409: "not as things are", 422: "the request is malformed"}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     404: {"model": ProblemShape, "description": "No such batch."},
@@ -185,6 +187,8 @@ def _batch(app: App, batch_id: str, parts: Sequence[Part]) -> BatchShape:
 
 def _fields(error: RequestValidationError) -> str:
     """Name each field at fault and say why."""
+    if any(fault["type"] in NO_OBJECT or fault["loc"] == ("body",) for fault in error.errors()):
+        return "body: send a JSON object, with the header content-type: application/json"
     told = []
     for fault in error.errors()[:ERRORS_TOLD]:
         where = "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in fault["loc"][1:])
