@@ -71,6 +71,24 @@ def test_bad_rows_are_told_by_line_and_kept_in_a_file_that_can_be_mended(
     ]
 
 
+@pytest.mark.parametrize("name", ("-", "/dev/stdin"))
+def test_what_comes_through_a_pipe_leaves_its_bad_rows_in_this_folder(
+    database: str, pool: ConnectionPool, tmp_path: Path, name: str
+) -> None:
+    done = subprocess.run(
+        [Path(sys.executable).with_name("headway"), "import", name, "--seller", "acme"],
+        cwd=tmp_path,
+        env={**os.environ, "DATABASE_URL": database, "HEADWAY_DATA_DIR": str(tmp_path / "none")},
+        input=b"sku\nA\n\x07\n",
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert b"all of them in import.rejected.csv" in done.stdout
+    assert (tmp_path / "import.rejected.csv").is_file()
+    assert ask(pool, "SELECT sku FROM product") == [("A",)]
+
+
 def test_only_the_first_bad_rows_are_shown(
     on_database: Headway, parts: Callable[..., str], tmp_path: Path
 ) -> None:

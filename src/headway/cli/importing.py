@@ -1,6 +1,7 @@
 """`headway import` and `headway backfill`: bring in what a shop already sells."""
 
 import csv
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -24,6 +25,8 @@ IMPORT_EXAMPLES = """Examples:
 headway import parts.csv --seller acme
 
 headway import parts.csv --dry-run --json
+
+headway import - --seller acme < parts.csv
 """
 BACKFILL_EXAMPLES = """Examples:
 
@@ -34,6 +37,9 @@ headway backfill --seller acme --json
 ROWS_SHOWN = 20
 CHARS_SHOWN = 40
 CHUNK = 10_000
+STDIN = Path("-")
+# A pipe has no folder of its own in which its refused rows could be found.
+PIPED = Path("import.rejected.csv")
 
 
 def register(app: typer.Typer) -> None:
@@ -44,7 +50,7 @@ def register(app: typer.Typer) -> None:
 
 def import_file(
     file: Annotated[
-        Path, typer.Argument(help="A CSV file in UTF-8; its first line names columns.")
+        Path, typer.Argument(help="A CSV file in UTF-8; its first line names columns. - is stdin.")
     ],
     *,
     seller: Annotated[
@@ -60,12 +66,13 @@ def import_file(
     Columns, in any order: sku, and if you like seller, shop_sku, title, shopify_product_id,
     shopify_variant_id, shopify_inventory_item_id. Without ids, parts are found in the shop by their
     shop SKU. Rows that cannot be used are kept out and written to FILE.rejected.csv with line and
-    reason; exit code 1 then. A part that is there already is completed, never doubled.
+    reason; exit code 1 then. What comes through a pipe has them in import.rejected.csv, here. A
+    part that is there already is completed, never doubled.
     """
     only = None if seller is None else seller_of(seller)
     with _opened(file) as raw, open_session(config.load()) as session:
         app = session.app
-        with progress(f"importing {file.name}", file.stat().st_size) as advance:
+        with progress(f"importing {file.name}", os.fstat(raw.fileno()).st_size) as advance:
             imported = _import(app, file, _told(raw, advance), only, is_rehearsal=dry_run)
         if not dry_run:
             app.sellers.count_catalogues(app.clock.now(), imported.sellers)
@@ -107,7 +114,7 @@ def backfill(
 
 def _opened(file: Path) -> BinaryIO:
     try:
-        return file.open("rb")
+        return sys.stdin.buffer if file == STDIN else file.open("rb")
     except OSError as error:
         raise InvalidError(f"cannot read {file}: {error.strerror}") from None
 
@@ -143,7 +150,7 @@ def _find_only_seller(app: App) -> SellerId | None:
 def _write_rejected(file: Path, refused: Sequence[RefusedRow]) -> Path | None:
     if not refused:
         return None
-    path = file.with_suffix(".rejected.csv")
+    path = file.with_suffix(".rejected.csv") if file.is_file() else PIPED
     try:
         with path.open("w", encoding="utf-8", newline="") as opened:
             writer = csv.writer(opened)
