@@ -180,6 +180,7 @@ def test_disconnect_says_why_and_forgets_the_tokens(
     kept = [vault.decrypt(each.secret) for each in Credentials(pool).load(shop_scope("app7", FOO))]
     assert SECRET not in kept
     assert tokens(pool, tmp_path, "app7") == {}
+    assert on_database("shops").out.endswith(f"{FOO} is disconnected: the shop is closed\n")
     (shop,) = on_database("shops", "--json").object()
     assert (shop["status"], shop["reason"]) == ("disconnected", "the shop is closed")
     assert on_database(*CONNECT, *files, **APP).code == 0

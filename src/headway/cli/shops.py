@@ -195,7 +195,7 @@ def shops(*, as_json: AsJson = False) -> None:
             (
                 each.user_id,
                 each.shop,
-                f"{each.status}: {each.reason}" if each.reason else each.status,
+                each.status,
                 _said(each, unknown),
                 f"{tally.products:,}",
                 f"{tally.waiting:,}",
@@ -209,6 +209,9 @@ def shops(*, as_json: AsJson = False) -> None:
             rows,
             empty="no shop is connected; connect one with: headway connect SHOP --seller SELLER",
         )
+        for each, _, _ in found:
+            if each.reason:  # too long for a cell
+                say(f"{each.shop} is {each.status}: {each.reason}")
 
 
 def terms(
