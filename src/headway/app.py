@@ -291,6 +291,7 @@ def _shopify(
         vault=shared_vault(settings),
         clock=clock,
         timeout_s=settings.shopify_timeout_s,
+        currency=settings.currency,
         transport=transport,
     )
 

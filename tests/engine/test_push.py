@@ -242,6 +242,20 @@ def test_a_dead_grant_disconnects_the_shop_and_says_what_to_do(
     assert shops.waiting() == 1
 
 
+def test_a_shop_that_sells_in_other_money_is_never_written(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    shops = make_shops(pool, clock, tmp_path, currency="EUR")
+    shops.list("A-1")
+    shops.want("A-1", {**wanted("12.00", 5), "currency": "EUR"})
+    status = "SELECT status FROM connected_accounts"
+    shops.drive(shops.push(), until=lambda: shops.one(status) == "disconnected")
+    assert "sells in USD and prices are made in EUR" in shops.one(
+        "SELECT reason FROM connected_accounts"
+    )
+    assert shops.simulator.effects == []
+
+
 def test_two_pushers_do_not_write_twice(shops: Shops) -> None:
     for number in range(40):
         shops.list(f"A-{number}")

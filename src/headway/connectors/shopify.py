@@ -109,11 +109,13 @@ class ShopifyConnector:
         vault: Vault,
         clock: Clock,
         timeout_s: float = 30,
+        currency: str | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._base = _shop_address(url, shop.domain)
         self._shop = shop
         self._access = access
+        self._currency = currency
         self._clock = clock
         self._timeout_s = timeout_s
         self._transport = transport
@@ -158,8 +160,10 @@ class ShopifyConnector:
         return True
 
     def locations(self) -> Mapping[str, Gid]:
-        """Return the active locations, name to id."""
-        return shown.read_locations(self._ask(documents.locations()))
+        """Return the active locations, name to id, of a shop that sells in our currency."""
+        reply = self._ask(documents.locations())
+        shown.check_currency(reply, self._currency)
+        return shown.read_locations(reply)
 
     def find(self, shop_skus: Sequence[str], *, locations: int) -> Found:
         """Look variants up by exact SKU, with the stock at that many locations."""

@@ -32,6 +32,7 @@ fragment Seen on ProductVariant {
 """
 LOCATIONS = """
 query Locations($first: Int!) {
+  shop { currencyCode }
   locations(first: $first, includeLegacy: true) { nodes { id name } pageInfo { hasNextPage } }
 }
 """

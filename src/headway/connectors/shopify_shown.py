@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from headway.connectors.http import excerpt
 from headway.connectors.shopify_reply import PROVIDER, ShopReply, share, unreadable
 from headway.core.storefront import Found, Gid, Ids, Said, Shown, Status, Verdict
-from headway.errors import PermanentError, UnreadableError
+from headway.errors import PermanentError, UnauthorizedError, UnreadableError
 
 AMOUNT = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?")
 QUANTITY_MAX = 1_000_000_000
@@ -30,6 +31,17 @@ def read_locations(reply: ShopReply) -> dict[str, Gid]:
         )
     counts = Counter(name for name, _ in places)
     return {name if counts[name] == 1 else gid: gid for name, gid in places}
+
+
+def check_currency(reply: ShopReply, currency: str | None) -> None:
+    """Turn away from a shop in which our figures would mean other money; a person must act."""
+    sells_in = _get(reply.data.get("shop"), "currencyCode")
+    if currency is not None and isinstance(sells_in, str) and sells_in != currency:
+        raise UnauthorizedError(
+            f"the shop sells in {excerpt(sells_in.encode())} and prices are made in {currency};"
+            " see HEADWAY_CURRENCY, then connect it again",
+            provider=PROVIDER,
+        )
 
 
 def read_found(reply: ShopReply, asked: Sequence[str]) -> Found:
