@@ -281,9 +281,8 @@ def test_l8_notices_a_part_that_leaves_the_sale_without_evidence(
     assert "without evidence" in told(scenario, "L8")
 
 
-@pytest.mark.parametrize(("price", "said"), (("0.00", "is sold at 0.00"), ("9999.00", "approved")))
-def test_l9_notices_a_price_that_does_harm(simulate: Simulate, price: str, said: str) -> None:
-    assert said in told(simulate(desiring(lambda _change: {"price": price})), "L9")
+def test_l9_notices_a_price_that_nobody_approved(simulate: Simulate) -> None:
+    assert "approved" in told(simulate(desiring(lambda _change: {"price": "9999.00"})), "L9")
 
 
 def test_l9_lets_a_price_go_back_to_ours_from_wherever_a_merchant_put_it(
