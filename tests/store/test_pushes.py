@@ -11,9 +11,9 @@ from psycopg_pool import ConnectionPool
 
 from headway.clock import fresh_id
 from headway.core.lifecycle import Event
-from headway.core.model import Sku
+from headway.core.model import CLOCKS_APART_MAX, Sku
 from headway.core.storefront import Errand, Gid, Ids, Intent, Kind, Pushed, Shop, Status
-from headway.store.pushes import CLOCKS_APART_MAX, PATROL_EVERY, Pushes
+from headway.store.pushes import PATROL_EVERY, Pushes
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 LEASE = timedelta(seconds=60)

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, NewType
+
+# Leases are written by one host's clock and read by another's; each may be 90 s off.
+CLOCKS_APART_MAX = timedelta(minutes=3)
 
 Sku = NewType("Sku", str)
 SellerId = NewType("SellerId", str)

@@ -5,6 +5,7 @@ Law L13: whatever a row's state there is an answer, and a waiting row's answer n
 
 from datetime import datetime, timedelta
 
+from headway.core.model import CLOCKS_APART_MAX
 from headway.core.reasons import Explanation, Line, Standing, State, say_time
 from headway.core.seats import (
     URGENT,
@@ -14,7 +15,7 @@ from headway.core.seats import (
     is_suspect,
     suspects_max,
 )
-from headway.engine.tick import CLOCKS_APART_MAX, EVERY
+from headway.engine.tick import EVERY
 
 
 def reasons(standing: Standing, line: Line, rule: BoardingRule, now: datetime) -> Explanation:

@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from headway.clock import Clock
-from headway.core.model import Wait
+from headway.core.model import CLOCKS_APART_MAX, Wait
 from headway.engine.ports import Ledger, Schedule, Sellers
 
 EVERY = timedelta(seconds=30)
 HOURLY = timedelta(hours=1)
-# Leases are written by one host's clock and read by another's; each may be 90 s off.
-CLOCKS_APART_MAX = timedelta(minutes=3)
 
 
 class Tick:

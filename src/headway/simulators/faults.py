@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Generic, TypeVar
 
-from headway.clock import rng
+from headway.clock import Rng, rng
 from headway.errors import ConfigError
 
 
@@ -51,7 +52,57 @@ class Interval:
         return self.start_s <= at_s < self.end_s
 
 
-class FaultPlan:
+F = TypeVar("F", bound=StrEnum)
+
+
+class CallFaults(Generic[F]):
+    """How calls go wrong: each kind at its rate, and by turns in an outage's forms."""
+
+    def __init__(
+        self,
+        generator: Rng,
+        *,
+        rates: dict[F, float],
+        forms: Sequence[F],
+        outage: Sequence[Interval],
+        slow_s: tuple[float, float],
+    ) -> None:
+        self._generator = generator
+        self._rates = rates
+        self._forms = forms
+        self._outages = tuple(outage)
+        self._slow_s = slow_s
+        self._outage_calls = 0
+        self.injected: Counter[str] = Counter()
+
+    def outages(self) -> tuple[Interval, ...]:
+        """Return when the other side is down, so that a judge may excuse it."""
+        return self._outages
+
+    def call_fault(self, at_s: float) -> F | None:
+        """Decide how the call that arrives now goes wrong, if it does."""
+        if any(interval.holds(at_s) for interval in self._outages):
+            self._outage_calls += 1
+            return self._forms[self._outage_calls % len(self._forms)]
+        if not self._rates:
+            return None
+        draw = self._generator.random()
+        for fault, rate in self._rates.items():
+            draw -= rate
+            if draw < 0:
+                return fault
+        return None
+
+    def slowness_s(self) -> float:
+        """Draw how long a slow answer takes."""
+        return self._generator.uniform(*self._slow_s)
+
+    def chance(self) -> bool:
+        """Toss a coin."""
+        return self._generator.random() < 0.5  # noqa: PLR2004 - a fair one
+
+
+class FaultPlan(CallFaults[Fault]):
     """All that will go wrong; `injected` counts what did, by kind."""
 
     def __init__(
@@ -65,33 +116,16 @@ class FaultPlan:
         badprice: Mapping[str, tuple[BadPrice, Interval]] | None = None,
         slow_s: tuple[float, float] = (5.0, 25.0),
     ) -> None:
-        self._rates = _checked(rates or {})
-        self._outages = tuple(outage)
+        super().__init__(
+            rng(f"faults {seed}"),
+            rates=checked_rates(rates or {}, RATED, "fault"),
+            forms=OUTAGE_FORMS,
+            outage=outage,
+            slow_s=slow_s,
+        )
         self._poison = frozenset(poison)
         self._vanish = dict(vanish or {})
         self._badprice = dict(badprice or {})
-        self._slow_s = slow_s
-        self._generator = rng(f"faults {seed}")
-        self._outage_calls = 0
-        self.injected: Counter[str] = Counter()
-
-    def outages(self) -> tuple[Interval, ...]:
-        """Return when the supplier is down, so that a judge may excuse it."""
-        return self._outages
-
-    def call_fault(self, at_s: float) -> Fault | None:
-        """Decide how the call that arrives now goes wrong, if it does."""
-        if any(interval.holds(at_s) for interval in self._outages):
-            self._outage_calls += 1
-            return OUTAGE_FORMS[self._outage_calls % len(OUTAGE_FORMS)]
-        if not self._rates:
-            return None
-        draw = self._generator.random()
-        for fault, rate in self._rates.items():
-            draw -= rate
-            if draw < 0:
-                return fault
-        return None
 
     def is_poisoned(self, skus: Collection[str]) -> bool:
         """Tell whether a call with these SKUs makes the supplier stumble."""
@@ -113,22 +147,15 @@ class FaultPlan:
         form, interval = self._badprice[sku]
         return form if interval.holds(at_s) else None
 
-    def slowness_s(self) -> float:
-        """Draw how long a slow answer takes."""
-        return self._generator.uniform(*self._slow_s)
-
     def cut(self, length: int) -> int:
         """Draw how much of a body of that length is left."""
         return self._generator.randrange(max(1, length))
 
-    def chance(self) -> bool:
-        """Toss a coin."""
-        return self._generator.random() < 0.5  # noqa: PLR2004 - a fair one
 
-
-def _checked(rates: Mapping[str, float]) -> dict[Fault, float]:
-    if unknown := sorted(set(rates) - set(RATED)):
-        raise ConfigError(f"unknown fault {unknown[0]}; known are {', '.join(RATED)}")
+def checked_rates(rates: Mapping[str, float], rated: Sequence[F], what: str) -> dict[F, float]:
+    """Return the rates by kind, in the order of the kinds; raises ConfigError."""
+    if unknown := sorted(set(rates) - set(rated)):
+        raise ConfigError(f"unknown {what} {unknown[0]}; known are {', '.join(rated)}")
     if any(rate < 0 for rate in rates.values()) or sum(rates.values()) > 1:
         raise ConfigError("fault rates are shares of all calls; keep their sum between 0 and 1")
-    return {fault: rates[fault] for fault in RATED if rates.get(fault)}
+    return {fault: rates[fault] for fault in rated if rates.get(fault)}

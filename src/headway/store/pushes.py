@@ -12,7 +12,7 @@ from typing import Any
 
 from psycopg_pool import ConnectionPool
 
-from headway.core.model import Sku
+from headway.core.model import CLOCKS_APART_MAX, Sku
 from headway.core.storefront import (
     BulkProgress,
     Change,
@@ -27,8 +27,6 @@ from headway.store.bulk import OPEN_BULK, plain_progress, read_bulk
 from headway.store.changes import CHANGES, read_changes
 from headway.store.pool import guarded
 
-# Leases are written by one host's clock and read by another's; each may be 90 s off.
-CLOCKS_APART_MAX = timedelta(minutes=3)
 LOCATIONS_KEPT = timedelta(days=1)
 # A patrol takes half of what the smallest bucket restores, and leaves the rest to pushes.
 PATROL_EVERY = timedelta(seconds=8)
