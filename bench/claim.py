@@ -45,7 +45,7 @@ SETTINGS = {
 }
 TERMS = Terms(locations={"Dallas Central": "Dallas", "Miami FL": "Miami"}, currency="USD")
 STANDING = SellerStanding(terms=TERMS)
-JUDGE = Judge(rule=FailureRule(), reschedule=Rolling().reschedule)
+JUDGE = Judge(rule=FailureRule(), policy=Rolling())
 BOARDING = BoardingRule(seats=SEATS, slack=timedelta(minutes=20))
 TABLES = ["product_sync_schedule", "listing_state"]
 

@@ -242,7 +242,7 @@ def build(
             verify_every=None if settings.drift == "off" else timedelta(hours=settings.patrol_h),
             repairs_drift=settings.drift == "repair",
         ),
-        judge=Judge(rule=failure_rule, reschedule=policy.reschedule),
+        judge=Judge(rule=failure_rule, policy=policy),
         rule=FetchRule(
             boarding=BoardingRule(seats=settings.batch_size, slack=policy.slack),
             lease=timedelta(seconds=2 * settings.boeing_timeout_s) + LEASE_MARGIN,

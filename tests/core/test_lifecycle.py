@@ -8,12 +8,13 @@ from headway.core.change import Terms
 from headway.core.guard import Guard, SellerStanding
 from headway.core.lifecycle import FailureRule, Judge, Settlement, suspicions
 from headway.core.model import Listing, Outcome, Quote, Reply, SellerId, Sku, Turn
+from headway.core.policies import Rolling
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SKU = Sku("P1=E9")
 TERMS = Terms(locations={"Miami FL": "Miami"}, currency="USD")
 STANDING = SellerStanding(terms=TERMS, catalogue_count=100)
-JUDGE = Judge(rule=FailureRule(), reschedule=lambda _listing, now: now + timedelta(days=1))
+JUDGE = Judge(rule=FailureRule(), policy=Rolling())
 LISTING = Listing(
     id="1",
     user_id=SellerId("s"),

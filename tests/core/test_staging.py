@@ -1,5 +1,5 @@
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -7,13 +7,14 @@ from headway.core.change import Terms
 from headway.core.guard import SellerStanding
 from headway.core.lifecycle import FailureRule, Judge, Settlement
 from headway.core.model import Listing, Quote, Reply, SellerId, Sku, Turn
+from headway.core.policies import Rolling
 from headway.core.staging import Staging
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SKU = Sku("WF338109=K3")
 TERMS = Terms(locations={"Dallas Central": "Dallas", "Miami FL": "Miami"}, currency="USD")
 STANDING = SellerStanding(terms=TERMS)
-JUDGE = Judge(rule=FailureRule(), reschedule=lambda _listing, now: now + timedelta(days=1))
+JUDGE = Judge(rule=FailureRule(), policy=Rolling())
 LISTING = Listing(
     id="1",
     user_id=SellerId("s"),

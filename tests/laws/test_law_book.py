@@ -14,6 +14,7 @@ from headway.app import App
 from headway.config import Settings
 from headway.core.lifecycle import Settlement
 from headway.core.model import Candidate, Listing, Outcome, Sku, Turn
+from headway.core.policies import Next, Rolling, Seen
 from headway.engine.explain import reasons
 from headway.engine.ports import Schedule
 from headway.simulation.asking import ask
@@ -130,10 +131,12 @@ def test_l2_notices_that_a_second_seller_is_left_behind(run: Run) -> None:
 
 def test_l3_notices_a_policy_that_comes_back_too_late(run: Run) -> None:
     def lazy(app: App) -> App:
-        def in_thirty_hours(_listing: object, now: datetime) -> datetime:
-            return now + timedelta(hours=30)
+        class InThirtyHours(Rolling):
+            def next_read(self, seen: Seen) -> Next:
+                following = super().next_read(seen)
+                return replace(following, next_sync_at=seen.at + timedelta(hours=30))
 
-        return replace(app, judge=replace(app.judge, reschedule=in_thirty_hours))
+        return replace(app, judge=replace(app.judge, policy=InThirtyHours()))
 
     broken = run(Parts(app=lazy), days=1.2)
     assert broken.keys() == {"L3"}

@@ -50,10 +50,7 @@ STANDING = SellerStanding(terms=Terms(locations={"Miami FL": "Miami FL"}, curren
 
 
 def judge() -> Judge:
-    return Judge(
-        rule=FailureRule(),
-        reschedule=lambda _listing, now: now + 24 * HOUR,
-    )
+    return Judge(rule=FailureRule(), policy=by_name("rolling"))
 
 
 def fail(pool: ConnectionPool, now: datetime, decide: Callable[[Listing], Settlement]) -> None:

@@ -185,7 +185,7 @@ def test_whoever_is_aboard_a_call_keeps_its_lease_and_is_read_once_more(
     (part,) = request_("A")
     assert ask(lease) == before
     assert (part.status, part.reason, part.place) == ("requested", "is being read now", None)
-    judge = Judge(rule=FailureRule(), reschedule=Rolling().reschedule)
+    judge = Judge(rule=FailureRule(), policy=Rolling())
     terms = Terms(locations={"Miami FL": "Miami FL"}, currency="USD")
     settled = judge.settle(aboard[0], Reply(quotes={}), asked_at, SellerStanding(terms=terms))
     assert schedule.settle([settled], now=asked_at, call_id=fresh_id(ids)) == 0

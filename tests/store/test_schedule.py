@@ -17,7 +17,7 @@ from headway.errors import StoreError
 from headway.store.listings import Listings
 from headway.store.schedule import Schedule
 
-JUDGE = Judge(rule=FailureRule(), reschedule=Rolling().reschedule)
+JUDGE = Judge(rule=FailureRule(), policy=Rolling())
 STANDING = SellerStanding(terms=Terms(locations={"Miami FL": "Miami"}, currency="USD"))
 BATCH = "00000000-0000-4000-8000-00000000000b"
 CALL = "00000000-0000-4000-8000-000000000001"

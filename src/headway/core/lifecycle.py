@@ -5,7 +5,7 @@ which charges nobody unless bisecting has left a single suspect.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,7 +19,8 @@ from headway.core.guard import (
     moves,
     weigh,
 )
-from headway.core.model import Listing, Outcome, Quote, Reply, SellerId, Turn
+from headway.core.model import Evidence, Listing, Outcome, Quote, Reply, SellerId, Turn
+from headway.core.policies.policy import Policy, Seen
 from headway.core.seats import is_suspect
 from headway.core.staging import Staging, stage
 
@@ -53,7 +54,8 @@ class Event:
 class Settlement:
     """Everything that one turn writes about one listing, in one transaction.
 
-    A desired state of None is left as it is; so are the held ones after a failure.
+    A desired state of None is left as it is; so are the held ones after a failure. `is_news` if
+    the shop shows it, or would if nobody had to approve: what a policy counts as a change.
     """
 
     listing: Listing
@@ -71,6 +73,9 @@ class Settlement:
     rejected: Mapping[str, Any] | None = None
     held_reason: str | None = None
     staging: Staging | None = None
+    evidence: Evidence | None = None
+    family: str | None = None
+    is_news: bool = False
     events: tuple[Event, ...] = field(default_factory=tuple)
 
     @property
@@ -102,7 +107,7 @@ class Judge:
     """The rules of a deployment, applied to one reply."""
 
     rule: FailureRule
-    reschedule: Callable[[Listing, datetime], datetime]
+    policy: Policy
 
     def settle_all(
         self,
@@ -159,11 +164,14 @@ class Judge:
                 kind="change_held", old=listing.desired, new=new, error=weighed.held_reason
             )
             events += (held,)
+        is_held = weighed.held_reason is not None
+        is_news = has_changed and (is_held or weighed.desired != listing.desired)
+        following = self.policy.next_read(Seen(listing=listing, at=now, has_changed=is_news))
         return Settlement(
             listing=listing,
             outcome=Outcome.UPDATED if has_changed else Outcome.UNCHANGED,
             turn=Turn.SCHEDULED,
-            next_sync_at=self.reschedule(listing, now),
+            next_sync_at=following.next_sync_at,
             error=error,
             observed=observed,
             desired=weighed.desired,
@@ -171,6 +179,9 @@ class Judge:
             rejected=weighed.rejected,
             held_reason=weighed.held_reason,
             staging=staging,
+            evidence=following.evidence,
+            family=listing.family or quote.vendor or None,
+            is_news=is_news,
             events=events,
         )
 
@@ -225,7 +236,9 @@ class Judge:
             listing=listing,
             outcome=Outcome.FAILED,
             turn=Turn.RETRY,
-            next_sync_at=now + self.rule.backoff(failures),
+            next_sync_at=self.policy.next_try(
+                replace(listing, consecutive_failures=failures), now, self.rule.backoff(failures)
+            ),
             failures=failures,
             missing_count=missing_count,
             suspicion=suspicion,

@@ -68,10 +68,20 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What reads have told of how often a listing changes; old news counts less and less."""
+
+    changes_seen: float = 0.0
+    watched_days: float = 0.0
+    changed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
     """A claimed listing, with what is needed to settle it.
 
-    `batch_id` names the batch in which it is being published, if it is.
+    `batch_id` names the batch in which it is being published, if it is. `value_weight` is what a
+    minute of staleness costs compared with other listings; `family` whom it may change with.
     """
 
     id: str
@@ -96,6 +106,10 @@ class Listing:
     rejected: Mapping[str, Any] | None = None
     moved_at: datetime | None = None
     batch_id: str | None = None
+    sync_priority: int = 0
+    evidence: Evidence = field(default_factory=Evidence)
+    value_weight: float = 1.0
+    family: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,18 @@ URGENT = (Turn.MANUAL, Turn.ONBOARDING)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardingRule:
-    """What a call may carry, and how long the first listing due may wait for company."""
+    """What a call may carry, and how long the first listing due may wait for company.
+
+    Under an eager rule nobody waits. `retries_left` is what a retry window has left, if there are
+    windows.
+    """
 
     seats: int
     slack: timedelta
     retry_seats: int = 1
     urgent_seats: int = 2
+    is_eager: bool = False
+    retries_left: int | None = None
 
 
 def suspects_max(suspicion: int, seats: int) -> int:
@@ -41,6 +47,9 @@ def departure(front: Sequence[Candidate], now: datetime, rule: BoardingRule) -> 
     used up its slack, or the last seat becomes due, whichever comes first.
     """
     if any(each.turn in URGENT for each in front):
+        return now
+    front = [each for each in front if each.turn is not Turn.RETRY or rule.retries_left != 0]
+    if rule.is_eager and any(each.turn is Turn.SCHEDULED for each in front):
         return now
     due: dict[Sku, datetime] = {}
     for each in sorted(front, key=lambda each: each.next_sync_at):
@@ -90,6 +99,7 @@ def _in_order(front: Sequence[Candidate], now: datetime, rule: BoardingRule) -> 
     urgent = [each for turn in URGENT for each in by_due if each.turn is turn]
     scheduled = [each for each in by_due if each.turn is Turn.SCHEDULED]
     retries = [each for each in by_due if each.turn is Turn.RETRY and each.next_sync_at <= now]
+    retries = retries[: rule.retries_left]
     overdue = [each for each in retries if each.next_sync_at + rule.slack < now]
     yield from urgent[: min(rule.urgent_seats, rule.seats // 2)]
     yield from overdue[: rule.retry_seats]

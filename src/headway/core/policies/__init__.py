@@ -1,10 +1,28 @@
 """Policies: each decides one thing, when a listing is due. `by_name` finds one."""
 
 from headway.core.policies.anchored import Anchored
-from headway.core.policies.policy import Placement, Policy
+from headway.core.policies.policy import (
+    Catalogue,
+    Next,
+    Placement,
+    Policy,
+    RetryWindow,
+    Seen,
+)
 from headway.core.policies.rolling import Rolling
 
-__all__ = ["POLICIES", "Anchored", "Placement", "Policy", "Rolling", "by_name"]
+__all__ = [
+    "POLICIES",
+    "Anchored",
+    "Catalogue",
+    "Next",
+    "Placement",
+    "Policy",
+    "RetryWindow",
+    "Rolling",
+    "Seen",
+    "by_name",
+]
 
 POLICIES: dict[str, Policy] = {policy.name: policy for policy in (Rolling(), Anchored())}
 

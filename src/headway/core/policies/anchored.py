@@ -3,12 +3,22 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from headway.core.model import Listing, Sku
-from headway.core.policies.policy import DAY, Placement, next_slot, stable_number
+from headway.core.model import Sku
+from headway.core.policies.policy import (
+    DAY,
+    EMPTY,
+    Catalogue,
+    Next,
+    OnceADay,
+    Placement,
+    Seen,
+    next_slot,
+    stable_number,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Anchored:
+class Anchored(OnceADay):
     """Hour and minute from SHA-256 of the SKU; overdue is due, so catch-up needs no second job."""
 
     name: str = "anchored"
@@ -16,8 +26,9 @@ class Anchored:
     age_max: timedelta = timedelta(hours=25)
     early: timedelta = timedelta(minutes=25)
 
-    def place(self, sku: Sku, now: datetime) -> Placement:
+    def place(self, sku: Sku, now: datetime, catalogue: Catalogue = EMPTY) -> Placement:
         """Take hour and minute from two hashes of the SKU, as the document says."""
+        del catalogue
         hour_bucket = stable_number(sku) % 24
         minute_offset = stable_number(f"{sku}:offset") % 60
         return Placement(
@@ -26,11 +37,13 @@ class Anchored:
             next_sync_at=next_slot(now, hour_bucket, minute_offset),
         )
 
-    def reschedule(self, listing: Listing, now: datetime) -> datetime:
+    def next_read(self, seen: Seen) -> Next:
         """Return the next slot; one that a borrowed seat served a little early is skipped.
 
         Skipping is bounded by `early`, so that early + slack stays inside the hour that law L3
         leaves to the once-a-day policies.
         """
-        slot = next_slot(now, listing.hour_bucket, listing.minute_offset)
-        return slot + DAY if slot - now <= self.early else slot
+        listing = seen.listing
+        slot = next_slot(seen.at, listing.hour_bucket, listing.minute_offset)
+        is_early = slot - seen.at <= self.early
+        return Next(next_sync_at=slot + DAY if is_early else slot, evidence=listing.evidence)

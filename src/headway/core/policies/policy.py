@@ -1,13 +1,15 @@
 """What a policy is: a pure answer to "when is this listing due?"."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, Self
 
-from headway.core.model import Listing, Sku
+from headway.core.market import Lesson, Market
+from headway.core.model import Evidence, Listing, Sku
 
 DAY = timedelta(days=1)
+HOURS = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +19,53 @@ class Placement:
     hour_bucket: int
     minute_offset: int
     next_sync_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalogue:
+    """What a policy may know of the whole: how many active listings each hour's slot holds."""
+
+    loads: tuple[int, ...] = (0,) * HOURS
+
+    @property
+    def listings(self) -> int:
+        """How many there are."""
+        return sum(self.loads)
+
+    def with_one_in(self, hour_bucket: int) -> Self:
+        """Return the catalogue with one listing more."""
+        loads = list(self.loads)
+        loads[hour_bucket] += 1
+        return replace(self, loads=tuple(loads))
+
+
+EMPTY = Catalogue()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One good read, as a policy learns from it; the listing is as it was when it boarded."""
+
+    listing: Listing
+    at: datetime
+    has_changed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Next:
+    """When a listing that was read is due again, and what is known of it by now."""
+
+    next_sync_at: datetime
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryWindow:
+    """The span in which retries now are, and how many seats it has for them."""
+
+    opens_at: datetime
+    closes_at: datetime
+    seats_max: int
 
 
 class Policy(Protocol):
@@ -34,11 +83,31 @@ class Policy(Protocol):
     def age_max(self) -> timedelta:
         """The oldest a good read may become while the supplier answers (law L3)."""
 
-    def place(self, sku: Sku, now: datetime) -> Placement:
+    @property
+    def is_eager(self) -> bool:
+        """Whether a call leaves at every permit, due or not; such a policy learns a market."""
+
+    @property
+    def weighs_slots(self) -> bool:
+        """Whether `place` looks at the catalogue; counting it is not free."""
+
+    def place(self, sku: Sku, now: datetime, catalogue: Catalogue = EMPTY) -> Placement:
         """Give a new listing its slot and first due time."""
 
-    def reschedule(self, listing: Listing, now: datetime) -> datetime:
+    def next_read(self, seen: Seen) -> Next:
         """Return when a listing that was just read well is due again."""
+
+    def next_try(self, listing: Listing, now: datetime, backoff: timedelta) -> datetime:
+        """Return when a listing that failed by itself is due again."""
+
+    def retry_window(self, now: datetime, listings: int) -> RetryWindow | None:
+        """Return the window that now lies in; None where retries may go at any time."""
+
+    def informed(self, market: Market) -> Self:
+        """Return the policy as it decides in this market; most do not care."""
+
+    def learn(self, seen: list[Seen]) -> Lesson | None:
+        """Return what one call taught about the market; None from a policy that has none."""
 
 
 def stable_number(text: str) -> int:
@@ -50,3 +119,30 @@ def next_slot(now: datetime, hour_bucket: int, minute_offset: int) -> datetime:
     """Return the first instant after now at this time of day, in UTC."""
     today = now.replace(hour=hour_bucket, minute=minute_offset, second=0, microsecond=0)
     return today if today > now else today + DAY
+
+
+class OnceADay:
+    """What the policies of the documents have in common: no market, no windows, no hurry."""
+
+    is_eager = False
+    weighs_slots = False
+
+    def next_try(self, listing: Listing, now: datetime, backoff: timedelta) -> datetime:
+        """Return the end of the backoff."""
+        del listing
+        return now + backoff
+
+    def retry_window(self, now: datetime, listings: int) -> RetryWindow | None:
+        """Let retries go at any time."""
+        del now, listings
+        return None
+
+    def informed(self, market: Market) -> Self:
+        """Return the policy itself: it knows no market."""
+        del market
+        return self
+
+    def learn(self, seen: list[Seen]) -> Lesson | None:
+        """Learn nothing."""
+        del seen
+        return None

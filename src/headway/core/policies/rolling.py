@@ -3,22 +3,33 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from headway.core.model import Listing, Sku
-from headway.core.policies.policy import DAY, Placement, next_slot, stable_number
+from headway.core.model import Sku
+from headway.core.policies.policy import (
+    DAY,
+    EMPTY,
+    Catalogue,
+    Next,
+    OnceADay,
+    Placement,
+    Seen,
+    next_slot,
+    stable_number,
+)
 
 MINUTES_A_DAY = 1440
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rolling:
+class Rolling(OnceADay):
     """Last good read plus a day; a new listing starts at a minute that its SKU decides."""
 
     name: str = "rolling"
     slack: timedelta = timedelta(minutes=20)
     age_max: timedelta = timedelta(hours=25)
 
-    def place(self, sku: Sku, now: datetime) -> Placement:
+    def place(self, sku: Sku, now: datetime, catalogue: Catalogue = EMPTY) -> Placement:
         """Spread first reads over the day by a stable hash."""
+        del catalogue
         hour_bucket, minute_offset = divmod(stable_number(sku) % MINUTES_A_DAY, 60)
         return Placement(
             hour_bucket=hour_bucket,
@@ -26,7 +37,6 @@ class Rolling:
             next_sync_at=next_slot(now, hour_bucket, minute_offset),
         )
 
-    def reschedule(self, listing: Listing, now: datetime) -> datetime:
+    def next_read(self, seen: Seen) -> Next:
         """Return a day from now, whoever was read."""
-        del listing
-        return now + DAY
+        return Next(next_sync_at=seen.at + DAY, evidence=seen.listing.evidence)
