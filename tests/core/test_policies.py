@@ -55,7 +55,7 @@ def test_a_read_listing_is_due_again_before_it_is_too_old(
     assert due + policy.slack < now + policy.age_max
 
 
-@every_policy
+@pytest.mark.parametrize("policy", tuple(each for each in POLICIES.values() if not each.is_eager))
 def test_slots_spread_a_catalogue_evenly_over_the_day(policy: Policy) -> None:
     hours = [policy.place(Sku(f"PART-{n}"), NOW).hour_bucket for n in range(4800)]
     counts = [hours.count(hour) for hour in range(24)]

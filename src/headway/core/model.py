@@ -81,7 +81,8 @@ class Listing:
     """A claimed listing, with what is needed to settle it.
 
     `batch_id` names the batch in which it is being published, if it is. `value_weight` is what a
-    minute of staleness costs compared with other listings; `family` whom it may change with.
+    minute of staleness costs compared with other listings; `family` whom it may change with;
+    `swept_from` the due time of its own that it had before its family was swept.
     """
 
     id: str
@@ -110,6 +111,7 @@ class Listing:
     evidence: Evidence = field(default_factory=Evidence)
     value_weight: float = 1.0
     family: str | None = None
+    swept_from: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

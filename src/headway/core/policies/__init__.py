@@ -1,5 +1,6 @@
 """Policies: each decides one thing, when a listing is due. `by_name` finds one."""
 
+from headway.core.policies.adaptive import Adaptive
 from headway.core.policies.anchored import Anchored
 from headway.core.policies.policy import (
     Catalogue,
@@ -13,6 +14,7 @@ from headway.core.policies.rolling import Rolling
 
 __all__ = [
     "POLICIES",
+    "Adaptive",
     "Anchored",
     "Catalogue",
     "Next",
@@ -24,7 +26,9 @@ __all__ = [
     "by_name",
 ]
 
-POLICIES: dict[str, Policy] = {policy.name: policy for policy in (Rolling(), Anchored())}
+POLICIES: dict[str, Policy] = {
+    policy.name: policy for policy in (Rolling(), Anchored(), Adaptive())
+}
 
 
 def by_name(name: str) -> Policy:

@@ -1,0 +1,46 @@
+"""The guard of the deadline (law L3): how many of the oldest listings must board at once.
+
+It looks ahead: if too many listings would reach the deadline together, some of them go early.
+"""
+
+from collections.abc import Mapping
+
+# Two hours before the 24 that the law allows, so that an outage of less breaks nothing.
+DEADLINE_MIN = 22 * 60
+DAY_MIN = 24 * 60
+# Of the seats, so many are counted on; the rest is for failures and urgent turns.
+RELIABLE = 0.90
+RELIABLE_MAX = 0.95
+
+
+def terms(listings: int, seats_per_min: float) -> tuple[float, float]:
+    """Return the deadline in minutes and the seats a minute to count on.
+
+    A catalogue that is too large for both gives up reserve seats first, then the two hours.
+    """
+    reliable = RELIABLE * seats_per_min
+    if listings <= reliable * DEADLINE_MIN:
+        return DEADLINE_MIN, reliable
+    reliable = min(RELIABLE_MAX * seats_per_min, listings / DEADLINE_MIN)
+    deadline_min = min(DAY_MIN, max(DEADLINE_MIN, listings / reliable))
+    return deadline_min, max(reliable, listings / DAY_MIN)
+
+
+def must(ages_min: Mapping[int, int], *, seats_per_min: float, seats: int) -> int:
+    """Return how many of the oldest must board now, of a histogram of ages by the minute.
+
+    `seats` is what the period has for which this is asked, one minute as a rule.
+    """
+    deadline_min, reliable = terms(sum(ages_min.values()), seats_per_min)
+    older, most = 0, 0.0
+    for age_min in sorted(ages_min, reverse=True):
+        older += ages_min[age_min]
+        minutes_left = max(0.0, deadline_min - age_min)
+        most = max(most, older - reliable * minutes_left)
+    return min(seats, max(0, round(most + 0.499)))
+
+
+def is_safe(listings: int, oldest_age_min: float, seats_per_min: float) -> bool:
+    """Tell cheaply whether nobody can be near the deadline yet; if not, ask `must`."""
+    deadline_min, reliable = terms(listings, seats_per_min)
+    return listings <= reliable * (deadline_min - oldest_age_min)
