@@ -35,10 +35,12 @@ from headway.store.bulk import Bulks
 from headway.store.credentials import Credentials
 from headway.store.limits import PostgresLimiter
 from headway.store.listings import Listings
+from headway.store.markets import Markets
 from headway.store.pushes import Pushes
 from headway.store.raw import RawReplies
 from headway.store.schedule import Schedule
 from headway.store.sellers import Sellers
+from headway.store.timetable import Timetable
 
 MINUTE_S = 60.0
 # Longer than connecting and writing may take: what is in flight has arrived by then, or failed.
@@ -59,6 +61,8 @@ class App:
     schedule: Schedule
     listings: Listings
     sellers: Sellers
+    markets: Markets
+    timetable: Timetable
     raw: RawReplies
     breakers: Breakers
     scope: Scope
@@ -76,6 +80,7 @@ class App:
         *,
         limiter: Limiter | None = None,
         schedule: ports.Schedule | None = None,
+        markets: ports.Markets | None = None,
         breakers: ports.Breakers | None = None,
         supplier: Supplier | None = None,
         rings: Callable[[], None] = lambda: None,
@@ -86,6 +91,7 @@ class App:
             limiter=limiter or self.limiter,
             schedule=schedule or self.schedule,
             sellers=self.sellers,
+            markets=markets or self.markets,
             breakers=breakers or self.breakers,
             supplier=supplier or self.new_supplier(),
             judge=self.judge,
@@ -139,12 +145,22 @@ class App:
             only=only,
         )
 
-    def tick(self, *, schedule: ports.Schedule | None = None, every: timedelta = EVERY) -> Tick:
-        """Make a tick."""
+    def tick(
+        self,
+        *,
+        schedule: ports.Schedule | None = None,
+        markets: ports.Markets | None = None,
+        timetable: ports.Timetable | None = None,
+        every: timedelta = EVERY,
+    ) -> Tick:
+        """Make a tick; a port given here stands in, which only the simulation needs."""
         return Tick(
             clock=self.clock,
             schedule=schedule or self.schedule,
             sellers=self.sellers,
+            markets=markets or self.markets,
+            timetable=timetable or self.timetable,
+            policy=self.policy,
             memories=(
                 (self.limiter, timedelta(days=self.settings.ledger_retention_days)),
                 (self.raw, timedelta(days=self.settings.raw_retention_days)),
@@ -215,6 +231,7 @@ def build(
 ) -> App:
     """Put the parts together over an open, migrated database."""
     policy = by_name(settings.policy)
+    calls_per_min = settings.rate_limit * settings.budget_share
     failure_rule = FailureRule(
         failures_max=settings.failures_max,
         backoff_base=timedelta(hours=settings.backoff_base_h),
@@ -232,6 +249,10 @@ def build(
         schedule=Schedule(pool),
         listings=Listings(pool),
         sellers=Sellers(pool, seller_defaults(settings)),
+        markets=Markets(
+            pool, scope=boeing_scope(settings), seats_per_min=calls_per_min * settings.batch_size
+        ),
+        timetable=Timetable(pool),
         raw=RawReplies(pool),
         breakers=Breakers(pool),
         new_supplier=lambda: _boeing(settings, clock, pool, transport),
@@ -244,7 +265,14 @@ def build(
         ),
         judge=Judge(rule=failure_rule, policy=policy),
         rule=FetchRule(
-            boarding=BoardingRule(seats=settings.batch_size, slack=policy.slack),
+            boarding=BoardingRule(
+                seats=settings.batch_size, slack=policy.slack, is_eager=policy.is_eager
+            ),
+            pace=timedelta(
+                seconds=MINUTE_S / calls_per_min
+                if policy.is_eager and settings.budget_share < 1
+                else 0
+            ),
             lease=timedelta(seconds=2 * settings.boeing_timeout_s) + LEASE_MARGIN,
         ),
     )

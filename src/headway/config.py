@@ -54,8 +54,11 @@ class Settings(BaseModel):
     web_host: str = _setting("HEADWAY_WEB_HOST", "127.0.0.1", "address of the page")
     web_port: int = _setting("HEADWAY_WEB_PORT", 8650, "port of the page", ge=0, le=65535)
 
-    policy: Literal["rolling", "anchored"] = _setting(
-        "HEADWAY_POLICY", "rolling", "which policy decides when a listing is due"
+    policy: Literal["packed", "split", "anchored", "rolling", "adaptive"] = _setting(
+        "HEADWAY_POLICY", "adaptive", "which policy decides when a listing is due"
+    )
+    budget_share: float = _setting(
+        "HEADWAY_BUDGET_SHARE", 1.0, "share of the permitted calls that adaptive spends", gt=0, le=1
     )
     batch_size: int = _setting("SYNC_BATCH_SIZE", 10, "seats in one supplier call", ge=1, le=10)
     rate_limit: int = _setting(

@@ -94,9 +94,10 @@ LineMaker = Callable[..., Line]
 
 @pytest.fixture
 def make_line(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> LineMaker:
-    def make(*, faults: FaultPlan | None = None, **settings: Any) -> Line:
+    def make(*, faults: FaultPlan | None = None, policy: Any = "rolling", **settings: Any) -> Line:
         sign_in = SignIn()
         chosen = Settings(
+            policy=policy,
             boeing_url="http://supplier.test",
             boeing_client_id=sign_in.client_id,
             boeing_client_secret=sign_in.client_secret,

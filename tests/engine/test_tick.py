@@ -1,8 +1,8 @@
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from headway.engine.tick import Tick
 from headway.simulation.mortal import SkewedClock
 
 SKUS = tuple(f"P{n}" for n in range(10))
@@ -54,12 +54,7 @@ def test_a_worker_whose_clock_is_behind_keeps_its_seats_from_one_whose_clock_is_
         list(SKUS), now=now, owner="behind", lease_until=now + line.app.rule.lease
     )
     line.clock.sleep(line.app.rule.lease.total_seconds() - 1)
-    ahead = Tick(
-        clock=SkewedClock(line.clock, 90),
-        schedule=line.app.schedule,
-        sellers=line.app.sellers,
-        memories=[(line.app.limiter, timedelta(days=30))],
-    )
+    ahead = replace(line.app, clock=SkewedClock(line.clock, 90)).tick()
     ahead.step()
     assert ahead.rescued == 0
     line.clock.sleep(2)

@@ -53,8 +53,11 @@ PATROL_H, PATROL_PACE = 1.0, 130_000
 class PolicyName(StrEnum):
     """The policies to choose from."""
 
-    ROLLING = "rolling"
+    ADAPTIVE = "adaptive"
+    PACKED = "packed"
+    SPLIT = "split"
     ANCHORED = "anchored"
+    ROLLING = "rolling"
 
 
 def register(app: typer.Typer) -> None:

@@ -40,6 +40,12 @@ def must(ages_min: Mapping[int, int], *, seats_per_min: float, seats: int) -> in
     return min(seats, max(0, round(most + 0.499)))
 
 
+def safe_min(listings: int, oldest_age_min: float, seats_per_min: float) -> float:
+    """Return for how many minutes nobody can come near the deadline; if none, ask `must`."""
+    deadline_min, reliable = terms(listings, seats_per_min)
+    return deadline_min - oldest_age_min - listings / reliable
+
+
 def is_safe(listings: int, oldest_age_min: float, seats_per_min: float) -> bool:
     """Tell cheaply whether nobody can be near the deadline yet; if not, ask `must`."""
     deadline_min, reliable = terms(listings, seats_per_min)

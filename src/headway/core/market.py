@@ -35,6 +35,7 @@ class Market:
     prior: Prior = field(default_factory=Prior)
     recency: Recency = field(default_factory=Recency)
     families: Mapping[str, Family] = field(default_factory=dict)
+    fitted_at: datetime | None = None
     updated_at: datetime | None = None
 
     @property

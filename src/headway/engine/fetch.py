@@ -5,16 +5,25 @@ call to leave, so urgency, pauses and the newest due times count up to the last 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from headway.clock import Clock
 from headway.core.breaker import Breaker
 from headway.core.lifecycle import Judge, Settlement, suspicions
 from headway.core.limits import Go, Gone, Hold, Shed, Ticket
-from headway.core.model import AuthStep, Candidate, Done, Listing, Sku, Turn, Wait
+from headway.core.model import AuthStep, Candidate, Done, Listing, Reply, Sku, Turn, Wait
+from headway.core.policies.policy import Policy, Seen
 from headway.core.seats import URGENT, BoardingRule, board, departure
-from headway.engine.ports import Breakers, CallReport, Limiter, Schedule, Sellers, Supplier
+from headway.engine.ports import (
+    Breakers,
+    CallReport,
+    Limiter,
+    Markets,
+    Schedule,
+    Sellers,
+    Supplier,
+)
 from headway.errors import (
     ConnectorError,
     PermanentError,
@@ -31,9 +40,14 @@ UNUSED_PAUSE = timedelta(seconds=2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRule:
-    """How a worker waits, and how long it may hold what it took."""
+    """How a worker waits, and how long it may hold what it took.
+
+    `pace` is the least time between two calls of an eager policy that may spend a part of the
+    budget only.
+    """
 
     boarding: BoardingRule
+    pace: timedelta = timedelta(0)
     poll: timedelta = timedelta(seconds=15)
     lease: timedelta = timedelta(seconds=90)
     permit_wait_max: timedelta = timedelta(minutes=2)
@@ -53,6 +67,7 @@ class Fetch:
         limiter: Limiter,
         schedule: Schedule,
         sellers: Sellers,
+        markets: Markets,
         breakers: Breakers,
         supplier: Supplier,
         judge: Judge,
@@ -64,6 +79,7 @@ class Fetch:
         self._limiter = limiter
         self._schedule = schedule
         self._sellers = sellers
+        self._markets = markets
         self._breakers = breakers
         self._supplier = supplier
         self._judge = judge
@@ -96,7 +112,7 @@ class Fetch:
         if blocked_until is not None:
             return Wait(until=blocked_until, why="the supplier does not answer")
         front = self._front(now, after_failure=False)
-        leave_at = departure(front, now, self._rule.boarding)
+        leave_at = self._leave_at(front, now)
         if leave_at is None or leave_at > now:
             until = look_again if leave_at is None else min(leave_at, look_again)
             return Wait(until=until, why="nothing is due yet")
@@ -147,6 +163,15 @@ class Fetch:
         self._limiter.settle(ticket, sent=True, report=CallReport(result=step.value))
         return Done(what=step.value)
 
+    def _leave_at(self, front: Sequence[Candidate], now: datetime) -> datetime | None:
+        """Return when the next call should leave, at the pace that the budget's share allows."""
+        boarding = boarding_rule(self._rule, self._judge.policy, self._schedule, front, now)
+        leave_at = departure(front, now, boarding)
+        if leave_at is None or not self._rule.pace or any(each.turn in URGENT for each in front):
+            return leave_at
+        last_at = self._markets.load((), now).updated_at
+        return leave_at if last_at is None else max(leave_at, last_at + self._rule.pace)
+
     def _front(self, now: datetime, *, after_failure: bool) -> list[Candidate]:
         """Look deep enough into the queue to fill the seats with different SKUs.
 
@@ -169,12 +194,13 @@ class Fetch:
     def _claim(self, now: datetime, breaker: Breaker) -> list[Listing]:
         """Choose and lease those who board now, if the call still should leave."""
         front = self._front(now, after_failure=False)
-        leave_at = departure(front, now, self._rule.boarding)
+        boarding = boarding_rule(self._rule, self._judge.policy, self._schedule, front, now)
+        leave_at = departure(front, now, boarding)
         if leave_at is None or leave_at > now:
             return []
         if breaker.failures:
             front = self._front(now, after_failure=True)
-        aboard = board(front, now, self._rule.boarding, least_suspect=breaker.failures > 0)
+        aboard = board(front, now, boarding, least_suspect=breaker.failures > 0)
         if breaker.is_open:
             self._breakers.save(self._supplier.scope, breaker.probing(now))
         return self._schedule.claim(
@@ -198,15 +224,29 @@ class Fetch:
             return Done(what="the call failed")
         self._limiter.settle(ticket, sent=True, report=self._report("ok", skus, 200))
         now = self._clock.now()
-        standings = self._sellers.standings({each.user_id for each in listings}, now)
-        settlements = self._judge.settle_all(listings, reply, now, standings)
-        refused = self._settle(settlements, now, call_id=ticket.id)
+        refused = self._judge_all(listings, reply, now, call_id=ticket.id)
         breaker = self._breakers.load(self._supplier.scope)
         if breaker.saw_outage:  # else everybody would travel alone for hours
             self._schedule.pardon()
         if breaker.failures:
             self._breakers.save(self._supplier.scope, breaker.succeeded())
         return Done(what=f"read {len(skus)} SKUs" + (f", {refused} refused" if refused else ""))
+
+    def _judge_all(
+        self, listings: Sequence[Listing], reply: Reply, now: datetime, *, call_id: str
+    ) -> int:
+        """Settle everybody aboard, and let a policy that has a market learn from it."""
+        standings = self._sellers.standings({each.user_id for each in listings}, now)
+        judge, market = self._judge, None
+        if judge.policy.is_eager:
+            market = self._markets.load({each.family for each in listings if each.family}, now)
+            judge = replace(judge, policy=judge.policy.informed(market))
+        settlements = judge.settle_all(listings, reply, now, standings)
+        refused = self._settle(settlements, now, call_id=call_id)
+        lesson = judge.policy.learn(_seen(settlements, now)) if market is not None else None
+        if market is not None and lesson is not None:
+            self._markets.learn(market, lesson, now)
+        return refused
 
     def _settle(self, settlements: Sequence[Settlement], now: datetime, *, call_id: str) -> int:
         refused = self._schedule.settle(settlements, now=now, call_id=call_id)
@@ -262,6 +302,28 @@ class Fetch:
             self._settle(charged, now, call_id=call_id)
         innocent = [each for each in listings if each not in convicted]
         self._schedule.release(innocent, suspicion=suspicion)
+
+
+def boarding_rule(
+    rule: FetchRule, policy: Policy, schedule: Schedule, front: Sequence[Candidate], now: datetime
+) -> BoardingRule:
+    """Return the rule of boarding at this instant: what a window has left, if retries wait."""
+    if not any(each.turn is Turn.RETRY and each.next_sync_at <= now for each in front):
+        return rule.boarding
+    window = policy.retry_window(now, schedule.listed())
+    if window is None:
+        return rule.boarding
+    left = max(0, window.seats_max - schedule.retried_since(window.opens_at))
+    return replace(rule.boarding, retries_left=left)
+
+
+def _seen(settlements: Sequence[Settlement], now: datetime) -> list[Seen]:
+    """Return what was read, each SKU once: two sellers' listings of it are one look."""
+    seen: dict[Sku, Seen] = {}
+    for each in settlements:
+        if each.is_good_read and (each.is_news or each.listing.sku not in seen):
+            seen[each.listing.sku] = Seen(listing=each.listing, at=now, has_changed=each.is_news)
+    return list(seen.values())
 
 
 def _priority(front: Sequence[Candidate]) -> int:

@@ -9,6 +9,7 @@ from headway.core.bulk import Standing, Target
 from headway.core.guard import SellerStanding
 from headway.core.lifecycle import Settlement
 from headway.core.limits import Begun, CallReport, Observation, Shed, Ticket
+from headway.core.market import Lesson, Market
 from headway.core.model import AuthStep, Candidate, Listing, Reply, Scope, SellerId, Sku
 from headway.core.storefront import (
     BulkIntent,
@@ -35,11 +36,13 @@ __all__ = [
     "CallReport",
     "Ledger",
     "Limiter",
+    "Markets",
     "Pushes",
     "Schedule",
     "Sellers",
     "Storefront",
     "Supplier",
+    "Timetable",
 ]
 
 
@@ -117,6 +120,12 @@ class Schedule(Protocol):
     def settle(self, settlements: Sequence[Settlement], *, now: datetime, call_id: str) -> int:
         """Write outcomes, states and events in one transaction; return how many were refused."""
 
+    def listed(self) -> int:
+        """Return how many listings there are, as last counted."""
+
+    def retried_since(self, since: datetime) -> int:
+        """Return how many listings boarded as retries since then."""
+
     def release(self, listings: Sequence[Listing], *, suspicion: Mapping[str, int]) -> int:
         """Give seats back untouched, with the given suspicion by listing id; return how many."""
 
@@ -125,6 +134,38 @@ class Schedule(Protocol):
 
     def rescue(self, now: datetime) -> int:
         """Free the listings whose holder fell silent; return how many."""
+
+
+class Markets(Protocol):
+    """The market of a supplier's seats, and the due times that it moves."""
+
+    def load(self, families: Collection[str], now: datetime) -> Market:
+        """Return the market as it is, with what is known of these families."""
+
+    def count(self, now: datetime) -> None:
+        """Count the SKUs among which the seats are shared."""
+
+    def learn(self, market: Market, lesson: Lesson, now: datetime) -> Collection[Sku]:
+        """Keep what a call taught; return the SKUs whose due time it moved."""
+
+    def refit(self, market: Market, now: datetime) -> None:
+        """Learn anew how rates are spread, unless another worker just did."""
+
+    def oldest(self) -> datetime | None:
+        """Return when the listing that waits longest was last read, or came; None if none waits."""
+
+    def ages_min(self, now: datetime) -> Mapping[int, int]:
+        """Return how many SKUs were last read that many minutes ago."""
+
+    def hurry(self, count: int, now: datetime) -> Collection[Sku]:
+        """Let so many of those read longest ago board before all others; return who moved."""
+
+
+class Timetable(Protocol):
+    """Due times that a policy moves for many at once."""
+
+    def roll_retries(self, now: datetime, opens_at: datetime) -> Collection[Sku]:
+        """Move the retries that earlier windows left over into this one; return who moved."""
 
 
 class Sellers(Protocol):

@@ -1,20 +1,28 @@
 """Tick: the housekeeping that keeps the line honest. Any number of ticks at once are harmless."""
 
+import math
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from headway.clock import Clock
+from headway.core.deadline import must, safe_min
 from headway.core.model import CLOCKS_APART_MAX, Wait
-from headway.engine.ports import Ledger, Schedule, Sellers
+from headway.core.policies.policy import Policy
+from headway.engine.ports import Ledger, Markets, Schedule, Sellers, Timetable
 
 EVERY = timedelta(seconds=30)
 HOURLY = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+REFIT_EVERY = timedelta(hours=24)
+# How soon the guard of the deadline looks again though all is well: a catalogue may grow.
+GUARD_EVERY_MAX = timedelta(minutes=10)
 
 
 class Tick:
     """Rescue on silence: leases that ran out go back to the queue under a new fence.
 
-    Once an hour each memory forgets what is older than its retention, and catalogues are counted.
+    It guards the deadline of a policy that has a market, and opens the windows of one that has
+    them. Once an hour each memory forgets what is older than its retention, and all is counted.
     """
 
     def __init__(
@@ -23,15 +31,21 @@ class Tick:
         clock: Clock,
         schedule: Schedule,
         sellers: Sellers,
+        markets: Markets,
+        timetable: Timetable,
+        policy: Policy,
         memories: Sequence[tuple[Ledger, timedelta]],
         every: timedelta = EVERY,
     ) -> None:
         self._clock = clock
         self._schedule = schedule
         self._sellers = sellers
+        self._markets = markets
+        self._timetable = timetable
+        self._policy = policy
         self._memories = memories
         self._every = every
-        self._hourly_at = clock.now()
+        self._hourly_at = self._guard_at = self._window_at = clock.now()
         self.rescued = 0
 
     def step(self) -> Wait:
@@ -39,8 +53,45 @@ class Tick:
         now = self._clock.now()
         self.rescued += self._schedule.rescue(now - CLOCKS_APART_MAX)
         if now >= self._hourly_at:
-            self._sellers.count_catalogues(now)
-            for memory, retention in self._memories:
-                memory.forget(now - retention)
+            self._hourly(now)
             self._hourly_at = now + HOURLY
+        if self._policy.is_eager and now >= self._guard_at:
+            self._guard_at = now + self._guard(now)
+        if now >= self._window_at:
+            self._window_at = self._open_window(now)
         return Wait(until=now + self._every, why="next round")
+
+    def _hourly(self, now: datetime) -> None:
+        self._sellers.count_catalogues(now)
+        for memory, retention in self._memories:
+            memory.forget(now - retention)
+        if not self._policy.is_eager:
+            return
+        self._markets.count(now)
+        market = self._markets.load((), now)
+        if market.fitted_at is None or now - market.fitted_at >= REFIT_EVERY:
+            self._markets.refit(market, now)
+
+    def _guard(self, now: datetime) -> timedelta:
+        """Let those board who else would pass the deadline; return when to look again."""
+        oldest_at = self._markets.oldest()
+        if oldest_at is None:
+            return GUARD_EVERY_MAX
+        market = self._markets.load((), now)
+        age_min, pace = (now - oldest_at) / MINUTE, market.seats_per_min
+        safe = safe_min(market.listings, age_min, pace) * MINUTE
+        if safe > timedelta(0):
+            return min(safe, GUARD_EVERY_MAX)
+        seats = math.ceil(pace * (self._every / MINUTE))
+        count = must(self._markets.ages_min(now), seats_per_min=pace, seats=seats)
+        if count:
+            self._markets.hurry(count, now)
+        return self._every
+
+    def _open_window(self, now: datetime) -> datetime:
+        """Let a window begin with those whom earlier ones left over; return when it ends."""
+        window = self._policy.retry_window(now, self._schedule.listed())
+        if window is None:
+            return now + HOURLY
+        self._timetable.roll_retries(now, window.opens_at)
+        return window.closes_at

@@ -5,7 +5,7 @@ operation did to a row it had no business with shows at once, and in the hourly 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -151,6 +151,12 @@ class Laws:
         """Check that lifting suspicion did nothing else to anybody."""
         for old, row in self._refresh({row.sku for row in self._rows.values() if row.suspicion}):
             self._check_blameless(old, row, "a pardon")
+
+    def moved(self, skus: Collection[Sku]) -> None:
+        """Check that a policy which moved due times did nothing else to anybody."""
+        for old, row in self._refresh(set(skus)):
+            if replace(old, next_sync_at=row.next_sync_at) != row:
+                self._book.broken("L10", f"{row.user_id}/{row.sku} changed with its due time")
 
     def rescued_by(self, count: int, now: datetime) -> None:
         """Check that a tick freed exactly the listings whose lease had run out."""

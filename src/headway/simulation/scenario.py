@@ -30,7 +30,14 @@ from headway.simulation.shop_laws import ShopLaws
 from headway.simulation.shop_witness import WitnessedPushes
 from headway.simulation.truth import Eye
 from headway.simulation.wishes import Wishes, grace_of
-from headway.simulation.witness import CallLog, Hands, WitnessedSchedule, WitnessedTransport
+from headway.simulation.witness import (
+    CallLog,
+    Hands,
+    WitnessedMarkets,
+    WitnessedSchedule,
+    WitnessedTimetable,
+    WitnessedTransport,
+)
 from headway.simulation.world import DAY_S, Catalogue, World
 from headway.simulators.boeing import BoeingSimulator
 from headway.simulators.transport import SimTransport
@@ -240,7 +247,11 @@ class Scenario:
     def _tick(self) -> None:
         hands = Hands(life=Life(self.clock))
         schedule = WitnessedSchedule(self._schedule(), self.laws, hands)
-        step = self.app.tick(schedule=schedule).step
+        step = self.app.tick(
+            schedule=schedule,
+            markets=WitnessedMarkets(self.app.markets, self.laws, hands.life),
+            timetable=WitnessedTimetable(self.app.timetable, self.laws),
+        ).step
         turn(step, self.clock, self._stop, lambda _name, _text: None, "tick")
 
     def _fetch(self, life: Life, owner: str, clock: Clock) -> Step:
@@ -258,7 +269,13 @@ class Scenario:
         # Permits go by the database's clock, whatever the worker's own says.
         limiter = self._build(pool).limiter
         schedule = WitnessedSchedule(self._schedule(), self.laws, hands)
-        return app.fetch(owner, schedule=schedule, limiter=limiter, rings=self.crew.ring).step
+        return app.fetch(
+            owner,
+            schedule=schedule,
+            markets=WitnessedMarkets(self.app.markets, self.laws, life),
+            limiter=limiter,
+            rings=self.crew.ring,
+        ).step
 
     def _push(self, life: Life, owner: str, clock: Clock) -> Step:
         pool = MortalPool(self._pool, life)

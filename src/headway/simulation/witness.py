@@ -13,6 +13,7 @@ import httpx
 
 from headway.clock import Clock
 from headway.core.lifecycle import Settlement
+from headway.core.market import Lesson, Market
 from headway.core.model import Candidate, Listing, Sku, Turn
 from headway.engine import ports
 from headway.simulation.book import LawBook
@@ -93,6 +94,16 @@ class WitnessedSchedule:
         self._hands.life.touch()
         return refused
 
+    def listed(self) -> int:
+        """Return how many listings there are."""
+        self._hands.life.touch()
+        return self._inner.listed()
+
+    def retried_since(self, since: datetime) -> int:
+        """Return how many boarded as retries since then."""
+        self._hands.life.touch()
+        return self._inner.retried_since(since)
+
     def release(self, listings: Sequence[Listing], *, suspicion: Mapping[str, int]) -> int:
         """Release, and let the laws see that nobody was charged."""
         self._hands.life.touch()
@@ -116,6 +127,70 @@ class WitnessedSchedule:
         self._laws.rescued_by(count, now)
         self._hands.life.touch()
         return count
+
+
+class WitnessedMarkets:
+    """The market as one worker uses it; the laws see whose due time it moves."""
+
+    def __init__(self, inner: ports.Markets, laws: Laws, life: Life) -> None:
+        self._inner = inner
+        self._laws = laws
+        self._life = life
+
+    def load(self, families: Collection[str], now: datetime) -> Market:
+        """Load the market."""
+        self._life.touch()
+        return self._inner.load(families, now)
+
+    def count(self, now: datetime) -> None:
+        """Count the SKUs."""
+        self._life.touch()
+        self._inner.count(now)
+
+    def learn(self, market: Market, lesson: Lesson, now: datetime) -> Collection[Sku]:
+        """Learn, and let the laws see who is swept or spared."""
+        self._life.touch()
+        moved = self._inner.learn(market, lesson, now)
+        self._laws.moved(moved)
+        self._life.touch()
+        return moved
+
+    def refit(self, market: Market, now: datetime) -> None:
+        """Fit the prior anew."""
+        self._life.touch()
+        self._inner.refit(market, now)
+
+    def oldest(self) -> datetime | None:
+        """Return when the one who waits longest was read."""
+        self._life.touch()
+        return self._inner.oldest()
+
+    def ages_min(self, now: datetime) -> Mapping[int, int]:
+        """Return the ages."""
+        self._life.touch()
+        return self._inner.ages_min(now)
+
+    def hurry(self, count: int, now: datetime) -> Collection[Sku]:
+        """Hurry, and let the laws see whom."""
+        self._life.touch()
+        moved = self._inner.hurry(count, now)
+        self._laws.moved(moved)
+        self._life.touch()
+        return moved
+
+
+class WitnessedTimetable:
+    """The timetable as a tick uses it; the laws see whose due time it moves."""
+
+    def __init__(self, inner: ports.Timetable, laws: Laws) -> None:
+        self._inner = inner
+        self._laws = laws
+
+    def roll_retries(self, now: datetime, opens_at: datetime) -> Collection[Sku]:
+        """Roll, and let the laws see whom."""
+        moved = self._inner.roll_retries(now, opens_at)
+        self._laws.moved(moved)
+        return moved
 
 
 class CallLog:

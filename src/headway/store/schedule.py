@@ -13,7 +13,7 @@ from typing import Any
 from psycopg_pool import ConnectionPool
 
 from headway.core.lifecycle import Settlement
-from headway.core.model import Candidate, Listing, Sku, Turn
+from headway.core.model import Candidate, Evidence, Listing, Sku, Turn
 from headway.store.pool import guarded
 
 SUSPICION_MAX = 2**31 - 1
@@ -57,7 +57,12 @@ LISTING_COLUMNS = (
     "rejected",
     "moved_at",
     "batch_id",
+    "sync_priority",
+    "value_weight",
+    "family",
+    "swept_from",
 )
+EVIDENCE_COLUMNS = ("changes_seen", "watched_days", "changed_at")
 CLAIM = """
 WITH free AS (
   SELECT id FROM product_sync_schedule
@@ -66,7 +71,8 @@ WITH free AS (
 ), taken AS (
   UPDATE product_sync_schedule AS row SET
     sync_status = 'syncing', fence = row.fence + 1, lease_owner = %(owner)s,
-    lease_until = %(lease_until)s, last_sync_started_at = %(now)s, updated_at = %(now)s
+    lease_until = %(lease_until)s, last_sync_started_at = %(now)s, updated_at = %(now)s,
+    retried_at = CASE WHEN row.turn = 'retry' THEN %(now)s ELSE row.retried_at END
   FROM free WHERE row.id = free.id
   RETURNING row.*
 )
@@ -74,7 +80,9 @@ SELECT taken.id::text, taken.user_id, taken.sku, taken.turn, taken.fence, taken.
   taken.hour_bucket, taken.minute_offset, taken.created_at, taken.last_successful_sync,
   taken.consecutive_failures, taken.missing_count, taken.suspicion, taken.last_boeing_hash,
   state.observed, state.desired, coalesce(state.desired_version, 0), state.held_reason,
-  state.proposed, state.rejected, state.moved_at, staging.batch_id::text
+  state.proposed, state.rejected, state.moved_at, staging.batch_id::text,
+  taken.sync_priority, taken.value_weight, taken.family, taken.swept_from,
+  taken.changes_seen, taken.watched_days, taken.changed_at
 FROM taken LEFT JOIN listing_state AS state USING (user_id, sku)
 LEFT JOIN product_staging AS staging ON staging.user_id = taken.user_id
   AND staging.sku = taken.sku AND staging.status = 'requested'
@@ -94,7 +102,8 @@ WITH new AS (
     failures int, missing_count int, suspicion int, hash text, price numeric, quantity int,
     locations jsonb, observed jsonb, desired jsonb, desired_version bigint, was_held boolean,
     held_reason text, proposed jsonb, rejected jsonb, has_moved boolean, staging jsonb,
-    batch_id uuid, changes_state boolean)
+    batch_id uuid, changes_state boolean, family text, changes_seen float8, watched_days float8,
+    changed_at timestamptz)
 ), ours AS (
   SELECT id FROM product_sync_schedule
   WHERE id = ANY(%(ids)s::uuid[]) ORDER BY id FOR UPDATE
@@ -117,6 +126,10 @@ WITH new AS (
     last_inventory_status = CASE WHEN new.quantity IS NULL THEN row.last_inventory_status
                                  WHEN new.quantity > 0 THEN 'in_stock' ELSE 'out_of_stock' END,
     last_locations = coalesce(new.locations, row.last_locations),
+    family = coalesce(row.family, new.family), swept_from = NULL,
+    changes_seen = coalesce(new.changes_seen, row.changes_seen),
+    watched_days = coalesce(new.watched_days, row.watched_days),
+    changed_at = coalesce(new.changed_at, row.changed_at),
     updated_at = %(now)s
   FROM new JOIN ours USING (id)
   WHERE row.id = ANY(%(ids)s::uuid[]) AND row.id = new.id AND row.fence = new.fence
@@ -223,6 +236,10 @@ SELECT user_id, sku, %(now)s, 'lease_rescued', %(now)s FROM freed
 """
 
 
+RETRIED = "SELECT count(*) FROM product_sync_schedule WHERE retried_at >= %(since)s"
+LISTED = "SELECT coalesce(sum(catalogue_count), 0) FROM profiles"
+
+
 class Schedule:
     """`product_sync_schedule` behind the engine's port."""
 
@@ -275,10 +292,15 @@ class Schedule:
             "rows": json.dumps([_settled(each) for each in settlements], default=str),
             "events": json.dumps([fact for each in settlements for fact in _facts(each)]),
         }
-        with guarded(), self._pool.connection() as connection:
-            told = connection.execute(SETTLE, values).fetchone()
-        assert told is not None, "a count always answers"
-        return len(settlements) - int(told[0])
+        return len(settlements) - self._number(SETTLE, values)
+
+    def listed(self) -> int:
+        """Return how many listings there are, as last counted."""
+        return self._number(LISTED)
+
+    def retried_since(self, since: datetime) -> int:
+        """Return how many listings boarded as retries since then."""
+        return self._number(RETRIED, {"since": since})
 
     def release(self, listings: Sequence[Listing], *, suspicion: Mapping[str, int]) -> int:
         """Give seats back untouched, with the given suspicion; return how many were still ours."""
@@ -300,11 +322,18 @@ class Schedule:
         with guarded(), self._pool.connection() as connection:
             return connection.execute(RESCUE, {"now": now}).rowcount
 
+    def _number(self, statement: str, values: Mapping[str, Any] | None = None) -> int:
+        with guarded(), self._pool.connection() as connection:
+            told = connection.execute(statement, values).fetchone()
+        assert told is not None, "a count always answers"
+        return int(told[0])
+
 
 def _listing(row: tuple[Any, ...]) -> Listing:
     """Read a row in the order of the claim's columns."""
-    values = dict(zip(LISTING_COLUMNS, row, strict=True))
-    return Listing(**{**values, "turn": Turn(values["turn"])})
+    values = dict(zip(LISTING_COLUMNS + EVIDENCE_COLUMNS, row, strict=True))
+    evidence = Evidence(**{name: values.pop(name) for name in EVIDENCE_COLUMNS})
+    return Listing(**{**values, "turn": Turn(values["turn"]), "evidence": evidence})
 
 
 def _settled(each: Settlement) -> dict[str, Any]:
@@ -345,6 +374,8 @@ def _settled(each: Settlement) -> dict[str, Any]:
         "has_moved": each.has_moved,
         "staging": each.staging and asdict(each.staging),
         "batch_id": before.batch_id,
+        "family": each.family,
+        **(asdict(each.evidence) if each.evidence else {}),
         "changes_state": (observed is not None and observed != before.observed)
         or each.changes_desired
         or held != held_before

@@ -1,0 +1,133 @@
+"""The adaptive policy on a whole line: it spends every permit, learns, sweeps and guards."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from headway.core.model import Wait
+from headway.simulators.faults import FaultPlan, Interval
+
+HOUR = timedelta(hours=1)
+ABOARD = "SELECT count(*) FROM product_sync_schedule WHERE sync_status = 'syncing'"
+SKUS = tuple(f"P{n}=K3" for n in range(30))
+
+
+@pytest.fixture
+def line(make_line: Any) -> Any:
+    return make_line(policy="adaptive")
+
+
+def all_read(line: Any, fetch: Any, calls: int) -> None:
+    """Let so many calls go, and the last of them be settled."""
+    line.read(fetch, calls)
+    line.drive(fetch, lambda: line.one(ABOARD) == 0)
+
+
+def test_a_call_leaves_at_every_permit_though_nobody_is_due(line: Any) -> None:
+    line.add(*SKUS[:10])
+    fetch = line.app.fetch("w1")
+    line.read(fetch, 3)
+    line.ask("UPDATE product_sync_schedule SET next_sync_at = next_sync_at + interval '9 h'")
+    began = line.clock.now()
+    line.read(fetch, 4)
+    assert line.clock.now() - began < timedelta(minutes=2, seconds=20)
+    assert line.supplier.refusals == 0
+
+
+def test_a_share_of_the_budget_paces_the_calls_and_an_urgent_one_goes_at_once(
+    make_line: Any,
+) -> None:
+    line = make_line(policy="adaptive", budget_share=0.1)
+    line.add(*SKUS)
+    fetch = line.app.fetch("w1")
+    all_read(line, fetch, 1)
+    began = line.clock.now()
+    line.read(fetch, 3)
+    assert timedelta(minutes=14) < line.clock.now() - began < timedelta(minutes=17)
+    line.make_due(SKUS[3], turn="manual")
+    began = line.clock.now()
+    line.read(fetch)
+    assert line.clock.now() - began < timedelta(minutes=2)
+
+
+def test_a_part_that_changes_is_looked_at_sooner_than_one_that_does_not(line: Any) -> None:
+    line.add(*SKUS[:10])
+    fetch = line.app.fetch("w1")
+    all_read(line, fetch, 1)
+    line.ask("UPDATE market SET listings = 5000, log_price = 1")
+    for price in range(11, 16):
+        line.shelf.stock(SKUS[0], price=str(price))
+        all_read(line, fetch, 1)
+    rows = dict(
+        line.ask("SELECT sku, next_sync_at - last_successful_sync FROM product_sync_schedule")
+    )
+    assert rows[SKUS[0]] < min(gap for sku, gap in rows.items() if sku != SKUS[0]) / 2
+    seen = line.one("SELECT changes_seen FROM product_sync_schedule WHERE sku = %s", SKUS[0])
+    assert seen > 3
+    others = "SELECT max(changes_seen) FROM product_sync_schedule WHERE sku <> %s"
+    assert line.one(others, SKUS[0]) == 0
+
+
+def test_what_the_shop_would_not_show_is_no_change(line: Any) -> None:
+    line.add(*SKUS[:10])
+    fetch = line.app.fetch("w1")
+    all_read(line, fetch, 1)
+    part = line.shelf.parts[SKUS[0]]
+    line.shelf.parts[SKUS[0]] = type(part)(
+        sku=part.sku,
+        list_price=part.list_price,
+        net_price=part.net_price,
+        stock={**part.stock, "Germany CSC": 900},
+    )
+    all_read(line, fetch, 1)
+    assert line.one("SELECT sum(changes_seen) FROM product_sync_schedule") == 0
+    assert line.one("SELECT min(watched_days) FROM product_sync_schedule") > 0
+
+
+def test_a_failed_call_teaches_nothing(make_line: Any) -> None:
+    outage = FaultPlan(1, outage=(Interval(start_s=200.0, end_s=3600.0),))
+    line = make_line(policy="adaptive", faults=outage)
+    line.add(*SKUS[:10])
+    fetch = line.app.fetch("w1")
+    line.drive(fetch, lambda: line.clock.monotonic() > 200 and line.one(ABOARD) == 0)
+    before = line.ask("SELECT * FROM market")
+    watched = line.ask("SELECT sku, watched_days FROM product_sync_schedule ORDER BY sku")
+    line.drive(fetch, lambda: line.clock.monotonic() > 1800)
+    assert line.ask("SELECT sku, watched_days FROM product_sync_schedule ORDER BY sku") == watched
+    assert line.ask("SELECT * FROM market") == before
+
+
+def test_the_guard_lets_the_oldest_board_first_when_too_many_would_pass_the_deadline(
+    line: Any,
+) -> None:
+    line.add(*SKUS)
+    tick, now = line.app.tick(), line.clock.now()
+    line.ask(
+        "UPDATE product_sync_schedule SET next_sync_at = %s, last_successful_sync = %s",
+        now + 9 * HOUR,
+        now - HOUR,
+    )
+    tick.step()
+    early = "SELECT sku FROM product_sync_schedule WHERE next_sync_at <= last_successful_sync"
+    assert line.ask(early) == [], "nobody is near the deadline"
+    line.ask(
+        "UPDATE product_sync_schedule SET last_successful_sync = %s WHERE sku = ANY(%s)",
+        now - 21.99 * HOUR,
+        list(SKUS[7:12]),
+    )
+    line.clock.sleep(700)
+    assert isinstance(tick.step(), Wait)
+    assert {sku for (sku,) in line.ask(early)} >= set(SKUS[7:12])
+
+
+def test_a_maker_named_by_the_supplier_becomes_the_family_of_a_part_that_has_none(
+    line: Any,
+) -> None:
+    line.add(*SKUS[:10])
+    line.ask("UPDATE product_sync_schedule SET family = 'own list' WHERE sku = %s", SKUS[0])
+    fetch = line.app.fetch("w1")
+    all_read(line, fetch, 1)
+    families = dict(line.ask("SELECT sku, family FROM product_sync_schedule"))
+    assert families.pop(SKUS[0]) == "own list"
+    assert len(set(families.values())) == 1
