@@ -2,6 +2,7 @@
 
 from headway.core.policies.adaptive import Adaptive
 from headway.core.policies.anchored import Anchored
+from headway.core.policies.packed import Packed
 from headway.core.policies.policy import (
     Catalogue,
     Next,
@@ -11,6 +12,7 @@ from headway.core.policies.policy import (
     Seen,
 )
 from headway.core.policies.rolling import Rolling
+from headway.core.policies.split import Split
 
 __all__ = [
     "POLICIES",
@@ -18,16 +20,18 @@ __all__ = [
     "Anchored",
     "Catalogue",
     "Next",
+    "Packed",
     "Placement",
     "Policy",
     "RetryWindow",
     "Rolling",
     "Seen",
+    "Split",
     "by_name",
 ]
 
 POLICIES: dict[str, Policy] = {
-    policy.name: policy for policy in (Rolling(), Anchored(), Adaptive())
+    policy.name: policy for policy in (Packed(), Split(), Anchored(), Rolling(), Adaptive())
 }
 
 

@@ -7,12 +7,12 @@ from headway.core.model import Sku
 from headway.core.policies.policy import (
     DAY,
     EMPTY,
+    HOURS,
     Catalogue,
     Next,
     OnceADay,
     Placement,
     Seen,
-    next_slot,
     stable_number,
 )
 
@@ -29,12 +29,12 @@ class Anchored(OnceADay):
     def place(self, sku: Sku, now: datetime, catalogue: Catalogue = EMPTY) -> Placement:
         """Take hour and minute from two hashes of the SKU, as the document says."""
         del catalogue
-        hour_bucket = stable_number(sku) % 24
+        hour_bucket = stable_number(sku) % HOURS
         minute_offset = stable_number(f"{sku}:offset") % 60
         return Placement(
             hour_bucket=hour_bucket,
             minute_offset=minute_offset,
-            next_sync_at=next_slot(now, hour_bucket, minute_offset),
+            next_sync_at=self.due_in(sku, hour_bucket, minute_offset, 0, now),
         )
 
     def next_read(self, seen: Seen) -> Next:
@@ -43,7 +43,7 @@ class Anchored(OnceADay):
         Skipping is bounded by `early`, so that early + slack stays inside the hour that law L3
         leaves to the once-a-day policies.
         """
-        listing = seen.listing
-        slot = next_slot(seen.at, listing.hour_bucket, listing.minute_offset)
+        it = seen.listing
+        slot = self.due_in(it.sku, it.hour_bucket, it.minute_offset, it.sync_priority, seen.at)
         is_early = slot - seen.at <= self.early
-        return Next(next_sync_at=slot + DAY if is_early else slot, evidence=listing.evidence)
+        return Next(next_sync_at=slot + DAY if is_early else slot, evidence=it.evidence)

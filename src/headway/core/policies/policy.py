@@ -10,6 +10,8 @@ from headway.core.model import Evidence, Listing, Sku
 
 DAY = timedelta(days=1)
 HOURS = 24
+# Beyond this a priority changes nothing: it must not break a deadline.
+PRIORITY_MAX = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,11 +123,27 @@ def next_slot(now: datetime, hour_bucket: int, minute_offset: int) -> datetime:
     return today if today > now else today + DAY
 
 
+def bounded(priority: int) -> int:
+    """Return a listing's priority as far as it counts; none of them puts a listing last."""
+    return min(max(priority, 0), PRIORITY_MAX)
+
+
 class OnceADay:
     """What the policies of the documents have in common: no market, no windows, no hurry."""
 
     is_eager = False
     weighs_slots = False
+
+    def due_in(
+        self, sku: Sku, hour_bucket: int, minute_offset: int, priority: int, now: datetime
+    ) -> datetime:
+        """Return the first due time after now in this slot; a priority goes some minutes ahead.
+
+        It stays within the hour, so that a slot of one hour is never another's.
+        """
+        del sku
+        ahead = min(bounded(priority), minute_offset)
+        return next_slot(now, hour_bucket, minute_offset - ahead)
 
     def next_try(self, listing: Listing, now: datetime, backoff: timedelta) -> datetime:
         """Return the end of the backoff."""

@@ -12,7 +12,7 @@ from headway.core.policies.policy import (
     OnceADay,
     Placement,
     Seen,
-    next_slot,
+    bounded,
     stable_number,
 )
 
@@ -34,9 +34,10 @@ class Rolling(OnceADay):
         return Placement(
             hour_bucket=hour_bucket,
             minute_offset=minute_offset,
-            next_sync_at=next_slot(now, hour_bucket, minute_offset),
+            next_sync_at=self.due_in(sku, hour_bucket, minute_offset, 0, now),
         )
 
     def next_read(self, seen: Seen) -> Next:
-        """Return a day from now, whoever was read."""
-        return Next(next_sync_at=seen.at + DAY, evidence=seen.listing.evidence)
+        """Return a day from now, whoever was read; a priority takes some minutes off."""
+        ahead = timedelta(minutes=bounded(seen.listing.sync_priority))
+        return Next(next_sync_at=seen.at + DAY - ahead, evidence=seen.listing.evidence)
