@@ -9,20 +9,38 @@ from psycopg_pool import ConnectionPool
 
 from headway.core.intake import seller_of, sku_of
 from headway.core.model import SellerId, Sku, Turn
-from headway.core.policies import Policy
+from headway.core.policies import Catalogue, Policy
+from headway.core.policies.policy import EMPTY, HOURS
 from headway.core.seats import URGENT
 from headway.store.pool import guarded
 
+# One file, or one request to publish, at a time: whose shop SKU it is must not change meanwhile,
+# nor how many listings an hour holds.
+LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('headway intake', 0))"
+
 STAGE = """
-CREATE TEMPORARY TABLE arriving (
+CREATE TEMPORARY TABLE arriving (line bigint, user_id text, sku text) ON COMMIT DROP
+"""
+# A part that is listed already has its slot, and is in the loads.
+NEW = """
+SELECT user_id, sku FROM arriving WHERE NOT EXISTS (
+  SELECT FROM product_sync_schedule AS row
+  WHERE row.user_id = arriving.user_id AND row.sku = arriving.sku)
+GROUP BY user_id, sku ORDER BY min(line)
+"""
+STAGE_SLOTS = """
+CREATE TEMPORARY TABLE placed (
   user_id text, sku text, hour_bucket smallint, minute_offset smallint, next_sync_at timestamptz
 ) ON COMMIT DROP
+"""
+LOADS = """
+SELECT hour_bucket, count(*) FROM product_sync_schedule WHERE is_active GROUP BY hour_bucket
 """
 ENTER = """
 INSERT INTO product_sync_schedule
   (user_id, sku, hour_bucket, minute_offset, next_sync_at, turn, created_at, updated_at)
 SELECT user_id, sku, hour_bucket, minute_offset, next_sync_at, %(turn)s, %(now)s, %(now)s
-FROM arriving
+FROM placed
 ON CONFLICT (user_id, sku) DO NOTHING
 """
 
@@ -61,10 +79,35 @@ def enter(
     """Add listings inside the caller's transaction; an urgent turn is due at once."""
     cursor.execute(STAGE)
     with cursor.copy("COPY arriving FROM STDIN") as copy:
+        for line, (user_id, sku) in enumerate(keys):
+            copy.write_row((line, seller_of(user_id), sku_of(sku)))
+    cursor.execute("ANALYZE arriving")
+    return enter_staged(cursor, policy=policy, now=now, turn=turn)
+
+
+def enter_staged(
+    cursor: Cursor[tuple[Any, ...]], *, policy: Policy, now: datetime, turn: Turn
+) -> int:
+    """Give each arriving listing that is new its slot, in the order of arrival; return how many.
+
+    Each counts in the loads that the next one finds.
+    """
+    catalogue = read_catalogue(cursor) if policy.weighs_slots else EMPTY
+    cursor.execute(STAGE_SLOTS)
+    # Held here meanwhile, so that any number of them costs the same few statements.
+    keys = cursor.connection.execute(NEW)
+    with cursor.copy("COPY placed FROM STDIN") as copy:
         for user_id, sku in keys:
-            name = sku_of(sku)
-            place = policy.place(name, now)
+            place = policy.place(sku, now, catalogue)
+            if policy.weighs_slots:
+                catalogue = catalogue.with_one_in(place.hour_bucket)
             due_at = now if turn in URGENT else place.next_sync_at
-            slot = (place.hour_bucket, place.minute_offset, due_at)
-            copy.write_row((seller_of(user_id), name, *slot))
+            copy.write_row((user_id, sku, place.hour_bucket, place.minute_offset, due_at))
     return cursor.execute(ENTER, {"now": now, "turn": turn.value}).rowcount
+
+
+def read_catalogue(cursor: Cursor[tuple[Any, ...]]) -> Catalogue:
+    """Count the active listings of each hour; nobody else places any until we are done."""
+    cursor.execute(LOCK)
+    loads = dict(cursor.execute(LOADS).fetchall())
+    return Catalogue(loads=tuple(loads.get(hour, 0) for hour in range(HOURS)))

@@ -14,18 +14,15 @@ from psycopg_pool import ConnectionPool
 from headway.core.intake import COLUMNS, Imported, RefusedRow, Row, ShopSkuForm, shop_sku
 from headway.core.model import SellerId, Sku, Turn
 from headway.core.policies import Policy
-from headway.store.listings import ENTER
+from headway.store.listings import LOCK, enter_staged
 from headway.store.pool import guarded
 
-# One file, or one request to publish, at a time: whose shop SKU it is must not change meanwhile.
 MANY = 1000
-LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('headway intake', 0))"
 
 STAGE = """
 CREATE TEMPORARY TABLE arriving (
   line bigint, user_id text, sku text, shop_sku text, is_shop_sku_given boolean, title text,
-  shopify_product_id text, shopify_variant_id text, shopify_inventory_item_id text,
-  hour_bucket smallint, minute_offset smallint, next_sync_at timestamptz
+  shopify_product_id text, shopify_variant_id text, shopify_inventory_item_id text
 ) ON COMMIT DROP
 """
 KEEP_SHOP_SKUS = """
@@ -161,9 +158,9 @@ class Products:
         refused: list[RefusedRow] = []
         with guarded(), self._pool.connection() as connection, connection.transaction():
             cursor = connection.cursor()
-            _stage(cursor, rows, refused, form=form, policy=policy, now=now)
+            _stage(cursor, rows, refused, form=form)
             _refuse(cursor, refused)
-            imported = _write(cursor, refused, now)
+            imported = _write(cursor, refused, policy=policy, now=now)
             if is_rehearsal:
                 raise Rollback
         return imported
@@ -191,8 +188,6 @@ def _stage(
     refused: list[RefusedRow],
     *,
     form: ShopSkuForm,
-    policy: Policy,
-    now: datetime,
 ) -> None:
     cursor.execute(STAGE)
     with cursor.copy("COPY arriving FROM STDIN") as copy:
@@ -200,7 +195,6 @@ def _stage(
             if isinstance(row, RefusedRow):
                 refused.append(row)
                 continue
-            place = policy.place(row.sku, now)
             copy.write_row(
                 (
                     row.line,
@@ -212,9 +206,6 @@ def _stage(
                     row.shopify_product_id,
                     row.shopify_variant_id,
                     row.shopify_inventory_item_id,
-                    place.hour_bucket,
-                    place.minute_offset,
-                    place.next_sync_at,
                 )
             )
 
@@ -231,14 +222,16 @@ def _refuse(cursor: Cursor[tuple[Any, ...]], refused: list[RefusedRow]) -> None:
     refused.sort(key=lambda each: each.line)
 
 
-def _write(cursor: Cursor[tuple[Any, ...]], refused: list[RefusedRow], now: datetime) -> Imported:
+def _write(
+    cursor: Cursor[tuple[Any, ...]], refused: list[RefusedRow], *, policy: Policy, now: datetime
+) -> Imported:
     sellers = [user_id for (user_id,) in cursor.execute(SELLERS).fetchall()]
     cursor.execute(END_VISITS)
     cursor.execute(FORGET, {"now": now})
     told = cursor.execute(WRITE, {"now": now}).fetchone()
     assert told is not None, "a count always answers"
     added, updated, entering = told
-    cursor.execute(ENTER, {"now": now, "turn": Turn.SCHEDULED.value})
+    enter_staged(cursor, policy=policy, now=now, turn=Turn.SCHEDULED)
     if added > MANY:  # else the first pushes are planned for the table as it was
         cursor.execute("ANALYZE product, product_sync_schedule")
     return Imported(

@@ -17,9 +17,8 @@ from headway.core.intake import Part, ShopSkuForm, shop_sku, sku_of
 from headway.core.model import SellerId, Sku, Turn
 from headway.core.policies import Policy
 from headway.errors import ConflictError, InvalidError
-from headway.store.listings import enter
+from headway.store.listings import LOCK, enter
 from headway.store.pool import guarded
-from headway.store.products import LOCK
 
 PARTS_MAX = 10_000
 NAMED_MAX = 5
