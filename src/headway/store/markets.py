@@ -1,6 +1,7 @@
 """The market of seats: its price, who changes how often, who changes together.
 
-It also moves due times: of a family that is swept, of listings whom the deadline calls. Every statement adds or replaces one small thing, so any number of workers may learn at once.
+It also moves due times: of a family that is swept, of listings whom the deadline calls. Every
+statement adds or replaces one small thing, so any number of workers may learn at once.
 """
 
 import json
