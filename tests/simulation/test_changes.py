@@ -38,6 +38,21 @@ def test_the_family_may_be_left_out_and_a_byte_order_mark_is_no_field(tmp_path: 
     assert list(read_changes(path).start) == ["A"]
 
 
+def test_a_part_belongs_to_the_family_of_its_row_and_without_one_to_that_of_its_start(
+    tmp_path: Path,
+) -> None:
+    rows = "0,A=K3,1,1, f1 \n0,B=E9,1,1,\n5,A=K3,2,1,\n6,A=K3,3,1,f2\n7,B=E9,2,1,\n"
+    world = read_changes(write(tmp_path, HEADER + rows))
+    assert [part.family for part in world.start.values()] == ["f1", ""]
+    assert [change.part.family for change in world.changes] == ["f1", "f2", ""]
+    assert world.rates_per_day is None
+
+
+def test_a_row_may_end_before_its_family(tmp_path: Path) -> None:
+    world = read_changes(write(tmp_path, HEADER + "0,A=K3,1,1\n"))
+    assert [part.family for part in world.start.values()] == [""]
+
+
 @pytest.mark.parametrize(
     ("rows", "line", "field"),
     (

@@ -1,14 +1,26 @@
-"""The seeded world: repeatable, believable, and never the same part twice."""
+"""The steady world: repeatable, believable, and never the same part twice."""
 
+import hashlib
 import re
 from dataclasses import replace
 
 from headway.simulation.world import MAPPED, UNMAPPED, seeded_world
+from headway.simulators.boeing import Part
 
 
 def test_the_same_seed_gives_the_same_world_and_another_seed_another() -> None:
     assert seeded_world(products=50, days=2, seed=7) == seeded_world(products=50, days=2, seed=7)
     assert seeded_world(products=50, days=2, seed=7) != seeded_world(products=50, days=2, seed=8)
+
+
+def test_a_seed_keeps_its_meaning_from_release_to_release() -> None:
+    world = seeded_world(products=50, days=2, seed=7)
+    told = [
+        (each.at_s, each.part.sku, each.part.net_price, sorted(each.part.stock.items()))
+        for each in world.changes
+    ]
+    digest = hashlib.sha256(repr(told).encode()).hexdigest()
+    assert (world.name, len(told), digest[:16]) == ("steady", 7, "677e09da1129c299")
 
 
 def test_part_numbers_differ_and_look_like_the_suppliers() -> None:
@@ -39,6 +51,24 @@ def test_changes_come_in_order_each_moves_something_and_prices_stay_above_zero()
         assert change.part.list_price > 0
         parts[change.part.sku] = change.part
         last_s = change.at_s
+
+
+def test_the_true_rates_are_those_of_the_changes_that_a_shop_shows() -> None:
+    world = seeded_world(products=4000, days=20, seed=2)
+    assert world.rates_per_day is not None
+    assert world.rates_per_day.keys() == world.start.keys()
+    parts = dict(world.start)
+    shown = 0
+    for change in world.changes:
+        shown += face(parts[change.part.sku]) != face(change.part)
+        parts[change.part.sku] = change.part
+    expected = sum(world.rates_per_day.values()) * 20
+    assert shown < len(world.changes)
+    assert abs(shown - expected) < 4 * expected**0.5
+
+
+def face(part: Part) -> tuple[object, ...]:
+    return part.net_price, {place: part.stock.get(place, 0) for place in MAPPED}
 
 
 def test_some_stock_lies_where_the_shop_does_not_sell() -> None:

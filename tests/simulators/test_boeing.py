@@ -31,6 +31,7 @@ class Shelves:
             list_price=Decimal("20.50"),
             net_price=Decimal("10.25"),
             stock={"Dallas Central": 5, "Chicago IL": 2, "Miami FL": 0, "Goodyear AZ": 1},
+            family="Maker 7" if sku.endswith("7") else "",
         )
 
 
@@ -139,6 +140,12 @@ def test_shown_prices_are_what_the_reply_shows(clock: VirtualClock) -> None:
         listed, net = simulator.shown_prices(part)
         assert Decimal(str(line["listPrice"])) == (listed or 0)
         assert Decimal(str(line["netPrice"])) == net
+
+
+def test_who_makes_a_part_is_told_where_it_is_known(clock: VirtualClock) -> None:
+    simulator = supplier(clock)
+    told = [line.get("supplierName") for line in lines(simulator, "P7", "P8")]
+    assert told == ["Maker 7", None]
 
 
 def test_locations_come_shuffled_and_some_are_foreign(clock: VirtualClock) -> None:

@@ -21,7 +21,8 @@ from headway.simulation.faults import KNOWN, Faults, parse_faults
 from headway.simulation.lab import open_lab
 from headway.simulation.report import figures, write_trace
 from headway.simulation.scenario import Parts, Plan, Scenario
-from headway.simulation.world import DAY_S, World, seeded_world
+from headway.simulation.world import DAY_S, World
+from headway.simulation.worlds import WORLDS
 
 EXAMPLES = """Examples:
 
@@ -30,6 +31,8 @@ headway simulate --policy rolling --products 5000 --days 3 --seed 1
 headway simulate --products 500 --fault outage:6h@10:00 --fault crash:1/h --json
 
 headway simulate --days 3 --fault shop-lost-reply:5% --fault shop-stale:55@10:00
+
+headway simulate --world bursty --products 5000 --days 8
 
 headway simulate --changes recorded.csv --days 2 --trace calls.csv
 """
@@ -57,6 +60,7 @@ def simulate(
     ] = None,
     days: Annotated[float, typer.Option(help="How many days, or a part of one.")] = 1,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 1,
+    world: Annotated[str, typer.Option(help=f"What happens: {', '.join(WORLDS)}.")] = "steady",
     fault: Annotated[
         list[str] | None, typer.Option(help=f"What goes wrong; repeatable. Known: {KNOWN}.")
     ] = None,
@@ -83,17 +87,17 @@ def simulate(
     _assert_between("--days", days, 0.01, DAYS_MAX)
     _assert_between("--workers", workers, 1, WORKERS_MAX)
     _assert_between("--sellers", sellers, 1, SELLERS_MAX)
-    faults = parse_faults(fault or [])
     policies = _policies(policy)
-    world = _world(changes, products, days, seed)
-    faults.fates(list(world.start), seed=seed)
+    drawn = _world(world, changes, products, days, seed)
+    faults = parse_faults([*drawn.faults, *(fault or [])])
+    faults.fates(list(drawn.start), seed=seed)
     if trace is not None:
         if len(policies) > 1:
             raise InvalidError("--trace holds one run; choose one --policy")
         _assert_writable(trace)
     plans = [
         Plan(
-            world=world,
+            world=drawn,
             policy=name,
             days=int(days) if days == int(days) else days,
             seed=seed,
@@ -123,9 +127,13 @@ def _policies(policy: str) -> list[str]:
     return [policy]
 
 
-def _world(changes: Path | None, products: int | None, days: float, seed: int) -> World:
+def _world(name: str, changes: Path | None, products: int | None, days: float, seed: int) -> World:
+    if name not in WORLDS:
+        raise InvalidError(f"--world {name} is not known; known: {', '.join(WORLDS)}")
     if changes is None:
-        return seeded_world(products=products or PRODUCTS, days=days, seed=seed)
+        return WORLDS[name](products=products or PRODUCTS, days=days, seed=seed)
+    if name != "steady":
+        raise InvalidError("--changes is a world of its own; leave --world out")
     world = read_changes(changes)
     if products is not None and products != len(world.start):
         raise InvalidError(
@@ -256,13 +264,13 @@ def _broken_lines(scenario: Scenario) -> list[str]:
 def _command(plan: Plan, faults: Faults) -> str:
     world = plan.world
     source = (
-        ["--products", str(len(world.start))]
+        ["--world", world.name, "--products", str(len(world.start))]
         if world.source is None
         else ["--changes", str(world.source)]
     )
     words = [
         "headway", "simulate", "--policy", plan.policy, *source, "--days", f"{plan.days:g}",
         "--seed", str(plan.seed), "--workers", str(plan.workers), "--sellers", str(plan.sellers),
-        *(word for spec in faults.specs for word in ("--fault", spec)),
+        *(word for spec in faults.specs[len(world.faults) :] for word in ("--fault", spec)),
     ]  # fmt: skip
     return shlex.join(words)

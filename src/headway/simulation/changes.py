@@ -2,7 +2,8 @@
 
 import csv
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,10 @@ QUANTITY_MAX = 1_000_000_000
 
 
 def read_changes(path: Path) -> World:
-    """Read a CSV `t_min,sku,price,quantity,family`; rows at 0 are the start."""
+    """Read a CSV `t_min,sku,price,quantity,family`; rows at 0 are the start.
+
+    The family is optional: without the column, or with nothing in it, there is none.
+    """
     rows = list(_rows(path))
     start: dict[Sku, Part] = {}
     for line, change in rows:
@@ -30,8 +34,16 @@ def read_changes(path: Path) -> World:
     for line, change in rows:
         if change.part.sku not in start:
             raise _wrong(path, line, "sku", f"{change.part.sku} has no row at t_min 0, the start")
-    changes = sorted((each for _, each in rows if each.at_s > 0), key=lambda each: each.at_s)
+    changes = sorted(_later(rows, start), key=lambda each: each.at_s)
     return World(name=path.name, start=start, changes=tuple(changes), source=path)
+
+
+def _later(rows: Iterable[tuple[int, Change]], start: Mapping[Sku, Part]) -> Iterator[Change]:
+    """Yield what happens after the start; a row without a family leaves the part in its own."""
+    for _, change in rows:
+        if change.at_s > 0:
+            family = change.part.family or start[Sku(change.part.sku)].family
+            yield replace(change, part=replace(change.part, family=family))
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Change]]:
@@ -68,7 +80,13 @@ def _change(path: Path, line: int, row: dict[str | Any, str | Any]) -> Change:
     if quantity != quantity.to_integral_value() or quantity > QUANTITY_MAX:
         raise _wrong(path, line, "quantity", f"{row['quantity']!r} is not a whole number of parts")
     at_s = float(_number(path, line, "t_min", row["t_min"])) * 60
-    part = Part(sku=sku, list_price=price, net_price=price, stock={MAPPED[0]: int(quantity)})
+    part = Part(
+        sku=sku,
+        list_price=price,
+        net_price=price,
+        stock={MAPPED[0]: int(quantity)},
+        family=(row.get("family") or "").strip(),
+    )
     return Change(at_s=at_s, part=part)
 
 

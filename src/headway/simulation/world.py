@@ -1,9 +1,10 @@
 """The world outside: which parts the supplier has, and when their price or stock changes.
 
 Everything is drawn from the seed before the run starts, so a world does not depend on who looks.
+Here are its values, how parts are drawn and moved, and the steady world; `worlds` has the others.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
@@ -25,6 +26,8 @@ SOLD_OUT_SHARE = 0.2
 MAPPED = ("Dallas Central", "Chicago IL", "Miami FL", "Goodyear AZ")
 UNMAPPED = "Germany CSC"
 SUFFIXES = ("=E9", "=K3", "=9B", "=E4", "=3G", "=7A", "")
+# A shop shows every move of a price, and of stock where it sells.
+SHOWN_SHARE = PRICE_SHARE + (1 - PRICE_SHARE) * len(MAPPED) / (len(MAPPED) + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +40,18 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """A catalogue at the start, and all that will happen to it, in order."""
+    """A catalogue at the start, and all that will happen to it, in order.
+
+    `rates_per_day` is how often a shop would have to show something new of each part, in a world
+    where that is a number. `faults` are the `--fault` texts that belong to it.
+    """
 
     name: str
     start: Mapping[Sku, Part]
     changes: Sequence[Change] = field(default_factory=tuple)
     source: Path | None = None
+    rates_per_day: Mapping[Sku, float] | None = None
+    faults: tuple[str, ...] = ()
 
     def until(self, end_s: float) -> "World":
         """Return this world without what happens after that second."""
@@ -74,16 +83,86 @@ class Catalogue:
 def seeded_world(
     *, products: int, days: float, seed: int, changes_per_day: float = RATE_MEAN_PER_DAY
 ) -> World:
-    """Draw a catalogue and its changes; the same seed always gives the same world."""
+    """Draw the steady world: parts change at random, each at a rate of its own that stays."""
     generator = rng(f"world:{seed}")
-    start = {sku: _part(generator, sku) for sku in _skus(generator, products)}
-    changes = [
-        change
-        for part in start.values()
-        for change in _life(generator, part, days, changes_per_day)
-    ]
-    changes.sort(key=lambda each: (each.at_s, each.part.sku))
-    return World(name="seeded", start=start, changes=tuple(changes))
+    start = draw_start(generator, products)
+    rates: dict[Sku, float] = {}
+    changes: list[Change] = []
+    for sku, part in start.items():
+        rates[sku] = draw_rate(generator, changes_per_day)
+        changes += live(generator, part, poisson(generator, rates[sku], days))
+    return World(
+        name="steady", start=start, changes=in_order(changes), rates_per_day=shown_rates(rates)
+    )
+
+
+def draw_start(generator: Rng, products: int) -> dict[Sku, Part]:
+    """Draw a catalogue."""
+    return {sku: _part(generator, sku) for sku in _skus(generator, products)}
+
+
+def draw_rate(generator: Rng, per_day: float = RATE_MEAN_PER_DAY) -> float:
+    """Draw how often a part changes a day: most hardly ever, a few all the time."""
+    return generator.gammavariate(RATE_SHAPE, per_day / RATE_SHAPE)
+
+
+def poisson(generator: Rng, rate_per_day: float, days: float) -> Iterator[float]:
+    """Yield the seconds at which something happens at random, so often a day."""
+    rate_per_s = rate_per_day / DAY_S
+    if rate_per_s * days * DAY_S < NEVER:
+        return
+    at_s = generator.expovariate(rate_per_s)
+    while at_s < days * DAY_S:
+        yield at_s
+        at_s += generator.expovariate(rate_per_s)
+
+
+def live(generator: Rng, part: Part, at_s: Iterable[float]) -> Iterator[Change]:
+    """Yield one part's changes: at each of these seconds it moves from where it is."""
+    for each in at_s:
+        part = moved(generator, part)
+        yield Change(at_s=round(each, 3), part=part)
+
+
+def in_order(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """Return changes as they happen."""
+    return tuple(sorted(changes, key=lambda each: (each.at_s, each.part.sku)))
+
+
+def shown_rates(rates_per_day: Mapping[Sku, float]) -> dict[Sku, float]:
+    """Return how often a shop must show something, if parts move so often as `moved` moves them."""
+    return {sku: rate * SHOWN_SHARE for sku, rate in rates_per_day.items()}
+
+
+def moved(generator: Rng, part: Part) -> Part:
+    """Change the price a little, or the stock at one place."""
+    if generator.random() < PRICE_SHARE:
+        return repriced(part, draw_factor(generator))
+    return restocked(generator, part)
+
+
+def draw_factor(generator: Rng) -> Decimal:
+    """Draw by how much a price moves: a little, up or down."""
+    return Decimal(str(1 + generator.choice((-1, 1)) * generator.uniform(0.01, 0.08)))
+
+
+def repriced(part: Part, factor: Decimal) -> Part:
+    """Return the part at another price."""
+    assert part.net_price is not None
+    assert part.list_price is not None
+    net_price = max(_cents(part.net_price * factor), CENT)
+    if net_price == part.net_price:
+        net_price += CENT
+    return replace(part, net_price=net_price, list_price=_cents(part.list_price * factor))
+
+
+def restocked(generator: Rng, part: Part) -> Part:
+    """Return the part with another quantity at one place."""
+    place = generator.choice((*MAPPED, UNMAPPED))
+    quantity = _quantity(generator)
+    if quantity == part.stock.get(place, 0):
+        quantity += 1
+    return replace(part, stock={**part.stock, place: quantity})
 
 
 def _skus(generator: Rng, count: int) -> Iterator[Sku]:
@@ -116,35 +195,6 @@ def _part(generator: Rng, sku: Sku) -> Part:
         net_price=net_price,
         stock={place: _quantity(generator) for place in places},
     )
-
-
-def _life(generator: Rng, part: Part, days: float, per_day: float) -> Iterator[Change]:
-    """Yield one part's changes: a Poisson process whose rate is the part's own."""
-    rate_per_s = generator.gammavariate(RATE_SHAPE, per_day / RATE_SHAPE) / DAY_S
-    if rate_per_s * days * DAY_S < NEVER:
-        return
-    at_s = generator.expovariate(rate_per_s)
-    while at_s < days * DAY_S:
-        part = _moved(generator, part)
-        yield Change(at_s=round(at_s, 3), part=part)
-        at_s += generator.expovariate(rate_per_s)
-
-
-def _moved(generator: Rng, part: Part) -> Part:
-    """Change the price a little, or the stock at one place."""
-    if generator.random() < PRICE_SHARE:
-        assert part.net_price is not None
-        assert part.list_price is not None
-        factor = Decimal(str(1 + generator.choice((-1, 1)) * generator.uniform(0.01, 0.08)))
-        net_price = max(_cents(part.net_price * factor), CENT)
-        if net_price == part.net_price:
-            net_price += CENT
-        return replace(part, net_price=net_price, list_price=_cents(part.list_price * factor))
-    place = generator.choice((*MAPPED, UNMAPPED))
-    quantity = _quantity(generator)
-    if quantity == part.stock.get(place, 0):
-        quantity += 1
-    return replace(part, stock={**part.stock, place: quantity})
 
 
 def _quantity(generator: Rng) -> int:

@@ -33,7 +33,7 @@ HTML_PAGE = b"<!DOCTYPE html><html><title>Maintenance</title><p>We will be back 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A part as the supplier has it in truth."""
+    """A part as the supplier has it in truth; its family is who makes it, if that is told."""
 
     sku: str
     list_price: Decimal | None
@@ -41,6 +41,7 @@ class Part:
     stock: Mapping[str, int]
     currency: str = "USD"
     name: str = ""
+    family: str = ""
 
 
 class Catalog(Protocol):
@@ -219,6 +220,8 @@ class BoeingSimulator:
             ],
             "baseUOM": "EA",
         }
+        if part.family:
+            line["supplierName"] = part.family
         return {**line, **_spoiled_prices(bad)}
 
     def _places(self, part: Part) -> list[tuple[str, int]]:
