@@ -24,8 +24,10 @@ KEYS = {
     "rescued", "real_seconds",
 }  # fmt: skip
 OURS = {
-    "auth_calls", "faults_injected", "laws_not_in_play", "push_p50_s", "push_p95_s", "shop_calls",
-    "shop_points", "shop_refusals", "simulated_seconds_per_real_second",
+    "auth_calls", "faults_injected", "laws_not_in_play", "permitted_seats_per_min", "push_p50_s",
+    "push_p95_s", "shop_calls", "shop_points", "shop_refusals", "simulated_seconds_per_real_second",
+    "staleness_bound_min", "staleness_round_robin_min", "staleness_to_bound",
+    "staleness_to_round_robin",
 }  # fmt: skip
 
 
@@ -82,6 +84,8 @@ def test_all_policies_come_as_a_list(capsys: pytest.CaptureFixture[str]) -> None
         (["--fault", "flood:5%"], "known: outage:6h@10:00"),
         (["--policy", "hourly"], "known: rolling, anchored, all"),
         (["--products", "5", "--fault", "poison:6"], "6 SKUs are to suffer but there are 5"),
+        (["--world", "flat"], "--world flat is not known; known: steady, bursty"),
+        (["--world", "bursty", "--changes", "x.csv"], "--changes is a world of its own"),
         (["--changes", "nowhere.csv"], "nowhere.csv: No such file"),
         (["--trace", "/nowhere/trace.csv"], "cannot write --trace /nowhere/trace.csv"),
         (["--trace", "t.csv", "--policy", "all"], "--trace holds one run; choose one --policy"),
@@ -126,8 +130,8 @@ def test_a_broken_law_exits_with_1_and_says_how_to_reproduce_it(
     said = capsys.readouterr().out
     assert "L1 at day 0" in said
     assert (
-        "reproduce: headway simulate --policy rolling --products 200 --days 0.3 --seed 1"
-        " --workers 2 --sellers 1 --fault outage:5h@01:00"
+        "reproduce: headway simulate --policy rolling --world steady --products 200 --days 0.3"
+        " --seed 1 --workers 2 --sellers 1 --fault outage:5h@01:00"
     ) in said
 
 

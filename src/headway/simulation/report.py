@@ -9,6 +9,7 @@ from headway.simulation.faults import SHOP
 from headway.simulation.figures import percentile
 from headway.simulation.scenario import Scenario
 from headway.simulation.world import DAY_S
+from headway.simulation.yardsticks import yardsticks
 
 HOURS = 24
 WINDOWS_PER_DAY = 6
@@ -23,6 +24,8 @@ def figures(scenario: Scenario, *, real_seconds: float) -> dict[str, Any]:
     seats_paid = calls * scenario.settings.batch_size
     followed_s = scenario.figures.followed * plan.days * DAY_S
     wrong_share = tally.wrong_s / followed_s if followed_s else 0.0
+    staleness_min = wrong_share * 1440
+    possible = yardsticks(scenario)
     return {
         "lane": "catalog",
         "policy": plan.policy,
@@ -39,7 +42,12 @@ def figures(scenario: Scenario, *, real_seconds: float) -> dict[str, Any]:
         "laws": scenario.book.counts,
         "laws_not_in_play": scenario.book.not_in_play,
         "freshness": round(1 - wrong_share, 6),
-        "staleness_min_per_listing_day": round(wrong_share * 1440, 3),
+        "staleness_min_per_listing_day": round(staleness_min, 3),
+        "staleness_bound_min": _rounded(possible.bound_min),
+        "staleness_round_robin_min": round(possible.round_robin_min, 3),
+        "staleness_to_bound": _ratio(staleness_min, possible.bound_min),
+        "staleness_to_round_robin": _ratio(staleness_min, possible.round_robin_min),
+        "permitted_seats_per_min": round(possible.seats_per_min, 3),
         "detection_p50_min": _minutes(percentile(tally.detection_s, 0.5)),
         "detection_p95_min": _minutes(percentile(tally.detection_s, 0.95)),
         "worst_age_h": round(scenario.deadlines.worst_age_s / 3600, 3),
@@ -83,8 +91,12 @@ def _minutes(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds / 60, 1)
 
 
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 3)
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, 3)
+
+
+def _ratio(staleness_min: float, yardstick_min: float | None) -> float | None:
+    return round(staleness_min / yardstick_min, 3) if yardstick_min else None
 
 
 def _per_hour(scenario: Scenario) -> list[float]:

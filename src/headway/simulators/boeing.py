@@ -27,6 +27,8 @@ KINDS = {
     "/boeing-part-price-availability/price-availability/v1/wtoken": ("price", "POST"),
 }
 SEATS_MAX = 10
+# How long an answer takes, from the arrival of its request.
+DELAY_S = (0.1, 0.6)
 FOREIGN_PLACE = "Germany CSC"
 HTML_PAGE = b"<!DOCTYPE html><html><title>Maintenance</title><p>We will be back soon.</html>"
 
@@ -77,7 +79,7 @@ class BoeingSimulator:
         token_life_s: float = 3600.0,
         counts_auth: bool = True,
         sign_in: SignIn | None = None,
-        delay_s: tuple[float, float] = (0.1, 0.6),
+        delay_s: tuple[float, float] = DELAY_S,
     ) -> None:
         self._catalog = catalog
         self._clock = clock

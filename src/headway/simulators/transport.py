@@ -17,6 +17,8 @@ from headway.simulators.wire import Handle, SimReply
 HANG_S_MAX = 300.0
 BODY_BYTES_MAX = 110_000_000
 HOST = "127.0.0.1"
+# How long a request travels.
+NETWORK_S = (0.005, 0.12)
 
 
 class SimTransport(httpx.BaseTransport):
@@ -28,7 +30,7 @@ class SimTransport(httpx.BaseTransport):
         clock: Clock,
         *,
         seed: int = 0,
-        network_s: tuple[float, float] = (0.005, 0.12),
+        network_s: tuple[float, float] = NETWORK_S,
     ) -> None:
         self._handle = handle
         self._clock = clock
