@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from headway.simulation.hours import Hourly
 from headway.simulation.shops import Shelf
 from headway.simulation.truth import Face
 
@@ -29,6 +30,7 @@ class Tally:
     superseded: int
     lost: tuple[tuple[str, float], ...]
     wrong_s: float
+    wrong_s_by_hour: tuple[float, ...]
     detection_s: tuple[float, ...]
 
 
@@ -44,6 +46,7 @@ class Figures:
         self._changes = 0
         self._superseded = 0
         self._wrong_s = 0.0
+        self._wrong = Hourly()
         self._detection_s: list[float] = []
 
     @property
@@ -81,7 +84,7 @@ class Figures:
         if is_wrong and followed.wrong_since_s is None:
             followed.wrong_since_s = now_s
         elif not is_wrong and followed.wrong_since_s is not None:
-            self._wrong_s += now_s - followed.wrong_since_s
+            self._was_wrong(followed.wrong_since_s, now_s)
             followed.wrong_since_s = None
 
     def close(self, now_s: float, *, may_wait: Callable[[float], bool]) -> Tally:
@@ -89,7 +92,7 @@ class Figures:
         lost: list[tuple[str, float]] = []
         for followed in self._followed.values():
             if followed.wrong_since_s is not None:
-                self._wrong_s += now_s - followed.wrong_since_s
+                self._was_wrong(followed.wrong_since_s, now_s)
                 followed.wrong_since_s = now_s
             if not followed.unread_s:
                 continue
@@ -101,8 +104,13 @@ class Figures:
             superseded=self._superseded,
             lost=tuple(lost),
             wrong_s=self._wrong_s,
+            wrong_s_by_hour=self._wrong.until(now_s),
             detection_s=tuple(sorted(self._detection_s)),
         )
+
+    def _was_wrong(self, from_s: float, to_s: float) -> None:
+        self._wrong_s += to_s - from_s
+        self._wrong.add(from_s, to_s)
 
 
 def percentile(ordered: Iterable[float], share: float) -> float | None:

@@ -7,6 +7,7 @@ from typing import Any
 from headway.errors import InvalidError
 from headway.simulation.faults import SHOP
 from headway.simulation.figures import percentile
+from headway.simulation.hours import HOUR_S, hours_in
 from headway.simulation.scenario import Scenario
 from headway.simulation.world import DAY_S
 from headway.simulation.yardsticks import yardsticks
@@ -62,6 +63,8 @@ def figures(scenario: Scenario, *, real_seconds: float) -> dict[str, Any]:
         "parked": len(scenario.laws.parked),
         "scheduled_per_hour": _per_hour(scenario),
         "retries_per_window": _per_window(scenario),
+        "staleness_by_hour": _staleness_by_hour(scenario),
+        "calls_by_hour": _calls_by_hour(scenario),
         "rescued": scenario.laws.rescued,
         "auth_calls": simulator.calls["oauth"] + simulator.calls["part_token"],
         "shop_calls": dict(sorted(shops.calls.items())),
@@ -114,6 +117,22 @@ def _per_window(scenario: Scenario) -> list[int]:
     for window, seats in scenario.laws.retry_seats.items():
         most[window % WINDOWS_PER_DAY] = max(most[window % WINDOWS_PER_DAY], seats)
     return most
+
+
+def _staleness_by_hour(scenario: Scenario) -> list[float]:
+    """Return the stale minutes per listing in each hour of the run: at most 60 each."""
+    followed = scenario.figures.followed
+    seconds = scenario.tally.wrong_s_by_hour
+    return [round(wrong_s / followed / 60, 6) if followed else 0.0 for wrong_s in seconds]
+
+
+def _calls_by_hour(scenario: Scenario) -> list[int]:
+    """Return the price calls in each hour of the run."""
+    counts = [0] * hours_in(scenario.plan.days * DAY_S)
+    for flight in scenario.log.flights:
+        # What leaves at the very end belongs to the last hour.
+        counts[min(int(flight.at_s // HOUR_S), len(counts) - 1)] += 1
+    return counts
 
 
 def _injected(scenario: Scenario) -> dict[str, int]:
