@@ -9,6 +9,7 @@ from psycopg_pool import ConnectionPool
 from typer.testing import CliRunner
 
 from headway.cli import build, main
+from headway.cli.results import print_one
 from headway.cli.simulate import _exit_if_broken, _run
 from headway.config import Settings
 from headway.simulation import lab
@@ -123,11 +124,13 @@ def test_a_broken_law_exits_with_1_and_says_how_to_reproduce_it(
     faults = parse_faults(["outage:5h@01:00"])
     world = seeded_world(products=200, days=0.3, seed=1)
     plan = Plan(world=world, days=0.3, faults=faults)
-    report = _run(plan, database, None, as_json=False, parts=Parts(settings=loose))
+    outcome = _run(plan, database, None, lambda _at_s: None, Parts(settings=loose))
+    print_one(outcome.report)
     with pytest.raises(typer.Exit) as caught:
-        _exit_if_broken([report])
+        _exit_if_broken([outcome], as_json=False)
     assert caught.value.exit_code == 1
     said = capsys.readouterr().out
+    assert "L1   limit  broken" in said
     assert "L1 at day 0" in said
     assert (
         "reproduce: headway simulate --policy rolling --world steady --products 200 --days 0.3"

@@ -3,14 +3,14 @@
 import dataclasses
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -33,9 +33,14 @@ def say(text: str = "", *, style: str = "") -> None:
 
 
 def table(
-    headings: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "", empty: str = ""
+    headings: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    title: str = "",
+    empty: str = "",
+    right: Container[int] = (),
 ) -> None:
-    """Print rows under headings; words such as ok and fail get their colour."""
+    """Print rows under headings, numbers to the right; words such as ok get their colour."""
     if title:
         say(title, style="bold")
     if not rows:
@@ -43,7 +48,8 @@ def table(
         return
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for number, heading in enumerate(headings):
-        grid.add_column(Text(heading), overflow="fold", no_wrap=number == 0)
+        justify: JustifyMethod = "right" if number in right else "left"
+        grid.add_column(Text(heading), overflow="fold", no_wrap=number == 0, justify=justify)
     for row in rows:
         cells = [str("" if cell is None else cell) for cell in row]
         grid.add_row(*(Text(cell, style=COLOURS.get(cell, "")) for cell in cells))

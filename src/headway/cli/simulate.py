@@ -3,7 +3,8 @@
 import contextlib
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from headway import config
-from headway.cli.output import AsJson, emit, facts, say, table
+from headway.cli.charts.chart import chart_of
+from headway.cli.charts.plot import assert_plottable, write_plot
+from headway.cli.compare import print_compared
+from headway.cli.output import AsJson, emit, say
+from headway.cli.results import broken_laws, print_one
 from headway.clock import SystemClock
 from headway.core.policies import POLICIES
 from headway.errors import InvalidError
@@ -28,6 +33,8 @@ EXAMPLES = """Examples:
 
 headway simulate --policy rolling --products 5000 --days 3 --seed 1
 
+headway simulate --policy all --products 5000 --days 14 --seed 7 --plot policies.svg
+
 headway simulate --products 500 --fault outage:6h@10:00 --fault crash:1/h --json
 
 headway simulate --days 3 --fault shop-lost-reply:5% --fault shop-stale:55@10:00
@@ -38,11 +45,6 @@ headway simulate --changes recorded.csv --days 2 --trace calls.csv
 """
 PRODUCTS = 500
 PRODUCTS_MAX, DAYS_MAX, WORKERS_MAX, SELLERS_MAX = 1_000_000, 3650, 64, 5
-LAW_NAMES = {
-    "L1": "limit", "L2": "seats", "L3": "deadline", "L4": "isolation", "L5": "one owner",
-    "L6": "nothing lost", "L7": "one effect", "L8": "blame", "L9": "no harm", "L10": "walls",
-    "L11": "quota", "L12": "fairness", "L13": "reasons",
-}  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:
@@ -70,6 +72,10 @@ def simulate(
     trace: Annotated[
         Path | None, typer.Option(help="Write each seat to this CSV t_min,call,sku,ok.")
     ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw the chart to this .svg, or to this .png (with headway[plot])."),
+    ] = None,
     workers: Annotated[int, typer.Option(help="How many fetch at once.")] = 2,
     sellers: Annotated[int, typer.Option(help="How many; the second lists some SKUs too.")] = 1,
     database: Annotated[
@@ -81,7 +87,8 @@ def simulate(
 
     Engine, store and limiter are the real ones; supplier, shops and clock are simulated, and the
     settings are the defaults. Freshness compares what the shops show with the supplier's truth.
-    Every law is checked after every event; exit code 1 if one broke.
+    Every law is checked after every event; exit code 1 if one broke. With --policy all each policy
+    runs through the same world, and all are shown side by side.
     """
     _assert_between("--products", PRODUCTS if products is None else products, 1, PRODUCTS_MAX)
     _assert_between("--days", days, 0.01, DAYS_MAX)
@@ -91,10 +98,12 @@ def simulate(
     drawn = _world(world, changes, products, days, seed)
     faults = parse_faults([*drawn.faults, *(fault or [])])
     faults.fates(list(drawn.start), seed=seed)
-    if trace is not None:
-        if len(policies) > 1:
-            raise InvalidError("--trace holds one run; choose one --policy")
-        _assert_writable(trace)
+    if trace is not None and len(policies) > 1:
+        raise InvalidError("--trace holds one run; choose one --policy")
+    if plot is not None:
+        assert_plottable(plot)
+    _assert_writable("--trace", trace)
+    _assert_writable("--plot", plot)
     plans = [
         Plan(
             world=drawn,
@@ -107,11 +116,17 @@ def simulate(
         )
         for name in policies
     ]
-    url = database or _configured_url()
-    reports = [_run(plan, url, trace, as_json=as_json) for plan in plans]
+    outcomes = _run_all(plans, database or _configured_url(), trace)
+    reports = [each.report for each in outcomes]
     if as_json:
         emit(reports if policy == "all" else reports[0])
-    _exit_if_broken(reports)
+    elif policy == "all":
+        print_compared(reports)
+    else:
+        print_one(reports[0])
+    if plot is not None:
+        write_plot(chart_of(reports), plot)
+    _exit_if_broken(outcomes, as_json=as_json)
 
 
 def _assert_between(option: str, value: float, least: float, most: float) -> None:
@@ -147,51 +162,63 @@ def _configured_url() -> str | None:
     return url.get_secret_value() if url else None
 
 
-def _assert_writable(trace: Path) -> None:
+def _assert_writable(option: str, path: Path | None) -> None:
+    """Fail before a long run if its file cannot be written; leave no empty one behind."""
+    if path is None:
+        return
+    is_new = not path.exists()
     try:
-        trace.open("a", encoding="utf-8").close()
+        path.open("a", encoding="utf-8").close()
     except OSError as error:
-        raise InvalidError(f"cannot write --trace {trace}: {error.strerror or error}") from None
+        raise InvalidError(f"cannot write {option} {path}: {error.strerror or error}") from None
+    if is_new:
+        path.unlink()
 
 
-def _exit_if_broken(reports: list[dict[str, Any]]) -> None:
-    if any(count for report in reports for count in report["laws"].values()):
-        raise typer.Exit(1)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a run came to, and what to say of the laws that it broke."""
+
+    report: dict[str, Any]
+    broken: tuple[str, ...]
+
+
+def _run_all(plans: Sequence[Plan], url: str | None, trace: Path | None) -> list[Outcome]:
+    outcomes = []
+    for number, plan in enumerate(plans, start=1):
+        place = f" ({number} of {len(plans)})" if len(plans) > 1 else ""
+        with _progress(plan, place) as progress:
+            outcomes.append(_run(plan, url, trace, progress))
+    return outcomes
 
 
 def _run(
     plan: Plan,
     url: str | None,
     trace: Path | None,
-    *,
-    as_json: bool,
+    progress: Callable[[float], None],
     parts: Parts | None = None,
-) -> dict[str, Any]:
+) -> Outcome:
     wall = SystemClock()
-    with _progress(plan) as progress, open_lab(url) as lab:
+    with open_lab(url) as lab:
         began_s = wall.monotonic()
         scenario = Scenario(plan, lab.pool, lab.data_dir, parts)
         scenario.run(progress)
         real_seconds = wall.monotonic() - began_s
-    report = figures(scenario, real_seconds=real_seconds)
     if trace is not None:
         write_trace(scenario, trace)
-    if not as_json:
-        _print(report, scenario)
-    elif scenario.book.examples:
-        for line in _broken_lines(scenario):
-            print(line, file=sys.stderr)
-    return report
+    report = figures(scenario, real_seconds=real_seconds)
+    return Outcome(report=report, broken=tuple(_broken_lines(scenario)))
 
 
 @contextlib.contextmanager
-def _progress(plan: Plan) -> Iterator[Callable[[float], None]]:
+def _progress(plan: Plan, place: str) -> Iterator[Callable[[float], None]]:
     """Show how far the run is, to a person only."""
     if not sys.stderr.isatty():
         yield lambda _at_s: None
         return
     columns = (
-        TextColumn(f"{plan.policy}, {len(plan.world.start):,} SKUs"),
+        TextColumn(f"{plan.policy}{place}, {len(plan.world.start):,} SKUs"),
         BarColumn(),
         TextColumn("day {task.completed:.1f} of {task.total:g}"),
         TimeRemainingColumn(),
@@ -201,57 +228,15 @@ def _progress(plan: Plan) -> Iterator[Callable[[float], None]]:
         yield lambda at_s: bar.update(task, completed=at_s / DAY_S)
 
 
-def _print(report: dict[str, Any], scenario: Scenario) -> None:
-    say(
-        f"{report['products']:,} SKUs under {report['policy']}, {report['days']:g} days of the"
-        f" {report['world']} world, seed {report['seed']}",
-        style="bold",
-    )
-    facts(_pairs(report))
-    rows = [
-        (law, LAW_NAMES[law], "broken" if count else "ok", f"{count:,} violations" if count else "")
-        for law, count in report["laws"].items()
-    ]
-    rows += [(law, LAW_NAMES[law], "not in play", "") for law in report["laws_not_in_play"]]
-    table(("law", "name", "verdict", "note"), rows)
-    for line in _broken_lines(scenario):
-        say(line, style="red")
-
-
-def _pairs(report: dict[str, Any]) -> list[tuple[str, str]]:
-    def minutes(value: float | None) -> str:
-        return "none detected" if value is None else f"{value:,.0f} min"
-
-    def seconds(value: float | None) -> str:
-        return "nothing was pushed" if value is None else f"{value:,.1f} s"
-
-    fill = report["fill"]
-    injected = ", ".join(f"{kind} {count}" for kind, count in report["faults_injected"].items())
-    seen = f"half in {minutes(report['detection_p50_min'])}, 95 % in"
-    fates = (
-        f"{report['pushed']:,} pushed, {report['superseded']:,} superseded, {report['lost']:,} lost"
-    )
-    shown = f"half in {seconds(report['push_p50_s'])}, 95 % in {seconds(report['push_p95_s'])}"
-    shop_calls = f"{sum(report['shop_calls'].values()):,}, {report['shop_refusals']} refused"
-    speed = f"{report['simulated_seconds_per_real_second']:,} simulated seconds a second"
-    return [
-        ("price calls", f"{report['calls']:,}, and {report['auth_calls']:,} for tokens"),
-        ("fill", "no calls" if fill is None else f"{fill:.2%} of {report['seats_paid']:,} seats"),
-        (
-            "most calls in a minute",
-            f"{report['max_calls_in_window']}, {report['refusals']} refused",
-        ),
-        ("freshness", f"{report['freshness']:.3%}"),
-        ("staleness", f"{report['staleness_min_per_listing_day']:.1f} min per listing and day"),
-        ("changes", f"{report['changes']:,}: {fates}; {report['held']:,} listings held"),
-        ("changes seen", f"{seen} {minutes(report['detection_p95_min'])}"),
-        ("seen to shown", shown),
-        ("shop calls", f"{shop_calls}; {report['double_writes']:,} double writes"),
-        ("worst age", f"{report['worst_age_h']:.2f} h"),
-        ("parked", f"{report['parked']:,}; rescued {report['rescued']:,}"),
-        ("faults injected", injected or "none"),
-        ("real time", f"{report['real_seconds']:.1f} s; {speed}"),
-    ]
+def _exit_if_broken(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
+    """Say which laws broke where, and how to see it again; a reader of JSON finds it on stderr."""
+    for line in (line for each in outcomes for line in each.broken):
+        if as_json:
+            print(line, file=sys.stderr)
+        else:
+            say(line, style="red")
+    if any(broken_laws(each.report) for each in outcomes):
+        raise typer.Exit(1)
 
 
 def _broken_lines(scenario: Scenario) -> list[str]:

@@ -1,0 +1,68 @@
+"""Runs of one world under several policies, side by side."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headway.cli.charts.chart import chart_of
+from headway.cli.charts.terminal import show
+from headway.cli.output import say, table
+from headway.cli.results import broken_laws
+
+BEST = "*"
+HEADINGS = ("policy", "calls", "fill", "fresh", "stale")
+MORE_HEADINGS = ("p50", "p95", "worst", "laws")
+# Reports that have these figures are held against them.
+SHORT = {"staleness_bound_min": "/bound", "staleness_round_robin_min": "/robin"}
+# Title, headings, two notes and a blank line, and the prompt that comes after.
+ABOVE = 6
+
+
+def print_compared(reports: Sequence[Mapping[str, Any]]) -> None:
+    """Print a table with a line for each policy, then the chart."""
+    chart = chart_of(reports)
+    say(f"{chart.title}, {chart.subtitle}", style="bold")
+    found = best(reports)
+    keys = [key for key in SHORT if any(report.get(key) for report in reports)]
+    headings = (*HEADINGS, *(SHORT[key] for key in keys), *MORE_HEADINGS)
+    rows = [_row(report, keys, is_best=report is found) for report in reports]
+    table(headings, rows, right=range(1, len(headings) - 1))
+    for note in _notes(keys, has_best=found is not None):
+        say(note, style="dim")
+    say()
+    show(chart, above=len(rows) + ABOVE)
+
+
+def best(reports: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the run with the least staleness among those that broke no law, if there is one."""
+    lawful = [report for report in reports if not broken_laws(report)]
+    return min(lawful, key=lambda each: float(each["staleness_min_per_listing_day"]), default=None)
+
+
+def _row(report: Mapping[str, Any], keys: Sequence[str], *, is_best: bool) -> list[str]:
+    stale_min = report["staleness_min_per_listing_day"]
+    fill, broken = report["fill"], broken_laws(report)
+    return [
+        f"{report['policy']}{BEST if is_best else ''}",
+        f"{report['calls'] / report['days']:,.0f}",
+        "-" if fill is None else f"{fill:.1%}",
+        f"{report['freshness']:.2%}",
+        f"{stale_min:,.1f}",
+        *(f"{stale_min / report[key]:.2f}" if report.get(key) else "-" for key in keys),
+        _minutes(report["detection_p50_min"]),
+        _minutes(report["detection_p95_min"]),
+        f"{report['worst_age_h']:,.1f}",
+        "ok" if not broken else ", ".join(f"{law} {count:,}x" for law, count in broken.items()),
+    ]
+
+
+def _notes(keys: Sequence[str], *, has_best: bool) -> tuple[str, str]:
+    times = f"; {', '.join(SHORT[key] for key in keys)}: times that" if keys else ""
+    mark = f"; {BEST}: least stale, no law broken" if has_best else ""
+    return (
+        f"calls: a day; stale: minutes per listing and day{times};",
+        f"p50, p95: minutes until seen; worst: age in hours{mark}",
+    )
+
+
+def _minutes(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
