@@ -1,4 +1,4 @@
-"""`headway simulate --policy all`: policies side by side in one world, as a person and a pipe see them."""
+"""`headway simulate --policy all`: side by side in one world, as a person and a pipe see it."""
 
 import json
 import os

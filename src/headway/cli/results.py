@@ -12,6 +12,8 @@ LAW_NAMES = {
     "L6": "nothing lost", "L7": "one effect", "L8": "blame", "L9": "no harm", "L10": "walls",
     "L11": "quota", "L12": "fairness", "L13": "reasons",
 }  # fmt: skip
+# The title, a fact that takes a second line, and the prompt that comes after.
+ABOVE = 3
 
 
 def print_one(report: Mapping[str, Any]) -> None:
@@ -29,7 +31,7 @@ def print_one(report: Mapping[str, Any]) -> None:
     ]
     if broken:
         table(("law", "name", "verdict", "note"), broken)
-    show(chart_of([report]), above=len(pairs) + len(broken) + 2)
+    show(chart_of([report]), above=len(pairs) + len(broken) + ABOVE)
 
 
 def broken_laws(report: Mapping[str, Any]) -> dict[str, int]:
