@@ -71,6 +71,35 @@ def test_bad_rows_are_told_by_line_and_kept_in_a_file_that_can_be_mended(
     ]
 
 
+def test_values_go_in_and_bad_ones_come_back_in_the_file_that_can_be_mended(
+    on_database: Headway, parts: Callable[..., str], pool: ConnectionPool, tmp_path: Path
+) -> None:
+    header = "sku,family,weight,sales,margin,tier\n"
+    good = "A,Hexcel,2.5,,,\nB,,,10,2.5,pro\n"
+    bad = 'C,,0,,,\nD,,,"1,5",,\nE,,,,nan,\nF,,,,,gold\nG,Hexcel,1,2,,\nB,Hexcel,,0,1.5,pro\n'
+    done = on_database("import", parts(header + good + bad), "--seller", "acme", "--json")
+    assert (done.code, done.object()["added"], done.object()["refused"]) == (1, 2, 6)
+    values = "SELECT sku, family, value_weight FROM product_sync_schedule ORDER BY sku"
+    assert ask(pool, values) == [("A", "Hexcel", 2.5), ("B", None, 100)]
+    mending = tmp_path / "parts.rejected.csv"
+    with mending.open(encoding="utf-8", newline="") as opened:
+        refused = list(csv.DictReader(opened))
+    assert [each["reason"].partition(":")[0] for each in refused] == [
+        *("weight", "sales", "margin", "tier", "weight", "sku")
+    ]
+    assert [refused[0]["weight"], refused[1]["sales"], refused[3]["tier"]] == ["0", "1,5", "gold"]
+    kept = refused[5]
+    assert (kept["family"], float(kept["sales"]), kept["tier"]) == ("Hexcel", 0, "pro")
+    with mending.open("w", encoding="utf-8", newline="") as opened:
+        writer = csv.DictWriter(opened, refused[0])
+        writer.writeheader()
+        writer.writerow(refused[1] | {"sales": "1.5"})
+        writer.writerow(kept)
+    mended = on_database("import", mending.name, "--seller", "acme", "--json").object()
+    assert (mended["added"], mended["updated"], mended["refused"]) == (1, 1, 0)
+    assert ask(pool, values)[1:] == [("B", "Hexcel", 0.06), ("D", None, 1.5)]
+
+
 @pytest.mark.parametrize("name", ("-", "/dev/stdin"))
 def test_what_comes_through_a_pipe_leaves_its_bad_rows_in_this_folder(
     database: str, pool: ConnectionPool, tmp_path: Path, name: str

@@ -8,6 +8,10 @@ from hypothesis import strategies as st
 
 from headway.core.breaker import Breaker
 from headway.core.intake import (
+    COLUMNS,
+    TIERS,
+    WEIGHT_MAX,
+    WEIGHT_MIN,
     Part,
     RefusedRow,
     Row,
@@ -20,12 +24,15 @@ from headway.core.intake import (
     shop_sku,
     sku_of,
     text_lines,
+    weigh,
 )
 from headway.core.model import SellerId, Sku
 from headway.core.reasons import Line
 from headway.errors import InvalidError
 
 ACME = SellerId("acme")
+amounts = st.none() | st.floats(min_value=0, max_value=1e6)
+tiers = st.none() | st.sampled_from(list(TIERS))
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 
 
@@ -157,6 +164,93 @@ def test_a_bad_row_names_its_line_and_field_and_harms_no_other() -> None:
     assert told[8].startswith("this is not CSV")
     assert told[9] == "6 cells under 5 columns"
     assert found[-1] == Row(line=10, sku=Sku("GOOD"), seller=ACME)
+
+
+BAD_NUMBERS = ("-1", "nan", "inf", "-inf", "1e9", "1e999", "abc", "1,5", "1_000", "٣", ".", "1 0")
+
+
+@pytest.mark.parametrize(
+    ("field", "bad"),
+    (
+        *(("weight", bad) for bad in ("0", "0.0", "-0", "1e-999", "1000000.1", *BAD_NUMBERS)),
+        *(("sales", bad) for bad in BAD_NUMBERS),
+        *(("margin", bad) for bad in BAD_NUMBERS),
+        *(("tier", bad) for bad in ("gold", "1", "free,pro")),
+        *(("family", bad) for bad in ("x" * 256, "a\x07b", "two\nlines")),
+    ),
+)
+def test_a_value_that_cannot_be_one_is_refused_by_its_field(field: str, bad: str) -> None:
+    refused, kept = rows(f'sku,{field}\nA,"{bad}"\nB,\n')
+    assert refused.reason.startswith(f"{field}: ")
+    assert refused.reason.isprintable()
+    assert len(refused.reason) < 200
+    assert refused.cells[field] == bad
+    assert (kept.sku, kept.value_weight, kept.family) == ("B", None, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "weight"),
+    (
+        ("weight\nA,2.5", 2.5),
+        ("weight\nA, +1.2E+05 ", 120_000),
+        ("weight\nA,1000000", WEIGHT_MAX),
+        ("weight\nA,1e-300", WEIGHT_MIN),
+        ("sales\nA,.5", 0.5),
+        ("margin\nA,12.", 12),
+        ("tier\nA,Growth", 3),
+        ("sales,margin,tier\nA,10,2.5,pro", 100),
+        ("sales,margin\nA,0,40", 0.4),
+        ("sales,margin,tier\nA,0,0,free", 0.0001),
+        ("sales,margin\nA,1000000,1000000", WEIGHT_MAX),
+        ("weight,sales,margin,tier\nA,,,,pro", 4),
+        ("weight,sales,margin,tier\nA,7,,,", 7),
+        ("weight,sales,margin,tier\nA,,,,", None),
+    ),
+)
+def test_a_weight_is_given_or_follows_from_sales_margin_and_tier(
+    given: str, weight: float | None
+) -> None:
+    (row,) = rows(f"sku,{given}\n")
+    assert row.value_weight == pytest.approx(weight)
+
+
+@pytest.mark.parametrize(("beside", "value"), (("sales", "0"), ("margin", "3"), ("tier", "pro")))
+def test_a_weight_beside_what_it_would_follow_from_is_refused(beside: str, value: str) -> None:
+    (refused,) = rows(f"sku,weight,{beside}\nA,2,{value}\n")
+    assert refused.reason == f"weight: it is given beside {beside}; leave out either"
+
+
+@given(amounts, amounts, tiers)
+def test_a_weight_is_one_that_the_schedule_takes_and_grows_with_what_it_is_made_of(
+    sales: float | None, margin: float | None, tier: str | None
+) -> None:
+    weight = weigh(sales=sales, margin=margin, tier=tier)
+    assert WEIGHT_MIN <= weight <= WEIGHT_MAX
+    assert weight == weigh(sales=margin, margin=sales, tier=tier)
+    assert weight <= weigh(sales=sales, margin=margin, tier="pro")
+    for more in (2.0, 1e6):
+        assert weight <= weigh(sales=max(sales or 1, more), margin=margin, tier=tier)
+    assert weight == weigh(
+        sales=1 if sales is None else sales, margin=margin, tier="free" if tier is None else tier
+    )
+
+
+@given(st.floats(min_value=0.01, max_value=1000), st.floats(min_value=0.01, max_value=100), tiers)
+def test_within_bounds_a_weight_is_the_product(
+    sales: float, margin: float, tier: str | None
+) -> None:
+    times = TIERS.get(tier or "free", 1)
+    assert weigh(sales=sales, margin=margin, tier=tier) == pytest.approx(sales * margin * times)
+
+
+def test_a_family_is_named_as_it_is() -> None:
+    (row,) = rows('sku,family\nA," Hexcel, list 7 "\n')
+    assert row.family == "Hexcel, list 7"
+
+
+def test_every_column_may_stand_in_one_file() -> None:
+    (row,) = rows(f"{','.join(COLUMNS)}\n" + "A,acme,,,,,,Hexcel,,2,3,starter\n")
+    assert (row.family, row.value_weight) == ("Hexcel", 12)
 
 
 def test_a_title_over_two_lines_becomes_one() -> None:

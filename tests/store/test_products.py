@@ -1,6 +1,8 @@
 """A file goes in as a whole: in few statements, or not at all, and nobody's shop SKU twice."""
 
+import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,7 +10,7 @@ from psycopg import Cursor
 from psycopg_pool import ConnectionPool
 
 from headway.clock import VirtualClock
-from headway.core.intake import Imported, RefusedRow, Row, ShopSkuForm
+from headway.core.intake import COLUMNS, Imported, RefusedRow, Row, ShopSkuForm
 from headway.core.model import SellerId, Sku
 from headway.core.policies import Rolling
 from headway.core.storefront import Gid
@@ -16,11 +18,13 @@ from headway.errors import InvalidError, StoreError
 from headway.store.listings import Listings
 from headway.store.pool import open_pool
 from headway.store.products import Products
+from headway.store.schedule import Schedule
 
 PRODUCTS = """
 SELECT user_id, sku, shop_sku, title, shopify_product_id, shopify_variant_id FROM product
 ORDER BY user_id, sku
 """
+VALUES = "SELECT sku, family, value_weight FROM product_sync_schedule ORDER BY user_id, sku"
 SLOTS = "SELECT user_id, sku FROM product_sync_schedule ORDER BY user_id, sku"
 
 
@@ -117,6 +121,89 @@ def test_other_ids_mean_that_the_shop_must_be_read_anew(
     ]
 
 
+def test_a_new_part_gets_its_family_and_weight(
+    products: Products, pool: ConnectionPool, clock: VirtualClock
+) -> None:
+    rows = (row(2, "A", family="Hexcel", weight=2.5), row(3, "B", sales=0.0, tier="pro"))
+    assert counts(take_in(products, clock, *rows, row(4, "C"))) == (3, 0, 0, 0)
+    assert ask(pool, VALUES) == [("A", "Hexcel", 2.5), ("B", None, 0.04), ("C", None, 1)]
+
+
+def test_a_part_that_is_there_is_valued_anew_and_nothing_else_of_it_moves(
+    products: Products, pool: ConnectionPool, clock: VirtualClock
+) -> None:
+    keys = ("A", "B", "C", "D", "E")
+    take_in(products, clock, *(row(n, sku, family="Old", weight=2.0) for n, sku in enumerate(keys)))
+    take_in(products, clock, row(9, "A", "zenith"))
+    rest = (
+        "SELECT to_jsonb(row) - ARRAY['family', 'value_weight'] FROM product_sync_schedule AS row"
+    )
+    before = ask(pool, f"{rest} ORDER BY user_id, sku")
+    clock.sleep(3600)
+    rows = (
+        row(2, "A", family="New"),
+        row(3, "B", weight=3.0),
+        row(4, "C", family="Old", weight=2.0),
+        row(5, "D"),
+        row(6, "E", weight=5.0, title="Bolt"),
+    )
+    assert counts(take_in(products, clock, *rows)) == (0, 3, 2, 0)
+    valued = [("A", "New", 2), ("B", "Old", 3), ("C", "Old", 2), ("D", "Old", 2), ("E", "Old", 5)]
+    assert ask(pool, VALUES) == [*valued, ("A", None, 1)]
+    assert counts(take_in(products, clock, *rows)) == (0, 0, 5, 0)
+    assert ask(pool, f"{rest} ORDER BY user_id, sku") == before
+
+
+def test_a_listing_that_has_no_product_yet_is_added_and_weighed(
+    products: Products, pool: ConnectionPool, clock: VirtualClock
+) -> None:
+    Listings(pool).add([(SellerId("acme"), Sku("A"))], policy=Rolling(), now=clock.now())
+    assert ask(pool, VALUES) == [("A", None, 1)]
+    assert counts(take_in(products, clock, row(2, "A", weight=3.0))) == (1, 0, 0, 0)
+    assert ask(pool, VALUES) == [("A", None, 3)]
+
+
+def test_a_part_that_is_being_read_is_weighed_and_its_reader_still_holds_it(
+    products: Products, pool: ConnectionPool, clock: VirtualClock
+) -> None:
+    take_in(products, clock, row(2, "A"))
+    schedule = Schedule(pool)
+    (claimed,) = schedule.claim(
+        [Sku("A")], now=clock.now(), owner="w", lease_until=clock.now() + timedelta(minutes=1)
+    )
+    assert counts(take_in(products, clock, row(2, "A", family="Hexcel", weight=9.0))) == (
+        0,
+        1,
+        0,
+        0,
+    )
+    lease = "SELECT sync_status, fence, lease_owner FROM product_sync_schedule"
+    assert ask(pool, lease) == [("syncing", claimed.fence, "w")]
+    assert schedule.release([claimed], suspicion={}) == 1
+    assert ask(pool, VALUES) == [("A", "Hexcel", 9)]
+
+
+def test_an_import_and_a_settle_of_the_same_part_do_not_wait_for_each_other(
+    products: Products, pool: ConnectionPool, clock: VirtualClock
+) -> None:
+    """A settle has the schedule's row and wants the state's; an import changes both."""
+    take_in(products, clock, row(2, "A", shopify_variant_id=Gid("v1")))
+    ask(pool, "INSERT INTO listing_state (user_id, sku, desired) VALUES ('acme', 'A', '{}')")
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    done: list[Imported] = []
+    other = row(2, "A", shopify_variant_id=Gid("v2"), weight=4.0)
+    importing = threading.Thread(target=lambda: done.append(take_in(products, clock, other)))
+    with pool.connection() as settling, settling.transaction():
+        settling.execute("SELECT FROM product_sync_schedule FOR UPDATE")
+        importing.start()
+        while ask(pool, waiting) == [(0,)]:
+            pass
+        settling.execute("UPDATE listing_state SET observed = '{}'")
+    importing.join()
+    assert [counts(each) for each in done] == [(0, 1, 0, 0)]
+    assert ask(pool, VALUES) == [("A", None, 4)]
+
+
 def test_a_part_twice_in_a_file_goes_in_once(
     products: Products, pool: ConnectionPool, clock: VirtualClock
 ) -> None:
@@ -129,7 +216,21 @@ def test_a_part_twice_in_a_file_goes_in_once(
         10: "sku: the part is in line 2 already",
     }
     assert imported.refused[0].cells["sku"] == "A"
+    assert set(imported.refused[0].cells) == set(COLUMNS)
     assert ask(pool, PRODUCTS)[0][3] == "first"
+
+
+def test_what_is_refused_is_told_as_the_file_gave_it(
+    products: Products, clock: VirtualClock
+) -> None:
+    again = (
+        row(3, "A", family="Hexcel", sales=0.0, margin=1.5, tier="pro"),
+        row(4, "A", weight=0.1),
+    )
+    first, second = take_in(products, clock, row(2, "A"), *again).refused
+    names = ("family", "weight", "sales", "margin", "tier")
+    assert [first.cells[name] for name in names] == ["Hexcel", "", "0.0", "1.5", "pro"]
+    assert [second.cells[name] for name in names] == ["", "0.1", "", "", ""]
 
 
 def test_two_parts_that_would_be_one_in_the_shop_are_both_refused(
@@ -194,6 +295,9 @@ def test_a_rehearsal_tells_the_same_and_leaves_no_trace(
     assert ask(pool, PRODUCTS) == ask(pool, SLOTS) == []
     assert take_in(products, clock, *rows) == rehearsed
     assert counts(rehearsed) == (1, 0, 0, 2)
+    weighed = row(2, "A", family="Hexcel", weight=2.0)
+    assert take_in(products, clock, weighed, is_rehearsal=True).updated == 1
+    assert ask(pool, VALUES) == [("A", None, 1)]
 
 
 def broken(error: Exception, rows: int = 30_000) -> Iterator[Row]:

@@ -64,10 +64,15 @@ def import_file(
     """Bring in parts that the shop already sells, from a file.
 
     Columns, in any order: sku, and if you like seller, shop_sku, title, shopify_product_id,
-    shopify_variant_id, shopify_inventory_item_id. Without ids, parts are found in the shop by their
-    shop SKU. Rows that cannot be used are kept out and written to FILE.rejected.csv with line and
-    reason; exit code 1 then. What comes through a pipe has them in import.rejected.csv, here. A
-    part that is there already is completed, never doubled.
+    shopify_variant_id, shopify_inventory_item_id, family, weight or sales, margin, tier. Without
+    ids, parts are found in the shop by their shop SKU. Rows that cannot be used are kept out and
+    written to FILE.rejected.csv with line and reason; exit code 1 then. What comes through a pipe
+    has them in import.rejected.csv, here. A part that is there already is completed, never doubled.
+
+    A family is whom a part changes with: a manufacturer, a price list. A weight says what a minute
+    of staleness costs here compared with other parts, above 0 up to 1,000,000. In its place may
+    stand sales (units a day), margin (money a unit) and tier (free, starter, growth, pro = 1 to
+    4): what is there of them is multiplied.
     """
     only = None if seller is None else seller_of(seller)
     with _opened(file) as raw, open_session(config.load()) as session:

@@ -5,6 +5,7 @@ Decides what a name may be and how a shop calls a part; whether it is already th
 
 import csv
 import hashlib
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,16 +28,28 @@ IDS = {
     "shopify_variant_id": "ProductVariant",
     "shopify_inventory_item_id": "InventoryItem",
 }
-COLUMNS = ("sku", "seller", "shop_sku", "title", *IDS)
+TIERS = {"free": 1, "starter": 2, "growth": 3, "pro": 4}
+WORTH = ("sales", "margin", "tier")
+COLUMNS = ("sku", "seller", "shop_sku", "title", *IDS, "family", "weight", *WORTH)
 # What we write beside a refused row, so that the file of refused rows can be mended and imported.
 NOTES = ("line", "reason")
+
+# A weight compares parts. Within these bounds no arithmetic over it runs out of numbers.
+WEIGHT_MIN, WEIGHT_MAX = 1e-6, 1e6
+# What sold nothing may sell tomorrow: it counts as one in a hundred days, or as a hundredth earned.
+WORTH_MIN = 0.01
+NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 ShopSkuForm = Literal["same", "base"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One usable row of an import; what the file does not give is None."""
+    """One usable row of an import; what the file does not give is None.
+
+    `family` is whom the part changes with. `weight` is what a minute of staleness costs compared
+    with other parts; `sales` (units a day), `margin` (money a unit) and `tier` are given instead.
+    """
 
     line: int
     sku: Sku
@@ -46,6 +59,20 @@ class Row:
     shopify_product_id: Gid | None = None
     shopify_variant_id: Gid | None = None
     shopify_inventory_item_id: Gid | None = None
+    family: str | None = None
+    weight: float | None = None
+    sales: float | None = None
+    margin: float | None = None
+    tier: str | None = None
+
+    @property
+    def value_weight(self) -> float | None:
+        """The weight that the file gives, or that follows from what it gives; None if neither."""
+        if self.weight is not None:
+            return max(WEIGHT_MIN, self.weight)
+        if self.sales is None and self.margin is None and self.tier is None:
+            return None
+        return weigh(sales=self.sales, margin=self.margin, tier=self.tier)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +131,13 @@ def shop_sku(sku: Sku, form: ShopSkuForm) -> str:
     """Return the shop's SKU of a part: the supplier's, or that without its `=suffix`."""
     base = sku.rpartition("=")[0].strip() if form == "base" else ""
     return base or sku
+
+
+def weigh(*, sales: float | None, margin: float | None, tier: str | None) -> float:
+    """Multiply what is known of a part's worth to a weight; what is not known counts as 1."""
+    known = (sales, margin, None if tier is None else TIERS[tier])
+    weight = math.prod(max(WORTH_MIN, each) for each in known if each is not None)
+    return min(weight, WEIGHT_MAX)
 
 
 def handle_of(sku: str) -> str:
@@ -193,6 +227,23 @@ def _title(text: str) -> str:
     return title
 
 
+def _number(text: str, *, is_above_0: bool = False) -> float:
+    # What float() reads beyond this nobody means: nan, 1_000, digits of another script.
+    number = float(text) if NUMBER.fullmatch(text) else math.nan
+    if not 0 <= number <= WEIGHT_MAX or (is_above_0 and number == 0):
+        bounds = "above 0 and up" if is_above_0 else "from 0"
+        raise InvalidError(
+            f"{_shown(text)} is not a number {bounds} to 1,000,000, such as 2 or 1.5"
+        )
+    return number
+
+
+def _tier(text: str) -> str:
+    if text.lower() not in TIERS:
+        raise InvalidError(f"{_shown(text)} is none of {', '.join(TIERS)}")
+    return text.lower()
+
+
 def _shown(text: str) -> str:
     """Quote what somebody typed, so that it neither fills the screen nor steers the terminal."""
     return repr(text if len(text) <= SLUG_CHARS_MAX else f"{text[:SLUG_CHARS_MAX]}…")
@@ -263,13 +314,20 @@ def _values(given: Mapping[str, str]) -> dict[str, Any]:
                 values[column] = READERS[column](given.get(column, ""))
             except InvalidError as error:
                 raise InvalidError(f"{column}: {error}") from None
+    if "weight" in values and (others := [column for column in WORTH if column in values]):
+        raise InvalidError(f"weight: it is given beside {' and '.join(others)}; leave out either")
     return values
 
 
-READERS: dict[str, Callable[[str], str]] = {
+READERS: dict[str, Callable[[str], str | float]] = {
     "sku": sku_of,
     "seller": seller_of,
     "shop_sku": partial(_name, what="shop SKU"),
     "title": _title,
     **{column: partial(gid_of, kind=kind) for column, kind in IDS.items()},
+    "family": partial(_name, what="family"),
+    "weight": partial(_number, is_above_0=True),
+    "sales": _number,
+    "margin": _number,
+    "tier": _tier,
 }

@@ -19,18 +19,21 @@ from headway.store.pool import guarded
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('headway intake', 0))"
 
 STAGE = """
-CREATE TEMPORARY TABLE arriving (line bigint, user_id text, sku text) ON COMMIT DROP
+CREATE TEMPORARY TABLE arriving (
+  line bigint, user_id text, sku text, value_weight double precision, family text
+) ON COMMIT DROP
 """
 # A part that is listed already has its slot, and is in the loads.
 NEW = """
-SELECT user_id, sku FROM arriving WHERE NOT EXISTS (
+SELECT user_id, sku, min(value_weight), min(family) FROM arriving WHERE NOT EXISTS (
   SELECT FROM product_sync_schedule AS row
   WHERE row.user_id = arriving.user_id AND row.sku = arriving.sku)
 GROUP BY user_id, sku ORDER BY min(line)
 """
 STAGE_SLOTS = """
 CREATE TEMPORARY TABLE placed (
-  user_id text, sku text, hour_bucket smallint, minute_offset smallint, next_sync_at timestamptz
+  user_id text, sku text, value_weight double precision, family text,
+  hour_bucket smallint, minute_offset smallint, next_sync_at timestamptz
 ) ON COMMIT DROP
 """
 LOADS = """
@@ -38,8 +41,10 @@ SELECT hour_bucket, count(*) FROM product_sync_schedule WHERE is_active GROUP BY
 """
 ENTER = """
 INSERT INTO product_sync_schedule
-  (user_id, sku, hour_bucket, minute_offset, next_sync_at, turn, created_at, updated_at)
-SELECT user_id, sku, hour_bucket, minute_offset, next_sync_at, %(turn)s, %(now)s, %(now)s
+  (user_id, sku, hour_bucket, minute_offset, next_sync_at, turn, value_weight, family,
+   created_at, updated_at)
+SELECT user_id, sku, hour_bucket, minute_offset, next_sync_at, %(turn)s, coalesce(value_weight, 1),
+  family, %(now)s, %(now)s
 FROM placed
 ON CONFLICT (user_id, sku) DO NOTHING
 """
@@ -80,7 +85,7 @@ def enter(
     cursor.execute(STAGE)
     with cursor.copy("COPY arriving FROM STDIN") as copy:
         for line, (user_id, sku) in enumerate(keys):
-            copy.write_row((line, seller_of(user_id), sku_of(sku)))
+            copy.write_row((line, seller_of(user_id), sku_of(sku), None, None))
     cursor.execute("ANALYZE arriving")
     return enter_staged(cursor, policy=policy, now=now, turn=turn)
 
@@ -97,12 +102,13 @@ def enter_staged(
     # Held here meanwhile, so that any number of them costs the same few statements.
     keys = cursor.connection.execute(NEW)
     with cursor.copy("COPY placed FROM STDIN") as copy:
-        for user_id, sku in keys:
+        for user_id, sku, value_weight, family in keys:
             place = policy.place(sku, now, catalogue)
             if policy.weighs_slots:
                 catalogue = catalogue.with_one_in(place.hour_bucket)
             due_at = now if turn in URGENT else place.next_sync_at
-            copy.write_row((user_id, sku, place.hour_bucket, place.minute_offset, due_at))
+            slot = (place.hour_bucket, place.minute_offset, due_at)
+            copy.write_row((user_id, sku, value_weight, family, *slot))
     return cursor.execute(ENTER, {"now": now, "turn": turn.value}).rowcount
 
 

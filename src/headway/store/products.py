@@ -22,7 +22,9 @@ MANY = 1000
 STAGE = """
 CREATE TEMPORARY TABLE arriving (
   line bigint, user_id text, sku text, shop_sku text, is_shop_sku_given boolean, title text,
-  shopify_product_id text, shopify_variant_id text, shopify_inventory_item_id text
+  shopify_product_id text, shopify_variant_id text, shopify_inventory_item_id text,
+  family text, weight double precision, sales double precision, margin double precision, tier text,
+  value_weight double precision, is_revalued boolean
 ) ON COMMIT DROP
 """
 KEEP_SHOP_SKUS = """
@@ -33,7 +35,8 @@ REFUSE = """
 WITH refused AS (DELETE FROM arriving USING ({found}) AS found
                  WHERE arriving.line = found.line RETURNING arriving.*, found.reason)
 SELECT line, reason, sku, user_id, CASE WHEN is_shop_sku_given THEN shop_sku END, title,
-  shopify_product_id, shopify_variant_id, shopify_inventory_item_id
+  shopify_product_id, shopify_variant_id, shopify_inventory_item_id,
+  family, weight, sales, margin, tier
 FROM refused
 """
 # In this order: a row that is out already is nobody's rival.
@@ -73,6 +76,24 @@ REFUSALS = (
         FROM arriving) AS counted
   WHERE others > 1""",
 )
+# Rows are locked in the order of their ids, and before any state is, as settle does. Who is aboard
+# a call stays there: its settle leaves both as they are here.
+REVALUE = """
+WITH found AS (
+  SELECT row.id, arriving.line, arriving.value_weight, arriving.family
+  FROM arriving JOIN product_sync_schedule AS row USING (user_id, sku)
+  WHERE (arriving.value_weight IS NOT NULL OR arriving.family IS NOT NULL)
+    AND (arriving.value_weight <> row.value_weight OR arriving.family <> coalesce(row.family, ''))
+  ORDER BY row.id FOR UPDATE OF row
+), revalued AS (
+  UPDATE product_sync_schedule AS row SET
+    value_weight = coalesce(found.value_weight, row.value_weight),
+    family = coalesce(found.family, row.family)
+  FROM found WHERE row.id = found.id
+  RETURNING found.line
+)
+UPDATE arriving SET is_revalued = true FROM revalued WHERE arriving.line = revalued.line
+"""
 HAS_OTHER_IDS = """
   (coalesce(arriving.shopify_product_id, product.shopify_product_id),
    coalesce(arriving.shopify_variant_id, product.shopify_variant_id),
@@ -115,9 +136,12 @@ WITH written AS (
      OR excluded.shopify_product_id <> coalesce(row.shopify_product_id, '')
      OR excluded.shopify_variant_id <> coalesce(row.shopify_variant_id, '')
      OR excluded.shopify_inventory_item_id <> coalesce(row.shopify_inventory_item_id, '')
-  RETURNING xmax = 0 AS is_new
+  RETURNING user_id, sku, xmax = 0 AS is_new
 )
-SELECT count(*) FILTER (WHERE is_new), count(*) FILTER (WHERE NOT is_new),
+SELECT count(*) FILTER (WHERE is_new),
+  count(*) FILTER (WHERE NOT is_new) + (SELECT count(*) FROM arriving WHERE is_revalued
+    AND NOT EXISTS (SELECT FROM written
+                    WHERE written.user_id = arriving.user_id AND written.sku = arriving.sku)),
   (SELECT count(*) FROM arriving)
 FROM written
 """
@@ -206,6 +230,13 @@ def _stage(
                     row.shopify_product_id,
                     row.shopify_variant_id,
                     row.shopify_inventory_item_id,
+                    row.family,
+                    row.weight,
+                    row.sales,
+                    row.margin,
+                    row.tier,
+                    row.value_weight,
+                    None,
                 )
             )
 
@@ -217,7 +248,8 @@ def _refuse(cursor: Cursor[tuple[Any, ...]], refused: list[RefusedRow]) -> None:
     cursor.execute(KEEP_SHOP_SKUS)
     for found in REFUSALS:
         for line, reason, *values in cursor.execute(REFUSE.format(found=found)).fetchall():
-            cells = {name: value or "" for name, value in zip(COLUMNS, values, strict=True)}
+            given = zip(COLUMNS, values, strict=True)
+            cells = {name: "" if value is None else str(value) for name, value in given}
             refused.append(RefusedRow(line=line, reason=reason, cells=cells))
     refused.sort(key=lambda each: each.line)
 
@@ -226,6 +258,7 @@ def _write(
     cursor: Cursor[tuple[Any, ...]], refused: list[RefusedRow], *, policy: Policy, now: datetime
 ) -> Imported:
     sellers = [user_id for (user_id,) in cursor.execute(SELLERS).fetchall()]
+    cursor.execute(REVALUE)
     cursor.execute(END_VISITS)
     cursor.execute(FORGET, {"now": now})
     told = cursor.execute(WRITE, {"now": now}).fetchone()
