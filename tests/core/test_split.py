@@ -38,7 +38,7 @@ def test_every_hour_holds_the_same_give_or_take_one(products: int, per_hour: int
     assert per_hour in hours.values()
 
 
-@pytest.mark.parametrize("products", (24, 237, 1000, 5000, 10_000, 20_000, 28_000))
+@pytest.mark.parametrize("products", (24, 237, 1000, 5000, 20_000))
 def test_scheduled_calls_of_two_hours_never_differ_by_more_than_one(products: int) -> None:
     done = replay(POLICY, placed(POLICY, products), days=4)
     for day in (1, 2, 3):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, LiteralString
 
 from psycopg import Cursor
 from psycopg_pool import ConnectionPool
@@ -38,6 +38,11 @@ CREATE TEMPORARY TABLE placed (
 """
 LOADS = """
 SELECT hour_bucket, count(*) FROM product_sync_schedule WHERE is_active GROUP BY hour_bucket
+"""
+# Whoever places the first listings need not place them anew when it begins to run.
+BEGIN = """
+INSERT INTO timetable (policy, adopted_at) SELECT %(policy)s, %(now)s
+WHERE NOT EXISTS (SELECT FROM product_sync_schedule) ON CONFLICT DO NOTHING
 """
 ENTER = """
 INSERT INTO product_sync_schedule
@@ -98,6 +103,7 @@ def enter_staged(
     Each counts in the loads that the next one finds.
     """
     catalogue = read_catalogue(cursor) if policy.weighs_slots else EMPTY
+    cursor.execute(BEGIN, {"policy": policy.name, "now": now})
     cursor.execute(STAGE_SLOTS)
     # Held here meanwhile, so that any number of them costs the same few statements.
     keys = cursor.connection.execute(NEW)
@@ -112,8 +118,8 @@ def enter_staged(
     return cursor.execute(ENTER, {"now": now, "turn": turn.value}).rowcount
 
 
-def read_catalogue(cursor: Cursor[tuple[Any, ...]]) -> Catalogue:
+def read_catalogue(cursor: Cursor[tuple[Any, ...]], loads: LiteralString = LOADS) -> Catalogue:
     """Count the active listings of each hour; nobody else places any until we are done."""
     cursor.execute(LOCK)
-    loads = dict(cursor.execute(LOADS).fetchall())
-    return Catalogue(loads=tuple(loads.get(hour, 0) for hour in range(HOURS)))
+    found = dict(cursor.execute(loads).fetchall())
+    return Catalogue(loads=tuple(found.get(hour, 0) for hour in range(HOURS)))

@@ -18,15 +18,16 @@ from headway.core.policies.policy import (
     RetryWindow,
     Seen,
     bounded,
+    latest_due,
     next_slot,
     stable_number,
 )
 
 SECOND = timedelta(seconds=1)
-# What a call may need from its departure to its settlement, queues of the moment included.
-SERVICE = timedelta(minutes=10)
-# An attempt this old goes before all others that failed as often.
+# An attempt this old goes before all others that failed as often, and so many failures are as bad
+# as more.
 OLD = timedelta(days=10)
+FAILURES_MAX = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,8 @@ class HourSlots(OnceADay):
         it = seen.listing
         slot = self.due_in(it.sku, it.hour_bucket, it.minute_offset, it.sync_priority, seen.at)
         if self.is_served(slot - seen.at):
-            slot = min(slot + DAY, seen.at + self.age_max - self.slack - SERVICE)
+            latest = latest_due(seen.at, age_max=self.age_max, slack=self.slack)
+            slot = min(slot + DAY, latest)
         return Next(next_sync_at=slot, evidence=it.evidence)
 
     def is_served(self, ahead: timedelta) -> bool:
@@ -98,7 +100,7 @@ def place_in_window(opens_at: datetime, failures: int, tried_at: datetime) -> da
     One second for each failure, and a part of one by age; the order is all that counts.
     """
     age = min(max((opens_at - tried_at) / OLD, 0.0), 1.0)
-    return opens_at + failures * SECOND + (1 - age) * 0.999 * SECOND
+    return opens_at + (min(failures, FAILURES_MAX) + 0.999 * (1 - age)) * SECOND
 
 
 def window_at(now: datetime, openings: tuple[Opening, ...]) -> RetryWindow:

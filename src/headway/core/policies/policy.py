@@ -12,6 +12,8 @@ DAY = timedelta(days=1)
 HOURS = 24
 # Beyond this a priority changes nothing: it must not break a deadline.
 PRIORITY_MAX = 10
+# What a call may need from its departure to its settlement, queues of the moment included.
+SERVICE = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +38,15 @@ class Catalogue:
 
     def with_one_in(self, hour_bucket: int) -> Self:
         """Return the catalogue with one listing more."""
+        return self._with(hour_bucket, 1)
+
+    def without_one_in(self, hour_bucket: int) -> Self:
+        """Return the catalogue with one listing less."""
+        return self._with(hour_bucket, -1)
+
+    def _with(self, hour_bucket: int, more: int) -> Self:
         loads = list(self.loads)
-        loads[hour_bucket] += 1
+        loads[hour_bucket] += more
         return replace(self, loads=tuple(loads))
 
 
@@ -121,6 +130,11 @@ def next_slot(now: datetime, hour_bucket: int, minute_offset: int) -> datetime:
     """Return the first instant after now at this time of day, in UTC."""
     today = now.replace(hour=hour_bucket, minute=minute_offset, second=0, microsecond=0)
     return today if today > now else today + DAY
+
+
+def latest_due(read_at: datetime, *, age_max: timedelta, slack: timedelta) -> datetime:
+    """Return the last due time at which a listing read then is still read in time."""
+    return read_at + age_max - slack - SERVICE
 
 
 def bounded(priority: int) -> int:
