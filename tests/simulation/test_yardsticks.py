@@ -11,7 +11,7 @@ from psycopg_pool import ConnectionPool
 
 from headway.app import App
 from headway.config import Settings
-from headway.core.capacity import TOKEN_CALLS_PER_DAY, Line
+from headway.core.capacity import TOKEN_CALLS_PER_DAY, Throughput
 from headway.core.model import Sku
 from headway.core.optimum import relaxed_optimum, round_robin, stale_min_per_day
 from headway.simulation.report import figures
@@ -21,7 +21,7 @@ from headway.simulation.worlds import WORLDS
 from headway.simulation.yardsticks import bound, permitted, replay_equal_turns
 from headway.simulators.boeing import Part
 
-LINE = permitted(Settings())
+PERMITTED = permitted(Settings())
 
 
 def part(sku: str, price: int = 1) -> Part:
@@ -37,17 +37,17 @@ def world_of(count: int, *changes: tuple[float, str, int]) -> World:
     )
 
 
-def line_of(price_calls_per_day: float, *, seats: int) -> Line:
+def throughput_of(price_calls_per_day: float, *, seats: int) -> Throughput:
     gap_s = 86_400 / (price_calls_per_day + TOKEN_CALLS_PER_DAY)
-    return Line(calls_per_min=1e9, gap_s=gap_s, seats=seats, response_s=0)
+    return Throughput(calls_per_min=1e9, gap_s=gap_s, seats=seats, response_s=0)
 
 
 def equal_turns(world: World, **listings: int) -> float:
     """Return the stale seconds of a day in all, with a call of two seats a minute."""
     counted = listings or dict.fromkeys(map(str, world.start), 1)
-    line = line_of(1440, seats=2)
+    throughput = throughput_of(1440, seats=2)
     minutes = replay_equal_turns(
-        world, counted, line, days=1, face=lambda each: {"price": each.net_price}
+        world, counted, throughput, days=1, face=lambda each: {"price": each.net_price}
     )
     return minutes * 60 * sum(counted.values())
 
@@ -96,11 +96,11 @@ def test_the_replay_is_what_the_theory_says_of_equal_turns() -> None:
     replayed = replay_equal_turns(
         world,
         dict.fromkeys(map(str, world.start), 1),
-        LINE,
+        PERMITTED,
         days=60,
         face=lambda each: {"price": each.net_price, "stock": shown_stock(each)},
     )
-    expected = round_robin(list(world.rates_per_day.values()), LINE.seats_per_min)
+    expected = round_robin(list(world.rates_per_day.values()), PERMITTED.seats_per_min)
     assert replayed == pytest.approx(expected, rel=0.06)
 
 
@@ -113,16 +113,16 @@ def test_the_bound_is_the_optimum_of_the_true_rates_and_none_without_them() -> N
     listings = dict.fromkeys(map(str, world.start), 1)
     assert world.rates_per_day is not None
     rates = list(world.rates_per_day.values())
-    in_the_long_run = relaxed_optimum(rates, LINE.seats_per_min)
-    found = bound(world, listings, LINE, days=3000)
+    in_the_long_run = relaxed_optimum(rates, PERMITTED.seats_per_min)
+    found = bound(world, listings, PERMITTED, days=3000)
     assert found == pytest.approx(in_the_long_run, rel=1e-3)
-    assert bound(replace(world, rates_per_day=None), listings, LINE, days=30) is None
+    assert bound(replace(world, rates_per_day=None), listings, PERMITTED, days=30) is None
 
 
 @given(st.floats(min_value=0.05, max_value=5), st.integers(min_value=1, max_value=9))
 def test_a_true_start_is_worth_a_read(days: float, reads: int) -> None:
     world = replace(world_of(1), rates_per_day={Sku("A"): 3.0})
-    found = bound(world, {"A": 1}, line_of(reads / days, seats=1), days=days)
+    found = bound(world, {"A": 1}, throughput_of(reads / days, seats=1), days=days)
     span_min = days * 1440 / (reads + 1)
     if span_min <= 1440:
         assert found == pytest.approx(stale_min_per_day(3.0, span_min))
@@ -142,8 +142,8 @@ def test_the_line_is_as_fast_as_the_real_limiter_lets_it_be(
     spent_s = flights[-1].at_s - flights[0].at_s
     token_calls = scenario.simulator.calls["oauth"] + scenario.simulator.calls["part_token"] - 2
     calls = len(flights) - 1 + token_calls
-    assert calls / spent_s * 86_400 == pytest.approx(LINE.calls_per_day, rel=0.005)
+    assert calls / spent_s * 86_400 == pytest.approx(PERMITTED.calls_per_day, rel=0.005)
     report = figures(scenario, real_seconds=1)
-    assert report["permitted_seats_per_min"] == round(LINE.seats_per_min, 3)
+    assert report["permitted_seats_per_min"] == round(PERMITTED.seats_per_min, 3)
     assert report["staleness_bound_min"] < 0.2
     assert report["staleness_round_robin_min"] < 1

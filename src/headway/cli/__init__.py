@@ -40,6 +40,10 @@ COMMANDS = {
     "backfill": ("headway.cli.importing", "Give every product that lacks one its slot."),
     "check": ("headway.cli.check", "Check the laws against the live database."),
     "simulate": ("headway.cli.simulate", "Run the real engine through days of virtual time."),
+    "plan": (
+        "headway.cli.plan",
+        "Say whether a catalogue fits the supplier's limit, and how well.",
+    ),
     "doctor": ("headway.cli.doctor", "Look over this installation and say what to mend."),
     "db": ("headway.cli.database", "Upgrade, downgrade or show the schema of the database."),
 }

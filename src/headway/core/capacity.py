@@ -8,11 +8,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from itertools import pairwise
 
 from headway.core.optimum import DAY_MIN, optimal_turns, relaxed_optimum, stale_min_per_day
 from headway.core.policies.policy import Policy
+from headway.core.population import population
 
 DAY_S = 86_400.0
 MINUTE_S = 60.0
@@ -31,14 +30,13 @@ FULLEST = 2.0
 # While scheduled listings have no slack left, a call keeps so many of its seats for urgent turns.
 URGENT_SEATS = 2
 FAILING_SHARE = 0.02
-RATE_SHAPE, RATE_MEAN_PER_DAY = 0.35, 0.05
-POPULATION = 400
 ANY_DAY = datetime(2026, 1, 5, tzinfo=UTC)
 WINDOW_STEP = timedelta(minutes=15)
+FACTORS = (1, 2, 5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Throughput:
     """A supplier's limit as the limiter keeps it."""
 
     calls_per_min: float = 2.0
@@ -74,14 +72,17 @@ class Line:
         """The SKUs that can be read once a day."""
         return int(self.seats_per_min * DAY_MIN)
 
-    def faster(self, factor: float) -> "Line":
-        """Return the line under a higher limit, its calls spread as evenly."""
+    def faster(self, factor: float) -> "Throughput":
+        """Return the throughput under a higher limit, its calls spread as evenly."""
         return replace(self, calls_per_min=self.calls_per_min * factor, gap_s=self.gap_s / factor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What a policy makes of a catalogue; shares are of the limit and of what is permitted."""
+    """What a policy makes of a catalogue; shares are of the limit and of what is permitted.
+
+    Without a number of seats for retries a day, they may go at any time.
+    """
 
     policy: str
     fits: bool
@@ -91,6 +92,7 @@ class Expected:
     age_typical_h: float
     age_worst_h: float
     stale_min_per_day: float
+    retry_seats_per_day: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,54 +126,151 @@ class Row:
     permitted_share: float
 
 
-def row(products: int, line: Line) -> Row:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """What adding parts does: how long until each was read once, and the catalogue afterwards."""
+
+    add: int
+    onboarding_h: float | None
+    fits: bool
+    expected: tuple[Expected, ...]
+    headroom: Headroom
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faster:
+    """What a limit so many times as high would buy."""
+
+    factor: int
+    calls_per_min: float
+    price_calls_per_day: float
+    limit_share: float
+    products_max: int
+    guard_ceiling: int
+    adaptive: Expected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """The whole answer to what a merchant asks."""
+
+    products: int
+    calls_per_min: float
+    limit_per_day: float
+    price_calls_per_day: float
+    permitted_share: float
+    response_s: float
+    products_max: int
+    fits: bool
+    expected: tuple[Expected, ...]
+    headroom: Headroom
+    breaks: tuple[Break, ...]
+    growth: Growth | None
+    faster: tuple[Faster, ...]
+
+
+def weigh_up(
+    products: int, throughput: Throughput, policies: Sequence[Policy], *, add: int = 0
+) -> Capacity:
+    """Answer for a catalogue, and for one that grows by `add` parts."""
+    growth = None
+    if add:
+        minutes = onboarding_min(products, add, throughput)
+        growth = Growth(
+            add=add,
+            onboarding_h=None if minutes is None else minutes / 60,
+            fits=products + add <= throughput.products_max,
+            expected=expect_all(products + add, throughput, policies),
+            headroom=headroom(products + add, throughput),
+        )
+    return Capacity(
+        products=products,
+        calls_per_min=throughput.calls_per_min,
+        limit_per_day=throughput.limit_per_day,
+        price_calls_per_day=throughput.price_calls_per_day,
+        permitted_share=throughput.price_calls_per_day / throughput.limit_per_day,
+        response_s=throughput.response_s,
+        products_max=throughput.products_max,
+        fits=products <= throughput.products_max,
+        expected=expect_all(products, throughput, policies),
+        headroom=headroom(products, throughput),
+        breaks=tuple(breaks(throughput, policies)),
+        growth=growth,
+        faster=tuple(_faster(factor, products, throughput) for factor in FACTORS),
+    )
+
+
+def expect_all(
+    products: int, throughput: Throughput, policies: Iterable[Policy]
+) -> tuple[Expected, ...]:
+    """Return what each of the once-a-day policies makes of a catalogue, then `adaptive`."""
+    daily = [expect_once_a_day(each, products, throughput) for each in policies]
+    return (*daily, expect_adaptive(products, throughput))
+
+
+def _faster(factor: int, products: int, throughput: Throughput) -> Faster:
+    faster = throughput.faster(factor)
+    return Faster(
+        factor=factor,
+        calls_per_min=faster.calls_per_min,
+        price_calls_per_day=faster.price_calls_per_day,
+        limit_share=faster.price_calls_per_day / faster.limit_per_day,
+        products_max=faster.products_max,
+        guard_ceiling=guard_ceiling(faster.seats_per_min),
+        adaptive=expect_adaptive(products, faster),
+    )
+
+
+def row(products: int, throughput: Throughput) -> Row:
     """Return what the documents' tables say of a catalogue that is read once a day."""
-    calls = math.ceil(products / line.seats)
+    calls = math.ceil(products / throughput.seats)
     return Row(
         products=products,
         slots=min(HOURS, calls),
         per_hour=products / HOURS,
         calls_per_day=calls,
-        limit_share=calls / line.limit_per_day,
-        permitted_share=calls / line.price_calls_per_day,
+        limit_share=calls / throughput.limit_per_day,
+        permitted_share=calls / throughput.price_calls_per_day,
     )
 
 
-def expect_once_a_day(policy: Policy, products: int, line: Line) -> Expected:
+def expect_once_a_day(policy: Policy, products: int, throughput: Throughput) -> Expected:
     """Return what a policy makes of a catalogue that reads each SKU once a day."""
-    table = row(products, line)
-    fits = products <= line.products_max
-    turn_min = DAY_MIN if fits else products / line.seats_per_min
+    needed = math.ceil(products / throughput.seats)
+    calls = min(needed, throughput.price_calls_per_day)
+    fits = products <= throughput.products_max
+    turn_min = DAY_MIN if fits else products / throughput.seats_per_min
     late_h = (policy.age_max.total_seconds() / MINUTE_S - DAY_MIN) / 60
     return Expected(
         policy=policy.name,
         fits=fits,
-        calls_per_day=min(table.calls_per_day, line.price_calls_per_day),
-        limit_share=min(table.calls_per_day, line.price_calls_per_day) / line.limit_per_day,
-        permitted_share=table.permitted_share,
+        calls_per_day=calls,
+        limit_share=calls / throughput.limit_per_day,
+        permitted_share=needed / throughput.price_calls_per_day,
         age_typical_h=turn_min / 60 / 2,
         age_worst_h=turn_min / 60 + late_h,
         stale_min_per_day=_stale(turn_min),
+        retry_seats_per_day=retry_seats_per_day(policy, products),
     )
 
 
-def expect_adaptive(products: int, line: Line) -> Expected:
+def expect_adaptive(products: int, throughput: Throughput) -> Expected:
     """Return what `adaptive` makes of it: every permitted call, where it saves most."""
-    has_reserve = products <= guard_ceiling(line.seats_per_min)
+    has_reserve = products <= guard_ceiling(throughput.seats_per_min)
     cap_min = GUARD_AGE_MIN if has_reserve else DAY_MIN
     rates = population()
-    seats_per_min = line.seats_per_min * len(rates) / products
+    seats_per_min = throughput.seats_per_min * len(rates) / products
     turns_min = optimal_turns(rates, seats_per_min, cap_min)
     best = relaxed_optimum(rates, seats_per_min, cap_min)
     return Expected(
         policy=ADAPTIVE,
-        fits=products <= line.products_max,
-        calls_per_day=line.price_calls_per_day,
-        limit_share=line.price_calls_per_day / line.limit_per_day,
+        fits=products <= throughput.products_max,
+        calls_per_day=throughput.price_calls_per_day,
+        limit_share=throughput.price_calls_per_day / throughput.limit_per_day,
         permitted_share=1.0,
         age_typical_h=sum(turns_min) / len(turns_min) / 60 / 2,
         age_worst_h=max(turns_min) / 60,
-        stale_min_per_day=min(best * LEARNING, _stale(products / line.seats_per_min)),
+        stale_min_per_day=min(best * LEARNING, _stale(products / throughput.seats_per_min)),
     )
 
 
@@ -180,24 +279,24 @@ def guard_ceiling(seats_per_min: float) -> int:
     return int(GUARD_SHARE * seats_per_min * GUARD_AGE_MIN + seats_per_min)
 
 
-def headroom(products: int, line: Line) -> Headroom:
+def headroom(products: int, throughput: Throughput) -> Headroom:
     """Return what is left for failures, and how long a two-hour outage is felt."""
-    calls = math.ceil(products / line.seats)
-    spare = max(0.0, line.price_calls_per_day - calls)
-    spare_per_h = spare * line.seats / HOURS
+    calls = math.ceil(products / throughput.seats)
+    spare = max(0.0, throughput.price_calls_per_day - calls)
+    spare_per_h = spare * throughput.seats / HOURS
     missed = products / HOURS * OUTAGE_H
     return Headroom(
         spare_calls_per_day=spare,
-        failing_share_max=spare / line.price_calls_per_day,
+        failing_share_max=spare / throughput.price_calls_per_day,
         outage_h=OUTAGE_H,
         catch_up_h=missed / spare_per_h if spare_per_h > 0 else None,
-        keeps_promise_through_outage=products <= guard_ceiling(line.seats_per_min),
+        keeps_promise_through_outage=products <= guard_ceiling(throughput.seats_per_min),
     )
 
 
-def breaks(line: Line, policies: Iterable[Policy]) -> list[Break]:
+def breaks(throughput: Throughput, policies: Iterable[Policy]) -> list[Break]:
     """Return what gives way as a catalogue grows, the first first."""
-    hourly = line.seats_per_min * 60
+    hourly = throughput.seats_per_min * 60
     by_chance = (math.sqrt(hourly + (FULLEST / 2) ** 2) - FULLEST / 2) ** 2
     found = [
         Break(
@@ -205,16 +304,16 @@ def breaks(line: Line, policies: Iterable[Policy]) -> list[Break]:
             what="anchored: the fullest hour overflows into the next, for chance fills the hours",
         ),
         Break(
-            products=guard_ceiling(line.seats_per_min),
+            products=guard_ceiling(throughput.seats_per_min),
             what="the reserve: a two-hour outage pushes some past 24 h under adaptive",
         ),
         Break(
-            products=line.products_max,
+            products=throughput.products_max,
             what="the promise: 24 h are too short to read all, and every hour's slot overflows",
         ),
     ]
     for policy in policies:
-        least = _retries_overflow(policy, line.products_max)
+        least = _retries_overflow(policy, throughput.products_max)
         if least is not None:
             what = f"{policy.name}: its retry windows cannot carry {FAILING_SHARE:.0%} that fail"
             found.append(Break(products=least, what=what))
@@ -225,27 +324,20 @@ def retry_seats_per_day(policy: Policy, products: int) -> int | None:
     """Return how many seats a day the policy's windows have for retries; None if it has none."""
     steps = int(timedelta(days=1) / WINDOW_STEP)
     windows = [policy.retry_window(ANY_DAY + step * WINDOW_STEP, products) for step in range(steps)]
-    seats = {window.opens_at: window.seats_max for window in windows if window is not None}
-    # A window that midnight cuts in two is met at both ends of the day.
-    return None if not seats else sum(seats.values()) - _doubled(list(seats.items()))
+    found = {window.opens_at: window.seats_max for window in windows if window is not None}
+    # The one that was open at midnight belongs to the day before.
+    today = [seats for opens_at, seats in found.items() if opens_at >= ANY_DAY]
+    return sum(today) if today else None
 
 
-def onboarding_min(products: int, add: int, line: Line) -> float | None:
+def onboarding_min(products: int, add: int, throughput: Throughput) -> float | None:
     """Return how long it takes to read new parts at urgent turns, while the others are kept up.
 
     None if the others leave no seat.
     """
-    left = line.seats_per_min - products / DAY_MIN
-    kept = line.seats_per_min * min(URGENT_SEATS, line.seats // 2) / line.seats
+    left = throughput.seats_per_min - products / DAY_MIN
+    kept = throughput.seats_per_min * min(URGENT_SEATS, throughput.seats // 2) / throughput.seats
     return add / max(left, kept) if max(left, kept) > 0 else None
-
-
-@lru_cache
-def population(count: int = POPULATION) -> tuple[float, ...]:
-    """Return change rates a day of as many typical parts: equal shares of the population."""
-    edges = [0.0, *(_quantile(number / count) for number in range(1, count)), math.inf]
-    below = [_gamma_share(RATE_SHAPE + 1, edge) for edge in edges]
-    return tuple(count * RATE_MEAN_PER_DAY * (high - low) for low, high in pairwise(below))
 
 
 def _stale(turn_min: float) -> float:
@@ -261,35 +353,3 @@ def _retries_overflow(policy: Policy, products_max: int) -> int | None:
         if products * FAILING_SHARE > seats:
             return products
     return None
-
-
-def _doubled(windows: Sequence[tuple[datetime, int]]) -> int:
-    first, last = min(windows), max(windows)
-    return first[1] if last[0] - first[0] >= timedelta(days=1) else 0
-
-
-def _gamma_share(shape: float, x: float) -> float:
-    """Return the share of a gamma population, of scale 1, that lies below x."""
-    if x in {0, math.inf}:
-        return float(x > 0)
-    term = total = 1 / shape
-    step = shape
-    while term > total * 1e-16:
-        step += 1
-        term *= x / step
-        total += term
-    return min(1.0, total * math.exp(shape * math.log(x) - x - math.lgamma(shape)))
-
-
-def _quantile(share: float) -> float:
-    """Return the x below which that share of the population lies; by halving its logarithm."""
-    # The tail only makes it larger than if the density were a pure power.
-    low = (math.log(share) + math.lgamma(RATE_SHAPE + 1)) / RATE_SHAPE
-    high = low + 20
-    while high - low > 1e-9:  # noqa: PLR2004 - far below what anybody reads
-        middle = (low + high) / 2
-        if _gamma_share(RATE_SHAPE, math.exp(middle)) < share:
-            low = middle
-        else:
-            high = middle
-    return math.exp(high)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from headway.config import Settings
-from headway.core.capacity import Line
+from headway.core.capacity import Throughput
 from headway.core.model import Sku
 from headway.core.optimum import DAY_MIN, relaxed_optimum
 from headway.simulation.scenario import Scenario
@@ -31,28 +31,28 @@ class Yardsticks:
 
 def yardsticks(scenario: Scenario) -> Yardsticks:
     """Measure what was possible in a run."""
-    plan, line = scenario.plan, permitted(scenario.settings)
+    plan, throughput = scenario.plan, permitted(scenario.settings)
     listings = Counter(
         str(shelf.sku)
         for shelf in scenario.shops.shelves.values()
         if not scenario.fates.strikes(shelf.sku)
     )
     return Yardsticks(
-        seats_per_min=line.seats_per_min,
-        bound_min=bound(plan.world, listings, line, days=plan.days),
+        seats_per_min=throughput.seats_per_min,
+        bound_min=bound(plan.world, listings, throughput, days=plan.days),
         round_robin_min=replay_equal_turns(
             plan.world,
             listings,
-            line,
+            throughput,
             days=plan.days,
             face=lambda part: scenario.eye.see(part).face,
         ),
     )
 
 
-def permitted(settings: Settings) -> Line:
-    """Return the line as the limiter lets it run, at the simulated supplier's mean response."""
-    return Line(
+def permitted(settings: Settings) -> Throughput:
+    """Return what the limiter lets through, at the simulated supplier's mean response."""
+    return Throughput(
         calls_per_min=settings.rate_limit,
         gap_s=settings.rate_gap_s,
         seats=settings.batch_size,
@@ -60,7 +60,9 @@ def permitted(settings: Settings) -> Line:
     )
 
 
-def bound(world: World, listings: Mapping[str, int], line: Line, *, days: float) -> float | None:
+def bound(
+    world: World, listings: Mapping[str, int], throughput: Throughput, *, days: float
+) -> float | None:
     """Return the relaxed optimum with true rates, or None where there are none.
 
     A shop that is true at the start is as good as read then: a part that is read n times has
@@ -71,7 +73,7 @@ def bound(world: World, listings: Mapping[str, int], line: Line, *, days: float)
     skus = list(world.start)
     return relaxed_optimum(
         [world.rates_per_day[sku] for sku in skus],
-        line.seats_per_min + len(skus) / (days * DAY_MIN),
+        throughput.seats_per_min + len(skus) / (days * DAY_MIN),
         cap_min=min(DAY_MIN, days * DAY_MIN),
         weights=[listings.get(sku, 0) for sku in skus],
     )
@@ -80,19 +82,19 @@ def bound(world: World, listings: Mapping[str, int], line: Line, *, days: float)
 def replay_equal_turns(
     world: World,
     listings: Mapping[str, int],
-    line: Line,
+    throughput: Throughput,
     *,
     days: float,
     face: Callable[[Part], Face],
 ) -> float:
     """Return what the run's own changes come to if SKUs are read in turn, the first at once."""
-    end_s, cycle_s = days * DAY_S, DAY_S / line.price_calls_per_day
+    end_s, cycle_s = days * DAY_S, DAY_S / throughput.price_calls_per_day
     place = {str(sku): number for number, sku in enumerate(world.start)}
 
     def next_read_s(sku: str, at_s: float) -> float:
         call = -(-at_s // cycle_s)
-        rounds = max(0, -(-(call * line.seats - place[sku]) // len(place)))
-        return float((rounds * len(place) + place[sku]) // line.seats * cycle_s)
+        rounds = max(0, -(-(call * throughput.seats - place[sku]) // len(place)))
+        return float((rounds * len(place) + place[sku]) // throughput.seats * cycle_s)
 
     moving = {Sku(change.part.sku) for change in world.changes if listings.get(change.part.sku)}
     truth: dict[str, Face] = {sku: face(world.start[sku]) for sku in moving}

@@ -55,8 +55,11 @@ ON CONFLICT (user_id, sku) DO NOTHING
 """
 
 
+COUNT_SKUS = "SELECT count(DISTINCT sku) FROM product_sync_schedule WHERE is_active"
+
+
 class Listings:
-    """The way into `product_sync_schedule`."""
+    """The way into `product_sync_schedule`, and how much is there."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
@@ -76,6 +79,13 @@ class Listings:
         """
         with guarded(), self._pool.connection() as connection, connection.transaction():
             return enter(connection.cursor(), keys, policy=policy, now=now, turn=turn)
+
+    def count_skus(self) -> int:
+        """Return how many SKUs take a seat: one that two sellers list takes one."""
+        with guarded(), self._pool.connection() as connection:
+            found = connection.execute(COUNT_SKUS).fetchone()
+        assert found is not None
+        return int(found[0])
 
 
 def enter(

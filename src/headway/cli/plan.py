@@ -1,0 +1,231 @@
+"""`headway plan`: does a catalogue fit, how old will data be, what breaks first, what helps."""
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from headway import config
+from headway.cli.output import AsJson, emit, facts, plain, say, table
+from headway.cli.session import find_joinable, open_session
+from headway.config import Settings
+from headway.core.capacity import ADAPTIVE, Capacity, Expected, Growth, Throughput, weigh_up
+from headway.core.policies import POLICIES
+from headway.errors import InvalidError
+
+EXAMPLES = """Examples:
+
+headway plan --products 5000
+
+headway plan --products 5000 --add 1000
+
+headway plan --products 30000 --policy adaptive --limit 4 --json
+"""
+DAILY = [policy for policy in POLICIES.values() if not policy.is_eager]
+KNOWN = [*(policy.name for policy in DAILY), ADAPTIVE]
+PRODUCTS_MAX, LIMIT_MIN, LIMIT_MAX = 10_000_000, 0.1, 1000
+DIGITS = 4
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("plan", epilog=EXAMPLES)(plan)
+
+
+def plan(
+    *,
+    products: Annotated[
+        int | None, typer.Option(help="How many SKUs; those of the database if not said.")
+    ] = None,
+    add: Annotated[int, typer.Option(help="How many more SKUs are to come.")] = 0,
+    policy: Annotated[
+        str | None, typer.Option(help=f"Only this policy: {', '.join(KNOWN)}.")
+    ] = None,
+    limit: Annotated[
+        float | None, typer.Option(help="Supplier calls a minute, if not those of the settings.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether a catalogue fits the supplier's limit, and how well.
+
+    Calls are counted as the limiter permits them. Ages and staleness are estimates, for parts of
+    which 5 % change a day; `headway simulate` runs the engine itself.
+    """
+    settings = config.load()
+    if policy is not None and policy not in KNOWN:
+        raise InvalidError(f"--policy {policy} is not known; known: {', '.join(KNOWN)}")
+    throughput = _throughput(settings, limit)
+    count = _count_products(settings) if products is None else products
+    if not 1 <= count <= PRODUCTS_MAX:
+        raise InvalidError(f"--products {count} is out of range; take 1 to {PRODUCTS_MAX:,}")
+    if not 0 <= add <= PRODUCTS_MAX:
+        raise InvalidError(f"--add {add} is out of range; take 0 to {PRODUCTS_MAX:,}")
+    answer = weigh_up(count, throughput, DAILY, add=add)
+    if as_json:
+        emit(_brief(answer, policy))
+    else:
+        _print(answer, policy)
+
+
+def _throughput(settings: Settings, limit: float | None) -> Throughput:
+    usual = Throughput(
+        calls_per_min=settings.rate_limit, gap_s=settings.rate_gap_s, seats=settings.batch_size
+    )
+    if limit is None:
+        return usual
+    if not LIMIT_MIN <= limit <= LIMIT_MAX:
+        raise InvalidError(
+            f"--limit {limit:g} is out of range; take {LIMIT_MIN:g} to {LIMIT_MAX:,} calls a minute"
+        )
+    return usual.faster(limit / usual.calls_per_min)
+
+
+def _count_products(settings: Settings) -> int:
+    """Count in the live database, without making one."""
+    folder = settings.data_dir.expanduser()
+    is_there = settings.database_url or find_joinable(folder) or (folder / "pg").is_dir()
+    count = 0
+    if is_there:
+        with open_session(settings) as session:
+            count = session.app.listings.count_skus()
+    if not count:
+        where = "the database lists no part" if is_there else "there is no database yet"
+        raise InvalidError(f"{where}; say how many there will be: --products 5000")
+    return count
+
+
+def _chosen(expected: tuple[Expected, ...], policy: str | None) -> list[Expected]:
+    return [each for each in expected if policy in {None, each.policy}]
+
+
+def _brief(answer: Capacity, policy: str | None) -> object:
+    """Return the answer as JSON has it: the chosen policy only, numbers of readable length."""
+    growth = answer.growth
+    if growth is not None:
+        growth = replace(growth, expected=tuple(_chosen(growth.expected, policy)))
+    expected = tuple(_chosen(answer.expected, policy))
+    return _rounded(plain(replace(answer, expected=expected, growth=growth)))
+
+
+def _rounded(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _rounded(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return round(value, DIGITS) if isinstance(value, float) else value
+
+
+def _print(answer: Capacity, policy: str | None) -> None:
+    verdict = "fits" if answer.fits else "does not fit"
+    say(
+        f"{answer.products:,} products at {answer.calls_per_min:g} calls a minute: {verdict}",
+        style="bold",
+    )
+    facts(_pairs(answer))
+    say()
+    _print_expected("How old data will be", _chosen(answer.expected, policy))
+    say("Ages and staleness are estimates, for parts of which 5 % change a day.", style="dim")
+    if answer.growth is not None:
+        say()
+        _print_growth(answer, answer.growth, policy)
+    say()
+    rows = [
+        (f"{each.products:,}", "past" if each.products < answer.products else "", each.what)
+        for each in answer.breaks
+    ]
+    table(("beyond", "", "gives way"), rows, title="What breaks first as it grows")
+    say()
+    _print_faster(answer)
+
+
+def _pairs(answer: Capacity) -> list[tuple[str, str]]:
+    left = answer.headroom
+    calls = (
+        f"{answer.price_calls_per_day:,.0f} a day for prices, {answer.permitted_share:.1%} of the"
+        f" limit's {answer.limit_per_day:,.0f}; the rest goes into answers of"
+        f" {answer.response_s:g} s and tokens"
+    )
+    spare = (
+        f"{left.spare_calls_per_day:,.0f} calls a day if each is read once;"
+        f" {left.failing_share_max:.0%} of calls may fail"
+    )
+    if left.catch_up_h is None:
+        outage = "never caught up with: no call is spare"
+    else:
+        outage = f"caught up with in {_hours(left.catch_up_h)}"
+        kept = "keeps" if left.keeps_promise_through_outage else "cannot keep"
+        outage += f"; adaptive {kept} its 24 h through it"
+    return [
+        ("permitted", calls),
+        ("room for", f"{answer.products_max:,} products read once a day"),
+        ("headroom", spare),
+        (f"{left.outage_h:g} h outage", outage),
+    ]
+
+
+def _print_expected(title: str, expected: list[Expected]) -> None:
+    rows = [
+        (
+            each.policy,
+            "yes" if each.fits else "no",
+            f"{each.calls_per_day:,.0f}",
+            f"{each.limit_share:.1%}",
+            f"{each.permitted_share:.1%}",
+            _hours(each.age_typical_h),
+            _hours(each.age_worst_h),
+            f"{each.stale_min_per_day:,.1f} min",
+            "any time" if each.retry_seats_per_day is None else f"{each.retry_seats_per_day:,}",
+        )
+        for each in expected
+    ]
+    headings = (
+        "policy", "fits", "calls a day", "of the limit", "of the permitted", "typical age",
+        "worst age", "stale a day", "retries a day",
+    )  # fmt: skip
+    table(headings, rows, title=title)
+
+
+def _print_growth(answer: Capacity, growth: Growth, policy: str | None) -> None:
+    after = answer.products + growth.add
+    if growth.onboarding_h is None:
+        read = "never all read: the others leave no seat"
+    else:
+        read = f"each read once within {_hours(growth.onboarding_h)}, the others kept up"
+    say(f"{growth.add:,} more: {read}", style="bold")
+    pairs = zip(_chosen(answer.expected, policy), _chosen(growth.expected, policy), strict=True)
+    rows = [
+        (
+            before.policy,
+            f"{before.permitted_share:.1%} → {then.permitted_share:.1%}",
+            f"{_hours(before.age_worst_h)} → {_hours(then.age_worst_h)}",
+            f"{before.stale_min_per_day:,.1f} → {then.stale_min_per_day:,.1f} min",
+            "yes" if then.fits else "no",
+        )
+        for before, then in pairs
+    ]
+    headings = ("policy", "of the permitted", "worst age", "stale a day", "fits")
+    table(headings, rows, title=f"{answer.products:,} → {after:,} products")
+
+
+def _print_faster(answer: Capacity) -> None:
+    rows = [
+        (
+            f"{each.calls_per_min:g} a minute",
+            f"{each.price_calls_per_day:,.0f}",
+            f"{each.limit_share:.1%}",
+            f"{each.products_max:,}",
+            f"{each.guard_ceiling:,}",
+            _hours(each.adaptive.age_typical_h),
+            f"{each.adaptive.stale_min_per_day:,.1f} min",
+        )
+        for each in answer.faster
+    ]
+    headings = (
+        "limit", "price calls a day", "of the limit", "room for", "with reserve", "typical age",
+        "stale a day",
+    )  # fmt: skip
+    table(headings, rows, title="What a higher limit would buy, under adaptive")
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:,.1f} h" if hours >= 1 else f"{hours * 60:,.0f} min"
