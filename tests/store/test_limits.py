@@ -17,11 +17,14 @@ from headway.core.limits import (
     CallReport,
     Go,
     Hold,
+    Moved,
     Observation,
     Quota,
     Resource,
+    States,
     Ticket,
     Window,
+    pause,
 )
 from headway.errors import StoreError
 from headway.store.limits import PostgresLimiter
@@ -180,6 +183,26 @@ def test_many_threads_at_one_key_lose_no_update(pool: ConnectionPool) -> None:
     for thread in threads:
         thread.join()
     assert sorted(positions) == list(range(60))
+
+
+def test_whoever_is_overtaken_decides_anew_on_what_the_other_wrote(
+    limiter: PostgresLimiter, pool: ConnectionPool, clock: VirtualClock
+) -> None:
+    other = PostgresLimiter(pool, clock, [BOEING])
+    other.pause("boeing", 0, "")
+    queued: list[int] = []
+
+    def overtaken(states: States, now_us: int) -> Moved[None]:
+        queued.append(len(states["boeing"].waiting))
+        if len(queued) == 1:
+            ask(other, grace_s=1000)
+        until_us = now_us + 5_000_000
+        return pause(states["boeing"], "boeing", until_us=until_us, reason="slow")
+
+    limiter.run(("boeing",), overtaken)
+    status = limiter.status("boeing")
+    assert queued == [0, 1]
+    assert (status.queue, status.reason) == ({0: 1}, "slow")
 
 
 def test_the_clock_is_read_after_the_lock(pool: ConnectionPool) -> None:
