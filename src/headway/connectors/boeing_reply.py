@@ -8,7 +8,7 @@ import contextlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
 
@@ -58,8 +58,27 @@ def parse_reply(body: bytes, asked: Sequence[Sku]) -> Reply:
             faulty[sku] = "the reply holds a line without a part number"
         else:
             missing.add(sku)
-    raw = {sku: _raw_fields(found[sku][0], RAW_DEPTH_MAX) for sku in quotes}
+    raw = _RawLines({sku: found[sku][0] for sku in quotes})
     return Reply(quotes=quotes, missing=frozenset(missing), faulty=faulty, raw=raw)
+
+
+class _RawLines(Mapping[Sku, Mapping[str, Any]]):
+    """The lines in the supplier's own words, made fit to be stored once somebody asks for one.
+
+    Only what is being published asks; to prepare every line would take longer than to read it.
+    """
+
+    def __init__(self, lines: Mapping[Sku, Line]) -> None:
+        self._lines = lines
+
+    def __getitem__(self, sku: Sku) -> Mapping[str, Any]:
+        return _raw_fields(self._lines[sku], RAW_DEPTH_MAX)
+
+    def __iter__(self) -> Iterator[Sku]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
 
 
 def _document(body: bytes) -> Line:
@@ -200,7 +219,9 @@ def _text(value: object, chars_max: int) -> str:
     """Return what is printable of a text, as one line; nothing of what is no text."""
     if not isinstance(value, str):
         return ""
-    plain = "".join(each if each.isprintable() else " " for each in value[: 2 * chars_max])
+    plain = value[: 2 * chars_max]
+    if not plain.isprintable():
+        plain = "".join(each if each.isprintable() else " " for each in plain)
     return " ".join(plain.split())[:chars_max].strip()
 
 

@@ -134,7 +134,8 @@ class Judge:
         """Decide what a reply means for one of the listings that it was asked for."""
         quote = reply.quotes.get(listing.sku)
         if quote is not None:
-            return self._read(listing, quote, reply.raw.get(listing.sku), now, standing)
+            raw = None if listing.batch_id is None else reply.raw.get(listing.sku)
+            return self._read(listing, quote, raw, now, standing)
         if listing.sku in reply.faulty:
             error = f"unusable line: {reply.faulty[listing.sku]}"
             return self.charge(listing, now, error, standing=standing)
