@@ -94,7 +94,7 @@ LEFT JOIN product_staging AS staging ON staging.user_id = taken.user_id
 # price back, and held it, while we were reading: then its verdict stands, and we bring the rest.
 # And who was asked for meanwhile, by a person or to be published, is due as it was asked for. Rows
 # are locked in the order of their keys, as a person's verbs and a push do.
-SETTLE = """
+SETTLE_ROWS = """
 WITH new AS (
   SELECT * FROM jsonb_to_recordset(%(rows)s::jsonb) AS new(
     id uuid, fence bigint, user_id text, sku text, sync_status text, turn text, was_turn text,
@@ -135,7 +135,8 @@ WITH new AS (
   WHERE row.id = ANY(%(ids)s::uuid[]) AND row.id = new.id AND row.fence = new.fence
     AND row.sync_status = 'syncing'
   RETURNING row.id
-), states AS (
+)"""
+SETTLE_NEWS = """, states AS (
   INSERT INTO listing_state AS row (user_id, sku, observed, observed_at, desired, desired_at,
     desired_version, held_reason, held_at, proposed, rejected, push_at)
   SELECT new.user_id, new.sku, new.observed, %(now)s, new.desired,
@@ -196,9 +197,12 @@ WITH new AS (
   FROM jsonb_to_recordset(%(events)s::jsonb) AS new(
     id uuid, user_id text, sku text, kind text, old jsonb, new jsonb, error text)
   JOIN settled USING (id)
-)
-SELECT count(*) FROM settled
-"""
+)"""
+SETTLED = "\nSELECT count(*) FROM settled\n"
+SETTLE = SETTLE_ROWS + SETTLE_NEWS + SETTLED
+# Most replies hold no news: then the rows move on, and there is nothing else to write.
+SETTLE_UNCHANGED = SETTLE_ROWS + SETTLED
+NEWS_COLUMNS = ("observed", "desired", "proposed", "rejected", "staging")
 
 RELEASE = """
 WITH ours AS (
@@ -285,14 +289,17 @@ class Schedule:
 
     def settle(self, settlements: Sequence[Settlement], *, now: datetime, call_id: str) -> int:
         """Write outcomes, states and events in one transaction; return how many were refused."""
-        values = {
-            "now": now,
-            "call_id": call_id,
-            "ids": [each.listing.id for each in settlements],
-            "rows": json.dumps([_settled(each) for each in settlements], default=str),
-            "events": json.dumps([fact for each in settlements for fact in _facts(each)]),
-        }
-        return len(settlements) - self._number(SETTLE, values)
+        rows = [_settled(each) for each in settlements]
+        events = [fact for each in settlements for fact in _facts(each)]
+        values = {"now": now, "ids": [each.listing.id for each in settlements]}
+        statement = SETTLE_UNCHANGED
+        if events or any(row["changes_state"] for row in rows):
+            statement = SETTLE
+            values |= {"call_id": call_id, "events": json.dumps(events)}
+        else:
+            rows = [{name: row[name] for name in row if name not in NEWS_COLUMNS} for row in rows]
+        values["rows"] = json.dumps(rows, default=str)
+        return len(settlements) - self._number(statement, values)
 
     def listed(self) -> int:
         """Return how many listings there are, as last counted."""
