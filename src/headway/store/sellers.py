@@ -64,7 +64,7 @@ CROSS JOIN LATERAL (
   SELECT count(*) FROM (
     SELECT FROM listing_state AS state
     WHERE state.user_id = seller.user_id AND state.moved_at > %(since)s
-    LIMIT CASE WHEN catalogue.share >= 1 THEN 0
+    ORDER BY state.moved_at LIMIT CASE WHEN catalogue.share >= 1 THEN 0
           ELSE greatest({MASS_MIN}, floor(catalogue.share * catalogue.count) + 1) END) AS those
 ) AS moved
 """
