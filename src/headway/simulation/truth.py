@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from math import ceil, floor
@@ -46,9 +46,17 @@ class Eye:
     basis: str = "list"
     rounding: str = "cent"
     compare_at: str = "none"
+    # A part is looked at whenever it is read, and seldom is it another than the last time.
+    last: dict[str, tuple[Part, Sight]] = field(default_factory=dict, repr=False)
 
     def see(self, part: Part) -> Sight:
         """Return what the shop should show for this part."""
+        seen = self.last.get(part.sku)
+        if seen is None or seen[0] is not part:
+            seen = self.last[part.sku] = (part, self._look(part))
+        return seen[1]
+
+    def _look(self, part: Part) -> Sight:
         shown, net = self.shown_prices(part)
         list_price, net_price = shown or Decimal(0), net or Decimal(0)
         base = list_price if list_price > 0 and self.basis == "list" else net_price
@@ -168,13 +176,17 @@ def read_body(body: bytes, catalogue: Catalogue) -> Served | None:
         currency = str(document["currency"])
     except (ValueError, KeyError, TypeError):
         return None
-    spellings: dict[str, set[str]] = {}
+    spellings: dict[str, list[Any]] = {}
     for name, line in zip(names, lines, strict=True):
-        spellings.setdefault(name, set()).add(json.dumps(line, sort_keys=True))
+        spellings.setdefault(name, []).append(line)
     parts = {name: catalogue.asked[name] for name in names if name in catalogue.asked}
     return Served(
         at_s=min((catalogue.asked_s[name] for name in parts), default=0.0),
         currency=currency,
         parts=parts,
-        odd=frozenset(name for name, spelt in spellings.items() if len(spelt) > 1),
+        odd=frozenset(
+            name
+            for name, spelt in spellings.items()
+            if len(spelt) > 1 and len({json.dumps(each, sort_keys=True) for each in spelt}) > 1
+        ),
     )

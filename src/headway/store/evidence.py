@@ -19,7 +19,7 @@ ROWS = """
 SELECT row.id::text, row.user_id, row.sku, row.sync_status, row.fence, row.lease_owner,
   row.lease_until, row.next_sync_at, row.turn, row.is_active, row.consecutive_failures,
   row.missing_count, row.suspicion, row.last_successful_sync,
-  state.observed, state.desired, state.desired_version, state.held_reason
+  state.desired_version, state.held_reason, state.observed::text, state.desired::text
 FROM product_sync_schedule AS row LEFT JOIN listing_state AS state USING (user_id, sku)
 """
 # Whatever the engine writes to a row shows in one of these.
@@ -107,10 +107,10 @@ class Row:
     missing_count: int
     suspicion: int
     last_successful_sync: datetime | None
-    observed: Mapping[str, Any] | None
-    desired: Mapping[str, Any] | None
     desired_version: int | None
     held_reason: str | None
+    observed: Mapping[str, Any] | None
+    desired: Mapping[str, Any] | None
 
     @property
     def is_leased(self) -> bool:
@@ -132,6 +132,7 @@ class Evidence:
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
+        self._documents: dict[str, Mapping[str, Any]] = {}
 
     def all_rows(self) -> list[Row]:
         """Return every listing."""
@@ -193,7 +194,18 @@ class Evidence:
     def _rows(self, where: str, values: Mapping[str, Any]) -> list[Row]:
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(ROWS + where, values).fetchall()
-        return [Row(**dict(zip(NAMES, row, strict=True))) for row in rows]
+        return [
+            Row(**dict(zip(NAMES, row, strict=True)), observed=self._read(o), desired=self._read(d))
+            for *row, o, d in rows
+        ]
+
+    def _read(self, text: str | None) -> Mapping[str, Any] | None:
+        """Read a state; one that was read before, as most were, is the same object again."""
+        if text is None:
+            return None
+        if text not in self._documents:
+            self._documents[text] = json.loads(text)
+        return self._documents[text]
 
 
-NAMES = tuple(Row.__dataclass_fields__)
+NAMES = tuple(Row.__dataclass_fields__)[:-2]
