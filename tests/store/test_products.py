@@ -196,7 +196,7 @@ def test_an_import_and_a_settle_of_the_same_part_do_not_wait_for_each_other(
     with pool.connection() as settling, settling.transaction():
         settling.execute("SELECT FROM product_sync_schedule FOR UPDATE")
         importing.start()
-        while ask(pool, waiting) == [(0,)]:
+        while importing.is_alive() and ask(pool, waiting) == [(0,)]:
             pass
         settling.execute("UPDATE listing_state SET observed = '{}'")
     importing.join()
