@@ -169,6 +169,11 @@ class App:
             every=every,
         )
 
+    def adopt(self) -> int:
+        """Let the policy place every listing if another one had; return how many it placed."""
+        seats_per_min = self.settings.rate_limit * self.settings.batch_size
+        return self.timetable.adopt(self.policy, self.clock.now(), seats_per_min=seats_per_min)
+
     def line(self, now: datetime) -> Line:
         """Read what every listing waits for: permits, pauses, the supplier, the queue's front."""
         status = self.limiter.status(self.scope)

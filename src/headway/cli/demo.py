@@ -159,6 +159,7 @@ def _past(
         transport=SimTransport(stage.supplier.handle, virtual, seed=seed),
         shop_transport=SimTransport(stage.floor.shops.handle, virtual, seed=seed),
     )
+    app.adopt()
     with console.status("") as status:
         live_past(
             stage,

@@ -53,6 +53,8 @@ def run(
         taken = stack.enter_context(listen(settings.web_host, wanted))
         pool = stack.enter_context(_database(settings))
         app = build(settings, SystemClock(), pool)
+        if placed := app.adopt():
+            say(console, f"{placed:,} listings have new due times, under {app.policy.name}.")
         owner, bell = f"{platform.node()}:{os.getpid()}", app.clock.event()
         # Made first of all steps: wrong credentials are said before anything is turned.
         fetch = app.fetch(owner, rings=bell.set)

@@ -116,6 +116,7 @@ class Scenario:
         self.shops = new_shops(self.clock, self.settings, self.sellers, plan.faults, plan.seed)
         self._shop_wire = SimTransport(self.shops.simulator.handle, self.clock, seed=plan.seed)
         self.app = self._build(pool)
+        self.app.adopt()
         self._enter_listings()
         self._look_on()
         self.lost = 0
