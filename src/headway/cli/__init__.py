@@ -31,6 +31,7 @@ COMMANDS = {
     "reject": ("headway.cli.review", "Keep the shop's price; the same quote is not held again."),
     "rollback": ("headway.cli.review", "Give parts the price they had at another time."),
     "revive": ("headway.cli.review", "Restart parked parts, on sale again as they were."),
+    "move": ("headway.cli.move", "Give parts another slot of the day, or a priority in theirs."),
     "connect": ("headway.cli.shops", "Connect a seller to a shop, or give the shop a new token."),
     "disconnect": ("headway.cli.shops", "Stop writing to a seller's shop, and forget its tokens."),
     "shops": ("headway.cli.shops", "Show every seller's shop, and what waits to get there."),

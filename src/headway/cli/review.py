@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -25,6 +25,7 @@ from headway.store.review import Review, Ruling
 SPAN = re.compile(r"(\d{1,5})\s*(s|m|min|h|d|w)(?:\s+ago)?")
 UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 ROWS_SHOWN_MAX = 50
+Answer = TypeVar("Answer")
 
 Skus = Annotated[
     list[str] | None, typer.Argument(help="Part numbers, as the supplier writes them.")
@@ -117,7 +118,7 @@ def approve(
             user_id = app.sellers.known(seller)
             _report_all(review.approve_all(user_id, reason=reason, now=now), as_json=as_json)
             return
-        rulings = _each_seller(
+        rulings = each_seller(
             app, skus or (), seller, lambda *key: review.approve(*key, reason=reason, now=now)
         )
         _report(rulings, as_json=as_json)
@@ -134,7 +135,7 @@ def reject(
     with open_session(config.load()) as session:
         app, review = session.app, Review(session.app.pool)
         now = app.clock.now()
-        rulings = _each_seller(
+        rulings = each_seller(
             app, skus, seller, lambda *key: review.reject(*key, reason=reason, now=now)
         )
         _report(rulings, as_json=as_json)
@@ -169,7 +170,7 @@ def rollback(
         now = app.clock.now()
         moment = _instant(to, now, "--to")
         if since is None:
-            rulings = _each_seller(
+            rulings = each_seller(
                 app,
                 skus or (),
                 seller,
@@ -216,7 +217,7 @@ def revive(
             user_id = app.sellers.known(seller)
             _report(review.revive_all(user_id, now=now), as_json=as_json)
             return
-        rulings = _each_seller(app, skus or (), seller, lambda *key: review.revive(*key, now=now))
+        rulings = each_seller(app, skus or (), seller, lambda *key: review.revive(*key, now=now))
         _report(rulings, as_json=as_json)
 
 
@@ -225,12 +226,12 @@ def _either(skus: Sequence[str] | None, *, is_all: bool) -> None:
         raise InvalidError("name parts, or say --all; not both")
 
 
-def _each_seller(
+def each_seller(
     app: App,
     skus: Sequence[str],
     seller: str | None,
-    verb: Callable[[SellerId, list[Sku]], list[Ruling]],
-) -> list[Ruling]:
+    verb: Callable[[SellerId, list[Sku]], list[Answer]],
+) -> list[Answer]:
     """Do a verb for the one seller of each part; raises RequestError before anything is done."""
     sellers = Review(app.pool).sellers_of([Sku(sku) for sku in skus])
     wanted: dict[SellerId, list[Sku]] = {}
