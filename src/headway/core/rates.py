@@ -21,7 +21,8 @@ LOG_GRID = tuple(math.log(rate) for rate in GRID)
 SHAPE, MEAN = 0.35, 0.05
 # Of each fit, so much stays with the first belief, so that no rate becomes unthinkable.
 DOUBT = 0.03
-EM_STEPS = 3
+# Three would do for most; but that all are alike must be found out within days.
+EM_STEPS = 10
 FORGET_DAYS = 45.0
 # A change that was certain tells nothing; beyond this many expected ones, it is.
 CERTAIN = 50.0
@@ -49,13 +50,14 @@ class Prior:
     """How change rates are spread over the catalogue; without shares, nothing is known yet."""
 
     shares: tuple[float, ...] = ()
-    log_shares: tuple[float, ...] = field(init=False, repr=False, compare=False)
+    # Each rate with its logarithm and that of its share, since every read asks for them.
+    _logs: tuple[tuple[float, float, float], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         shares = self.shares or FIRST_SHARES
         assert len(shares) == RATES, f"{len(shares)} shares for {RATES} rates"
         logs = tuple(math.log(share) if share > 0 else -math.inf for share in shares)
-        object.__setattr__(self, "log_shares", logs)
+        object.__setattr__(self, "_logs", tuple(zip(logs, LOG_GRID, GRID, strict=True)))
 
     @property
     def mean(self) -> float:
@@ -91,10 +93,10 @@ class Prior:
         """Return how likely each rate is by now, up to a common factor."""
         logs = [
             log_share + changes_seen * log_rate - watched_days * rate
-            for log_share, log_rate, rate in zip(self.log_shares, LOG_GRID, GRID, strict=True)
+            for log_share, log_rate, rate in self._logs
         ]
-        most = max(logs)
-        return [math.exp(each - most) for each in logs]
+        most, exp = max(logs), math.exp
+        return [exp(each - most) for each in logs]
 
 
 def learn(
