@@ -7,9 +7,12 @@ Run it: `python -m tests.core.paper_line --world bursty --products 5000 --days 3
 import argparse
 import heapq
 import math
+import sys
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+
+from tests.core.paper_worlds import DAY_MIN, WORLDS, World
 
 from headway.clock import rng
 from headway.core.deadline import is_safe, must
@@ -25,7 +28,6 @@ from headway.core.model import Evidence, Listing, SellerId, Sku, Turn
 from headway.core.policies.adaptive import Adaptive
 from headway.core.policies.policy import Seen
 from headway.core.rates import Prior, Recency
-from tests.core.paper_worlds import DAY_MIN, WORLDS, World
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -111,12 +113,15 @@ def call_times(world: World, days: float, seed: int, calls_a_day: float) -> list
 class PaperLine:
     """A catalogue under `adaptive`, and the store's part in it."""
 
-    def __init__(self, world: World, days: float, calls_a_day: float = CALLS_A_DAY) -> None:
+    def __init__(
+        self, world: World, days: float, calls_a_day: float = CALLS_A_DAY, seats: int = SEATS
+    ) -> None:
         self.policy = Adaptive()
         self.score = Score(world, days)
         self.world = world
         self.products = len(world.changes)
-        self.seats_per_min = calls_a_day * SEATS / DAY_MIN
+        self.seats = seats
+        self.seats_per_min = calls_a_day * seats / DAY_MIN
         self.log_price: float | None = None
         self.updated_at = START
         self.prior, self.recency = Prior(), Recency()
@@ -173,7 +178,7 @@ class PaperLine:
 
     def board(self) -> list[int]:
         aboard: list[int] = []
-        while len(aboard) < SEATS and self.queue:
+        while len(aboard) < self.seats and self.queue:
             due, n = heapq.heappop(self.queue)
             if self.due[n] == due and n not in aboard:
                 aboard.append(n)
@@ -222,9 +227,9 @@ class PaperLine:
         found = []
         for n in self.members[sweep.family]:
             read_at = self.read_at[n]
-            if read_at is not None and read_at < sweep.read_before:
-                if self.swept_from[n] is None and self.due[n] > now:
-                    found.append((read_at, n))
+            is_asked = self.swept_from[n] is None and self.due[n] > now
+            if is_asked and read_at is not None and read_at < sweep.read_before:
+                found.append((read_at, n))
         for _, n in sorted(found)[: sweep.limit]:
             self.swept_from[n] = self.due[n]
             self.put(n, now)
@@ -244,9 +249,7 @@ class PaperLine:
         for each in read_min:
             age = int(at - each)
             ages[age] = ages.get(age, 0) + 1
-        count = must(
-            ages, seats_per_min=self.seats_per_min, seats=math.ceil(self.seats_per_min)
-        )
+        count = must(ages, seats_per_min=self.seats_per_min, seats=math.ceil(self.seats_per_min))
         for _, n in heapq.nsmallest(count, zip(read_min, range(self.products), strict=True)):
             read_at = self.read_at[n]
             if read_at is not None and self.due[n] > read_at:
@@ -314,7 +317,7 @@ def main() -> None:
         score, turns = line.run(calls), round_robin(world, options.days, calls)
         world_days = options.days * options.products
         stale, least = score.staleness_min(), bound(world, options.calls_a_day)
-        print(
+        sys.stdout.write(
             f"{options.world} {options.products} x {options.days:g} d, seed {seed}:"
             f" stale {stale:.2f}, x round robin {stale / turns.staleness_min():.3f},"
             f" x bound {stale / least if least else math.nan:.3f}"
@@ -322,7 +325,7 @@ def main() -> None:
             f" oldest {score.oldest_min / 60:.1f} h, swept {line.swept_reads / score.reads:.1%},"
             f" guarded {line.guarded_reads / score.reads:.1%},"
             f" price {math.exp(line.log_price or 0):.2f},"
-            f" families {[round(f, 2) for f in line.policy.informed(line.market())._pooled()]}"
+            f" families {[round(f, 2) for f in line.policy.informed(line.market())._pooled()]}\n"
         )
 
 

@@ -96,9 +96,7 @@ def weighted(products: int, days: float, seed: int) -> World:
     world = steady(products, days, seed)
     random = rng(f"weights {seed}")
     weights = [random.lognormvariate(0, 1.2) for _ in range(products)]
-    return World(
-        changes=world.changes, families=world.families, weights=weights, rates=world.rates
-    )
+    return World(changes=world.changes, families=world.families, weights=weights, rates=world.rates)
 
 
 def moves(random: Rng, rate: float, end: float) -> list[float]:
@@ -154,9 +152,7 @@ def relabelled(world: World, seed: int, share: float) -> World:
     random.shuffle(dealt)
     for n, family in zip(chosen, dealt, strict=True):
         families[n] = family
-    return World(
-        changes=world.changes, families=families, weights=world.weights, rates=world.rates
-    )
+    return World(changes=world.changes, families=families, weights=world.weights, rates=world.rates)
 
 
 def rolled_out(products: int, days: float, seed: int) -> World:

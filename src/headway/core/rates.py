@@ -19,6 +19,8 @@ GRID = tuple(RATE_MIN * (RATE_MAX / RATE_MIN) ** (n / (RATES - 1)) for n in rang
 LOG_GRID = tuple(math.log(rate) for rate in GRID)
 # Before anything is known: most parts hardly change, a few do so often.
 SHAPE, MEAN = 0.35, 0.05
+# The curve alone would call 24 changes a day unthinkable, and take weeks to see them.
+TAIL = 2e-5
 # Of each fit, so much stays with the first belief, so that no rate becomes unthinkable.
 DOUBT = 0.03
 # Three would do for most; but that all are alike must be found out within days.
@@ -35,11 +37,12 @@ def _product(weights: Iterable[float]) -> float:
 
 def _first_shares() -> tuple[float, ...]:
     """Return Gamma(SHAPE) with this MEAN on the grid, with a thin tail of fast movers."""
-    scale = MEAN / SHAPE
     # On a logarithmic grid the density carries one more power of the rate.
-    weights = [math.exp(SHAPE * math.log(g) - g / scale) for g in GRID]
+    weights = [math.exp(SHAPE * math.log(g) - g * SHAPE / MEAN) for g in GRID]
+    # The lowest rate stands for all below it as well, a geometric series.
+    weights[0] /= 1 - (GRID[0] / GRID[1]) ** SHAPE
     total = sum(weights)
-    return tuple(weight / total for weight in weights)
+    return tuple((1 - RATES * TAIL) * weight / total + TAIL for weight in weights)
 
 
 FIRST_SHARES = _first_shares()
