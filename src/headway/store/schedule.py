@@ -13,7 +13,7 @@ from typing import Any
 from psycopg_pool import ConnectionPool
 
 from headway.core.lifecycle import Settlement
-from headway.core.model import Candidate, Evidence, Listing, Sku, Turn
+from headway.core.model import Candidate, Evidence, Listing, Outcome, Sku, Turn
 from headway.store.pool import guarded
 
 SUSPICION_MAX = 2**31 - 1
@@ -348,6 +348,7 @@ def _settled(each: Settlement) -> dict[str, Any]:
     status = "success" if each.is_good_read else "failed"
     seen, before = each.observed, each.listing
     observed = seen and seen.as_json()
+    is_same = each.outcome is Outcome.UNCHANGED  # and so its hash, which takes long to work out
     # A failure says nothing about a price that waits for a person.
     held = (each.held_reason, each.proposed, each.rejected)
     if not each.is_good_read:
@@ -369,7 +370,7 @@ def _settled(each: Settlement) -> dict[str, Any]:
         "failures": each.failures,
         "missing_count": each.missing_count,
         "suspicion": each.suspicion,
-        "hash": seen and seen.fingerprint(),
+        "hash": before.last_boeing_hash if is_same else seen and seen.fingerprint(),
         "price": None if seen is None or seen.price is None else str(seen.price),
         "quantity": None if seen is None else seen.quantity,
         "locations": seen and dict(seen.quantities),
