@@ -12,7 +12,6 @@ from pathlib import Path
 
 from bench.services import CLOCK, postgres, scratch, version
 from bench.shop import BEFORE, State, World, open_world, state
-from bench.simulated import SETTINGS
 from bench.table import say, show
 from headway.clock import fresh_id
 from headway.connectors.shopify import ShopifyConnector, shop_resource
@@ -21,6 +20,7 @@ from headway.core.pushing import CALL_POINTS, needs, price_write
 from headway.core.storefront import Change, Shop, StockWrite
 from headway.store.server import EmbeddedServer
 
+SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 CHANGED = 1000
 BULK_TIMES = 10
 NO_BULK = 1_000_000_000

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -101,10 +102,15 @@ def machine() -> list[tuple[str, str]]:
 
 def version(server: EmbeddedServer) -> str:
     """Return the server's version and the settings that matter here, as it sees them."""
-    names = ("shared_buffers", "fsync", "synchronous_commit", "full_page_writes", "wal_level")
     with psycopg.connect(server.dsn("postgres")) as connection:
-        values = [connection.execute(f"SHOW {name}").fetchone() for name in names]
-        number = connection.execute("SHOW server_version").fetchone()
+        return version_of(connection)
+
+
+def version_of(connection: psycopg.Connection[tuple[Any, ...]]) -> str:
+    """Return the same of the server at the other end of a connection."""
+    names = ("shared_buffers", "fsync", "synchronous_commit", "full_page_writes", "wal_level")
+    values = [connection.execute(f"SHOW {name}").fetchone() for name in names]
+    number = connection.execute("SHOW server_version").fetchone()
     settings = ", ".join(
         f"{name}={value[0]}" for name, value in zip(names, values, strict=True) if value
     )

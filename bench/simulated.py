@@ -1,32 +1,32 @@
 """How fast virtual time runs: a day of `rolling`, the real engine on the real store, laws on."""
 
-from bench.services import CLOCK, migrated, postgres, scratch, version
+from bench.services import CLOCK, version_of
 from bench.table import say, show
+from headway.simulation.lab import open_lab
 from headway.simulation.scenario import Plan, Scenario
 from headway.simulation.world import DAY_S, seeded_world
-from headway.store.pool import open_pool
 
 LISTINGS = 5000
 DAYS = 1.0
 SEED = 1
-SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 CALLS = "SELECT count(*), count(*) FILTER (WHERE seats_paid > 0) FROM call_ledger"
 
 
 def run(*, listings: int = LISTINGS, days: float = DAYS) -> None:
     """Simulate, and print simulated seconds per real second and milliseconds per call."""
-    with scratch() as folder, postgres(folder / "simulated", SETTINGS) as server:
-        with open_pool(migrated(server, "simulated")) as pool:
-            at = CLOCK.monotonic()
-            world = seeded_world(products=listings, days=days, seed=SEED)
-            scenario = Scenario(Plan(world=world, days=days, seed=SEED), pool, folder)
-            set_up_s = CLOCK.monotonic() - at
-            say(f"simulated: {listings:,} listings entered in {set_up_s:.1f} s")
-            at = CLOCK.monotonic()
-            scenario.run(lambda at_s: say(f"simulated: {at_s / 3600:.0f} h"))
-            took_s = CLOCK.monotonic() - at
-            with pool.connection() as connection:
-                found = connection.execute(CALLS).fetchone()
+    with open_lab() as lab:
+        at = CLOCK.monotonic()
+        world = seeded_world(products=listings, days=days, seed=SEED)
+        plan = Plan(world=world, days=days, seed=SEED)
+        scenario = Scenario(plan, lab.pool, lab.data_dir)
+        set_up_s = CLOCK.monotonic() - at
+        say(f"simulated: {listings:,} listings entered in {set_up_s:.1f} s")
+        at = CLOCK.monotonic()
+        scenario.run(lambda at_s: say(f"simulated: {at_s / 3600:.0f} h"))
+        took_s = CLOCK.monotonic() - at
+        with lab.pool.connection() as connection:
+            found = connection.execute(CALLS).fetchone()
+            where = version_of(connection)
         calls, price_calls = found or (0, 0)
         row = (
             "rolling",
@@ -51,6 +51,6 @@ def run(*, listings: int = LISTINGS, days: float = DAYS) -> None:
                 "ms per call",
             ),
             [row],
-            version(server),
+            where,
             f"without {set_up_s:.1f} s to draw the world and enter the listings; seed {SEED}",
         )
