@@ -62,6 +62,15 @@ def test_rare_changes_are_read_by_the_square_root_law() -> None:
     assert seldom / often == pytest.approx(2, rel=1e-5)
 
 
+def test_the_last_look_at_each_listing_is_worth_the_same() -> None:
+    rates = [8.0, 1.0, 0.1]
+    worth = [
+        (1 - (1 + rate * turn_min / 1440) * math.exp(-rate * turn_min / 1440)) / rate
+        for rate, turn_min in zip(rates, optimal_turns(rates, 0.02, 1e6), strict=True)
+    ]
+    assert worth == pytest.approx([worth[0]] * 3, rel=1e-6)
+
+
 def test_a_listing_that_is_worth_four_times_as_much_is_read_twice_as_often() -> None:
     dear, cheap = optimal_turns([1e-6, 1e-6], 0.01, 1e6, weights=[4, 1])
     assert cheap / dear == pytest.approx(2, rel=1e-5)

@@ -25,3 +25,8 @@ def test_a_quiet_night_has_fewer_events_than_its_share_of_the_day() -> None:
     night = [sum(1 for _ in busily(rng(seed), 50, 0.25)) for seed in range(40)]
     day = [sum(1 for _ in busily(rng(seed), 50, 1)) for seed in range(40)]
     assert 0 < sum(night) < 0.12 * sum(day)
+
+
+def test_a_part_of_a_day_is_cut_from_the_whole() -> None:
+    whole = list(busily(rng(3), 500, 1))
+    assert list(busily(rng(3), 500, 0.9)) == [at_s for at_s in whole if at_s < 0.9 * DAY_S]

@@ -80,6 +80,14 @@ def test_in_a_drifting_world_a_busy_part_does_not_stay_busy() -> None:
     assert busiest_later("drifting") < 0.12
 
 
+def test_rates_that_drift_are_unequal_all_the_same() -> None:
+    def busiest(name: str) -> float:
+        counts = Counter(each.part.sku for each in drawn(name, products=3000, days=10).changes)
+        return sum(count for _, count in counts.most_common(50)) / counts.total()
+
+    assert busiest("drifting") > 1.5 * busiest("equal")
+
+
 def test_a_faulty_world_is_the_steady_one_with_a_stated_mix_of_faults() -> None:
     faulty, steady = drawn("faulty"), drawn("steady")
     assert (faulty.start, faulty.changes) == (steady.start, steady.changes)

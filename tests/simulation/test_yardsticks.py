@@ -119,6 +119,18 @@ def test_the_bound_is_the_optimum_of_the_true_rates_and_none_without_them() -> N
     assert bound(replace(world, rates_per_day=None), listings, PERMITTED, days=30) is None
 
 
+def test_the_bound_counts_each_listing_of_a_part_and_those_that_are_not_followed_only_read() -> (
+    None
+):
+    rates = {Sku("A"): 2.0, Sku("B"): 0.5, Sku("C"): 9.0}
+    world = replace(world_of(3), rates_per_day=rates)
+    throughput = throughput_of(60, seats=1)
+    found = bound(world, {"A": 3, "B": 1}, throughput, days=1000)
+    expected = relaxed_optimum([2.0, 0.5, 9.0], 60 / 1440, weights=[3, 1, 0])
+    assert found == pytest.approx(expected, rel=1e-3)
+    assert found != pytest.approx(relaxed_optimum([2.0, 0.5, 9.0], 60 / 1440), rel=0.01)
+
+
 @given(st.floats(min_value=0.05, max_value=5), st.integers(min_value=1, max_value=9))
 def test_a_true_start_is_worth_a_read(days: float, reads: int) -> None:
     world = replace(world_of(1), rates_per_day={Sku("A"): 3.0})
