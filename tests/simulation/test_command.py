@@ -12,6 +12,7 @@ from headway.cli import build, main
 from headway.cli.results import print_one
 from headway.cli.simulate import _exit_if_broken, _run
 from headway.config import Settings
+from headway.core.policies import POLICIES
 from headway.simulation import lab
 from headway.simulation.faults import parse_faults
 from headway.simulation.scenario import Parts, Plan
@@ -76,14 +77,14 @@ def test_all_policies_come_as_a_list(capsys: pytest.CaptureFixture[str]) -> None
         main(["simulate", "--policy", "all", "--products", "10", "--days", "0.02", "--json"]) == 0
     )
     reports = json.loads(capsys.readouterr().out)
-    assert [report["policy"] for report in reports] == ["rolling", "anchored"]
+    assert [report["policy"] for report in reports] == list(POLICIES)
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     (
         (["--fault", "flood:5%"], "known: outage:6h@10:00"),
-        (["--policy", "hourly"], "known: rolling, anchored, all"),
+        (["--policy", "hourly"], f"known: {', '.join(POLICIES)}, all"),
         (["--products", "5", "--fault", "poison:6"], "6 SKUs are to suffer but there are 5"),
         (["--world", "flat"], "--world flat is not known; known: steady, bursty"),
         (["--world", "bursty", "--changes", "x.csv"], "--changes is a world of its own"),

@@ -117,16 +117,21 @@ def simulate(
         for name in policies
     ]
     outcomes = _run_all(plans, database or _configured_url(), trace)
-    reports = [each.report for each in outcomes]
+    _show([each.report for each in outcomes], plot, is_whole=policy == "all", as_json=as_json)
+    _exit_if_broken(outcomes, as_json=as_json)
+
+
+def _show(
+    reports: list[dict[str, Any]], plot: Path | None, *, is_whole: bool, as_json: bool
+) -> None:
     if as_json:
-        emit(reports if policy == "all" else reports[0])
-    elif policy == "all":
+        emit(reports if is_whole else reports[0])
+    elif is_whole:
         print_compared(reports)
     else:
         print_one(reports[0])
     if plot is not None:
         write_plot(chart_of(reports), plot)
-    _exit_if_broken(outcomes, as_json=as_json)
 
 
 def _assert_between(option: str, value: float, least: float, most: float) -> None:
