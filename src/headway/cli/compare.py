@@ -11,8 +11,8 @@ from headway.cli.results import broken_laws
 BEST = "*"
 HEADINGS = ("policy", "calls", "fill", "fresh", "stale")
 MORE_HEADINGS = ("p50", "p95", "worst", "laws")
-# Reports that have these figures are held against them.
-SHORT = {"staleness_bound_min": "/bound", "staleness_round_robin_min": "/robin"}
+# What reports may have, beside yardsticks, and what to call it where there is little room.
+SHORT = {"staleness_to_bound": "/bound", "staleness_to_round_robin": "/robin"}
 # Title, headings, two notes and a blank line, and the prompt that comes after.
 ABOVE = 6
 
@@ -22,32 +22,35 @@ def print_compared(reports: Sequence[Mapping[str, Any]]) -> None:
     chart = chart_of(reports)
     say(f"{chart.title}, {chart.subtitle}", style="bold")
     found = best(reports)
-    keys = [key for key in SHORT if any(report.get(key) for report in reports)]
+    keys = [key for key in SHORT if any(report.get(key) is not None for report in reports)]
     headings = (*HEADINGS, *(SHORT[key] for key in keys), *MORE_HEADINGS)
-    rows = [_row(report, keys, is_best=report is found) for report in reports]
+    rows = [_row(report, keys, is_best=report["policy"] in found) for report in reports]
     table(headings, rows, right=range(1, len(headings) - 1))
-    for note in _notes(keys, has_best=found is not None):
+    for note in _notes(keys, has_best=bool(found)):
         say(note, style="dim")
     say()
     show(chart, above=len(rows) + ABOVE)
 
 
-def best(reports: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return the run with the least staleness among those that broke no law, if there is one."""
-    lawful = [report for report in reports if not broken_laws(report)]
-    return min(lawful, key=lambda each: float(each["staleness_min_per_listing_day"]), default=None)
+def best(reports: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the policies with the least staleness among those that broke no law."""
+    stale_min = {
+        str(report["policy"]): float(report["staleness_min_per_listing_day"])
+        for report in reports
+        if not broken_laws(report)
+    }
+    return [name for name, each in stale_min.items() if each == min(stale_min.values())]
 
 
 def _row(report: Mapping[str, Any], keys: Sequence[str], *, is_best: bool) -> list[str]:
-    stale_min = report["staleness_min_per_listing_day"]
     fill, broken = report["fill"], broken_laws(report)
     return [
         f"{report['policy']}{BEST if is_best else ''}",
         f"{report['calls'] / report['days']:,.0f}",
         "-" if fill is None else f"{fill:.1%}",
         f"{report['freshness']:.2%}",
-        f"{stale_min:,.1f}",
-        *(f"{stale_min / report[key]:.2f}" if report.get(key) else "-" for key in keys),
+        f"{report['staleness_min_per_listing_day']:,.1f}",
+        *("-" if report.get(key) is None else f"{report[key]:.2f}" for key in keys),
         _minutes(report["detection_p50_min"]),
         _minutes(report["detection_p95_min"]),
         f"{report['worst_age_h']:,.1f}",

@@ -100,10 +100,7 @@ def simulate(
     faults.fates(list(drawn.start), seed=seed)
     if trace is not None and len(policies) > 1:
         raise InvalidError("--trace holds one run; choose one --policy")
-    if plot is not None:
-        assert_plottable(plot)
-    _assert_writable("--trace", trace)
-    _assert_writable("--plot", plot)
+    _assert_writable(trace, plot)
     plans = [
         Plan(
             world=drawn,
@@ -117,21 +114,11 @@ def simulate(
         for name in policies
     ]
     outcomes = _run_all(plans, database or _configured_url(), trace)
-    _show([each.report for each in outcomes], plot, is_whole=policy == "all", as_json=as_json)
-    _exit_if_broken(outcomes, as_json=as_json)
-
-
-def _show(
-    reports: list[dict[str, Any]], plot: Path | None, *, is_whole: bool, as_json: bool
-) -> None:
-    if as_json:
-        emit(reports if is_whole else reports[0])
-    elif is_whole:
-        print_compared(reports)
-    else:
-        print_one(reports[0])
+    reports = [each.report for each in outcomes]
+    _show(reports if policy == "all" else reports[0], as_json=as_json)
     if plot is not None:
         write_plot(chart_of(reports), plot)
+    _exit_if_broken(outcomes, as_json=as_json)
 
 
 def _assert_between(option: str, value: float, least: float, most: float) -> None:
@@ -167,17 +154,20 @@ def _configured_url() -> str | None:
     return url.get_secret_value() if url else None
 
 
-def _assert_writable(option: str, path: Path | None) -> None:
-    """Fail before a long run if its file cannot be written; leave no empty one behind."""
-    if path is None:
-        return
-    is_new = not path.exists()
-    try:
-        path.open("a", encoding="utf-8").close()
-    except OSError as error:
-        raise InvalidError(f"cannot write {option} {path}: {error.strerror or error}") from None
-    if is_new:
-        path.unlink()
+def _assert_writable(trace: Path | None, plot: Path | None) -> None:
+    """Fail before a long run if a file of it cannot be written; leave no empty one behind."""
+    if plot is not None:
+        assert_plottable(plot)
+    for option, path in (("--trace", trace), ("--plot", plot)):
+        if path is None:
+            continue
+        is_new = not path.exists()
+        try:
+            path.open("a", encoding="utf-8").close()
+        except OSError as error:
+            raise InvalidError(f"cannot write {option} {path}: {error.strerror or error}") from None
+        if is_new:
+            path.unlink()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +221,16 @@ def _progress(plan: Plan, place: str) -> Iterator[Callable[[float], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=plan.days)
         yield lambda at_s: bar.update(task, completed=at_s / DAY_S)
+
+
+def _show(result: dict[str, Any] | list[dict[str, Any]], *, as_json: bool) -> None:
+    """Print one report, or several side by side."""
+    if as_json:
+        emit(result)
+    elif isinstance(result, list):
+        print_compared(result)
+    else:
+        print_one(result)
 
 
 def _exit_if_broken(outcomes: Sequence[Outcome], *, as_json: bool) -> None:

@@ -138,7 +138,7 @@ def _staleness(reports: Sequence[Mapping[str, Any]], hours: float) -> Panel:
         name: report[key]
         for report in reports
         for key, name in YARDSTICKS.items()
-        if report.get(key) is not None
+        if report.get(key)
     }
     guides = tuple(Guide(name=name, value=value) for name, value in known.items())
     title = "stale minutes per listing and day"
