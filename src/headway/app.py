@@ -21,7 +21,7 @@ from headway.core.lifecycle import FailureRule, Judge
 from headway.core.limits import Resource, Window
 from headway.core.model import Scope
 from headway.core.policies import Policy, by_name
-from headway.core.reasons import Line
+from headway.core.reasons import Line, Standing
 from headway.core.seats import BoardingRule
 from headway.core.storefront import Shop
 from headway.engine import ports
@@ -173,6 +173,13 @@ class App:
         """Let the policy place every listing if another one had; return how many it placed."""
         seats_per_min = self.settings.rate_limit * self.settings.batch_size
         return self.timetable.adopt(self.policy, self.clock.now(), seats_per_min=seats_per_min)
+
+    def why(self, standing: Standing, now: datetime) -> str:
+        """Say why the policy lets a listing be read when it is."""
+        policy = self.policy
+        if policy.is_eager:
+            policy = policy.informed(self.markets.load((), now))
+        return policy.why(standing.listing, now)
 
     def line(self, now: datetime) -> Line:
         """Read what every listing waits for: permits, pauses, the supplier, the queue's front."""

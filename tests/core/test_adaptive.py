@@ -182,7 +182,7 @@ def test_it_says_in_one_sentence_why() -> None:
     )
     why = POLICY.why(row, NOW)
     assert re.fullmatch(
-        r"3 changes in 41 days → 0\.0\d+ a day; \d+% likely stale;"
+        r"3 changes in 41 days → 0\.0\d+ a day; \d+ % likely stale;"
         r" worth [\d.]+ min, going price 1; next look 13:30",
         why,
     )

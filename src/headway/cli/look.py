@@ -80,7 +80,12 @@ def explain(
         answers = [(each, reasons(each, line, app.rule.boarding, now)) for each in found]
         if as_json:
             listings = [
-                _facts(each) | {"explanation": answer, "in_shop": in_shop(each, now)}
+                _facts(each)
+                | {
+                    "explanation": answer,
+                    "timetable": app.why(each, now),
+                    "in_shop": in_shop(each, now),
+                }
                 for each, answer in answers
             ]
             emit({"sku": sku, "now": now, "listings": listings})
@@ -91,6 +96,7 @@ def explain(
             if answer.place is not None:
                 say(f"  Place in the queue: {answer.place}.")
             say(f"  Last good read: {ago(each.last_successful_sync, now)}.")
+            say(f"  Timetable ({app.policy.name}): {app.why(each, now)}.")
             say(f"  {in_shop(each, now)}")
 
 

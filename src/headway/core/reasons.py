@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from headway.core.breaker import Breaker
-from headway.core.model import Candidate, SellerId, Sku, Turn
+from headway.core.model import Candidate, Evidence, Listing, SellerId, Sku, Turn
 
 SECONDS_MATTER = timedelta(minutes=10)
 
@@ -56,6 +56,36 @@ class Standing:
     is_in_bulk: bool = False
     shop_status: str | None = None
     shop_reason: str | None = None
+    changes_seen: float = 0.0
+    watched_days: float = 0.0
+    changed_at: datetime | None = None
+    value_weight: float = 1.0
+    family: str | None = None
+    swept_from: datetime | None = None
+
+    @property
+    def listing(self) -> Listing:
+        """Return what a policy needs to say why it is read when it is."""
+        return Listing(
+            id=self.id,
+            user_id=self.user_id,
+            sku=self.sku,
+            turn=self.turn,
+            fence=0,
+            next_sync_at=self.next_sync_at,
+            hour_bucket=self.next_sync_at.hour,
+            minute_offset=self.next_sync_at.minute,
+            created_at=self.next_sync_at,
+            last_successful_sync=self.last_successful_sync,
+            evidence=Evidence(
+                changes_seen=self.changes_seen,
+                watched_days=self.watched_days,
+                changed_at=self.changed_at,
+            ),
+            value_weight=self.value_weight,
+            family=self.family,
+            swept_from=self.swept_from,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

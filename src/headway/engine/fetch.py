@@ -145,7 +145,7 @@ class Fetch:
         if self._clock.monotonic() > send_by_s:
             self._schedule.release(listings, suspicion={})
             return self._hand_back(ticket, "too late to send")
-        return self._call(ticket, listings)
+        return self._call(ticket, listings, breaker)
 
     def _hand_back(self, ticket: Ticket, why: str) -> Wait:
         """Return a permit unused; the pause keeps a loop from asking for it again at once."""
@@ -210,7 +210,8 @@ class Fetch:
             lease_until=now + self._rule.lease,
         )
 
-    def _call(self, ticket: Ticket, listings: Sequence[Listing]) -> Done:
+    def _call(self, ticket: Ticket, listings: Sequence[Listing], before: Breaker) -> Done:
+        """Ask the supplier; the breaker is as it stood when they boarded."""
         skus = list(dict.fromkeys(each.sku for each in listings))
         try:
             reply = self._supplier.quote(skus)
@@ -225,12 +226,17 @@ class Fetch:
         self._limiter.settle(ticket, sent=True, report=self._report("ok", skus, 200))
         now = self._clock.now()
         refused = self._judge_all(listings, reply, now, call_id=ticket.id)
+        if before.failures:
+            self._recover()
+        return Done(what=f"read {len(skus)} SKUs" + (f", {refused} refused" if refused else ""))
+
+    def _recover(self) -> None:
+        """Close the breaker: the supplier answers again."""
         breaker = self._breakers.load(self._supplier.scope)
         if breaker.saw_outage:  # else everybody would travel alone for hours
             self._schedule.pardon()
         if breaker.failures:
             self._breakers.save(self._supplier.scope, breaker.succeeded())
-        return Done(what=f"read {len(skus)} SKUs" + (f", {refused} refused" if refused else ""))
 
     def _judge_all(
         self, listings: Sequence[Listing], reply: Reply, now: datetime, *, call_id: str

@@ -44,7 +44,8 @@ SELECT me.id::text, me.user_id, me.sku, me.turn, me.next_sync_at, me.sync_status
   me.lease_owner, me.lease_until, me.last_sync_at, me.last_successful_sync,
   me.consecutive_failures, me.suspicion, me.last_error, ahead.skus, ahead.rows > {AHEAD_MAX},
   state.held_reason, state.push_at, coalesce(state.push_failures, 0), state.push_error,
-  state.applied_at, bulk.id IS NOT NULL, account.status, account.reason
+  state.applied_at, bulk.id IS NOT NULL, account.status, account.reason,
+  me.changes_seen, me.watched_days, me.changed_at, me.value_weight, me.family, me.swept_from
 FROM ({{chosen}}) AS me
 LEFT JOIN listing_state AS state USING (user_id, sku)
 LEFT JOIN connected_accounts AS account ON account.user_id = me.user_id

@@ -126,7 +126,7 @@ class Adaptive:
         swept = ", its family is being swept" if listing.swept_from is not None else ""
         return (
             f"{counted} in {evidence.watched_days:.0f} days → {_short(rate)} a day;"
-            f" {stale:.0%} likely stale; worth {_short(value)} min,"
+            f" {stale * 100:.0f} % likely stale; worth {_short(value)} min,"
             f" going price {_short(self.market.going_price)}{swept};"
             f" next look {listing.next_sync_at:%H:%M}"
         )

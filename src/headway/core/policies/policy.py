@@ -120,6 +120,9 @@ class Policy(Protocol):
     def learn(self, seen: list[Seen]) -> Lesson | None:
         """Return what one call taught about the market; None from a policy that has none."""
 
+    def why(self, listing: Listing, now: datetime) -> str:
+        """Say why a listing is read when it is."""
+
 
 def stable_number(text: str) -> int:
     """Return a number that is the same in every process, unlike Python's own hash."""
@@ -178,3 +181,8 @@ class OnceADay:
         """Learn nothing."""
         del seen
         return None
+
+    def why(self, listing: Listing, now: datetime) -> str:
+        """Say that everybody is read once a day."""
+        del now
+        return f"once a day, next {listing.next_sync_at:%H:%M}"
