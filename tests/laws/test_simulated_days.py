@@ -52,7 +52,8 @@ def run(pool: ConnectionPool, tmp_path: Path) -> Run:
 def assert_lawful(scenario: Scenario) -> None:
     broken = [str(each) for each in scenario.book.examples]
     assert not broken, f"seed {scenario.plan.seed}: {broken}"
-    assert scenario.book.counts.keys() == LAWS_IN_PLAY
+    in_play = LAWS_IN_PLAY | ({"L4"} if scenario.plan.policy == "split" else set())
+    assert scenario.book.counts.keys() == in_play
     assert scenario.simulator.refusals == 0
     assert scenario.simulator.max_calls_in_window <= 2
     assert scenario.shops.simulator.refusals == 0
@@ -178,7 +179,7 @@ def test_a_pusher_that_freezes_settles_too_late_and_is_refused(run: Run) -> None
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("policy", ("rolling", "anchored"))
+@pytest.mark.parametrize("policy", ("packed", "split", "anchored", "rolling"))
 @pytest.mark.parametrize(
     "faults",
     (

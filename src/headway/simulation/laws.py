@@ -18,6 +18,7 @@ from headway.simulation.book import LawBook
 from headway.simulation.deadlines import Deadlines
 from headway.simulation.faults import Fates
 from headway.simulation.figures import Figures
+from headway.simulation.isolation import Isolation
 from headway.simulation.truth import Eye, Served, Sight, difference, face_of
 from headway.simulation.wishes import Wishes
 from headway.store.evidence import Evidence, Row
@@ -57,6 +58,7 @@ class Laws:
         figures: Figures,
         wishes: Wishes,
         deadlines: Deadlines,
+        isolation: Isolation | None = None,
     ) -> None:
         self._book = book
         self._evidence = evidence
@@ -67,6 +69,7 @@ class Laws:
         self._figures = figures
         self._wishes = wishes
         self._deadlines = deadlines
+        self._isolation = isolation
         self._rows = {row.id: row for row in evidence.all_rows()}
         self._leased: set[str] = set()
         self._ids: dict[Sku, list[str]] = defaultdict(list)
@@ -107,6 +110,8 @@ class Laws:
                 lease_until=lease_until,
             )
         self._count_retries(listings)
+        if self._isolation is not None:
+            self._isolation.claimed(listings, now=now, ailing=lambda: self.ailing)
         self.check_ages()
 
     def called(self, skus: Sequence[str]) -> None:
@@ -136,6 +141,7 @@ class Laws:
 
     def released(self, listings: Sequence[Listing]) -> None:
         """Check that giving seats back charged nobody."""
+        self._disturb()
         ours = {each.id for each in listings if self._holds(each)}
         for old, row in self._refresh({each.sku for each in listings}):
             if row.id not in ours:
@@ -168,6 +174,8 @@ class Laws:
         if count != len(silent):
             self._book.broken("L5", f"{count} listings rescued, {len(silent)} had fallen silent")
         self.rescued += count
+        if count:
+            self._disturb()
         ids = {row.id for row in silent}
         for old, row in self._refresh({row.sku for row in silent}):
             if row.id not in ids:
@@ -217,6 +225,11 @@ class Laws:
         return [row for row in self._rows.values() if row.consecutive_failures > 0]
 
     @property
+    def ailing(self) -> int:
+        """How many fail or are stopped: they are in nobody's scheduled calls."""
+        return sum(row.consecutive_failures > 0 for row in self._rows.values())
+
+    @property
     def held(self) -> list[Row]:
         """Whose change waits for a person."""
         return [row for row in self._rows.values() if row.held_reason is not None]
@@ -258,6 +271,11 @@ class Laws:
             self._book.broken(
                 "L2", f"a call leaves with {len(skus)} SKUs while {left} more were eligible"
             )
+
+    def _disturb(self) -> None:
+        """Note that calls of this hour have to leave again."""
+        if self._isolation is not None:
+            self._isolation.disturbed()
 
     def _count_retries(self, listings: Sequence[Listing]) -> None:
         retries = {each.sku for each in listings if each.turn is Turn.RETRY}

@@ -22,6 +22,7 @@ from headway.simulation.crew import Crew
 from headway.simulation.deadlines import Deadlines, Promise
 from headway.simulation.faults import Faults
 from headway.simulation.figures import Figures
+from headway.simulation.isolation import Isolation
 from headway.simulation.laws import Laws, Rules
 from headway.simulation.mortal import Life, MortalPool, MortalTransport
 from headway.simulation.opening import new_shops, open_shops, simulated
@@ -205,6 +206,7 @@ class Scenario:
         self.wishes = Wishes(shelves, followed.keys())
         self.deadlines = Deadlines([row.id for row in rows], self.promise)
         self.listings = len(rows)
+        self.isolation = self._judge_retries(is_overloaded=load > LOAD_MAX)
         self.laws = Laws(
             book=self.book,
             evidence=self._evidence,
@@ -222,6 +224,7 @@ class Scenario:
             figures=self.figures,
             wishes=self.wishes,
             deadlines=self.deadlines,
+            isolation=self.isolation,
         )
         self.shop_laws = ShopLaws(
             book=self.book,
@@ -234,6 +237,14 @@ class Scenario:
             may_leave_sale=lambda shelf: self.laws.may_leave_sale(shelf.id),
         )
         self.log = CallLog(simulator=self.simulator, limit=LIMIT, book=self.book)
+
+    def _judge_retries(self, *, is_overloaded: bool) -> Isolation | None:
+        """Put law L4 in play where it is promised, and hours have seats to spare."""
+        if self.plan.policy != "split" or is_overloaded:
+            return None
+        return Isolation(
+            book=self.book, clock=self.clock, listings=self.listings, promise=self.promise
+        )
 
     # -- the actors --------------------------------------------------------------------------
 
@@ -309,6 +320,8 @@ class Scenario:
     def _close(self, end_s: float) -> None:
         self.laws.compare(is_whole=True)
         self.deadlines.close(end_s, self.laws.counted())
+        if self.isolation is not None:
+            self.isolation.close(end_s=end_s)
         self._replay_ledger()
         self.tally = self.figures.close(end_s, may_wait=self._may_wait)
         for sku, at_s in self.tally.lost:
