@@ -34,6 +34,9 @@ INSERT INTO timetable (policy, adopted_at) VALUES ('', %(now)s) ON CONFLICT DO N
 """
 ADOPTED = "SELECT policy FROM timetable FOR UPDATE"
 ADOPT = "UPDATE timetable SET policy = %(policy)s, adopted_at = %(now)s"
+# Whoever writes listings waits: locks taken row by row could meet in another order, and nobody is
+# to find half a timetable.
+ALONE = "LOCK TABLE product_sync_schedule IN SHARE ROW EXCLUSIVE MODE"
 LOADS_KEPT = """
 SELECT hour_bucket, count(*) FROM product_sync_schedule
 WHERE is_active AND manual_slot_override GROUP BY hour_bucket
@@ -45,7 +48,7 @@ is_active, next_sync_at, coalesce(last_successful_sync, created_at) AS read_at
 # Parked ones too: a revived listing must find a slot of this policy.
 SOME = f"""
 SELECT {COLUMNS} FROM product_sync_schedule
-WHERE id > %(after)s ORDER BY id LIMIT %(limit)s FOR UPDATE
+WHERE id > %(after)s ORDER BY id LIMIT %(limit)s
 """
 PLACE = """
 UPDATE product_sync_schedule AS row SET hour_bucket = new.hour_bucket,
@@ -225,6 +228,7 @@ class Timetable:
             connection.execute(BEGIN, {"now": now})
             if connection.execute(ADOPTED).fetchone() == (policy.name,):
                 return 0
+            connection.execute(ALONE)
             count = _place_all(connection, policy, now)
             spare = max(seats_per_min - count / DAY_MIN, SPARE_MIN * seats_per_min)
             span = latest_due(now, age_max=policy.age_max, slack=policy.slack) - now

@@ -1,0 +1,73 @@
+"""The document's edge case on the real engine: a hundred products of slot 10 fail at once."""
+
+from datetime import timedelta
+
+import pytest
+from tests.conftest import START
+from tests.engine.conftest import Line, LineMaker
+
+from headway.core.model import Wait
+from headway.engine.fetch import Fetch
+from headway.engine.tick import Tick
+
+HOUR = timedelta(hours=1)
+SKUS = [f"P{number:03}" for number in range(208)]
+WAITING = "SELECT count(*) FROM product_sync_schedule WHERE turn = 'retry' AND is_active"
+NEXT_IN_LINE = """
+SELECT sku FROM product_sync_schedule WHERE turn = 'retry' AND is_active
+ORDER BY consecutive_failures, last_sync_at, next_sync_at LIMIT 50
+"""
+
+
+@pytest.fixture
+def line(make_line: LineMaker) -> Line:
+    """Stock slot 10 with 208 products, of which the supplier does not know a hundred any more."""
+    line = make_line(policy="split")
+    line.add(*SKUS)
+    line.ask(
+        "UPDATE product_sync_schedule SET hour_bucket = 10,"
+        " next_sync_at = %s + (next_sync_at - date_trunc('hour', next_sync_at))",
+        START + 10 * HOUR,
+    )
+    for sku in SKUS[:100]:
+        del line.shelf.parts[sku]
+    return line
+
+
+def live(line: Line, fetch: Fetch, tick: Tick, until_h: float) -> None:
+    """Let fetch and tick work until that hour."""
+    end, tick_at = START + until_h * HOUR, line.clock.now()
+    while (now := line.clock.now()) < end:
+        if now >= tick_at:
+            tick_at = tick.step().until
+        result = fetch.step()
+        if isinstance(result, Wait):
+            wake_at = min(result.until, tick_at, end)
+            line.clock.sleep(max(0.0, (wake_at - line.clock.now()).total_seconds()))
+
+
+def test_a_hundred_failures_go_through_the_windows_as_the_document_walks_them(line: Line) -> None:
+    fetch, tick = line.app.fetch("w"), line.app.tick(every=timedelta(minutes=5))
+    live(line, fetch, tick, 10.4)
+    assert line.price_calls() == 21
+    assert line.one(WAITING) == 100
+    left = []
+    for opens_h, recovered in ((10.5, 40), (14.5, 45), (18.5, 12), (22.5, 2), (26.5, 0)):
+        live(line, fetch, tick, opens_h - 0.05)
+        calls = line.price_calls()
+        boarding = [sku for (sku,) in line.ask(NEXT_IN_LINE)]
+        for sku in boarding[:recovered]:
+            line.shelf.stock(sku)
+        live(line, fetch, tick, opens_h + 0.4)
+        boarded = "SELECT sku FROM product_sync_schedule WHERE retried_at >= %s"
+        seen = {sku for (sku,) in line.ask(boarded, START + opens_h * HOUR)}
+        # Those who failed in one call are equals: any of them may be the last to find a seat.
+        assert len(seen) == len(boarding)
+        assert seen >= set(boarding[:recovered])
+        assert line.price_calls() - calls <= 5
+        left.append(line.one(WAITING))
+    assert left == [60, 15, 3, 1, 0]
+    parked = "SELECT count(*), max(consecutive_failures) FROM product_sync_schedule"
+    assert line.ask(f"{parked} WHERE NOT is_active") == [(1, 5)]
+    slots = "SELECT count(*) FROM product_sync_schedule WHERE is_active AND hour_bucket = 10"
+    assert line.one(slots) == 207
