@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.core.capacity import (
@@ -103,6 +103,7 @@ def test_the_ceiling_of_the_guard_is_that_of_the_facts() -> None:
     assert guard_ceiling(40) == 2 * 23_780
 
 
+@settings(deadline=None, max_examples=40)
 @given(products)
 def test_it_fits_as_long_as_the_calls_of_a_day_suffice(count: int) -> None:
     for expected in expect_all(count, USUAL, DAILY):
@@ -111,6 +112,7 @@ def test_it_fits_as_long_as_the_calls_of_a_day_suffice(count: int) -> None:
         assert expected.age_typical_h <= expected.age_worst_h
 
 
+@settings(deadline=None, max_examples=40)
 @given(products, st.integers(min_value=1, max_value=5000))
 def test_data_never_get_fresher_by_adding_parts(count: int, add: int) -> None:
     for before, after in zip(
@@ -120,6 +122,7 @@ def test_data_never_get_fresher_by_adding_parts(count: int, add: int) -> None:
         assert after.age_worst_h >= before.age_worst_h * (1 - 1e-9)
 
 
+@settings(deadline=None, max_examples=40)
 @given(products)
 def test_adaptive_is_never_staler_than_once_a_day(count: int) -> None:
     daily = expect_once_a_day(Rolling(), count, USUAL)
@@ -166,7 +169,7 @@ def test_retry_windows_break_where_more_fail_than_they_carry() -> None:
     assert retry_seats_per_day(Windowed(), 5000) == 6 * 50
     assert retry_seats_per_day(Rolling(), 5000) is None
     told = [each for each in breaks(USUAL, [Windowed()]) if "retry windows" in each.what]
-    assert [each.products for each in told] == [300 / FAILING_SHARE + 100]
+    assert [each.products for each in told] == [300 / FAILING_SHARE]
     assert expect_once_a_day(Windowed(), 5000, USUAL).retry_seats_per_day == 300
 
 

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.clock import rng
@@ -95,6 +95,7 @@ def test_where_the_cap_cannot_be_kept_all_are_read_in_equal_turns() -> None:
     assert optimal_turns(population, 0.1, 1440) == [2000.0] * 200
 
 
+@settings(deadline=None)
 @given(rates, seats, caps)
 def test_the_optimum_uses_the_seats_there_are_and_no_more(
     population: list[float], seats_per_min: float, cap_min: float
@@ -110,6 +111,7 @@ def test_the_optimum_uses_the_seats_there_are_and_no_more(
     assert used <= seats_per_min * (1 + 1e-9)
 
 
+@settings(deadline=None)
 @given(rates, seats, caps)
 def test_the_optimum_is_never_above_equal_turns(
     population: list[float], seats_per_min: float, cap_min: float
@@ -118,6 +120,7 @@ def test_the_optimum_is_never_above_equal_turns(
     assert relaxed_optimum(population, seats_per_min, cap_min) <= equal * (1 + 1e-6) + 1e-9
 
 
+@settings(deadline=None)
 @given(rates, seats, st.floats(min_value=1, max_value=10))
 def test_more_seats_never_make_the_optimum_worse(
     population: list[float], seats_per_min: float, more: float
@@ -127,6 +130,7 @@ def test_more_seats_never_make_the_optimum_worse(
     assert after <= before * (1 + 1e-6) + 1e-9
 
 
+@settings(deadline=None)
 @given(st.floats(min_value=1e-6, max_value=20), st.integers(min_value=1, max_value=50), seats)
 def test_if_all_change_alike_equal_turns_are_the_optimum(
     rate: float, count: int, seats_per_min: float
@@ -136,6 +140,7 @@ def test_if_all_change_alike_equal_turns_are_the_optimum(
     assert best == pytest.approx(equal, rel=1e-6)
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.floats(min_value=1e-4, max_value=5), st.floats(min_value=0.01, max_value=1)),

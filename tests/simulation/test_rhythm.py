@@ -1,6 +1,6 @@
 """The rhythm of the day moves instants within their day, and none past another."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.clock import rng
@@ -10,11 +10,13 @@ from headway.simulation.world import DAY_S
 instants = st.floats(min_value=0, max_value=30 * DAY_S)
 
 
+@settings(deadline=None)
 @given(instants)
 def test_an_instant_stays_in_its_day(even_s: float) -> None:
     assert even_s // DAY_S <= by_day(even_s) / DAY_S <= even_s // DAY_S + 1
 
 
+@settings(deadline=None)
 @given(instants, instants)
 def test_what_came_first_still_does(one_s: float, other_s: float) -> None:
     first_s, second_s = sorted((one_s, other_s))

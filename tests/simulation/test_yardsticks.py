@@ -5,7 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg_pool import ConnectionPool
 
@@ -131,6 +131,7 @@ def test_the_bound_counts_each_listing_of_a_part_and_those_that_are_not_followed
     assert found != pytest.approx(relaxed_optimum([2.0, 0.5, 9.0], 60 / 1440), rel=0.01)
 
 
+@settings(deadline=None)
 @given(st.floats(min_value=0.05, max_value=5), st.integers(min_value=1, max_value=9))
 def test_a_true_start_is_worth_a_read(days: float, reads: int) -> None:
     world = replace(world_of(1), rates_per_day={Sku("A"): 3.0})

@@ -30,6 +30,7 @@ FULLEST = 2.0
 # While scheduled listings have no slack left, a call keeps so many of its seats for urgent turns.
 URGENT_SEATS = 2
 FAILING_SHARE = 0.02
+GROWS_BY = 1000
 ANY_DAY = datetime(2026, 1, 5, tzinfo=UTC)
 WINDOW_STEP = timedelta(minutes=15)
 FACTORS = (1, 2, 5)
@@ -346,10 +347,11 @@ def _stale(turn_min: float) -> float:
 
 
 def _retries_overflow(policy: Policy, products_max: int) -> int | None:
-    for products in range(0, products_max, 100):
+    """Return the last thousand whose failures the windows carry; None if they carry them all."""
+    for products in range(GROWS_BY, products_max, GROWS_BY):
         seats = retry_seats_per_day(policy, products)
         if seats is None:
             return None
         if products * FAILING_SHARE > seats:
-            return products
+            return products - GROWS_BY
     return None
