@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from tests.core.paper_worlds import DAY_MIN, WORLDS, World
 
 from headway.clock import rng
-from headway.core.deadline import is_safe, must
+from headway.core.deadline import must, safe_min
 from headway.core.families import Family
 from headway.core.market import (
     Lesson,
@@ -230,9 +230,18 @@ class PaperLine:
             is_asked = self.swept_from[n] is None and self.due[n] > now
             if is_asked and read_at is not None and read_at < sweep.read_before:
                 found.append((read_at, n))
+        first = min(now, self.first_due())
         for _, n in sorted(found)[: sweep.limit]:
             self.swept_from[n] = self.due[n]
-            self.put(n, now)
+            self.put(n, first)
+
+    def first_due(self) -> datetime:
+        """Return when the first of the queue is due whom no guard has pulled forward."""
+        while self.queue[0][0] != self.due[self.queue[0][1]]:
+            heapq.heappop(self.queue)
+        due, n = self.queue[0]
+        read_at = self.read_at[n]
+        return due if read_at is None or due > read_at else START + timedelta(days=9999)
 
     def spare(self, name: str) -> None:
         for n in self.members[name]:
@@ -243,7 +252,7 @@ class PaperLine:
 
     def guard(self, at: float) -> None:
         read_min = self.score.read_min
-        if is_safe(self.products, at - min(read_min), self.seats_per_min):
+        if safe_min(self.products, at - min(read_min), self.seats_per_min) > 0:
             return
         ages: dict[int, int] = {}
         for each in read_min:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.core.deadline import is_safe, must, terms
+from headway.core.deadline import must, safe_min, terms
 
 histograms = st.dictionaries(st.integers(0, 1500), st.integers(1, 400), max_size=40)
 
@@ -39,7 +39,7 @@ def test_a_crowd_starts_before_its_deadline() -> None:
 
 @given(ages=histograms, seats_per_min=st.floats(1, 40))
 def test_what_is_called_safe_needs_no_guard(ages: dict[int, int], seats_per_min: float) -> None:
-    if ages and is_safe(sum(ages.values()), max(ages), seats_per_min):
+    if ages and safe_min(sum(ages.values()), max(ages), seats_per_min) >= 0:
         assert must(ages, seats_per_min=seats_per_min, seats=10**6) == 0
 
 

@@ -44,9 +44,3 @@ def safe_min(listings: int, oldest_age_min: float, seats_per_min: float) -> floa
     """Return for how many minutes nobody can come near the deadline; if none, ask `must`."""
     deadline_min, reliable = terms(listings, seats_per_min)
     return deadline_min - oldest_age_min - listings / reliable
-
-
-def is_safe(listings: int, oldest_age_min: float, seats_per_min: float) -> bool:
-    """Tell cheaply whether nobody can be near the deadline yet; if not, ask `must`."""
-    deadline_min, reliable = terms(listings, seats_per_min)
-    return listings <= reliable * (deadline_min - oldest_age_min)
