@@ -6,42 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.clock import rng
 from headway.core.optimum import optimal_turns, relaxed_optimum, round_robin, stale_min_per_day
+from headway.core.population import rate_at
 
 rates = st.lists(
     st.one_of(st.just(0.0), st.floats(min_value=1e-9, max_value=50)), min_size=1, max_size=30
 )
 seats = st.floats(min_value=0.01, max_value=100)
 caps = st.floats(min_value=10, max_value=10_000)
-
-
-# Section 2 of the facts: listings → stale minutes in equal turns, and at the optimum.
-TABLE = {
-    1_000: (1.99, 0.74),
-    5_000: (8.91, 3.82),
-    10_000: (16.5, 7.49),
-    20_000: (29.9, 15.99),
-    28_800: (40.2, 40.2),
-}
-
-
-def heavy_tailed(count: int) -> list[float]:
-    """Draw a log-normal population of which 5 % change within a day."""
-    generator, spread = rng("heavy"), 1.95
-    return [generator.lognormvariate(math.log(0.077) - spread**2 / 2, spread) for _ in range(count)]
-
-
-@pytest.mark.parametrize("listings", TABLE)
-def test_the_table_of_the_facts_lies_within_the_sampling_error(listings: int) -> None:
-    population = heavy_tailed(12_000)
-    assert sum(-math.expm1(-rate) for rate in population) / 12_000 == pytest.approx(0.05, rel=0.05)
-    seats_per_min = 20 * 12_000 / listings
-    equal, best = TABLE[listings]
-    # Both are samples: theirs of so many listings, ours of 12,000.
-    error = 0.05 + 3 / math.sqrt(listings)
-    assert round_robin(population, seats_per_min) == pytest.approx(equal, rel=error)
-    assert relaxed_optimum(population, seats_per_min) == pytest.approx(best, rel=error)
 
 
 def test_what_changes_and_is_read_once_a_day_is_stale_for_a_share_of_one_over_e() -> None:
@@ -90,7 +62,7 @@ def test_what_never_changes_or_is_worth_nothing_is_read_at_the_cap() -> None:
 
 
 def test_where_the_cap_cannot_be_kept_all_are_read_in_equal_turns() -> None:
-    population = heavy_tailed(200)
+    population = [rate_at(number / 200) for number in range(1, 201)]
     assert relaxed_optimum(population, 0.1, 1440) == round_robin(population, 0.1)
     assert optimal_turns(population, 0.1, 1440) == [2000.0] * 200
 

@@ -36,9 +36,9 @@ def run(pool: ConnectionPool, tmp_path: Path) -> Run:
         days: float = 0.25,
         sellers: int = 1,
         crash_at_s: float | None = None,
-        changes_per_day: float = 0.05,
+        share_per_day: float = 0.05,
     ) -> dict[str, int]:
-        world = seeded_world(products=products, days=days, seed=1, changes_per_day=changes_per_day)
+        world = seeded_world(products=products, days=days, seed=1, share_per_day=share_per_day)
         if crash_at_s is not None:
             world = with_price_crash(world, crash_at_s)
         plan = Plan(

@@ -34,7 +34,7 @@ def run(pool: ConnectionPool, tmp_path: Path) -> Run:
         parts: Parts | None = None,
     ) -> Scenario:
         plan = Plan(
-            world=seeded_world(products=products, days=days, seed=seed, changes_per_day=0.2),
+            world=seeded_world(products=products, days=days, seed=seed, share_per_day=0.2),
             policy=policy,
             days=days,
             seed=seed,

@@ -16,7 +16,7 @@ from headway.store.laws import Laws as StoreLaws
 Run = Callable[..., Scenario]
 LAWS_IN_PLAY = {"L1", "L2", "L3", "L5", "L6", "L7", "L8", "L9", "L10", "L13"}
 # Most parts change before they are read, so that most reads are pushed.
-BUSY: dict[str, Any] = {"products": 400, "days": 0.5, "changes_per_day": 4.0}
+BUSY: dict[str, Any] = {"products": 400, "days": 0.5, "share_per_day": 4.0}
 
 
 @pytest.fixture
@@ -27,12 +27,10 @@ def run(pool: ConnectionPool, tmp_path: Path) -> Run:
         policy: str = "rolling",
         products: int = 300,
         days: float = 0.7,
-        changes_per_day: float = 0.05,
+        share_per_day: float = 0.05,
         **more: int,
     ) -> Scenario:
-        world = seeded_world(
-            products=products, days=days, seed=seed, changes_per_day=changes_per_day
-        )
+        world = seeded_world(products=products, days=days, seed=seed, share_per_day=share_per_day)
         plan = Plan(
             world=world,
             policy=policy,

@@ -52,7 +52,7 @@ def test_a_part_of_an_hour_counts_as_one() -> None:
 
 
 def run(pool: ConnectionPool, folder: Path, *faults: str, days: float, sellers: int = 1) -> Any:
-    world = seeded_world(products=200, days=days, seed=9, changes_per_day=4)
+    world = seeded_world(products=200, days=days, seed=9, share_per_day=4)
     plan = Plan(world=world, days=days, seed=9, faults=parse_faults(faults), sellers=sellers)
     scenario = Scenario(plan, pool, folder)
     scenario.run()

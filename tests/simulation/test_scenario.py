@@ -50,7 +50,7 @@ def test_the_same_seed_gives_the_same_report_and_trace_to_the_byte(
     postgres.ensure_database("simulated_again")
     try:
         with open_pool(postgres.dsn("simulated_again")) as again:
-            world = seeded_world(products=200, days=0.5, seed=9, changes_per_day=4)
+            world = seeded_world(products=200, days=0.5, seed=9, share_per_day=4)
             scenarios = [run(pool, tmp_path, *FAULTS, world=world, sellers=3)]
             upgrade(again, scenarios[0].clock)
             scenarios.append(run(again, tmp_path, *FAULTS, world=world, sellers=3))

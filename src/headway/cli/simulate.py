@@ -76,7 +76,9 @@ def simulate(
         Path | None,
         typer.Option(help="Draw the chart to this .svg, or to this .png (with headway[plot])."),
     ] = None,
-    workers: Annotated[int, typer.Option(help="How many fetch at once.")] = 2,
+    workers: Annotated[
+        int | None, typer.Option(help="How many fetch at once; 1, or 2 where workers die.")
+    ] = None,
     sellers: Annotated[int, typer.Option(help="How many; the second lists some SKUs too.")] = 1,
     database: Annotated[
         str | None, typer.Option(help="A PostgreSQL to make a throw-away database on.")
@@ -92,7 +94,7 @@ def simulate(
     """
     _assert_between("--products", PRODUCTS if products is None else products, 1, PRODUCTS_MAX)
     _assert_between("--days", days, 0.01, DAYS_MAX)
-    _assert_between("--workers", workers, 1, WORKERS_MAX)
+    _assert_between("--workers", workers or 1, 1, WORKERS_MAX)
     _assert_between("--sellers", sellers, 1, SELLERS_MAX)
     policies = _policies(policy)
     drawn = _world(world, changes, products, days, seed)
@@ -108,7 +110,7 @@ def simulate(
             days=int(days) if days == int(days) else days,
             seed=seed,
             faults=faults,
-            workers=workers,
+            workers=workers or (2 if faults.is_deadly else 1),
             sellers=sellers,
         )
         for name in policies

@@ -36,6 +36,7 @@ from headway.errors import (
 FRONT_PER_SEAT = 3
 FORBIDDEN = 403
 UNUSED_PAUSE = timedelta(seconds=2)
+ORDINARY = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,21 +105,21 @@ class Fetch:
                 return self._use(ticket, asked_s + send_within_s)
 
     def _queue(self) -> Done | Wait:
-        """Reserve a permit if a call should leave; otherwise say when to look again."""
-        now = self._clock.now()
-        look_again = now + self._rule.poll
-        breaker = self._breakers.load(self._supplier.scope)
-        blocked_until = breaker.blocked_until(now)
-        if blocked_until is not None:
-            return Wait(until=blocked_until, why="the supplier does not answer")
-        front = self._front(now, after_failure=False)
-        leave_at = self._leave_at(front, now)
-        if leave_at is None or leave_at > now:
-            until = look_again if leave_at is None else min(leave_at, look_again)
-            return Wait(until=until, why="nothing is due yet")
+        """Reserve a permit if a call should leave; otherwise say when to look again.
+
+        An eager policy wants every permit, so it queues without looking.
+        """
+        now, priority = self._clock.now(), ORDINARY
+        if self._rule.pace or not self._judge.policy.is_eager:
+            front = self._front(now, after_failure=False)
+            leave_at, look_again = self._leave_at(front, now), now + self._rule.poll
+            if leave_at is None or leave_at > now:
+                until = look_again if leave_at is None else min(leave_at, look_again)
+                return Wait(until=until, why="nothing is due yet")
+            priority = _priority(front)
         answer = self._limiter.reserve(
             [self._supplier.scope],
-            priority=_priority(front),
+            priority=priority,
             owner=self._owner,
             max_wait_s=self._rule.permit_wait_max.total_seconds(),
             lease_s=self._rule.lease.total_seconds(),
@@ -134,23 +135,25 @@ class Fetch:
     def _use(self, ticket: Ticket, send_by_s: float) -> Done | Wait:
         """Spend a permit on what is needed most: a token, or ten listings."""
         breaker = self._breakers.load(self._supplier.scope)
-        if breaker.blocked_until(self._clock.now()) is not None:  # it opened while we queued
-            return self._hand_back(ticket, "the supplier does not answer")
+        blocked_until = breaker.blocked_until(self._clock.now())
+        if blocked_until is not None:
+            return self._hand_back(ticket, "the supplier does not answer", until=blocked_until)
         step = self._supplier.auth_step()
         if step is not None:
             return self._authenticate(ticket, step, send_by_s)
         listings = self._claim(self._clock.now(), breaker)
         if not listings:
-            return self._hand_back(ticket, "nobody boarded")
+            until = self._clock.now() + self._rule.poll
+            return self._hand_back(ticket, "nobody boarded", until=until)
         if self._clock.monotonic() > send_by_s:
             self._schedule.release(listings, suspicion={})
             return self._hand_back(ticket, "too late to send")
         return self._call(ticket, listings, breaker)
 
-    def _hand_back(self, ticket: Ticket, why: str) -> Wait:
+    def _hand_back(self, ticket: Ticket, why: str, *, until: datetime | None = None) -> Wait:
         """Return a permit unused; the pause keeps a loop from asking for it again at once."""
         self._limiter.settle(ticket, sent=False)
-        return Wait(until=self._clock.now() + UNUSED_PAUSE, why=why)
+        return Wait(until=until or self._clock.now() + UNUSED_PAUSE, why=why)
 
     def _authenticate(self, ticket: Ticket, step: AuthStep, send_by_s: float) -> Done | Wait:
         try:
@@ -183,13 +186,19 @@ class Fetch:
         for only_clean in (True, False) if after_failure else (False,):
             more = self._schedule.front(now, limit=limit, only_clean=only_clean)
             front = front + more
-            while len(board(front, now, boarding)) < boarding.seats and len(more) >= limit:
+            while len(more) >= limit and not self._fills(front, now):
                 seen = {each.sku for each in front}
                 more = self._schedule.front(now, limit=limit, without=seen, only_clean=only_clean)
                 front = front + more
-            if len(board(front, now, boarding)) >= boarding.seats:
+            if self._fills(front, now):
                 break
         return front
+
+    def _fills(self, front: Sequence[Candidate], now: datetime) -> bool:
+        """Tell whether these can take every seat; as a rule that shows without boarding them."""
+        seats = self._rule.boarding.seats
+        sure = {each.sku for each in front if each.turn is Turn.SCHEDULED and not each.suspicion}
+        return len(sure) >= seats or len(board(front, now, self._rule.boarding)) >= seats
 
     def _claim(self, now: datetime, breaker: Breaker) -> list[Listing]:
         """Choose and lease those who board now, if the call still should leave."""
@@ -337,4 +346,4 @@ def _priority(front: Sequence[Candidate]) -> int:
     turns = {each.turn for each in front}
     if Turn.MANUAL in turns:
         return 0
-    return 1 if turns & set(URGENT) else 2
+    return 1 if turns & set(URGENT) else ORDINARY

@@ -11,10 +11,10 @@ from decimal import Decimal
 
 from headway.clock import Rng, rng
 from headway.core.model import Sku
+from headway.core.population import SHARE_PER_DAY
 from headway.simulation.rhythm import busily
 from headway.simulation.world import (
     DAY_S,
-    RATE_MEAN_PER_DAY,
     Change,
     World,
     draw_factor,
@@ -91,7 +91,7 @@ def _list_moves(generator: Rng, families: Mapping[Sku, str], days: float) -> Ite
     members: dict[str, list[Sku]] = {}
     for sku, family in families.items():
         members.setdefault(family, []).append(sku)
-    lists_per_day = RATE_MEAN_PER_DAY * LIST_SHARE / HIT_SHARE
+    lists_per_day = SHARE_PER_DAY * LIST_SHARE / HIT_SHARE
     for skus in members.values():
         for at_s in busily(generator, lists_per_day, days):
             factor = draw_factor(generator)
@@ -103,7 +103,7 @@ def _list_moves(generator: Rng, families: Mapping[Sku, str], days: float) -> Ite
 def _stock_moves(generator: Rng, start: Mapping[Sku, Part], days: float) -> Iterator[_Event]:
     """Yield moves of stock: bursts at a rate that is the part's own."""
     for sku in start:
-        rate_per_day = draw_rate(generator, RATE_MEAN_PER_DAY * (1 - LIST_SHARE))
+        rate_per_day = draw_rate(generator, SHARE_PER_DAY * (1 - LIST_SHARE))
         for first_s in busily(generator, rate_per_day / BURST_MOVES, days):
             at_s = first_s
             while at_s < days * DAY_S:

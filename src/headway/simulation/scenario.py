@@ -51,13 +51,15 @@ START = datetime(2026, 1, 5, tzinfo=UTC)
 # Longer than in earnest: here nobody adds a listing, and a wait for those there are ends by itself.
 POLL = timedelta(minutes=5)
 # A bell tells a pusher of news; by itself it looks for what failed, or what a dead one left.
-PUSH_POLL = timedelta(minutes=1)
+FAULTY_PUSH_POLL = timedelta(minutes=1)
 # What the supplier allows, which is not to be taken from our own settings.
 LIMIT, SPAN_S = 2, 60.0
 # How far a price may move by itself: the law's number, whatever our settings say.
 GUARD_MOVE = Decimal("0.50")
 HOUR_S = 3600.0
 TIDY_EVERY_H = 6
+# Half as often as in earnest: who is rescued waits for minutes anyway.
+TICK = timedelta(minutes=1)
 # A permit every half minute, and about a second for the call that it was for.
 CALL_CYCLE_S = 31.0
 AUTH_CALLS_PER_DAY = 48
@@ -164,7 +166,8 @@ class Scenario:
             shop_transport=shop_wire or self._shop_wire,
             ids=lambda: fresh_id(self._ids),
         ).with_poll(self.plan.poll)
-        return self._parts.app(replace(app, push_rule=replace(app.push_rule, poll=PUSH_POLL)))
+        poll = FAULTY_PUSH_POLL if self.plan.faults.specs else POLL
+        return self._parts.app(replace(app, push_rule=replace(app.push_rule, poll=poll)))
 
     def _enter_listings(self) -> None:
         skus = sorted(self.plan.world.start)
@@ -263,6 +266,7 @@ class Scenario:
             schedule=schedule,
             markets=WitnessedMarkets(self.app.markets, self.laws, hands.life),
             timetable=WitnessedTimetable(self.app.timetable, self.laws),
+            every=TICK,
         ).step
         turn(step, self.clock, self._stop, lambda _name, _text: None, "tick")
 

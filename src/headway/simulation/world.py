@@ -11,13 +11,11 @@ from pathlib import Path
 
 from headway.clock import Clock, Rng, rng
 from headway.core.model import Sku
+from headway.core.population import SHARE_PER_DAY, rate_at
 from headway.simulators.boeing import Part
 
 DAY_S = 86_400.0
 CENT = Decimal("0.01")
-# freshness.md: 5 % of SKUs change a day on average, most of them never, a few all the time.
-RATE_SHAPE = 0.35
-RATE_MEAN_PER_DAY = 0.05
 NEVER = 1e-9
 # The reports saw more moves of stock than of price.
 PRICE_SHARE = 0.3
@@ -81,7 +79,7 @@ class Catalogue:
 
 
 def seeded_world(
-    *, products: int, days: float, seed: int, changes_per_day: float = RATE_MEAN_PER_DAY
+    *, products: int, days: float, seed: int, share_per_day: float = SHARE_PER_DAY
 ) -> World:
     """Draw the steady world: parts change at random, each at a rate of its own that stays."""
     generator = rng(f"world:{seed}")
@@ -89,7 +87,7 @@ def seeded_world(
     rates: dict[Sku, float] = {}
     changes: list[Change] = []
     for sku, part in start.items():
-        rates[sku] = draw_rate(generator, changes_per_day)
+        rates[sku] = draw_rate(generator, share_per_day)
         changes += live(generator, part, poisson(generator, rates[sku], days))
     return World(
         name="steady", start=start, changes=in_order(changes), rates_per_day=shown_rates(rates)
@@ -101,9 +99,9 @@ def draw_start(generator: Rng, products: int) -> dict[Sku, Part]:
     return {sku: _part(generator, sku) for sku in _skus(generator, products)}
 
 
-def draw_rate(generator: Rng, per_day: float = RATE_MEAN_PER_DAY) -> float:
-    """Draw how often a part changes a day: most hardly ever, a few all the time."""
-    return generator.gammavariate(RATE_SHAPE, per_day / RATE_SHAPE)
+def draw_rate(generator: Rng, share_per_day: float = SHARE_PER_DAY) -> float:
+    """Draw how often a part changes a day, if about this share of all changes within one."""
+    return rate_at(1 - generator.random()) * share_per_day / SHARE_PER_DAY
 
 
 def poisson(generator: Rng, rate_per_day: float, days: float) -> Iterator[float]:

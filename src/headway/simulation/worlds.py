@@ -1,4 +1,4 @@
-"""The worlds that a run may be put into, by name; in each a part changes every 20 days on average.
+"""The worlds that a run may be put into, by name; in each about 5 % of the parts change a day.
 
 With one seed they start with the same catalogue.
 """
@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Protocol
 
 from headway.clock import Rng, rng
+from headway.core.population import SHARE_PER_DAY
 from headway.simulation.lists import bursty_world, mislabelled_world
 from headway.simulation.rhythm import busily
 from headway.simulation.world import (
     DAY_S,
-    RATE_MEAN_PER_DAY,
     Change,
     World,
     draw_rate,
@@ -57,10 +57,10 @@ def equal_world(*, products: int, days: float, seed: int) -> World:
     """Draw a world in which all parts change equally often."""
     generator = rng(f"world:{seed}")
     start = draw_start(generator, products)
-    rates = dict.fromkeys(start, RATE_MEAN_PER_DAY)
+    rates = dict.fromkeys(start, SHARE_PER_DAY)
     changes: list[Change] = []
     for part in start.values():
-        changes += live(generator, part, poisson(generator, RATE_MEAN_PER_DAY, days))
+        changes += live(generator, part, poisson(generator, SHARE_PER_DAY, days))
     return World(
         name="equal", start=start, changes=in_order(changes), rates_per_day=shown_rates(rates)
     )
