@@ -26,8 +26,10 @@ from headway.core.rates import BINS, bin_of, learn
 
 MINUTE = timedelta(minutes=1)
 DEADLINE = DEADLINE_MIN * MINUTE
-# New listings are due within so many minutes, in an order that their SKUs decide.
-PLACE_SPREAD_MIN = 15
+# New listings are due within so long, in an order that their SKUs decide: a claim is slow where
+# thousands are due at one instant.
+PLACE_SPREAD = timedelta(minutes=15)
+NUMBERS = 1 << 32
 # Not at once, though the deadline be near: what failed just now would fail again.
 RETRY_SOONEST = timedelta(minutes=5)
 # So many companions are asked while it is in doubt whether there was a list at all.
@@ -52,7 +54,7 @@ class Adaptive:
     def place(self, sku: Sku, now: datetime, catalogue: Catalogue = EMPTY) -> Placement:
         """Let a new listing be due within minutes; its slot is no more than a record of that."""
         del catalogue
-        due = now + (1 + stable_number(sku) % PLACE_SPREAD_MIN) * MINUTE
+        due = now + PLACE_SPREAD * ((1 + stable_number(sku)) / NUMBERS)
         return Placement(hour_bucket=due.hour, minute_offset=due.minute, next_sync_at=due)
 
     def next_read(self, seen: Seen) -> Next:
