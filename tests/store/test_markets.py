@@ -183,6 +183,17 @@ def test_who_was_never_read_is_as_old_as_its_listing(
     assert markets.ages_min(now + HOUR) == {60: 1}
 
 
+def test_who_came_just_now_does_not_hide_whom_nobody_has_read_for_long(
+    pool: ConnectionPool, markets: Markets, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, 3)
+    Listings(pool).add([(SellerId("a"), Sku("new"))], policy=Adaptive(), now=now)
+    assert markets.oldest() == now - timedelta(minutes=62)
+    ask("UPDATE product_sync_schedule SET created_at = %s WHERE sku = 'new'", now - 9 * HOUR)
+    assert markets.oldest() == now - 9 * HOUR
+
+
 def test_the_prior_is_fitted_to_what_was_seen_by_one_of_two_who_try(
     pool: ConnectionPool, markets: Markets, clock: VirtualClock, ask: Ask
 ) -> None:

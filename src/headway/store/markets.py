@@ -90,9 +90,14 @@ FROM (
 RETURNING row.sku
 """
 
+# The two kinds by themselves: whoever came just now must not hide whom nobody has read for long.
 OLDEST = """
-SELECT coalesce(last_successful_sync, created_at) FROM product_sync_schedule
-WHERE is_active AND turn = 'scheduled' ORDER BY last_successful_sync NULLS FIRST LIMIT 1
+SELECT least(
+  (SELECT last_successful_sync FROM product_sync_schedule
+   WHERE is_active AND turn = 'scheduled' AND last_successful_sync IS NOT NULL
+   ORDER BY last_successful_sync NULLS FIRST LIMIT 1),
+  (SELECT min(created_at) FROM product_sync_schedule
+   WHERE is_active AND turn = 'scheduled' AND last_successful_sync IS NULL))
 """
 AGES = """
 SELECT floor(extract(epoch FROM %(now)s - coalesce(last_successful_sync, created_at)) / 60)::int,
@@ -187,7 +192,9 @@ class Markets:
         """Return when the listing that waits longest was last read, or came; None if none waits."""
         with guarded(), self._pool.connection() as connection:
             row = connection.execute(OLDEST).fetchone()
-        return None if row is None else row[0]
+        assert row is not None, "an expression always answers"
+        found: datetime | None = row[0]
+        return found
 
     def ages_min(self, now: datetime) -> Mapping[int, int]:
         """Return how many SKUs were last read that many minutes ago."""
