@@ -35,8 +35,10 @@ def ask(pool: ConnectionPool) -> Ask:
     return query
 
 
-def enter(pool: ConnectionPool, now: datetime, count: int, *, family: str | None = None) -> None:
-    keys = [(SellerId("a"), Sku(f"P{n}")) for n in range(count)]
+def enter(
+    pool: ConnectionPool, now: datetime, count: int, *, family: str | None = None, by: str = "a"
+) -> None:
+    keys = [(SellerId(seller), Sku(f"P{n}")) for n in range(count) for seller in by]
     Listings(pool).add(keys, policy=Adaptive(), now=now)
     with pool.connection() as connection:
         connection.execute(
@@ -162,6 +164,17 @@ def test_those_whom_the_deadline_calls_board_before_a_sweep(
     markets.learn(markets.load((), now), Lesson(sweeps=(sweep,)), now)
     order = ask("SELECT sku FROM product_sync_schedule ORDER BY next_sync_at LIMIT 4")
     assert {sku for (sku,) in order[:2]} == {"P10", "P11"}
+
+
+def test_a_sweep_and_a_hurry_count_parts_however_many_sellers_list_them(
+    pool: ConnectionPool, markets: Markets, clock: VirtualClock
+) -> None:
+    now = clock.now()
+    enter(pool, now, 12, family="ACME", by="abc")
+    sweep = Sweep(family="ACME", read_before=now, limit=4)
+    swept = markets.learn(markets.load((), now), Lesson(sweeps=(sweep,)), now)
+    assert sorted(swept) == sorted(["P8", "P9", "P10", "P11"] * 3)
+    assert sorted(markets.hurry(2, now)) == sorted(["P10", "P11"] * 3)
 
 
 def test_ages_are_counted_by_the_minute_and_the_oldest_is_told(

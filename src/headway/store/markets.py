@@ -60,7 +60,8 @@ WHERE scope = %(scope)s AND fitted_at IS NOT DISTINCT FROM %(fitted_at)s
 """
 
 # Whoever is swept comes before those who are merely due, but not before those whom the deadline
-# calls: these are due since they were last read.
+# calls: these are due since they were last read. Both are counted in parts, as seats are: however
+# many sellers list one, it takes one seat, and all of its listings are read by it.
 SWEEP = """
 UPDATE product_sync_schedule AS row SET swept_from = row.next_sync_at, updated_at = %(now)s,
   next_sync_at = least(%(now)s, (
@@ -71,13 +72,17 @@ UPDATE product_sync_schedule AS row SET swept_from = row.next_sync_at, updated_a
       ORDER BY next_sync_at LIMIT 1) AS first))
 FROM (
   SELECT id FROM product_sync_schedule
-  WHERE family = %(family)s AND is_active AND sync_status <> 'syncing' AND turn = 'scheduled'
-    AND last_successful_sync < %(read_before)s AND swept_from IS NULL
-    AND next_sync_at > %(now)s
-  ORDER BY last_successful_sync, id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+  WHERE {companion} AND sku IN (
+    SELECT sku FROM product_sync_schedule WHERE {companion}
+    GROUP BY sku ORDER BY min(last_successful_sync), sku LIMIT %(limit)s)
+  ORDER BY id FOR UPDATE SKIP LOCKED
 ) AS companion WHERE row.id = companion.id
 RETURNING row.sku
-"""
+""".format(
+    companion="""family = %(family)s AND is_active AND sync_status <> 'syncing'
+    AND turn = 'scheduled' AND last_successful_sync < %(read_before)s AND swept_from IS NULL
+    AND next_sync_at > %(now)s"""
+)
 SPARE = """
 UPDATE product_sync_schedule AS row SET next_sync_at = row.swept_from, swept_from = NULL,
   updated_at = %(now)s
@@ -109,12 +114,16 @@ UPDATE product_sync_schedule AS row SET next_sync_at = row.last_successful_sync,
   swept_from = NULL, updated_at = %(now)s
 FROM (
   SELECT id FROM product_sync_schedule
-  WHERE is_active AND sync_status <> 'syncing' AND turn = 'scheduled'
-    AND last_successful_sync IS NOT NULL
-  ORDER BY last_successful_sync, id LIMIT %(count)s FOR UPDATE SKIP LOCKED
+  WHERE {oldest} AND sku IN (
+    SELECT sku FROM product_sync_schedule WHERE {oldest}
+    GROUP BY sku ORDER BY min(last_successful_sync), sku LIMIT %(count)s)
+  ORDER BY id FOR UPDATE SKIP LOCKED
 ) AS oldest WHERE row.id = oldest.id AND row.next_sync_at > row.last_successful_sync
 RETURNING row.sku
-"""
+""".format(
+    oldest="""is_active AND sync_status <> 'syncing' AND turn = 'scheduled'
+    AND last_successful_sync IS NOT NULL"""
+)
 
 
 class Markets:
