@@ -131,3 +131,30 @@ def test_a_maker_named_by_the_supplier_becomes_the_family_of_a_part_that_has_non
     families = dict(line.ask("SELECT sku, family FROM product_sync_schedule"))
     assert families.pop(SKUS[0]) == "own list"
     assert len(set(families.values())) == 1
+
+
+def test_a_part_tells_how_late_the_queue_is_by_the_listing_for_which_it_boarded(line: Any) -> None:
+    line.add(*SKUS[:10])
+    line.add(*SKUS[:10], seller="b")
+    fetch = line.app.fetch("w1")
+    all_read(line, fetch, 1)
+    now = line.clock.now()
+    line.ask("UPDATE market SET listings = 5000, log_price = 1, updated_at = %s", now)
+    due = "UPDATE product_sync_schedule SET next_sync_at = %s WHERE user_id = %s"
+    for early, late in ("ab", "ba"):
+        line.ask("UPDATE product_sync_schedule SET last_successful_sync = %s", now - 9 * HOUR)
+        line.ask(due, now, early)
+        line.ask(due, now + 9 * HOUR, late)
+        before = line.one("SELECT log_price FROM market")
+        all_read(line, fetch, 1)
+        assert line.one("SELECT log_price FROM market") > before, "it boarded late"
+
+
+def test_a_first_read_for_another_seller_is_no_change_of_the_part(line: Any) -> None:
+    line.add(*SKUS[:10])
+    fetch = line.app.fetch("w1")
+    all_read(line, fetch, 1)
+    line.add(*SKUS[:10], seller="b")
+    all_read(line, fetch, 1)
+    assert line.one("SELECT count(*) FROM product_sync_schedule WHERE changes_seen > 0") == 0
+    assert line.ask("SELECT name FROM family") == []

@@ -333,12 +333,29 @@ def boarding_rule(
 
 
 def _seen(settlements: Sequence[Settlement], now: datetime) -> list[Seen]:
-    """Return what was read, each SKU once: two sellers' listings of it are one look."""
-    seen: dict[Sku, Seen] = {}
+    """Return what was read, each SKU once: two sellers' listings of it are one look.
+
+    It boarded for the listing that was urgent or due first; the others came along, and how early
+    they came tells nothing of the queue. A first read is news to its seller only.
+    """
+    looks: dict[Sku, list[Settlement]] = {}
     for each in settlements:
-        if each.is_good_read and (each.is_news or each.listing.sku not in seen):
-            seen[each.listing.sku] = Seen(listing=each.listing, at=now, has_changed=each.is_news)
-    return list(seen.values())
+        if each.is_good_read:
+            looks.setdefault(each.listing.sku, []).append(each)
+    return [
+        Seen(
+            listing=min((each.listing for each in look), key=_boards_after),
+            at=now,
+            has_changed=any(
+                each.is_news and each.listing.last_successful_sync is not None for each in look
+            ),
+        )
+        for look in looks.values()
+    ]
+
+
+def _boards_after(listing: Listing) -> tuple[bool, datetime]:
+    return listing.turn not in URGENT, listing.next_sync_at
 
 
 def _priority(front: Sequence[Candidate]) -> int:
