@@ -278,7 +278,10 @@ def build(
         judge=Judge(rule=failure_rule, policy=policy),
         rule=FetchRule(
             boarding=BoardingRule(
-                seats=settings.batch_size, slack=policy.slack, is_eager=policy.is_eager
+                seats=settings.batch_size,
+                slack=policy.slack,
+                patience=policy.patience,
+                is_eager=policy.is_eager,
             ),
             pace=timedelta(
                 seconds=MINUTE_S / calls_per_min

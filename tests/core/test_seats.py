@@ -81,6 +81,17 @@ def test_the_scheduled_without_slack_go_before_all_but_a_few_urgent_turns() -> N
     assert aboard == ["asked", "N0", "L0", "L1", "L2"] + [f"N{n}" for n in range(1, 6)]
 
 
+def test_with_patience_the_due_let_urgent_turns_go_first_for_longer() -> None:
+    rule = BoardingRule(seats=10, slack=timedelta(0), patience=timedelta(hours=1), is_eager=True)
+    flood = [candidate(f"N{n}", turn=Turn.ONBOARDING) for n in range(20)]
+    due = [candidate(f"P{n}", due_min=-59) for n in range(12)]
+    assert skus(board(flood + due, NOW, rule)) == [f"N{n}" for n in range(10)]
+    late = [candidate(f"L{n}", due_min=-61) for n in range(5)]
+    retry = [candidate("R", due_min=-1, turn=Turn.RETRY)]
+    aboard = skus(board(flood + due + late + retry, NOW, rule))
+    assert aboard == ["N0", "N1", "R", "L0", "L1", "L2", "L3", "L4", "N2", "N3"]
+
+
 def test_one_long_overdue_retry_goes_with_the_scheduled_and_the_next_waits() -> None:
     due = [candidate(f"P{n}", due_min=-n) for n in range(12)]
     late = [candidate(f"R{n}", due_min=-90 + n, turn=Turn.RETRY) for n in range(3)]

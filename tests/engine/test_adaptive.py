@@ -1,6 +1,7 @@
 """The adaptive policy on a whole line: it spends every permit, learns, sweeps and guards."""
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -22,6 +23,11 @@ def all_read(line: Any, fetch: Any, calls: int) -> None:
     """Let so many calls go, and the last of them be settled."""
     line.read(fetch, calls)
     line.drive(fetch, lambda: line.one(ABOARD) == 0)
+
+
+def read_since(line: Any, since: datetime) -> set[str]:
+    rows = line.ask("SELECT sku FROM product_sync_schedule WHERE last_successful_sync > %s", since)
+    return {sku for (sku,) in rows}
 
 
 def test_a_call_leaves_at_every_permit_though_nobody_is_due(line: Any) -> None:
@@ -125,12 +131,14 @@ def test_a_maker_named_by_the_supplier_becomes_the_family_of_a_part_that_has_non
     line: Any,
 ) -> None:
     line.add(*SKUS[:10])
+    for sku in SKUS[:10]:
+        line.shelf.parts[sku] = replace(line.shelf.parts[sku], family="ACME")
     line.ask("UPDATE product_sync_schedule SET family = 'own list' WHERE sku = %s", SKUS[0])
     fetch = line.app.fetch("w1")
     all_read(line, fetch, 1)
     families = dict(line.ask("SELECT sku, family FROM product_sync_schedule"))
     assert families.pop(SKUS[0]) == "own list"
-    assert len(set(families.values())) == 1
+    assert set(families.values()) == {"ACME"}
 
 
 def test_a_part_tells_how_late_the_queue_is_by_the_listing_for_which_it_boarded(line: Any) -> None:
@@ -155,6 +163,31 @@ def test_a_first_read_for_another_seller_is_no_change_of_the_part(line: Any) -> 
     fetch = line.app.fetch("w1")
     all_read(line, fetch, 1)
     line.add(*SKUS[:10], seller="b")
+    line.ask("UPDATE product_sync_schedule SET family = 'ACME'")
     all_read(line, fetch, 1)
     assert line.one("SELECT count(*) FROM product_sync_schedule WHERE changes_seen > 0") == 0
     assert line.ask("SELECT name FROM family") == []
+
+
+def test_urgent_turns_fill_a_call_though_the_queue_is_late(line: Any) -> None:
+    line.add(*SKUS)
+    now, fetch = line.clock.now(), line.app.fetch("w1")
+    overdue = "UPDATE product_sync_schedule SET last_successful_sync = %s, next_sync_at = %s"
+    line.ask(overdue, now - 9 * HOUR, now - HOUR / 2)
+    urgent = SKUS[10:20]
+    line.make_due(*urgent, turn="onboarding")
+    all_read(line, fetch, 1)
+    assert read_since(line, now) == set(urgent)
+
+
+def test_a_flood_of_urgent_turns_leaves_the_seats_to_those_whom_the_deadline_calls(
+    line: Any,
+) -> None:
+    line.add(*SKUS)
+    now, fetch = line.clock.now(), line.app.fetch("w1")
+    aged = "UPDATE product_sync_schedule SET last_successful_sync = %s, next_sync_at = %s"
+    line.ask(aged, now - 22 * HOUR, now)
+    line.make_due(*SKUS[10:], turn="onboarding")
+    line.app.tick().step()
+    all_read(line, fetch, 1)
+    assert len(read_since(line, now) & set(SKUS[:10])) == 8

@@ -14,8 +14,8 @@ URGENT = (Turn.MANUAL, Turn.ONBOARDING)
 class BoardingRule:
     """What a call may carry, and how long the first listing due may wait for company.
 
-    Under an eager rule nobody waits. `retries_left` is what a retry window has left, if there are
-    windows.
+    Under an eager rule nobody waits. `patience` is how much longer than its slack a due listing
+    lets urgent turns go first. `retries_left` is what a retry window has left, if there is one.
     """
 
     seats: int
@@ -23,6 +23,7 @@ class BoardingRule:
     retry_seats: int = 1
     urgent_seats: int = 2
     is_eager: bool = False
+    patience: timedelta = timedelta(0)
     retries_left: int | None = None
 
 
@@ -93,8 +94,9 @@ def _in_order(front: Sequence[Candidate], now: datetime, rule: BoardingRule) -> 
     """Yield candidates as turns rank them; a few long-overdue retries go with the scheduled.
 
     A flood of urgent turns must not break the deadline of law L3: it leaves all but a few seats to
-    the scheduled listings that have no slack left.
+    the scheduled listings that have no slack and no patience left.
     """
+    last_due_at = now - rule.slack - rule.patience
     by_due = sorted(front, key=lambda each: each.next_sync_at)
     urgent = [each for turn in URGENT for each in by_due if each.turn is turn]
     scheduled = [each for each in by_due if each.turn is Turn.SCHEDULED]
@@ -103,7 +105,7 @@ def _in_order(front: Sequence[Candidate], now: datetime, rule: BoardingRule) -> 
     overdue = [each for each in retries if each.next_sync_at + rule.slack < now]
     yield from urgent[: min(rule.urgent_seats, rule.seats // 2)]
     yield from overdue[: rule.retry_seats]
-    yield from (each for each in scheduled if each.next_sync_at + rule.slack < now)
+    yield from (each for each in scheduled if each.next_sync_at < last_due_at)
     yield from urgent
     yield from (each for each in scheduled if each.next_sync_at <= now)
     yield from retries

@@ -46,6 +46,9 @@ class Adaptive:
 
     name: str = "adaptive"
     slack: timedelta = timedelta(0)
+    # The queue is often a little late, and that breaks nothing. Whom the deadline calls is due
+    # since its last read, so it has none left; the others leave an hour of the two in reserve.
+    patience: timedelta = timedelta(hours=1)
     age_max: timedelta = timedelta(hours=24)
     is_eager: bool = True
     weighs_slots: bool = False

@@ -91,6 +91,10 @@ class Policy(Protocol):
         """How long the first due listing may wait for a full call; inside the deadline of L3."""
 
     @property
+    def patience(self) -> timedelta:
+        """How much longer than its slack a due listing lets a flood of urgent turns go first."""
+
+    @property
     def age_max(self) -> timedelta:
         """The oldest a good read may become while the supplier answers (law L3)."""
 
@@ -148,6 +152,7 @@ def bounded(priority: int) -> int:
 class OnceADay:
     """What the policies of the documents have in common: no market, no windows, no hurry."""
 
+    patience = timedelta(0)
     is_eager = False
     weighs_slots = False
 
