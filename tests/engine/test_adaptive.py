@@ -57,6 +57,37 @@ def test_a_share_of_the_budget_paces_the_calls_and_an_urgent_one_goes_at_once(
     assert line.clock.now() - began < timedelta(minutes=2)
 
 
+def test_several_workers_together_spend_no_more_than_their_share_of_the_budget(
+    make_line: Any,
+) -> None:
+    line = make_line(policy="adaptive", budget_share=0.5)
+    line.add(*SKUS)
+    workers = [line.app.fetch(f"w{n}") for n in range(3)]
+    all_read(line, workers[0], 1)
+    queue = [(line.clock.now(), fetch) for fetch in workers]
+    calls, began = line.price_calls(), line.clock.now()
+    while line.clock.now() - began < HOUR / 2:
+        wakes_at, fetch = queue.pop(0)
+        line.clock.sleep(max(0.0, (wakes_at - line.clock.now()).total_seconds()))
+        result = fetch.step()
+        wakes_at = result.until if isinstance(result, Wait) else line.clock.now()
+        # Behind whoever wakes at the same instant: all of them look before one of them calls.
+        queue = sorted([*queue, (wakes_at, fetch)], key=lambda each: each[0])
+    assert 25 <= line.price_calls() - calls <= 31
+
+
+def test_a_clock_that_was_ahead_for_a_while_does_not_stop_the_line(make_line: Any) -> None:
+    line = make_line(policy="adaptive", budget_share=0.5)
+    line.add(*SKUS)
+    fetch = line.app.fetch("w1")
+    all_read(line, fetch, 1)
+    line.ask("UPDATE market SET updated_at = %s", line.clock.now() + 24 * HOUR)
+    began = line.clock.now()
+    all_read(line, fetch, 2)
+    assert line.clock.now() - began < timedelta(minutes=4)
+    assert line.one("SELECT updated_at FROM market") <= line.clock.now()
+
+
 def test_a_part_that_changes_is_looked_at_sooner_than_one_that_does_not(line: Any) -> None:
     line.add(*SKUS[:10])
     fetch = line.app.fetch("w1")

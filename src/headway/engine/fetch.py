@@ -112,7 +112,8 @@ class Fetch:
         now, priority = self._clock.now(), ORDINARY
         if self._rule.pace or not self._judge.policy.is_eager:
             front = self._front(now, after_failure=False)
-            leave_at, look_again = self._leave_at(front, now), now + self._rule.poll
+            boarding = boarding_rule(self._rule, self._judge.policy, self._schedule, front, now)
+            leave_at, look_again = self._leave_at(front, now, boarding), now + self._rule.poll
             if leave_at is None or leave_at > now:
                 until = look_again if leave_at is None else min(leave_at, look_again)
                 return Wait(until=until, why="nothing is due yet")
@@ -166,14 +167,17 @@ class Fetch:
         self._limiter.settle(ticket, sent=True, report=CallReport(result=step.value))
         return Done(what=step.value)
 
-    def _leave_at(self, front: Sequence[Candidate], now: datetime) -> datetime | None:
+    def _leave_at(
+        self, front: Sequence[Candidate], now: datetime, boarding: BoardingRule
+    ) -> datetime | None:
         """Return when the next call should leave, at the pace that the budget's share allows."""
-        boarding = boarding_rule(self._rule, self._judge.policy, self._schedule, front, now)
         leave_at = departure(front, now, boarding)
         if leave_at is None or not self._rule.pace or any(each.turn in URGENT for each in front):
             return leave_at
         last_at = self._markets.load((), now).updated_at
-        return leave_at if last_at is None else max(leave_at, last_at + self._rule.pace)
+        if last_at is None or last_at > now:  # a clock that was ahead must not stop the line
+            return leave_at
+        return max(leave_at, last_at + self._rule.pace)
 
     def _front(self, now: datetime, *, after_failure: bool) -> list[Candidate]:
         """Look deep enough into the queue to fill the seats with different SKUs.
@@ -204,7 +208,7 @@ class Fetch:
         """Choose and lease those who board now, if the call still should leave."""
         front = self._front(now, after_failure=False)
         boarding = boarding_rule(self._rule, self._judge.policy, self._schedule, front, now)
-        leave_at = departure(front, now, boarding)
+        leave_at = self._leave_at(front, now, boarding)
         if leave_at is None or leave_at > now:
             return []
         if breaker.failures:

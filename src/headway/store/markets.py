@@ -40,7 +40,7 @@ WITH kept AS (
 UPDATE market SET log_price = coalesce(log_price, ln(%(price)s::float8)) + %(step)s,
   hits = coalesce({ADDED.format(column="hits")}, '{{}}'),
   hits_expected = coalesce({ADDED.format(column="hits_expected")}, '{{}}'),
-  updated_at = greatest(updated_at, %(now)s)
+  updated_at = %(now)s
 WHERE scope = %(scope)s
 """
 
