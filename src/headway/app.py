@@ -188,7 +188,7 @@ class App:
         return Line(
             breaker=self.breakers.load(self.scope),
             permit_at=status.next_free_at,
-            pace=timedelta(seconds=pace_s),
+            pace=max(timedelta(seconds=pace_s), self.rule.pace),
             paused_until=status.paused_until,
             pause_reason=status.reason,
             front=self.schedule.front(now, limit=self.rule.boarding.seats * FRONT_PER_SEAT),
