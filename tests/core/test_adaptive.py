@@ -108,7 +108,10 @@ def test_a_failure_backs_off_but_not_beyond_the_deadline() -> None:
     assert POLICY.next_try(old, NOW, 8 * HOUR) == NOW + HOUR
     older = listing(read_at=NOW - 22 * HOUR + HOUR / 60)
     assert POLICY.next_try(older, NOW, 8 * HOUR) == NOW + HOUR / 12
-    assert POLICY.next_try(listing(read_at=NOW - 23 * HOUR), NOW, 8 * HOUR) == NOW + 8 * HOUR
+    at_its_deadline = listing(read_at=NOW - 22 * HOUR)
+    again_at = POLICY.next_try(at_its_deadline, NOW, 2 * HOUR)
+    assert NOW + HOUR < again_at < NOW + 2 * HOUR, "within the day, with time for the call"
+    assert POLICY.next_try(listing(read_at=NOW - 24 * HOUR), NOW, 8 * HOUR) == NOW + 8 * HOUR
     assert POLICY.next_try(listing(read_at=None), NOW, 8 * HOUR) == NOW + 8 * HOUR
     assert POLICY.retry_window(NOW, 5000) is None
 

@@ -20,6 +20,7 @@ from headway.core.policies.policy import (
     Placement,
     RetryWindow,
     Seen,
+    latest_due,
     stable_number,
 )
 from headway.core.rates import BINS, bin_of, learn
@@ -80,11 +81,16 @@ class Adaptive:
         return Next(next_sync_at=due, evidence=evidence)
 
     def next_try(self, listing: Listing, now: datetime, backoff: timedelta) -> datetime:
-        """Return the end of the backoff, or the deadline if that comes first."""
+        """Return the end of the backoff, or the deadline if that comes first.
+
+        Most are read close to the deadline; for them it is what the law allows beyond it.
+        """
         due, read_at = now + backoff, listing.last_successful_sync
-        if read_at is None or read_at + DEADLINE <= now:
+        if read_at is None:
             return due
-        return min(due, max(read_at + DEADLINE, now + RETRY_SOONEST))
+        lawful = latest_due(read_at, age_max=self.age_max, slack=self.slack)
+        last = next((each for each in (read_at + DEADLINE, lawful) if each > now), due)
+        return min(due, max(last, now + RETRY_SOONEST))
 
     def retry_window(self, now: datetime, listings: int) -> RetryWindow | None:
         """Let retries go at any time."""
