@@ -137,3 +137,4 @@ def test_a_state_of_another_version_counts_for_nothing() -> None:
 def test_nothing_is_quite_impossible() -> None:
     assert own_chance(0, 1) == pytest.approx(1e-6)
     assert own_chance(1e9, 1) < 1
+    assert own_chance(192, -30) == pytest.approx(1e-6), "the clock went back a month"

@@ -63,6 +63,12 @@ def test_a_hopeless_listing_waits_as_long_as_it_may() -> None:
     assert look_after_min(1, 0.0) == 0
 
 
+def test_a_look_just_short_of_never_paying_is_late_but_no_error() -> None:
+    rate, price, weight = 133.5347258451838, 108.9767399816014, 10.105679928434045
+    assert worth(rate, 1320, weight) > price
+    assert 0 < look_after_min(rate, price, weight) <= 1320
+
+
 def test_at_the_first_price_everybody_takes_its_turn() -> None:
     price = initial_price(5000, 19.0, Prior())
     assert look_after_min(Prior().mean, price) == pytest.approx(5000 / 19)

@@ -187,4 +187,4 @@ def pooled_factors(lists: Sequence[float], lists_expected: Sequence[float]) -> O
 
 def own_chance(rate: float, gap_days: float) -> float:
     """Return how likely a listing of this rate changed by itself; never quite 0 or 1."""
-    return min(1 - 1e-6, max(1e-6, -math.expm1(-rate * gap_days)))
+    return min(1 - 1e-6, max(1e-6, -math.expm1(-rate * max(0.0, gap_days))))

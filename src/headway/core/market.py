@@ -16,6 +16,8 @@ from headway.core.rates import GRID, Prior, Recency
 DAY_MIN = 1440
 # Below this many expected changes the closed form loses its digits, and the series has them.
 FEW = 1e-3
+# So close to 1 the number of changes is all rounding.
+LOST_MAX = 1 - 1e-12
 # A step of the price looks back so far at most: after an outage nobody knows the lag in between.
 STEP_MIN_MAX = 5.0
 PRICE_MIN, PRICE_MAX = 1e-9, 1e7
@@ -101,7 +103,7 @@ def look_after_min(
     if rate_per_day <= 0 or worth(rate_per_day, most_min, weight) <= price:
         return most_min
     rate_per_min = rate_per_day / DAY_MIN
-    changes = _changes_for(price * rate_per_min / weight)
+    changes = _changes_for(min(LOST_MAX, price * rate_per_min / weight))
     return min(most_min, changes / rate_per_min)
 
 
