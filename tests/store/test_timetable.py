@@ -165,6 +165,23 @@ def test_two_processes_that_start_at_once_place_everybody_once(
     assert sorted(counts) == [0, 0, 0, 500]
 
 
+def test_a_person_who_is_at_a_listing_just_then_finishes_first(
+    pool: ConnectionPool, timetable: Timetable, ask: Ask
+) -> None:
+    add(pool, 30, Rolling())
+    one = "SELECT id FROM product_sync_schedule WHERE sku = 'P00001' FOR UPDATE"
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+    with ThreadPoolExecutor() as threads:
+        with pool.connection() as connection, connection.transaction():
+            connection.execute(one)
+            adopting = threads.submit(timetable.adopt, Split(), NOW)
+            while ask(waiting) == [(0,)] and not adopting.done():
+                pass
+            connection.execute("UPDATE product_sync_schedule SET sync_priority = 7")
+        assert adopting.result() == 30
+    assert ask("SELECT DISTINCT sync_priority FROM product_sync_schedule") == [(7,)]
+
+
 def test_a_large_catalogue_is_placed_a_chunk_at_a_time(
     pool: ConnectionPool, timetable: Timetable, ask: Ask
 ) -> None:

@@ -35,8 +35,9 @@ INSERT INTO timetable (policy, adopted_at) VALUES ('', %(now)s) ON CONFLICT DO N
 ADOPTED = "SELECT policy FROM timetable FOR UPDATE"
 ADOPT = "UPDATE timetable SET policy = %(policy)s, adopted_at = %(now)s"
 # Whoever writes listings waits: locks taken row by row could meet in another order, and nobody is
-# to find half a timetable.
-ALONE = "LOCK TABLE product_sync_schedule IN SHARE ROW EXCLUSIVE MODE"
+# to find half a timetable. So does whoever locks a row first and writes it in a second statement;
+# under a weaker lock the two of us would wait for each other.
+ALONE = "LOCK TABLE product_sync_schedule IN EXCLUSIVE MODE"
 LOADS_KEPT = """
 SELECT hour_bucket, count(*) FROM product_sync_schedule
 WHERE is_active AND manual_slot_override GROUP BY hour_bucket
