@@ -11,12 +11,14 @@ import pytest
 from psycopg_pool import ConnectionPool
 from tests.conftest import START
 
+from headway.core.market import Lesson, Sweep
 from headway.core.model import SellerId, Sku
-from headway.core.policies import POLICIES, Anchored, Policy, Rolling, Split, by_name
+from headway.core.policies import POLICIES, Adaptive, Anchored, Policy, Rolling, Split, by_name
 from headway.core.policies.hours import place_in_window
 from headway.core.policies.policy import latest_due
 from headway.errors import InvalidError, NotFoundError
 from headway.store.listings import Listings
+from headway.store.markets import Markets
 from headway.store.timetable import Timetable, Wish
 
 Ask = Callable[..., list[Any]]
@@ -163,6 +165,22 @@ def test_two_processes_that_start_at_once_place_everybody_once(
     with ThreadPoolExecutor(max_workers=4) as workers:
         counts = list(workers.map(lambda _: timetable.adopt(Split(), NOW), range(4)))
     assert sorted(counts) == [0, 0, 0, 500]
+
+
+def test_a_sweep_does_not_outlast_the_policy_that_ordered_it(
+    pool: ConnectionPool, timetable: Timetable, ask: Ask
+) -> None:
+    add(pool, 30, Adaptive())
+    read_all(ask, NOW - HOUR)
+    ask("UPDATE product_sync_schedule SET family = 'ACME'")
+    markets = Markets(pool, scope="boeing:test", seats_per_min=20.0)
+    market = markets.load((), NOW)
+    sweep = Sweep(family="ACME", read_before=NOW)
+    assert len(markets.learn(market, Lesson(sweeps=(sweep,)), NOW)) == 30
+    timetable.adopt(Split(), NOW)
+    in_slots = due(ask)
+    assert markets.learn(market, Lesson(spares=("ACME",)), NOW) == []
+    assert due(ask) == in_slots
 
 
 def test_a_person_who_is_at_a_listing_just_then_finishes_first(

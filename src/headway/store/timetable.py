@@ -53,7 +53,8 @@ WHERE id > %(after)s ORDER BY id LIMIT %(limit)s
 """
 PLACE = """
 UPDATE product_sync_schedule AS row SET hour_bucket = new.hour_bucket,
-  minute_offset = new.minute_offset, next_sync_at = new.next_sync_at, updated_at = %(now)s
+  minute_offset = new.minute_offset, next_sync_at = new.next_sync_at, swept_from = NULL,
+  updated_at = %(now)s
 FROM unnest(%(ids)s::uuid[], %(hours)s::smallint[], %(minutes)s::smallint[],
   %(due)s::timestamptz[]) AS new(id, hour_bucket, minute_offset, next_sync_at)
 WHERE row.id = new.id
