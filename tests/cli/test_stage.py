@@ -11,7 +11,15 @@ from psycopg_pool import ConnectionPool
 from pydantic import SecretStr
 
 from headway.app import App, build
-from headway.cli.stage import NEWCOMERS, PUBLISHED_BEFORE, Stage, at_speed, live_past, set_stage
+from headway.cli.stage import (
+    NEWCOMERS,
+    PUBLISHED_BEFORE,
+    Stage,
+    at_speed,
+    live_past,
+    past_settings,
+    set_stage,
+)
 from headway.cli.stage_shops import SELLERS, People, domain_of
 from headway.clock import VirtualClock
 from headway.config import Settings
@@ -60,7 +68,7 @@ def play(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Play:
     )
     stage = set_stage(clock, settings, products=PRODUCTS, seed=1, sign_in=SIGN_IN, speed=60)
     app = build(
-        settings,
+        past_settings(settings, products=PRODUCTS),
         clock,
         pool,
         transport=SimTransport(stage.supplier.handle, clock),
@@ -99,6 +107,23 @@ def test_in_the_past_a_change_was_in_the_shop_seconds_after_it_was_seen(play: Pl
     assert written.count > 0
     assert written.p95_s is not None
     assert written.p95_s < 10
+
+
+def test_the_past_of_an_eager_policy_costs_a_tenth_of_its_calls(play: Play) -> None:
+    assert play.app.policy.is_eager
+    ((calls,),) = play.rows("SELECT count(*) FROM call_ledger WHERE seats_paid > 0")
+    assert 300 < calls < 450, "thirty hours are 3,600 permits"
+
+
+@pytest.mark.parametrize(
+    ("products", "given", "share"),
+    ((500, 1.0, 0.1), (500, 0.05, 0.05), (9600, 1.0, 0.5), (28_800, 1.0, 1.0)),
+)
+def test_in_the_past_everybody_is_read_within_a_day_and_nobody_spends_more_than_set(
+    products: int, given: float, share: float
+) -> None:
+    past = past_settings(Settings(budget_share=given), products=products)
+    assert past.budget_share == pytest.approx(share)
 
 
 def test_what_people_do_in_the_shops_is_seen_and_repaired(play: Play) -> None:

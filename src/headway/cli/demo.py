@@ -20,7 +20,7 @@ from rich.console import Console
 from headway import config
 from headway.app import App, build
 from headway.cli.serving import say, show_line, stoppable
-from headway.cli.stage import PAST_H, Stage, at_speed, live_past, set_stage
+from headway.cli.stage import PAST_H, Stage, at_speed, live_past, past_settings, set_stage
 from headway.cli.stage_shops import People
 from headway.clock import ScaledClock, SystemClock, VirtualClock
 from headway.config import Settings
@@ -79,7 +79,10 @@ def demo(
     seed: Annotated[
         int, typer.Option(help="Which world to draw; the same seed, the same world.")
     ] = 1,
-    policy: Annotated[PolicyName | None, typer.Option(help="When a part is due.")] = None,
+    policy: Annotated[
+        PolicyName | None,
+        typer.Option(help="When a part is due; the policy of the settings if not said."),
+    ] = None,
 ) -> None:
     """Run everything in one process, faster than life.
 
@@ -153,7 +156,7 @@ def _past(
     virtual = VirtualClock(start - PAST)
     stage = set_stage(virtual, settings, products=products, seed=seed, sign_in=SIGN_IN, speed=speed)
     app = build(
-        settings,
+        past_settings(settings, products=products),
         virtual,
         pool,
         transport=SimTransport(stage.supplier.handle, virtual, seed=seed),

@@ -4,6 +4,7 @@ The past runs on virtual time, with the same engine and store, so that the first
 empty. Then the world is handed over to the demo's fast clock and goes on as if nothing was.
 """
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -39,7 +40,10 @@ MISTYPED = (Decimal("0.05"), Decimal(3), Decimal("0.1"), Decimal("2.5"))
 ERROR_RATE = 0.01
 TOKEN_LIFE_S = 6 * 3600.0
 PAST_POLL = timedelta(minutes=30)
-# By then everything was read once, and the shops are looked at in few calls.
+# Each call of the past is worked through before the page opens: an eager policy spends this share of
+# them, or as many times what reading everybody once a day takes.
+PAST_SHARE, PAST_READS_PER_DAY = 0.1, 1.5
+# By then everything was read once under any policy, and the shops are looked at in few calls.
 PUSHES_FROM_H = 23
 
 
@@ -195,6 +199,14 @@ def _mistyped(quiet: Sequence[Part], seed: int) -> Iterator[Change]:
         yield Change(at_s=at_s + CORRECTED_AFTER_S, part=part)
 
 
+def past_settings(settings: Settings, *, products: int) -> Settings:
+    """Return the settings of the past: an eager policy takes it slowly, so the page opens soon."""
+    calls_per_day = settings.rate_limit * DAY_S / 60
+    needed = PAST_READS_PER_DAY * products / settings.batch_size / calls_per_day
+    share = min(settings.budget_share, max(PAST_SHARE, needed))
+    return settings.model_copy(update={"budget_share": share})
+
+
 def live_past(
     stage: Stage, clock: VirtualClock, app: App, *, progress: Callable[[float], None]
 ) -> None:
@@ -213,13 +225,23 @@ def live_past(
 
     play("world", stage.shelves.step)
     play("fetch", app.fetch("past", rings=bell.set).step)
+    pushes_from_h = _pushes_from_h(app, len(stage.floor.sold))
     for hour in range(PAST_H):
         progress(hour / PAST_H)
-        if hour == PUSHES_FROM_H:
+        if hour == pushes_from_h:
             play("push", app.push("past").step, bell)
         if hour == PUBLISHED_AT_H:
             stage.floor.publish(app, PUBLISHED_BEFORE)
         clock.run((hour + 1) * HOUR_S)
+
+
+def _pushes_from_h(app: App, listings: int) -> int:
+    """Return the hour by which everything was read once; an eager policy is through sooner."""
+    if not app.policy.is_eager:
+        return PUSHES_FROM_H
+    settings = app.settings
+    calls_per_h = settings.rate_limit * settings.budget_share * 60
+    return min(PUSHES_FROM_H, math.ceil(listings / (calls_per_h * settings.batch_size)))
 
 
 def _quiet(_name: str, _text: str) -> None:
