@@ -66,7 +66,7 @@ def test_json_holds_the_keys_of_the_design_and_nothing_is_left_behind(
 def test_a_person_reads_figures_and_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--products", "20", "--days", "0.1"]) == 0
     said = capsys.readouterr().out
-    assert "20 SKUs under rolling" in said
+    assert f"20 SKUs under {Settings().policy}" in said
     assert "seen to shown" in said
     assert "0 double writes" in said
     assert "not in play" in said
@@ -92,6 +92,7 @@ def test_all_policies_come_as_a_list(capsys: pytest.CaptureFixture[str]) -> None
         (["--trace", "/nowhere/trace.csv"], "cannot write --trace /nowhere/trace.csv"),
         (["--trace", "t.csv", "--policy", "all"], "--trace holds one run; choose one --policy"),
         (["--products", "0"], "--products 0 is out of range; take 1 to 1,000,000"),
+        (["--workers", "0"], "--workers 0 is out of range; take 1 to 64"),
         (["--days", "nan"], "--days nan is out of range"),
         (["--database", "postgresql://nobody@127.0.0.1:1/none"], "127.0.0.1:1/none"),
     ),

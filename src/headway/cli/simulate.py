@@ -56,7 +56,7 @@ def simulate(
     *,
     policy: Annotated[
         str, typer.Option(help=f"When a listing is due: {', '.join(POLICIES)}, or all.")
-    ] = "rolling",
+    ] = config.Settings().policy,
     products: Annotated[
         int | None, typer.Option(help=f"How many SKUs; {PRODUCTS} if not said.")
     ] = None,
@@ -94,7 +94,7 @@ def simulate(
     """
     _assert_between("--products", PRODUCTS if products is None else products, 1, PRODUCTS_MAX)
     _assert_between("--days", days, 0.01, DAYS_MAX)
-    _assert_between("--workers", workers or 1, 1, WORKERS_MAX)
+    _assert_between("--workers", 1 if workers is None else workers, 1, WORKERS_MAX)
     _assert_between("--sellers", sellers, 1, SELLERS_MAX)
     policies = _policies(policy)
     drawn = _world(world, changes, products, days, seed)
