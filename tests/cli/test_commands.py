@@ -174,6 +174,19 @@ def test_check_names_the_listing_that_breaks_a_law(
     assert broken["L8"].startswith("BLAMED of acme")
 
 
+def test_check_counts_the_retries_of_the_present_window(
+    on_database: Headway, pool: ConnectionPool, execute: Execute
+) -> None:
+    add(pool, *(f"P{number}" for number in range(51)))
+    found = laws(on_database("check", "--json"))["L4"]
+    assert (found["verdict"], found["violations"]) == ("not in play", 0)
+    execute("UPDATE product_sync_schedule SET retried_at = now() + interval '1 day'")
+    done = on_database("check", "--json", HEADWAY_POLICY="split")
+    assert done.code == 1
+    assert laws(done)["L4"]["violations"] == 1
+    assert laws(done)["L4"]["note"].startswith("51 of 50 retries since ")
+
+
 def test_check_states_the_excuse_of_an_outage(
     on_database: Headway, pool: ConnectionPool, execute: Execute
 ) -> None:

@@ -71,3 +71,15 @@ def test_a_hundred_failures_go_through_the_windows_as_the_document_walks_them(li
     assert line.ask(f"{parked} WHERE NOT is_active") == [(1, 5)]
     slots = "SELECT count(*) FROM product_sync_schedule WHERE is_active AND hour_bucket = 10"
     assert line.one(slots) == 207
+
+
+def test_a_part_that_two_sellers_list_takes_one_seat_of_the_window(make_line: LineMaker) -> None:
+    line = make_line(policy="split")
+    for seller in ("a", "b"):
+        line.add("GONE", *SKUS[:20], seller=seller)
+    del line.shelf.parts["GONE"]
+    line.ask("UPDATE product_sync_schedule SET turn = 'retry' WHERE sku = 'GONE'")
+    line.make_due("GONE", turn="retry")
+    live(line, line.app.fetch("w"), line.app.tick(every=timedelta(minutes=5)), 1)
+    assert line.one("SELECT count(*) FROM product_sync_schedule WHERE retried_at IS NOT NULL") == 2
+    assert line.app.schedule.retried_since(START) == 1

@@ -153,6 +153,18 @@ def _excuse(silences: list[Outage]) -> str:
     return f"the supplier gave no answer for {say_span(total)} ({failed:,} failed calls)"
 
 
+def _isolation(app: App) -> Verdict:
+    """Compare the retries of the present window with what it has seats for (L4)."""
+    window = app.policy.retry_window(app.clock.now(), app.schedule.listed())
+    if window is None:
+        note = f"`{app.policy.name}` has no windows for retries; `packed` and `split` have"
+        return Verdict(law="L4", name="isolation", verdict=IDLE, note=note)
+    retried = app.schedule.retried_since(window.opens_at)
+    note = f"{retried:,} of {window.seats_max:,} retries since {window.opens_at:%H:%M} UTC"
+    found = Findings(count=max(0, retried - window.seats_max), examples=())
+    return _judge("L4", "isolation", found, note)
+
+
 def _one_owner(app: App) -> Verdict:
     return _judge("L5", "one owner", Laws(app.pool).leases(app.clock.now()))
 
@@ -197,7 +209,7 @@ LAWS: tuple[Callable[[App], Verdict], ...] = (
     _limit,
     _seats,
     _deadline,
-    _idle("L4", "isolation", "only the policy `split` sets retries apart"),
+    _isolation,
     _one_owner,
     _nothing_lost,
     _one_effect,

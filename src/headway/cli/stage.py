@@ -40,8 +40,8 @@ MISTYPED = (Decimal("0.05"), Decimal(3), Decimal("0.1"), Decimal("2.5"))
 ERROR_RATE = 0.01
 TOKEN_LIFE_S = 6 * 3600.0
 PAST_POLL = timedelta(minutes=30)
-# Each call of the past is worked through before the page opens: an eager policy spends this share of
-# them, or as many times what reading everybody once a day takes.
+# Each call of the past is worked through before the page opens: an eager policy spends this share
+# of them, or as many times what reading everybody once a day takes.
 PAST_SHARE, PAST_READS_PER_DAY = 0.1, 1.5
 # By then everything was read once under any policy, and the shops are looked at in few calls.
 PUSHES_FROM_H = 23

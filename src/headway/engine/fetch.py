@@ -221,6 +221,7 @@ class Fetch:
             now=now,
             owner=self._owner,
             lease_until=now + self._rule.lease,
+            retried=[each.sku for each in aboard if each.turn is Turn.RETRY],
         )
 
     def _call(self, ticket: Ticket, listings: Sequence[Listing], before: Breaker) -> Done:

@@ -113,9 +113,18 @@ class Schedule(Protocol):
         """
 
     def claim(
-        self, skus: Sequence[Sku], *, now: datetime, owner: str, lease_until: datetime
+        self,
+        skus: Sequence[Sku],
+        *,
+        now: datetime,
+        owner: str,
+        lease_until: datetime,
+        retried: Collection[Sku] = (),
     ) -> list[Listing]:
-        """Lease every free listing of these SKUs, of every seller, under a new fence."""
+        """Lease every free listing of these SKUs, of every seller, under a new fence.
+
+        Those `retried` take seats of a retry window.
+        """
 
     def settle(self, settlements: Sequence[Settlement], *, now: datetime, call_id: str) -> int:
         """Write outcomes, states and events in one transaction; return how many were refused."""
@@ -124,7 +133,7 @@ class Schedule(Protocol):
         """Return how many listings there are, as last counted."""
 
     def retried_since(self, since: datetime) -> int:
-        """Return how many listings boarded as retries since then."""
+        """Return how many SKUs boarded as retries since then."""
 
     def release(self, listings: Sequence[Listing], *, suspicion: Mapping[str, int]) -> int:
         """Give seats back untouched, with the given suspicion by listing id; return how many."""

@@ -71,12 +71,20 @@ class WitnessedSchedule:
         return sorted(front, key=lambda each: (each.next_sync_at, each.sku, each.user_id))
 
     def claim(
-        self, skus: Sequence[Sku], *, now: datetime, owner: str, lease_until: datetime
+        self,
+        skus: Sequence[Sku],
+        *,
+        now: datetime,
+        owner: str,
+        lease_until: datetime,
+        retried: Collection[Sku] = (),
     ) -> list[Listing]:
         """Claim, and let the laws see who boarded."""
         self._hands.life.boards()
         self._hands.life.touch()
-        listings = self._inner.claim(skus, now=now, owner=owner, lease_until=lease_until)
+        listings = self._inner.claim(
+            skus, now=now, owner=owner, lease_until=lease_until, retried=retried
+        )
         listings.sort(key=lambda each: (each.sku, each.user_id))
         self._laws.claimed(listings, now=now, owner=owner, lease_until=lease_until)
         self._hands.turns = frozenset(each.turn for each in listings)

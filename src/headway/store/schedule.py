@@ -72,7 +72,7 @@ WITH free AS (
   UPDATE product_sync_schedule AS row SET
     sync_status = 'syncing', fence = row.fence + 1, lease_owner = %(owner)s,
     lease_until = %(lease_until)s, last_sync_started_at = %(now)s, updated_at = %(now)s,
-    retried_at = CASE WHEN row.turn = 'retry' THEN %(now)s ELSE row.retried_at END
+    retried_at = CASE WHEN row.sku = ANY(%(retried)s) THEN %(now)s ELSE row.retried_at END
   FROM free WHERE row.id = free.id
   RETURNING row.*
 )
@@ -240,7 +240,7 @@ SELECT user_id, sku, %(now)s, 'lease_rescued', %(now)s FROM freed
 """
 
 
-RETRIED = "SELECT count(*) FROM product_sync_schedule WHERE retried_at >= %(since)s"
+RETRIED = "SELECT count(DISTINCT sku) FROM product_sync_schedule WHERE retried_at >= %(since)s"
 LISTED = "SELECT coalesce(sum(catalogue_count), 0) FROM profiles"
 
 
@@ -279,10 +279,22 @@ class Schedule:
         ]
 
     def claim(
-        self, skus: Sequence[Sku], *, now: datetime, owner: str, lease_until: datetime
+        self,
+        skus: Sequence[Sku],
+        *,
+        now: datetime,
+        owner: str,
+        lease_until: datetime,
+        retried: Collection[Sku] = (),
     ) -> list[Listing]:
         """Lease every free listing of these SKUs, of every seller, under a new fence."""
-        values = {"skus": list(skus), "now": now, "owner": owner, "lease_until": lease_until}
+        values = {
+            "skus": list(skus),
+            "now": now,
+            "owner": owner,
+            "lease_until": lease_until,
+            "retried": list(retried),
+        }
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(CLAIM, values).fetchall()
         return [_listing(row) for row in rows]
@@ -306,7 +318,7 @@ class Schedule:
         return self._number(LISTED)
 
     def retried_since(self, since: datetime) -> int:
-        """Return how many listings boarded as retries since then."""
+        """Return how many SKUs boarded as retries since then."""
         return self._number(RETRIED, {"since": since})
 
     def release(self, listings: Sequence[Listing], *, suspicion: Mapping[str, int]) -> int:
