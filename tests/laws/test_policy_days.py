@@ -70,6 +70,22 @@ def test_whatever_goes_wrong_every_policy_keeps_every_law(
     assert ("L4" in scenario.book.counts) is (policy == "split")
 
 
+@pytest.mark.parametrize(
+    "faults",
+    (
+        ("outage:2h@02:00", "timeout:3%"),
+        ("vanish:8@02:00", "badprice:3@03:00", "error:3%"),
+        ("crash:3/h", "stall:1/h", "clock:90s"),
+    ),
+)
+def test_whatever_goes_wrong_the_adaptive_policy_keeps_every_law(
+    run: Run, faults: tuple[str, ...]
+) -> None:
+    scenario = run("adaptive", *faults, days=0.2, sellers=2)
+    assert broken(scenario) == []
+    assert scenario.lost == 0
+
+
 @pytest.mark.parametrize("policy", ("packed", "split"))
 def test_quiet_days_of_hours_take_a_tenth_of_a_call_per_listing_and_day(
     run: Run, policy: str
