@@ -26,7 +26,7 @@ from headway.core.seats import BoardingRule
 from headway.core.storefront import Shop
 from headway.engine import ports
 from headway.engine.bulk import BulkHand
-from headway.engine.fetch import FRONT_PER_SEAT, Fetch, FetchRule
+from headway.engine.fetch import FRONT_PER_SEAT, Fetch, FetchRule, boarding_rule
 from headway.engine.ports import Limiter, Storefront, Supplier
 from headway.engine.push import Push, PushRule
 from headway.engine.tick import EVERY, Tick
@@ -185,13 +185,18 @@ class App:
         """Read what every listing waits for: permits, pauses, the supplier, the queue's front."""
         status = self.limiter.status(self.scope)
         pace_s = max(self.settings.rate_gap_s, MINUTE_S / self.settings.rate_limit)
+        front = self.schedule.front(now, limit=self.rule.boarding.seats * FRONT_PER_SEAT)
+        boarding = boarding_rule(self.rule, self.policy, self.schedule, front, now)
+        is_full = boarding.retries_left == 0
+        window = self.policy.retry_window(now, self.schedule.listed()) if is_full else None
         return Line(
             breaker=self.breakers.load(self.scope),
             permit_at=status.next_free_at,
             pace=max(timedelta(seconds=pace_s), self.rule.pace),
             paused_until=status.paused_until,
             pause_reason=status.reason,
-            front=self.schedule.front(now, limit=self.rule.boarding.seats * FRONT_PER_SEAT),
+            retries_from=None if window is None else window.closes_at,
+            front=front,
         )
 
     def with_poll(self, poll: timedelta) -> "App":

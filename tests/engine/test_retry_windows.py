@@ -6,9 +6,11 @@ import pytest
 from tests.conftest import START
 from tests.engine.conftest import Line, LineMaker
 
-from headway.core.model import Wait
+from headway.core.model import Turn, Wait
+from headway.engine.explain import reasons
 from headway.engine.fetch import Fetch
 from headway.engine.tick import Tick
+from headway.store.explain import Standings
 
 HOUR = timedelta(hours=1)
 SKUS = [f"P{number:03}" for number in range(208)]
@@ -83,3 +85,18 @@ def test_a_part_that_two_sellers_list_takes_one_seat_of_the_window(make_line: Li
     live(line, line.app.fetch("w"), line.app.tick(every=timedelta(minutes=5)), 1)
     assert line.one("SELECT count(*) FROM product_sync_schedule WHERE retried_at IS NOT NULL") == 2
     assert line.app.schedule.retried_since(START) == 1
+
+
+def test_whoever_found_no_seat_in_a_window_is_told_when_the_next_one_opens(line: Line) -> None:
+    fetch, tick = line.app.fetch("w"), line.app.tick(every=timedelta(minutes=5))
+    live(line, fetch, tick, 10.9)
+    now = line.clock.now()
+    waiting = [each for each in Standings(line.pool).sample(now) if each.turn is Turn.RETRY]
+    told = {
+        each.sku: reasons(each, line.app.line(now), line.app.rule.boarding, now)
+        for each in waiting
+        if each.next_sync_at <= now
+    }
+    assert told
+    assert {each.until for each in told.values()} == {START + 14.5 * HOUR}
+    assert all("no seat left for retries" in each.sentence for each in told.values())

@@ -20,6 +20,7 @@ class State(StrEnum):
     READING = "reading"
     SILENT = "silent"
     BACKOFF = "backoff"
+    WINDOW = "window"
     NOT_DUE = "not due"
     NO_ANSWER = "no answer"
     PAUSED = "paused"
@@ -90,13 +91,17 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """What every listing waits for: the supplier, the permit, the company at the front."""
+    """What every listing waits for: the supplier, the permit, the company at the front.
+
+    `retries_from` is when the next retry window opens, if this one has no seat left.
+    """
 
     breaker: Breaker
     permit_at: datetime
     pace: timedelta
     paused_until: datetime | None = None
     pause_reason: str = ""
+    retries_from: datetime | None = None
     front: Sequence[Candidate] = field(default_factory=tuple)
 
 

@@ -5,7 +5,7 @@ Law L13: whatever a row's state there is an answer, and a waiting row's answer n
 
 from datetime import datetime, timedelta
 
-from headway.core.model import CLOCKS_APART_MAX
+from headway.core.model import CLOCKS_APART_MAX, Turn
 from headway.core.reasons import Explanation, Line, Standing, State, say_time
 from headway.core.seats import (
     URGENT,
@@ -26,6 +26,8 @@ def reasons(standing: Standing, line: Line, rule: BoardingRule, now: datetime) -
         return _held(standing, now)
     if standing.turn not in URGENT and standing.next_sync_at > now:
         return _not_due(standing, now)
+    if standing.turn is Turn.RETRY and line.retries_from is not None:
+        return _window_full(standing, line.retries_from, now)
     return _closed(standing, line, now) or _boarding(standing, line, rule, now)
 
 
@@ -128,6 +130,17 @@ def _not_due(standing: Standing, now: datetime) -> Explanation:
         sentence=f"Not due before {due}; it goes earlier if a call has a seat to spare.",
         until=standing.next_sync_at,
         place=place(standing),
+    )
+
+
+def _window_full(standing: Standing, opens_at: datetime, now: datetime) -> Explanation:
+    return Explanation(
+        state=State.WINDOW,
+        sentence=(
+            f"Set aside after {_failures(standing)}; this window has no seat left for retries, the"
+            f" next one opens at {say_time(opens_at, now)}."
+        ),
+        until=opens_at,
     )
 
 
