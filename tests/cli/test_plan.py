@@ -1,6 +1,7 @@
 """`headway plan` as a merchant asks: an answer in words, or as an object; errors in one line."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,12 +30,35 @@ def test_a_person_reads_whether_it_fits_how_old_and_what_breaks(say: Callable[..
     assert "5,000 products at 2 calls a minute: fits" in said
     assert "2,738 a day for prices, 95.1% of the limit's 2,880" in said
     assert "27,382 products read once a day" in said
-    assert "estimates, for parts of which 5 % change a day" in said
+    assert "For parts of which 5 % change a day, as an estimate." in said
     for policy in ("rolling", "anchored", "adaptive"):
         assert f"\n{policy} " in said
     assert "22,609" in said
-    assert "10 a minute" in said
+    assert re.search(r"^ +10 +12,294 ", said, re.MULTILINE), "five times the limit"
     assert "more:" not in said
+    assert max(map(len, said.splitlines()[5:])) < 80, "tables fit the narrowest terminal"
+
+
+def test_growth_beyond_the_limit_is_said_so(say: Callable[..., str]) -> None:
+    said = say("--products", "27000", "--add", "3000")
+    assert "27,000 products at 2 calls a minute: fits" in said
+    assert "3,000 more: does not fit; each read once within" in said
+    assert "kept up" not in said
+
+
+def test_one_product_is_one_product(say: Callable[..., str]) -> None:
+    assert say("--products", "1").startswith("1 product at 2 calls a minute: fits")
+
+
+def test_adaptive_plans_with_its_share_of_the_budget(say: Callable[..., str]) -> None:
+    words = ("--products", "20000", "--json")
+    told = json.loads(say(*words, HEADWAY_BUDGET_SHARE="0.5"))
+    by_name = {each["policy"]: each for each in told["expected"]}
+    assert by_name["adaptive"]["calls_per_day"] == 1440
+    assert (by_name["adaptive"]["fits"], by_name["rolling"]["fits"]) == (False, True)
+    assert by_name["rolling"] == json.loads(say(*words))["expected"][3]
+    assert "fits, but not under adaptive" in say("--products", "20000", HEADWAY_BUDGET_SHARE="0.5")
+    assert {"products": 14_400, "policy": "adaptive"}.items() <= told["breaks"][1].items()
 
 
 def test_what_does_not_fit_is_said_so(say: Callable[..., str]) -> None:
@@ -46,7 +70,7 @@ def test_what_does_not_fit_is_said_so(say: Callable[..., str]) -> None:
 
 def test_adding_parts_shows_before_and_after(say: Callable[..., str]) -> None:
     said = say("--products", "5000", "--add", "1000")
-    assert "1,000 more: each read once within 1.1 h" in said
+    assert "1,000 more: fits; each read once within 1.1 h, the others kept up" in said
     assert "5,000 → 6,000 products" in said
     assert "18.3% → 21.9%" in said
 
@@ -55,6 +79,7 @@ def test_one_policy_may_be_asked_for(say: Callable[..., str]) -> None:
     said = say("--products", "5000", "--policy", "adaptive", "--add", "5")
     assert "\nadaptive " in said
     assert "\nrolling " not in said
+    assert "anchored" not in said, "neither what breaks under another"
 
 
 def test_json_holds_the_whole_answer(say: Callable[..., str]) -> None:
@@ -64,7 +89,7 @@ def test_json_holds_the_whole_answer(say: Callable[..., str]) -> None:
     assert [each["policy"] for each in told["expected"]] == ["rolling"]
     assert [each["policy"] for each in told["growth"]["expected"]] == ["rolling"]
     assert [each["factor"] for each in told["faster"]] == [1, 2, 5]
-    assert told["breaks"][0]["products"] == 22_609
+    assert [each["products"] for each in told["breaks"]] == [27_382]
 
 
 def test_the_settings_and_the_option_decide_the_limit(say: Callable[..., str]) -> None:

@@ -9,7 +9,7 @@ from headway import config
 from headway.cli.output import AsJson, emit, facts, plain, say, table
 from headway.cli.session import find_joinable, open_session
 from headway.config import Settings
-from headway.core.capacity import ADAPTIVE, Capacity, Expected, Growth, Throughput, weigh_up
+from headway.core.capacity import ADAPTIVE, Break, Capacity, Expected, Growth, Throughput, weigh_up
 from headway.core.policies import POLICIES
 from headway.errors import InvalidError
 
@@ -25,6 +25,10 @@ DAILY = [policy for policy in POLICIES.values() if not policy.is_eager]
 KNOWN = [*(policy.name for policy in DAILY), ADAPTIVE]
 PRODUCTS_MAX, LIMIT_MIN, LIMIT_MAX = 10_000_000, 0.1, 1000
 DIGITS = 4
+NOTES = (
+    "calls, retries: a day; limit, permitted: share of them; typical, worst: age;",
+    "stale: minutes of a day. For parts of which 5 % change a day, as an estimate.",
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -69,7 +73,10 @@ def plan(
 
 def _throughput(settings: Settings, limit: float | None) -> Throughput:
     usual = Throughput(
-        calls_per_min=settings.rate_limit, gap_s=settings.rate_gap_s, seats=settings.batch_size
+        calls_per_min=settings.rate_limit,
+        gap_s=settings.rate_gap_s,
+        seats=settings.batch_size,
+        budget_share=settings.budget_share,
     )
     if limit is None:
         return usual
@@ -98,13 +105,18 @@ def _chosen(expected: tuple[Expected, ...], policy: str | None) -> list[Expected
     return [each for each in expected if policy in {None, each.policy}]
 
 
+def _breaks(answer: Capacity, policy: str | None) -> list[Break]:
+    return [each for each in answer.breaks if policy is None or each.policy in {None, policy}]
+
+
 def _brief(answer: Capacity, policy: str | None) -> object:
     """Return the answer as JSON has it: the chosen policy only, numbers of readable length."""
     growth = answer.growth
     if growth is not None:
         growth = replace(growth, expected=tuple(_chosen(growth.expected, policy)))
     expected = tuple(_chosen(answer.expected, policy))
-    return _rounded(plain(replace(answer, expected=expected, growth=growth)))
+    breaks = tuple(_breaks(answer, policy))
+    return _rounded(plain(replace(answer, expected=expected, growth=growth, breaks=breaks)))
 
 
 def _rounded(value: object) -> object:
@@ -116,22 +128,24 @@ def _rounded(value: object) -> object:
 
 
 def _print(answer: Capacity, policy: str | None) -> None:
-    verdict = "fits" if answer.fits else "does not fit"
-    say(
-        f"{answer.products:,} products at {answer.calls_per_min:g} calls a minute: {verdict}",
-        style="bold",
-    )
+    unfit = [each.policy for each in _chosen(answer.expected, policy) if not each.fits]
+    verdict = "does not fit" if (policy and unfit) or not answer.fits else "fits"
+    if unfit and verdict == "fits":
+        verdict += f", but not under {', '.join(unfit)}"
+    pace = f"{answer.calls_per_min:g} call{'' if answer.calls_per_min == 1 else 's'} a minute"
+    say(f"{_products(answer.products)} at {pace}: {verdict}", style="bold")
     facts(_pairs(answer))
     say()
     _print_expected("How old data will be", _chosen(answer.expected, policy))
-    say("Ages and staleness are estimates, for parts of which 5 % change a day.", style="dim")
+    for note in NOTES:
+        say(note, style="dim")
     if answer.growth is not None:
         say()
         _print_growth(answer, answer.growth, policy)
     say()
     rows = [
         (f"{each.products:,}", "past" if each.products < answer.products else "", each.what)
-        for each in answer.breaks
+        for each in _breaks(answer, policy)
     ]
     table(("beyond", "", "gives way"), rows, title="What breaks first as it grows")
     say()
@@ -147,7 +161,7 @@ def _pairs(answer: Capacity) -> list[tuple[str, str]]:
     )
     spare = (
         f"{left.spare_calls_per_day:,.0f} calls a day if each is read once;"
-        f" {left.failing_share_max:.0%} of calls may fail"
+        f" {int(left.failing_share_max * 100)}% of calls may fail"
     )
     if left.catch_up_h is None:
         outage = "never caught up with: no call is spare"
@@ -179,19 +193,20 @@ def _print_expected(title: str, expected: list[Expected]) -> None:
         for each in expected
     ]
     headings = (
-        "policy", "fits", "calls a day", "of the limit", "of the permitted", "typical age",
-        "worst age", "stale a day", "retries a day",
+        "policy", "fits", "calls", "limit", "permitted", "typical", "worst", "stale", "retries",
     )  # fmt: skip
-    table(headings, rows, title=title)
+    table(headings, rows, title=title, right=range(2, len(headings)))
 
 
 def _print_growth(answer: Capacity, growth: Growth, policy: str | None) -> None:
     after = answer.products + growth.add
     if growth.onboarding_h is None:
-        read = "never all read: the others leave no seat"
+        read = "never all read, for the others leave no seat"
     else:
-        read = f"each read once within {_hours(growth.onboarding_h)}, the others kept up"
-    say(f"{growth.add:,} more: {read}", style="bold")
+        read = f"each read once within {_hours(growth.onboarding_h)}"
+        read += ", the others kept up" if growth.fits else ""
+    verdict = "fits" if growth.fits else "does not fit"
+    say(f"{growth.add:,} more: {verdict}; {read}", style="bold")
     pairs = zip(_chosen(answer.expected, policy), _chosen(growth.expected, policy), strict=True)
     rows = [
         (
@@ -204,13 +219,13 @@ def _print_growth(answer: Capacity, growth: Growth, policy: str | None) -> None:
         for before, then in pairs
     ]
     headings = ("policy", "of the permitted", "worst age", "stale a day", "fits")
-    table(headings, rows, title=f"{answer.products:,} → {after:,} products")
+    table(headings, rows, title=f"{answer.products:,} → {_products(after)}", right=range(1, 4))
 
 
 def _print_faster(answer: Capacity) -> None:
     rows = [
         (
-            f"{each.calls_per_min:g} a minute",
+            f"{each.calls_per_min:g}",
             f"{each.price_calls_per_day:,.0f}",
             f"{each.limit_share:.1%}",
             f"{each.products_max:,}",
@@ -221,10 +236,14 @@ def _print_faster(answer: Capacity) -> None:
         for each in answer.faster
     ]
     headings = (
-        "limit", "price calls a day", "of the limit", "room for", "with reserve", "typical age",
-        "stale a day",
+        "a minute", "calls a day", "of limit", "room for", "with reserve", "age", "stale a day",
     )  # fmt: skip
-    table(headings, rows, title="What a higher limit would buy, under adaptive")
+    title = "What a higher limit would buy, age and staleness under adaptive"
+    table(headings, rows, title=title, right=range(len(headings)))
+
+
+def _products(count: int) -> str:
+    return f"{count:,} product{'' if count == 1 else 's'}"
 
 
 def _hours(hours: float) -> str:

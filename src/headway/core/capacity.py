@@ -38,12 +38,13 @@ FACTORS = (1, 2, 5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """A supplier's limit as the limiter keeps it."""
+    """A supplier's limit as the limiter keeps it, and the share of it that `adaptive` may spend."""
 
     calls_per_min: float = 2.0
     gap_s: float = 30.0
     seats: int = 10
     response_s: float = 1.0
+    budget_share: float = 1.0
 
     @property
     def calls_per_day(self) -> float:
@@ -72,6 +73,16 @@ class Throughput:
     def products_max(self) -> int:
         """The SKUs that can be read once a day."""
         return int(self.seats_per_min * DAY_MIN)
+
+    @property
+    def adaptive_calls_per_day(self) -> float:
+        """The calls that `adaptive` spends on prices."""
+        return min(self.price_calls_per_day, self.limit_per_day * self.budget_share)
+
+    @property
+    def adaptive_seats_per_min(self) -> float:
+        """The SKUs that `adaptive` reads a minute."""
+        return self.adaptive_calls_per_day * self.seats / DAY_MIN
 
     def faster(self, factor: float) -> "Throughput":
         """Return the throughput under a higher limit, its calls spread as evenly."""
@@ -109,10 +120,11 @@ class Headroom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Break:
-    """What gives way as a catalogue grows beyond so many products."""
+    """What gives way as a catalogue grows beyond so many products, under one policy or any."""
 
     products: int
     what: str
+    policy: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +229,7 @@ def _faster(factor: int, products: int, throughput: Throughput) -> Faster:
         price_calls_per_day=faster.price_calls_per_day,
         limit_share=faster.price_calls_per_day / faster.limit_per_day,
         products_max=faster.products_max,
-        guard_ceiling=guard_ceiling(faster.seats_per_min),
+        guard_ceiling=guard_ceiling(faster.adaptive_seats_per_min),
         adaptive=expect_adaptive(products, faster),
     )
 
@@ -256,22 +268,23 @@ def expect_once_a_day(policy: Policy, products: int, throughput: Throughput) -> 
 
 
 def expect_adaptive(products: int, throughput: Throughput) -> Expected:
-    """Return what `adaptive` makes of it: every permitted call, where it saves most."""
-    has_reserve = products <= guard_ceiling(throughput.seats_per_min)
+    """Return what `adaptive` makes of it: every call of its share, where it saves most."""
+    calls, seats_per_min = throughput.adaptive_calls_per_day, throughput.adaptive_seats_per_min
+    has_reserve = products <= guard_ceiling(seats_per_min)
     cap_min = GUARD_AGE_MIN if has_reserve else DAY_MIN
     rates = population()
-    seats_per_min = throughput.seats_per_min * len(rates) / products
-    turns_min = optimal_turns(rates, seats_per_min, cap_min)
-    best = relaxed_optimum(rates, seats_per_min, cap_min)
+    seats_for_rates = seats_per_min * len(rates) / products
+    turns_min = optimal_turns(rates, seats_for_rates, cap_min)
+    best = relaxed_optimum(rates, seats_for_rates, cap_min)
     return Expected(
         policy=ADAPTIVE,
-        fits=products <= throughput.products_max,
-        calls_per_day=throughput.price_calls_per_day,
-        limit_share=throughput.price_calls_per_day / throughput.limit_per_day,
-        permitted_share=1.0,
+        fits=products <= int(seats_per_min * DAY_MIN),
+        calls_per_day=calls,
+        limit_share=calls / throughput.limit_per_day,
+        permitted_share=calls / throughput.price_calls_per_day,
         age_typical_h=sum(turns_min) / len(turns_min) / 60 / 2,
         age_worst_h=max(turns_min) / 60,
-        stale_min_per_day=min(best * LEARNING, _stale(products / throughput.seats_per_min)),
+        stale_min_per_day=min(best * LEARNING, _stale(products / seats_per_min)),
     )
 
 
@@ -291,7 +304,7 @@ def headroom(products: int, throughput: Throughput) -> Headroom:
         failing_share_max=spare / throughput.price_calls_per_day,
         outage_h=OUTAGE_H,
         catch_up_h=missed / spare_per_h if spare_per_h > 0 else None,
-        keeps_promise_through_outage=products <= guard_ceiling(throughput.seats_per_min),
+        keeps_promise_through_outage=products <= guard_ceiling(throughput.adaptive_seats_per_min),
     )
 
 
@@ -302,22 +315,28 @@ def breaks(throughput: Throughput, policies: Iterable[Policy]) -> list[Break]:
     found = [
         Break(
             products=int(HOURS * by_chance),
-            what="anchored: the fullest hour overflows into the next, for chance fills the hours",
+            what="anchored: the fullest hour overflows, for chance fills the hours",
+            policy="anchored",
         ),
         Break(
-            products=guard_ceiling(throughput.seats_per_min),
+            products=guard_ceiling(throughput.adaptive_seats_per_min),
             what="the reserve: a two-hour outage pushes some past 24 h under adaptive",
+            policy=ADAPTIVE,
         ),
         Break(
             products=throughput.products_max,
-            what="the promise: 24 h are too short to read all, and every hour's slot overflows",
+            what="the promise: a day is too short to read all",
         ),
     ]
+    if throughput.adaptive_calls_per_day < throughput.price_calls_per_day:
+        most = int(throughput.adaptive_seats_per_min * DAY_MIN)
+        what = "adaptive: its share of the budget is too small to read all in a day"
+        found.append(Break(products=most, what=what, policy=ADAPTIVE))
     for policy in policies:
         least = _retries_overflow(policy, throughput.products_max)
         if least is not None:
             what = f"{policy.name}: its retry windows cannot carry {FAILING_SHARE:.0%} that fail"
-            found.append(Break(products=least, what=what))
+            found.append(Break(products=least, what=what, policy=policy.name))
     return sorted(found, key=lambda each: each.products)
 
 
