@@ -9,8 +9,8 @@ from psycopg_pool import ConnectionPool
 from headway.clock import VirtualClock
 from headway.core.families import Family
 from headway.core.market import Lesson, Sweep, initial_price
-from headway.core.model import SellerId, Sku
-from headway.core.policies import Adaptive
+from headway.core.model import Listing, SellerId, Sku, Turn
+from headway.core.policies import Adaptive, Seen
 from headway.core.rates import RATES
 from headway.store.listings import Listings
 from headway.store.markets import Markets
@@ -109,6 +109,32 @@ def test_a_family_is_kept_and_comes_with_the_market_when_it_is_asked_for(
     markets.learn(market, Lesson(families=(opened,)), clock.now())
     assert markets.load(("ACME", "OTHER"), clock.now()).families == {"ACME": opened}
     assert markets.load((), clock.now()).families == {}
+
+
+def test_what_another_version_knew_of_rates_and_lists_counts_for_nothing(
+    pool: ConnectionPool, markets: Markets, clock: VirtualClock, ask: Ask
+) -> None:
+    enter(pool, clock.now(), 10)
+    market = markets.load((), clock.now())
+    counts = [1.0] * 20
+    ask("UPDATE market SET prior = %s, hits = %s, hits_expected = %s", [0.5, 0.5], counts, counts)
+    found = markets.load((), clock.now())
+    assert found.prior == market.prior
+    row = Listing(
+        id="P0",
+        user_id=SellerId("a"),
+        sku=Sku("P0"),
+        turn=Turn.SCHEDULED,
+        fence=1,
+        next_sync_at=clock.now(),
+        hour_bucket=0,
+        minute_offset=0,
+        created_at=clock.now() - HOUR,
+        last_successful_sync=clock.now() - HOUR,
+        family="ACME",
+    )
+    seen = Seen(listing=row, at=clock.now(), has_changed=True)
+    markets.learn(found, Adaptive().informed(found).learn([seen]), clock.now())
 
 
 def test_a_sweep_brings_the_oldest_companions_to_the_front_and_a_spare_puts_them_back(

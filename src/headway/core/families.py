@@ -177,7 +177,7 @@ class Family:
 
 def pooled_factors(lists: Sequence[float], lists_expected: Sequence[float]) -> Odds:
     """Return by what all families together correct the first belief in lists."""
-    if len(lists) < len(SHARES):
+    if len(lists) != len(SHARES):  # none yet, or another version's
         return (1.0,) * len(SHARES)
     return tuple(
         min(FACTOR_MAX, max(FACTOR_MIN, (found + SMOOTHING_ALL) / (expected + SMOOTHING_ALL)))

@@ -15,7 +15,7 @@ from psycopg_pool import ConnectionPool
 from headway.core.families import Family
 from headway.core.market import Lesson, Market, price_after
 from headway.core.model import Sku
-from headway.core.rates import Prior, Recency
+from headway.core.rates import RATES, Prior, Recency
 from headway.store.pool import guarded
 
 LOAD = """
@@ -146,7 +146,8 @@ class Markets:
             listings=listings,
             seats_per_min=self._seats_per_min,
             price=price,
-            prior=Prior(shares=tuple(prior)),
+            # Another version's shares, of other rates, count for nothing.
+            prior=Prior(shares=tuple(prior) if len(prior) == RATES else ()),
             recency=Recency(hits=tuple(hits), hits_expected=tuple(expected)),
             families={
                 name: Family.from_json(name, state) for name, state in (states or {}).items()
