@@ -41,6 +41,14 @@ def test_a_call_leaves_at_every_permit_though_nobody_is_due(line: Any) -> None:
     assert line.supplier.refusals == 0
 
 
+def test_nobody_signs_in_at_the_supplier_as_long_as_nothing_is_listed(line: Any) -> None:
+    fetch = line.app.fetch("w1")
+    line.drive(fetch, lambda: line.clock.monotonic() > 1800)
+    assert not +line.supplier.calls
+    line.add(SKUS[0])
+    line.read(fetch)
+
+
 def test_a_share_of_the_budget_paces_the_calls_and_an_urgent_one_goes_at_once(
     make_line: Any,
 ) -> None:

@@ -140,11 +140,13 @@ class Fetch:
         if blocked_until is not None:
             return self._hand_back(ticket, "the supplier does not answer", until=blocked_until)
         step = self._supplier.auth_step()
+        until = self._clock.now() + self._rule.poll
         if step is not None:
+            if not self._schedule.front(self._clock.now(), limit=1):
+                return self._hand_back(ticket, "nobody waits", until=until)
             return self._authenticate(ticket, step, send_by_s)
         listings = self._claim(self._clock.now(), breaker)
         if not listings:
-            until = self._clock.now() + self._rule.poll
             return self._hand_back(ticket, "nobody boarded", until=until)
         if self._clock.monotonic() > send_by_s:
             self._schedule.release(listings, suspicion={})
