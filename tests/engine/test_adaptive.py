@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from headway.core.market import initial_price
 from headway.core.model import Wait
 from headway.simulators.faults import FaultPlan, Interval
 
@@ -235,3 +236,14 @@ def test_a_flood_of_urgent_turns_leaves_the_seats_to_those_whom_the_deadline_cal
     line.app.tick().step()
     all_read(line, fetch, 1)
     assert len(read_since(line, now) & set(SKUS[:10])) == 8
+
+
+def test_an_import_into_an_empty_catalogue_is_priced_within_minutes(line: Any) -> None:
+    tick, fetch = line.app.tick(), line.app.fetch("w1")
+    tick.step()
+    line.add(*(f"Q{n:04}" for n in range(1000)))
+    line.drive(fetch, lambda: line.clock.monotonic() > 601)
+    tick.step()
+    market = line.app.markets.load((), line.clock.now())
+    assert market.listings == 1000
+    assert market.going_price == initial_price(1000, market.seats_per_min, market.prior)

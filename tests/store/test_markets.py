@@ -84,6 +84,21 @@ def test_the_price_rises_when_the_queue_is_late_and_falls_when_it_is_early(
     assert markets.load((), clock.now()).price == pytest.approx(first.going_price)
 
 
+def test_a_price_is_forgotten_when_the_catalogue_has_become_another(
+    pool: ConnectionPool, markets: Markets, clock: VirtualClock, ask: Ask
+) -> None:
+    enter(pool, clock.now(), 10)
+    markets.load((), clock.now())
+    ask("UPDATE market SET log_price = 12")
+    enter(pool, clock.now(), 15)
+    markets.count(clock.now())
+    assert markets.load((), clock.now()).price == pytest.approx(math.exp(12))
+    enter(pool, clock.now(), 200)
+    markets.count(clock.now())
+    market = markets.load((), clock.now())
+    assert (market.listings, market.price) == (200, None)
+
+
 def test_calls_that_end_at_once_both_count(
     pool: ConnectionPool, markets: Markets, clock: VirtualClock
 ) -> None:

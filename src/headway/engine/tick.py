@@ -14,7 +14,8 @@ EVERY = timedelta(seconds=30)
 HOURLY = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
 REFIT_EVERY = timedelta(hours=24)
-# How soon the guard of the deadline looks again though all is well: a catalogue may grow.
+# How soon the guard of the deadline looks again though all is well, and the parts are counted: a
+# catalogue may grow.
 GUARD_EVERY_MAX = timedelta(minutes=10)
 
 
@@ -45,13 +46,16 @@ class Tick:
         self._policy = policy
         self._memories = memories
         self._every = every
-        self._hourly_at = self._guard_at = self._window_at = clock.now()
+        self._hourly_at = self._count_at = self._guard_at = self._window_at = clock.now()
         self.rescued = 0
 
     def step(self) -> Wait:
         """Do one round, and say when the next is due."""
         now = self._clock.now()
         self.rescued += self._schedule.rescue(now - CLOCKS_APART_MAX)
+        if self._policy.is_eager and now >= self._count_at:
+            self._markets.count(now)
+            self._count_at = now + GUARD_EVERY_MAX
         if now >= self._hourly_at:
             self._hourly(now)
             self._hourly_at = now + HOURLY
@@ -67,7 +71,6 @@ class Tick:
             memory.forget(now - retention)
         if not self._policy.is_eager:
             return
-        self._markets.count(now)
         market = self._markets.load((), now)
         if market.fitted_at is None or now - market.fitted_at >= REFIT_EVERY:
             self._markets.refit(market, now)

@@ -24,10 +24,14 @@ SELECT listings, exp(log_price), prior, hits, hits_expected, fitted_at, updated_
    WHERE scope = %(scope)s AND name = ANY(%(names)s))
 FROM market WHERE scope = %(scope)s
 """
+# A price steps slowly where a round takes long, so one that belongs to a catalogue of another size
+# would be wrong for days: then it follows from the prior again.
 COUNT = """
 INSERT INTO market AS row (scope, listings, updated_at)
 SELECT %(scope)s, count(DISTINCT sku), %(now)s FROM product_sync_schedule WHERE is_active
-ON CONFLICT (scope) DO UPDATE SET listings = excluded.listings
+ON CONFLICT (scope) DO UPDATE SET listings = excluded.listings,
+  log_price = CASE WHEN excluded.listings BETWEEN row.listings / 2.0 AND row.listings * 2
+                   THEN row.log_price END
 """
 ADDED = """(SELECT array_agg(coalesce(old, 0) + coalesce(new, 0) ORDER BY number)
     FROM unnest({column}, %({column})s::float8[]) WITH ORDINALITY AS bin(old, new, number))"""
