@@ -101,6 +101,7 @@ class Line:
 @pytest.fixture
 def line(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Line:
     settings = Settings(
+        policy="rolling",
         data_dir=tmp_path,
         boeing_url="http://supplier.test",
         boeing_client_id=SIGN_IN.client_id,
