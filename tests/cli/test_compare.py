@@ -165,7 +165,7 @@ def _read_all(terminal: int) -> str:
 
 
 def test_one_policy_is_compact_and_keeps_its_chart(on_database: Headway) -> None:
-    done = on_database("simulate", "--products", "40", "--days", "0.2")
+    done = on_database("simulate", "--policy", "rolling", "--products", "40", "--days", "0.2")
     assert done.code == 0
     assert len(done.out.splitlines()) == 24
     assert "stale minutes per listing and day, 0 to" in done.out

@@ -88,6 +88,7 @@ def test_a_policy_without_slots_says_so(
     before = slots()
     said = on_database("move", "P1", "--hour", "5", HEADWAY_POLICY="adaptive").complaint(2)
     assert "under adaptive a part has no slot" in said
+    assert "give it a weight (headway import)" in said, "what to do instead"
     assert slots() == before
 
 

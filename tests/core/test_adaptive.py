@@ -191,7 +191,9 @@ def test_it_says_in_one_sentence_why() -> None:
     )
     assert "swept" in POLICY.why(replace(row, swept_from=NOW), NOW)
     assert "1 change in" in POLICY.why(listing(), NOW)
-    assert "never read" in POLICY.why(listing(read_at=None), NOW)
+    unread = listing(read_at=None)
+    said = POLICY.why(unread, NOW)
+    assert said == f"never read yet; first look {unread.next_sync_at:%H:%M}", "not at once"
 
 
 PRODUCTS = 600

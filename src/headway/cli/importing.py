@@ -66,8 +66,9 @@ def import_file(
     Columns, in any order: sku, and if you like seller, shop_sku, title, shopify_product_id,
     shopify_variant_id, shopify_inventory_item_id, family, weight or sales, margin, tier. Without
     ids, parts are found in the shop by their shop SKU. Rows that cannot be used are kept out and
-    written to FILE.rejected.csv with line and reason; exit code 1 then. What comes through a pipe
-    has them in import.rejected.csv, here. A part that is there already is completed, never doubled.
+    written beside the file, those of parts.csv to parts.rejected.csv, with line and reason; exit
+    code 1 then. What comes through a pipe has them in import.rejected.csv, here. A part that is
+    there already is completed, never doubled.
 
     A family is whom a part changes with: a manufacturer, a price list. A weight says what a minute
     of staleness costs here compared with other parts, above 0 up to 1,000,000. In its place may

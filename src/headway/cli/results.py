@@ -49,11 +49,9 @@ def _laws(report: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _pairs(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     fill = report["fill"]
     injected = ", ".join(f"{kind} {count}" for kind, count in report["faults_injected"].items())
-    seen = f"half in {_minutes(report['detection_p50_min'])}, 95 % in"
     fates = (
         f"{report['pushed']:,} pushed, {report['superseded']:,} superseded, {report['lost']:,} lost"
     )
-    shown = f"half in {_seconds(report['push_p50_s'])}, 95 % in {_seconds(report['push_p95_s'])}"
     shop_calls = f"{sum(report['shop_calls'].values()):,}, {report['shop_refusals']} refused"
     speed = f"{report['simulated_seconds_per_real_second']:,} simulated seconds a second"
     return [
@@ -66,8 +64,8 @@ def _pairs(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("freshness", f"{report['freshness']:.3%}"),
         ("staleness", _staleness(report)),
         ("changes", f"{report['changes']:,}: {fates}; {report['held']:,} listings held"),
-        ("changes seen", f"{seen} {_minutes(report['detection_p95_min'])}"),
-        ("seen to shown", shown),
+        ("changes seen", _spread(report, "detection", "min", "none was")),
+        ("seen to shown", _spread(report, "push", "s", "nothing was pushed")),
         ("shop calls", f"{shop_calls}; {report['double_writes']:,} double writes"),
         ("worst age", f"{report['worst_age_h']:.2f} h"),
         ("parked", f"{report['parked']:,}; rescued {report['rescued']:,}"),
@@ -83,9 +81,10 @@ def _staleness(report: Mapping[str, Any]) -> str:
     return f"{stale_min:.1f} min per listing and day{beside}"
 
 
-def _minutes(value: float | None) -> str:
-    return "none detected" if value is None else f"{value:,.0f} min"
-
-
-def _seconds(value: float | None) -> str:
-    return "nothing was pushed" if value is None else f"{value:,.1f} s"
+def _spread(report: Mapping[str, Any], what: str, unit: str, none: str) -> str:
+    """Return within which time half of them were done, and nearly all."""
+    half, most = report[f"{what}_p50_{unit}"], report[f"{what}_p95_{unit}"]
+    if half is None:
+        return none
+    digits = 0 if unit == "min" else 1
+    return f"half in {half:,.{digits}f} {unit}, 95 % in {most:,.{digits}f} {unit}"

@@ -261,7 +261,8 @@ class Timetable:
         """
         if policy.is_eager:
             raise InvalidError(
-                f"under {policy.name} a part has no slot: it is read when a look is worth most"
+                f"under {policy.name} a part has no slot: it is read when a look is worth most;"
+                " give it a weight (headway import) or another policy (HEADWAY_POLICY)"
             )
         with guarded(), self._pool.connection() as connection, connection.transaction():
             catalogue = read_catalogue(connection.cursor()) if wish.is_auto else EMPTY

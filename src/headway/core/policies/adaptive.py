@@ -127,7 +127,7 @@ class Adaptive:
         """Return in one sentence why a listing is read when it is."""
         evidence, read_at = listing.evidence, listing.last_successful_sync
         if read_at is None:
-            return "never read yet, so it is due at once"
+            return f"never read yet; first look {listing.next_sync_at:%H:%M}"
         rate = self._rate(evidence, now)
         age_min = max(0.0, (now - read_at) / MINUTE)
         stale = own_chance(rate, age_min / 1440)
