@@ -148,13 +148,6 @@ def test_check_finds_nothing_wrong_with_a_lawful_database(
         ("split", "needs the queue as it was: `headway simulate` checks it"),
     ),
 )
-def test_check_says_why_isolation_is_not_in_play_under_each_policy(
-    on_database: Headway, policy: str, note: str
-) -> None:
-    isolation = laws(on_database("check", "--json", HEADWAY_POLICY=policy))["L4"]
-    assert (isolation["verdict"], isolation["note"]) == ("not in play", note)
-
-
 def test_check_names_the_call_that_was_one_too_many(on_database: Headway, execute: Execute) -> None:
     start = datetime(2026, 3, 4, 12, tzinfo=UTC)
     execute(LIMITER, "boeing:", RULES, start)

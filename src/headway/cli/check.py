@@ -147,14 +147,6 @@ def _deadline(app: App) -> Verdict:
     return _judge("L3", "deadline", ages.late, "; ".join(notes))
 
 
-def _isolation(app: App) -> Verdict:
-    """Say why the database alone cannot tell whether retries displaced anybody (L4)."""
-    note = "needs the queue as it was: `headway simulate` checks it"
-    if app.policy.retry_window(app.clock.now(), 1) is None:
-        note = f"{app.policy.name} has no windows for retries"
-    return Verdict(law="L4", name="isolation", verdict=IDLE, note=note)
-
-
 def _excuse(silences: list[Outage]) -> str:
     total = sum((each.ends_at - each.starts_at for each in silences), timedelta())
     failed = sum(each.failed_calls for each in silences)
