@@ -141,13 +141,6 @@ def test_check_finds_nothing_wrong_with_a_lawful_database(
     assert {each["violations"] for each in found.values()} == {0}
 
 
-@pytest.mark.parametrize(
-    ("policy", "note"),
-    (
-        ("adaptive", "adaptive has no windows for retries"),
-        ("split", "needs the queue as it was: `headway simulate` checks it"),
-    ),
-)
 def test_check_names_the_call_that_was_one_too_many(on_database: Headway, execute: Execute) -> None:
     start = datetime(2026, 3, 4, 12, tzinfo=UTC)
     execute(LIMITER, "boeing:", RULES, start)
