@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.core.optimum import optimal_turns, relaxed_optimum, round_robin, stale_min_per_day
-from headway.core.population import rate_at
+from headway.core.population import population as typical
 
 rates = st.lists(
     st.one_of(st.just(0.0), st.floats(min_value=1e-9, max_value=50)), min_size=1, max_size=30
@@ -62,7 +62,7 @@ def test_what_never_changes_or_is_worth_nothing_is_read_at_the_cap() -> None:
 
 
 def test_where_the_cap_cannot_be_kept_all_are_read_in_equal_turns() -> None:
-    population = [rate_at(number / 200) for number in range(1, 201)]
+    population = list(typical(200))
     assert relaxed_optimum(population, 0.1, 1440) == round_robin(population, 0.1)
     assert optimal_turns(population, 0.1, 1440) == [2000.0] * 200
 

@@ -133,9 +133,10 @@ def _deadline(app: App) -> Verdict:
     laws, now, rule = Laws(app.pool), app.clock.now(), app.policy
     silences = outages(laws.calls(app.scope, since=now - 2 * rule.age_max - DAY), now)
     ages = laws.ages(now, age_max=rule.age_max, outages=silences)
-    seats_a_day = app.settings.rate_limit * MINUTES_A_DAY * app.settings.batch_size
+    share = app.settings.budget_share if rule.is_eager else 1
+    seats_a_day = share * app.settings.rate_limit * MINUTES_A_DAY * app.settings.batch_size
     if ages.sku_count > seats_a_day:
-        note = f"{ages.sku_count:,} parts, but the limit leaves {seats_a_day:,} seats a day"
+        note = f"{ages.sku_count:,} parts, but the limit leaves {seats_a_day:,.0f} seats a day"
         return Verdict(law="L3", name="deadline", verdict=IDLE, note=note)
     notes = [f"no good read older than {say_span(rule.age_max)}"]
     if ages.late.count:

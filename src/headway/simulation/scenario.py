@@ -58,6 +58,8 @@ LIMIT, SPAN_S = 2, 60.0
 GUARD_MOVE = Decimal("0.50")
 HOUR_S = 3600.0
 TIDY_EVERY_H = 6
+# All rows are compared every hour of the first day; a long run then does so when it tidies.
+COMPARE_HOURLY_H = 24
 # Half as often as in earnest: who is rescued waits for minutes anyway.
 TICK = timedelta(minutes=1)
 # A permit every half minute, and about a second for the call that it was for.
@@ -304,14 +306,15 @@ class Scenario:
         return self._parts.schedule(self.app.schedule)
 
     def _look_around(self, progress: Callable[[float], None]) -> None:
-        """Once an hour compare everything, and keep the tables tidy."""
+        """Once an hour look for what is due, and now and then compare everything and tidy up."""
         hour = 0
         while not self._stop.is_set():
             self.clock.sleep(HOUR_S)
             if self._stop.is_set():
                 return
             hour += 1
-            self.laws.compare()
+            if hour <= COMPARE_HOURLY_H or hour % TIDY_EVERY_H == 0:
+                self.laws.compare()
             self.lost += self.shop_laws.check_wishes(self._may_wait_for_push)
             ask(self.app, self.book)
             if hour % TIDY_EVERY_H == 0:

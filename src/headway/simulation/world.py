@@ -100,8 +100,8 @@ def draw_start(generator: Rng, products: int) -> dict[Sku, Part]:
 
 
 def draw_rate(generator: Rng, share_per_day: float = SHARE_PER_DAY) -> float:
-    """Draw how often a part changes a day, if about this share of all changes within one."""
-    return rate_at(1 - generator.random()) * share_per_day / SHARE_PER_DAY
+    """Draw how often a part moves a day, if about this share of all shows a change within one."""
+    return rate_at(generator.random()) * share_per_day / SHARE_PER_DAY / SHOWN_SHARE
 
 
 def poisson(generator: Rng, rate_per_day: float, days: float) -> Iterator[float]:
