@@ -24,7 +24,7 @@ from headway.simulation.world import seeded_world
 
 Simulate = Callable[..., Scenario]
 # Every part changes a few times before it is read, so nearly every read is pushed.
-BUSY: dict[str, Any] = {"products": 120, "days": 0.25, "share_per_day": 6.0}
+BUSY: dict[str, Any] = {"products": 120, "days": 0.25, "share_per_day": 30.0}
 
 
 @pytest.fixture

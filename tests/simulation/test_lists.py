@@ -28,10 +28,10 @@ def test_a_list_hits_about_half_of_one_family_by_one_factor() -> None:
     assert 0.45 < hits / members < 0.55
 
 
-def test_about_half_of_all_changes_come_from_lists() -> None:
+def test_about_a_third_of_all_changes_come_from_lists() -> None:
     worlds = [bursty_world(products=3000, days=20, seed=seed) for seed in range(4)]
     listed = sum(families.total() for world in worlds for families in big_moments(world))
-    assert 0.35 < listed / sum(len(world.changes) for world in worlds) < 0.65
+    assert 0.25 < listed / sum(len(world.changes) for world in worlds) < 0.45
 
 
 def test_families_differ_in_size_and_none_is_nearly_everything() -> None:

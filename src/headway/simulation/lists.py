@@ -1,7 +1,7 @@
 """Worlds with families: price lists move half of a maker's parts at one moment, stock in bursts.
 
-Half of all changes come from lists, half are moves of stock. All of it follows the rhythm of the
-day.
+About a third of all changes come from lists, the others are moves of stock. All of it follows the
+rhythm of the day.
 """
 
 import math
