@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+from headway.core.deadline import DEADLINE_MIN, RELIABLE
 from headway.core.optimum import DAY_MIN, optimal_turns, relaxed_optimum, stale_min_per_day
 from headway.core.policies.policy import Policy
 from headway.core.population import population
@@ -19,9 +20,6 @@ HOURS = 24
 # Two tokens that live for an hour, each renewed a minute early.
 TOKEN_CALLS_PER_DAY = 2 * DAY_S / 3540
 ADAPTIVE = "adaptive"
-# The guard of `adaptive` acts at 22 h and leaves a tenth of the seats to failures and triggers.
-GUARD_AGE_MIN = 1320.0
-GUARD_SHARE = 0.9
 OUTAGE_H = 2.0
 # Measured from a cold start over a month: rates that are learned cost a fifth more than known ones.
 LEARNING = 1.2
@@ -271,7 +269,7 @@ def expect_adaptive(products: int, throughput: Throughput) -> Expected:
     """Return what `adaptive` makes of it: every call of its share, where it saves most."""
     calls, seats_per_min = throughput.adaptive_calls_per_day, throughput.adaptive_seats_per_min
     has_reserve = products <= guard_ceiling(seats_per_min)
-    cap_min = GUARD_AGE_MIN if has_reserve else DAY_MIN
+    cap_min = DEADLINE_MIN if has_reserve else DAY_MIN
     rates = population()
     seats_for_rates = seats_per_min * len(rates) / products
     turns_min = optimal_turns(rates, seats_for_rates, cap_min)
@@ -290,7 +288,7 @@ def expect_adaptive(products: int, throughput: Throughput) -> Expected:
 
 def guard_ceiling(seats_per_min: float) -> int:
     """Return the most listings of which none passes 24 h through an outage of two hours."""
-    return int(GUARD_SHARE * seats_per_min * GUARD_AGE_MIN + seats_per_min)
+    return int(RELIABLE * seats_per_min * DEADLINE_MIN + seats_per_min)
 
 
 def headroom(products: int, throughput: Throughput) -> Headroom:
