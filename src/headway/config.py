@@ -19,16 +19,27 @@ from pydantic import (
     SecretStr,
     StringConstraints,
     ValidationError,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 
 from headway.errors import ConfigError
 
 PREFIXES = ("HEADWAY_", "SYNC_")
+# Settings that are tables, and how one line of each is written in the environment.
+TABLES = {
+    "HEADWAY_LOCATIONS": "Supplier place=Shop place",
+    "HEADWAY_INTERVALS": "free=60,pro=5",
+    "HEADWAY_KIND_INTERVALS": "orders=0,payments=60",
+    "HEADWAY_ORDER_QUOTAS": "free=50,pro=5000",
+}
 Place = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Currency = Annotated[
     str, StringConstraints(strip_whitespace=True, to_upper=True, pattern=r"^[A-Za-z]{3}$")
 ]
+TierNumbers = dict[Literal["free", "starter", "growth", "pro"], Annotated[int, Field(ge=1)]]
+Minutes = Annotated[float, Field(ge=0, le=44_640)]
 
 
 def _setting(name: str, default: Any, help_: str, **bounds: Any) -> Any:  # noqa: ANN401 - as pydantic's own Field
@@ -169,6 +180,74 @@ class Settings(BaseModel):
     )
     currency: Currency = _setting("HEADWAY_CURRENCY", "USD", "currency the shop sells in")
 
+    intervals_min: TierNumbers = _setting(
+        "HEADWAY_INTERVALS",
+        {"free": 60, "starter": 30, "growth": 15, "pro": 5},
+        "minutes between two pulls of an account's orders, by tier",
+    )
+    kind_intervals_min: dict[Literal["orders", "listings", "customers", "payments"], Minutes] = (
+        _setting(
+            "HEADWAY_KIND_INTERVALS",
+            {"orders": 0, "listings": 360, "customers": 360, "payments": 60},
+            "minutes between two pulls, at least, by what is pulled",
+        )
+    )
+    order_quotas: TierNumbers = _setting(
+        "HEADWAY_ORDER_QUOTAS",
+        {"free": 50, "starter": 300, "growth": 1500, "pro": 5000},
+        "orders a month, by tier",
+    )
+    jobs_max: int = _setting("HEADWAY_JOBS_MAX", 10, "jobs that run at once, everywhere", ge=1)
+    job_failures_max: int = _setting(
+        "HEADWAY_JOB_FAILURES_MAX", 5, "failures in a row until a job is dead", ge=1, le=20
+    )
+    ageing_min: float = _setting(
+        "HEADWAY_AGEING_MINUTES", 5, "minutes of waiting that weigh as much as one point", gt=0
+    )
+    pull_workers: int = _setting(
+        "HEADWAY_PULL_WORKERS", 4, "jobs that one process runs at once", ge=0, le=64
+    )
+    public_url: str = _setting(
+        "HEADWAY_PUBLIC_URL", "", "where browsers and platforms reach this server, for webhooks"
+    )
+    etsy_url: str = _setting("HEADWAY_ETSY_URL", "https://api.etsy.com", "Etsy's address")
+    etsy_keystring: str = _setting("HEADWAY_ETSY_KEYSTRING", "", "the app's keystring")
+    etsy_shared_secret: SecretStr = _setting(
+        "HEADWAY_ETSY_SHARED_SECRET", SecretStr(""), "the app's shared secret"
+    )
+    etsy_webhook_secret: SecretStr = _setting(
+        "HEADWAY_ETSY_WEBHOOK_SECRET", SecretStr(""), "signing secret of its webhooks, whsec_..."
+    )
+    etsy_day_limit: int = _setting(
+        "HEADWAY_ETSY_DAY_LIMIT", 10_000, "calls in 24 hours, until Etsy's replies say more", ge=1
+    )
+    etsy_second_limit: int = _setting(
+        "HEADWAY_ETSY_SECOND_LIMIT", 10, "calls in a second, until its replies say more", ge=2
+    )
+    printify_url: str = _setting(
+        "HEADWAY_PRINTIFY_URL", "https://api.printify.com", "Printify's address"
+    )
+    printify_webhook_secret: SecretStr = _setting(
+        "HEADWAY_PRINTIFY_WEBHOOK_SECRET", SecretStr(""), "the secret given with its webhooks"
+    )
+    shopify_scopes: str = _setting(
+        "HEADWAY_SHOPIFY_SCOPES",
+        "read_products,write_products,read_inventory,write_inventory,read_locations,"
+        "read_orders,read_customers",
+        "what a merchant is asked to grant; read_all_orders lifts the 60-day horizon",
+    )
+    platform_timeout_s: float = _setting(
+        "HEADWAY_PLATFORM_TIMEOUT_S", 30, "silence after which a pull is given up", gt=0, le=120
+    )
+
+    @field_validator("intervals_min", "kind_intervals_min", "order_quotas", mode="before")
+    @classmethod
+    def _keep_the_rest(cls, given: object, info: ValidationInfo) -> object:
+        """Let what a table does not name stay as it is by default."""
+        assert info.field_name is not None
+        usual = cls.model_fields[info.field_name].default
+        return {**usual, **given} if isinstance(given, dict) else given
+
     @model_validator(mode="after")
     def _confirm_before_parking(self) -> "Settings":
         """Refuse to park a part that the shop would still show in stock."""
@@ -226,15 +305,16 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 def _parse(name: str, value: str) -> str | dict[str, str]:
     """Read a table setting from its `a=b,c=d` form; leave the rest to the model."""
-    if name != "HEADWAY_LOCATIONS":
+    example = TABLES.get(name)
+    if example is None:
         return value
     pairs = [pair.partition("=") for pair in value.split(",") if pair.strip()]
     if any(not sign or not left.strip() for left, sign, _ in pairs):
-        raise ConfigError(f"setting {name}: write it as 'Supplier place=Shop place,...'")
-    places = {left.strip(): right.strip() for left, _, right in pairs}
-    if len(places) < len(pairs):
-        raise ConfigError(f"setting {name}: name each supplier place once")
-    return places
+        raise ConfigError(f"setting {name}: write it as '{example},...'")
+    table = {left.strip(): right.strip() for left, _, right in pairs}
+    if len(table) < len(pairs):
+        raise ConfigError(f"setting {name}: name each only once")
+    return table
 
 
 def _suggest(name: str, known: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from headway.core.breaker import Breaker
 from headway.core.bulk import Standing, Target
 from headway.core.guard import SellerStanding
+from headway.core.jobs import Account, Job, JobStatus, PlatformName
 from headway.core.lifecycle import Settlement
 from headway.core.limits import Begun, CallReport, Observation, Shed, Ticket
 from headway.core.market import Lesson, Market
@@ -29,14 +30,17 @@ from headway.core.storefront import (
     StatusWrite,
     StockWrite,
 )
+from headway.core.walk import Ask, Cursor, Page, Step
 
 __all__ = [
     "Breakers",
     "Bulks",
     "CallReport",
+    "Jobs",
     "Ledger",
     "Limiter",
     "Markets",
+    "Platform",
     "Pushes",
     "Schedule",
     "Sellers",
@@ -372,3 +376,84 @@ class Bulks(Protocol):
 
     def changes(self, errand: Errand, skus: Collection[Sku]) -> list[Change]:
         """Return these listings of the shop as they are now."""
+
+
+class Platform(Protocol):
+    """One seller's account at a platform. Each method that asks is one call, and passes the limits.
+
+    Each raises ConnectorError; UnauthorizedError once no token helps: a person must connect again.
+    """
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The limits that bind every call, except a day's quota."""
+
+    @property
+    def day_key(self) -> str | None:
+        """The quota of a day of which a run reserves its share beforehand; None if there is none.
+
+        Every call, token requests too, counts one against it.
+        """
+
+    @property
+    def seen(self) -> Mapping[str, Observation]:
+        """What the last reply said of the limits, by key; empty if it was silent."""
+
+    @property
+    def cost(self) -> Cost | None:
+        """What the last call cost, where a platform says so; see `Storefront`."""
+
+    def needs_token(self) -> bool:
+        """Tell whether the access token must be refreshed before anything else."""
+
+    def refresh_token(self, *, send_by_s: float) -> bool:
+        """Refresh it; False if no request was made: another worker is at it, or it is too late."""
+
+    def price(self, ask: Ask) -> float:
+        """Return what this request costs of `keys`, at most: 1, or points."""
+
+    def read(self, ask: Ask) -> Page:
+        """Make this request, and read its page."""
+
+
+class Jobs(Protocol):
+    """The rows of `sync_jobs`: claim with its budget, commit page by page, settle, rescue."""
+
+    def claim(
+        self, *, now: datetime, owner: str, without: Collection[PlatformName] = ()
+    ) -> tuple[Job, Ticket | None] | None:
+        """Lease the most deserving job that may run now, and reserve its budget with it.
+
+        None if none may: nothing is due, too many run, budgets are spent. Sellers whose monthly
+        quota is used up are set aside on the way. The ticket is a reservation of the platform's
+        day, if it has one.
+        """
+
+    def commit(self, job: Job, page: Page, step: Step, *, calls: int, now: datetime) -> Job | None:
+        """Write a page, its cursor and a heartbeat in one transaction; None if it is not ours."""
+
+    def settle(
+        self,
+        job: Job,
+        status: JobStatus,
+        *,
+        next_run_at: datetime | None,
+        retry_count: int = 0,
+        cursor: Cursor | None = None,
+        reason: str = "",
+        calls: int = 0,
+        now: datetime,
+    ) -> bool:
+        """End a claim; False if the job is no longer ours. One that was woken is due at once."""
+
+    def open_orders(self, account: Account, *, checked_before: datetime, limit: int) -> list[str]:
+        """Return open orders that were not looked at since then, the longest ago first."""
+
+    def orders_left(self, account: Account, *, now: datetime) -> int:
+        """Return how many orders of this month the seller's tier still allows."""
+
+    def disconnect(self, account: Account, reason: str, *, now: datetime) -> None:
+        """Mark an account whose grant is refused, cancel its jobs and tell the seller."""
+
+    def rescue(self, now: datetime, *, limit: int = 100) -> int:
+        """Give back jobs whose lease ran out, under a new fence; return how many."""

@@ -1,0 +1,135 @@
+"""What a platform holds of a seller's business, in one shape for all platforms.
+
+Orders and what belongs to them, listings, customers, payments. Ids are the platform's own; money is
+exact.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineItem:
+    """One position of an order."""
+
+    external_id: str
+    quantity: int
+    price: Decimal
+    currency: str
+    sku: str = ""
+    title: str = ""
+    listing_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shipment:
+    """A parcel, or a fulfilment, of an order."""
+
+    external_id: str
+    status: str = ""
+    carrier: str = ""
+    tracking: str = ""
+    shipped_at: datetime | None = None
+    delivered_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refund:
+    """Money given back on an order."""
+
+    external_id: str
+    amount: Decimal
+    currency: str
+    status: str = ""
+    reason: str = ""
+    refunded_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """An order as it stands now, whole: what it no longer holds is gone.
+
+    `is_open` while the platform may still change it without our being told.
+    """
+
+    external_id: str
+    status: str
+    is_open: bool
+    currency: str
+    total: Decimal
+    placed_at: datetime
+    number: str = ""
+    payment_status: str = ""
+    fulfillment_status: str = ""
+    subtotal: Decimal | None = None
+    shipping: Decimal | None = None
+    tax: Decimal | None = None
+    discount: Decimal | None = None
+    customer_id: str | None = None
+    modified_at: datetime | None = None
+    cancelled_at: datetime | None = None
+    line_items: tuple[LineItem, ...] = ()
+    shipments: tuple[Shipment, ...] = ()
+    refunds: tuple[Refund, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShopListing:
+    """What is on offer in a seller's shop (table `listings`)."""
+
+    external_id: str
+    state: str
+    sku: str = ""
+    title: str = ""
+    price: Decimal | None = None
+    currency: str = ""
+    quantity: int | None = None
+    modified_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Customer:
+    """Somebody who bought."""
+
+    external_id: str
+    name: str = ""
+    email: str = ""
+    country: str = ""
+    modified_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payment:
+    """A movement of money; what the seller gets is positive, what is taken is negative."""
+
+    external_id: str
+    kind: str
+    amount: Decimal
+    currency: str
+    paid_at: datetime
+    status: str = ""
+    order_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """A row that made no sense, in the platform's own words."""
+
+    kind: str
+    external_id: str
+    reason: str
+    raw: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """What one page brought, by kind; an order's customer may come with it."""
+
+    orders: tuple[Order, ...] = ()
+    listings: tuple[ShopListing, ...] = ()
+    customers: tuple[Customer, ...] = ()
+    payments: tuple[Payment, ...] = ()
+    unreadable: tuple[Unreadable, ...] = field(default=())
