@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from headway.app import App
 from headway.connectors.shopify import shop_scope
-from headway.connectors.shopify_tokens import ACCESS, REFRESH
+from headway.connectors.tokens import ACCESS, REFRESH
 from headway.connectors.vault import KEY_FILE, open_vault
 from headway.errors import HeadwayError
 from headway.store.accounts import Account, Accounts

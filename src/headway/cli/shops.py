@@ -19,7 +19,7 @@ from headway.cli.output import AsJson, emit, say, table
 from headway.cli.session import open_session
 from headway.config import Settings
 from headway.connectors.shopify import shop_scope, store_tokens
-from headway.connectors.shopify_tokens import is_usable
+from headway.connectors.tokens import is_usable
 from headway.core.intake import seller_of
 from headway.core.model import SellerId, Wait
 from headway.errors import ConfigError, InvalidError

@@ -29,11 +29,11 @@ from headway.connectors.shopify_limits import (
     shop_scope,
 )
 from headway.connectors.shopify_reply import PROVIDER, ShopReply
-from headway.connectors.shopify_tokens import (
+from headway.connectors.tokens import (
     ACCESS,
     REFRESH,
     Grant,
-    ShopTokens,
+    AccountTokens,
     Token,
     read_grant,
     store_tokens,
@@ -120,7 +120,7 @@ class ShopifyConnector:
         self._timeout_s = timeout_s
         self._transport = transport
         self._clients: dict[str, httpx.Client] = {}
-        self._tokens = ShopTokens(self.scope, shelf=shelf, vault=vault, clock=clock)
+        self._tokens = AccountTokens(self.scope, shelf=shelf, vault=vault, clock=clock)
         self._cost: Cost | None = None
 
     def __repr__(self) -> str:
@@ -342,7 +342,7 @@ class ShopifyConnector:
             self._refuse_grant(answer, refresh)
         self._check_open(answer)
         check_status(answer, provider=PROVIDER, shows_body=False)
-        return read_grant(answer.body, self._clock.now())
+        return read_grant(answer.body, self._clock.now(), provider=PROVIDER)
 
     def _refuse_grant(self, answer: Answer, refresh: Token) -> None:
         """Tell a wrong app secret, which is ours to mend, from a grant that is over."""

@@ -1,9 +1,9 @@
-"""The tokens of one shop, shared by all workers: which is alive, and who fetches the next.
+"""The tokens of one account, shared by all workers: which is alive, and who fetches the next.
 
-A custom app's access token never dies and has no refresh token. A public app's lives an hour, and
-each refresh brings a new pair. The new refresh token is kept first: should the rest be lost, it
-fetches another access token. Until it is used the shop takes the old one too, so a lost reply is
-asked for again.
+A token that was given alone never dies, unless its expiry was given too. Others live an hour or a
+few, and each refresh brings a new pair. The new refresh token is kept first: should the rest be
+lost, it fetches another access token. Shopify takes the old one until the new one is used, so a
+lost reply is asked for again; elsewhere a lost reply may need a person.
 """
 
 import json
@@ -13,7 +13,6 @@ from typing import Any
 
 from headway.clock import Clock, fresh_id
 from headway.connectors.boeing import TokenShelf
-from headway.connectors.shopify_reply import PROVIDER
 from headway.connectors.vault import Vault
 from headway.core.model import Scope
 from headway.errors import ConflictError, InvalidError, UnreadableError
@@ -29,7 +28,7 @@ TOKEN_CHARS_MAX = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A token of this shop."""
+    """A token of this account."""
 
     name: str
     text: str = field(repr=False)
@@ -47,8 +46,8 @@ class Grant:
     refresh_until: datetime
 
 
-class ShopTokens:
-    """One worker's view of a shop's tokens; it looks again when what it knows is not enough."""
+class AccountTokens:
+    """One worker's view of an account's tokens; it looks again when what it knows is not enough."""
 
     def __init__(self, scope: Scope, *, shelf: TokenShelf, vault: Vault, clock: Clock) -> None:
         self._scope = scope
@@ -137,16 +136,16 @@ def store_tokens(
     refresh: str | None = None,
     refresh_expires_at: datetime | None = None,
 ) -> None:
-    """Keep the tokens of a shop that a person connects.
+    """Keep the tokens of an account that a person connects.
 
     An access token that comes alone and without an expiry never dies.
     """
     for name, text in ((ACCESS, access), (REFRESH, refresh)):
         if text is not None and not is_usable(text):
             raise InvalidError(f"the {name} token is empty or holds spaces or line ends")
-    tokens, owner = ShopTokens(scope, shelf=shelf, vault=vault, clock=clock), fresh_id()
+    tokens, owner = AccountTokens(scope, shelf=shelf, vault=vault, clock=clock), fresh_id()
     if not tokens.begin_refresh(owner, timeout_s=LEASE_MARGIN_S):
-        raise ConflictError("the shop's tokens are being refreshed; try again in a minute")
+        raise ConflictError("the account's tokens are being refreshed; try again in a minute")
     try:
         if refresh is None:
             tokens.drop(REFRESH)
@@ -162,7 +161,7 @@ def store_tokens(
         tokens.end_refresh(owner)
 
 
-def read_grant(body: bytes, now: datetime) -> Grant:
+def read_grant(body: bytes, now: datetime, *, provider: str) -> Grant:
     """Read a token reply; its text is never shown, for it holds the tokens."""
     try:
         given = json.loads(body)
@@ -171,7 +170,7 @@ def read_grant(body: bytes, now: datetime) -> Grant:
     given = given if isinstance(given, dict) else {}
     access, refresh = given.get("access_token"), given.get("refresh_token")
     if not is_usable(access) or (refresh is not None and not is_usable(refresh)):
-        raise UnreadableError("shopify's token reply holds no usable token", provider=PROVIDER)
+        raise UnreadableError(f"{provider}'s token reply holds no usable token", provider=provider)
     return Grant(
         access=str(access),
         access_until=_until(now, given.get("expires_in"), LIFE_S),

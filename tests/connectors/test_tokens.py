@@ -11,7 +11,7 @@ from psycopg_pool import ConnectionPool
 
 from headway.clock import VirtualClock
 from headway.connectors.shopify import ShopAccess, ShopifyConnector, shop_scope, store_tokens
-from headway.connectors.shopify_tokens import read_grant
+from headway.connectors.tokens import read_grant
 from headway.connectors.vault import Vault
 from headway.core.model import SellerId
 from headway.core.storefront import Shop
@@ -306,7 +306,7 @@ def test_a_life_that_is_absurd_or_absent_is_brought_to_reason(clock: VirtualCloc
 
     def life(given: object) -> timedelta:
         body = {"access_token": "a", "expires_in": given}
-        return read_grant(json.dumps(body).encode(), now).access_until - now
+        return read_grant(json.dumps(body).encode(), now, provider="shopify").access_until - now
 
     assert life(3600) == timedelta(hours=1)
     assert life(1) == timedelta(minutes=5)
