@@ -32,8 +32,8 @@ from headway.connectors.shopify_reply import PROVIDER, ShopReply
 from headway.connectors.tokens import (
     ACCESS,
     REFRESH,
-    Grant,
     AccountTokens,
+    Grant,
     Token,
     read_grant,
     store_tokens,
