@@ -1,5 +1,6 @@
 """Where a simulation runs: a throw-away PostgreSQL in memory, or such a database elsewhere."""
 
+import gc
 import os
 import re
 import shutil
@@ -24,6 +25,9 @@ DATABASE = "simulation"
 POOL_SIZE = 2
 LOOK_S = 0.2
 IDLE_COLUMN = 4
+# A run holds a whole world that never dies; to look through it for garbage all the time is a
+# twentieth of the run. What comes and goes with a call has no cycles.
+RARELY = (100_000, 50, 100)
 # Nothing here must outlive the run. Autovacuum works by the wall clock, and would make two runs of
 # one seed differ; the scenario tidies at instants of its own.
 FAST = {
@@ -57,6 +61,8 @@ def open_lab(database_url: str | None = None) -> Iterator[Lab]:
             dsn = stack.enter_context(scratch_database(database_url))
         else:
             stack.enter_context(_one_core())
+            stack.callback(gc.set_threshold, *gc.get_threshold())
+            gc.set_threshold(*RARELY)
             server = EmbeddedServer(folder / "db", clock=SystemClock(), settings=FAST)
             stack.enter_context(server)
             server.ensure_database(DATABASE)

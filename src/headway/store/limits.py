@@ -9,7 +9,7 @@ read the clock, apply, write. Any database error surfaces as StoreError and noth
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -78,9 +78,9 @@ WITH same AS (
   WHERE key = %s AND xmin::text = %s AND pg_postmaster_start_time() = %s FOR UPDATE SKIP LOCKED
 ), swapped AS (
   UPDATE limiter AS row SET state = %s::jsonb, lineage = %s, updated_at = %s
-  FROM same WHERE row.key = same.key RETURNING row.key
+  FROM same WHERE row.key = same.key RETURNING row.key, row.xmin::text
 ){noted}
-SELECT count(*) FROM swapped
+SELECT xmin FROM swapped
 """
 SWAP = SWAPPED.format(noted="")
 SWAP_BEGAN = SWAPPED.format(
@@ -130,6 +130,18 @@ SELECT concat_ws(' ', oid, {FRAGILE}) FROM pg_database WHERE datname = current_d
 
 
 @dataclass(frozen=True, slots=True)
+class _Seen:
+    """A row as it was read without a lock, and what the clocks showed: ours before, its own."""
+
+    state: State
+    lineage: str
+    started_at: datetime
+    xmin: str
+    before_s: float
+    told_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Row:
     rules: Any
     state: State | None
@@ -159,6 +171,7 @@ class PostgresLimiter(LimiterVerbs):
         self._seen: dict[str, tuple[float, int]] = {}
         self._lineage: tuple[datetime, str] | None = None
         self._locks_left: dict[str, int] = {}
+        self._kept: dict[str, _Seen] = {}
 
     def know(self, resource: Resource) -> None:
         """Learn of a resource that came after the start, such as a shop's bucket."""
@@ -234,30 +247,60 @@ class PostgresLimiter(LimiterVerbs):
             self._locks_left[key] = max(0, locks_left - 1)
             return None
         with self._pool.connection() as conn:
-            before_s = self._clock.monotonic()
-            row = conn.execute(PEEK, [key]).fetchone()
-            if row is None:
-                return None
-            rules, stored, lineage, started_at, xmin, told_us = row
-            is_known = (started_at, lineage) == self._lineage and rules == self._rules[key]
-            if not is_known or not stored:
-                return None
-            now_us = told_us if self._clock.is_real else at_us(self._clock.now())
-            step_us = find_step_us(self._seen.get(key), self._clock.monotonic(), now_us)
-            opened = enter(
-                self.resources, {key: load(stored)}, now_us=now_us, steps_us={key: step_us}
-            )
-            moved = transition(opened.states, opened.answer)
-            notes = (*opened.notes, *moved.notes)
-            if len(notes) > 1 or any(note.status == "lost" for note in notes):
-                return None
-            state = {**opened.states, **moved.states}[key]
-            statement, noted = _noted(notes, report or CallReport())
-            swap = [key, xmin, started_at, _text(dump(state)), lineage, instant(opened.answer)]
-            if conn.execute(statement, [*swap, *noted]).fetchone() != (1,):
-                self._locks_left[key] = LOCKS_AFTER_RACE
-                return None
-        return moved.answer, (before_s, now_us)
+            # Where the time is not the server's, the row that we wrote last tells all, if it lasts.
+            kept = self._kept.pop(key, None)
+            done = self._exchange(conn, key, self._now(kept), transition, report) if kept else None
+            if done is None:
+                row = self._peek(conn, key)
+                done = self._exchange(conn, key, row, transition, report) if row else None
+                if row is not None and done is None:
+                    self._locks_left[key] = LOCKS_AFTER_RACE
+        return done
+
+    def _exchange(
+        self,
+        conn: Connection,
+        key: str,
+        row: _Seen,
+        transition: Transition[T],
+        report: CallReport | None,
+    ) -> tuple[T, tuple[float, int]] | None:
+        """Write what the transition makes of the row if it is still the same; None if not."""
+        step_us = find_step_us(self._seen.get(key), self._clock.monotonic(), row.told_us)
+        opened = enter(
+            self.resources, {key: row.state}, now_us=row.told_us, steps_us={key: step_us}
+        )
+        moved = transition(opened.states, opened.answer)
+        notes = (*opened.notes, *moved.notes)
+        if len(notes) > 1 or any(note.status == "lost" for note in notes):
+            return None
+        state = {**opened.states, **moved.states}[key]
+        statement, noted = _noted(notes, report or CallReport())
+        values = [_text(dump(state)), row.lineage, instant(opened.answer), *noted]
+        swapped = conn.execute(statement, [key, row.xmin, row.started_at, *values]).fetchone()
+        if swapped is None:
+            return None
+        if not self._clock.is_real:
+            self._kept[key] = replace(row, state=state, xmin=swapped[0])
+        return moved.answer, (row.before_s, row.told_us)
+
+    def _peek(self, conn: Connection, key: str) -> _Seen | None:
+        """Read the row and the clock; None if anything about it is out of the ordinary."""
+        before_s = self._clock.monotonic()
+        row = conn.execute(PEEK, [key]).fetchone()
+        if row is None:
+            return None
+        rules, stored, lineage, started_at, xmin, told_us = row
+        is_known = (started_at, lineage) == self._lineage and rules == self._rules[key]
+        if not is_known or not stored:
+            return None
+        seen = _Seen(load(stored), lineage, started_at, xmin, before_s, told_us)
+        return seen if self._clock.is_real else self._now(seen)
+
+    def _now(self, row: _Seen) -> _Seen:
+        """Return the row with what a clock that is not the server's shows now."""
+        clock = self._clock
+        return replace(row, before_s=clock.monotonic(), told_us=at_us(clock.now()))
 
     def _operate(
         self,
