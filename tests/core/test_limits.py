@@ -358,11 +358,48 @@ def test_a_calendar_quota_is_free_again_with_the_new_day(clock: VirtualClock) ->
     assert ask(limiter, "etsy").start_at == START + timedelta(days=1)
 
 
-def test_a_class_leaves_its_floor_to_the_better_ones(clock: VirtualClock) -> None:
-    limiter = limiter_of(clock, etsy=(Quota(limit=100, span_s=86400, floors=(0, 0.2)),))
-    limiter.settle(go(limiter, clock, "etsy", cost=80, priority=1), sent=True)
-    assert ask(limiter, "etsy", cost=1, priority=1).wait_s > 3600
-    assert ask(limiter, "etsy", cost=20, priority=0).wait_s == 0
+def test_whoever_leaves_units_of_a_quota_to_others_stops_short_of_them(
+    clock: VirtualClock,
+) -> None:
+    limiter = limiter_of(clock, etsy=(Quota(limit=100, span_s=86400),))
+    modest = go(limiter, clock, "etsy", cost=70, leave=20)
+    assert limiter.extend(modest, 10)
+    assert not limiter.extend(modest, 1)
+    assert ask(limiter, "etsy", cost=1, leave=20).wait_s == 60
+    assert ask(limiter, "etsy", cost=20).wait_s == 0
+
+
+def test_nothing_is_spent_beyond_a_reservation_or_after_it_lapsed(clock: VirtualClock) -> None:
+    limiter = limiter_of(clock, etsy=(Quota(limit=100, span_s=86400),))
+    ticket = go(limiter, clock, "etsy", cost=2, lease_s=60)
+    assert limiter.spend(ticket, 2)
+    assert not limiter.spend(ticket, 1)
+    assert quota_of(limiter, "etsy") == (2, 0)
+    assert limiter.extend(ticket, 3)
+    clock.sleep(61)
+    assert not limiter.spend(ticket, 1)
+    assert quota_of(limiter, "etsy") == (3, 0)
+
+
+def test_a_reservation_that_is_spent_from_lives_on_and_a_silent_one_does_not(
+    clock: VirtualClock,
+) -> None:
+    limiter = limiter_of(clock, etsy=(Quota(limit=100, span_s=86400),))
+    ticket = go(limiter, clock, "etsy", cost=50, lease_s=60)
+    for _ in range(20):
+        clock.sleep(50)
+        assert limiter.spend(ticket, 1, lease_s=60)
+    assert quota_of(limiter, "etsy") == (20, 30)
+    clock.sleep(61)
+    assert not limiter.spend(ticket, 1, lease_s=60)
+
+
+def test_a_unit_spent_on_a_request_that_never_left_is_given_back(clock: VirtualClock) -> None:
+    limiter = limiter_of(clock, etsy=(Quota(limit=100, span_s=86400),))
+    ticket = go(limiter, clock, "etsy", cost=50)
+    limiter.spend(ticket, 8)
+    limiter.settle(ticket, sent=True, actual=7)
+    assert quota_of(limiter, "etsy") == (7, 0)
 
 
 def test_a_reservation_is_spent_extended_and_settled_exactly(clock: VirtualClock) -> None:

@@ -42,7 +42,7 @@ def resources(run: int) -> list[Resource]:
     app = (Bucket(capacity=40, rate_per_s=0.7, headroom=2), Window(limit=4, span_s=30, jitter_s=1))
     shop = (
         Window(limit=2, span_s=60, gap_s=30, jitter_s=2.5),
-        Quota(limit=30, span_s=600, bucket_s=60, floors=(0, 0.2)),
+        Quota(limit=30, span_s=600, bucket_s=60),
     )
     return [Resource(key=f"{run} app", rules=app), Resource(key=f"{run} shop", rules=shop)]
 
@@ -78,6 +78,7 @@ def reserve(limiter: LimiterVerbs, run: int, where: str, cost: float, priority: 
             [f"{run} {name}" for name in names],
             cost=cost,
             priority=priority,
+            leave=6 * min(priority, 1),
             owner="test",
             max_wait_s=300,
             lease_s=40,

@@ -82,6 +82,7 @@ def charge(resource: Resource, state: State, one: Waiting, begun_at_us: int) -> 
         cost=one.cost,
         begun_at_us=begun_at_us,
         lease_until_us=begun_at_us + one.lease_us,
+        leave=one.leave,
     )
     buckets = tuple(
         bucket.charge(level, one.cost, begun_at_us)
@@ -109,6 +110,11 @@ def close(
         quota.charge(use, used - call.spent, now_us)
         for quota, use in zip(resource.quotas, state.quotas, strict=True)
     )
+    if arrived_us is not None:  # a unit that was spent on a request which then never left
+        quotas = tuple(
+            quota.discharge(use, max(0, call.spent - used))
+            for quota, use in zip(resource.quotas, quotas, strict=True)
+        )
     state = replace(state, buckets=buckets, quotas=quotas)
     if arrived_us is None:
         return replace(state, calls=tuple(one for one in state.calls if one.id != call.id))
@@ -130,6 +136,6 @@ def _earliest_us(resource: Resource, state: State, one: Waiting, now_us: int) ->
         times.append(bucket.earliest_us(level, one.cost))
     for quota, use in zip(resource.quotas, state.quotas, strict=True):
         times.append(
-            quota.earliest_us(use, state.calls, cost=one.cost, priority=one.priority, now_us=now_us)
+            quota.earliest_us(use, state.calls, cost=one.cost, leave=one.leave, now_us=now_us)
         )
     return max(times)

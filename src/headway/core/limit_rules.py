@@ -19,7 +19,10 @@ def to_us(seconds: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A permitted call; `arrived_us` is the upper bound of its arrival, None while in flight."""
+    """A permitted call; `arrived_us` is the upper bound of its arrival, None while in flight.
+
+    `leave` is what its holder leaves of a quota to others when it asks for more.
+    """
 
     id: str
     priority: int
@@ -27,6 +30,7 @@ class Call:
     begun_at_us: int
     lease_until_us: int
     spent: float = 0
+    leave: float = 0
     arrived_us: int | None = None
     is_lost: bool = False
 
@@ -139,31 +143,32 @@ class QuotaUse:
 class Quota:
     """At most `limit` units in a span: rolling, or by calendar from the epoch, in UTC.
 
-    Use is counted in time buckets; a bucket that is partly past still counts in full. `floors` is
-    the share of the limit that each class must leave to the better ones, best class first.
+    Use is counted in time buckets; a bucket that is partly past still counts in full. Whoever asks
+    says how many units it leaves to others.
     """
 
     limit: float
     span_s: float
     bucket_s: float = 3600
-    floors: tuple[float, ...] = ()
     is_rolling: bool = True
 
-    def room(self, meter: QuotaUse, priority: int) -> float:
-        """Return how much this class may see used and reserved, itself included."""
-        floor = self.floors[min(priority, len(self.floors) - 1)] if self.floors else 0
-        return (meter.limit or self.limit) * (1 - floor)
+    def room(self, meter: QuotaUse) -> float:
+        """Return the limit, as replies have taught it."""
+        return meter.limit or self.limit
 
     def used_at(self, meter: QuotaUse, at_us: int) -> float:
         """Return the use that still counts at that instant."""
         return sum(amount for number, amount in meter.used if at_us < self._expires_us(number))
 
     def earliest_us(
-        self, meter: QuotaUse, calls: Sequence[Call], *, cost: float, priority: int, now_us: int
+        self, meter: QuotaUse, calls: Sequence[Call], *, cost: float, leave: float, now_us: int
     ) -> int:
-        """Return the first instant at which the cost fits beside what is used and reserved."""
+        """Return the first instant at which the cost fits beside what is used, reserved and left.
+
+        What is left to others follows what they need, so it is a forecast as all of this is.
+        """
         over = self.used_at(meter, now_us) + sum(call.reserved for call in calls) + cost
-        over -= self.room(meter, priority)
+        over -= self.room(meter) - leave
         if over <= 0:
             return 0
         freed = [(self._expires_us(number), amount) for number, amount in meter.used]

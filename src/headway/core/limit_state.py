@@ -40,6 +40,7 @@ class Waiting:
     grace_us: int
     owner: str
     purpose: str
+    leave: float = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

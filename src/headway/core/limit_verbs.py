@@ -47,10 +47,12 @@ class LimiterVerbs(Protocol):
         grace_s: float,
         purpose: str = "",
         begins: bool = False,
+        leave: float = 0,
     ) -> Ticket | Shed:
         """Queue for a start time; refuse at once when the wait would be too long.
 
-        With `begins` a ticket whose start is now has begun, and says so.
+        With `begins` a ticket whose start is now has begun, and says so. `leave` is how many units
+        of a quota must stay free for others.
         """
         transition = limits.take if begins else limits.reserve
         request = Request(
@@ -63,6 +65,7 @@ class LimiterVerbs(Protocol):
             lease_s=lease_s,
             grace_s=grace_s,
             purpose=purpose,
+            leave=leave,
         )
         return self.run(
             request.keys,
@@ -105,11 +108,16 @@ class LimiterVerbs(Protocol):
             report,
         )
 
-    def spend(self, ticket: Ticket, amount: float) -> None:
-        """Count a part of what a ticket reserved of a quota as used."""
-        self.run(
+    def spend(self, ticket: Ticket, amount: float, *, lease_s: float = 0) -> bool:
+        """Count a part of what a ticket reserved of a quota as used; False if it has not that much.
+
+        With `lease_s` the reservation lives at least that much longer.
+        """
+        return self.run(
             limits.find_keys(self.resources, ticket.keys),
-            lambda states, now_us: limits.spend(self.resources, states, ticket, amount, now_us),
+            lambda states, now_us: limits.spend(
+                self.resources, states, ticket, amount, lease_s=lease_s, now_us=now_us
+            ),
         )
 
     def extend(self, ticket: Ticket, amount: float) -> bool:

@@ -130,7 +130,7 @@ class CallReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked of `reserve`; class 0 is the best."""
+    """What is asked of `reserve`; class 0 is the best, `leave` is left to others of a quota."""
 
     id: str
     keys: tuple[str, ...]
@@ -141,6 +141,7 @@ class Request:
     lease_s: float
     grace_s: float
     purpose: str = ""
+    leave: float = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,21 +301,32 @@ def settle(
 
 
 def spend(
-    resources: Resources, states: States, ticket: Ticket, amount: float, now_us: int
-) -> Moved[None]:
-    """Count a part of a quota's reservation as used."""
+    resources: Resources,
+    states: States,
+    ticket: Ticket,
+    amount: float,
+    *,
+    lease_s: float = 0,
+    now_us: int,
+) -> Moved[bool]:
+    """Count a part of a quota's reservation as used: on every key, or not at all.
+
+    Nothing is counted beyond what is reserved, nor of a reservation that has lapsed. With `lease_s`
+    the reservation lives at least that much longer.
+    """
     changed = {}
     for key in ticket.keys:
         call = states[key].find(ticket.id)
-        if call is None or (call.arrived_us is not None and not call.is_lost):
-            continue
+        if call is None or call.arrived_us is not None or call.reserved < amount:
+            return Moved(answer=False)
         quotas = tuple(
             quota.charge(use, amount, now_us)
             for quota, use in zip(resources[key].quotas, states[key].quotas, strict=True)
         )
-        spent = replace(call, spent=call.spent + amount)
+        until_us = max(call.lease_until_us, now_us + to_us(lease_s))
+        spent = replace(call, spent=call.spent + amount, lease_until_us=until_us)
         changed[key] = replace(states[key].swap(spent), quotas=quotas)
-    return Moved(answer=None, states=changed)
+    return Moved(answer=True, states=changed)
 
 
 def extend(
@@ -329,7 +341,7 @@ def extend(
             return Moved(answer=False)
         for quota, use in zip(resources[key].quotas, state.quotas, strict=True):
             earliest_us = quota.earliest_us(
-                use, state.calls, cost=amount, priority=call.priority, now_us=now_us
+                use, state.calls, cost=amount, leave=call.leave, now_us=now_us
             )
             if earliest_us > now_us:
                 return Moved(answer=False)
@@ -405,6 +417,7 @@ def _waiting(request: Request, sequence: int, now_us: int) -> Waiting:
         grace_us=to_us(request.grace_s),
         owner=request.owner,
         purpose=request.purpose,
+        leave=request.leave,
     )
 
 
@@ -469,10 +482,10 @@ def _refuse_impossible(resources: Resources, states: States, request: Request) -
         resource, state = resources[key], states[key]
         rooms = [rule.limit for rule in resource.windows]
         for bucket, level in zip(resource.buckets, state.buckets, strict=True):
-            # What a reply taught binds nobody for ever: a cost beyond it waits for an empty bucket.
+            # What a reply taught binds nobody for ever: a cost beyond it waits for an empty meter.
             rooms.append(max(bucket.room(level), bucket.capacity - bucket.headroom))
         for quota, use in zip(resource.quotas, state.quotas, strict=True):
-            rooms.append(quota.room(use, request.priority))
+            rooms.append(max(quota.room(use), quota.limit))
         if request.cost > min(rooms, default=request.cost):
             raise InvalidError(
                 f"a permit of {request.cost:g} on {key} can never be given: "

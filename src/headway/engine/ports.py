@@ -89,6 +89,18 @@ class Limiter(Protocol):
         `is_late` when it may still arrive after our finish.
         """
 
+    def spend(self, ticket: Ticket, amount: float, *, lease_s: float = 0) -> bool:
+        """Count a part of what a ticket reserved of a quota as used; False if it has not that much.
+
+        With `lease_s` the reservation lives at least that much longer.
+        """
+
+    def extend(self, ticket: Ticket, amount: float) -> bool:
+        """Reserve more of a quota for a call under way; False if there is not that much."""
+
+    def observe(self, key: str, observation: Observation, *, ticket: Ticket | None = None) -> None:
+        """Correct a meter by what a reply said; name the reply's ticket if it is not settled."""
+
     def pause(self, key: str, seconds: float, reason: str) -> None:
         """Let nothing start for a while, longer if already so."""
 

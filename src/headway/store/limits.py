@@ -185,20 +185,50 @@ class PostgresLimiter(LimiterVerbs):
         """Apply the transition in one transaction; what it answers holds once this returns."""
         try:
             with guarded():
-                if not self._created.issuperset(keys):
-                    self._create(keys)
+                self.create(keys)
                 done = self._swap(keys, transition, report)
                 if done is None:
                     with self._pool.connection() as conn, conn.transaction():
                         done = self._operate(conn, keys, transition, report)
         except StoreError:
-            # Whoever answers next may be another server, or an older copy of this one.
-            self._lineage = None
-            self._created.clear()
+            self._doubt()
             raise
         answer, seen = done
         self._seen.update(dict.fromkeys(keys, seen))
         return answer
+
+    def within(self, connection: Connection) -> "LimiterWithin":
+        """Return the same limiter inside a transaction of the caller's, to stand or fall with it.
+
+        The rows stay locked until that transaction ends; `create` must have made them before.
+        """
+        return LimiterWithin(self, connection)
+
+    def run_in(
+        self,
+        connection: Connection,
+        keys: tuple[str, ...],
+        transition: Transition[T],
+        report: CallReport | None = None,
+    ) -> T:
+        """Apply the transition in a transaction that is under way."""
+        try:
+            with guarded():
+                answer, seen = self._operate(connection, keys, transition, report)
+        except StoreError:
+            self._doubt()
+            raise
+        self._seen.update(dict.fromkeys(keys, seen))
+        return answer
+
+    def create(self, keys: Sequence[str]) -> None:
+        """Make the rows of these keys, if they are not there."""
+        if self._created.issuperset(keys):
+            return
+        # In a transaction of its own, so that rows are only ever locked in key order.
+        with guarded(), self._pool.connection() as conn:
+            conn.execute(CREATE, [self._clock.now(), list(keys)])
+        self._created.update(keys)
 
     def status(self, key: str) -> Status:
         """Return what a person is shown of one key; locks nothing."""
@@ -231,11 +261,10 @@ class PostgresLimiter(LimiterVerbs):
         with guarded(), self._pool.connection() as conn:
             return conn.execute(FORGET, [before]).rowcount
 
-    def _create(self, keys: Sequence[str]) -> None:
-        # In a transaction of its own, so that rows are only ever locked in key order.
-        with self._pool.connection() as conn:
-            conn.execute(CREATE, [self._clock.now(), list(keys)])
-        self._created.update(keys)
+    def _doubt(self) -> None:
+        """Trust nothing of what was known: another server, or an older copy, may answer next."""
+        self._lineage = None
+        self._created.clear()
 
     def _swap(
         self, keys: tuple[str, ...], transition: Transition[T], report: CallReport | None
@@ -360,6 +389,27 @@ class PostgresLimiter(LimiterVerbs):
             conn.execute(WRITE, [_text(dump(state)), lineage, instant(now_us), key])
             if rows[key].rules != self._rules[key]:
                 conn.execute(WRITE_RULES, [_text(self._rules[key]), key])
+
+
+class LimiterWithin(LimiterVerbs):
+    """A limiter whose every operation is a part of one transaction; see `within`."""
+
+    def __init__(self, limiter: PostgresLimiter, connection: Connection) -> None:
+        self.resources = limiter.resources
+        self.ids = limiter.ids
+        self.jitter = limiter.jitter
+        self._limiter = limiter
+        self._connection = connection
+
+    def run(
+        self, keys: tuple[str, ...], transition: Transition[T], report: CallReport | None = None
+    ) -> T:
+        """Apply the transition; what it answers holds once the transaction is over."""
+        return self._limiter.run_in(self._connection, keys, transition, report)
+
+    def status(self, key: str) -> Status:
+        """Return what a person is shown of one key, as it was before the transaction."""
+        return self._limiter.status(key)
 
 
 def _read(conn: Connection, statement: str, keys: Sequence[str]) -> dict[str, _Row]:
