@@ -8,10 +8,12 @@ queued ──claim──▶ running ──▶ completed ──due──▶ queue
 any but dead ──disconnect──▶ cancelled ──reconnect──▶ queued, from its cursor
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from hashlib import sha256
+from math import ceil
 
 from headway.core.model import SellerId
 from headway.core.walk import Cursor
@@ -97,7 +99,7 @@ class Job:
     """A claimed job, with what is needed to run and to settle it.
 
     `wanted` are ids that webhooks named. `run_calls` counts the calls of the run under way, over
-    all its claims.
+    all its claims; `is_first` until a run was completed.
     """
 
     id: str
@@ -113,6 +115,7 @@ class Job:
     calls_estimate: float = 0.0
     run_calls: int = 0
     wanted: tuple[str, ...] = ()
+    is_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +150,144 @@ KINDS: Mapping[PlatformName, tuple[Kind, ...]] = {
 BACKFILLED = frozenset({Kind.ORDERS, Kind.CUSTOMERS, Kind.PAYMENTS})
 
 
+MINUTE = timedelta(minutes=1)
+# What a run reserves of a day: what it needs as a rule, never next to nothing, never a great part.
+CALLS_MIN = 2
+CALLS_MAX = 100
+# How fast the estimate of a run's calls follows what runs need.
+LEARNING = 0.3
+# Sellers who do not pay leave to those who do what these used lately, but never more than a share.
+PAID_SHARE_MAX = 0.2
+PAID_SPAN = timedelta(hours=4)
+THROTTLE_MAX = timedelta(minutes=15)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCandidate:
+    """A job at the front of the queue, not yet claimed.
+
+    `is_over_quota` when its seller has used up the month's orders.
+    """
+
+    id: str
+    account_id: str
+    user_id: SellerId
+    platform: PlatformName
+    score: int
+    tier: Tier
+    type: JobType
+    due_at: datetime
+    calls_estimate: float = 0.0
+    run_calls: int = 0
+    is_over_quota: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """What a claim comes to: where the job stands now, and until when."""
+
+    status: JobStatus
+    next_run_at: datetime | None
+    retry_count: int = 0
+    reason: str = ""
+
+
 def score(tier: Tier, job_type: JobType) -> int:
     """Return who goes first, before ageing: 43 for a pro's webhook to 11 for a free backfill."""
     return tier.weight * 10 + job_type.weight
+
+
+SCORES: Mapping[int, Tier] = {score(tier, each): tier for tier in Tier for each in JobType}
+
+
+def rank(base: int, due_at: datetime, now: datetime, ageing: timedelta) -> float:
+    """Return who goes first, highest: the score, and a point for each span of waiting."""
+    return base + max(timedelta(0), now - due_at) / ageing
+
+
+def in_order(
+    candidates: Iterable[JobCandidate], now: datetime, ageing: timedelta
+) -> list[JobCandidate]:
+    """Return the candidates, best first; of equals, who is due longest."""
+    return sorted(
+        candidates,
+        key=lambda each: (-rank(each.score, each.due_at, now, ageing), each.due_at, each.id),
+    )
+
+
+def reservation(estimate: float, *, run_calls: int, job_type: JobType, rule: JobRule) -> int:
+    """Return how many calls a claim reserves: what its run still needs, as far as it may go."""
+    needed = ceil(estimate) - run_calls
+    return max(CALLS_MIN, min(needed, rule.calls_per_claim[job_type], CALLS_MAX))
+
+
+def learn(estimate: float, calls: int) -> float:
+    """Return what a run is expected to need, after one that needed that many calls."""
+    return float(calls) if estimate <= 0 else estimate + LEARNING * (calls - estimate)
+
+
+def left_to_paid(limit: float, paid_used: float) -> float:
+    """Return how much of a quota free sellers leave, given what paid ones used lately."""
+    return min(PAID_SHARE_MAX * limit, paid_used)
+
+
+def next_month(now: datetime) -> datetime:
+    """Return the first instant of the next calendar month."""
+    first = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return (first + timedelta(days=32)).replace(day=1)
+
+
+def throttle_pause(times: int, job_id: str) -> timedelta:
+    """Return how long to keep still when told to wait but not how long, the n-th time in a row."""
+    pause = min(timedelta(seconds=2 ** min(times, 20)), THROTTLE_MAX)
+    return pause * (1 + _phase(job_id)) / 2
+
+
+def completed(job: Job, rule: JobRule, now: datetime) -> Ending:
+    """End a run that is done; what is new is looked for again, history is not.
+
+    The first interval is cut by chance, so that accounts which came together part.
+    """
+    if job.type is JobType.BACKFILL:
+        return Ending(status=JobStatus.COMPLETED, next_run_at=None)
+    interval = max(rule.intervals[job.tier], rule.kind_intervals[job.kind])
+    if job.is_first:
+        interval *= (1 + _phase(job.id)) / 2
+    return Ending(status=JobStatus.COMPLETED, next_run_at=max(now, job.started_at + interval))
+
+
+def failed(job: Job, rule: JobRule, reason: str, now: datetime) -> Ending:
+    """Charge a job with a failure: tried again after 2^n minutes, dead after a few."""
+    count = job.retry_count + 1
+    if count >= rule.failures_max:
+        return Ending(
+            status=JobStatus.DEAD, next_run_at=None, retry_count=count, reason=reason
+        )
+    return Ending(
+        status=JobStatus.FAILED,
+        next_run_at=now + 2**count * MINUTE,
+        retry_count=count,
+        reason=reason,
+    )
+
+
+def rescheduled(job: Job, until: datetime, reason: str) -> Ending:
+    """Give a job back that is not to blame: it goes on where it is, from then on."""
+    return Ending(
+        status=JobStatus.QUEUED, next_run_at=until, retry_count=job.retry_count, reason=reason
+    )
+
+
+def limited(job: Job, now: datetime) -> Ending:
+    """Set a job aside until its seller may have orders again."""
+    return Ending(
+        status=JobStatus.LIMITED,
+        next_run_at=next_month(now),
+        retry_count=job.retry_count,
+        reason="the month's orders are used up",
+    )
+
+
+def _phase(job_id: str) -> float:
+    """Return a number in [0, 1) that is this job's own."""
+    return int.from_bytes(sha256(job_id.encode()).digest()[:4], "big") / 2**32
