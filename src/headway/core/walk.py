@@ -31,7 +31,8 @@ class Page:
 
     `ids` and `stamps` are of the rows as they stood on the page, unreadable ones too where they can
     be told; `stamps` by the time that the walk sorts by. `next` is the platform's own way to the
-    next page. `missing` are ids that were asked for and are not there.
+    next page. `missing` are ids that were asked for and are not there. `cut` are ids of rows that
+    did not fit on the page: they are asked for by themselves.
     """
 
     records: Records = field(default_factory=Records)
@@ -40,6 +41,7 @@ class Page:
     total: int | None = None
     next: str | None = None
     missing: tuple[str, ...] = ()
+    cut: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
