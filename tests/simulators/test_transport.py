@@ -29,7 +29,7 @@ def test_both_ways_carry_the_same_request_and_answer(clock: VirtualClock) -> Non
             with httpx.Client(base_url=url, transport=transport, trust_env=False) as client:
                 reply = client.post("/a/b?c=d", content=b"body", headers={"X-A": "a"})
                 seen.append((reply.status_code, reply.headers["x-b"], reply.text))
-    assert seen == [(201, "b", "POST /a/b a body")] * 2
+    assert seen == [(201, "b", "POST /a/b?c=d a body")] * 2
 
 
 def test_in_process_the_delays_pass_on_the_clock(clock: VirtualClock) -> None:

@@ -41,7 +41,8 @@ class SimTransport(httpx.BaseTransport):
         """Let the request travel, be handled, and its answer travel back."""
         body = request.read()
         self._clock.sleep(self._generator.uniform(*self._network_s))
-        reply = self._handle(request.method, request.url.path, dict(request.headers), body)
+        target = request.url.raw_path.decode("ascii")
+        reply = self._handle(request.method, target, dict(request.headers), body)
         if reply.fate == "refuse":
             raise httpx.ConnectError("connection refused", request=request)
         self._await(reply, request)
@@ -138,8 +139,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(min(length, BODY_BYTES_MAX))
-        path = urlsplit(self.path).path
-        reply = self.server.handle_call(self.command, path, dict(self.headers), body)
+        target = urlsplit(self.path)._replace(scheme="", netloc="").geturl()
+        reply = self.server.handle_call(self.command, target, dict(self.headers), body)
         clock, stopping = self.server.clock, self.server.stopping
         if reply.fate == "hang":
             clock.sleep(HANG_S_MAX, wake=stopping)

@@ -22,6 +22,7 @@ class SimReply:
     fate: Fate = "answer"
 
 
+# Method, path with its query, headers, body.
 Handle = Callable[[str, str, Mapping[str, str], bytes], SimReply]
 
 
