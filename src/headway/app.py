@@ -33,6 +33,7 @@ from headway.engine.tick import EVERY, Tick
 from headway.store.breakers import Breakers
 from headway.store.bulk import Bulks
 from headway.store.credentials import Credentials
+from headway.store.hooks import Hooks
 from headway.store.limits import PostgresLimiter
 from headway.store.listings import Listings
 from headway.store.markets import Markets
@@ -65,6 +66,7 @@ class App:
     timetable: Timetable
     raw: RawReplies
     breakers: Breakers
+    hooks: Hooks
     scope: Scope
     new_supplier: Callable[[], BoeingConnector]
     pushes: Pushes
@@ -165,6 +167,7 @@ class App:
                 (self.limiter, timedelta(days=self.settings.ledger_retention_days)),
                 (self.raw, timedelta(days=self.settings.raw_retention_days)),
                 (self.pushes, timedelta(days=self.settings.ledger_retention_days)),
+                (self.hooks, timedelta(days=self.settings.ledger_retention_days)),
             ),
             every=every,
         )
@@ -272,6 +275,7 @@ def build(
         timetable=Timetable(pool),
         raw=RawReplies(pool),
         breakers=Breakers(pool),
+        hooks=Hooks(pool),
         new_supplier=lambda: _boeing(settings, clock, pool, transport),
         pushes=Pushes(pool, guard_move=settings.guard_move),
         new_storefront=lambda shop: _shopify(shop, settings, clock, pool, shop_transport),

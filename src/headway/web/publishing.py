@@ -1,29 +1,23 @@
 """`/api/bulk-publish`: ask for parts to be put into a shop, and see what became of them."""
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
-from fastapi.routing import APIRoute
+from fastapi import APIRouter
 from pydantic import AfterValidator, ConfigDict, Field
 
 from headway.app import App
 from headway.clock import fresh_id
 from headway.core.intake import Part, fate, read_at, seller_of, sku_of
 from headway.core.model import SellerId
-from headway.errors import ConflictError, InvalidError, NotFoundError, RequestError, StoreError
+from headway.errors import ConflictError, InvalidError, NotFoundError
 from headway.store.publishing import PARTS_MAX, Publishing
 from headway.web.api import ProblemShape, Shape
+from headway.web.problems import ERRORS_TOLD, ProblemRoute
 
-ERRORS_TOLD = 5
-# Said by pydantic of a body that is not JSON; another header makes it a text that is not parsed.
-NO_OBJECT = {"json_invalid", "model_attributes_type"}
-TITLES = {404: "no such batch", 409: "not as things are", 422: "the request is malformed"}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     404: {"model": ProblemShape, "description": "No such batch."},
     409: {"model": ProblemShape, "description": "No shop, or no part that could be taken."},
@@ -95,26 +89,6 @@ class BatchShape(Shape):
     parts: list[PartShape]
 
 
-class ProblemRoute(APIRoute):
-    """A route whose expected trouble is told as RFC 9457 says, with no raw input in it."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Wrap the handler."""
-        handle = super().get_route_handler()
-
-        async def handled(request: Request) -> Response:
-            try:
-                return await handle(request)
-            except RequestValidationError as error:
-                return _problem(422, _fields(error))
-            except RequestError as error:
-                return _problem(error.status_code, str(error))
-            except StoreError as error:
-                return _problem(503, str(error), title="the database is down")
-
-        return handled
-
-
 def router(app: App) -> APIRouter:
     """Make the routes of one application."""
     routes = APIRouter(route_class=ProblemRoute, tags=["publish"])
@@ -183,20 +157,3 @@ def _batch(app: App, batch_id: str, parts: Sequence[Part]) -> BatchShape:
             for each, at in zip(parts, expected, strict=True)
         ],
     )
-
-
-def _fields(error: RequestValidationError) -> str:
-    """Name each field at fault and say why."""
-    if any(fault["type"] in NO_OBJECT or fault["loc"] == ("body",) for fault in error.errors()):
-        return "body: send a JSON object, with the header content-type: application/json"
-    told = []
-    for fault in error.errors()[:ERRORS_TOLD]:
-        where = "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in fault["loc"][1:])
-        said = str(fault["msg"]).removeprefix("Value error, ")
-        told.append(f"{where.lstrip('.') or 'body'}: {said}")
-    return "; ".join(told)
-
-
-def _problem(status: int, detail: str, *, title: str | None = None) -> JSONResponse:
-    problem = {"title": title or TITLES.get(status, "refused"), "status": status, "detail": detail}
-    return JSONResponse(problem, status_code=status, media_type="application/problem+json")

@@ -17,7 +17,7 @@ from headway import __version__
 from headway.app import App
 from headway.clock import ScaledClock, SystemClock
 from headway.store.views import Overview
-from headway.web import publishing
+from headway.web import hooks, publishing
 from headway.web.api import ProblemShape, StatusShape, status_shape
 from headway.web.feed import Feed, Sight
 from headway.web.words import FILTERS, money, number
@@ -38,7 +38,13 @@ HEADERS = {
 }
 
 
-def create(app: App, *, refresh_s: float = 1.0, stream_life_s: float = STREAM_LIFE_S) -> FastAPI:
+def create(
+    app: App,
+    *,
+    refresh_s: float = 1.0,
+    stream_life_s: float = STREAM_LIFE_S,
+    body_wait_s: float = hooks.BODY_WAIT_S,
+) -> FastAPI:
     """Make the site of one application."""
     pages = _templates(app)
     feed = Feed(app, _draw(pages), refresh_s=refresh_s)
@@ -67,6 +73,7 @@ def create(app: App, *, refresh_s: float = 1.0, stream_life_s: float = STREAM_LI
         tags=["sync"],
     )
     site.include_router(publishing.router(app))
+    site.include_router(hooks.router(app, body_wait_s=body_wait_s))
     return site
 
 

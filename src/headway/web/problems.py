@@ -1,0 +1,64 @@
+"""How trouble is told over HTTP: as RFC 9457 says, with nothing in it that the caller sent."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+
+from headway.errors import ConfigError, RequestError, StoreError
+
+ERRORS_TOLD = 5
+# Said by pydantic of a body that is not JSON; another header makes it a text that is not parsed.
+NO_OBJECT = {"json_invalid", "model_attributes_type"}
+TITLES = {
+    400: "the body makes no sense",
+    401: "the signature is wrong",
+    404: "not found",
+    408: "the body did not come",
+    409: "not as things are",
+    413: "the body is too large",
+    422: "the request is malformed",
+}
+
+
+class ProblemRoute(APIRoute):
+    """A route whose expected trouble is told as RFC 9457 says, with no raw input in it."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Wrap the handler."""
+        handle = super().get_route_handler()
+
+        async def handled(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except RequestValidationError as error:
+                return problem(422, _fields(error))
+            except RequestError as error:
+                return problem(error.status_code, str(error))
+            except StoreError as error:
+                return problem(503, str(error), title="the database is down")
+            except ConfigError as error:
+                return problem(503, str(error), title="this server is not set up for that")
+
+        return handled
+
+
+def _fields(error: RequestValidationError) -> str:
+    """Name each field at fault and say why."""
+    if any(fault["type"] in NO_OBJECT or fault["loc"] == ("body",) for fault in error.errors()):
+        return "body: send a JSON object, with the header content-type: application/json"
+    told = []
+    for fault in error.errors()[:ERRORS_TOLD]:
+        where = "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in fault["loc"][1:])
+        said = str(fault["msg"]).removeprefix("Value error, ")
+        told.append(f"{where.lstrip('.') or 'body'}: {said}")
+    return "; ".join(told)
+
+
+def problem(status: int, detail: str, *, title: str | None = None) -> JSONResponse:
+    """Make the reply that tells of trouble."""
+    told = {"title": title or TITLES.get(status, "refused"), "status": status, "detail": detail}
+    return JSONResponse(told, status_code=status, media_type="application/problem+json")
