@@ -1,0 +1,127 @@
+"""What stands between a pull worker and the world.
+
+Each operation is done and shown to the laws, and only then may the worker die of it. So the mirror
+never misses what a dead worker had done.
+"""
+
+from collections.abc import Callable, Collection
+from datetime import datetime
+
+import httpx
+
+from headway.core.jobs import Account, Job, JobStatus, PlatformName
+from headway.core.limits import Ticket
+from headway.core.walk import Cursor, Page, Step
+from headway.engine import ports
+from headway.simulation.account.laws import AccountLaws
+from headway.simulation.mortal import Life
+
+
+class WitnessedJobs:
+    """The jobs as one worker uses them, before our eyes."""
+
+    def __init__(
+        self,
+        inner: ports.Jobs,
+        laws: AccountLaws,
+        life: Life,
+        *,
+        lost: Callable[[Account, str], None],
+        check_budget: Callable[[], None],
+    ) -> None:
+        self._inner = inner
+        self._laws = laws
+        self._life = life
+        self._lost = lost
+        self._check_budget = check_budget
+
+    def claim(
+        self, *, now: datetime, owner: str, without: Collection[PlatformName] = ()
+    ) -> tuple[Job, Ticket | None] | None:
+        """Claim, and let the laws see what."""
+        self._life.boards()
+        self._life.touch()
+        claimed = self._inner.claim(now=now, owner=owner, without=without)
+        if claimed is not None:
+            self._laws.claimed(claimed[0])
+            self._check_budget()
+        self._life.touch()
+        return claimed
+
+    def commit(self, job: Job, page: Page, step: Step, *, calls: int, now: datetime) -> Job | None:
+        """Commit a page, and let the laws see whether it was taken."""
+        self._life.freeze()
+        self._life.touch()
+        taken = self._inner.commit(job, page, step, calls=calls, now=now)
+        self._laws.committed(job, page, is_taken=taken is not None)
+        self._life.touch()
+        return taken
+
+    def settle(
+        self,
+        job: Job,
+        status: JobStatus,
+        *,
+        next_run_at: datetime | None,
+        retry_count: int = 0,
+        cursor: Cursor | None = None,
+        reason: str = "",
+        calls: int = 0,
+        now: datetime,
+    ) -> bool:
+        """End a claim, and let the laws see how."""
+        self._life.freeze()
+        self._life.touch()
+        is_taken = self._inner.settle(
+            job,
+            status,
+            next_run_at=next_run_at,
+            retry_count=retry_count,
+            cursor=cursor,
+            reason=reason,
+            calls=calls,
+            now=now,
+        )
+        self._laws.settled(job, status, reason, is_taken=is_taken)
+        self._life.touch()
+        return is_taken
+
+    def open_orders(self, account: Account, *, checked_before: datetime, limit: int) -> list[str]:
+        """Return open orders that were not looked at for long."""
+        self._life.touch()
+        return self._inner.open_orders(account, checked_before=checked_before, limit=limit)
+
+    def orders_left(self, account: Account, *, now: datetime) -> int:
+        """Return what is left of the month."""
+        self._life.touch()
+        return self._inner.orders_left(account, now=now)
+
+    def disconnect(self, account: Account, reason: str, *, now: datetime) -> None:
+        """Disconnect, and let the seller see it."""
+        self._life.touch()
+        self._inner.disconnect(account, reason, now=now)
+        self._lost(account, reason)
+        self._life.touch()
+
+    def rescue(self, now: datetime, *, limit: int = 100) -> int:
+        """Rescue, and let the laws see whom."""
+        self._life.touch()
+        count = self._inner.rescue(now, limit=limit)
+        self._laws.rescued_by(count)
+        self._life.touch()
+        return count
+
+
+class WatchedTransport(httpx.BaseTransport):
+    """The wire to a platform: after every request we ask the platform whether it was too many."""
+
+    def __init__(self, inner: httpx.BaseTransport, check: Callable[[], None]) -> None:
+        self._inner = inner
+        self._check = check
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Let one request pass."""
+        try:
+            return self._inner.handle_request(request)
+        finally:
+            self._check()

@@ -1,0 +1,86 @@
+"""What the simulation's law book reads of the account lane, past the engine and its ports.
+
+It writes nothing; `tidy` does at an instant of our choosing what autovacuum would do at one of its
+own, so that two runs of one seed find the same order.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from psycopg_pool import ConnectionPool
+
+from headway.store.pool import guarded
+
+ROWS = """
+SELECT id::text, account_id::text, user_id, platform, kind, job_type, tier, status, fence,
+  next_run_at, lease_until, wait_reason, coalesce(last_error, '')
+FROM sync_jobs
+"""
+# Every row of the warehouse that bears another seller's name than its account does.
+STRAYS = " UNION ALL ".join(
+    f"SELECT '{table}', row.account_id::text, row.user_id FROM {table} AS row"
+    " JOIN connected_accounts AS account ON account.id = row.account_id"
+    " WHERE row.user_id <> account.user_id"
+    for table in (
+        "orders", "line_items", "shipments", "refunds", "listings", "customers", "payments",
+        "sync_jobs",
+    )
+)  # fmt: skip
+BUSY_TABLES = (
+    "sync_jobs", "limiter", "breaker", "credential", "connected_accounts", "profiles",
+    "rate_budgets", "orders", "line_items", "shipments", "refunds", "listings", "customers",
+    "payments", "webhook_deliveries",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow:
+    """One job as the table has it."""
+
+    id: str
+    account_id: str
+    user_id: str
+    platform: str
+    kind: str
+    job_type: str
+    tier: str
+    status: str
+    fence: int
+    next_run_at: datetime | None
+    lease_until: datetime | None
+    wait_reason: str
+    last_error: str
+
+
+class JobEvidence:
+    """The tables as they are."""
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+
+    def jobs(self) -> list[JobRow]:
+        """Return every job."""
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(ROWS).fetchall()
+        return [JobRow(**dict(zip(NAMES, row, strict=True))) for row in rows]
+
+    def running(self) -> dict[str, tuple[str, int]]:
+        """Return the job and the fence that run, by account."""
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(ROWS + "WHERE status = 'running'").fetchall()
+        jobs = [JobRow(**dict(zip(NAMES, row, strict=True))) for row in rows]
+        return {job.account_id: (job.id, job.fence) for job in jobs}
+
+    def strays(self) -> list[tuple[str, str, str]]:
+        """Return table, account and name of every row that bears another seller's name."""
+        with guarded(), self._pool.connection() as connection:
+            return list(connection.execute(STRAYS).fetchall())
+
+    def tidy(self) -> None:
+        """Remove dead rows and renew the planner's statistics."""
+        with guarded(), self._pool.connection() as connection:
+            for table in BUSY_TABLES:
+                connection.execute(f"VACUUM (ANALYZE) {table}")
+
+
+NAMES = tuple(JobRow.__dataclass_fields__)
