@@ -260,9 +260,7 @@ def failed(job: Job, rule: JobRule, reason: str, now: datetime) -> Ending:
     """Charge a job with a failure: tried again after 2^n minutes, dead after a few."""
     count = job.retry_count + 1
     if count >= rule.failures_max:
-        return Ending(
-            status=JobStatus.DEAD, next_run_at=None, retry_count=count, reason=reason
-        )
+        return Ending(status=JobStatus.DEAD, next_run_at=None, retry_count=count, reason=reason)
     return Ending(
         status=JobStatus.FAILED,
         next_run_at=now + 2**count * MINUTE,

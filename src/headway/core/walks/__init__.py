@@ -2,9 +2,13 @@
 
 from headway.core.jobs import Kind, PlatformName
 from headway.core.walk import Walk
-from headway.core.walks import etsy
+from headway.core.walks import etsy, printify, shopify
 
-WALKS = {PlatformName.ETSY: etsy.walk_of}
+WALKS = {
+    PlatformName.SHOPIFY: shopify.walk_of,
+    PlatformName.ETSY: etsy.walk_of,
+    PlatformName.PRINTIFY: printify.walk_of,
+}
 
 
 def walk_of(platform: PlatformName, kind: Kind, *, is_backfill: bool) -> Walk:
