@@ -1,5 +1,6 @@
 """Who goes first, what a claim reserves, and what an end makes of a job."""
 
+import itertools
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -96,13 +97,13 @@ def test_within_a_score_the_longest_due_is_always_first(waits: list[int]) -> Non
 
 @pytest.mark.parametrize(
     ("estimate", "run_calls", "job_type", "reserved"),
-    [
+    (
         (0.0, 0, JobType.INCREMENTAL, 2),
         (6.2, 0, JobType.INCREMENTAL, 7),
         (6.2, 5, JobType.INCREMENTAL, 2),
         (400.0, 0, JobType.INCREMENTAL, 50),
         (400.0, 0, JobType.BACKFILL, 10),
-    ],
+    ),
 )
 def test_a_claim_reserves_what_its_run_still_needs(
     estimate: float, run_calls: int, job_type: JobType, reserved: int
@@ -143,7 +144,7 @@ def test_accounts_that_came_together_part_after_their_first_run() -> None:
     minutes = sorted((due - NOW) / MINUTE for due in dues if due is not None)
     assert 30 <= minutes[0] < 32
     assert 58 < minutes[-1] <= 60
-    assert max(later - sooner for sooner, later in zip(minutes, minutes[1:], strict=False)) < 2
+    assert max(later - sooner for sooner, later in itertools.pairwise(minutes)) < 2
 
 
 def test_failures_wait_longer_each_time_and_the_fifth_is_death() -> None:

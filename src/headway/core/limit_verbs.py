@@ -127,6 +127,14 @@ class LimiterVerbs(Protocol):
             lambda states, now_us: limits.extend(self.resources, states, ticket, amount, now_us),
         )
 
+    def limit_of(self, key: str) -> float:
+        """Return the limit of a key's quota, as replies have taught it."""
+        (quota, *_) = self.resources[key].quotas
+        return self.run(
+            limits.find_keys(self.resources, [key]),
+            lambda states, _now_us: Moved(answer=quota.room(states[key].quotas[0])),
+        )
+
     def observe(self, key: str, observation: Observation, *, ticket: Ticket | None = None) -> None:
         """Correct a meter by what a reply said; name the reply's ticket if it is not settled."""
         self.run(

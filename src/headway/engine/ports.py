@@ -441,8 +441,13 @@ class Jobs(Protocol):
         day, if it has one.
         """
 
-    def commit(self, job: Job, page: Page, step: Step, *, calls: int, now: datetime) -> Job | None:
-        """Write a page, its cursor and a heartbeat in one transaction; None if it is not ours."""
+    def commit(
+        self, job: Job, page: Page, step: Step, *, calls: int, asked_at: datetime, now: datetime
+    ) -> Job | None:
+        """Write a page, its cursor and a heartbeat in one transaction; None if it is not ours.
+
+        `calls` are those made since the last commit; `asked_at` is when this page was asked for.
+        """
 
     def settle(
         self,
@@ -456,7 +461,10 @@ class Jobs(Protocol):
         calls: int = 0,
         now: datetime,
     ) -> bool:
-        """End a claim; False if the job is no longer ours. One that was woken is due at once."""
+        """End a claim; False if the job is no longer ours. One that was woken is due at once.
+
+        `calls` are those made since the last commit.
+        """
 
     def open_orders(self, account: Account, *, checked_before: datetime, limit: int) -> list[str]:
         """Return open orders that were not looked at since then, the longest ago first."""

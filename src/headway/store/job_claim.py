@@ -1,0 +1,288 @@
+"""Who runs next: one transaction that looks at the heads of the queue, never at its length.
+
+For every platform and score one short range scan of one index finds the longest due. The best of
+them is leased, and what it needs of its platform's day is reserved, both or neither. Claims take
+turns by a lock, so that no two see the same free place.
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from psycopg import Connection
+
+from headway.core.jobs import (
+    CALLS_MIN,
+    PAID_SPAN,
+    SCORES,
+    Account,
+    Job,
+    JobCandidate,
+    JobRule,
+    JobType,
+    Kind,
+    PlatformName,
+    Tier,
+    in_order,
+    left_to_paid,
+    next_month,
+    reservation,
+)
+from headway.core.limits import Shed, Ticket
+from headway.core.model import SellerId
+from headway.store.limits import PostgresLimiter
+
+# How many jobs become due again with each claim: many more than a claim takes.
+AGAIN_MAX = 32
+# How far a claim looks past jobs of accounts that are busy; twice as far with every further look.
+DEPTH = 4
+LOOKS_MAX = 9
+WANTED_MAX = 200
+
+LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('headway claim of jobs', 0))"
+AGAIN = f"""
+WITH due AS (
+  SELECT id, status FROM sync_jobs
+  WHERE status IN ('completed', 'failed', 'plan_limit_reached') AND next_run_at <= %(now)s
+  ORDER BY next_run_at LIMIT {AGAIN_MAX} FOR NO KEY UPDATE SKIP LOCKED
+), again AS (
+  UPDATE sync_jobs AS job SET status = 'queued', updated_at = %(now)s
+  FROM due WHERE job.id = due.id
+  RETURNING job.id, job.user_id, job.platform, job.kind, due.status
+)
+INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, new_value, created_at)
+SELECT user_id, id, %(now)s, 'plan_limit_lifted',
+  jsonb_build_object('platform', platform, 'kind', kind), %(now)s
+FROM again WHERE status = 'plan_limit_reached'
+"""
+RUNNING = "SELECT account_id::text FROM sync_jobs WHERE status = 'running'"
+FRONT = """
+SELECT job.id::text, job.account_id::text, job.user_id, job.platform, job.score, job.tier,
+  job.job_type, job.next_run_at, job.calls_estimate, job.run_calls,
+  (profile.orders_month = %(month)s AND profile.orders_count >=
+    (%(quotas)s::jsonb ->> profile.tier)::integer) IS TRUE
+FROM unnest(%(platforms)s::text[], %(scores)s::smallint[]) AS class (platform, score)
+CROSS JOIN LATERAL (
+  SELECT * FROM sync_jobs
+  WHERE status = 'queued' AND platform = class.platform AND score = class.score
+    AND next_run_at <= %(now)s AND account_id <> ALL (%(busy)s::uuid[])
+  ORDER BY next_run_at LIMIT {depth:d}) AS job
+LEFT JOIN profiles AS profile ON profile.user_id = job.user_id
+"""
+# Of all the seller's jobs at once: the quota is the seller's.
+SET_ASIDE = """
+WITH queued AS (
+  SELECT id FROM sync_jobs WHERE user_id = ANY (%(sellers)s) AND status = 'queued'
+  ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+), aside AS (
+  UPDATE sync_jobs AS job SET status = 'plan_limit_reached', next_run_at = %(next_month)s,
+    wait_reason = 'the month''s orders are used up', updated_at = %(now)s
+  FROM queued WHERE job.id = queued.id
+  RETURNING job.id, job.user_id, job.platform, job.kind, job.job_type
+)
+INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, new_value, created_at)
+SELECT user_id, id, %(now)s, 'plan_limit_reached', jsonb_build_object('platform', platform,
+  'kind', kind, 'job_type', job_type, 'until', %(next_month)s::timestamptz), %(now)s
+FROM aside
+"""
+HOLD = """
+SELECT FROM sync_jobs WHERE id = %(id)s AND status = 'queued' FOR NO KEY UPDATE SKIP LOCKED
+"""
+# A run that was cut off keeps its start; a new one begins to count its calls.
+LEASE = """
+UPDATE sync_jobs AS job SET status = 'running', fence = fence + 1, lease_owner = %(owner)s,
+  lease_until = %(lease_until)s, woken_at = NULL, wait_reason = '', updated_at = %(now)s,
+  started_at = CASE WHEN cursor ? 'run' THEN coalesce(started_at, %(now)s) ELSE %(now)s END,
+  run_calls = CASE WHEN cursor ? 'run' THEN run_calls ELSE 0 END
+FROM connected_accounts AS account
+WHERE job.id = %(id)s AND account.id = job.account_id
+RETURNING job.id::text, job.kind, job.job_type, job.tier, job.fence, job.cursor, job.started_at,
+  job.next_run_at, job.retry_count, job.calls_estimate, job.run_calls, job.completed_at IS NULL,
+  account.id::text, account.user_id, account.platform, account.shop, account.owner_id
+"""
+# In a statement of its own, after the job's row is locked: no delivery slips in between.
+WANTED = f"""
+SELECT external_id FROM webhook_deliveries
+WHERE account_id = %(account_id)s AND kind = %(kind)s AND handled_at IS NULL
+  AND external_id IS NOT NULL
+GROUP BY external_id ORDER BY min(received_at), external_id LIMIT {WANTED_MAX}
+"""
+PAID_USED = """
+SELECT coalesce(sum(used), 0) FROM rate_budgets
+WHERE scope = %(scope)s AND hour > %(since)s AND tier <> 'free'
+"""
+
+Claimed = tuple[Job, Ticket | None]
+
+
+@dataclass(slots=True, kw_only=True)
+class JobClaim:
+    """One claim under way: who is busy, which tiers of which platform have no budget left."""
+
+    connection: Connection[Any]
+    limiter: PostgresLimiter
+    rule: JobRule
+    days: Mapping[PlatformName, str]
+    now: datetime
+    owner: str
+    closed: set[tuple[PlatformName, Tier]]
+    busy: set[str] = field(default_factory=set)
+    over: set[SellerId] = field(default_factory=set)
+    taken: list[Claimed] = field(default_factory=list)
+
+    def take(self, limit: int) -> list[Claimed]:
+        """Lease the most deserving jobs, up to a limit and as many as may run at once."""
+        self.connection.execute(LOCK)
+        self.connection.execute(AGAIN, {"now": self.now})
+        self.busy = {account for (account,) in self.connection.execute(RUNNING)}
+        limit = min(limit, self.rule.running_max - len(self.busy))
+        for look in range(LOOKS_MAX):
+            if len(self.taken) >= limit:
+                break
+            if not self._board(self._front((limit + DEPTH) << look), limit):
+                break
+        return self.taken
+
+    def _front(self, depth: int) -> list[JobCandidate]:
+        """Return the longest due of every platform and score that may run at all."""
+        classes = [
+            (platform.value, score)
+            for platform in PlatformName
+            for score, tier in SCORES.items()
+            if (platform, tier) not in self.closed
+        ]
+        if not classes:
+            return []
+        values = {
+            "platforms": [platform for platform, _ in classes],
+            "scores": [score for _, score in classes],
+            "busy": list(self.busy),
+            "quotas": json.dumps(self.rule.order_quotas),
+            "month": self.now.date().replace(day=1),
+            "now": self.now,
+        }
+        rows = self.connection.execute(FRONT.format(depth=depth), values).fetchall()
+        return in_order([_candidate(row) for row in rows], self.now, self.rule.ageing)
+
+    def _board(self, front: Sequence[JobCandidate], limit: int) -> bool:
+        """Take from the front whoever may run; tell whether another look may find more."""
+        before = (len(self.busy), len(self.closed))
+        self.over = {each.user_id for each in front if each.is_over_quota}
+        for each in front:
+            if len(self.taken) < limit and self._may_run(each):
+                self._claim(each)
+        if self.over:
+            values = {
+                "sellers": sorted(self.over),
+                "next_month": next_month(self.now),
+                "now": self.now,
+            }
+            self.connection.execute(SET_ASIDE, values)
+        return bool(self.over) or before != (len(self.busy), len(self.closed))
+
+    def _may_run(self, each: JobCandidate) -> bool:
+        return (
+            each.account_id not in self.busy
+            and (each.platform, each.tier) not in self.closed
+            and each.user_id not in self.over
+        )
+
+    def _claim(self, each: JobCandidate) -> None:
+        """Lease this job and reserve what it needs, or note why not."""
+        if self.connection.execute(HOLD, {"id": each.id}).fetchone() is None:
+            self.busy.add(each.account_id)  # somebody has it in hand; its account can wait
+            return
+        ticket = None
+        if each.platform in self.days:
+            ticket = self._reserve(each, self.days[each.platform])
+            if ticket is None:
+                return
+        self.busy.add(each.account_id)
+        self.taken.append((self._lease(each.id), ticket))
+
+    def _reserve(self, each: JobCandidate, key: str) -> Ticket | None:
+        """Reserve a share of the day; None if there is none left for this tier, nor for lower."""
+        limiter, leave = self.limiter.within(self.connection), 0.0
+        limit = limiter.limit_of(key)
+        if not each.tier.is_paid:
+            values = {"scope": key, "since": self.now - PAID_SPAN}
+            (used,) = self.connection.execute(PAID_USED, values).fetchone() or (0,)
+            leave = left_to_paid(limit, used)
+        wish = reservation(
+            each.calls_estimate, run_calls=each.run_calls, job_type=each.type, rule=self.rule
+        )
+        for cost in sorted({min(wish, limit), min(CALLS_MIN, limit)}, reverse=True):
+            ticket = limiter.reserve(
+                [key],
+                cost=cost,
+                leave=leave,
+                owner=self.owner,
+                max_wait_s=0,
+                lease_s=self.rule.lease.total_seconds(),
+                grace_s=0,
+                purpose="pull",
+                begins=True,
+            )
+            if not isinstance(ticket, Shed):
+                return ticket
+        shut = Tier if each.tier.is_paid else (Tier.FREE,)
+        self.closed |= {(each.platform, tier) for tier in shut}
+        return None
+
+    def _lease(self, job_id: str) -> Job:
+        values = {
+            "id": job_id,
+            "owner": self.owner,
+            "lease_until": self.now + self.rule.lease,
+            "now": self.now,
+        }
+        row = self.connection.execute(LEASE, values).fetchone()
+        assert row is not None, "its row is locked"
+        job = _job(row)
+        if job.type is JobType.BACKFILL:
+            return job
+        named = {"account_id": job.account.id, "kind": job.kind.value}
+        wanted = self.connection.execute(WANTED, named).fetchall()
+        return _job(row, wanted=tuple(external_id for (external_id,) in wanted))
+
+
+def closed_to(without: Collection[PlatformName]) -> set[tuple[PlatformName, Tier]]:
+    """Return what a claim passes over from the start."""
+    return {(platform, tier) for platform in without for tier in Tier}
+
+
+def _candidate(row: Sequence[Any]) -> JobCandidate:
+    values = dict(zip(JobCandidate.__dataclass_fields__, row, strict=True))
+    values["platform"] = PlatformName(values["platform"])
+    values["tier"], values["type"] = Tier(values["tier"]), JobType(values["type"])
+    return JobCandidate(**values)
+
+
+def _job(row: Sequence[Any], *, wanted: tuple[str, ...] = ()) -> Job:
+    *mine, account_id, user_id, platform, shop, owner_id = row
+    names = (
+        "id",
+        "kind",
+        "type",
+        "tier",
+        "fence",
+        "cursor",
+        "started_at",
+        "due_at",
+        "retry_count",
+        "calls_estimate",
+        "run_calls",
+        "is_first",
+    )
+    values = dict(zip(names, mine, strict=True))
+    values["kind"], values["type"] = Kind(values["kind"]), JobType(values["type"])
+    account = Account(
+        id=account_id,
+        user_id=SellerId(user_id),
+        platform=PlatformName(platform),
+        shop=shop,
+        owner_id=owner_id,
+    )
+    return Job(**{**values, "tier": Tier(values["tier"])}, account=account, wanted=wanted)

@@ -1,0 +1,294 @@
+"""The rows of `sync_jobs`: claim with its budget, commit page by page, settle, rescue.
+
+Every write of a claim names its fence, and is refused as a whole once the job is no longer its own.
+Every end of a claim leaves an event, in the same transaction.
+"""
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from psycopg import Connection
+from psycopg_pool import ConnectionPool
+
+from headway.core.jobs import (
+    Account,
+    Job,
+    JobRule,
+    JobStatus,
+    JobType,
+    PlatformName,
+    learn,
+)
+from headway.core.walk import Cursor, Page, Step
+from headway.store import warehouse
+from headway.store.job_claim import Claimed, JobClaim, closed_to
+from headway.store.limits import PostgresLimiter
+from headway.store.pool import guarded
+
+COMMIT = """
+UPDATE sync_jobs SET cursor = %(cursor)s::jsonb, run_calls = run_calls + %(calls)s,
+  queries_used = queries_used + %(calls)s, lease_until = %(lease_until)s, updated_at = %(now)s
+WHERE id = %(id)s AND fence = %(fence)s AND status = 'running'
+RETURNING run_calls
+"""
+# A job that was woken stays a webhook's and is due at once, unless it failed: then it waits as all
+# that fail do. What is new is looked for by the same job for ever, so a done one is incremental.
+SETTLE = f"""
+WITH ours AS (
+  SELECT id, woken_at IS NOT NULL AS is_woken,
+    CASE WHEN job_type = 'backfill' THEN job_type
+         WHEN woken_at IS NOT NULL THEN '{JobType.WEBHOOK}'
+         WHEN %(status)s = 'completed' THEN '{JobType.INCREMENTAL}' ELSE job_type END AS new_type
+  FROM sync_jobs WHERE id = %(id)s AND fence = %(fence)s AND status = 'running' FOR NO KEY UPDATE
+), ended AS (
+  UPDATE sync_jobs AS job SET status = %(status)s, job_type = new_type,
+    score = score / 10 * 10 + CASE new_type WHEN '{JobType.BACKFILL}' THEN 1
+      WHEN '{JobType.INCREMENTAL}' THEN 2 ELSE 3 END,
+    next_run_at = CASE WHEN is_woken AND new_type <> 'backfill' AND %(status)s = 'completed'
+      THEN %(now)s ELSE %(next_run_at)s::timestamptz END,
+    woken_at = NULL, lease_owner = NULL, lease_until = NULL,
+    cursor = coalesce(%(cursor)s::jsonb, cursor),
+    completed_at = CASE WHEN %(status)s = 'completed' THEN %(now)s ELSE completed_at END,
+    retry_count = %(retry_count)s, wait_reason = %(wait_reason)s,
+    last_error = CASE WHEN %(status)s = 'completed' THEN NULL
+      ELSE coalesce(%(error)s, last_error) END,
+    calls_estimate = coalesce(%(estimate)s, calls_estimate),
+    run_calls = CASE WHEN %(status)s = 'completed' THEN 0 ELSE run_calls + %(calls)s END,
+    queries_used = queries_used + %(calls)s, updated_at = %(now)s
+  FROM ours WHERE job.id = ours.id
+  RETURNING job.id, job.user_id, job.next_run_at
+), told AS (
+  INSERT INTO notices (user_id, topic, subject, text, created_at)
+  SELECT user_id, 'job_dead', id || ' ' || %(fence)s, %(notice)s, %(now)s
+  FROM ended WHERE %(status)s = 'dead'
+  ON CONFLICT DO NOTHING
+)
+INSERT INTO sync_audit_log
+  (user_id, job_id, sync_timestamp, event_type, new_value, error_message, created_at)
+SELECT user_id, id, %(now)s, %(event)s,
+  %(told)s::jsonb || jsonb_build_object('next_run_at', next_run_at), %(error)s, %(now)s
+FROM ended
+"""
+USED = """
+INSERT INTO rate_budgets AS budget (scope, platform, hour, tier, used)
+VALUES (%(scope)s, %(platform)s, %(hour)s, %(tier)s, %(calls)s)
+ON CONFLICT (scope, hour, tier) DO UPDATE SET used = budget.used + excluded.used
+"""
+# The late worker is refused by the fence. History that was pulled stays pulled, the dead stay dead.
+DISCONNECT = """
+WITH ended AS (
+  UPDATE connected_accounts SET status = 'disconnected', reason = %(reason)s, updated_at = %(now)s
+  WHERE id = %(id)s AND status = 'connected'
+  RETURNING id, user_id, platform, shop
+), cancelled AS (
+  UPDATE sync_jobs AS job SET status = 'cancelled', next_run_at = NULL, lease_owner = NULL,
+    lease_until = NULL, woken_at = NULL, fence = fence + 1, wait_reason = %(reason)s,
+    updated_at = %(now)s
+  FROM ended WHERE job.account_id = ended.id AND job.status NOT IN ('dead', 'cancelled')
+    AND NOT (job.is_backfill AND job.status = 'completed')
+  RETURNING job.id, job.user_id, job.platform, job.kind, job.job_type
+), told AS (
+  INSERT INTO notices (user_id, topic, subject, text, created_at)
+  SELECT user_id, 'account_disconnected', id || ' ' || %(now)s::timestamptz,
+    platform || ' ' || shop || ' is disconnected: ' || %(reason)s || '; connect it again', %(now)s
+  FROM ended ON CONFLICT DO NOTHING
+)
+INSERT INTO sync_audit_log
+  (user_id, job_id, sync_timestamp, event_type, new_value, error_message, created_at)
+SELECT user_id, NULL::uuid, %(now)s, 'account_disconnected',
+  jsonb_build_object('platform', platform, 'shop', shop), %(reason)s, %(now)s FROM ended
+UNION ALL
+SELECT user_id, id, %(now)s, 'job_cancelled', jsonb_build_object('platform', platform, 'kind', kind,
+  'job_type', job_type), %(reason)s, %(now)s FROM cancelled
+"""
+RESCUE = """
+WITH silent AS (
+  SELECT id, lease_owner FROM sync_jobs WHERE status = 'running' AND lease_until < %(now)s
+  ORDER BY lease_until LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+), freed AS (
+  UPDATE sync_jobs AS job SET status = 'queued', next_run_at = %(now)s, fence = fence + 1,
+    lease_owner = NULL, lease_until = NULL, woken_at = NULL,
+    wait_reason = 'its worker fell silent', updated_at = %(now)s
+  FROM silent WHERE job.id = silent.id
+  RETURNING job.id, job.user_id, job.platform, job.kind, job.job_type, job.started_at,
+    job.run_calls, silent.lease_owner
+)
+INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, new_value, created_at)
+SELECT user_id, id, %(now)s, 'job_rescued', jsonb_build_object('platform', platform, 'kind', kind,
+  'job_type', job_type, 'started_at', started_at, 'queries_used', run_calls,
+  'duration_s', extract(epoch FROM %(now)s - started_at), 'owner', lease_owner), %(now)s
+FROM freed
+"""
+FORGET_BUDGETS = "DELETE FROM rate_budgets WHERE hour < %s"
+
+EVENTS = {
+    JobStatus.COMPLETED: "job_completed",
+    JobStatus.FAILED: "job_failed",
+    JobStatus.DEAD: "job_dead",
+    JobStatus.LIMITED: "plan_limit_reached",
+    JobStatus.CANCELLED: "job_cancelled",
+}
+
+
+class Jobs:
+    """Table `sync_jobs` behind the engine's port; `days` names the quota of a platform's day."""
+
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        limiter: PostgresLimiter,
+        rule: JobRule,
+        *,
+        days: Mapping[PlatformName, str] | None = None,
+    ) -> None:
+        self._pool = pool
+        self._limiter = limiter
+        self._rule = rule
+        self._days = days or {}
+        self._warehouse = warehouse.Warehouse(pool)
+
+    def claim(
+        self, *, now: datetime, owner: str, without: Collection[PlatformName] = ()
+    ) -> Claimed | None:
+        """Lease the most deserving job that may run now, and reserve its budget with it."""
+        taken = self.claim_many(now=now, owner=owner, without=without, limit=1)
+        return taken[0] if taken else None
+
+    def claim_many(
+        self, *, now: datetime, owner: str, without: Collection[PlatformName] = (), limit: int = 10
+    ) -> list[Claimed]:
+        """Lease several jobs, best first, in one transaction."""
+        self._limiter.create(tuple(self._days.values()))
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            claim = JobClaim(
+                connection=connection,
+                limiter=self._limiter,
+                rule=self._rule,
+                days=self._days,
+                now=now,
+                owner=owner,
+                closed=closed_to(without),
+            )
+            return claim.take(limit)
+
+    def commit(
+        self, job: Job, page: Page, step: Step, *, calls: int, asked_at: datetime, now: datetime
+    ) -> Job | None:
+        """Write a page, its cursor and a heartbeat in one transaction; None if it is not ours."""
+        values = {
+            "id": job.id,
+            "fence": job.fence,
+            "cursor": json.dumps(step.cursor),
+            "calls": calls,
+            "lease_until": now + self._rule.lease,
+            "now": now,
+        }
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            row = connection.execute(COMMIT, values).fetchone()
+            if row is None:
+                return None
+            warehouse.write(
+                connection, job.account, page, step, kind=job.kind, asked_at=asked_at, now=now
+            )
+            self._count(connection, job, calls, now)
+        return replace(job, cursor=step.cursor, run_calls=int(row[0]))
+
+    def settle(
+        self,
+        job: Job,
+        status: JobStatus,
+        *,
+        next_run_at: datetime | None,
+        retry_count: int = 0,
+        cursor: Cursor | None = None,
+        reason: str = "",
+        calls: int = 0,
+        now: datetime,
+    ) -> bool:
+        """End a claim; False if the job is no longer ours. One that was woken is due at once."""
+        run_calls = job.run_calls + calls
+        is_done, is_charged = status is JobStatus.COMPLETED, status in _CHARGED
+        values = {
+            "id": job.id,
+            "fence": job.fence,
+            "status": status,
+            "next_run_at": next_run_at,
+            "retry_count": retry_count,
+            "cursor": None if cursor is None else json.dumps(cursor),
+            "wait_reason": "" if is_done or is_charged else reason,
+            "error": reason if is_charged else None,
+            "notice": f"{_name(job)} stopped after {retry_count} failures: {reason}",
+            "estimate": learn(job.calls_estimate, run_calls) if is_done else None,
+            "calls": calls,
+            "event": EVENTS.get(status, "job_rescheduled" if reason else "job_yielded"),
+            "told": json.dumps(_told(job, run_calls, reason, now)),
+            "now": now,
+        }
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            is_ours = connection.execute(SETTLE, values).rowcount == 1
+            # A call that was made counts, whoever has the job now.
+            self._count(connection, job, calls, now)
+        return is_ours
+
+    def open_orders(self, account: Account, *, checked_before: datetime, limit: int) -> list[str]:
+        """Return open orders that were not looked at since then, the longest ago first."""
+        return self._warehouse.open_orders(account, checked_before=checked_before, limit=limit)
+
+    def orders_left(self, account: Account, *, now: datetime) -> int:
+        """Return how many orders of this month the seller's tier still allows."""
+        quotas = self._rule.order_quotas
+        return self._warehouse.orders_left(account, now=now, quotas=quotas)
+
+    def disconnect(self, account: Account, reason: str, *, now: datetime) -> None:
+        """Mark an account whose grant is refused, cancel its jobs and tell the seller."""
+        with guarded(), self._pool.connection() as connection:
+            connection.execute(DISCONNECT, {"id": account.id, "reason": reason, "now": now})
+
+    def rescue(self, now: datetime, *, limit: int = 100) -> int:
+        """Give back jobs whose lease ran out, under a new fence; return how many."""
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(RESCUE, {"now": now, "limit": limit}).rowcount
+
+    def forget(self, before: datetime) -> int:
+        """Remove what was used of budgets before that instant; return how many rows."""
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(FORGET_BUDGETS, [before]).rowcount
+
+    def _count(self, connection: Connection[Any], job: Job, calls: int, now: datetime) -> None:
+        """Note what was used of the platform's budget, by hour and tier."""
+        if not calls:
+            return
+        platform = job.account.platform
+        values = {
+            "scope": self._days.get(platform, platform.value),
+            "platform": platform,
+            "hour": now.replace(minute=0, second=0, microsecond=0),
+            "tier": job.tier,
+            "calls": calls,
+        }
+        connection.execute(USED, values)
+
+
+_CHARGED = (JobStatus.FAILED, JobStatus.DEAD)
+
+
+def _name(job: Job) -> str:
+    history = " history" if job.type is JobType.BACKFILL else ""
+    return f"Reading {job.kind}{history} of {job.account.platform} {job.account.shop}"
+
+
+def _told(job: Job, run_calls: int, reason: str, now: datetime) -> dict[str, object]:
+    """Return what the event of an end says."""
+    return {
+        "platform": job.account.platform,
+        "kind": job.kind,
+        "job_type": job.type,
+        "tier": job.tier,
+        "started_at": job.started_at.isoformat(),
+        "duration_s": (now - job.started_at).total_seconds(),
+        "queries_used": run_calls,
+        "reason": reason,
+    }
