@@ -7,6 +7,7 @@ from headway.app import App
 from headway.connectors.shopify import shop_scope
 from headway.connectors.tokens import ACCESS, REFRESH
 from headway.connectors.vault import KEY_FILE, open_vault
+from headway.core.jobs import PlatformName
 from headway.errors import HeadwayError
 from headway.store.accounts import Account, Accounts
 from headway.store.credentials import Credentials
@@ -26,7 +27,7 @@ class Line:
 
 def examine_shops(app: App) -> Iterator[Line]:
     """Look at every shop: one line for all that are well, one for each that is not."""
-    found = Accounts(app.pool).list()
+    found = Accounts(app.pool).list(PlatformName.SHOPIFY)
     if not found:
         finding = "none is connected; run: headway connect SHOP --seller SELLER"
         yield Line(subject="shops", verdict=WARN, finding=finding)

@@ -10,8 +10,11 @@ from typing import Any
 from psycopg_pool import ConnectionPool
 
 from headway.core.guard import DAY, MASS_MIN, Guard, SellerStanding
+from headway.core.jobs import Tier
 from headway.core.model import SellerId
 from headway.errors import InvalidError, NotFoundError
+from headway.store import job_rows
+from headway.store.job_rows import lock_seller
 from headway.store.pool import guarded
 
 Term = Decimal | str | None
@@ -78,6 +81,12 @@ APPROVE_MASS = """
 INSERT INTO profiles (user_id, mass_approved_until, created_at, updated_at)
 VALUES (%(user_id)s, %(until)s, %(now)s, %(now)s)
 ON CONFLICT (user_id) DO UPDATE SET mass_approved_until = %(until)s, updated_at = %(now)s
+"""
+TIER = "SELECT tier FROM profiles WHERE user_id = %(user_id)s"
+SET_TIER = """
+INSERT INTO profiles (user_id, tier, created_at, updated_at)
+VALUES (%(user_id)s, %(tier)s, %(now)s, %(now)s)
+ON CONFLICT (user_id) DO UPDATE SET tier = excluded.tier, updated_at = excluded.updated_at
 """
 # In the order of names, so that two who count at once do not wait for each other in a ring.
 COUNT = """
@@ -147,6 +156,22 @@ class Sellers:
         )
         with guarded(), self._pool.connection() as connection:
             connection.execute(statement, {**changes, "user_id": user_id, "now": now})
+
+    def tier(self, user_id: SellerId) -> Tier:
+        """Return what a seller pays for."""
+        with guarded(), self._pool.connection() as connection:
+            row = connection.execute(TIER, {"user_id": user_id}).fetchone()
+        return Tier.FREE if row is None else Tier(row[0])
+
+    def set_tier(
+        self, user_id: SellerId, tier: Tier, *, quotas: Mapping[Tier, int], now: datetime
+    ) -> int:
+        """Let a seller pay for this from now on, with all jobs; return how many may go on."""
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            lock_seller(connection, user_id)
+            lifted = job_rows.set_tier(connection, user_id, tier, quota=quotas[tier], now=now)
+            connection.execute(SET_TIER, {"user_id": user_id, "tier": tier.value, "now": now})
+        return lifted
 
     def approve_mass(self, user_id: SellerId, until: datetime, now: datetime) -> None:
         """Let a mass change of this seller pass until that instant."""
