@@ -16,7 +16,8 @@ from psycopg_pool import ConnectionPool
 from headway.clock import SystemClock
 from headway.connectors.shopify import shop_scope
 from headway.connectors.vault import open_vault
-from headway.core.model import SellerId
+from headway.core.jobs import PlatformName
+from headway.core.model import Scope, SellerId
 from headway.simulators.shopify import ShopifySimulator
 from headway.simulators.shopify_shop import ShopSetup
 from headway.simulators.transport import serve
@@ -249,3 +250,103 @@ def test_terms_that_make_no_sense_are_refused(
 ) -> None:
     assert said in on_database("terms", *arguments).complaint(2)
     assert on_database("terms", "acme", "--json").object()["own"] == []
+
+
+def platform_tokens(pool: ConnectionPool, tmp_path: Path, scope: str) -> dict[str, Any]:
+    """Return the tokens of a shop elsewhere that are alive, with their last day."""
+    vault, now = open_vault(None, tmp_path / "none"), SystemClock().now()
+    stored = Credentials(pool).load(Scope(scope))
+    return {
+        each.name: (vault.decrypt(each.secret), (each.expires_at - now).days)
+        for each in stored
+        if each.expires_at > now
+    }
+
+
+def test_a_printify_shop_is_connected_with_a_token_of_a_year_and_disconnected_again(
+    on_database: Headway, pool: ConnectionPool, tmp_path: Path, token_file: Path
+) -> None:
+    connect = ("connect", "77", "--seller", "acme", "--platform", "printify")
+    done = on_database(*connect, "--owner", "12", "--token-file", str(token_file))
+    assert (done.code, SECRET in done.out + done.err) == (0, False)
+    assert "printify shop 77 is connected to acme" in done.out
+    scope = "printify:shop:77"
+    assert platform_tokens(pool, tmp_path, scope) == {"access": (SECRET, 364)}
+    account = Accounts(pool).of_seller(SellerId("acme"), PlatformName.PRINTIFY)
+    assert (account.owner_id, account.status) == ("12", "connected")
+    (shop,) = on_database("shops", "--json").object()
+    assert (shop["platform"], shop["tally"], shop["counts"]["orders"]) == ("printify", None, 0)
+    assert on_database("shops").out.splitlines()[1].split() == [
+        "acme", "77", "connected", "printify", "0",
+    ]  # fmt: skip
+    gone = on_database("disconnect", "--seller", "acme", "--platform", "printify")
+    assert (gone.code, platform_tokens(pool, tmp_path, scope)) == (0, {})
+    with pool.connection() as connection:
+        rows = connection.execute("SELECT DISTINCT status FROM sync_jobs").fetchall()
+    assert rows == [("cancelled",)]
+
+
+def test_an_etsy_shop_is_connected_with_two_tokens(
+    on_database: Headway, pool: ConnectionPool, tmp_path: Path, token_file: Path
+) -> None:
+    (tmp_path / "refresh").write_text("12.refresh")
+    files = ("--token-file", str(token_file), "--refresh-token-file", str(tmp_path / "refresh"))
+    connect = ("connect", "5", "--seller", "acme", "--platform", "etsy", *files)
+    told = on_database(*connect, "--json", HEADWAY_ETSY_KEYSTRING="key").object()
+    assert (told["platform"], told["shop"], told["status"]) == ("etsy", "5", "connected")
+    kept = platform_tokens(pool, tmp_path, "etsy:shop:5")
+    assert kept == {"access": (SECRET, 0), "refresh": ("12.refresh", 89)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    (
+        (("5", "--platform", "etsy", "--token-file", "token"), "add --refresh-token-file FILE"),
+        (
+            ("5", "--platform", "etsy", "--token-file", "token", "--refresh-token-file", "token"),
+            "work only with HEADWAY_ETSY_KEYSTRING",
+        ),
+        (
+            ("5", "--platform", "printify", "--refresh-token-file", "token"),
+            "lives a year and is not refreshed",
+        ),
+        (("acme", "--platform", "printify", "--token-file", "token"), "it is a number"),
+        (("5", "--platform", "ebay"), "'ebay' is not one of 'shopify', 'etsy', 'printify'"),
+    ),
+)
+def test_a_shop_elsewhere_that_cannot_be_connected_keeps_no_token(
+    on_database: Headway,
+    pool: ConnectionPool,
+    token_file: Path,
+    arguments: tuple[str, ...],
+    said: str,
+) -> None:
+    assert token_file.exists()
+    complaint = on_database("connect", *arguments, "--seller", "acme").complaint(2)
+    assert said in complaint
+    with pool.connection() as connection:
+        assert connection.execute("SELECT scope FROM credential").fetchall() == []
+        assert connection.execute("SELECT shop FROM connected_accounts").fetchall() == []
+
+
+def test_a_tier_is_shown_and_set_with_what_is_left_of_the_month(
+    on_database: Headway, pool: ConnectionPool
+) -> None:
+    seller = SellerId("acme")
+    assert "there is no seller acme" in on_database("tier", "acme").complaint(2)
+    now = SystemClock().now()
+    Accounts(pool).connect(seller, "7", platform=PlatformName.ETSY, now=now)
+    with pool.connection() as connection:
+        connection.execute(
+            "UPDATE sync_jobs SET status = 'plan_limit_reached' WHERE kind = 'orders'"
+        )
+    assert "acme is free: pulled every 60 min, 0 of 50 orders" in on_database("tier", "acme").out
+    done = on_database("tier", "acme", "pro").out
+    assert "acme is pro: pulled every 5 min, 0 of 5,000 orders of this month used" in done
+    assert "2 jobs that waited for the next month go on" in done
+    told = on_database("tier", "acme", "starter", "--json").object()
+    assert told == {
+        "seller": "acme", "tier": "starter", "orders_quota": 300, "orders_used": 0,
+        "interval_min": 30, "lifted": 0,
+    }  # fmt: skip
+    assert "'gold' is not one of" in on_database("tier", "acme", "gold").complaint(2)

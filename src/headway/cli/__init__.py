@@ -36,6 +36,7 @@ COMMANDS = {
     "disconnect": ("headway.cli.shops", "Stop writing to a seller's shop, and forget its tokens."),
     "shops": ("headway.cli.shops", "Show every seller's shop, and what waits to get there."),
     "terms": ("headway.cli.shops", "Show or set a seller's price rule and guard."),
+    "tier": ("headway.cli.tiers", "Show or set what a seller pays for."),
     "publish": ("headway.cli.publish", "Put parts into the shop that are not there yet."),
     "import": ("headway.cli.importing", "Bring in parts that the shop already sells, from a file."),
     "backfill": ("headway.cli.importing", "Give every product that lacks one its slot."),

@@ -7,6 +7,7 @@ on the machine can read.
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,17 +15,18 @@ from typing import Annotated, Any, Literal
 import typer
 
 from headway import config
-from headway.app import App, shared_vault
+from headway.app import App
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.session import open_session
+from headway.cli.shop_tokens import forget_tokens, keep_tokens
 from headway.config import Settings
-from headway.connectors.shopify import shop_scope, store_tokens
 from headway.connectors.tokens import is_usable
 from headway.core.intake import seller_of
+from headway.core.jobs import PlatformName
 from headway.core.model import SellerId, Wait
 from headway.errors import ConfigError, InvalidError
-from headway.store.accounts import Account, Accounts, shop_domain
-from headway.store.credentials import Credentials
+from headway.store.accounts import Account, Accounts, Tally, shop_name
+from headway.store.warehouse import Counts, Warehouse
 
 STDIN = Path("-")
 FAILED = 1
@@ -49,6 +51,7 @@ def register(app: typer.Typer) -> None:
         epilog=_examples(
             "connect acme.myshopify.com --seller acme",
             "connect acme.myshopify.com --seller acme --token-file - < token",
+            "connect 12345678 --seller acme --platform printify",
         ),
     )(connect)
     app.command(
@@ -68,9 +71,17 @@ def _examples(*lines: str) -> str:
 
 
 def connect(
-    shop: Annotated[str, typer.Argument(help="The shop's address, such as acme.myshopify.com.")],
+    shop: Annotated[
+        str,
+        typer.Argument(help="The shop's address, such as acme.myshopify.com, or its id elsewhere."),
+    ],
     *,
     seller: Annotated[str, typer.Option(help="Whose shop it is.")],
+    platform: Annotated[PlatformName, typer.Option(help="Where it is.")] = PlatformName.SHOPIFY,
+    owner: Annotated[
+        str, typer.Option(help="Printify's account, if it has several shops: the smallest id.")
+    ] = "",
+    title: Annotated[str, typer.Option(help="What people call the shop.")] = "",
     token_file: Annotated[
         Path | None, typer.Option(help="Where its access token is; - for stdin. Else it is asked.")
     ] = None,
@@ -84,26 +95,35 @@ def connect(
 ) -> None:
     """Connect a seller to a shop, or give the shop a new token.
 
-    The tokens are kept encrypted. A seller has one shop and a shop one seller.
+    The tokens are kept encrypted. A seller has one shop on a platform, and a shop one seller.
     """
     settings = config.load()
-    domain, user_id = shop_domain(shop), seller_of(seller)
+    name, user_id = shop_name(platform, shop), seller_of(seller)
     if token_file == refresh_token_file == STDIN:
         raise InvalidError("stdin holds one token; give the other one as a file")
-    can_refresh = settings.shopify_client_id and settings.shopify_client_secret
-    if refresh_token_file is not None and not can_refresh:
-        raise ConfigError(
-            "a refresh token works only with HEADWAY_SHOPIFY_CLIENT_ID and"
-            " HEADWAY_SHOPIFY_CLIENT_SECRET; set both"
-        )
-    access = _token(token_file, f"Access token of {domain}")
-    refresh = None if refresh_token_file is None else _token(refresh_token_file, "")
+    _check_refresh(settings, platform, refresh_token_file)
+    owner_id = owner and shop_name(platform, owner)
+    if platform is PlatformName.PRINTIFY:
+        owner_id = owner_id or name
+    access = _token(token_file, f"Access token of {name}")
+    refresh = None
+    if refresh_token_file is not None or platform is PlatformName.ETSY:
+        refresh = _token(refresh_token_file, f"Refresh token of {name}")
     with open_session(settings) as session:
         app, accounts = session.app, Accounts(session.app.pool)
-        accounts.connect(user_id, domain, now=app.clock.now())
-        _keep(app, domain, access, refresh)
-        # A push that came in between found no token, and turned away.
-        account = accounts.connect(user_id, domain, now=app.clock.now())
+
+        def join() -> Account:
+            return accounts.connect(
+                user_id, name, platform=platform, owner_id=owner_id, title=title,
+                now=app.clock.now(),
+            )  # fmt: skip
+
+        keep_tokens(app, join(), access, refresh)
+        # A push or a pull that came in between found no token, and turned away.
+        account = join()
+        if platform is not PlatformName.SHOPIFY:
+            _say_connected(account, as_json=as_json)
+            return
         if check:
             account = _greet(app, account)
         if as_json:
@@ -112,6 +132,33 @@ def connect(
             _say_greeting(app, account)
         if account.status != "connected":
             raise typer.Exit(FAILED)
+
+
+def _check_refresh(settings: Settings, platform: PlatformName, file: Path | None) -> None:
+    """Raise if a refresh token is lacking, or would be of no use."""
+    if platform is PlatformName.ETSY and file is None and not sys.stdin.isatty():
+        raise InvalidError("Etsy's access tokens live an hour; add --refresh-token-file FILE")
+    if platform is PlatformName.PRINTIFY and file is not None:
+        raise InvalidError("a personal token of Printify lives a year and is not refreshed")
+    if platform is PlatformName.ETSY and not settings.etsy_keystring:
+        raise ConfigError("Etsy's tokens work only with HEADWAY_ETSY_KEYSTRING; set it")
+    can_refresh = settings.shopify_client_id and settings.shopify_client_secret
+    if platform is PlatformName.SHOPIFY and file is not None and not can_refresh:
+        raise ConfigError(
+            "a refresh token works only with HEADWAY_SHOPIFY_CLIENT_ID and"
+            " HEADWAY_SHOPIFY_CLIENT_SECRET; set both"
+        )
+
+
+def _say_connected(account: Account, *, as_json: bool) -> None:
+    if as_json:
+        emit(account)
+        return
+    say(
+        f"{account.platform} shop {account.shop} is connected to {account.user_id}; its orders"
+        " come when headway runs"
+    )
+    say("see how it goes with: headway shops")
 
 
 def _greet(app: App, account: Account) -> Account:
@@ -148,19 +195,21 @@ def _say_greeting(app: App, account: Account) -> None:
 def disconnect(
     *,
     seller: Annotated[str, typer.Option(help="Whose shop.")],
+    platform: Annotated[PlatformName, typer.Option(help="Where it is.")] = PlatformName.SHOPIFY,
     reason: Annotated[str, typer.Option(help="Why; `headway shops` shows it.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Stop writing to a seller's shop, and forget its tokens.
 
-    Its listings are still read; what changes waits until the shop is connected again.
+    Its parts are still read at the supplier; what changes waits until the shop is connected again.
+    Its orders are no longer pulled; they go on from where they stopped.
     """
     with open_session(config.load()) as session:
         app, now = session.app, session.app.clock.now()
         account = Accounts(app.pool).disconnect(
-            SellerId(seller), reason or "disconnected by a person", now=now
+            SellerId(seller), reason or "disconnected by a person", platform=platform, now=now
         )
-        _forget(app, account)
+        forget_tokens(app, account)
         if as_json:
             emit(account)
             return
@@ -170,48 +219,64 @@ def disconnect(
 def shops(*, as_json: AsJson = False) -> None:
     """Show every seller's shop, and what waits to get there."""
     with open_session(config.load()) as session:
-        accounts = Accounts(session.app.pool)
-        tallies, wanted = accounts.tally(), session.app.settings.locations.values()
+        accounts, warehouse = Accounts(session.app.pool), Warehouse(session.app.pool)
+        tallies, wanted = accounts.tally(), list(session.app.settings.locations.values())
         found = [
-            (each, tallies[each.user_id], _unknown(each, list(wanted))) for each in accounts.list()
-        ]
-        if as_json:
-            emit(
-                [
-                    {
-                        "seller": each.user_id,
-                        "shop": each.shop,
-                        "status": each.status,
-                        "reason": each.reason,
-                        "locations": each.locations and sorted(each.locations),
-                        "unknown_locations": unknown,
-                        "tally": tally,
-                    }
-                    for each, tally, unknown in found
-                ]
+            _Shown(
+                account=each,
+                tally=tallies[each.user_id] if each.platform is PlatformName.SHOPIFY else None,
+                unknown=_unknown(each, wanted),
+                counts=warehouse.counts(each.bare),
             )
-            return
-        rows = [
-            (
-                each.user_id,
-                each.shop,
-                each.status,
-                _said(each, unknown),
-                f"{tally.products:,}",
-                f"{tally.waiting:,}",
-                f"{tally.failing:,}",
-                f"{tally.held:,}",
-            )
-            for each, tally, unknown in found
+            for each in accounts.list()
         ]
-        table(
-            ("seller", "shop", "status", "locations", "products", "waiting", "failing", "held"),
-            rows,
-            empty="no shop is connected; connect one with: headway connect SHOP --seller SELLER",
-        )
-        for each, _, _ in found:
-            if each.reason:  # too long for a cell
-                say(f"{each.shop} is {each.status}: {each.reason}")
+    if as_json:
+        emit([each.facts() for each in found])
+        return
+    table(
+        (
+            "seller", "shop", "status", "platform", "orders", "locations", "products", "waiting",
+            "failing", "held",
+        ),
+        [each.cells() for each in found],
+        empty="no shop is connected; connect one with: headway connect SHOP --seller SELLER",
+    )  # fmt: skip
+    for each in found:
+        if each.account.reason:  # too long for a cell
+            say(f"{each.account.shop} is {each.account.status}: {each.account.reason}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """A shop as `headway shops` shows it; only Shopify's are written to, and have a tally."""
+
+    account: Account
+    tally: Tally | None
+    unknown: list[str] | None
+    counts: Counts
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "seller": self.account.user_id,
+            "platform": self.account.platform,
+            "shop": self.account.shop,
+            "title": self.account.title,
+            "status": self.account.status,
+            "reason": self.account.reason,
+            "locations": self.account.locations and sorted(self.account.locations),
+            "unknown_locations": self.unknown,
+            "tally": self.tally,
+            "counts": self.counts,
+        }
+
+    def cells(self) -> tuple[str, ...]:
+        account, tally = self.account, self.tally
+        first = (account.user_id, account.shop, account.status, account.platform.value)
+        orders = f"{self.counts.orders:,}"
+        if tally is None:
+            return (*first, orders, "", "", "", "", "")
+        numbers = (tally.products, tally.waiting, tally.failing, tally.held)
+        return (*first, orders, _said(account, self.unknown), *(f"{each:,}" for each in numbers))
 
 
 def terms(
@@ -287,33 +352,6 @@ def _token(path: Path | None, question: str) -> str:
             f"{path or 'what was typed'} holds no token; it is one word, on one line"
         )
     return text.strip()
-
-
-def _keep(app: App, domain: str, access: str, refresh: str | None) -> None:
-    settings = app.settings
-    store_tokens(
-        Credentials(app.pool),
-        shared_vault(settings),
-        shop_scope(settings.shopify_client_id, domain),
-        clock=app.clock,
-        access=access,
-        refresh=refresh,
-    )
-
-
-def _forget(app: App, account: Account) -> None:
-    """Write over the tokens: a row that is removed would give its version to a later token."""
-    settings, now = app.settings, app.clock.now()
-    store_tokens(
-        Credentials(app.pool),
-        shared_vault(settings),
-        shop_scope(settings.shopify_client_id, account.shop),
-        clock=app.clock,
-        access="forgotten",
-        expires_at=now,
-        refresh="forgotten",
-        refresh_expires_at=now,
-    )
 
 
 def _unknown(account: Account, wanted: Sequence[str]) -> list[str] | None:

@@ -14,6 +14,7 @@ from typing import Any
 from headway.clock import Clock, fresh_id
 from headway.connectors.boeing import TokenShelf
 from headway.connectors.vault import Vault
+from headway.core.jobs import PlatformName
 from headway.core.model import Scope
 from headway.errors import ConflictError, InvalidError, UnreadableError
 
@@ -123,6 +124,11 @@ class AccountTokens:
             )
             for row in self._shelf.load(self._scope)
         }
+
+
+def token_scope(platform: PlatformName, shop: str) -> Scope:
+    """Return the name under which the tokens of a shop are kept; Shopify's are kept per app."""
+    return Scope(f"{platform}:shop:{shop}")
 
 
 def store_tokens(

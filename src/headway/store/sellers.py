@@ -16,6 +16,7 @@ from headway.errors import InvalidError, NotFoundError
 from headway.store import job_rows
 from headway.store.job_rows import lock_seller
 from headway.store.pool import guarded
+from headway.store.warehouse import orders_standing
 
 Term = Decimal | str | None
 
@@ -162,6 +163,10 @@ class Sellers:
         with guarded(), self._pool.connection() as connection:
             row = connection.execute(TIER, {"user_id": user_id}).fetchone()
         return Tier.FREE if row is None else Tier(row[0])
+
+    def orders_count(self, user_id: SellerId, *, now: datetime) -> int:
+        """Return how many orders of this month the seller has used of the quota."""
+        return orders_standing(self._pool, user_id, now=now)[1]
 
     def set_tier(
         self, user_id: SellerId, tier: Tier, *, quotas: Mapping[Tier, int], now: datetime

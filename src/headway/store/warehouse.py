@@ -18,6 +18,7 @@ from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 
 from headway.core.jobs import Account, Kind, Tier
+from headway.core.model import SellerId
 from headway.core.walk import Page, Step
 from headway.core.warehouse import Customer, Order, Records, Unreadable
 from headway.errors import InvariantError
@@ -162,11 +163,8 @@ class Warehouse:
 
     def orders_left(self, account: Account, *, now: datetime, quotas: Mapping[Tier, int]) -> int:
         """Return how many orders of this month the seller's tier still allows."""
-        with guarded(), self._pool.connection() as connection:
-            row = connection.execute(sql.STANDING, {**_whose(account), **_month(now)}).fetchone()
-        assert row is not None, "a count always answers"
-        tier, count = row
-        return max(0, quotas[Tier(tier)] - int(count))
+        tier, count = orders_standing(self._pool, account.user_id, now=now)
+        return max(0, quotas[tier] - count)
 
     def counts(self, account: Account) -> Counts:
         """Count what there is of an account, for people to see."""
@@ -195,6 +193,14 @@ class Warehouse:
                 rows = cursor.execute(sql.ROWS.format(table=table), {"account_id": account_id})
                 found[table] = {tuple(row[name] for name in key): row for row in rows}
         return found
+
+
+def orders_standing(pool: ConnectionPool, user_id: SellerId, *, now: datetime) -> tuple[Tier, int]:
+    """Return what a seller pays for, and how many orders of this month there are."""
+    with guarded(), pool.connection() as connection:
+        row = connection.execute(sql.STANDING, {"user_id": user_id, **_month(now)}).fetchone()
+    assert row is not None, "a count always answers"
+    return Tier(row[0]), int(row[1])
 
 
 def _whose(account: Account) -> Values:

@@ -1,0 +1,49 @@
+"""Where the tokens of a connected shop are kept, and how they are forgotten."""
+
+from datetime import timedelta
+
+from headway.app import App, shared_vault
+from headway.connectors.shopify import shop_scope
+from headway.connectors.tokens import store_tokens, token_scope
+from headway.core.jobs import PlatformName
+from headway.core.model import Scope
+from headway.store.accounts import Account
+from headway.store.credentials import Credentials
+
+# A personal token of Printify lives a year; nobody says when it was made, so it may die earlier.
+PRINTIFY_LIFE = timedelta(days=365)
+
+
+def keep_tokens(app: App, account: Account, access: str, refresh: str | None) -> None:
+    """Keep the tokens that a person gave, encrypted."""
+    is_printify = account.platform is PlatformName.PRINTIFY
+    store_tokens(
+        Credentials(app.pool),
+        shared_vault(app.settings),
+        _scope(app, account),
+        clock=app.clock,
+        access=access,
+        expires_at=app.clock.now() + PRINTIFY_LIFE if is_printify else None,
+        refresh=refresh,
+    )
+
+
+def forget_tokens(app: App, account: Account) -> None:
+    """Write over the tokens: a row that is removed would give its version to a later token."""
+    now = app.clock.now()
+    store_tokens(
+        Credentials(app.pool),
+        shared_vault(app.settings),
+        _scope(app, account),
+        clock=app.clock,
+        access="forgotten",
+        expires_at=now,
+        refresh="forgotten",
+        refresh_expires_at=now,
+    )
+
+
+def _scope(app: App, account: Account) -> Scope:
+    if account.platform is PlatformName.SHOPIFY:
+        return shop_scope(app.settings.shopify_client_id, account.shop)
+    return token_scope(account.platform, account.shop)
