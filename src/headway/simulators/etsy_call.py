@@ -1,0 +1,110 @@
+"""A request to a simulated Etsy as it was read: which door, which shop, which values."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl
+
+API = "/v3/application"
+DOORS = (
+    ("receipts", re.compile(rf"{API}/shops/(?P<shop>\d+)/receipts")),
+    ("receipt", re.compile(rf"{API}/shops/(?P<shop>\d+)/receipts/(?P<number>\d+)")),
+    ("listings", re.compile(rf"{API}/shops/(?P<shop>\d+)/listings")),
+    ("ledger", re.compile(rf"{API}/shops/(?P<shop>\d+)/payment-account/ledger-entries")),
+    ("shop", re.compile(rf"{API}/shops/(?P<shop>\d+)")),
+    ("me", re.compile(rf"{API}/users/me")),
+    ("owned", re.compile(rf"{API}/users/(?P<number>\d+)/shops")),
+    ("token", re.compile(r"/v3/public/oauth/token")),
+    ("consent", re.compile(r"/oauth/connect")),
+)
+# Which access a door asks for.
+SCOPES = {
+    "receipts": "transactions_r",
+    "receipt": "transactions_r",
+    "listings": "listings_r",
+    "ledger": "transactions_r",
+    "me": "shops_r",
+}
+FIRST_S = 946_684_800
+OFFSET_MAX = 12_000
+TIMES = ("min_created", "max_created", "min_last_modified", "max_last_modified")
+FLAGS = ("was_paid", "was_shipped", "was_delivered", "was_canceled", "legacy")
+ORDERS = ("asc", "ascending", "desc", "descending", "up", "down")
+WORDS = {
+    "receipts": {"sort_on": ("created", "updated", "receipt_id"), "sort_order": ORDERS},
+    "listings": {
+        "state": ("active", "inactive", "sold_out", "draft", "expired"),
+        "sort_on": ("created", "price", "updated", "score"),
+        "sort_order": ORDERS,
+    },
+}
+NUMBERS = {"receipts": TIMES, "ledger": ("min_created", "max_created")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A request, read; `wrong` says what is wrong with its values."""
+
+    door: str
+    shop_id: int = 0
+    number: int = 0
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    wrong: str = ""
+
+
+def read_call(method: str, path: str, body: bytes) -> Call:
+    """Read a request; `door` is empty where there is none."""
+    path, _, query = path.partition("?")
+    for door, pattern in DOORS:
+        match = pattern.fullmatch(path)
+        if match is None:
+            continue
+        if method != ("POST" if door == "token" else "GET"):
+            break
+        named = match.groupdict()
+        given = dict(parse_qsl(body.decode("latin-1") if door == "token" else query))
+        asked, wrong = (given, "") if door in {"token", "consent"} else _read(door, given)
+        return Call(
+            door=door,
+            shop_id=int(named.get("shop") or 0),
+            number=int(named.get("number") or 0),
+            asked=asked,
+            wrong=wrong,
+        )
+    return Call(door="")
+
+
+def _read(door: str, given: Mapping[str, str]) -> tuple[dict[str, Any], str]:
+    asked: dict[str, Any] = {}
+    if door in {"receipts", "listings", "ledger"}:
+        asked = {"limit": 25, "offset": 0}
+    for name, text in given.items():
+        value = _value(door, name, text)
+        if value is None:
+            return {}, f"Invalid value for {name}"
+        asked[name] = value
+    if door == "ledger" and not {"min_created", "max_created"} <= asked.keys():
+        return {}, "min_created and max_created are required"
+    return asked, ""
+
+
+def _value(door: str, name: str, text: str) -> object:
+    """Return a value of its type, or None if Etsy would not take it."""
+    is_list = door in {"receipts", "listings", "ledger"}
+    if name in NUMBERS.get(door, ()):
+        return _number(text, FIRST_S, 2**40)
+    if name == "limit" and is_list:
+        return _number(text, 1, 100)
+    if name == "offset" and is_list:
+        return _number(text, 0, OFFSET_MAX)
+    if name in FLAGS and door in {"receipts", "receipt"}:
+        return {"true": True, "false": False}.get(text)
+    words = WORDS.get(door, {}).get(name, ())
+    return text if text in words else None
+
+
+def _number(text: str, least: int, most: int) -> int | None:
+    if not text.isascii() or not text.isdigit():
+        return None
+    return int(text) if least <= int(text[:20]) <= most else None
