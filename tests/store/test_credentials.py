@@ -5,7 +5,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.core.model import Scope
-from headway.errors import ConfigError, StoreError
+from headway.errors import StoreError
 from headway.store.credentials import Credentials
 
 SCOPE, OTHER = Scope("boeing:a"), Scope("boeing:b")
@@ -120,18 +120,35 @@ def test_reencryption_rewrites_all_secrets_and_keeps_versions(shelf: Credentials
     assert shelf.load(OTHER)[0].secret == b"THREE"
 
 
-def test_reencryption_with_the_wrong_key_changes_nothing(shelf: Credentials) -> None:
+def test_a_reencryption_that_is_cut_off_goes_on_where_it_was(shelf: Credentials) -> None:
+    save(shelf, secret=b"one")
+    save(shelf, "part_token", secret=b"two")
+
+    def rotate(secret: bytes, *, is_cut: bool = False) -> bytes | None:
+        if is_cut and secret == b"two":
+            raise KeyboardInterrupt
+        return secret.upper() if secret.islower() else None
+
+    with pytest.raises(KeyboardInterrupt):
+        shelf.reencrypt(lambda secret: rotate(secret, is_cut=True))
+    assert shelf.secrets() == [b"ONE", b"two"]
+    assert shelf.reencrypt(rotate) == 1
+    assert shelf.secrets() == [b"ONE", b"TWO"]
+
+
+def test_a_token_that_is_refreshed_in_the_middle_of_a_reencryption_is_kept(
+    shelf: Credentials,
+) -> None:
     save(shelf, secret=b"one")
     save(shelf, "part_token", secret=b"two")
 
     def rotate(secret: bytes) -> bytes:
-        if secret == b"two":
-            raise ConfigError("wrong key")
+        if secret == b"one":
+            assert save(shelf, secret=b"newer") == 2, "the worker does not wait"
         return secret.upper()
 
-    with pytest.raises(ConfigError):
-        shelf.reencrypt(rotate)
-    assert [row.secret for row in shelf.load(SCOPE)] == [b"one", b"two"]
+    assert shelf.reencrypt(rotate) == 1
+    assert shelf.secrets() == [b"newer", b"TWO"]
 
 
 def test_a_closed_database_is_a_store_error(database: str) -> None:

@@ -47,6 +47,10 @@ COMMANDS = {
         "Say whether a catalogue fits the supplier's limit, and how well.",
     ),
     "doctor": ("headway.cli.doctor", "Look over this installation and say what to mend."),
+    "vault": (
+        "headway.cli.vault",
+        "Encrypt stored secrets with the newest key, or show which keys they need.",
+    ),
     "db": ("headway.cli.database", "Upgrade, downgrade or show the schema of the database."),
 }
 

@@ -25,7 +25,8 @@ class Vault:
             raise ConfigError(f"{source} holds no key; remove it to have a key file made")
         self._source = source
         self._count = len(keys)
-        self._fernet = MultiFernet([self._key(at, key) for at, key in enumerate(keys, start=1)])
+        self._keys = [self._key(at, key) for at, key in enumerate(keys, start=1)]
+        self._fernet = MultiFernet(self._keys)
 
     def __repr__(self) -> str:
         return f"Vault({self._count} keys from {self._source})"
@@ -41,12 +42,29 @@ class Vault:
         except InvalidToken:
             raise self._wrong_key() from None
 
-    def rotate(self, stored: bytes) -> bytes:
-        """Encrypt again with the newest key; raises ConfigError when no key fits."""
-        try:
-            return self._fernet.rotate(stored)
-        except InvalidToken:
-            raise self._wrong_key() from None
+    @property
+    def source(self) -> str:
+        """Where the keys come from: a setting or a file."""
+        return self._source
+
+    @property
+    def count(self) -> int:
+        """How many keys there are."""
+        return self._count
+
+    def key_of(self, stored: bytes) -> int | None:
+        """Return which key opens this, 1 for the newest; None if none does."""
+        for at, key in enumerate(self._keys, start=1):
+            try:
+                key.decrypt(stored)
+            except InvalidToken:
+                continue
+            return at
+        return None
+
+    def rotate(self, stored: bytes) -> bytes | None:
+        """Encrypt again with the newest key; None if it is that already, or if no key fits."""
+        return self._fernet.rotate(stored) if self.key_of(stored) not in {1, None} else None
 
     def _key(self, at: int, key: str) -> Fernet:
         try:
@@ -59,10 +77,15 @@ class Vault:
 
     def _wrong_key(self) -> ConfigError:
         return ConfigError(
-            f"a stored credential does not open with the {self._count} keys of {self._source}; "
+            f"a stored credential does not open with {self.keys_named}; "
             "put the key it was written with after them, comma-separated, "
             "or empty the table credential to fetch new ones"
         )
+
+    @property
+    def keys_named(self) -> str:
+        """How many keys there are and where they come from, in words."""
+        return f"the {self._count} keys of {self._source}"
 
 
 def open_vault(secret_key: str | None, data_dir: Path) -> Vault:

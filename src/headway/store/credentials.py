@@ -117,12 +117,22 @@ class Credentials:
         with guarded(), self._pool.connection() as connection:
             connection.execute(END_REFRESH, (scope, owner))
 
-    def reencrypt(self, rotate: Callable[[bytes], bytes]) -> int:
-        """Write every secret anew as `rotate` makes it; return how many were written."""
-        with guarded(), self._pool.connection() as connection, connection.transaction():
-            rows = connection.execute(LOAD_ALL).fetchall()
-            written = 0
-            for scope, name, version, secret in rows:
-                values = (rotate(bytes(secret)), scope, name, version, secret)
-                written += connection.execute(REPLACE, values).rowcount
+    def secrets(self) -> list[bytes]:
+        """Return every secret, as it is stored."""
+        with guarded(), self._pool.connection() as connection:
+            return [bytes(row[-1]) for row in connection.execute(LOAD_ALL).fetchall()]
+
+    def reencrypt(self, rotate: Callable[[bytes], bytes | None]) -> int:
+        """Write every secret anew as `rotate` makes it, None to leave it; return how many.
+
+        Each is written by itself, and only if it is still what was read: a worker that saves a
+        token meanwhile neither waits nor loses it.
+        """
+        written = 0
+        with guarded(), self._pool.connection() as connection:
+            for scope, name, version, secret in connection.execute(LOAD_ALL).fetchall():
+                rotated = rotate(bytes(secret))
+                if rotated is not None:
+                    values = (rotated, scope, name, version, secret)
+                    written += connection.execute(REPLACE, values).rowcount
         return written

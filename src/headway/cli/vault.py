@@ -1,0 +1,107 @@
+"""`headway vault`: encrypt what is stored with the newest key, and see which old keys may go."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import typer
+
+from headway import config
+from headway.app import App, shared_vault
+from headway.cli.output import AsJson, emit, say, table
+from headway.cli.progress import progress
+from headway.cli.session import open_session
+from headway.connectors.vault import Vault
+from headway.errors import ConfigError
+from headway.store.credentials import Credentials
+from headway.store.oauth_visits import OAuthVisits
+
+SUMMARY = "Encrypt stored secrets with the newest key, or show which keys they need."
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(help=f"{SUMMARY}\n\nExample: headway vault status", no_args_is_help=True)
+    group.command("rotate", epilog=_examples("rotate", "rotate --json"))(rotate)
+    group.command("status", epilog=_examples("status", "status --json"))(status)
+    app.add_typer(group, name="vault")
+
+
+def _examples(*lines: str) -> str:
+    return "\n\n".join(["Examples:", *(f"headway vault {line}" for line in lines)])
+
+
+def rotate(*, as_json: AsJson = False) -> None:
+    """Encrypt every stored secret again with the newest key.
+
+    Workers may run meanwhile. It can be stopped at any point, and repeated.
+    """
+    with open_session(config.load()) as session:
+        app, vault = session.app, shared_vault(session.app.settings)
+        total = sum(len(store.secrets()) for store in _stores(app))
+        with progress("encrypting", total) as advance:
+
+            def renew(stored: bytes) -> bytes | None:
+                advance(1)
+                return vault.rotate(stored)
+
+            written = sum(store.reencrypt(renew) for store in _stores(app))
+        counts = _count(app, vault)
+        if counts[None]:
+            raise ConfigError(
+                f"{written} secrets were encrypted anew, but {_lost(vault, counts)};"
+                " put the key they were written with after the others"
+            )
+        if as_json:
+            emit({"written": written, **_seen(vault, counts)})
+            return
+        say(f"{written} of {total} secrets were encrypted anew with the newest key")
+        _say_advice(vault, counts)
+
+
+def status(*, as_json: AsJson = False) -> None:
+    """Show how many secrets need each key, and which old keys may go."""
+    with open_session(config.load()) as session:
+        vault = shared_vault(session.app.settings)
+        counts = _count(session.app, vault)
+        if as_json:
+            emit({"source": vault.source, **_seen(vault, counts)})
+            return
+        rows = [
+            (f"{at} (newest)" if at == 1 else str(at), f"{counts[at]:,}", _fate(counts, at))
+            for at in range(1, vault.count + 1)
+        ]
+        table(("key", "secrets", ""), rows, title=f"keys of {vault.source}", right={1})
+        if counts[None]:
+            say(f"{_lost(vault, counts)}; put their key after the others")
+        _say_advice(vault, counts)
+
+
+def _stores(app: App) -> tuple[Credentials | OAuthVisits, ...]:
+    return Credentials(app.pool), OAuthVisits(app.pool)
+
+
+def _count(app: App, vault: Vault) -> Counter[int | None]:
+    return Counter(vault.key_of(each) for store in _stores(app) for each in store.secrets())
+
+
+def _seen(vault: Vault, counts: Mapping[int | None, int]) -> dict[str, object]:
+    return {
+        "secrets_by_key": [counts[at] for at in range(1, vault.count + 1)],
+        "secrets_without_key": counts[None],
+        "keys_that_may_go": [at for at in range(2, vault.count + 1) if not counts[at]],
+    }
+
+
+def _fate(counts: Mapping[int | None, int], at: int) -> str:
+    if at == 1:
+        return "what is stored from now on is encrypted with it"
+    return "still needed; run: headway vault rotate" if counts[at] else "may go"
+
+
+def _lost(vault: Vault, counts: Mapping[int | None, int]) -> str:
+    return f"{counts[None]} stored secrets open with none of {vault.keys_named}"
+
+
+def _say_advice(vault: Vault, counts: Mapping[int | None, int]) -> None:
+    if vault.count > 1 and not any(counts[at] for at in range(2, vault.count + 1)):
+        say(f"all but the first key may be removed from {vault.source}")

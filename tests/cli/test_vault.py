@@ -1,0 +1,90 @@
+"""`headway vault` as an operator types it; neither a key nor a secret is ever shown."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.clock import SystemClock
+from headway.connectors.tokens import store_tokens
+from headway.connectors.vault import Vault
+from headway.core.jobs import PlatformName
+from headway.core.model import Scope, SellerId
+from headway.store.credentials import Credentials
+from headway.store.oauth_visits import OAuthVisits, Visit
+
+Headway = Callable[..., Any]
+OLD = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+NEW = "YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXphYmNkZWY="
+STRANGE = "enl4d3Z1dHNycXBvbm1sa2ppaGdmZWRjYmF6eXh3dnU="
+BOTH = {"HEADWAY_SECRET_KEY": f"{NEW},{OLD}"}
+CLOCK = SystemClock()
+
+
+@pytest.fixture
+def fill(pool: ConnectionPool) -> Callable[[str], None]:
+    """Store three secrets under a key: two tokens and a verifier."""
+
+    def put(key: str) -> None:
+        vault = Vault([key])
+        scope = Scope(f"etsy:{key[:4]}")
+        shelf = Credentials(pool)
+        store_tokens(shelf, vault, scope, clock=CLOCK, access="hush-access", refresh="hush-more")
+        visit = Visit(
+            platform=PlatformName.ETSY,
+            user_id=SellerId("acme"),
+            shop="",
+            verifier=vault.encrypt("hush-verifier"),
+        )
+        OAuthVisits(pool).open(visit, ticket=key, expires_at=CLOCK.now() + timedelta(hours=1))
+
+    return put
+
+
+def test_rotation_leaves_nothing_that_needs_an_old_key(
+    on_database: Headway, fill: Callable[[str], None], pool: ConnectionPool
+) -> None:
+    fill(OLD)
+    fill(NEW)
+    before = on_database("vault", "status", "--json", **BOTH).object()
+    assert before == {
+        "source": "HEADWAY_SECRET_KEY",
+        "secrets_by_key": [3, 3],
+        "secrets_without_key": 0,
+        "keys_that_may_go": [],
+    }
+    assert "still needed; run: headway vault rotate" in on_database("vault", "status", **BOTH).out
+    done = on_database("vault", "rotate", **BOTH)
+    assert "3 of 6 secrets were encrypted anew" in done.out
+    assert "all but the first key may be removed from HEADWAY_SECRET_KEY" in done.out
+    again = on_database("vault", "rotate", "--json", **BOTH).object()
+    assert (again["written"], again["keys_that_may_go"]) == (0, [2])
+    stored = Credentials(pool).secrets() + OAuthVisits(pool).secrets()
+    opened = {Vault([NEW]).decrypt(each) for each in stored}
+    assert opened == {"hush-access", "hush-more", "hush-verifier"}
+
+
+def test_a_key_that_is_missing_is_told_by_its_setting_and_the_rest_is_rotated(
+    on_database: Headway, fill: Callable[[str], None]
+) -> None:
+    fill(OLD)
+    fill(STRANGE)
+    done = on_database("vault", "rotate", **BOTH)
+    said = done.complaint(2)
+    assert "3 secrets were encrypted anew, but 3 stored secrets open with none" in said
+    assert "HEADWAY_SECRET_KEY" in said
+    seen = on_database("vault", "status", "--json", **BOTH).object()
+    assert (seen["secrets_by_key"], seen["secrets_without_key"]) == ([3, 0], 3)
+    shown = done.out + done.err + on_database("vault", "status", **BOTH).out
+    for secret in (OLD, NEW, STRANGE, "hush"):
+        assert secret not in shown
+
+
+def test_an_empty_vault_says_so_and_one_key_is_not_taken_away(on_database: Headway) -> None:
+    done = on_database("vault", "rotate", HEADWAY_SECRET_KEY=NEW)
+    assert done.out == "0 of 0 secrets were encrypted anew with the newest key\n"
+    table = on_database("vault", "status", HEADWAY_SECRET_KEY=NEW).out
+    assert "1 (newest)" in table
+    assert "removed" not in table
