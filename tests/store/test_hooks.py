@@ -197,8 +197,8 @@ def test_the_end_of_an_account_cancels_its_jobs_and_tells_the_seller_once(
     assert [state(execute, each)[0] for each in (running, dead, pulled)] == [
         "cancelled", "dead", "completed",
     ]  # fmt: skip
-    lease = "SELECT fence, lease_owner, wait_reason FROM sync_jobs WHERE id = %s"
-    assert execute(lease, running) == [(1, None, reason)]
+    lease = "SELECT fence, lease_owner FROM sync_jobs WHERE id = %s"
+    assert execute(lease, running) == [(1, None)]
     assert execute("SELECT user_id, topic FROM notices") == [("acme", "account_disconnected")]
     events = "SELECT event_type FROM sync_audit_log ORDER BY 1"
     assert execute(events) == [("account_disconnected",), ("job_cancelled",)]

@@ -7,12 +7,15 @@ for all of them; one that comes while it runs makes it run again.
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from psycopg import Connection
 from psycopg_pool import ConnectionPool
 
 from headway.core.hooks import REASONS, Effect, Hook
-from headway.core.jobs import JobStatus, JobType
+from headway.core.jobs import Account, JobStatus, JobType
+from headway.store.accounts import disconnect
+from headway.store.job_rows import lock_seller
 from headway.store.pool import guarded
 
 # Deliveries of no job: what the platform says of the account itself, and of people's privacy.
@@ -20,7 +23,8 @@ NO_JOB = {Effect.DISCONNECT: "account"}
 PRIVACY = "privacy"
 
 FIND = """
-SELECT id::text FROM connected_accounts WHERE platform = %(platform)s AND shop = %(shop)s
+SELECT id::text, user_id, shop FROM connected_accounts
+WHERE platform = %(platform)s AND shop = %(shop)s
 """
 TAKE = """
 INSERT INTO webhook_deliveries
@@ -59,32 +63,6 @@ INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, new_val
 SELECT user_id, id, %(now)s, 'job_woken',
   jsonb_build_object('topic', %(topic)s::text, 'external_id', %(external_id)s::text), %(now)s
 FROM job JOIN woken USING (id)
-"""
-# A running job's worker is refused by the fence. A history that was pulled stays pulled, and the
-# dead stay dead.
-DISCONNECT = f"""
-WITH ended AS (
-  UPDATE connected_accounts SET status = 'disconnected', reason = %(reason)s, updated_at = %(now)s
-  WHERE id = %(account_id)s AND status = 'connected'
-  RETURNING id, user_id, platform, shop
-), cancelled AS (
-  UPDATE sync_jobs SET status = '{JobStatus.CANCELLED}', next_run_at = NULL, lease_owner = NULL,
-    lease_until = NULL, fence = fence + 1, wait_reason = %(reason)s, updated_at = %(now)s
-  FROM ended WHERE account_id = ended.id
-    AND sync_jobs.status NOT IN ('{JobStatus.DEAD}', '{JobStatus.CANCELLED}')
-    AND NOT (is_backfill AND sync_jobs.status = '{JobStatus.COMPLETED}')
-  RETURNING sync_jobs.id, sync_jobs.user_id
-), told AS (
-  INSERT INTO notices (user_id, topic, subject, text, created_at)
-  SELECT user_id, 'account_disconnected', id || ' ' || %(now)s::timestamptz,
-    platform || ' ' || shop || ' is disconnected: ' || %(reason)s, %(now)s
-  FROM ended
-  ON CONFLICT DO NOTHING
-)
-INSERT INTO sync_audit_log
-  (user_id, job_id, sync_timestamp, event_type, error_message, created_at)
-SELECT user_id, NULL::uuid, %(now)s, 'account_disconnected', %(reason)s, %(now)s FROM ended
-UNION ALL SELECT user_id, id, %(now)s, 'job_cancelled', %(reason)s, %(now)s FROM cancelled
 """
 # People's own names only; what they bought is the seller's to keep.
 REDACT = """
@@ -136,10 +114,14 @@ class Hooks:
             row = connection.execute(FIND, values).fetchone()
             if row is None:
                 return Fate.UNKNOWN_SHOP
-            values["account_id"] = row[0]
+            account = Account(id=row[0], user_id=row[1], platform=hook.platform, shop=row[2])
+            values["account_id"] = account.id
+            if hook.effect is Effect.DISCONNECT:
+                # Before the delivery's row locks the account's: whoever connects takes them so.
+                lock_seller(connection, account.user_id)
             if not connection.execute(TAKE, values).rowcount:
                 return Fate.REPEATED
-            _act(connection, hook, values)
+            _act(connection, hook, account, values)
         return Fate.TAKEN
 
     def forget(self, before: datetime) -> int:
@@ -148,11 +130,11 @@ class Hooks:
             return connection.execute(FORGET, (before,)).rowcount
 
 
-def _act(connection: Connection, hook: Hook, values: Mapping[str, object]) -> None:
+def _act(connection: Connection, hook: Hook, account: Account, values: Mapping[str, Any]) -> None:
     if hook.effect is Effect.WAKE:
         connection.execute(WAKE, values)
     elif hook.effect is Effect.DISCONNECT:
-        connection.execute(DISCONNECT, {**values, "reason": REASONS[hook.platform]})
+        disconnect(connection, account, REASONS[hook.platform], now=values["now"])
     elif hook.effect in {Effect.REDACT_CUSTOMER, Effect.REDACT_SHOP}:
         connection.execute(REDACT, values)
         connection.execute(REDACT_RAW, values)
