@@ -1,0 +1,127 @@
+"""What a rolling quota will look like in the hours to come, if people go on as they do.
+
+Each use leaves the window some time after it was made, and at a known instant. What is wanted
+meanwhile is a guess: as much as in the same hours of the last day or, where that is not known, as
+in the hours that are. The room foretold is never more than the window gives.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+HOUR = timedelta(hours=1)
+HOURS = 24
+DAY = HOURS * HOUR
+# Nothing can be done with less than one call.
+CALL = 1.0
+# Sums of fractions are not exact; a millionth of a call is none.
+NOTHING = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """So many calls, which count until they leave the window."""
+
+    leaves_at: datetime
+    amount: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """How much of the quota will be in use at an instant."""
+
+    at: datetime
+    used: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """The next day of a quota, hour by hour.
+
+    `spent_at` is when less than one call is left, `room_at` when there is one again; each is None
+    if that does not come within the day. `unmet` is how many calls will be wanted in vain.
+    """
+
+    points: tuple[Point, ...]
+    spent_at: datetime | None
+    room_at: datetime | None
+    wanted: float
+    unmet: float
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the day passes without the quota being spent."""
+        return self.spent_at is None
+
+
+def hour_of(at: datetime) -> datetime:
+    """Return the full hour that an instant lies in."""
+    return at.replace(minute=0, second=0, microsecond=0)
+
+
+def pace(used: Mapping[datetime, float], now: datetime) -> tuple[float, ...]:
+    """Guess what the coming 24 hours want, from what was used by full hour.
+
+    A day that is known whole repeats itself; else the mean of the hours that are known goes on.
+    """
+    present = hour_of(now)
+    known = [hour for hour in used if hour <= present]
+    if not known:
+        return (0.0,) * HOURS
+    first = min(known)
+    if present - first >= DAY:
+        return tuple(used.get(present - DAY + step * HOUR, 0.0) for step in range(HOURS))
+    recent = sum(used[hour] for hour in known)
+    return (recent / max(1.0, (now - first) / HOUR),) * HOURS
+
+
+def foretell(
+    uses: Iterable[Use],
+    *,
+    limit: float,
+    reserved: float,
+    wanted: Sequence[float],
+    now: datetime,
+) -> Forecast:
+    """Play the next day: uses leave, what is wanted is used as far as there is room.
+
+    `wanted` is by hour from now on. What is reserved counts as used at once, and is the first of
+    what the hour wants. What is used from now on stays until the day is over.
+    """
+    leaving = sorted((max(use.leaves_at, now), use.amount) for use in uses if use.leaves_at > now)
+    level = sum(amount for _, amount in leaving) + reserved
+    points = [Point(at=now, used=level)]
+    spent_at = now if limit - level < CALL else None
+    room_at: datetime | None = None
+    unmet = 0.0
+    for step, demand in enumerate(wanted):
+        begin, end = now + step * HOUR, now + (step + 1) * HOUR
+        left = max(0.0, demand - reserved) if step == 0 else demand
+        rate = left / HOUR.total_seconds()
+        cuts = [begin, *(at for at, _ in leaving if begin < at < end), end]
+        for starts_at, ends_at in pairwise(cuts):
+            while leaving and leaving[0][0] <= starts_at:
+                level -= leaving.pop(0)[1]
+            room = limit - level
+            if spent_at is not None and room_at is None and room >= CALL:
+                room_at = starts_at
+            asked = rate * (ends_at - starts_at).total_seconds()
+            taken = max(0.0, min(asked, room))
+            unmet += asked - taken
+            level += taken
+            if spent_at is None and limit - level < CALL:
+                spent_at = starts_at + _until(room - CALL, rate, ends_at - starts_at)
+        points.append(Point(at=end, used=level))
+    return Forecast(
+        points=tuple(points),
+        spent_at=spent_at,
+        room_at=room_at,
+        wanted=sum(wanted),
+        unmet=unmet if unmet > NOTHING else 0.0,
+    )
+
+
+def _until(room: float, rate: float, span: timedelta) -> timedelta:
+    """Return how soon that much room is used up, at most the span."""
+    return min(span, timedelta(seconds=room / rate)) if rate > 0 else timedelta(0)
