@@ -18,7 +18,7 @@ from headway.core import jobs
 from headway.core.jobs import PlatformName
 from headway.core.model import SellerId
 from headway.errors import ConflictError, InvalidError, NotFoundError
-from headway.store.job_rows import cancel, enlist, lock_seller
+from headway.store.job_rows import cancel, enlist, lock_seller, resume
 from headway.store.notices import Topic, add_notice, subject_of
 from headway.store.pool import guarded
 
@@ -54,18 +54,17 @@ INSERT INTO connected_accounts AS row (user_id, platform, shop, status, created_
 VALUES (%(user_id)s, %(platform)s, %(shop)s, 'disconnected', %(now)s, %(now)s)
 ON CONFLICT DO NOTHING
 """
+FIND = f"""
+SELECT {COLUMNS} FROM connected_accounts
+WHERE platform = %(platform)s AND user_id = %(user_id)s AND shop = %(shop)s
+"""
 # Whose token is new is not yet another account: what is not told stays.
 RECONNECT = f"""
-WITH before AS (
-  SELECT id, status FROM connected_accounts
-  WHERE platform = %(platform)s AND user_id = %(user_id)s AND shop = %(shop)s FOR NO KEY UPDATE
-)
-UPDATE connected_accounts AS row SET status = 'connected', reason = '', locations = NULL,
-  locations_at = NULL, owner_id = coalesce(nullif(%(owner_id)s, ''), row.owner_id),
-  title = coalesce(nullif(%(title)s, ''), row.title), updated_at = %(now)s
-FROM before WHERE row.id = before.id
-RETURNING {COLUMNS.replace("id::text", "row.id::text").replace("status", "row.status")},
-  before.status = 'disconnected'
+UPDATE connected_accounts SET status = 'connected', reason = '', locations = NULL,
+  locations_at = NULL, owner_id = coalesce(nullif(%(owner_id)s, ''), owner_id),
+  title = coalesce(nullif(%(title)s, ''), title), updated_at = %(now)s
+WHERE platform = %(platform)s AND user_id = %(user_id)s AND shop = %(shop)s
+RETURNING {COLUMNS}
 """
 IN_THE_WAY = """
 SELECT user_id, shop FROM connected_accounts
@@ -168,13 +167,16 @@ class Accounts:
             lock_seller(connection, user_id)
             connection.execute(UNDO, values)
             connection.execute(CONNECT, values)
-            row = connection.execute(RECONNECT, values).fetchone()
+            row = connection.execute(FIND, values).fetchone()
             if row is None:
                 raise _conflict(connection, values)
-            *columns, is_news = row
-            account = _account(columns)
+            before = _account(row)
+            resume(connection, before.bare, now=now)
+            row = connection.execute(RECONNECT, values).fetchone()
+            assert row is not None, "the seller's lock keeps it there"
+            account = _account(row)
             enlist(connection, account.bare, now=now)
-            if is_news:
+            if before.status == "disconnected":
                 _tell(connection, account, "account_connected", now=now)
         return account
 

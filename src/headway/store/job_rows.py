@@ -121,8 +121,13 @@ def lock_seller(connection: Connection[Any], user_id: SellerId) -> None:
     connection.execute(LOCK_SELLER, {"user_id": user_id})
 
 
+def resume(connection: Connection[Any], account: Account, *, now: datetime) -> None:
+    """Let go on what was stopped; before the account's row is locked."""
+    connection.execute(RESUME, {**_whose(account, now), "first_at": first_run_at(account.id, now)})
+
+
 def enlist(connection: Connection[Any], account: Account, *, now: datetime) -> None:
-    """Give a connected account the jobs it lacks, and let go on what was stopped."""
+    """Give a connected account the jobs it lacks."""
     kinds = KINDS[account.platform]
     jobs = [(kind, JobType.INCREMENTAL) for kind in kinds]
     jobs += [(kind, JobType.BACKFILL) for kind in kinds if kind in BACKFILLED]
@@ -133,7 +138,6 @@ def enlist(connection: Connection[Any], account: Account, *, now: datetime) -> N
         "types": [each.value for _, each in jobs],
         "scores": _scores(),
     }
-    connection.execute(RESUME, values)
     connection.execute(ENLIST, values)
 
 

@@ -1,0 +1,81 @@
+"""Pages are committed while a person disconnects, connects and pays: nobody waits in a ring."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from psycopg_pool import ConnectionPool
+
+from headway.core.change import Terms
+from headway.core.guard import SellerStanding
+from headway.core.jobs import Kind, PlatformName, Tier
+from headway.core.model import SellerId
+from headway.core.walk import Page, Step
+from headway.core.warehouse import Order, Records
+from headway.errors import StoreError
+from headway.store.accounts import Accounts, disconnect
+from headway.store.pool import guarded
+from headway.store.sellers import Sellers
+from headway.store.warehouse import write
+
+NOW = datetime(2026, 3, 10, tzinfo=UTC)
+ROUNDS = 40
+ORDER = Order(
+    external_id="1", status="paid", is_open=True, currency="EUR", total=Decimal(1), placed_at=NOW
+)
+# As a commit does: the job's row first, for its fence.
+HOLD = "SELECT FROM sync_jobs WHERE account_id = %s AND kind = 'orders' ORDER BY id FOR UPDATE"
+
+
+def test_pages_and_what_a_person_does_never_wait_for_each_other_in_a_ring(
+    pool: ConnectionPool,
+) -> None:
+    seller, accounts = SellerId("a"), Accounts(pool)
+    sellers = Sellers(pool, SellerStanding(terms=Terms(locations={}, currency="USD")))
+    shops = {PlatformName.ETSY: "1", PlatformName.PRINTIFY: "2"}
+    mine = [
+        accounts.connect(seller, shop, platform=platform, now=NOW).bare
+        for platform, shop in shops.items()
+    ]
+
+    def commit(number: int) -> None:
+        account, moment = mine[number % 2], NOW + timedelta(minutes=number)
+        page = Page(records=Records(orders=(replace(ORDER, external_id=f"{number}"),)))
+        step = Step(cursor={}, horizon_at=moment)
+        with guarded(), pool.connection() as connection, connection.transaction():
+            connection.execute(HOLD, [account.id])
+            write(connection, account, page, step, kind=Kind.ORDERS, asked_at=NOW, now=moment)
+
+    def refuse(number: int) -> None:
+        with guarded(), pool.connection() as connection, connection.transaction():
+            disconnect(connection, mine[number % 2], "refused", now=NOW)
+
+    def join(number: int) -> None:
+        account = mine[number % 2]
+        accounts.connect(seller, account.shop, platform=account.platform, now=NOW)
+
+    def pay(number: int) -> None:
+        tier = list(Tier)[number % 4]
+        sellers.set_tier(seller, tier, quotas=dict.fromkeys(Tier, 10**6), now=NOW)
+
+    troubles: list[StoreError] = []
+
+    def repeat(act: Callable[[int], None]) -> None:
+        try:
+            for number in range(ROUNDS):
+                act(number)
+        except StoreError as error:
+            troubles.append(error)
+
+    threads = [threading.Thread(target=repeat, args=[act]) for act in (commit, refuse, join, pay)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert troubles == []
+    assert sellers.orders_count(seller, now=NOW) == ROUNDS
+    with pool.connection() as connection:
+        tiers = connection.execute("SELECT DISTINCT tier FROM sync_jobs").fetchall()
+    assert tiers == [(sellers.tier(seller),)]
