@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg_pool import ConnectionPool
@@ -82,6 +83,13 @@ pages = st.builds(
 moves = st.tuples(st.integers(0, 1), st.sampled_from((0, 1, 30)), pages)
 
 
+@pytest.fixture
+def ready(pool: ConnectionPool) -> ConnectionPool:
+    """Return a pool that opens no more connections: it draws by chance, and hypothesis minds."""
+    pool.wait()
+    return pool
+
+
 class Model:
     """The last state of each record of one account, kept the plain way."""
 
@@ -127,14 +135,14 @@ class Model:
 )
 @given(trace=st.lists(moves, min_size=1, max_size=8))
 def test_the_tables_hold_the_last_state_of_each_record_and_the_count_is_a_recount(
-    pool: ConnectionPool, trace: list[tuple[int, int, Records]]
+    ready: ConnectionPool, trace: list[tuple[int, int, Records]]
 ) -> None:
-    seller, warehouse, now = SellerId(f"seller {next(runs)}"), Warehouse(pool), START
-    accounts = [_account(pool, seller, platform) for platform in ("etsy", "printify")]
+    seller, warehouse, now = SellerId(f"seller {next(runs)}"), Warehouse(ready), START
+    accounts = [_account(ready, seller, platform) for platform in ("etsy", "printify")]
     models = [Model(), Model()]
     for whose, hours, records in trace:
         now += timedelta(hours=hours)
-        with pool.connection() as connection, connection.transaction():
+        with ready.connection() as connection, connection.transaction():
             write(
                 connection,
                 accounts[whose],
@@ -147,7 +155,7 @@ def test_the_tables_hold_the_last_state_of_each_record_and_the_count_is_a_recoun
         models[whose].take(records, now)
     for account, model in zip(accounts, models, strict=True):
         _compare(warehouse.rows(account.id), model)
-    _recount(pool, accounts, models, now)
+    _recount(ready, accounts, models, now)
 
 
 def _account(pool: ConnectionPool, seller: SellerId, platform: str) -> Account:

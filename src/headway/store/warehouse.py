@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
 from math import isfinite
 from typing import Any, TypeVar
 
@@ -27,6 +26,7 @@ from headway.store.pool import guarded
 
 # What no text of the database can hold, and what stands there instead.
 UNFIT = re.compile("[\x00\ud800-\udfff]")
+UNFIT_JSON = re.compile("\\\\u0000|[\ud800-\udfff]")
 INSTEAD = "\ufffd"
 Values = dict[str, Any]
 Record = TypeVar("Record")
@@ -261,21 +261,31 @@ def _row(record: Any, columns: Iterable[str]) -> Values:  # noqa: ANN401 - any o
 
 
 def _dump(rows: Sequence[Values]) -> str:
-    return json.dumps(_plain(rows), ensure_ascii=False, allow_nan=False)
+    """Return rows as JSON that the database takes; only the odd page is cleaned, which is slow."""
+    try:
+        text = json.dumps(rows, ensure_ascii=False, allow_nan=False, default=_told)
+    except ValueError:  # a number that is none
+        text = ""
+    if text and not UNFIT_JSON.search(text):
+        return text
+    return json.dumps(_clean(rows), ensure_ascii=False, allow_nan=False, default=_told)
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever JSON a platform sent
-    """Return what the database takes as JSON: money by its digits, texts without what is unfit."""
+def _told(value: object) -> Any:  # noqa: ANN401 - whatever JSON takes
+    """Return money by its digits, and instants as they are written."""
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+def _clean(value: Any) -> Any:  # noqa: ANN401 - whatever JSON a platform sent
+    """Return this without what the database cannot hold."""
     if isinstance(value, str):
         return _fit(value)
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, Decimal) or (isinstance(value, float) and not isfinite(value)):
+    if isinstance(value, float) and not isfinite(value):
         return str(value)
     if isinstance(value, Mapping):
-        return {_fit(str(name)): _plain(each) for name, each in value.items()}
+        return {_fit(str(name)): _clean(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_clean(each) for each in value]
     return value
 
 
