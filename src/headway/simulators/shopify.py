@@ -7,21 +7,28 @@ import itertools
 import math
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from typing import Any
 
 from headway.clock import Clock, rng
+from headway.simulators import shopify_reads  # noqa: F401 - what the schema's fields resolve to
 from headway.simulators.shopify_bulk import BulkDesk, BulkOperation
 from headway.simulators.shopify_call import Call, read_call
+from headway.simulators.shopify_customers import Customers
+from headway.simulators.shopify_execute import answer
 from headway.simulators.shopify_faults import ShopFault, ShopFaultPlan
+from headway.simulators.shopify_hooks import Delivery, deliver, sign_query
 from headway.simulators.shopify_meter import CallBucket, PointBucket
-from headway.simulators.shopify_reads import answer
+from headway.simulators.shopify_orders import Orders
+from headway.simulators.shopify_orders_shown import Trade
 from headway.simulators.shopify_schema import Operation
 from headway.simulators.shopify_shop import Shop, ShopIds, ShopSetup, ShopView
 from headway.simulators.shopify_tokens import AppSecret, TokenDesk
+from headway.simulators.shopify_truth import Truth, truth
 from headway.simulators.shopify_visit import Effect, Used, Visit, WriteLog
 from headway.simulators.wire import SimReply, json_reply
 
@@ -34,6 +41,7 @@ class Branch:
     """A shop with all that the platform keeps beside it; buckets are by app."""
 
     shop: Shop
+    trade: Trade
     tokens: TokenDesk
     bulk: BulkDesk
     keys: dict[str, Used] = field(default_factory=dict)
@@ -57,6 +65,7 @@ class ShopifySimulator:
         delay_s: tuple[float, float] = (0.15, 0.6),
         bulk_start_s: float = 2.0,
         bulk_line_s: float = 0.02,
+        index_lag_s: float = 5.0,
     ) -> None:
         self._clock = clock
         self._origin_s = clock.monotonic()
@@ -65,15 +74,18 @@ class ShopifySimulator:
         self._delay_s = delay_s
         # Over real HTTP each call has a thread of its own; nothing below ever sleeps.
         self._lock = threading.RLock()
-        numbers = itertools.count(1001)
-        self._branches = {
-            setup.domain: Branch(
-                shop=Shop(setup, numbers),
-                tokens=TokenDesk(setup, app or AppSecret(), token_life_s, self._generator),
+        self._numbers = itertools.count(1001)
+        self._app = app or AppSecret()
+        self._branches: dict[str, Branch] = {}
+        for setup in shops:
+            shop, customers = Shop(setup, self._numbers, clock.now), Customers(self._numbers)
+            orders = Orders(shop, customers, self._numbers)
+            self._branches[setup.domain] = Branch(
+                shop=shop,
+                trade=Trade(shop=shop, orders=orders, customers=customers, lag_s=index_lag_s),
+                tokens=TokenDesk(setup, self._app, token_life_s, self._generator),
                 bulk=BulkDesk(start_s=bulk_start_s, line_s=bulk_line_s),
             )
-            for setup in shops
-        }
         self.faults = faults or ShopFaultPlan(seed)
         self.log = WriteLog()
         self.calls: Counter[str] = Counter()
@@ -155,7 +167,7 @@ class ShopifySimulator:
         if call.door == "bulk":
             return branch.bulk.result(call.number)
         if call.door == "oauth":
-            return branch.tokens.refresh(content_type, call.body, at_s)
+            return branch.tokens.answer(content_type, call.body, at_s)
         return self._versioned(self._api(branch, call, at_s, ends_s, is_drained=is_drained))
 
     def _api(
@@ -249,6 +261,7 @@ class ShopifySimulator:
     ) -> Visit:
         return Visit(
             shop=branch.shop,
+            trade=branch.trade,
             log=self.log,
             keys=branch.keys,
             bulk=branch.bulk,
@@ -313,3 +326,96 @@ class ShopifySimulator:
         """Let a customer buy; return what is left there."""
         with self._lock:
             return self.shop(shop).sell(sku, location, quantity)
+
+    # What a shop sold. Ids are the numbers at the end of the platform's long ones.
+
+    def place_order(
+        self,
+        shop: str,
+        lines: Sequence[tuple[str, int]],
+        *,
+        at: datetime | None = None,
+        **details: Any,  # noqa: ANN401
+    ) -> str:
+        """Sell SKUs, now or in the past; see Orders.place."""
+        with self._lock:
+            now = at or self._second()
+            return str(self._branches[shop].trade.orders.place(lines, now=now, **details).number)
+
+    def edit_order(self, shop: str, order: str, adds: Sequence[tuple[str, int]] = ()) -> None:
+        """Add positions to an order, or only touch it."""
+        with self._lock:
+            self._branches[shop].trade.orders.edit(order, adds, now=self._second())
+
+    def pay(self, shop: str, order: str) -> None:
+        """Take the money that is still missing."""
+        with self._lock:
+            self._branches[shop].trade.orders.pay(order, now=self._second())
+
+    def fulfil(self, shop: str, order: str, **details: Any) -> None:  # noqa: ANN401
+        """Send a parcel; see Orders.fulfil."""
+        with self._lock:
+            self._branches[shop].trade.orders.fulfil(order, now=self._second(), **details)
+
+    def refund(self, shop: str, order: str, amount: Decimal | None = None, note: str = "") -> None:
+        """Give money back: that much, or all that is left."""
+        with self._lock:
+            orders = self._branches[shop].trade.orders
+            orders.refund(order, amount, now=self._second(), note=note)
+
+    def cancel(self, shop: str, order: str) -> None:
+        """Cancel an order."""
+        with self._lock:
+            self._branches[shop].trade.orders.cancel(order, now=self._second())
+
+    def add_customer(self, shop: str, name: str, **details: str) -> str:
+        """Let somebody sign up; see Customers.add."""
+        with self._lock:
+            customers = self._branches[shop].trade.customers
+            return str(customers.add(name, now=self._second(), **details).number)
+
+    def edit_customer(self, shop: str, customer: str, **changes: str) -> None:
+        """Change what is known of somebody."""
+        with self._lock:
+            customers = self._branches[shop].trade.customers
+            customers.edit(customer, now=self._second(), **changes)
+
+    def edit_product(self, shop: str, sku: str, **changes: Any) -> None:  # noqa: ANN401
+        """Change what the product of a SKU says of itself: title, status."""
+        with self._lock:
+            shelves = self.shop(shop)
+            product = shelves.products[shelves.by_sku(sku)[0].product]
+            shelves.put_product(replace(product, **changes))
+
+    def remove_product(self, shop: str, sku: str) -> None:
+        """Delete the product of a SKU."""
+        self.delete(shop, sku)
+
+    def truth(self, shop: str, *, since: datetime | None = None) -> Truth:
+        """Return what the shop holds in the words of our tables; see `shopify_truth`."""
+        with self._lock:
+            return truth(self._branches[shop].trade, since=since)
+
+    def hook(self, topic: str, order: str, *, shop: str) -> Delivery:
+        """Write the webhook of an order, product or customer, by its number, and sign it."""
+        with self._lock:
+            name = "order_id" if topic.startswith(("refunds/", "fulfillments/")) else "id"
+            return deliver(
+                topic,
+                {name: int(order)},
+                shop=shop,
+                webhook_id=f"{self._generator.getrandbits(128):032x}",
+                secret=self._app.client_secret,
+            )
+
+    def consent(self, shop: str, state: str) -> dict[str, str]:
+        """Let the merchant agree to our scopes; return what the browser brings back, signed."""
+        with self._lock:
+            code = self._branches[shop].tokens.consent(self.elapsed_s())
+            stamp = str(int(self._clock.now().timestamp()))
+            params = {"code": code, "shop": shop, "state": state, "timestamp": stamp}
+            return sign_query(params, self._app.client_secret)
+
+    def _second(self) -> datetime:
+        """Return the instant as the platform stamps it: by whole seconds."""
+        return self._clock.now().replace(microsecond=0)

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from graphql import ExecutionResult, GraphQLError, GraphQLInterfaceType, execute
+from graphql import GraphQLInterfaceType, GraphQLObjectType, get_named_type, is_leaf_type
 
 from headway.simulators import shopify_bulk, shopify_products, shopify_stock, shopify_upsert
+from headway.simulators.shopify_lists import Page
+from headway.simulators.shopify_orders_shown import clock_text
 from headway.simulators.shopify_schema import (
     LIST_MAX,
     SCHEMA,
-    Operation,
     attach,
     money_text,
     short_text,
@@ -37,35 +39,7 @@ class Item:
         return self.variant.item
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """Some of many, and whether there are more."""
-
-    nodes: Sequence[Any]
-    has_next: bool
-    has_previous: bool
-
-
 TYPES = {Variant: "ProductVariant", Item: "InventoryItem", Level: "InventoryLevel", Shop: "Shop"}
-
-
-def answer(operation: Operation, variables: Mapping[str, Any], visit: Visit) -> Payload:
-    """Execute an operation and return its data and errors as the API says them."""
-    result = execute(
-        SCHEMA,
-        operation.document,
-        variable_values=dict(variables),
-        context_value=visit,
-        operation_name=operation.name,
-    )
-    assert isinstance(result, ExecutionResult)
-    for error in result.errors or ():
-        if error.original_error and not isinstance(error.original_error, GraphQLError):
-            raise error.original_error  # a bug of the simulator is not the shop's answer
-    said: Payload = {} if result.data is None else {"data": result.data}
-    if result.errors:
-        said["errors"] = [error.formatted for error in result.errors]
-    return said
 
 
 def page(values: Sequence[Any], arguments: Mapping[str, Any]) -> Page:
@@ -81,8 +55,13 @@ def page(values: Sequence[Any], arguments: Mapping[str, Any]) -> Page:
         if after not in cursors:
             raise refuse("BAD_REQUEST", "after is not a valid cursor")
         start = cursors.index(after) + 1
-    end = start + first
-    return Page(nodes=values[start:end], has_next=end < len(values), has_previous=start > 0)
+    nodes = values[start : start + first]
+    return Page(
+        nodes=nodes,
+        cursors=[_cursor(each) for each in nodes],
+        has_next=start + first < len(values),
+        has_previous=start > 0,
+    )
 
 
 def find_node(visit: Visit, gid: str) -> object | None:
@@ -103,6 +82,10 @@ def find_node(visit: Visit, gid: str) -> object | None:
     elif kind == "BulkOperation":
         operation = visit.bulk.operations.get(gid)
         found = operation and operation.view(visit.at_s)
+    elif kind == "Order":
+        found = visit.trade.order_of(number(gid), visit.now)
+    elif kind == "Customer":
+        found = visit.trade.customer_of(number(gid))
     return found
 
 
@@ -198,6 +181,48 @@ def _product_variants(product: Product, info: Info, **arguments: Any) -> Page:  
     return page(variants, arguments)
 
 
+def _installation(_: object, info: Info) -> Payload:
+    scopes = info.context.shop.setup.scopes
+    granted = [{"handle": each} for each in scopes]
+    return {"id": "gid://shopify/AppInstallation/1", "accessScopes": granted}
+
+
+def _some_of(name: str) -> Callable[..., Any]:
+    """Resolve a list that may be cut to its first ones."""
+
+    def cut(node: Mapping[str, Any], _: Info, first: int | None = None) -> Sequence[Any]:
+        values: Sequence[Any] = node[name]
+        return values if first is None else values[:first]
+
+    return cut
+
+
+def _parts_of(type_name: str) -> dict[str, Callable[..., Any]]:
+    """Resolve the objects that rows of this type hold ready, so that they are counted."""
+    kind = SCHEMA.type_map[type_name]
+    assert isinstance(kind, GraphQLObjectType)
+    names = [
+        name for name, each in kind.fields.items() if not is_leaf_type(get_named_type(each.type))
+    ]
+    return {name: partial(_part, name) for name in names}
+
+
+def _part(name: str, node: Mapping[str, Any], _: Info) -> object:
+    return node[name]
+
+
+def _buyer(order: Mapping[str, Any], info: Info) -> Payload | None:
+    return None if order["customer"] is None else info.context.trade.customer_of(order["customer"])
+
+
+def _title(variant: Variant, _: Info) -> str:
+    return " / ".join(value for _, value in variant.options)
+
+
+def _changed_at(product: Product, info: Info) -> str | None:
+    return clock_text(info.context.shop.changed_at(product.id))
+
+
 def _cursor(value: Any) -> str:  # noqa: ANN401 - whatever stands on a page
     if isinstance(value, Level):
         return f"level-{number(value.location)}"
@@ -212,23 +237,35 @@ def _type_of(value: object, *_: object) -> str:
 
 CONNECTION: dict[str, Callable[..., Any]] = {
     "nodes": lambda page, _: page.nodes,
-    "edges": lambda page, _: [{"cursor": _cursor(each), "node": each} for each in page.nodes],
+    "edges": lambda page, _: [
+        {"cursor": cursor, "node": node}
+        for cursor, node in zip(page.cursors, page.nodes, strict=True)
+    ],
     "pageInfo": lambda page, _: {
         "hasNextPage": page.has_next,
         "hasPreviousPage": page.has_previous,
-        "startCursor": _cursor(page.nodes[0]) if page.nodes else None,
-        "endCursor": _cursor(page.nodes[-1]) if page.nodes else None,
+        "startCursor": page.cursors[0] if page.cursors else None,
+        "endCursor": page.cursors[-1] if page.cursors else None,
     },
 }
 RESOLVERS: dict[str, dict[str, Callable[..., Any]]] = {
     "QueryRoot": {
         "bulkOperation": _one_of("BulkOperation"),
         "bulkOperations": _bulk_operations,
+        "currentAppInstallation": _installation,
+        "customers": lambda _, info, **given: info.context.trade.list_customers(
+            info.context.now, given
+        ),
         "inventoryItem": _one_of("InventoryItem"),
         "locations": _locations,
         "node": lambda _, info, id: find_node(info.context, id),  # noqa: A006 - as the API has it
         "nodes": _nodes,
+        "order": _one_of("Order"),
+        "orders": lambda _, info, **given: info.context.trade.list_orders(info.context.now, given),
         "product": _one_of("Product"),
+        "products": lambda _, info, **given: info.context.trade.list_products(
+            info.context.now, given
+        ),
         "productByIdentifier": _by_identifier,
         "productVariant": _one_of("ProductVariant"),
         "productVariants": _variants,
@@ -251,6 +288,7 @@ RESOLVERS: dict[str, dict[str, Callable[..., Any]]] = {
     "Location": {"isActive": lambda location, _: location.is_active},
     "Product": {
         "descriptionHtml": lambda product, _: product.description,
+        "updatedAt": _changed_at,
         "variants": _product_variants,
         "variantsCount": lambda product, _: {"count": len(product.variants)},
     },
@@ -260,7 +298,22 @@ RESOLVERS: dict[str, dict[str, Callable[..., Any]]] = {
         "inventoryQuantity": _total,
         "price": lambda variant, _: money_text(variant.price),
         "product": lambda variant, info: info.context.shop.products[variant.product],
+        "title": _title,
     },
+    "Order": {
+        **_parts_of("Order"),
+        "customer": _buyer,
+        "fulfillments": _some_of("fulfillments"),
+        "lineItems": lambda order, _, **given: page(order["lineItems"], given),
+        "refunds": _some_of("refunds"),
+        "transactions": _some_of("transactions"),
+    },
+    **{name: _parts_of(name) for name in ("Customer", "MoneyBag", "OrderTransaction", "Refund")},
+    "LineItem": {
+        **_parts_of("LineItem"),
+        "variant": lambda line, info: info.context.shop.variants.get(line["variant"] or ""),
+    },
+    "Fulfillment": {"trackingInfo": _some_of("trackingInfo")},
     "InventoryItem": {
         "inventoryLevel": _level,
         "inventoryLevels": _levels,

@@ -183,9 +183,9 @@ def _price(
             priced += children  # the connection counts its nodes itself
             continue
         else:
-            one = Priced(
-                points=1, count=arguments.get("ids", 1), only_on=only_on, children=children
-            )
+            # What a bounded list holds counts as often as it may.
+            count = arguments.get("ids", arguments.get("first", 1))
+            one = Priced(points=1, count=count, only_on=only_on, children=children)
         priced.append(one)
     return tuple(priced)
 
@@ -213,13 +213,13 @@ def _counted(holder: str, field: GraphQLField, resolve: Callable[..., Any]) -> C
     if not is_object or kind.name == "PageInfo" or holder.endswith(("Connection", "Edge")):
         return resolve
     is_connection = kind.name.endswith("Connection")
-    is_by_ids = "ids" in field.args
+    is_listed = "ids" in field.args or ("first" in field.args and not is_connection)
 
     def count(root: Any, info: Any, **arguments: Any) -> Any:  # noqa: ANN401 - any field
         value = resolve(root, info, **arguments)
         if is_connection:
             info.context.points += CONNECTION_POINTS + len(value.nodes)
-        elif is_by_ids:
+        elif is_listed:
             info.context.points += sum(each is not None for each in value)
         elif value is not None:
             info.context.points += 1

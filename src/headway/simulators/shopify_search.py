@@ -6,6 +6,7 @@ words together and in order, no more; whoever wants one SKU has to compare.
 
 import re
 from collections.abc import Iterator
+from operator import eq, ge, gt, le, lt
 
 from graphql import GraphQLError
 
@@ -17,6 +18,7 @@ TERM = re.compile(
     |(?P<plain>(?:\\.|[^\s()"'\\])+)))""",
     re.VERBOSE,
 )
+HOLDS = {"=": eq, "<": lt, "<=": le, ">": gt, ">=": ge}
 Token = tuple[str, str, str, bool]  # kind, field, value, quoted
 
 
@@ -80,11 +82,12 @@ def _one(shop: Shop, tokens: list[Token]) -> set[str]:
         found = set(shop.by_words(value))
         return {each for each in found if not is_quoted or _holds(shop, each, value)}
     if field in {"id", "product_id"}:
-        key = number(f"/{value}")
+        sign, key = re.fullmatch(r"([<>]=?)?(.*)", value).groups()  # type: ignore[union-attr]
+        holds, key = HOLDS[sign or "="], number(f"/{key}")
         return {
             each.id
             for each in shop.variants.values()
-            if number(each.id if field == "id" else each.product) == key
+            if holds(number(each.id if field == "id" else each.product), key)
         }
     raise GraphQLError(f"The simulated shop cannot search by {field!r}")
 

@@ -2,10 +2,22 @@
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from decimal import Decimal
 
+from headway.simulators.shopify_index import Index
+
+SCOPES = (
+    "read_products",
+    "write_products",
+    "read_inventory",
+    "write_inventory",
+    "read_locations",
+    "read_orders",
+    "read_customers",
+)
 WORD = re.compile(r"[a-z0-9]+")
 DEFAULT_OPTIONS = (("Title", "Default Title"),)
 
@@ -21,6 +33,7 @@ class ShopSetup:
     refresh_token: str = field(default="sim-refresh-token", repr=False)
     capacity: float = 2000.0
     restore_per_s: float = 100.0
+    scopes: Sequence[str] = SCOPES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +112,12 @@ class ShopView:
 class Shop:
     """The shelves of one shop."""
 
-    def __init__(self, setup: ShopSetup, numbers: Iterator[int]) -> None:
+    def __init__(
+        self, setup: ShopSetup, numbers: Iterator[int], now: Callable[[], datetime]
+    ) -> None:
         self.setup = setup
+        self._now = now
+        self.by_change = Index()
         self._numbers = numbers
         self.id = self.new_id("Shop")
         self.locations = {
@@ -150,8 +167,18 @@ class Shop:
         return [held[location] for location in self.locations if location in held]
 
     def put_level(self, level: Level) -> None:
-        """Set what is at a location."""
+        """Set what is at a location; that changes the product too."""
         self._levels.setdefault(level.item, {})[level.location] = level
+        variant = self.variants.get(self.items.get(level.item, ""))
+        if variant is not None:
+            self._touch(variant.product)
+
+    def changed_at(self, product_id: str) -> datetime:
+        """Return when a product, a variant of it or its stock last changed."""
+        return datetime.fromtimestamp(self.by_change.stamp(number(product_id)), UTC)
+
+    def _touch(self, product_id: str) -> None:
+        self.by_change.put(number(product_id), self._now().replace(microsecond=0))
 
     def put_product(self, product: Product) -> None:
         """Add or replace a product; its variants are put by themselves."""
@@ -160,12 +187,14 @@ class Shop:
             self._handles.pop(former.handle, None)
         self.products[product.id] = product
         self._handles[product.handle] = product.id
+        self._touch(product.id)
 
     def put_variant(self, variant: Variant) -> None:
         """Add or replace a variant."""
         former = self.variants.get(variant.id)
         self.variants[variant.id] = variant
         self.items[variant.item] = variant.id
+        self._touch(variant.product)
         if former is None or former.sku != variant.sku:
             if former is not None:
                 self._unlist(former)
@@ -184,6 +213,7 @@ class Shop:
         """Remove a product with its variants."""
         product = self.products.pop(product_id)
         self._handles.pop(product.handle, None)
+        self.by_change.drop(number(product_id))
         for variant_id in product.variants:
             self.drop_variant(variant_id)
 

@@ -18,6 +18,7 @@ from headway.simulators.shopify_shop import Shop
 
 if TYPE_CHECKING:
     from headway.simulators.shopify_bulk import BulkDesk
+    from headway.simulators.shopify_orders_shown import Trade
 
 KEY_LIFE_S = 86_400.0
 Facet = tuple[str, str, str | None, object, object]  # kind, id, location, old, new
@@ -82,6 +83,7 @@ class Visit:
     """What a resolver knows: the shop, the instant, the request, and where it is written down."""
 
     shop: Shop
+    trade: "Trade"
     log: WriteLog
     keys: dict[str, Used]
     bulk: "BulkDesk"
