@@ -1,0 +1,75 @@
+"""The simulated Printify's replies against a third party's OpenAPI, where that says a type."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway.clock import VirtualClock
+from headway.simulators.printify import PrintifySimulator
+
+CONTRACT = Path(__file__).parents[3] / "shared/contracts/printify-openapi-thirdparty.yml"
+TYPES: dict[str, type] = {
+    "string": str,
+    "integer": int,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+
+
+@cache
+def contract() -> dict[str, Any]:
+    if not CONTRACT.exists():
+        pytest.skip("Printify's OpenAPI is not here: contract files are not part of the project")
+    yaml = pytest.importorskip("yaml", reason="no YAML reader is installed: nothing is compared")
+    document: dict[str, Any] = yaml.safe_load(CONTRACT.read_text(encoding="utf-8"))
+    return document
+
+
+def faults(value: Any, schema: dict[str, Any], where: str) -> list[str]:
+    """Return where a value is not of the type that the schema says."""
+    if "$ref" in schema:
+        schema = contract()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    if not isinstance(value, TYPES[schema["type"]]):
+        return [f"{where} is no {schema['type']}"]
+    if isinstance(value, list):
+        return [each for row in value for each in faults(row, schema.get("items", {}), where)]
+    found = []
+    for name, part in schema.get("properties", {}).items():
+        if name not in value:
+            found.append(f"{where}.{name} is missing")
+        else:
+            found += faults(value[name], part, f"{where}.{name}")
+    return found
+
+
+def read(path: str) -> Any:
+    """Return the schema of the reply to a GET."""
+    reply = contract()["paths"][path]["get"]["responses"]["200"]
+    return reply["content"]["application/json"]["schema"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    (
+        "/shops.json",
+        "/shops/{shop_id}/orders.json",
+        "/shops/{shop_id}/orders/{order_id}.json",
+        "/shops/{shop_id}/products.json",
+    ),
+)
+def test_every_reply_has_the_names_and_types_of_the_contract(
+    path: str, clock: VirtualClock
+) -> None:
+    schema = read(path)
+    printify = PrintifySimulator(clock)
+    shop = printify.add_shop()
+    order = printify.place_order(shop)
+    headers = {"Authorization": f"Bearer {printify.personal_token()}", "User-Agent": "test"}
+    target = f"/v1{path}".format(shop_id=shop, order_id=order)
+    reply = printify.handle("GET", target, headers, b"")
+    assert reply.status == 200
+    assert not faults(json.loads(reply.body), schema, "reply")
