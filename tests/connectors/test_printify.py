@@ -10,8 +10,8 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.clock import Clock, ScaledClock, VirtualClock
-from headway.connectors.printify import PrintifyConnector, token_scope
-from headway.connectors.tokens import store_tokens
+from headway.connectors.printify import PrintifyConnector
+from headway.connectors.tokens import store_tokens, token_scope
 from headway.connectors.vault import Vault
 from headway.core.jobs import Account, Kind, PlatformName
 from headway.core.model import SellerId
@@ -50,7 +50,7 @@ class Stage:
         store_tokens(
             self.shelf,
             VAULT,
-            token_scope(str(self.shop)),
+            token_scope(PlatformName.PRINTIFY, str(self.shop)),
             clock=self.clock,
             access=access,
             refresh=refresh,

@@ -20,11 +20,18 @@ from headway.connectors.boeing import TokenShelf
 from headway.connectors.http import Answer, build_client, check_status, exchange
 from headway.connectors.printify_limits import account_scope
 from headway.connectors.printify_reply import PROVIDER, PrintifyShop
-from headway.connectors.tokens import ACCESS, REFRESH, AccountTokens, Grant, Token, read_grant
+from headway.connectors.tokens import (
+    ACCESS,
+    REFRESH,
+    AccountTokens,
+    Grant,
+    Token,
+    read_grant,
+    token_scope,
+)
 from headway.connectors.vault import Vault
 from headway.core.jobs import Account
 from headway.core.limits import Observation
-from headway.core.model import Scope
 from headway.core.storefront import Cost
 from headway.core.walk import Ask, Page
 from headway.errors import UnauthorizedError
@@ -54,9 +61,8 @@ class PrintifyConnector:
         self._app_id = app_id
         self._clock = clock
         self._timeout_s = timeout_s
-        self._tokens = AccountTokens(
-            token_scope(account.shop), shelf=shelf, vault=vault, clock=clock
-        )
+        scope = token_scope(account.platform, account.shop)
+        self._tokens = AccountTokens(scope, shelf=shelf, vault=vault, clock=clock)
         self._client = build_client(url, clock=clock, timeout_s=timeout_s, transport=transport)
 
     def __repr__(self) -> str:
@@ -194,11 +200,6 @@ class PrintifyConnector:
         grant = read_grant(answer.body, self._clock.now(), provider=PROVIDER)
         expires_at = _expiry(answer.body)
         return replace(grant, access_until=expires_at) if expires_at else grant
-
-
-def token_scope(shop: str) -> Scope:
-    """Return the name under which a shop's tokens are kept."""
-    return Scope(f"printify:shop:{shop}")
 
 
 def _expiry(body: bytes) -> datetime | None:
