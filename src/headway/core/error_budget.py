@@ -1,0 +1,27 @@
+"""How long to keep still, so that error replies stay a small share of all replies.
+
+Printify asks for less than 5 % and does not say over how long; a day is taken. All statuses from
+400 on count, refusals to hurry too. What may still go wrong is spread over the time ahead: the less
+is left, the longer is each pause. Once nothing is left, one call an hour asks whether it is over.
+"""
+
+from datetime import timedelta
+
+SPAN = timedelta(hours=24)
+LIMIT_PERCENT, BRAKE_PERCENT = 5, 4
+# Fewer calls say nothing: the first of them may well be an error.
+CALLS_MIN = 20
+PAUSE_MAX_S = 3600.0
+
+
+def pause_for(errors: int, calls: int) -> float | None:
+    """Return for how many seconds to make no call, given the counts of a span; None for none."""
+    assert 0 <= errors <= calls, f"{errors} of {calls} replies"
+    if calls < CALLS_MIN or errors * 100 < BRAKE_PERCENT * calls:
+        return None
+    return PAUSE_MAX_S / (1 + errors_left(errors, calls))
+
+
+def errors_left(errors: int, calls: int) -> int:
+    """Return how many calls in a row may end in an error before the share reaches the limit."""
+    return max(0, (LIMIT_PERCENT * calls - 100 * errors - 1) // (100 - LIMIT_PERCENT))
