@@ -1,6 +1,6 @@
 """The composition root: the only place where adapters meet."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -10,6 +10,7 @@ from psycopg_pool import ConnectionPool
 from headway.clock import Clock, fresh_id
 from headway.config import Settings
 from headway.connectors.boeing import BoeingAccess, BoeingConnector
+from headway.connectors.consent import Consent
 from headway.connectors.shopify import ShopAccess, ShopifyConnector, shop_resource
 from headway.connectors.shopify_bulk import price_lines
 from headway.connectors.shopify_limits import POINTS_PER_S
@@ -17,6 +18,7 @@ from headway.connectors.vault import Vault, open_vault
 from headway.core.change import Terms
 from headway.core.guard import Guard, SellerStanding
 from headway.core.intake import handle_of
+from headway.core.jobs import PlatformName
 from headway.core.lifecycle import FailureRule, Judge
 from headway.core.limits import Resource, Window
 from headway.core.model import Scope
@@ -67,6 +69,7 @@ class App:
     raw: RawReplies
     breakers: Breakers
     hooks: Hooks
+    consents: Mapping[PlatformName, Callable[[], Consent]]
     scope: Scope
     new_supplier: Callable[[], BoeingConnector]
     pushes: Pushes
@@ -276,6 +279,7 @@ def build(
         raw=RawReplies(pool),
         breakers=Breakers(pool),
         hooks=Hooks(pool),
+        consents={},
         new_supplier=lambda: _boeing(settings, clock, pool, transport),
         pushes=Pushes(pool, guard_move=settings.guard_move),
         new_storefront=lambda shop: _shopify(shop, settings, clock, pool, shop_transport),

@@ -16,6 +16,7 @@ import typer
 
 from headway import config
 from headway.app import App
+from headway.cli.links import give_link
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.session import open_session
 from headway.cli.shop_tokens import forget_tokens, keep_tokens
@@ -52,6 +53,7 @@ def register(app: typer.Typer) -> None:
             "connect acme.myshopify.com --seller acme",
             "connect acme.myshopify.com --seller acme --token-file - < token",
             "connect 12345678 --seller acme --platform printify",
+            "connect etsy --seller acme",
         ),
     )(connect)
     app.command(
@@ -73,10 +75,13 @@ def _examples(*lines: str) -> str:
 def connect(
     shop: Annotated[
         str,
-        typer.Argument(help="The shop's address, such as acme.myshopify.com, or its id elsewhere."),
+        typer.Argument(help="The shop's address, acme.myshopify.com, or id; etsy prints a link."),
     ],
     *,
     seller: Annotated[str, typer.Option(help="Whose shop it is.")],
+    link: Annotated[
+        bool, typer.Option("--link", help="Print a link where the shop's owner lets us in.")
+    ] = False,
     platform: Annotated[PlatformName, typer.Option(help="Where it is.")] = PlatformName.SHOPIFY,
     owner: Annotated[
         str, typer.Option(help="Printify's account, if it has several shops: the smallest id.")
@@ -98,6 +103,9 @@ def connect(
     The tokens are kept encrypted. A seller has one shop on a platform, and a shop one seller.
     """
     settings = config.load()
+    if link or shop == PlatformName.ETSY:
+        give_link(settings, shop, seller, as_json=as_json)
+        return
     name, user_id = shop_name(platform, shop), seller_of(seller)
     if token_file == refresh_token_file == STDIN:
         raise InvalidError("stdin holds one token; give the other one as a file")

@@ -27,6 +27,10 @@ UPDATE oauth_visits SET state = %(state)s, expires_at = %(expires_at)s
 WHERE state = %(ticket)s AND platform = %(platform)s AND expires_at > %(now)s
 RETURNING {COLUMNS}
 """
+FIND = f"""
+SELECT {COLUMNS} FROM oauth_visits
+WHERE state = %(state)s AND platform = %(platform)s AND expires_at > %(now)s
+"""
 END = f"""
 DELETE FROM oauth_visits
 WHERE state = %(state)s AND platform = %(platform)s AND expires_at > %(now)s
@@ -84,6 +88,12 @@ class OAuthVisits:
             "now": now,
         }
         return self._one(BEGIN, values)
+
+    def find(self, platform: PlatformName, state: str, *, now: datetime) -> Visit | None:
+        """Return a visit that is under way; None if there is none."""
+        if state.startswith(TICKET):
+            return None
+        return self._one(FIND, {"platform": platform, "state": state, "now": now})
 
     def end(self, platform: PlatformName, state: str, *, now: datetime) -> Visit | None:
         """Take a visit away; None if there is none: unknown, over, or taken before."""
