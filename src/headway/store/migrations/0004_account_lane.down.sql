@@ -14,6 +14,7 @@ ALTER TABLE sync_audit_log ADD CONSTRAINT sync_audit_log_event_type_check CHECK 
 ));
 DROP TABLE notices, oauth_visits, webhook_deliveries, unreadable_records, payments, customers,
     listings, refunds, shipments, line_items, orders, rate_budgets, sync_jobs;
+DROP INDEX connected_accounts_lost;
 DELETE FROM connected_accounts WHERE platform <> 'shopify';
 ALTER TABLE connected_accounts
     DROP COLUMN owner_id, DROP COLUMN title, DROP COLUMN horizon_at;

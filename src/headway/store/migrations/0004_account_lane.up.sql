@@ -78,6 +78,11 @@ CREATE INDEX sync_jobs_again ON sync_jobs (next_run_at)
 CREATE UNIQUE INDEX sync_jobs_running ON sync_jobs (account_id) WHERE status = 'running';
 CREATE INDEX sync_jobs_lease_until ON sync_jobs (lease_until) WHERE status = 'running';
 CREATE INDEX sync_jobs_seller ON sync_jobs (user_id, platform);
+-- What needs a person is found at once among any number that do not.
+CREATE INDEX sync_jobs_stopped ON sync_jobs (status, updated_at DESC)
+    WHERE status IN ('dead', 'cancelled');
+CREATE INDEX connected_accounts_lost ON connected_accounts (user_id, platform)
+    WHERE status = 'disconnected';
 
 -- What was used of a budget, by hour: the curve on the page, and what paid sellers need.
 CREATE TABLE rate_budgets (
@@ -117,6 +122,7 @@ CREATE TABLE orders (
     PRIMARY KEY (account_id, external_id)
 );
 CREATE INDEX orders_placed ON orders (user_id, placed_at DESC);
+CREATE INDEX orders_newest ON orders (account_id, placed_at DESC);
 CREATE INDEX orders_open ON orders (account_id, checked_at) WHERE is_open;
 
 CREATE TABLE line_items (
@@ -272,6 +278,7 @@ CREATE TABLE notices (
     CONSTRAINT notices_once UNIQUE (topic, subject)
 );
 CREATE INDEX notices_seller ON notices (user_id, created_at DESC);
+CREATE INDEX notices_time ON notices (created_at DESC);
 
 -- Events of the account lane name a job, or only a seller, instead of a SKU.
 ALTER TABLE sync_audit_log ALTER COLUMN sku DROP NOT NULL;

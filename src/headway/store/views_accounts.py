@@ -1,0 +1,209 @@
+"""The account lane as the screens show it: accounts, sellers' quotas, jobs, budgets and notices.
+
+Only so many accounts are counted as are shown, and each count has a bound. Nothing here writes.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from psycopg import Connection
+
+from headway.core.jobs import JobRule, JobStatus, PlatformName, Tier, next_month
+from headway.core.limit_rules import Resource
+from headway.core.model import SellerId
+from headway.store.notices import Notice, Topic
+from headway.store.views_jobs import JobView, counts, of_status, queue, read_line
+from headway.store.views_quotas import Budget, read_budgets
+
+COUNT_MAX = 10_000
+ACCOUNTS_SHOWN = 12
+JOBS_SHOWN = 10
+STOPPED_SHOWN = 5
+NOTICES_SHOWN = 5
+
+# Who needs a person comes first; both halves are read from an index.
+CHOSEN = """
+SELECT * FROM (
+  (SELECT * FROM connected_accounts WHERE status = 'disconnected' AND {filter}
+   ORDER BY user_id, platform LIMIT %(limit)s)
+  UNION ALL
+  (SELECT * FROM connected_accounts WHERE status = 'connected' AND {filter}
+   ORDER BY user_id, platform LIMIT %(limit)s)) AS both_kinds
+ORDER BY status = 'connected', user_id, platform LIMIT %(limit)s
+"""
+FILTER = """(%(user_id)s::text IS NULL OR user_id = %(user_id)s)
+  AND (%(platform)s::text IS NULL OR platform = %(platform)s)"""
+ACCOUNTS = f"""
+SELECT account.id::text, account.user_id, coalesce(profile.tier, 'free'), account.platform,
+  account.shop, account.title, account.status = 'connected', account.reason, account.horizon_at,
+  (SELECT placed_at FROM orders WHERE account_id = account.id ORDER BY placed_at DESC LIMIT 1),
+  (SELECT count(*) FROM (SELECT FROM orders WHERE account_id = account.id
+     LIMIT %(most)s) AS few),
+  (SELECT count(*) FROM (SELECT FROM listings WHERE account_id = account.id
+     AND state <> 'removed' LIMIT %(most)s) AS few),
+  (SELECT count(*) FROM (SELECT FROM unreadable_records WHERE account_id = account.id
+     LIMIT %(most)s) AS few),
+  jobs.last_run_at, jobs.next_run_at, jobs.running, jobs.dead, jobs.is_backfilled
+FROM ({CHOSEN.format(filter=FILTER)}) AS account
+LEFT JOIN profiles AS profile ON profile.user_id = account.user_id
+CROSS JOIN LATERAL (
+  SELECT max(completed_at) AS last_run_at,
+    min(next_run_at) FILTER (WHERE status <> 'running') AS next_run_at,
+    min(kind) FILTER (WHERE status = 'running') AS running,
+    count(*) FILTER (WHERE status = 'dead') AS dead,
+    coalesce(bool_and(status = 'completed') FILTER (WHERE is_backfill), true) AS is_backfilled
+  FROM sync_jobs WHERE account_id = account.id) AS jobs
+ORDER BY account.status = 'connected', account.user_id, account.platform
+"""
+ACCOUNTS_COUNT = """
+SELECT count(*) FROM (SELECT FROM connected_accounts LIMIT %(most)s) AS few
+"""
+SELLERS = """
+SELECT seller.user_id, coalesce(profile.tier, 'free'),
+  CASE WHEN profile.orders_month = %(month)s THEN profile.orders_count ELSE 0 END
+FROM unnest(%(user_ids)s::text[]) AS seller (user_id)
+LEFT JOIN profiles AS profile ON profile.user_id = seller.user_id
+ORDER BY seller.user_id
+"""
+NOTICES = """
+SELECT id::text, user_id, topic, subject, text, created_at, delivered_at FROM notices
+ORDER BY created_at DESC, id LIMIT %(limit)s
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountView:
+    """One account: what is in the warehouse of it, and how its jobs stand.
+
+    `running` is the kind that is being pulled. `horizon_at` is from when on the platform shows
+    orders, where it hides older ones.
+    """
+
+    id: str
+    user_id: SellerId
+    tier: Tier
+    platform: PlatformName
+    shop: str
+    title: str
+    is_connected: bool
+    trouble: str
+    horizon_at: datetime | None
+    newest_order_at: datetime | None
+    orders: int
+    listings: int
+    unreadable: int
+    last_run_at: datetime | None
+    next_run_at: datetime | None
+    running: str | None
+    dead: int
+    is_backfilled: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SellerView:
+    """What a seller has used of the month's orders."""
+
+    user_id: SellerId
+    tier: Tier
+    orders: int
+    orders_max: int
+    resets_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountsStatus:
+    """Everything the first screen shows of the account lane."""
+
+    accounts: tuple[AccountView, ...]
+    accounts_count: int
+    sellers: tuple[SellerView, ...]
+    running: tuple[JobView, ...]
+    running_max: int
+    queue: tuple[JobView, ...]
+    due_count: int
+    dead: tuple[JobView, ...]
+    dead_count: int
+    budgets: tuple[Budget, ...]
+    notices: tuple[Notice, ...]
+
+
+def accounts_status(
+    connection: Connection,
+    now: datetime,
+    *,
+    rule: JobRule,
+    days: Mapping[PlatformName, Resource],
+) -> AccountsStatus:
+    """Read how the accounts stand; `days` are the platforms whose day has a quota."""
+    budgets = read_budgets(connection, now, days)
+    line = read_line(connection, now, rule=rule, budgets=budgets)
+    accounts = read_accounts(connection, limit=ACCOUNTS_SHOWN)
+    due_count, dead_count = counts(connection, now)
+    return AccountsStatus(
+        accounts=accounts,
+        accounts_count=count_accounts(connection),
+        sellers=read_sellers(connection, now, {each.user_id for each in accounts}, rule=rule),
+        running=tuple(
+            of_status(connection, now, line, JobStatus.RUNNING, limit=2 * rule.running_max)
+        ),
+        running_max=rule.running_max,
+        queue=tuple(queue(connection, now, line, limit=JOBS_SHOWN)),
+        due_count=due_count,
+        dead=tuple(of_status(connection, now, line, JobStatus.DEAD, limit=STOPPED_SHOWN)),
+        dead_count=dead_count,
+        budgets=budgets,
+        notices=_notices(connection),
+    )
+
+
+def read_accounts(
+    connection: Connection,
+    *,
+    user_id: SellerId | None = None,
+    platform: PlatformName | None = None,
+    limit: int,
+) -> tuple[AccountView, ...]:
+    """Read accounts, those that need a person first."""
+    values = {
+        "user_id": user_id,
+        "platform": platform,
+        "limit": limit,
+        "most": COUNT_MAX,
+    }
+    rows = connection.execute(ACCOUNTS, values).fetchall()
+    told = [dict(zip(AccountView.__dataclass_fields__, row, strict=True)) for row in rows]
+    return tuple(
+        AccountView(**{**one, "tier": Tier(one["tier"]), "platform": PlatformName(one["platform"])})
+        for one in told
+    )
+
+
+def count_accounts(connection: Connection) -> int:
+    """Count the accounts, up to a bound."""
+    row = connection.execute(ACCOUNTS_COUNT, {"most": COUNT_MAX}).fetchone()
+    assert row is not None, "an aggregate always answers"
+    return int(row[0])
+
+
+def read_sellers(
+    connection: Connection, now: datetime, user_ids: Collection[SellerId], *, rule: JobRule
+) -> tuple[SellerView, ...]:
+    """Read what these sellers have used of the month's orders."""
+    values = {"user_ids": sorted(user_ids), "month": now.date().replace(day=1)}
+    return tuple(
+        SellerView(
+            user_id=SellerId(user_id),
+            tier=Tier(tier),
+            orders=orders,
+            orders_max=rule.order_quotas[Tier(tier)],
+            resets_at=next_month(now),
+        )
+        for user_id, tier, orders in connection.execute(SELLERS, values).fetchall()
+    )
+
+
+def _notices(connection: Connection) -> tuple[Notice, ...]:
+    rows = connection.execute(NOTICES, {"limit": NOTICES_SHOWN}).fetchall()
+    told = [dict(zip(Notice.__dataclass_fields__, row, strict=True)) for row in rows]
+    return tuple(Notice(**{**one, "topic": Topic(one["topic"])}) for one in told)

@@ -1,0 +1,397 @@
+"""Jobs as the screens show them: in the order in which they run, each with what blocks it.
+
+The due ones of every platform and score are read from the head of one index, those that come next
+from the same place on; so the cost does not grow with the table. Nothing here writes.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg import Connection
+
+from headway.core.job_reasons import (
+    JobAnswer,
+    JobLine,
+    JobStanding,
+    JobState,
+    Shut,
+    aged,
+    why,
+)
+from headway.core.jobs import SCORES, JobRule, JobStatus, JobType, Kind, PlatformName, Tier
+from headway.core.model import SellerId
+from headway.store.views_quotas import Budget
+
+AHEAD_MAX = 1000
+COUNT_MAX = 10_000
+ROWS_COUNTED_MAX = 5_000
+
+COLUMNS = """
+job.id::text, job.account_id::text, job.user_id, job.platform, account.shop, job.kind,
+job.job_type, job.tier, job.score, job.status, job.next_run_at, job.started_at, job.completed_at,
+job.lease_until, job.lease_owner, job.retry_count, coalesce(job.last_error, ''),
+CASE job.status WHEN 'cancelled' THEN account.reason ELSE job.wait_reason END,
+job.calls_estimate, job.run_calls, job.queries_used
+"""
+SELECTED = f"""
+SELECT {COLUMNS} FROM ({{jobs}}) AS job
+JOIN connected_accounts AS account ON account.id = job.account_id
+"""
+RESTING = "status IN ('completed', 'failed', 'plan_limit_reached') AND next_run_at IS NOT NULL"
+CLASSES = """
+SELECT job.* FROM unnest(%(platforms)s::text[], %(scores)s::smallint[]) AS class (platform, score)
+CROSS JOIN LATERAL (
+  SELECT * FROM sync_jobs
+  WHERE status = 'queued' AND platform = class.platform AND score = class.score
+    AND next_run_at {when} %(now)s
+  ORDER BY next_run_at LIMIT %(limit)s) AS job
+"""
+# Who rests until due is queued by the next claim.
+REST = f"""
+(SELECT * FROM sync_jobs WHERE {RESTING} AND next_run_at {{when}} %(now)s
+   AND platform = ANY (%(platforms)s) ORDER BY next_run_at LIMIT %(limit)s)
+"""
+LISTS = {
+    "due": f"({CLASSES.format(when='<=')}) UNION ALL {REST.format(when='<=')}",
+    "coming": f"({CLASSES.format(when='>')}) UNION ALL {REST.format(when='>')}",
+}
+OF_STATUS = """
+SELECT * FROM sync_jobs WHERE status = %(status)s AND platform = ANY (%(platforms)s)
+ORDER BY {order} LIMIT %(limit)s
+"""
+ORDERS = {
+    JobStatus.RUNNING: "started_at, id",
+    JobStatus.DEAD: "updated_at DESC, id",
+    JobStatus.CANCELLED: "updated_at DESC, id",
+}
+OF_SELLER = "SELECT * FROM sync_jobs WHERE user_id = %(user_id)s AND platform = ANY (%(platforms)s)"
+OF_ACCOUNT = "SELECT * FROM sync_jobs WHERE account_id = %(account_id)s"
+ONE = "SELECT * FROM sync_jobs WHERE id = %(id)s"
+NAMED = """
+SELECT * FROM sync_jobs WHERE user_id = %(user_id)s AND platform = %(platform)s
+  AND kind = %(kind)s AND is_backfill = %(is_backfill)s
+"""
+AHEAD = """
+SELECT coalesce(sum(few.count), 0)::integer, coalesce(max(few.count), 0) > %(most)s
+FROM unnest(%(platforms)s::text[], %(scores)s::smallint[], %(before)s::timestamptz[])
+  AS class (platform, score, before)
+CROSS JOIN LATERAL (SELECT count(*) FROM (
+  SELECT FROM sync_jobs WHERE status = 'queued' AND platform = class.platform
+    AND score = class.score AND next_run_at < class.before AND next_run_at <= %(now)s
+  LIMIT %(most)s + 1) AS first) AS few
+"""
+DUE_COUNT = f"""
+SELECT coalesce(sum(few.count), 0)::integer + (SELECT count(*) FROM (SELECT FROM sync_jobs
+    WHERE {RESTING} AND next_run_at <= %(now)s LIMIT %(most)s) AS rest)
+FROM unnest(%(platforms)s::text[], %(scores)s::smallint[]) AS class (platform, score)
+CROSS JOIN LATERAL (SELECT count(*) FROM (
+  SELECT FROM sync_jobs WHERE status = 'queued' AND platform = class.platform
+    AND score = class.score AND next_run_at <= %(now)s LIMIT %(most)s) AS first) AS few
+"""
+DEAD_COUNT = """
+SELECT count(*) FROM (SELECT FROM sync_jobs WHERE status = 'dead' LIMIT %(most)s) AS few
+"""
+BREAKERS = """
+SELECT scope, open_until, reason FROM breaker
+WHERE scope = ANY (%(platforms)s) AND open_until > %(now)s
+"""
+# What a run has read so far: not told where that would take long.
+ROWS_READ = """
+SELECT job.id::text, CASE job.kind WHEN 'orders' THEN orders.read ELSE listings.read END
+FROM sync_jobs AS job
+CROSS JOIN LATERAL (SELECT CASE WHEN count(*) <= %(most)s
+    THEN count(*) FILTER (WHERE checked_at >= job.started_at) END AS read
+  FROM (SELECT checked_at FROM orders WHERE job.kind = 'orders' AND account_id = job.account_id
+        LIMIT %(most)s + 1) AS few) AS orders
+CROSS JOIN LATERAL (SELECT CASE WHEN count(*) <= %(most)s THEN count(*) END AS read
+  FROM (SELECT FROM listings WHERE job.kind = 'listings' AND account_id = job.account_id
+        AND state <> 'removed' AND checked_at >= job.started_at LIMIT %(most)s + 1) AS few
+  ) AS listings
+WHERE job.status = 'running' AND job.kind IN ('orders', 'listings')
+"""
+FIELDS = tuple(name for name in JobStanding.__dataclass_fields__)[:21]
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """A job with its reasons; `place` among those that are due, None for the others.
+
+    `aged_score` is the score and what waiting has added. `rows_read` is of the run under way, None
+    where it is not known.
+    """
+
+    id: str
+    name: str
+    account_id: str
+    user_id: SellerId
+    tier: Tier
+    platform: PlatformName
+    shop: str
+    kind: Kind
+    type: JobType
+    status: JobStatus
+    state: JobState
+    reason: str
+    until: datetime | None
+    place: int | None
+    score: int
+    aged_score: float
+    due_at: datetime | None
+    started_at: datetime | None
+    completed_at: datetime | None
+    failures: int
+    last_error: str
+    calls_estimate: float
+    run_calls: int
+    rows_read: int | None
+    calls_total: int
+
+
+def read_line(
+    connection: Connection, now: datetime, *, rule: JobRule, budgets: Iterable[Budget]
+) -> JobLine:
+    """Read what every job waits for."""
+    running = _read(connection, OF_STATUS.format(order="id"), _running(rule))
+    shut = {
+        (budget.platform, tier): Shut(
+            state=JobState.PAUSED if budget.paused_until else JobState.BUDGET,
+            why=budget.why_shut(tier),
+            until=until,
+        )
+        for budget in budgets
+        for tier in Tier
+        if (until := budget.free_from(tier)) is not None
+    }
+    names = {"platforms": list(PlatformName), "now": now}
+    for scope, until, reason in connection.execute(BREAKERS, names).fetchall():
+        down = Shut(
+            state=JobState.NO_ANSWER,
+            why=f"{scope} does not answer ({reason or 'no reason given'})",
+            until=until,
+        )
+        shut |= {(PlatformName(scope), tier): down for tier in Tier}
+    return JobLine(
+        running_count=len(running),
+        running_max=rule.running_max,
+        ageing=rule.ageing,
+        busy={each.account_id for each in running},
+        shut=shut,
+    )
+
+
+def queue(
+    connection: Connection,
+    now: datetime,
+    line: JobLine,
+    *,
+    platform: PlatformName | None = None,
+    limit: int,
+) -> list[JobView]:
+    """Return who runs next: the due ones, best first, then those that come, soonest first.
+
+    Of very many that rest and are due, those that are due longest are looked at.
+    """
+    values = {**_classes(platform), "now": now, "limit": limit}
+    due = _ranked(_read(connection, LISTS["due"], values), line, now)[:limit]
+    views = [view(replace(each, ahead_count=ahead), line, now) for ahead, each in enumerate(due)]
+    if len(views) < limit:
+        coming = _read(connection, LISTS["coming"], values)
+        coming.sort(key=lambda each: (each.next_run_at or now, -each.score, each.id))
+        views += [view(each, line, now) for each in coming[: limit - len(views)]]
+    return views
+
+
+def of_status(
+    connection: Connection,
+    now: datetime,
+    line: JobLine,
+    status: JobStatus,
+    *,
+    platform: PlatformName | None = None,
+    limit: int,
+) -> list[JobView]:
+    """Return jobs that stand there: those that wait in the order in which they run."""
+    values = {**_classes(platform), "status": status.value, "limit": limit}
+    order = ORDERS.get(status, "next_run_at, id")
+    found = _read(connection, OF_STATUS.format(order=order), values)
+    rows = rows_read(connection) if status is JobStatus.RUNNING else {}
+    return [view(each, line, now, rows=rows.get(each.id)) for each in found]
+
+
+def of_seller(
+    connection: Connection,
+    now: datetime,
+    line: JobLine,
+    user_id: SellerId,
+    *,
+    platform: PlatformName | None = None,
+) -> list[JobView]:
+    """Return all jobs of a seller: what runs, what is due, what comes, what has ended."""
+    values = {**_classes(platform), "user_id": user_id}
+    return _all(connection, OF_SELLER, values, line, now)
+
+
+def of_account(
+    connection: Connection, now: datetime, line: JobLine, account_id: str
+) -> list[JobView]:
+    """Return all jobs of an account, likewise."""
+    return _all(connection, OF_ACCOUNT, {"account_id": account_id}, line, now)
+
+
+def find(connection: Connection, now: datetime, line: JobLine, name: str) -> JobView | None:
+    """Return a job by its id or as `seller/platform/kind`; None if there is none."""
+    statement, values = _where(name)
+    found = _read(connection, statement, values)
+    if not found:
+        return None
+    return view(_placed(connection, found[0], line, now), line, now)
+
+
+def is_job_name(text: str) -> bool:
+    """Tell whether a text names a job rather than a part."""
+    try:
+        _where(text)
+    except ValueError:
+        return False
+    return True
+
+
+def counts(connection: Connection, now: datetime) -> tuple[int, int]:
+    """Count the jobs that are due and those that are dead, each up to a bound."""
+    values = {**_classes(None), "now": now, "most": COUNT_MAX}
+    due = connection.execute(DUE_COUNT, values).fetchone()
+    dead = connection.execute(DEAD_COUNT, values).fetchone()
+    assert due is not None
+    assert dead is not None, "an aggregate always answers"
+    return min(due[0], COUNT_MAX), dead[0]
+
+
+def rows_read(connection: Connection) -> dict[str, int | None]:
+    """Return how many rows the runs under way have read, by job."""
+    return dict(connection.execute(ROWS_READ, {"most": ROWS_COUNTED_MAX}).fetchall())
+
+
+def view(
+    standing: JobStanding, line: JobLine, now: datetime, *, rows: int | None = None
+) -> JobView:
+    """Return a job as it is shown."""
+    answer: JobAnswer = why(standing, line, now)
+    is_placed = standing.is_due(now) and standing.ahead_count is not None
+    return JobView(
+        id=standing.id,
+        name=standing.name,
+        account_id=standing.account_id,
+        user_id=standing.user_id,
+        tier=standing.tier,
+        platform=standing.platform,
+        shop=standing.shop,
+        kind=standing.kind,
+        type=standing.type,
+        status=standing.status,
+        state=answer.state,
+        reason=answer.sentence,
+        until=answer.until,
+        place=(standing.ahead_count or 0) + 1 if is_placed else None,
+        score=standing.score,
+        aged_score=round(aged(standing, line, now), 1),
+        due_at=standing.next_run_at,
+        started_at=standing.started_at,
+        completed_at=standing.completed_at,
+        failures=standing.retry_count,
+        last_error=standing.last_error,
+        calls_estimate=round(standing.calls_estimate, 1),
+        run_calls=standing.run_calls,
+        rows_read=rows,
+        calls_total=standing.queries_used,
+    )
+
+
+def _all(
+    connection: Connection, statement: str, values: Values, line: JobLine, now: datetime
+) -> list[JobView]:
+    found = [_placed(connection, each, line, now) for each in _read(connection, statement, values)]
+    rows = rows_read(connection)
+    views = [view(each, line, now, rows=rows.get(each.id)) for each in found]
+    return sorted(views, key=lambda each: _order(each, now))
+
+
+def _order(each: JobView, now: datetime) -> tuple[Any, ...]:
+    group = 0 if each.status is JobStatus.RUNNING else 1 if each.place else 2
+    group = 3 if group == 2 and each.due_at is None else group  # noqa: PLR2004 - what has ended
+    return group, each.place or 0, each.due_at or now, each.name
+
+
+def _placed(
+    connection: Connection, standing: JobStanding, line: JobLine, now: datetime
+) -> JobStanding:
+    """Count who goes first: in each score, those that have waited long enough to be ahead."""
+    if not standing.is_due(now):
+        return standing
+    mine = aged(standing, line, now)
+    values = _classes(None)
+    before = [now - (mine - score) * line.ageing for score in values["scores"]]
+    ahead, has_more = connection.execute(
+        AHEAD, {**values, "before": before, "now": now, "most": AHEAD_MAX}
+    ).fetchone() or (0, False)
+    return replace(standing, ahead_count=min(ahead, AHEAD_MAX), has_more=has_more)
+
+
+def _ranked(found: list[JobStanding], line: JobLine, now: datetime) -> list[JobStanding]:
+    return sorted(
+        found,
+        key=lambda each: (-aged(each, line, now), each.next_run_at or now, each.id),
+    )
+
+
+def _where(name: str) -> tuple[str, dict[str, Any]]:
+    """Read a job's name; raises ValueError if it is none."""
+    seller, slash, rest = name.partition("/")
+    if not slash:
+        return ONE, {"id": str(UUID(name))}
+    platform, kind, *more = rest.split("/")
+    if more not in ([], ["history"]) or not seller:
+        raise ValueError(name)
+    return NAMED, {
+        "user_id": seller,
+        "platform": PlatformName(platform).value,
+        "kind": Kind(kind).value,
+        "is_backfill": bool(more),
+    }
+
+
+def _classes(platform: PlatformName | None) -> dict[str, Any]:
+    platforms = list(PlatformName) if platform is None else [platform]
+    classes = [(each.value, score) for each in platforms for score in SCORES]
+    return {
+        "platforms": [name for name, _ in classes],
+        "scores": [score for _, score in classes],
+    }
+
+
+def _running(rule: JobRule) -> Values:
+    # More than may run are shown as they are, should somebody have lowered the number.
+    values = {"status": JobStatus.RUNNING.value, "limit": 10 * rule.running_max}
+    return {**_classes(None), **values}
+
+
+def _read(connection: Connection, statement: str, values: Values) -> list[JobStanding]:
+    rows = connection.execute(SELECTED.format(jobs=statement), values).fetchall()
+    return [_standing(row) for row in rows]
+
+
+def _standing(row: Sequence[Any]) -> JobStanding:
+    told = dict(zip(FIELDS, row, strict=True))
+    return JobStanding(
+        **{
+            **told,
+            "platform": PlatformName(told["platform"]),
+            "kind": Kind(told["kind"]),
+            "type": JobType(told["type"]),
+            "tier": Tier(told["tier"]),
+            "status": JobStatus(told["status"]),
+        }
+    )
