@@ -12,7 +12,6 @@ from headway.connectors.etsy_limits import (
     day_resource,
     read_limits,
     second_resource,
-    token_scope,
 )
 from headway.core.limits import Observation
 
@@ -62,7 +61,7 @@ def test_a_bucket_lets_no_more_than_the_limit_into_a_second(limit: int) -> None:
 
 
 def test_the_day_is_a_rolling_quota_of_hours() -> None:
-    resource = day_resource("k", limit=10_000, floors=(0, 0.2))
+    resource = day_resource("k", limit=10_000)
     (quota,) = resource.quotas
     assert (resource.key, quota.limit, quota.span_s, quota.bucket_s) == (
         "etsy:k",
@@ -72,4 +71,3 @@ def test_the_day_is_a_rolling_quota_of_hours() -> None:
     )
     assert quota.is_rolling
     assert second_resource("k", limit=10).key == "etsy:k:second"
-    assert token_scope("k", "77") == "etsy:k:shop:77"

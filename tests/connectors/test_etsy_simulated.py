@@ -17,9 +17,8 @@ from headway.connectors.etsy import (
     EtsyDoor,
     EtsySelf,
     consent_url,
-    token_scope,
 )
-from headway.connectors.tokens import store_tokens
+from headway.connectors.tokens import store_tokens, token_scope
 from headway.connectors.vault import Vault
 from headway.core.jobs import Account, Kind, PlatformName
 from headway.core.model import SellerId
@@ -81,7 +80,7 @@ class Rig:
         store_tokens(
             self.shelf,
             VAULT,
-            token_scope(ACCESS.keystring, str(SHOP)),
+            token_scope(PlatformName.ETSY, str(SHOP)),
             clock=self.clock,
             access=pair.access,
             refresh=pair.refresh,
@@ -360,7 +359,7 @@ def test_a_scope_that_was_not_granted_needs_the_seller(rig: Rig) -> None:
 def test_another_sellers_shop_is_forbidden_and_disconnects_nobody(rig: Rig) -> None:
     other = rig.etsy.add_shop()
     pair = rig.etsy.grant(other.owner.shop_id)
-    scope = token_scope(ACCESS.keystring, str(SHOP))
+    scope = token_scope(PlatformName.ETSY, str(SHOP))
     store_tokens(rig.shelf, VAULT, scope, clock=rig.clock, access=pair.access)
     with pytest.raises(PermanentError, match="forbids this for the shop 77"):
         rig.connector().read(RECEIPTS)

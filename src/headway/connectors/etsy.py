@@ -25,11 +25,10 @@ from headway.connectors.etsy_limits import (
     day_resource,
     second_key,
     second_resource,
-    token_scope,
 )
 from headway.connectors.etsy_reply import PROVIDER, find_error
 from headway.connectors.http import Answer, check_status
-from headway.connectors.tokens import ACCESS, REFRESH, AccountTokens, Grant, Token
+from headway.connectors.tokens import ACCESS, REFRESH, AccountTokens, Grant, Token, token_scope
 from headway.connectors.vault import Vault
 from headway.core.jobs import Account
 from headway.core.limits import Observation
@@ -45,7 +44,6 @@ __all__ = [
     "consent_url",
     "day_resource",
     "second_resource",
-    "token_scope",
 ]
 
 # Each list of the walks, and where it is.
@@ -78,7 +76,7 @@ class EtsyConnector:
         self._keystring = access.keystring
         self._clock = clock
         self._timeout_s = timeout_s
-        scope = token_scope(access.keystring, account.shop)
+        scope = token_scope(account.platform, account.shop)
         self._tokens = AccountTokens(scope, shelf=shelf, vault=vault, clock=clock)
         self._door = EtsyDoor(
             access, url=url, clock=clock, timeout_s=timeout_s, transport=transport

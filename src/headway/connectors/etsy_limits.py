@@ -10,7 +10,6 @@ from collections.abc import Mapping
 import httpx
 
 from headway.core.limits import Bucket, Observation, Quota, Resource
-from headway.core.model import Scope
 
 DAY_S, HOUR_S = 86_400, 3600
 # How much later than its begin a call may reach Etsy.
@@ -29,11 +28,6 @@ def day_key(keystring: str) -> str:
     return f"etsy:{keystring}"
 
 
-def token_scope(keystring: str, shop: str) -> Scope:
-    """Return the name under which a shop's tokens are kept."""
-    return Scope(f"etsy:{keystring}:shop:{shop}")
-
-
 def second_resource(keystring: str, *, limit: int) -> Resource:
     """Return a bucket that never lets more than the limit arrive within any one second."""
     capacity, rate_per_s = _bucket(limit)
@@ -42,9 +36,9 @@ def second_resource(keystring: str, *, limit: int) -> Resource:
     )
 
 
-def day_resource(keystring: str, *, limit: int, floors: tuple[float, ...] = ()) -> Resource:
-    """Return the quota of any 24 hours; see `Quota` for the floors."""
-    quota = Quota(limit=limit, span_s=DAY_S, bucket_s=HOUR_S, floors=floors)
+def day_resource(keystring: str, *, limit: int) -> Resource:
+    """Return the quota of any 24 hours."""
+    quota = Quota(limit=limit, span_s=DAY_S, bucket_s=HOUR_S)
     return Resource(key=day_key(keystring), rules=(quota,))
 
 
