@@ -1,0 +1,300 @@
+"""Every request we make of Etsy, and every reply of the simulated one, fits Etsy's own document."""
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.clock import VirtualClock
+from headway.connectors.etsy import EtsyAccess, EtsyConnector, EtsyDoor, consent_url
+from headway.connectors.etsy_door import SCOPES
+from headway.connectors.tokens import store_tokens, token_scope
+from headway.connectors.vault import Vault
+from headway.core.jobs import KINDS, Account, Kind, PlatformName
+from headway.core.model import SellerId
+from headway.core.walk import Ask
+from headway.core.walks import walk_of
+from headway.errors import ConnectorError
+from headway.simulators.etsy import EtsySimulator
+from headway.simulators.etsy_records import Buyer
+from headway.simulators.transport import SimTransport
+from headway.simulators.wire import SimReply
+from headway.store.credentials import Credentials
+
+CONTRACT = Path(__file__).parents[3] / "shared/contracts/etsy-oas3.json"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+VAULT = Vault(["MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="])
+ACCESS = EtsyAccess(keystring="sim-keystring", shared_secret="sim-shared-secret")
+SHOP = 77
+TYPES: dict[str, type | tuple[type, ...]] = {
+    "integer": int,
+    "number": (int, float),
+    "string": str,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+# Every field of these is in what the simulator shows.
+WHOLE = (
+    "ShopReceipts",
+    "ShopReceipt",
+    "ShopReceiptTransaction",
+    "ShopReceiptShipment",
+    "ShopRefund",
+    "Money",
+    "TransactionVariations",
+    "ShopListingsWithAssociations",
+    "ShopListingWithAssociations",
+    "PaymentAccountLedgerEntries",
+    "PaymentAccountLedgerEntry",
+    "Self",
+)
+
+
+@cache
+def contract() -> dict[str, Any]:
+    if not CONTRACT.exists():
+        pytest.skip("Etsy's document is not here: contract files are not part of the project")
+    document: dict[str, Any] = json.loads(CONTRACT.read_text(encoding="utf-8"))
+    return document
+
+
+class Judge:
+    """Finds what a value breaks of a schema, and notes which fields it met."""
+
+    def __init__(self) -> None:
+        self.met: dict[str, set[str]] = {}
+
+    def faults(self, value: Any, schema: Mapping[str, Any], where: str) -> list[str]:
+        if "$ref" in schema:
+            name = schema["$ref"].rpartition("/")[2]
+            if isinstance(value, dict):
+                self.met.setdefault(name, set()).update(value)
+            return self.faults(value, contract()["components"]["schemas"][name], where)
+        if value is None:
+            return [] if schema.get("nullable") else [f"{where} is null"]
+        if "oneOf" in schema:
+            tried = [self.faults(value, each, where) for each in schema["oneOf"]]
+            return min(tried, key=len)
+        return self.plain(value, schema, where)
+
+    def plain(self, value: Any, schema: Mapping[str, Any], where: str) -> list[str]:
+        kind = schema.get("type")
+        is_bool = isinstance(value, bool)
+        if kind and (not isinstance(value, TYPES[kind]) or (is_bool and kind != "boolean")):
+            return [f"{where} is no {kind}: {value!r}"]
+        found = []
+        if "enum" in schema and value not in schema["enum"]:
+            found.append(f"{where} is not one of its words: {value!r}")
+        if "minimum" in schema and value < schema["minimum"]:
+            found.append(f"{where} is too small: {value!r}")
+        if "maximum" in schema and value > schema["maximum"]:
+            found.append(f"{where} is too large: {value!r}")
+        if isinstance(value, list):
+            for place, each in enumerate(value):
+                found += self.faults(each, schema.get("items", {}), f"{where}[{place}]")
+        if isinstance(value, dict):
+            found += self.fields(value, schema, where)
+        return found
+
+    def fields(self, value: dict[str, Any], schema: Mapping[str, Any], where: str) -> list[str]:
+        known = schema.get("properties", {})
+        found = [
+            f"{where} lacks {name}" for name in schema.get("required", ()) if name not in value
+        ]
+        found += [f"{where} has an unknown {name}" for name in value if name not in known]
+        for name in value.keys() & known.keys():
+            found += self.faults(value[name], known[name], f"{where}.{name}")
+        return found
+
+
+def operation_of(path: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the GET at this path, and the values inside the path."""
+    for template, operations in contract()["paths"].items():
+        pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", template)
+        match = re.fullmatch(pattern, path)
+        if match and "get" in operations and all(each.isdigit() for each in match.groups()):
+            return operations["get"], match.groupdict()
+    raise AssertionError(f"Etsy has no {path}")
+
+
+def as_typed(text: str, schema: Mapping[str, Any]) -> Any:
+    if schema["type"] == "integer":
+        return int(text)
+    return {"true": True, "false": False}.get(text, text) if schema["type"] == "boolean" else text
+
+
+class Witness:
+    """Stands before the simulator and holds every request and reply against the document."""
+
+    def __init__(self, etsy: EtsySimulator) -> None:
+        self.etsy = etsy
+        self.judge = Judge()
+        self.found: list[str] = []
+        self.operations: set[str] = set()
+
+    def handle(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> SimReply:
+        reply = self.etsy.handle(method, path, headers, body)
+        url = urlsplit(path)
+        if headers.get("x-api-key") != "sim-keystring:sim-shared-secret":
+            self.found.append(f"{path} came without the app's key")
+        if url.path != "/v3/public/oauth/token":
+            operation, inside = operation_of(url.path)
+            self.operations.add(operation["operationId"])
+            self.check_request(operation, {**inside, **dict(parse_qsl(url.query))}, method)
+            self.check_reply(operation, reply)
+        return reply
+
+    def check_request(self, operation: Any, given: dict[str, str], method: str) -> None:
+        name = operation["operationId"]
+        known = {each["name"]: each for each in operation["parameters"]}
+        self.found += [f"{name} has no parameter {each}" for each in given if each not in known]
+        for each in known.values():
+            if each["required"] and each["name"] not in given:
+                self.found.append(f"{name} lacks {each['name']}")
+        for key in given.keys() & known.keys():
+            schema = known[key]["schema"]
+            self.found += self.judge.faults(as_typed(given[key], schema), schema, f"{name}({key})")
+        asked = operation.get("security") or [{}]
+        missing = set(asked[0].get("oauth2", ())) - set(SCOPES)
+        self.found += [f"{name} needs the scope {each}" for each in missing]
+        assert method == "GET"
+
+    def check_reply(self, operation: Any, reply: SimReply) -> None:
+        told = operation["responses"].get(str(reply.status))
+        if told is None:
+            if reply.status not in {404, 429}:  # the document knows no limits
+                self.found.append(f"{operation['operationId']} never answers {reply.status}")
+            return
+        schema = told["content"]["application/json"]["schema"]
+        value = json.loads(reply.body)
+        if reply.status == 200:
+            self.found += self.judge.faults(value, schema, operation["operationId"])
+        elif not isinstance(value.get("error"), str):
+            self.found.append(f"{operation['operationId']} gives no error")
+
+
+@pytest.fixture
+def witness() -> Witness:
+    contract()
+    etsy = EtsySimulator(VirtualClock(START), per_second=1000)
+    etsy.add_shop(SHOP, name="Mugs")
+    return Witness(etsy)
+
+
+@pytest.fixture
+def connector(witness: Witness, pool: ConnectionPool) -> Iterator[EtsyConnector]:
+    clock, pair = witness.etsy._clock, witness.etsy.grant(SHOP)
+    shelf, scope = Credentials(pool), token_scope(PlatformName.ETSY, str(SHOP))
+    store_tokens(shelf, VAULT, scope, clock=clock, access=pair.access, refresh=pair.refresh)
+    account = Account(
+        id="1", user_id=SellerId("seller"), platform=PlatformName.ETSY, shop=str(SHOP)
+    )
+    connector = EtsyConnector(
+        account,
+        url="http://etsy.test",
+        access=ACCESS,
+        shelf=shelf,
+        vault=VAULT,
+        clock=clock,
+        transport=SimTransport(witness.handle, clock),
+    )
+    with contextlib.closing(connector):
+        yield connector
+
+
+def live(etsy: EtsySimulator) -> None:
+    """Let everything happen that can, once at least."""
+    for state in ("active", "inactive", "sold_out", "draft", "expired"):
+        etsy.add_listing(SHOP, state=state, sku="" if state == "draft" else "MUG")
+    buyer = Buyer(id=5, name="Ada", email="ada@example.com", country="GB")
+    orders = [etsy.place_order(SHOP, buyer=buyer) for _ in range(130)]
+    orders.append(etsy.place_order(SHOP, is_paid=False, discount=10))
+    etsy.ship(SHOP, orders[0])
+    etsy.deliver(SHOP, orders[0])
+    etsy.cancel(SHOP, orders[1])
+    etsy.refund(SHOP, orders[2], amount=5, reason="late")
+    etsy.refund(SHOP, orders[3])
+
+
+def test_what_walks_and_connector_ask_and_what_is_replied_fits_the_document(
+    witness: Witness, connector: EtsyConnector
+) -> None:
+    live(witness.etsy)
+    receipt = next(iter(witness.etsy.shop(SHOP).receipts))
+    clock = witness.etsy._clock
+    clock.sleep(120)
+    for kind in KINDS[PlatformName.ETSY]:
+        for is_backfill in (False, True) if kind is not Kind.LISTINGS else (False,):
+            walk = walk_of(PlatformName.ETSY, kind, is_backfill=is_backfill)
+            cursor = walk.begin({"rewalked_s": 0}, clock.now(), [str(receipt)])
+            while True:
+                if connector.needs_token():
+                    assert connector.refresh_token()
+                page = connector.read(walk.ask(cursor))
+                assert page.records.unreadable == ()
+                step = walk.turn(cursor, page, clock.now())
+                if step.is_done:
+                    break
+                cursor = step.cursor
+    assert connector.read(Ask(what="receipt", values={"receipt_id": "4"})).missing == ("4",)
+    assert witness.found == []
+    assert witness.operations == {
+        "getShopReceipts",
+        "getShopReceipt",
+        "getListingsByShop",
+        "getShopPaymentAccountLedgerEntries",
+    }
+    schemas = contract()["components"]["schemas"]
+    met = witness.judge.met
+    for name in set(WHOLE) - {"Self"}:
+        assert met.get(name) == set(schemas[name]["properties"]), name
+
+
+def test_the_way_in_fits_the_document(witness: Witness) -> None:
+    clock = witness.etsy._clock
+    door = EtsyDoor(
+        ACCESS, url="http://etsy.test", clock=clock, transport=SimTransport(witness.handle, clock)
+    )
+    pair = witness.etsy.grant(SHOP)
+    with contextlib.closing(door):
+        door.find_self(pair.access)
+        door.find_title(str(SHOP), pair.access)
+        for wrong in ("nobody", pair.refresh):
+            with pytest.raises(ConnectorError):
+                door.find_self(wrong)
+    assert witness.found == []
+    assert witness.operations == {"getMe", "getShop"}
+    oauth = contract()["components"]["securitySchemes"]["oauth2"]["flows"]["authorizationCode"]
+    assert consent_url("k", "r", "s", "c").startswith(f"{oauth['authorizationUrl']}?")
+    assert set(SCOPES) <= set(oauth["scopes"])
+    assert witness.judge.met["Self"] == {"user_id", "shop_id"}
+
+
+def test_the_judge_sees_what_does_not_fit() -> None:
+    schema = {"$ref": "#/components/schemas/ShopReceipt"}
+    contract()
+
+    def faults(**row: Any) -> list[str]:
+        return Judge().faults(row, schema, "row")
+
+    assert faults(receipt_id=1, name="x", seller_email=None) == []
+    assert faults(receipt_id="1") == ["row.receipt_id is no integer: '1'"]
+    assert faults(receipt_id=0) == ["row.receipt_id is too small: 0"]
+    assert faults(is_paid=1) == ["row.is_paid is no boolean: 1"]
+    assert faults(receipt_id=True) == ["row.receipt_id is no integer: True"]
+    assert faults(status="shipped") == ["row.status is not one of its words: 'shipped'"]
+    assert faults(name=None) == ["row.name is null"]
+    assert faults(nickname="x") == ["row has an unknown nickname"]
+    assert faults(grandtotal={"amount": "5"}) == ["row.grandtotal.amount is no integer: '5'"]
+    assert faults(refunds=[{"amount": 5}]) == ["row.refunds[0].amount is no object: 5"]
+    with pytest.raises(AssertionError, match="Etsy has no"):
+        operation_of("/v3/application/shops/77/orders")
