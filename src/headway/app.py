@@ -18,9 +18,9 @@ from headway.connectors.vault import Vault, open_vault
 from headway.core.change import Terms
 from headway.core.guard import Guard, SellerStanding
 from headway.core.intake import handle_of
-from headway.core.jobs import PlatformName
+from headway.core.jobs import JobRule, Kind, PlatformName, Tier
 from headway.core.lifecycle import FailureRule, Judge
-from headway.core.limits import Resource, Window
+from headway.core.limits import Quota, Resource, Window
 from headway.core.model import Scope
 from headway.core.policies import Policy, by_name
 from headway.core.reasons import Line, Standing
@@ -44,8 +44,10 @@ from headway.store.raw import RawReplies
 from headway.store.schedule import Schedule
 from headway.store.sellers import Sellers
 from headway.store.timetable import Timetable
+from headway.store.views_accounts import LaneViews
 
 MINUTE_S = 60.0
+DAY_S = 86_400.0
 # Longer than connecting and writing may take: what is in flight has arrived by then, or failed.
 JITTER_S = 2.5
 # A call may leave until half its lease is over, and must have ended in the other half.
@@ -78,6 +80,8 @@ class App:
     shop_restore_per_s: float = POINTS_PER_S
     judge: Judge
     rule: FetchRule
+    job_rule: JobRule
+    lane: LaneViews
 
     def fetch(
         self,
@@ -227,6 +231,30 @@ def boeing_resource(settings: Settings) -> Resource:
     return Resource(key=boeing_scope(settings), rules=(window,))
 
 
+def job_rule(settings: Settings) -> JobRule:
+    """Return the numbers of the account lane."""
+    return JobRule(
+        intervals={Tier(tier): _minutes(span) for tier, span in settings.intervals_min.items()},
+        kind_intervals={
+            Kind(kind): _minutes(span) for kind, span in settings.kind_intervals_min.items()
+        },
+        order_quotas={Tier(tier): count for tier, count in settings.order_quotas.items()},
+        running_max=settings.jobs_max,
+        failures_max=settings.job_failures_max,
+        ageing=_minutes(settings.ageing_min),
+    )
+
+
+def day_resources(settings: Settings) -> Mapping[PlatformName, Resource]:
+    """Return the platforms whose day is shared by all sellers, and its quota."""
+    day = Quota(limit=settings.etsy_day_limit, span_s=DAY_S)
+    return {PlatformName.ETSY: Resource(key=f"etsy:{settings.etsy_keystring}", rules=(day,))}
+
+
+def _minutes(count: float) -> timedelta:
+    return timedelta(minutes=count)
+
+
 def seller_defaults(settings: Settings) -> SellerStanding:
     """Return the terms and the guard of a seller who has chosen none."""
     return SellerStanding(
@@ -289,6 +317,8 @@ def build(
             repairs_drift=settings.drift == "repair",
         ),
         judge=Judge(rule=failure_rule, policy=policy),
+        job_rule=job_rule(settings),
+        lane=LaneViews(pool, job_rule(settings), day_resources(settings)),
         rule=FetchRule(
             boarding=BoardingRule(
                 seats=settings.batch_size,

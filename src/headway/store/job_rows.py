@@ -5,7 +5,7 @@ the commit of a page does; what people do to one seller takes turns by a lock.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
@@ -76,6 +76,24 @@ WITH ours AS (
 )
 INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, created_at)
 SELECT user_id, id, %(now)s, 'job_revived', %(now)s FROM revived
+"""
+# Who has waited keeps the place that waiting gave.
+HURRY = """
+WITH ours AS (
+  SELECT job.id FROM sync_jobs AS job JOIN connected_accounts AS account
+    ON account.id = job.account_id AND account.status = 'connected'
+  WHERE job.id = ANY (%(ids)s::uuid[]) AND job.status IN ('queued', 'completed', 'failed')
+    AND job.next_run_at IS NOT NULL
+  ORDER BY job.id FOR UPDATE OF job
+), due AS (
+  UPDATE sync_jobs AS job SET status = 'queued', next_run_at = least(next_run_at, %(now)s),
+    wait_reason = '', updated_at = %(now)s
+  FROM ours WHERE job.id = ours.id RETURNING job.id, job.user_id
+), told AS (
+  INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, new_value, created_at)
+  SELECT user_id, id, %(now)s, 'job_woken', '{"by": "a person"}', %(now)s FROM due
+)
+SELECT id::text FROM due
 """
 STATUSES = """
 SELECT job.status, account.status FROM sync_jobs AS job
@@ -182,6 +200,12 @@ class JobRows:
         if not revived and any(account != "connected" for _, account in found):
             raise ConflictError("the account is disconnected; connect it again, its jobs go on")
         return revived
+
+    def hurry(self, ids: Collection[str], *, now: datetime) -> set[str]:
+        """Make these jobs due now; return those that wait and may, the others stay as they are."""
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(HURRY, {"ids": sorted(ids), "now": now}).fetchall()
+        return {id_ for (id_,) in rows}
 
 
 def _whose(account: Account, now: datetime) -> dict[str, Any]:

@@ -8,12 +8,25 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from psycopg import Connection
+from psycopg_pool import ConnectionPool
 
+from headway.core.job_reasons import JobLine
 from headway.core.jobs import JobRule, JobStatus, PlatformName, Tier, next_month
 from headway.core.limit_rules import Resource
 from headway.core.model import SellerId
 from headway.store.notices import Notice, Topic
-from headway.store.views_jobs import JobView, counts, of_status, queue, read_line
+from headway.store.pool import guarded
+from headway.store.views_jobs import (
+    JobView,
+    counts,
+    find,
+    is_uuid,
+    of_account,
+    of_seller,
+    of_status,
+    queue,
+    read_line,
+)
 from headway.store.views_quotas import Budget, read_budgets
 
 COUNT_MAX = 10_000
@@ -56,6 +69,7 @@ CROSS JOIN LATERAL (
   FROM sync_jobs WHERE account_id = account.id) AS jobs
 ORDER BY account.status = 'connected', account.user_id, account.platform
 """
+ACCOUNT_EXISTS = "SELECT FROM connected_accounts WHERE id = %(id)s::uuid"
 ACCOUNTS_COUNT = """
 SELECT count(*) FROM (SELECT FROM connected_accounts LIMIT %(most)s) AS few
 """
@@ -207,3 +221,77 @@ def _notices(connection: Connection) -> tuple[Notice, ...]:
     rows = connection.execute(NOTICES, {"limit": NOTICES_SHOWN}).fetchall()
     told = [dict(zip(Notice.__dataclass_fields__, row, strict=True)) for row in rows]
     return tuple(Notice(**{**one, "topic": Topic(one["topic"])}) for one in told)
+
+
+class LaneViews:
+    """What a person may ask of the account lane; each answer is of one instant."""
+
+    def __init__(
+        self, pool: ConnectionPool, rule: JobRule, days: Mapping[PlatformName, Resource]
+    ) -> None:
+        self._pool = pool
+        self._rule = rule
+        self._days = days
+
+    def status(self, now: datetime) -> AccountsStatus:
+        """Return everything the first screen shows."""
+        with guarded(), self._pool.connection() as connection:
+            return accounts_status(connection, now, rule=self._rule, days=self._days)
+
+    def accounts(
+        self,
+        *,
+        user_id: SellerId | None = None,
+        platform: PlatformName | None = None,
+        limit: int,
+    ) -> tuple[AccountView, ...]:
+        """Return accounts, those that need a person first."""
+        with guarded(), self._pool.connection() as connection:
+            return read_accounts(connection, user_id=user_id, platform=platform, limit=limit)
+
+    def sellers(self, now: datetime, user_ids: Collection[SellerId]) -> tuple[SellerView, ...]:
+        """Return what these sellers have used of the month's orders."""
+        with guarded(), self._pool.connection() as connection:
+            return read_sellers(connection, now, user_ids, rule=self._rule)
+
+    def jobs(
+        self,
+        now: datetime,
+        *,
+        user_id: SellerId | None = None,
+        platform: PlatformName | None = None,
+        status: JobStatus | None = None,
+        limit: int,
+    ) -> list[JobView]:
+        """Return jobs in the order in which they run; of a seller all, or those that stand so."""
+        with guarded(), self._pool.connection() as connection:
+            line = self._line(connection, now)
+            if user_id is not None:
+                found = of_seller(connection, now, line, user_id, platform=platform)
+                return [each for each in found if status in {None, each.status}][:limit]
+            if status is not None:
+                return of_status(connection, now, line, status, platform=platform, limit=limit)
+            return queue(connection, now, line, platform=platform, limit=limit)
+
+    def of_account(self, now: datetime, account_id: str) -> list[JobView] | None:
+        """Return the jobs of an account; None if there is no such account."""
+        if not is_uuid(account_id):
+            return None
+        with guarded(), self._pool.connection() as connection:
+            if connection.execute(ACCOUNT_EXISTS, {"id": account_id}).fetchone() is None:
+                return None
+            return of_account(connection, now, self._line(connection, now), account_id)
+
+    def job(self, now: datetime, name: str) -> JobView | None:
+        """Return a job by its id or as `seller/platform/kind`; None if there is none."""
+        with guarded(), self._pool.connection() as connection:
+            return find(connection, now, self._line(connection, now), name)
+
+    def budgets(self, now: datetime) -> tuple[Budget, ...]:
+        """Return the day of each platform that has a quota."""
+        with guarded(), self._pool.connection() as connection:
+            return read_budgets(connection, now, self._days)
+
+    def _line(self, connection: Connection, now: datetime) -> JobLine:
+        budgets = read_budgets(connection, now, self._days)
+        return read_line(connection, now, rule=self._rule, budgets=budgets)

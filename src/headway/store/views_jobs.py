@@ -260,6 +260,15 @@ def is_job_name(text: str) -> bool:
     return True
 
 
+def is_uuid(text: str) -> bool:
+    """Tell whether a text may be an id."""
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
 def counts(connection: Connection, now: datetime) -> tuple[int, int]:
     """Count the jobs that are due and those that are dead, each up to a bound."""
     values = {**_classes(None), "now": now, "most": COUNT_MAX}

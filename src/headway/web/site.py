@@ -17,7 +17,7 @@ from headway import __version__
 from headway.app import App
 from headway.clock import ScaledClock, SystemClock
 from headway.store.views import Overview
-from headway.web import connect, hooks, publishing
+from headway.web import accounts, connect, hooks, publishing
 from headway.web.api import ProblemShape, StatusShape, status_shape
 from headway.web.feed import Feed, Sight
 from headway.web.words import FILTERS, money, number
@@ -74,6 +74,7 @@ def create(
     )
     site.include_router(publishing.router(app))
     site.include_router(connect.router(app, pages))
+    site.include_router(accounts.router(app))
     site.include_router(hooks.router(app, body_wait_s=body_wait_s))
     return site
 

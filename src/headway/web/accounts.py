@@ -1,0 +1,256 @@
+"""`/api/accounts`, `/api/jobs`, `/api/quotas`: the account lane, with the reason of every wait."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+
+from headway.app import App
+from headway.core.jobs import JobStatus, PlatformName
+from headway.core.model import SellerId
+from headway.errors import ConflictError, NotFoundError
+from headway.store.job_rows import JobRows
+from headway.store.views_jobs import JobView, is_job_name
+from headway.web.api import ProblemShape, Shape
+from headway.web.problems import ProblemRoute
+
+JOBS_MAX = 500
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    404: {"model": ProblemShape, "description": "No such job or account."},
+    409: {"model": ProblemShape, "description": "The job is not in a state for that."},
+    422: {"model": ProblemShape, "description": "Malformed; the detail names the field."},
+    503: {"model": ProblemShape, "description": "The database is down."},
+}
+Limit = Annotated[int, Query(ge=1, le=JOBS_MAX)]
+PlatformWord = Literal["shopify", "etsy", "printify"]
+TierWord = Literal["free", "starter", "growth", "pro"]
+StatusWord = Literal[
+    "queued", "running", "completed", "plan_limit_reached", "failed", "dead", "cancelled"
+]
+
+
+class AccountShape(Shape):
+    """A seller's connection to a platform; counts stop at 10,000."""
+
+    id: str
+    user_id: str
+    tier: TierWord
+    platform: PlatformWord
+    shop: str
+    title: str
+    is_connected: bool
+    trouble: str
+    horizon_at: datetime | None
+    newest_order_at: datetime | None
+    orders: int
+    listings: int
+    unreadable: int
+    last_run_at: datetime | None
+    next_run_at: datetime | None
+    running: str | None
+    dead: int
+    is_backfilled: bool
+
+
+class SellerShape(Shape):
+    """What a seller has used of the month's orders."""
+
+    user_id: str
+    tier: TierWord
+    orders: int
+    orders_max: int
+    resets_at: datetime
+
+
+class AccountsShape(Shape):
+    """Accounts, those that need a person first, and their sellers."""
+
+    now: datetime
+    accounts: list[AccountShape]
+    sellers: list[SellerShape]
+
+
+class JobShape(Shape):
+    """A job: where it stands, why it waits, until when, and its place among those that are due."""
+
+    id: str
+    name: str
+    account_id: str
+    user_id: str
+    tier: TierWord
+    platform: PlatformWord
+    shop: str
+    kind: str
+    type: str
+    status: StatusWord
+    state: str
+    reason: str
+    until: datetime | None
+    place: int | None
+    score: int
+    aged_score: float
+    due_at: datetime | None
+    started_at: datetime | None
+    completed_at: datetime | None
+    failures: int
+    last_error: str
+    calls_estimate: float
+    run_calls: int
+    rows_read: int | None
+    calls_total: int
+
+
+class JobsShape(Shape):
+    """Jobs in the order in which they run: the due ones, best first, then those that come."""
+
+    now: datetime
+    jobs: list[JobShape]
+
+
+class PointShape(Shape):
+    """How much is in use at an instant."""
+
+    at: datetime
+    used: float
+
+
+class HourShape(Shape):
+    """What was used in the hour that begins then."""
+
+    hour: datetime
+    used: float
+    used_by_paid: float
+
+
+class ForecastShape(Shape):
+    """The next 24 hours, if people go on as they do."""
+
+    points: list[PointShape]
+    spent_at: datetime | None
+    room_at: datetime | None
+    wanted: float
+    unmet: float
+
+
+class QuotaShape(Shape):
+    """A platform's rolling 24 hours, shared by all its sellers."""
+
+    platform: PlatformWord
+    limit: float
+    used: float
+    reserved: float
+    left: float
+    left_to_paid: float
+    paused_until: datetime | None
+    pause_reason: str
+    paid_from: datetime | None
+    free_tier_from: datetime | None
+    hours: list[HourShape]
+    past: list[PointShape]
+    forecast: ForecastShape
+
+
+class QuotasShape(Shape):
+    """All quotas that have a day."""
+
+    now: datetime
+    quotas: list[QuotaShape]
+
+
+def router(app: App) -> APIRouter:
+    """Make the routes of one application."""
+    routes = APIRouter(route_class=ProblemRoute, tags=["accounts"])
+    _add_reads(routes, app)
+    _add_verbs(routes, app)
+    return routes
+
+
+def _add_reads(routes: APIRouter, app: App) -> None:
+    lane = app.lane
+
+    @routes.get("/api/accounts", responses=_said(422, 503))
+    def accounts(
+        seller: str | None = None, platform: PlatformWord | None = None, limit: Limit = 100
+    ) -> AccountsShape:
+        """List accounts, those that need a person first."""
+        now = app.clock.now()
+        found = lane.accounts(
+            user_id=None if seller is None else SellerId(seller),
+            platform=_platform(platform),
+            limit=limit,
+        )
+        sellers = lane.sellers(now, {each.user_id for each in found})
+        return AccountsShape.model_validate({"now": now, "accounts": found, "sellers": sellers})
+
+    @routes.get("/api/accounts/{account_id}/jobs", responses=_said(404, 503))
+    def account_jobs(account_id: str) -> JobsShape:
+        """List the jobs of one account."""
+        now = app.clock.now()
+        found = lane.of_account(now, account_id)
+        if found is None:
+            raise NotFoundError("there is no such account; see /api/accounts")
+        return JobsShape.model_validate({"now": now, "jobs": found})
+
+    @routes.get("/api/jobs", responses=_said(422, 503))
+    def jobs(
+        status: StatusWord | None = None,
+        platform: PlatformWord | None = None,
+        seller: str | None = None,
+        limit: Limit = 50,
+    ) -> JobsShape:
+        """List jobs in the order in which they run, each with what blocks it."""
+        now = app.clock.now()
+        found = lane.jobs(
+            now,
+            user_id=None if seller is None else SellerId(seller),
+            platform=_platform(platform),
+            status=None if status is None else JobStatus(status),
+            limit=limit,
+        )
+        return JobsShape.model_validate({"now": now, "jobs": found})
+
+    @routes.get("/api/jobs/{job_id}", responses=_said(404, 503))
+    def job(job_id: str) -> JobShape:
+        """Explain one job, by its id."""
+        return JobShape.model_validate(_found(app, job_id))
+
+    @routes.get("/api/quotas", responses=_said(503))
+    def quotas() -> QuotasShape:
+        """Show what is used of each platform's day, and what the next one will bring."""
+        now = app.clock.now()
+        return QuotasShape.model_validate({"now": now, "quotas": lane.budgets(now)})
+
+
+def _add_verbs(routes: APIRouter, app: App) -> None:
+    rows = JobRows(app.pool)
+
+    @routes.post("/api/jobs/{job_id}/revive", responses=_said(404, 409, 503))
+    def revive(job_id: str) -> JobShape:
+        """Queue a dead job again; what failed before is forgiven."""
+        found = _found(app, job_id)
+        if not rows.revive(found.id, now=app.clock.now()):
+            raise ConflictError(f"{found.name} is not dead: {found.reason}")
+        return JobShape.model_validate(_found(app, found.id))
+
+    @routes.post("/api/jobs/{job_id}/run", responses=_said(404, 409, 503))
+    def run(job_id: str) -> JobShape:
+        """Make a job due now; it still waits for its turn, its budget and its shop."""
+        found = _found(app, job_id)
+        if not rows.hurry([found.id], now=app.clock.now()):
+            raise ConflictError(f"{found.name} cannot be made due: {found.reason}")
+        return JobShape.model_validate(_found(app, found.id))
+
+
+def _found(app: App, job_id: str) -> JobView:
+    found = app.lane.job(app.clock.now(), job_id) if is_job_name(job_id) else None
+    if found is None:
+        raise NotFoundError("there is no such job; see /api/jobs")
+    return found
+
+
+def _platform(word: PlatformWord | None) -> PlatformName | None:
+    return None if word is None else PlatformName(word)
+
+
+def _said(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    return {status: PROBLEMS[status] for status in statuses}

@@ -1,0 +1,164 @@
+"""The API of the account lane over a real server and a real database."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from psycopg_pool import ConnectionPool
+from tests.store.lane import Lane
+
+from headway.app import build
+from headway.clock import VirtualClock
+from headway.config import Settings
+from headway.core.jobs import JobStatus, PlatformName, Tier
+from headway.core.model import SellerId
+from headway.store.accounts import Accounts
+from headway.web.accounts import AccountsShape, JobShape, JobsShape, QuotasShape
+from headway.web.server import SiteServer, address, listen
+from headway.web.site import create
+
+NOBODY = "0b9f9c3e-6c93-4a3c-8a54-5d7b0a3d9f11"
+
+
+@pytest.fixture
+def lane(pool: ConnectionPool, clock: VirtualClock) -> Lane:
+    return Lane(pool, clock)
+
+
+@pytest.fixture
+def api(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iterator[httpx.Client]:
+    app = build(Settings(data_dir=tmp_path, etsy_day_limit=100), clock, pool)
+    taken = listen("127.0.0.1", 0)
+    serving = SiteServer(create(app), taken)
+    serving.start()
+    try:
+        with httpx.Client(base_url=address(taken), timeout=20, trust_env=False) as client:
+            yield client
+    finally:
+        serving.stop()
+
+
+def refused(answer: httpx.Response, status: int) -> str:
+    """Return the detail of an expected refusal."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    return str(answer.json()["detail"])
+
+
+def jobs_at(api: httpx.Client, path: str, **params: Any) -> list[JobShape]:
+    answer = api.get(path, params=params)
+    assert answer.status_code == 200, answer.text
+    return JobsShape.model_validate_json(answer.content).jobs
+
+
+def test_accounts_are_listed_with_their_sellers_quotas(api: httpx.Client, lane: Lane) -> None:
+    lane.connect()
+    seen = AccountsShape.model_validate_json(api.get("/api/accounts").content)
+    assert len(seen.accounts) == 9
+    assert {(each.user_id, each.orders_max) for each in seen.sellers} == {
+        ("prime", 5000),
+        ("grove", 1500),
+        ("fern", 50),
+    }
+    answer = api.get("/api/accounts", params={"seller": "fern", "platform": "etsy"})
+    (one,) = AccountsShape.model_validate_json(answer.content).accounts
+    assert (one.user_id, one.platform, one.tier) == ("fern", "etsy", "free")
+
+
+def test_jobs_come_in_the_order_in_which_they_run_each_with_a_reason(
+    api: httpx.Client, lane: Lane
+) -> None:
+    lane.connect()
+    found = jobs_at(api, "/api/jobs", limit=5)
+    assert [each.place for each in found] == [1, 2, 3, 4, 5]
+    assert {each.user_id for each in found} == {"prime"}
+    assert all(each.reason for each in found)
+    assert {each.platform for each in jobs_at(api, "/api/jobs", platform="etsy")} == {"etsy"}
+
+
+def test_jobs_are_found_by_how_they_stand(api: httpx.Client, lane: Lane) -> None:
+    lane.connect()
+    job, _ = lane.claim()
+    (running,) = jobs_at(api, "/api/jobs", status="running")
+    assert (running.id, running.state) == (job.id, "running")
+    assert jobs_at(api, "/api/jobs", status="dead") == []
+    theirs = jobs_at(api, f"/api/accounts/{job.account.id}/jobs")
+    assert theirs[0].id == job.id
+    assert {each.account_id for each in theirs} == {job.account.id}
+
+
+def test_a_job_is_explained_by_its_id(api: httpx.Client, lane: Lane) -> None:
+    lane.connect(Tier.FREE)
+    (first, *_) = jobs_at(api, "/api/jobs")
+    one = JobShape.model_validate_json(api.get(f"/api/jobs/{first.id}").content)
+    assert (one.name, one.place) == (first.name, 1)
+
+
+def test_a_dead_job_is_revived_once(api: httpx.Client, lane: Lane) -> None:
+    lane.connect(Tier.FREE)
+    job, _ = lane.claim()
+    settled = {"next_run_at": None, "retry_count": 5, "reason": "malformed", "now": lane.now}
+    lane.jobs.settle(job, JobStatus.DEAD, **settled)  # type: ignore[arg-type]
+    answer = api.post(f"/api/jobs/{job.id}/revive")
+    assert JobShape.model_validate_json(answer.content).status == "queued"
+    assert "is not dead" in refused(api.post(f"/api/jobs/{job.id}/revive"), 409)
+
+
+def test_a_job_that_waits_is_made_due_and_keeps_its_place_in_time(
+    api: httpx.Client, lane: Lane
+) -> None:
+    lane.connect(Tier.FREE)
+    lane.ask("UPDATE sync_jobs SET next_run_at = next_run_at + interval '1 hour'")
+    (first, *_) = jobs_at(api, "/api/jobs")
+    assert first.place is None
+    made = JobShape.model_validate_json(api.post(f"/api/jobs/{first.id}/run").content)
+    assert (made.place, made.due_at) == (1, lane.now)
+
+
+@pytest.mark.parametrize("status", ("dead", "cancelled", "completed"))
+def test_a_job_that_does_not_wait_is_not_made_due(
+    api: httpx.Client, lane: Lane, status: str
+) -> None:
+    lane.connect(Tier.FREE)
+    lane.ask(
+        "UPDATE sync_jobs SET status = %s, next_run_at = NULL, job_type = 'backfill'"
+        " WHERE is_backfill",
+        status,
+    )
+    (job, *_) = lane.ask("SELECT id::text FROM sync_jobs WHERE status = %s", status)
+    assert "cannot be made due" in refused(api.post(f"/api/jobs/{job[0]}/run"), 409)
+
+
+def test_a_job_of_a_disconnected_account_waits_for_a_person(api: httpx.Client, lane: Lane) -> None:
+    lane.connect(Tier.FREE)
+    Accounts(lane.pool).disconnect(
+        SellerId("fern"), "revoked", platform=PlatformName.ETSY, now=lane.now
+    )
+    account = lane.accounts["fern", PlatformName.ETSY]
+    (first, *_) = jobs_at(api, f"/api/accounts/{account.id}/jobs")
+    assert "revoked" in refused(api.post(f"/api/jobs/{first.id}/run"), 409)
+
+
+def test_quotas_come_with_their_curve_and_a_forecast(api: httpx.Client, lane: Lane) -> None:
+    lane.connect()
+    answer = QuotasShape.model_validate_json(api.get("/api/quotas").content)
+    (etsy,) = answer.quotas
+    assert (etsy.platform, etsy.limit, etsy.left) == ("etsy", 100, 100)
+    assert (len(etsy.hours), len(etsy.past), len(etsy.forecast.points)) == (24, 25, 25)
+    assert "key" not in api.get("/api/quotas").json()["quotas"][0]
+
+
+@pytest.mark.parametrize("job", (NOBODY, "nonsense"))
+def test_what_is_not_there_is_not_found(api: httpx.Client, job: str) -> None:
+    assert "no such job" in refused(api.get(f"/api/jobs/{job}"), 404)
+    assert "no such job" in refused(api.post(f"/api/jobs/{job}/run"), 404)
+    assert "no such job" in refused(api.post(f"/api/jobs/{job}/revive"), 404)
+    assert "no such account" in refused(api.get(f"/api/accounts/{job}/jobs"), 404)
+
+
+def test_a_question_that_makes_no_sense_names_the_field(api: httpx.Client) -> None:
+    assert "status" in refused(api.get("/api/jobs", params={"status": "asleep"}), 422)
+    assert "platform" in refused(api.get("/api/accounts", params={"platform": "ebay"}), 422)
+    assert "limit" in refused(api.get("/api/jobs", params={"limit": 0}), 422)
