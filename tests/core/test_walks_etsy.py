@@ -97,7 +97,7 @@ class Shop:
 
     def _ledger(self, values: Mapping[str, Any]) -> Any:
         least, most = values["min_created"], values["max_created"]
-        assert most - least <= 7 * DAY_S
+        assert most - least <= 30 * DAY_S
         assert most <= self.now_s - 60
         shown = [row for row in self.rows.values() if row.shows_s <= self.now_s]
         rows = sorted(
@@ -385,7 +385,7 @@ def test_the_ledgers_backfill_begins_two_years_ago_and_ends_a_minute_ago() -> No
     oldest, newest = shop.add(NOW_S - 729 * DAY_S), shop.add(NOW_S - 61)
     step = run(LedgerWalk(is_backfill=True), shop, {})
     assert set(shop.held) == {oldest.id, newest.id}
-    assert 104 <= len(shop.asks) <= 106
+    assert 24 <= len(shop.asks) <= 26
     assert step.cursor == {"until_s": NOW_S - 60}
 
 
