@@ -1,0 +1,387 @@
+"""Pull: read a seller's platform. Claim a job with its budget, then page by page, then settle.
+
+A step makes at most one call, never sleeps, and returns Done or Wait. Each page is committed with
+its cursor, so a run that is cut off anywhere goes on there, in whoever's hand.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from headway.clock import Clock
+from headway.core.jobs import (
+    Account,
+    Ending,
+    Job,
+    JobRule,
+    JobType,
+    Kind,
+    PlatformName,
+    completed,
+    failed,
+    limited,
+    rescheduled,
+    throttle_pause,
+)
+from headway.core.limits import Go, Gone, Hold, Shed, Ticket
+from headway.core.model import Done, Scope, Wait
+from headway.core.walk import RUN, Ask, Cursor, Page, Walk
+from headway.engine.ports import Breakers, CallReport, Jobs, Limiter, Platform
+from headway.errors import (
+    ConfigError,
+    ConnectorError,
+    InvalidError,
+    PermanentError,
+    ThrottledError,
+    TimedOutError,
+    UnauthorizedError,
+    UnsentError,
+)
+
+TOKEN_PAUSE = timedelta(seconds=1)
+CONFIG_PAUSE = timedelta(minutes=1)
+# How many calls are asked for when a run needs more of its day than was reserved.
+MORE_CALLS = 10
+# Open orders that are looked at again at the start of a run, at most.
+RECHECKS_MAX = 20
+# A day that rolls is free again bit by bit, whatever it says: it is asked anew every hour.
+DAY_PAUSE_MAX = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullRule:
+    """How a worker waits, and when it gives a job back rather than wait with it."""
+
+    poll: timedelta = timedelta(seconds=5)
+    permit_wait_max: timedelta = timedelta(seconds=10)
+    permit_grace: timedelta = timedelta(seconds=10)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """A claim under way: where it is, what it holds, what it has used.
+
+    `sent` are the calls of this claim, `untold` those that the store does not know of yet; `spent`
+    is what was taken of the day's reservation for them, and is one ahead before a call.
+    """
+
+    job: Job
+    walk: Walk
+    cursor: Cursor
+    day: Ticket | None
+    opened: Platform | None = None
+    permit: Ticket | None = None
+    sent: int = 0
+    untold: int = 0
+    spent: int = 0
+    waits_since: datetime | None = None
+    has_refreshed: bool = False
+
+    @property
+    def platform(self) -> Platform:
+        assert self.opened is not None, "a step opens it first"
+        return self.opened
+
+    @property
+    def what(self) -> str:
+        account = self.job.account
+        return f"{account.platform} {account.shop} {self.job.kind}"
+
+
+class Pull:
+    """One worker's hand at the platforms; any number of them may run, on any number of hosts."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        limiter: Limiter,
+        jobs: Jobs,
+        breakers: Breakers,
+        open_platform: Callable[[Account], Platform],
+        walk_of: Callable[[Job], Walk],
+        rule: JobRule,
+        pull_rule: PullRule | None = None,
+        owner: str,
+    ) -> None:
+        self._clock = clock
+        self._limiter = limiter
+        self._jobs = jobs
+        self._breakers = breakers
+        self._open_platform = open_platform
+        self._walk_of = walk_of
+        self._job_rule = rule
+        self._rule = pull_rule or PullRule()
+        self._owner = owner
+        self._run: _Run | None = None
+        self._throttles = 0
+
+    def step(self) -> Done | Wait:
+        """Do the next short thing: claim a job, queue for a permit, or use it."""
+        run = self._run
+        if run is None:
+            return self._claim()
+        try:
+            run.opened = run.opened or self._open_platform(run.job.account)
+            return self._queue(run) if run.permit is None else self._begin(run, run.permit)
+        except ConfigError as error:  # ours to mend, so the job is not to blame
+            return self._blame(run, error)
+        except InvalidError as error:  # it asks for more than any limit gives
+            now = self._clock.now()
+            return self._end(run, failed(run.job, self._job_rule, str(error), now), str(error))
+
+    # -- the job -----------------------------------------------------------------------------
+
+    def _claim(self) -> Done | Wait:
+        now = self._clock.now()
+        breakers = {each: self._breakers.load(_scope(each)) for each in PlatformName}
+        without = [each for each, one in breakers.items() if one.blocked_until(now) is not None]
+        claimed = self._jobs.claim(now=now, owner=self._owner, without=without)
+        if claimed is None:
+            return Wait(until=now + self._rule.poll, why="no job may run")
+        job, day = claimed
+        name = job.account.platform
+        if breakers[name].is_open:
+            self._breakers.save(_scope(name), breakers[name].probing(now))
+        walk = self._walk_of(job)
+        self._run = _Run(
+            job=job,
+            walk=walk,
+            cursor=job.cursor if RUN in job.cursor else self._begin_run(job, walk, now),
+            day=day,
+        )
+        return Done(what=f"{self._run.what}: {job.type}")
+
+    def _begin_run(self, job: Job, walk: Walk, now: datetime) -> Cursor:
+        wanted = list(job.wanted)
+        is_for_new = job.kind is Kind.ORDERS and job.type is not JobType.BACKFILL
+        if is_for_new and walk.recheck_after is not None:
+            before = now - walk.recheck_after
+            open_ids = self._jobs.open_orders(
+                job.account, checked_before=before, limit=RECHECKS_MAX
+            )
+            wanted = list(dict.fromkeys([*wanted, *open_ids]))
+        return walk.begin(job.cursor, now, wanted)
+
+    # -- the permit --------------------------------------------------------------------------
+
+    def _queue(self, run: _Run) -> Done | Wait:
+        """Take a unit of the day and queue for a permit; go at once if that may be."""
+        if not self._has_unit(run):
+            return self._give_back(run, self._clock.now(), "the day's quota is spent")
+        asked_s = self._clock.monotonic()
+        ask = None if run.platform.needs_token() else run.walk.ask(run.cursor)
+        answer = self._limiter.reserve(
+            run.platform.keys,
+            cost=1 if ask is None else run.platform.price(ask),
+            owner=self._owner,
+            max_wait_s=self._rule.permit_wait_max.total_seconds(),
+            lease_s=self._job_rule.lease.total_seconds(),
+            grace_s=self._rule.permit_grace.total_seconds(),
+            purpose="pull",
+            begins=True,
+        )
+        now = self._clock.now()
+        if isinstance(answer, Shed):
+            wait = self._rule.permit_wait_max + timedelta(seconds=answer.retry_in_s)
+            return self._give_back(run, now + wait, "permits are spoken for")
+        if answer.go is not None:
+            return self._use(run, answer, ask, asked_s + answer.go.send_within_s)
+        run.permit = answer
+        return self._wait(run, now + timedelta(seconds=answer.wait_s), "permit")
+
+    def _has_unit(self, run: _Run) -> bool:
+        """Spend one of the day before a call, reserving more if the reservation is used up."""
+        if run.day is None or run.spent > run.sent:
+            return True
+        lease_s = self._job_rule.lease.total_seconds()
+        more = min(MORE_CALLS, max(1, self._job_rule.calls_per_claim[run.job.type] - run.sent))
+        is_spent = self._limiter.spend(run.day, 1, lease_s=lease_s)
+        if not is_spent and (
+            self._limiter.extend(run.day, more) or self._limiter.extend(run.day, 1)
+        ):
+            is_spent = self._limiter.spend(run.day, 1, lease_s=lease_s)
+        run.spent += is_spent
+        return is_spent
+
+    def _begin(self, run: _Run, permit: Ticket) -> Done | Wait:
+        asked_s = self._clock.monotonic()
+        match self._limiter.begin(permit):
+            case Hold(wait_s=wait_s):
+                return self._wait(run, self._clock.now() + timedelta(seconds=wait_s), "permit")
+            case Gone():
+                run.permit = None
+                return Done(what=f"{run.what}: permit lapsed")
+            case Go(send_within_s=send_within_s):
+                run.permit = None
+                ask = None if run.platform.needs_token() else run.walk.ask(run.cursor)
+                return self._use(run, permit, ask, asked_s + send_within_s)
+
+    def _wait(self, run: _Run, until: datetime, why: str) -> Done | Wait:
+        """Wait with the job in hand, as long as its lease surely holds; else give it back."""
+        run.waits_since = run.waits_since or self._clock.now()
+        if until - run.waits_since > self._rule.permit_wait_max:
+            return self._give_back(run, until, why)
+        return Wait(until=until, why=why)
+
+    # -- the call ----------------------------------------------------------------------------
+
+    def _use(self, run: _Run, permit: Ticket, ask: Ask | None, send_by_s: float) -> Done | Wait:
+        """Make the one call of this step: for a token, or for a page."""
+        try:
+            if ask is None:
+                return self._refresh(run, permit, send_by_s)
+            if self._clock.monotonic() > send_by_s:
+                return self._hand_back(run, permit, "too late to send")
+            asked_at = self._clock.now()
+            page = run.platform.read(ask)
+        except ConnectorError as error:
+            self._count(run, permit, error=error, result=str(error))
+            return self._failed(run, error, is_token=ask is None)
+        self._count(run, permit, result=ask.what)
+        self._answered(run)
+        run.has_refreshed = False
+        return self._turn(run, page, asked_at)
+
+    def _refresh(self, run: _Run, permit: Ticket, send_by_s: float) -> Done | Wait:
+        if not run.platform.refresh_token(send_by_s=send_by_s):
+            return self._hand_back(run, permit, "another worker refreshes the token")
+        self._count(run, permit, result="token")
+        run.has_refreshed = True
+        self._answered(run)
+        return Done(what=f"{run.what}: new access token")
+
+    def _hand_back(self, run: _Run, permit: Ticket, why: str) -> Done | Wait:
+        """Return a permit unused."""
+        self._limiter.settle(permit, sent=False)
+        return self._wait(run, self._clock.now() + TOKEN_PAUSE, why)
+
+    def _turn(self, run: _Run, page: Page, asked_at: datetime) -> Done:
+        """Commit a page, and go on, give way, or end."""
+        now = self._clock.now()
+        step = run.walk.turn(run.cursor, page, now)
+        job = self._jobs.commit(run.job, page, step, calls=run.untold, asked_at=asked_at, now=now)
+        if job is None:
+            self._drop(run)
+            return Done(what=f"{run.what}: taken over, too late")
+        run.job, run.cursor, run.untold = job, step.cursor, 0
+        if step.is_done:
+            return self._end(run, completed(job, self._job_rule, now), "done")
+        if job.kind is Kind.ORDERS and self._jobs.orders_left(job.account, now=now) <= 0:
+            return self._end(run, limited(job, now), "the month's orders are used up")
+        if run.sent >= self._job_rule.calls_per_claim[job.type]:
+            return self._end(run, rescheduled(job, now, ""), "gives way")
+        return Done(what=f"{run.what}: {len(page.ids)} rows")
+
+    def _count(
+        self, run: _Run, permit: Ticket, *, result: str, error: ConnectorError | None = None
+    ) -> None:
+        """Settle the permit, and let the meters learn what the reply said of them."""
+        was_sent = not isinstance(error, UnsentError)
+        run.sent += was_sent
+        run.untold += was_sent
+        cost, seen = run.platform.cost, dict(run.platform.seen)
+        actual = None if cost is None or error is not None else cost.actual
+        if cost is not None and cost.observation is not None:
+            seen.setdefault(permit.keys[0], cost.observation)
+        self._limiter.settle(
+            permit,
+            sent=was_sent,
+            actual=0 if isinstance(error, ThrottledError) and cost is not None else actual,
+            is_late=isinstance(error, TimedOutError),
+            report=CallReport(result=result, http_status=error.status if error else 200),
+            # One word for one key; several keys are told one by one.
+            seen=seen.pop(permit.keys[0], None) if len(permit.keys) == 1 else None,
+        )
+        for key, observation in seen.items():
+            self._limiter.observe(key, observation, ticket=run.day)
+
+    def _answered(self, run: _Run) -> None:
+        """Note that the platform answers: nothing waits, nothing is suspected."""
+        run.waits_since, self._throttles = None, 0
+        scope = _scope(run.job.account.platform)
+        breaker = self._breakers.load(scope)
+        if breaker.failures:
+            self._breakers.save(scope, breaker.succeeded())
+
+    # -- what went wrong ---------------------------------------------------------------------
+
+    def _failed(self, run: _Run, error: ConnectorError, *, is_token: bool) -> Done:
+        """Blame the right thing: the limit, the grant, the platform, or this job."""
+        now = self._clock.now()
+        if isinstance(error, ThrottledError):
+            return self._throttled(run, error)
+        if isinstance(error, UnauthorizedError):
+            if not is_token and not run.has_refreshed and run.platform.needs_token():
+                return Done(what=f"{run.what}: {error}")
+            self._settle_day(run)
+            self._run = None
+            self._jobs.disconnect(run.job.account, str(error), now=now)
+            return Done(what=f"{run.what}: disconnected, {error}")
+        if isinstance(error, PermanentError):
+            return self._end(run, failed(run.job, self._job_rule, str(error), now), str(error))
+        return self._blame(run, error)
+
+    def _blame(self, run: _Run, error: ConnectorError | ConfigError) -> Done:
+        """Count a failure against its platform, and against the job unless that is down."""
+        now, scope = self._clock.now(), _scope(run.job.account.platform)
+        breaker = self._breakers.load(scope).failed(now, str(error))
+        self._breakers.save(scope, breaker)
+        if breaker.open_until is not None or isinstance(error, ConfigError):
+            until, why = breaker.open_until or now + CONFIG_PAUSE, str(error)
+            return self._end(run, rescheduled(run.job, until, why), why)
+        return self._end(run, failed(run.job, self._job_rule, str(error), now), str(error))
+
+    def _throttled(self, run: _Run, error: ThrottledError) -> Done:
+        """Keep still for as long as we were told; nobody is to blame."""
+        self._throttles += 1
+        pause = throttle_pause(self._throttles, run.job.id)
+        if error.retry_after_s is not None:
+            pause = timedelta(seconds=error.retry_after_s)
+        keys = list(run.platform.keys)
+        if run.platform.day_key is not None:
+            # Of a day that all share: so that nothing more is claimed until then.
+            keys.append(run.platform.day_key)
+            pause = min(pause, DAY_PAUSE_MAX)
+        for key in keys:
+            self._limiter.pause(key, pause.total_seconds(), "told to wait by the platform")
+        until = self._clock.now() + pause
+        return self._end(run, rescheduled(run.job, until, "told to wait"), "told to wait")
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def _give_back(self, run: _Run, until: datetime, why: str) -> Done:
+        return self._end(run, rescheduled(run.job, until, why), why)
+
+    def _end(self, run: _Run, ending: Ending, why: str) -> Done:
+        """End the claim: return what it holds, then write what it came to."""
+        self._settle_day(run)
+        is_ours = self._jobs.settle(
+            run.job,
+            ending.status,
+            next_run_at=ending.next_run_at,
+            retry_count=ending.retry_count,
+            reason=ending.reason,
+            calls=run.untold,
+            now=self._clock.now(),
+        )
+        self._run = None
+        return Done(what=f"{run.what}: {why}" + ("" if is_ours else ", too late"))
+
+    def _drop(self, run: _Run) -> None:
+        """Let go of a job that another has; what was used of the day stays used."""
+        self._settle_day(run)
+        self._run = None
+
+    def _settle_day(self, run: _Run) -> None:
+        if run.permit is not None:
+            self._limiter.settle(run.permit, sent=False)
+            run.permit = None
+        if run.day is not None:
+            self._limiter.settle(run.day, sent=True, actual=run.sent)
+            run.day = None
+
+
+def _scope(platform: PlatformName) -> Scope:
+    """Return the breaker's name: a platform answers all its sellers, or none."""
+    return Scope(platform.value)
