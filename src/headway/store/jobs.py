@@ -23,7 +23,7 @@ from headway.core.jobs import (
     learn,
 )
 from headway.core.walk import Cursor, Page, Step
-from headway.store import warehouse
+from headway.store import accounts, warehouse
 from headway.store.job_claim import Claimed, JobClaim, closed_to
 from headway.store.limits import PostgresLimiter
 from headway.store.pool import guarded
@@ -76,33 +76,6 @@ USED = """
 INSERT INTO rate_budgets AS budget (scope, platform, hour, tier, used)
 VALUES (%(scope)s, %(platform)s, %(hour)s, %(tier)s, %(calls)s)
 ON CONFLICT (scope, hour, tier) DO UPDATE SET used = budget.used + excluded.used
-"""
-# The late worker is refused by the fence. History that was pulled stays pulled, the dead stay dead.
-DISCONNECT = """
-WITH ended AS (
-  UPDATE connected_accounts SET status = 'disconnected', reason = %(reason)s, updated_at = %(now)s
-  WHERE id = %(id)s AND status = 'connected'
-  RETURNING id, user_id, platform, shop
-), cancelled AS (
-  UPDATE sync_jobs AS job SET status = 'cancelled', next_run_at = NULL, lease_owner = NULL,
-    lease_until = NULL, woken_at = NULL, fence = fence + 1, wait_reason = %(reason)s,
-    updated_at = %(now)s
-  FROM ended WHERE job.account_id = ended.id AND job.status NOT IN ('dead', 'cancelled')
-    AND NOT (job.is_backfill AND job.status = 'completed')
-  RETURNING job.id, job.user_id, job.platform, job.kind, job.job_type
-), told AS (
-  INSERT INTO notices (user_id, topic, subject, text, created_at)
-  SELECT user_id, 'account_disconnected', id || ' ' || %(now)s::timestamptz,
-    platform || ' ' || shop || ' is disconnected: ' || %(reason)s || '; connect it again', %(now)s
-  FROM ended ON CONFLICT DO NOTHING
-)
-INSERT INTO sync_audit_log
-  (user_id, job_id, sync_timestamp, event_type, new_value, error_message, created_at)
-SELECT user_id, NULL::uuid, %(now)s, 'account_disconnected',
-  jsonb_build_object('platform', platform, 'shop', shop), %(reason)s, %(now)s FROM ended
-UNION ALL
-SELECT user_id, id, %(now)s, 'job_cancelled', jsonb_build_object('platform', platform, 'kind', kind,
-  'job_type', job_type), %(reason)s, %(now)s FROM cancelled
 """
 RESCUE = """
 WITH silent AS (
@@ -244,8 +217,8 @@ class Jobs:
 
     def disconnect(self, account: Account, reason: str, *, now: datetime) -> None:
         """Mark an account whose grant is refused, cancel its jobs and tell the seller."""
-        with guarded(), self._pool.connection() as connection:
-            connection.execute(DISCONNECT, {"id": account.id, "reason": reason, "now": now})
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            accounts.disconnect(connection, account, reason, now=now)
 
     def rescue(self, now: datetime, *, limit: int = 100) -> int:
         """Give back jobs whose lease ran out, under a new fence; return how many."""

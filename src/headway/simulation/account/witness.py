@@ -48,11 +48,13 @@ class WitnessedJobs:
         self._life.touch()
         return claimed
 
-    def commit(self, job: Job, page: Page, step: Step, *, calls: int, now: datetime) -> Job | None:
+    def commit(
+        self, job: Job, page: Page, step: Step, *, calls: int, asked_at: datetime, now: datetime
+    ) -> Job | None:
         """Commit a page, and let the laws see whether it was taken."""
         self._life.freeze()
         self._life.touch()
-        taken = self._inner.commit(job, page, step, calls=calls, now=now)
+        taken = self._inner.commit(job, page, step, calls=calls, asked_at=asked_at, now=now)
         self._laws.committed(job, page, is_taken=taken is not None)
         self._life.touch()
         return taken
