@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import httpx
 from psycopg_pool import ConnectionPool
@@ -11,6 +12,10 @@ from headway.clock import Clock, fresh_id
 from headway.config import Settings
 from headway.connectors.boeing import BoeingAccess, BoeingConnector
 from headway.connectors.consent import Consent
+from headway.connectors.etsy import EtsyAccess, EtsyConnector
+from headway.connectors.etsy_limits import day_key, day_resource, second_resource
+from headway.connectors.printify import PrintifyConnector
+from headway.connectors.printify_limits import account_resource, account_scope
 from headway.connectors.shopify import ShopAccess, ShopifyConnector, shop_resource
 from headway.connectors.shopify_bulk import price_lines
 from headway.connectors.shopify_limits import POINTS_PER_S
@@ -18,27 +23,33 @@ from headway.connectors.vault import Vault, open_vault
 from headway.core.change import Terms
 from headway.core.guard import Guard, SellerStanding
 from headway.core.intake import handle_of
-from headway.core.jobs import JobRule, Kind, PlatformName, Tier
+from headway.core.jobs import Account, Job, JobRule, JobType, Kind, PlatformName, Tier
 from headway.core.lifecycle import FailureRule, Judge
-from headway.core.limits import Quota, Resource, Window
+from headway.core.limits import Resource, Window
 from headway.core.model import Scope
 from headway.core.policies import Policy, by_name
 from headway.core.reasons import Line, Standing
 from headway.core.seats import BoardingRule
 from headway.core.storefront import Shop
+from headway.core.walk import Walk
+from headway.core.walks import walk_of
 from headway.engine import ports
 from headway.engine.bulk import BulkHand
 from headway.engine.fetch import FRONT_PER_SEAT, Fetch, FetchRule, boarding_rule
-from headway.engine.ports import Limiter, Storefront, Supplier
+from headway.engine.ports import Limiter, Platform, Storefront, Supplier
+from headway.engine.pull import Pull
 from headway.engine.push import Push, PushRule
 from headway.engine.tick import EVERY, Tick
+from headway.errors import ConfigError
 from headway.store.breakers import Breakers
 from headway.store.bulk import Bulks
 from headway.store.credentials import Credentials
 from headway.store.hooks import Hooks
+from headway.store.jobs import Jobs
 from headway.store.limits import PostgresLimiter
 from headway.store.listings import Listings
 from headway.store.markets import Markets
+from headway.store.oauth_visits import OAuthVisits
 from headway.store.pushes import Pushes
 from headway.store.raw import RawReplies
 from headway.store.schedule import Schedule
@@ -52,6 +63,10 @@ DAY_S = 86_400.0
 JITTER_S = 2.5
 # A call may leave until half its lease is over, and must have ended in the other half.
 LEASE_MARGIN = timedelta(seconds=30)
+# How many accounts a worker keeps connections to.
+OPENED_MAX = 32
+BUDGETS_KEPT = timedelta(days=35)
+VISITS_KEPT = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +92,12 @@ class App:
     pushes: Pushes
     new_storefront: Callable[[Shop], ShopifyConnector]
     push_rule: PushRule
+    jobs: Jobs
+    job_rule: JobRule
+    platforms: Mapping[PlatformName, Callable[[Account], Platform]]
     shop_restore_per_s: float = POINTS_PER_S
     judge: Judge
     rule: FetchRule
-    job_rule: JobRule
     lane: LaneViews
 
     def fetch(
@@ -154,9 +171,49 @@ class App:
             only=only,
         )
 
+    def pull(
+        self,
+        owner: str,
+        *,
+        limiter: PostgresLimiter | None = None,
+        jobs: ports.Jobs | None = None,
+        breakers: ports.Breakers | None = None,
+        open_platform: Callable[[Account], Platform] | None = None,
+    ) -> Pull:
+        """Make a worker's pull; a port given here stands in, which only the simulation needs."""
+        gate = limiter or self.limiter
+        opened: dict[str, Platform] = {}
+
+        def open_once(account: Account) -> Platform:
+            if account.id not in opened:
+                if len(opened) >= OPENED_MAX:
+                    opened.pop(next(iter(opened)))
+                opened[account.id] = (open_platform or self.open_platform)(account)
+                if account.platform is PlatformName.PRINTIFY:
+                    gate.know(account_resource(account_scope(account)))
+            return opened[account.id]
+
+        return Pull(
+            clock=self.clock,
+            limiter=gate,
+            jobs=jobs or self.jobs,
+            breakers=breakers or self.breakers,
+            open_platform=open_once,
+            walk_of=_walk_of,
+            rule=self.job_rule,
+            owner=owner,
+        )
+
+    def open_platform(self, account: Account) -> Platform:
+        """Make the connector of an account; raises ConfigError if there is none."""
+        if account.platform not in self.platforms:
+            raise ConfigError(f"accounts of {account.platform} cannot be read by this headway")
+        return self.platforms[account.platform](account)
+
     def tick(
         self,
         *,
+        jobs: ports.Jobs | None = None,
         schedule: ports.Schedule | None = None,
         markets: ports.Markets | None = None,
         timetable: ports.Timetable | None = None,
@@ -169,8 +226,11 @@ class App:
             sellers=self.sellers,
             markets=markets or self.markets,
             timetable=timetable or self.timetable,
+            jobs=jobs or self.jobs,
             policy=self.policy,
             memories=(
+                (self.jobs, BUDGETS_KEPT),
+                (OAuthVisits(self.pool), VISITS_KEPT),
                 (self.limiter, timedelta(days=self.settings.ledger_retention_days)),
                 (self.raw, timedelta(days=self.settings.raw_retention_days)),
                 (self.pushes, timedelta(days=self.settings.ledger_retention_days)),
@@ -231,28 +291,34 @@ def boeing_resource(settings: Settings) -> Resource:
     return Resource(key=boeing_scope(settings), rules=(window,))
 
 
-def job_rule(settings: Settings) -> JobRule:
-    """Return the numbers of the account lane."""
-    return JobRule(
-        intervals={Tier(tier): _minutes(span) for tier, span in settings.intervals_min.items()},
-        kind_intervals={
-            Kind(kind): _minutes(span) for kind, span in settings.kind_intervals_min.items()
-        },
-        order_quotas={Tier(tier): count for tier, count in settings.order_quotas.items()},
-        running_max=settings.jobs_max,
-        failures_max=settings.job_failures_max,
-        ageing=_minutes(settings.ageing_min),
-    )
+def etsy_resources(settings: Settings) -> list[Resource]:
+    """Return Etsy's two limits, which bind the app and so all its sellers."""
+    keystring = settings.etsy_keystring
+    return [
+        day_resource(keystring, limit=settings.etsy_day_limit),
+        second_resource(keystring, limit=settings.etsy_second_limit),
+    ]
 
 
 def day_resources(settings: Settings) -> Mapping[PlatformName, Resource]:
     """Return the platforms whose day is shared by all sellers, and its quota."""
-    day = Quota(limit=settings.etsy_day_limit, span_s=DAY_S)
-    return {PlatformName.ETSY: Resource(key=f"etsy:{settings.etsy_keystring}", rules=(day,))}
+    day = day_resource(settings.etsy_keystring, limit=settings.etsy_day_limit)
+    return {PlatformName.ETSY: day}
 
 
-def _minutes(count: float) -> timedelta:
-    return timedelta(minutes=count)
+def account_rule(settings: Settings) -> JobRule:
+    """Return the numbers of the account lane."""
+    return JobRule(
+        intervals={tier: timedelta(minutes=settings.intervals_min[tier.value]) for tier in Tier},
+        kind_intervals={
+            kind: timedelta(minutes=settings.kind_intervals_min[kind.value]) for kind in Kind
+        },
+        order_quotas={tier: int(settings.order_quotas[tier.value]) for tier in Tier},
+        running_max=settings.jobs_max,
+        failures_max=settings.job_failures_max,
+        ageing=timedelta(minutes=settings.ageing_min),
+        lease=timedelta(seconds=2 * settings.platform_timeout_s) + LEASE_MARGIN,
+    )
 
 
 def seller_defaults(settings: Settings) -> SellerStanding:
@@ -278,6 +344,7 @@ def build(
     *,
     transport: httpx.BaseTransport | None = None,
     shop_transport: httpx.BaseTransport | None = None,
+    platform_transport: httpx.BaseTransport | None = None,
     ids: Callable[[], str] = fresh_id,
 ) -> App:
     """Put the parts together over an open, migrated database."""
@@ -290,12 +357,24 @@ def build(
         missing_confirmations=settings.missing_confirmations,
         draft_parked=settings.draft_parked,
     )
+    limiter = PostgresLimiter(
+        pool, clock, [boeing_resource(settings), *etsy_resources(settings)], ids=ids
+    )
+    job_rule = account_rule(settings)
     return App(
         settings=settings,
         clock=clock,
         pool=pool,
         policy=policy,
-        limiter=PostgresLimiter(pool, clock, [boeing_resource(settings)], ids=ids),
+        limiter=limiter,
+        jobs=Jobs(
+            pool,
+            limiter,
+            job_rule,
+            days={PlatformName.ETSY: day_key(settings.etsy_keystring)},
+        ),
+        job_rule=job_rule,
+        platforms=_platforms(settings, clock, pool, platform_transport),
         scope=boeing_scope(settings),
         schedule=Schedule(pool),
         listings=Listings(pool),
@@ -317,22 +396,23 @@ def build(
             repairs_drift=settings.drift == "repair",
         ),
         judge=Judge(rule=failure_rule, policy=policy),
-        job_rule=job_rule(settings),
-        lane=LaneViews(pool, job_rule(settings), day_resources(settings)),
-        rule=FetchRule(
-            boarding=BoardingRule(
-                seats=settings.batch_size,
-                slack=policy.slack,
-                patience=policy.patience,
-                is_eager=policy.is_eager,
-            ),
-            pace=timedelta(
-                seconds=MINUTE_S / calls_per_min
-                if policy.is_eager and settings.budget_share < 1
-                else 0
-            ),
-            lease=timedelta(seconds=2 * settings.boeing_timeout_s) + LEASE_MARGIN,
+        lane=LaneViews(pool, job_rule, day_resources(settings)),
+        rule=_fetch_rule(settings, policy),
+    )
+
+
+def _fetch_rule(settings: Settings, policy: Policy) -> FetchRule:
+    is_paced = policy.is_eager and settings.budget_share < 1
+    calls_per_min = settings.rate_limit * settings.budget_share
+    return FetchRule(
+        boarding=BoardingRule(
+            seats=settings.batch_size,
+            slack=policy.slack,
+            patience=policy.patience,
+            is_eager=policy.is_eager,
         ),
+        pace=timedelta(seconds=MINUTE_S / calls_per_min if is_paced else 0),
+        lease=timedelta(seconds=2 * settings.boeing_timeout_s) + LEASE_MARGIN,
     )
 
 
@@ -380,6 +460,35 @@ def _shopify(
         currency=settings.currency,
         transport=transport,
     )
+
+
+def _platforms(
+    settings: Settings, clock: Clock, pool: ConnectionPool, transport: httpx.BaseTransport | None
+) -> dict[PlatformName, Callable[[Account], Platform]]:
+    """Return how the connector of an account is made; only then must secrets be there."""
+
+    def parts() -> dict[str, Any]:
+        return {
+            "shelf": Credentials(pool),
+            "vault": shared_vault(settings),
+            "clock": clock,
+            "timeout_s": settings.platform_timeout_s,
+            "transport": transport,
+        }
+
+    def etsy(account: Account) -> Platform:
+        secret = settings.etsy_shared_secret.get_secret_value()
+        access = EtsyAccess(keystring=settings.etsy_keystring, shared_secret=secret)
+        return EtsyConnector(account, url=settings.etsy_url, access=access, **parts())
+
+    def printify(account: Account) -> Platform:
+        return PrintifyConnector(account, url=settings.printify_url, **parts())
+
+    return {PlatformName.ETSY: etsy, PlatformName.PRINTIFY: printify}
+
+
+def _walk_of(job: Job) -> Walk:
+    return walk_of(job.account.platform, job.kind, is_backfill=job.type is JobType.BACKFILL)
 
 
 def shared_vault(settings: Settings) -> Vault:

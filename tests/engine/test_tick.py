@@ -95,3 +95,30 @@ def test_catalogues_are_counted_once_an_hour(line: Any) -> None:
     line.clock.sleep(1)
     tick.step()
     assert line.one(count) == 11
+
+
+def test_a_tick_gives_back_the_job_of_a_worker_that_fell_silent_and_forgets_old_use(
+    line: Any,
+) -> None:
+    line.ask(
+        "INSERT INTO connected_accounts (user_id, platform, shop) VALUES ('a', 'printify', '1')"
+    )
+    line.ask(
+        "INSERT INTO sync_jobs (account_id, user_id, platform, kind, job_type, score, next_run_at)"
+        " SELECT id, user_id, platform, 'orders', 'incremental', 12, %s FROM connected_accounts",
+        line.clock.now(),
+    )
+    line.ask(
+        "INSERT INTO rate_budgets VALUES ('printify', 'printify', %s, 'free', 3)",
+        line.clock.now() - timedelta(days=36),
+    )
+    assert line.app.jobs.claim(now=line.clock.now(), owner="silent") is not None
+    tick = line.app.tick()
+    tick.step()
+    line.clock.sleep(line.app.job_rule.lease.total_seconds() + 170)
+    tick.step()
+    assert line.one("SELECT status FROM sync_jobs") == "running"
+    line.clock.sleep(60)
+    tick.step()
+    assert line.one("SELECT status FROM sync_jobs") == "queued"
+    assert line.one("SELECT count(*) FROM rate_budgets") == 0

@@ -8,7 +8,7 @@ from headway.clock import Clock
 from headway.core.deadline import must, safe_min
 from headway.core.model import CLOCKS_APART_MAX, Wait
 from headway.core.policies.policy import Policy
-from headway.engine.ports import Ledger, Markets, Schedule, Sellers, Timetable
+from headway.engine.ports import Jobs, Ledger, Markets, Schedule, Sellers, Timetable
 
 EVERY = timedelta(seconds=30)
 HOURLY = timedelta(hours=1)
@@ -34,6 +34,7 @@ class Tick:
         sellers: Sellers,
         markets: Markets,
         timetable: Timetable,
+        jobs: Jobs,
         policy: Policy,
         memories: Sequence[tuple[Ledger, timedelta]],
         every: timedelta = EVERY,
@@ -43,6 +44,7 @@ class Tick:
         self._sellers = sellers
         self._markets = markets
         self._timetable = timetable
+        self._jobs = jobs
         self._policy = policy
         self._memories = memories
         self._every = every
@@ -53,6 +55,7 @@ class Tick:
         """Do one round, and say when the next is due."""
         now = self._clock.now()
         self.rescued += self._schedule.rescue(now - CLOCKS_APART_MAX)
+        self.rescued += self._jobs.rescue(now - CLOCKS_APART_MAX)
         if self._policy.is_eager and now >= self._count_at:
             self._markets.count(now)
             self._count_at = now + GUARD_EVERY_MAX

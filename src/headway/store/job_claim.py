@@ -130,6 +130,7 @@ class JobClaim:
     closed: set[tuple[PlatformName, Tier]]
     busy: set[str] = field(default_factory=set)
     over: set[SellerId] = field(default_factory=set)
+    limits: dict[str, float] = field(default_factory=dict)
     taken: list[Claimed] = field(default_factory=list)
 
     def take(self, limit: int) -> list[Claimed]:
@@ -205,7 +206,8 @@ class JobClaim:
     def _reserve(self, each: JobCandidate, key: str) -> Ticket | None:
         """Reserve a share of the day; None if there is none left for this tier, nor for lower."""
         limiter, leave = self.limiter.within(self.connection), 0.0
-        limit = limiter.limit_of(key)
+        # Locked from here on, so nobody changes it before the claim is over.
+        limit = self.limits[key] = self.limits.get(key) or limiter.limit_of(key)
         if not each.tier.is_paid:
             values = {"scope": key, "since": self.now - PAID_SPAN}
             (used,) = self.connection.execute(PAID_USED, values).fetchone() or (0,)
