@@ -485,5 +485,5 @@ def test_no_token_reaches_a_log_a_text_or_a_repr(
     desk.says({"s0": {"userErrors": [{"message": f"you sent {SECRET}", "field": None}]}})
     [said] = shop.set_status([status(1)])
     assert said.reason == "you sent ***"
-    shown = f"{shop!r} {shop._tokens.find('access')!r} {ShopAccess(client_secret=SECRET)!r}"
+    shown = f"{shop!r} {shop._door._tokens.find('access')!r} {ShopAccess(client_secret=SECRET)!r}"
     assert SECRET not in caplog.text + shown

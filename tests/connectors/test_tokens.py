@@ -199,7 +199,7 @@ def test_the_new_refresh_token_is_kept_before_the_new_access_token(
                 raise RuntimeError("the worker dies here")
             return super().save(scope, name, **values)  # type: ignore[arg-type]
 
-    worker._tokens._shelf = Shelf(door.shelf._pool)
+    worker._door._tokens._shelf = Shelf(door.shelf._pool)
     with pytest.raises(RuntimeError):
         worker.refresh_token()
     assert saved == ["refresh", "access"]

@@ -5,23 +5,20 @@ was done; any other error leaves it open. So does an answer from another API ver
 has read what its fields mean.
 """
 
-import json
 import math
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import httpx
 
-from headway.clock import Clock, fresh_id
+from headway.clock import Clock
 from headway.connectors import shopify_bulk as bulk
 from headway.connectors import shopify_documents as documents
 from headway.connectors import shopify_reply as replies
 from headway.connectors import shopify_shown as shown
 from headway.connectors.boeing import TokenShelf
-from headway.connectors.http import Answer, build_client, check_status, excerpt, exchange
 from headway.connectors.shopify_bulk import Bulk, UploadTarget
 from headway.connectors.shopify_documents import Document
+from headway.connectors.shopify_door import ShopAccess, ShopDoor, find_address
 from headway.connectors.shopify_limits import (
     read_call_limit,
     rest_resource,
@@ -30,12 +27,6 @@ from headway.connectors.shopify_limits import (
 )
 from headway.connectors.shopify_reply import PROVIDER, ShopReply
 from headway.connectors.tokens import (
-    ACCESS,
-    REFRESH,
-    AccountTokens,
-    Grant,
-    Token,
-    read_grant,
     store_tokens,
 )
 from headway.connectors.vault import Vault
@@ -53,10 +44,8 @@ from headway.core.storefront import (
     StockWrite,
 )
 from headway.errors import (
-    ConfigError,
     PermanentError,
     TransientError,
-    UnauthorizedError,
     UnreadableError,
 )
 
@@ -71,29 +60,6 @@ __all__ = [
     "shop_scope",
     "store_tokens",
 ]
-
-VERSION = "2026-04"
-PATH = f"/admin/api/{VERSION}/graphql.json"
-REFRESH_PATH = "/admin/oauth/access_token"
-TOKEN_HEADER = "X-Shopify-Access-Token"  # noqa: S105 - a header's name
-VERSION_HEADER = "X-Shopify-API-Version"
-CONNECT = "connect the shop again with `headway connect`"
-# What a whole shop answers while nobody may enter; a person must act.
-CLOSED = {
-    402: "is frozen until its bill is paid; settle it in Shopify",
-    403: "denies access; see that the app is installed there and has its scopes",
-    404: "is not there; check its name",
-    423: "is locked by Shopify; clear that with their support",
-}
-REFUSED_GRANT = frozenset({400, 401})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShopAccess:
-    """The app that asks; a custom app, whose token never dies, needs neither."""
-
-    client_id: str = ""
-    client_secret: str = field(default="", repr=False)
 
 
 class ShopifyConnector:
@@ -112,16 +78,17 @@ class ShopifyConnector:
         currency: str | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._base = _shop_address(url, shop.domain)
-        self._shop = shop
-        self._access = access
         self._currency = currency
-        self._clock = clock
-        self._timeout_s = timeout_s
-        self._transport = transport
-        self._clients: dict[str, httpx.Client] = {}
-        self._tokens = AccountTokens(self.scope, shelf=shelf, vault=vault, clock=clock)
-        self._cost: Cost | None = None
+        self._door = ShopDoor(
+            shop.domain,
+            url=url,
+            access=access,
+            shelf=shelf,
+            vault=vault,
+            clock=clock,
+            timeout_s=timeout_s,
+            transport=transport,
+        )
 
     def __repr__(self) -> str:
         return f"ShopifyConnector({self.scope})"
@@ -129,35 +96,24 @@ class ShopifyConnector:
     @property
     def scope(self) -> Scope:
         """The app and shop that the limit binds."""
-        return shop_scope(self._access.client_id, self._shop.domain)
+        return self._door.scope
 
     @property
     def cost(self) -> Cost | None:
         """What the last call cost, answered or refused; None if the shop did not say."""
-        return self._cost
+        return self._door.cost
 
     def close(self) -> None:
         """Let the connections go."""
-        for client in self._clients.values():
-            client.close()
+        self._door.close()
 
     def needs_token(self) -> bool:
         """Tell whether the access token must be refreshed before anything else."""
-        return self._tokens.needs_refresh()
+        return self._door.needs_token()
 
     def refresh_token(self, *, send_by_s: float = math.inf) -> bool:
         """Refresh it; False if no request was made: another worker is at it, or it is too late."""
-        self._cost = None
-        owner = fresh_id()
-        if not self._tokens.begin_refresh(owner, timeout_s=self._timeout_s):
-            return False
-        try:
-            if not self.needs_token() or self._clock.monotonic() > send_by_s:
-                return False
-            self._tokens.keep(self._fetch_grant(), owner=owner)
-        finally:
-            self._tokens.end_refresh(owner)
-        return True
+        return self._door.refresh_token(send_by_s=send_by_s)
 
     def locations(self) -> Mapping[str, Gid]:
         """Return the active locations, name to id, of a shop that sells in our currency."""
@@ -219,7 +175,7 @@ class ShopifyConnector:
             data=dict(target.parameters),
             files={"file": ("file.jsonl", content, "text/jsonl")},
         )
-        answer = self._exchange(self._files, request)
+        answer = self._door.exchange(self._files, request)
         _check_file(answer.status, "the upload was refused; stage it anew")
         return target.path
 
@@ -246,138 +202,21 @@ class ShopifyConnector:
             raise TransientError(f"the answers broke off ({name})", provider=PROVIDER) from None
 
     def _ask(self, document: Document) -> ShopReply:
-        self._cost = None
-        token = self._tokens.find(ACCESS)
-        if token is None:
-            raise UnauthorizedError(
-                f"no usable access token for {self._shop.domain}; {CONNECT}", provider=PROVIDER
-            )
-        request = self._door.build_request(
-            "POST",
-            PATH,
-            headers={TOKEN_HEADER: token.text},
-            json={"query": document.text, "variables": document.variables},
-        )
-        answer = self._exchange(self._door, request, hide=(token.text,))
-        self._check_status(answer, token)
-        reply = replies.read_reply(answer.body)
-        self._cost = reply.cost
-        self._check_version(answer)
+        reply = self._door.ask(document)
         reply.refuse()
         return reply
 
-    def _client(self, base: str) -> httpx.Client:
-        """Return the client of the shop, or of other hosts; made late, for making it is dear."""
-        if base not in self._clients:
-            self._clients[base] = build_client(
-                base, clock=self._clock, timeout_s=self._timeout_s, transport=self._transport
-            )
-        return self._clients[base]
-
-    @property
-    def _door(self) -> httpx.Client:
-        return self._client(str(self._base))
-
     @property
     def _files(self) -> httpx.Client:
-        return self._client("")
-
-    def _exchange(
-        self, client: httpx.Client, request: httpx.Request, *, hide: Sequence[str] = ()
-    ) -> Answer:
-        return exchange(
-            client,
-            request,
-            clock=self._clock,
-            timeout_s=self._timeout_s,
-            provider=PROVIDER,
-            hide=hide,
-        )
-
-    def _check_status(self, answer: Answer, token: Token) -> None:
-        """Raise on a bad status; a refusal kills the token used, and only that."""
-        if answer.status == httpx.codes.UNAUTHORIZED:
-            self._tokens.kill(token)
-            helps = "another is fetched" if self._tokens.can_refresh else CONNECT
-            text = f"{self._shop.domain} refuses the access token; {helps}"
-            raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
-        self._check_open(answer, said=excerpt(answer.body))
-        check_status(answer, provider=PROVIDER, shows_body=True)
-
-    def _check_version(self, answer: Answer) -> None:
-        """Raise if the shop fell forward to a version that headway has never read."""
-        version = answer.headers.get(VERSION_HEADER, "")
-        if version != VERSION:
-            spoken = f"version {excerpt(version.encode())}" if version else "no version"
-            raise UnreadableError(
-                f"{self._shop.domain} answered in {spoken} of its API, not {VERSION}; upgrade"
-                " headway",
-                provider=PROVIDER,
-            )
-
-    def _check_open(self, answer: Answer, *, said: str = "") -> None:
-        if why := CLOSED.get(answer.status):
-            shop_said = f" (it says: {said})" if said else ""
-            text = f"the shop {self._shop.domain} {why}, then {CONNECT}{shop_said}"
-            raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
-
-    def _fetch_grant(self) -> Grant:
-        refresh = self._tokens.find(REFRESH)
-        assert refresh is not None, "a refresh needs a refresh token"
-        if not self._access.client_id or not self._access.client_secret:
-            raise UnauthorizedError(
-                "HEADWAY_SHOPIFY_CLIENT_ID and HEADWAY_SHOPIFY_CLIENT_SECRET are needed to refresh"
-                " a token; set them",
-                provider=PROVIDER,
-            )
-        form = {
-            "client_id": self._access.client_id,
-            "client_secret": self._access.client_secret,
-            "grant_type": "refresh_token",
-            "refresh_token": refresh.text,
-        }
-        request = self._door.build_request("POST", REFRESH_PATH, data=form)
-        answer = self._exchange(self._door, request)
-        if answer.status in REFUSED_GRANT:
-            self._refuse_grant(answer, refresh)
-        self._check_open(answer)
-        check_status(answer, provider=PROVIDER, shows_body=False)
-        return read_grant(answer.body, self._clock.now(), provider=PROVIDER)
-
-    def _refuse_grant(self, answer: Answer, refresh: Token) -> None:
-        """Tell a wrong app secret, which is ours to mend, from a grant that is over."""
-        if _oauth_error(answer.body) == "invalid_client":
-            text = "shopify refuses HEADWAY_SHOPIFY_CLIENT_ID or its secret; set them anew"
-        else:
-            self._tokens.kill(refresh)
-            text = f"{self._shop.domain} no longer lets us in; {CONNECT}"
-        raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
+        return self._door.client("")
 
     def _elsewhere(self, url: str) -> str:
         """Check the address of a file: encrypted, unless the shop itself is not."""
-        self._cost = None
-        address = _find_address(url)
-        if address is None or address.scheme not in {"https", self._base.scheme}:
+        self._door.forget_cost()
+        address = find_address(url)
+        if address is None or address.scheme not in {"https", self._door.base.scheme}:
             raise UnreadableError("shopify named no usable address for a file", provider=PROVIDER)
         return url
-
-
-def _shop_address(template: str, domain: str) -> httpx.URL:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?", domain):
-        raise ConfigError(f"{domain!r} is no shop; write it like example.myshopify.com")
-    address = _find_address(template.replace("{shop}", domain))
-    if address is None:
-        raise ConfigError("HEADWAY_SHOPIFY_URL must be an address like https://{shop}")
-    return address
-
-
-def _find_address(text: str) -> httpx.URL | None:
-    try:
-        address = httpx.URL(text)
-    except httpx.InvalidURL:
-        return None
-    is_usable = address.scheme in {"http", "https"} and re.fullmatch(r"[\w.:-]+", address.host)
-    return address if is_usable else None
 
 
 def _check_file(status: int, advice: str) -> None:
@@ -387,11 +226,3 @@ def _check_file(status: int, advice: str) -> None:
     is_passing = status >= httpx.codes.INTERNAL_SERVER_ERROR or status in {408, 429}
     error = TransientError if is_passing else PermanentError
     raise error(f"a file host answered {status}: {advice}", provider=PROVIDER, status=status)
-
-
-def _oauth_error(body: bytes) -> str:
-    try:
-        given = json.loads(body)
-    except (ValueError, RecursionError):
-        return ""
-    return str(given.get("error") or "") if isinstance(given, dict) else ""

@@ -94,10 +94,16 @@ class ShopReply:
 
         Nothing where an error was is not the same as nothing there.
         """
-        self._deny()
-        if self.faults or self.data.get(name) is None:
+        self.check_read(name)
+        if self.data.get(name) is None:
             self._lacks(name)
         return self.data[name]
+
+    def check_read(self, name: str) -> None:
+        """Raise if the read of this field had any error."""
+        self._deny()
+        if self.faults:
+            self._lacks(name)
 
     def payload(self, name: str) -> Mapping[str, Any]:
         """Return the payload of a single write."""

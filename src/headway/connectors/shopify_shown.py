@@ -3,27 +3,31 @@
 Whatever is not as promised raises UnreadableError: half of an answer is not believed.
 """
 
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from decimal import Decimal
-from typing import Any
+from collections.abc import Sequence
 
 from headway.connectors.http import excerpt
+from headway.connectors.shopify_fields import (
+    amount,
+    flag,
+    get,
+    gid,
+    is_cut,
+    nodes,
+    part,
+    text,
+    whole,
+)
 from headway.connectors.shopify_reply import PROVIDER, ShopReply, share, unreadable
 from headway.core.storefront import Found, Gid, Ids, Said, Shown, Status, Verdict
 from headway.errors import PermanentError, UnauthorizedError, UnreadableError
-
-AMOUNT = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?")
-QUANTITY_MAX = 1_000_000_000
-GID_CHARS_MAX = 200
 
 
 def read_locations(reply: ShopReply) -> dict[str, Gid]:
     """Return locations by name; those that share one go by their ids, for it names neither."""
     page = reply.whole("locations")
-    places = [(_text(node, "name"), _gid(node, "id")) for node in _nodes(page)]
-    if _is_cut(page):
+    places = [(text(node, "name"), gid(node, "id")) for node in nodes(page)]
+    if is_cut(page):
         raise PermanentError(
             "the shop has more than 250 active locations, which is more than headway reads;"
             " deactivate some",
@@ -35,7 +39,7 @@ def read_locations(reply: ShopReply) -> dict[str, Gid]:
 
 def check_currency(reply: ShopReply, currency: str | None) -> None:
     """Turn away from a shop in which our figures would mean other money; a person must act."""
-    sells_in = _get(reply.data.get("shop"), "currencyCode")
+    sells_in = get(reply.data.get("shop"), "currencyCode")
     if currency is not None and isinstance(sells_in, str) and sells_in != currency:
         raise UnauthorizedError(
             f"the shop sells in {excerpt(sells_in.encode())} and prices are made in {currency};"
@@ -48,11 +52,11 @@ def read_found(reply: ShopReply, asked: Sequence[str]) -> Found:
     """Return the variants that have exactly one of these SKUs."""
     page = reply.whole("productVariants")
     found: dict[str, list[Shown]] = {}
-    for node in _nodes(page):
+    for node in nodes(page):
         if isinstance(node, dict) and node.get("sku") in asked:
             found.setdefault(node["sku"], []).append(_one_of(node))
     missed = frozenset(asked) - found.keys()
-    return Found(shown=found, unsure=missed if _is_cut(page) else frozenset())
+    return Found(shown=found, unsure=missed if is_cut(page) else frozenset())
 
 
 def read_nodes(reply: ShopReply, asked: Sequence[Gid]) -> list[Shown | None]:
@@ -70,37 +74,35 @@ def read_nodes(reply: ShopReply, asked: Sequence[Gid]) -> list[Shown | None]:
 def _one_of(node: object) -> Shown:
     """Read one of several variants; one that makes no sense will not by being asked for again."""
     try:
-        shown, levels = read_shown(node), _part(_part(node, "inventoryItem"), "inventoryLevels")
+        shown, levels = read_shown(node), part(part(node, "inventoryItem"), "inventoryLevels")
     except UnreadableError as error:
         raise PermanentError(str(error), provider=PROVIDER) from None
-    if _is_cut(levels):
+    if is_cut(levels):
         unreadable("an item stocked at more locations than we know; the locations were changed")
     return shown
 
 
 def read_shown(node: object) -> Shown:
     """Read one variant, with as many of its stock levels as were told; raises UnreadableError."""
-    product, item = _part(node, "product"), _part(node, "inventoryItem")
-    levels = _part(item, "inventoryLevels")
+    product, item = part(node, "product"), part(node, "inventoryItem")
+    levels = part(item, "inventoryLevels")
     unit_cost = item.get("unitCost")
-    status = _text(product, "status")
+    status = text(product, "status")
     if status not in Status.__members__:
         unreadable(f"the unknown product status {status}")
     return Shown(
-        ids=Ids(product=_gid(product, "id"), variant=_gid(node, "id"), item=_gid(item, "id")),
-        sku="" if _get(node, "sku") is None else _text(node, "sku"),
-        price=_amount(node, "price"),
-        compare_at=None
-        if _get(node, "compareAtPrice") is None
-        else _amount(node, "compareAtPrice"),
-        cost=None if unit_cost is None else _amount(unit_cost, "amount"),
-        tracked=_flag(item, "tracked"),
+        ids=Ids(product=gid(product, "id"), variant=gid(node, "id"), item=gid(item, "id")),
+        sku="" if get(node, "sku") is None else text(node, "sku"),
+        price=amount(node, "price"),
+        compare_at=None if get(node, "compareAtPrice") is None else amount(node, "compareAtPrice"),
+        cost=None if unit_cost is None else amount(unit_cost, "amount"),
+        tracked=flag(item, "tracked"),
         status=Status(status),
-        variants_count=_whole(_part(product, "variantsCount"), "count"),
+        variants_count=whole(part(product, "variantsCount"), "count"),
         quantities={
-            _gid(_part(level, "location"), "id"): _available(level) for level in _nodes(levels)
+            gid(part(level, "location"), "id"): _available(level) for level in nodes(levels)
         },
-        handle=_text(product, "handle"),
+        handle=text(product, "handle"),
     )
 
 
@@ -120,62 +122,15 @@ def read_created(reply: ShopReply) -> Said:
     faults = reply.faults_of("productSet")
     if faults:
         return share(faults, 1)[0]
-    variants = _nodes(_part(_part(reply.payload("productSet"), "product"), "variants"))
+    variants = nodes(part(part(reply.payload("productSet"), "product"), "variants"))
     if not variants:
         unreadable("a product without a variant")
     return Said(verdict=Verdict.DONE, shown=read_shown(variants[0]))
 
 
-def _get(node: object, name: str) -> Any:  # noqa: ANN401 - JSON, of whatever shape
-    return node.get(name) if isinstance(node, dict) else None
-
-
-def _part(node: object, name: str) -> Mapping[str, Any]:
-    part = _get(node, name)
-    return part if isinstance(part, dict) else unreadable(f"no {name}")
-
-
-def _nodes(page: object) -> list[Any]:
-    nodes = _get(page, "nodes")
-    return nodes if isinstance(nodes, list) else unreadable("no list of nodes")
-
-
-def _is_cut(page: object) -> bool:
-    return _flag(_part(page, "pageInfo"), "hasNextPage")
-
-
-def _text(node: object, name: str) -> str:
-    text = _get(node, name)
-    return text if isinstance(text, str) else unreadable(f"no {name}")
-
-
-def _flag(node: object, name: str) -> bool:
-    flag = _get(node, name)
-    return flag if isinstance(flag, bool) else unreadable(f"no {name}")
-
-
-def _gid(node: object, name: str) -> Gid:
-    text = _text(node, name)
-    if not text.startswith("gid://") or not text.isprintable() or len(text) > GID_CHARS_MAX:
-        unreadable(f"no usable {name}")
-    return Gid(text)
-
-
-def _amount(node: object, name: str) -> Decimal:
-    text = _text(node, name)
-    return Decimal(text) if AMOUNT.fullmatch(text) else unreadable(f"no usable {name}")
-
-
-def _whole(node: object, name: str) -> int:
-    number = _get(node, name)
-    if isinstance(number, bool) or not isinstance(number, int) or abs(number) > QUANTITY_MAX:
-        unreadable(f"no usable {name}")
-    return number
-
-
 def _available(level: object) -> int:
-    quantities = _get(level, "quantities")
+    quantities = get(level, "quantities")
     for quantity in quantities if isinstance(quantities, list) else []:
-        if _get(quantity, "name") == "available":
-            return _whole(quantity, "quantity")
+        if get(quantity, "name") == "available":
+            return whole(quantity, "quantity")
     return unreadable("a stock level without a quantity")
