@@ -128,9 +128,9 @@ def assert_valid(document: Document) -> None:
     [operation] = [each for each in parsed.definitions if isinstance(each, OperationDefinitionNode)]
     # As they travel: what JSON cannot say would be lost here.
     variables = json.loads(json.dumps(document.variables))
-    declared = {each.variable.name.value for each in operation.variable_definitions}
-    assert declared == set(variables)
-    coerced = get_variable_values(schema(), operation.variable_definitions, variables)
+    definitions = operation.variable_definitions or ()
+    assert {each.variable.name.value for each in definitions} == set(variables)
+    coerced = get_variable_values(schema(), definitions, variables)
     assert not isinstance(coerced, list), coerced
 
 

@@ -1,0 +1,120 @@
+"""Every document that reads a shop is valid, costs what we say, and needs the scopes we ask for."""
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from graphql import (
+    GraphQLObjectType,
+    NoDeprecatedCustomRule,
+    TypeInfo,
+    TypeInfoVisitor,
+    Visitor,
+    get_named_type,
+    parse,
+    validate,
+    visit,
+)
+from tests.contracts.test_shopify_documents import CONTRACT, assert_valid, schema
+
+from headway.config import Settings
+from headway.connectors.shopify_account_documents import SCOPES, document_of, price_of
+from headway.core.walk import Ask
+from headway.core.walks.shopify import IDS_MAX
+from headway.simulators.shopify_schema import Operation, read_document
+
+PAGE = Path(__file__).parents[2] / "docs/how-to/connect-a-shop.md"
+LISTED = {"since": "2026-01-01T00:00:00+00:00", "after": None}
+ASKS = {
+    "orders by change": Ask(what="orders", values={**LISTED, "field": "updated_at"}),
+    "orders by creation": Ask(
+        what="orders",
+        values={**LISTED, "field": "created_at", "until": "2026-02-01T00:00:00+00:00"},
+    ),
+    "orders by id": Ask(what="orders_by_id", values={"ids": ["1"] * IDS_MAX["orders"]}),
+    "one order": Ask(what="order", values={"id": "1", "next": None}),
+    "products": Ask(what="products", values={**LISTED, "field": "updated_at"}),
+    "products by id": Ask(what="products_by_id", values={"ids": ["1"] * IDS_MAX["products"]}),
+    "one product": Ask(what="product", values={"id": "1", "next": None}),
+    "all variants": Ask(what="variants", values={"above": "0"}),
+    "customers": Ask(what="customers", values={**LISTED, "field": "updated_at"}),
+    "customers by id": Ask(what="customers_by_id", values={"ids": ["1"] * IDS_MAX["customers"]}),
+    "all customers": Ask(what="all_customers", values={"above": "0"}),
+    "scopes": Ask(what="scopes"),
+}
+
+
+@cache
+def scopes_by_type() -> dict[str, set[str]]:
+    path = Path(__file__).parents[3] / CONTRACT
+    if not path.exists():
+        pytest.skip(f"no {CONTRACT} beside the project: nothing tells which scopes are needed")
+    items = json.loads(path.read_text(encoding="utf-8"))["offline_scopes"]["items"]
+    return {
+        each["typeName"]: set(each["offlineScopes"])
+        for each in items
+        if each["type"] == "type" and each["offlineScopes"]
+    }
+
+
+def types_in(text: str) -> set[str]:
+    """Return every type of object that a document asks for."""
+    info, found = TypeInfo(schema()), set()
+
+    class Collect(Visitor):
+        def enter_field(self, *_: Any) -> None:
+            kind = get_named_type(info.get_type())
+            if isinstance(kind, GraphQLObjectType):
+                found.add(kind.name)
+
+        def enter_fragment_definition(self, node: Any, *_: Any) -> None:
+            found.add(node.type_condition.name.value)
+
+    visit(parse(text), TypeInfoVisitor(info, Collect()))
+    return found
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_a_document_and_its_variables_are_valid(name: str) -> None:
+    assert_valid(document_of(ASKS[name]))
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_no_document_uses_what_is_deprecated(name: str) -> None:
+    text = document_of(ASKS[name]).text
+    assert validate(schema(), parse(text), [NoDeprecatedCustomRule]) == []
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_a_document_costs_what_we_say_and_no_more_than_a_call_may(name: str) -> None:
+    document = document_of(ASKS[name])
+    operation = read_document(document.text)
+    assert isinstance(operation, Operation), operation
+    assert operation.cost(document.variables) == price_of(ASKS[name]) <= 1000
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_a_document_needs_no_scope_that_we_do_not_ask_for(name: str) -> None:
+    needed = scopes_by_type()
+    for kind in types_in(document_of(ASKS[name]).text) & needed.keys():
+        assert needed[kind] & set(SCOPES), f"{kind} needs one of {needed[kind]}"
+
+
+def test_every_scope_is_needed_granted_by_default_and_told_in_the_docs() -> None:
+    needed = scopes_by_type()
+    used = set().union(*(types_in(document_of(ask).text) for ask in ASKS.values()))
+    for scope in SCOPES:
+        assert any(scope in needed.get(kind, ()) for kind in used)
+    granted = Settings.model_fields["shopify_scopes"].default.split(",")
+    assert set(SCOPES) <= set(granted)
+    told = set(re.findall(r"`((?:read|write)_\w+)`", PAGE.read_text(encoding="utf-8")))
+    assert {*SCOPES, "read_all_orders"} <= told
+
+
+def test_no_value_is_part_of_a_text() -> None:
+    for ask in ASKS.values():
+        for value in ("gid://", "2026", "updated_at", "id:>", "12", "250"):
+            assert value not in document_of(ask).text
