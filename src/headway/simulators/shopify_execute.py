@@ -54,6 +54,10 @@ class Slot:
     is_leaf: bool = True
     is_list: bool = False
     is_sure: bool = False
+    has_arguments: bool = False
+    name: str = ""
+    # The type of what it yields; None where only the value tells.
+    type_name: str | None = None
     plans: dict[str, Plan] = field(default_factory=dict)
 
 
@@ -117,18 +121,19 @@ class Execution:
         return self._object(self._layout.root, "QueryRoot", None)
 
     def _object(self, plan: Plan, type_name: str, source: Any) -> dict[str, Any]:  # noqa: ANN401
-        said = {}
+        said: dict[str, Any] = {}
         for slot in plan:
             if slot.given is None:
                 said[slot.key] = type_name
                 continue
             resolve = slot.given.resolve
-            if resolve is not None:
+            if resolve is None:
+                is_dict = type(source) is dict
+                value = source.get(slot.name) if is_dict else getattr(source, slot.name, None)
+            elif slot.has_arguments:
                 value = resolve(source, self._info, **self._given(slot))
-            elif isinstance(source, dict):
-                value = source.get(slot.node.name.value)
             else:
-                value = getattr(source, slot.node.name.value, None)
+                value = resolve(source, self._info)
             if value is None:
                 if slot.is_sure:
                     raise _UnlikelyError
@@ -143,22 +148,21 @@ class Execution:
         return self._one(slot, value)
 
     def _one(self, slot: Slot, value: Any) -> dict[str, Any]:  # noqa: ANN401 - any object
-        assert slot.given is not None
-        kind = get_named_type(slot.given.type)
-        name = kind.name
-        if isinstance(kind, GraphQLInterfaceType):
-            assert kind.resolve_type is not None
-            name = str(kind.resolve_type(value, self._info, kind))  # type: ignore[arg-type]
+        name = slot.type_name or self._type_of(slot, value)
         plan = slot.plans.get(name)
         if plan is None:
             plan = slot.plans[name] = self._layout.plan(slot.selections, name)
         return self._object(plan, name, value)
 
+    def _type_of(self, slot: Slot, value: Any) -> str:  # noqa: ANN401 - any object
+        kind = get_named_type(slot.given.type) if slot.given else None
+        assert isinstance(kind, GraphQLInterfaceType)
+        assert kind.resolve_type is not None
+        return str(kind.resolve_type(value, self._info, kind))  # type: ignore[arg-type]
+
     def _given(self, slot: Slot) -> Mapping[str, Any]:
-        assert slot.given is not None
-        if not slot.given.args:
-            return {}
         if id(slot) not in self._arguments:
+            assert slot.given is not None
             given = get_argument_values(slot.given, slot.node, self._variables)
             self._arguments[id(slot)] = given
         return self._arguments[id(slot)]
@@ -219,9 +223,12 @@ def _slot(key: str, node: FieldNode, type_name: str) -> Slot:
     kind = SCHEMA.type_map[type_name]
     assert isinstance(kind, GraphQLObjectType | GraphQLInterfaceType)
     given = kind.fields.get(node.name.value)
-    slot = Slot(key=key, given=given, node=node, selections=[])
+    slot = Slot(key=key, given=given, node=node, selections=[], name=node.name.value)
     if given is not None:
-        slot.is_leaf = is_leaf_type(get_named_type(given.type))
+        named = get_named_type(given.type)
+        slot.is_leaf = is_leaf_type(named)
+        slot.type_name = None if isinstance(named, GraphQLInterfaceType) else named.name
+        slot.has_arguments = bool(given.args)
         slot.is_list = is_list_type(get_nullable_type(given.type))
         slot.is_sure = isinstance(given.type, GraphQLNonNull)
     return slot

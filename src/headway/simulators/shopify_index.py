@@ -1,12 +1,13 @@
 """Rows of a simulated shop in the order of a stamp."""
 
+from bisect import bisect_left, insort
 from datetime import datetime
 
 Place = tuple[float, int]
 
 
 class Index:
-    """Rows by number, sorted by a stamp in seconds, and only when somebody asks."""
+    """Rows by number, sorted by a stamp in seconds from when somebody first asks."""
 
     def __init__(self) -> None:
         self._stamps: dict[int, float] = {}
@@ -14,15 +15,16 @@ class Index:
 
     def put(self, number: int, stamp: datetime) -> None:
         """Set the stamp of a row."""
-        # A row that moves goes to the end, so that the list is nearly sorted when it is needed.
-        self._stamps.pop(number, None)
+        self.drop(number)
         self._stamps[number] = stamp.timestamp()
-        self._places = None
+        if self._places is not None:
+            insort(self._places, (self._stamps[number], number))
 
     def drop(self, number: int) -> None:
         """Forget a row."""
-        self._stamps.pop(number, None)
-        self._places = None
+        former = self._stamps.pop(number, None)
+        if former is not None and self._places is not None:
+            del self._places[bisect_left(self._places, (former, number))]
 
     def places(self) -> list[Place]:
         """Return all places in order."""
