@@ -13,6 +13,7 @@ from tests.connectors.account_shop import ACCOUNT, DOMAIN, START, VAULT, Counter
 
 from headway.clock import ScaledClock, VirtualClock, rng
 from headway.connectors.shopify_account import ShopifyAccount
+from headway.connectors.shopify_account_documents import document_of
 from headway.connectors.shopify_door import ShopAccess
 from headway.connectors.shopify_limits import shop_scope
 from headway.connectors.tokens import store_tokens
@@ -233,7 +234,21 @@ def test_a_cursor_that_the_shop_does_not_know_any_more_is_told(counter: Counter)
     assert counter.account.read(Ask(what="orders", values=values)).next == STALE
 
 
-ORDERS = Ask(what="orders", values={"field": "updated_at", "since": "2026-01-01", "after": None})
+ORDERS = Ask(
+    what="orders", values={"field": "updated_at", "since": "2026-01-01T00:00:00Z", "after": None}
+)
+
+
+def test_a_search_tells_instants_as_the_platform_does() -> None:
+    values = {
+        "field": "created_at",
+        "since": "2026-01-01T01:00:00.123456+01:00",
+        "until": "2026-02-01T00:00:00+00:00",
+        "after": None,
+    }
+    assert document_of(Ask(what="orders", values=values)).variables["search"] == (
+        "created_at:>='2026-01-01T00:00:00Z' AND created_at:<='2026-02-01T00:00:00Z'"
+    )
 
 
 def test_the_bucket_is_the_one_that_writing_uses(counter: Counter) -> None:

@@ -6,6 +6,7 @@ itself, with all of it.
 """
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from headway.connectors.shopify_documents import Document
@@ -166,9 +167,9 @@ def gid(kind: str, number: str) -> str:
 
 def _orders(values: Values, _: str | None) -> Document:
     field = values["field"]
-    search = f"{field}:>='{values['since']}'"
+    search = _since(field, values)
     if values.get("until"):
-        search += f" AND {field}:<='{values['until']}'"
+        search += f" AND {field}:<='{_moment(values['until'])}'"
     paging = {"first": ORDERS, "after": values["after"], "search": search}
     return Document(
         text=LIST_ORDERS, variables={**paging, "sort": SORT_KEYS[field], **_order_counts()}
@@ -190,7 +191,7 @@ def _order_counts() -> dict[str, int]:
 
 
 def _products(values: Values, _: str | None) -> Document:
-    search = f"updated_at:>='{values['since']}'"
+    search = _since("updated_at", values)
     paging = {"first": PRODUCTS, "after": values["after"], "search": search}
     variables = {**paging, "variants": VARIANTS, "after_variant": None}
     return Document(text=LIST_PRODUCTS, variables=variables)
@@ -214,7 +215,7 @@ def _variants(values: Values, _: str | None) -> Document:
 
 
 def _customers(values: Values, _: str | None) -> Document:
-    search = f"updated_at:>='{values['since']}'"
+    search = _since("updated_at", values)
     paging = {"first": PAGE_MAX, "after": values["after"], "search": search}
     return Document(text=LIST_CUSTOMERS, variables={**paging, "sort": "UPDATED_AT"})
 
@@ -228,6 +229,15 @@ def _all_customers(values: Values, _: str | None) -> Document:
 def _customers_by_id(values: Values, _: str | None) -> Document:
     ids = [gid("Customer", each) for each in values["ids"]]
     return Document(text=NAMED_CUSTOMERS, variables={"ids": ids})
+
+
+def _since(field: str, values: Values) -> str:
+    return f"{field}:>='{_moment(values['since'])}'"
+
+
+def _moment(given: str) -> str:
+    """Write an instant as the platform does: its stamps know no parts of a second."""
+    return f"{datetime.fromisoformat(given).astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 MAKERS: Mapping[str, Callable[[Values, str | None], Document]] = {
