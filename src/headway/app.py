@@ -12,7 +12,9 @@ from headway.clock import Clock, fresh_id
 from headway.config import Settings
 from headway.connectors.boeing import BoeingAccess, BoeingConnector
 from headway.connectors.consent import Consent
-from headway.connectors.etsy import EtsyAccess, EtsyConnector
+from headway.connectors.etsy import EtsyAccess, EtsyConnector, EtsyDoor
+from headway.connectors.etsy_consent import EtsyConsent
+from headway.connectors.etsy_door import CONSENT
 from headway.connectors.etsy_limits import day_key, day_resource, second_resource
 from headway.connectors.printify import PrintifyConnector
 from headway.connectors.printify_limits import account_resource, account_scope
@@ -386,7 +388,7 @@ def build(
         raw=RawReplies(pool),
         breakers=Breakers(pool),
         hooks=Hooks(pool),
-        consents={},
+        consents={PlatformName.ETSY: lambda: _etsy_consent(settings, clock)},
         new_supplier=lambda: _boeing(settings, clock, pool, transport),
         pushes=Pushes(pool, guard_move=settings.guard_move),
         new_storefront=lambda shop: _shopify(shop, settings, clock, pool, shop_transport),
@@ -489,6 +491,25 @@ def _platforms(
 
 def _walk_of(job: Job) -> Walk:
     return walk_of(job.account.platform, job.kind, is_backfill=job.type is JobType.BACKFILL)
+
+
+def _etsy_consent(settings: Settings, clock: Clock) -> EtsyConsent:
+    access = EtsyAccess(
+        keystring=settings.etsy_keystring,
+        shared_secret=settings.etsy_shared_secret.get_secret_value(),
+    )
+    door = EtsyDoor(
+        access, url=settings.etsy_url, clock=clock, timeout_s=settings.platform_timeout_s
+    )
+    # Etsy's page for people has an address of its own; a simulated Etsy has one for all.
+    is_etsys = settings.etsy_url == Settings.model_fields["etsy_url"].default
+    return EtsyConsent(
+        door,
+        access,
+        per_second=settings.etsy_second_limit,
+        per_day=settings.etsy_day_limit,
+        page=CONSENT if is_etsys else f"{settings.etsy_url.rstrip('/')}/oauth/connect",
+    )
 
 
 def shared_vault(settings: Settings) -> Vault:
