@@ -20,6 +20,7 @@ from headway.connectors.printify import PrintifyConnector
 from headway.connectors.printify_limits import account_resource, account_scope
 from headway.connectors.shopify import ShopAccess, ShopifyConnector, shop_resource
 from headway.connectors.shopify_bulk import price_lines
+from headway.connectors.shopify_consent import ShopifyConsent
 from headway.connectors.shopify_limits import POINTS_PER_S
 from headway.connectors.vault import Vault, open_vault
 from headway.core.change import Terms
@@ -68,6 +69,7 @@ LEASE_MARGIN = timedelta(seconds=30)
 # How many accounts a worker keeps connections to.
 OPENED_MAX = 32
 BUDGETS_KEPT = timedelta(days=35)
+# A person who never came back from a consent page is forgotten after that.
 VISITS_KEPT = timedelta(days=1)
 
 
@@ -237,6 +239,7 @@ class App:
                 (self.raw, timedelta(days=self.settings.raw_retention_days)),
                 (self.pushes, timedelta(days=self.settings.ledger_retention_days)),
                 (self.hooks, timedelta(days=self.settings.ledger_retention_days)),
+                (OAuthVisits(self.pool), VISITS_KEPT),
             ),
             every=every,
         )
@@ -388,7 +391,10 @@ def build(
         raw=RawReplies(pool),
         breakers=Breakers(pool),
         hooks=Hooks(pool),
-        consents={PlatformName.ETSY: lambda: _etsy_consent(settings, clock)},
+        consents={
+            PlatformName.ETSY: lambda: _etsy_consent(settings, clock),
+            PlatformName.SHOPIFY: lambda: _shopify_consent(settings, clock, shop_transport),
+        },
         new_supplier=lambda: _boeing(settings, clock, pool, transport),
         pushes=Pushes(pool, guard_move=settings.guard_move),
         new_storefront=lambda shop: _shopify(shop, settings, clock, pool, shop_transport),
@@ -509,6 +515,22 @@ def _etsy_consent(settings: Settings, clock: Clock) -> EtsyConsent:
         per_second=settings.etsy_second_limit,
         per_day=settings.etsy_day_limit,
         page=CONSENT if is_etsys else f"{settings.etsy_url.rstrip('/')}/oauth/connect",
+    )
+
+
+def _shopify_consent(
+    settings: Settings, clock: Clock, transport: httpx.BaseTransport | None
+) -> ShopifyConsent:
+    return ShopifyConsent(
+        access=ShopAccess(
+            client_id=settings.shopify_client_id,
+            client_secret=settings.shopify_client_secret.get_secret_value(),
+        ),
+        scopes=settings.shopify_scopes,
+        url_template=settings.shopify_url,
+        clock=clock,
+        timeout_s=settings.platform_timeout_s,
+        transport=transport,
     )
 
 

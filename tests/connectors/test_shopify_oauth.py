@@ -1,6 +1,8 @@
 """A merchant lets the app in: the link, the signature on the way back, the code for tokens."""
 
+import hmac
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -103,3 +105,13 @@ def test_a_wrong_secret_is_told_and_not_shown(shops: ShopifySimulator, clock: Vi
     with pytest.raises(PermanentError, match="HEADWAY_SHOPIFY_CLIENT_ID") as caught:
         change(shops, clock, code, access=wrong)
     assert "hush" not in str(caught.value)
+
+
+def test_one_parameter_cannot_pass_for_two() -> None:
+    text = "code=0907a61c&host=YWJj==&shop=one.myshopify.com"
+    mac = hmac.new(b"hush", text.encode(), sha256).hexdigest()
+    query = {"code": "0907a61c", "host": "YWJj==", "shop": "one.myshopify.com", "hmac": mac}
+    assert check_callback(query, "hush")
+    joined = {"code": "0907a61c&host=YWJj==", "shop": "one.myshopify.com", "hmac": mac}
+    assert not check_callback(joined, "hush")
+    assert not check_callback({**query, "more": "1"}, "hush")

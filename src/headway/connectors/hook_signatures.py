@@ -42,25 +42,6 @@ def is_signed(
     return _is_printifys(secret, headers, body)
 
 
-def is_shopify_query(secret: str, values: Mapping[str, str]) -> bool:
-    """Tell whether Shopify signed the query with which it sends a merchant back."""
-    if not secret:
-        raise ConfigError(f"{SETTINGS[PlatformName.SHOPIFY]} is not set; no merchant can connect")
-    pairs = (
-        f"{_escaped(name).replace('=', '%3D')}={_escaped(value)}"
-        for name, value in sorted(values.items())
-        if name != "hmac"
-    )
-    signed = "&".join(pairs)
-    wanted = _mac(secret.encode(), signed.encode()).hex()
-    return _is_same(wanted, values.get("hmac", ""))
-
-
-def _escaped(text: str) -> str:
-    """Escape what would let one pair of a query pass for two."""
-    return text.replace("%", "%25").replace("&", "%26")
-
-
 def _is_shopifys(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
     wanted = base64.b64encode(_mac(secret.encode(), body)).decode()
     return _is_same(wanted, headers.get("x-shopify-hmac-sha256", ""))

@@ -21,7 +21,7 @@ from jinja2 import Environment
 from headway.app import App, shared_vault
 from headway.clock import fresh_id, fresh_secret
 from headway.connectors.consent import Consent, FoundShop, challenge_of
-from headway.connectors.hook_signatures import is_shopify_query
+from headway.connectors.shopify_oauth import check_callback
 from headway.connectors.tokens import Grant, store_tokens
 from headway.core.jobs import PlatformName
 from headway.core.limits import CallReport, Go, Gone, Hold, Shed, Ticket
@@ -163,7 +163,7 @@ class _Flow:
     def _check_shopify(self, asked: Mapping[str, str], visit: Visit) -> None:
         """Believe the query only as Shopify signed it, for the shop that was asked."""
         secret = self._app.settings.shopify_client_secret.get_secret_value()
-        is_its = is_shopify_query(secret, asked)
+        is_its = check_callback(asked, secret)
         if not is_its or shop_domain(asked.get("shop", "")) != visit.shop:
             text = f"Shopify did not send you here, or for another shop. {NEW_LINK}"
             raise _RefusedError(403, "This is not Shopify's answer", text)
