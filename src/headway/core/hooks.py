@@ -15,15 +15,15 @@ from headway.core.jobs import Kind, PlatformName
 from headway.errors import RequestError
 
 ID_CHARS_MAX = 200
-GID = "gid://shopify/"
+GID = re.compile(r"gid://shopify/\w+/")
 RECEIPT = re.compile(r"/receipts/([0-9]{1,20})(?:[/?#]|$)")
-# By the first word of a topic: what it is about, what GraphQL calls it, and where its id stands.
-SHOPIFY_TOPICS: Mapping[str, tuple[Kind, str, tuple[str, ...]]] = {
-    "orders": (Kind.ORDERS, "Order", ("id", "order_edit.order_id")),
-    "refunds": (Kind.ORDERS, "Order", ("order_id",)),
-    "fulfillments": (Kind.ORDERS, "Order", ("order_id",)),
-    "products": (Kind.LISTINGS, "Product", ("id",)),
-    "customers": (Kind.CUSTOMERS, "Customer", ("id",)),
+# By the first word of a topic: what it is about, and where its id stands.
+SHOPIFY_TOPICS: Mapping[str, tuple[Kind, tuple[str, ...]]] = {
+    "orders": (Kind.ORDERS, ("id", "order_edit.order_id")),
+    "refunds": (Kind.ORDERS, ("order_id",)),
+    "fulfillments": (Kind.ORDERS, ("order_id",)),
+    "products": (Kind.LISTINGS, ("id",)),
+    "customers": (Kind.CUSTOMERS, ("id",)),
 }
 ETSY_TOPICS = frozenset({"order.paid", "order.canceled", "order.shipped", "order.delivered"})
 PRINTIFY_TOPICS: Mapping[str, Kind] = {"order": Kind.ORDERS, "product": Kind.LISTINGS}
@@ -92,8 +92,8 @@ def _shopify(headers: Mapping[str, str], told: Mapping[str, Any]) -> Hook:
         external_id, orders = _forgotten(told, effect)
     elif (subject := topic.partition("/")[0]) in SHOPIFY_TOPICS:
         effect = Effect.WAKE
-        kind, name, paths = SHOPIFY_TOPICS[subject]
-        ids = (_gid(name, _find(told, path)) for path in paths)
+        kind, paths = SHOPIFY_TOPICS[subject]
+        ids = (_number(_find(told, path)) for path in paths)
         external_id = next((each for each in ids if each is not None), None)
     return Hook(
         platform=PlatformName.SHOPIFY,
@@ -113,12 +113,12 @@ def _forgotten(told: Mapping[str, Any], effect: Effect) -> tuple[str | None, tup
     """Return which customer a privacy topic is about, and which of their orders it names."""
     if effect is Effect.REDACT_SHOP:
         return None, ()
-    customer = _gid("Customer", _find(told, "customer.id"))
+    customer = _number(_find(told, "customer.id"))
     if customer is None:
         # Without a name it would be everybody.
         raise RequestError("customer.id is missing, or is not a short word")
     asked = told.get("orders_to_redact")
-    found = (_gid("Order", each) for each in asked) if isinstance(asked, list) else ()
+    found = (_number(each) for each in asked) if isinstance(asked, list) else ()
     return customer, tuple(each for each in found if each is not None)
 
 
@@ -180,9 +180,7 @@ def _id(value: object) -> str | None:
     return text if 0 < len(text) <= ID_CHARS_MAX and text.isprintable() else None
 
 
-def _gid(name: str, value: object) -> str | None:
-    """Return an id as GraphQL writes it; REST bodies hold the bare number."""
+def _number(value: object) -> str | None:
+    """Return an id as the warehouse holds it: the bare number, however Shopify wrote it."""
     text = _id(value)
-    if text is None:
-        return None
-    return text if text.startswith(GID) else f"{GID}{name}/{text}"
+    return None if text is None else GID.sub("", text)
