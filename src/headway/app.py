@@ -61,7 +61,6 @@ from headway.store.timetable import Timetable
 from headway.store.views_accounts import LaneViews
 
 MINUTE_S = 60.0
-DAY_S = 86_400.0
 # Longer than connecting and writing may take: what is in flight has arrived by then, or failed.
 JITTER_S = 2.5
 # A call may leave until half its lease is over, and must have ended in the other half.
@@ -239,7 +238,6 @@ class App:
                 (self.raw, timedelta(days=self.settings.raw_retention_days)),
                 (self.pushes, timedelta(days=self.settings.ledger_retention_days)),
                 (self.hooks, timedelta(days=self.settings.ledger_retention_days)),
-                (OAuthVisits(self.pool), VISITS_KEPT),
             ),
             every=every,
         )

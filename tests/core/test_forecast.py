@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.core.forecast import DAY, HOUR, HOURS, Forecast, Use, foretell, hour_of, pace
+from headway.core.forecast import DAY, HOUR, HOURS, Forecast, Use, foretell, hour_of, pace, say
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 NOON = hour_of(NOW)
@@ -114,3 +114,13 @@ def test_the_mean_of_the_known_hours_goes_on_where_no_day_is_known() -> None:
     assert pace({NOON - HOUR: 20.0, NOON: 10.0}, NOW) == (20.0,) * HOURS
     assert pace({NOON: 10.0}, NOW) == (10.0,) * HOURS
     assert pace({}, NOW) == (0.0,) * HOURS
+
+
+def test_a_forecast_is_said_in_one_line() -> None:
+    assert say(told([]), NOW) == "enough for the next 24 h, if people go on as they do"
+    late = told([Use(leaves_at=NOW + 6 * HOUR, amount=81)], wanted=[6.0] * HOURS)
+    assert say(late, NOW) == (
+        "spent at 15:30 UTC, room again at 18:30 UTC; 44 calls wanted in vain"
+    )
+    never = told([Use(leaves_at=NOW + 25 * HOUR, amount=100)])
+    assert say(never, NOW) == "spent, no room within 24 h"

@@ -13,6 +13,7 @@ from headway.core.seats import BoardingRule
 from headway.store.breakers import Breakers
 from headway.store.limits import PostgresLimiter
 from headway.store.views import Gate, Overview, Why, overview
+from headway.store.views_accounts import AccountsStatus
 
 SCOPE = Scope("boeing:test")
 RULE = BoardingRule(seats=3, slack=timedelta(minutes=20))
@@ -66,6 +67,7 @@ def look(pool: ConnectionPool, now: datetime, gate: Gate | None = None) -> Overv
         boarding=RULE,
         minute_limit=2,
         resource_of=lambda shop: Resource(key=shop, rules=(Bucket(capacity=9, rate_per_s=1),)),
+        accounts=AccountsStatus(),
     )
 
 

@@ -15,7 +15,7 @@ from headway.config import Settings
 from headway.core.jobs import JobStatus, PlatformName, Tier
 from headway.core.model import SellerId
 from headway.store.accounts import Accounts
-from headway.web.accounts import AccountsShape, JobShape, JobsShape, QuotasShape
+from headway.web.api_accounts import AccountsShape, JobShape, JobsShape, QuotasShape
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 

@@ -8,15 +8,19 @@ import typer
 
 from headway import config
 from headway.app import App
+from headway.cli.jobs import found_job, print_job
 from headway.cli.output import AsJson, emit, facts, say, table
 from headway.cli.session import Session, open_session
+from headway.core import forecast
 from headway.core.model import SellerId, Sku
 from headway.core.reasons import Standing, say_span, say_time
 from headway.engine.explain import in_shop, reasons
 from headway.errors import NotFoundError
 from headway.store.explain import Standings
 from headway.store.views import Counts, NextCall, Overview, Spent, Why
+from headway.store.views_accounts import AccountsStatus
 from headway.store.views_changes import Change
+from headway.store.views_jobs import is_job_name
 from headway.store.views_shop import ShopStatus
 from headway.web.feed import look
 from headway.web.words import ago, bounded, decide, fate, lag, money, percent, result
@@ -32,6 +36,8 @@ EXPLAIN_EXAMPLES = """Examples:
 headway explain "WF330523=7A"
 
 headway explain "AN 960/10L" --seller acme
+
+headway explain acme/etsy/orders
 """
 WHY = {
     Why.NOTHING: "no listing wants one",
@@ -64,17 +70,31 @@ def status(*, as_json: AsJson = False) -> None:
 
 
 def explain(
-    sku: Annotated[str, typer.Argument(help="The part number, as the supplier writes it.")],
+    sku: Annotated[
+        str,
+        typer.Argument(
+            metavar="SKU|JOB",
+            help="The supplier's part number; or a job's id or seller/platform/kind.",
+        ),
+    ],
     *,
     seller: Annotated[str | None, typer.Option(help="Only this seller's listing.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say why a part waits, until when, and its place.
+    """Say why a part or a job waits, until when, and its place.
 
-    One answer for each seller that lists it. Quote a part number that holds spaces.
+    One answer for each seller that lists the part. Quote a part number that holds spaces. The job
+    that pulls history is called seller/platform/kind/history.
     """
     with open_session(config.load()) as session:
         app, now = session.app, session.app.clock.now()
+        if is_job_name(sku):
+            job = found_job(app, sku, now)
+            if as_json:
+                emit({"now": now, "job": job})
+            else:
+                print_job(job, now)
+            return
         found = _find(app, now, Sku(sku), None if seller is None else SellerId(seller))
         line = app.line(now)
         answers = [(each, reasons(each, line, app.rule.boarding, now)) for each in found]
@@ -140,6 +160,7 @@ def _print_status(session: Session, seen: Overview) -> None:
             ("listings", _listings(seen.counts)),
             ("oldest read", ago(seen.oldest_read_at, seen.now)),
             ("push", _push(seen)),
+            ("accounts", accounts_line(seen.accounts, seen.now)),
         ]
     )
     say()
@@ -202,6 +223,28 @@ def _push(seen: Overview) -> str:
         f"{written.count:,}{'+' if written.is_partial else ''} changes written in 24 h; from seen"
         f" to written {lag(written.p50_s)} in the middle, 95 % within {lag(written.p95_s)}"
     )
+
+
+def accounts_line(lane: AccountsStatus, now: datetime) -> str:
+    """Write how the accounts stand in one line."""
+    if not lane.accounts_count:
+        return "none; connect one with: headway connect SHOP --seller SELLER"
+    lost = sum(not each.is_connected for each in lane.accounts)
+    words = [
+        f"{bounded(lane.accounts_count)} connected"
+        if not lost
+        else f"{bounded(lane.accounts_count)}, {lost} of them disconnected",
+        f"{len(lane.running)} of {lane.running_max} jobs running, {bounded(lane.due_count)} due",
+    ]
+    if lane.dead_count:
+        words.append(f"{bounded(lane.dead_count)} dead: headway jobs --status dead")
+    words += [
+        f"{each.platform} {each.used:,.0f} of {each.limit:,.0f} calls in 24 h,"
+        f" {forecast.say(each.forecast, now)}"
+        for each in lane.budgets
+        if each.used or each.reserved
+    ]
+    return "; ".join(words)
 
 
 def _print_changes(seen: Overview) -> None:

@@ -14,13 +14,17 @@ import typer
 
 from headway import config
 from headway.app import App
+from headway.cli.jobs import found_job, print_job
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.session import open_session
+from headway.core.jobs import JobStatus
 from headway.core.model import SellerId, Sku
 from headway.core.reasons import say_time
-from headway.errors import InvalidError, NotFoundError
+from headway.errors import ConflictError, InvalidError, NotFoundError
 from headway.store.explain import Standings
+from headway.store.job_rows import JobRows
 from headway.store.review import Review, Ruling
+from headway.store.views_jobs import is_job_name
 
 SPAN = re.compile(r"(\d{1,5})\s*(s|m|min|h|d|w)(?:\s+ago)?")
 UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -55,7 +59,10 @@ def register(app: typer.Typer) -> None:
             "rollback --since 2026-03-04T09:00 --to 2026-03-04T08:59 --seller acme --dry-run",
         ),
     )(rollback)
-    app.command("revive", epilog=_examples('revive "WF330523=7A"', "revive --all"))(revive)
+    app.command(
+        "revive",
+        epilog=_examples('revive "WF330523=7A"', "revive --all", "revive acme/etsy/orders"),
+    )(revive)
 
 
 def _examples(*lines: str) -> str:
@@ -199,26 +206,52 @@ def rollback(
 
 
 def revive(
-    skus: Skus = None,
+    skus: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SKU|JOB]...", help="Part numbers; or jobs, by id or name."),
+    ] = None,
     *,
     all_: Annotated[bool, typer.Option("--all", help="Everything that is parked.")] = False,
     seller: Seller = None,
     as_json: AsJson = False,
 ) -> None:
-    """Restart parked parts, on sale again as they were.
+    """Restart parked parts, on sale again, or dead jobs.
 
-    They board the next call to the supplier.
+    Parts board the next call to the supplier. A job is named by its id or seller/platform/kind,
+    and is due at once.
     """
     _either(skus, is_all=all_)
     with open_session(config.load()) as session:
         app, review = session.app, Review(session.app.pool)
         now = app.clock.now()
+        if skus and any(map(is_job_name, skus)):
+            _revive_jobs(app, skus, as_json=as_json)
+            return
         if all_:
             user_id = app.sellers.known(seller)
             _report(review.revive_all(user_id, now=now), as_json=as_json)
             return
         rulings = each_seller(app, skus or (), seller, lambda *key: review.revive(*key, now=now))
         _report(rulings, as_json=as_json)
+
+
+def _revive_jobs(app: App, names: Sequence[str], *, as_json: bool) -> None:
+    """Queue dead jobs again; raises RequestError before anything is done."""
+    if not all(map(is_job_name, names)):
+        raise InvalidError("name parts, or jobs; not both at once")
+    now, rows = app.clock.now(), JobRows(app.pool)
+    found = [found_job(app, name, now) for name in names]
+    alive = [each.name for each in found if each.status is not JobStatus.DEAD]
+    if alive:
+        raise ConflictError(f"{', '.join(alive)} is not dead; see: headway explain {alive[0]}")
+    for each in found:
+        rows.revive(each.id, now=now)
+    after = [found_job(app, each.id, now) for each in found]
+    if as_json:
+        emit({"now": now, "jobs": after})
+        return
+    for each in after:
+        print_job(each, now)
 
 
 def _either(skus: Sequence[str] | None, *, is_all: bool) -> None:

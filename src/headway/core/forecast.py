@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from headway.core.reasons import say_time
+
 HOUR = timedelta(hours=1)
 HOURS = 24
 DAY = HOURS * HOUR
@@ -125,3 +127,15 @@ def foretell(
 def _until(room: float, rate: float, span: timedelta) -> timedelta:
     """Return how soon that much room is used up, at most the span."""
     return min(span, timedelta(seconds=room / rate)) if rate > 0 else timedelta(0)
+
+
+def say(forecast: Forecast, now: datetime) -> str:
+    """Write what a person wants to know of it: is it enough, and if not, from when to when."""
+    if forecast.spent_at is None:
+        return "enough for the next 24 h, if people go on as they do"
+    spent = "spent" if forecast.spent_at <= now else f"spent at {say_time(forecast.spent_at, now)}"
+    room = "no room within 24 h"
+    if forecast.room_at is not None:
+        room = f"room again at {say_time(forecast.room_at, now)}"
+    unmet = f"; {forecast.unmet:,.0f} calls wanted in vain" if forecast.unmet >= CALL else ""
+    return f"{spent}, {room}{unmet}"

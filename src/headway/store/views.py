@@ -5,7 +5,7 @@ not grow with the table. Nothing here writes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -20,6 +20,7 @@ from headway.core.seats import URGENT, BoardingRule, board, departure
 from headway.store.breakers import Breakers
 from headway.store.pool import guarded
 from headway.store.schedule import Schedule
+from headway.store.views_accounts import AccountsStatus
 from headway.store.views_changes import ROWS_SHOWN, Change, latest_changes
 from headway.store.views_shop import StorefrontStatus, storefront_status
 
@@ -218,6 +219,7 @@ class Overview:
     calls: tuple[Call, ...]
     trouble: tuple[Trouble, ...]
     calls_per_hour: tuple[int, ...]
+    accounts: AccountsStatus = field(default_factory=AccountsStatus)
 
 
 def overview(
@@ -229,10 +231,11 @@ def overview(
     boarding: BoardingRule,
     minute_limit: int,
     resource_of: Callable[[str], Resource],
+    accounts: AccountsStatus,
 ) -> Overview:
     """Read everything the first screen shows; `gate` is the limiter's word on this scope.
 
-    `resource_of` names the limit that binds a shop.
+    `resource_of` names the limit that binds a shop; how the accounts stand was read before.
     """
     breaker = Breakers(pool).load(scope)
     front = Schedule(pool).front(now, limit=boarding.seats * FRONT_PER_SEAT)
@@ -253,6 +256,7 @@ def overview(
             calls=_calls(connection, now, scope),
             trouble=_trouble(connection),
             calls_per_hour=_per_hour(connection, now, scope),
+            accounts=accounts,
         )
 
 

@@ -129,17 +129,17 @@ class SellerView:
 class AccountsStatus:
     """Everything the first screen shows of the account lane."""
 
-    accounts: tuple[AccountView, ...]
-    accounts_count: int
-    sellers: tuple[SellerView, ...]
-    running: tuple[JobView, ...]
-    running_max: int
-    queue: tuple[JobView, ...]
-    due_count: int
-    dead: tuple[JobView, ...]
-    dead_count: int
-    budgets: tuple[Budget, ...]
-    notices: tuple[Notice, ...]
+    accounts: tuple[AccountView, ...] = ()
+    accounts_count: int = 0
+    sellers: tuple[SellerView, ...] = ()
+    running: tuple[JobView, ...] = ()
+    running_max: int = 0
+    queue: tuple[JobView, ...] = ()
+    due_count: int = 0
+    dead: tuple[JobView, ...] = ()
+    dead_count: int = 0
+    budgets: tuple[Budget, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 def accounts_status(

@@ -1,7 +1,6 @@
 """`/api/accounts`, `/api/jobs`, `/api/quotas`: the account lane, with the reason of every wait."""
 
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
@@ -11,7 +10,15 @@ from headway.core.model import SellerId
 from headway.errors import ConflictError, NotFoundError
 from headway.store.job_rows import JobRows
 from headway.store.views_jobs import JobView, is_job_name
-from headway.web.api import ProblemShape, Shape
+from headway.web.api import ProblemShape
+from headway.web.api_accounts import (
+    AccountsShape,
+    JobShape,
+    JobsShape,
+    PlatformWord,
+    QuotasShape,
+    StatusWord,
+)
 from headway.web.problems import ProblemRoute
 
 JOBS_MAX = 500
@@ -22,139 +29,6 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     503: {"model": ProblemShape, "description": "The database is down."},
 }
 Limit = Annotated[int, Query(ge=1, le=JOBS_MAX)]
-PlatformWord = Literal["shopify", "etsy", "printify"]
-TierWord = Literal["free", "starter", "growth", "pro"]
-StatusWord = Literal[
-    "queued", "running", "completed", "plan_limit_reached", "failed", "dead", "cancelled"
-]
-
-
-class AccountShape(Shape):
-    """A seller's connection to a platform; counts stop at 10,000."""
-
-    id: str
-    user_id: str
-    tier: TierWord
-    platform: PlatformWord
-    shop: str
-    title: str
-    is_connected: bool
-    trouble: str
-    horizon_at: datetime | None
-    newest_order_at: datetime | None
-    orders: int
-    listings: int
-    unreadable: int
-    last_run_at: datetime | None
-    next_run_at: datetime | None
-    running: str | None
-    dead: int
-    is_backfilled: bool
-
-
-class SellerShape(Shape):
-    """What a seller has used of the month's orders."""
-
-    user_id: str
-    tier: TierWord
-    orders: int
-    orders_max: int
-    resets_at: datetime
-
-
-class AccountsShape(Shape):
-    """Accounts, those that need a person first, and their sellers."""
-
-    now: datetime
-    accounts: list[AccountShape]
-    sellers: list[SellerShape]
-
-
-class JobShape(Shape):
-    """A job: where it stands, why it waits, until when, and its place among those that are due."""
-
-    id: str
-    name: str
-    account_id: str
-    user_id: str
-    tier: TierWord
-    platform: PlatformWord
-    shop: str
-    kind: str
-    type: str
-    status: StatusWord
-    state: str
-    reason: str
-    until: datetime | None
-    place: int | None
-    score: int
-    aged_score: float
-    due_at: datetime | None
-    started_at: datetime | None
-    completed_at: datetime | None
-    failures: int
-    last_error: str
-    calls_estimate: float
-    run_calls: int
-    rows_read: int | None
-    calls_total: int
-
-
-class JobsShape(Shape):
-    """Jobs in the order in which they run: the due ones, best first, then those that come."""
-
-    now: datetime
-    jobs: list[JobShape]
-
-
-class PointShape(Shape):
-    """How much is in use at an instant."""
-
-    at: datetime
-    used: float
-
-
-class HourShape(Shape):
-    """What was used in the hour that begins then."""
-
-    hour: datetime
-    used: float
-    used_by_paid: float
-
-
-class ForecastShape(Shape):
-    """The next 24 hours, if people go on as they do."""
-
-    points: list[PointShape]
-    spent_at: datetime | None
-    room_at: datetime | None
-    wanted: float
-    unmet: float
-
-
-class QuotaShape(Shape):
-    """A platform's rolling 24 hours, shared by all its sellers."""
-
-    platform: PlatformWord
-    limit: float
-    used: float
-    reserved: float
-    left: float
-    left_to_paid: float
-    paused_until: datetime | None
-    pause_reason: str
-    paid_from: datetime | None
-    free_tier_from: datetime | None
-    hours: list[HourShape]
-    past: list[PointShape]
-    forecast: ForecastShape
-
-
-class QuotasShape(Shape):
-    """All quotas that have a day."""
-
-    now: datetime
-    quotas: list[QuotaShape]
 
 
 def router(app: App) -> APIRouter:

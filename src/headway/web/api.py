@@ -3,15 +3,9 @@
 from datetime import datetime
 from decimal import Decimal
 
-from pydantic import BaseModel, ConfigDict
-
 from headway.store.views import Overview
-
-
-class Shape(BaseModel):
-    """A reply's shape, filled from a dataclass of the same names."""
-
-    model_config = ConfigDict(from_attributes=True, extra="forbid", frozen=True)
+from headway.web.api_accounts import LaneShape
+from headway.web.shape import Shape
 
 
 class SeatShape(Shape):
@@ -196,6 +190,7 @@ class StatusShape(Shape):
     calls: list[CallShape]
     trouble: list[TroubleShape]
     calls_per_hour: list[int]
+    accounts: LaneShape
 
 
 class ProblemShape(Shape):

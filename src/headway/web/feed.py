@@ -35,14 +35,16 @@ def look(app: App) -> Overview:
         scope = shop_scope(app.settings.shopify_client_id, shop)
         return shop_resource(scope, restore_per_s=app.shop_restore_per_s)
 
+    now = app.clock.now()
     return overview(
         app.pool,
-        app.clock.now(),
+        now,
         scope=app.scope,
         gate=gate,
         boarding=app.rule.boarding,
         minute_limit=app.settings.rate_limit,
         resource_of=resource_of,
+        accounts=app.lane.status(now),
     )
 
 

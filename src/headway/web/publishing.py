@@ -15,8 +15,9 @@ from headway.core.intake import Part, fate, read_at, seller_of, sku_of
 from headway.core.model import SellerId
 from headway.errors import ConflictError, InvalidError, NotFoundError
 from headway.store.publishing import PARTS_MAX, Publishing
-from headway.web.api import ProblemShape, Shape
+from headway.web.api import ProblemShape
 from headway.web.problems import ERRORS_TOLD, ProblemRoute
+from headway.web.shape import Shape
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     404: {"model": ProblemShape, "description": "No such batch."},

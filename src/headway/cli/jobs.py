@@ -1,0 +1,258 @@
+"""`headway jobs`, `quota` and `pull`: the account lane, in the order in which its jobs run."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from headway import config
+from headway.app import App
+from headway.cli.output import AsJson, emit, say, table
+from headway.cli.session import open_session
+from headway.core import forecast
+from headway.core.jobs import JobStatus, Kind, PlatformName
+from headway.core.model import SellerId
+from headway.core.reasons import say_time
+from headway.errors import NotFoundError
+from headway.store.job_rows import JobRows
+from headway.store.views_accounts import SellerView
+from headway.store.views_jobs import JobView
+from headway.store.views_quotas import Budget
+from headway.web.words import ago, number
+
+JOBS_EXAMPLES = """Examples:
+
+headway jobs
+
+headway jobs --seller acme --platform etsy
+
+headway jobs --status dead --json | jq '.jobs[].reason'
+"""
+QUOTA_EXAMPLES = """Examples:
+
+headway quota
+
+headway quota --json | jq '.quotas[].forecast.spent_at'
+"""
+PULL_EXAMPLES = """Examples:
+
+headway pull acme
+
+headway pull acme --platform etsy --kind orders
+"""
+LIMIT, LIMIT_MAX = 25, 500
+SELLERS_SHOWN = 50
+BAR_WIDTH = 30
+Seller = Annotated[str | None, typer.Option(help="Only this seller's.")]
+Platform = Annotated[PlatformName | None, typer.Option(help="Only of this platform.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("jobs", epilog=JOBS_EXAMPLES)(jobs)
+    app.command("quota", epilog=QUOTA_EXAMPLES)(quota)
+    app.command("pull", epilog=PULL_EXAMPLES)(pull)
+
+
+def jobs(
+    *,
+    seller: Seller = None,
+    platform: Platform = None,
+    status: Annotated[JobStatus | None, typer.Option(help="Only those that stand so.")] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, max=LIMIT_MAX, help="How many to show at most.")
+    ] = LIMIT,
+    as_json: AsJson = False,
+) -> None:
+    """Show who pulls next, in order, with what blocks each.
+
+    Those that are due come first, by score and waiting; then those that come, soonest first.
+    """
+    with open_session(config.load()) as session:
+        app, now = session.app, session.app.clock.now()
+        found = app.lane.jobs(
+            now,
+            user_id=app.sellers.known(seller),
+            platform=platform,
+            status=status,
+            limit=limit,
+        )
+        if as_json:
+            emit({"now": now, "jobs": found})
+            return
+        _print_jobs(found, now)
+        if len(found) == limit:
+            say(f"the first {limit}; more with --limit")
+
+
+def quota(*, as_json: AsJson = False) -> None:
+    """Show what is used of the platforms' days, by hour, and what the next day will bring.
+
+    Also what each seller has used of the month's orders.
+    """
+    with open_session(config.load()) as session:
+        app, now = session.app, session.app.clock.now()
+        budgets = app.lane.budgets(now)
+        accounts = app.lane.accounts(limit=SELLERS_SHOWN)
+        sellers = app.lane.sellers(now, {each.user_id for each in accounts})
+        if as_json:
+            quotas = [_facts(each, now) for each in budgets]
+            emit({"now": now, "quotas": quotas, "sellers": sellers})
+            return
+        for budget in budgets:
+            _print_budget(budget, now)
+        say()
+        _print_sellers(sellers, now)
+
+
+def pull(
+    seller: Annotated[str, typer.Argument(help="Whose accounts to look at.")],
+    *,
+    platform: Platform = None,
+    kind: Annotated[Kind | None, typer.Option(help="Only this kind of data.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a seller's jobs due now.
+
+    They still wait for their turn, their budget and their shop. Those that run, are dead or belong
+    to a disconnected account stay as they are; why is said of each. Exit code 1 if none waits.
+    """
+    with open_session(config.load()) as session:
+        app, now = session.app, session.app.clock.now()
+        user_id = app.sellers.known(seller)
+        assert user_id is not None
+        wanted = _of(app, user_id, platform, kind, now)
+        made = JobRows(app.pool).hurry([each.id for each in wanted], now=now)
+        after = _of(app, user_id, platform, kind, now)
+        if as_json:
+            emit({"now": now, "made_due": sorted(made), "jobs": after})
+        else:
+            _print_jobs(after, now)
+            say(f"{len(made)} of {len(after)} made due")
+        if not made:
+            raise typer.Exit(1)
+
+
+def print_job(each: JobView, now: datetime) -> None:
+    """Print one job with its reasons, as `explain` does."""
+    say(f"{each.name}: {each.state}", style="bold")
+    say(f"  {each.reason}")
+    if each.place is not None:
+        say(f"  Place in the queue: {each.place:,}.")
+    waited = "" if each.aged_score == each.score else f", {each.aged_score:g} with its waiting"
+    say(f"  Score: {each.score} ({each.tier}, {each.type}){waited}.")
+    say(f"  Last done: {ago(each.completed_at, now)}; {each.calls_total:,} calls in all.")
+    if each.last_error:
+        say(f"  Last error: {each.last_error}.")
+    say(f"  Id: {each.id}")
+
+
+def found_job(app: App, name: str, now: datetime) -> JobView:
+    """Return a job by its id or name; raises NotFoundError that says what there is."""
+    found = app.lane.job(now, name)
+    if found is not None:
+        return found
+    seller, slash, _ = name.partition("/")
+    theirs = app.lane.jobs(now, user_id=SellerId(seller), limit=LIMIT) if slash else []
+    names = ", ".join(sorted(each.name for each in theirs))
+    hint = f"{seller} has {names}" if names else "see: headway jobs"
+    raise NotFoundError(f"there is no job {name}; {hint}")
+
+
+def _of(
+    app: App, user_id: SellerId, platform: PlatformName | None, kind: Kind | None, now: datetime
+) -> list[JobView]:
+    found = app.lane.jobs(now, user_id=user_id, platform=platform, limit=LIMIT_MAX)
+    wanted = [each for each in found if kind in {None, each.kind}]
+    if not wanted:
+        where = f" on {platform}" if platform else ""
+        what = f" of {kind}" if kind else ""
+        raise NotFoundError(f"{user_id} has no job{what}{where}; see: headway shops")
+    return wanted
+
+
+def _print_jobs(found: Sequence[JobView], now: datetime) -> None:
+    rows = [
+        (
+            "" if each.place is None else f"{each.place:,}",
+            each.name,
+            each.tier,
+            f"{each.aged_score:g}",
+            each.status,
+            "" if each.due_at is None else say_time(each.due_at, now),
+            each.reason,
+        )
+        for each in found
+    ]
+    headings = ("place", "job", "tier", "score", "status", "due", "why")
+    table(headings, rows, empty="no job; connect an account with: headway connect", right={0, 3})
+
+
+def _print_budget(budget: Budget, now: datetime) -> None:
+    share = min(1.0, (budget.used + budget.reserved) / budget.limit)
+    bar = "█" * round(share * BAR_WIDTH)
+    say(f"{budget.platform}  {bar:░<{BAR_WIDTH}}  {share:.0%}", style="bold")
+    say(
+        f"  {number(budget.used)} of {number(budget.limit)} calls used in 24 h,"
+        f" {number(budget.reserved)} reserved, {number(budget.left)} left;"
+        f" {number(budget.left_to_paid)} are left to sellers who pay"
+    )
+    if budget.paused_until is not None:
+        say(f"  paused until {say_time(budget.paused_until, now)}: {budget.pause_reason}")
+    say(f"  forecast: {forecast.say(budget.forecast, now)}")
+    say()
+    _print_curve(budget)
+
+
+def _print_curve(budget: Budget) -> None:
+    """Print the rolling sum by hour: as it was, then as it is foretold."""
+    past = [(point.at, point.used, "") for point in budget.past]
+    coming = [(point.at, point.used, "expected") for point in budget.forecast.points[1:]]
+    by_hour = {each.hour: each.used for each in budget.hours}
+    first = next((n for n, (_, used, _) in enumerate(past) if used), len(past) - 1)
+    rows = [
+        (
+            f"{at:%d %b %H:%M}",
+            number(by_hour[hour]) if not word and (hour := forecast.hour_of(at)) in by_hour else "",
+            number(used),
+            "█" * round(min(1.0, used / budget.limit) * BAR_WIDTH),
+            word,
+        )
+        for at, used, word in [*past[first:], *coming]
+    ]
+    table(("hour", "calls", "in 24 h", "", ""), rows, right={1, 2})
+
+
+def _print_sellers(sellers: Sequence[SellerView], now: datetime) -> None:
+    rows = [
+        (
+            each.user_id,
+            each.tier,
+            f"{each.orders:,} of {each.orders_max:,}",
+            say_time(each.resets_at, now),
+        )
+        for each in sellers
+    ]
+    table(
+        ("seller", "tier", "orders of the month", "anew at"),
+        rows,
+        title="Orders of the month",
+        empty="no account is connected",
+    )
+
+
+def _facts(budget: Budget, now: datetime) -> dict[str, object]:
+    return {
+        "platform": budget.platform,
+        "limit": budget.limit,
+        "used": budget.used,
+        "reserved": budget.reserved,
+        "left": budget.left,
+        "left_to_paid": budget.left_to_paid,
+        "paused_until": budget.paused_until,
+        "hours": budget.hours,
+        "past": budget.past,
+        "forecast": budget.forecast,
+        "sentence": forecast.say(budget.forecast, now),
+    }
