@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -336,6 +337,31 @@ def test_a_row_that_makes_no_sense_is_kept_and_the_others_are_read(
     assert odd.external_id == ids[1] or odd.external_id.startswith("unknown-")
     assert odd.raw
     assert {each.order_id for each in page.records.payments} == {ids[0], ids[2]}
+
+
+PRODUCT = ("data", "products", "nodes", 1)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    (
+        (set_in(*PRODUCT, to=None), "no variants"),
+        (set_in(*PRODUCT, "variants", to={}), "no pageInfo"),
+        (set_in(*PRODUCT, "status", to=7), "no status"),
+        (set_in(*PRODUCT, "variants", "nodes", 0, to=None), "no title"),
+        (set_in(*PRODUCT, "variants", "nodes", 0, "price", to="free"), "no usable price"),
+    ),
+)
+def test_a_product_that_makes_no_sense_is_kept_and_the_others_are_read(
+    open_counter: Open, spoil: Spoil, reason: str
+) -> None:
+    counter = open_counter(wrap=spoiled(spoil), index_lag_s=0)
+    for sku in ("A", "B", "C"):
+        counter.shops.seed_product(DOMAIN, sku)
+    page = counter.account.read(replace(ORDERS, what="products"))
+    assert [each.sku for each in page.records.listings] == ["A", "C"]
+    [odd] = page.records.unreadable
+    assert reason in odd.reason
 
 
 @pytest.mark.parametrize(

@@ -255,24 +255,23 @@ def _one_product(values: Mapping[str, Any], reply: ShopReply) -> Page:
 
 def _product_rows(rows: Sequence[Any], reply: ShopReply) -> Page:
     currency = _currency(reply)
-    listings: list[ShopListing] = []
-    odd: list[Unreadable] = []
-    for row in rows:
-        variants = [{**each, "product": row} for each in _variants_of(row)]
-        found, unread = _read_rows("listings", variants, lambda each: _listing(each, currency))
-        listings += found
-        odd += unread
-    cut = [row for row in rows if is_cut(part(row, "variants"))]
+    products, odd = _read_rows("listings", rows, _variants_of)
+    variants = [each for found, _ in products for each in found]
+    listings, odd_ones = _read_rows("listings", variants, lambda each: _listing(each, currency))
     return Page(
-        records=Records(listings=tuple(listings), unreadable=tuple(odd)),
+        records=Records(listings=tuple(listings), unreadable=(*odd, *odd_ones)),
         ids=_ids(rows),
         stamps=_stamps(rows, "updatedAt"),
-        cut=_ids(cut),
+        cut=tuple(own for _, own in products if own is not None),
     )
 
 
-def _variants_of(row: object) -> list[dict[str, Any]]:
-    return [each if isinstance(each, dict) else {} for each in nodes(part(row, "variants"))]
+def _variants_of(row: object) -> tuple[list[dict[str, Any]], str | None]:
+    """Return a product's variants, each with it, and its id if there are more than these."""
+    listed = part(row, "variants")
+    own = _number(row) if is_cut(listed) else None
+    variants = [each if isinstance(each, dict) else {} for each in nodes(listed)]
+    return [{**each, "product": row} for each in variants], own
 
 
 def _all_variants(_: Mapping[str, Any], reply: ShopReply) -> Page:
