@@ -383,6 +383,24 @@ def test_a_page_that_makes_no_sense_is_not_believed(open_counter: Open, spoil: S
         counter.account.read(ORDERS)
 
 
+@pytest.mark.parametrize(
+    "spoil",
+    (
+        set_in("data", "order", "updatedAt", to=None),
+        set_in("data", "order", "lineItems", to=[]),
+        set_in("data", "order", "totalPriceSet", to=None),
+    ),
+)
+def test_one_order_that_makes_no_sense_does_not_hold_up_the_walk(
+    open_counter: Open, spoil: Spoil
+) -> None:
+    counter = open_counter(wrap=spoiled(spoil))
+    own = counter.shops.place_order(DOMAIN, [("S1", 1)])
+    page = counter.account.read(Ask(what="order", values={"id": own, "next": None}))
+    assert [each.external_id for each in page.records.unreadable] == [own]
+    assert (page.next, page.cut, page.records.orders) == (None, (), ())
+
+
 def test_another_order_than_was_asked_for_is_not_believed(open_counter: Open) -> None:
     other = set_in("data", "nodes", 0, "id", to="gid://shopify/Order/5")
     counter = open_counter(wrap=spoiled(other))

@@ -118,7 +118,13 @@ def _one_order(values: Mapping[str, Any], reply: ShopReply) -> Page:
     row, own = reply.data.get("order"), values["id"]
     if row is None:
         return Page(missing=(own,))
-    former = read_part(values["next"])
+    try:
+        return _order_part(row, own, read_part(values["next"]))
+    except UnreadableError as error:
+        return Page(records=Records(unreadable=(_odd("orders", row, error),)), ids=(own,))
+
+
+def _order_part(row: Any, own: str, former: Part | None) -> Page:  # noqa: ANN401 - JSON
     stamp = text(row, "updatedAt")
     if former is not None and former.stamp != stamp:
         return Page(ids=(own,), cut=(own,))  # it changed meanwhile, and its pages do not fit
@@ -338,10 +344,14 @@ def _read_rows(
         try:
             found.append(read(row))
         except UnreadableError as error:
-            raw = row if isinstance(row, dict) else {"row": row}
-            own = _find_number(row) or f"unknown-{_digest(raw)}"
-            odd.append(Unreadable(kind=kind, external_id=own, reason=str(error), raw=raw))
+            odd.append(_odd(kind, row, error))
     return found, tuple(odd)
+
+
+def _odd(kind: str, row: object, error: UnreadableError) -> Unreadable:
+    raw = row if isinstance(row, dict) else {"row": row}
+    own = _find_number(row) or f"unknown-{_digest(raw)}"
+    return Unreadable(kind=kind, external_id=own, reason=str(error), raw=raw)
 
 
 def _named(asked: Sequence[str], found: object) -> tuple[list[Any], tuple[str, ...]]:
