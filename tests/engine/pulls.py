@@ -18,6 +18,7 @@ from headway.core.walk import RUN, Ask, Cursor, Page, Step
 from headway.core.warehouse import Order, Records
 from headway.engine.pull import Pull, PullRule
 from headway.store.breakers import Breakers
+from headway.store.error_share import ErrorShare
 
 SECOND_KEY = "etsy:key:second"
 CALL_S = 0.2
@@ -143,6 +144,7 @@ class Pulls:
             limiter=rows.limiter,
             jobs=rows.jobs,
             breakers=self.breakers,
+            errors=ErrorShare(rows.pool),
             open_platform=self.script.open,
             walk_of=lambda _job: self.walk,
             rule=rows.rule,

@@ -17,7 +17,8 @@ import pytest
 from psycopg_pool import ConnectionPool
 from pydantic import SecretStr
 
-from headway.app import App, build, shared_vault
+from headway.app import App, build
+from headway.app.outside import shared_vault
 from headway.clock import VirtualClock, fresh_secret
 from headway.config import Settings
 from headway.connectors.consent import FoundShop

@@ -11,7 +11,8 @@ import pytest
 from psycopg_pool import ConnectionPool
 from pydantic import SecretStr
 
-from headway.app import App, build, shared_vault
+from headway.app import App, build
+from headway.app.outside import shared_vault
 from headway.clock import SystemClock, fresh_secret
 from headway.config import Settings
 from headway.connectors.etsy import EtsyAccess, EtsyConnector

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from urllib.parse import urlencode
 
-from headway.app import shared_vault
+from headway.app.outside import shared_vault
 from headway.cli.output import emit, say
 from headway.cli.session import open_session
 from headway.clock import fresh_secret

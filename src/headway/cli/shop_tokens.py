@@ -2,7 +2,8 @@
 
 from datetime import timedelta
 
-from headway.app import App, shared_vault
+from headway.app import App
+from headway.app.outside import shared_vault
 from headway.connectors.shopify import shop_scope
 from headway.connectors.tokens import store_tokens, token_scope
 from headway.core.jobs import PlatformName

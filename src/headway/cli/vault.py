@@ -6,7 +6,8 @@ from collections.abc import Mapping
 import typer
 
 from headway import config
-from headway.app import App, shared_vault
+from headway.app import App
+from headway.app.outside import shared_vault
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.progress import progress
 from headway.cli.session import open_session

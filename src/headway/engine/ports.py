@@ -36,6 +36,7 @@ __all__ = [
     "Breakers",
     "Bulks",
     "CallReport",
+    "ErrorShare",
     "Jobs",
     "Ledger",
     "Limiter",
@@ -110,6 +111,13 @@ class Ledger(Protocol):
 
     def forget(self, before: datetime) -> int:
         """Remove calls that are over and began before that instant; return how many."""
+
+
+class ErrorShare(Protocol):
+    """How many replies of a scope were errors."""
+
+    def pause_for(self, key: str, *, now: datetime) -> float | None:
+        """Return for how many seconds this scope must keep still; None for not at all."""
 
 
 class Schedule(Protocol):

@@ -26,7 +26,7 @@ from headway.core.jobs import (
 from headway.core.limits import Go, Gone, Hold, Shed, Ticket
 from headway.core.model import Done, Scope, Wait
 from headway.core.walk import RUN, Ask, Cursor, Page, Walk
-from headway.engine.ports import Breakers, CallReport, Jobs, Limiter, Platform
+from headway.engine.ports import Breakers, CallReport, ErrorShare, Jobs, Limiter, Platform
 from headway.errors import (
     ConfigError,
     ConnectorError,
@@ -38,6 +38,9 @@ from headway.errors import (
     UnsentError,
 )
 
+ANSWERED, MISSING = 200, 404
+# Printify bars whoever sends it too many requests that fail.
+ERRORS_COUNTED = frozenset({PlatformName.PRINTIFY})
 TOKEN_PAUSE = timedelta(seconds=1)
 CONFIG_PAUSE = timedelta(minutes=1)
 # How many calls are asked for when a run needs more of its day than was reserved.
@@ -98,6 +101,7 @@ class Pull:
         limiter: Limiter,
         jobs: Jobs,
         breakers: Breakers,
+        errors: ErrorShare,
         open_platform: Callable[[Account], Platform],
         walk_of: Callable[[Job], Walk],
         rule: JobRule,
@@ -108,6 +112,7 @@ class Pull:
         self._limiter = limiter
         self._jobs = jobs
         self._breakers = breakers
+        self._errors = errors
         self._open_platform = open_platform
         self._walk_of = walk_of
         self._job_rule = rule
@@ -237,8 +242,11 @@ class Pull:
             page = run.platform.read(ask)
         except ConnectorError as error:
             self._count(run, permit, error=error, result=str(error))
+            self._brake(run)
             return self._failed(run, error, is_token=ask is None)
-        self._count(run, permit, result=ask.what)
+        self._count(run, permit, result=ask.what, is_missing=bool(page.missing) and not page.ids)
+        if page.missing:
+            self._brake(run)
         self._answered(run)
         run.has_refreshed = False
         return self._turn(run, page, asked_at)
@@ -274,7 +282,13 @@ class Pull:
         return Done(what=f"{run.what}: {len(page.ids)} rows")
 
     def _count(
-        self, run: _Run, permit: Ticket, *, result: str, error: ConnectorError | None = None
+        self,
+        run: _Run,
+        permit: Ticket,
+        *,
+        result: str,
+        error: ConnectorError | None = None,
+        is_missing: bool = False,
     ) -> None:
         """Settle the permit, and let the meters learn what the reply said of them."""
         was_sent = not isinstance(error, UnsentError)
@@ -289,12 +303,24 @@ class Pull:
             sent=was_sent,
             actual=0 if isinstance(error, ThrottledError) and cost is not None else actual,
             is_late=isinstance(error, TimedOutError),
-            report=CallReport(result=result, http_status=error.status if error else 200),
+            report=CallReport(
+                result=result,
+                http_status=error.status if error else MISSING if is_missing else ANSWERED,
+            ),
             # One word for one key; several keys are told one by one.
             seen=seen.pop(permit.keys[0], None) if len(permit.keys) == 1 else None,
         )
         for key, observation in seen.items():
             self._limiter.observe(key, observation, ticket=run.day)
+
+    def _brake(self, run: _Run) -> None:
+        """Keep still for a while where error replies would become too large a share."""
+        if run.job.account.platform not in ERRORS_COUNTED:
+            return
+        for key in run.platform.keys:
+            pause_s = self._errors.pause_for(key, now=self._clock.now())
+            if pause_s:
+                self._limiter.pause(key, pause_s, "too many error replies")
 
     def _answered(self, run: _Run) -> None:
         """Note that the platform answers: nothing waits, nothing is suspected."""

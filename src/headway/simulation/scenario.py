@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from headway.app import App, boeing_resource, build
+from headway.app import App, build
+from headway.app.outside import boeing_resource
 from headway.clock import Clock, VirtualClock, fresh_id, rng
 from headway.config import Settings
 from headway.core.invariants import replay_windows

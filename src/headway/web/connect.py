@@ -18,7 +18,8 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment
 
-from headway.app import App, shared_vault
+from headway.app import App
+from headway.app.outside import shared_vault
 from headway.clock import fresh_id, fresh_secret
 from headway.connectors.consent import Consent, FoundShop, challenge_of
 from headway.connectors.shopify_oauth import check_callback

@@ -1,34 +1,32 @@
 """The composition root: the only place where adapters meet."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 import httpx
 from psycopg_pool import ConnectionPool
 
+from headway.app import outside
+from headway.app.outside import (
+    boeing_resource,
+    boeing_scope,
+    day_resources,
+    etsy_resources,
+)
 from headway.clock import Clock, fresh_id
 from headway.config import Settings
-from headway.connectors.boeing import BoeingAccess, BoeingConnector
+from headway.connectors.boeing import BoeingConnector
 from headway.connectors.consent import Consent
-from headway.connectors.etsy import EtsyAccess, EtsyConnector, EtsyDoor
-from headway.connectors.etsy_consent import EtsyConsent
-from headway.connectors.etsy_door import CONSENT
-from headway.connectors.etsy_limits import day_key, day_resource, second_resource
-from headway.connectors.printify import PrintifyConnector
-from headway.connectors.printify_limits import account_resource, account_scope
-from headway.connectors.shopify import ShopAccess, ShopifyConnector, shop_resource
+from headway.connectors.etsy_limits import day_key
+from headway.connectors.shopify import ShopifyConnector, shop_resource
 from headway.connectors.shopify_bulk import price_lines
-from headway.connectors.shopify_consent import ShopifyConsent
 from headway.connectors.shopify_limits import POINTS_PER_S
-from headway.connectors.vault import Vault, open_vault
 from headway.core.change import Terms
 from headway.core.guard import Guard, SellerStanding
 from headway.core.intake import handle_of
 from headway.core.jobs import Account, Job, JobRule, JobType, Kind, PlatformName, Tier
 from headway.core.lifecycle import FailureRule, Judge
-from headway.core.limits import Resource, Window
 from headway.core.model import Scope
 from headway.core.policies import Policy, by_name
 from headway.core.reasons import Line, Standing
@@ -40,13 +38,12 @@ from headway.engine import ports
 from headway.engine.bulk import BulkHand
 from headway.engine.fetch import FRONT_PER_SEAT, Fetch, FetchRule, boarding_rule
 from headway.engine.ports import Limiter, Platform, Storefront, Supplier
-from headway.engine.pull import Pull
+from headway.engine.pull import Pull, PullRule
 from headway.engine.push import Push, PushRule
 from headway.engine.tick import EVERY, Tick
-from headway.errors import ConfigError
 from headway.store.breakers import Breakers
 from headway.store.bulk import Bulks
-from headway.store.credentials import Credentials
+from headway.store.error_share import ErrorShare
 from headway.store.hooks import Hooks
 from headway.store.jobs import Jobs
 from headway.store.limits import PostgresLimiter
@@ -61,8 +58,6 @@ from headway.store.timetable import Timetable
 from headway.store.views_accounts import LaneViews
 
 MINUTE_S = 60.0
-# Longer than connecting and writing may take: what is in flight has arrived by then, or failed.
-JITTER_S = 2.5
 # A call may leave until half its lease is over, and must have ended in the other half.
 LEASE_MARGIN = timedelta(seconds=30)
 # How many accounts a worker keeps connections to.
@@ -98,6 +93,7 @@ class App:
     jobs: Jobs
     job_rule: JobRule
     platforms: Mapping[PlatformName, Callable[[Account], Platform]]
+    pull_rule: PullRule = field(default_factory=PullRule)
     shop_restore_per_s: float = POINTS_PER_S
     judge: Judge
     rule: FetchRule
@@ -192,8 +188,11 @@ class App:
                 if len(opened) >= OPENED_MAX:
                     opened.pop(next(iter(opened)))
                 opened[account.id] = (open_platform or self.open_platform)(account)
-                if account.platform is PlatformName.PRINTIFY:
-                    gate.know(account_resource(account_scope(account)))
+                own = outside.own_resource(
+                    account, self.settings, restore_per_s=self.shop_restore_per_s
+                )
+                if own is not None:
+                    gate.know(own)
             return opened[account.id]
 
         return Pull(
@@ -203,14 +202,14 @@ class App:
             breakers=breakers or self.breakers,
             open_platform=open_once,
             walk_of=_walk_of,
+            errors=ErrorShare(self.pool),
             rule=self.job_rule,
+            pull_rule=self.pull_rule,
             owner=owner,
         )
 
     def open_platform(self, account: Account) -> Platform:
-        """Make the connector of an account; raises ConfigError if there is none."""
-        if account.platform not in self.platforms:
-            raise ConfigError(f"accounts of {account.platform} cannot be read by this headway")
+        """Make the connector of an account."""
         return self.platforms[account.platform](account)
 
     def tick(
@@ -275,38 +274,6 @@ class App:
     def with_poll(self, poll: timedelta) -> "App":
         """Return the same application whose workers look for news this often."""
         return replace(self, rule=replace(self.rule, poll=poll))
-
-
-def boeing_scope(settings: Settings) -> Scope:
-    """Return whom the supplier's limit binds: the credential."""
-    return Scope(f"boeing:{settings.boeing_client_id}")
-
-
-def boeing_resource(settings: Settings) -> Resource:
-    """Return the one gate through which every request to the supplier passes."""
-    window = Window(
-        limit=settings.rate_limit,
-        span_s=MINUTE_S,
-        gap_s=settings.rate_gap_s,
-        jitter_s=JITTER_S,
-        anchor="finish",
-    )
-    return Resource(key=boeing_scope(settings), rules=(window,))
-
-
-def etsy_resources(settings: Settings) -> list[Resource]:
-    """Return Etsy's two limits, which bind the app and so all its sellers."""
-    keystring = settings.etsy_keystring
-    return [
-        day_resource(keystring, limit=settings.etsy_day_limit),
-        second_resource(keystring, limit=settings.etsy_second_limit),
-    ]
-
-
-def day_resources(settings: Settings) -> Mapping[PlatformName, Resource]:
-    """Return the platforms whose day is shared by all sellers, and its quota."""
-    day = day_resource(settings.etsy_keystring, limit=settings.etsy_day_limit)
-    return {PlatformName.ETSY: day}
 
 
 def account_rule(settings: Settings) -> JobRule:
@@ -377,7 +344,7 @@ def build(
             days={PlatformName.ETSY: day_key(settings.etsy_keystring)},
         ),
         job_rule=job_rule,
-        platforms=_platforms(settings, clock, pool, platform_transport),
+        platforms=outside.platforms(settings, clock, pool, platform_transport),
         scope=boeing_scope(settings),
         schedule=Schedule(pool),
         listings=Listings(pool),
@@ -389,13 +356,10 @@ def build(
         raw=RawReplies(pool),
         breakers=Breakers(pool),
         hooks=Hooks(pool),
-        consents={
-            PlatformName.ETSY: lambda: _etsy_consent(settings, clock),
-            PlatformName.SHOPIFY: lambda: _shopify_consent(settings, clock, shop_transport),
-        },
-        new_supplier=lambda: _boeing(settings, clock, pool, transport),
+        consents=outside.consents(settings, clock, shop_transport),
+        new_supplier=lambda: outside.supplier(settings, clock, pool, transport),
         pushes=Pushes(pool, guard_move=settings.guard_move),
-        new_storefront=lambda shop: _shopify(shop, settings, clock, pool, shop_transport),
+        new_storefront=lambda shop: outside.storefront(shop, settings, clock, pool, shop_transport),
         push_rule=PushRule(
             lease=timedelta(seconds=settings.shopify_timeout_s) + LEASE_MARGIN,
             verify_every=None if settings.drift == "off" else timedelta(hours=settings.patrol_h),
@@ -422,117 +386,5 @@ def _fetch_rule(settings: Settings, policy: Policy) -> FetchRule:
     )
 
 
-def _boeing(
-    settings: Settings, clock: Clock, pool: ConnectionPool, transport: httpx.BaseTransport | None
-) -> BoeingConnector:
-    """Make a connector; only now must the credentials be there, so looking needs none."""
-    access = BoeingAccess(
-        client_id=settings.boeing_client_id,
-        client_secret=settings.boeing_client_secret.get_secret_value(),
-        username=settings.boeing_username,
-        password=settings.boeing_password.get_secret_value(),
-    )
-    return BoeingConnector(
-        settings.boeing_url,
-        access,
-        shelf=Credentials(pool),
-        vault=shared_vault(settings),
-        clock=clock,
-        timeout_s=settings.boeing_timeout_s,
-        seats=settings.batch_size,
-        transport=transport,
-    )
-
-
-def _shopify(
-    shop: Shop,
-    settings: Settings,
-    clock: Clock,
-    pool: ConnectionPool,
-    transport: httpx.BaseTransport | None,
-) -> ShopifyConnector:
-    access = ShopAccess(
-        client_id=settings.shopify_client_id,
-        client_secret=settings.shopify_client_secret.get_secret_value(),
-    )
-    return ShopifyConnector(
-        shop,
-        url=settings.shopify_url,
-        access=access,
-        shelf=Credentials(pool),
-        vault=shared_vault(settings),
-        clock=clock,
-        timeout_s=settings.shopify_timeout_s,
-        currency=settings.currency,
-        transport=transport,
-    )
-
-
-def _platforms(
-    settings: Settings, clock: Clock, pool: ConnectionPool, transport: httpx.BaseTransport | None
-) -> dict[PlatformName, Callable[[Account], Platform]]:
-    """Return how the connector of an account is made; only then must secrets be there."""
-
-    def parts() -> dict[str, Any]:
-        return {
-            "shelf": Credentials(pool),
-            "vault": shared_vault(settings),
-            "clock": clock,
-            "timeout_s": settings.platform_timeout_s,
-            "transport": transport,
-        }
-
-    def etsy(account: Account) -> Platform:
-        secret = settings.etsy_shared_secret.get_secret_value()
-        access = EtsyAccess(keystring=settings.etsy_keystring, shared_secret=secret)
-        return EtsyConnector(account, url=settings.etsy_url, access=access, **parts())
-
-    def printify(account: Account) -> Platform:
-        return PrintifyConnector(account, url=settings.printify_url, **parts())
-
-    return {PlatformName.ETSY: etsy, PlatformName.PRINTIFY: printify}
-
-
 def _walk_of(job: Job) -> Walk:
     return walk_of(job.account.platform, job.kind, is_backfill=job.type is JobType.BACKFILL)
-
-
-def _etsy_consent(settings: Settings, clock: Clock) -> EtsyConsent:
-    access = EtsyAccess(
-        keystring=settings.etsy_keystring,
-        shared_secret=settings.etsy_shared_secret.get_secret_value(),
-    )
-    door = EtsyDoor(
-        access, url=settings.etsy_url, clock=clock, timeout_s=settings.platform_timeout_s
-    )
-    # Etsy's page for people has an address of its own; a simulated Etsy has one for all.
-    is_etsys = settings.etsy_url == Settings.model_fields["etsy_url"].default
-    return EtsyConsent(
-        door,
-        access,
-        per_second=settings.etsy_second_limit,
-        per_day=settings.etsy_day_limit,
-        page=CONSENT if is_etsys else f"{settings.etsy_url.rstrip('/')}/oauth/connect",
-    )
-
-
-def _shopify_consent(
-    settings: Settings, clock: Clock, transport: httpx.BaseTransport | None
-) -> ShopifyConsent:
-    return ShopifyConsent(
-        access=ShopAccess(
-            client_id=settings.shopify_client_id,
-            client_secret=settings.shopify_client_secret.get_secret_value(),
-        ),
-        scopes=settings.shopify_scopes,
-        url_template=settings.shopify_url,
-        clock=clock,
-        timeout_s=settings.platform_timeout_s,
-        transport=transport,
-    )
-
-
-def shared_vault(settings: Settings) -> Vault:
-    """Open the vault of this deployment: by its keys, or by the key file in its folder."""
-    keys = settings.secret_key.get_secret_value() if settings.secret_key else None
-    return open_vault(keys, settings.data_dir.expanduser())
