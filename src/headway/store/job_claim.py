@@ -7,7 +7,7 @@ turns by a lock, so that no two see the same free place.
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -88,7 +88,8 @@ SELECT user_id, id, %(now)s, 'plan_limit_reached', jsonb_build_object('platform'
 FROM aside
 """
 HOLD = """
-SELECT FROM sync_jobs WHERE id = %(id)s AND status = 'queued' FOR NO KEY UPDATE SKIP LOCKED
+SELECT id::text FROM sync_jobs WHERE id = ANY (%(ids)s::uuid[]) AND status = 'queued'
+FOR NO KEY UPDATE SKIP LOCKED
 """
 # A run that was cut off keeps its start; a new one begins to count its calls.
 LEASE = """
@@ -97,17 +98,20 @@ UPDATE sync_jobs AS job SET status = 'running', fence = fence + 1, lease_owner =
   started_at = CASE WHEN cursor ? 'run' THEN coalesce(started_at, %(now)s) ELSE %(now)s END,
   run_calls = CASE WHEN cursor ? 'run' THEN run_calls ELSE 0 END
 FROM connected_accounts AS account
-WHERE job.id = %(id)s AND account.id = job.account_id
+WHERE job.id = ANY (%(ids)s::uuid[]) AND account.id = job.account_id
 RETURNING job.id::text, job.kind, job.job_type, job.tier, job.fence, job.cursor, job.started_at,
   job.next_run_at, job.retry_count, job.calls_estimate, job.run_calls, job.completed_at IS NULL,
   account.id::text, account.user_id, account.platform, account.shop, account.owner_id
 """
-# In a statement of its own, after the job's row is locked: no delivery slips in between.
+# In a statement of its own, after the jobs' rows are locked: no delivery slips in between.
 WANTED = f"""
-SELECT external_id FROM webhook_deliveries
-WHERE account_id = %(account_id)s AND kind = %(kind)s AND handled_at IS NULL
-  AND external_id IS NOT NULL
-GROUP BY external_id ORDER BY min(received_at), external_id LIMIT {WANTED_MAX}
+SELECT account_id::text, delivery.external_id
+FROM unnest(%(accounts)s::uuid[], %(kinds)s::text[]) AS job (account_id, kind)
+CROSS JOIN LATERAL (
+  SELECT external_id FROM webhook_deliveries AS one
+  WHERE one.account_id = job.account_id AND one.kind = job.kind AND handled_at IS NULL
+    AND external_id IS NOT NULL
+  GROUP BY external_id ORDER BY min(received_at), external_id LIMIT {WANTED_MAX}) AS delivery
 """
 PAID_USED = """
 SELECT coalesce(sum(used), 0) FROM rate_budgets
@@ -131,6 +135,7 @@ class JobClaim:
     busy: set[str] = field(default_factory=set)
     over: set[SellerId] = field(default_factory=set)
     limits: dict[str, float] = field(default_factory=dict)
+    leaves: dict[str, float] = field(default_factory=dict)
     taken: list[Claimed] = field(default_factory=list)
 
     def take(self, limit: int) -> list[Claimed]:
@@ -171,9 +176,7 @@ class JobClaim:
         """Take from the front whoever may run; tell whether another look may find more."""
         before = (len(self.busy), len(self.closed))
         self.over = {each.user_id for each in front if each.is_over_quota}
-        for each in front:
-            if len(self.taken) < limit and self._may_run(each):
-                self._claim(each)
+        self._claim(self._choose(front, limit - len(self.taken)))
         if self.over:
             values = {
                 "sellers": sorted(self.over),
@@ -183,35 +186,44 @@ class JobClaim:
             self.connection.execute(SET_ASIDE, values)
         return bool(self.over) or before != (len(self.busy), len(self.closed))
 
-    def _may_run(self, each: JobCandidate) -> bool:
-        return (
-            each.account_id not in self.busy
-            and (each.platform, each.tier) not in self.closed
-            and each.user_id not in self.over
-        )
+    def _choose(self, front: Sequence[JobCandidate], room: int) -> list[JobCandidate]:
+        """Return the best, one of each account, of sellers who may still have orders."""
+        best: dict[str, JobCandidate] = {}
+        for each in front:
+            if len(best) < room and each.user_id not in self.over:
+                best.setdefault(each.account_id, each)
+        return list(best.values())
 
-    def _claim(self, each: JobCandidate) -> None:
-        """Lease this job and reserve what it needs, or note why not."""
-        if self.connection.execute(HOLD, {"id": each.id}).fetchone() is None:
-            self.busy.add(each.account_id)  # somebody has it in hand; its account can wait
+    def _claim(self, chosen: Sequence[JobCandidate]) -> None:
+        """Lease those for whom there is a budget, and note why the others are not."""
+        if not chosen:
             return
-        ticket = None
-        if each.platform in self.days:
-            ticket = self._reserve(each, self.days[each.platform])
-            if ticket is None:
-                return
-        self.busy.add(each.account_id)
-        self.taken.append((self._lease(each.id), ticket))
+        held = self.connection.execute(HOLD, {"ids": [each.id for each in chosen]}).fetchall()
+        tickets: dict[str, Ticket | None] = {}
+        for each in chosen:
+            if (each.id,) not in held:  # somebody has it in hand; its account can wait
+                self.busy.add(each.account_id)
+                continue
+            if (each.platform, each.tier) in self.closed:
+                continue
+            key = self.days.get(each.platform)
+            ticket = None if key is None else self._reserve(each, key)
+            if key is None or ticket is not None:
+                self.busy.add(each.account_id)
+                tickets[each.id] = ticket
+        if tickets:
+            self.taken += [(job, tickets[job.id]) for job in self._lease(list(tickets))]
 
     def _reserve(self, each: JobCandidate, key: str) -> Ticket | None:
         """Reserve a share of the day; None if there is none left for this tier, nor for lower."""
-        limiter, leave = self.limiter.within(self.connection), 0.0
-        # Locked from here on, so nobody changes it before the claim is over.
-        limit = self.limits[key] = self.limits.get(key) or limiter.limit_of(key)
-        if not each.tier.is_paid:
+        limiter = self.limiter.within(self.connection)
+        if key not in self.limits:
+            # Locked from here on, so nobody changes either before the claim is over.
+            self.limits[key] = limiter.limit_of(key)
             values = {"scope": key, "since": self.now - PAID_SPAN}
             (used,) = self.connection.execute(PAID_USED, values).fetchone() or (0,)
-            leave = left_to_paid(limit, used)
+            self.leaves[key] = left_to_paid(self.limits[key], used)
+        limit, leave = self.limits[key], 0.0 if each.tier.is_paid else self.leaves[key]
         wish = reservation(
             each.calls_estimate, run_calls=each.run_calls, job_type=each.type, rule=self.rule
         )
@@ -233,21 +245,25 @@ class JobClaim:
         self.closed |= {(each.platform, tier) for tier in shut}
         return None
 
-    def _lease(self, job_id: str) -> Job:
+    def _lease(self, ids: Sequence[str]) -> list[Job]:
         values = {
-            "id": job_id,
+            "ids": ids,
             "owner": self.owner,
             "lease_until": self.now + self.rule.lease,
             "now": self.now,
         }
-        row = self.connection.execute(LEASE, values).fetchone()
-        assert row is not None, "its row is locked"
-        job = _job(row)
-        if job.type is JobType.BACKFILL:
-            return job
-        named = {"account_id": job.account.id, "kind": job.kind.value}
-        wanted = self.connection.execute(WANTED, named).fetchall()
-        return _job(row, wanted=tuple(external_id for (external_id,) in wanted))
+        rows = self.connection.execute(LEASE, values).fetchall()
+        assert len(rows) == len(ids), "their rows are locked"
+        jobs = sorted((_job(row) for row in rows), key=lambda job: ids.index(job.id))
+        news = [job for job in jobs if job.type is not JobType.BACKFILL]
+        named = {
+            "accounts": [job.account.id for job in news],
+            "kinds": [job.kind.value for job in news],
+        }
+        wanted: dict[str, list[str]] = {job.account.id: [] for job in news}
+        for account_id, external_id in self.connection.execute(WANTED, named) if news else ():
+            wanted[account_id].append(external_id)
+        return [replace(job, wanted=tuple(wanted.get(job.account.id, ()))) for job in jobs]
 
 
 def closed_to(without: Collection[PlatformName]) -> set[tuple[PlatformName, Tier]]:
@@ -262,7 +278,7 @@ def _candidate(row: Sequence[Any]) -> JobCandidate:
     return JobCandidate(**values)
 
 
-def _job(row: Sequence[Any], *, wanted: tuple[str, ...] = ()) -> Job:
+def _job(row: Sequence[Any]) -> Job:
     *mine, account_id, user_id, platform, shop, owner_id = row
     names = (
         "id",
@@ -287,4 +303,4 @@ def _job(row: Sequence[Any], *, wanted: tuple[str, ...] = ()) -> Job:
         shop=shop,
         owner_id=owner_id,
     )
-    return Job(**{**values, "tier": Tier(values["tier"])}, account=account, wanted=wanted)
+    return Job(**{**values, "tier": Tier(values["tier"])}, account=account)
