@@ -1,15 +1,15 @@
-"""`python -m bench [claim] [limits] [push] [simulated]`: run some or all, leave nothing."""
+"""`python -m bench [claim] [jobs] [limits] [push] [simulated]`: run some or all, leave nothing."""
 
 import argparse
 import signal
 import sys
 from types import FrameType
 
-from bench import claim, limits, push, simulated
+from bench import claim, jobs, limits, push, simulated
 from bench.services import machine
 from headway.errors import HeadwayError
 
-PARTS = ("claim", "limits", "push", "simulated")
+PARTS = ("claim", "jobs", "limits", "push", "simulated")
 ROWS_MIN = 1000
 SECONDS_MAX = 3600.0
 
@@ -36,6 +36,8 @@ def main() -> int:
 def _run(part: str, options: argparse.Namespace) -> None:
     if part == "claim":
         claim.run(rows=options.rows, rounds=options.rounds)
+    elif part == "jobs":
+        jobs.run(rows=options.jobs, rounds=options.rounds)
     elif part == "limits":
         limits.run(seconds=options.seconds, strict_seconds=options.strict_seconds)
     elif part == "push":
@@ -48,6 +50,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("parts", nargs="*", help=f"some of {', '.join(PARTS)}; all if none")
     parser.add_argument("--rows", type=_sizes, default=claim.ROWS, help="sizes of the schedule")
+    parser.add_argument("--jobs", type=_sizes, default=jobs.ROWS, help="lengths of the queue")
     parser.add_argument("--rounds", type=_count, default=claim.ROUNDS, help="rounds at each size")
     parser.add_argument(
         "--seconds", type=_seconds, default=limits.SPEED_S, help="of a limiter's speed run"
