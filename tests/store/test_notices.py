@@ -29,3 +29,29 @@ def test_a_seller_sees_no_notice_of_another(pool: ConnectionPool) -> None:
     notices.add(Topic.TOKEN_EXPIRING, "x", user_id=A, text="renew it", now=NOW)
     assert notices.list(B) == []
     assert [each.user_id for each in notices.list(A)] == [A]
+
+
+def test_a_token_that_only_a_person_can_renew_is_told_of_once_and_two_weeks_ahead(
+    pool: ConnectionPool,
+) -> None:
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    with pool.connection() as connection:
+        for seller, names in (("lone", ["access"]), ("pair", ["access", "refresh"])):
+            connection.execute(
+                "INSERT INTO connected_accounts (user_id, platform, shop)"
+                " VALUES (%s, 'printify', %s)",
+                [seller, seller],
+            )
+            for name in names:
+                days = 60 if name == "refresh" else 15
+                connection.execute(
+                    "INSERT INTO credential (scope, name, secret, expires_at)"
+                    " VALUES (%s, %s, '', %s)",
+                    [f"printify:shop:{seller}", name, now + timedelta(days=days)],
+                )
+    notices = Notices(pool)
+    assert notices.warn_of_tokens(now) == 0
+    assert notices.warn_of_tokens(now + timedelta(days=2)) == 1
+    assert notices.warn_of_tokens(now + timedelta(days=3)) == 0
+    (told,) = notices.list(SellerId("lone"))
+    assert told.text == "printify shop lone must be connected again by 16 Mar 2026"

@@ -49,6 +49,7 @@ from headway.store.jobs import Jobs
 from headway.store.limits import PostgresLimiter
 from headway.store.listings import Listings
 from headway.store.markets import Markets
+from headway.store.notices import Notices
 from headway.store.oauth_visits import OAuthVisits
 from headway.store.pushes import Pushes
 from headway.store.raw import RawReplies
@@ -229,6 +230,7 @@ class App:
             markets=markets or self.markets,
             timetable=timetable or self.timetable,
             jobs=jobs or self.jobs,
+            notices=Notices(self.pool),
             policy=self.policy,
             memories=(
                 (self.jobs, BUDGETS_KEPT),

@@ -41,6 +41,7 @@ __all__ = [
     "Ledger",
     "Limiter",
     "Markets",
+    "Notices",
     "Platform",
     "Pushes",
     "Schedule",
@@ -211,6 +212,13 @@ class Sellers(Protocol):
 
     def count_catalogues(self, now: datetime) -> int:
         """Count every seller's listings, for the guard; return whose number changed."""
+
+
+class Notices(Protocol):
+    """What sellers are told."""
+
+    def warn_of_tokens(self, now: datetime) -> int:
+        """Tell sellers, once, whose account needs a person soon; return how many were told."""
 
 
 class Breakers(Protocol):

@@ -8,7 +8,7 @@ from headway.clock import Clock
 from headway.core.deadline import must, safe_min
 from headway.core.model import CLOCKS_APART_MAX, Wait
 from headway.core.policies.policy import Policy
-from headway.engine.ports import Jobs, Ledger, Markets, Schedule, Sellers, Timetable
+from headway.engine.ports import Jobs, Ledger, Markets, Notices, Schedule, Sellers, Timetable
 
 EVERY = timedelta(seconds=30)
 HOURLY = timedelta(hours=1)
@@ -35,6 +35,7 @@ class Tick:
         markets: Markets,
         timetable: Timetable,
         jobs: Jobs,
+        notices: Notices,
         policy: Policy,
         memories: Sequence[tuple[Ledger, timedelta]],
         every: timedelta = EVERY,
@@ -45,6 +46,7 @@ class Tick:
         self._markets = markets
         self._timetable = timetable
         self._jobs = jobs
+        self._notices = notices
         self._policy = policy
         self._memories = memories
         self._every = every
@@ -70,6 +72,7 @@ class Tick:
 
     def _hourly(self, now: datetime) -> None:
         self._sellers.count_catalogues(now)
+        self._notices.warn_of_tokens(now)
         for memory, retention in self._memories:
             memory.forget(now - retention)
         if not self._policy.is_eager:

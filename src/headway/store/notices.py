@@ -4,7 +4,7 @@ A subject says of what and since when, so that what happens again is news again.
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -23,6 +23,23 @@ LIST = """
 SELECT id::text, user_id, topic, subject, text, created_at, delivered_at FROM notices
 WHERE user_id = %(user_id)s ORDER BY created_at DESC, id LIMIT %(limit)s
 """
+
+# Only what a person must renew: a token that no other can refresh. A scope ends with the shop.
+EXPIRING = """
+INSERT INTO notices (user_id, topic, subject, text, created_at)
+SELECT account.user_id, 'token_expiring', concat_ws(' ', token.scope, token.name, token.version),
+  account.platform || ' shop ' || coalesce(nullif(account.title, ''), account.shop)
+    || ' must be connected again by '
+    || to_char(token.expires_at AT TIME ZONE 'UTC', 'FMDD Mon YYYY'), %(now)s
+FROM credential AS token JOIN connected_accounts AS account
+  ON account.platform = split_part(token.scope, ':', 1)
+  AND account.shop = regexp_replace(token.scope, '^.*:', '') AND account.status = 'connected'
+WHERE token.expires_at > %(now)s AND token.expires_at < %(until)s AND (token.name = 'refresh'
+  OR NOT EXISTS (SELECT FROM credential AS other
+                 WHERE other.scope = token.scope AND other.name = 'refresh'))
+ON CONFLICT ON CONSTRAINT notices_once DO NOTHING
+"""
+EXPIRES_SOON = timedelta(days=14)
 
 
 class Topic(StrEnum):
@@ -83,6 +100,12 @@ class Notices:
         """Tell a seller; False if that was told already."""
         with guarded(), self._pool.connection() as connection:
             return add_notice(connection, topic, subject, user_id=user_id, text=text, now=now)
+
+    def warn_of_tokens(self, now: datetime) -> int:
+        """Tell sellers, once, whose account needs a person soon; return how many were told."""
+        values = {"now": now, "until": now + EXPIRES_SOON}
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(EXPIRING, values).rowcount
 
     def list(self, user_id: SellerId, *, limit: int = 100) -> list[Notice]:
         """Return what a seller was told, the newest first."""
