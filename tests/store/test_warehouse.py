@@ -11,7 +11,7 @@ from psycopg import Connection
 from psycopg_pool import ConnectionPool
 
 from headway.core.jobs import Account, Kind, PlatformName, Tier
-from headway.core.model import SellerId
+from headway.core.model import CLOCKS_APART_MAX, SellerId
 from headway.core.walk import Page, Step
 from headway.core.warehouse import (
     Customer,
@@ -208,7 +208,7 @@ def test_listings_that_a_whole_walk_has_not_seen_are_removed_and_may_come_back(
     every = tuple(replace(LISTING, external_id=name) for name in names)
     for whose in (mine, others):
         put(pool, whose, kind=Kind.LISTINGS, listings=every)
-    walk = NOW + MINUTE
+    walk = NOW + CLOCKS_APART_MAX + MINUTE
     bad = Unreadable(kind="listings", external_id="8", reason="no price", raw={})
     end = Step(cursor={}, is_done=True, gone_since=walk)
     put(
@@ -223,6 +223,16 @@ def test_listings_that_a_whole_walk_has_not_seen_are_removed_and_may_come_back(
     assert states(others) == ["active"] * 3
     put(pool, mine, kind=Kind.LISTINGS, listings=every[2:], missing=("7",), now=walk + MINUTE)
     assert states(mine) == ["removed", "active", "active"]
+
+
+def test_a_listing_seen_by_a_clock_that_is_behind_is_not_called_gone(
+    pool: ConnectionPool, mine: Account, warehouse: Warehouse
+) -> None:
+    put(pool, mine, kind=Kind.LISTINGS, listings=(LISTING,))
+    end = Step(cursor={}, is_done=True, gone_since=NOW + MINUTE)
+    put(pool, mine, kind=Kind.LISTINGS, now=NOW + MINUTE, step=end)
+    (row,) = warehouse.rows(mine.id)["listings"].values()
+    assert row["state"] == "active"
 
 
 def test_an_open_order_that_is_no_longer_there_is_closed_as_gone(

@@ -17,7 +17,7 @@ from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 
 from headway.core.jobs import Account, Kind, Tier
-from headway.core.model import SellerId
+from headway.core.model import CLOCKS_APART_MAX, SellerId
 from headway.core.walk import Page, Step
 from headway.core.warehouse import Customer, Order, Records, Unreadable
 from headway.errors import InvariantError
@@ -144,7 +144,9 @@ def _write_gone(
     if missing and kind is Kind.LISTINGS:
         connection.execute(sql.GONE_LISTINGS, {**whose, "ids": missing})
     if step.gone_since is not None:
-        connection.execute(sql.REMOVED, {**whose, "since": step.gone_since})
+        # Who began the walk and who saw a listing last may have clocks that are apart.
+        since = step.gone_since - CLOCKS_APART_MAX
+        connection.execute(sql.REMOVED, {**whose, "since": since})
     if step.horizon_at is not None:
         connection.execute(sql.HORIZON, {**whose, "horizon_at": step.horizon_at})
 
@@ -210,7 +212,9 @@ def _whose(account: Account) -> Values:
 def _month(now: datetime) -> Values:
     """Return the calendar month that orders are counted in."""
     month = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    return {"month": month, "next_month": (month + timedelta(days=32)).replace(day=1)}
+    following = (month + timedelta(days=32)).replace(day=1)
+    # The day is told apart: made of the instant, it would be the session's, which may not be UTC's.
+    return {"month": month, "next_month": following, "first_day": month.date()}
 
 
 def _by_id(record: Any) -> str:  # noqa: ANN401 - any of the records

@@ -135,7 +135,7 @@ WHERE user_id = %(user_id)s AND placed_at >= %(month)s AND placed_at < %(next_mo
 # The first page of a month counts what is there: a clock that ran behind may have brought some.
 COUNT = f"""
 INSERT INTO profiles AS profile (user_id, orders_month, orders_count, created_at, updated_at)
-VALUES (%(user_id)s, %(month)s::date, ({RECOUNT}), %(now)s, %(now)s)
+VALUES (%(user_id)s, %(first_day)s, ({RECOUNT}), %(now)s, %(now)s)
 ON CONFLICT (user_id) DO UPDATE SET orders_month = excluded.orders_month,
   orders_count = CASE WHEN profile.orders_month = excluded.orders_month
     THEN profile.orders_count + %(more)s ELSE excluded.orders_count END,
@@ -202,7 +202,7 @@ ORDER BY checked_at, external_id LIMIT %(limit)s
 STANDING = f"""
 SELECT coalesce((SELECT tier FROM profiles WHERE user_id = %(user_id)s), 'free'),
   coalesce((SELECT orders_count FROM profiles
-            WHERE user_id = %(user_id)s AND orders_month = %(month)s::date), ({RECOUNT}))
+            WHERE user_id = %(user_id)s AND orders_month = %(first_day)s), ({RECOUNT}))
 """
 COUNTS = """
 SELECT (SELECT count(*) FROM orders WHERE {ours}),

@@ -28,8 +28,6 @@ ROWS_MAX = 20_000
 # A page whose `next` is this was not read: the platform does not know the cursor any more.
 STALE = ""
 CURSOR_LIFE = timedelta(hours=1)
-# Workers' clocks may be as far apart: who was seen so long before a whole walk is not gone.
-CLOCKS_APART = timedelta(minutes=3)
 # How many of a kind one call may name.
 IDS_MAX = {"orders": 12, "products": 12, "customers": 100}
 ONE = {"orders": "order", "products": "product"}
@@ -150,7 +148,7 @@ class Listings:
             return Step(cursor={**cursor, RUN: moved})
         begun_at = _instant(run["begun_at"])
         lasting = {"newest": _text(begun_at - OVERLAP), "whole_at": run["begun_at"]}
-        gone_since = begun_at - CLOCKS_APART if is_clear else None
+        gone_since = begun_at if is_clear else None
         return Step(cursor=lasting, is_done=True, gone_since=gone_since)
 
 
