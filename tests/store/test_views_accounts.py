@@ -147,7 +147,7 @@ def test_a_spent_day_blocks_its_platform_and_says_until_when(lane: Lane) -> None
     assert {each.until for each in etsy} == {budget.paid_from}
     assert budget.paid_from is not None
     assert budget.paid_from > lane.now + 24 * HOUR - MINUTE
-    assert "99 of etsy's 100 calls in 24 h are used or reserved" in etsy[0].reason
+    assert "99 of Etsy's 100 calls in 24 h are used or reserved" in etsy[0].reason
 
 
 def test_what_is_left_to_those_who_pay_blocks_only_those_who_do_not(lane: Lane) -> None:
@@ -167,7 +167,7 @@ def test_what_is_left_to_those_who_pay_blocks_only_those_who_do_not(lane: Lane) 
     assert states[Tier.FREE] is JobState.BUDGET
     assert states[Tier.PRO] is not JobState.BUDGET
     free = explain(lane, "fern/etsy/orders")
-    assert "the last 15 of etsy's day are left to sellers who pay" in free.reason
+    assert "the last 15 of Etsy's day are left to sellers who pay" in free.reason
 
 
 def test_a_platform_that_does_not_answer_is_the_reason_of_its_jobs(lane: Lane) -> None:

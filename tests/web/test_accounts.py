@@ -1,5 +1,8 @@
 """The API of the account lane over a real server and a real database."""
 
+import html
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,7 +34,7 @@ def lane(pool: ConnectionPool, clock: VirtualClock) -> Lane:
 def api(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iterator[httpx.Client]:
     app = build(Settings(data_dir=tmp_path, etsy_day_limit=100), clock, pool)
     taken = listen("127.0.0.1", 0)
-    serving = SiteServer(create(app), taken)
+    serving = SiteServer(create(app, refresh_s=0), taken)
     serving.start()
     try:
         with httpx.Client(base_url=address(taken), timeout=20, trust_env=False) as client:
@@ -162,3 +165,40 @@ def test_a_question_that_makes_no_sense_names_the_field(api: httpx.Client) -> No
     assert "status" in refused(api.get("/api/jobs", params={"status": "asleep"}), 422)
     assert "platform" in refused(api.get("/api/accounts", params={"platform": "ebay"}), 422)
     assert "limit" in refused(api.get("/api/jobs", params={"limit": 0}), 422)
+
+
+def test_the_page_shows_accounts_queue_quota_and_what_needs_a_person(
+    api: httpx.Client, lane: Lane
+) -> None:
+    assert "No account is connected" in api.get("/").text
+    lane.connect()
+    job, _ = lane.claim()
+    lane.jobs.settle(
+        job, JobStatus.DEAD, next_run_at=None, retry_count=5, reason="malformed", now=lane.now
+    )
+    Accounts(lane.pool).disconnect(
+        SellerId("fern"), "the grant was revoked", platform=PlatformName.ETSY, now=lane.now
+    )
+    page = html.unescape(api.get("/").text)
+    assert "9 accounts · 0 of 10 jobs running" in page
+    assert "The grant was revoked" in page
+    assert "headway connect etsy --seller fern" in page
+    assert f"headway revive prime/{job.account.platform}/{job.kind}" in page
+    assert "the next free worker takes it" in page
+    assert "Enough for the next 24 h" in page
+    (series,) = re.findall(r'data-series="([^"]*)"', api.get("/").text)
+    curve = json.loads(html.unescape(series))
+    assert (curve["limit"], len(curve["past"]), len(curve["next"])) == (100, 25, 25)
+
+
+def test_what_a_platform_says_is_text_on_the_page(api: httpx.Client, lane: Lane) -> None:
+    lane.connect(Tier.FREE)
+    hostile = "<script>alert(1)</script>"
+    Accounts(lane.pool).disconnect(
+        SellerId("fern"), hostile, platform=PlatformName.PRINTIFY, now=lane.now
+    )
+    lane.ask("UPDATE connected_accounts SET title = %s", hostile)
+    page = api.get("/").text
+    assert hostile not in page
+    assert "&lt;script&gt;" in page
+    assert api.get("/api/sync/status").json()["accounts"]["accounts"][0]["trouble"] == hostile

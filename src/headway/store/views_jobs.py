@@ -170,7 +170,7 @@ def read_line(
     for scope, until, reason in connection.execute(BREAKERS, names).fetchall():
         down = Shut(
             state=JobState.NO_ANSWER,
-            why=f"{scope} does not answer ({reason or 'no reason given'})",
+            why=f"{scope.capitalize()} does not answer ({reason or 'no reason given'})",
             until=until,
         )
         shut |= {(PlatformName(scope), tier): down for tier in Tier}

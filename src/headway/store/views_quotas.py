@@ -62,12 +62,13 @@ class Budget:
 
     def why_shut(self, tier: Tier) -> str:
         """Say why a job of this tier may have none now."""
+        name = self.platform.value.capitalize()
         if self.paused_until is not None:
-            return f"{self.platform} told us to wait"
-        spent = f"{self.used + self.reserved:,.0f} of {self.platform}'s {self.limit:,.0f} calls"
+            return f"{name} told us to wait"
+        spent = f"{self.used + self.reserved:,.0f} of {name}'s {self.limit:,.0f} calls"
         if tier.is_paid or self.left < CALLS_MIN:
             return f"{spent} in 24 h are used or reserved"
-        return f"the last {self.left:,.0f} of {self.platform}'s day are left to sellers who pay"
+        return f"the last {self.left:,.0f} of {name}'s day are left to sellers who pay"
 
 
 def read_budgets(

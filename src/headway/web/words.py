@@ -4,8 +4,12 @@ import shlex
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from headway.core.reasons import say_span
+from headway.core import forecast
+from headway.core.jobs import PlatformName
+from headway.core.reasons import say_span, say_time
+from headway.store.views_accounts import AccountView
 from headway.store.views_changes import Change, Fate
+from headway.store.views_quotas import Budget
 from headway.store.views_shop import Held
 
 CENT = Decimal("0.01")
@@ -103,6 +107,30 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def platform(name: PlatformName) -> str:
+    """Write a platform as it writes itself."""
+    return name.value.capitalize()
+
+
+def connect(account: AccountView) -> str:
+    """Write the command by which a lost account is connected again."""
+    shop = "etsy" if account.platform is PlatformName.ETSY else account.shop
+    words = ["headway", "connect", shop, "--seller", account.user_id]
+    if account.platform is PlatformName.PRINTIFY:
+        words += ["--platform", "printify"]
+    return shlex.join(words)
+
+
+def curve(budget: Budget) -> dict[str, object]:
+    """Return what the page's script draws of a quota: instants in seconds."""
+    return {
+        "limit": budget.limit,
+        "past": [[round(each.at.timestamp()), each.used] for each in budget.past],
+        "next": [[round(each.at.timestamp()), each.used] for each in budget.forecast.points],
+        "hours": [[round(each.hour.timestamp()), each.used] for each in budget.hours],
+    }
+
+
 def epoch_ms(at: datetime | None) -> int | None:
     """Return what the page's script counts in."""
     return None if at is None else int(at.timestamp() * 1000)
@@ -123,4 +151,9 @@ FILTERS = {
     "result": result,
     "sentence": sentence,
     "epoch_ms": epoch_ms,
+    "platform": platform,
+    "connect": connect,
+    "curve": curve,
+    "forecast": forecast.say,
+    "short_time": say_time,
 }

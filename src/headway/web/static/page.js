@@ -48,23 +48,37 @@ function colour(name) {
 let plot = null;
 let plotted = null;
 
-function chartOptions(width) {
-  const axis = {
+function axisLook() {
+  return {
     stroke: colour("--quiet"),
     font: "12px system-ui, sans-serif",
     grid: { stroke: colour("--line"), width: 1 },
     ticks: { show: false },
   };
+}
+
+function hoursOf(splits) {
+  return splits.map((at) => `${pad(new Date(at * 1e3).getUTCHours())}:00`);
+}
+
+function plainChart(width, height) {
   return {
     width,
-    height: 184,
+    height,
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
     legend: { show: false },
     cursor: { show: false },
     padding: [8, 12, 0, 0],
+  };
+}
+
+function chartOptions(width) {
+  const axis = axisLook();
+  return {
+    ...plainChart(width, 184),
     scales: { x: { time: true, range: (_, min, max) => [min - 1800, max + 1800] }, y: { range: (_, min, max) => [0, Math.max(4, max * 1.1)] } },
     axes: [
-      { ...axis, grid: { show: false }, values: (_, splits) => splits.map((at) => `${pad(new Date(at * 1e3).getUTCHours())}:00`), space: 60, size: 28 },
+      { ...axis, grid: { show: false }, values: (_, splits) => hoursOf(splits), space: 60, size: 28 },
       { ...axis, size: 30 },
     ],
     series: [
@@ -93,6 +107,70 @@ function drawChart(fresh) {
   plot = new uPlot(chartOptions(box.clientWidth), data, box);
 }
 
+// A rolling quota: used in 24 h up to now, the forecast from now on, the limit, and calls by hour.
+const quotas = new Map();
+
+function quotaOptions(width) {
+  const axis = axisLook();
+  const line = { points: { show: false }, spanGaps: true, width: 2 };
+  return {
+    ...plainChart(width, 224),
+    padding: [8, 20, 0, 0],
+    scales: {
+      x: { time: true },
+      y: { range: (_, min, max) => [0, max * 1.08] },
+      // Calls of an hour are few beside those of a day: they stand in the lowest third.
+      hour: { range: (_, min, max) => [0, Math.max(1, max * 3)] },
+    },
+    axes: [
+      { ...axis, grid: { show: false }, values: (_, splits) => hoursOf(splits), space: 60, size: 28 },
+      { ...axis, size: 44, values: (_, splits) => splits.map((count) => (count >= 10000 ? `${count / 1000}k` : String(count))) },
+    ],
+    series: [
+      {},
+      { ...line, stroke: colour("--accent"), fill: colour("--accent-soft") },
+      { scale: "hour", fill: colour("--stale"), width: 0, points: { show: false }, paths: uPlot.paths.bars({ size: [0.7, 24], radius: 0.15 }) },
+      { ...line, stroke: colour("--accent"), dash: [4, 4] },
+      { ...line, stroke: colour("--bad"), width: 1.5 },
+    ],
+  };
+}
+
+function quotaData(given) {
+  const half = 1800;
+  const bars = new Map(given.hours.map(([at, used]) => [at + half, used]));
+  const past = new Map(given.past);
+  const next = new Map(given.next);
+  const times = [...new Set([...bars.keys(), ...past.keys(), ...next.keys()])].sort((a, b) => a - b);
+  const ends = new Set([times[0], times[times.length - 1]]);
+  // uPlot leaves out what is undefined when it looks for the width of a bar.
+  const of = (map) => times.map((at) => (map.has(at) ? map.get(at) : undefined));
+  return [times, of(past), of(bars), of(next), times.map((at) => (ends.has(at) ? given.limit : undefined))];
+}
+
+function drawQuotas(fresh) {
+  if (!window.uPlot) return;
+  for (const box of document.querySelectorAll("[data-quota]")) {
+    const known = quotas.get(box.id);
+    const isSame = known && known.plot.root.parentNode === box;
+    if (isSame && !fresh && known.key === box.dataset.series) continue;
+    const data = quotaData(JSON.parse(box.dataset.series));
+    if (isSame && !fresh) {
+      known.plot.setData(data);
+      known.key = box.dataset.series;
+      continue;
+    }
+    if (known) known.plot.destroy();
+    box.textContent = "";
+    quotas.set(box.id, { plot: new uPlot(quotaOptions(box.clientWidth), data, box), key: box.dataset.series });
+  }
+}
+
+function drawAll(fresh) {
+  drawChart(fresh);
+  drawQuotas(fresh);
+}
+
 function sayLink(state) {
   const link = document.getElementById("link");
   link.dataset.state = state;
@@ -101,19 +179,19 @@ function sayLink(state) {
 
 function refresh() {
   takeAnchor();
-  drawChart(false);
+  drawAll(false);
 }
 
 document.addEventListener("htmx:sse:after:connection", () => sayLink("live"));
 document.addEventListener("htmx:sse:after:message", () => { sayLink("live"); refresh(); });
 document.addEventListener("htmx:sse:error", () => sayLink("lost"));
 document.addEventListener("htmx:error", () => sayLink("lost"));
-window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawChart(true));
+window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawAll(true));
 let widthSeen = window.innerWidth;
 window.addEventListener("resize", () => {
   if (window.innerWidth === widthSeen) return;
   widthSeen = window.innerWidth;
-  drawChart(true);
+  drawAll(true);
 });
 refresh();
 tick();
