@@ -23,15 +23,10 @@ def print_one(report: Mapping[str, Any]) -> None:
         f" {report['world']} world, seed {report['seed']}",
         style="bold",
     )
-    pairs = [*_pairs(report), *_laws(report)]
+    pairs = [*_pairs(report), *law_facts(report)]
     facts(pairs)
-    broken = [
-        (law, LAW_NAMES[law], "broken", f"{count:,} violations")
-        for law, count in broken_laws(report).items()
-    ]
-    if broken:
-        table(("law", "name", "verdict", "note"), broken)
-    show(chart_of([report]), above=len(pairs) + len(broken) + ABOVE)
+    print_broken(report)
+    show(chart_of([report]), above=len(pairs) + len(broken_laws(report)) + ABOVE)
 
 
 def broken_laws(report: Mapping[str, Any]) -> dict[str, int]:
@@ -39,7 +34,18 @@ def broken_laws(report: Mapping[str, Any]) -> dict[str, int]:
     return {law: count for law, count in report["laws"].items() if count}
 
 
-def _laws(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+def print_broken(report: Mapping[str, Any]) -> None:
+    """Print a table of the laws that broke, if any did."""
+    broken = [
+        (law, LAW_NAMES[law], "broken", f"{count:,} violations")
+        for law, count in broken_laws(report).items()
+    ]
+    if broken:
+        table(("law", "name", "verdict", "note"), broken)
+
+
+def law_facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return which laws were kept, and which were not in play."""
     kept = [f"{LAW_NAMES[law]}" for law, count in report["laws"].items() if not count]
     idle = [LAW_NAMES[law] for law in report["laws_not_in_play"]]
     pairs = [("laws kept", ", ".join(kept) or "none")]

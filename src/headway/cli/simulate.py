@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from headway import config
+from headway.cli.account_days import print_accounts, run_accounts
 from headway.cli.charts.chart import chart_of
 from headway.cli.charts.plot import assert_plottable, write_plot
 from headway.cli.compare import print_compared
@@ -21,6 +22,11 @@ from headway.cli.results import broken_laws, print_one
 from headway.clock import SystemClock
 from headway.core.policies import POLICIES
 from headway.errors import InvalidError
+from headway.simulation.account.faults import KNOWN as ACCOUNT_KNOWN
+from headway.simulation.account.faults import parse_account_faults
+from headway.simulation.account.scenario import WORKERS as PULL_WORKERS
+from headway.simulation.account.scenario import AccountPlan
+from headway.simulation.account.world import account_world
 from headway.simulation.changes import read_changes
 from headway.simulation.faults import KNOWN, Faults, parse_faults
 from headway.simulation.lab import open_lab
@@ -42,9 +48,18 @@ headway simulate --days 3 --fault shop-lost-reply:5% --fault shop-stale:55@10:00
 headway simulate --world bursty --products 5000 --days 8
 
 headway simulate --changes recorded.csv --days 2 --trace calls.csv
+
+headway simulate --lane account --sellers 200 --days 7 --fault crash:1/h --json
 """
-PRODUCTS = 500
-PRODUCTS_MAX, DAYS_MAX, WORKERS_MAX, SELLERS_MAX = 1_000_000, 3650, 64, 5
+LANES = ("catalog", "account")
+PRODUCTS, SELLERS = 500, {"catalog": 1, "account": 20}
+PRODUCTS_MAX, DAYS_MAX, WORKERS_MAX = 1_000_000, 3650, 64
+SELLERS_MAX = {"catalog": 5, "account": 5000}
+# What belongs to the catalog lane alone.
+CATALOG_ONLY = ("policy", "products", "world", "changes", "trace", "plot")
+
+
+FAULT_HELP = f"What goes wrong; repeatable. Known: {KNOWN}. In the account lane: {ACCOUNT_KNOWN}."
 
 
 def register(app: typer.Typer) -> None:
@@ -53,7 +68,9 @@ def register(app: typer.Typer) -> None:
 
 
 def simulate(
+    ctx: typer.Context,
     *,
+    lane: Annotated[str, typer.Option(help=f"Which lane: {' or '.join(LANES)}.")] = "catalog",
     policy: Annotated[
         str, typer.Option(help=f"When a listing is due: {', '.join(POLICIES)}, or all.")
     ] = config.Settings().policy,
@@ -63,9 +80,7 @@ def simulate(
     days: Annotated[float, typer.Option(help="How many days, or a part of one.")] = 1,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 1,
     world: Annotated[str, typer.Option(help=f"What happens: {', '.join(WORLDS)}.")] = "steady",
-    fault: Annotated[
-        list[str] | None, typer.Option(help=f"What goes wrong; repeatable. Known: {KNOWN}.")
-    ] = None,
+    fault: Annotated[list[str] | None, typer.Option(help=FAULT_HELP)] = None,
     changes: Annotated[
         Path | None, typer.Option(help="Replay this CSV t_min,sku,price,quantity,family.")
     ] = None,
@@ -77,9 +92,11 @@ def simulate(
         typer.Option(help="Draw the chart to this .svg, or to this .png (with headway[plot])."),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="How many fetch at once; 1, or 2 where workers die.")
+        int | None, typer.Option(help="How many fetch, or pull, at once; if not said, enough.")
     ] = None,
-    sellers: Annotated[int, typer.Option(help="How many; the second lists some SKUs too.")] = 1,
+    sellers: Annotated[
+        int | None, typer.Option(help="How many; 1, or 20 in the account lane, if not said.")
+    ] = None,
     database: Annotated[
         str | None, typer.Option(help="A PostgreSQL to make a throw-away database on.")
     ] = None,
@@ -90,20 +107,56 @@ def simulate(
     Engine, store and limiter are the real ones; supplier, shops and clock are simulated, and the
     settings are the defaults. Freshness compares what the shops show with the supplier's truth.
     Every law is checked after every event; exit code 1 if one broke. With --policy all each policy
-    runs through the same world, and all are shown side by side.
+    runs through the same world, and all are shown side by side. With --lane account sellers' orders
+    are pulled from simulated platforms, and the tables compared with the platforms' truth.
     """
+    _assert_lane(ctx, lane)
+    sellers = SELLERS[lane] if sellers is None else sellers
     _assert_between("--products", PRODUCTS if products is None else products, 1, PRODUCTS_MAX)
     _assert_between("--days", days, 0.01, DAYS_MAX)
     _assert_between("--workers", 1 if workers is None else workers, 1, WORKERS_MAX)
-    _assert_between("--sellers", sellers, 1, SELLERS_MAX)
-    policies = _policies(policy)
+    _assert_between("--sellers", sellers, 1, SELLERS_MAX[lane])
+    if lane == "account":
+        plan = _account_plan(sellers, days, seed, fault or [], workers)
+        report, broken = run_accounts(plan, database or _configured_url())
+        _show(report, as_json=as_json)
+        _exit_if_broken([Outcome(report=report, broken=broken)], as_json=as_json)
+        return
+    if trace is not None and policy == "all":
+        raise InvalidError("--trace holds one run; choose one --policy")
     drawn = _world(world, changes, products, days, seed)
+    plans = _plans(policy, drawn, days, seed, fault, workers=workers, sellers=sellers)
+    _assert_writable(trace, plot)
+    outcomes = _run_all(plans, database or _configured_url(), trace)
+    reports = [each.report for each in outcomes]
+    _show(reports if policy == "all" else reports[0], as_json=as_json)
+    if plot is not None:
+        write_plot(chart_of(reports), plot)
+    _exit_if_broken(outcomes, as_json=as_json)
+
+
+def _assert_lane(ctx: typer.Context, lane: str) -> None:
+    """Refuse what is not a lane, and options that mean nothing in it."""
+    if lane not in LANES:
+        raise InvalidError(f"--lane {lane} is not known; known: {', '.join(LANES)}")
+    given = [name for name in CATALOG_ONLY if _is_given(ctx, name)]
+    if lane == "account" and given:
+        raise InvalidError(f"--{given[0]} belongs to the catalog lane; leave it out")
+
+
+def _plans(
+    policy: str,
+    drawn: World,
+    days: float,
+    seed: int,
+    fault: list[str] | None,
+    *,
+    workers: int | None,
+    sellers: int,
+) -> list[Plan]:
     faults = parse_faults([*drawn.faults, *(fault or [])])
     faults.fates(list(drawn.start), seed=seed)
-    if trace is not None and len(policies) > 1:
-        raise InvalidError("--trace holds one run; choose one --policy")
-    _assert_writable(trace, plot)
-    plans = [
+    return [
         Plan(
             world=drawn,
             policy=name,
@@ -113,14 +166,25 @@ def simulate(
             workers=workers or (2 if faults.is_deadly else 1),
             sellers=sellers,
         )
-        for name in policies
+        for name in _policies(policy)
     ]
-    outcomes = _run_all(plans, database or _configured_url(), trace)
-    reports = [each.report for each in outcomes]
-    _show(reports if policy == "all" else reports[0], as_json=as_json)
-    if plot is not None:
-        write_plot(chart_of(reports), plot)
-    _exit_if_broken(outcomes, as_json=as_json)
+
+
+def _is_given(ctx: typer.Context, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
+def _account_plan(
+    sellers: int, days: float, seed: int, faults: Sequence[str], workers: int | None
+) -> AccountPlan:
+    return AccountPlan(
+        world=account_world(sellers=sellers, days=days, seed=seed),
+        days=int(days) if days == int(days) else days,
+        seed=seed,
+        faults=parse_account_faults(faults),
+        workers=workers or PULL_WORKERS,
+    )
 
 
 def _assert_between(option: str, value: float, least: float, most: float) -> None:
@@ -231,6 +295,8 @@ def _show(result: dict[str, Any] | list[dict[str, Any]], *, as_json: bool) -> No
         emit(result)
     elif isinstance(result, list):
         print_compared(result)
+    elif result["lane"] == "account":
+        print_accounts(result)
     else:
         print_one(result)
 

@@ -24,7 +24,7 @@ class Crew:
         self._stop = stop
         self._luck = rng(f"luck:{seed}")
         self._lives: dict[str, Life] = {}
-        self._bells: list[threading.Event] = []
+        self._bells: dict[str, threading.Event] = {}
         self.crashes = 0
         self.stalls = 0
 
@@ -33,13 +33,14 @@ class Crew:
         self._lives[name] = Life(self._clock)
         bell = self._clock.event() if has_bell else None
         if bell is not None:
-            self._bells.append(bell)
+            self._bells[name] = bell
         self._clock.spawn(lambda: self._work(name, hire, bell))
 
-    def ring(self) -> None:
-        """Wake whoever has a bell."""
-        for bell in self._bells:
-            bell.set()
+    def ring(self, name: str | None = None) -> None:
+        """Wake whoever has a bell, or only the one of that name."""
+        for whose, bell in self._bells.items():
+            if name in {None, whose}:
+                bell.set()
 
     def spawn_mishaps(self) -> None:
         """Let crashes and stalls strike as often as was asked for."""

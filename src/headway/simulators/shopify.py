@@ -357,6 +357,11 @@ class ShopifySimulator:
         with self._lock:
             self._branches[shop].trade.orders.fulfil(order, now=self._second(), **details)
 
+    def deliver(self, shop: str, order: str) -> None:
+        """Let the parcels of an order arrive."""
+        with self._lock:
+            self._branches[shop].trade.orders.deliver(order, now=self._second())
+
     def refund(self, shop: str, order: str, amount: Decimal | None = None, note: str = "") -> None:
         """Give money back: that much, or all that is left."""
         with self._lock:

@@ -1,7 +1,8 @@
 """What the simulation's law book reads of the account lane, past the engine and its ports.
 
-It writes nothing; `tidy` does at an instant of our choosing what autovacuum would do at one of its
-own, so that two runs of one seed find the same order.
+It writes no row. `number_ids` lets a run's tables name accounts and jobs one after the other, where
+chance would make two runs of one seed differ; `tidy` does at an instant of our choosing what
+autovacuum would do at one of its own.
 """
 
 from dataclasses import dataclass
@@ -16,6 +17,10 @@ SELECT id::text, account_id::text, user_id, platform, kind, job_type, tier, stat
   next_run_at, lease_until, wait_reason, coalesce(last_error, '')
 FROM sync_jobs
 """
+NEXT_DUE = """
+SELECT min(next_run_at) FROM sync_jobs
+WHERE next_run_at > %(now)s AND status IN ('queued', 'completed', 'failed', 'plan_limit_reached')
+"""
 # Every row of the warehouse that bears another seller's name than its account does.
 STRAYS = " UNION ALL ".join(
     f"SELECT '{table}', row.account_id::text, row.user_id FROM {table} AS row"
@@ -26,6 +31,11 @@ STRAYS = " UNION ALL ".join(
         "sync_jobs",
     )
 )  # fmt: skip
+NUMBERED = ("connected_accounts", "sync_jobs")
+NUMBERS = "CREATE SEQUENCE IF NOT EXISTS simulated_ids"
+NUMBER = """
+ALTER TABLE {table} ALTER COLUMN id SET DEFAULT md5('{table} ' || nextval('simulated_ids'))::uuid
+"""
 BUSY_TABLES = (
     "sync_jobs", "limiter", "breaker", "credential", "connected_accounts", "profiles",
     "rate_budgets", "orders", "line_items", "shipments", "refunds", "listings", "customers",
@@ -58,6 +68,13 @@ class JobEvidence:
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
 
+    def number_ids(self) -> None:
+        """Let new accounts and jobs have the same names in every run."""
+        with guarded(), self._pool.connection() as connection:
+            connection.execute(NUMBERS)
+            for table in NUMBERED:
+                connection.execute(NUMBER.format(table=table))
+
     def jobs(self) -> list[JobRow]:
         """Return every job."""
         with guarded(), self._pool.connection() as connection:
@@ -70,6 +87,12 @@ class JobEvidence:
             rows = connection.execute(ROWS + "WHERE status = 'running'").fetchall()
         jobs = [JobRow(**dict(zip(NAMES, row, strict=True))) for row in rows]
         return {job.account_id: (job.id, job.fence) for job in jobs}
+
+    def next_due(self, now: datetime) -> datetime | None:
+        """Return when the next job becomes due that is not."""
+        with guarded(), self._pool.connection() as connection:
+            row = connection.execute(NEXT_DUE, {"now": now}).fetchone()
+        return None if row is None else row[0]
 
     def strays(self) -> list[tuple[str, str, str]]:
         """Return table, account and name of every row that bears another seller's name."""

@@ -4,7 +4,7 @@ Each operation is done and shown to the laws, and only then may the worker die o
 never misses what a dead worker had done.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 
 import httpx
@@ -115,15 +115,15 @@ class WitnessedJobs:
 
 
 class WatchedTransport(httpx.BaseTransport):
-    """The wire to a platform: after every request we ask the platform whether it was too many."""
+    """The wires to the platforms: after every request we ask them whether it was too many."""
 
-    def __init__(self, inner: httpx.BaseTransport, check: Callable[[], None]) -> None:
-        self._inner = inner
+    def __init__(self, wires: Mapping[str, httpx.BaseTransport], check: Callable[[], None]) -> None:
+        self._wires = wires
         self._check = check
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Let one request pass."""
+        """Let one request pass to the platform of its host."""
         try:
-            return self._inner.handle_request(request)
+            return self._wires[request.url.host].handle_request(request)
         finally:
             self._check()

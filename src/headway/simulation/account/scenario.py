@@ -1,0 +1,315 @@
+"""One run of the account lane: the real engine and store in virtual time, the laws looking on."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from headway.app import App, build
+from headway.clock import Clock, VirtualClock, fresh_id, rng
+from headway.config import Settings
+from headway.connectors.etsy_limits import day_key
+from headway.core.jobs import PlatformName
+from headway.core.model import Done, Wait
+from headway.engine.pull import Pull
+from headway.runners.embedded import Step, turn
+from headway.simulation.account.ages import Ages
+from headway.simulation.account.asking import ask
+from headway.simulation.account.desk import FrontDesk
+from headway.simulation.account.etsy import EtsyVenue
+from headway.simulation.account.faults import AccountFaults
+from headway.simulation.account.judge import Judge, Tally
+from headway.simulation.account.laws import AccountLaws
+from headway.simulation.account.opening import account_settings, etsy_demand, host
+from headway.simulation.account.people import People
+from headway.simulation.account.printify import PrintifyVenue
+from headway.simulation.account.shopify import ShopifyVenue
+from headway.simulation.account.venues import PastClock, Venue
+from headway.simulation.account.witness import WatchedTransport, WitnessedJobs
+from headway.simulation.account.world import DAY_S, HOUR_S, AccountWorld
+from headway.simulation.book import LawBook
+from headway.simulation.crew import Crew
+from headway.simulation.mortal import Life, MortalPool, MortalTransport
+from headway.store.accounts import Accounts
+from headway.store.job_evidence import JobEvidence
+from headway.store.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from psycopg_pool import ConnectionPool
+
+# The month changes on the fifth day of a run: quotas begin anew.
+START = datetime(2026, 1, 27, tzinfo=UTC)
+WORKERS = 4
+# Longer than in earnest: a bell tells an idle worker when a job becomes due.
+POLL = timedelta(minutes=10)
+TICK = timedelta(minutes=1)
+TIDY_EVERY_H = 6
+DEMAND_TO_QUOTA = 1.6
+# Once nothing happens any more: when to look whether all is in the warehouse. Etsy's orders are
+# read again every day, whatever their stamps say; a little later everything must be there.
+LOOKS_H = (3, 8, 16, 26, 30)
+BUDGET_EVERY = 10
+HOURS = 24
+# What a worker says that found nothing to do.
+IDLE = "no job may run"
+RING_S = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountPlan:
+    """What to run."""
+
+    world: AccountWorld
+    days: float = 1.0
+    seed: int = 1
+    faults: AccountFaults = field(default_factory=AccountFaults)
+    workers: int = WORKERS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Parts that a test may swap for wrong ones, to see the law book notice."""
+
+    settings: Callable[[Settings], Settings] = lambda settings: settings
+    app: Callable[[App], App] = lambda app: app
+    jobs: Callable[[Any], Any] = lambda jobs: jobs
+    pull: Callable[[Pull], Pull] = lambda pull: pull
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What the days came to; `tally` is of the end, once nothing happened any more."""
+
+    served: dict[str, float]
+    etsy_served: dict[str, float]
+    age_min: dict[str, dict[str, float]]
+    etsy_age_min: dict[str, dict[str, float]]
+    longest_wait_h: dict[str, float]
+    starved: int
+    tally: Tally = field(default_factory=Tally)
+    settling_s: float = 0.0
+
+
+class AccountScenario:
+    """The world, the platforms, the engine and the law book of one run."""
+
+    def __init__(
+        self, plan: AccountPlan, pool: "ConnectionPool", data_dir: Path, parts: Parts | None = None
+    ) -> None:
+        self.plan = plan
+        self._parts = parts or Parts()
+        self._pool = pool
+        self.clock = VirtualClock(START)
+        self._stop = threading.Event()
+        self._ids = rng(f"ids:{plan.seed}")
+        self.book = LawBook(self.clock)
+        self.evidence = JobEvidence(pool)
+        self.evidence.number_ids()
+        self.etsy_demand = etsy_demand(plan.world.shops.values())
+        limit = max(1, round(self.etsy_demand / DEMAND_TO_QUOTA))
+        self.settings = self._parts.settings(account_settings(data_dir, etsy_limit=limit))
+        self.venues = self._open_venues(limit)
+        wires = {host(name): venue.wire for name, venue in self.venues.items()}
+        self._wire = WatchedTransport(wires, self._check_limits)
+        self.app = self._build(pool)
+        self.ages = Ages()
+        self.laws = AccountLaws(
+            book=self.book, clock=self.clock, evidence=self.evidence, ages=self.ages
+        )
+        self.crew = Crew(self.clock, faults=plan.faults.workers, seed=plan.seed, stop=self._stop)
+        desk = FrontDesk(self.app, self.clock, self.venues, self.laws)
+        self.people = People(self.clock, plan.world, self.venues, desk, self.laws, seed=plan.seed)
+        self.judge = Judge(
+            book=self.book,
+            evidence=self.evidence,
+            warehouse=Warehouse(pool),
+            accounts=Accounts(pool),
+            venues=self.venues,
+            shops=plan.world.shops,
+            tier_of=self.app.sellers.tier,
+        )
+        self._claims = 0
+        self._idle: dict[str, None] = {}
+        self._refusals = dict.fromkeys(PlatformName, 0)
+        self._breaches: dict[PlatformName, str] = {}
+        desk.enter(plan.world.tiers)
+        self.people.arrive()
+        self.evidence.tidy()
+
+    def run(self, progress: Callable[[float], None] = lambda _at_s: None) -> None:
+        """Let the days pass, then let the world stand still until all is in the warehouse."""
+        self.clock.spawn(self.people.live)
+        self.clock.spawn(self._tick)
+        for number in range(self.plan.workers):
+            self.crew.spawn(f"pull-{number + 1}", self._pull, has_bell=True)
+        self.clock.spawn(self._ring)
+        self.clock.spawn(lambda: self._look_around(progress))
+        self.crew.spawn_mishaps()
+        end_s = self.plan.days * DAY_S
+        self.clock.run(end_s)
+        self.outcome = self._measure()
+        self._settle(end_s)
+        self._stop.set()
+        self.crew.end()
+        self.clock.run(self.clock.monotonic() + 2 * HOUR_S)
+
+    # -- setting up --------------------------------------------------------------------------
+
+    def _open_venues(self, etsy_limit: int) -> dict[PlatformName, Venue]:
+        """Open every shop, and let its history happen."""
+        seed, faults, past = self.plan.seed, self.plan.faults.platforms, PastClock(self.clock)
+        self.etsy = EtsyVenue(
+            self.clock,
+            past,
+            faults[PlatformName.ETSY],
+            day_limit=etsy_limit,
+            seed=seed,
+        )
+        shops = self.plan.world.shops
+        on_shopify = [each for each in shops.values() if each.platform is PlatformName.SHOPIFY]
+        venues: dict[PlatformName, Venue] = {
+            PlatformName.SHOPIFY: ShopifyVenue(
+                self.clock, past, faults[PlatformName.SHOPIFY], shops=on_shopify, seed=seed
+            ),
+            PlatformName.ETSY: self.etsy,
+            PlatformName.PRINTIFY: PrintifyVenue(
+                self.clock, past, faults[PlatformName.PRINTIFY], seed=seed
+            ),
+        }
+        for shop in shops.values():
+            venues[shop.platform].open(shop)
+        for event in self.plan.world.history:
+            past.set(event.at_s)
+            venues[shops[event.shop].platform].act(shops[event.shop], event)
+        past.set(None)
+        return venues
+
+    def _build(
+        self,
+        pool: Any,  # noqa: ANN401 - a pool or a mortal one
+        *,
+        wire: httpx.BaseTransport | None = None,
+        clock: Clock | None = None,
+    ) -> App:
+        app = build(
+            self.settings,
+            clock or self.clock,
+            pool,
+            platform_transport=wire or self._wire,
+            ids=lambda: fresh_id(self._ids),
+        )
+        return self._parts.app(replace(app, pull_rule=replace(app.pull_rule, poll=POLL)))
+
+    # -- the actors --------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        step = self.app.tick(jobs=self._witnessed(Life(self.clock)), every=TICK).step
+        turn(step, self.clock, self._stop, lambda _name, _text: None, "tick")
+
+    def _pull(self, life: Life, owner: str, clock: Clock) -> Step:
+        pool = MortalPool(self._pool, life)
+        app = self._build(pool, clock=clock, wire=MortalTransport(self._wire, life))
+        # Permits go by the database's clock, whatever the worker's own says.
+        limiter = self._build(pool).limiter
+        pull = app.pull(owner, limiter=limiter, jobs=self._witnessed(life))
+        return self._noting_idleness(owner.partition(".")[0], self._parts.pull(pull).step)
+
+    def _noting_idleness(self, name: str, step: Step) -> Step:
+        def noted() -> Done | Wait:
+            self._idle.pop(name, None)
+            result = step()
+            if isinstance(result, Wait) and result.why == IDLE:
+                self._idle[name] = None
+            return result
+
+        return noted
+
+    def _ring(self) -> None:
+        """Wake one idle worker whenever a job becomes due, as polling would in earnest."""
+        looked_at = self.clock.now()
+        while not self._stop.is_set():
+            due_at = self.evidence.next_due(looked_at)
+            now = self.clock.now()
+            if due_at is not None and due_at <= now:
+                looked_at = now
+                if self._idle:
+                    self.crew.ring(self._idle.popitem()[0])
+            wait_s = RING_S if due_at is None else (due_at - now).total_seconds()
+            self.clock.sleep(min(max(wait_s, 1.0), RING_S))
+
+    def _witnessed(self, life: Life) -> WitnessedJobs:
+        return WitnessedJobs(
+            self._parts.jobs(self.app.jobs),
+            self.laws,
+            life,
+            lost=self.people.lost,
+            check_budget=self._check_budget,
+        )
+
+    def _look_around(self, progress: Callable[[float], None]) -> None:
+        """Once an hour compare who runs; every day look who was fed."""
+        hour = 0
+        while not self._stop.is_set():
+            self.clock.sleep(HOUR_S)
+            if self._stop.is_set():
+                return
+            hour += 1
+            self.laws.note_set_aside()
+            self.laws.compare()
+            ask(self.app, self.book)
+            if hour % HOURS == 0:
+                self.laws.close_day(day=hour // HOURS - 1)
+            if hour % TIDY_EVERY_H == 0:
+                self.evidence.tidy()
+            progress(self.clock.monotonic())
+
+    # -- what the platforms and the limiter say ----------------------------------------------
+
+    def _check_limits(self) -> None:
+        """Ask every platform's own log whether the call that just arrived was one too many."""
+        for name, venue in self.venues.items():
+            if venue.refusals > self._refusals[name]:
+                count = venue.refusals - self._refusals[name]
+                self._refusals[name] = venue.refusals
+                self.book.broken("L1", f"{name} refused a call", count=count)
+            breach = venue.breach()
+            if breach is not None and breach != self._breaches.get(name):
+                self._breaches[name] = breach
+                self.book.broken("L1", f"{name}: {breach}")
+
+    def _check_budget(self) -> None:
+        """Now and then read the day's meter: what is used and reserved fits in its limit."""
+        self._claims += 1
+        if self._claims % BUDGET_EVERY:
+            return
+        for gauge in self.app.limiter.status(day_key(self.settings.etsy_keystring)).gauges:
+            if gauge.used + gauge.reserved > gauge.limit:
+                text = f"{gauge.used:g} used and {gauge.reserved:g} reserved of {gauge.limit:g}"
+                self.book.broken("L11", f"of Etsy's day {text}")
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def _measure(self) -> Outcome:
+        starved = self.laws.close()
+        return Outcome(
+            served=self.ages.served(),
+            etsy_served=self.ages.served(only=PlatformName.ETSY),
+            age_min=self.ages.age_min(),
+            etsy_age_min=self.ages.age_min(only=PlatformName.ETSY),
+            longest_wait_h=self.ages.worst_h(),
+            starved=starved,
+        )
+
+    def _settle(self, end_s: float) -> None:
+        """Run on while the world stands still, until all is there or it is too late."""
+        for hours in LOOKS_H:
+            self.clock.run(end_s + hours * HOUR_S)
+            tally = self.judge.look(self.clock.now(), is_final=hours == LOOKS_H[-1])
+            self.outcome = replace(self.outcome, tally=tally, settling_s=hours * HOUR_S)
+            if tally.is_equal:
+                break
+        self.laws.compare()

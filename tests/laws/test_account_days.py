@@ -1,0 +1,166 @@
+"""Days of the account lane on the real engine and store: the laws hold, and can be seen to break.
+
+Each wrong part below breaks one thing that keeps rows whole or limits kept, and is noticed by the
+law that it breaks.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.core.jobs import Job, JobStatus
+from headway.core.walk import Page, Step, Walk
+from headway.core.walks.etsy import ReceiptsWalk
+from headway.engine.pull import Pull
+from headway.simulation.account.faults import parse_account_faults
+from headway.simulation.account.report import figures
+from headway.simulation.account.scenario import AccountPlan, AccountScenario, Parts
+from headway.simulation.account.world import account_world
+
+Run = Callable[..., AccountScenario]
+LAWS_IN_PLAY = {"L1", "L5", "L6", "L7", "L10", "L11", "L12", "L13"}
+
+
+@pytest.fixture
+def run(pool: ConnectionPool, tmp_path: Path) -> Run:
+    def run_it(
+        *faults: str,
+        sellers: int = 6,
+        days: float = 0.5,
+        seed: int = 1,
+        parts: Parts | None = None,
+    ) -> AccountScenario:
+        plan = AccountPlan(
+            world=account_world(sellers=sellers, days=days, seed=seed),
+            days=days,
+            seed=seed,
+            faults=parse_account_faults(faults),
+        )
+        scenario = AccountScenario(plan, pool, tmp_path, parts)
+        scenario.run()
+        return scenario
+
+    return run_it
+
+
+def assert_lawful(scenario: AccountScenario) -> dict[str, Any]:
+    broken = [str(each) for each in scenario.book.examples]
+    assert not broken, f"seed {scenario.plan.seed}: {broken}"
+    assert scenario.book.counts.keys() == LAWS_IN_PLAY
+    report = figures(scenario, real_seconds=0)
+    assert set(report["refusals_by_provider"].values()) == {0}
+    assert report["peak_quota_share"] <= 1
+    assert (report["rows_missing"], report["rows_wrong"], report["starved"]) == (0, 0, 0)
+    return report
+
+
+def broken_by(scenario: AccountScenario) -> set[str]:
+    return {law for law, count in scenario.book.counts.items() if count}
+
+
+def test_two_days_with_crashes_end_with_the_rows_that_are_true(run: Run) -> None:
+    report = assert_lawful(run("crash:1/h", sellers=12, days=2, seed=2))
+    assert report["faults_injected"]["crash"] > 20
+    assert report["rescued"] > 0
+    assert report["rows"] > 5000
+    assert min(report["calls_by_provider"].values()) > 50
+    assert report["webhooks"]["repeated"] > 0
+
+
+# -- the law book can turn red -----------------------------------------------------------------
+
+
+class Wrong:
+    """Jobs that pass everything on; a subclass does one thing wrong."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+class Forgetful(Wrong):
+    """Moves the cursor though the page is not written."""
+
+    def commit(self, job: Job, page: Page, step: Step, **more: Any) -> Job | None:
+        return self.inner.commit(job, Page(total=page.total), step, **more)
+
+
+class Unfenced(Wrong):
+    """Lets whoever comes late write all the same."""
+
+    def commit(self, job: Job, page: Page, step: Step, **more: Any) -> Job | None:
+        taken = self.inner.commit(job, page, step, **more)
+        return job if taken is None else taken
+
+    def settle(self, job: Job, status: JobStatus, **more: Any) -> bool:
+        return self.inner.settle(job, status, **more) or True
+
+
+def test_law_l6_a_cursor_that_moves_without_its_page_loses_rows(run: Run) -> None:
+    scenario = run(sellers=3, days=0.1, parts=Parts(jobs=Forgetful))
+    assert "L6" in broken_by(scenario)
+    assert any("missing" in each.text for each in scenario.book.examples)
+
+
+def test_law_l5_a_late_word_that_is_taken_is_noticed(run: Run) -> None:
+    scenario = run("stall:6/h", sellers=6, days=0.3, parts=Parts(jobs=Unfenced))
+    assert "L5" in broken_by(scenario)
+    assert any("late" in each.text for each in scenario.book.examples if each.law == "L5")
+
+
+class Unreserved(Wrong):
+    """Claims jobs without their share of the platform's day."""
+
+    def claim(self, **more: Any) -> Any:
+        claimed = self.inner.claim(**more)
+        return claimed and (claimed[0], None)
+
+
+def test_law_l1_a_claim_without_its_reservation_overdraws_the_day(run: Run) -> None:
+    scenario = run(sellers=4, days=0.8, parts=Parts(jobs=Unreserved))
+    assert "L1" in broken_by(scenario)
+    assert any("etsy" in each.text for each in scenario.book.examples if each.law == "L1")
+
+
+def hasty(pull: Pull) -> Pull:
+    """Let Etsy's orders be read from where the last run ended, and never again."""
+    usual = pull._walk_of
+
+    def walk_of(job: Job) -> Walk:
+        walk = usual(job)
+        if isinstance(walk, ReceiptsWalk) and not walk.is_backfill:
+            return replace(walk, overlap_s=0, recent_every_s=10**9)
+        return walk
+
+    pull._walk_of = walk_of
+    return pull
+
+
+def test_law_l6_a_walk_without_overlap_loses_what_shows_late(run: Run) -> None:
+    scenario = run(sellers=4, days=1, seed=3, parts=Parts(pull=hasty))
+    assert "L6" in broken_by(scenario)
+    assert any("etsy" in each.text for each in scenario.book.examples if each.law == "L6")
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("faults", ((), ("crash:1/h",)), ids=("quiet", "crashes"))
+def test_a_week_of_two_hundred_sellers(run: Run, faults: tuple[str, ...]) -> None:
+    report = assert_lawful(run(*faults, sellers=200, days=7, seed=1))
+    served = report["etsy_served_by_tier"]
+    assert min(served["starter"], served["growth"], served["pro"]) > 0.9
+    assert served["free"] > 0.1
+
+
+@pytest.mark.campaign
+def test_everything_at_once(run: Run) -> None:
+    scenario = run(
+        "crash:2/h", "stall:2/h", "clock:30s", "outage:2h@10:00", "etsy-outage:1h@1d02:00",
+        "error:2%", "timeout:1%", "slow:3%", "html:1%", sellers=40, days=3, seed=5,
+    )  # fmt: skip
+    assert_lawful(scenario)
