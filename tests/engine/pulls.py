@@ -47,7 +47,8 @@ class PlainWalk:
     recheck_after: timedelta | None = None
 
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:
-        return {**cursor, RUN: {"page": 1, "wanted": list(wanted), "at": now.isoformat()}}
+        run = cursor.get(RUN) or {"page": 1, "at": now.isoformat(), "wanted": []}
+        return {**cursor, RUN: {**run, "wanted": [*wanted, *run["wanted"]]}}
 
     def ask(self, cursor: Cursor) -> Ask:
         run = cursor[RUN]

@@ -66,7 +66,7 @@ class Walk(Protocol):
         """How old the last look at an open order may be; None if the walk sees to that itself."""
 
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:
-        """Begin a run: `wanted` ids are read first, each by itself or many at once."""
+        """Begin a run, or go on with the one under way: `wanted` ids are read first."""
 
     def ask(self, cursor: Cursor) -> Ask:
         """Return what to ask next in the run under way."""

@@ -7,6 +7,7 @@ its cursor, so a run that is cut off anywhere goes on there, in whoever's hand.
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 
 from headway.clock import Clock
 from headway.core.jobs import (
@@ -32,6 +33,7 @@ from headway.errors import (
     ConnectorError,
     InvalidError,
     PermanentError,
+    StoreError,
     ThrottledError,
     TimedOutError,
     UnauthorizedError,
@@ -47,6 +49,8 @@ CONFIG_PAUSE = timedelta(minutes=1)
 MORE_CALLS = 10
 # Open orders that are looked at again at the start of a run, at most.
 RECHECKS_MAX = 20
+# What a bug raises, in a walk or in reading a reply.
+BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 # A day that rolls is free again bit by bit, whatever it says: it is asked anew every hour.
 DAY_PAUSE_MAX = timedelta(hours=1)
 
@@ -127,13 +131,24 @@ class Pull:
         if run is None:
             return self._claim()
         try:
-            run.opened = run.opened or self._open_platform(run.job.account)
+            return self._go_on(run)
+        except StoreError:
+            # What was written is unknown: the claim is left as by a crash, and its lease runs out.
+            self._run = None
+            raise
+
+    def _go_on(self, run: _Run) -> Done | Wait:
+        try:
+            if run.opened is None:
+                run.cursor = self._begin_run(run.job, run.walk, self._clock.now())
+                run.opened = self._open_platform(run.job.account)
             return self._queue(run) if run.permit is None else self._begin(run, run.permit)
         except ConfigError as error:  # ours to mend, so the job is not to blame
             return self._blame(run, error)
         except InvalidError as error:  # it asks for more than any limit gives
-            now = self._clock.now()
-            return self._end(run, failed(run.job, self._job_rule, str(error), now), str(error))
+            return self._charge(run, str(error))
+        except BUGS as error:  # of one job, which must not stop all others
+            return self._charge(run, _bug(error))
 
     # -- the job -----------------------------------------------------------------------------
 
@@ -148,16 +163,19 @@ class Pull:
         name = job.account.platform
         if breakers[name].is_open:
             self._breakers.save(_scope(name), breakers[name].probing(now))
-        walk = self._walk_of(job)
-        self._run = _Run(
-            job=job,
-            walk=walk,
-            cursor=job.cursor if RUN in job.cursor else self._begin_run(job, walk, now),
-            day=day,
-        )
+        self._run = _Run(job=job, walk=self._walk_of(job), cursor=job.cursor, day=day)
         return Done(what=f"{self._run.what}: {job.type}")
 
     def _begin_run(self, job: Job, walk: Walk, now: datetime) -> Cursor:
+        """Begin, or go on with the run under way; either reads first what webhooks named."""
+        if RUN in job.cursor:
+            try:
+                cursor = walk.begin(job.cursor, now, job.wanted)
+                walk.ask(cursor)
+            except BUGS:  # an older walk left it, which this one does not understand
+                lasting = {name: value for name, value in job.cursor.items() if name != RUN}
+                return walk.begin(lasting, now, job.wanted)
+            return cursor
         wanted = list(job.wanted)
         is_for_new = job.kind is Kind.ORDERS and job.type is not JobType.BACKFILL
         if is_for_new and walk.recheck_after is not None:
@@ -244,6 +262,9 @@ class Pull:
             self._count(run, permit, error=error, result=str(error))
             self._brake(run)
             return self._failed(run, error, is_token=ask is None)
+        except (ConfigError, *BUGS) as error:  # it may have left: a call counts in doubt
+            self._count(run, permit, error=error, result=type(error).__name__)
+            raise
         self._count(run, permit, result=ask.what, is_missing=bool(page.missing) and not page.ids)
         if page.missing:
             self._brake(run)
@@ -287,11 +308,11 @@ class Pull:
         permit: Ticket,
         *,
         result: str,
-        error: ConnectorError | None = None,
+        error: Exception | None = None,
         is_missing: bool = False,
     ) -> None:
         """Settle the permit, and let the meters learn what the reply said of them."""
-        was_sent = not isinstance(error, UnsentError)
+        was_sent, answered = not isinstance(error, UnsentError), MISSING if is_missing else ANSWERED
         run.sent += was_sent
         run.untold += was_sent
         cost, seen = run.platform.cost, dict(run.platform.seen)
@@ -305,7 +326,7 @@ class Pull:
             is_late=isinstance(error, TimedOutError),
             report=CallReport(
                 result=result,
-                http_status=error.status if error else MISSING if is_missing else ANSWERED,
+                http_status=getattr(error, "status", None) if error else answered,
             ),
             # One word for one key; several keys are told one by one.
             seen=seen.pop(permit.keys[0], None) if len(permit.keys) == 1 else None,
@@ -345,8 +366,12 @@ class Pull:
             self._jobs.disconnect(run.job.account, str(error), now=now)
             return Done(what=f"{run.what}: disconnected, {error}")
         if isinstance(error, PermanentError):
-            return self._end(run, failed(run.job, self._job_rule, str(error), now), str(error))
+            return self._charge(run, str(error))
         return self._blame(run, error)
+
+    def _charge(self, run: _Run, why: str) -> Done:
+        """Count a failure against the job."""
+        return self._end(run, failed(run.job, self._job_rule, why, self._clock.now()), why)
 
     def _blame(self, run: _Run, error: ConnectorError | ConfigError) -> Done:
         """Count a failure against its platform, and against the job unless that is down."""
@@ -356,7 +381,7 @@ class Pull:
         if breaker.open_until is not None or isinstance(error, ConfigError):
             until, why = breaker.open_until or now + CONFIG_PAUSE, str(error)
             return self._end(run, rescheduled(run.job, until, why), why)
-        return self._end(run, failed(run.job, self._job_rule, str(error), now), str(error))
+        return self._charge(run, str(error))
 
     def _throttled(self, run: _Run, error: ThrottledError) -> Done:
         """Keep still for as long as we were told; nobody is to blame."""
@@ -406,6 +431,15 @@ class Pull:
         if run.day is not None:
             self._limiter.settle(run.day, sent=True, actual=run.sent)
             run.day = None
+
+
+def _bug(error: Exception) -> str:
+    """Say where it is; what the error itself says may be a seller's data."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    where = "" if at is None else f" at {Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno}"
+    return f"a bug, please report it: {type(error).__name__}{where}"
 
 
 def _scope(platform: PlatformName) -> Scope:

@@ -37,15 +37,16 @@ class LedgerWalk:
         return None
 
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:  # noqa: ARG002
-        """Begin a run where the last one ended, and a little before; nothing can be wanted."""
+        """Go on, or begin where the last run ended and a little before; nothing can be wanted."""
+        if RUN in cursor:
+            return cursor
         end_s = seconds(now) - self.settled_s
         first_s = end_s - (self.history_s if self.is_backfill else self.first_s)
         # Never after the end: the clock may have been set back since.
         until_s = min(cursor.get("until_s", 0), end_s)
         from_s = until_s - self.overlap_s if until_s else first_s
-        lasting = {key: value for key, value in cursor.items() if key != RUN}
         run = {"end_s": end_s, "slice_s": self.slice_s}
-        return {**lasting, RUN: {**run, **_window(run, from_s)}}
+        return {**cursor, RUN: {**run, **_window(run, from_s)}}
 
     def ask(self, cursor: Cursor) -> Ask:
         """Ask for the next page of the window."""

@@ -37,7 +37,9 @@ class ListingsWalk:
         return None
 
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:  # noqa: ARG002
-        """Begin a run; wanted listings are among all others."""
+        """Begin a run, or go on with the one under way; wanted listings are among all others."""
+        if RUN in cursor:
+            return cursor
         run = {"began_s": seconds(now), "left": list(STATES), "heads": {}, "tears": 0}
         return {RUN: {**run, **_begin_state()}}
 

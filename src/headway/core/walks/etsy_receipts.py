@@ -50,9 +50,12 @@ class ReceiptsWalk:
         return None if self.is_backfill else timedelta(days=7)
 
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:
-        """Begin a run."""
+        """Begin a run, or go on with the one under way; `wanted` receipts come first."""
+        if run := cursor.get(RUN):
+            names = list(dict.fromkeys([*wanted, *run["wanted"]]))
+            return {**cursor, RUN: {**run, "wanted": names}}
         now_s = seconds(now)
-        lasting = {key: value for key, value in cursor.items() if key != RUN}
+        lasting = dict(cursor)
         if self.is_backfill:
             phases = [CREATED]
         else:

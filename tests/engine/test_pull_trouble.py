@@ -1,0 +1,102 @@
+"""Pull when something breaks in the middle: the store, a walk, the code; all others go on."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+from tests.engine.pulls import PlainWalk, Pulls, make_pulls, page_of
+from tests.store.job_rows import MINUTE
+
+from headway.core.model import CLOCKS_APART_MAX
+from headway.core.walk import RUN, Cursor, Page, Step
+from headway.errors import StoreError
+
+
+@pytest.fixture
+def pulls(pool: ConnectionPool) -> Pulls:
+    return make_pulls(pool)
+
+
+def row(pulls: Pulls, job_id: str, columns: str) -> Any:
+    return pulls.rows.one(f"SELECT {columns} FROM sync_jobs WHERE id = %s", job_id)
+
+
+def rescue(pulls: Pulls) -> int:
+    pulls.rows.clock.sleep((pulls.rows.rule.lease + CLOCKS_APART_MAX + MINUTE).total_seconds())
+    return pulls.rows.jobs.rescue(pulls.rows.clock.now() - CLOCKS_APART_MAX)
+
+
+@pytest.mark.parametrize("more", (False, True), ids=("at its end", "where it gives way"))
+def test_a_store_that_fails_at_the_end_of_a_claim_leaves_it_as_a_crash_would(
+    pulls: Pulls, *, more: bool
+) -> None:
+    """Law L11: nothing is asked with a reservation that was given back already."""
+    job_id = pulls.rows.add("a", job_type="backfill" if more else "incremental")
+
+    def break_store() -> Page:
+        pulls.rows.ask("ALTER TABLE sync_audit_log RENAME TO away")
+        return page_of("last", more=more)
+
+    pulls.script.answers = [*(page_of(str(each), more=True) for each in range(9)), break_store]
+    with pytest.raises(StoreError):
+        pulls.drive("never")
+    pulls.rows.ask("ALTER TABLE away RENAME TO sync_audit_log")
+    asked = len(pulls.script.asks)
+    assert asked == 10
+    pulls.drive("no job may run")
+    assert len(pulls.script.asks) == asked
+    assert pulls.rows.day() == (asked, 0)
+    assert rescue(pulls) == 1
+    pulls.drive("done")
+    assert pulls.rows.one("SELECT count(*) FROM orders") == 10
+    assert row(pulls, job_id, "status") == "completed"
+
+
+@dataclass(frozen=True)
+class BrokenWalk(PlainWalk):
+    """A walk with a bug, which shows where it is told to."""
+
+    where: str = "begin"
+
+    def begin(self, cursor: Cursor, now: datetime, wanted: Any) -> Cursor:
+        if self.where == "begin":
+            raise KeyError("a buyer's name")
+        return super().begin(cursor, now, wanted)
+
+    def turn(self, cursor: Cursor, page: Page, now: datetime) -> Step:
+        if self.where == "turn":
+            raise KeyError("a buyer's name")
+        return super().turn(cursor, page, now)
+
+
+@pytest.mark.parametrize("where", ("begin", "turn", "read"))
+def test_a_bug_that_one_job_meets_is_its_own_failure_and_stops_nobody(
+    pulls: Pulls, where: str
+) -> None:
+    job_id = pulls.rows.add("a")
+    plain, pulls.walk = pulls.walk, BrokenWalk(where=where)
+    pulls.script.answers = [KeyError("a buyer's name")] if where == "read" else []
+    pulls.drive("a bug, please report it: KeyError")
+    status, retries, said = row(pulls, job_id, "status, retry_count, last_error")
+    assert (status, retries) == ("failed", 1)
+    assert "KeyError at " in said
+    assert "buyer" not in said
+    # A call that left is counted, whatever came of its answer.
+    assert pulls.rows.day() == (len(pulls.script.asks), 0)
+    pulls.walk = plain
+    other = pulls.rows.add("b")
+    pulls.drive("done")
+    assert row(pulls, other, "status") == "completed"
+
+
+def test_a_run_that_an_older_walk_left_behind_is_begun_anew_from_what_lasts(pulls: Pulls) -> None:
+    job_id = pulls.rows.add("a")
+    pulls.rows.ask("""UPDATE sync_jobs SET cursor = '{"mark": "m", "run": {"leaf": 7}}'""")
+    pulls.script.answers = [page_of("1", more=True)]
+    pulls.drive("1 rows")
+    assert row(pulls, job_id, "cursor -> 'mark'") == "m"
+    assert row(pulls, job_id, "cursor")[RUN]["page"] == 2
+    pulls.drive("done")
+    assert row(pulls, job_id, "retry_count") == 0
