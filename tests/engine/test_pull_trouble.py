@@ -9,9 +9,12 @@ from psycopg_pool import ConnectionPool
 from tests.engine.pulls import PlainWalk, Pulls, make_pulls, page_of
 from tests.store.job_rows import MINUTE
 
+from headway.core.hooks import Effect, Hook
+from headway.core.jobs import Kind, PlatformName
 from headway.core.model import CLOCKS_APART_MAX
 from headway.core.walk import RUN, Cursor, Page, Step
-from headway.errors import StoreError
+from headway.errors import StoreError, ThrottledError
+from headway.store.hooks import Hooks
 
 
 @pytest.fixture
@@ -100,3 +103,48 @@ def test_a_run_that_an_older_walk_left_behind_is_begun_anew_from_what_lasts(pull
     assert row(pulls, job_id, "cursor")[RUN]["page"] == 2
     pulls.drive("done")
     assert row(pulls, job_id, "retry_count") == 0
+
+
+def take_hook(pulls: Pulls, delivery_id: str, external_id: str | None = "9") -> None:
+    hook = Hook(
+        platform=PlatformName.ETSY,
+        delivery_id=delivery_id,
+        shop="a-etsy",
+        topic="order.paid",
+        effect=Effect.WAKE,
+        kind=Kind.ORDERS,
+        external_id=external_id,
+    )
+    Hooks(pulls.rows.pool).take(hook, now=pulls.rows.clock.now())
+
+
+@pytest.mark.parametrize("when", ("in a call", "in a pause", "before a crash"))
+def test_a_webhook_in_the_middle_of_a_run_in_parts_is_followed_by_another_run(
+    pulls: Pulls, when: str
+) -> None:
+    """Law L6: the run may be past what changed, and what is named is read with the next claim."""
+    job_id = pulls.rows.add("a")
+
+    def told_to_wait() -> Page:
+        if when == "in a call":
+            take_hook(pulls, "in a call")
+        raise ThrottledError("wait", provider="etsy", retry_after_s=60)
+
+    pulls.script.answers = [page_of("1", more=True), told_to_wait]
+    pulls.drive("1 rows")
+    if when == "before a crash":
+        take_hook(pulls, when)
+        assert rescue(pulls) == 1
+        pulls.pull = pulls.worker("successor")
+        pulls.script.answers = []
+    else:
+        pulls.drive("told to wait")
+    if when == "in a pause":
+        take_hook(pulls, when)
+    pulls.script.answers = [page_of("9", more=True), page_of("2")]
+    pulls.drive("done", steps=1000)
+    assert pulls.script.asks[-2][1].values == {"page": 2, "wanted": ["9"]}
+    assert row(pulls, job_id, "status, job_type") == ("completed", "webhook_triggered")
+    assert row(pulls, job_id, "next_run_at") <= pulls.rows.clock.now()
+    pulls.drive("done")
+    assert row(pulls, job_id, "job_type, woken_at") == ("incremental", None)

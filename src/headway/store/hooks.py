@@ -35,17 +35,19 @@ ON CONFLICT DO NOTHING
 """
 # The job's row is locked even if nothing is left to change: whoever claims it then sees this
 # delivery, and whoever claimed it before is told. What failed keeps its backoff, and goes
-# first when that is over: else a burst would use up all its tries.
+# first when that is over: else a burst would use up all its tries. A run that is under way may be
+# past what changed, whoever has it in hand or will: another follows it.
 WAKE = f"""
 WITH job AS (
-  SELECT id, user_id, status, status = '{JobStatus.RUNNING}' AS is_running,
-    CASE WHEN status = '{JobStatus.RUNNING}' THEN woken_at IS NOT NULL
+  SELECT id, user_id, status, is_late,
+    CASE WHEN is_late AND woken_at IS NULL THEN false WHEN status = '{JobStatus.RUNNING}' THEN true
       ELSE job_type = '{JobType.WEBHOOK}' AND status <> '{JobStatus.COMPLETED}'
         AND (next_run_at <= %(now)s OR status = '{JobStatus.FAILED}') END AS is_awake
   FROM sync_jobs
+  CROSS JOIN LATERAL (SELECT status = '{JobStatus.RUNNING}' OR cursor ? 'run' AS is_late) AS run
   WHERE account_id = %(account_id)s AND kind = %(kind)s AND NOT is_backfill AND status IN
     ('{JobStatus.QUEUED}', '{JobStatus.RUNNING}', '{JobStatus.COMPLETED}', '{JobStatus.FAILED}')
-  FOR NO KEY UPDATE
+  FOR NO KEY UPDATE OF sync_jobs
 ), woken AS (
   UPDATE sync_jobs SET
     job_type = '{JobType.WEBHOOK}',
@@ -54,7 +56,7 @@ WITH job AS (
       ELSE sync_jobs.status END,
     next_run_at = CASE WHEN sync_jobs.status IN ('{JobStatus.RUNNING}', '{JobStatus.FAILED}')
       THEN next_run_at ELSE least(next_run_at, %(now)s) END,
-    woken_at = CASE WHEN is_running THEN %(now)s ELSE woken_at END,
+    woken_at = CASE WHEN is_late THEN %(now)s ELSE woken_at END,
     updated_at = %(now)s
   FROM job WHERE sync_jobs.id = job.id AND NOT is_awake
   RETURNING sync_jobs.id

@@ -91,10 +91,12 @@ HOLD = """
 SELECT id::text FROM sync_jobs WHERE id = ANY (%(ids)s::uuid[]) AND status = 'queued'
 FOR NO KEY UPDATE SKIP LOCKED
 """
-# A run that was cut off keeps its start; a new one begins to count its calls.
+# A run that was cut off keeps its start, and what came too late for it; a new one begins to count
+# its calls.
 LEASE = """
 UPDATE sync_jobs AS job SET status = 'running', fence = fence + 1, lease_owner = %(owner)s,
-  lease_until = %(lease_until)s, woken_at = NULL, wait_reason = '', updated_at = %(now)s,
+  lease_until = %(lease_until)s, wait_reason = '', updated_at = %(now)s,
+  woken_at = CASE WHEN cursor ? 'run' THEN woken_at END,
   started_at = CASE WHEN cursor ? 'run' THEN coalesce(started_at, %(now)s) ELSE %(now)s END,
   run_calls = CASE WHEN cursor ? 'run' THEN run_calls ELSE 0 END
 FROM connected_accounts AS account

@@ -49,7 +49,8 @@ WITH ours AS (
       WHEN '{JobType.INCREMENTAL}' THEN 2 ELSE 3 END,
     next_run_at = CASE WHEN is_woken AND new_type <> 'backfill' AND %(status)s = 'completed'
       THEN %(now)s ELSE %(next_run_at)s::timestamptz END,
-    woken_at = NULL, lease_owner = NULL, lease_until = NULL,
+    woken_at = CASE WHEN %(status)s = 'completed' THEN NULL ELSE woken_at END,
+    lease_owner = NULL, lease_until = NULL,
     cursor = coalesce(%(cursor)s::jsonb, cursor),
     completed_at = CASE WHEN %(status)s = 'completed' THEN %(now)s ELSE completed_at END,
     retry_count = %(retry_count)s, wait_reason = %(wait_reason)s,
@@ -83,7 +84,7 @@ WITH silent AS (
   ORDER BY lease_until LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 ), freed AS (
   UPDATE sync_jobs AS job SET status = 'queued', next_run_at = %(now)s, fence = fence + 1,
-    lease_owner = NULL, lease_until = NULL, woken_at = NULL,
+    lease_owner = NULL, lease_until = NULL,
     wait_reason = 'its worker fell silent', updated_at = %(now)s
   FROM silent WHERE job.id = silent.id
   RETURNING job.id, job.user_id, job.platform, job.kind, job.job_type, job.started_at,

@@ -30,7 +30,7 @@ CREATE TABLE sync_jobs (
     status text NOT NULL DEFAULT 'queued' CHECK (status IN (
         'queued', 'running', 'completed', 'plan_limit_reached', 'failed', 'dead', 'cancelled')),
     next_run_at timestamptz,
-    -- A webhook that came while it ran: it runs again at once.
+    -- A webhook that came too late for the run under way: it runs again at once.
     woken_at timestamptz,
 
     -- Where it is: what lasts, and the walk under way.
