@@ -13,7 +13,7 @@ from headway.core.hooks import Effect, Hook
 from headway.core.jobs import Kind, PlatformName
 from headway.core.model import CLOCKS_APART_MAX
 from headway.core.walk import RUN, Cursor, Page, Step
-from headway.errors import StoreError, ThrottledError
+from headway.errors import PermanentError, StoreError, ThrottledError, UnauthorizedError
 from headway.store.hooks import Hooks
 
 
@@ -148,3 +148,32 @@ def test_a_webhook_in_the_middle_of_a_run_in_parts_is_followed_by_another_run(
     assert row(pulls, job_id, "next_run_at") <= pulls.rows.clock.now()
     pulls.drive("done")
     assert row(pulls, job_id, "job_type, woken_at") == ("incremental", None)
+
+
+def test_a_long_history_survives_any_number_of_failures_that_are_not_in_a_row(
+    pulls: Pulls,
+) -> None:
+    job_id = pulls.rows.add("a", job_type="backfill")
+    for number in range(8):
+        bad = PermanentError("not now", provider="etsy")
+        pulls.script.answers = [page_of(str(number), more=True), bad]
+        pulls.drive("not now", steps=1000)
+    assert row(pulls, job_id, "status, retry_count") == ("failed", 1)
+    pulls.drive("done", steps=1000)
+    assert pulls.rows.one("SELECT count(*) FROM notices") == 0
+
+
+def test_a_refusal_that_comes_after_the_rescue_disconnects_nobody(pulls: Pulls) -> None:
+    """The account may have been connected again meanwhile."""
+    job_id = pulls.rows.add("a")
+
+    def sleep_long() -> Page:
+        assert rescue(pulls) == 1
+        raise UnauthorizedError("the platform said no", provider="etsy", status=401)
+
+    pulls.script.answers = [sleep_long]
+    pulls.drive("refused too late")
+    assert pulls.rows.one("SELECT status FROM connected_accounts") == "connected"
+    assert row(pulls, job_id, "status") == "queued"
+    assert pulls.rows.one("SELECT sum(used) FROM rate_budgets") == 1
+    pulls.drive("done")

@@ -349,8 +349,8 @@ def test_disconnecting_cancels_jobs_refuses_the_worker_and_tells_once(rows: Rows
     done = rows.job(account, job_type="backfill", waited=-MINUTE)
     rows.ask("UPDATE sync_jobs SET status = 'completed', next_run_at = NULL WHERE id = %s", done)
     job, _ = rows.claim()
-    for _ in range(2):
-        rows.jobs.disconnect(job.account, "the grant was revoked", now=NOW)
+    assert rows.jobs.disconnect(job, "the grant was revoked", now=NOW)
+    assert not rows.jobs.disconnect(job, "the grant was revoked", now=NOW)
     assert [rows.status(each)[0] for each in (running, waiting, done)] == [
         "cancelled",
         "cancelled",

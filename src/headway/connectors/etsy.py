@@ -28,7 +28,15 @@ from headway.connectors.etsy_limits import (
 )
 from headway.connectors.etsy_reply import PROVIDER, find_error
 from headway.connectors.http import Answer, check_status
-from headway.connectors.tokens import ACCESS, REFRESH, AccountTokens, Grant, Token, token_scope
+from headway.connectors.tokens import (
+    ACCESS,
+    REFRESH,
+    AccountTokens,
+    Grant,
+    Token,
+    replaced,
+    token_scope,
+)
 from headway.connectors.vault import Vault
 from headway.core.jobs import Account
 from headway.core.limits import Observation
@@ -167,7 +175,8 @@ class EtsyConnector:
     def _check_access(self, answer: Answer, token: Token) -> None:
         """Raise if the token is refused, which kills it, or may not see this."""
         if answer.status == httpx.codes.UNAUTHORIZED:
-            self._tokens.kill(token)
+            if self._tokens.kill(token):
+                raise replaced(PROVIDER)
             helps = "another is fetched" if self._tokens.can_refresh else CONNECT
             text = f"the Etsy shop {self._account.shop} refuses the access token; {helps}"
             raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)

@@ -27,6 +27,7 @@ from headway.connectors.tokens import (
     Grant,
     Token,
     read_grant,
+    replaced,
     token_scope,
 )
 from headway.connectors.vault import Vault
@@ -164,7 +165,8 @@ class PrintifyConnector:
     def _check_token(self, answer: Answer, token: Token) -> None:
         """Raise if we are not let in; a refusal kills the token used, and only that."""
         if answer.status == httpx.codes.UNAUTHORIZED:
-            self._tokens.kill(token)
+            if self._tokens.kill(token):
+                raise replaced(PROVIDER)
             over = f"it was revoked, or is a year old: {RENEW}"
             helps = "another is fetched" if self._tokens.can_refresh else over
             self._deny(answer, f"Printify refuses the token of shop {{shop}}; {helps}")

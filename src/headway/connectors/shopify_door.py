@@ -18,7 +18,15 @@ from headway.connectors.http import Answer, build_client, check_status, excerpt,
 from headway.connectors.shopify_documents import Document
 from headway.connectors.shopify_limits import shop_scope
 from headway.connectors.shopify_reply import PROVIDER, ShopReply
-from headway.connectors.tokens import ACCESS, REFRESH, AccountTokens, Grant, Token, read_grant
+from headway.connectors.tokens import (
+    ACCESS,
+    REFRESH,
+    AccountTokens,
+    Grant,
+    Token,
+    read_grant,
+    replaced,
+)
 from headway.connectors.vault import Vault
 from headway.core.model import Scope
 from headway.core.storefront import Cost
@@ -159,7 +167,8 @@ class ShopDoor:
     def _check_status(self, answer: Answer, token: Token) -> None:
         """Raise on a bad status; a refusal kills the token used, and only that."""
         if answer.status == httpx.codes.UNAUTHORIZED:
-            self._tokens.kill(token)
+            if self._tokens.kill(token):
+                raise replaced(PROVIDER)
             helps = "another is fetched" if self._tokens.can_refresh else CONNECT
             text = f"{self._domain} refuses the access token; {helps}"
             raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)

@@ -16,7 +16,7 @@ from headway.connectors.boeing import TokenShelf
 from headway.connectors.vault import Vault
 from headway.core.jobs import PlatformName
 from headway.core.model import Scope
-from headway.errors import ConflictError, InvalidError, UnreadableError
+from headway.errors import ConflictError, InvalidError, TransientError, UnreadableError
 
 ACCESS, REFRESH = "access", "refresh"
 NEVER = datetime(2999, 1, 1, tzinfo=UTC)
@@ -72,10 +72,11 @@ class AccountTokens:
         """Tell whether the access token is dead or dying, and another can be had."""
         return self.find(ACCESS, early=EARLY) is None and self.can_refresh
 
-    def kill(self, token: Token) -> None:
-        """Let exactly this token be dead, for all workers."""
+    def kill(self, token: Token) -> bool:
+        """Let exactly this token be dead, for all workers; True if a newer one is alive already."""
         self._shelf.invalidate(self._scope, {token.name: token.version}, now=self._clock.now())
         self._known = {}
+        return self.find(token.name) is not None
 
     def begin_refresh(self, owner: str, *, timeout_s: float) -> bool:
         """Take the lease to refresh; False while another holds it."""
@@ -124,6 +125,12 @@ class AccountTokens:
             )
             for row in self._shelf.load(self._scope)
         }
+
+
+def replaced(provider: str) -> TransientError:
+    """Make the error of a call whose token another worker, or a person, replaced meanwhile."""
+    text = f"{provider} refuses a token that was just replaced; the new one is tried"
+    return TransientError(text, provider=provider, status=401)
 
 
 def token_scope(platform: PlatformName, shop: str) -> Scope:

@@ -488,8 +488,11 @@ class Jobs(Protocol):
     def orders_left(self, account: Account, *, now: datetime) -> int:
         """Return how many orders of this month the seller's tier still allows."""
 
-    def disconnect(self, account: Account, reason: str, *, now: datetime) -> None:
-        """Mark an account whose grant is refused, cancel its jobs and tell the seller."""
+    def disconnect(self, job: Job, reason: str, *, calls: int = 0, now: datetime) -> bool:
+        """Mark the account whose grant is refused, cancel its jobs and tell the seller.
+
+        False if the job is no longer ours. `calls` are those made since the last commit.
+        """
 
     def rescue(self, now: datetime, *, limit: int = 100) -> int:
         """Give back jobs whose lease ran out, under a new fence; return how many."""

@@ -361,10 +361,10 @@ class Pull:
         if isinstance(error, UnauthorizedError):
             if not is_token and not run.has_refreshed and run.platform.needs_token():
                 return Done(what=f"{run.what}: {error}")
-            self._settle_day(run)
-            self._run = None
-            self._jobs.disconnect(run.job.account, str(error), now=now)
-            return Done(what=f"{run.what}: disconnected, {error}")
+            self._drop(run)
+            is_ours = self._jobs.disconnect(run.job, str(error), calls=run.untold, now=now)
+            what = "disconnected" if is_ours else "refused too late"
+            return Done(what=f"{run.what}: {what}, {error}")
         if isinstance(error, PermanentError):
             return self._charge(run, str(error))
         return self._blame(run, error)

@@ -25,14 +25,20 @@ from headway.core.jobs import (
 from headway.core.walk import Cursor, Page, Step
 from headway.store import accounts, warehouse
 from headway.store.job_claim import Claimed, JobClaim, closed_to
+from headway.store.job_rows import lock_seller
 from headway.store.limits import PostgresLimiter
 from headway.store.pool import guarded
 
+# A page that came is progress: only failures in a row count, else a long history could not end.
 COMMIT = """
-UPDATE sync_jobs SET cursor = %(cursor)s::jsonb, run_calls = run_calls + %(calls)s,
+UPDATE sync_jobs SET cursor = %(cursor)s::jsonb, retry_count = 0, run_calls = run_calls + %(calls)s,
   queries_used = queries_used + %(calls)s, lease_until = %(lease_until)s, updated_at = %(now)s
 WHERE id = %(id)s AND fence = %(fence)s AND status = 'running'
 RETURNING run_calls
+"""
+OURS = """
+SELECT FROM sync_jobs WHERE id = %(id)s AND fence = %(fence)s AND status = 'running'
+FOR NO KEY UPDATE
 """
 # A job that was woken stays a webhook's and is due at once, unless it failed: then it waits as all
 # that fail do. What is new is looked for by the same job for ever, so a done one is incremental.
@@ -168,7 +174,7 @@ class Jobs:
                 connection, job.account, page, step, kind=job.kind, asked_at=asked_at, now=now
             )
             self._count(connection, job, calls, now)
-        return replace(job, cursor=step.cursor, run_calls=int(row[0]))
+        return replace(job, cursor=step.cursor, retry_count=0, run_calls=int(row[0]))
 
     def settle(
         self,
@@ -216,10 +222,18 @@ class Jobs:
         quotas = self._rule.order_quotas
         return self._warehouse.orders_left(account, now=now, quotas=quotas)
 
-    def disconnect(self, account: Account, reason: str, *, now: datetime) -> None:
-        """Mark an account whose grant is refused, cancel its jobs and tell the seller."""
+    def disconnect(self, job: Job, reason: str, *, calls: int = 0, now: datetime) -> bool:
+        """Mark the account whose grant is refused, cancel its jobs and tell the seller.
+
+        False if the job is no longer ours: whoever has it now may have been let in meanwhile.
+        """
         with guarded(), self._pool.connection() as connection, connection.transaction():
-            accounts.disconnect(connection, account, reason, now=now)
+            lock_seller(connection, job.account.user_id)
+            self._count(connection, job, calls, now)
+            if connection.execute(OURS, {"id": job.id, "fence": job.fence}).fetchone() is None:
+                return False
+            accounts.disconnect(connection, job.account, reason, now=now)
+        return True
 
     def rescue(self, now: datetime, *, limit: int = 100) -> int:
         """Give back jobs whose lease ran out, under a new fence; return how many."""

@@ -98,12 +98,14 @@ class WitnessedJobs:
         self._life.touch()
         return self._inner.orders_left(account, now=now)
 
-    def disconnect(self, account: Account, reason: str, *, now: datetime) -> None:
+    def disconnect(self, job: Job, reason: str, *, calls: int = 0, now: datetime) -> bool:
         """Disconnect, and let the seller see it."""
         self._life.touch()
-        self._inner.disconnect(account, reason, now=now)
-        self._lost(account, reason)
+        is_ours = self._inner.disconnect(job, reason, calls=calls, now=now)
+        if is_ours:
+            self._lost(job.account, reason)
         self._life.touch()
+        return is_ours
 
     def rescue(self, now: datetime, *, limit: int = 100) -> int:
         """Rescue, and let the laws see whom."""
