@@ -12,6 +12,7 @@ HeadwayError
 │   │   ├── TimedOutError          no answer in time: the request may have been counted
 │   │   ├── UnsentError            no connection: the request never left
 │   │   ├── UnreadableError        an answer that is not what was promised
+│   │   ├── AppRefusedError        our own app is refused, or has no secret: ours to mend
 │   │   └── ThrottledError         told to wait; retry_after_s says how long, if it was said
 │   ├── UnauthorizedError          the credential is refused; refresh it, then try again
 │   └── PermanentError             4xx: this request will never be accepted
@@ -80,6 +81,10 @@ class UnsentError(TransientError):
 
 class UnreadableError(TransientError):
     """The answer is not what was promised: HTML, truncated JSON, an error in a 200."""
+
+
+class AppRefusedError(TransientError):
+    """Our own app's key or secret is refused or missing; no seller can help, nor is to blame."""
 
 
 class ThrottledError(TransientError):

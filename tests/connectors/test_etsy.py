@@ -18,6 +18,7 @@ from headway.core.jobs import Account, PlatformName
 from headway.core.model import SellerId
 from headway.core.walk import Ask
 from headway.errors import (
+    AppRefusedError,
     ConnectorError,
     PermanentError,
     ThrottledError,
@@ -146,8 +147,8 @@ def test_told_to_wait_it_says_how_long(
 @pytest.mark.parametrize(
     ("status", "body", "error", "text"),
     (
-        (403, {"error": "Shared secret is required in x-api-key header."}, PermanentError, "key"),
-        (401, {"error": "Missing API key or invalid API key"}, PermanentError, "HEADWAY_ETSY_"),
+        (403, {"error": "Shared secret is required in x-api-key header."}, AppRefusedError, "key"),
+        (401, {"error": "Missing API key or invalid API key"}, AppRefusedError, "HEADWAY_ETSY_"),
         (403, {"error": "insufficient_scope"}, UnauthorizedError, "must connect the shop again"),
         (403, {"error": "Go away"}, PermanentError, "Go away"),
         (403, "a wall", PermanentError, "without a reason"),
@@ -179,9 +180,9 @@ def test_a_refusal_is_laid_at_the_right_door(
     (
         (400, {"error": "invalid_grant"}, UnauthorizedError),
         (401, {"error": "invalid_token"}, UnauthorizedError),
-        (401, {"error": "invalid_client"}, PermanentError),
-        (400, {"error": "invalid_request"}, PermanentError),
-        (403, {"error": "Shared secret is required in x-api-key header."}, PermanentError),
+        (401, {"error": "invalid_client"}, AppRefusedError),
+        (400, {"error": "invalid_request"}, AppRefusedError),
+        (403, {"error": "Shared secret is required in x-api-key header."}, AppRefusedError),
         (403, "a wall", PermanentError),
         (429, {"error": "Exceeded per second rate limit"}, ThrottledError),
         (503, {}, TransientError),

@@ -16,6 +16,7 @@ from headway.connectors.vault import Vault
 from headway.core.model import SellerId
 from headway.core.storefront import Shop
 from headway.errors import (
+    AppRefusedError,
     ConfigError,
     ConflictError,
     InvalidError,
@@ -250,7 +251,7 @@ def test_a_wrong_app_secret_is_ours_to_mend_and_costs_no_grant(
 ) -> None:
     door.connect(lasts=timedelta(0))
     door.spoil = json_reply({"error": "invalid_client"}, status=401)
-    with pytest.raises(UnauthorizedError, match="HEADWAY_SHOPIFY_CLIENT_ID"):
+    with pytest.raises(AppRefusedError, match="HEADWAY_SHOPIFY_CLIENT_ID"):
         worker.refresh_token()
     door.spoil = None
     assert worker.refresh_token()
@@ -259,7 +260,7 @@ def test_a_wrong_app_secret_is_ours_to_mend_and_costs_no_grant(
 def test_without_an_app_no_refresh_is_sent(door: Door) -> None:
     door.connect(lasts=timedelta(0))
     nameless = ShopAccess(client_id="app-1")
-    refused = pytest.raises(UnauthorizedError, match="HEADWAY_SHOPIFY_CLIENT_SECRET")
+    refused = pytest.raises(AppRefusedError, match="HEADWAY_SHOPIFY_CLIENT_SECRET")
     with contextlib.closing(door.worker(nameless)) as worker, refused:
         worker.refresh_token()
     assert not door.forms

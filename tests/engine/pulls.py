@@ -73,6 +73,7 @@ class Script:
     refresh_error: Exception | None = None
     is_refreshing_elsewhere: bool = False
     dead_tokens: set[str] = field(default_factory=set)
+    broken: dict[str, Exception] = field(default_factory=dict)
     can_refresh: bool = True
     seen: dict[str, Observation] = field(default_factory=dict)
     price: float = 1
@@ -122,6 +123,8 @@ class ScriptedPlatform:
     def read(self, ask: Ask) -> Page:
         self.script.asks.append((self.account.shop, ask))
         self.script.clock.sleep(CALL_S)
+        if self.account.shop in self.script.broken:
+            raise self.script.broken[self.account.shop]
         answer: Any = self.script.answers.pop(0) if self.script.answers else Page()
         if isinstance(answer, Exception):
             raise answer

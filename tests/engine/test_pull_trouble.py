@@ -11,9 +11,16 @@ from tests.store.job_rows import MINUTE
 
 from headway.core.hooks import Effect, Hook
 from headway.core.jobs import Kind, PlatformName
-from headway.core.model import CLOCKS_APART_MAX
+from headway.core.model import CLOCKS_APART_MAX, Wait
 from headway.core.walk import RUN, Cursor, Page, Step
-from headway.errors import PermanentError, StoreError, ThrottledError, UnauthorizedError
+from headway.errors import (
+    AppRefusedError,
+    PermanentError,
+    StoreError,
+    ThrottledError,
+    TransientError,
+    UnauthorizedError,
+)
 from headway.store.hooks import Hooks
 
 
@@ -177,3 +184,45 @@ def test_a_refusal_that_comes_after_the_rescue_disconnects_nobody(pulls: Pulls) 
     assert row(pulls, job_id, "status") == "queued"
     assert pulls.rows.one("SELECT sum(used) FROM rate_budgets") == 1
     pulls.drive("done")
+
+
+def run_for(pulls: Pulls, minutes: int) -> None:
+    until = pulls.rows.clock.now() + minutes * MINUTE
+    while pulls.rows.clock.now() < until:
+        result = pulls.pull.step()
+        if isinstance(result, Wait):
+            pulls.rows.clock.sleep((result.until - pulls.rows.clock.now()).total_seconds())
+
+
+def test_a_shop_that_is_broken_alone_shuts_the_platform_for_nobody_else(pulls: Pulls) -> None:
+    """Law L12: neither its three jobs in a row nor its tier make of it an outage."""
+    pulls.script.broken = {"bad-etsy": TransientError("answered 500", provider="etsy", status=500)}
+    account = pulls.rows.account("bad", tier="pro")
+    for kind in ("orders", "listings", "payments"):
+        pulls.rows.job(account, kind=kind)
+    run_for(pulls, 3)
+    good = pulls.rows.add("good")
+    asked = pulls.rows.clock.now()
+    pulls.drive("good-etsy orders: done")
+    assert pulls.rows.clock.now() - asked < MINUTE
+    run_for(pulls, 120)
+    assert not pulls.breakers.load("etsy").is_open
+    assert row(pulls, good, "completed_at") is not None
+    calls = [shop for shop, _ in pulls.script.asks].count("bad-etsy")
+    assert calls < 40, "what does not answer is asked ever more seldom"
+    pulls.script.broken = {}
+    run_for(pulls, 60)
+    assert pulls.rows.one("SELECT count(*) FROM sync_jobs WHERE completed_at IS NULL") == 0
+    assert pulls.rows.one("SELECT count(*) FROM notices") == 0
+
+
+def test_an_app_that_is_refused_costs_no_seller_a_job_or_a_shop(pulls: Pulls) -> None:
+    ids = [pulls.rows.add(f"s{number}") for number in range(4)]
+    refusal = AppRefusedError("etsy refuses our app's key", provider="etsy", status=401)
+    pulls.script.broken = {f"s{number}-etsy": refusal for number in range(4)}
+    run_for(pulls, 300)
+    assert {row(pulls, each, "status, retry_count") for each in ids} == {("queued", 0)}
+    pulls.script.broken = {}
+    run_for(pulls, 60)
+    assert {row(pulls, each, "status") for each in ids} == {"completed"}
+    assert pulls.rows.one("SELECT count(*) FROM notices") == 0

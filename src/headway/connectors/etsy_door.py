@@ -16,7 +16,7 @@ from headway.connectors.etsy_reply import PROVIDER, find_error, read_self, read_
 from headway.connectors.http import Answer, build_client, check_status, exchange
 from headway.connectors.tokens import Grant, read_grant
 from headway.core.limits import Observation
-from headway.errors import PermanentError, UnauthorizedError
+from headway.errors import AppRefusedError, PermanentError, UnauthorizedError
 
 API = "/v3/application"
 TOKEN_PATH = "/v3/public/oauth/token"  # noqa: S105 - a path
@@ -127,7 +127,7 @@ class EtsyDoor:
     def _exchange(self, request: httpx.Request, *, hide: tuple[str, ...] = ()) -> Answer:
         self._headers = httpx.Headers()
         if not self._access.keystring or not self._access.shared_secret:
-            raise PermanentError(f"{APP} are needed to ask Etsy; set them", provider=PROVIDER)
+            raise AppRefusedError(f"{APP} are needed to ask Etsy; set them", provider=PROVIDER)
         key = f"{self._access.keystring}:{self._access.shared_secret}"
         request.headers["x-api-key"] = key
         answer = exchange(
@@ -147,7 +147,7 @@ class EtsyDoor:
 
     def _refuse_app(self, status: int) -> None:
         text = f"etsy refuses our app's key; check {APP} (sent as keystring:shared_secret)"
-        raise PermanentError(text, provider=PROVIDER, status=status)
+        raise AppRefusedError(text, provider=PROVIDER, status=status)
 
 
 def consent_url(

@@ -30,7 +30,7 @@ from headway.connectors.tokens import (
 from headway.connectors.vault import Vault
 from headway.core.model import Scope
 from headway.core.storefront import Cost
-from headway.errors import ConfigError, UnauthorizedError, UnreadableError
+from headway.errors import AppRefusedError, ConfigError, UnauthorizedError, UnreadableError
 
 VERSION = "2026-04"
 PATH = f"/admin/api/{VERSION}/graphql.json"
@@ -195,7 +195,7 @@ class ShopDoor:
         refresh = self._tokens.find(REFRESH)
         assert refresh is not None, "a refresh needs a refresh token"
         if not self._access.client_id or not self._access.client_secret:
-            raise UnauthorizedError(
+            raise AppRefusedError(
                 "HEADWAY_SHOPIFY_CLIENT_ID and HEADWAY_SHOPIFY_CLIENT_SECRET are needed to refresh"
                 " a token; set them",
                 provider=PROVIDER,
@@ -218,9 +218,9 @@ class ShopDoor:
         """Tell a wrong app secret, which is ours to mend, from a grant that is over."""
         if oauth_error(answer.body) == "invalid_client":
             text = "shopify refuses HEADWAY_SHOPIFY_CLIENT_ID or its secret; set them anew"
-        else:
-            self._tokens.kill(refresh)
-            text = f"{self._domain} no longer lets us in; {CONNECT}"
+            raise AppRefusedError(text, provider=PROVIDER, status=answer.status)
+        self._tokens.kill(refresh)
+        text = f"{self._domain} no longer lets us in; {CONNECT}"
         raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
 
 

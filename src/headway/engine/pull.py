@@ -29,6 +29,7 @@ from headway.core.model import Done, Scope, Wait
 from headway.core.walk import RUN, Ask, Cursor, Page, Walk
 from headway.engine.ports import Breakers, CallReport, ErrorShare, Jobs, Limiter, Platform
 from headway.errors import (
+    AppRefusedError,
     ConfigError,
     ConnectorError,
     InvalidError,
@@ -83,6 +84,7 @@ class _Run:
     spent: int = 0
     waits_since: datetime | None = None
     has_refreshed: bool = False
+    is_answered: bool = False
 
     @property
     def platform(self) -> Platform:
@@ -346,10 +348,14 @@ class Pull:
     def _answered(self, run: _Run) -> None:
         """Note that the platform answers: nothing waits, nothing is suspected."""
         run.waits_since, self._throttles = None, 0
-        scope = _scope(run.job.account.platform)
-        breaker = self._breakers.load(scope)
-        if breaker.failures:
-            self._breakers.save(scope, breaker.succeeded())
+        scopes = [_scope(run.job.account.platform)]
+        if not run.is_answered:  # nobody else has this account in hand meanwhile
+            scopes.append(_own_scope(run.job.account))
+        for scope in scopes:
+            breaker = self._breakers.load(scope)
+            if breaker.failures:
+                self._breakers.save(scope, breaker.succeeded())
+        run.is_answered = True
 
     # -- what went wrong ---------------------------------------------------------------------
 
@@ -374,14 +380,23 @@ class Pull:
         return self._end(run, failed(run.job, self._job_rule, why, self._clock.now()), why)
 
     def _blame(self, run: _Run, error: ConnectorError | ConfigError) -> Done:
-        """Count a failure against its platform, and against the job unless that is down."""
-        now, scope = self._clock.now(), _scope(run.job.account.platform)
-        breaker = self._breakers.load(scope).failed(now, str(error))
-        self._breakers.save(scope, breaker)
-        if breaker.open_until is not None or isinstance(error, ConfigError):
-            until, why = breaker.open_until or now + CONFIG_PAUSE, str(error)
+        """Count a failure against its platform, and against the job unless that is down.
+
+        An account counts once until it is answered: one broken shop is no outage for the others.
+        """
+        now, why = self._clock.now(), str(error)
+        own = self._breakers.load(_own_scope(run.job.account))
+        shared = self._breakers.load(_scope(run.job.account.platform))
+        if not own.failures:
+            shared = shared.failed(now, why)
+            self._breakers.save(_scope(run.job.account.platform), shared)
+        own = own.failed(now, why)
+        self._breakers.save(_own_scope(run.job.account), own)
+        shut = [each.open_until for each in (own, shared) if each.open_until is not None]
+        if shut or isinstance(error, ConfigError | AppRefusedError):
+            until = max([now + CONFIG_PAUSE, *shut])
             return self._end(run, rescheduled(run.job, until, why), why)
-        return self._charge(run, str(error))
+        return self._charge(run, why)
 
     def _throttled(self, run: _Run, error: ThrottledError) -> Done:
         """Keep still for as long as we were told; nobody is to blame."""
@@ -443,5 +458,10 @@ def _bug(error: Exception) -> str:
 
 
 def _scope(platform: PlatformName) -> Scope:
-    """Return the breaker's name: a platform answers all its sellers, or none."""
+    """Return the name of a platform's breaker: an outage is all its sellers'."""
     return Scope(platform.value)
+
+
+def _own_scope(account: Account) -> Scope:
+    """Return the name of an account's breaker, which keeps count of what fails there alone."""
+    return Scope(f"{account.platform}:account:{account.id}")
