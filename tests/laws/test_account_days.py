@@ -18,7 +18,7 @@ from headway.core.walks.etsy import ReceiptsWalk
 from headway.engine.pull import Pull
 from headway.simulation.account.faults import parse_account_faults
 from headway.simulation.account.report import figures
-from headway.simulation.account.scenario import AccountPlan, AccountScenario, Parts
+from headway.simulation.account.scenario import LOOKS_H, AccountPlan, AccountScenario, Parts
 from headway.simulation.account.world import account_world
 
 Run = Callable[..., AccountScenario]
@@ -33,12 +33,14 @@ def run(pool: ConnectionPool, tmp_path: Path) -> Run:
         days: float = 0.5,
         seed: int = 1,
         parts: Parts | None = None,
+        looks_h: tuple[float, ...] = LOOKS_H,
     ) -> AccountScenario:
         plan = AccountPlan(
             world=account_world(sellers=sellers, days=days, seed=seed),
             days=days,
             seed=seed,
             faults=parse_account_faults(faults),
+            looks_h=looks_h,
         )
         scenario = AccountScenario(plan, pool, tmp_path, parts)
         scenario.run()
@@ -66,7 +68,7 @@ def test_two_days_with_crashes_end_with_the_rows_that_are_true(run: Run) -> None
     report = assert_lawful(run("crash:1/h", sellers=12, days=2, seed=2))
     assert report["faults_injected"]["crash"] > 20
     assert report["rescued"] > 0
-    assert report["rows"] > 5000
+    assert report["rows"] > 3000
     assert min(report["calls_by_provider"].values()) > 50
     assert report["webhooks"]["repeated"] > 0
 
@@ -103,27 +105,25 @@ class Unfenced(Wrong):
 
 
 def test_law_l6_a_cursor_that_moves_without_its_page_loses_rows(run: Run) -> None:
-    scenario = run(sellers=3, days=0.1, parts=Parts(jobs=Forgetful))
+    scenario = run(sellers=2, days=0.05, parts=Parts(jobs=Forgetful), looks_h=(1,))
     assert "L6" in broken_by(scenario)
     assert any("missing" in each.text for each in scenario.book.examples)
 
 
 def test_law_l5_a_late_word_that_is_taken_is_noticed(run: Run) -> None:
-    scenario = run("stall:6/h", sellers=6, days=0.3, parts=Parts(jobs=Unfenced))
+    scenario = run("stall:30/h", sellers=3, days=0.1, parts=Parts(jobs=Unfenced), looks_h=(1,))
     assert "L5" in broken_by(scenario)
     assert any("late" in each.text for each in scenario.book.examples if each.law == "L5")
 
 
-class Unreserved(Wrong):
-    """Claims jobs without their share of the platform's day."""
-
-    def claim(self, **more: Any) -> Any:
-        claimed = self.inner.claim(**more)
-        return claimed and (claimed[0], None)
+def unreserved(jobs: Any) -> Any:
+    """Let jobs be claimed without their share of a platform's day."""
+    jobs._days = {}
+    return jobs
 
 
 def test_law_l1_a_claim_without_its_reservation_overdraws_the_day(run: Run) -> None:
-    scenario = run(sellers=4, days=0.8, parts=Parts(jobs=Unreserved))
+    scenario = run(sellers=3, days=0.7, parts=Parts(jobs=unreserved), looks_h=(1,))
     assert "L1" in broken_by(scenario)
     assert any("etsy" in each.text for each in scenario.book.examples if each.law == "L1")
 
@@ -142,6 +142,7 @@ def hasty(pull: Pull) -> Pull:
     return pull
 
 
+@pytest.mark.campaign
 def test_law_l6_a_walk_without_overlap_loses_what_shows_late(run: Run) -> None:
     scenario = run(sellers=4, days=1, seed=3, parts=Parts(pull=hasty))
     assert "L6" in broken_by(scenario)

@@ -68,6 +68,7 @@ class AccountPlan:
     seed: int = 1
     faults: AccountFaults = field(default_factory=AccountFaults)
     workers: int = WORKERS
+    looks_h: tuple[float, ...] = LOOKS_H
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,9 +307,9 @@ class AccountScenario:
 
     def _settle(self, end_s: float) -> None:
         """Run on while the world stands still, until all is there or it is too late."""
-        for hours in LOOKS_H:
+        for hours in self.plan.looks_h:
             self.clock.run(end_s + hours * HOUR_S)
-            tally = self.judge.look(self.clock.now(), is_final=hours == LOOKS_H[-1])
+            tally = self.judge.look(self.clock.now(), is_final=hours == self.plan.looks_h[-1])
             self.outcome = replace(self.outcome, tally=tally, settling_s=hours * HOUR_S)
             if tally.is_equal:
                 break
