@@ -122,12 +122,6 @@ def test_the_estimate_starts_with_the_first_run_and_follows_the_later_ones() -> 
     assert estimate == pytest.approx(4, abs=0.01)
 
 
-def test_free_sellers_leave_what_paid_ones_used_lately_but_never_more_than_a_fifth() -> None:
-    assert jobs.left_to_paid(10_000, 0) == 0
-    assert jobs.left_to_paid(10_000, 700) == 700
-    assert jobs.left_to_paid(10_000, 9_000) == 2_000
-
-
 def test_a_run_that_is_done_is_due_again_an_interval_after_it_started() -> None:
     ending = jobs.completed(JOB, RULE, NOW)
     assert (ending.status, ending.next_run_at) == (JobStatus.COMPLETED, NOW + 29 * MINUTE)

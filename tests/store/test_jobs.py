@@ -180,39 +180,45 @@ def test_a_spent_day_passes_over_its_platform_only(pool: ConnectionPool) -> None
     assert rows.day() == (0, 2)
 
 
-def test_free_sellers_leave_what_paid_ones_used_in_the_last_hours(pool: ConnectionPool) -> None:
-    rows = make_rows(pool, day_limit=10)
-    free, second = rows.add("f", waited=MINUTE), rows.add("g", waited=MINUTE)
-    paid = rows.add("p", tier="pro")
-    job, ticket = rows.claim()
-    assert job.id == paid
-    for _ in range(2):
-        assert rows.limiter.spend(ticket, 1)
-    rows.limiter.settle(ticket, sent=True)
-    rows.jobs.settle(
-        job, JobStatus.COMPLETED, next_run_at=NOW + timedelta(days=1), calls=2, now=NOW
-    )
-    # Of ten, two are used and two are kept: three free runs fit, and no fourth.
+def test_free_sellers_leave_what_paid_ones_have_yet_to_use_of_their_day(
+    pool: ConnectionPool,
+) -> None:
+    rows = make_rows(pool, day_limit=1_000)
     for number in range(3):
-        rows.add(f"h{number}")
-    taken = [rows.claim() for _ in range(4)]
-    assert [each is not None for each in taken] == [True, True, True, False]
-    assert {taken[0][0].id, taken[1][0].id} == {free, second}
-    late = rows.add("q", tier="starter")
-    assert rows.claim()[0].id == late
-
-
-def test_the_floor_follows_the_limit_that_replies_taught(pool: ConnectionPool) -> None:
-    rows = make_rows(pool, day_limit=10)
-    rows.add("f")
-    rows.ask(
-        "INSERT INTO rate_budgets VALUES (%s, 'etsy', %s, 'pro', 500)", DAY_KEY, NOW - 2 * MINUTE
-    )
-    rows.limiter.observe(DAY_KEY, Observation(used=7, capacity=100))
-    assert rows.claim() is not None  # 20 of 100 are kept, not 2 of 10
-    rows.limiter.observe(DAY_KEY, Observation(used=78, capacity=100))
-    rows.add("g")
+        rows.add(f"f{number}", waited=MINUTE)
+    paid = rows.add("p", tier="pro")
+    # A pro's orders every five minutes, two calls each, are 576 a day: no free run fits any more.
+    rows.limiter.observe(DAY_KEY, Observation(used=423, capacity=1_000))
+    assert rows.claim()[0].id == paid
     assert rows.claim() is None
+    # Once some of them are used, that many need not be left: there is room for two runs.
+    rows.ask("INSERT INTO rate_budgets VALUES (%s, 'etsy', %s, 'pro', 5)", DAY_KEY, NOW - MINUTE)
+    taken = [rows.claim() for _ in range(3)]
+    assert [each is not None for each in taken] == [True, True, False]
+
+
+def test_history_leaves_to_free_sellers_too(pool: ConnectionPool) -> None:
+    rows = make_rows(pool, day_limit=1_000)
+    history = rows.add("h", tier="pro", job_type="backfill")
+    free = rows.add("f")
+    rows.limiter.observe(DAY_KEY, Observation(used=953, capacity=1_000))
+    assert rows.claim()[0].id == free
+    assert rows.claim() is None  # the free seller wants 48 a day, and has used none of them
+    rows.ask("INSERT INTO rate_budgets VALUES (%s, 'etsy', %s, 'free', 48)", DAY_KEY, NOW - MINUTE)
+    assert rows.claim()[0].id == history
+
+
+def test_a_day_that_is_too_short_stretches_the_intervals_of_those_who_do_not_pay(
+    pool: ConnectionPool,
+) -> None:
+    rows = make_rows(pool, day_limit=1_000)
+    for number in range(20):
+        rows.add(f"f{number}", waited=MINUTE)
+    rows.add("p", tier="pro")
+    paid, free = rows.claim()[0], rows.claim()[0]
+    assert (paid.tier, free.tier) == (Tier.PRO, Tier.FREE)
+    assert rows.jobs.stretch(paid) == 1
+    assert rows.jobs.stretch(free) == pytest.approx(20 * 48 / (900 - 576))
 
 
 def test_a_page_its_cursor_and_its_calls_are_written_together(rows: Rows) -> None:

@@ -8,11 +8,14 @@ from tests.store.lane import DAY_KEY, Lane
 
 from headway.clock import VirtualClock
 from headway.core.breaker import Breaker
+from headway.core.day_shares import Share
 from headway.core.job_reasons import JobState
 from headway.core.jobs import JobStatus, JobType, PlatformName, Tier
+from headway.core.limits import Observation
 from headway.core.model import Scope, SellerId
 from headway.store.accounts import Accounts
 from headway.store.breakers import Breakers
+from headway.store.day_demand import DayDemand
 from headway.store.views_accounts import AccountsStatus, AccountView, accounts_status, read_accounts
 from headway.store.views_jobs import JobView, find, is_job_name, of_seller, queue, read_line
 from headway.store.views_quotas import read_budgets
@@ -44,19 +47,25 @@ def lane(pool: ConnectionPool, clock: VirtualClock) -> Lane:
 
 def look(lane: Lane) -> AccountsStatus:
     with lane.pool.connection() as connection:
-        return accounts_status(connection, lane.now, rule=lane.rule, days=lane.days)
+        return accounts_status(
+            connection,
+            lane.now,
+            rule=lane.rule,
+            days=lane.days,
+            demand=DayDemand(lane.pool, lane.rule),
+        )
 
 
 def line_up(lane: Lane, limit: int = 100) -> list[JobView]:
     with lane.pool.connection() as connection:
-        budgets = read_budgets(connection, lane.now, lane.days)
+        budgets = read_budgets(connection, lane.now, lane.days, DayDemand(lane.pool, lane.rule))
         line = read_line(connection, lane.now, rule=lane.rule, budgets=budgets)
         return queue(connection, lane.now, line, limit=limit)
 
 
 def explain(lane: Lane, name: str) -> JobView:
     with lane.pool.connection() as connection:
-        budgets = read_budgets(connection, lane.now, lane.days)
+        budgets = read_budgets(connection, lane.now, lane.days, DayDemand(lane.pool, lane.rule))
         line = read_line(connection, lane.now, rule=lane.rule, budgets=budgets)
         found = find(connection, lane.now, line, name)
     assert found is not None
@@ -72,6 +81,7 @@ def test_without_an_account_there_is_nothing_to_show(lane: Lane) -> None:
 
 def test_the_queue_is_in_the_order_in_which_jobs_are_claimed(lane: Lane) -> None:
     lane.connect()
+    lane.limiter.observe(DAY_KEY, Observation(used=0, capacity=10_000))
     lane.ask("UPDATE sync_jobs SET next_run_at = %s WHERE tier = 'free'", lane.now - 3 * HOUR)
     shown = [each.id for each in line_up(lane) if each.place]
     claimed = []
@@ -144,9 +154,9 @@ def test_a_spent_day_blocks_its_platform_and_says_until_when(lane: Lane) -> None
     assert {each.state for each in etsy} == {JobState.BUDGET}
     (budget,) = look(lane).budgets
     assert (budget.used, budget.left) == (99, 1)
-    assert {each.until for each in etsy} == {budget.paid_from}
-    assert budget.paid_from is not None
-    assert budget.paid_from > lane.now + 24 * HOUR - MINUTE
+    assert {each.until for each in etsy} == {*budget.from_at.values()}
+    assert budget.from_at[Share.PAID] is not None
+    assert budget.from_at[Share.PAID] > lane.now + 24 * HOUR - MINUTE
     assert "99 of Etsy's 100 calls in 24 h are used or reserved" in etsy[0].reason
 
 
@@ -159,11 +169,15 @@ def test_what_is_left_to_those_who_pay_blocks_only_those_who_do_not(lane: Lane) 
     lane.limiter.settle(ticket, sent=True, actual=85)
     lane.ask(
         "INSERT INTO rate_budgets (scope, platform, hour, tier, used)"
-        " VALUES (%s, 'etsy', date_trunc('hour', %s::timestamptz, 'UTC'), 'pro', 85)",
+        " VALUES (%s, 'etsy', date_trunc('hour', %s::timestamptz, 'UTC'), 'pro', 40)",
         DAY_KEY,
         lane.now,
     )
-    states = {each.tier: each.state for each in line_up(lane) if each.platform is PlatformName.ETSY}
+    states = {
+        each.tier: each.state
+        for each in line_up(lane)
+        if each.platform is PlatformName.ETSY and each.type is not JobType.BACKFILL
+    }
     assert states[Tier.FREE] is JobState.BUDGET
     assert states[Tier.PRO] is not JobState.BUDGET
     free = explain(lane, "fern/etsy/orders")

@@ -43,6 +43,7 @@ from headway.engine.push import Push, PushRule
 from headway.engine.tick import EVERY, Tick
 from headway.store.breakers import Breakers
 from headway.store.bulk import Bulks
+from headway.store.day_demand import DayDemand
 from headway.store.error_share import ErrorShare
 from headway.store.hooks import Hooks
 from headway.store.jobs import Jobs
@@ -333,6 +334,7 @@ def build(
         pool, clock, [boeing_resource(settings), *etsy_resources(settings)], ids=ids
     )
     job_rule = account_rule(settings)
+    demand = DayDemand(pool, job_rule)
     return App(
         settings=settings,
         clock=clock,
@@ -344,6 +346,7 @@ def build(
             limiter,
             job_rule,
             days={PlatformName.ETSY: day_key(settings.etsy_keystring)},
+            demand=demand,
         ),
         job_rule=job_rule,
         platforms=outside.platforms(settings, clock, pool, platform_transport),
@@ -368,7 +371,7 @@ def build(
             repairs_drift=settings.drift == "repair",
         ),
         judge=Judge(rule=failure_rule, policy=policy),
-        lane=LaneViews(pool, job_rule, day_resources(settings)),
+        lane=LaneViews(pool, job_rule, day_resources(settings), demand),
         rule=_fetch_rule(settings, policy),
     )
 

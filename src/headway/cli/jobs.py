@@ -250,6 +250,7 @@ def _facts(budget: Budget, now: datetime) -> dict[str, object]:
         "reserved": budget.reserved,
         "left": budget.left,
         "left_to_paid": budget.left_to_paid,
+        "stretch": dict(budget.stretch),
         "paused_until": budget.paused_until,
         "hours": budget.hours,
         "past": budget.past,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from headway.core.day_shares import Share, share_of
 from headway.core.jobs import JobStatus, JobType, Kind, PlatformName, Tier, rank
 from headway.core.model import SellerId
 from headway.core.reasons import say_span, say_time
@@ -71,7 +72,7 @@ class JobStanding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shut:
-    """Why no job of a platform and tier may run now, and from when on one may."""
+    """Why no job of a platform and share may run now, and from when on one may."""
 
     state: JobState
     why: str
@@ -86,7 +87,7 @@ class JobLine:
     running_max: int
     ageing: timedelta
     busy: Collection[str] = ()
-    shut: Mapping[tuple[PlatformName, Tier], Shut] = field(default_factory=dict)
+    shut: Mapping[tuple[PlatformName, Share], Shut] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +190,7 @@ def _later(standing: JobStanding, until: datetime, now: datetime) -> JobAnswer:
 
 def _due(standing: JobStanding, line: JobLine, now: datetime) -> JobAnswer:
     due = f"Due {_since(standing, now)}"
-    shut = line.shut.get((standing.platform, standing.tier))
+    shut = line.shut.get((standing.platform, share_of(standing.tier, standing.type)))
     if shut is not None:
         return JobAnswer(
             state=shut.state,

@@ -156,9 +156,7 @@ CALLS_MIN = 2
 CALLS_MAX = 100
 # How fast the estimate of a run's calls follows what runs need.
 LEARNING = 0.3
-# Sellers who do not pay leave to those who do what these used lately, but never more than a share.
-PAID_SHARE_MAX = 0.2
-PAID_SPAN = timedelta(hours=4)
+DAY = timedelta(days=1)
 THROTTLE_MAX = timedelta(minutes=15)
 
 
@@ -197,7 +195,7 @@ def score(tier: Tier, job_type: JobType) -> int:
     return tier.weight * 10 + job_type.weight
 
 
-SCORES: Mapping[int, Tier] = {score(tier, each): tier for tier in Tier for each in JobType}
+SCORES = tuple(score(tier, each) for tier in Tier for each in JobType)
 
 
 def rank(base: int, due_at: datetime, now: datetime, ageing: timedelta) -> float:
@@ -226,11 +224,6 @@ def learn(estimate: float, calls: int) -> float:
     return float(calls) if estimate <= 0 else estimate + LEARNING * (calls - estimate)
 
 
-def left_to_paid(limit: float, paid_used: float) -> float:
-    """Return how much of a quota free sellers leave, given what paid ones used lately."""
-    return min(PAID_SHARE_MAX * limit, paid_used)
-
-
 def next_month(now: datetime) -> datetime:
     """Return the first instant of the next calendar month."""
     first = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
@@ -243,17 +236,23 @@ def throttle_pause(times: int, job_id: str) -> timedelta:
     return pause * (1 + _phase(job_id)) / 2
 
 
-def completed(job: Job, rule: JobRule, now: datetime) -> Ending:
+def interval(tier: Tier, kind: Kind, rule: JobRule) -> timedelta:
+    """Return how often what is new is looked for."""
+    return max(rule.intervals[tier], rule.kind_intervals[kind])
+
+
+def completed(job: Job, rule: JobRule, now: datetime, *, stretch: float = 1.0) -> Ending:
     """End a run that is done; what is new is looked for again, history is not.
 
-    The first interval is cut by chance, so that accounts which came together part.
+    Where a platform's day is too short for all, the interval is stretched. The first one is cut by
+    chance, so that accounts which came together part.
     """
     if job.type is JobType.BACKFILL:
         return Ending(status=JobStatus.COMPLETED, next_run_at=None)
-    interval = max(rule.intervals[job.tier], rule.kind_intervals[job.kind])
+    span = interval(job.tier, job.kind, rule) * stretch
     if job.is_first:
-        interval *= (1 + _phase(job.id)) / 2
-    return Ending(status=JobStatus.COMPLETED, next_run_at=max(now, job.started_at + interval))
+        span *= (1 + _phase(job.id)) / 2
+    return Ending(status=JobStatus.COMPLETED, next_run_at=max(now, job.started_at + span))
 
 
 def failed(job: Job, rule: JobRule, reason: str, now: datetime) -> Ending:

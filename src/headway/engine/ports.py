@@ -227,6 +227,9 @@ class Breakers(Protocol):
     def load(self, scope: Scope) -> Breaker:
         """Return the breaker of this supplier; closed if it never tripped."""
 
+    def load_all(self, scopes: Sequence[Scope]) -> Mapping[Scope, Breaker]:
+        """Return the breakers of all these."""
+
     def save(self, scope: Scope, breaker: Breaker) -> None:
         """Keep it."""
 
@@ -481,6 +484,9 @@ class Jobs(Protocol):
 
         `calls` are those made since the last commit.
         """
+
+    def stretch(self, job: Job) -> float:
+        """Return how many times its interval a claimed job waits, the day being short."""
 
     def open_orders(self, account: Account, *, checked_before: datetime, limit: int) -> list[str]:
         """Return open orders that were not looked at since then, the longest ago first."""

@@ -44,6 +44,7 @@ from headway.errors import (
 ANSWERED, MISSING = 200, 404
 # Printify bars whoever sends it too many requests that fail.
 ERRORS_COUNTED = frozenset({PlatformName.PRINTIFY})
+OUTAGE_MAX = timedelta(hours=24)
 TOKEN_PAUSE = timedelta(seconds=1)
 CONFIG_PAUSE = timedelta(minutes=1)
 # How many calls are asked for when a run needs more of its day than was reserved.
@@ -156,7 +157,8 @@ class Pull:
 
     def _claim(self) -> Done | Wait:
         now = self._clock.now()
-        breakers = {each: self._breakers.load(_scope(each)) for each in PlatformName}
+        loaded = self._breakers.load_all([_scope(each) for each in PlatformName])
+        breakers = {each: loaded[_scope(each)] for each in PlatformName}
         without = [each for each, one in breakers.items() if one.blocked_until(now) is not None]
         claimed = self._jobs.claim(now=now, owner=self._owner, without=without)
         if claimed is None:
@@ -297,7 +299,8 @@ class Pull:
             return Done(what=f"{run.what}: taken over, too late")
         run.job, run.cursor, run.untold = job, step.cursor, 0
         if step.is_done:
-            return self._end(run, completed(job, self._job_rule, now), "done")
+            ending = completed(job, self._job_rule, now, stretch=self._jobs.stretch(job))
+            return self._end(run, ending, "done")
         if job.kind is Kind.ORDERS and self._jobs.orders_left(job.account, now=now) <= 0:
             return self._end(run, limited(job, now), "the month's orders are used up")
         if run.sent >= self._job_rule.calls_per_claim[job.type]:
@@ -348,11 +351,10 @@ class Pull:
     def _answered(self, run: _Run) -> None:
         """Note that the platform answers: nothing waits, nothing is suspected."""
         run.waits_since, self._throttles = None, 0
-        scopes = [_scope(run.job.account.platform)]
-        if not run.is_answered:  # nobody else has this account in hand meanwhile
-            scopes.append(_own_scope(run.job.account))
-        for scope in scopes:
-            breaker = self._breakers.load(scope)
+        if run.is_answered:  # once a claim is enough: a claim is short
+            return
+        scopes = [_scope(run.job.account.platform), _own_scope(run.job.account)]
+        for scope, breaker in self._breakers.load_all(scopes).items():
             if breaker.failures:
                 self._breakers.save(scope, breaker.succeeded())
         run.is_answered = True
@@ -383,16 +385,22 @@ class Pull:
         """Count a failure against its platform, and against the job unless that is down.
 
         An account counts once until it is answered: one broken shop is no outage for the others.
+        What fails alone for longer than outages last is the account's own trouble.
         """
         now, why = self._clock.now(), str(error)
-        own = self._breakers.load(_own_scope(run.job.account))
-        shared = self._breakers.load(_scope(run.job.account.platform))
+        own_scope, scope = _own_scope(run.job.account), _scope(run.job.account.platform)
+        own, shared = self._breakers.load_all([own_scope, scope]).values()
         if not own.failures:
             shared = shared.failed(now, why)
-            self._breakers.save(_scope(run.job.account.platform), shared)
+            self._breakers.save(scope, shared)
         own = own.failed(now, why)
-        self._breakers.save(_own_scope(run.job.account), own)
-        shut = [each.open_until for each in (own, shared) if each.open_until is not None]
+        self._breakers.save(own_scope, own)
+        is_old = own.opened_at is not None and now - own.opened_at > OUTAGE_MAX
+        shut = [
+            each.open_until
+            for each in (shared, *(() if is_old else (own,)))
+            if each.open_until is not None
+        ]
         if shut or isinstance(error, ConfigError | AppRefusedError):
             until = max([now + CONFIG_PAUSE, *shut])
             return self._end(run, rescheduled(run.job, until, why), why)

@@ -1,12 +1,16 @@
 """The breaker of each supplier, shared by all workers."""
 
+from collections.abc import Mapping, Sequence
+
 from psycopg_pool import ConnectionPool
 
 from headway.core.breaker import Breaker
 from headway.core.model import Scope
 from headway.store.pool import guarded
 
-LOAD = "SELECT failures, trips, open_until, opened_at, reason FROM breaker WHERE scope = %s"
+LOAD = """
+SELECT scope, failures, trips, open_until, opened_at, reason FROM breaker WHERE scope = ANY (%s)
+"""
 SAVE = """
 INSERT INTO breaker (scope, failures, trips, open_until, opened_at, reason)
 VALUES (%s, %s, %s, %s, %s, %s)
@@ -23,18 +27,23 @@ class Breakers:
 
     def load(self, scope: Scope) -> Breaker:
         """Return the breaker of this supplier; closed if it never tripped."""
+        return self.load_all([scope])[scope]
+
+    def load_all(self, scopes: Sequence[Scope]) -> Mapping[Scope, Breaker]:
+        """Return the breakers of all these."""
         with guarded(), self._pool.connection() as connection:
-            row = connection.execute(LOAD, (scope,)).fetchone()
-        if row is None:
-            return Breaker()
-        failures, trips, open_until, opened_at, reason = row
-        return Breaker(
-            failures=failures,
-            trips=trips,
-            open_until=open_until,
-            opened_at=opened_at,
-            reason=reason,
-        )
+            rows = connection.execute(LOAD, (list(scopes),)).fetchall()
+        found = {
+            scope: Breaker(
+                failures=failures,
+                trips=trips,
+                open_until=open_until,
+                opened_at=opened_at,
+                reason=reason,
+            )
+            for scope, failures, trips, open_until, opened_at, reason in rows
+        }
+        return {scope: found.get(scope, Breaker()) for scope in scopes}
 
     def save(self, scope: Scope, breaker: Breaker) -> None:
         """Keep it."""

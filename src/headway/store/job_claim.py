@@ -13,10 +13,9 @@ from typing import Any
 
 from psycopg import Connection
 
+from headway.core.day_shares import DayPlan, Share, share_of
 from headway.core.jobs import (
     CALLS_MIN,
-    PAID_SPAN,
-    SCORES,
     Account,
     Job,
     JobCandidate,
@@ -26,12 +25,13 @@ from headway.core.jobs import (
     PlatformName,
     Tier,
     in_order,
-    left_to_paid,
     next_month,
     reservation,
+    score,
 )
 from headway.core.limits import Shed, Ticket
 from headway.core.model import SellerId
+from headway.store.day_demand import used_by_share
 from headway.store.limits import PostgresLimiter
 
 # How many jobs become due again with each claim: many more than a claim takes.
@@ -115,29 +115,30 @@ CROSS JOIN LATERAL (
     AND external_id IS NOT NULL
   GROUP BY external_id ORDER BY min(received_at), external_id LIMIT {WANTED_MAX}) AS delivery
 """
-PAID_USED = """
-SELECT coalesce(sum(used), 0) FROM rate_budgets
-WHERE scope = %(scope)s AND hour > %(since)s AND tier <> 'free'
-"""
 
 Claimed = tuple[Job, Ticket | None]
+SHARES = {score(tier, each): share_of(tier, each) for tier in Tier for each in JobType}
 
 
 @dataclass(slots=True, kw_only=True)
 class JobClaim:
-    """One claim under way: who is busy, which tiers of which platform have no budget left."""
+    """One claim under way: who is busy, which shares of which platform have no budget left.
+
+    `wanted` is how much of its day each platform's jobs want, where it has one.
+    """
 
     connection: Connection[Any]
     limiter: PostgresLimiter
     rule: JobRule
     days: Mapping[PlatformName, str]
+    wanted: Mapping[PlatformName, Mapping[Share, float]]
     now: datetime
     owner: str
-    closed: set[tuple[PlatformName, Tier]]
+    closed: set[tuple[PlatformName, Share]]
     busy: set[str] = field(default_factory=set)
     over: set[SellerId] = field(default_factory=set)
-    limits: dict[str, float] = field(default_factory=dict)
-    leaves: dict[str, float] = field(default_factory=dict)
+    plans: dict[str, DayPlan] = field(default_factory=dict)
+    used: dict[str, Mapping[Share, float]] = field(default_factory=dict)
     taken: list[Claimed] = field(default_factory=list)
 
     def take(self, limit: int) -> list[Claimed]:
@@ -156,16 +157,16 @@ class JobClaim:
     def _front(self, depth: int) -> list[JobCandidate]:
         """Return the longest due of every platform and score that may run at all."""
         classes = [
-            (platform.value, score)
+            (platform.value, number)
             for platform in PlatformName
-            for score, tier in SCORES.items()
-            if (platform, tier) not in self.closed
+            for number, share in SHARES.items()
+            if (platform, share) not in self.closed
         ]
         if not classes:
             return []
         values = {
             "platforms": [platform for platform, _ in classes],
-            "scores": [score for _, score in classes],
+            "scores": [number for _, number in classes],
             "busy": list(self.busy),
             "quotas": json.dumps(self.rule.order_quotas),
             "month": self.now.date().replace(day=1),
@@ -206,7 +207,7 @@ class JobClaim:
             if (each.id,) not in held:  # somebody has it in hand; its account can wait
                 self.busy.add(each.account_id)
                 continue
-            if (each.platform, each.tier) in self.closed:
+            if (each.platform, share_of(each.tier, each.type)) in self.closed:
                 continue
             key = self.days.get(each.platform)
             ticket = None if key is None else self._reserve(each, key)
@@ -217,23 +218,22 @@ class JobClaim:
             self.taken += [(job, tickets[job.id]) for job in self._lease(list(tickets))]
 
     def _reserve(self, each: JobCandidate, key: str) -> Ticket | None:
-        """Reserve a share of the day; None if there is none left for this tier, nor for lower."""
+        """Reserve a part of the day; None if there is none left for this share, nor for lesser."""
         limiter = self.limiter.within(self.connection)
-        if key not in self.limits:
+        if key not in self.plans:
             # Locked from here on, so nobody changes either before the claim is over.
-            self.limits[key] = limiter.limit_of(key)
-            values = {"scope": key, "since": self.now - PAID_SPAN}
-            (used,) = self.connection.execute(PAID_USED, values).fetchone() or (0,)
-            self.leaves[key] = left_to_paid(self.limits[key], used)
-        limit, leave = self.limits[key], 0.0 if each.tier.is_paid else self.leaves[key]
+            limit = limiter.limit_of(key)
+            self.plans[key] = DayPlan(limit=limit, wanted=self.wanted[each.platform])
+            self.used[key] = used_by_share(self.connection, key, self.now)
+        plan, share = self.plans[key], share_of(each.tier, each.type)
         wish = reservation(
             each.calls_estimate, run_calls=each.run_calls, job_type=each.type, rule=self.rule
         )
-        for cost in sorted({min(wish, limit), min(CALLS_MIN, limit)}, reverse=True):
+        for cost in sorted({min(wish, plan.limit), min(CALLS_MIN, plan.limit)}, reverse=True):
             ticket = limiter.reserve(
                 [key],
                 cost=cost,
-                leave=leave,
+                leave=plan.leave(share, self.used[key]),
                 owner=self.owner,
                 max_wait_s=0,
                 lease_s=self.rule.lease.total_seconds(),
@@ -243,8 +243,8 @@ class JobClaim:
             )
             if not isinstance(ticket, Shed):
                 return ticket
-        shut = Tier if each.tier.is_paid else (Tier.FREE,)
-        self.closed |= {(each.platform, tier) for tier in shut}
+        lesser = list(Share)[list(Share).index(share) :]
+        self.closed |= {(each.platform, one) for one in lesser}
         return None
 
     def _lease(self, ids: Sequence[str]) -> list[Job]:
@@ -268,9 +268,9 @@ class JobClaim:
         return [replace(job, wanted=tuple(wanted.get(job.account.id, ()))) for job in jobs]
 
 
-def closed_to(without: Collection[PlatformName]) -> set[tuple[PlatformName, Tier]]:
+def closed_to(without: Collection[PlatformName]) -> set[tuple[PlatformName, Share]]:
     """Return what a claim passes over from the start."""
-    return {(platform, tier) for platform in without for tier in Tier}
+    return {(platform, share) for platform in without for share in Share}
 
 
 def _candidate(row: Sequence[Any]) -> JobCandidate:

@@ -13,6 +13,7 @@ from typing import Any
 from psycopg import Connection
 from psycopg_pool import ConnectionPool
 
+from headway.core.day_shares import DayPlan, share_of
 from headway.core.jobs import (
     Account,
     Job,
@@ -24,6 +25,7 @@ from headway.core.jobs import (
 )
 from headway.core.walk import Cursor, Page, Step
 from headway.store import accounts, warehouse
+from headway.store.day_demand import DayDemand
 from headway.store.job_claim import Claimed, JobClaim, closed_to
 from headway.store.job_rows import lock_seller
 from headway.store.limits import PostgresLimiter
@@ -80,9 +82,9 @@ SELECT user_id, id, %(now)s, %(event)s,
 FROM ended
 """
 USED = """
-INSERT INTO rate_budgets AS budget (scope, platform, hour, tier, used)
-VALUES (%(scope)s, %(platform)s, %(hour)s, %(tier)s, %(calls)s)
-ON CONFLICT (scope, hour, tier) DO UPDATE SET used = budget.used + excluded.used
+INSERT INTO rate_budgets AS budget (scope, platform, hour, tier, is_backfill, used)
+VALUES (%(scope)s, %(platform)s, %(hour)s, %(tier)s, %(is_backfill)s, %(calls)s)
+ON CONFLICT (scope, hour, tier, is_backfill) DO UPDATE SET used = budget.used + excluded.used
 """
 RESCUE = """
 WITH silent AS (
@@ -123,11 +125,14 @@ class Jobs:
         rule: JobRule,
         *,
         days: Mapping[PlatformName, str] | None = None,
+        demand: DayDemand | None = None,
     ) -> None:
         self._pool = pool
         self._limiter = limiter
         self._rule = rule
         self._days = days or {}
+        self._demand = demand or DayDemand(pool, rule)
+        self._plans: dict[str, DayPlan] = {}
         self._warehouse = warehouse.Warehouse(pool)
 
     def claim(
@@ -142,17 +147,26 @@ class Jobs:
     ) -> list[Claimed]:
         """Lease several jobs, best first, in one transaction."""
         self._limiter.create(tuple(self._days.values()))
+        wanted = {platform: self._demand.wanted(platform, now) for platform in self._days}
         with guarded(), self._pool.connection() as connection, connection.transaction():
             claim = JobClaim(
                 connection=connection,
                 limiter=self._limiter,
                 rule=self._rule,
                 days=self._days,
+                wanted=wanted,
                 now=now,
                 owner=owner,
                 closed=closed_to(without),
             )
-            return claim.take(limit)
+            taken = claim.take(limit)
+        self._plans |= claim.plans
+        return taken
+
+    def stretch(self, job: Job) -> float:
+        """Return how many times its interval a claimed job waits, the day being short."""
+        plan = self._plans.get(self._days.get(job.account.platform, ""))
+        return 1.0 if plan is None else plan.stretch(share_of(job.tier, JobType.INCREMENTAL))
 
     def commit(
         self, job: Job, page: Page, step: Step, *, calls: int, asked_at: datetime, now: datetime
@@ -255,6 +269,7 @@ class Jobs:
             "platform": platform,
             "hour": now.replace(minute=0, second=0, microsecond=0),
             "tier": job.tier,
+            "is_backfill": job.type is JobType.BACKFILL,
             "calls": calls,
         }
         connection.execute(USED, values)

@@ -14,6 +14,7 @@ from headway.core.job_reasons import JobLine
 from headway.core.jobs import JobRule, JobStatus, PlatformName, Tier, next_month
 from headway.core.limit_rules import Resource
 from headway.core.model import SellerId
+from headway.store.day_demand import DayDemand
 from headway.store.notices import Notice, Topic
 from headway.store.pool import guarded
 from headway.store.views_jobs import (
@@ -148,9 +149,10 @@ def accounts_status(
     *,
     rule: JobRule,
     days: Mapping[PlatformName, Resource],
+    demand: DayDemand,
 ) -> AccountsStatus:
     """Read how the accounts stand; `days` are the platforms whose day has a quota."""
-    budgets = read_budgets(connection, now, days)
+    budgets = read_budgets(connection, now, days, demand)
     line = read_line(connection, now, rule=rule, budgets=budgets)
     accounts = read_accounts(connection, limit=ACCOUNTS_SHOWN)
     due_count, dead_count = counts(connection, now)
@@ -227,8 +229,13 @@ class LaneViews:
     """What a person may ask of the account lane; each answer is of one instant."""
 
     def __init__(
-        self, pool: ConnectionPool, rule: JobRule, days: Mapping[PlatformName, Resource]
+        self,
+        pool: ConnectionPool,
+        rule: JobRule,
+        days: Mapping[PlatformName, Resource],
+        demand: DayDemand,
     ) -> None:
+        self._demand = demand
         self._pool = pool
         self._rule = rule
         self._days = days
@@ -236,7 +243,9 @@ class LaneViews:
     def status(self, now: datetime) -> AccountsStatus:
         """Return everything the first screen shows."""
         with guarded(), self._pool.connection() as connection:
-            return accounts_status(connection, now, rule=self._rule, days=self._days)
+            return accounts_status(
+                connection, now, rule=self._rule, days=self._days, demand=self._demand
+            )
 
     def accounts(
         self,
@@ -290,8 +299,8 @@ class LaneViews:
     def budgets(self, now: datetime) -> tuple[Budget, ...]:
         """Return the day of each platform that has a quota."""
         with guarded(), self._pool.connection() as connection:
-            return read_budgets(connection, now, self._days)
+            return read_budgets(connection, now, self._days, self._demand)
 
     def _line(self, connection: Connection, now: datetime) -> JobLine:
-        budgets = read_budgets(connection, now, self._days)
+        budgets = read_budgets(connection, now, self._days, self._demand)
         return read_line(connection, now, rule=self._rule, budgets=budgets)

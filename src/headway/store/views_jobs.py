@@ -12,6 +12,7 @@ from uuid import UUID
 
 from psycopg import Connection
 
+from headway.core.day_shares import Share
 from headway.core.job_reasons import (
     JobAnswer,
     JobLine,
@@ -157,14 +158,14 @@ def read_line(
     """Read what every job waits for."""
     running = _read(connection, OF_STATUS.format(order="id"), _running(rule))
     shut = {
-        (budget.platform, tier): Shut(
+        (budget.platform, share): Shut(
             state=JobState.PAUSED if budget.paused_until else JobState.BUDGET,
-            why=budget.why_shut(tier),
+            why=budget.why_shut(share),
             until=until,
         )
         for budget in budgets
-        for tier in Tier
-        if (until := budget.free_from(tier)) is not None
+        for share, until in budget.from_at.items()
+        if until is not None
     }
     names = {"platforms": list(PlatformName), "now": now}
     for scope, until, reason in connection.execute(BREAKERS, names).fetchall():
@@ -173,7 +174,7 @@ def read_line(
             why=f"{scope.capitalize()} does not answer ({reason or 'no reason given'})",
             until=until,
         )
-        shut |= {(PlatformName(scope), tier): down for tier in Tier}
+        shut |= {(PlatformName(scope), share): down for share in Share}
     return JobLine(
         running_count=len(running),
         running_max=rule.running_max,

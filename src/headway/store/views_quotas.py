@@ -6,11 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 from psycopg import Connection
 
+from headway.core.day_shares import DayPlan, Share
 from headway.core.forecast import DAY, HOUR, HOURS, Forecast, Point, Use, foretell, hour_of, pace
-from headway.core.jobs import CALLS_MIN, PAID_SPAN, PlatformName, Tier, left_to_paid
+from headway.core.jobs import CALLS_MIN, PlatformName
 from headway.core.limit_rules import Quota, QuotaUse, Resource
 from headway.core.limit_state import State, at_us, instant, load
 from headway.core.limits import enter
+from headway.store.day_demand import DayDemand, used_by_share
 
 STATES = "SELECT key, state FROM limiter WHERE key = ANY (%(keys)s) AND state <> '{}'"
 USED = """
@@ -33,8 +35,8 @@ class HourUse:
 class Budget:
     """A platform's day, shared by all its sellers: `past` and `forecast` are of the rolling sum.
 
-    `left_to_paid` is what sellers who do not pay leave to those who do. There is room for a run
-    from `paid_from` and `free_tier_from` on; None is at once.
+    `left_to_paid` is what sellers who do not pay leave to those who do, and `stretch` how many
+    times their interval each share waits. There is room for a run `from_at`; None is at once.
     """
 
     platform: PlatformName
@@ -45,8 +47,8 @@ class Budget:
     left_to_paid: float
     paused_until: datetime | None
     pause_reason: str
-    paid_from: datetime | None
-    free_tier_from: datetime | None
+    stretch: Mapping[Share, float]
+    from_at: Mapping[Share, datetime | None]
     hours: tuple[HourUse, ...]
     past: tuple[Point, ...]
     forecast: Forecast
@@ -56,23 +58,23 @@ class Budget:
         """What nobody has used or reserved."""
         return max(0.0, self.limit - self.used - self.reserved)
 
-    def free_from(self, tier: Tier) -> datetime | None:
-        """Return from when on a job of this tier may have a share; None if it may now."""
-        return self.paid_from if tier.is_paid else self.free_tier_from
-
-    def why_shut(self, tier: Tier) -> str:
-        """Say why a job of this tier may have none now."""
+    def why_shut(self, share: Share) -> str:
+        """Say why a job of this share may have none now."""
         name = self.platform.value.capitalize()
         if self.paused_until is not None:
             return f"{name} told us to wait"
         spent = f"{self.used + self.reserved:,.0f} of {name}'s {self.limit:,.0f} calls"
-        if tier.is_paid or self.left < CALLS_MIN:
+        if share is Share.PAID or self.left < CALLS_MIN:
             return f"{spent} in 24 h are used or reserved"
-        return f"the last {self.left:,.0f} of {name}'s day are left to sellers who pay"
+        whom = "sellers who pay" if share is Share.FREE else "what is new"
+        return f"the last {self.left:,.0f} of {name}'s day are left to {whom}"
 
 
 def read_budgets(
-    connection: Connection, now: datetime, days: Mapping[PlatformName, Resource]
+    connection: Connection,
+    now: datetime,
+    days: Mapping[PlatformName, Resource],
+    demand: DayDemand,
 ) -> tuple[Budget, ...]:
     """Read the day of each platform that has one."""
     keys = [day.key for day in days.values()]
@@ -83,7 +85,15 @@ def read_budgets(
         at = hour.astimezone(UTC)
         used[key].append(HourUse(hour=at, used=amount, used_by_paid=paid or 0.0))
     return tuple(
-        _budget(platform, day, states.get(day.key), used[day.key], now)
+        _budget(
+            platform,
+            day,
+            states.get(day.key),
+            used[day.key],
+            wanted=demand.wanted(platform, now, connection),
+            by_share=used_by_share(connection, day.key, now),
+            now=now,
+        )
         for platform, day in days.items()
     )
 
@@ -93,6 +103,9 @@ def _budget(
     day: Resource,
     stored: State | None,
     hours: list[HourUse],
+    *,
+    wanted: Mapping[Share, float],
+    by_share: Mapping[Share, float],
     now: datetime,
 ) -> Budget:
     now_us = at_us(now)
@@ -101,8 +114,7 @@ def _budget(
     reserved = sum(call.reserved for call in state.calls)
     limit, used = quota.room(meter), quota.used_at(meter, now_us)
     by_hour = {each.hour: each for each in hours}
-    paid = sum(each.used_by_paid for each in hours if each.hour > now - PAID_SPAN)
-    leave = left_to_paid(limit, paid)
+    plan = DayPlan(limit=limit, wanted=wanted)
     paused_us = state.paused_until_us if state.paused_until_us > now_us else 0
 
     def free_from(leave: float) -> datetime | None:
@@ -125,11 +137,11 @@ def _budget(
         limit=limit,
         used=used,
         reserved=reserved,
-        left_to_paid=leave,
+        left_to_paid=plan.leave(Share.FREE, by_share),
         paused_until=instant(paused_us) if paused_us else None,
         pause_reason=state.pause_reason if paused_us else "",
-        paid_from=free_from(0.0),
-        free_tier_from=free_from(leave),
+        stretch={share: plan.stretch(share) for share in (Share.PAID, Share.FREE)},
+        from_at={share: free_from(plan.leave(share, by_share)) for share in Share},
         hours=tuple(_hour(by_hour, hour_of(now) - step * HOUR) for step in reversed(range(HOURS))),
         past=_past(by_hour, now, used),
         forecast=forecast,

@@ -126,8 +126,8 @@ class QuotaShape(Shape):
     left_to_paid: float
     paused_until: datetime | None
     pause_reason: str
-    paid_from: datetime | None
-    free_tier_from: datetime | None
+    stretch: dict[str, float]
+    from_at: dict[str, datetime | None]
     hours: list[HourShape]
     past: list[PointShape]
     forecast: ForecastShape

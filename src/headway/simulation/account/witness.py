@@ -88,6 +88,10 @@ class WitnessedJobs:
         self._life.touch()
         return is_taken
 
+    def stretch(self, job: Job) -> float:
+        """Return how many times its interval a job waits."""
+        return self._inner.stretch(job)
+
     def open_orders(self, account: Account, *, checked_before: datetime, limit: int) -> list[str]:
         """Return open orders that were not looked at for long."""
         self._life.touch()

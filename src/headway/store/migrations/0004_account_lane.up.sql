@@ -91,7 +91,9 @@ CREATE TABLE rate_budgets (
     hour timestamptz NOT NULL,
     tier text NOT NULL CHECK (tier IN ('free', 'starter', 'growth', 'pro')),
     used double precision NOT NULL DEFAULT 0,
-    PRIMARY KEY (scope, hour, tier)
+    -- History waits behind everybody's news, so it is counted apart.
+    is_backfill boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (scope, hour, tier, is_backfill)
 );
 
 -- The warehouse. Every row belongs to an account; ids are the platform's own.
