@@ -9,6 +9,7 @@ webhooks, tries again, and history.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 
 from headway.core.jobs import JobType, Tier
@@ -16,6 +17,7 @@ from headway.core.jobs import JobType, Tier
 # What is planned of a day, and what of it is the free sellers' however much the others want.
 PLANNED = 0.9
 FREE_MIN = 0.05
+DAY = timedelta(days=1)
 
 
 class Share(StrEnum):
@@ -24,6 +26,10 @@ class Share(StrEnum):
     PAID = "paid"
     FREE = "free"
     HISTORY = "history"
+
+
+# However much the others want, nobody waits longer than this.
+PATIENCE = {Share.PAID: timedelta(0), Share.FREE: DAY, Share.HISTORY: 3 * DAY}
 
 
 def share_of(tier: Tier, job_type: JobType) -> Share:
@@ -53,9 +59,14 @@ class DayPlan:
         wanted = self.wanted.get(share, 0.0)
         return max(1.0, wanted / self.planned(share)) if wanted > 0 else 1.0
 
-    def leave(self, share: Share, used: Mapping[Share, float]) -> float:
-        """Return how much a job leaves to others: what these have not yet used of their plan."""
-        if share is Share.PAID:
+    def leave(
+        self, share: Share, used: Mapping[Share, float], waited: timedelta = timedelta(0)
+    ) -> float:
+        """Return how much a job leaves to others: what these have not yet used of their plan.
+
+        Whoever has waited for too long leaves nothing.
+        """
+        if waited >= PATIENCE[share]:
             return 0.0
         left = self._unused(Share.PAID, used)
         return left if share is Share.FREE else left + self._unused(Share.FREE, used)

@@ -30,7 +30,7 @@ from headway.core.storefront import (
     StatusWrite,
     StockWrite,
 )
-from headway.core.walk import Ask, Cursor, Page, Step
+from headway.core.walk import Ask, Page, Step
 
 __all__ = [
     "Breakers",
@@ -466,6 +466,7 @@ class Jobs(Protocol):
         """Write a page, its cursor and a heartbeat in one transaction; None if it is not ours.
 
         `calls` are those made since the last commit; `asked_at` is when this page was asked for.
+        Raises InvalidError for a page that no table can hold.
         """
 
     def settle(
@@ -475,7 +476,6 @@ class Jobs(Protocol):
         *,
         next_run_at: datetime | None,
         retry_count: int = 0,
-        cursor: Cursor | None = None,
         reason: str = "",
         calls: int = 0,
         now: datetime,

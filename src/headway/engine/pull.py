@@ -148,7 +148,7 @@ class Pull:
             return self._queue(run) if run.permit is None else self._begin(run, run.permit)
         except ConfigError as error:  # ours to mend, so the job is not to blame
             return self._blame(run, error)
-        except InvalidError as error:  # it asks for more than any limit gives
+        except InvalidError as error:  # more than any limit gives, or any table holds
             return self._charge(run, str(error))
         except BUGS as error:  # of one job, which must not stop all others
             return self._charge(run, _bug(error))

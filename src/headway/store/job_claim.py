@@ -71,11 +71,13 @@ CROSS JOIN LATERAL (
   ORDER BY next_run_at LIMIT {depth:d}) AS job
 LEFT JOIN profiles AS profile ON profile.user_id = job.user_id
 """
-# Of all the seller's jobs at once: the quota is the seller's.
+# Of all the seller's jobs at once: the quota is the seller's. Who pays for more by now is left.
 SET_ASIDE = """
 WITH queued AS (
-  SELECT id FROM sync_jobs WHERE user_id = ANY (%(sellers)s) AND status = 'queued'
-  ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+  SELECT job.id FROM sync_jobs AS job
+  JOIN unnest(%(sellers)s::text[], %(tiers)s::text[]) AS seller (user_id, tier)
+    ON job.user_id = seller.user_id AND job.tier = seller.tier
+  WHERE job.status = 'queued' ORDER BY job.id FOR NO KEY UPDATE OF job SKIP LOCKED
 ), aside AS (
   UPDATE sync_jobs AS job SET status = 'plan_limit_reached', next_run_at = %(next_month)s,
     wait_reason = 'the month''s orders are used up', updated_at = %(now)s
@@ -136,7 +138,7 @@ class JobClaim:
     owner: str
     closed: set[tuple[PlatformName, Share]]
     busy: set[str] = field(default_factory=set)
-    over: set[SellerId] = field(default_factory=set)
+    over: dict[SellerId, Tier] = field(default_factory=dict)
     plans: dict[str, DayPlan] = field(default_factory=dict)
     used: dict[str, Mapping[Share, float]] = field(default_factory=dict)
     taken: list[Claimed] = field(default_factory=list)
@@ -178,11 +180,12 @@ class JobClaim:
     def _board(self, front: Sequence[JobCandidate], limit: int) -> bool:
         """Take from the front whoever may run; tell whether another look may find more."""
         before = (len(self.busy), len(self.closed))
-        self.over = {each.user_id for each in front if each.is_over_quota}
+        self.over = {each.user_id: each.tier for each in front if each.is_over_quota}
         self._claim(self._choose(front, limit - len(self.taken)))
         if self.over:
             values = {
-                "sellers": sorted(self.over),
+                "sellers": list(self.over),
+                "tiers": list(self.over.values()),
                 "next_month": next_month(self.now),
                 "now": self.now,
             }
@@ -233,7 +236,7 @@ class JobClaim:
             ticket = limiter.reserve(
                 [key],
                 cost=cost,
-                leave=plan.leave(share, self.used[key]),
+                leave=plan.leave(share, self.used[key], self.now - each.due_at),
                 owner=self.owner,
                 max_wait_s=0,
                 lease_s=self.rule.lease.total_seconds(),

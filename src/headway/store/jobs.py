@@ -10,20 +10,23 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from psycopg import Connection
+from psycopg import Connection, DataError
 from psycopg_pool import ConnectionPool
 
 from headway.core.day_shares import DayPlan, share_of
 from headway.core.jobs import (
     Account,
+    Ending,
     Job,
     JobRule,
     JobStatus,
     JobType,
     PlatformName,
     learn,
+    rescheduled,
 )
-from headway.core.walk import Cursor, Page, Step
+from headway.core.walk import Page, Step
+from headway.errors import InvalidError, StoreError
 from headway.store import accounts, warehouse
 from headway.store.day_demand import DayDemand
 from headway.store.job_claim import Claimed, JobClaim, closed_to
@@ -39,7 +42,7 @@ WHERE id = %(id)s AND fence = %(fence)s AND status = 'running'
 RETURNING run_calls
 """
 OURS = """
-SELECT FROM sync_jobs WHERE id = %(id)s AND fence = %(fence)s AND status = 'running'
+SELECT tier FROM sync_jobs WHERE id = %(id)s AND fence = %(fence)s AND status = 'running'
 FOR NO KEY UPDATE
 """
 # A job that was woken stays a webhook's and is due at once, unless it failed: then it waits as all
@@ -59,7 +62,6 @@ WITH ours AS (
       THEN %(now)s ELSE %(next_run_at)s::timestamptz END,
     woken_at = CASE WHEN %(status)s = 'completed' THEN NULL ELSE woken_at END,
     lease_owner = NULL, lease_until = NULL,
-    cursor = coalesce(%(cursor)s::jsonb, cursor),
     completed_at = CASE WHEN %(status)s = 'completed' THEN %(now)s ELSE completed_at END,
     retry_count = %(retry_count)s, wait_reason = %(wait_reason)s,
     last_error = CASE WHEN %(status)s = 'completed' THEN NULL
@@ -171,7 +173,10 @@ class Jobs:
     def commit(
         self, job: Job, page: Page, step: Step, *, calls: int, asked_at: datetime, now: datetime
     ) -> Job | None:
-        """Write a page, its cursor and a heartbeat in one transaction; None if it is not ours."""
+        """Write a page, its cursor and a heartbeat in one transaction; None if it is not ours.
+
+        Raises InvalidError for a page that no table can hold.
+        """
         values = {
             "id": job.id,
             "fence": job.fence,
@@ -180,14 +185,19 @@ class Jobs:
             "lease_until": now + self._rule.lease,
             "now": now,
         }
-        with guarded(), self._pool.connection() as connection, connection.transaction():
-            row = connection.execute(COMMIT, values).fetchone()
-            if row is None:
-                return None
-            warehouse.write(
-                connection, job.account, page, step, kind=job.kind, asked_at=asked_at, now=now
-            )
-            self._count(connection, job, calls, now)
+        try:
+            with guarded(), self._pool.connection() as connection, connection.transaction():
+                row = connection.execute(COMMIT, values).fetchone()
+                if row is None:
+                    return None
+                warehouse.write(
+                    connection, job.account, page, step, kind=job.kind, asked_at=asked_at, now=now
+                )
+                self._count(connection, job, calls, now)
+        except StoreError as error:
+            if isinstance(error.__cause__, DataError):  # it would be so for ever
+                raise InvalidError(f"a page cannot be stored: {error}") from error
+            raise
         return replace(job, cursor=step.cursor, retry_count=0, run_calls=int(row[0]))
 
     def settle(
@@ -197,31 +207,18 @@ class Jobs:
         *,
         next_run_at: datetime | None,
         retry_count: int = 0,
-        cursor: Cursor | None = None,
         reason: str = "",
         calls: int = 0,
         now: datetime,
     ) -> bool:
         """End a claim; False if the job is no longer ours. One that was woken is due at once."""
-        run_calls = job.run_calls + calls
-        is_done, is_charged = status is JobStatus.COMPLETED, status in _CHARGED
-        values = {
-            "id": job.id,
-            "fence": job.fence,
-            "status": status,
-            "next_run_at": next_run_at,
-            "retry_count": retry_count,
-            "cursor": None if cursor is None else json.dumps(cursor),
-            "wait_reason": "" if is_done or is_charged else reason,
-            "error": reason if is_charged else None,
-            "notice": f"{_name(job)} stopped after {retry_count} failures: {reason}",
-            "estimate": learn(job.calls_estimate, run_calls) if is_done else None,
-            "calls": calls,
-            "event": EVENTS.get(status, "job_rescheduled" if reason else "job_yielded"),
-            "told": json.dumps(_told(job, run_calls, reason, now)),
-            "now": now,
-        }
+        ending = Ending(
+            status=status, next_run_at=next_run_at, retry_count=retry_count, reason=reason
+        )
         with guarded(), self._pool.connection() as connection, connection.transaction():
+            if status is JobStatus.LIMITED and _has_moved(connection, job):
+                ending = rescheduled(job, now, "")
+            values = _settled(job, ending, calls=calls, now=now)
             is_ours = connection.execute(SETTLE, values).rowcount == 1
             # A call that was made counts, whoever has the job now.
             self._count(connection, job, calls, now)
@@ -276,6 +273,32 @@ class Jobs:
 
 
 _CHARGED = (JobStatus.FAILED, JobStatus.DEAD)
+
+
+def _has_moved(connection: Connection[Any], job: Job) -> bool:
+    """Tell whether the seller pays for something else by now; the job stays locked."""
+    row = connection.execute(OURS, {"id": job.id, "fence": job.fence}).fetchone()
+    return row is not None and row[0] != job.tier
+
+
+def _settled(job: Job, ending: Ending, *, calls: int, now: datetime) -> dict[str, Any]:
+    run_calls, status, reason = job.run_calls + calls, ending.status, ending.reason
+    is_done, is_charged = status is JobStatus.COMPLETED, status in _CHARGED
+    return {
+        "id": job.id,
+        "fence": job.fence,
+        "status": status,
+        "next_run_at": ending.next_run_at,
+        "retry_count": ending.retry_count,
+        "wait_reason": "" if is_done or is_charged else reason,
+        "error": reason if is_charged else None,
+        "notice": f"{_name(job)} stopped after {ending.retry_count} failures: {reason}",
+        "estimate": learn(job.calls_estimate, run_calls) if is_done else None,
+        "calls": calls,
+        "event": EVENTS.get(status, "job_rescheduled" if reason else "job_yielded"),
+        "told": json.dumps(_told(job, run_calls, reason, now)),
+        "now": now,
+    }
 
 
 def _name(job: Job) -> str:

@@ -11,7 +11,7 @@ import httpx
 
 from headway.core.jobs import Account, Job, JobStatus, PlatformName
 from headway.core.limits import Ticket
-from headway.core.walk import Cursor, Page, Step
+from headway.core.walk import Page, Step
 from headway.engine import ports
 from headway.simulation.account.laws import AccountLaws
 from headway.simulation.mortal import Life
@@ -66,7 +66,6 @@ class WitnessedJobs:
         *,
         next_run_at: datetime | None,
         retry_count: int = 0,
-        cursor: Cursor | None = None,
         reason: str = "",
         calls: int = 0,
         now: datetime,
@@ -79,7 +78,6 @@ class WitnessedJobs:
             status,
             next_run_at=next_run_at,
             retry_count=retry_count,
-            cursor=cursor,
             reason=reason,
             calls=calls,
             now=now,
