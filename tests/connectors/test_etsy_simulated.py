@@ -26,6 +26,7 @@ from headway.core.walk import Ask, Cursor, Page
 from headway.core.walks import walk_of
 from headway.core.warehouse import Order, Records
 from headway.errors import (
+    AppRefusedError,
     ConfigError,
     ConnectorError,
     InvariantError,
@@ -341,10 +342,10 @@ def test_a_revoked_grant_needs_the_seller(rig: Rig) -> None:
 def test_a_wrong_secret_of_the_app_disconnects_nobody(rig: Rig, secret: str) -> None:
     access = EtsyAccess(keystring="sim-keystring", shared_secret=secret)
     connector = rig.connector(access)
-    with pytest.raises(PermanentError, match="HEADWAY_ETSY_SHARED_SECRET"):
+    with pytest.raises(AppRefusedError, match="HEADWAY_ETSY_SHARED_SECRET"):
         connector.read(RECEIPTS)
     rig.clock.sleep(3600)
-    with pytest.raises(PermanentError, match="HEADWAY_ETSY_SHARED_SECRET"):
+    with pytest.raises(AppRefusedError, match="HEADWAY_ETSY_SHARED_SECRET"):
         connector.refresh_token()
     assert rig.connector().refresh_token()
     rig.connector().read(RECEIPTS)
