@@ -63,6 +63,27 @@ def test_a_run_that_used_up_the_quota_goes_on_if_the_seller_pays_for_more_meanwh
     assert rows.one("SELECT event_type FROM sync_audit_log") == "job_yielded"
 
 
+def test_a_seller_may_pay_for_more_in_the_moment_in_which_a_run_meets_the_quota(
+    rows: Rows,
+) -> None:
+    job_id = rows.add("a")
+    assert rows.claim()
+    payer = threading.Thread(target=pay_for, args=(rows, "a", Tier.PRO))
+    with rows.pool.connection() as connection, connection.transaction():
+        connection.execute(
+            "UPDATE sync_jobs SET status = 'plan_limit_reached', lease_owner = NULL,"
+            " lease_until = NULL, next_run_at = %s",
+            [datetime(2026, 4, 1, tzinfo=UTC)],
+        )
+        payer.start()
+        waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        while not rows.one(f"{waits} AND query LIKE '%%FROM sync_jobs%%'"):
+            assert payer.is_alive()
+    payer.join()
+    assert rows.status(job_id) == ("queued", NOW)
+    assert rows.one("SELECT tier FROM profiles") == "pro"
+
+
 def test_whoever_waited_for_a_day_leaves_nothing_to_those_who_pay(pool: ConnectionPool) -> None:
     """Law L12: paid demand alone may fill the day, every day."""
     rows = make_rows(pool, day_limit=100)

@@ -101,6 +101,9 @@ JOIN connected_accounts AS account ON account.id = job.account_id
 WHERE (job.id::text = %(id)s OR job.account_id::text = %(id)s)
   AND (%(user_id)s::text IS NULL OR job.user_id = %(user_id)s)
 """
+# In a statement of its own: one that waits here and then writes would first try, and be refused, a
+# row that is half of before and half of after.
+LOCK_JOBS = "SELECT FROM sync_jobs WHERE user_id = %(user_id)s ORDER BY id FOR UPDATE"
 # Where the new quota allows more of this month, who was set aside for it goes on at once.
 SET_TIER = """
 WITH ours AS (
@@ -108,7 +111,7 @@ WITH ours AS (
     SELECT profile.orders_count FROM profiles AS profile
     WHERE profile.user_id = job.user_id AND profile.orders_month = %(month)s::date), 0)
     < %(quota)s AS is_lifted
-  FROM sync_jobs AS job WHERE job.user_id = %(user_id)s ORDER BY job.id FOR UPDATE
+  FROM sync_jobs AS job WHERE job.user_id = %(user_id)s
 ), moved AS (
   UPDATE sync_jobs AS job SET tier = %(tier)s,
     score = (%(scores)s::jsonb -> %(tier)s::text ->> job.job_type)::smallint,
@@ -177,6 +180,7 @@ def set_tier(
         "month": now.replace(day=1).date(),
         "now": now,
     }
+    connection.execute(LOCK_JOBS, values)
     return connection.execute(SET_TIER, values).rowcount
 
 
