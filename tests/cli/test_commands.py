@@ -137,7 +137,7 @@ def test_check_finds_nothing_wrong_with_a_lawful_database(
     assert done.object()["is_lawful"] is True
     found = laws(done)
     assert list(found) == [f"L{number}" for number in range(1, 14)]
-    assert found["L13"]["note"] == "2 listings asked"
+    assert found["L13"]["note"] == "2 listings, 0 jobs asked"
     assert {each["violations"] for each in found.values()} == {0}
 
 

@@ -19,6 +19,9 @@ def lane(pool: ConnectionPool) -> Lane:
     return Lane(pool, VirtualClock(SystemClock().now()))
 
 
+HOUR = timedelta(hours=1)
+
+
 def kill(lane: Lane) -> str:
     job, _ = lane.claim()
     lane.jobs.settle(
@@ -142,3 +145,19 @@ def test_the_status_has_a_line_for_the_accounts(on_database: Headway, lane: Lane
     line = next(x for x in on_database("status").out.splitlines() if x.startswith("accounts"))
     assert "9 connected; 0 of 10 jobs running" in line
     assert "1 dead: headway jobs --status dead" in line
+
+
+def test_check_judges_the_account_lane_and_names_what_breaks(
+    on_database: Headway, lane: Lane
+) -> None:
+    lane.connect()
+    lane.claim()
+    lawful = {each["law"]: each for each in on_database("check", "--json").object()["laws"]}
+    assert {lawful[law]["verdict"] for law in ("L5", "L10", "L12", "L13")} == {"ok"}
+    lane.ask("UPDATE sync_jobs SET lease_until = %s WHERE status = 'running'", lane.now - HOUR)
+    lane.ask("UPDATE sync_jobs SET next_run_at = %s WHERE user_id = 'fern'", lane.now - 30 * HOUR)
+    seen = on_database("check", "--json")
+    assert seen.code == 1
+    broken = {each["law"]: each for each in seen.object()["laws"] if each["verdict"] == "broken"}
+    assert set(broken) == {"L5", "L12"}
+    assert "nobody freed it" in broken["L5"]["examples"][0]

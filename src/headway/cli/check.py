@@ -15,6 +15,7 @@ from headway.core.outages import Outage, outages
 from headway.core.reasons import say_span
 from headway.engine.explain import reasons
 from headway.store.explain import Standings
+from headway.store.job_laws import JobLaws
 from headway.store.laws import EXAMPLES, Findings, Laws
 
 EXAMPLES_TEXT = """Examples:
@@ -26,6 +27,7 @@ headway check --json | jq '.laws[] | select(.verdict == "broken")'
 OK, BROKEN, IDLE = "ok", "broken", "not in play"
 DAY = timedelta(days=1)
 MINUTES_A_DAY = 1440
+JOBS_ASKED = 200
 ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -91,11 +93,10 @@ def _judge(law: str, name: str, found: Findings, note: str = "") -> Verdict:
     )
 
 
-def _idle(law: str, name: str, note: str) -> Callable[[App], Verdict]:
-    def judge(_app: App) -> Verdict:
-        return Verdict(law=law, name=name, verdict=IDLE, note=note)
-
-    return judge
+def _both(one: Findings, other: Findings) -> Findings:
+    """Put together what two questions about one law have found."""
+    examples = (*one.examples, *other.examples)[:EXAMPLES]
+    return Findings(count=one.count + other.count, examples=examples)
 
 
 def _limit(app: App) -> Verdict:
@@ -167,7 +168,9 @@ def _isolation(app: App) -> Verdict:
 
 
 def _one_owner(app: App) -> Verdict:
-    return _judge("L5", "one owner", Laws(app.pool).leases(app.clock.now()))
+    now = app.clock.now()
+    found = _both(Laws(app.pool).leases(now), JobLaws(app.pool).leases(now))
+    return _judge("L5", "one owner", found)
 
 
 def _nothing_lost(app: App) -> Verdict:
@@ -188,7 +191,33 @@ def _no_harm(app: App) -> Verdict:
 
 
 def _walls(app: App) -> Verdict:
-    return _judge("L10", "walls", Laws(app.pool).strays(app.clock.now()))
+    found = _both(Laws(app.pool).strays(app.clock.now()), JobLaws(app.pool).strays())
+    return _judge("L10", "walls", found)
+
+
+def _quota(app: App) -> Verdict:
+    """Compare what is used and reserved of every quota with what there is (L11)."""
+    count, found = JobLaws(app.pool).quotas(app.clock.now())
+    if not count:
+        return Verdict(law="L11", name="quota", verdict=IDLE, note="no scope here has a quota")
+    note = "; ".join(
+        f"{each.platform}: {each.used:,.0f} used and {each.reserved:,.0f} reserved"
+        f" of {each.limit:,.0f}"
+        for each in app.lane.budgets(app.clock.now())
+    )
+    return _judge("L11", "quota", found, note)
+
+
+def _fairness(app: App) -> Verdict:
+    """Find jobs that nobody has taken for a day (L12)."""
+    laws, now = JobLaws(app.pool), app.clock.now()
+    if not laws.has_jobs():
+        return Verdict(law="L12", name="fairness", verdict=IDLE, note="no account is connected")
+    shut = [each.platform for each in app.lane.budgets(now) if each.paid_from is not None]
+    if shut:
+        note = f"{', '.join(shut)}: the day is spent, so its jobs wait; `headway quota` says more"
+        return Verdict(law="L12", name="fairness", verdict=IDLE, note=note)
+    return _judge("L12", "fairness", laws.starved(now), "no job has been due for a day")
 
 
 def _reasons(app: App) -> Verdict:
@@ -202,8 +231,14 @@ def _reasons(app: App) -> Verdict:
         is_waiting = each.is_active and each.sync_status != "syncing"
         if not answer.sentence or (is_waiting and (answer.until is None or answer.until < now)):
             mute.append(f"{each.sku} of {each.user_id}: no reason, or one that is past")
+    jobs = app.lane.jobs(now, limit=JOBS_ASKED)
+    mute += [
+        f"{job.name}: no reason, or one that is past"
+        for job in jobs
+        if not job.reason or job.until is None or job.until < now
+    ]
     found = Findings(count=len(mute), examples=tuple(mute[:EXAMPLES]))
-    return _judge("L13", "reasons", found, f"{len(sample):,} listings asked")
+    return _judge("L13", "reasons", found, f"{len(sample):,} listings, {len(jobs):,} jobs asked")
 
 
 LAWS: tuple[Callable[[App], Verdict], ...] = (
@@ -217,7 +252,7 @@ LAWS: tuple[Callable[[App], Verdict], ...] = (
     _blame,
     _no_harm,
     _walls,
-    _idle("L11", "quota", "no scope here has a quota"),
-    _idle("L12", "fairness", "there are no account jobs yet"),
+    _quota,
+    _fairness,
     _reasons,
 )
