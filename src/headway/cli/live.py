@@ -88,6 +88,12 @@ def say(sight: Sight) -> str:
     ]
     if seen.storefront.shops:
         words.append(f"{seen.storefront.written.count:,} written to shops, {_held(seen)}")
+    lane = seen.accounts
+    if lane.accounts_count:
+        words.append(
+            f"{bounded(lane.accounts_count)} accounts, {len(lane.running)} jobs running,"
+            f" {bounded(lane.due_count)} due"
+        )
     if last is not None:
         words.append(f"last call {clock_time(last.at)} {result(last.result)}")
     return " | ".join(words)
@@ -106,7 +112,8 @@ def draw(watch: Watch, sight: Sight, *, height: int) -> RenderableType:
     if seen is None:
         return Group(head, "", Text("The database does not answer", style=BAD), sight.error)
     now = watch.clock.now()
-    rows = max(1, (height - FIXED_LINES) // 2)
+    fixed = FIXED_LINES + (seen.accounts.accounts_count > 0)
+    rows = max(1, (height - fixed) // 2)
     parts: list[RenderableType] = [
         head,
         Text(f"{'simulated time ' if is_demo else ''}{now:%H:%M:%S} UTC", style=QUIET),
@@ -178,7 +185,22 @@ def _figures(seen: Overview) -> Table:
     late = f", {bounded(counts.overdue)} overdue"
     grid.add_row("Trouble", Text.assemble((trouble, style), late))
     grid.add_row("Shops", _shops(seen))
+    if seen.accounts.accounts_count:
+        grid.add_row("Accounts", _accounts(seen))
     return grid
+
+
+def _accounts(seen: Overview) -> Text:
+    lane = seen.accounts
+    lost = sum(not each.is_connected for each in lane.accounts)
+    trouble = [f"{lost:,} disconnected, "] * (lost > 0)
+    trouble += [f"{bounded(lane.dead_count)} jobs dead, "] * (lane.dead_count > 0)
+    days = [f"; {each.platform} {each.used:,.0f} of {each.limit:,.0f}" for each in lane.budgets]
+    return Text.assemble(
+        f"{bounded(lane.accounts_count)}, ",
+        ("".join(trouble), BAD),
+        f"{len(lane.running)} pulling, {bounded(lane.due_count)} due{''.join(days)}",
+    )
 
 
 def _shops(seen: Overview) -> Text:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool as Pool
 
 STOP_S = 5.0
+# For the line and the page; each puller may need one more.
+POOL_SIZE = 8
 EXAMPLES = "Example: DATABASE_URL=postgresql://me@db/headway headway run --port 8700"
 
 
@@ -41,10 +43,10 @@ def run(
         int | None, typer.Option(min=0, max=65535, help="Port of the page; 0 takes a free one.")
     ] = None,
 ) -> None:
-    """Keep the catalogue in step with the supplier, until Ctrl-C.
+    """Keep catalogue and accounts in step, until Ctrl-C.
 
-    Reads the supplier and writes to the shops that are connected. Any number may run against one
-    database: the limits, the leases and the tokens are shared.
+    Reads the supplier, writes to the shops that are connected, and pulls what is new from every
+    account. Any number may run against one database: limits, leases and tokens are shared.
     """
     settings = config.load()
     console = Console()
@@ -65,6 +67,11 @@ def run(
             tick=app.tick().step,
             fetch=fetch.step,
             push=app.push(owner).step,
+            # Whoever connects an account later is found by the next look.
+            **{
+                f"pull-{number}": app.pull(f"{owner}:{number}").step
+                for number in range(1, settings.pull_workers + 1)
+            },
         )
         say(console, f"Headway runs. The page: {address(taken)}")
         show_line(stack, app, runner, taken, console)
@@ -80,15 +87,16 @@ def _log(console: Console, name: str, text: str) -> None:
 @contextmanager
 def _database(settings: Settings) -> "Iterator[Pool]":
     """Open the database of `DATABASE_URL`, or our own for as long as we run."""
+    size = POOL_SIZE + settings.pull_workers
     if settings.database_url is not None:
-        with open_pool(settings.database_url.get_secret_value()) as pool:
+        with open_pool(settings.database_url.get_secret_value(), size=size) as pool:
             require_current(pool, "the database")
             yield pool
         return
     folder = settings.data_dir.expanduser()
     with EmbeddedServer(folder, clock=SystemClock()) as server:
         server.ensure_database(DATABASE)
-        with open_pool(server.dsn(DATABASE)) as pool:
+        with open_pool(server.dsn(DATABASE), size=size) as pool:
             upgrade(pool, SystemClock())
             server.announce({"database": DATABASE})
             yield pool
