@@ -69,7 +69,7 @@ def test_a_paragraph_of_the_help_fills_its_lines(
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["demo", "--help"]) == 0
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
-    assert "embedded database and the page. Ctrl-C ends it and leaves nothing running." in lines
+    assert "Printify over real HTTP, the engine, an embedded database and the page. Ctrl-C" in lines
 
 
 def test_the_help_of_simulate_lists_every_fault(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """The demo's world in virtual time: the past that it lives through, and the people in its shops."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
@@ -20,9 +21,13 @@ from headway.cli.stage import (
     past_settings,
     set_stage,
 )
+from headway.cli.stage_accounts import ACCOUNT_SETTINGS, ETSY_DAY, TIERS, doors
 from headway.cli.stage_shops import SELLERS, People, domain_of
 from headway.clock import VirtualClock
 from headway.config import Settings
+from headway.connectors.hook_signatures import is_signed
+from headway.core.hooks import read_hook
+from headway.core.jobs import PlatformName
 from headway.core.model import SellerId, Sku, Wait
 from headway.simulators.boeing import SignIn
 from headway.simulators.shopify_shop import ShopView
@@ -31,6 +36,11 @@ from headway.web.feed import look
 
 PRODUCTS = 60
 SIGN_IN = SignIn()
+SECRETS = {
+    PlatformName.SHOPIFY: "shopify_client_secret",
+    PlatformName.ETSY: "etsy_webhook_secret",
+    PlatformName.PRINTIFY: "printify_webhook_secret",
+}
 STATES = """
 SELECT user_id, sku, desired, applied, proposed ->> 'price' FROM listing_state
 WHERE applied IS NOT NULL
@@ -65,7 +75,7 @@ def play(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Play:
         boeing_password=SecretStr(SIGN_IN.password),
         shopify_url="http://shop.test/{shop}",
         patrol_h=1,
-    )
+    ).model_copy(update=ACCOUNT_SETTINGS)
     stage = set_stage(clock, settings, products=PRODUCTS, seed=1, sign_in=SIGN_IN, speed=60)
     app = build(
         past_settings(settings, products=PRODUCTS),
@@ -73,6 +83,7 @@ def play(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Play:
         pool,
         transport=SimTransport(stage.supplier.handle, clock),
         shop_transport=SimTransport(stage.floor.shops.handle, clock),
+        platform_transport=doors(stage.market, clock, seed=1),
     )
     shares: list[float] = []
     live_past(stage, clock, app, progress=shares.append)
@@ -161,3 +172,45 @@ def test_at_speed_real_work_gets_real_time(play: Play) -> None:
 def test_every_seller_has_a_share_of_the_parts(play: Play) -> None:
     owners = [seller for seller, _, _ in play.stage.floor.sold]
     assert {owners.count(seller) for seller in SELLERS} == {PRODUCTS // 3}
+
+
+def test_in_the_past_etsy_was_pulled_within_its_day_and_nothing_is_missing(play: Play) -> None:
+    market = play.stage.market
+    assert market.etsy.log.refusals == {}
+    assert 50 < market.etsy.log.calls_max_day <= ETSY_DAY
+    (budget,) = look(play.app).accounts.budgets
+    assert budget.used == market.etsy.log.calls
+    for seller in SELLERS:
+        number = market.names[seller, PlatformName.ETSY]
+        truth = market.etsy.truth(int(number))["orders"]
+        found = play.rows(
+            "SELECT count(*) FROM orders JOIN connected_accounts AS account"
+            f" ON account.id = account_id WHERE shop = '{number}'"
+        )
+        # What was bought since the last look is still to come.
+        assert 0 <= len(truth) - found[0][0] <= 5
+
+
+def test_three_sellers_of_three_tiers_have_shops_on_all_platforms(play: Play) -> None:
+    lane = look(play.app).accounts
+    assert {each.user_id: each.tier for each in lane.accounts} == TIERS
+    assert len(lane.accounts) == 9
+    assert all(each.is_connected for each in lane.accounts)
+    assert lane.dead == ()
+
+
+def test_platforms_tell_of_orders_and_each_delivery_is_taken_once(play: Play) -> None:
+    fates = []
+
+    def tell(platform: PlatformName, headers: Mapping[str, str], body: bytes) -> None:
+        lowered, now = {name.lower(): value for name, value in headers.items()}, play.clock.now()
+        secret = ACCOUNT_SETTINGS[SECRETS[platform]]
+        assert isinstance(secret, SecretStr)
+        assert is_signed(platform, secret.get_secret_value(), lowered, body, now=now)
+        fates.append((platform, play.app.hooks.take(read_hook(platform, lowered, body), now=now)))
+
+    play.stage.trade.tell_by(tell, play.clock)
+    before = len(play.rows("SELECT FROM webhook_deliveries"))
+    play.clock.run(play.clock.monotonic() + 6 * 3600)
+    assert {platform for platform, _ in fates} == set(PlatformName)
+    assert len(play.rows("SELECT FROM webhook_deliveries")) - before == len(fates)

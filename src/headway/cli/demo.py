@@ -19,8 +19,10 @@ from rich.console import Console
 
 from headway import config
 from headway.app import App, build
+from headway.cli.run import POOL_SIZE
 from headway.cli.serving import say, show_line, stoppable
 from headway.cli.stage import PAST_H, Stage, at_speed, live_past, past_settings, set_stage
+from headway.cli.stage_accounts import ACCOUNT_SETTINGS, doors, post_to
 from headway.cli.stage_shops import People
 from headway.clock import ScaledClock, SystemClock, VirtualClock
 from headway.config import Settings
@@ -42,6 +44,7 @@ PAST = timedelta(hours=PAST_H)
 SERVER = {"synchronous_commit": "off"}
 TICK_S = 0.5
 STOP_S = 1.0
+TELL_S = 2.0
 SPEED_MAX, PRODUCTS_MAX = 2000, 20_000
 EXAMPLES = "Example: headway demo --speed 300 --products 2000 --port 0"
 SIGN_IN = SignIn(client_id="demo")
@@ -86,8 +89,8 @@ def demo(
 ) -> None:
     """Run everything in one process, faster than life.
 
-    A simulated supplier and three simulated shops over real HTTP, the engine, an embedded database
-    and the page. Ctrl-C ends it and leaves nothing running.
+    A simulated supplier and three sellers with shops on Shopify, Etsy and Printify over real HTTP,
+    the engine, an embedded database and the page. Ctrl-C ends it and leaves nothing running.
     """
     settings = _settings(config.load(), port=port, policy=policy, products=products, speed=speed)
     console = Console()
@@ -101,10 +104,11 @@ def demo(
         server = stack.enter_context(
             EmbeddedServer(settings.data_dir, clock=SystemClock(), settings=SERVER)
         )
-        pool = stack.enter_context(_fresh_pool(server))
+        pool = stack.enter_context(_fresh_pool(server, POOL_SIZE + settings.pull_workers))
         clock, stage = _past(settings, pool, console, products=products, seed=seed, speed=speed)
         server.announce(_note(clock, settings))
         app = _application(stack, settings, pool, stage, clock)
+        stage.trade.tell_by(post_to(address(taken), stack.enter_context(_client())), clock)
         runner = _start(stack, app, stage, clock, seed)
         show_line(stack, app, runner, taken, console, speed=speed)
     say(console, "The demo has ended; nothing is left running.")
@@ -123,6 +127,7 @@ def _settings(
         "boeing_url": "http://127.0.0.1",
         "shopify_url": "http://127.0.0.1/{shop}",
         "shopify_client_id": "",
+        **ACCOUNT_SETTINGS,
         "patrol_h": max(PATROL_H, products * speed / PATROL_PACE),
     }
     if port is not None:
@@ -139,11 +144,11 @@ def _keep_private(folder: Path) -> None:
 
 
 @contextmanager
-def _fresh_pool(server: EmbeddedServer) -> "Iterator[Pool]":
+def _fresh_pool(server: EmbeddedServer, size: int) -> "Iterator[Pool]":
     """Open an empty database: the demo's time begins anew, so its past must too."""
     server.drop_database(DATABASE)
     server.ensure_database(DATABASE)
-    with open_pool(server.dsn(DATABASE)) as pool:
+    with open_pool(server.dsn(DATABASE), size=size) as pool:
         upgrade(pool, SystemClock())
         yield pool
 
@@ -161,6 +166,7 @@ def _past(
         pool,
         transport=SimTransport(stage.supplier.handle, virtual, seed=seed),
         shop_transport=SimTransport(stage.floor.shops.handle, virtual, seed=seed),
+        platform_transport=doors(stage.market, virtual, seed=seed),
     )
     app.adopt()
     with console.status("") as status:
@@ -189,6 +195,8 @@ def _note(clock: ScaledClock, settings: Settings) -> dict[str, object]:
         "policy": settings.policy,
         "boeing_client_id": settings.boeing_client_id,
         "shopify_client_id": settings.shopify_client_id,
+        "etsy_keystring": settings.etsy_keystring,
+        "etsy_day_limit": settings.etsy_day_limit,
         "data_dir": str(settings.data_dir),
     }
 
@@ -199,6 +207,8 @@ def _application(
     """Serve supplier and shops over real HTTP and put the application together against them."""
     supplier = stack.enter_context(serve(stage.supplier.handle, clock))
     shops = stack.enter_context(serve(stage.floor.shops.handle, clock))
+    etsy = stack.enter_context(serve(stage.market.etsy.handle, clock))
+    printify = stack.enter_context(serve(stage.market.printify.handle, clock))
     # Sockets know only real seconds: whoever is asked may be silent for as many of those as ever.
     more = max(1.0, clock.speed)
     changes = {
@@ -206,6 +216,9 @@ def _application(
         "boeing_timeout_s": settings.boeing_timeout_s * more,
         "shopify_url": f"{shops.url}/{{shop}}",
         "shopify_timeout_s": settings.shopify_timeout_s * more,
+        "etsy_url": etsy.url,
+        "printify_url": printify.url,
+        "platform_timeout_s": settings.platform_timeout_s * more,
     }
     app = build(
         settings.model_copy(update=changes),
@@ -213,8 +226,14 @@ def _application(
         pool,
         transport=stack.enter_context(httpx.HTTPTransport()),
         shop_transport=stack.enter_context(httpx.HTTPTransport()),
+        platform_transport=stack.enter_context(httpx.HTTPTransport()),
     )
     return at_speed(app, stage, clock.speed)
+
+
+def _client() -> httpx.Client:
+    """Return what platforms tell us with: requests to our own address, through no proxy."""
+    return httpx.Client(timeout=TELL_S, trust_env=False)
 
 
 def _start(
@@ -231,5 +250,10 @@ def _start(
         push=app.push("demo").step,
         world=stage.shelves.step,
         people=People(app, stage.floor, seed=seed).step,
+        trade=stage.trade.step,
+        **{
+            f"pull-{number}": app.pull(f"demo:{number}").step
+            for number in range(1, app.settings.pull_workers + 1)
+        },
     )
     return runner

@@ -24,7 +24,10 @@ DEMO_FOLDER = "demo"
 POOL_SIZE = 2
 WAIT_S = 5.0
 POLL_S = 0.1
-TOLD = ("policy", "boeing_client_id", "shopify_client_id", "data_dir")
+TOLD = (
+    "policy", "boeing_client_id", "shopify_client_id", "etsy_keystring", "etsy_day_limit",
+    "data_dir",
+)  # fmt: skip
 
 # Another process takes real time to finish, whatever clock the engine runs on.
 WALL = SystemClock()

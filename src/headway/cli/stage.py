@@ -13,9 +13,11 @@ from decimal import Decimal
 from functools import partial
 
 from headway.app import App
+from headway.cli.stage_accounts import Marketplace, Trade, open_marketplace, past_pull
 from headway.cli.stage_shops import ShopFloor, open_shops
 from headway.clock import Clock, VirtualClock, rng
 from headway.config import Settings
+from headway.core.jobs import PlatformName
 from headway.core.model import Done, Wait
 from headway.runners.embedded import Step, turn
 from headway.simulation.world import CENT, Change, World, seeded_world
@@ -45,6 +47,9 @@ PAST_POLL = timedelta(minutes=30)
 PAST_SHARE, PAST_READS_PER_DAY = 0.1, 1.5
 # By then everything was read once under any policy, and the shops are looked at in few calls.
 PUSHES_FROM_H = 23
+# Etsy is pulled as the day went, so that its quota has a past too: the many calls of the first hour
+# leave it a few minutes after the page opens. The other shops are looked at late.
+PULLS_FROM_H = (12, 29)
 
 
 class Handover:
@@ -109,11 +114,13 @@ class Shelves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """The supplier and its shelves, and the shops, ready to be served."""
+    """The supplier and its shelves, the shops and the platforms, ready to be served."""
 
     supplier: BoeingSimulator
     shelves: Shelves
     floor: ShopFloor
+    market: Marketplace
+    trade: Trade
     clock: Handover
 
 
@@ -121,6 +128,7 @@ def at_speed(app: App, stage: Stage, speed: float) -> App:
     """Return the application with real waits where real work is done."""
     more = max(1.0, speed)  # the database runs no faster
     poll, fetch, push = timedelta(seconds=0.25 * more), app.rule, app.push_rule
+    pull = app.pull_rule
     return replace(
         app,
         shop_restore_per_s=stage.floor.restore_per_s,
@@ -136,6 +144,12 @@ def at_speed(app: App, stage: Stage, speed: float) -> App:
             lease=push.lease * more,
             permit_wait_max=push.permit_wait_max * more,
             permit_grace=push.permit_grace * more,
+        ),
+        pull_rule=replace(
+            pull,
+            poll=max(pull.poll, poll),
+            permit_wait_max=pull.permit_wait_max * more,
+            permit_grace=pull.permit_grace * more,
         ),
     )
 
@@ -178,7 +192,15 @@ def set_stage(
         seed=seed,
         speed=speed,
     )
-    return Stage(supplier=supplier, shelves=shelves, floor=floor, clock=handover)
+    market = open_marketplace(handover, floor, seed=seed)
+    return Stage(
+        supplier=supplier,
+        shelves=shelves,
+        floor=floor,
+        market=market,
+        trade=Trade(market, handover, seed=seed),
+        clock=handover,
+    )
 
 
 def _mistyped(quiet: Sequence[Part], seed: int) -> Iterator[Change]:
@@ -212,6 +234,7 @@ def live_past(
 ) -> None:
     """Fill the shops and let days pass on virtual time; `progress` hears the share done."""
     stage.floor.move_in(app)
+    stage.market.move_in(app)
     # Nobody has edited anything yet, so there is nothing to patrol for.
     app = replace(
         app.with_poll(PAST_POLL),
@@ -224,15 +247,20 @@ def live_past(
         clock.spawn(partial(turn, step, clock, threading.Event(), _quiet, name, bell=rung))
 
     play("world", stage.shelves.step)
+    play("trade", stage.trade.step)
     play("fetch", app.fetch("past", rings=bell.set).step)
     pushes_from_h = _pushes_from_h(app, len(stage.floor.sold))
     for hour in range(PAST_H):
         progress(hour / PAST_H)
         if hour == pushes_from_h:
             play("push", app.push("past").step, bell)
+        if hour in PULLS_FROM_H:
+            play("pull", past_pull(app, is_late=hour != PULLS_FROM_H[0]).step)
         if hour == PUBLISHED_AT_H:
             stage.floor.publish(app, PUBLISHED_BEFORE)
         clock.run((hour + 1) * HOUR_S)
+    # Their history is pulled before the watcher's eyes.
+    stage.market.connect(app, PlatformName.PRINTIFY)
 
 
 def _pushes_from_h(app: App, listings: int) -> int:
