@@ -10,8 +10,10 @@ from typer.main import get_group
 
 from headway import __version__
 from headway.cli import build
+from headway.cli.stage_shops import SELLERS
 from headway.config import Settings, load
 from headway.simulation.world import seeded_world
+from headway.store.views_jobs import is_job_name
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -42,13 +44,15 @@ def test_every_headway_command_in_it_exists_with_its_options(page: Path) -> None
         assert asked <= known | {"--help"}, f"{page.name}: {sorted(asked - known)}"
 
 
-def test_the_part_that_the_first_steps_ask_for_is_in_the_demo() -> None:
+def test_the_part_and_the_job_that_the_first_steps_ask_for_are_in_the_demo() -> None:
     asked = [words[1] for words in commands(spoken(ROOT / "README.md")) if words[0] == "explain"]
     demo = get_group(build(["demo"])).commands["demo"]
     default = {each.name: each.default for each in demo.params}
     world = seeded_world(products=default["products"], days=1, seed=default["seed"])
-    assert asked
-    assert set(asked) - {"SKU"} <= set(world.start)
+    jobs = {name for name in asked if is_job_name(name)}
+    assert set(asked) - jobs - {"SKU"}
+    assert set(asked) - jobs - {"SKU"} <= set(world.start)
+    assert {name.partition("/")[0] for name in jobs} <= set(SELLERS)
 
 
 @pages
