@@ -85,12 +85,14 @@ CROSS JOIN LATERAL (SELECT count(*) FROM (
   LIMIT %(most)s + 1) AS first) AS few
 """
 DUE_COUNT = f"""
-SELECT coalesce(sum(few.count), 0)::integer + (SELECT count(*) FROM (SELECT FROM sync_jobs
-    WHERE {RESTING} AND next_run_at <= %(now)s LIMIT %(most)s) AS rest)
-FROM unnest(%(platforms)s::text[], %(scores)s::smallint[]) AS class (platform, score)
-CROSS JOIN LATERAL (SELECT count(*) FROM (
-  SELECT FROM sync_jobs WHERE status = 'queued' AND platform = class.platform
-    AND score = class.score AND next_run_at <= %(now)s LIMIT %(most)s) AS first) AS few
+SELECT (SELECT count(*) FROM (
+  SELECT FROM unnest(%(platforms)s::text[], %(scores)s::smallint[]) AS class (platform, score)
+  CROSS JOIN LATERAL (
+    SELECT FROM sync_jobs WHERE status = 'queued' AND platform = class.platform
+      AND score = class.score AND next_run_at <= %(now)s LIMIT %(most)s) AS first
+  LIMIT %(most)s) AS few)
+  + (SELECT count(*) FROM (SELECT FROM sync_jobs
+     WHERE {RESTING} AND next_run_at <= %(now)s LIMIT %(most)s) AS rest)
 """
 DEAD_COUNT = """
 SELECT count(*) FROM (SELECT FROM sync_jobs WHERE status = 'dead' LIMIT %(most)s) AS few
