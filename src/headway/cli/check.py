@@ -10,6 +10,7 @@ from headway import config
 from headway.app import App
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.session import open_session
+from headway.core.day_shares import Share
 from headway.core.invariants import replay_windows
 from headway.core.outages import Outage, outages
 from headway.core.reasons import say_span
@@ -213,7 +214,8 @@ def _fairness(app: App) -> Verdict:
     laws, now = JobLaws(app.pool), app.clock.now()
     if not laws.has_jobs():
         return Verdict(law="L12", name="fairness", verdict=IDLE, note="no account is connected")
-    shut = [each.platform for each in app.lane.budgets(now) if each.paid_from is not None]
+    budgets = app.lane.budgets(now)
+    shut = [each.platform for each in budgets if each.from_at[Share.PAID] is not None]
     if shut:
         note = f"{', '.join(shut)}: the day is spent, so its jobs wait; `headway quota` says more"
         return Verdict(law="L12", name="fairness", verdict=IDLE, note=note)
