@@ -88,11 +88,11 @@ def test_whoever_waited_for_a_day_leaves_nothing_to_those_who_pay(pool: Connecti
     """Law L12: paid demand alone may fill the day, every day."""
     rows = make_rows(pool, day_limit=100)
     rows.add("f", waited=23 * 60 * MINUTE)
-    rows.ask("INSERT INTO rate_budgets VALUES (%s, 'etsy', %s, 'pro', 500)", DAY_KEY, NOW - MINUTE)
+    rows.add("p", tier="pro", waited=-MINUTE, estimate=1)  # wants it 288 times a day
     rows.limiter.observe(DAY_KEY, Observation(used=90, capacity=100))
     assert rows.claim() is None
     patient = rows.add("g", waited=24 * 60 * MINUTE)
-    rows.add("p", tier="pro")
+    rows.add("q", tier="pro")
     assert rows.claim()[0].id == patient
 
 
