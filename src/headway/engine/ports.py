@@ -448,7 +448,10 @@ class Platform(Protocol):
 
 
 class Jobs(Protocol):
-    """The rows of `sync_jobs`: claim with its budget, commit page by page, settle, rescue."""
+    """The rows of `sync_jobs`: claim with its budget, commit page by page, settle, rescue.
+
+    `calls` are those made since the last commit.
+    """
 
     def claim(
         self, *, now: datetime, owner: str, without: Collection[PlatformName] = ()
@@ -465,8 +468,7 @@ class Jobs(Protocol):
     ) -> Job | None:
         """Write a page, its cursor and a heartbeat in one transaction; None if it is not ours.
 
-        `calls` are those made since the last commit; `asked_at` is when this page was asked for.
-        Raises InvalidError for a page that no table can hold.
+        `asked_at` is when it was asked for. Raises InvalidError for what no table can hold.
         """
 
     def settle(
@@ -480,10 +482,7 @@ class Jobs(Protocol):
         calls: int = 0,
         now: datetime,
     ) -> bool:
-        """End a claim; False if the job is no longer ours. One that was woken is due at once.
-
-        `calls` are those made since the last commit.
-        """
+        """End a claim; False if the job is no longer ours. One that was woken is due at once."""
 
     def stretch(self, job: Job) -> float:
         """Return how many times its interval a claimed job waits, the day being short."""
@@ -495,10 +494,7 @@ class Jobs(Protocol):
         """Return how many orders of this month the seller's tier still allows."""
 
     def disconnect(self, job: Job, reason: str, *, calls: int = 0, now: datetime) -> bool:
-        """Mark the account whose grant is refused, cancel its jobs and tell the seller.
-
-        False if the job is no longer ours. `calls` are those made since the last commit.
-        """
+        """Disconnect the account whose grant is refused; False if the job is no longer ours."""
 
     def rescue(self, now: datetime, *, limit: int = 100) -> int:
         """Give back jobs whose lease ran out, under a new fence; return how many."""
