@@ -338,6 +338,8 @@ class PostgresLimiter(LimiterVerbs):
         transition: Transition[T],
         report: CallReport | None,
     ) -> tuple[T, tuple[float, int]]:
+        for key in keys:
+            self._kept.pop(key, None)
         rows = _read(conn, LOCK, keys)
         if len(rows) < len(keys):
             raise StoreError("the limiter's rows have vanished; they are made anew, try again")
