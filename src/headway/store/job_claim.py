@@ -42,6 +42,17 @@ LOOKS_MAX = 9
 WANTED_MAX = 200
 
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('headway claim of jobs', 0))"
+# Whether anybody is due: most looks find nobody, and need neither the lock nor a transaction.
+IS_ANY_DUE = """
+SELECT EXISTS (
+  SELECT FROM sync_jobs WHERE status IN ('completed', 'failed', 'plan_limit_reached')
+    AND next_run_at <= %(now)s
+) OR EXISTS (
+  SELECT FROM unnest(%(platforms)s::text[], %(scores)s::smallint[]) AS class (platform, score)
+  CROSS JOIN LATERAL (
+    SELECT FROM sync_jobs WHERE status = 'queued' AND platform = class.platform
+      AND score = class.score AND next_run_at <= %(now)s LIMIT 1) AS job)
+"""
 AGAIN = f"""
 WITH due AS (
   SELECT id, status FROM sync_jobs
@@ -269,6 +280,20 @@ class JobClaim:
         for account_id, external_id in self.connection.execute(WANTED, named) if news else ():
             wanted[account_id].append(external_id)
         return [replace(job, wanted=tuple(wanted.get(job.account.id, ()))) for job in jobs]
+
+
+def is_any_due(
+    connection: Connection[Any], now: datetime, without: Collection[PlatformName]
+) -> bool:
+    """Tell whether a claim may find somebody."""
+    platforms = [each for each in PlatformName if each not in without]
+    classes = [(platform.value, number) for platform in platforms for number in SHARES]
+    values = {
+        "platforms": [platform for platform, _ in classes],
+        "scores": [number for _, number in classes],
+        "now": now,
+    }
+    return connection.execute(IS_ANY_DUE, values).fetchone() == (True,)
 
 
 def closed_to(without: Collection[PlatformName]) -> set[tuple[PlatformName, Share]]:

@@ -29,7 +29,7 @@ from headway.core.walk import Page, Step
 from headway.errors import InvalidError, StoreError
 from headway.store import accounts, warehouse
 from headway.store.day_demand import DayDemand
-from headway.store.job_claim import Claimed, JobClaim, closed_to
+from headway.store.job_claim import Claimed, JobClaim, closed_to, is_any_due
 from headway.store.job_rows import lock_seller
 from headway.store.limits import PostgresLimiter
 from headway.store.pool import guarded
@@ -148,6 +148,9 @@ class Jobs:
         self, *, now: datetime, owner: str, without: Collection[PlatformName] = (), limit: int = 10
     ) -> list[Claimed]:
         """Lease several jobs, best first, in one transaction."""
+        with guarded(), self._pool.connection() as connection:
+            if not is_any_due(connection, now, without):
+                return []
         self._limiter.create(tuple(self._days.values()))
         wanted = {platform: self._demand.wanted(platform, now) for platform in self._days}
         with guarded(), self._pool.connection() as connection, connection.transaction():
