@@ -9,6 +9,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 from tests.store.job_rows import DAY_KEY, MINUTE, NOW, RULE, Rows, make_rows
 
+from headway.core import jobs
 from headway.core.jobs import Job, JobStatus, JobType, Kind, PlatformName, Tier
 from headway.core.limits import Observation
 from headway.core.walk import Page, Step
@@ -219,6 +220,21 @@ def test_a_day_that_is_too_short_stretches_the_intervals_of_those_who_do_not_pay
     assert (paid.tier, free.tier) == (Tier.PRO, Tier.FREE)
     assert rows.jobs.stretch(paid) == 1
     assert rows.jobs.stretch(free) == pytest.approx(20 * 48 / (900 - 576))
+
+
+def test_jobs_that_wait_for_a_short_day_run_sooner_once_it_is_longer(pool: ConnectionPool) -> None:
+    rows = make_rows(pool, day_limit=1_000)
+    for number in range(20):
+        rows.add(f"f{number}")
+    rows.add("p", tier="pro")
+    rows.claim()
+    job, _ = rows.claim()
+    ending = jobs.completed(job, rows.rule, NOW, stretch=rows.jobs.stretch(job))
+    assert ending.next_run_at > NOW + 80 * MINUTE
+    rows.jobs.settle(job, ending.status, next_run_at=NOW + 24 * 60 * MINUTE, now=NOW)
+    rows.limiter.observe(DAY_KEY, Observation(used=0, capacity=100_000))
+    assert rows.jobs.relax(NOW) == 1
+    assert rows.one("SELECT next_run_at FROM sync_jobs WHERE id = %s", job.id) == NOW + 60 * MINUTE
 
 
 def test_a_page_its_cursor_and_its_calls_are_written_together(rows: Rows) -> None:

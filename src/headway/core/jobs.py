@@ -241,15 +241,20 @@ def interval(tier: Tier, kind: Kind, rule: JobRule) -> timedelta:
     return max(rule.intervals[tier], rule.kind_intervals[kind])
 
 
+def stretched(tier: Tier, kind: Kind, rule: JobRule, stretch: float) -> timedelta:
+    """Return the interval where a platform's day is too short for all: a day at most."""
+    span = interval(tier, kind, rule)
+    return max(span, min(span * stretch, DAY))
+
+
 def completed(job: Job, rule: JobRule, now: datetime, *, stretch: float = 1.0) -> Ending:
     """End a run that is done; what is new is looked for again, history is not.
 
-    Where a platform's day is too short for all, the interval is stretched. The first one is cut by
-    chance, so that accounts which came together part.
+    The first interval is cut by chance, so that accounts which came together part.
     """
     if job.type is JobType.BACKFILL:
         return Ending(status=JobStatus.COMPLETED, next_run_at=None)
-    span = interval(job.tier, job.kind, rule) * stretch
+    span = stretched(job.tier, job.kind, rule, stretch)
     if job.is_first:
         span *= (1 + _phase(job.id)) / 2
     return Ending(status=JobStatus.COMPLETED, next_run_at=max(now, job.started_at + span))

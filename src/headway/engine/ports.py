@@ -421,10 +421,7 @@ class Platform(Protocol):
 
     @property
     def day_key(self) -> str | None:
-        """The quota of a day of which a run reserves its share beforehand; None if there is none.
-
-        Every call, token requests too, counts one against it.
-        """
+        """The quota of a day, if there is one: every call counts one, token requests too."""
 
     @property
     def seen(self) -> Mapping[str, Observation]:
@@ -486,6 +483,9 @@ class Jobs(Protocol):
 
     def stretch(self, job: Job) -> float:
         """Return how many times its interval a claimed job waits, the day being short."""
+
+    def relax(self, now: datetime) -> int:
+        """Let jobs run sooner whose platform's day is no longer as short; return how many."""
 
     def open_orders(self, account: Account, *, checked_before: datetime, limit: int) -> list[str]:
         """Return open orders that were not looked at since then, the longest ago first."""

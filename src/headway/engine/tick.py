@@ -73,6 +73,7 @@ class Tick:
     def _hourly(self, now: datetime) -> None:
         self._sellers.count_catalogues(now)
         self._notices.warn_of_tokens(now)
+        self._jobs.relax(now)
         for memory, retention in self._memories:
             memory.forget(now - retention)
         if not self._policy.is_eager:

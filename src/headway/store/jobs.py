@@ -7,7 +7,8 @@ Every end of a claim leaves an event, in the same transaction.
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import product
 from typing import Any
 
 from psycopg import Connection, DataError
@@ -15,6 +16,7 @@ from psycopg_pool import ConnectionPool
 
 from headway.core.day_shares import DayPlan, share_of
 from headway.core.jobs import (
+    KINDS,
     Account,
     Ending,
     Job,
@@ -22,8 +24,10 @@ from headway.core.jobs import (
     JobStatus,
     JobType,
     PlatformName,
+    Tier,
     learn,
     rescheduled,
+    stretched,
 )
 from headway.core.walk import Page, Step
 from headway.errors import InvalidError, StoreError
@@ -106,6 +110,13 @@ SELECT user_id, id, %(now)s, 'job_rescued', jsonb_build_object('platform', platf
   'duration_s', extract(epoch FROM %(now)s - started_at), 'owner', lease_owner), %(now)s
 FROM freed
 """
+# Who was told to wait longer than is needed by now.
+RELAX = """
+UPDATE sync_jobs SET next_run_at = greatest(%(now)s, started_at + %(span)s), updated_at = %(now)s
+WHERE platform = %(platform)s AND tier = %(tier)s AND kind = %(kind)s AND status = 'completed'
+  AND NOT is_backfill AND next_run_at > greatest(%(now)s, started_at + %(span)s) + %(slack)s
+"""
+RELAX_SLACK = timedelta(minutes=5)
 FORGET_BUDGETS = "DELETE FROM rate_budgets WHERE hour < %s"
 
 EVENTS = {
@@ -226,6 +237,26 @@ class Jobs:
             # A call that was made counts, whoever has the job now.
             self._count(connection, job, calls, now)
         return is_ours
+
+    def relax(self, now: datetime) -> int:
+        """Let jobs run sooner whose platform's day is no longer as short; return how many."""
+        count = 0
+        for platform, key in self._days.items():
+            limit = self._limiter.status(key).gauges[0].limit
+            plan = DayPlan(limit=limit, wanted=self._demand.wanted(platform, now))
+            for tier, kind in product(Tier, KINDS[platform]):
+                stretch = plan.stretch(share_of(tier, JobType.INCREMENTAL))
+                values = {
+                    "platform": platform.value,
+                    "tier": tier.value,
+                    "kind": kind.value,
+                    "span": stretched(tier, kind, self._rule, stretch),
+                    "slack": RELAX_SLACK,
+                    "now": now,
+                }
+                with guarded(), self._pool.connection() as connection:
+                    count += connection.execute(RELAX, values).rowcount
+        return count
 
     def open_orders(self, account: Account, *, checked_before: datetime, limit: int) -> list[str]:
         """Return open orders that were not looked at since then, the longest ago first."""
