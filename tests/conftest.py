@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -55,13 +56,19 @@ def postgres() -> Iterator[EmbeddedServer]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture
-def database(postgres: EmbeddedServer) -> Iterator[str]:
+@contextmanager
+def fresh_database(postgres: EmbeddedServer) -> Iterator[str]:
     """Yield the address of a fresh, migrated database."""
     name = f"test_{next(numbers)}"
     postgres.ensure_database(name, template=TEMPLATE)
     yield postgres.dsn(name)
     postgres.drop_database(name)
+
+
+@pytest.fixture
+def database(postgres: EmbeddedServer) -> Iterator[str]:
+    with fresh_database(postgres) as dsn:
+        yield dsn
 
 
 @pytest.fixture

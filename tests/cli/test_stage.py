@@ -1,6 +1,6 @@
 """The demo's world in virtual time: the past that it lives through, and the people in its shops."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 from pydantic import SecretStr
+from tests.conftest import START, fresh_database
 
 from headway.app import App, build
 from headway.cli.stage import (
@@ -32,6 +33,8 @@ from headway.core.model import SellerId, Sku, Wait
 from headway.simulators.boeing import SignIn
 from headway.simulators.shopify_shop import ShopView
 from headway.simulators.transport import SimTransport
+from headway.store.pool import open_pool
+from headway.store.server import EmbeddedServer
 from headway.web.feed import look
 
 PRODUCTS = 60
@@ -64,10 +67,10 @@ class Play:
         return view
 
 
-@pytest.fixture
-def play(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Play:
+def lived_through(pool: ConnectionPool, clock: VirtualClock, folder: Path) -> Play:
+    """Set the stage and live through its past."""
     settings = Settings(
-        data_dir=tmp_path,
+        data_dir=folder,
         boeing_url="http://supplier.test",
         boeing_client_id=SIGN_IN.client_id,
         boeing_client_secret=SecretStr(SIGN_IN.client_secret),
@@ -90,39 +93,52 @@ def play(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Play:
     return Play(app=app, stage=stage, clock=clock, shares=shares)
 
 
-def test_the_past_leaves_every_shop_as_it_should_be_and_no_limit_was_exceeded(play: Play) -> None:
-    shops = play.stage.floor.shops
-    states = play.rows(STATES)
+@pytest.fixture(scope="module")
+def past(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
+    """Yield a past for tests that only look at it: to live through one takes long."""
+    with fresh_database(postgres) as dsn, open_pool(dsn) as pool:
+        yield lived_through(pool, VirtualClock(START), tmp_path_factory.mktemp("past"))
+
+
+@pytest.fixture
+def play(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Play:
+    """Return a past of the test's own, for what goes on from there."""
+    return lived_through(pool, clock, tmp_path)
+
+
+def test_the_past_leaves_every_shop_as_it_should_be_and_no_limit_was_exceeded(past: Play) -> None:
+    shops = past.stage.floor.shops
+    states = past.rows(STATES)
     assert len(states) > PRODUCTS
     for user_id, sku, desired, applied, proposed in states:
-        shown = play.shown(user_id, sku)
+        shown = past.shown(user_id, sku)
         assert desired == applied
         assert shown.price == Decimal(desired["price"]) != Decimal(proposed or 0)
         assert shown.quantities == desired["quantities"]
     assert shops.double_writes() == []
-    assert (shops.refusals, play.stage.supplier.refusals) == (0, 0)
-    assert play.shares == sorted(play.shares)
+    assert (shops.refusals, past.stage.supplier.refusals) == (0, 0)
+    assert past.shares == sorted(past.shares)
 
 
-def test_in_the_past_parts_were_published_and_a_wrong_price_was_held(play: Play) -> None:
-    staged = dict(play.rows("SELECT status, count(*) FROM product_staging GROUP BY 1"))
+def test_in_the_past_parts_were_published_and_a_wrong_price_was_held(past: Play) -> None:
+    staged = dict(past.rows("SELECT status, count(*) FROM product_staging GROUP BY 1"))
     assert staged.keys() <= {"published", "blocked"}
     assert sum(staged.values()) == PUBLISHED_BEFORE
     assert staged["published"] > 0
-    held = play.rows("SELECT held_reason FROM listing_state WHERE proposed IS NOT NULL")
+    held = past.rows("SELECT held_reason FROM listing_state WHERE proposed IS NOT NULL")
     assert any("the price would fall by 95.0 %" in reason for (reason,) in held)
 
 
-def test_in_the_past_a_change_was_in_the_shop_seconds_after_it_was_seen(play: Play) -> None:
-    written = look(play.app).storefront.written
+def test_in_the_past_a_change_was_in_the_shop_seconds_after_it_was_seen(past: Play) -> None:
+    written = look(past.app).storefront.written
     assert written.count > 0
     assert written.p95_s is not None
     assert written.p95_s < 10
 
 
-def test_the_past_of_an_eager_policy_costs_a_tenth_of_its_calls(play: Play) -> None:
-    assert play.app.policy.is_eager
-    ((calls,),) = play.rows("SELECT count(*) FROM call_ledger WHERE seats_paid > 0")
+def test_the_past_of_an_eager_policy_costs_a_tenth_of_its_calls(past: Play) -> None:
+    assert past.app.policy.is_eager
+    ((calls,),) = past.rows("SELECT count(*) FROM call_ledger WHERE seats_paid > 0")
     assert 300 < calls < 450, "thirty hours are 3,600 permits"
 
 
@@ -160,30 +176,30 @@ def test_what_people_do_in_the_shops_is_seen_and_repaired(play: Play) -> None:
         assert play.shown(user_id, sku).price == Decimal(desired["price"])
 
 
-def test_at_speed_real_work_gets_real_time(play: Play) -> None:
-    app = at_speed(play.app, play.stage, 60)
-    assert app.shop_restore_per_s == play.stage.floor.restore_per_s
-    assert app.push_rule.lease == play.app.push_rule.lease * 60
+def test_at_speed_real_work_gets_real_time(past: Play) -> None:
+    app = at_speed(past.app, past.stage, 60)
+    assert app.shop_restore_per_s == past.stage.floor.restore_per_s
+    assert app.push_rule.lease == past.app.push_rule.lease * 60
     assert app.push_rule.poll == timedelta(seconds=15)
-    slow = at_speed(play.app, play.stage, 0.5)
-    assert slow.push_rule == play.app.push_rule
+    slow = at_speed(past.app, past.stage, 0.5)
+    assert slow.push_rule == past.app.push_rule
 
 
-def test_every_seller_has_a_share_of_the_parts(play: Play) -> None:
-    owners = [seller for seller, _, _ in play.stage.floor.sold]
+def test_every_seller_has_a_share_of_the_parts(past: Play) -> None:
+    owners = [seller for seller, _, _ in past.stage.floor.sold]
     assert {owners.count(seller) for seller in SELLERS} == {PRODUCTS // 3}
 
 
-def test_in_the_past_etsy_was_pulled_within_its_day_and_nothing_is_missing(play: Play) -> None:
-    market = play.stage.market
+def test_in_the_past_etsy_was_pulled_within_its_day_and_nothing_is_missing(past: Play) -> None:
+    market = past.stage.market
     assert market.etsy.log.refusals == {}
     assert 50 < market.etsy.log.calls_max_day <= ETSY_DAY
-    (budget,) = look(play.app).accounts.budgets
+    (budget,) = look(past.app).accounts.budgets
     assert budget.used == market.etsy.log.calls
     for seller in SELLERS:
         number = market.names[seller, PlatformName.ETSY]
         truth = market.etsy.truth(int(number))["orders"]
-        found = play.rows(
+        found = past.rows(
             "SELECT count(*) FROM orders JOIN connected_accounts AS account"
             f" ON account.id = account_id WHERE shop = '{number}'"
         )
@@ -191,8 +207,8 @@ def test_in_the_past_etsy_was_pulled_within_its_day_and_nothing_is_missing(play:
         assert 0 <= len(truth) - found[0][0] <= 5
 
 
-def test_three_sellers_of_three_tiers_have_shops_on_all_platforms(play: Play) -> None:
-    lane = look(play.app).accounts
+def test_three_sellers_of_three_tiers_have_shops_on_all_platforms(past: Play) -> None:
+    lane = look(past.app).accounts
     assert {each.user_id: each.tier for each in lane.accounts} == TIERS
     assert len(lane.accounts) == 9
     assert all(each.is_connected for each in lane.accounts)
