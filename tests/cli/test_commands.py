@@ -365,8 +365,9 @@ def test_commands_join_a_headway_that_is_running_on_its_clock(
     name = pool.conninfo.rpartition("/")[2].partition("?")[0]
     starts = {"start": clock.start.isoformat(), "real_start": clock.real_start.isoformat()}
     note = {"database": name, "clock": {"speed": 60, **starts}, "boeing_client_id": "demo"}
+    minutes = {"free": 120, "starter": 60, "growth": 60, "pro": 30}
     own = tmp_path / "own"
-    postgres.announce(note | {"data_dir": str(own)})
+    postgres.announce(note | {"data_dir": str(own), "intervals_min": minutes})
     token = tmp_path / "token"
     token.write_text("hunter2")
     folder = {"HEADWAY_DATA_DIR": str(postgres.data_dir)}
@@ -374,6 +375,7 @@ def test_commands_join_a_headway_that_is_running_on_its_clock(
         seen = headway("status", "--json", **folder).object()
         connect = ("connect", SHOP, "--seller", "acme", "--no-check", "--token-file", str(token))
         assert headway(*connect, **folder).code == 0
+        tier = headway("tier", "acme", "pro", "--json", **folder).object()
     finally:
         postgres.announce({})
     assert seen["database"] == "the headway that is running now"
@@ -381,6 +383,7 @@ def test_commands_join_a_headway_that_is_running_on_its_clock(
     assert seen["overview"]["spent"]["day_count"] == 1, "the calls of the demo's own credential"
     assert datetime.fromisoformat(seen["overview"]["now"]).year == 2031
     assert (own / "secret.key").exists(), "where the running one can read it"
+    assert tier["interval_min"] == 30, "as often as the running one looks"
 
 
 def test_a_command_on_the_embedded_database_brings_it_up_to_date(

@@ -138,6 +138,38 @@ def test_the_quota_shows_its_curve_and_its_forecast(on_database: Headway, lane: 
     assert {each["tier"] for each in told["sellers"]} == {"free", "growth", "pro"}
 
 
+def test_calls_stand_beside_the_sum_that_they_were_added_to(
+    on_database: Headway, lane: Lane
+) -> None:
+    lane.connect()
+    hour = lane.now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=3)
+    lane.ask(
+        "INSERT INTO rate_budgets (scope, platform, hour, tier, used)"
+        " VALUES ('etsy:', 'etsy', %s, 'pro', 40), ('etsy:', 'etsy', %s, 'pro', 7)",
+        *(hour, hour + timedelta(hours=1)),
+    )
+    lines = on_database("quota").out.splitlines()
+    begin = next(n for n, line in enumerate(lines) if line.startswith("until"))
+    figures = [line.split()[3:5] for line in lines[begin + 1 : begin + 4]]
+    assert figures == [["40", "40"], ["7", "47"], ["0", "47"]]
+
+
+def test_a_short_day_says_whose_intervals_are_longer(on_database: Headway, lane: Lane) -> None:
+    lane.connect()
+    seen = on_database("quota", HEADWAY_ETSY_DAY_LIMIT="100").out
+    assert "more is wanted than the day has, so intervals are longer: paid " in seen
+    assert " times, free " in seen
+
+
+def test_jobs_that_are_asked_for_and_not_there_send_nobody_to_connect(
+    on_database: Headway, lane: Lane
+) -> None:
+    lane.connect()
+    seen = on_database("jobs", "--status", "dead").out
+    assert "no such job; see: headway jobs" in seen
+    assert "connect" not in seen
+
+
 def test_the_status_has_a_line_for_the_accounts(on_database: Headway, lane: Lane) -> None:
     assert "headway connect SHOP" in on_database("status").out
     lane.connect()

@@ -53,7 +53,7 @@ def test_connect_keeps_the_token_encrypted_and_shows_it_nowhere(
         "connect", url, "--seller", "acme", "--no-check", "--token-file", str(token_file)
     )
     assert done.code == 0
-    assert "it tells its locations when headway runs" in done.out
+    assert "it tells its locations, and whether the token is good, when headway runs" in done.out
     assert SECRET not in done.out + done.err
     assert tokens(pool, tmp_path) == {"access": SECRET}
     with pool.connection() as connection:
@@ -144,6 +144,7 @@ def test_a_token_that_is_typed_is_not_echoed(
     ("arguments", "said"),
     (
         (("foo",), "'foo' is not a shop's address"),
+        (("printify",), "which shop? headway connect SHOP --seller acme --platform printify"),
         ((FOO, "--token-file", "token", "--seller", " "), "a seller is empty"),
         ((FOO,), "nobody to ask for the access token; add --token-file"),
         ((FOO, "--token-file", "nowhere"), "nowhere: No such file"),
@@ -350,3 +351,9 @@ def test_a_tier_is_shown_and_set_with_what_is_left_of_the_month(
         "interval_min": 30, "lifted": 0,
     }  # fmt: skip
     assert "'gold' is not one of" in on_database("tier", "acme", "gold").complaint(2)
+    assert "no account" not in done
+    assert "acme has no shop on shopify, but on etsy; add --platform" in on_database(
+        "disconnect", "--seller", "acme"
+    ).complaint(2)
+    assert "a seller is empty" in on_database("disconnect", "--seller", " ").complaint(2)
+    assert "no account of acem is connected" in on_database("tier", "acem", "pro").out

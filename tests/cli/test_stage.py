@@ -96,7 +96,7 @@ def lived_through(pool: ConnectionPool, clock: VirtualClock, folder: Path) -> Pl
 @pytest.fixture(scope="module")
 def past(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
     """Yield a past for tests that only look at it: to live through one takes long."""
-    with fresh_database(postgres) as dsn, open_pool(dsn) as pool:
+    with fresh_database(postgres) as dsn, open_pool(dsn, prepares=True) as pool:
         yield lived_through(pool, VirtualClock(START), tmp_path_factory.mktemp("past"))
 
 

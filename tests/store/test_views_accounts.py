@@ -182,6 +182,8 @@ def test_what_is_left_to_those_who_pay_blocks_only_those_who_do_not(lane: Lane) 
     assert states[Tier.PRO] is not JobState.BUDGET
     free = explain(lane, "fern/etsy/orders")
     assert "the last 15 of Etsy's day are left to sellers who pay" in free.reason
+    budget = look(lane).budgets[0]
+    assert budget.left_to_paid == budget.left == 15, "not more than there is"
 
 
 def test_a_platform_that_does_not_answer_is_the_reason_of_its_jobs(lane: Lane) -> None:

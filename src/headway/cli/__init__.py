@@ -39,7 +39,10 @@ COMMANDS = {
     "revive": ("headway.cli.review", "Restart parked parts, on sale again, or dead jobs."),
     "move": ("headway.cli.move", "Give parts another slot of the day, or a priority in theirs."),
     "connect": ("headway.cli.shops", "Connect a seller to a shop, or give the shop a new token."),
-    "disconnect": ("headway.cli.shops", "Stop writing to a seller's shop, and forget its tokens."),
+    "disconnect": (
+        "headway.cli.shops",
+        "Stop reading and writing a seller's shop, and forget its tokens.",
+    ),
     "shops": ("headway.cli.shops", "Show every seller's shop, and what waits to get there."),
     "terms": ("headway.cli.shops", "Show or set a seller's price rule and guard."),
     "tier": ("headway.cli.tiers", "Show or set what a seller pays for."),

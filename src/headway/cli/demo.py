@@ -184,7 +184,7 @@ def _past(
 
 
 def _note(clock: ScaledClock, settings: Settings) -> dict[str, object]:
-    """Return what a second process needs to join: database, clock, and whose limit it is."""
+    """Return what a second process needs to join: database, clock, and what it was told."""
     return {
         "database": DATABASE,
         "clock": {
@@ -197,6 +197,9 @@ def _note(clock: ScaledClock, settings: Settings) -> dict[str, object]:
         "shopify_client_id": settings.shopify_client_id,
         "etsy_keystring": settings.etsy_keystring,
         "etsy_day_limit": settings.etsy_day_limit,
+        "intervals_min": dict(settings.intervals_min),
+        "kind_intervals_min": dict(settings.kind_intervals_min),
+        "order_quotas": dict(settings.order_quotas),
         "data_dir": str(settings.data_dir),
     }
 

@@ -1,7 +1,7 @@
 """`headway jobs`, `quota` and `pull`: the account lane, in the order in which its jobs run."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -44,6 +44,9 @@ headway pull acme --platform etsy --kind orders
 LIMIT, LIMIT_MAX = 25, 500
 SELLERS_SHOWN = 50
 BAR_WIDTH = 30
+# A full hour ends the hour before it.
+TICK = timedelta(microseconds=1)
+NO_JOB = "no job; connect an account with: headway connect"
 Seller = Annotated[str | None, typer.Option(help="Only this seller's.")]
 Platform = Annotated[PlatformName | None, typer.Option(help="Only of this platform.")]
 
@@ -81,7 +84,8 @@ def jobs(
         if as_json:
             emit({"now": now, "jobs": found})
             return
-        _print_jobs(found, now)
+        is_asked = seller is not None or platform is not None or status is not None
+        _print_jobs(found, now, empty="no such job; see: headway jobs" if is_asked else NO_JOB)
         if len(found) == limit:
             say(f"the first {limit}; more with --limit")
 
@@ -172,7 +176,7 @@ def _of(
     return wanted
 
 
-def _print_jobs(found: Sequence[JobView], now: datetime) -> None:
+def _print_jobs(found: Sequence[JobView], now: datetime, *, empty: str = NO_JOB) -> None:
     rows = [
         (
             "" if each.place is None else f"{each.place:,}",
@@ -186,7 +190,7 @@ def _print_jobs(found: Sequence[JobView], now: datetime) -> None:
         for each in found
     ]
     headings = ("place", "job", "tier", "score", "status", "due", "why")
-    table(headings, rows, empty="no job; connect an account with: headway connect", right={0, 3})
+    table(headings, rows, empty=empty, right={0, 3})
 
 
 def _print_budget(budget: Budget, now: datetime) -> None:
@@ -195,9 +199,11 @@ def _print_budget(budget: Budget, now: datetime) -> None:
     say(f"{budget.platform}  {bar:░<{BAR_WIDTH}}  {share:.0%}", style="bold")
     say(
         f"  {number(budget.used)} of {number(budget.limit)} calls used in 24 h,"
-        f" {number(budget.reserved)} reserved, {number(budget.left)} left;"
-        f" {number(budget.left_to_paid)} are left to sellers who pay"
+        f" {number(budget.reserved)} reserved, {number(budget.left)} left,"
+        f" of these {number(budget.left_to_paid)} to sellers who pay"
     )
+    if budget.stretched:
+        say(f"  more is wanted than the day has, so intervals are longer: {budget.stretched}")
     if budget.paused_until is not None:
         say(f"  paused until {say_time(budget.paused_until, now)}: {budget.pause_reason}")
     say(f"  forecast: {forecast.say(budget.forecast, now)}")
@@ -206,7 +212,7 @@ def _print_budget(budget: Budget, now: datetime) -> None:
 
 
 def _print_curve(budget: Budget) -> None:
-    """Print the rolling sum by hour: as it was, then as it is foretold."""
+    """Print the rolling sum by hour, with the calls up to then: as it was, then as foretold."""
     past = [(point.at, point.used, "") for point in budget.past]
     coming = [(point.at, point.used, "expected") for point in budget.forecast.points[1:]]
     by_hour = {each.hour: each.used for each in budget.hours}
@@ -214,14 +220,14 @@ def _print_curve(budget: Budget) -> None:
     rows = [
         (
             f"{at:%d %b %H:%M}",
-            number(by_hour[hour]) if not word and (hour := forecast.hour_of(at)) in by_hour else "",
+            "" if word else number(by_hour.get(forecast.hour_of(at - TICK), 0)),
             number(used),
             "█" * round(min(1.0, used / budget.limit) * BAR_WIDTH),
             word,
         )
         for at, used, word in [*past[first:], *coming]
     ]
-    table(("hour", "calls", "in 24 h", "", ""), rows, right={1, 2})
+    table(("until", "calls", "in 24 h", "", ""), rows, right={1, 2})
 
 
 def _print_sellers(sellers: Sequence[SellerView], now: datetime) -> None:

@@ -26,7 +26,7 @@ WAIT_S = 5.0
 POLL_S = 0.1
 TOLD = (
     "policy", "boeing_client_id", "shopify_client_id", "etsy_keystring", "etsy_day_limit",
-    "data_dir",
+    "intervals_min", "kind_intervals_min", "order_quotas", "data_dir",
 )  # fmt: skip
 
 # Another process takes real time to finish, whatever clock the engine runs on.

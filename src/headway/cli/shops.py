@@ -25,7 +25,7 @@ from headway.connectors.tokens import is_usable
 from headway.core.intake import seller_of
 from headway.core.jobs import PlatformName
 from headway.core.model import SellerId, Wait
-from headway.errors import ConfigError, InvalidError
+from headway.errors import ConfigError, InvalidError, NotFoundError
 from headway.store.accounts import Account, Accounts, Tally, shop_name
 from headway.store.warehouse import Counts, Warehouse
 
@@ -57,7 +57,11 @@ def register(app: typer.Typer) -> None:
         ),
     )(connect)
     app.command(
-        "disconnect", epilog=_examples('disconnect --seller acme --reason "the shop is closed"')
+        "disconnect",
+        epilog=_examples(
+            'disconnect --seller acme --reason "the shop is closed"',
+            "disconnect --seller acme --platform etsy",
+        ),
     )(disconnect)
     app.command("shops", epilog=_examples("shops", "shops --json"))(shops)
     app.command(
@@ -106,6 +110,7 @@ def connect(
     if link or shop == PlatformName.ETSY:
         give_link(settings, shop, seller, as_json=as_json)
         return
+    _refuse_platform(shop, seller)
     name, user_id = shop_name(platform, shop), seller_of(seller)
     if token_file == refresh_token_file == STDIN:
         raise InvalidError("stdin holds one token; give the other one as a file")
@@ -158,13 +163,19 @@ def _check_refresh(settings: Settings, platform: PlatformName, file: Path | None
         )
 
 
+def _refuse_platform(shop: str, seller: str) -> None:
+    """Refuse the name of a platform where a shop's is needed."""
+    if shop in tuple(PlatformName):
+        raise InvalidError(f"which shop? headway connect SHOP --seller {seller} --platform {shop}")
+
+
 def _say_connected(account: Account, *, as_json: bool) -> None:
     if as_json:
         emit(account)
         return
     say(
-        f"{account.platform} shop {account.shop} is connected to {account.user_id}; its orders"
-        " come when headway runs"
+        f"{account.platform} shop {account.shop} is connected to {account.user_id}; the token"
+        " is tried, and its orders come, when headway runs"
     )
     say("see how it goes with: headway shops")
 
@@ -189,8 +200,8 @@ def _say_greeting(app: App, account: Account) -> None:
         say(f"{account.shop} refused: {account.reason}")
     elif account.locations_at is None:
         say(
-            f"{account.shop} is connected to {account.user_id}; it tells its locations when"
-            " headway runs"
+            f"{account.shop} is connected to {account.user_id}; it tells its locations, and"
+            " whether the token is good, when headway runs"
         )
     else:
         unknown = _unknown(account, list(app.settings.locations.values()))
@@ -207,21 +218,32 @@ def disconnect(
     reason: Annotated[str, typer.Option(help="Why; `headway shops` shows it.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Stop writing to a seller's shop, and forget its tokens.
+    """Stop reading and writing a seller's shop, and forget its tokens.
 
     Its parts are still read at the supplier; what changes waits until the shop is connected again.
     Its orders are no longer pulled; they go on from where they stopped.
     """
     with open_session(config.load()) as session:
-        app, now = session.app, session.app.clock.now()
+        app, now, user_id = session.app, session.app.clock.now(), seller_of(seller)
+        _require_there(app, user_id, platform)
         account = Accounts(app.pool).disconnect(
-            SellerId(seller), reason or "disconnected by a person", platform=platform, now=now
+            user_id, reason or "disconnected by a person", platform=platform, now=now
         )
         forget_tokens(app, account)
         if as_json:
             emit(account)
             return
-        say(f"{account.shop} of {seller} is disconnected, and its tokens are forgotten")
+        say(f"{account.shop} of {user_id} is disconnected, and its tokens are forgotten")
+
+
+def _require_there(app: App, user_id: SellerId, platform: PlatformName) -> None:
+    """Raise NotFoundError if all the seller's shops are on other platforms."""
+    found = app.lane.accounts(user_id=user_id, limit=len(PlatformName))
+    others = sorted({each.platform for each in found})
+    if others and platform not in others:
+        raise NotFoundError(
+            f"{user_id} has no shop on {platform}, but on {' and '.join(others)}; add --platform"
+        )
 
 
 def shops(*, as_json: AsJson = False) -> None:

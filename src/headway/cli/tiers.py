@@ -1,5 +1,6 @@
 """`headway tier`: what a seller pays for, and what is left of the month."""
 
+from datetime import timedelta
 from typing import Annotated
 
 import typer
@@ -30,18 +31,18 @@ def tier(
     A new tier acts at once on all the seller's jobs: on who goes first, how often, and how many
     orders a month there may be.
     """
-    settings = config.load()
-    quotas = {each: settings.order_quotas[each.value] for each in Tier}
     user_id, lifted = seller_of(seller), 0
-    with open_session(settings) as session:
-        sellers, now = session.app.sellers, session.app.clock.now()
+    with open_session(config.load()) as session:
+        rule, sellers, now = session.app.job_rule, session.app.sellers, session.app.clock.now()
+        quotas = rule.order_quotas
         if new is None:
             sellers.known(user_id)
         else:
             lifted = sellers.set_tier(user_id, new, quotas=quotas, now=now)
         current = sellers.tier(user_id)
         used = sellers.orders_count(user_id, now=now)
-    quota, minutes = quotas[current], settings.intervals_min[current.value]
+        has_account = bool(session.app.lane.accounts(user_id=user_id, limit=1))
+    quota, minutes = quotas[current], rule.intervals[current] / timedelta(minutes=1)
     if as_json:
         emit(
             {
@@ -58,5 +59,7 @@ def tier(
         f"{user_id} is {current}: pulled every {minutes:g} min,"
         f" {used:,} of {quota:,} orders of this month used"
     )
+    if not has_account:
+        say(f"no account of {user_id} is connected yet; see: headway connect --help")
     if lifted:
         say(f"{lifted} jobs that waited for the next month go on")

@@ -14,6 +14,8 @@ from headway.core.limit_state import State, at_us, instant, load
 from headway.core.limits import enter
 from headway.store.day_demand import DayDemand, used_by_share
 
+# What is stretched by less than this nobody would notice.
+STRETCHED = 1.05
 STATES = "SELECT key, state FROM limiter WHERE key = ANY (%(keys)s) AND state <> '{}'"
 USED = """
 SELECT scope, hour, sum(used), sum(used) FILTER (WHERE tier <> 'free') FROM rate_budgets
@@ -35,8 +37,8 @@ class HourUse:
 class Budget:
     """A platform's day, shared by all its sellers: `past` and `forecast` are of the rolling sum.
 
-    `left_to_paid` is what sellers who do not pay leave to those who do, and `stretch` how many
-    times their interval each share waits. There is room for a run `from_at`; None is at once.
+    `left_to_paid` is what sellers who do not pay leave of the rest to those who do, `stretch` how
+    many times their interval each share waits. There is room for a run `from_at`; None is at once.
     """
 
     platform: PlatformName
@@ -52,6 +54,12 @@ class Budget:
     hours: tuple[HourUse, ...]
     past: tuple[Point, ...]
     forecast: Forecast
+
+    @property
+    def stretched(self) -> str:
+        """Say whose intervals are longer than promised, and how many times; empty if nobody's."""
+        longer = {share: times for share, times in self.stretch.items() if times >= STRETCHED}
+        return ", ".join(f"{share} {times:.1f} times" for share, times in longer.items())
 
     @property
     def left(self) -> float:
@@ -137,7 +145,7 @@ def _budget(
         limit=limit,
         used=used,
         reserved=reserved,
-        left_to_paid=plan.leave(Share.FREE, by_share),
+        left_to_paid=min(plan.leave(Share.FREE, by_share), max(0.0, limit - used - reserved)),
         paused_until=instant(paused_us) if paused_us else None,
         pause_reason=state.pause_reason if paused_us else "",
         stretch={share: plan.stretch(share) for share in (Share.PAID, Share.FREE)},

@@ -31,7 +31,7 @@ class EtsyVenue:
         self, clock: Clock, past: PastClock, faults: Faults, *, day_limit: int, seed: int
     ) -> None:
         plan = FaultPlan(seed, rates=faults.shares, outage=faults.outages)
-        self.day_limit = day_limit
+        self.day_limit = self.short_day = day_limit
         self._peak_share: float | None = None
         self.simulator = EtsySimulator(
             past, faults=plan, per_second=PER_SECOND, per_day=day_limit, lag_s=LAG_S, seed=seed
@@ -59,7 +59,7 @@ class EtsyVenue:
     @property
     def peak_share(self) -> float:
         """The most calls in any 24 hours, of what the day allows, while it was short."""
-        now = self.simulator.log.calls_max_day / self.day_limit
+        now = self.simulator.log.calls_max_day / self.short_day
         return now if self._peak_share is None else self._peak_share
 
     def lift(self, factor: int) -> None:

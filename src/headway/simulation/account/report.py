@@ -34,7 +34,7 @@ def figures(scenario: AccountScenario, *, real_seconds: float) -> dict[str, Any]
         "rows_withheld": outcome.tally.withheld,
         "rows_hidden": outcome.tally.hidden,
         "etsy_demand_per_day": round(scenario.etsy_demand),
-        "etsy_day_limit": scenario.etsy.day_limit,
+        "etsy_day_limit": scenario.etsy.short_day,
         "etsy_served_by_tier": outcome.etsy_served,
         "etsy_age_by_tier_min": outcome.etsy_age_min,
         "longest_wait_by_tier_h": outcome.longest_wait_h,
