@@ -173,7 +173,7 @@ def test_a_misused_command_points_to_its_help(
         (["demo", "--policy", "hourly"], "--policy"),
         (["simulate", "--days", "soon"], "--days"),
         (["db", "downgrade"], "--to"),
-        (["explain"], "'sku'"),
+        (["explain"], "'SKU|JOB'"),
     ),
 )
 def test_a_bad_or_missing_value_is_told_with_its_option(
