@@ -67,4 +67,4 @@ def test_what_was_used_of_a_plan_need_not_be_left_any_more() -> None:
     day = plan(paid=8_000, free=4_000)
     assert day.leave(Share.FREE, {}) == 8_000
     assert day.leave(Share.FREE, {Share.PAID: 6_000}) == 2_000
-    assert day.leave(Share.HISTORY, {Share.PAID: 9_000, Share.FREE: 300}) == 700
+    assert day.leave(Share.HISTORY, {Share.PAID: 9_000, Share.FREE: 300}) == 700 + 500

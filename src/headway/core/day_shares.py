@@ -17,6 +17,8 @@ from headway.core.jobs import JobType, Tier
 # What is planned of a day, and what of it is the free sellers' however much the others want.
 PLANNED = 0.9
 FREE_MIN = 0.05
+# What history leaves besides, or it would take all that webhooks and tries again need.
+SPARE = 0.05
 DAY = timedelta(days=1)
 
 
@@ -69,7 +71,9 @@ class DayPlan:
         if waited >= PATIENCE[share]:
             return 0.0
         left = self._unused(Share.PAID, used)
-        return left if share is Share.FREE else left + self._unused(Share.FREE, used)
+        if share is Share.FREE:
+            return left
+        return left + self._unused(Share.FREE, used) + SPARE * self.limit
 
     def _unused(self, share: Share, used: Mapping[Share, float]) -> float:
         return max(0.0, self.planned(share) - used.get(share, 0.0))
