@@ -56,6 +56,7 @@ def assert_lawful(scenario: AccountScenario) -> dict[str, Any]:
     report = figures(scenario, real_seconds=0)
     assert set(report["refusals_by_provider"].values()) == {0}
     assert report["peak_quota_share"] <= 1
+    assert report["etsy_day_limit"] < report["etsy_demand_per_day"], "of the days that are judged"
     assert (report["rows_missing"], report["rows_wrong"], report["starved"]) == (0, 0, 0)
     return report
 
