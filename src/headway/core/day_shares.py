@@ -30,8 +30,9 @@ class Share(StrEnum):
     HISTORY = "history"
 
 
-# However much the others want, nobody waits longer than this.
-PATIENCE = {Share.PAID: timedelta(0), Share.FREE: DAY, Share.HISTORY: 3 * DAY}
+# However much the others want, nobody leaves anything to them for longer than this: so that nobody
+# waits for a whole day.
+PATIENCE = {Share.PAID: timedelta(0), Share.FREE: DAY / 2, Share.HISTORY: DAY * 3 / 4}
 
 
 def share_of(tier: Tier, job_type: JobType) -> Share:

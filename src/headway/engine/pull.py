@@ -224,8 +224,10 @@ class Pull:
         lease_s = self._job_rule.lease.total_seconds()
         more = min(MORE_CALLS, max(1, self._job_rule.calls_per_claim[run.job.type] - run.sent))
         is_spent = self._limiter.spend(run.day, 1, lease_s=lease_s)
+        # History gives way instead: only a claim looks what must be left to others.
+        is_news = run.job.type is not JobType.BACKFILL
         if not is_spent and (
-            self._limiter.extend(run.day, more) or self._limiter.extend(run.day, 1)
+            is_news and (self._limiter.extend(run.day, more) or self._limiter.extend(run.day, 1))
         ):
             is_spent = self._limiter.spend(run.day, 1, lease_s=lease_s)
         run.spent += is_spent
