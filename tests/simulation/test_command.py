@@ -52,7 +52,7 @@ def test_json_holds_the_keys_of_the_design_and_nothing_is_left_behind(
     capsys: pytest.CaptureFixture[str], pool: ConnectionPool, tmp_path: Path
 ) -> None:
     trace = tmp_path / "trace.csv"
-    words = ["--products", "40", "--days", "0.3", "--seed", "3", "--trace", str(trace), "--json"]
+    words = ["--products", "40", "--days", "0.1", "--seed", "3", "--trace", str(trace), "--json"]
     assert main(["simulate", *words]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report.keys() == KEYS | OURS
@@ -64,7 +64,7 @@ def test_json_holds_the_keys_of_the_design_and_nothing_is_left_behind(
 
 
 def test_a_person_reads_figures_and_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", "--products", "20", "--days", "0.1"]) == 0
+    assert main(["simulate", "--products", "20", "--days", "0.05"]) == 0
     said = capsys.readouterr().out
     assert f"20 SKUs under {Settings().policy}" in said
     assert "seen to shown" in said
