@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import httpx
 
-from headway.clock import Clock, fresh_id
+from headway.clock import Clock
 from headway.connectors import etsy_reply as replies
 from headway.connectors.boeing import TokenShelf
 from headway.connectors.etsy_door import (
@@ -123,16 +123,9 @@ class EtsyConnector:
 
     def refresh_token(self, *, send_by_s: float = math.inf) -> bool:
         """Refresh it; False if no request was made: another worker is at it, or it is too late."""
-        owner = fresh_id()
-        if not self._tokens.begin_refresh(owner, timeout_s=self._timeout_s):
-            return False
-        try:
-            if not self.needs_token() or self._clock.monotonic() > send_by_s:
-                return False
-            self._tokens.keep(self._fetch_grant(), owner=owner)
-        finally:
-            self._tokens.end_refresh(owner)
-        return True
+        return self._tokens.refresh(
+            self._fetch_grant, timeout_s=self._timeout_s, send_by_s=send_by_s
+        )
 
     def price(self, ask: Ask) -> float:  # noqa: ARG002 - as the port has it
         """Return 1: every request counts the same."""

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import httpx
 
-from headway.clock import Clock, fresh_id
+from headway.clock import Clock
 from headway.connectors import printify_reply as replies
 from headway.connectors.boeing import TokenShelf
 from headway.connectors.http import Answer, build_client, check_status, exchange
@@ -99,16 +99,9 @@ class PrintifyConnector:
 
     def refresh_token(self, *, send_by_s: float = math.inf) -> bool:
         """Refresh it; False if no request was made: another worker is at it, or it is too late."""
-        owner = fresh_id()
-        if not self._tokens.begin_refresh(owner, timeout_s=self._timeout_s):
-            return False
-        try:
-            if not self.needs_token() or self._clock.monotonic() > send_by_s:
-                return False
-            self._tokens.keep(self._fetch_grant(), owner=owner)
-        finally:
-            self._tokens.end_refresh(owner)
-        return True
+        return self._tokens.refresh(
+            self._fetch_grant, timeout_s=self._timeout_s, send_by_s=send_by_s
+        )
 
     def price(self, ask: Ask) -> float:  # noqa: ARG002 - as the port has it
         """Return 1: every request counts the same."""

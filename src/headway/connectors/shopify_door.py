@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from headway.clock import Clock, fresh_id
+from headway.clock import Clock
 from headway.connectors import shopify_reply as replies
 from headway.connectors.boeing import TokenShelf
 from headway.connectors.http import Answer, build_client, check_status, excerpt, exchange
@@ -107,16 +107,9 @@ class ShopDoor:
     def refresh_token(self, *, send_by_s: float = math.inf) -> bool:
         """Refresh it; False if no request was made: another worker is at it, or it is too late."""
         self._cost = None
-        owner = fresh_id()
-        if not self._tokens.begin_refresh(owner, timeout_s=self._timeout_s):
-            return False
-        try:
-            if not self.needs_token() or self._clock.monotonic() > send_by_s:
-                return False
-            self._tokens.keep(self._fetch_grant(), owner=owner)
-        finally:
-            self._tokens.end_refresh(owner)
-        return True
+        return self._tokens.refresh(
+            self._fetch_grant, timeout_s=self._timeout_s, send_by_s=send_by_s
+        )
 
     def ask(self, document: Document) -> ShopReply:
         """Send a document; the reply's own errors are still to be looked at."""

@@ -7,6 +7,7 @@ lost reply is asked for again; elsewhere a lost reply may need a person.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -83,6 +84,19 @@ class AccountTokens:
         now = self._clock.now()
         until = now + timedelta(seconds=timeout_s + LEASE_MARGIN_S)
         return self._shelf.begin_refresh(self._scope, owner=owner, now=now, lease_until=until)
+
+    def refresh(self, fetch: Callable[[], Grant], *, timeout_s: float, send_by_s: float) -> bool:
+        """Fetch a new grant and keep it, one worker at a time; False if none was asked for."""
+        owner = fresh_id()
+        if not self.begin_refresh(owner, timeout_s=timeout_s):
+            return False
+        try:
+            if not self.needs_refresh() or self._clock.monotonic() > send_by_s:
+                return False
+            self.keep(fetch(), owner=owner)
+        finally:
+            self.end_refresh(owner)
+        return True
 
     def end_refresh(self, owner: str) -> None:
         """Give the lease back."""
