@@ -25,7 +25,7 @@ setup: .venv/.ok  ## install everything into .venv (the other targets do it by t
 run: .venv/.ok  ## start the demo: supplier, engine, dashboard; a day in 24 minutes; Ctrl-C ends it
 	@exec $(BIN)/headway demo
 
-test: .venv/.ok  ## run all tests
+test: .venv/.ok .venv/.ok-browser  ## run all tests
 	@$(BIN)/python -m pytest -m "not campaign"
 
 check: .venv/.ok  ## format, lint, types, import contracts, tidy rules
@@ -46,13 +46,18 @@ bench: .venv/.ok-bench  ## print benchmark ratios, measured in one run
 	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements-bench.lock
 	@touch $@
 
+.venv/.ok-browser: .venv/.ok requirements-browser.lock
+	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements-browser.lock
+	@touch $@
+
 campaign: .venv/.ok  ## long runs: thousands of simulated days, kill -9 storms
 	@$(BIN)/python -m pytest -m campaign --timeout 0
 
-lock: .venv/.ok  ## write requirements.lock and requirements-bench.lock anew
+lock: .venv/.ok  ## write requirements.lock and those of bench and browser anew
 	@$(BIN)/uv lock -q
 	@$(BIN)/uv export -q --no-emit-project --no-header --group dev --format requirements.txt -o requirements.lock
 	@$(BIN)/uv export -q --no-emit-project --no-header --only-group bench --format requirements.txt -o requirements-bench.lock
+	@$(BIN)/uv export -q --no-emit-project --no-header --only-group browser --format requirements.txt -o requirements-browser.lock
 
 clean:  ## remove .venv, caches and build products
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist uv.lock

@@ -4,9 +4,12 @@ HeadwayError
 ├── ConfigError                    ours to mend: a setting, a file, an address; never retried
 ├── StoreError                     the database cannot be reached or is not fit; nothing was done
 ├── RequestError(status_code)      the caller's
+│   ├── UnauthenticatedError       nobody we know
+│   ├── ForbiddenError             known, but not allowed to
 │   ├── NotFoundError
 │   ├── ConflictError
-│   └── InvalidError
+│   ├── InvalidError
+│   └── TooManyError               asked too often; retry_after_s says how long to wait
 ├── ConnectorError(provider)       the other side's; no listing is charged for it
 │   ├── TransientError             timeout, 5xx, unreadable reply; trying again may help
 │   │   ├── TimedOutError          no answer in time: the request may have been counted
@@ -40,6 +43,18 @@ class RequestError(HeadwayError):
     status_code = 400
 
 
+class UnauthenticatedError(RequestError):
+    """The caller has no key or session that is known; the text says how to get one."""
+
+    status_code = 401
+
+
+class ForbiddenError(RequestError):
+    """The caller is known, and may not do this."""
+
+    status_code = 403
+
+
 class NotFoundError(RequestError):
     """The thing asked for does not exist."""
 
@@ -56,6 +71,16 @@ class InvalidError(RequestError):
     """The input is malformed; the text names the field."""
 
     status_code = 422
+
+
+class TooManyError(RequestError):
+    """The caller asks too often."""
+
+    status_code = 429
+
+    def __init__(self, message: str, *, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class ConnectorError(HeadwayError):

@@ -1,0 +1,1 @@
+ALTER TABLE sync_audit_log DROP COLUMN actor;
