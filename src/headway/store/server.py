@@ -18,6 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 
 import psycopg
 from psycopg import sql
@@ -138,7 +139,8 @@ class EmbeddedServer:
     def dsn(self, database: str = "headway") -> str:
         """Return the address of one database; it holds the password."""
         assert self._process is not None, "not started"
-        return _dsn(self._password, self._port, database)
+        door = self._settings["unix_socket_directories"]
+        return _dsn(self._password, self._port, database, door=door)
 
     def announce(self, note: Mapping[str, Any]) -> None:
         """Tell processes that join what they need to know beyond the address."""
@@ -249,8 +251,10 @@ def find_running(data_dir: Path) -> RunningServer | None:
     )
 
 
-def _dsn(password: str, port: int, database: str) -> str:
-    return f"postgresql://{USER}:{password}@{HOST}:{port}/{database}?sslmode=disable"
+def _dsn(password: str, port: int, database: str, *, door: str = "") -> str:
+    """Return an address on loopback, or by the socket in the folder `door`."""
+    host = quote(door, safe="") if door else HOST
+    return f"postgresql://{USER}:{password}@{host}:{port}/{database}?sslmode=disable"
 
 
 def _announced_port(pg: Path, pid: int) -> int | None:
