@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import httpx
-from psycopg_pool import ConnectionPool
 
 from headway.app import outside
 from headway.app.outside import (
@@ -27,7 +26,7 @@ from headway.core.guard import Guard, SellerStanding
 from headway.core.intake import handle_of
 from headway.core.jobs import Account, Job, JobRule, JobType, Kind, PlatformName, Tier
 from headway.core.lifecycle import FailureRule, Judge
-from headway.core.model import Scope
+from headway.core.model import Scope, SellerId
 from headway.core.policies import Policy, by_name
 from headway.core.reasons import Line, Standing
 from headway.core.seats import BoardingRule
@@ -52,12 +51,14 @@ from headway.store.listings import Listings
 from headway.store.markets import Markets
 from headway.store.notices import Notices
 from headway.store.oauth_visits import OAuthVisits
+from headway.store.pool import Pool
 from headway.store.pushes import Pushes
 from headway.store.raw import RawReplies
 from headway.store.schedule import Schedule
 from headway.store.sellers import Sellers
 from headway.store.timetable import Timetable
 from headway.store.views_accounts import LaneViews
+from headway.store.walls import Walled
 
 MINUTE_S = 60.0
 # A call may leave until half its lease is over, and must have ended in the other half.
@@ -75,7 +76,7 @@ class App:
 
     settings: Settings
     clock: Clock
-    pool: ConnectionPool
+    pool: Pool
     policy: Policy
     limiter: PostgresLimiter
     schedule: Schedule
@@ -278,6 +279,22 @@ class App:
         """Return the same application whose workers look for news this often."""
         return replace(self, rule=replace(self.rule, poll=poll))
 
+    def behind(self, *, actor: str, seller: SellerId | None = None) -> "App":
+        """Return the same application for one person, behind the wall of a seller if one is named.
+
+        What belongs to sellers is reached through the wall; what a person only looks at because all
+        sellers share it (limits, the supplier, the queue's front) stays the engine's.
+        """
+        pool = Walled(self.pool, actor=actor, seller=seller)
+        return replace(
+            self,
+            pool=pool,
+            listings=Listings(pool),
+            sellers=self.sellers.over(pool),
+            timetable=Timetable(pool),
+            lane=self.lane.over(pool),
+        )
+
 
 def account_rule(settings: Settings) -> JobRule:
     """Return the numbers of the account lane."""
@@ -313,7 +330,7 @@ def seller_defaults(settings: Settings) -> SellerStanding:
 def build(
     settings: Settings,
     clock: Clock,
-    pool: ConnectionPool,
+    pool: Pool,
     *,
     transport: httpx.BaseTransport | None = None,
     shop_transport: httpx.BaseTransport | None = None,

@@ -23,8 +23,8 @@ class Desk:
     """The verbs and looks of one person; `whole` is the application without a wall."""
 
     def __init__(self, whole: App, *, actor: str, seller: SellerId | None = None) -> None:
-        self._whole = whole
-        self._app = whole
+        self._whole = whole.behind(actor=actor)
+        self._app = whole.behind(actor=actor, seller=seller)
         self._seller = seller
         self.actor = actor
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx
-from psycopg_pool import ConnectionPool
 
 from headway.clock import Clock
 from headway.config import Settings
@@ -30,6 +29,7 @@ from headway.core.model import Scope
 from headway.core.storefront import Shop
 from headway.engine.ports import Platform
 from headway.store.credentials import Credentials
+from headway.store.pool import Pool
 
 MINUTE_S = 60.0
 # Longer than connecting and writing may take: what is in flight has arrived by then, or failed.
@@ -69,7 +69,7 @@ def day_resources(settings: Settings) -> Mapping[PlatformName, Resource]:
 
 
 def supplier(
-    settings: Settings, clock: Clock, pool: ConnectionPool, transport: httpx.BaseTransport | None
+    settings: Settings, clock: Clock, pool: Pool, transport: httpx.BaseTransport | None
 ) -> BoeingConnector:
     """Make the connector of the supplier."""
     access = BoeingAccess(
@@ -94,7 +94,7 @@ def storefront(
     shop: Shop,
     settings: Settings,
     clock: Clock,
-    pool: ConnectionPool,
+    pool: Pool,
     transport: httpx.BaseTransport | None,
 ) -> ShopifyConnector:
     """Make the connector that writes to a shop."""
@@ -112,7 +112,7 @@ def storefront(
 
 
 def platforms(
-    settings: Settings, clock: Clock, pool: ConnectionPool, transport: httpx.BaseTransport | None
+    settings: Settings, clock: Clock, pool: Pool, transport: httpx.BaseTransport | None
 ) -> dict[PlatformName, Callable[[Account], Platform]]:
     """Return how the connector that reads an account is made, by platform."""
 

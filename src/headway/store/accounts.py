@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import Any
 
 from psycopg import Connection
-from psycopg_pool import ConnectionPool
 
 from headway.core import jobs
 from headway.core.jobs import PlatformName
@@ -20,7 +19,7 @@ from headway.core.model import SellerId
 from headway.errors import ConflictError, InvalidError, NotFoundError
 from headway.store.job_rows import cancel, enlist, lock_seller, resume
 from headway.store.notices import Topic, add_notice, subject_of
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 # Where the API of every shop is, whatever address its customers see. A token goes nowhere else.
 HOST = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.myshopify\.com")
@@ -141,7 +140,7 @@ class Tally:
 class Accounts:
     """Table `connected_accounts`, the shops in it."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def connect(

@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from psycopg_pool import ConnectionPool
-
 from headway.core.breaker import Breaker
 from headway.core.model import Scope
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 LOAD = """
 SELECT scope, failures, trips, open_until, opened_at, reason FROM breaker WHERE scope = ANY (%s)
@@ -22,7 +20,7 @@ ON CONFLICT (scope) DO UPDATE SET failures = excluded.failures, trips = excluded
 class Breakers:
     """Table `breaker` behind the engine's port."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def load(self, scope: Scope) -> Breaker:

@@ -10,8 +10,6 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from psycopg_pool import ConnectionPool
-
 from headway.core.model import Sku
 from headway.core.storefront import (
     BulkIntent,
@@ -24,7 +22,7 @@ from headway.core.storefront import (
     UploadTarget,
 )
 from headway.store.changes import CHANGES, read_changes
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 OPEN_BULK = """
 SELECT id::text, skus, created_at, progress FROM push_intent
@@ -75,7 +73,7 @@ WHERE row.id = %(intent)s AND row.state = 'open' AND account.id = %(id)s
 class Bulks:
     """The bulk intents of `push_intent` behind the engine's port."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def count(self, errand: Errand, *, now: datetime, limit: int) -> int:

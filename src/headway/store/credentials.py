@@ -8,10 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from psycopg_pool import ConnectionPool
-
 from headway.core.model import Scope
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 LOAD = """
 SELECT name, secret, expires_at, version FROM credential WHERE scope = %s ORDER BY name
@@ -66,7 +64,7 @@ class Credential:
 class Credentials:
     """Tables `credential` and `credential_refresh` behind the connectors' port."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def load(self, scope: Scope) -> list[Credential]:

@@ -7,11 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from psycopg import Connection
-from psycopg_pool import ConnectionPool
 
 from headway.core.day_shares import Share
 from headway.core.jobs import CALLS_MIN, DAY, JobRule, Kind, PlatformName, Tier, interval
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 # All jobs are counted, so not often; sellers come and go slowly.
 COUNT_EVERY = timedelta(minutes=10)
@@ -32,7 +31,7 @@ FROM rate_budgets WHERE scope = %(scope)s AND hour > %(since)s GROUP BY share
 class DayDemand:
     """Tables `sync_jobs` and `rate_budgets`, counted by share."""
 
-    def __init__(self, pool: ConnectionPool, rule: JobRule) -> None:
+    def __init__(self, pool: Pool, rule: JobRule) -> None:
         self._pool = pool
         self._rule = rule
         self._counted: dict[PlatformName, tuple[datetime, Mapping[Share, float]]] = {}

@@ -2,10 +2,8 @@
 
 from datetime import datetime
 
-from psycopg_pool import ConnectionPool
-
 from headway.core.error_budget import SPAN, pause_for
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 # A call without an answer is no reply: it has no status, and counts for nothing here.
 COUNT = """
@@ -17,7 +15,7 @@ WHERE key = %s AND begun_at > %s AND http_status IS NOT NULL
 class ErrorShare:
     """Table `call_ledger`, read for the share of errors."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def pause_for(self, key: str, *, now: datetime) -> float | None:

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from psycopg_pool import ConnectionPool
-
 from headway.core.model import SellerId, Sku
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 ROWS = """
 SELECT row.id::text, row.user_id, row.sku, row.sync_status, row.fence, row.lease_owner,
@@ -130,7 +128,7 @@ class Row:
 class Evidence:
     """The tables as they are."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._documents: dict[str, Mapping[str, Any]] = {}
 

@@ -5,11 +5,9 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
 
-from psycopg_pool import ConnectionPool
-
 from headway.core.model import SellerId, Sku, Turn
 from headway.core.reasons import Standing
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 AHEAD_MAX = 1000
 NEIGHBOURS = 200
@@ -88,7 +86,7 @@ UNION
 class Standings:
     """The rows of `product_sync_schedule`, as `headway explain` needs them."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def of_sku(self, sku: Sku, now: datetime, *, seller: SellerId | None = None) -> list[Standing]:

@@ -10,13 +10,12 @@ from enum import StrEnum
 from typing import Any
 
 from psycopg import Connection
-from psycopg_pool import ConnectionPool
 
 from headway.core.hooks import REASONS, Effect, Hook
 from headway.core.jobs import Account, JobStatus, JobType
 from headway.store.accounts import disconnect
 from headway.store.job_rows import lock_seller
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 # Deliveries of no job: what the platform says of the account itself, and of people's privacy.
 NO_JOB = {Effect.DISCONNECT: "account"}
@@ -95,7 +94,7 @@ class Fate(StrEnum):
 class Hooks:
     """Table `webhook_deliveries`, and what a delivery sets going."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def take(self, hook: Hook, *, now: datetime) -> Fate:

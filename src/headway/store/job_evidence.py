@@ -8,9 +8,7 @@ autovacuum would do at one of its own.
 from dataclasses import dataclass
 from datetime import datetime
 
-from psycopg_pool import ConnectionPool
-
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 ROWS = """
 SELECT id::text, account_id::text, user_id, platform, kind, job_type, tier, status, fence,
@@ -65,7 +63,7 @@ class JobRow:
 class JobEvidence:
     """The tables as they are."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def number_ids(self) -> None:

@@ -7,14 +7,12 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from psycopg_pool import ConnectionPool
-
 from headway.core.limit_rules import Quota, Resource
 from headway.core.limit_state import at_us, load
 from headway.core.limits import enter
 from headway.store.job_evidence import STRAYS
 from headway.store.laws import EXAMPLES, RESCUE_LATE, Findings
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 DAY = timedelta(days=1)
 
@@ -55,7 +53,7 @@ FROM limiter WHERE rules @> '[{"kind": "quota"}]' ORDER BY key
 class JobLaws:
     """The questions, one method each."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def has_jobs(self) -> bool:

@@ -11,12 +11,11 @@ from hashlib import sha256
 from typing import Any
 
 from psycopg import Connection
-from psycopg_pool import ConnectionPool
 
 from headway.core.jobs import BACKFILLED, KINDS, Account, JobType, Tier, score
 from headway.core.model import SellerId
 from headway.errors import ConflictError, NotFoundError
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 # Over this time the first runs of accounts that come at once are spread.
 SPREAD = timedelta(minutes=3)
@@ -187,7 +186,7 @@ def set_tier(
 class JobRows:
     """What a person does to jobs."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def revive(self, id_: str, *, user_id: SellerId | None = None, now: datetime) -> int:

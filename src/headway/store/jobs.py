@@ -12,7 +12,6 @@ from itertools import product
 from typing import Any
 
 from psycopg import Connection, DataError
-from psycopg_pool import ConnectionPool
 
 from headway.core.day_shares import DayPlan, share_of
 from headway.core.jobs import (
@@ -36,7 +35,7 @@ from headway.store.day_demand import DayDemand
 from headway.store.job_claim import Claimed, JobClaim, closed_to, is_any_due
 from headway.store.job_rows import lock_seller
 from headway.store.limits import PostgresLimiter
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 # A page that came is progress: only failures in a row count, else a long history could not end.
 COMMIT = """
@@ -133,7 +132,7 @@ class Jobs:
 
     def __init__(
         self,
-        pool: ConnectionPool,
+        pool: Pool,
         limiter: PostgresLimiter,
         rule: JobRule,
         *,

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from psycopg_pool import ConnectionPool
-
 from headway.core.limit_rules import Window
 from headway.core.outages import ANSWERED, LoggedCall, Outage
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 EXAMPLES = 5
 RESCUE_LATE = timedelta(minutes=5)
@@ -205,7 +203,7 @@ class Fill:
 class Laws:
     """The questions, one method each."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def ages(self, now: datetime, *, age_max: timedelta, outages: Sequence[Outage]) -> Ages:

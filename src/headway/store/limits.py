@@ -14,7 +14,6 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg_pool import ConnectionPool
 
 from headway.clock import Clock, fresh_id
 from headway.core.limit_state import (
@@ -31,7 +30,7 @@ from headway.core.limit_status import RECENT_CALLS, Status, show
 from headway.core.limit_verbs import Generator, LimiterVerbs, Transition
 from headway.core.limits import CallReport, Resource, enter, find_keys, find_step_us
 from headway.errors import StoreError
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -154,7 +153,7 @@ class PostgresLimiter(LimiterVerbs):
 
     def __init__(
         self,
-        pool: ConnectionPool,
+        pool: Pool,
         clock: Clock,
         resources: Iterable[Resource],
         *,

@@ -5,14 +5,13 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from psycopg import Cursor
-from psycopg_pool import ConnectionPool
 
 from headway.core.intake import seller_of, sku_of
 from headway.core.model import SellerId, Sku, Turn
 from headway.core.policies import Catalogue, Policy
 from headway.core.policies.policy import EMPTY, HOURS
 from headway.core.seats import URGENT
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 # One file, or one request to publish, at a time: whose shop SKU it is must not change meanwhile,
 # nor how many listings an hour holds.
@@ -61,7 +60,7 @@ COUNT_SKUS = "SELECT count(DISTINCT sku) FROM product_sync_schedule WHERE is_act
 class Listings:
     """The way into `product_sync_schedule`, and how much is there."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def add(

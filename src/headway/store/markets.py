@@ -10,13 +10,11 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from psycopg_pool import ConnectionPool
-
 from headway.core.families import Family
 from headway.core.market import Lesson, Market, price_after
 from headway.core.model import Sku
 from headway.core.rates import RATES, Prior, Recency
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 LOAD = """
 SELECT listings, exp(log_price), prior, hits, hits_expected, fitted_at, updated_at,
@@ -133,7 +131,7 @@ RETURNING row.sku
 class Markets:
     """The rows of `market` and `family` of one supplier, and the due times that they move."""
 
-    def __init__(self, pool: ConnectionPool, *, scope: str, seats_per_min: float) -> None:
+    def __init__(self, pool: Pool, *, scope: str, seats_per_min: float) -> None:
         self._pool = pool
         self._scope = scope
         self._seats_per_min = seats_per_min

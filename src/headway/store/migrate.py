@@ -8,15 +8,19 @@ from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
+import psycopg
 from psycopg import Connection
-from psycopg_pool import ConnectionPool
 
 from headway.clock import Clock
 from headway.errors import ConfigError, InvariantError, StoreError
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 FOLDER = files("headway.store") / "migrations"
 LOCK_KEY = 0x68656164776179  # "headway"
+# What a migration raises when a person must do something before it can be applied.
+PERSON_NEEDED = "HW001"
+# Whoever does not own the tables would see none of their rows, and no error.
+IS_HIDDEN = "SELECT row_security_active('product_sync_schedule')"
 FILE_NAME = re.compile(r"(\d{4})_(\w+)\.(up|down)\.sql")
 
 
@@ -51,13 +55,13 @@ def load(folder: Traversable = FOLDER) -> list[Migration]:
     return migrations
 
 
-def current(pool: ConnectionPool) -> int:
+def current(pool: Pool) -> int:
     """Return the version the database is at; 0 if it is empty."""
     with guarded(), pool.connection() as conn:
         return _version(conn)
 
 
-def pending(pool: ConnectionPool, *, folder: Traversable = FOLDER) -> list[str]:
+def pending(pool: Pool, *, folder: Traversable = FOLDER) -> list[str]:
     """Name the migrations that an upgrade would apply."""
     migrations = load(folder)
     version = current(pool)
@@ -65,16 +69,22 @@ def pending(pool: ConnectionPool, *, folder: Traversable = FOLDER) -> list[str]:
     return [migration.label for migration in migrations[version:]]
 
 
-def require_current(pool: ConnectionPool, place: str) -> None:
+def require_current(pool: Pool, place: str) -> None:
     """Raise StoreError unless every migration is applied; `place` names the database."""
     if missing := pending(pool):
         raise StoreError(
             f"{place} lacks {len(missing)} migration(s), next {missing[0]}; run: headway db upgrade"
         )
+    with guarded(), pool.connection() as conn:
+        if conn.execute(IS_HIDDEN).fetchone() == (True,):
+            raise ConfigError(
+                f"{place} shows its rows to the tables' owner alone; connect as the user who ran"
+                " headway db upgrade"
+            )
 
 
 def upgrade(
-    pool: ConnectionPool, clock: Clock, to: int | None = None, *, folder: Traversable = FOLDER
+    pool: Pool, clock: Clock, to: int | None = None, *, folder: Traversable = FOLDER
 ) -> list[str]:
     """Apply what is missing, up to the given version or the newest; return what was applied."""
     migrations = load(folder)
@@ -96,9 +106,7 @@ def upgrade(
             applied.append(step.label)
 
 
-def downgrade(
-    pool: ConnectionPool, clock: Clock, to: int, *, folder: Traversable = FOLDER
-) -> list[str]:
+def downgrade(pool: Pool, clock: Clock, to: int, *, folder: Traversable = FOLDER) -> list[str]:
     """Undo migrations, newest first, until the given version; return what was undone."""
     del clock  # the record of an undone migration goes with it
     migrations = load(folder)
@@ -143,6 +151,9 @@ def _apply(conn: Connection, step: Migration, statements: bytes) -> None:
         with guarded():
             conn.execute(statements)
     except StoreError as error:
+        cause = error.__cause__
+        if isinstance(cause, psycopg.Error) and cause.sqlstate == PERSON_NEEDED:
+            raise ConfigError(str(cause.diag.message_primary)) from None
         raise StoreError(f"migration {step.label} failed and was undone: {error}") from error
 
 

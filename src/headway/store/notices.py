@@ -9,10 +9,9 @@ from enum import StrEnum
 from typing import Any
 
 from psycopg import Connection
-from psycopg_pool import ConnectionPool
 
 from headway.core.model import SellerId
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 ADD = """
 INSERT INTO notices (user_id, topic, subject, text, created_at)
@@ -91,7 +90,7 @@ def add_notice(
 class Notices:
     """Table `notices`."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def add(

@@ -10,11 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from psycopg_pool import ConnectionPool
-
 from headway.core.jobs import PlatformName
 from headway.core.model import SellerId
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 TICKET = "ticket:"
 COLUMNS = "platform, user_id, shop, verifier"
@@ -54,7 +52,7 @@ class Visit:
 class OAuthVisits:
     """Table `oauth_visits`."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def open(self, visit: Visit, *, ticket: str, expires_at: datetime) -> None:

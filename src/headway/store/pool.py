@@ -4,15 +4,16 @@ Decides how a bad address is explained, and that every instant comes back in UTC
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 from psycopg.abc import AdaptContext, Buffer
 from psycopg.adapt import AdaptersMap, Loader
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Format
+from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from headway.errors import ConfigError, StoreError
@@ -58,6 +59,14 @@ KEYWORDS: dict[str, Any] = {
     "tcp_user_timeout": 45_000,
     "context": ADAPTERS,
 }
+
+
+class Pool(Protocol):
+    """What a store needs of a pool: a connection for as long as a block lasts."""
+
+    def connection(self) -> AbstractContextManager[psycopg.Connection[TupleRow]]:
+        """Lend a connection; what was not finished when the block raises is undone."""
+        ...
 
 
 def open_pool(dsn: str, *, size: int = 8, prepares: bool = False) -> ConnectionPool:

@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from psycopg_pool import ConnectionPool
-
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 TRANSACTIONS = 6
 
@@ -22,7 +20,7 @@ class ServerFacts:
     is_read_only: bool
 
 
-def probe(pool: ConnectionPool) -> ServerFacts:
+def probe(pool: Pool) -> ServerFacts:
     """Run a few transactions on one connection; each repeats the same statement with a parameter.
 
     Behind a pooler in transaction mode they may meet different backends, where anything that

@@ -9,13 +9,12 @@ from datetime import datetime
 from typing import Any
 
 from psycopg import Cursor, Rollback
-from psycopg_pool import ConnectionPool
 
 from headway.core.intake import COLUMNS, Imported, RefusedRow, Row, ShopSkuForm, shop_sku
 from headway.core.model import SellerId, Sku, Turn
 from headway.core.policies import Policy
 from headway.store.listings import LOCK, enter_staged
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 MANY = 1000
 
@@ -162,7 +161,7 @@ ORDER BY user_id, sku LIMIT %(limit)s
 class Products:
     """The rows of `product`, as far as a file brings them."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def take_in(

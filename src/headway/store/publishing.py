@@ -11,14 +11,13 @@ from datetime import datetime
 from typing import Any
 
 from psycopg import Connection
-from psycopg_pool import ConnectionPool
 
 from headway.core.intake import Part, ShopSkuForm, shop_sku, sku_of
 from headway.core.model import SellerId, Sku, Turn
 from headway.core.policies import Policy
 from headway.errors import ConflictError, InvalidError
 from headway.store.listings import LOCK, enter
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 PARTS_MAX = 10_000
 NAMED_MAX = 5
@@ -118,7 +117,7 @@ OF_SKUS = PARTS.format(chosen="staging.user_id = %(seller)s AND staging.sku = AN
 class Publishing:
     """The rows of `product_staging`: asking for parts, and what became of them."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def seller(self, named: SellerId | None) -> SellerId:

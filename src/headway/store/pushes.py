@@ -10,8 +10,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from psycopg_pool import ConnectionPool
-
 from headway.core.model import CLOCKS_APART_MAX, Sku
 from headway.core.storefront import (
     BulkProgress,
@@ -25,7 +23,7 @@ from headway.core.storefront import (
 )
 from headway.store.bulk import OPEN_BULK, plain_progress, read_bulk
 from headway.store.changes import CHANGES, read_changes
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 LOCATIONS_KEPT = timedelta(days=1)
 # A patrol takes half of what the smallest bucket restores, and leaves the rest to pushes.
@@ -241,7 +239,7 @@ FORGET = "DELETE FROM push_intent WHERE created_at < %(before)s AND state <> 'op
 class Pushes:
     """`listing_state`, `product` and `push_intent` behind the engine's port."""
 
-    def __init__(self, pool: ConnectionPool, *, guard_move: Decimal) -> None:
+    def __init__(self, pool: Pool, *, guard_move: Decimal) -> None:
         self._pool = pool
         self._guard_move = guard_move
 

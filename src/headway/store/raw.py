@@ -2,9 +2,7 @@
 
 from datetime import datetime
 
-from psycopg_pool import ConnectionPool
-
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 FORGET = "DELETE FROM boeing_raw_data WHERE created_at < %(before)s"
 
@@ -12,7 +10,7 @@ FORGET = "DELETE FROM boeing_raw_data WHERE created_at < %(before)s"
 class RawReplies:
     """`boeing_raw_data`; the schedule's settle writes it."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def forget(self, before: datetime) -> int:

@@ -14,12 +14,11 @@ from decimal import Decimal
 from typing import Any
 
 from psycopg import Connection
-from psycopg_pool import ConnectionPool
 
 from headway.core.change import money
 from headway.core.model import SellerId, Sku
 from headway.errors import InvalidError, NotFoundError
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 MASS_LIFTED = timedelta(hours=24)
 MONEY = ("price", "cost", "compare_at")
@@ -208,7 +207,7 @@ class _State:
 class Review:
     """Changes and parts that wait for a person."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def held(

@@ -10,11 +10,9 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from psycopg_pool import ConnectionPool
-
 from headway.core.lifecycle import Settlement
 from headway.core.model import Candidate, Evidence, Listing, Outcome, Sku, Turn
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 SUSPICION_MAX = 2**31 - 1
 
@@ -247,7 +245,7 @@ LISTED = "SELECT coalesce(sum(catalogue_count), 0) FROM profiles"
 class Schedule:
     """`product_sync_schedule` behind the engine's port."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def front(

@@ -7,15 +7,13 @@ from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any
 
-from psycopg_pool import ConnectionPool
-
 from headway.core.guard import DAY, MASS_MIN, Guard, SellerStanding
 from headway.core.jobs import Tier
 from headway.core.model import SellerId
 from headway.errors import InvalidError, NotFoundError
 from headway.store import job_rows
 from headway.store.job_rows import lock_seller
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 from headway.store.warehouse import orders_standing
 
 Term = Decimal | str | None
@@ -117,9 +115,13 @@ UNION SELECT user_id FROM profiles UNION SELECT user_id FROM connected_accounts 
 class Sellers:
     """`profiles` over what the deployment has chosen for everybody."""
 
-    def __init__(self, pool: ConnectionPool, defaults: SellerStanding) -> None:
+    def __init__(self, pool: Pool, defaults: SellerStanding) -> None:
         self._pool = pool
         self._defaults = defaults
+
+    def over(self, pool: Pool) -> "Sellers":
+        """Return the same over another pool, such as one behind a wall."""
+        return Sellers(pool, self._defaults)
 
     def standings(
         self, user_ids: Collection[SellerId], now: datetime

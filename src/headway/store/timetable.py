@@ -11,7 +11,6 @@ from typing import Any
 from psycopg import Connection
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
-from psycopg_pool import ConnectionPool
 
 from headway.core.model import SellerId, Sku, Turn
 from headway.core.policies import Catalogue, Policy
@@ -19,7 +18,7 @@ from headway.core.policies.hours import FAILURES_MAX, OLD
 from headway.core.policies.policy import EMPTY, OnceADay, latest_due
 from headway.errors import InvalidError, NotFoundError
 from headway.store.listings import LOCK, read_catalogue
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 CHUNK = 10_000
 FIRST = "00000000-0000-0000-0000-000000000000"
@@ -215,7 +214,7 @@ class _Row:
 class Timetable:
     """Slots and due times of many listings."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def adopt(self, policy: Policy, now: datetime, *, seats_per_min: float = SEATS_PER_MIN) -> int:

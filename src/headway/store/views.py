@@ -11,14 +11,13 @@ from enum import StrEnum
 from typing import Any
 
 from psycopg import Connection
-from psycopg_pool import ConnectionPool
 
 from headway.core.breaker import Breaker
 from headway.core.limit_rules import Resource
 from headway.core.model import Candidate, Scope, SellerId, Sku, Turn
 from headway.core.seats import URGENT, BoardingRule, board, departure
 from headway.store.breakers import Breakers
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 from headway.store.schedule import Schedule
 from headway.store.views_accounts import AccountsStatus
 from headway.store.views_changes import ROWS_SHOWN, Change, latest_changes
@@ -223,7 +222,7 @@ class Overview:
 
 
 def overview(
-    pool: ConnectionPool,
+    pool: Pool,
     now: datetime,
     *,
     scope: Scope,

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from psycopg import Connection
-from psycopg_pool import ConnectionPool
 
 from headway.core.job_reasons import JobLine
 from headway.core.jobs import JobRule, JobStatus, PlatformName, Tier, next_month
@@ -16,7 +15,7 @@ from headway.core.limit_rules import Resource
 from headway.core.model import SellerId
 from headway.store.day_demand import DayDemand
 from headway.store.notices import Notice, Topic
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 from headway.store.views_jobs import (
     JobView,
     counts,
@@ -230,7 +229,7 @@ class LaneViews:
 
     def __init__(
         self,
-        pool: ConnectionPool,
+        pool: Pool,
         rule: JobRule,
         days: Mapping[PlatformName, Resource],
         demand: DayDemand,
@@ -239,6 +238,10 @@ class LaneViews:
         self._pool = pool
         self._rule = rule
         self._days = days
+
+    def over(self, pool: Pool) -> "LaneViews":
+        """Return the same views over another pool, such as one behind a wall."""
+        return LaneViews(pool, self._rule, self._days, self._demand)
 
     def status(self, now: datetime) -> AccountsStatus:
         """Return everything the first screen shows."""

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from psycopg import Connection
 from psycopg.rows import dict_row
-from psycopg_pool import ConnectionPool
 
 from headway.core.jobs import Account, Kind, Tier
 from headway.core.model import CLOCKS_APART_MAX, SellerId
@@ -22,7 +21,7 @@ from headway.core.walk import Page, Step
 from headway.core.warehouse import Customer, Order, Records, Unreadable
 from headway.errors import InvariantError
 from headway.store import warehouse_sql as sql
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 # What no text of the database can hold, and what stands there instead.
 UNFIT = re.compile("[\x00\ud800-\udfff]")
@@ -154,7 +153,7 @@ def _write_gone(
 class Warehouse:
     """What the warehouse has, account by account."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def open_orders(self, account: Account, *, checked_before: datetime, limit: int) -> list[str]:
@@ -197,7 +196,7 @@ class Warehouse:
         return found
 
 
-def orders_standing(pool: ConnectionPool, user_id: SellerId, *, now: datetime) -> tuple[Tier, int]:
+def orders_standing(pool: Pool, user_id: SellerId, *, now: datetime) -> tuple[Tier, int]:
     """Return what a seller pays for, and how many orders of this month there are."""
     with guarded(), pool.connection() as connection:
         row = connection.execute(sql.STANDING, {"user_id": user_id, **_month(now)}).fetchone()
