@@ -34,7 +34,7 @@ def fresh_id(generator: Rng | None = None) -> str:
 
 def fresh_secret() -> str:
     """Make a password nobody can guess, safe inside an address or a shell."""
-    return secrets.token_hex(24)
+    return secrets.token_hex(32)
 
 
 class Clock(Protocol):

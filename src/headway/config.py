@@ -65,6 +65,16 @@ class Settings(BaseModel):
     web_host: str = _setting("HEADWAY_WEB_HOST", "127.0.0.1", "address of the page")
     web_port: int = _setting("HEADWAY_WEB_PORT", 8650, "port of the page", ge=0, le=65535)
 
+    session_h: float = _setting(
+        "HEADWAY_SESSION_HOURS", 72, "hours until a browser must log in again", gt=0, le=8760
+    )
+    requests_per_minute: int = _setting(
+        "HEADWAY_REQUESTS_PER_MINUTE",
+        3000,
+        "requests a minute that one key or session may make, in each process",
+        ge=1,
+    )
+
     policy: Literal["packed", "split", "anchored", "rolling", "adaptive"] = _setting(
         "HEADWAY_POLICY", "adaptive", "which policy decides when a listing is due"
     )

@@ -19,7 +19,7 @@ from headway.app import build
 from headway.clock import VirtualClock
 from headway.config import Settings
 from headway.core.jobs import PlatformName
-from headway.web.hooks import BODY_BYTES_MAX, BODY_WAIT_S
+from headway.web.bodies import BODY_BYTES_MAX, BODY_WAIT_S
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 

@@ -5,7 +5,6 @@ a delivery, since a platform that hears errors stops telling: the shops that we 
 topics that we do not use included. All work but one short transaction is left to a job.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
@@ -14,7 +13,6 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import SecretStr
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import ClientDisconnect
 
 from headway.app import App
 from headway.config import Settings
@@ -24,10 +22,9 @@ from headway.core.jobs import PlatformName
 from headway.errors import ConfigError
 from headway.store.hooks import Fate
 from headway.web.api import ProblemShape
+from headway.web.bodies import read_body
 from headway.web.problems import ProblemRoute, problem
 
-BODY_BYTES_MAX = 1_000_000
-BODY_WAIT_S = 10.0
 LOG = logging.getLogger(__name__)
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     202: {"description": "Verified, but no such shop is connected: nothing was done."},
@@ -61,12 +58,16 @@ def _endpoint(
         secret = _secrets(app.settings)[platform].get_secret_value()
         if not secret:
             raise ConfigError(f"{SETTINGS[platform]} is not set, so no webhook can be verified")
-        body = await _body(request, body_wait_s)
+        body = await read_body(request, wait_s=body_wait_s)
         if isinstance(body, Response):
             return body
         headers = {name.lower(): value for name, value in request.headers.items()}
         if not is_signed(platform, secret, headers, body, now=app.clock.now()):
-            return problem(401, f"{platform} did not sign this body with the secret that is set")
+            return problem(
+                401,
+                f"{platform} did not sign this body with the secret that is set",
+                title="the signature is wrong",
+            )
         hook = read_hook(platform, headers, body)
         if hook.effect is Effect.NOTHING:
             return _told("not used", status=200)
@@ -77,26 +78,6 @@ def _endpoint(
         return _told(fate, status=200)
 
     return receive
-
-
-async def _body(request: Request, wait_s: float) -> bytes | Response:
-    """Read the body; give up on one that is too large or too slow, without keeping it."""
-    too_large = problem(413, f"a webhook has at most {BODY_BYTES_MAX:,} bytes")
-    length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length) > BODY_BYTES_MAX:
-        return too_large
-    pieces: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(wait_s):
-            async for piece in request.stream():
-                size += len(piece)
-                if size > BODY_BYTES_MAX:
-                    return too_large
-                pieces.append(piece)
-    except (TimeoutError, ClientDisconnect):
-        return problem(408, f"the body was not whole within {wait_s:g} s")
-    return b"".join(pieces)
 
 
 def _told(fate: str, *, status: int) -> Response:

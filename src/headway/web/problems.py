@@ -1,6 +1,7 @@
 """How trouble is told over HTTP: as RFC 9457 says, with nothing in it that the caller sent."""
 
-from collections.abc import Callable, Coroutine
+import math
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from fastapi import Request, Response
@@ -8,42 +9,64 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 
-from headway.errors import ConfigError, RequestError, StoreError
+from headway.errors import (
+    ConfigError,
+    RequestError,
+    StoreError,
+    TooManyError,
+    UnauthenticatedError,
+)
 
 ERRORS_TOLD = 5
 # Said by pydantic of a body that is not JSON; another header makes it a text that is not parsed.
 NO_OBJECT = {"json_invalid", "model_attributes_type"}
 TITLES = {
     400: "the body makes no sense",
-    401: "the signature is wrong",
+    401: "nobody we know",
+    403: "not allowed",
     404: "not found",
     408: "the body did not come",
     409: "not as things are",
     413: "the body is too large",
     422: "the request is malformed",
+    429: "too often",
 }
+Handle = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class ProblemRoute(APIRoute):
     """A route whose expected trouble is told as RFC 9457 says, with no raw input in it."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    def get_route_handler(self) -> Handle:
         """Wrap the handler."""
-        handle = super().get_route_handler()
+        return telling(super().get_route_handler())
 
-        async def handled(request: Request) -> Response:
-            try:
-                return await handle(request)
-            except RequestValidationError as error:
-                return problem(422, _fields(error))
-            except RequestError as error:
-                return problem(error.status_code, str(error))
-            except StoreError as error:
-                return problem(503, str(error), title="the database is down")
-            except ConfigError as error:
-                return problem(503, str(error), title="this server is not set up for that")
 
-        return handled
+def telling(handle: Handle) -> Handle:
+    """Return a handler that answers where this one raises expected trouble."""
+
+    async def handled(request: Request) -> Response:
+        try:
+            return await handle(request)
+        except RequestValidationError as error:
+            return problem(422, _fields(error))
+        except RequestError as error:
+            return problem(error.status_code, str(error), headers=_headers(error))
+        except StoreError as error:
+            return problem(503, str(error), title="the database is down")
+        except ConfigError as error:
+            return problem(503, str(error), title="this server is not set up for that")
+
+    return handled
+
+
+def _headers(error: RequestError) -> Mapping[str, str]:
+    """Return what HTTP wants to be said beside the body."""
+    if isinstance(error, UnauthenticatedError):
+        return {"WWW-Authenticate": "Bearer"}
+    if isinstance(error, TooManyError):
+        return {"Retry-After": str(math.ceil(error.retry_after_s))}
+    return {}
 
 
 def _fields(error: RequestValidationError) -> str:
@@ -58,7 +81,15 @@ def _fields(error: RequestValidationError) -> str:
     return "; ".join(told)
 
 
-def problem(status: int, detail: str, *, title: str | None = None) -> JSONResponse:
+def problem(
+    status: int,
+    detail: str,
+    *,
+    title: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
     """Make the reply that tells of trouble."""
     told = {"title": title or TITLES.get(status, "refused"), "status": status, "detail": detail}
-    return JSONResponse(told, status_code=status, media_type="application/problem+json")
+    return JSONResponse(
+        told, status_code=status, media_type="application/problem+json", headers=headers
+    )

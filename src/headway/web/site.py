@@ -15,11 +15,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway import __version__
 from headway.app import App
-from headway.clock import ScaledClock, SystemClock
+from headway.clock import Clock, ScaledClock, SystemClock
 from headway.store.views import Overview
 from headway.web import accounts, connect, hooks, publishing
 from headway.web.api import ProblemShape, StatusShape, status_shape
+from headway.web.bodies import BODY_WAIT_S
 from headway.web.feed import Feed, Sight
+from headway.web.gate import Gate
 from headway.web.words import FILTERS, money, number
 
 HERE = Path(__file__).parent
@@ -43,7 +45,8 @@ def create(
     *,
     refresh_s: float = 1.0,
     stream_life_s: float = STREAM_LIFE_S,
-    body_wait_s: float = hooks.BODY_WAIT_S,
+    body_wait_s: float = BODY_WAIT_S,
+    wall: Clock | None = None,
 ) -> FastAPI:
     """Make the site of one application."""
     pages = _templates(app)
@@ -61,6 +64,7 @@ def create(
     site.add_middleware(Shield)
     site.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     site.state.pages, site.state.feed = pages, feed
+    site.state.gate = Gate(app, wall=wall or SystemClock())
     site.state.clock, site.state.stream_life_s = app.clock, stream_life_s
     site.add_api_route("/", _page, response_class=HTMLResponse, include_in_schema=False)
     site.add_api_route("/live", _live, include_in_schema=False)

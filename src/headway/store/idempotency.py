@@ -1,0 +1,130 @@
+"""What was asked under an Idempotency-Key: a request that is sent twice is done once.
+
+A request begins by taking the key under a lease, and ends by leaving its answer there. One that
+crashed can be tried again once its lease is over; an answer is kept for a day.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from headway.store.pool import Pool, guarded
+
+LEASE = timedelta(minutes=2)
+KEPT = timedelta(days=1)
+FORGOTTEN_AT_ONCE = 100
+
+BEGIN = """
+INSERT INTO idempotency AS row (principal, key, fingerprint, owner, lease_until, created_at)
+VALUES (%(principal)s, %(key)s, %(fingerprint)s, %(owner)s, %(lease_until)s, %(now)s)
+ON CONFLICT (principal, key) DO UPDATE SET owner = excluded.owner, state = 'begun',
+  fingerprint = excluded.fingerprint, lease_until = excluded.lease_until, status = NULL,
+  content_type = NULL, body = NULL, created_at = excluded.created_at
+WHERE row.created_at <= %(forgotten)s OR row.state = 'begun' AND row.lease_until <= %(now)s
+  AND row.fingerprint = excluded.fingerprint
+RETURNING true
+"""
+FIND = """
+SELECT fingerprint, state, lease_until, status, content_type, body FROM idempotency
+WHERE principal = %(principal)s AND key = %(key)s
+"""
+FINISH = """
+UPDATE idempotency SET state = 'done', status = %(status)s, content_type = %(content_type)s,
+  body = %(body)s
+WHERE principal = %(principal)s AND key = %(key)s AND owner = %(owner)s AND state = 'begun'
+"""
+RELEASE = """
+DELETE FROM idempotency
+WHERE principal = %(principal)s AND key = %(key)s AND owner = %(owner)s AND state = 'begun'
+"""
+FORGET = """
+DELETE FROM idempotency WHERE (principal, key) IN (
+  SELECT principal, key FROM idempotency WHERE created_at <= %(forgotten)s
+  ORDER BY created_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One request under a key: whose, and what; `owner` tells its tries apart."""
+
+    principal: str
+    key: str
+    fingerprint: bytes = field(repr=False)
+    owner: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What was answered."""
+
+    status: int
+    content_type: str
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """The key is ours: do it, then finish or release."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Other:
+    """Another request was sent under the same key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnderWay:
+    """The same request is being done; it is over, one way or the other, by then."""
+
+    until: datetime
+
+
+class Idempotency:
+    """Table `idempotency`."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def begin(self, asked: Asked, *, now: datetime) -> Begun | Answer | Other | UnderWay:
+        """Take the key for this request, or say what became of the one that has it."""
+        values = {
+            **_named(asked),
+            "fingerprint": asked.fingerprint,
+            "now": now,
+            "lease_until": now + LEASE,
+            "forgotten": now - KEPT,
+            "limit": FORGOTTEN_AT_ONCE,
+        }
+        with guarded(), self._pool.connection() as connection:
+            connection.execute(FORGET, values)
+            if connection.execute(BEGIN, values).fetchone() is not None:
+                return Begun()
+            row = connection.execute(FIND, values).fetchone()
+        if row is None:  # released between the two: whoever tries again finds it free
+            return UnderWay(until=now)
+        fingerprint, state, lease_until, status, content_type, body = row
+        if bytes(fingerprint) != asked.fingerprint:
+            return Other()
+        if state == "begun":
+            return UnderWay(until=lease_until)
+        return Answer(status=status, content_type=content_type or "", body=bytes(body))
+
+    def finish(self, asked: Asked, answer: Answer) -> None:
+        """Leave the answer for whoever asks again; a try whose lease was taken over leaves none."""
+        values = {
+            **_named(asked),
+            "status": answer.status,
+            "content_type": answer.content_type,
+            "body": answer.body,
+        }
+        with guarded(), self._pool.connection() as connection:
+            connection.execute(FINISH, values)
+
+    def release(self, asked: Asked) -> None:
+        """Give the key back: nothing was done, so the same may be tried again."""
+        with guarded(), self._pool.connection() as connection:
+            connection.execute(RELEASE, _named(asked))
+
+
+def _named(asked: Asked) -> dict[str, object]:
+    return {"principal": asked.principal, "key": asked.key, "owner": asked.owner}

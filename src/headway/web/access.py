@@ -1,0 +1,138 @@
+"""What a route needs of whoever asks: it is an `ApiRoute`, and takes its desk, as in these lines.
+
+    routes = APIRouter(route_class=ApiRoute, tags=["sync"])
+
+    @routes.get("/api/sync/held")
+    def held(desk: ReadDesk, seller: Whose) -> HeldShape: ...
+
+The desk's name says the need, which also goes into the OpenAPI document; a route without one does
+not start. Trouble is told as problem details, and a POST may carry an Idempotency-Key.
+"""
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Query, Request, Response, Security
+from fastapi.routing import APIRoute
+from fastapi.security import APIKeyCookie, HTTPBearer
+from starlette.concurrency import run_in_threadpool
+
+from headway.app.desk import Desk
+from headway.core.access import Need, Principal
+from headway.core.model import SellerId
+from headway.errors import InvariantError
+from headway.web.api import ProblemShape
+from headway.web.bodies import read_body, with_body
+from headway.web.gate import COOKIE, CSRF_HEADER, SAFE, Gate, Visitor
+from headway.web.problems import Handle, telling
+from headway.web.replay import HEADER, KEY_CHARS_MAX, once
+
+NEED = "x-headway-need"
+KEY_SCHEME = HTTPBearer(
+    scheme_name="key", description="A key: headway key create NAME --role ROLE.", auto_error=False
+)
+SESSION_SCHEME = APIKeyCookie(
+    name=COOKIE,
+    scheme_name="session",
+    description=f"A browser's session; what it writes shows its token in {CSRF_HEADER}.",
+    auto_error=False,
+)
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    401: {"model": ProblemShape, "description": "No key or session that we know."},
+    403: {"model": ProblemShape, "description": "Known, but not allowed to; see docs: access."},
+    429: {"model": ProblemShape, "description": "Asked too often; Retry-After says how long."},
+    503: {"model": ProblemShape, "description": "The database is down."},
+}
+WRITE_REFUSALS: dict[int | str, dict[str, Any]] = {
+    408: {"model": ProblemShape, "description": "The body did not come in time."},
+    409: {"model": ProblemShape, "description": "Not as things are, or the same is under way."},
+    413: {"model": ProblemShape, "description": "The body is too large."},
+    422: {"model": ProblemShape, "description": "Malformed; the detail names the field."},
+}
+KEY_PARAMETER = {
+    "name": HEADER,
+    "in": "header",
+    "required": False,
+    "description": "The same request under the same key is done once, and answered as it was.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": KEY_CHARS_MAX},
+}
+
+
+class Needs:
+    """A dependency that hands a route its desk, if whoever asks may do what the route does."""
+
+    def __init__(self, need: Need) -> None:
+        self.need = need
+
+    async def __call__(
+        self,
+        request: Request,
+        _key: Annotated[object, Security(KEY_SCHEME)],
+        _session: Annotated[object, Security(SESSION_SCHEME)],
+    ) -> Desk:
+        """Return the desk; raises ForbiddenError."""
+        visitor: Visitor = request.state.visitor
+        visitor.principal.require(self.need)
+        gate: Gate = request.app.state.gate
+        return gate.desk(visitor)
+
+
+async def _caller(request: Request) -> Principal:
+    visitor: Visitor = request.state.visitor
+    return visitor.principal
+
+
+async def _whose(
+    request: Request,
+    seller: Annotated[str | None, Query(description="One seller's alone; else all.")] = None,
+) -> SellerId | None:
+    visitor: Visitor = request.state.visitor
+    return visitor.principal.whose(None if seller is None else SellerId(seller))
+
+
+ReadDesk = Annotated[Desk, Depends(Needs(Need.READ))]
+WriteDesk = Annotated[Desk, Depends(Needs(Need.WRITE))]
+OverseeDesk = Annotated[Desk, Depends(Needs(Need.OVERSEE))]
+OperateDesk = Annotated[Desk, Depends(Needs(Need.OPERATE))]
+# Who asks; `caller.whose(...)` judges a seller who is named in a body.
+Caller = Annotated[Principal, Depends(_caller)]
+# Whose data is asked for, by the query's `seller`, None for everybody's; another's is refused.
+Whose = Annotated[SellerId | None, Depends(_whose)]
+
+
+class ApiRoute(APIRoute):
+    """A route that lets in only whom it is for, and tells trouble as problem details."""
+
+    def __init__(self, path: str, endpoint: Any, **given: Any) -> None:  # noqa: ANN401 - as FastAPI's own
+        is_write = not set(given.get("methods") or ["GET"]) <= SAFE
+        refusals = REFUSALS | WRITE_REFUSALS if is_write else REFUSALS
+        given["responses"] = {**refusals, **(given.get("responses") or {})}
+        super().__init__(path, endpoint, **given)
+        needs = [each.call for each in self.dependant.dependencies if isinstance(each.call, Needs)]
+        if len(needs) != 1:
+            raise InvariantError(f"{path} must take one desk, which says what it needs")
+        extra: dict[str, Any] = {NEED: needs[0].need.value}
+        if "POST" in (self.methods or ()):
+            extra["parameters"] = [KEY_PARAMETER]
+        self.openapi_extra = {**extra, **(self.openapi_extra or {})}
+
+    def get_route_handler(self) -> Handle:
+        """Wrap the handler: first who asks, then what is asked."""
+        handle = telling(super().get_route_handler())
+
+        async def guarded(request: Request) -> Response:
+            gate: Gate = request.app.state.gate
+            visitor = await run_in_threadpool(gate.admit, request)
+            if request.method in SAFE:
+                request.state.visitor = visitor
+                return await handle(request)
+            body = await read_body(request)
+            if isinstance(body, Response):
+                return body
+            request = with_body(request, body)
+            request.state.visitor = visitor
+            if request.method != "POST":
+                return await handle(request)
+            who, now = visitor.principal, gate.now
+            return await once(gate.idempotency, request, body, who=who, now=now, handle=handle)
+
+        return telling(guarded)

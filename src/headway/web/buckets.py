@@ -1,0 +1,35 @@
+"""How often somebody may ask: a bucket of requests for each, in this process, refilled evenly."""
+
+import threading
+from collections import OrderedDict
+
+from headway.clock import Clock
+from headway.errors import TooManyError
+
+KNOWN_MAX = 10_000
+
+
+class Buckets:
+    """A minute's worth of requests each; those who were not seen for longest are forgotten."""
+
+    def __init__(self, per_minute: int, wall: Clock) -> None:
+        self._per_minute = per_minute
+        self._wall = wall
+        self._lock = threading.Lock()
+        # Who → how many were left, and when that was.
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, who: str) -> None:
+        """Take one request out of somebody's bucket; raises TooManyError if it is empty."""
+        now_s, per_s = self._wall.monotonic(), self._per_minute / 60
+        with self._lock:
+            left, at_s = self._left.pop(who, (float(self._per_minute), now_s))
+            left = min(float(self._per_minute), left + (now_s - at_s) * per_s)
+            self._left[who] = (max(left - 1, 0) if left >= 1 else left, now_s)
+            if len(self._left) > KNOWN_MAX:
+                self._left.popitem(last=False)
+        if left < 1:
+            raise TooManyError(
+                f"more than {self._per_minute:,} requests a minute; wait a moment",
+                retry_after_s=(1 - left) / per_s,
+            )
