@@ -10,13 +10,23 @@ from datetime import datetime
 from typing import TypeVar
 
 from headway.app import App
+from headway.app.answers import Batch, Explained, batch_of, explained
+from headway.clock import fresh_id
+from headway.core.jobs import JobStatus, Kind, PlatformName
 from headway.core.model import SellerId, Sku
-from headway.errors import InvalidError, NotFoundError
+from headway.errors import ConflictError, InvalidError, NotFoundError
 from headway.store.explain import Standings
+from headway.store.job_rows import JobRows
+from headway.store.publishing import Publishing
 from headway.store.review import HeldChange, Review, Ruling
 from headway.store.timetable import Moved, Wish
+from headway.store.views_accounts import AccountView, SellerView
+from headway.store.views_jobs import JobView, is_job_name, is_uuid
+from headway.store.views_quotas import Budget
 
 Answer = TypeVar("Answer")
+JOBS_MAX = 500
+NAMED_MAX = 5
 
 
 class Desk:
@@ -28,10 +38,25 @@ class Desk:
         self._seller = seller
         self.actor = actor
 
+    @property
+    def now(self) -> datetime:
+        """The instant, by the clock of the deployment."""
+        return self._whole.clock.now()
+
+    def explain(self, sku: Sku, *, seller: SellerId | None = None) -> list[Explained]:
+        """Say why a part waits, for each seller who lists it; raises NotFoundError."""
+        whose, now = self._seller or seller, self.now
+        # Its place counts everybody's listings, so this looks over the wall, at one's own rows.
+        found = Standings(self._whole.pool).of_sku(sku, now, seller=whose)
+        if not found:
+            listed_by = self._review.sellers_of([sku]).get(sku, [])
+            self._lister(sku, listed_by, whose)
+        return explained(self._whole, found, now)
+
     def held(
-        self, *, seller: SellerId | None = None, limit: int, after: HeldChange | None = None
+        self, *, seller: SellerId | None = None, limit: int, after: str | None = None
     ) -> list[HeldChange]:
-        """Return held changes, the oldest first."""
+        """Return held changes, the oldest first, from a mark on."""
         return self._review.held(self._whose(seller), limit=limit, after=after)
 
     def approve(
@@ -67,7 +92,7 @@ class Desk:
         dry_run: bool = False,
     ) -> list[Ruling]:
         """Give parts the price they had at another time."""
-        now = self._app.clock.now()
+        now = self._past(to)
         return self._for_each(
             skus,
             seller,
@@ -76,10 +101,31 @@ class Desk:
             ),
         )
 
+    def rollback_since(
+        self,
+        since: datetime,
+        *,
+        to: datetime,
+        seller: SellerId | None = None,
+        reason: str = "",
+        dry_run: bool = False,
+    ) -> list[Ruling]:
+        """Give all of a seller's parts that changed since then the price they had at `to`."""
+        now, whose = self._past(since, to), self._whose(seller)
+        if whose is None:
+            raise InvalidError("since needs a seller: a batch is rolled back for one seller")
+        return self._review.rollback(
+            whose, since=since, to=to, reason=reason, now=now, dry_run=dry_run
+        )
+
     def revive(self, skus: Sequence[Sku], *, seller: SellerId | None = None) -> list[Ruling]:
         """Restart parked parts; they board the next call."""
         now = self._app.clock.now()
         return self._for_each(skus, seller, lambda *key: self._review.revive(*key, now=now))
+
+    def revive_all(self, *, seller: SellerId | None = None) -> list[Ruling]:
+        """Restart everything that is parked."""
+        return self._review.revive_all(self._whose(seller), now=self.now)
 
     def move(
         self, skus: Sequence[Sku], wish: Wish, *, seller: SellerId | None = None
@@ -94,9 +140,131 @@ class Desk:
 
         return self._for_each(skus, seller, verb)
 
+    def publish(self, skus: Sequence[str], *, seller: SellerId | None = None) -> Batch:
+        """Ask for parts to be put into a shop; raises ConflictError if none could be taken."""
+        app, now, batch_id = self._app, self.now, fresh_id()
+        publishing = Publishing(app.pool)
+        parts = publishing.request(
+            publishing.seller(self._seller or seller),
+            skus,
+            batch_id=batch_id,
+            form=app.settings.shop_sku,
+            policy=app.policy,
+            now=now,
+        )
+        return batch_of(self._whole, batch_id, parts, now)
+
+    def batch(self, batch_id: str) -> Batch:
+        """Tell what became of a batch; a part belongs to the batch that asked for it last."""
+        publishing = Publishing(self._whole.pool)  # a place in line is a place among everybody
+        is_id = is_uuid(batch_id)
+        parts = publishing.batch(batch_id, seller=self._seller) if is_id else []
+        if not parts:
+            raise NotFoundError("there is no such batch, or its parts were asked for again since")
+        return batch_of(self._whole, batch_id, parts, self.now)
+
+    def accounts(
+        self,
+        *,
+        seller: SellerId | None = None,
+        platform: PlatformName | None = None,
+        limit: int,
+    ) -> tuple[AccountView, ...]:
+        """Return accounts, those that need a person first."""
+        return self._app.lane.accounts(
+            user_id=self._seller or seller, platform=platform, limit=limit
+        )
+
+    def sellers(self, user_ids: set[SellerId]) -> tuple[SellerView, ...]:
+        """Return what these sellers have used of the month's orders."""
+        return self._app.lane.sellers(self.now, user_ids)
+
+    def jobs(
+        self,
+        *,
+        seller: SellerId | None = None,
+        platform: PlatformName | None = None,
+        status: JobStatus | None = None,
+        limit: int,
+    ) -> list[JobView]:
+        """Return jobs in the order in which they run, each with what blocks it."""
+        return self._whole.lane.jobs(
+            self.now,
+            user_id=self._seller or seller,
+            platform=platform,
+            status=status,
+            limit=limit,
+        )
+
+    def account_jobs(self, account_id: str) -> list[JobView]:
+        """Return the jobs of one account; raises NotFoundError."""
+        found = self._whole.lane.of_account(self.now, account_id, user_id=self._seller)
+        if found is None:
+            raise NotFoundError("there is no such account; see /api/accounts")
+        return found
+
+    def job(self, name: str) -> JobView:
+        """Return a job by its id or seller/platform/kind; raises NotFoundError."""
+        found = self._whole.lane.job(self.now, name) if is_job_name(name) else None
+        if found is not None and self._seller in {None, found.user_id}:
+            return found
+        user_id = SellerId(name.partition("/")[0])
+        if "/" not in name or self._seller not in {None, user_id}:
+            raise NotFoundError("there is no such job; see /api/jobs")
+        names = [each.name for each in self.jobs(seller=user_id, limit=JOBS_MAX)]
+        has = f"{user_id} has {', '.join(sorted(names))}" if names else "see /api/jobs"
+        raise NotFoundError(f"there is no such job; {has}")
+
+    def quotas(self) -> tuple[Budget, ...]:
+        """Return the day of each platform that has a quota, and what the next one will bring."""
+        return self._whole.lane.budgets(self.now)
+
+    def revive_jobs(self, names: Sequence[str]) -> list[JobView]:
+        """Queue dead jobs again; raises RequestError before anything is done."""
+        now, rows = self.now, JobRows(self._app.pool)
+        found = [self.job(name) for name in dict.fromkeys(names)]
+        for each in found:
+            if each.status is not JobStatus.DEAD:
+                raise ConflictError(f"{each.name} is not dead: {each.reason}")
+        for each in found:
+            rows.revive(each.id, user_id=self._seller, now=now)
+        return [self.job(each.id) for each in found]
+
+    def run_job(self, name: str) -> JobView:
+        """Make a job due now; it still waits for its turn, its budget and its shop."""
+        found = self.job(name)
+        rows = JobRows(self._app.pool)
+        if not rows.hurry([found.id], user_id=self._seller, now=self.now):
+            raise ConflictError(f"{found.name} cannot be made due: {found.reason}")
+        return self.job(found.id)
+
+    def pull(
+        self, seller: SellerId, *, platform: PlatformName | None = None, kind: Kind | None = None
+    ) -> list[JobView]:
+        """Make a seller's jobs due now; return those that could be, as they stand then."""
+        whose = self._whose(seller)
+        found = self.jobs(seller=whose, platform=platform, limit=JOBS_MAX)
+        wanted = [each.id for each in found if kind in {None, each.kind}]
+        if not wanted:
+            of = f" of {kind}" if kind else ""
+            raise NotFoundError(f"{whose} has no job{of}{f' on {platform}' if platform else ''}")
+        made = JobRows(self._app.pool).hurry(wanted, user_id=whose, now=self.now)
+        after = self.jobs(seller=whose, platform=platform, limit=JOBS_MAX)
+        return [each for each in after if each.id in made]
+
     @property
     def _review(self) -> Review:
         return Review(self._app.pool)
+
+    def _past(self, *instants: datetime) -> datetime:
+        """Return now; raises InvalidError for an instant that has not come."""
+        now = self.now
+        for at in instants:
+            if at > now:
+                raise InvalidError(
+                    f"{at:%Y-%m-%d %H:%M} UTC has not come yet; it is {now:%Y-%m-%d %H:%M}"
+                )
+        return now
 
     def _whose(self, asked: SellerId | None) -> SellerId | None:
         """Return whose data is meant, None for everybody's; raises NotFoundError."""
@@ -110,6 +278,8 @@ class Desk:
     ) -> list[Answer]:
         """Do a verb for the one seller of each part; raises RequestError before it is done."""
         whose = self._seller or seller
+        if not skus:
+            raise InvalidError("name at least one part")
         sellers = self._review.sellers_of(skus)
         wanted: dict[SellerId, list[Sku]] = {}
         for sku in dict.fromkeys(skus):
@@ -117,13 +287,21 @@ class Desk:
         return [each for user_id, theirs in wanted.items() for each in verb(user_id, theirs)]
 
     def _lister(self, sku: Sku, listed_by: Sequence[SellerId], whose: SellerId | None) -> SellerId:
-        if not listed_by:
-            similar = Standings(self._app.pool).similar(sku)
+        """Return whose listing is meant; behind a wall, nothing is said of who else lists it."""
+        others = [] if self._seller is not None else listed_by
+        if whose is not None and whose in listed_by:
+            return whose
+        if whose is not None and others:
+            raise NotFoundError(f"{whose} does not list {sku}; it is listed by {_names(others)}")
+        if not others:
+            similar = Standings(self._app.pool).similar(sku, seller=self._seller)
             hint = f"did you mean {' or '.join(similar)}?" if similar else "check how it is spelled"
             raise NotFoundError(f"no listing has the part number {sku}; {hint}")
-        names = ", ".join(listed_by)
-        if whose is not None and whose not in listed_by:
-            raise NotFoundError(f"{whose} does not list {sku}; it is listed by {names}")
-        if whose is None and len(listed_by) > 1:
-            raise InvalidError(f"{sku} is listed by {names}; say whose: name the seller")
-        return whose or listed_by[0]
+        if len(others) > 1:
+            raise InvalidError(f"{sku} is listed by {_names(others)}; say whose: name the seller")
+        return others[0]
+
+
+def _names(sellers: Sequence[SellerId]) -> str:
+    more = ", ..." if len(sellers) > NAMED_MAX else ""
+    return ", ".join(sellers[:NAMED_MAX]) + more

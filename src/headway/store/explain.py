@@ -72,14 +72,18 @@ SAMPLE = STANDING.format(
              ORDER BY consecutive_failures DESC LIMIT %(limit)s)) AS ends"""
 )
 
-NEAR = """
-(SELECT DISTINCT sku FROM product_sync_schedule ORDER BY sku LIMIT %(small)s)
+WHOSE = "(%(seller)s::text IS NULL OR user_id = %(seller)s)"
+NEAR = f"""
+(SELECT DISTINCT sku FROM product_sync_schedule WHERE {WHOSE} ORDER BY sku LIMIT %(small)s)
 UNION
-(SELECT sku FROM product_sync_schedule WHERE sku >= %(prefix)s ORDER BY sku LIMIT %(around)s)
+(SELECT sku FROM product_sync_schedule WHERE sku >= %(prefix)s AND {WHOSE}
+ ORDER BY sku LIMIT %(around)s)
 UNION
-(SELECT sku FROM product_sync_schedule WHERE sku >= %(sku)s ORDER BY sku LIMIT %(around)s)
+(SELECT sku FROM product_sync_schedule WHERE sku >= %(sku)s AND {WHOSE}
+ ORDER BY sku LIMIT %(around)s)
 UNION
-(SELECT sku FROM product_sync_schedule WHERE sku < %(sku)s ORDER BY sku DESC LIMIT %(around)s)
+(SELECT sku FROM product_sync_schedule WHERE sku < %(sku)s AND {WHOSE}
+ ORDER BY sku DESC LIMIT %(around)s)
 """
 
 
@@ -97,10 +101,11 @@ class Standings:
         """Return both ends of each turn's queue, who is being read, and who fails most."""
         return self._read(SAMPLE, {"now": now, "limit": limit})
 
-    def similar(self, sku: Sku, *, most: int = 3) -> list[Sku]:
+    def similar(self, sku: Sku, *, seller: SellerId | None = None, most: int = 3) -> list[Sku]:
         """Return SKUs that look like this one, among its neighbours and the first of all."""
         values = {
             "sku": sku,
+            "seller": seller,
             "prefix": sku[:PREFIX_LENGTH],
             "small": SMALL_CATALOGUE,
             "around": NEIGHBOURS,

@@ -83,6 +83,7 @@ WITH ours AS (
     ON account.id = job.account_id AND account.status = 'connected'
   WHERE job.id = ANY (%(ids)s::uuid[]) AND job.status IN ('queued', 'completed', 'failed')
     AND job.next_run_at IS NOT NULL
+    AND (%(user_id)s::text IS NULL OR job.user_id = %(user_id)s)
   ORDER BY job.id FOR UPDATE OF job
 ), due AS (
   UPDATE sync_jobs AS job SET status = 'queued', next_run_at = least(next_run_at, %(now)s),
@@ -204,10 +205,13 @@ class JobRows:
             raise ConflictError("the account is disconnected; connect it again, its jobs go on")
         return revived
 
-    def hurry(self, ids: Collection[str], *, now: datetime) -> set[str]:
+    def hurry(
+        self, ids: Collection[str], *, user_id: SellerId | None = None, now: datetime
+    ) -> set[str]:
         """Make these jobs due now; return those that wait and may, the others stay as they are."""
+        values = {"ids": sorted(ids), "user_id": user_id, "now": now}
         with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(HURRY, {"ids": sorted(ids), "now": now}).fetchall()
+            rows = connection.execute(HURRY, values).fetchall()
         return {id_ for (id_,) in rows}
 
 

@@ -110,7 +110,10 @@ LEFT JOIN product_sync_schedule AS row USING (user_id, sku)
 LEFT JOIN queue ON queue.id = row.id
 WHERE {chosen} ORDER BY staging.sku
 """
-OF_BATCH = PARTS.format(chosen="staging.batch_id = %(batch_id)s::uuid")
+OF_BATCH = PARTS.format(
+    chosen="""staging.batch_id = %(batch_id)s::uuid
+  AND (%(seller)s::text IS NULL OR staging.user_id = %(seller)s)"""
+)
 OF_SKUS = PARTS.format(chosen="staging.user_id = %(seller)s AND staging.sku = ANY(%(skus)s)")
 
 
@@ -165,10 +168,10 @@ class Publishing:
             seen = {each.sku: each for each in _read(connection, OF_SKUS, values)}
         return [seen.get(each.sku, each) for each in parts]
 
-    def batch(self, batch_id: str) -> list[Part]:
-        """Return the parts of a batch; none if there is no such batch."""
+    def batch(self, batch_id: str, *, seller: SellerId | None = None) -> list[Part]:
+        """Return the parts of a batch; none if there is no such batch, or not of this seller."""
         with guarded(), self._pool.connection() as connection:
-            return _read(connection, OF_BATCH, {"batch_id": batch_id})
+            return _read(connection, OF_BATCH, {"batch_id": batch_id, "seller": seller})
 
     def parts(self, user_id: SellerId, skus: Sequence[Sku]) -> list[Part]:
         """Return what became of these parts, as far as they were ever asked for."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from psycopg import Connection
 
+from headway.core import marks
 from headway.core.change import money
 from headway.core.model import SellerId, Sku
 from headway.errors import InvalidError, NotFoundError
@@ -154,6 +155,11 @@ class HeldChange:
     new: Mapping[str, Any] | None
     can_approve: bool
 
+    @property
+    def mark(self) -> str:
+        """Where a list goes on after it."""
+        return marks.dump(self.held_at, self.user_id, self.sku)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
@@ -211,15 +217,16 @@ class Review:
         self._pool = pool
 
     def held(
-        self, user_id: SellerId | None = None, *, limit: int, after: HeldChange | None = None
+        self, user_id: SellerId | None = None, *, limit: int, after: str | None = None
     ) -> list[HeldChange]:
-        """Return held changes of one seller or of all, the oldest first, from the one `after`."""
+        """Return held changes of one seller or of all, the oldest first, from a mark on."""
+        at, after_user, after_sku = (None,) * 3 if after is None else marks.load(after, 3)
         values = {
             "user_id": user_id,
             "limit": limit,
-            "held_at": after and after.held_at,
-            "after_user": after and after.user_id,
-            "after_sku": after and after.sku,
+            "held_at": None if at is None else marks.instant(at),
+            "after_user": after_user,
+            "after_sku": after_sku,
         }
         names = tuple(HeldChange.__dataclass_fields__)
         with guarded(), self._pool.connection() as connection:

@@ -69,7 +69,10 @@ CROSS JOIN LATERAL (
   FROM sync_jobs WHERE account_id = account.id) AS jobs
 ORDER BY account.status = 'connected', account.user_id, account.platform
 """
-ACCOUNT_EXISTS = "SELECT FROM connected_accounts WHERE id = %(id)s::uuid"
+ACCOUNT_EXISTS = """
+SELECT FROM connected_accounts WHERE id = %(id)s::uuid
+  AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
+"""
 ACCOUNTS_COUNT = """
 SELECT count(*) FROM (SELECT FROM connected_accounts LIMIT %(most)s) AS few
 """
@@ -285,12 +288,15 @@ class LaneViews:
                 return of_status(connection, now, line, status, platform=platform, limit=limit)
             return queue(connection, now, line, platform=platform, limit=limit)
 
-    def of_account(self, now: datetime, account_id: str) -> list[JobView] | None:
-        """Return the jobs of an account; None if there is no such account."""
+    def of_account(
+        self, now: datetime, account_id: str, *, user_id: SellerId | None = None
+    ) -> list[JobView] | None:
+        """Return the jobs of an account; None if there is no such account, or not of this one."""
         if not is_uuid(account_id):
             return None
         with guarded(), self._pool.connection() as connection:
-            if connection.execute(ACCOUNT_EXISTS, {"id": account_id}).fetchone() is None:
+            asked = {"id": account_id, "user_id": user_id}
+            if connection.execute(ACCOUNT_EXISTS, asked).fetchone() is None:
                 return None
             return of_account(connection, now, self._line(connection, now), account_id)
 

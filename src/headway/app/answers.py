@@ -1,0 +1,92 @@
+"""What a desk answers where no single row holds it: why a listing waits, what becomes of a part."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from headway.app import App
+from headway.core.intake import Part, fate, read_at
+from headway.core.model import SellerId, Sku, Turn
+from headway.core.reasons import Explanation, Standing
+from headway.engine.explain import in_shop, reasons
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """Why a listing waits, until when, and how it stands in its shop."""
+
+    seller: SellerId
+    sku: Sku
+    turn: Turn
+    due_at: datetime
+    last_good_read_at: datetime | None
+    failures: int
+    last_error: str | None
+    explanation: Explanation
+    timetable: str
+    in_shop: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedPart:
+    """A part that somebody wants in a shop, and when to expect it there."""
+
+    sku: Sku
+    shop_sku: str
+    status: str
+    reason: str
+    shopify_product_id: str | None
+    place: int | None
+    due_at: datetime | None
+    expected_at: datetime | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Parts that were asked for together, as they stand now."""
+
+    batch_id: str
+    parts: tuple[AskedPart, ...]
+
+
+def explained(app: App, found: Sequence[Standing], now: datetime) -> list[Explained]:
+    """Say why each of these listings waits."""
+    line = app.line(now)
+    return [
+        Explained(
+            seller=each.user_id,
+            sku=each.sku,
+            turn=each.turn,
+            due_at=each.next_sync_at,
+            last_good_read_at=each.last_successful_sync,
+            failures=each.consecutive_failures,
+            last_error=each.last_error,
+            explanation=reasons(each, line, app.rule.boarding, now),
+            timetable=app.why(each, now),
+            in_shop=in_shop(each, now),
+        )
+        for each in found
+    ]
+
+
+def batch_of(app: App, batch_id: str, parts: Sequence[Part], now: datetime) -> Batch:
+    """Say what becomes of each of these parts."""
+    line, seats = app.line(now), app.rule.boarding.seats
+    asked = []
+    for each in parts:
+        expected_at = read_at(each, line, seats=seats, now=now)
+        asked.append(
+            AskedPart(
+                sku=each.sku,
+                shop_sku=each.shop_sku,
+                status=each.status,
+                reason=each.reason,
+                shopify_product_id=each.shopify_product_id,
+                place=each.place,
+                due_at=each.due_at,
+                expected_at=expected_at,
+                note=fate(each, expected_at, now),
+            )
+        )
+    return Batch(batch_id=batch_id, parts=tuple(asked))

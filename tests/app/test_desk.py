@@ -1,0 +1,152 @@
+"""The desk: the same verbs for everybody, and nothing of another seller behind a wall."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from psycopg_pool import ConnectionPool
+from tests.app.room import (
+    ACME,
+    BEST,
+    HELD,
+    HOUR,
+    ODD,
+    PARKED,
+    SHARED,
+    THEIRS,
+    Room,
+    furnish,
+)
+
+from headway.clock import VirtualClock
+from headway.core.jobs import JobStatus, PlatformName
+from headway.core.model import SellerId, Sku
+from headway.errors import ConflictError, InvalidError, NotFoundError
+
+
+@pytest.fixture
+def room(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Room:
+    return furnish(pool, clock, tmp_path)
+
+
+def test_a_part_is_explained_for_each_seller_who_lists_it(room: Room) -> None:
+    assert {each.seller for each in room.desk().explain(SHARED)} == {ACME, BEST}
+    (own,) = room.desk(ACME).explain(SHARED)
+    assert own.seller == ACME
+    assert own.explanation.sentence
+    assert own.timetable
+
+
+def test_the_place_in_the_queue_counts_everybody_behind_a_wall_too(room: Room) -> None:
+    (whole,) = room.desk().explain(THEIRS)
+    (own,) = room.desk(BEST).explain(THEIRS)
+    assert own == whole
+
+
+def test_behind_a_wall_another_sellers_part_is_not_known(room: Room) -> None:
+    for look in (room.desk(ACME).explain, lambda sku: room.desk(ACME).reject([sku])):
+        with pytest.raises(NotFoundError) as trouble:
+            look(THEIRS)
+        assert "no listing has the part number" in str(trouble.value)
+        assert "best" not in str(trouble.value)
+
+
+def test_a_slip_in_spelling_never_suggests_another_sellers_part(room: Room) -> None:
+    with pytest.raises(NotFoundError, match="did you mean BEST=1"):
+        room.desk().explain(Sku("BEST=2"))
+    with pytest.raises(NotFoundError, match="check how it is spelled"):
+        room.desk(ACME).explain(Sku("BEST=2"))
+
+
+def test_a_part_of_several_sellers_needs_a_name(room: Room) -> None:
+    with pytest.raises(InvalidError, match="listed by acme, best"):
+        room.desk().reject([SHARED])
+    (ruling,) = room.desk().reject([SHARED], seller=BEST)
+    assert (ruling.user_id, ruling.is_done) == (BEST, False)
+
+
+def test_held_changes_are_ones_own_and_go_on_from_a_mark(room: Room) -> None:
+    assert [each.sku for each in room.desk(BEST).held(limit=9)] == [THEIRS]
+    first, second = room.desk().held(limit=9)
+    assert room.desk().held(limit=9, after=first.mark) == [second]
+    with pytest.raises(InvalidError, match="begin without one"):
+        room.desk().held(limit=9, after="tampered")
+
+
+def test_approving_everything_needs_a_reason_and_stays_within_the_wall(room: Room) -> None:
+    with pytest.raises(InvalidError, match="say why"):
+        room.desk(ACME).approve_all(reason=" ")
+    (ruling,) = room.desk(ACME).approve_all(reason="yearly price list")
+    assert (ruling.sku, ruling.is_done) == (HELD, True)
+    assert [each.sku for each in room.desk().held(limit=9)] == [THEIRS]
+
+
+def test_a_rollback_goes_back_in_time_only_and_a_batch_needs_one_seller(room: Room) -> None:
+    desk, now = room.desk(), room.clock.now()
+    with pytest.raises(InvalidError, match="has not come yet"):
+        desk.rollback([HELD], to=now + HOUR)
+    with pytest.raises(InvalidError, match="needs a seller"):
+        desk.rollback_since(now - HOUR, to=now - 2 * HOUR)
+    assert room.desk(ACME).rollback_since(now - HOUR, to=now - 2 * HOUR, dry_run=True) == []
+
+
+def test_everything_parked_is_revived_within_the_wall(room: Room) -> None:
+    assert room.desk(BEST).revive_all() == []
+    (ruling,) = room.desk().revive_all()
+    assert (ruling.sku, ruling.is_done) == (PARKED, True)
+
+
+def test_parts_are_published_into_ones_own_shop_and_followed_by_their_batch(room: Room) -> None:
+    batch = room.desk(BEST).publish(["NEW/1", "NEW=2"])
+    assert [each.sku for each in batch.parts] == ["NEW/1", "NEW=2"]
+    assert batch.parts[0].place == 1
+    assert room.desk().batch(batch.batch_id).parts == batch.parts
+    with pytest.raises(NotFoundError):
+        room.desk(ACME).batch(batch.batch_id)
+    with pytest.raises(NotFoundError):
+        room.desk().batch("nonsense")
+
+
+def test_jobs_are_ones_own_in_every_look_and_verb(room: Room) -> None:
+    own, whole = room.desk(ACME), room.desk()
+    assert {each.user_id for each in own.jobs(limit=500)} == {ACME}
+    assert {each.user_id for each in own.jobs(seller=BEST, limit=500)} == {ACME}
+    (theirs, *_) = whole.jobs(seller=BEST, limit=500)
+    for look in (own.job, own.run_job, lambda name: own.revive_jobs([name])):
+        for name in (theirs.id, theirs.name, "nonsense"):
+            with pytest.raises(NotFoundError) as trouble:
+                look(name)
+            assert "best" not in str(trouble.value)
+    with pytest.raises(NotFoundError):
+        own.account_jobs(theirs.account_id)
+    assert {each.account_id for each in whole.account_jobs(theirs.account_id)} == {
+        theirs.account_id
+    }
+    with pytest.raises(NotFoundError, match="best has best/"):
+        whole.job("best/printify/orders")
+
+
+def test_jobs_are_made_due_and_revived_by_name(room: Room) -> None:
+    desk = room.desk(ACME)
+    room.ask("UPDATE sync_jobs SET next_run_at = next_run_at + interval '9 hours'")
+    made = desk.pull(ACME, platform=PlatformName.ETSY)
+    assert {each.platform for each in made} == {PlatformName.ETSY}
+    assert desk.run_job("acme/shopify/orders").due_at == room.clock.now()
+    with pytest.raises(ConflictError, match="is not dead"):
+        desk.revive_jobs(["acme/shopify/orders"])
+    room.ask("UPDATE sync_jobs SET status = 'dead', next_run_at = NULL WHERE id = %s", made[0].id)
+    (revived,) = desk.revive_jobs([made[0].name])
+    assert revived.status is JobStatus.QUEUED
+
+
+def test_accounts_are_ones_own(room: Room) -> None:
+    assert {each.user_id for each in room.desk(ACME).accounts(limit=50)} == {ACME}
+    assert {each.user_id for each in room.desk(ACME).accounts(seller=BEST, limit=50)} == {ACME}
+    assert {each.user_id for each in room.desk().accounts(limit=50)} == {ACME, BEST}
+
+
+@pytest.mark.parametrize("sku", ODD)
+def test_an_odd_part_number_is_as_good_as_any(room: Room, sku: Sku) -> None:
+    (found,) = room.desk().explain(sku)
+    assert (found.sku, found.seller) == (sku, SellerId("acme"))
+    assert found.due_at - room.clock.now() < timedelta(days=1)
