@@ -99,7 +99,7 @@ def test_everything_parked_is_revived_within_the_wall(room: Room) -> None:
 def test_parts_are_published_into_ones_own_shop_and_followed_by_their_batch(room: Room) -> None:
     batch = room.desk(BEST).publish(["NEW/1", "NEW=2"])
     assert [each.sku for each in batch.parts] == ["NEW/1", "NEW=2"]
-    assert batch.parts[0].place == 1
+    assert {each.place for each in batch.parts} == {1, 2}
     assert room.desk().batch(batch.batch_id).parts == batch.parts
     with pytest.raises(NotFoundError):
         room.desk(ACME).batch(batch.batch_id)
@@ -150,3 +150,36 @@ def test_an_odd_part_number_is_as_good_as_any(room: Room, sku: Sku) -> None:
     (found,) = room.desk().explain(sku)
     assert (found.sku, found.seller) == (sku, SellerId("acme"))
     assert found.due_at - room.clock.now() < timedelta(days=1)
+
+
+def test_a_sellers_status_holds_nothing_of_another(room: Room) -> None:
+    room.add(BEST, "BEST/2")
+    room.event(BEST, THEIRS, "sync_failed", error_message="broken")
+    room.ask("UPDATE product_sync_schedule SET consecutive_failures = 2 WHERE sku = %s", THEIRS)
+    seen, whole = room.desk(ACME).status(), room.desk().status()
+    text = str(seen)
+    assert str(THEIRS) in str(whole)
+    for word in ("best", str(THEIRS), "BEST/2"):
+        assert word not in text
+    assert (seen.counts.total, whole.counts.total) == (13, 16)
+    assert seen.counts.parked == 1
+    assert [each.sku for each in seen.storefront.held] == [HELD]
+    assert [each.sku for each in seen.storefront.failing] == ["P-3"]
+    assert [each.sku for each in seen.trouble] == [PARKED]
+    assert {each.user_id for each in seen.accounts.accounts} == {ACME}
+    assert {each.user_id for each in seen.accounts.queue} == {ACME}
+    assert (seen.calls, seen.calls_per_hour, seen.accounts.budgets) == ((), (), ())
+
+
+def test_a_seller_sees_the_call_leave_and_of_others_seats_the_turn_alone(room: Room) -> None:
+    room.ask("UPDATE product_sync_schedule SET next_sync_at = %s", room.clock.now())
+    room.ask("UPDATE product_sync_schedule SET turn = 'manual' WHERE sku = %s", THEIRS)
+    whole, seen = room.desk().status().next_call, room.desk(ACME).status().next_call
+    assert (seen.leaves_at, seen.why, len(seen.seats)) == (
+        whole.leaves_at,
+        whole.why,
+        len(whole.seats),
+    )
+    theirs = [each for each in seen.seats if each.user_id is None]
+    assert [(each.sku, each.turn, each.due_at) for each in theirs] == [(None, "manual", None)]
+    assert [each.turn for each in seen.seats] == [each.turn for each in whole.seats]

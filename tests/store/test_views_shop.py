@@ -13,7 +13,7 @@ from tests.engine.shops import Shops, make_shops, wanted
 from headway.clock import VirtualClock
 from headway.connectors.shopify import shop_resource, shop_scope
 from headway.core.limits import Resource
-from headway.store.views_shop import ROWS_SHOWN, StorefrontStatus, storefront_status
+from headway.store.views_shop import ROWS_SHOWN, StorefrontStatus, shop_calls, storefront_status
 
 EVENT = """
 INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type) VALUES (%s, %s, %s, %s)
@@ -44,7 +44,9 @@ def shops(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Shops:
 def look(shops: Shops) -> Callable[[], StorefrontStatus]:
     def read() -> StorefrontStatus:
         with shops.pool.connection() as connection:
-            return storefront_status(connection, shops.clock.now(), resource_of=resource_of)
+            now = shops.clock.now()
+            calls = shop_calls(connection, now, resource_of=resource_of)
+            return storefront_status(connection, now, resource_of=resource_of, calls=calls)
 
     return read
 

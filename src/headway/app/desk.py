@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from headway.app import App
 from headway.app.answers import Batch, Explained, batch_of, explained
+from headway.app.looks import look
 from headway.clock import fresh_id
 from headway.core.jobs import JobStatus, Kind, PlatformName
 from headway.core.model import SellerId, Sku
@@ -20,6 +21,7 @@ from headway.store.job_rows import JobRows
 from headway.store.publishing import Publishing
 from headway.store.review import HeldChange, Review, Ruling
 from headway.store.timetable import Moved, Wish
+from headway.store.views import Overview
 from headway.store.views_accounts import AccountView, SellerView
 from headway.store.views_jobs import JobView, is_job_name, is_uuid
 from headway.store.views_quotas import Budget
@@ -42,6 +44,10 @@ class Desk:
     def now(self) -> datetime:
         """The instant, by the clock of the deployment."""
         return self._whole.clock.now()
+
+    def status(self) -> Overview:
+        """Return everything the first screen shows: of everybody, or of one's own."""
+        return look(self._whole, seller=self._seller, theirs=self._app)
 
     def explain(self, sku: Sku, *, seller: SellerId | None = None) -> list[Explained]:
         """Say why a part waits, for each seller who lists it; raises NotFoundError."""
@@ -131,7 +137,7 @@ class Desk:
         self, skus: Sequence[Sku], wish: Wish, *, seller: SellerId | None = None
     ) -> list[Moved]:
         """Give parts another slot of the day, or a priority in theirs."""
-        app, now = self._app, self._app.clock.now()
+        app, now = self._whole, self.now  # whose slots are full is known by everybody's
 
         def verb(user_id: SellerId, theirs: list[Sku]) -> list[Moved]:
             return [
@@ -142,8 +148,8 @@ class Desk:
 
     def publish(self, skus: Sequence[str], *, seller: SellerId | None = None) -> Batch:
         """Ask for parts to be put into a shop; raises ConflictError if none could be taken."""
-        app, now, batch_id = self._app, self.now, fresh_id()
-        publishing = Publishing(app.pool)
+        app, now, batch_id = self._whole, self.now, fresh_id()
+        publishing = Publishing(app.pool)  # slots are given by how full everybody's are
         parts = publishing.request(
             publishing.seller(self._seller or seller),
             skus,

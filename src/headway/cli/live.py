@@ -155,13 +155,13 @@ def _departure(seen: Overview, watch: Watch) -> Text:
 
 def _seats(coming: NextCall, seen: Overview) -> Text:
     """Draw the seats as a bar: taken by who is due, kept for who will be, free."""
-    due = sum(seat.due_at <= seen.now for seat in coming.seats)
+    due = sum(seat.due_at is not None and seat.due_at <= seen.now for seat in coming.seats)
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append("Seats  ", style="bold")
     text.append("■ " * due, style=ACCENT)
     text.append("□ " * (len(coming.seats) - due), style=ACCENT)
     text.append("· " * (coming.seats_max - len(coming.seats)), style=QUIET)
-    names = "  ".join(seat.sku for seat in coming.seats[:3])
+    names = "  ".join(seat.sku or "" for seat in coming.seats[:3])
     text.append(f" {len(coming.seats)} of {coming.seats_max}, {due} due  ")
     text.append(names, style=QUIET)
     return text

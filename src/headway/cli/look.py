@@ -8,6 +8,7 @@ import typer
 
 from headway import config
 from headway.app import App
+from headway.app.looks import look
 from headway.cli.jobs import found_job, print_job
 from headway.cli.output import AsJson, emit, facts, say, table
 from headway.cli.session import Session, open_session
@@ -22,7 +23,6 @@ from headway.store.views_accounts import AccountsStatus
 from headway.store.views_changes import Change
 from headway.store.views_jobs import is_job_name
 from headway.store.views_shop import ShopStatus
-from headway.web.feed import look
 from headway.web.words import ago, bounded, decide, fate, lag, money, percent, result
 
 STATUS_EXAMPLES = """Examples:

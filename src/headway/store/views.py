@@ -21,7 +21,7 @@ from headway.store.pool import Pool, guarded
 from headway.store.schedule import Schedule
 from headway.store.views_accounts import AccountsStatus
 from headway.store.views_changes import ROWS_SHOWN, Change, latest_changes
-from headway.store.views_shop import StorefrontStatus, storefront_status
+from headway.store.views_shop import StorefrontStatus, shop_calls, storefront_status
 
 DAY = timedelta(days=1)
 HOUR_S = 3600
@@ -42,6 +42,17 @@ SELECT CASE WHEN sync_status = 'parked' THEN -2 WHEN last_successful_sync IS NUL
 FROM product_sync_schedule TABLESAMPLE SYSTEM (%(percent)s)
 WHERE is_active OR sync_status = 'parked' GROUP BY 1
 """
+# One seller's rows, up to a bound: all that is counted of them comes from one walk of an index.
+THEIR_AGES = """
+SELECT CASE WHEN sync_status = 'parked' THEN -2 WHEN last_successful_sync IS NULL THEN -1
+  ELSE least(24, greatest(0, floor(extract(epoch FROM %(now)s - last_successful_sync) / 3600)))::int
+  END, count(*), min(last_successful_sync) FILTER (WHERE consecutive_failures = 0),
+  count(*) FILTER (WHERE is_active AND sync_status <> 'syncing' AND next_sync_at < %(late)s),
+  count(*) FILTER (WHERE is_active AND consecutive_failures > 0),
+  count(*) FILTER (WHERE sync_status = 'syncing')
+FROM (SELECT * FROM product_sync_schedule WHERE user_id = %(seller)s LIMIT %(most)s) AS theirs
+WHERE is_active OR sync_status = 'parked' GROUP BY 1
+"""
 BEHIND = """
 SELECT
   (SELECT count(*) FROM (SELECT FROM product_sync_schedule WHERE is_active
@@ -55,7 +66,7 @@ SELECT
 """
 TROUBLE = """
 SELECT user_id, sku, consecutive_failures, coalesce(last_error, ''), next_sync_at, NOT is_active
-FROM product_sync_schedule WHERE consecutive_failures > 0
+FROM product_sync_schedule WHERE consecutive_failures > 0 {whose}
 ORDER BY consecutive_failures DESC LIMIT %(most)s
 """
 # A call that was not sent cost the supplier nothing.
@@ -119,12 +130,15 @@ class Gate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """Somebody who would board the next call; `turn` is the reason."""
+    """Somebody who would board the next call; `turn` is the reason.
 
-    sku: Sku
-    user_id: SellerId
+    Of another seller's, whoever looks from behind a wall sees the turn alone.
+    """
+
+    sku: Sku | None = None
+    user_id: SellerId | None = None
     turn: Turn
-    due_at: datetime
+    due_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,32 +245,52 @@ def overview(
     minute_limit: int,
     resource_of: Callable[[str], Resource],
     accounts: AccountsStatus,
+    seller: SellerId | None = None,
+    theirs: ConnectionPool | None = None,
 ) -> Overview:
     """Read everything the first screen shows; `gate` is the limiter's word on this scope.
 
-    `resource_of` names the limit that binds a shop; how the accounts stand was read before.
+    `resource_of` names the limit that binds a shop; how the accounts stand was read before. For a
+    `seller`, what belongs to sellers is read of that one alone, through the pool `theirs`; of what
+    all share there are the clock, the next call, the budget and the breaker, but no ledger.
     """
     breaker = Breakers(pool).load(scope)
     front = Schedule(pool).front(now, limit=boarding.seats * FRONT_PER_SEAT)
+    is_whole = seller is None
     with guarded(), pool.connection() as connection:
-        counts, ages_h, oldest_read_at = _counts(connection, now, boarding.slack)
         gate = _with_promise(connection, scope, gate)
+        spent = _spent(connection, now, scope, minute_limit)
+        calls = _calls(connection, now, scope) if is_whole else ()
+        per_hour = _per_hour(connection, now, scope) if is_whole else ()
+        shops = shop_calls(connection, now, resource_of=resource_of, seller=seller)
+    coming = _next_call(front, now, boarding, breaker, gate)
+    # One connection after the other: who waits for a second one while others do may wait for ever.
+    with guarded(), (theirs or pool).connection() as connection:
+        counts, ages_h, oldest_read_at = _counts(connection, now, boarding.slack, seller)
         return Overview(
             now=now,
-            next_call=_next_call(front, now, boarding, breaker, gate),
-            spent=_spent(connection, now, scope, minute_limit),
+            next_call=coming if seller is None else _seen_by(seller, coming),
+            spent=spent,
             counts=counts,
             oldest_read_at=oldest_read_at,
             ages_h=ages_h,
             breaker=breaker,
             gate=gate,
-            changes=latest_changes(connection, now),
-            storefront=storefront_status(connection, now, resource_of=resource_of),
-            calls=_calls(connection, now, scope),
-            trouble=_trouble(connection),
-            calls_per_hour=_per_hour(connection, now, scope),
+            changes=latest_changes(connection, now, seller=seller),
+            storefront=storefront_status(
+                connection, now, resource_of=resource_of, calls=shops, seller=seller
+            ),
+            calls=calls,
+            trouble=_trouble(connection, seller),
+            calls_per_hour=per_hour,
             accounts=accounts,
         )
+
+
+def _seen_by(seller: SellerId, coming: NextCall) -> NextCall:
+    """Leave of other sellers' seats their turn alone."""
+    seats = (each if each.user_id == seller else Seat(turn=each.turn) for each in coming.seats)
+    return replace(coming, seats=tuple(seats))
 
 
 def _with_promise(connection: Connection, scope: Scope, gate: Gate) -> Gate:
@@ -307,9 +341,11 @@ def _turn(each: Candidate, leaves_at: datetime) -> Turn:
 
 
 def _counts(
-    connection: Connection, now: datetime, slack: timedelta
+    connection: Connection, now: datetime, slack: timedelta, seller: SellerId | None
 ) -> tuple[Counts, tuple[int, ...], datetime | None]:
     """Count listings by the age of their last good read; a large table is sampled."""
+    if seller is not None:
+        return _their_counts(connection, now, slack, seller)
     size = _row(connection, SIZE, {})[0]
     percent = min(100.0, 100.0 * SAMPLE_ROWS_MAX / max(1, size))
     rows = connection.execute(AGES, {"now": now, "percent": percent}).fetchall()
@@ -334,6 +370,30 @@ def _counts(
         is_estimate=is_estimate,
     )
     oldest = [read_at for age, _, read_at in rows if age >= 0 and read_at is not None]
+    return counts, ages_h, min(oldest, default=None)
+
+
+def _their_counts(
+    connection: Connection, now: datetime, slack: timedelta, seller: SellerId
+) -> tuple[Counts, tuple[int, ...], datetime | None]:
+    values = {"now": now, "late": now - slack, "seller": seller, "most": SAMPLE_ROWS_MAX}
+    rows = connection.execute(THEIR_AGES, values).fetchall()
+    by_age = {row[0]: row[1] for row in rows}
+    ages_h = tuple(by_age.get(age, 0) for age in range(STALE + 1))
+    overdue, failing, aboard = (sum(row[column] for row in rows) for column in (3, 4, 5))
+    total = sum(by_age.values())
+    counts = Counts(
+        total=total,
+        fresh=sum(ages_h[:STALE]),
+        stale=ages_h[STALE],
+        unread=by_age.get(UNREAD, 0),
+        parked=by_age.get(PARKED, 0),
+        failing=failing,
+        overdue=overdue,
+        aboard=aboard,
+        is_estimate=total >= SAMPLE_ROWS_MAX,
+    )
+    oldest = [row[2] for row in rows if row[0] >= 0 and row[2] is not None]
     return counts, ages_h, min(oldest, default=None)
 
 
@@ -377,8 +437,9 @@ def _calls(connection: Connection, now: datetime, scope: Scope) -> tuple[Call, .
     )
 
 
-def _trouble(connection: Connection) -> tuple[Trouble, ...]:
-    rows = connection.execute(TROUBLE, {"most": ROWS_SHOWN}).fetchall()
+def _trouble(connection: Connection, seller: SellerId | None) -> tuple[Trouble, ...]:
+    statement = TROUBLE.format(whose="" if seller is None else "AND user_id = %(seller)s")
+    rows = connection.execute(statement, {"most": ROWS_SHOWN, "seller": seller}).fetchall()
     return tuple(
         Trouble(
             user_id=user_id,

@@ -74,7 +74,8 @@ SELECT FROM connected_accounts WHERE id = %(id)s::uuid
   AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
 """
 ACCOUNTS_COUNT = """
-SELECT count(*) FROM (SELECT FROM connected_accounts LIMIT %(most)s) AS few
+SELECT count(*) FROM (SELECT FROM connected_accounts
+  WHERE %(user_id)s::text IS NULL OR user_id = %(user_id)s LIMIT %(most)s) AS few
 """
 SELLERS = """
 SELECT seller.user_id, coalesce(profile.tier, 'free'),
@@ -85,6 +86,7 @@ ORDER BY seller.user_id
 """
 NOTICES = """
 SELECT id::text, user_id, topic, subject, text, created_at, delivered_at FROM notices
+WHERE %(user_id)s::text IS NULL OR user_id = %(user_id)s
 ORDER BY created_at DESC, id LIMIT %(limit)s
 """
 
@@ -175,6 +177,36 @@ def accounts_status(
     )
 
 
+def seller_status(
+    connection: Connection,
+    now: datetime,
+    user_id: SellerId,
+    *,
+    rule: JobRule,
+    days: Mapping[PlatformName, Resource],
+    demand: DayDemand,
+) -> AccountsStatus:
+    """Read how one seller's accounts stand; the platforms' days are nobody's to see alone."""
+    line = read_line(
+        connection, now, rule=rule, budgets=read_budgets(connection, now, days, demand)
+    )
+    jobs = of_seller(connection, now, line, user_id)
+    waiting = [each for each in jobs if each.due_at and each.status is not JobStatus.RUNNING]
+    dead = [each for each in jobs if each.status is JobStatus.DEAD]
+    return AccountsStatus(
+        accounts=read_accounts(connection, user_id=user_id, limit=ACCOUNTS_SHOWN),
+        accounts_count=count_accounts(connection, user_id),
+        sellers=read_sellers(connection, now, {user_id}, rule=rule),
+        running=tuple(each for each in jobs if each.status is JobStatus.RUNNING),
+        running_max=rule.running_max,
+        queue=tuple(waiting[:JOBS_SHOWN]),
+        due_count=sum(each.place is not None for each in waiting),
+        dead=tuple(dead[:STOPPED_SHOWN]),
+        dead_count=len(dead),
+        notices=_notices(connection, user_id),
+    )
+
+
 def read_accounts(
     connection: Connection,
     *,
@@ -197,9 +229,10 @@ def read_accounts(
     )
 
 
-def count_accounts(connection: Connection) -> int:
+def count_accounts(connection: Connection, user_id: SellerId | None = None) -> int:
     """Count the accounts, up to a bound."""
-    row = connection.execute(ACCOUNTS_COUNT, {"most": COUNT_MAX}).fetchone()
+    values = {"most": COUNT_MAX, "user_id": user_id}
+    row = connection.execute(ACCOUNTS_COUNT, values).fetchone()
     assert row is not None, "an aggregate always answers"
     return int(row[0])
 
@@ -221,8 +254,9 @@ def read_sellers(
     )
 
 
-def _notices(connection: Connection) -> tuple[Notice, ...]:
-    rows = connection.execute(NOTICES, {"limit": NOTICES_SHOWN}).fetchall()
+def _notices(connection: Connection, user_id: SellerId | None = None) -> tuple[Notice, ...]:
+    values = {"limit": NOTICES_SHOWN, "user_id": user_id}
+    rows = connection.execute(NOTICES, values).fetchall()
     told = [dict(zip(Notice.__dataclass_fields__, row, strict=True)) for row in rows]
     return tuple(Notice(**{**one, "topic": Topic(one["topic"])}) for one in told)
 
@@ -246,11 +280,15 @@ class LaneViews:
         """Return the same views over another pool, such as one behind a wall."""
         return LaneViews(pool, self._rule, self._days, self._demand)
 
-    def status(self, now: datetime) -> AccountsStatus:
-        """Return everything the first screen shows."""
+    def status(self, now: datetime, *, user_id: SellerId | None = None) -> AccountsStatus:
+        """Return everything the first screen shows, of all sellers or of one."""
         with guarded(), self._pool.connection() as connection:
-            return accounts_status(
-                connection, now, rule=self._rule, days=self._days, demand=self._demand
+            if user_id is None:
+                return accounts_status(
+                    connection, now, rule=self._rule, days=self._days, demand=self._demand
+                )
+            return seller_status(
+                connection, now, user_id, rule=self._rule, days=self._days, demand=self._demand
             )
 
     def accounts(

@@ -22,7 +22,7 @@ WRITES = ("shopify_updated", "product_published")
 # What a first read showed is news only of a part that is being published.
 CHANGES = """
 SELECT sync_timestamp, user_id, sku, event_type, old_value, new_value, coalesce(error_message, '')
-FROM (SELECT * FROM sync_audit_log WHERE sync_timestamp <= %(now)s
+FROM (SELECT * FROM sync_audit_log WHERE sync_timestamp <= %(now)s {whose}
       ORDER BY sync_timestamp DESC LIMIT %(events)s) AS recent
 WHERE event_type IN ('price_changed', 'quantity_changed', 'cost_changed', 'change_held',
                      'not_listed', 'drift_found')
@@ -34,7 +34,8 @@ ECHOES = """
 SELECT user_id, sku, sync_timestamp, event_type, old_value ->> 'price', new_value ->> 'price',
   coalesce(error_message, '')
 FROM sync_audit_log
-WHERE sku = ANY(%(skus)s) AND sync_timestamp >= %(since)s AND sync_timestamp <= %(now)s
+WHERE sku = ANY(%(skus)s) AND user_id = ANY(%(user_ids)s)
+  AND sync_timestamp >= %(since)s AND sync_timestamp <= %(now)s
   AND event_type IN ('shopify_updated', 'product_published', 'publish_blocked', 'change_rejected')
 ORDER BY sync_timestamp LIMIT %(events)s
 """
@@ -129,12 +130,15 @@ class _Aftermath:
     standings: Mapping[Key, _Standing] = field(default_factory=dict)
 
 
-def latest_changes(connection: Connection, now: datetime) -> tuple[Change, ...]:
+def latest_changes(
+    connection: Connection, now: datetime, *, seller: SellerId | None = None
+) -> tuple[Change, ...]:
     """Return the latest changes, one for all that one read showed about one listing."""
     most = ROWS_SHOWN * EVENTS_PER_ROW
-    values = {"now": now, "events": EVENTS_MAX, "most": most}
+    values = {"now": now, "events": EVENTS_MAX, "most": most, "seller": seller}
+    statement = CHANGES.format(whose="" if seller is None else "AND user_id = %(seller)s")
     merged: dict[tuple[datetime, str, str], dict[str, Any]] = {}
-    for at, user_id, sku, kind, old, new, note in connection.execute(CHANGES, values).fetchall():
+    for at, user_id, sku, kind, old, new, note in connection.execute(statement, values).fetchall():
         facts = merged.setdefault((at, user_id, sku), {"kind": "changed", "note": ""})
         facts |= _facts(kind, old or {}, new or {}, note)
     shown = list(merged.items())[:ROWS_SHOWN]

@@ -29,7 +29,7 @@ SHOPS = """
 SELECT account.user_id, account.shop, account.status, account.reason, due.waiting, due.failing,
   due.error, held.count, account.total
 FROM (SELECT user_id, shop, status, reason, count(*) OVER () AS total
-      FROM connected_accounts WHERE platform = 'shopify'
+      FROM connected_accounts WHERE platform = 'shopify' {whose}
       ORDER BY status = 'connected', user_id LIMIT %(shops)s) AS account
 CROSS JOIN LATERAL (
   SELECT count(*) FILTER (WHERE push_failures = 0) AS waiting,
@@ -41,6 +41,10 @@ CROSS JOIN LATERAL (
   SELECT count(*) FROM (SELECT FROM listing_state
     WHERE user_id = account.user_id AND held_reason IS NOT NULL LIMIT %(most)s) AS few) AS held
 ORDER BY account.status = 'connected', account.user_id
+"""
+DOMAINS = """
+SELECT shop FROM connected_accounts WHERE platform = 'shopify' {whose}
+ORDER BY status = 'connected', user_id LIMIT %(shops)s
 """
 SIZE = "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'listing_state'::regclass"
 IN_STEP = """
@@ -66,7 +70,8 @@ CROSS JOIN LATERAL (
 HELD = """
 SELECT user_id, sku, held_at, held_reason, (desired ->> 'price')::numeric,
   (proposed ->> 'price')::numeric, proposed IS NOT NULL, count(*) OVER ()
-FROM (SELECT * FROM listing_state WHERE held_reason IS NOT NULL LIMIT %(most)s) AS few
+FROM (SELECT * FROM listing_state WHERE held_reason IS NOT NULL {whose}
+      LIMIT %(most)s) AS few
 ORDER BY held_at DESC, user_id, sku LIMIT %(rows)s
 """
 FAILING = """
@@ -91,7 +96,7 @@ WITH recent AS (
     event_type IN ('change_approved', 'change_rejected', 'rolled_back', 'listing_revived',
                    'drift_found', 'product_deactivated') AS is_decided
   FROM (SELECT * FROM sync_audit_log
-        WHERE sync_timestamp > %(day_ago)s AND sync_timestamp <= %(now)s
+        WHERE sync_timestamp > %(day_ago)s AND sync_timestamp <= %(now)s {whose}
         ORDER BY sync_timestamp DESC LIMIT %(events)s) AS events
 ), told AS (
   SELECT *, count(*) FILTER (WHERE is_seen OR is_decided)
@@ -183,15 +188,29 @@ class StorefrontStatus:
 
 
 def storefront_status(
-    connection: Connection, now: datetime, *, resource_of: Callable[[str], Resource]
+    connection: Connection,
+    now: datetime,
+    *,
+    resource_of: Callable[[str], Resource],
+    calls: "ShopCalls",
+    seller: SellerId | None = None,
 ) -> StorefrontStatus:
-    """Read how the shops stand; `resource_of` names the limit that binds a shop."""
-    values = {"shops": ROWS_SHOWN, "rows": ROWS_SHOWN, "most": COUNT_MAX, "now": now}
-    rows = connection.execute(SHOPS, values).fetchall()
+    """Read how the shops stand, of all sellers or of one; `resource_of` names a shop's limit.
+
+    What calls have used was read before: a connection behind a wall does not see the limits.
+    """
+    whose = _whose(seller)
+    values = {
+        "shops": ROWS_SHOWN,
+        "rows": ROWS_SHOWN,
+        "most": COUNT_MAX,
+        "now": now,
+        "seller": seller,
+    }
+    rows = connection.execute(SHOPS.format(whose=whose), values).fetchall()
     asked = values | {"user_ids": [row[0] for row in rows]}
     in_step, is_estimate = _in_step(connection, asked)
-    calls = _Calls.read(connection, [resource_of(row[1]) for row in rows], now)
-    held = connection.execute(HELD, values).fetchall()
+    held = connection.execute(HELD.format(whose=whose), values).fetchall()
     return StorefrontStatus(
         shops=tuple(_shop(row, in_step, calls, resource_of(row[1]).key) for row in rows),
         shops_count=rows[0][-1] if rows else 0,
@@ -199,12 +218,29 @@ def storefront_status(
         held=tuple(_held(row) for row in held),
         held_count=held[0][-1] if held else 0,
         failing=tuple(_failing(row) for row in connection.execute(FAILING, asked)),
-        written=_written(connection, now),
+        written=_written(connection, values | {"day_ago": now - DAY}, whose),
     )
 
 
+def shop_calls(
+    connection: Connection,
+    now: datetime,
+    *,
+    resource_of: Callable[[str], Resource],
+    seller: SellerId | None = None,
+) -> "ShopCalls":
+    """Read what calls to the shops that are shown have used."""
+    values = {"shops": ROWS_SHOWN, "seller": seller}
+    shops = connection.execute(DOMAINS.format(whose=_whose(seller)), values).fetchall()
+    return ShopCalls.read(connection, [resource_of(shop) for (shop,) in shops], now)
+
+
+def _whose(seller: SellerId | None) -> str:
+    return "" if seller is None else "AND user_id = %(seller)s"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Calls:
+class ShopCalls:
     """What calls to the shops have used, by key."""
 
     points: Mapping[str, tuple[float, float]]
@@ -212,7 +248,10 @@ class _Calls:
     last: Mapping[str, tuple[datetime, str]]
 
     @classmethod
-    def read(cls, connection: Connection, resources: Sequence[Resource], now: datetime) -> "_Calls":
+    def read(
+        cls, connection: Connection, resources: Sequence[Resource], now: datetime
+    ) -> "ShopCalls":
+        """Read limits, breakers and the last write of each shop."""
         known = {each.key: each for each in resources}
         values = {"keys": list(known), "now": now, "calls": CALLS_LOOKED_AT}
         stored = connection.execute(LIMITERS, values).fetchall()
@@ -230,7 +269,7 @@ class _Calls:
 
 
 def _shop(
-    row: Sequence[Any], in_step: Mapping[str, tuple[int, int]], calls: _Calls, key: str
+    row: Sequence[Any], in_step: Mapping[str, tuple[int, int]], calls: ShopCalls, key: str
 ) -> ShopStatus:
     user_id, shop, status, reason, waiting, failing, error, held, _ = row
     points_used, points_max = calls.points.get(key, (None, None))
@@ -288,7 +327,8 @@ def _failing(row: Sequence[Any]) -> Failing:
     return Failing(user_id=user_id, sku=sku, failures=failures, error=error, next_at=next_at)
 
 
-def _written(connection: Connection, now: datetime) -> Written:
-    values = {"now": now, "day_ago": now - DAY, "events": EVENTS_MAX}
-    count, p50_s, p95_s, looked_at = connection.execute(WRITTEN, values).fetchall()[0]
+def _written(connection: Connection, values: Mapping[str, Any], whose: str) -> Written:
+    asked = {**values, "events": EVENTS_MAX}
+    statement = WRITTEN.format(whose=whose)
+    count, p50_s, p95_s, looked_at = connection.execute(statement, asked).fetchall()[0]
     return Written(count=count, p50_s=p50_s, p95_s=p95_s, is_partial=looked_at >= EVENTS_MAX)

@@ -9,12 +9,12 @@ from headway.web.shape import Shape
 
 
 class SeatShape(Shape):
-    """Somebody who would board the next call."""
+    """Somebody who would board the next call; of another seller's, only the turn is shown."""
 
-    sku: str
-    user_id: str
+    sku: str | None
+    user_id: str | None
     turn: str
-    due_at: datetime
+    due_at: datetime | None
 
 
 class NextCallShape(Shape):

@@ -5,11 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headway.app import App
+from headway.app.looks import look
 from headway.clock import Clock, SystemClock
-from headway.connectors.shopify import shop_resource, shop_scope
-from headway.core.limit_rules import Resource
 from headway.errors import StoreError
-from headway.store.views import Gate, Overview, overview
+from headway.store.views import Overview
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,30 +21,6 @@ class Sight:
 
 
 Draw = Callable[[Overview | None, str], str]
-
-
-def look(app: App) -> Overview:
-    """Read the overview of an application; raises StoreError."""
-    status = app.limiter.status(app.scope)
-    gate = Gate(
-        free_at=status.next_free_at, paused_until=status.paused_until, pause_reason=status.reason
-    )
-
-    def resource_of(shop: str) -> Resource:
-        scope = shop_scope(app.settings.shopify_client_id, shop)
-        return shop_resource(scope, restore_per_s=app.shop_restore_per_s)
-
-    now = app.clock.now()
-    return overview(
-        app.pool,
-        now,
-        scope=app.scope,
-        gate=gate,
-        boarding=app.rule.boarding,
-        minute_limit=app.settings.rate_limit,
-        resource_of=resource_of,
-        accounts=app.lane.status(now),
-    )
 
 
 class Feed:

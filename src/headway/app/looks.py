@@ -1,0 +1,36 @@
+"""What the first screen shows, of one application: of everybody, or of one seller."""
+
+from headway.app import App
+from headway.connectors.shopify import shop_resource, shop_scope
+from headway.core.limit_rules import Resource
+from headway.core.model import SellerId
+from headway.store.views import Gate, Overview, overview
+
+
+def look(app: App, *, seller: SellerId | None = None, theirs: App | None = None) -> Overview:
+    """Read the overview of an application, or a seller's of it; raises StoreError.
+
+    `theirs` is the same application behind that seller's wall.
+    """
+    status = app.limiter.status(app.scope)
+    gate = Gate(
+        free_at=status.next_free_at, paused_until=status.paused_until, pause_reason=status.reason
+    )
+
+    def resource_of(shop: str) -> Resource:
+        scope = shop_scope(app.settings.shopify_client_id, shop)
+        return shop_resource(scope, restore_per_s=app.shop_restore_per_s)
+
+    now = app.clock.now()
+    return overview(
+        app.pool,
+        now,
+        scope=app.scope,
+        gate=gate,
+        boarding=app.rule.boarding,
+        minute_limit=app.settings.rate_limit,
+        resource_of=resource_of,
+        accounts=app.lane.status(now, user_id=seller),
+        seller=seller,
+        theirs=None if theirs is None else theirs.pool,
+    )
