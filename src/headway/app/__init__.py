@@ -54,6 +54,7 @@ from headway.store.oauth_visits import OAuthVisits
 from headway.store.pool import Pool
 from headway.store.pushes import Pushes
 from headway.store.raw import RawReplies
+from headway.store.runs import Runs
 from headway.store.schedule import Schedule
 from headway.store.sellers import Sellers
 from headway.store.timetable import Timetable
@@ -241,6 +242,7 @@ class App:
                 (self.raw, timedelta(days=self.settings.raw_retention_days)),
                 (self.pushes, timedelta(days=self.settings.ledger_retention_days)),
                 (self.hooks, timedelta(days=self.settings.ledger_retention_days)),
+                (Runs(self.pool), timedelta(days=self.settings.ledger_retention_days)),
             ),
             every=every,
         )

@@ -5,21 +5,23 @@ A desk belongs to somebody: what is done is written down under `actor`, and behi
 named wrongly is refused before anything is done.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from headway.app import App
 from headway.app.answers import Batch, Explained, batch_of, explained
 from headway.app.looks import look
-from headway.clock import fresh_id
+from headway.clock import SystemClock, fresh_id
 from headway.core.jobs import JobStatus, Kind, PlatformName
 from headway.core.model import SellerId, Sku
+from headway.core.runs import Run, RunKind, assert_sane
 from headway.errors import ConflictError, InvalidError, NotFoundError
 from headway.store.explain import Standings
 from headway.store.job_rows import JobRows
 from headway.store.publishing import Publishing
 from headway.store.review import HeldChange, Review, Ruling
+from headway.store.runs import Runs
 from headway.store.timetable import Moved, Wish
 from headway.store.views import Overview
 from headway.store.views_accounts import AccountView, SellerView
@@ -28,6 +30,8 @@ from headway.store.views_quotas import Budget
 
 Answer = TypeVar("Answer")
 JOBS_MAX = 500
+# A run is a process, and takes real time, whatever clock the engine runs on.
+WALL = SystemClock()
 NAMED_MAX = 5
 
 
@@ -257,6 +261,27 @@ class Desk:
         made = JobRows(self._app.pool).hurry(wanted, user_id=whose, now=self.now)
         after = self.jobs(seller=whose, platform=platform, limit=JOBS_MAX)
         return [each for each in after if each.id in made]
+
+    def runs(self, *, limit: int, after: str | None = None) -> list[Run]:
+        """Return simulations and plans without their results, the newest first."""
+        return Runs(self._whole.pool).newest(limit=limit, after=after)
+
+    def run(self, id_: str) -> Run:
+        """Return a simulation or plan with its result; raises NotFoundError."""
+        return Runs(self._whole.pool).find(id_)
+
+    def start_run(self, kind: RunKind, request: Mapping[str, Any]) -> Run:
+        """Queue a simulation or plan for a server to work out; raises InvalidError if too large."""
+        if kind is RunKind.PLAN and "products" not in request:
+            listed = self._whole.schedule.listed()
+            request = {"products": max(1, listed), **request}
+        assert_sane(kind, request)
+        runs, now = Runs(self._whole.pool), WALL.now()
+        return runs.add(fresh_id(), kind, request, actor=self.actor, now=now)
+
+    def cancel_run(self, id_: str) -> Run:
+        """Stop a simulation or plan; raises ConflictError for one that is over."""
+        return Runs(self._whole.pool).cancel(id_, now=WALL.now())
 
     @property
     def _review(self) -> Review:

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from headway.cli.charts.chart import days_of
 from headway.cli.output import facts, say, table
+from headway.cli.progress import tell_share
 from headway.cli.results import law_facts, print_broken
 from headway.clock import SystemClock
 from headway.simulation.account.report import figures
@@ -20,11 +21,15 @@ from headway.simulation.lab import open_lab
 
 
 def run_accounts(
-    plan: AccountPlan, url: str | None, parts: Parts | None = None
+    plan: AccountPlan, url: str | None, parts: Parts | None = None, *, tells: bool = False
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Run it; return the report, and what to say of the laws that broke."""
+    """Run it; return the report, and what to say of the laws that broke.
+
+    With `tells`, how far it is goes to stderr as JSON.
+    """
     wall = SystemClock()
-    with open_lab(url) as lab, _progress(plan) as progress:
+    shown = _told(plan) if tells else _progress(plan)
+    with open_lab(url) as lab, shown as progress:
         began_s = wall.monotonic()
         scenario = AccountScenario(plan, lab.pool, lab.data_dir, parts)
         scenario.run(progress)
@@ -92,6 +97,11 @@ def _pairs(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("faults injected", injected or "none"),
         ("real time", f"{report['real_seconds']:.1f} s; {report['settling_h']:.0f} h to settle"),
     ]
+
+
+@contextlib.contextmanager
+def _told(plan: AccountPlan) -> Iterator[Callable[[float], None]]:
+    yield lambda at_s: tell_share(at_s / DAY_S / plan.days)
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from headway.cli.charts.chart import chart_of
 from headway.cli.charts.plot import assert_plottable, write_plot
 from headway.cli.compare import print_compared
 from headway.cli.output import AsJson, emit, say
+from headway.cli.progress import tell_share
 from headway.cli.results import broken_laws, print_one
 from headway.clock import SystemClock
 from headway.core.policies import POLICIES
@@ -52,6 +53,7 @@ headway simulate --changes recorded.csv --days 2 --trace calls.csv
 headway simulate --lane account --sellers 200 --days 7 --fault crash:1/h --json
 """
 LANES = ("catalog", "account")
+PROGRESS = ("bar", "json")
 PRODUCTS, SELLERS = 500, {"catalog": 1, "account": 20}
 PRODUCTS_MAX, DAYS_MAX, WORKERS_MAX = 1_000_000, 3650, 64
 SELLERS_MAX = {"catalog": 5, "account": 5000}
@@ -100,6 +102,9 @@ def simulate(
     database: Annotated[
         str | None, typer.Option(help="A PostgreSQL to make a throw-away database on.")
     ] = None,
+    progress: Annotated[
+        str, typer.Option(help='bar for a person; or json: {"progress": 0.5} on stderr.')
+    ] = "bar",
     as_json: AsJson = False,
 ) -> None:
     """Run the real engine through days of virtual time.
@@ -111,6 +116,8 @@ def simulate(
     are pulled from simulated platforms, and the tables compared with the platforms' truth.
     """
     _assert_lane(ctx, lane)
+    if progress not in PROGRESS:
+        raise InvalidError(f"--progress {progress} is not known; known: {', '.join(PROGRESS)}")
     sellers = SELLERS[lane] if sellers is None else sellers
     _assert_between("--products", PRODUCTS if products is None else products, 1, PRODUCTS_MAX)
     _assert_between("--days", days, 0.01, DAYS_MAX)
@@ -118,7 +125,7 @@ def simulate(
     _assert_between("--sellers", sellers, 1, SELLERS_MAX[lane])
     if lane == "account":
         plan = _account_plan(sellers, days, seed, fault or [], workers)
-        report, broken = run_accounts(plan, database or _configured_url())
+        report, broken = run_accounts(plan, database or _configured_url(), tells=progress == "json")
         _show(report, as_json=as_json)
         _exit_if_broken([Outcome(report=report, broken=broken)], as_json=as_json)
         return
@@ -127,7 +134,7 @@ def simulate(
     drawn = _world(world, changes, products, days, seed)
     plans = _plans(policy, drawn, days, seed, fault, workers=workers, sellers=sellers)
     _assert_writable(trace, plot)
-    outcomes = _run_all(plans, database or _configured_url(), trace)
+    outcomes = _run_all(plans, database or _configured_url(), trace, tells=progress == "json")
     reports = [each.report for each in outcomes]
     _show(reports if policy == "all" else reports[0], as_json=as_json)
     if plot is not None:
@@ -244,11 +251,17 @@ class Outcome:
     broken: tuple[str, ...]
 
 
-def _run_all(plans: Sequence[Plan], url: str | None, trace: Path | None) -> list[Outcome]:
-    outcomes = []
+def _run_all(
+    plans: Sequence[Plan], url: str | None, trace: Path | None, *, tells: bool
+) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+
+    def tell(at_s: float) -> None:
+        tell_share((len(outcomes) + min(1.0, at_s / DAY_S / plan.days)) / len(plans))
+
     for number, plan in enumerate(plans, start=1):
         place = f" ({number} of {len(plans)})" if len(plans) > 1 else ""
-        with _progress(plan, place) as progress:
+        with contextlib.nullcontext(tell) if tells else _progress(plan, place) as progress:
             outcomes.append(_run(plan, url, trace, progress))
     return outcomes
 

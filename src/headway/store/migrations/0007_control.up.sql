@@ -1,4 +1,5 @@
--- Simulations and plans that somebody asked for over the API, and how far they are.
+-- Simulations and plans that somebody asked for over the API, and how far they are. Each is run by
+-- one server, in a process of its own; the lease says until when that server is believed to live.
 CREATE TABLE runs (
     id uuid PRIMARY KEY,
     kind text NOT NULL CHECK (kind IN ('simulate', 'plan')),
@@ -13,6 +14,11 @@ CREATE TABLE runs (
     lease_until timestamptz,
     created_at timestamptz NOT NULL,
     started_at timestamptz,
-    finished_at timestamptz
+    finished_at timestamptz,
+    CONSTRAINT runs_lease CHECK (
+        (status = 'running') = (lease_until IS NOT NULL)
+        AND (lease_until IS NULL) = (lease_owner IS NULL)
+    )
 );
-CREATE INDEX runs_newest ON runs (created_at DESC);
+CREATE INDEX runs_newest ON runs (created_at DESC, id DESC);
+CREATE INDEX runs_open ON runs (created_at, id) WHERE status IN ('queued', 'running');

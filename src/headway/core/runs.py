@@ -1,0 +1,96 @@
+"""Runs: a simulation or a plan that a server works out in the background, and how large one may be.
+
+The words of a request are the options of the command, without their dashes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from headway.core import marks
+from headway.errors import InvalidError
+
+# What a server works out within some minutes; whoever needs more has the command.
+PRODUCTS_MAX, SELLERS_MAX, DAYS_MAX = 20_000, 500, 60.0
+PRODUCT_DAYS_MAX, SELLER_DAYS_MAX = 200_000.0, 5_000.0
+ALL_POLICIES = 5
+
+
+class RunKind(StrEnum):
+    """What is worked out."""
+
+    SIMULATE = "simulate"
+    PLAN = "plan"
+
+
+class RunStatus(StrEnum):
+    """How far it is."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run; `result` is what the command prints as JSON."""
+
+    id: str
+    kind: RunKind
+    request: Mapping[str, Any] = field(default_factory=dict)
+    status: RunStatus = RunStatus.QUEUED
+    progress: float = 0.0
+    result: Any = None
+    error: str = ""
+    actor: str = ""
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+    @property
+    def mark(self) -> str:
+        """Where a list goes on after it."""
+        return marks.dump(self.created_at, self.id)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it will not change any more."""
+        return self.status not in {RunStatus.QUEUED, RunStatus.RUNNING}
+
+
+def assert_sane(kind: RunKind, request: Mapping[str, Any]) -> None:
+    """Refuse a run that would keep a server busy for long; raises InvalidError."""
+    if kind is RunKind.PLAN:
+        return
+    days = float(request.get("days", 1))
+    if request.get("lane") == "account":
+        sellers = int(request.get("sellers", 20))
+        if sellers * days > SELLER_DAYS_MAX:
+            raise InvalidError(
+                f"{sellers:,} sellers for {days:g} days are too many for a server; stay within"
+                f" {SELLER_DAYS_MAX:,.0f} sellers x days, or use: headway simulate"
+            )
+        return
+    products = int(request.get("products", 500)) * int(request.get("sellers", 1))
+    policies = ALL_POLICIES if request.get("policy") == "all" else 1
+    if products * days * policies > PRODUCT_DAYS_MAX:
+        raise InvalidError(
+            f"{products:,} products for {days:g} days are too many for a server; stay within"
+            f" {PRODUCT_DAYS_MAX:,.0f} products x days x policies, or use: headway simulate"
+        )
+
+
+def words(run: Run) -> list[str]:
+    """Return the command that works it out, word by word."""
+    told = [run.kind.value]
+    for name, value in run.request.items():
+        values = value if isinstance(value, list) else [value]
+        # One word each, so that a value that begins with a dash is no option.
+        told += [f"--{'fault' if name == 'faults' else name}={one}" for one in values]
+    if run.kind is RunKind.SIMULATE:
+        told.append("--progress=json")
+    return [*told, "--json"]

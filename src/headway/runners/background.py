@@ -1,0 +1,174 @@
+"""Runs in the background: one process at a time beside the server, watched and stopped by it.
+
+The process is the command itself, so a run over the API comes to what it would in a terminal. It
+dies with its server; another server then finds the run without a living lease, and fails it.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import IO, Any
+
+from headway.clock import Clock, SystemClock, fresh_id
+from headway.core.runs import Run, words
+from headway.errors import HeadwayError
+from headway.store.runs import Runs
+
+LEASE = timedelta(seconds=30)
+REPORT_S, LOOK_S, END_S = 1.0, 5.0, 5.0
+ERROR_CHARS_MAX = 500
+# The child asks the kernel to end with us before it becomes the command. An interrupt lets it drop
+# its throw-away database, whatever those who started us did with that signal.
+START = (
+    "import ctypes, os, signal, sys\n"
+    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "if sys.platform == 'linux':\n"
+    "    ctypes.CDLL(None).prctl(1, signal.SIGINT, 0, 0, 0)\n"
+    "if os.getppid() != int(sys.argv.pop(1)):\n"
+    "    sys.exit('the server died')\n"
+    "from headway.cli import main\n"
+    "sys.exit(main())\n"
+)
+
+
+class BackgroundRuns:
+    """Works out one run after the other in a thread, as long as the server lives."""
+
+    def __init__(
+        self, runs: Runs, *, environ: Mapping[str, str] | None = None, wall: Clock | None = None
+    ) -> None:
+        self._runs = runs
+        self._environ = environ
+        # A process takes real time, whatever clock the engine runs on.
+        self._wall = wall or SystemClock()
+        self._owner = f"{os.getpid()}:{fresh_id()}"
+        self._bell = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="runs", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look for runs."""
+        self._thread.start()
+
+    def ring(self) -> None:
+        """Say that there is a new run, or one that is to be stopped."""
+        self._bell.set()
+
+    def stop(self) -> None:
+        """End the run under way, which fails, and the thread."""
+        self._stopping.set()
+        self._bell.set()
+        if self._thread.is_alive():
+            self._thread.join(2 * END_S)
+
+    def _work(self) -> None:
+        while not self._stopping.is_set():
+            self._bell.clear()
+            try:
+                run = self._runs.claim(self._owner, lease=LEASE, now=self._wall.now())
+                if run is not None:
+                    self._carry_out(run)
+                    continue
+            except HeadwayError:
+                pass  # without a database there is nothing to do, and nobody to tell
+            self._wall.sleep(LOOK_S, self._bell)
+
+    def _carry_out(self, run: Run) -> None:
+        child = subprocess.Popen(  # noqa: S603 - our own command; every option is one word
+            [sys.executable, "-c", START, str(os.getpid()), *words(run)],
+            env=None if self._environ is None else dict(self._environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        assert child.stdout is not None
+        assert child.stderr is not None
+        heard = _Heard(child.stdout, child.stderr, rings=self._bell.set)
+        try:
+            is_wanted = self._watch(run, child, heard)
+        finally:
+            _end(child)
+            heard.finish()
+        if is_wanted:
+            answer = heard.answer(child.returncode)
+            self._runs.finish(run.id, self._owner, **answer, now=self._wall.now())
+
+    def _watch(self, run: Run, child: "subprocess.Popen[str]", heard: "_Heard") -> bool:
+        """Report until it is over; return whether anybody still wants what it came to."""
+        while child.poll() is None:
+            if self._stopping.is_set():
+                error = "the server was stopped; ask again"
+                self._runs.finish(run.id, self._owner, error=error, now=self._wall.now())
+                return False
+            now = self._wall.now()
+            if not self._runs.report(run.id, self._owner, heard.progress, lease=LEASE, now=now):
+                return False
+            # A bell means that it is over, or that something was cancelled, perhaps this.
+            self._bell.clear()
+            self._wall.sleep(REPORT_S, self._bell)
+        return True
+
+
+class _Heard:
+    """What a child says: how far it is on one pipe, what it came to on the other."""
+
+    def __init__(self, stdout: IO[str], stderr: IO[str], *, rings: Callable[[], None]) -> None:
+        self.progress = 0.0
+        self._rings = rings
+        self._said = ""
+        self._result = ""
+        self._threads = [
+            threading.Thread(target=self._read_result, args=(stdout,), daemon=True),
+            threading.Thread(target=self._read_progress, args=(stderr,), daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def finish(self) -> None:
+        """Wait until both pipes are empty."""
+        for thread in self._threads:
+            thread.join(END_S)
+
+    def answer(self, code: int | None) -> dict[str, Any]:
+        """Return the result, or why there is none; a broken law is a result."""
+        try:
+            result = json.loads(self._result)
+        except ValueError:
+            result = None
+        if isinstance(result, dict) and "error" in result and "exit_code" in result:
+            return {"error": str(result["error"])[:ERROR_CHARS_MAX]}
+        if result is not None and code in {0, 1}:
+            return {"result": result}
+        return {"error": self._said[:ERROR_CHARS_MAX] or f"it ended with code {code}"}
+
+    def _read_result(self, stdout: IO[str]) -> None:
+        with contextlib.suppress(ValueError, OSError), stdout:
+            self._result = stdout.read()
+        self._rings()
+
+    def _read_progress(self, stderr: IO[str]) -> None:
+        with contextlib.suppress(ValueError, OSError), stderr:
+            for line in stderr:
+                try:
+                    self.progress = min(1.0, max(0.0, float(json.loads(line)["progress"])))
+                except (ValueError, TypeError, KeyError):
+                    self._said = line.strip() or self._said
+
+
+def _end(child: "subprocess.Popen[str]") -> None:
+    """End a child and whatever it started, kindly at first."""
+    for hint in (signal.SIGINT, signal.SIGKILL):
+        if child.poll() is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, hint)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(END_S)
