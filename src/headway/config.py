@@ -33,6 +33,7 @@ TABLES = {
     "HEADWAY_INTERVALS": "free=60,pro=5",
     "HEADWAY_KIND_INTERVALS": "orders=0,payments=60",
     "HEADWAY_ORDER_QUOTAS": "free=50,pro=5000",
+    "HEADWAY_PROMISES": "free=1440,pro=60",
 }
 Place = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Currency = Annotated[
@@ -207,6 +208,11 @@ class Settings(BaseModel):
         {"free": 50, "starter": 300, "growth": 1500, "pro": 5000},
         "orders a month, by tier",
     )
+    promises_min: TierNumbers = _setting(
+        "HEADWAY_PROMISES",
+        {"free": 1440, "starter": 720, "growth": 240, "pro": 60},
+        "minutes within which 95 % of a seller's parts were read, by tier; watched, not enforced",
+    )
     jobs_max: int = _setting("HEADWAY_JOBS_MAX", 10, "jobs that run at once, everywhere", ge=1)
     job_failures_max: int = _setting(
         "HEADWAY_JOB_FAILURES_MAX", 5, "failures in a row until a job is dead", ge=1, le=20
@@ -250,7 +256,9 @@ class Settings(BaseModel):
         "HEADWAY_PLATFORM_TIMEOUT_S", 30, "silence after which a pull is given up", gt=0, le=120
     )
 
-    @field_validator("intervals_min", "kind_intervals_min", "order_quotas", mode="before")
+    @field_validator(
+        "intervals_min", "kind_intervals_min", "order_quotas", "promises_min", mode="before"
+    )
     @classmethod
     def _keep_the_rest(cls, given: object, info: ValidationInfo) -> object:
         """Let what a table does not name stay as it is by default."""

@@ -122,3 +122,21 @@ def test_a_tick_gives_back_the_job_of_a_worker_that_fell_silent_and_forgets_old_
     tick.step()
     assert line.one("SELECT status FROM sync_jobs") == "queued"
     assert line.one("SELECT count(*) FROM rate_budgets") == 0
+
+
+def test_freshness_is_sampled_every_five_minutes_and_kept_for_35_days(line: Any) -> None:
+    line.add(*SKUS)
+    count = "SELECT count(*) FROM freshness_samples"
+    first, second = line.app.tick(), line.app.tick()
+    first.step()
+    second.step()
+    assert line.one(count) == 1
+    line.clock.sleep(299)
+    first.step()
+    assert line.one(count) == 1
+    line.clock.sleep(1)
+    first.step()
+    assert line.one(count) == 2
+    line.clock.sleep(timedelta(days=35).total_seconds() - 1)
+    first.step()
+    assert line.one(count) == 2

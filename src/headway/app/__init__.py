@@ -44,6 +44,7 @@ from headway.store.breakers import Breakers
 from headway.store.bulk import Bulks
 from headway.store.day_demand import DayDemand
 from headway.store.error_share import ErrorShare
+from headway.store.freshness import FreshnessSamples
 from headway.store.hooks import Hooks
 from headway.store.jobs import Jobs
 from headway.store.limits import PostgresLimiter
@@ -67,6 +68,7 @@ LEASE_MARGIN = timedelta(seconds=30)
 # How many accounts a worker keeps connections to.
 OPENED_MAX = 32
 BUDGETS_KEPT = timedelta(days=35)
+SAMPLES_KEPT = timedelta(days=35)
 # A person who never came back from a consent page is forgotten after that.
 VISITS_KEPT = timedelta(days=1)
 
@@ -85,6 +87,7 @@ class App:
     sellers: Sellers
     markets: Markets
     timetable: Timetable
+    freshness: FreshnessSamples
     raw: RawReplies
     breakers: Breakers
     hooks: Hooks
@@ -224,8 +227,12 @@ class App:
         markets: ports.Markets | None = None,
         timetable: ports.Timetable | None = None,
         every: timedelta = EVERY,
+        has_samples: bool = True,
     ) -> Tick:
-        """Make a tick; a port given here stands in, which only the simulation needs."""
+        """Make a tick; a port given here stands in, which only the simulation needs.
+
+        It has its own figures of freshness, and takes no samples.
+        """
         return Tick(
             clock=self.clock,
             schedule=schedule or self.schedule,
@@ -234,9 +241,11 @@ class App:
             timetable=timetable or self.timetable,
             jobs=jobs or self.jobs,
             notices=Notices(self.pool),
+            sample=self.freshness.sample if has_samples else None,
             policy=self.policy,
             memories=(
                 (self.jobs, BUDGETS_KEPT),
+                (self.freshness, SAMPLES_KEPT),
                 (OAuthVisits(self.pool), VISITS_KEPT),
                 (self.limiter, timedelta(days=self.settings.ledger_retention_days)),
                 (self.raw, timedelta(days=self.settings.raw_retention_days)),
@@ -377,6 +386,9 @@ def build(
             pool, scope=boeing_scope(settings), seats_per_min=calls_per_min * settings.batch_size
         ),
         timetable=Timetable(pool),
+        freshness=FreshnessSamples(
+            pool, promises_min={tier: settings.promises_min[tier.value] for tier in Tier}
+        ),
         raw=RawReplies(pool),
         breakers=Breakers(pool),
         hooks=Hooks(pool),

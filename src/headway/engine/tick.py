@@ -1,7 +1,7 @@
 """Tick: the housekeeping that keeps the line honest. Any number of ticks at once are harmless."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from headway.clock import Clock
@@ -23,7 +23,8 @@ class Tick:
     """Rescue on silence: leases that ran out go back to the queue under a new fence.
 
     It guards the deadline of a policy that has a market, and opens the windows of one that has
-    them. Once an hour each memory forgets what is older than its retention, and all is counted.
+    them. It lets a sample be taken of how fresh the listings are, which says when the next is due.
+    Once an hour each memory forgets what is older than its retention, and all is counted.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Tick:
         timetable: Timetable,
         jobs: Jobs,
         notices: Notices,
+        sample: Callable[[datetime], datetime] | None = None,
         policy: Policy,
         memories: Sequence[tuple[Ledger, timedelta]],
         every: timedelta = EVERY,
@@ -47,10 +49,12 @@ class Tick:
         self._timetable = timetable
         self._jobs = jobs
         self._notices = notices
+        self._sample = sample
         self._policy = policy
         self._memories = memories
         self._every = every
         self._hourly_at = self._count_at = self._guard_at = self._window_at = clock.now()
+        self._sample_at = clock.now()
         self.rescued = 0
 
     def step(self) -> Wait:
@@ -68,6 +72,8 @@ class Tick:
             self._guard_at = now + self._guard(now)
         if now >= self._window_at:
             self._window_at = self._open_window(now)
+        if self._sample is not None and now >= self._sample_at:
+            self._sample_at = self._sample(now)
         return Wait(until=now + self._every, why="next round")
 
     def _hourly(self, now: datetime) -> None:

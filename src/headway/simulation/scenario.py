@@ -270,6 +270,7 @@ class Scenario:
             markets=WitnessedMarkets(self.app.markets, self.laws, hands.life),
             timetable=WitnessedTimetable(self.app.timetable, self.laws),
             every=TICK,
+            has_samples=False,
         ).step
         turn(step, self.clock, self._stop, lambda _name, _text: None, "tick")
 

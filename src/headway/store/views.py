@@ -423,17 +423,20 @@ def _per_hour(connection: Connection, now: datetime, scope: Scope) -> tuple[int,
 
 def _calls(connection: Connection, now: datetime, scope: Scope) -> tuple[Call, ...]:
     rows = connection.execute(CALLS, {"key": scope, "now": now, "most": ROWS_SHOWN}).fetchall()
-    return tuple(
-        Call(
-            at=begun_at,
-            result=result or status,
-            is_good=status == "sent" and (http_status or 200) == 200,  # noqa: PLR2004 - HTTP's word
-            is_over=status != "begun",
-            seats_used=used,
-            seats_paid=paid,
-            duration_s=(finished_at - begun_at).total_seconds() if finished_at else None,
-        )
-        for begun_at, finished_at, status, result, http_status, used, paid in rows
+    return tuple(map(call_of, rows))
+
+
+def call_of(row: Sequence[Any]) -> Call:
+    """Read a line of the ledger in the order of the columns of `CALLS`."""
+    begun_at, finished_at, status, result, http_status, used, paid = row
+    return Call(
+        at=begun_at,
+        result=result or status,
+        is_good=status == "sent" and (http_status or 200) == 200,  # noqa: PLR2004 - HTTP's word
+        is_over=status != "begun",
+        seats_used=used,
+        seats_paid=paid,
+        duration_s=(finished_at - begun_at).total_seconds() if finished_at else None,
     )
 
 

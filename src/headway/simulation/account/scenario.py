@@ -209,7 +209,8 @@ class AccountScenario:
     # -- the actors --------------------------------------------------------------------------
 
     def _tick(self) -> None:
-        step = self.app.tick(jobs=self._witnessed(Life(self.clock)), every=TICK).step
+        jobs = self._witnessed(Life(self.clock))
+        step = self.app.tick(jobs=jobs, every=TICK, has_samples=False).step
         turn(step, self.clock, self._stop, lambda _name, _text: None, "tick")
 
     def _pull(self, life: Life, owner: str, clock: Clock) -> Step:

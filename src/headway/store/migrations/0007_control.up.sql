@@ -125,6 +125,7 @@ CREATE TABLE freshness_samples (
     at timestamptz NOT NULL,
     tier text NOT NULL CHECK (tier IN ('free', 'starter', 'growth', 'pro')),
     total integer NOT NULL,
+    parked integer NOT NULL,
     fresh integer NOT NULL,
     stale integer NOT NULL,
     unread integer NOT NULL,
