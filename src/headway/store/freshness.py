@@ -10,10 +10,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-from psycopg_pool import ConnectionPool
-
 from headway.core.jobs import Tier
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 EVERY = timedelta(minutes=5)
 DAY = timedelta(days=1)
@@ -132,7 +130,7 @@ class Freshness:
 class FreshnessSamples:
     """`freshness_samples`; `promises_min` says how young a tier's listings shall be."""
 
-    def __init__(self, pool: ConnectionPool, *, promises_min: Mapping[Tier, float]) -> None:
+    def __init__(self, pool: Pool, *, promises_min: Mapping[Tier, float]) -> None:
         self._pool = pool
         self._promises_min = promises_min
 

@@ -10,12 +10,11 @@ from typing import Any
 
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
-from psycopg_pool import ConnectionPool
 
 from headway.core import marks
 from headway.core.runs import Run, RunKind, RunStatus
 from headway.errors import ConflictError, NotFoundError
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 OPEN_MAX = 20
 LOST = "the server that ran it has ended; ask again"
@@ -68,7 +67,7 @@ FORGET = "DELETE FROM runs WHERE finished_at < %(before)s"
 class Runs:
     """The rows of `runs`."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def add(

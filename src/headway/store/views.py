@@ -246,7 +246,7 @@ def overview(
     resource_of: Callable[[str], Resource],
     accounts: AccountsStatus,
     seller: SellerId | None = None,
-    theirs: ConnectionPool | None = None,
+    theirs: Pool | None = None,
 ) -> Overview:
     """Read everything the first screen shows; `gate` is the limiter's word on this scope.
 

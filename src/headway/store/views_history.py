@@ -12,12 +12,11 @@ from typing import Any
 from uuid import UUID
 
 from psycopg.rows import class_row
-from psycopg_pool import ConnectionPool
 
 from headway.core.model import Scope, SellerId, Sku
 from headway.errors import InvalidError
 from headway.store import cursors
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 from headway.store.views import Call, call_of
 
 LIMIT = 50
@@ -112,7 +111,7 @@ class SeriesPoint:
 class HistoryViews:
     """`sync_audit_log` and `call_ledger`, as a person reads them."""
 
-    def __init__(self, pool: ConnectionPool, *, chunk: int = CHUNK) -> None:
+    def __init__(self, pool: Pool, *, chunk: int = CHUNK) -> None:
         self._pool = pool
         self._chunk = chunk
 

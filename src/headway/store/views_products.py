@@ -12,12 +12,11 @@ from typing import Any
 
 from psycopg import Connection
 from psycopg.rows import dict_row
-from psycopg_pool import ConnectionPool
 
 from headway.core.model import SellerId, Sku, Turn
 from headway.errors import InvalidError
 from headway.store import cursors
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 from headway.store.search import Piece, Search
 
 DAY = timedelta(days=1)
@@ -230,7 +229,7 @@ class ProductViews:
     """The listings, a page at a time."""
 
     def __init__(
-        self, pool: ConnectionPool, *, search: Search | None = None, walk_max: int = WALK_MAX
+        self, pool: Pool, *, search: Search | None = None, walk_max: int = WALK_MAX
     ) -> None:
         self._pool = pool
         self._search = search or Search()

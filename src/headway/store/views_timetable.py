@@ -8,11 +8,9 @@ import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from psycopg_pool import ConnectionPool
-
 from headway.core.model import Scope
 from headway.core.policies.policy import HOURS, Policy, RetryWindow
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
@@ -79,7 +77,7 @@ class DayTimetable:
 class TimetableViews:
     """The timetable as a person reads it."""
 
-    def __init__(self, pool: ConnectionPool, *, seats: int, calls_per_hour: float) -> None:
+    def __init__(self, pool: Pool, *, seats: int, calls_per_hour: float) -> None:
         self._pool = pool
         self._seats = seats
         self._calls_per_hour = calls_per_hour

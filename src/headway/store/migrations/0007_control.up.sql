@@ -76,8 +76,14 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     SELECT * FROM listing_search
     WHERE listing_grams(words, user_id) @> listing_grams(piece, seller)
       AND strpos(words, piece) > 0
-      AND user_id = coalesce(nullif(current_setting('headway.seller', true), ''), seller, user_id)
+      AND user_id = CASE WHEN current_setting('role') = 'headway_seller'
+                         THEN current_setting('headway.seller', true)
+                         ELSE coalesce(seller, user_id) END
 $$;
+ALTER TABLE listing_search ENABLE ROW LEVEL SECURITY;
+CREATE POLICY seller ON listing_search TO headway_seller
+    USING (user_id = (SELECT current_setting('headway.seller', true)));
+GRANT SELECT ON listing_search TO headway_seller;
 
 -- Whoever writes a listing, or what the shop calls it, writes here.
 CREATE FUNCTION listing_search_enter() RETURNS trigger
