@@ -82,7 +82,8 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
 $$;
 ALTER TABLE listing_search ENABLE ROW LEVEL SECURITY;
 CREATE POLICY seller ON listing_search TO headway_seller
-    USING (user_id = (SELECT current_setting('headway.seller', true)));
+    USING (user_id = (SELECT current_setting('headway.seller', true)))
+    WITH CHECK (user_id = (SELECT current_setting('headway.seller', true)));
 GRANT SELECT ON listing_search TO headway_seller;
 
 -- Whoever writes a listing, or what the shop calls it, writes here.
