@@ -11,6 +11,7 @@ import httpx
 import pytest
 from psycopg_pool import ConnectionPool
 from tests.store.lane import Lane
+from tests.web.keys import shown
 
 from headway.app import build
 from headway.clock import VirtualClock
@@ -37,7 +38,9 @@ def api(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iterator[h
     serving = SiteServer(create(app, refresh_s=0), taken)
     serving.start()
     try:
-        with httpx.Client(base_url=address(taken), timeout=20, trust_env=False) as client:
+        with httpx.Client(
+            base_url=address(taken), headers=shown(pool), timeout=20, trust_env=False
+        ) as client:
             yield client
     finally:
         serving.stop()

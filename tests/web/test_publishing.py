@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 from psycopg_pool import ConnectionPool
+from tests.web.keys import shown
 
 from headway.app import build
 from headway.clock import VirtualClock
@@ -45,7 +46,9 @@ def api(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iterator[h
     serving = SiteServer(create(app), taken)
     serving.start()
     try:
-        with httpx.Client(base_url=address(taken), timeout=20, trust_env=False) as client:
+        with httpx.Client(
+            base_url=address(taken), headers=shown(pool), timeout=20, trust_env=False
+        ) as client:
             yield client
     finally:
         serving.stop()
@@ -176,7 +179,7 @@ def test_an_unknown_batch_is_not_found(api: httpx.Client, batch_id: str) -> None
 def test_the_document_promises_what_is_kept(api: httpx.Client) -> None:
     document = api.get("/openapi.json").json()
     post = document["paths"][PATH]["post"]
-    assert set(post["responses"]) == {"202", "409", "422", "503"}
+    assert set(post["responses"]) >= {"202", "401", "403", "409", "422", "503"}
     for status in ("409", "422", "503"):
         schema = post["responses"][status]["content"]["application/json"]["schema"]
         assert schema["$ref"].endswith("/ProblemShape")

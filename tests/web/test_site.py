@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from psycopg_pool import ConnectionPool
 from pydantic import SecretStr
+from tests.web.keys import shown
 
 from headway.app import App, build
 from headway.clock import SystemClock, VirtualClock
@@ -130,7 +131,9 @@ def page(line: Line) -> Iterator[httpx.Client]:
     serving = SiteServer(create(line.app, refresh_s=0.02), taken)
     serving.start()
     try:
-        with httpx.Client(base_url=address(taken), timeout=20, trust_env=False) as client:
+        with httpx.Client(
+            base_url=address(taken), headers=shown(line.app.pool), timeout=20, trust_env=False
+        ) as client:
             yield client
     finally:
         serving.stop()
@@ -278,7 +281,13 @@ def test_a_stream_has_an_end_and_says_when_to_come_back(line: Line) -> None:
     serving = SiteServer(create(line.app, refresh_s=0.02, stream_life_s=0.1), taken)
     serving.start()
     try:
-        with httpx.stream("GET", f"{address(taken)}live", trust_env=False, timeout=20) as response:
+        with httpx.stream(
+            "GET",
+            f"{address(taken)}live",
+            headers=shown(line.app.pool),
+            trust_env=False,
+            timeout=20,
+        ) as response:
             whole = response.read().decode()
     finally:
         serving.stop()
@@ -290,7 +299,9 @@ def test_an_open_stream_does_not_hold_up_the_end(line: Line) -> None:
     taken = listen("127.0.0.1", 0)
     serving = SiteServer(create(line.app, refresh_s=30), taken)
     serving.start()
-    with httpx.stream("GET", f"{address(taken)}live", trust_env=False, timeout=20) as response:
+    with httpx.stream(
+        "GET", f"{address(taken)}live", headers=shown(line.app.pool), trust_env=False, timeout=20
+    ) as response:
         stream = events(response)
         next(stream)
         serving.stop()

@@ -10,6 +10,8 @@ from headway.clock import Clock, SystemClock
 from headway.errors import StoreError
 from headway.store.views import Overview
 
+UNKNOWN = "nobody can be let in before it does"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
@@ -18,6 +20,11 @@ class Sight:
     overview: Overview | None
     error: str
     html: str
+
+    @staticmethod
+    def without(draw: "Draw") -> "Sight":
+        """Return what somebody sees who cannot be known while there is no database."""
+        return Sight(overview=None, error=UNKNOWN, html=draw(None, UNKNOWN))
 
 
 Draw = Callable[[Overview | None, str], str]

@@ -15,8 +15,9 @@ from headway.core.intake import Part, fate, read_at, seller_of, sku_of
 from headway.core.model import SellerId
 from headway.errors import ConflictError, InvalidError, NotFoundError
 from headway.store.publishing import PARTS_MAX, Publishing
+from headway.web.access import ApiRoute, Caller, ReadDesk, WriteDesk
 from headway.web.api import ProblemShape
-from headway.web.problems import ERRORS_TOLD, ProblemRoute
+from headway.web.problems import ERRORS_TOLD
 from headway.web.shape import Shape
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -92,13 +93,15 @@ class BatchShape(Shape):
 
 def router(app: App) -> APIRouter:
     """Make the routes of one application."""
-    routes = APIRouter(route_class=ProblemRoute, tags=["publish"])
-    publishing = Publishing(app.pool)
+    routes = APIRouter(route_class=ApiRoute, tags=["publish"])
 
     @routes.post("/api/bulk-publish", status_code=202, responses=_said(409, 422, 503))
-    def bulk_publish(wish: BulkPublish) -> BatchShape:
+    def bulk_publish(_: WriteDesk, caller: Caller, wish: BulkPublish) -> BatchShape:
         """Ask for parts; each boards the next calls, and none is ever made twice."""
-        seller = publishing.seller(None if wish.seller is None else SellerId(wish.seller))
+        # Slots are shared by all sellers, so a part is placed on this side of the wall.
+        publishing = Publishing(app.behind(actor=caller.name).pool)
+        named = None if wish.seller is None else SellerId(wish.seller)
+        seller = publishing.seller(caller.whose(named))
         batch_id = fresh_id()
         parts = publishing.request(
             seller,
@@ -114,9 +117,10 @@ def router(app: App) -> APIRouter:
         return _batch(app, batch_id, parts)
 
     @routes.get("/api/bulk-publish/{batch_id}", responses=_said(404, 503))
-    def published_batch(batch_id: str) -> BatchShape:
+    def published_batch(_: ReadDesk, caller: Caller, batch_id: str) -> BatchShape:
         """Tell what became of a batch; a part belongs to the batch that asked for it last."""
-        parts = publishing.batch(batch_id) if _is_uuid(batch_id) else []
+        publishing = Publishing(app.pool)
+        parts = publishing.batch(batch_id, seller=caller.seller) if _is_uuid(batch_id) else []
         if not parts:
             raise NotFoundError("there is no such batch, or its parts were asked for again since")
         return _batch(app, batch_id, parts)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 from fastapi.staticfiles import StaticFiles
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -16,12 +16,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headway import __version__
 from headway.app import App
 from headway.clock import Clock, ScaledClock, SystemClock
+from headway.errors import StoreError
 from headway.store.views import Overview
-from headway.web import accounts, connect, hooks, publishing
-from headway.web.api import ProblemShape, StatusShape, status_shape
+from headway.web import accounts, connect, hooks, login, publishing
+from headway.web.access import ApiRoute, OverseeDesk
+from headway.web.api import StatusShape, status_shape
 from headway.web.bodies import BODY_WAIT_S
 from headway.web.feed import Feed, Sight
 from headway.web.gate import Gate
+from headway.web.login import PageRoute, csrf_of_page
 from headway.web.words import FILTERS, money, number
 
 HERE = Path(__file__).parent
@@ -37,7 +40,10 @@ HEADERS = {
     b"referrer-policy": b"no-referrer",
     b"cross-origin-opener-policy": b"same-origin",
     b"cross-origin-resource-policy": b"same-origin",
+    b"permissions-policy": b"camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
+HSTS = (b"strict-transport-security", b"max-age=31536000")
+NO_STORE = (b"cache-control", b"no-store")
 
 
 def create(
@@ -61,21 +67,15 @@ def create(
     site = FastAPI(
         title="Headway", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan
     )
-    site.add_middleware(Shield)
+    site.add_middleware(Shield, is_https=app.settings.public_url.startswith("https:"))
     site.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     site.state.pages, site.state.feed = pages, feed
     site.state.gate = Gate(app, wall=wall or SystemClock())
     site.state.clock, site.state.stream_life_s = app.clock, stream_life_s
-    site.add_api_route("/", _page, response_class=HTMLResponse, include_in_schema=False)
-    site.add_api_route("/live", _live, include_in_schema=False)
     site.add_api_route("/healthz", _healthz, tags=["health"])
-    site.add_api_route(
-        "/api/sync/status",
-        _status,
-        response_model=StatusShape,
-        responses={503: {"model": ProblemShape}},
-        tags=["sync"],
-    )
+    site.include_router(login.router(site.state.gate, pages))
+    site.include_router(_page_routes())
+    site.include_router(_status_routes())
     site.include_router(publishing.router(app))
     site.include_router(connect.router(app, pages))
     site.include_router(accounts.router(app))
@@ -90,30 +90,51 @@ def end_streams(site: FastAPI) -> None:
 
 
 class Shield:
-    """Adds the security headers to every reply."""
+    """Adds the security headers to every reply; nothing but assets may be kept by anybody."""
 
-    def __init__(self, inner: ASGIApp) -> None:
+    def __init__(self, inner: ASGIApp, *, is_https: bool) -> None:
         self._inner = inner
+        self._is_https = is_https
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on, with headers."""
+        more = [*HEADERS.items()]
+        if self._is_https or scope.get("scheme") == "https":
+            more.append(HSTS)
+        is_asset = scope.get("path", "").startswith("/static/")
 
         async def shielded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), *HEADERS.items()]
+                told = message.get("headers", [])
+                is_said = any(name.lower() == NO_STORE[0] for name, _ in told)
+                kept = [] if is_asset or is_said else [NO_STORE]
+                message["headers"] = [*told, *more, *kept]
             await send(message)
 
         await self._inner(scope, receive, shielded)
 
 
+def _page_routes() -> APIRouter:
+    routes = APIRouter(route_class=PageRoute, include_in_schema=False)
+    routes.add_api_route("/", _page, response_class=HTMLResponse)
+    routes.add_api_route("/live", _live)
+    return routes
+
+
+def _status_routes() -> APIRouter:
+    routes = APIRouter(route_class=ApiRoute, tags=["sync"])
+    routes.add_api_route("/api/sync/status", _status, response_model=StatusShape)
+    return routes
+
+
 def _page(request: Request) -> HTMLResponse:
     """Show the page; without a database it still comes, says so, and recovers by itself."""
-    sight: Sight = request.app.state.feed.newest()
-    html = request.app.state.pages.get_template("page.html").render(
-        board=sight.html, now=request.app.state.clock.now()
+    site, visitor = request.app, request.state.visitor
+    sight: Sight = site.state.feed.newest() if visitor else Sight.without(_draw(site.state.pages))
+    html = site.state.pages.get_template("page.html").render(
+        board=sight.html, now=site.state.clock.now(), csrf=csrf_of_page(visitor)
     )
-    headers = {"Cache-Control": "no-store"}
-    return HTMLResponse(html, status_code=200 if sight.overview else 503, headers=headers)
+    return HTMLResponse(html, status_code=200 if sight.overview else 503)
 
 
 async def _live(request: Request) -> StreamingResponse:
@@ -153,12 +174,11 @@ async def _healthz() -> dict[str, str]:
     return {"status": "ok", "version": __version__}
 
 
-def _status(request: Request) -> Response:
+def _status(request: Request, _: OverseeDesk) -> Response:
     """Return everything the page shows."""
     sight: Sight = request.app.state.feed.newest()
     if sight.overview is None:
-        problem = {"title": "the database is down", "status": 503, "detail": sight.error}
-        return JSONResponse(problem, status_code=503, media_type="application/problem+json")
+        raise StoreError(sight.error)
     return JSONResponse(status_shape(sight.overview).model_dump(mode="json"))
 
 

@@ -1,0 +1,205 @@
+"""`/login`: a browser shows a key, or a link that works once, and gets a session; `/logout`.
+
+Wrong tries are counted for an address before they are looked at, in the store, so that several
+processes count together. Everything works without JavaScript.
+"""
+
+import hmac
+from collections.abc import Callable, Mapping
+from urllib.parse import parse_qs, quote
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.routing import APIRoute
+from jinja2 import Environment
+from starlette.concurrency import run_in_threadpool
+
+from headway.core.access import Need, Principal
+from headway.errors import RequestError, StoreError, TooManyError, UnauthenticatedError
+from headway.store.access import Grant
+from headway.web.bodies import read_body
+from headway.web.gate import CSRF_HEADER, Gate, Visitor, address_of
+from headway.web.problems import Handle, problem
+
+FORM_BYTES_MAX = 4096
+LATER = "Load this page again in a minute."
+WRONG_KEY = "This key opens nothing: it is mistyped, was revoked, or is over."
+DEAD_LINK = "This link was used before, or is too old. Make a new one: headway key link."
+NOTHING = "Paste a key into the field."
+
+
+def router(gate: Gate, pages: Environment) -> APIRouter:
+    """Make the routes of one site."""
+    desk = _Door(gate, pages)
+    routes = APIRouter(include_in_schema=False)
+    routes.add_api_route("/login", desk.ask, methods=["GET"])
+    routes.add_api_route("/login", desk.show_key, methods=["POST"])
+    routes.add_api_route("/login/{link}", desk.open_link, methods=["GET"])
+    routes.add_api_route("/logout", desk.leave, methods=["POST"])
+    return routes
+
+
+class PageRoute(APIRoute):
+    """A route of the page: a browser that nobody logged in is sent to the login.
+
+    Without a database nobody can be known, so the page comes as it is for nobody.
+    """
+
+    def get_route_handler(self) -> Handle:
+        """Wrap the handler."""
+        handle = super().get_route_handler()
+        is_page = self.response_class is HTMLResponse
+
+        async def guarded(request: Request) -> Response:
+            gate: Gate = request.app.state.gate
+            try:
+                visitor = await run_in_threadpool(gate.admit, request)
+                # The board shows every seller's shop, so it is for those who see them all.
+                visitor.principal.require(Need.OVERSEE)
+            except StoreError as error:
+                if not is_page:
+                    return problem(503, str(error), title="the database is down")
+                visitor = None
+            except UnauthenticatedError as error:
+                if is_page:
+                    return RedirectResponse(_login_path(request), status_code=303)
+                return problem(401, str(error))
+            except RequestError as error:
+                return problem(error.status_code, str(error))
+            request.state.visitor = visitor
+            return await handle(request)
+
+        return guarded
+
+
+class _Door:
+    """The login page, and what it leads to."""
+
+    def __init__(self, gate: Gate, pages: Environment) -> None:
+        self._gate = gate
+        self._pages = pages
+
+    def ask(self, request: Request) -> Response:
+        """Show the page, or let through who is logged in already."""
+        onward = _onward(request.query_params.get("next", ""))
+        try:
+            visitor = self._gate.visitor(request)
+        except StoreError:
+            return self._page(503, LATER, onward=onward)
+        if visitor is not None and visitor.csrf is not None:
+            return RedirectResponse(onward, status_code=303)
+        return self._page(200, "", onward=onward)
+
+    async def show_key(self, request: Request) -> Response:
+        """Take a key out of the form."""
+        body = await read_body(request, bytes_max=FORM_BYTES_MAX)
+        if isinstance(body, Response):
+            return body
+        form = _form(body)
+        key, onward = form.get("key", "").strip(), _onward(form.get("next", ""))
+        if not key:
+            return self._page(422, NOTHING, onward=onward)
+
+        def find() -> Principal | None:
+            return self._gate.access.find_key(key, now=self._gate.now())
+
+        return await run_in_threadpool(self._let_in, request, find, WRONG_KEY, onward)
+
+    def open_link(self, request: Request, link: str) -> Response:
+        """Take a link; a browser that only looks ahead does not use it up."""
+        if "prefetch" in request.headers.get("sec-purpose", ""):
+            return self._page(503, LATER, onward="/")
+        try:
+            visitor = self._gate.visitor(request)
+        except StoreError:
+            return self._page(503, LATER, onward="/")
+
+        def find() -> Grant | None:
+            return self._gate.access.take_link(link, now=self._gate.now())
+
+        if visitor is not None and visitor.csrf is not None:
+            granted = find()
+            if granted is None:  # opened again where it was used: there is nothing to complain of
+                return RedirectResponse("/", status_code=303)
+            return self._let_in(request, lambda: granted, DEAD_LINK, "/")
+        return self._let_in(request, find, DEAD_LINK, "/")
+
+    async def leave(self, request: Request) -> Response:
+        """End the session, if our own page asks for it."""
+        body = await read_body(request, bytes_max=FORM_BYTES_MAX)
+        if isinstance(body, Response):
+            return body
+        token = request.headers.get(CSRF_HEADER) or _form(body).get("csrf", "")
+        return await run_in_threadpool(self._leave, request, token)
+
+    def _leave(self, request: Request, token: str) -> Response:
+        reply = RedirectResponse("/login", status_code=303)
+        try:
+            visitor = self._gate.visitor(request)
+            if visitor is not None and visitor.csrf is not None:
+                self._gate.require_own_page(request)
+                if not hmac.compare_digest(token.encode(), visitor.csrf.encode()):
+                    return problem(403, "the form lacks this session's token")
+                self._gate.log_out(request, reply)
+        except StoreError:
+            return self._page(503, LATER, onward="/")
+        except RequestError as error:
+            return problem(error.status_code, str(error))
+        return reply
+
+    def _let_in(
+        self,
+        request: Request,
+        find: Callable[[], Principal | Grant | None],
+        refusal: str,
+        onward: str,
+    ) -> Response:
+        """Log a browser in as whom `find` returns; None is a wrong try."""
+        gate, address = self._gate, address_of(request)
+        try:
+            gate.require_own_page(request)
+            gate.access.count_try(address, now=gate.now())
+            who = find()
+            if who is None:
+                return self._page(401, refusal, onward=onward)
+            gate.access.forgive(address, now=gate.now())
+            reply = RedirectResponse(onward, status_code=303)
+            gate.log_in(request, reply, who)
+        except StoreError:
+            return self._page(503, LATER, onward=onward)
+        except TooManyError as error:
+            headers = {"Retry-After": str(round(error.retry_after_s))}
+            return self._page(429, f"{error}.", onward=onward, headers=headers)
+        except RequestError as error:
+            return self._page(error.status_code, f"{error}.", onward=onward)
+        return reply
+
+    def _page(
+        self, status: int, said: str, *, onward: str, headers: Mapping[str, str] | None = None
+    ) -> Response:
+        html = self._pages.get_template("login.html").render(
+            said=said[:1].upper() + said[1:], onward=onward
+        )
+        return HTMLResponse(html, status_code=status, headers=headers)
+
+
+def csrf_of_page(visitor: Visitor | None) -> str:
+    """Return the token that a page hands to its buttons; empty where it has none."""
+    return "" if visitor is None or visitor.csrf is None else visitor.csrf
+
+
+def _login_path(request: Request) -> str:
+    path = request.url.path
+    query = f"?{request.url.query}" if request.url.query else ""
+    return "/login" if path == "/" else f"/login?next={quote(path + query, safe='')}"
+
+
+def _onward(asked: str) -> str:
+    """Return where to go after the login: a page of ours, whatever was asked."""
+    is_ours = asked.startswith("/") and not asked.startswith(("//", "/\\"))
+    return asked if is_ours and asked.isprintable() and asked.isascii() else "/"
+
+
+def _form(body: bytes) -> dict[str, str]:
+    fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=8)
+    return {name: values[0] for name, values in fields.items()}

@@ -1,0 +1,18 @@
+"""Keys for tests: whoever shows one is let in."""
+
+from psycopg_pool import ConnectionPool
+
+from headway.clock import SystemClock, fresh_id
+from headway.core.access import Role
+from headway.core.model import SellerId
+from headway.store.access import Access, Grant
+
+
+def shown(
+    pool: ConnectionPool, role: Role = Role.OPERATOR, seller: str | None = None
+) -> dict[str, str]:
+    """Return the headers of somebody with a new key."""
+    whose = None if seller is None else SellerId(seller)
+    grant = Grant(name=f"{role} {fresh_id()}", role=role, seller=whose)
+    _, secret = Access(pool).add_key(grant, now=SystemClock().now())
+    return {"Authorization": f"Bearer {secret}"}
