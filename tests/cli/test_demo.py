@@ -102,32 +102,41 @@ def all_end(handles: dict[int, int]) -> bool:
             os.close(handle)
 
 
-def watch_a_call_leave(url: str) -> None:
+@contextmanager
+def logged_in(link: str) -> Iterator[httpx.Client]:
+    """Open the link that was printed, as a browser does."""
+    with httpx.Client(
+        base_url=link.partition("login/")[0], timeout=30, trust_env=False, follow_redirects=True
+    ) as client:
+        page = client.get(link)
+        assert (page.status_code, page.url.path) == (200, "/")
+        yield client
+
+
+def watch_a_call_leave(client: httpx.Client) -> None:
     """Read the live stream until a call has left that had not when we came."""
-    with httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
-        before = client.get("/api/sync/status").json()["calls"][0]["at"]
-        with client.stream("GET", "/live") as response:
-            for line in response.iter_lines():
-                if line == "" and client.get("/api/sync/status").json()["calls"][0]["at"] > before:
-                    return
+    before = client.get("/api/sync/status").json()["calls"][0]["at"]
+    with client.stream("GET", "/live") as response:
+        for line in response.iter_lines():
+            if line == "" and client.get("/api/sync/status").json()["calls"][0]["at"] > before:
+                return
     pytest.fail("the stream ended before a call had left")
 
 
-def watch_a_shop_be_written(url: str) -> None:
+def watch_a_shop_be_written(client: httpx.Client) -> None:
     """Read the live stream until a shop was written to since we came."""
 
     def status() -> dict[str, Any]:
         answer: dict[str, Any] = client.get("/api/sync/status").json()
         return answer
 
-    with httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
-        came_at = status()["now"]
-        with client.stream("GET", "/live") as response:
-            for line in response.iter_lines():
-                if line == "" and any(
-                    (each["pushed_at"] or "") > came_at for each in status()["storefront"]["shops"]
-                ):
-                    return
+    came_at = status()["now"]
+    with client.stream("GET", "/live") as response:
+        for line in response.iter_lines():
+            if line == "" and any(
+                (each["pushed_at"] or "") > came_at for each in status()["storefront"]["shops"]
+            ):
+                return
     pytest.fail("the stream ended before a shop was written to")
 
 
@@ -165,12 +174,13 @@ def test_the_demo_runs_can_be_joined_and_leaves_nothing_twice_in_a_row(tmp_path:
         with started(tmp_path, *QUICK) as demo:
             url = demo.read_until("The page: ").split("The page: ")[1].strip()
             demo.read_until("next call")
-            watch_a_call_leave(url)
             family = demo.family()
             assert len(family) > 1, "PostgreSQL runs beside it"
-            if how is signal.SIGINT:
-                watch_a_shop_be_written(url)
-                join(tmp_path)
+            with logged_in(url) as client:
+                watch_a_call_leave(client)
+                if how is signal.SIGINT:
+                    watch_a_shop_be_written(client)
+                    join(tmp_path)
             code, last = demo.end(how)
             assert (code, last) == (0, "The demo has ended; nothing is left running.")
             assert all_end(family)
@@ -189,10 +199,10 @@ def test_killed_outright_it_leaves_no_process_behind(tmp_path: Path) -> None:
 
 def test_interrupted_while_it_starts_it_still_leaves_nothing(tmp_path: Path) -> None:
     with started(tmp_path, *QUICK) as demo:
-        demo.read_until("The page: ")
+        demo.read_until("Headway demo, ")
         assert demo.end(signal.SIGINT)[0] == 0
         assert running_in(tmp_path) == []
-        assert len(set(demo.lines)) == 2, "where the page is, and that it has ended"
+        assert len(set(demo.lines)) == 2, "what it is, and that it has ended"
 
 
 @pytest.mark.parametrize("way", ("option", "setting"))

@@ -52,7 +52,9 @@ def test_it_serves_the_page_can_be_joined_and_ends_on_a_signal(
         said = process.stdout.readline()
         assert "The page: " in said, said + process.stdout.read()
         url = said.split("The page: ")[1].strip()
-        assert httpx.get(f"{url}api/sync/status", trust_env=False).status_code == 200
+        with httpx.Client(trust_env=False, follow_redirects=True) as browser:
+            assert browser.get(url).url.path == "/"
+            assert browser.get(httpx.URL(url).join("/api/sync/status")).status_code == 200
         status = headway("status", "--json", **settings)
         assert status.code == 0, status.err
         process.send_signal(how)

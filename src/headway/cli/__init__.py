@@ -56,6 +56,10 @@ COMMANDS = {
         "Say whether a catalogue fits the supplier's limit, and how well.",
     ),
     "doctor": ("headway.cli.doctor", "Look over this installation and say what to mend."),
+    "key": (
+        "headway.cli.keys",
+        "Make, list or revoke keys, or make a link that logs a browser in once.",
+    ),
     "vault": (
         "headway.cli.vault",
         "Encrypt stored secrets with the newest key, or show which keys they need.",

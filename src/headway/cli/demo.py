@@ -20,7 +20,7 @@ from rich.console import Console
 from headway import config
 from headway.app import App, build
 from headway.cli.run import POOL_SIZE
-from headway.cli.serving import say, show_line, stoppable
+from headway.cli.serving import login_link, say, show_line, stoppable
 from headway.cli.stage import PAST_H, Stage, at_speed, live_past, past_settings, set_stage
 from headway.cli.stage_accounts import ACCOUNT_SETTINGS, doors, post_to
 from headway.cli.stage_shops import People
@@ -96,21 +96,20 @@ def demo(
     console = Console()
     with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
         taken = stack.enter_context(listen(settings.web_host, settings.web_port))
-        say(
-            console,
-            f"Headway demo, {speed:g} times faster than life. The page: {address(taken)}",
-        )
+        say(console, f"Headway demo, {speed:g} times faster than life.")
         _keep_private(settings.data_dir.parent)
         server = stack.enter_context(
             EmbeddedServer(settings.data_dir, clock=SystemClock(), settings=SERVER)
         )
         pool = stack.enter_context(_fresh_pool(server, POOL_SIZE + settings.pull_workers))
         clock, stage = _past(settings, pool, console, products=products, seed=seed, speed=speed)
-        server.announce(_note(clock, settings))
+        server.announce(_note(clock, settings) | {"page": address(taken)})
         app = _application(stack, settings, pool, stage, clock)
         stage.trade.tell_by(post_to(address(taken), stack.enter_context(_client())), clock)
         runner = _start(stack, app, stage, clock, seed)
-        show_line(stack, app, runner, taken, console, speed=speed)
+        page = login_link(app, taken)
+        say(console, f"The page: {page}")
+        show_line(stack, app, runner, taken, console, page=page, speed=speed)
     say(console, "The demo has ended; nothing is left running.")
 
 

@@ -34,6 +34,8 @@ LOG_S = 60.0
 ACCENT, QUIET, BAD = "bold bright_blue", "bright_black", "red"
 # Lines of the view that are always there; the tables share what is left.
 FIXED_LINES = 16
+# A link that logs in is longer than an address, and takes two lines of a narrow terminal.
+URL_CHARS = 40
 # What is left, then the shop's price, then 1234 → 5678, then what became of it and how soon.
 CHANGE_WIDTHS = (None, 9, 11, 8)
 # What is left, then seats, then a time.
@@ -107,12 +109,12 @@ def draw(watch: Watch, sight: Sight, *, height: int) -> RenderableType:
     is_demo = watch.speed is not None
     pace = f"  demo, {watch.speed:g} times real time" if is_demo else ""
     title = Text.assemble(("Headway", "bold"), (pace, QUIET))
-    head.add_row(title, Text(watch.url, style=ACCENT))
+    head.add_row(title, Text(watch.url, style=f"{ACCENT} link {watch.url}", overflow="fold"))
     seen = sight.overview
     if seen is None:
         return Group(head, "", Text("The database does not answer", style=BAD), sight.error)
     now = watch.clock.now()
-    fixed = FIXED_LINES + (seen.accounts.accounts_count > 0)
+    fixed = FIXED_LINES + (seen.accounts.accounts_count > 0) + (len(watch.url) > URL_CHARS)
     rows = max(1, (height - fixed) // 2)
     parts: list[RenderableType] = [
         head,

@@ -12,18 +12,21 @@ import typer
 from rich.console import Console
 
 from headway import config
-from headway.app import build
-from headway.cli.serving import say, show_line, stoppable
+from headway.app import App, build
+from headway.cli.serving import login_link, page_address, say, show_line, stoppable
 from headway.cli.session import DATABASE
 from headway.clock import SystemClock
 from headway.config import Settings
 from headway.runners.embedded import EmbeddedRunner
+from headway.store.access import Access
 from headway.store.migrate import require_current, upgrade
 from headway.store.pool import open_pool
 from headway.store.server import EmbeddedServer
 from headway.web.server import address, listen
 
 if TYPE_CHECKING:
+    import socket
+
     from psycopg_pool import ConnectionPool as Pool
 
 STOP_S = 5.0
@@ -46,14 +49,15 @@ def run(
     """Keep catalogue and accounts in step, until Ctrl-C.
 
     Reads the supplier, writes to the shops that are connected, and pulls what is new from every
-    account. Any number may run against one database: limits, leases and tokens are shared.
+    account. Any number may run against one database: limits, leases and tokens are shared. The
+    first start prints a link that logs you in; later: headway key link.
     """
     settings = config.load()
     console = Console()
     with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
         wanted = settings.web_port if port is None else port
         taken = stack.enter_context(listen(settings.web_host, wanted))
-        pool = stack.enter_context(_database(settings))
+        pool = stack.enter_context(_database(settings, address(taken)))
         app = build(settings, SystemClock(), pool)
         if placed := app.adopt():
             say(console, f"{placed:,} listings have new due times, under {app.policy.name}.")
@@ -73,9 +77,21 @@ def run(
                 for number in range(1, settings.pull_workers + 1)
             },
         )
-        say(console, f"Headway runs. The page: {address(taken)}")
-        show_line(stack, app, runner, taken, console)
+        page = _door(app, taken, console)
+        say(console, f"Headway runs. The page: {page}")
+        show_line(stack, app, runner, taken, console, page=page)
     say(console, "Headway has stopped.")
+
+
+def _door(app: App, taken: "socket.socket", console: Console) -> str:
+    """Return what a person opens: a link that logs in, where that is wanted.
+
+    Nobody can log in before there is a key, so the first start prints one wherever it runs; later
+    only a terminal gets one, since what is printed elsewhere ends up in a log.
+    """
+    has_key = Access(app.pool).has_operator(now=SystemClock().now())
+    is_wanted = console.is_terminal or not has_key
+    return login_link(app, taken) if is_wanted else page_address(app, taken)
 
 
 def _log(console: Console, name: str, text: str) -> None:
@@ -85,7 +101,7 @@ def _log(console: Console, name: str, text: str) -> None:
 
 
 @contextmanager
-def _database(settings: Settings) -> "Iterator[Pool]":
+def _database(settings: Settings, page: str) -> "Iterator[Pool]":
     """Open the database of `DATABASE_URL`, or our own for as long as we run."""
     size = POOL_SIZE + settings.pull_workers
     if settings.database_url is not None:
@@ -98,5 +114,5 @@ def _database(settings: Settings) -> "Iterator[Pool]":
         server.ensure_database(DATABASE)
         with open_pool(server.dsn(DATABASE), size=size) as pool:
             upgrade(pool, SystemClock())
-            server.announce({"database": DATABASE})
+            server.announce({"database": DATABASE, "page": page})
             yield pool

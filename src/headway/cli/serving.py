@@ -4,6 +4,7 @@ import logging
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,10 @@ from rich.console import Console
 
 from headway.app import App
 from headway.cli.live import Watch, show
+from headway.clock import SystemClock
+from headway.core.access import Role
 from headway.runners.embedded import EmbeddedRunner
+from headway.store.access import Access, Grant
 from headway.web.server import SiteServer, address
 from headway.web.site import create
 
@@ -19,6 +23,9 @@ if TYPE_CHECKING:
     import socket
 
 REFRESH_S = 0.5
+LINK_LIFE = timedelta(days=1)
+# People live in real time, whatever clock a demo runs on.
+WALL = SystemClock()
 
 
 @contextmanager
@@ -49,16 +56,34 @@ def show_line(
     taken: "socket.socket",
     console: Console,
     *,
+    page: str,
     speed: float | None = None,
 ) -> None:
-    """Serve the page and show the terminal view until told to end, or until a bug ends the line."""
+    """Serve the page and show the terminal view until told to end, or until a bug ends the line.
+
+    `page` is what a person opens: the page's address, or a link that logs in.
+    """
     site = create(app, refresh_s=REFRESH_S)
     serving = SiteServer(site, taken)
     serving.start()
     stack.callback(serving.stop)
-    watch = Watch(feed=site.state.feed, clock=app.clock, speed=speed, url=address(taken))
+    watch = Watch(feed=site.state.feed, clock=app.clock, speed=speed, url=page)
     show(watch, console, runner.stopping)
     runner.check()
+
+
+def login_link(app: App, taken: "socket.socket") -> str:
+    """Return a link to the page that logs an operator in, once."""
+    now = WALL.now()
+    grant = Grant(name="operator", role=Role.OPERATOR)
+    secret = Access(app.pool).add_link(grant, expires_at=now + LINK_LIFE, now=now)
+    return f"{page_address(app, taken)}login/{secret}"
+
+
+def page_address(app: App, taken: "socket.socket") -> str:
+    """Return where browsers reach the page: as the settings say, else the socket's own address."""
+    public_url = app.settings.public_url.rstrip("/")
+    return f"{public_url}/" if public_url else address(taken)
 
 
 def say(console: Console, text: str) -> None:

@@ -35,11 +35,15 @@ WALL = SystemClock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """An application over an open database, and where that is, for a person."""
+    """An application over an open database, and where that is, for a person.
+
+    `page` is where a headway that runs now serves its page; empty where none is known to run.
+    """
 
     app: App
     place: str
     is_joined: bool = False
+    page: str = ""
 
 
 @contextmanager
@@ -97,7 +101,8 @@ def _joined(settings: Settings, server: RunningServer) -> Iterator[Session]:
     with open_pool(server.dsn(str(note["database"])), size=POOL_SIZE) as pool:
         app = build(settings.model_copy(update=told), _clock(note.get("clock")), pool)
         place = "the headway that is running now"
-        yield Session(app=app, place=place, is_joined=True)
+        page = str(note.get("page", ""))
+        yield Session(app=app, place=place, is_joined=True, page=page)
 
 
 def find_joinable(data_dir: Path) -> RunningServer | None:

@@ -1,7 +1,7 @@
 """Who may come in: keys, sessions of browsers, links that work once, and the count of wrong tries.
 
-Keys, session ids and links are random and 256 bits long, and kept as SHA-256 digests: a digest is
-found by the index, so how long a look takes says nothing of how near a guess was. Instants are a
+Keys, session ids and links are random, and kept as SHA-256 digests: a digest is found by the index,
+so how long a look takes says nothing of how near a guess was. Instants are a
 person's, never those of a demo's faster clock.
 """
 
@@ -23,6 +23,8 @@ from headway.store.pool import Pool, guarded
 MARK = "hw_"
 PREFIX_CHARS = len(MARK) + 8
 SECRET_CHARS = 64
+# A link is typed and shown in narrow places, and works once: 128 bits are enough.
+LINK_CHARS = 32
 TRIES_MAX = 10
 TRIES_SPAN = timedelta(minutes=15)
 # A last use is written at most that often: a key is used far more often than anybody looks.
@@ -135,6 +137,15 @@ class Access:
         with guarded(), self._pool.connection() as connection:
             return _keys(connection.execute(KEYS).fetchall())
 
+    def has_operator(self, *, now: datetime) -> bool:
+        """Return whether any operator has a key that works."""
+        return any(
+            each.role is Role.OPERATOR
+            and each.revoked_at is None
+            and (each.expires_at is None or each.expires_at > now)
+            for each in self.keys()
+        )
+
     def revoke_key(self, which: str, *, now: datetime) -> Key | None:
         """Let a key named by its name, prefix or id open nothing; None if there is none."""
         with guarded(), self._pool.connection() as connection:
@@ -150,7 +161,7 @@ class Access:
 
     def add_link(self, grant: Grant, *, expires_at: datetime, now: datetime) -> str:
         """Make a link's secret, which lets one browser in, once."""
-        secret = fresh_secret()
+        secret = fresh_secret()[:LINK_CHARS]
         values = {**_granted(grant), "hash": digest(secret), "expires_at": expires_at, "now": now}
         with guarded(), self._pool.connection() as connection:
             connection.execute(FORGET_LINKS, values)

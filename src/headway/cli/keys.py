@@ -1,0 +1,190 @@
+"""`headway key`: who may come in over the API and the page. A key is shown once, when made."""
+
+import re
+from datetime import datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from headway import config
+from headway.cli.output import AsJson, emit, say, table
+from headway.cli.session import Session, open_session
+from headway.clock import SystemClock
+from headway.config import Settings
+from headway.core.access import Role
+from headway.core.intake import seller_of
+from headway.core.reasons import say_time
+from headway.errors import InvalidError, NotFoundError
+from headway.store.access import Access, Grant, Key
+
+SUMMARY = "Make, list or revoke keys, or make a link that logs a browser in once."
+UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+SPAN = re.compile(r"(\d{1,5})([mhd])")
+LINK_LIFE = "1h"
+# People live in real time, whatever clock a demo runs on.
+WALL = SystemClock()
+
+RoleOption = Annotated[Role, typer.Option(help="operator, seller, or reader.")]
+SellerOption = Annotated[
+    str | None, typer.Option(help="Whose data it is for; a reader without one sees everybody's.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(help=f"{SUMMARY}\n\nExample: headway key list", no_args_is_help=True)
+    group.command(
+        "create",
+        epilog=_examples(
+            "create ci --role operator --expires 90d",
+            "create acme-app --role seller --seller acme",
+            "create screen --role reader --json",
+        ),
+    )(create)
+    group.command("list", epilog=_examples("list", "list --json"))(list_keys)
+    group.command("revoke", epilog=_examples("revoke ci", "revoke hw_1f0c9a2b"))(revoke)
+    group.command(
+        "link", epilog=_examples("link", "link --role seller --seller acme --expires 1d")
+    )(link)
+    app.add_typer(group, name="key")
+
+
+def _examples(*lines: str) -> str:
+    return "\n\n".join(["Examples:", *(f"headway key {line}" for line in lines)])
+
+
+def create(
+    name: Annotated[str, typer.Argument(help="What the audit will call whoever uses it.")],
+    *,
+    role: RoleOption,
+    seller: SellerOption = None,
+    expires: Annotated[
+        str | None, typer.Option(help="How long it works: 90d, 12h, 30m; for ever if not said.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a key, and show it once.
+
+    An operator sees and does everything. A seller sees and does what is theirs, a reader only sees:
+    one seller's data, or everybody's.
+    """
+    now = WALL.now()
+    grant = _grant(name, role, seller, None if expires is None else now + _span(expires))
+    with open_session(config.load()) as session:
+        key, secret = Access(session.app.pool).add_key(grant, now=now)
+    if as_json:
+        emit({"key": secret, **_told(key)})
+        return
+    say(secret)
+    say(
+        f"This is the key of {key.name}, {_role(key)}; it works {_life(key)}. It is not shown"
+        " again: only its digest is kept."
+    )
+
+
+def list_keys(*, as_json: AsJson = False) -> None:
+    """List keys by name and beginning, and when each was last used."""
+    with open_session(config.load()) as session:
+        keys = Access(session.app.pool).keys()
+    if as_json:
+        emit([_told(each) for each in keys])
+        return
+    rows = [
+        (each.name, each.prefix, _role(each), _instant(each.last_used_at, "never"), _life(each))
+        for each in keys
+    ]
+    empty = "there are no keys; make one: headway key create NAME --role operator"
+    table(("name", "key", "role", "last used", "works"), rows, empty=empty)
+
+
+def revoke(
+    which: Annotated[str, typer.Argument(help="Its name, its beginning (hw_...), or its id.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Let a key open nothing from now on, and end the sessions that it began."""
+    with open_session(config.load()) as session:
+        key = Access(session.app.pool).revoke_key(which, now=WALL.now())
+    if key is None:
+        raise NotFoundError("no working key has this name, beginning or id; see: headway key list")
+    if as_json:
+        emit(_told(key))
+        return
+    say(f"{key.name} ({key.prefix}…) opens nothing any more")
+
+
+def link(
+    *,
+    role: RoleOption = Role.OPERATOR,
+    seller: SellerOption = None,
+    expires: Annotated[str, typer.Option(help="How long it waits to be opened.")] = LINK_LIFE,
+    as_json: AsJson = False,
+) -> None:
+    """Make a link that logs one browser in, once."""
+    settings, now = config.load(), WALL.now()
+    grant, until = _grant(str(role), role, seller, None), now + _span(expires)
+    with open_session(settings) as session:
+        secret = Access(session.app.pool).add_link(grant, expires_at=until, now=now)
+        address = f"{_page(settings, session)}login/{secret}"
+    if as_json:
+        emit({"link": address, "role": role, "seller": grant.seller, "expires_at": until})
+        return
+    say(address)
+    say(f"It works once, until {say_time(until, now)}; whoever opens it is logged in as {role}.")
+
+
+def _page(settings: Settings, session: Session) -> str:
+    """Return where browsers reach the page."""
+    plain = f"http://{settings.web_host}:{settings.web_port}"
+    return (settings.public_url or session.page or plain).rstrip("/") + "/"
+
+
+def _grant(name: str, role: Role, seller: str | None, expires_at: datetime | None) -> Grant:
+    whose = None if seller is None else seller_of(seller)
+    if role is Role.SELLER and whose is None:
+        raise InvalidError("a seller's key needs --seller; an operator's or a reader's does not")
+    if role is Role.OPERATOR and whose is not None:
+        raise InvalidError(
+            "an operator sees everybody's data; leave --seller out, or --role seller"
+        )
+    if not name.strip() or not name.isprintable():
+        raise InvalidError("give the key a name that a person can read")
+    return Grant(name=name.strip(), role=role, seller=whose, expires_at=expires_at)
+
+
+def _span(text: str) -> timedelta:
+    found = SPAN.fullmatch(text)
+    if found is None or not int(found[1]):
+        raise InvalidError("--expires: write 90d, 12h or 30m")
+    return int(found[1]) * UNITS[found[2]]
+
+
+def _told(key: Key) -> dict[str, object]:
+    return {
+        "id": key.id,
+        "name": key.name,
+        "prefix": key.prefix,
+        "role": key.role,
+        "seller": key.user_id,
+        "created_at": key.created_at,
+        "expires_at": key.expires_at,
+        "last_used_at": key.last_used_at,
+        "revoked_at": key.revoked_at,
+    }
+
+
+def _role(key: Key) -> str:
+    return key.role if key.user_id is None else f"{key.role} of {key.user_id}"
+
+
+def _life(key: Key) -> str:
+    if key.revoked_at is not None:
+        return f"no more: revoked {_instant(key.revoked_at, '')}"
+    if key.expires_at is None:
+        return "for ever"
+    is_over = key.expires_at <= WALL.now()
+    return f"{'no more: over since' if is_over else 'until'} {_instant(key.expires_at, '')}"
+
+
+def _instant(at: datetime | None, never: str) -> str:
+    return never if at is None else f"{at:%Y-%m-%d %H:%M} UTC"

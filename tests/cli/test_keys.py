@@ -1,0 +1,96 @@
+"""`headway key` as an operator types it; a key is shown once, and kept nowhere."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.clock import SystemClock
+from headway.core.access import Role
+from headway.store.access import Access
+
+Headway = Callable[..., Any]
+WALL = SystemClock()
+
+
+def dump(pool: ConnectionPool) -> str:
+    """Return everything that the database holds of keys, links and sessions, as text."""
+    tables = ("access_keys", "login_links", "sessions", "sync_audit_log")
+    with pool.connection() as connection:
+        rows = [
+            connection.execute(f"SELECT t::text FROM {each} AS t").fetchall() for each in tables
+        ]
+    return str(rows)
+
+
+def test_a_key_is_made_used_listed_and_revoked(on_database: Headway, pool: ConnectionPool) -> None:
+    made = on_database("key", "create", "ci", "--role", "operator", "--expires", "90d").out
+    secret, told = made.splitlines()
+    assert secret.startswith("hw_")
+    assert len(secret) == 67
+    assert "not shown again" in told
+    now = WALL.now()
+    known = Access(pool).find_key(secret, now=now)
+    assert known is not None
+    assert (known.name, known.role, known.seller) == ("ci", Role.OPERATOR, None)
+    assert Access(pool).find_key(secret, now=now + timedelta(days=91)) is None
+
+    listed = on_database("key", "list").out
+    assert "ci" in listed
+    assert secret[:11] in listed
+    (one,) = on_database("key", "list", "--json").object()
+    assert one["last_used_at"] is not None
+    for text in (listed, str(one), dump(pool)):
+        assert secret not in text
+        assert secret[3:] not in text
+
+    assert "opens nothing" in on_database("key", "revoke", "ci").out
+    assert Access(pool).find_key(secret, now=now) is None
+    assert "no more: revoked" in on_database("key", "list").out
+    assert "no working key" in on_database("key", "revoke", "ci").complaint(2)
+
+
+def test_a_name_is_taken_until_its_key_is_revoked(on_database: Headway) -> None:
+    create = ("key", "create", "app", "--role", "seller", "--seller", "acme", "--json")
+    first = on_database(*create).object()
+    assert (first["role"], first["seller"], first["prefix"]) == (
+        "seller",
+        "acme",
+        first["key"][:11],
+    )
+    assert "there is a key named app" in on_database(*create[:-1]).complaint(2)
+    assert on_database("key", "revoke", first["prefix"], "--json").object()["id"] == first["id"]
+    assert on_database(*create).object()["id"] != first["id"]
+
+
+def test_a_link_is_made_for_the_page(on_database: Headway, pool: ConnectionPool) -> None:
+    said = on_database("key", "link", HEADWAY_PUBLIC_URL="https://headway.example").out
+    address = said.splitlines()[0]
+    start = "https://headway.example/login/"
+    assert address.startswith(start)
+    secret = address.removeprefix(start)
+    assert secret not in dump(pool)
+    grant = Access(pool).take_link(secret, now=WALL.now())
+    assert grant is not None
+    assert grant.role is Role.OPERATOR
+    assert Access(pool).take_link(secret, now=WALL.now()) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    (
+        (("create", "x", "--role", "seller"), "needs --seller"),
+        (("create", "x", "--role", "operator", "--seller", "acme"), "leave --seller out"),
+        (("create", "x", "--role", "king"), "'king' is not one of"),
+        (("create", " ", "--role", "reader"), "a name that a person can read"),
+        (("create", "x", "--role", "reader", "--expires", "soon"), "write 90d, 12h or 30m"),
+        (("create", "x", "--role", "reader", "--expires", "0d"), "write 90d, 12h or 30m"),
+        (("revoke", "nobody"), "see: headway key list"),
+    ),
+)
+def test_what_makes_no_sense_is_refused_in_one_line(
+    on_database: Headway, arguments: tuple[str, ...], complaint: str
+) -> None:
+    assert complaint in on_database("key", *arguments).complaint(2)
