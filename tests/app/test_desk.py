@@ -65,12 +65,12 @@ def test_a_part_of_several_sellers_needs_a_name(room: Room) -> None:
     assert (ruling.user_id, ruling.is_done) == (BEST, False)
 
 
-def test_held_changes_are_ones_own_and_go_on_from_a_mark(room: Room) -> None:
+def test_held_changes_are_ones_own_and_go_on_from_a_cursor(room: Room) -> None:
     assert [each.sku for each in room.desk(BEST).held(limit=9)] == [THEIRS]
     first, second = room.desk().held(limit=9)
-    assert room.desk().held(limit=9, after=first.mark) == [second]
+    assert room.desk().held(limit=9, cursor=first.cursor) == [second]
     with pytest.raises(InvalidError, match="begin without one"):
-        room.desk().held(limit=9, after="tampered")
+        room.desk().held(limit=9, cursor="tampered")
 
 
 def test_approving_everything_needs_a_reason_and_stays_within_the_wall(room: Room) -> None:
@@ -186,3 +186,76 @@ def test_a_seller_sees_the_call_leave_and_of_others_seats_the_turn_alone(room: R
     ]
     assert "manual" in [each.turn for each in theirs]
     assert [each.turn for each in seen.seats] == [each.turn for each in whole.seats]
+    assert SHARED in {each.sku for each in room.desk(BEST).status().next_call.seats}
+
+
+def test_what_is_wrong_is_told_within_the_wall(room: Room) -> None:
+    room.ask(
+        "UPDATE connected_accounts SET status = 'disconnected', reason = 'revoked'"
+        " WHERE user_id = 'best' AND platform = 'etsy'"
+    )
+    whole = {(each.name, each.seller) for each in room.desk().alerts()}
+    assert {("held", None), ("parked", None), ("refused_by_shop", None)} <= whole
+    assert ("disconnected", BEST) in whole
+    own = room.desk(ACME).alerts()
+    assert "best" not in str(own)
+    assert {(each.name, each.count) for each in own} == {
+        ("calls_paused", 1),  # a limiter that has seen no call yet waits out one window
+        ("held", 1),
+        ("parked", 1),
+        ("refused_by_shop", 1),
+    }
+
+
+def test_a_grant_that_ends_soon_is_told_to_its_own_seller(room: Room) -> None:
+    ends_at = room.clock.now() + timedelta(days=3)
+    scopes = ("etsy:shop:102", "shopify:app:best.myshopify.com")
+    for scope in scopes:
+        for name, at in (("access", room.clock.now()), ("refresh", ends_at)):
+            room.ask("INSERT INTO credential VALUES (%s, %s, 'x', %s)", scope, name, at)
+    told = [each for each in room.desk(BEST).alerts() if each.name == "token_expiring"]
+    assert {each.sentence.partition(" of best")[0] for each in told} == {
+        "The grant of etsy 102",
+        "The grant of shopify best.myshopify.com",
+    }
+    assert not [each for each in room.desk(ACME).alerts() if each.name == "token_expiring"]
+    room.ask(
+        "UPDATE credential SET expires_at = %s WHERE name = 'refresh'", ends_at + timedelta(days=9)
+    )
+    assert not [each for each in room.desk(BEST).alerts() if each.name == "token_expiring"]
+
+
+def test_limits_are_named_without_the_apps_own_ids(room: Room) -> None:
+    desk, limiter = room.desk(), room.app.limiter
+    limiter.create(
+        [
+            "boeing:",
+            "etsy:",
+            "etsy::second",
+            "shopify:app:acme.myshopify.com",
+            "printify:200",
+            "shopify:another-app:acme.myshopify.com",
+        ]
+    )
+    names = ["boeing", "etsy:day", "etsy:second", "printify:200", "shopify:acme.myshopify.com"]
+    assert [each.name for each in desk.limits(limit=50)] == names
+    assert [each.name for each in desk.limits(limit=50, after="printify:200")] == names[4:]
+    assert desk.limits(limit=1)[0].gauges[0].limit == 2
+    with pytest.raises(NotFoundError):
+        desk.ledger("ebay", limit=1)
+
+
+def test_the_ledger_is_read_from_the_newest_call_on(room: Room) -> None:
+    now = room.clock.now()
+    for minute in range(3):
+        room.ask(
+            "INSERT INTO call_ledger (ticket_id, key, owner, cost, begun_at, lease_until, skus)"
+            " VALUES (gen_random_uuid(), 'boeing:', 'test', 1, %s, %s, '{A=B}')",
+            *(now + minute * timedelta(minutes=1), now + HOUR),
+        )
+    desk = room.desk()
+    first, second, third = desk.ledger("boeing", limit=9)
+    assert (first.begun_at, first.skus) == (now + timedelta(minutes=2), ("A=B",))
+    assert desk.ledger("boeing", limit=9, cursor=first.cursor) == [second, third]
+    assert desk.ledger("boeing", limit=9, until=second.begun_at) == [third]
+    assert desk.ledger("boeing", limit=9, since=second.begun_at) == [first, second]

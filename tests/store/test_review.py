@@ -142,8 +142,8 @@ def test_held_changes_come_in_pages_without_gap_or_repeat(review: Review, hold: 
     for number in range(5):
         hold(A, Sku(f"P{number}"))
     first = review.held(limit=2)
-    second = review.held(limit=2, after=first[-1].mark)
-    third = review.held(limit=2, after=second[-1].mark)
+    second = review.held(limit=2, cursor=first[-1].cursor)
+    third = review.held(limit=2, cursor=second[-1].cursor)
     assert [each.sku for each in first + second + third] == ["P0", "P1", "P2", "P3", "P4"]
 
 

@@ -8,7 +8,7 @@ from psycopg_pool import ConnectionPool
 from headway.clock import VirtualClock, fresh_id
 from headway.core.runs import Run, RunKind, RunStatus
 from headway.errors import ConflictError, InvalidError, NotFoundError
-from headway.store.runs import OPEN_MAX, Runs
+from headway.store.runs import OPEN_MAX, Runs, cursor_of
 
 LEASE = timedelta(seconds=30)
 
@@ -84,9 +84,9 @@ def test_the_newest_come_first_page_by_page_without_their_results(
     added = [add(runs, clock).id for _ in range(3)]
     first = runs.newest(limit=2)
     assert [each.id for each in first] == [added[2], added[1]]
-    assert [each.id for each in runs.newest(limit=2, after=first[-1].mark)] == [added[0]]
+    assert [each.id for each in runs.newest(limit=2, cursor=cursor_of(first[-1]))] == [added[0]]
     with pytest.raises(InvalidError):
-        runs.newest(limit=2, after="strange")
+        runs.newest(limit=2, cursor="strange")
 
 
 def test_only_so_many_wait_and_the_old_are_forgotten(runs: Runs, clock: VirtualClock) -> None:

@@ -11,12 +11,16 @@ from typing import Any, TypeVar
 
 from headway.app import App
 from headway.app.answers import Batch, Explained, batch_of, explained
+from headway.app.limits import LimitView, key_of, limits
 from headway.app.looks import look
+from headway.app.signs import signs_of
 from headway.clock import SystemClock, fresh_id
+from headway.core.alerts import TOKEN_NOTICE, Alert, alerts
 from headway.core.jobs import JobStatus, Kind, PlatformName
 from headway.core.model import SellerId, Sku
 from headway.core.runs import Run, RunKind, assert_sane
 from headway.errors import ConflictError, InvalidError, NotFoundError
+from headway.store.credentials import Credentials
 from headway.store.explain import Standings
 from headway.store.job_rows import JobRows
 from headway.store.publishing import Publishing
@@ -26,6 +30,7 @@ from headway.store.timetable import Moved, Wish
 from headway.store.views import Overview
 from headway.store.views_accounts import AccountView, SellerView
 from headway.store.views_jobs import JobView, is_job_name, is_uuid
+from headway.store.views_limits import LedgerLine, LimitViews
 from headway.store.views_quotas import Budget
 
 Answer = TypeVar("Answer")
@@ -64,10 +69,10 @@ class Desk:
         return explained(self._whole, found, now)
 
     def held(
-        self, *, seller: SellerId | None = None, limit: int, after: str | None = None
+        self, *, seller: SellerId | None = None, limit: int, cursor: str | None = None
     ) -> list[HeldChange]:
-        """Return held changes, the oldest first, from a mark on."""
-        return self._review.held(self._whose(seller), limit=limit, after=after)
+        """Return held changes, the oldest first, from a cursor on."""
+        return self._review.held(self._whose(seller), limit=limit, cursor=cursor)
 
     def approve(
         self, skus: Sequence[Sku], *, seller: SellerId | None = None, reason: str = ""
@@ -262,9 +267,36 @@ class Desk:
         after = self.jobs(seller=whose, platform=platform, limit=JOBS_MAX)
         return [each for each in after if each.id in made]
 
-    def runs(self, *, limit: int, after: str | None = None) -> list[Run]:
+    def limits(self, *, limit: int, after: str | None = None) -> list[LimitView]:
+        """Return what is used of each limit."""
+        return limits(self._whole, limit=limit, after=after)
+
+    def ledger(
+        self,
+        name: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int,
+        cursor: str | None = None,
+    ) -> list[LedgerLine]:
+        """Return the calls that one limit permitted, the newest first, from a cursor on."""
+        key = key_of(name, self._whole.settings)
+        views = LimitViews(self._whole.pool)
+        return views.ledger(key, since=since, until=until, limit=limit, cursor=cursor)
+
+    def alerts(self) -> list[Alert]:
+        """Return what is wrong now, of everybody's or of one's own, the worst first."""
+        seen = self.status()
+        client_id = self._whole.settings.shopify_client_id
+        tokens = Credentials(self._whole.pool).ending(
+            seen.now + TOKEN_NOTICE, client_id=client_id, seller=self._seller
+        )
+        return alerts(signs_of(seen, tokens=tokens))
+
+    def runs(self, *, limit: int, cursor: str | None = None) -> list[Run]:
         """Return simulations and plans without their results, the newest first."""
-        return Runs(self._whole.pool).newest(limit=limit, after=after)
+        return Runs(self._whole.pool).newest(limit=limit, cursor=cursor)
 
     def run(self, id_: str) -> Run:
         """Return a simulation or plan with its result; raises NotFoundError."""

@@ -9,7 +9,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from headway.core import marks
 from headway.errors import InvalidError
 
 # What a server works out within some minutes; whoever needs more has the command.
@@ -50,11 +49,6 @@ class Run:
     created_at: datetime
     started_at: datetime | None = None
     finished_at: datetime | None = None
-
-    @property
-    def mark(self) -> str:
-        """Where a list goes on after it."""
-        return marks.dump(self.created_at, self.id)
 
     @property
     def is_over(self) -> bool:

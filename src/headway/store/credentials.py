@@ -8,8 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from headway.core.model import Scope
+from headway.core.alerts import TokenSign
+from headway.core.model import Scope, SellerId
 from headway.store.pool import Pool, guarded
+
+ENDING_SHOWN = 20
 
 LOAD = """
 SELECT name, secret, expires_at, version FROM credential WHERE scope = %s ORDER BY name
@@ -45,6 +48,17 @@ RETURNING owner
 
 END_REFRESH = "DELETE FROM credential_refresh WHERE scope = %s AND owner = %s"
 
+# A grant ends with the longer-lived of its tokens: the one that renews the other.
+ENDING = """
+SELECT account.user_id, account.platform || ' ' || account.shop, max(credential.expires_at)
+FROM connected_accounts AS account JOIN credential ON credential.scope = CASE account.platform
+  WHEN 'shopify' THEN 'shopify:' || %(client_id)s || ':' || account.shop
+  ELSE account.platform || ':shop:' || account.shop END
+WHERE account.status = 'connected' AND (%(seller)s::text IS NULL OR account.user_id = %(seller)s)
+GROUP BY account.user_id, account.platform, account.shop
+HAVING max(credential.expires_at) < %(before)s
+ORDER BY 3 LIMIT %(limit)s
+"""
 LOAD_ALL = "SELECT scope, name, version, secret FROM credential ORDER BY scope, name"
 REPLACE = """
 UPDATE credential SET secret = %s WHERE scope = %s AND name = %s AND version = %s AND secret = %s
@@ -114,6 +128,28 @@ class Credentials:
         """Give the lease back, if it is still this owner's."""
         with guarded(), self._pool.connection() as connection:
             connection.execute(END_REFRESH, (scope, owner))
+
+    def ending(
+        self,
+        before: datetime,
+        *,
+        client_id: str,
+        seller: SellerId | None = None,
+        limit: int = ENDING_SHOWN,
+    ) -> list[TokenSign]:
+        """Return the grants that end before an instant, of one seller or of all."""
+        values = {
+            "before": before,
+            "client_id": client_id or "app",
+            "seller": seller,
+            "limit": limit,
+        }
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(ENDING, values).fetchall()
+        return [
+            TokenSign(seller=SellerId(seller), name=name, expires_at=expires_at)
+            for seller, name, expires_at in rows
+        ]
 
     def secrets(self) -> list[bytes]:
         """Return every secret, as it is stored."""

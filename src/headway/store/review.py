@@ -15,10 +15,10 @@ from typing import Any
 
 from psycopg import Connection
 
-from headway.core import marks
 from headway.core.change import money
 from headway.core.model import SellerId, Sku
 from headway.errors import InvalidError, NotFoundError
+from headway.store import cursors
 from headway.store.pool import Pool, guarded
 
 MASS_LIFTED = timedelta(hours=24)
@@ -156,9 +156,9 @@ class HeldChange:
     can_approve: bool
 
     @property
-    def mark(self) -> str:
+    def cursor(self) -> str:
         """Where a list goes on after it."""
-        return marks.dump(self.held_at, self.user_id, self.sku)
+        return cursors.encode(self.held_at, self.user_id, self.sku)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,14 +217,16 @@ class Review:
         self._pool = pool
 
     def held(
-        self, user_id: SellerId | None = None, *, limit: int, after: str | None = None
+        self, user_id: SellerId | None = None, *, limit: int, cursor: str | None = None
     ) -> list[HeldChange]:
-        """Return held changes of one seller or of all, the oldest first, from a mark on."""
-        at, after_user, after_sku = (None,) * 3 if after is None else marks.load(after, 3)
+        """Return held changes of one seller or of all, the oldest first, from a cursor on."""
+        nobody = (None, None, None)
+        after = nobody if cursor is None else cursors.decode(cursor, datetime, str, str)
+        held_at, after_user, after_sku = after
         values = {
             "user_id": user_id,
             "limit": limit,
-            "held_at": None if at is None else marks.instant(at),
+            "held_at": held_at,
             "after_user": after_user,
             "after_sku": after_sku,
         }

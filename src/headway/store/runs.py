@@ -11,9 +11,9 @@ from typing import Any
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from headway.core import marks
 from headway.core.runs import Run, RunKind, RunStatus
 from headway.errors import ConflictError, NotFoundError
+from headway.store import cursors
 from headway.store.pool import Pool, guarded
 
 OPEN_MAX = 20
@@ -94,10 +94,10 @@ class Runs:
             raise NotFoundError("there is no such run; see /api/runs")
         return found
 
-    def newest(self, *, limit: int, after: str | None = None) -> list[Run]:
-        """Return runs without their results, the newest first, from a mark on."""
-        at, id_ = (None, None) if after is None else marks.load(after, 2)
-        values = {"at": None if at is None else marks.instant(at), "after": id_, "limit": limit}
+    def newest(self, *, limit: int, cursor: str | None = None) -> list[Run]:
+        """Return runs without their results, the newest first, from a cursor on."""
+        at, id_ = (None, None) if cursor is None else cursors.decode(cursor, datetime, str)
+        values = {"at": at, "after": id_, "limit": limit}
         return [_run(row) for row in self._rows(SOME, values)]
 
     def claim(self, owner: str, *, lease: timedelta, now: datetime) -> Run | None:
@@ -152,6 +152,11 @@ class Runs:
             connection.cursor(row_factory=dict_row) as cursor,
         ):
             return cursor.execute(statement, values).fetchall()
+
+
+def cursor_of(run: Run) -> str:
+    """Return where a list goes on after this one."""
+    return cursors.encode(run.created_at, run.id)
 
 
 def _run(row: dict[str, Any]) -> Run:

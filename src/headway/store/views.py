@@ -269,7 +269,7 @@ def overview(
         counts, ages_h, oldest_read_at = _counts(connection, now, boarding.slack, seller)
         return Overview(
             now=now,
-            next_call=coming if seller is None else _seen_by(seller, coming),
+            next_call=coming if seller is None else _seen_by(seller, coming, front),
             spent=spent,
             counts=counts,
             oldest_read_at=oldest_read_at,
@@ -287,10 +287,17 @@ def overview(
         )
 
 
-def _seen_by(seller: SellerId, coming: NextCall) -> NextCall:
-    """Leave of other sellers' seats their turn alone."""
-    seats = (each if each.user_id == seller else Seat(turn=each.turn) for each in coming.seats)
-    return replace(coming, seats=tuple(seats))
+def _seen_by(seller: SellerId, coming: NextCall, front: Sequence[Candidate]) -> NextCall:
+    """Leave of other sellers' seats their turn alone; a part of both is in one seat, and known."""
+    own = {each.sku: each for each in front if each.user_id == seller}
+
+    def seen(seat: Seat) -> Seat:
+        mine = None if seat.sku is None else own.get(seat.sku)
+        if mine is None:
+            return Seat(turn=seat.turn)
+        return replace(seat, user_id=seller, due_at=mine.next_sync_at)
+
+    return replace(coming, seats=tuple(map(seen, coming.seats)))
 
 
 def _with_promise(connection: Connection, scope: Scope, gate: Gate) -> Gate:

@@ -1,0 +1,84 @@
+"""Whom limits bind, by names without an app's own id in them, and how much of each is used."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from headway.app import App
+from headway.app.outside import boeing_scope
+from headway.config import Settings
+from headway.connectors.etsy_limits import day_key, second_key
+from headway.connectors.printify_limits import account_resource
+from headway.connectors.shopify_limits import shop_resource, shop_scope
+from headway.core.limit_status import Gauge
+from headway.core.model import Scope
+from headway.errors import NotFoundError
+from headway.store.views_limits import LimitViews
+
+SUPPLIER = "boeing"
+ETSY_DAY, ETSY_SECOND = "etsy:day", "etsy:second"
+SHOP, PRINTIFY = "shopify:", "printify:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitView:
+    """One limit: what is used and reserved of it, who waits, and when the next call may leave."""
+
+    name: str
+    gauges: tuple[Gauge, ...]
+    in_flight: int
+    waiting: int
+    next_free_at: datetime
+    paused_until: datetime | None
+    pause_reason: str
+
+
+def key_of(name: str, settings: Settings) -> str:
+    """Return the limiter's key of a limit; raises NotFoundError."""
+    fixed = {
+        SUPPLIER: boeing_scope(settings),
+        ETSY_DAY: day_key(settings.etsy_keystring),
+        ETSY_SECOND: second_key(settings.etsy_keystring),
+    }
+    if name in fixed:
+        return fixed[name]
+    if name.startswith(SHOP):
+        return shop_scope(settings.shopify_client_id, name.removeprefix(SHOP))
+    if name.startswith(PRINTIFY):
+        return name
+    raise NotFoundError("there is no such limit; see /api/limits")
+
+
+def name_of(key: str, settings: Settings) -> str | None:
+    """Return the name of a key; None for one of an app that is no longer ours."""
+    for name in (SUPPLIER, ETSY_DAY, ETSY_SECOND):
+        if key == key_of(name, settings):
+            return name
+    own = shop_scope(settings.shopify_client_id, "")
+    if key.startswith(own):
+        return SHOP + key.removeprefix(own)
+    return key if key.startswith(PRINTIFY) else None
+
+
+def limits(app: App, *, limit: int, after: str | None = None) -> list[LimitView]:
+    """Return limits in the order of their keys, from the one of that name on."""
+    start = None if after is None else key_of(after, app.settings)
+    keys = LimitViews(app.pool).keys(limit=limit, after=start)
+    named = [(key, name_of(key, app.settings)) for key in keys]
+    return [_view(app, key, name) for key, name in named if name is not None]
+
+
+def _view(app: App, key: str, name: str) -> LimitView:
+    if name.startswith(SHOP):
+        app.limiter.know(shop_resource(Scope(key), restore_per_s=app.shop_restore_per_s))
+    elif name.startswith(PRINTIFY):
+        app.limiter.know(account_resource(Scope(key)))
+    status = app.limiter.status(key)
+    return LimitView(
+        name=name,
+        gauges=status.gauges,
+        in_flight=status.in_flight,
+        waiting=sum(status.queue.values()),
+        next_free_at=status.next_free_at,
+        paused_until=status.paused_until,
+        pause_reason=status.reason,
+    )

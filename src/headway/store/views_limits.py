@@ -1,0 +1,90 @@
+"""Limits and the call ledger, as whoever oversees the deployment reads them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg.rows import dict_row
+
+from headway.store import cursors
+from headway.store.pool import Pool, guarded
+
+KEYS = """
+SELECT key FROM limiter WHERE %(after)s::text IS NULL OR key > %(after)s
+ORDER BY key LIMIT %(limit)s
+"""
+CALLS = """
+SELECT ticket_id::text, purpose, owner, cost, begun_at, finished_at, arrived_by, status,
+  coalesce(result, '') AS result, http_status, seats_paid, coalesce(skus, '{}') AS skus
+FROM call_ledger
+WHERE key = %(key)s AND (%(since)s::timestamptz IS NULL OR begun_at >= %(since)s)
+  AND (%(until)s::timestamptz IS NULL OR begun_at < %(until)s)
+  AND (%(at)s::timestamptz IS NULL OR (begun_at, ticket_id::text) < (%(at)s, %(after)s))
+ORDER BY begun_at DESC, ticket_id DESC LIMIT %(limit)s
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerLine:
+    """One call that was permitted, and what became of it; `skus` are its seats."""
+
+    ticket_id: str
+    purpose: str
+    owner: str
+    cost: float
+    begun_at: datetime
+    finished_at: datetime | None
+    arrived_by: datetime | None
+    status: str
+    result: str
+    http_status: int | None
+    seats_paid: int | None
+    skus: tuple[str, ...]
+
+    @property
+    def cursor(self) -> str:
+        """Where a list goes on after it."""
+        return cursors.encode(self.begun_at, self.ticket_id)
+
+
+class LimitViews:
+    """`limiter` and `call_ledger`."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def keys(self, *, limit: int, after: str | None = None) -> list[str]:
+        """Return whom limits bind, in order, from a key on."""
+        rows = self._rows(KEYS, {"after": after, "limit": limit})
+        return [row["key"] for row in rows]
+
+    def ledger(
+        self,
+        key: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int,
+        cursor: str | None = None,
+    ) -> list[LedgerLine]:
+        """Return the calls of one limit, the newest first, from a cursor on."""
+        at, ticket_id = (None, None) if cursor is None else cursors.decode(cursor, datetime, str)
+        values = {
+            "key": key,
+            "since": since,
+            "until": until,
+            "at": at,
+            "after": ticket_id,
+            "limit": limit,
+        }
+        rows = self._rows(CALLS, values)
+        return [LedgerLine(**{**row, "skus": tuple(row["skus"])}) for row in rows]
+
+    def _rows(self, statement: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+        with (
+            guarded(),
+            self._pool.connection() as connection,
+            connection.cursor(row_factory=dict_row) as cursor,
+        ):
+            return cursor.execute(statement, values).fetchall()
