@@ -76,6 +76,12 @@ class Settings(BaseModel):
         ge=1,
     )
 
+    metrics_open: bool = _setting(
+        "HEADWAY_METRICS_OPEN",
+        default=False,
+        help_="let anybody on this very host read /metrics without a key",
+    )
+
     policy: Literal["packed", "split", "anchored", "rolling", "adaptive"] = _setting(
         "HEADWAY_POLICY", "adaptive", "which policy decides when a listing is due"
     )

@@ -109,40 +109,40 @@ def test_parts_are_published_into_ones_own_shop_and_followed_by_their_batch(room
 
 def test_jobs_are_ones_own_in_every_look_and_verb(room: Room) -> None:
     own, whole = room.desk(ACME), room.desk()
-    assert {each.user_id for each in own.jobs(limit=500)} == {ACME}
-    assert {each.user_id for each in own.jobs(seller=BEST, limit=500)} == {ACME}
-    (theirs, *_) = whole.jobs(seller=BEST, limit=500)
-    for look in (own.job, own.run_job, lambda name: own.revive_jobs([name])):
+    assert {each.user_id for each in own.lane.jobs(limit=500)} == {ACME}
+    assert {each.user_id for each in own.lane.jobs(seller=BEST, limit=500)} == {ACME}
+    (theirs, *_) = whole.lane.jobs(seller=BEST, limit=500)
+    for look in (own.lane.job, own.lane.run, lambda name: own.lane.revive([name])):
         for name in (theirs.id, theirs.name, "nonsense"):
             with pytest.raises(NotFoundError) as trouble:
                 look(name)
             assert "best" not in str(trouble.value)
     with pytest.raises(NotFoundError):
-        own.account_jobs(theirs.account_id)
-    assert {each.account_id for each in whole.account_jobs(theirs.account_id)} == {
+        own.lane.account_jobs(theirs.account_id)
+    assert {each.account_id for each in whole.lane.account_jobs(theirs.account_id)} == {
         theirs.account_id
     }
     with pytest.raises(NotFoundError, match="best has best/"):
-        whole.job("best/printify/orders")
+        whole.lane.job("best/printify/orders")
 
 
 def test_jobs_are_made_due_and_revived_by_name(room: Room) -> None:
     desk = room.desk(ACME)
     room.ask("UPDATE sync_jobs SET next_run_at = next_run_at + interval '9 hours'")
-    made = desk.pull(ACME, platform=PlatformName.ETSY)
+    made = desk.lane.pull(ACME, platform=PlatformName.ETSY)
     assert {each.platform for each in made} == {PlatformName.ETSY}
-    assert desk.run_job("acme/shopify/orders").due_at == room.clock.now()
+    assert desk.lane.run("acme/shopify/orders").due_at == room.clock.now()
     with pytest.raises(ConflictError, match="is not dead"):
-        desk.revive_jobs(["acme/shopify/orders"])
+        desk.lane.revive(["acme/shopify/orders"])
     room.ask("UPDATE sync_jobs SET status = 'dead', next_run_at = NULL WHERE id = %s", made[0].id)
-    (revived,) = desk.revive_jobs([made[0].name])
+    (revived,) = desk.lane.revive([made[0].name])
     assert revived.status is JobStatus.QUEUED
 
 
 def test_accounts_are_ones_own(room: Room) -> None:
-    assert {each.user_id for each in room.desk(ACME).accounts(limit=50)} == {ACME}
-    assert {each.user_id for each in room.desk(ACME).accounts(seller=BEST, limit=50)} == {ACME}
-    assert {each.user_id for each in room.desk().accounts(limit=50)} == {ACME, BEST}
+    assert {each.user_id for each in room.desk(ACME).lane.accounts(limit=50)} == {ACME}
+    assert {each.user_id for each in room.desk(ACME).lane.accounts(seller=BEST, limit=50)} == {ACME}
+    assert {each.user_id for each in room.desk().lane.accounts(limit=50)} == {ACME, BEST}
 
 
 @pytest.mark.parametrize("sku", ODD)

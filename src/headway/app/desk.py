@@ -5,49 +5,50 @@ A desk belongs to somebody: what is done is written down under `actor`, and behi
 named wrongly is refused before anything is done.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from headway.app import App
 from headway.app.answers import Batch, Explained, batch_of, explained
+from headway.app.desk_lane import LaneDesk
+from headway.app.desk_runs import RunDesk
 from headway.app.limits import LimitView, key_of, limits
 from headway.app.looks import look
 from headway.app.signs import signs_of
-from headway.clock import SystemClock, fresh_id
-from headway.core.alerts import TOKEN_NOTICE, Alert, alerts
-from headway.core.jobs import JobStatus, Kind, PlatformName
+from headway.clock import fresh_id
+from headway.core.alerts import TOKEN_NOTICE, Alert, TierSign, alerts
 from headway.core.model import SellerId, Sku
-from headway.core.runs import Run, RunKind, assert_sane
-from headway.errors import ConflictError, InvalidError, NotFoundError
+from headway.errors import InvalidError, NotFoundError
 from headway.store.credentials import Credentials
 from headway.store.explain import Standings
-from headway.store.job_rows import JobRows
+from headway.store.freshness import Freshness
 from headway.store.publishing import Publishing
 from headway.store.review import HeldChange, Review, Ruling
-from headway.store.runs import Runs
 from headway.store.timetable import Moved, Wish
 from headway.store.views import Overview
-from headway.store.views_accounts import AccountView, SellerView
-from headway.store.views_jobs import JobView, is_job_name, is_uuid
+from headway.store.views_history import HistoryEvent, HistoryPage, HistoryViews
+from headway.store.views_jobs import is_uuid
 from headway.store.views_limits import LedgerLine, LimitViews
-from headway.store.views_quotas import Budget
+from headway.store.views_products import ProductPage, ProductView, ProductViews, State
 
 Answer = TypeVar("Answer")
-JOBS_MAX = 500
-# A run is a process, and takes real time, whatever clock the engine runs on.
-WALL = SystemClock()
 NAMED_MAX = 5
 
 
 class Desk:
-    """The verbs and looks of one person; `whole` is the application without a wall."""
+    """The verbs and looks of one person; `whole` is the application without a wall.
+
+    Accounts and their jobs are at `lane`, simulations and plans at `runs`.
+    """
 
     def __init__(self, whole: App, *, actor: str, seller: SellerId | None = None) -> None:
         self._whole = whole.behind(actor=actor)
         self._app = whole.behind(actor=actor, seller=seller)
         self._seller = seller
         self.actor = actor
+        self.lane = LaneDesk(self._whole, self._app, seller=seller)
+        self.runs = RunDesk(self._whole, actor=actor)
 
     @property
     def now(self) -> datetime:
@@ -57,6 +58,64 @@ class Desk:
     def status(self) -> Overview:
         """Return everything the first screen shows: of everybody, or of one's own."""
         return look(self._whole, seller=self._seller, theirs=self._app)
+
+    def products(
+        self,
+        *,
+        q: str = "",
+        state: State | None = None,
+        seller: SellerId | None = None,
+        cursor: str | None = None,
+        limit: int,
+    ) -> ProductPage:
+        """Return listings by state, seller or text, from a cursor on."""
+        whose = self._whose(seller)
+        views = ProductViews(self._app.pool)
+        return views.page(self.now, q=q, state=state, seller=whose, cursor=cursor, limit=limit)
+
+    def product(self, sku: Sku, *, seller: SellerId | None = None) -> tuple[ProductView, ...]:
+        """Return a part as each seller lists it; raises NotFoundError."""
+        whose = self._seller or seller
+        found = ProductViews(self._app.pool).of_sku(self.now, sku, seller=whose)
+        if not found:
+            self._lister(sku, self._review.sellers_of([sku]).get(sku, []), whose)
+        return found
+
+    def history(
+        self,
+        sku: Sku,
+        *,
+        seller: SellerId | None = None,
+        kinds: Collection[str] = (),
+        cursor: str | None = None,
+        limit: int,
+    ) -> HistoryPage:
+        """Return what happened to a part, the newest first; raises NotFoundError."""
+        whose, views = self._seller or seller, HistoryViews(self._app.pool)
+        page = views.page(sku, seller=whose, kinds=kinds, cursor=cursor, limit=limit)
+        if not page.items and cursor is None:
+            listed_by = self._review.sellers_of([sku]).get(sku, [])
+            if not listed_by or whose not in {None, *listed_by}:
+                self._lister(sku, listed_by, whose)
+        return page
+
+    def audit(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        seller: SellerId | None = None,
+        sku: Sku | None = None,
+        kinds: Collection[str] = (),
+    ) -> Iterator[HistoryEvent]:
+        """Yield every event in that time, the oldest first, however many there are."""
+        return HistoryViews(self._app.pool).export(
+            since=since, until=until, seller=self._whose(seller), sku=sku, kinds=kinds
+        )
+
+    def freshness(self, since: datetime) -> tuple[Freshness, ...]:
+        """Return how fresh all listings were over time, and those of each tier."""
+        return self._whole.freshness.series(since)
 
     def explain(self, sku: Sku, *, seller: SellerId | None = None) -> list[Explained]:
         """Say why a part waits, for each seller who lists it; raises NotFoundError."""
@@ -178,95 +237,6 @@ class Desk:
             raise NotFoundError("there is no such batch, or its parts were asked for again since")
         return batch_of(self._whole, batch_id, parts, self.now)
 
-    def accounts(
-        self,
-        *,
-        seller: SellerId | None = None,
-        platform: PlatformName | None = None,
-        limit: int,
-    ) -> tuple[AccountView, ...]:
-        """Return accounts, those that need a person first."""
-        return self._app.lane.accounts(
-            user_id=self._seller or seller, platform=platform, limit=limit
-        )
-
-    def sellers(self, user_ids: set[SellerId]) -> tuple[SellerView, ...]:
-        """Return what these sellers have used of the month's orders."""
-        return self._app.lane.sellers(self.now, user_ids)
-
-    def jobs(
-        self,
-        *,
-        seller: SellerId | None = None,
-        platform: PlatformName | None = None,
-        status: JobStatus | None = None,
-        limit: int,
-    ) -> list[JobView]:
-        """Return jobs in the order in which they run, each with what blocks it."""
-        return self._whole.lane.jobs(
-            self.now,
-            user_id=self._seller or seller,
-            platform=platform,
-            status=status,
-            limit=limit,
-        )
-
-    def account_jobs(self, account_id: str) -> list[JobView]:
-        """Return the jobs of one account; raises NotFoundError."""
-        found = self._whole.lane.of_account(self.now, account_id, user_id=self._seller)
-        if found is None:
-            raise NotFoundError("there is no such account; see /api/accounts")
-        return found
-
-    def job(self, name: str) -> JobView:
-        """Return a job by its id or seller/platform/kind; raises NotFoundError."""
-        found = self._whole.lane.job(self.now, name) if is_job_name(name) else None
-        if found is not None and self._seller in {None, found.user_id}:
-            return found
-        user_id = SellerId(name.partition("/")[0])
-        if "/" not in name or self._seller not in {None, user_id}:
-            raise NotFoundError("there is no such job; see /api/jobs")
-        names = [each.name for each in self.jobs(seller=user_id, limit=JOBS_MAX)]
-        has = f"{user_id} has {', '.join(sorted(names))}" if names else "see /api/jobs"
-        raise NotFoundError(f"there is no such job; {has}")
-
-    def quotas(self) -> tuple[Budget, ...]:
-        """Return the day of each platform that has a quota, and what the next one will bring."""
-        return self._whole.lane.budgets(self.now)
-
-    def revive_jobs(self, names: Sequence[str]) -> list[JobView]:
-        """Queue dead jobs again; raises RequestError before anything is done."""
-        now, rows = self.now, JobRows(self._app.pool)
-        found = [self.job(name) for name in dict.fromkeys(names)]
-        for each in found:
-            if each.status is not JobStatus.DEAD:
-                raise ConflictError(f"{each.name} is not dead: {each.reason}")
-        for each in found:
-            rows.revive(each.id, user_id=self._seller, now=now)
-        return [self.job(each.id) for each in found]
-
-    def run_job(self, name: str) -> JobView:
-        """Make a job due now; it still waits for its turn, its budget and its shop."""
-        found = self.job(name)
-        rows = JobRows(self._app.pool)
-        if not rows.hurry([found.id], user_id=self._seller, now=self.now):
-            raise ConflictError(f"{found.name} cannot be made due: {found.reason}")
-        return self.job(found.id)
-
-    def pull(
-        self, seller: SellerId, *, platform: PlatformName | None = None, kind: Kind | None = None
-    ) -> list[JobView]:
-        """Make a seller's jobs due now; return those that could be, as they stand then."""
-        whose = self._whose(seller)
-        found = self.jobs(seller=whose, platform=platform, limit=JOBS_MAX)
-        wanted = [each.id for each in found if kind in {None, each.kind}]
-        if not wanted:
-            of = f" of {kind}" if kind else ""
-            raise NotFoundError(f"{whose} has no job{of}{f' on {platform}' if platform else ''}")
-        made = JobRows(self._app.pool).hurry(wanted, user_id=whose, now=self.now)
-        after = self.jobs(seller=whose, platform=platform, limit=JOBS_MAX)
-        return [each for each in after if each.id in made]
-
     def limits(self, *, limit: int, after: str | None = None) -> list[LimitView]:
         """Return what is used of each limit."""
         return limits(self._whole, limit=limit, after=after)
@@ -287,33 +257,31 @@ class Desk:
 
     def alerts(self) -> list[Alert]:
         """Return what is wrong now, of everybody's or of one's own, the worst first."""
-        seen = self.status()
+        return self.alerts_in(self.status())
+
+    def alerts_in(self, seen: Overview) -> list[Alert]:
+        """Return what is wrong in an overview that was read before."""
         client_id = self._whole.settings.shopify_client_id
         tokens = Credentials(self._whole.pool).ending(
             seen.now + TOKEN_NOTICE, client_id=client_id, seller=self._seller
         )
-        return alerts(signs_of(seen, tokens=tokens))
+        return alerts(signs_of(seen, promises=self._broken_promises(), tokens=tokens))
 
-    def runs(self, *, limit: int, cursor: str | None = None) -> list[Run]:
-        """Return simulations and plans without their results, the newest first."""
-        return Runs(self._whole.pool).newest(limit=limit, cursor=cursor)
-
-    def run(self, id_: str) -> Run:
-        """Return a simulation or plan with its result; raises NotFoundError."""
-        return Runs(self._whole.pool).find(id_)
-
-    def start_run(self, kind: RunKind, request: Mapping[str, Any]) -> Run:
-        """Queue a simulation or plan for a server to work out; raises InvalidError if too large."""
-        if kind is RunKind.PLAN and "products" not in request:
-            listed = self._whole.schedule.listed()
-            request = {"products": max(1, listed), **request}
-        assert_sane(kind, request)
-        runs, now = Runs(self._whole.pool), WALL.now()
-        return runs.add(fresh_id(), kind, request, actor=self.actor, now=now)
-
-    def cancel_run(self, id_: str) -> Run:
-        """Stop a simulation or plan; raises ConflictError for one that is over."""
-        return Runs(self._whole.pool).cancel(id_, now=WALL.now())
+    def _broken_promises(self) -> list[TierSign]:
+        """Return what was promised to whom and not kept; what all sellers see is not a seller's."""
+        newest = None if self._seller is not None else self._whole.freshness.latest()
+        if newest is None:
+            return []
+        return [
+            TierSign(
+                tier=each.tier,
+                promise_min=each.promise_min,
+                kept_share=each.kept_share or 0.0,
+                at=newest.at,
+            )
+            for each in newest.tiers
+            if not each.holds
+        ]
 
     @property
     def _review(self) -> Review:

@@ -20,11 +20,11 @@ from headway.app.desk import Desk
 from headway.core.access import Need, Principal
 from headway.core.model import SellerId
 from headway.errors import InvariantError
-from headway.web.api import ProblemShape
 from headway.web.bodies import read_body, with_body
 from headway.web.gate import COOKIE, CSRF_HEADER, SAFE, Gate, Visitor
 from headway.web.problems import Handle, telling
 from headway.web.replay import HEADER, KEY_CHARS_MAX, once
+from headway.web.shape import ProblemShape
 
 NEED = "x-headway-need"
 KEY_SCHEME = HTTPBearer(

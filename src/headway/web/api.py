@@ -193,14 +193,6 @@ class StatusShape(Shape):
     accounts: LaneShape
 
 
-class ProblemShape(Shape):
-    """An error, as RFC 9457 writes it."""
-
-    title: str
-    status: int
-    detail: str
-
-
 def status_shape(seen: Overview) -> StatusShape:
     """Return the reply for this overview."""
     return StatusShape.model_validate(seen)

@@ -21,9 +21,9 @@ from headway.core.hooks import Effect, read_hook
 from headway.core.jobs import PlatformName
 from headway.errors import ConfigError
 from headway.store.hooks import Fate
-from headway.web.api import ProblemShape
 from headway.web.bodies import read_body
 from headway.web.problems import ProblemRoute, problem
+from headway.web.shape import ProblemShape
 
 LOG = logging.getLogger(__name__)
 PROBLEMS: dict[int | str, dict[str, Any]] = {

@@ -20,6 +20,7 @@ from headway.errors import (
 ERRORS_TOLD = 5
 # Said by pydantic of a body that is not JSON; another header makes it a text that is not parsed.
 NO_OBJECT = {"json_invalid", "model_attributes_type"}
+NO_BODY = {"missing", "model_type", "dict_type"}
 TITLES = {
     400: "the body makes no sense",
     401: "nobody we know",
@@ -71,7 +72,10 @@ def _headers(error: RequestError) -> Mapping[str, str]:
 
 def _fields(error: RequestValidationError) -> str:
     """Name each field at fault and say why."""
-    if any(fault["type"] in NO_OBJECT or fault["loc"] == ("body",) for fault in error.errors()):
+    if any(
+        fault["type"] in NO_OBJECT or (fault["loc"] == ("body",) and fault["type"] in NO_BODY)
+        for fault in error.errors()
+    ):
         return "body: send a JSON object, with the header content-type: application/json"
     told = []
     for fault in error.errors()[:ERRORS_TOLD]:

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import HTMLResponse, StreamingResponse
 from fastapi.staticfiles import StaticFiles
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
@@ -16,11 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headway import __version__
 from headway.app import App
 from headway.clock import Clock, ScaledClock, SystemClock
-from headway.errors import StoreError
 from headway.store.views import Overview
-from headway.web import accounts, connect, hooks, login, publishing
-from headway.web.access import ApiRoute, OverseeDesk
-from headway.web.api import StatusShape, status_shape
+from headway.web import connect, hooks, login, routes
 from headway.web.bodies import BODY_WAIT_S
 from headway.web.feed import Feed, Sight
 from headway.web.gate import Gate
@@ -62,7 +59,9 @@ def create(
     async def lifespan(site: FastAPI) -> AsyncIterator[None]:
         site.state.loop = asyncio.get_running_loop()
         site.state.closing = asyncio.Event()
+        site.state.background.start()
         yield
+        await run_in_threadpool(site.state.background.stop)
 
     site = FastAPI(
         title="Headway", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan
@@ -72,14 +71,11 @@ def create(
     site.state.pages, site.state.feed = pages, feed
     site.state.gate = Gate(app, wall=wall or SystemClock())
     site.state.clock, site.state.stream_life_s = app.clock, stream_life_s
-    site.add_api_route("/healthz", _healthz, tags=["health"])
     site.include_router(login.router(site.state.gate, pages))
     site.include_router(_page_routes())
-    site.include_router(_status_routes())
-    site.include_router(publishing.router(app))
     site.include_router(connect.router(app, pages))
-    site.include_router(accounts.router(app))
     site.include_router(hooks.router(app, body_wait_s=body_wait_s))
+    routes.include(site, app)
     return site
 
 
@@ -118,12 +114,6 @@ def _page_routes() -> APIRouter:
     routes = APIRouter(route_class=PageRoute, include_in_schema=False)
     routes.add_api_route("/", _page, response_class=HTMLResponse)
     routes.add_api_route("/live", _live)
-    return routes
-
-
-def _status_routes() -> APIRouter:
-    routes = APIRouter(route_class=ApiRoute, tags=["sync"])
-    routes.add_api_route("/api/sync/status", _status, response_model=StatusShape)
     return routes
 
 
@@ -167,19 +157,6 @@ def as_event(html: str) -> str:
     """Write text as one server-sent event."""
     lines = (line.strip() for line in html.splitlines())
     return "".join(f"data: {line}\n" for line in lines if line) + "\n"
-
-
-async def _healthz() -> dict[str, str]:
-    """Say that the process lives; whether the database does is `/api/sync/status`."""
-    return {"status": "ok", "version": __version__}
-
-
-def _status(request: Request, _: OverseeDesk) -> Response:
-    """Return everything the page shows."""
-    sight: Sight = request.app.state.feed.newest()
-    if sight.overview is None:
-        raise StoreError(sight.error)
-    return JSONResponse(status_shape(sight.overview).model_dump(mode="json"))
 
 
 def _templates(app: App) -> Environment:

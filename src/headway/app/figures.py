@@ -1,0 +1,65 @@
+"""The figures that metrics show, from what the screens show."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from headway.core.alerts import Alert, Severity
+from headway.observe.metrics import Figures
+from headway.store.views import Overview
+
+NAN = float("nan")
+
+
+def figures_of(seen: Overview, alerts: Sequence[Alert]) -> Figures:
+    """Return the figures in an overview of everybody's."""
+    counts, front, lane = seen.counts, seen.storefront, seen.accounts
+    leaves_at, oldest = seen.next_call.leaves_at, seen.oldest_read_at
+    by_severity = Counter(each.severity for each in alerts)
+    return Figures(
+        plain={
+            "supplier_up": float(not seen.breaker.is_open),
+            "supplier_calls_day": seen.spent.day_count,
+            "supplier_calls_day_limit": seen.spent.day_limit,
+            "supplier_calls_minute": seen.spent.minute_count,
+            "fill_ratio": NAN if seen.spent.fill is None else seen.spent.fill,
+            "next_call_seconds": (
+                NAN if leaves_at is None else max(0.0, (leaves_at - seen.now).total_seconds())
+            ),
+            "oldest_read_seconds": (NAN if oldest is None else (seen.now - oldest).total_seconds()),
+            "pushes_day": front.written.count,
+            "changes_held": front.held_count,
+            "accounts_disconnected": sum(not each.is_connected for each in lane.accounts),
+        },
+        by_label={
+            "listings": {
+                "fresh": counts.fresh,
+                "stale": counts.stale,
+                "unread": counts.unread,
+                "parked": counts.parked,
+                "overdue": counts.overdue,
+                "aboard": counts.aboard,
+            },
+            "listing_age_listings": {
+                f"{hours:02}": count for hours, count in enumerate(seen.ages_h)
+            },
+            "push_lag_seconds": {
+                "0.5": NAN if front.written.p50_s is None else front.written.p50_s,
+                "0.95": NAN if front.written.p95_s is None else front.written.p95_s,
+            },
+            "failures": {
+                "supplier": seen.breaker.failures,
+                "listing": counts.failing,
+                "shop": sum(each.failing for each in front.shops),
+            },
+            "jobs": {
+                "running": len(lane.running),
+                "due": lane.due_count,
+                "dead": lane.dead_count,
+            },
+            "quota_ratio": {
+                each.platform.value: (each.used + each.reserved) / each.limit
+                for each in lane.budgets
+            },
+            "alerts": {each.value: by_severity.get(each, 0) for each in Severity},
+        },
+    )

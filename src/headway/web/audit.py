@@ -1,0 +1,149 @@
+"""`/api/audit`: every event there is, as CSV or as lines of JSON, however many.
+
+The export is read and sent in chunks. Once it has begun, the status can no longer say that the
+database went away; then the last line is an event of the kind `export_stopped`, with the reason.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from fastapi.responses import StreamingResponse
+
+from headway.core.model import Sku
+from headway.errors import StoreError
+from headway.store.views_history import HistoryEvent
+from headway.web.access import ApiRoute, ReadDesk, Whose
+from headway.web.inputs import NAME_CHARS_MAX, PLAIN, Since, Until
+from headway.web.said import said
+
+FIELDS = (
+    "id", "at", "seller", "sku", "kind", "old", "new", "error", "actor", "job_id", "call_id",
+)  # fmt: skip
+STOPPED = "export_stopped"
+CHUNK = 500
+# A spreadsheet takes a cell that begins so for a formula; an apostrophe makes it a text.
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+CSV, LINES = "text/csv; charset=utf-8", "application/x-ndjson"
+EXAMPLE = {
+    "id": "6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c11", "at": "2026-03-04T12:00:00+00:00",
+    "seller": "acme", "sku": "WF338109=K3", "kind": "price_changed",
+    "old": {"list_price": "118.00"}, "new": {"list_price": "129.90"}, "error": "", "actor": None,
+    "job_id": None, "call_id": None,
+}  # fmt: skip
+
+Row = dict[str, Any]
+
+
+def router() -> APIRouter:
+    """Make the route."""
+    routes = APIRouter(route_class=ApiRoute, tags=["audit"])
+    content = {
+        "text/csv": {"schema": {"type": "string"}, "example": _csv([EXAMPLE])},
+        LINES: {"schema": {"type": "string"}, "example": _lines([EXAMPLE])},
+    }
+    told: dict[int | str, dict[str, Any]] = {
+        200: {"description": "The events, the oldest first.", "content": content}
+    }
+    routes.get(
+        "/api/audit", responses={**told, **said(404, 422)}, response_class=StreamingResponse
+    )(audit)
+    return routes
+
+
+def audit(
+    desk: ReadDesk,
+    *,
+    seller: Whose,
+    since: Since = None,
+    until: Until = None,
+    sku: Annotated[
+        str | None, Query(min_length=1, max_length=NAME_CHARS_MAX, pattern=PLAIN)
+    ] = None,
+    kind: Annotated[list[str] | None, Query(max_length=50)] = None,
+    format_: Annotated[Literal["csv", "jsonl"], Query(alias="format")] = "csv",
+) -> StreamingResponse:
+    """Export events, the oldest first; `kind` may be given several times.
+
+    In CSV a cell that a spreadsheet would take for a formula begins with an apostrophe. If the
+    database goes away under way, the last line is of the kind `export_stopped` and says why.
+    """
+    events = desk.audit(
+        since=since,
+        until=until,
+        seller=seller,
+        sku=None if sku is None else Sku(sku),
+        kinds=kind or (),
+    )
+    # The first chunk is read before the reply begins, so that trouble can still be its status.
+    begun = list(islice(events, CHUNK))
+    is_csv = format_ == "csv"
+    name = "headway-audit.csv" if is_csv else "headway-audit.jsonl"
+    return StreamingResponse(
+        _chunks(begun, events, _csv if is_csv else _lines, head=_line(FIELDS) if is_csv else ""),
+        media_type=CSV if is_csv else LINES,
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
+def _chunks(
+    begun: list[HistoryEvent],
+    events: Iterator[HistoryEvent],
+    write: Callable[[Sequence[Row]], str],
+    *,
+    head: str,
+) -> Iterator[str]:
+    yield head
+    rows = map(_row, chain(begun, events))
+    while True:
+        chunk: list[Row] = []
+        try:
+            chunk.extend(islice(rows, CHUNK))
+        except StoreError as error:
+            stopped = dict.fromkeys(FIELDS) | {"kind": STOPPED, "error": str(error)}
+            yield write([*chunk, stopped])
+            return
+        if not chunk:
+            return
+        yield write(chunk)
+
+
+def _row(event: HistoryEvent) -> Row:
+    return {
+        "id": event.id,
+        "at": event.at.isoformat(),
+        "seller": event.user_id,
+        "sku": event.sku,
+        "kind": event.kind,
+        "old": event.old,
+        "new": event.new,
+        "error": event.error,
+        "actor": event.actor,
+        "job_id": event.job_id,
+        "call_id": event.call_id,
+    }
+
+
+def _lines(rows: Sequence[Row]) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def _csv(rows: Sequence[Row]) -> str:
+    return "".join(_line([_cell(row[name]) for name in FIELDS]) for row in rows)
+
+
+def _line(cells: Sequence[str]) -> str:
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\r\n").writerow(cells)
+    return written.getvalue()
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
+    return f"'{text}" if text.startswith(FORMULAS) else text

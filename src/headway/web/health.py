@@ -1,0 +1,119 @@
+"""`/healthz`, `/readyz`, `/metrics`: whether the process lives, can work, and how it does."""
+
+from ipaddress import ip_address
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headway import __version__
+from headway.app import App
+from headway.app.desk import Desk
+from headway.app.figures import figures_of
+from headway.core.access import Need
+from headway.errors import HeadwayError, StoreError
+from headway.observe.metrics import CONTENT_TYPE, Metrics
+from headway.store.migrate import pending
+from headway.web.access import NEED, REFUSALS
+from headway.web.gate import Gate
+from headway.web.problems import ProblemRoute
+from headway.web.shape import Shape
+
+METRICS_EXAMPLE = "headway_database_up 1.0\nheadway_fill_ratio 0.98\n"
+ACTOR = "metrics"
+
+
+class HealthShape(Shape):
+    """That the process lives."""
+
+    status: Literal["ok"]
+    version: str
+
+
+class ReadyShape(Shape):
+    """Whether this server can work; the reasons if it cannot."""
+
+    is_ready: bool
+    reasons: list[str]
+
+
+def router(app: App, metrics: Metrics) -> APIRouter:
+    """Make the routes of one application."""
+    routes = APIRouter(route_class=ProblemRoute, tags=["health"])
+
+    @routes.get("/healthz")
+    async def healthz() -> HealthShape:
+        """Say that the process lives; whether it can work is `/readyz`."""
+        return HealthShape(status="ok", version=__version__)
+
+    @routes.get("/readyz", responses={503: {"model": ReadyShape, "description": "Not ready."}})
+    def readyz() -> Response:
+        """Say whether the database answers, its schema is ours, and the limiter can be read."""
+        reasons = _reasons(app)
+        told = ReadyShape(is_ready=not reasons, reasons=reasons)
+        return JSONResponse(told.model_dump(), status_code=503 if reasons else 200)
+
+    content = {"text/plain": {"schema": {"type": "string"}, "example": METRICS_EXAMPLE}}
+    needed: dict[int | str, dict[str, Any]] = {each: REFUSALS[each] for each in (401, 403, 429)}
+
+    @routes.get(
+        "/metrics",
+        response_class=Response,
+        responses={200: {"description": "Prometheus text.", "content": content}, **needed},
+        openapi_extra={NEED: Need.OVERSEE.value},
+    )
+    def scrape(request: Request) -> Response:
+        """Write metrics for Prometheus; for whoever may oversee, or anybody here if so set."""
+        if not (app.settings.metrics_open and _is_here(request)):
+            gate: Gate = request.app.state.gate
+            gate.admit(request).principal.require(Need.OVERSEE)
+        try:
+            desk = Desk(app, actor=ACTOR)
+            seen = desk.status()
+            figures = figures_of(seen, desk.alerts_in(seen))
+        except StoreError:
+            figures = None
+        return Response(metrics.render(figures), media_type=CONTENT_TYPE)
+
+    return routes
+
+
+def _reasons(app: App) -> list[str]:
+    """Return why this server cannot work; nothing if it can."""
+    try:
+        if missing := pending(app.pool):
+            return [f"the database lacks {len(missing)} migration(s); run: headway db upgrade"]
+        app.limiter.status(app.scope)
+    except HeadwayError as error:
+        return [str(error)]
+    return []
+
+
+def _is_here(request: Request) -> bool:
+    """Tell whether a request comes from this host itself, through no proxy."""
+    is_passed_on = {"forwarded", "x-forwarded-for"} & set(request.headers)
+    try:
+        host = ip_address(request.client.host if request.client else "")
+    except ValueError:
+        return False
+    return host.is_loopback and not is_passed_on
+
+
+class Counted:
+    """Counts every request by the pattern of its route and its status."""
+
+    def __init__(self, inner: ASGIApp, *, metrics: Metrics) -> None:
+        self._inner = inner
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on, and count what is answered."""
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                route = getattr(scope.get("route"), "path", None)
+                self._metrics.count_request(route, scope["method"], message["status"])
+            await send(message)
+
+        await self._inner(scope, receive, counted if scope["type"] == "http" else send)

@@ -1,0 +1,137 @@
+"""`/api/sync`: listings as a person looks for them, one at a time or page by page."""
+
+from typing import Annotated, Any
+from urllib.parse import quote, urlencode
+
+from fastapi import APIRouter, Query, Request, Response
+
+from headway.core.model import SellerId, Sku
+from headway.errors import StoreError
+from headway.store.timetable import Wish
+from headway.store.views_products import State
+from headway.web.access import ApiRoute, Caller, ReadDesk, Whose, WriteDesk
+from headway.web.api import StatusShape
+from headway.web.api_sync import (
+    ExplainShape,
+    HistoryShape,
+    MovedShape,
+    ProductOfSkuShape,
+    ProductsShape,
+    SlotWish,
+    StateWord,
+)
+from headway.web.feed import Sight
+from headway.web.inputs import PLAIN, Cursor, Limit, SkuPath
+from headway.web.said import said
+
+TEXT_CHARS_MAX = 100
+KIND_CHARS_MAX = 50
+
+
+def router() -> APIRouter:
+    """Make the routes."""
+    routes = APIRouter(route_class=ApiRoute, tags=["sync"])
+    routes.get("/api/sync/status", responses=said(503))(status)
+    routes.get("/api/sync/products", responses=said(404, 422))(products)
+    routes.get("/api/sync/products/{sku:path}", responses=said(404, 422))(product)
+    routes.put("/api/sync/products/{sku:path}/slot", responses=said(404, 422))(move)
+    routes.get("/api/sync/history/{sku:path}", responses=said(404, 422))(history)
+    routes.get("/api/sync/explain/{sku:path}", responses=said(404, 422))(explain)
+    return routes
+
+
+def status(request: Request, desk: ReadDesk, caller: Caller) -> StatusShape:
+    """Return everything the first screen shows; a seller sees that of the seller's own."""
+    if caller.seller is not None:
+        return StatusShape.model_validate(desk.status())
+    # What everybody sees is read once for all who ask.
+    sight: Sight = request.app.state.feed.newest()
+    if sight.overview is None or sight.error:
+        raise StoreError(sight.error)
+    return StatusShape.model_validate(sight.overview)
+
+
+def products(
+    request: Request,
+    reply: Response,
+    desk: ReadDesk,
+    *,
+    seller: Whose,
+    q: Annotated[
+        str,
+        Query(
+            max_length=TEXT_CHARS_MAX,
+            pattern=PLAIN,
+            description="A piece of the part number, the shop's SKU or the title.",
+        ),
+    ] = "",
+    state: StateWord | None = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> ProductsShape:
+    """List listings, by state, seller or text, page by page."""
+    page = desk.products(
+        q=q,
+        state=None if state is None else State(state),
+        seller=seller,
+        cursor=cursor,
+        limit=limit,
+    )
+    link_next(request, reply, page.next_cursor)
+    return ProductsShape.model_validate(page)
+
+
+def product(desk: ReadDesk, sku: SkuPath, seller: Whose) -> ProductOfSkuShape:
+    """Show a part as each seller lists it."""
+    found = desk.product(Sku(sku), seller=seller)
+    return ProductOfSkuShape.model_validate({"now": desk.now, "sku": sku, "listings": found})
+
+
+def history(
+    request: Request,
+    reply: Response,
+    desk: ReadDesk,
+    *,
+    sku: SkuPath,
+    seller: Whose,
+    kind: Annotated[
+        list[Annotated[str, Query(max_length=KIND_CHARS_MAX, pattern=PLAIN)]] | None,
+        Query(max_length=50, description="Only events of these kinds."),
+    ] = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> HistoryShape:
+    """Tell what happened to a part, the newest first."""
+    page = desk.history(Sku(sku), seller=seller, kinds=kind or (), cursor=cursor, limit=limit)
+    link_next(request, reply, page.next_cursor)
+    return HistoryShape.model_validate(page)
+
+
+def explain(desk: ReadDesk, sku: SkuPath, seller: Whose) -> ExplainShape:
+    """Say why a part waits, until when, and its place."""
+    found = desk.explain(Sku(sku), seller=seller)
+    return ExplainShape.model_validate({"now": desk.now, "sku": sku, "listings": found})
+
+
+def move(desk: WriteDesk, caller: Caller, sku: SkuPath, wish: SlotWish) -> MovedShape:
+    """Give a part another slot of the day, or a priority in its own."""
+    told = Wish(
+        hour_bucket=wish.hour,
+        minute_offset=wish.minute or 0,
+        sync_priority=wish.priority,
+        is_auto=wish.auto,
+    )
+    seller = caller.whose(None if wish.seller is None else SellerId(wish.seller))
+    (moved,) = desk.move([Sku(sku)], told, seller=seller)
+    return MovedShape.model_validate(moved)
+
+
+def link_next(request: Request, reply: Response, cursor: str | None) -> None:
+    """Say in a header, too, where the list goes on."""
+    if cursor is None:
+        return
+    asked: list[tuple[str, Any]] = [
+        pair for pair in request.query_params.multi_items() if pair[0] != "cursor"
+    ]
+    query = urlencode([*asked, ("cursor", cursor)])
+    reply.headers["Link"] = f'<{quote(request.url.path)}?{query}>; rel="next"'

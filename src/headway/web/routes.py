@@ -1,0 +1,39 @@
+"""The API of a site: its routes, how it tells trouble, and the document that describes it."""
+
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+
+from headway.app import App
+from headway.observe.metrics import Metrics
+from headway.runners.background import BackgroundRuns
+from headway.store.runs import Runs
+from headway.web import accounts, audit, deciding, health, listings, overseeing, publishing, runs
+from headway.web.document import document
+from headway.web.problems import problem
+
+
+def include(site: FastAPI, app: App) -> None:
+    """Add everything to a site."""
+    metrics = Metrics()
+    site.state.background = BackgroundRuns(Runs(app.pool))
+    site.add_middleware(health.Counted, metrics=metrics)
+    site.include_router(health.router(app, metrics))
+    for each in (listings, deciding, publishing, accounts, overseeing, audit, runs):
+        site.include_router(each.router())
+    site.add_exception_handler(HTTPException, _unknown)
+
+    def openapi() -> dict[str, Any]:
+        return document(site)
+
+    # FastAPI's own way to give a site another document.
+    site.openapi = openapi  # type: ignore[method-assign]
+
+
+async def _unknown(_request: Request, error: Exception) -> Response:
+    """Tell of a path or a method that is not there."""
+    assert isinstance(error, HTTPException)
+    said = {404: "there is nothing here; see /openapi.json", 405: "this path has other methods"}
+    told = said.get(error.status_code, str(error.detail))
+    return problem(error.status_code, told, headers=error.headers)

@@ -1,0 +1,252 @@
+"""The API over a real database: looks, verbs, walls, and how trouble is told."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from psycopg_pool import ConnectionPool
+from tests.app.room import ACME, BEST, HELD, ODD, PARKED, SHARED, THEIRS, Room, furnish
+from tests.web.asking import Asking
+from tests.web.keys import shown
+
+from headway.clock import VirtualClock
+from headway.core.access import Role
+from headway.web.site import create
+
+
+@pytest.fixture
+def room(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Room:
+    return furnish(pool, clock, tmp_path)
+
+
+@pytest.fixture
+def site(room: Room) -> FastAPI:
+    return create(room.app, refresh_s=0)
+
+
+@pytest.fixture
+def operator(site: FastAPI, pool: ConnectionPool) -> Asking:
+    return Asking(site, headers=shown(pool))
+
+
+@pytest.fixture
+def seller(site: FastAPI, pool: ConnectionPool) -> Asking:
+    return Asking(site, headers=shown(pool, Role.SELLER, ACME))
+
+
+def ok(answer: httpx.Response, status: int = 200) -> Any:
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def refused(answer: httpx.Response, status: int) -> str:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["status"] == status
+    return str(answer.json()["detail"])
+
+
+def test_a_seller_is_shown_a_status_of_the_own_and_an_operator_everybodys(
+    operator: Asking, seller: Asking
+) -> None:
+    whole, own = ok(operator.get("/api/sync/status")), ok(seller.get("/api/sync/status"))
+    assert (whole["counts"]["total"], own["counts"]["total"]) == (15, 13)
+    assert "BEST" not in json.dumps(own)
+    assert own["next_call"]["seats_max"] == 10
+
+
+def test_listings_are_found_page_by_page_and_the_header_says_where_to_go_on(
+    operator: Asking,
+) -> None:
+    seen: list[str] = []
+    address: str | None = "/api/sync/products?limit=4&seller=acme"
+    while address:
+        answer = operator.get(address)
+        page = ok(answer)
+        seen += [each["sku"] for each in page["items"]]
+        address = answer.links.get("next", {}).get("url")
+        assert (address is None) == (page["next_cursor"] is None)
+    assert sorted(seen) == sorted({HELD, PARKED, "P-3", SHARED, *ODD})
+    (one,) = ok(operator.get("/api/sync/products", params={"q": "338109"}))["items"]
+    assert (one["sku"], one["held_reason"]) == (HELD, "the price would rise by 127 %")
+    (parked,) = ok(operator.get("/api/sync/products", params={"state": "parked"}))["items"]
+    assert parked["sku"] == PARKED
+    assert "cursor" in refused(operator.get("/api/sync/products", params={"cursor": "x"}), 422)
+    assert "no seller" in refused(operator.get("/api/sync/products?seller=nobody"), 404)
+
+
+@pytest.mark.parametrize("sku", [sku for sku in ODD if sku != ".."])
+def test_a_part_number_comes_back_as_it_was_in_every_look_and_verb(
+    operator: Asking, sku: str
+) -> None:
+    word = quote(sku, safe="")
+    for look in ("products", "explain"):
+        (one,) = ok(operator.get(f"/api/sync/{look}/{word}"))["listings"]
+        assert one["sku"] == sku
+    assert ok(operator.get(f"/api/sync/history/{word}"))["items"] == []
+    moved = ok(operator.put(f"/api/sync/products/{word}/slot", json={"hour": 6, "minute": 30}))
+    assert (moved["sku"], moved["new"]["hour_bucket"]) == (sku, 6)
+    ruled = ok(operator.post("/api/sync/reject", json={"skus": [sku]}))
+    assert ruled["listings"][0]["sku"] == sku
+    (event,) = ok(operator.get(f"/api/sync/history/{word}"))["items"]
+    assert (event["sku"], event["kind"]) == (sku, "slot_moved")
+    assert event["actor"].startswith("operator ")
+
+
+def test_what_is_held_is_listed_and_decided_with_who_and_why(operator: Asking, room: Room) -> None:
+    first = ok(operator.get("/api/sync/held?limit=1"))
+    second = ok(operator.get(f"/api/sync/held?limit=1&cursor={first['next_cursor']}"))
+    skus = {first["items"][0]["sku"], second["items"][0]["sku"]}
+    assert (skus, second["next_cursor"]) == ({HELD, THEIRS}, None)
+    body = {"skus": [HELD], "reason": "yearly price list"}
+    assert ok(operator.post("/api/sync/approve", json=body))["done"] == 1
+    (told,) = room.ask(
+        "SELECT actor, error_message FROM sync_audit_log WHERE event_type = 'change_approved'"
+    )
+    assert told[0].startswith("operator ")
+    assert told[1] == "yearly price list"
+    assert "say why" in refused(operator.post("/api/sync/approve", json={"all": True}), 422)
+    both = {"all": True, "skus": [HELD]}
+    assert "not both" in refused(operator.post("/api/sync/approve", json=both), 422)
+    left = ok(operator.post("/api/sync/approve", json={"all": True, "reason": "why not"}))
+    assert (left["done"], left["left"]) == (0, 1)
+
+
+def test_parts_are_revived_and_rolled_back(operator: Asking, room: Room) -> None:
+    assert ok(operator.post("/api/sync/revive", json={"skus": [PARKED]}))["done"] == 1
+    assert ok(operator.post("/api/sync/revive", json={"all": True}))["listings"] == []
+    then = room.clock.now().isoformat()
+    body = {"skus": [HELD], "to": then, "dry_run": True}
+    assert ok(operator.post("/api/sync/rollback", json=body))["left"] == 1
+    batch = {"since": then, "to": then}
+    assert "needs a seller" in refused(operator.post("/api/sync/rollback", json=batch), 422)
+    assert ok(operator.post("/api/sync/rollback", json={**batch, "seller": "acme"}))["done"] == 0
+    naive = {"skus": [HELD], "to": "2026-01-01T00:00:00"}
+    assert refused(operator.post("/api/sync/rollback", json=naive), 422).startswith("to: ")
+
+
+def test_a_seller_neither_sees_nor_names_another(seller: Asking) -> None:
+    for look in ("products", "explain", "history"):
+        said = refused(seller.get(f"/api/sync/{look}/{quote(THEIRS, safe='')}"), 404)
+        assert "best" not in said
+    assert "no listing" in refused(seller.post("/api/sync/reject", json={"skus": [THEIRS]}), 404)
+    body = {"skus": [SHARED], "seller": "best"}
+    assert "acme" in refused(seller.post("/api/sync/reject", json=body), 403)
+    refused(seller.get("/api/sync/products?seller=best"), 403)
+    for path in ("/api/limits", "/api/limits/ledger", "/api/quotas", "/api/runs", "/metrics"):
+        refused(seller.get(path), 403)
+    assert {each["sku"] for each in ok(seller.get("/api/sync/held"))["items"]} == {HELD}
+    own = ok(seller.get("/api/alerts"))
+    assert "best" not in json.dumps(own)
+    assert {"held", "parked"} <= {each["name"] for each in own["alerts"]}
+
+
+def test_a_job_goes_by_its_name(operator: Asking, seller: Asking) -> None:
+    one = ok(operator.get("/api/jobs/best/etsy/orders"))
+    assert (one["name"], one["user_id"]) == ("best/etsy/orders", BEST)
+    assert ok(operator.post("/api/jobs/best/etsy/orders/run"))["place"] is not None
+    assert "not dead" in refused(operator.post("/api/jobs/best/etsy/orders/revive"), 409)
+    assert "no such job" in refused(seller.get("/api/jobs/best/etsy/orders"), 404)
+
+
+def test_limits_the_ledger_and_freshness_are_shown(operator: Asking, room: Room) -> None:
+    room.app.limiter.create([room.app.scope])
+    (limit,) = ok(operator.get("/api/limits"))["limits"]
+    assert (limit["name"], limit["gauges"][0]["limit"]) == ("boeing", 2)
+    assert ok(operator.get("/api/limits/ledger")) == {"items": [], "next_cursor": None}
+    assert "no such limit" in refused(operator.get("/api/limits/ledger?name=ebay"), 404)
+    room.app.freshness.sample(room.clock.now())
+    (sample,) = ok(operator.get("/api/sync/freshness"))["samples"]
+    assert sample["tiers"][0]["total"] == 15
+
+
+def test_the_audit_is_the_same_both_ways_and_no_cell_is_a_formula(
+    operator: Asking, seller: Asking, room: Room
+) -> None:
+    room.event(ACME, ODD[0], "sync_failed", error_message="=cmd|' /C calc'!A0")
+    answer = operator.get("/api/audit")
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    lines = [json.loads(line) for line in operator.get("/api/audit?format=jsonl").text.splitlines()]
+    assert [set(each) for each in lines] == [set(rows[0])] * len(rows)
+    assert [each["id"] for each in rows] == [each["id"] for each in lines]
+    assert {each["error"] for each in rows} == {"", "'=cmd|' /C calc'!A0"}
+    assert {each["error"] for each in lines} == {"", "=cmd|' /C calc'!A0"}
+    own = operator.get("/api/audit?kind=price_changed&seller=acme").text.splitlines()
+    assert len(own) == 2
+    assert THEIRS not in seller.get("/api/audit?format=jsonl").text
+    later = room.clock.now().isoformat()
+    none = operator.get("/api/audit", params={"until": later}).text
+    assert none.splitlines() == [answer.text.splitlines()[0]]
+
+
+def test_a_run_is_asked_for_followed_and_cancelled(operator: Asking) -> None:
+    body = {"kind": "simulate", "products": 50, "days": 0.5, "policy": "rolling"}
+    answer = operator.post("/api/runs", json=body)
+    run = ok(answer, 202)
+    assert (run["status"], run["request"]["products"]) == ("queued", 50)
+    assert answer.headers["location"] == f"/api/runs/{run['id']}"
+    assert ok(operator.get(answer.headers["location"]))["progress"] == 0
+    assert [each["id"] for each in ok(operator.get("/api/runs"))["items"]] == [run["id"]]
+    assert ok(operator.delete(answer.headers["location"]))["status"] == "cancelled"
+    assert "cancelled" in refused(operator.delete(answer.headers["location"]), 409)
+    large = {"kind": "simulate", "products": 20_000, "days": 60}
+    assert "headway simulate" in refused(operator.post("/api/runs", json=large), 422)
+    refused(operator.post("/api/runs", json={"kind": "destroy"}), 422)
+    refused(operator.get("/api/runs/nonsense"), 404)
+    plan = ok(operator.post("/api/runs", json={"kind": "plan"}), 202)
+    assert plan["request"]["products"] >= 1
+
+
+def test_health_needs_no_key_and_readiness_says_what_is_missing(site: FastAPI, room: Room) -> None:
+    nobody = Asking(site)
+    assert ok(nobody.get("/healthz"))["status"] == "ok"
+    assert ok(nobody.get("/readyz")) == {"is_ready": True, "reasons": []}
+    room.ask("DELETE FROM headway_migration WHERE version > 6")
+    (reason,) = ok(nobody.get("/readyz"), 503)["reasons"]
+    assert "headway db upgrade" in reason
+
+
+def test_metrics_name_no_part_and_no_seller_and_count_by_route(
+    operator: Asking, site: FastAPI
+) -> None:
+    operator.get(f"/api/sync/explain/{quote(HELD, safe='')}")
+    operator.get("/nothing/here")
+    answer = operator.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
+    text = answer.text
+    assert 'route="/api/sync/explain/{sku:path}",status="200"' in text
+    assert 'headway_listings{state="parked"} 1.0' in text
+    assert "headway_changes_held 2.0" in text
+    assert "headway_database_up 1.0" in text
+    for word in (HELD, "acme", "best", "nothing/here"):
+        assert word not in text
+    refused(Asking(site).get("/metrics"), 401)
+
+
+def test_metrics_are_open_on_this_host_only_if_so_set(room: Room) -> None:
+    settings = room.app.settings.model_copy(update={"metrics_open": True})
+    site = create(
+        type(room.app)(
+            **{name: getattr(room.app, name) for name in room.app.__dataclass_fields__}
+            | {"settings": settings}
+        )
+    )
+    here = Asking(site, client=("127.0.0.1", 5000))
+    assert here.get("/metrics").status_code == 200
+    refused(here.get("/metrics", headers={"X-Forwarded-For": "10.0.0.1"}), 401)
+    refused(Asking(site, client=("10.0.0.1", 5000)).get("/metrics"), 401)
+
+
+def test_what_is_not_there_is_told_as_a_problem_too(operator: Asking) -> None:
+    assert "nothing here" in refused(operator.get("/api/nothing"), 404)
+    answer = operator.delete("/api/alerts")
+    refused(answer, 405)
+    assert answer.headers["allow"] == "GET"
+    refused(operator.get("/api/sync/products/%00"), 422)
