@@ -113,7 +113,7 @@ def test_a_long_result_leaves_the_time_of_its_call_whole() -> None:
 def test_a_pause_says_why() -> None:
     later = NOW + timedelta(minutes=1)
     seen = overview(
-        next_call=NextCall(leaves_at=later, why=Why.PAUSE, seats=(), seats_max=10),
+        next_call=NextCall(leaves_at=later, why=Why.TOLD_TO_WAIT, seats=(), seats_max=10),
         gate=Gate(free_at=later, paused_until=later, pause_reason="history unknown"),
     )
     assert "Calls are paused: history unknown" in shown(seen)

@@ -130,7 +130,7 @@ def test_an_open_breaker_is_named_with_its_reason_and_the_next_try() -> None:
 def test_a_pause_is_named_with_its_reason() -> None:
     paused = line(paused_until=NOW + MINUTE, pause_reason="told to wait by the supplier")
     answer = reasons(standing(), paused, RULE, NOW)
-    assert (answer.state, answer.until) == (State.PAUSED, NOW + MINUTE)
+    assert (answer.state, answer.until) == (State.TOLD_TO_WAIT, NOW + MINUTE)
     assert "told to wait by the supplier" in answer.sentence
 
 

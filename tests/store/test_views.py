@@ -118,7 +118,7 @@ def test_a_pause_and_a_breaker_are_reasons_while_they_last(
     now = clock.now()
     add(pool, "URGENT", now, turn="manual")
     paused = Gate(free_at=now + MINUTE, paused_until=now + MINUTE, pause_reason="told to wait")
-    assert look(pool, now, paused).next_call.why is Why.PAUSE
+    assert look(pool, now, paused).next_call.why is Why.TOLD_TO_WAIT
     Breakers(pool).save(SCOPE, Breaker(failures=3, trips=1, open_until=now + HOUR, reason="503"))
     coming = look(pool, now, paused).next_call
     assert (coming.leaves_at, coming.why) == (now + HOUR, Why.BREAKER)

@@ -52,6 +52,7 @@ from headway.store.listings import Listings
 from headway.store.markets import Markets
 from headway.store.notices import Notices
 from headway.store.oauth_visits import OAuthVisits
+from headway.store.pauses import Pauses
 from headway.store.pool import Pool
 from headway.store.pushes import Pushes
 from headway.store.raw import RawReplies
@@ -89,6 +90,7 @@ class App:
     timetable: Timetable
     freshness: FreshnessSamples
     raw: RawReplies
+    pauses: Pauses
     breakers: Breakers
     hooks: Hooks
     consents: Mapping[PlatformName, Callable[[], Consent]]
@@ -240,6 +242,7 @@ class App:
             markets=markets or self.markets,
             timetable=timetable or self.timetable,
             jobs=jobs or self.jobs,
+            pauses=self.pauses,
             notices=Notices(self.pool),
             sample=self.freshness.sample if has_samples else None,
             policy=self.policy,
@@ -390,6 +393,7 @@ def build(
             pool, promises_min={tier: settings.promises_min[tier.value] for tier in Tier}
         ),
         raw=RawReplies(pool),
+        pauses=Pauses(pool),
         breakers=Breakers(pool),
         hooks=Hooks(pool),
         consents=outside.consents(settings, clock, shop_transport),

@@ -12,12 +12,14 @@ from headway.cli.output import AsJson, emit, say, table
 from headway.cli.session import open_session
 from headway.core.day_shares import Share
 from headway.core.invariants import replay_windows
+from headway.core.job_reasons import JobState
 from headway.core.outages import Outage, outages
 from headway.core.reasons import say_span
 from headway.engine.explain import reasons
 from headway.store.explain import Standings
 from headway.store.job_laws import JobLaws
 from headway.store.laws import EXAMPLES, Findings, Laws
+from headway.store.views_jobs import JobView
 
 EXAMPLES_TEXT = """Examples:
 
@@ -231,16 +233,23 @@ def _reasons(app: App) -> Verdict:
     for each in sample:
         answer = reasons(each, line, rule, now)
         is_waiting = each.is_active and each.sync_status != "syncing"
-        if not answer.sentence or (is_waiting and (answer.until is None or answer.until < now)):
+        if not answer.sentence or (is_waiting and answer.is_mute(now)):
             mute.append(f"{each.sku} of {each.user_id}: no reason, or one that is past")
     jobs = app.lane.jobs(now, limit=JOBS_ASKED)
     mute += [
         f"{job.name}: no reason, or one that is past"
         for job in jobs
-        if not job.reason or job.until is None or job.until < now
+        if not job.reason or not _has_end(job, now)
     ]
     found = Findings(count=len(mute), examples=tuple(mute[:EXAMPLES]))
     return _judge("L13", "reasons", found, f"{len(sample):,} listings, {len(jobs):,} jobs asked")
+
+
+def _has_end(job: JobView, now: datetime) -> bool:
+    """Tell whether a job says until when it waits; a pause may last until a person ends it."""
+    if job.until is None:
+        return job.state is JobState.PAUSED
+    return job.until >= now
 
 
 LAWS: tuple[Callable[[App], Verdict], ...] = (

@@ -148,7 +148,7 @@ def _departure(seen: Overview, watch: Watch) -> Text:
     if leaves_at:
         text.append(f"  at {clock_time(leaves_at)}")
     text.append(f"\n{sentence(seen.next_call.reason)}", style=QUIET)
-    if seen.next_call.why is Why.PAUSE and seen.gate.pause_reason:
+    if seen.next_call.why is Why.TOLD_TO_WAIT and seen.gate.pause_reason:
         text.append(f": {seen.gate.pause_reason}", style=QUIET)
     if seen.breaker.is_open:
         text.append(f" ({seen.breaker.reason})", style=BAD)

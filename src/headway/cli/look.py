@@ -42,7 +42,7 @@ headway explain acme/etsy/orders
 WHY = {
     Why.NOTHING: "no listing wants one",
     Why.BREAKER: "the supplier does not answer",
-    Why.PAUSE: "calls are paused",
+    Why.TOLD_TO_WAIT: "calls are to wait",
     Why.PERMIT: "the supplier's limit allows the next one then",
     Why.SEATS: "every seat is due by then",
     Why.SLACK: "the first part due has waited long enough by then",
@@ -183,9 +183,10 @@ def _budget(spent: Spent) -> str:
 
 def _listings(counts: Counts) -> str:
     about = "about " if counts.is_estimate else ""
+    paused = f", {counts.paused:,} paused" if counts.paused else ""
     return (
         f"{about}{counts.total:,}: {counts.fresh:,} fresh, {counts.stale:,} stale,"
-        f" {counts.unread:,} unread, {counts.parked:,} parked;"
+        f" {counts.unread:,} unread, {counts.parked:,} parked{paused};"
         f" {bounded(counts.overdue)} overdue, {bounded(counts.failing)} failing"
     )
 
@@ -197,8 +198,8 @@ def _speed(session: Session) -> str:
 
 def _next_call(seen: Overview) -> str:
     coming = seen.next_call
-    why = WHY[coming.why]
-    if coming.why is Why.PAUSE and seen.gate.pause_reason:
+    why = coming.told or WHY[coming.why]
+    if coming.why is Why.TOLD_TO_WAIT and seen.gate.pause_reason:
         why = f"{why}: {seen.gate.pause_reason}"
     if coming.leaves_at is None:
         return f"none; {why}"

@@ -1,6 +1,6 @@
 """Why a job of the account lane waits, until when, and its place (law L13)."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -8,7 +8,8 @@ from enum import StrEnum
 from headway.core.day_shares import Share, share_of
 from headway.core.jobs import JobStatus, JobType, Kind, PlatformName, Tier, rank
 from headway.core.model import SellerId
-from headway.core.reasons import say_span, say_time
+from headway.core.pauses import Pause, longest
+from headway.core.reasons import say_pause, say_span, say_time
 
 
 class JobState(StrEnum):
@@ -23,6 +24,7 @@ class JobState(StrEnum):
     BACKOFF = "backoff"
     NOT_DUE = "not due"
     NO_ANSWER = "no answer"
+    TOLD_TO_WAIT = "told to wait"
     PAUSED = "paused"
     BUDGET = "budget"
     BUSY = "account busy"
@@ -87,6 +89,7 @@ class JobLine:
     running_max: int
     ageing: timedelta
     busy: Collection[str] = ()
+    pauses: Sequence[Pause] = ()
     shut: Mapping[tuple[PlatformName, Share], Shut] = field(default_factory=dict)
 
 
@@ -190,6 +193,13 @@ def _later(standing: JobStanding, until: datetime, now: datetime) -> JobAnswer:
 
 def _due(standing: JobStanding, line: JobLine, now: datetime) -> JobAnswer:
     due = f"Due {_since(standing, now)}"
+    pause = longest(each for each in line.pauses if stops_job(each, standing.user_id))
+    if pause is not None:
+        return JobAnswer(
+            state=JobState.PAUSED,
+            sentence=f"{due}, but {pause.what} is {say_pause(pause, now)}.",
+            until=pause.until,
+        )
     shut = line.shut.get((standing.platform, share_of(standing.tier, standing.type)))
     if shut is not None:
         return JobAnswer(
@@ -216,6 +226,11 @@ def _due(standing: JobStanding, line: JobLine, now: datetime) -> JobAnswer:
     ahead = f"{standing.ahead_count:,}{' or more' if standing.has_more else ''}"
     verb = "goes" if standing.ahead_count == 1 else "go"
     return JobAnswer(state=JobState.IN_LINE, sentence=f"{due}; {ahead} {verb} first.", until=now)
+
+
+def stops_job(pause: Pause, seller: SellerId) -> bool:
+    """Tell whether a pause stops the jobs of a seller."""
+    return pause.stops_writes and pause.covers(seller)
 
 
 def _since(standing: JobStanding, now: datetime) -> str:

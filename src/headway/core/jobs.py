@@ -99,7 +99,7 @@ class Job:
     """A claimed job, with what is needed to run and to settle it.
 
     `wanted` are ids that webhooks named. `run_calls` counts the calls of the run under way, over
-    all its claims; `is_first` until a run was completed.
+    all its claims; `is_first` until a run was completed; `is_paused` once a person stopped it.
     """
 
     id: str
@@ -116,6 +116,7 @@ class Job:
     run_calls: int = 0
     wanted: tuple[str, ...] = ()
     is_first: bool = False
+    is_paused: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

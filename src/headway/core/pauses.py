@@ -5,6 +5,7 @@ known still reaches the shops. One of a seller stops all three for that seller, 
 its reads and writes. A pause ends by itself at `until`, or when somebody resumes.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -36,3 +37,37 @@ class Pause:
     def blocks(self, now: datetime) -> bool:
         """Return whether it still holds."""
         return self.until is None or now < self.until
+
+    def covers(self, seller: SellerId, sku: Sku | None = None) -> bool:
+        """Return whether it stops this listing, or this seller as a whole."""
+        return self.seller in {None, seller} and self.sku in {None, sku}
+
+    @property
+    def stops_writes(self) -> bool:
+        """Whether shops and accounts are left alone too, not only the supplier."""
+        return self.kind is not PauseKind.SUPPLIER
+
+    @property
+    def what(self) -> str:
+        """What is stopped, in words."""
+        return say_thing(self.kind, self.seller, self.sku)
+
+
+def say_thing(kind: PauseKind, seller: SellerId | None, sku: Sku | None) -> str:
+    """Say what is, or was, stopped."""
+    match kind:
+        case PauseKind.ALL:
+            return "everything"
+        case PauseKind.SUPPLIER:
+            return "the supplier"
+        case PauseKind.SELLER:
+            return f"everything of {seller}"
+        case PauseKind.LISTING:
+            return f"{sku} of {seller}"
+
+
+def longest(pauses: Iterable[Pause]) -> Pause | None:
+    """Return the pause that is over last; one without an end before all others."""
+    return max(
+        pauses, key=lambda each: (each.until is None, each.until or each.since), default=None
+    )

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from headway.core.breaker import Breaker
 from headway.core.model import Candidate, Evidence, Listing, SellerId, Sku, Turn
+from headway.core.pauses import Pause
 
 SECONDS_MATTER = timedelta(minutes=10)
 
@@ -23,6 +24,7 @@ class State(StrEnum):
     WINDOW = "window"
     NOT_DUE = "not due"
     NO_ANSWER = "no answer"
+    TOLD_TO_WAIT = "told to wait"
     PAUSED = "paused"
     COMPANY = "company"
     SUSPECT = "suspect"
@@ -31,7 +33,11 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """One listing's row, and how many SKUs board before it (`has_more`: at least that many)."""
+    """One listing's row, and how many SKUs board before it (`has_more`: at least that many).
+
+    `pauses` are those in force that stop it; `is_paused` is the mark, which may outlast them by a
+    round.
+    """
 
     id: str
     user_id: SellerId
@@ -63,6 +69,8 @@ class Standing:
     value_weight: float = 1.0
     family: str | None = None
     swept_from: datetime | None = None
+    is_paused: bool = False
+    pauses: tuple[Pause, ...] = ()
 
     @property
     def listing(self) -> Listing:
@@ -114,6 +122,17 @@ class Explanation:
     until: datetime | None = None
     place: str | None = None
 
+    def is_mute(self, now: datetime) -> bool:
+        """Tell whether a row that waits is left without a sentence or an instant to come.
+
+        A pause without an end lasts until a person ends it.
+        """
+        if not self.sentence:
+            return True
+        if self.state is State.PAUSED and self.until is None:
+            return False
+        return self.until is None or self.until < now
+
 
 def say_time(at: datetime, now: datetime) -> str:
     """Write an instant as a person near it would: seconds when close, the date when not today."""
@@ -123,6 +142,14 @@ def say_time(at: datetime, now: datetime) -> str:
         return f"{at:%H:%M} UTC"
     year = f" {at.year}" if at.year != now.year else ""
     return f"{at.day} {at:%b}{year} {at:%H:%M} UTC"
+
+
+def say_pause(pause: Pause, now: datetime) -> str:
+    """Write who paused, since when, until when and why."""
+    who = f" by {pause.actor}" if pause.actor else ""
+    ends = "somebody resumes" if pause.until is None else say_time(pause.until, now)
+    why = f": {pause.reason.rstrip('.')}" if pause.reason else ""
+    return f"paused{who} since {say_time(pause.since, now)} until {ends}{why}"
 
 
 def say_span(span: timedelta) -> str:

@@ -6,7 +6,8 @@ Law L13: whatever a row's state there is an answer, and a waiting row's answer n
 from datetime import datetime, timedelta
 
 from headway.core.model import CLOCKS_APART_MAX, Turn
-from headway.core.reasons import Explanation, Line, Standing, State, say_time
+from headway.core.pauses import longest
+from headway.core.reasons import Explanation, Line, Standing, State, say_pause, say_time
 from headway.core.seats import (
     URGENT,
     BoardingRule,
@@ -24,6 +25,8 @@ def reasons(standing: Standing, line: Line, rule: BoardingRule, now: datetime) -
         return _stopped(standing, now)
     if standing.sync_status == "syncing":
         return _held(standing, now)
+    if standing.pauses or standing.is_paused:
+        return _paused(standing, now)
     if standing.turn not in URGENT and standing.next_sync_at > now:
         return _not_due(standing, now)
     if standing.turn is Turn.RETRY and line.retries_from is not None:
@@ -44,13 +47,17 @@ def in_shop(standing: Standing, now: datetime) -> str:
         return f"{standing.user_id} has no shop; `headway connect` gives it one."
     if standing.shop_status != "connected":
         return f"Its shop is disconnected: {standing.shop_reason}."
-    if standing.push_at is None:
-        since = standing.applied_at
-        return "Nothing was read for the shop yet." if since is None else "The shop shows it."
+    pause = longest(each for each in standing.pauses if each.stops_writes)
+    if pause is not None:
+        waits = "" if standing.push_at is None else " A change waits for that."
+        return f"The shop is left alone: {pause.what} is {say_pause(pause, now)}.{waits}"
     return _on_the_way(standing, standing.push_at, now)
 
 
-def _on_the_way(standing: Standing, push_at: datetime, now: datetime) -> str:
+def _on_the_way(standing: Standing, push_at: datetime | None, now: datetime) -> str:
+    if push_at is None:
+        since = standing.applied_at
+        return "Nothing was read for the shop yet." if since is None else "The shop shows it."
     if standing.is_in_bulk:
         return "Its price is on the way to the shop in a bulk operation."
     if standing.push_error:
@@ -117,6 +124,25 @@ def _held(standing: Standing, now: datetime) -> Explanation:
     )
 
 
+def _paused(standing: Standing, now: datetime) -> Explanation:
+    pause = longest(standing.pauses)
+    if pause is None:
+        return Explanation(
+            state=State.PAUSED,
+            sentence="Its pause is over; a running headway lets it go on within its next round.",
+            until=now + EVERY,
+        )
+    due = "due" if standing.turn in URGENT or standing.next_sync_at <= now else "not due"
+    return Explanation(
+        state=State.PAUSED,
+        sentence=(
+            f"It is {due} ({standing.turn}), but {pause.what} is {say_pause(pause, now)}. It is not"
+            " read until then."
+        ),
+        until=pause.until,
+    )
+
+
 def _not_due(standing: Standing, now: datetime) -> Explanation:
     due = say_time(standing.next_sync_at, now)
     if standing.consecutive_failures:
@@ -160,9 +186,9 @@ def _closed(standing: Standing, line: Line, now: datetime) -> Explanation | None
         )
     if line.paused_until is not None and line.paused_until > now:
         return Explanation(
-            state=State.PAUSED,
+            state=State.TOLD_TO_WAIT,
             sentence=(
-                f"{_wanted(standing, now)}, but calls are paused"
+                f"{_wanted(standing, now)}, but calls wait"
                 f" ({line.pause_reason or 'no reason given'}) until"
                 f" {say_time(line.paused_until, now)}."
             ),

@@ -11,13 +11,12 @@ from datetime import datetime, timedelta
 from headway.clock import Clock
 from headway.core.breaker import Breaker
 from headway.core.lifecycle import Judge, Settlement, suspicions
-from headway.core.limits import Go, Gone, Hold, Shed, Ticket
+from headway.core.limits import CallReport, Go, Gone, Hold, Shed, Ticket
 from headway.core.model import AuthStep, Candidate, Done, Listing, Reply, Sku, Turn, Wait
 from headway.core.policies.policy import Policy, Seen
 from headway.core.seats import URGENT, BoardingRule, board, departure
 from headway.engine.ports import (
     Breakers,
-    CallReport,
     Limiter,
     Markets,
     Schedule,
@@ -88,6 +87,7 @@ class Fetch:
         self._owner = owner
         self._rings = rings
         self._ticket: Ticket | None = None
+        self._found_nobody = False
 
     def step(self) -> Done | Wait:
         """Do the next short thing: queue for a permit, or use it."""
@@ -107,17 +107,18 @@ class Fetch:
     def _queue(self) -> Done | Wait:
         """Reserve a permit if a call should leave; otherwise say when to look again.
 
-        An eager policy wants every permit, so it queues without looking.
+        An eager policy wants every permit, so it queues without looking, unless the last one was
+        for nobody: everything may be paused.
         """
         now, priority = self._clock.now(), ORDINARY
-        if self._rule.pace or not self._judge.policy.is_eager:
+        if self._rule.pace or not self._judge.policy.is_eager or self._found_nobody:
             front = self._front(now, after_failure=False)
             boarding = boarding_rule(self._rule, self._judge.policy, self._schedule, front, now)
             leave_at, look_again = self._leave_at(front, now, boarding), now + self._rule.poll
             if leave_at is None or leave_at > now:
                 until = look_again if leave_at is None else min(leave_at, look_again)
                 return Wait(until=until, why="nothing is due yet")
-            priority = _priority(front)
+            priority, self._found_nobody = _priority(front), False
         answer = self._limiter.reserve(
             [self._supplier.scope],
             priority=priority,
@@ -143,10 +144,12 @@ class Fetch:
         until = self._clock.now() + self._rule.poll
         if step is not None:
             if not self._schedule.front(self._clock.now(), limit=1):
+                self._found_nobody = True
                 return self._hand_back(ticket, "nobody waits", until=until)
             return self._authenticate(ticket, step, send_by_s)
         listings = self._claim(self._clock.now(), breaker)
         if not listings:
+            self._found_nobody = True
             return self._hand_back(ticket, "nobody boarded", until=until)
         if self._clock.monotonic() > send_by_s:
             self._schedule.release(listings, suspicion={})

@@ -32,25 +32,6 @@ from headway.core.storefront import (
 )
 from headway.core.walk import Ask, Page, Step
 
-__all__ = [
-    "Breakers",
-    "Bulks",
-    "CallReport",
-    "ErrorShare",
-    "Jobs",
-    "Ledger",
-    "Limiter",
-    "Markets",
-    "Notices",
-    "Platform",
-    "Pushes",
-    "Schedule",
-    "Sellers",
-    "Storefront",
-    "Supplier",
-    "Timetable",
-]
-
 
 class Limiter(Protocol):
     """Leave to make one call, in two phases; see `core.limits` for the rules."""
@@ -498,3 +479,10 @@ class Jobs(Protocol):
 
     def rescue(self, now: datetime, *, limit: int = 100) -> int:
         """Give back jobs whose lease ran out, under a new fence; return how many."""
+
+
+class Pauses(Protocol):
+    """What a person has stopped."""
+
+    def reconcile(self, now: datetime) -> int:
+        """Mark what is paused and unmark what no longer is, so much at once; return how many."""

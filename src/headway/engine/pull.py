@@ -24,10 +24,10 @@ from headway.core.jobs import (
     rescheduled,
     throttle_pause,
 )
-from headway.core.limits import Go, Gone, Hold, Shed, Ticket
+from headway.core.limits import CallReport, Go, Gone, Hold, Shed, Ticket
 from headway.core.model import Done, Scope, Wait
 from headway.core.walk import RUN, Ask, Cursor, Page, Walk
-from headway.engine.ports import Breakers, CallReport, ErrorShare, Jobs, Limiter, Platform
+from headway.engine.ports import Breakers, ErrorShare, Jobs, Limiter, Platform
 from headway.errors import (
     AppRefusedError,
     ConfigError,
@@ -303,6 +303,8 @@ class Pull:
         if step.is_done:
             ending = completed(job, self._job_rule, now, stretch=self._jobs.stretch(job))
             return self._end(run, ending, "done")
+        if job.is_paused:
+            return self._end(run, rescheduled(job, now, "paused"), "paused")
         if job.kind is Kind.ORDERS and self._jobs.orders_left(job.account, now=now) <= 0:
             return self._end(run, limited(job, now), "the month's orders are used up")
         if run.sent >= self._job_rule.calls_per_claim[job.type]:

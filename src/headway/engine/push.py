@@ -11,7 +11,7 @@ from typing import Any
 
 from headway.clock import Clock, fresh_id
 from headway.core import answers
-from headway.core.limits import Go, Gone, Hold, Shed, Ticket
+from headway.core.limits import CallReport, Go, Gone, Hold, Shed, Ticket
 from headway.core.model import Done, Scope, Sku, Wait
 from headway.core.pushing import CALL_POINTS, CHANGES_MAX, Parcel, next_parcel
 from headway.core.storefront import (
@@ -25,7 +25,7 @@ from headway.core.storefront import (
     Shop,
 )
 from headway.engine.bulk import BulkHand, BulkVisit
-from headway.engine.ports import Breakers, CallReport, Limiter, Pushes, Storefront
+from headway.engine.ports import Breakers, Limiter, Pushes, Storefront
 from headway.errors import (
     ConfigError,
     ConnectorError,
@@ -193,7 +193,7 @@ class Push:
             limit=CHANGES_MAX,
         )
         if errand is None:
-            return self._hand_back(turn.ticket, "another worker is at this shop")
+            return self._hand_back(turn.ticket, "another worker is at this shop, or it is paused")
         visit = self._bulk.resume(errand) if self._bulk else None
         parcel = None if visit else next_parcel(errand, handle=self._handle)
         if self._bulk and parcel:

@@ -8,9 +8,20 @@ from headway.clock import Clock
 from headway.core.deadline import must, safe_min
 from headway.core.model import CLOCKS_APART_MAX, Wait
 from headway.core.policies.policy import Policy
-from headway.engine.ports import Jobs, Ledger, Markets, Notices, Schedule, Sellers, Timetable
+from headway.engine.ports import (
+    Jobs,
+    Ledger,
+    Markets,
+    Notices,
+    Pauses,
+    Schedule,
+    Sellers,
+    Timetable,
+)
 
 EVERY = timedelta(seconds=30)
+# How soon the next round is where a pause left more to mark than one round does.
+SOON = timedelta(seconds=1)
 HOURLY = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
 REFIT_EVERY = timedelta(hours=24)
@@ -22,9 +33,10 @@ GUARD_EVERY_MAX = timedelta(minutes=10)
 class Tick:
     """Rescue on silence: leases that ran out go back to the queue under a new fence.
 
-    It guards the deadline of a policy that has a market, and opens the windows of one that has
-    them. It lets a sample be taken of how fresh the listings are, which says when the next is due.
-    Once an hour each memory forgets what is older than its retention, and all is counted.
+    It marks what a person has paused, and unmarks what goes on. It guards the deadline of a policy
+    that has a market, and opens the windows of one that has them. It lets a sample be taken of how
+    fresh the listings are, which says when the next is due. Once an hour each memory forgets what
+    is older than its retention, and all is counted.
     """
 
     def __init__(
@@ -36,6 +48,7 @@ class Tick:
         markets: Markets,
         timetable: Timetable,
         jobs: Jobs,
+        pauses: Pauses,
         notices: Notices,
         sample: Callable[[datetime], datetime] | None = None,
         policy: Policy,
@@ -48,6 +61,7 @@ class Tick:
         self._markets = markets
         self._timetable = timetable
         self._jobs = jobs
+        self._pauses = pauses
         self._notices = notices
         self._sample = sample
         self._policy = policy
@@ -62,6 +76,7 @@ class Tick:
         now = self._clock.now()
         self.rescued += self._schedule.rescue(now - CLOCKS_APART_MAX)
         self.rescued += self._jobs.rescue(now - CLOCKS_APART_MAX)
+        has_marked = self._pauses.reconcile(now) > 0
         if self._policy.is_eager and now >= self._count_at:
             self._markets.count(now)
             self._count_at = now + GUARD_EVERY_MAX
@@ -74,7 +89,8 @@ class Tick:
             self._window_at = self._open_window(now)
         if self._sample is not None and now >= self._sample_at:
             self._sample_at = self._sample(now)
-        return Wait(until=now + self._every, why="next round")
+        every = min(SOON, self._every) if has_marked else self._every
+        return Wait(until=now + every, why="next round")
 
     def _hourly(self, now: datetime) -> None:
         self._sellers.count_catalogues(now)

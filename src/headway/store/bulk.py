@@ -22,6 +22,7 @@ from headway.core.storefront import (
     UploadTarget,
 )
 from headway.store.changes import CHANGES, read_changes
+from headway.store.pause_sql import is_listing_paused
 from headway.store.pool import Pool, guarded
 
 OPEN_BULK = """
@@ -31,16 +32,17 @@ WHERE account_id = %(id)s AND state = 'open' AND kind = 'bulk'
 # Texts that differ may still be the same number; whoever asked compares again.
 WAITING = (
     CHANGES
-    + """AND state.push_at <= %(now)s AND state.push_failures = 0
+    + f"""AND state.push_at <= %(now)s AND state.push_failures = 0
+  AND NOT {is_listing_paused("state")}
   AND state.applied IS NOT NULL AND product.shopify_variant_id IS NOT NULL
   AND (state.desired ->> 'price', state.desired ->> 'cost', state.desired ->> 'compare_at')
     IS DISTINCT FROM
     (state.applied ->> 'price', state.applied ->> 'cost', state.applied ->> 'compare_at')
 ORDER BY state.push_at, state.sku LIMIT %(limit)s"""
 )
-COUNT = """
-SELECT count(*) FROM (SELECT FROM listing_state
-  WHERE user_id = %(user_id)s AND push_at <= %(now)s LIMIT %(limit)s) AS due
+COUNT = f"""
+SELECT count(*) FROM (SELECT FROM listing_state AS state WHERE user_id = %(user_id)s
+  AND push_at <= %(now)s AND NOT {is_listing_paused("state")} LIMIT %(limit)s) AS due
 """
 OF = CHANGES + "AND state.sku = ANY (%(skus)s) ORDER BY state.sku"
 WRITES = "SELECT writes FROM push_intent WHERE id = %(intent)s"

@@ -29,7 +29,7 @@ FROM product_sync_schedule AS row LEFT JOIN listing_state AS state USING (user_i
 # Who may take a spare seat: everyone free, also before its time, but a retry only when due.
 LEFT_BEHIND = """
 SELECT count(DISTINCT sku) FROM product_sync_schedule
-WHERE is_active AND sync_status <> 'syncing' AND suspicion <= 1
+WHERE is_active AND sync_status <> 'syncing' AND NOT is_paused AND suspicion <= 1
   AND (turn <> 'retry' OR next_sync_at <= %(now)s)
 """
 STRAYS = """

@@ -6,7 +6,9 @@ from difflib import get_close_matches
 from typing import Any
 
 from headway.core.model import SellerId, Sku, Turn
+from headway.core.pauses import Pause
 from headway.core.reasons import Standing
+from headway.store.pauses import standing
 from headway.store.pool import Pool, guarded
 
 AHEAD_MAX = 1000
@@ -14,13 +16,14 @@ NEIGHBOURS = 200
 SMALL_CATALOGUE = 2000
 PREFIX_LENGTH = 3
 
-FIELDS = tuple(Standing.__dataclass_fields__)
+FIELDS = tuple(name for name in Standing.__dataclass_fields__ if name != "pauses")
 
 # Who boards before a row: every better turn, and its own up to its due time. Retries come after
 # the scheduled that are due, and before those that are not. Each branch is a bounded range scan.
 BRANCH = """
   (SELECT sku FROM product_sync_schedule AS other
-   WHERE is_active AND sync_status <> 'syncing' AND turn = '{turn}' AND sku <> me.sku
+   WHERE is_active AND sync_status <> 'syncing' AND NOT is_paused AND turn = '{turn}'
+     AND sku <> me.sku
      AND next_sync_at <= {bound}
      AND (me.turn <> '{turn}' OR (other.next_sync_at, other.id) < (me.next_sync_at, me.id))
    ORDER BY next_sync_at LIMIT {limit})"""
@@ -43,7 +46,8 @@ SELECT me.id::text, me.user_id, me.sku, me.turn, me.next_sync_at, me.sync_status
   me.consecutive_failures, me.suspicion, me.last_error, ahead.skus, ahead.rows > {AHEAD_MAX},
   state.held_reason, state.push_at, coalesce(state.push_failures, 0), state.push_error,
   state.applied_at, bulk.id IS NOT NULL, account.status, account.reason,
-  me.changes_seen, me.watched_days, me.changed_at, me.value_weight, me.family, me.swept_from
+  me.changes_seen, me.watched_days, me.changed_at, me.value_weight, me.family, me.swept_from,
+  me.is_paused
 FROM ({{chosen}}) AS me
 LEFT JOIN listing_state AS state USING (user_id, sku)
 LEFT JOIN connected_accounts AS account ON account.user_id = me.user_id
@@ -61,13 +65,14 @@ OF_SKU = STANDING.format(
 )
 ENDS = "\n  UNION ALL ".join(
     f"(SELECT * FROM product_sync_schedule WHERE is_active AND sync_status <> 'syncing'"
-    f" AND turn = '{turn}' ORDER BY next_sync_at {order} LIMIT %(limit)s)"
+    f" AND NOT is_paused AND turn = '{turn}' ORDER BY next_sync_at {order} LIMIT %(limit)s)"
     for turn in BOUNDS
     for order in ("ASC", "DESC")
 )
 SAMPLE = STANDING.format(
     chosen=f"""SELECT DISTINCT ON (id) * FROM ({ENDS}
   UNION ALL (SELECT * FROM product_sync_schedule WHERE sync_status = 'syncing' LIMIT %(limit)s)
+  UNION ALL (SELECT * FROM product_sync_schedule WHERE is_paused LIMIT %(limit)s)
   UNION ALL (SELECT * FROM product_sync_schedule WHERE consecutive_failures > 0
              ORDER BY consecutive_failures DESC LIMIT %(limit)s)) AS ends"""
 )
@@ -118,9 +123,12 @@ class Standings:
 
     def _read(self, statement: str, values: dict[str, Any]) -> list[Standing]:
         with guarded(), self._pool.connection() as connection:
-            return [_standing(row) for row in connection.execute(statement, values).fetchall()]
+            rows = connection.execute(statement, values).fetchall()
+            pauses = standing(connection, values["now"], seller=values.get("seller"))
+        return [_standing(row, pauses) for row in rows]
 
 
-def _standing(row: Sequence[Any]) -> Standing:
+def _standing(row: Sequence[Any], pauses: Sequence[Pause]) -> Standing:
     values = dict(zip(FIELDS, row, strict=True))
-    return Standing(**{**values, "turn": Turn(values["turn"])})
+    mine = tuple(each for each in pauses if each.covers(values["user_id"], values["sku"]))
+    return Standing(**{**values, "turn": Turn(values["turn"]), "pauses": mine})

@@ -33,6 +33,7 @@ from headway.core.limits import Shed, Ticket
 from headway.core.model import SellerId
 from headway.store.day_demand import used_by_share
 from headway.store.limits import PostgresLimiter
+from headway.store.pause_sql import ALL_PAUSED, is_seller_paused
 
 # How many jobs become due again with each claim: many more than a claim takes.
 AGAIN_MAX = 32
@@ -43,15 +44,16 @@ WANTED_MAX = 200
 
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('headway claim of jobs', 0))"
 # Whether anybody is due: most looks find nobody, and need neither the lock nor a transaction.
-IS_ANY_DUE = """
-SELECT EXISTS (
+IS_ANY_DUE = f"""
+SELECT NOT {ALL_PAUSED} AND (EXISTS (
   SELECT FROM sync_jobs WHERE status IN ('completed', 'failed', 'plan_limit_reached')
     AND next_run_at <= %(now)s
 ) OR EXISTS (
   SELECT FROM unnest(%(platforms)s::text[], %(scores)s::smallint[]) AS class (platform, score)
   CROSS JOIN LATERAL (
-    SELECT FROM sync_jobs WHERE status = 'queued' AND platform = class.platform
-      AND score = class.score AND next_run_at <= %(now)s LIMIT 1) AS job)
+    SELECT FROM sync_jobs AS queued WHERE status = 'queued' AND platform = class.platform
+      AND score = class.score AND next_run_at <= %(now)s AND NOT {is_seller_paused("queued")}
+    LIMIT 1) AS job))
 """
 AGAIN = f"""
 WITH due AS (
@@ -69,18 +71,20 @@ SELECT user_id, id, %(now)s, 'plan_limit_lifted',
 FROM again WHERE status = 'plan_limit_reached'
 """
 RUNNING = "SELECT account_id::text FROM sync_jobs WHERE status = 'running'"
-FRONT = """
+FRONT = f"""
 SELECT job.id::text, job.account_id::text, job.user_id, job.platform, job.score, job.tier,
   job.job_type, job.next_run_at, job.calls_estimate, job.run_calls,
   (profile.orders_month = %(month)s AND profile.orders_count >=
     (%(quotas)s::jsonb ->> profile.tier)::integer) IS TRUE
 FROM unnest(%(platforms)s::text[], %(scores)s::smallint[]) AS class (platform, score)
 CROSS JOIN LATERAL (
-  SELECT * FROM sync_jobs
+  SELECT * FROM sync_jobs AS queued
   WHERE status = 'queued' AND platform = class.platform AND score = class.score
     AND next_run_at <= %(now)s AND account_id <> ALL (%(busy)s::uuid[])
-  ORDER BY next_run_at LIMIT {depth:d}) AS job
+    AND NOT {is_seller_paused("queued")}
+  ORDER BY next_run_at LIMIT {{depth:d}}) AS job
 LEFT JOIN profiles AS profile ON profile.user_id = job.user_id
+WHERE NOT {ALL_PAUSED}
 """
 # Of all the seller's jobs at once: the quota is the seller's. Who pays for more by now is left.
 SET_ASIDE = """

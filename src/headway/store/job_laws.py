@@ -12,6 +12,7 @@ from headway.core.limit_state import at_us, load
 from headway.core.limits import enter
 from headway.store.job_evidence import STRAYS
 from headway.store.laws import EXAMPLES, RESCUE_LATE, Findings
+from headway.store.pause_sql import ALL_PAUSED, is_seller_paused
 from headway.store.pool import Pool, guarded
 
 DAY = timedelta(days=1)
@@ -34,12 +35,13 @@ FROM ({STRAYS}) AS stray (what, account_id, user_id) ORDER BY user_id, what
 """
 # L12: what may run is waited for by nobody for a day, unless its platform is silent or its day is
 # spent.
-STARVED = """
+STARVED = f"""
 SELECT job.user_id, job.platform || ' ' || job.kind, 'has been due since '
   || to_char(next_run_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') || ' UTC; is headway running?'
 FROM sync_jobs AS job
 WHERE status IN ('queued', 'failed', 'completed') AND next_run_at < %(late)s
   AND NOT EXISTS (SELECT FROM breaker WHERE scope = job.platform AND open_until > %(now)s)
+  AND NOT {ALL_PAUSED} AND NOT {is_seller_paused("job")}
 ORDER BY next_run_at, id
 """
 ANY_JOB = "SELECT EXISTS (SELECT FROM sync_jobs)"

@@ -35,14 +35,16 @@ from headway.store.day_demand import DayDemand
 from headway.store.job_claim import Claimed, JobClaim, closed_to, is_any_due
 from headway.store.job_rows import lock_seller
 from headway.store.limits import PostgresLimiter
+from headway.store.pause_sql import ALL_PAUSED, is_seller_paused
 from headway.store.pool import Pool, guarded
 
 # A page that came is progress: only failures in a row count, else a long history could not end.
-COMMIT = """
-UPDATE sync_jobs SET cursor = %(cursor)s::jsonb, retry_count = 0, run_calls = run_calls + %(calls)s,
-  queries_used = queries_used + %(calls)s, lease_until = %(lease_until)s, updated_at = %(now)s
+COMMIT = f"""
+UPDATE sync_jobs AS job SET cursor = %(cursor)s::jsonb, retry_count = 0,
+  run_calls = run_calls + %(calls)s, queries_used = queries_used + %(calls)s,
+  lease_until = %(lease_until)s, updated_at = %(now)s
 WHERE id = %(id)s AND fence = %(fence)s AND status = 'running'
-RETURNING run_calls
+RETURNING run_calls, {ALL_PAUSED} OR {is_seller_paused("job")}
 """
 OURS = """
 SELECT tier FROM sync_jobs WHERE id = %(id)s AND fence = %(fence)s AND status = 'running'
@@ -211,7 +213,10 @@ class Jobs:
             if isinstance(error.__cause__, DataError):  # it would be so for ever
                 raise InvalidError(f"a page cannot be stored: {error}") from error
             raise
-        return replace(job, cursor=step.cursor, retry_count=0, run_calls=int(row[0]))
+        run_calls, is_paused = row
+        return replace(
+            job, cursor=step.cursor, retry_count=0, run_calls=run_calls, is_paused=is_paused
+        )
 
     def settle(
         self,

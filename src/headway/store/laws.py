@@ -11,6 +11,7 @@ from typing import Any
 
 from headway.core.limit_rules import Window
 from headway.core.outages import ANSWERED, LoggedCall, Outage
+from headway.store.pause_sql import ALL_PAUSED, is_seller_paused
 from headway.store.pool import Pool, guarded
 
 EXAMPLES = 5
@@ -33,7 +34,7 @@ LATE = """
 WITH old AS (
   SELECT user_id, sku, coalesce(last_successful_sync, created_at) AS read_at
   FROM product_sync_schedule
-  WHERE is_active AND consecutive_failures = 0
+  WHERE is_active AND NOT is_paused AND consecutive_failures = 0
     AND coalesce(last_successful_sync, created_at) < %(now)s - %(age_max)s
     AND NOT (turn IN ('manual', 'onboarding') AND next_sync_at > %(now)s - interval '1 hour')
 ), judged AS (
@@ -52,13 +53,16 @@ OLD_COUNTS = """
 SELECT count(*) FILTER (WHERE consecutive_failures = 0),
        count(*) FILTER (WHERE consecutive_failures > 0)
 FROM product_sync_schedule
-WHERE is_active AND coalesce(last_successful_sync, created_at) < %(now)s - %(age_max)s
+WHERE is_active AND NOT is_paused
+  AND coalesce(last_successful_sync, created_at) < %(now)s - %(age_max)s
 """
-SKU_COUNT = "SELECT count(DISTINCT sku) FROM product_sync_schedule WHERE is_active"
+SKU_COUNT = """
+SELECT count(DISTINCT sku) FROM product_sync_schedule WHERE is_active AND NOT is_paused
+"""
 
 # L5: the first cannot happen while the table's own constraint stands. A shop is left alone only
 # as long as its pusher may be alive.
-LEASES = """
+LEASES = f"""
 (SELECT user_id, sku, CASE
   WHEN lease_until IS NULL OR lease_owner IS NULL THEN 'is being read under no lease'
   ELSE 'lease of ' || lease_owner || ' ran out at '
@@ -72,14 +76,15 @@ UNION ALL
 (SELECT user_id, shop, 'lease of ' || push_owner || ' ran out at '
   || to_char(push_lease_until AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')
   || ' UTC and nobody took over: no headway is pushing'
-FROM connected_accounts
+FROM connected_accounts AS account
 WHERE status = 'connected' AND push_lease_until < %(silent)s
+  AND NOT {ALL_PAUSED} AND NOT {is_seller_paused("account")}
 ORDER BY push_lease_until, user_id)
 """
 
 # L6: what was seen must be wanted or held; what is wanted must be shown or on its way; and a write
 # of which nobody knows the end is read back.
-LOST = """
+LOST = f"""
 (SELECT user_id, sku, CASE
   WHEN desired_version < applied_version THEN 'applied version ' || applied_version
        || ' is ahead of the desired version ' || desired_version
@@ -96,6 +101,9 @@ UNION ALL
   || ' UTC and nobody has looked what became of it'
 FROM push_intent AS intent JOIN connected_accounts AS account ON account.id = intent.account_id
 WHERE state = 'open' AND account.status = 'connected'
+  AND NOT {ALL_PAUSED} AND NOT {is_seller_paused("intent")}
+  AND NOT EXISTS (SELECT FROM product_sync_schedule AS row WHERE row.is_paused
+    AND row.user_id = intent.user_id AND row.sku = ANY (intent.skus))
   AND intent.created_at < CASE kind WHEN 'bulk' THEN %(bulk_late)s ELSE %(late)s END
 ORDER BY intent.created_at, intent.id)
 """
@@ -226,11 +234,13 @@ class Laws:
 
     def leases(self, now: datetime) -> Findings:
         """Find rows held by nobody, rows and shops held by somebody long silent (L5)."""
-        return self._find(LEASES, {"late": now - RESCUE_LATE, "silent": now - TAKEOVER_LATE})
+        return self._find(
+            LEASES, {"late": now - RESCUE_LATE, "silent": now - TAKEOVER_LATE, "now": now}
+        )
 
     def lost(self, now: datetime) -> Findings:
         """Find observations, wishes and writes that led nowhere (L6)."""
-        return self._find(LOST, {"late": now - DAY, "bulk_late": now - 3 * DAY})
+        return self._find(LOST, {"late": now - DAY, "bulk_late": now - 3 * DAY, "now": now})
 
     def doubled(self) -> Findings:
         """Find writes that may have been sent twice (L7)."""

@@ -11,6 +11,7 @@ from headway.core.model import SellerId, Sku, Turn
 from headway.core.policies import Catalogue, Policy
 from headway.core.policies.policy import EMPTY, HOURS
 from headway.core.seats import URGENT
+from headway.store.pause_sql import is_listing_paused, is_seller_paused
 from headway.store.pool import Pool, guarded
 
 # One file, or one request to publish, at a time: whose shop SKU it is must not change meanwhile,
@@ -43,12 +44,13 @@ BEGIN = """
 INSERT INTO timetable (policy, adopted_at) SELECT %(policy)s, %(now)s
 WHERE NOT EXISTS (SELECT FROM product_sync_schedule) ON CONFLICT DO NOTHING
 """
-ENTER = """
+# What is paused comes marked; see `store.pauses`, which takes the same lock.
+ENTER = f"""
 INSERT INTO product_sync_schedule
-  (user_id, sku, hour_bucket, minute_offset, next_sync_at, turn, value_weight, family,
+  (user_id, sku, hour_bucket, minute_offset, next_sync_at, turn, value_weight, family, is_paused,
    created_at, updated_at)
 SELECT user_id, sku, hour_bucket, minute_offset, next_sync_at, %(turn)s, coalesce(value_weight, 1),
-  family, %(now)s, %(now)s
+  family, {is_seller_paused("placed")} OR {is_listing_paused("placed")}, %(now)s, %(now)s
 FROM placed
 ON CONFLICT (user_id, sku) DO NOTHING
 """
@@ -111,6 +113,7 @@ def enter_staged(
 
     Each counts in the loads that the next one finds.
     """
+    cursor.execute(LOCK)
     catalogue = read_catalogue(cursor) if policy.weighs_slots else EMPTY
     cursor.execute(BEGIN, {"policy": policy.name, "now": now})
     cursor.execute(STAGE_SLOTS)

@@ -26,7 +26,8 @@ FROM market WHERE scope = %(scope)s
 # would be wrong for days: then it follows from the prior again.
 COUNT = """
 INSERT INTO market AS row (scope, listings, updated_at)
-SELECT %(scope)s, count(DISTINCT sku), %(now)s FROM product_sync_schedule WHERE is_active
+SELECT %(scope)s, count(DISTINCT sku), %(now)s FROM product_sync_schedule
+WHERE is_active AND NOT is_paused
 ON CONFLICT (scope) DO UPDATE SET listings = excluded.listings,
   log_price = CASE WHEN excluded.listings BETWEEN row.listings / 2.0 AND row.listings * 2
                    THEN row.log_price END
@@ -69,7 +70,7 @@ UPDATE product_sync_schedule AS row SET swept_from = row.next_sync_at, updated_a
   next_sync_at = least(%(now)s, (
     SELECT min(next_sync_at) FROM (
       SELECT next_sync_at, last_successful_sync FROM product_sync_schedule
-      WHERE is_active AND sync_status <> 'syncing' AND turn = 'scheduled'
+      WHERE is_active AND NOT is_paused AND sync_status <> 'syncing' AND turn = 'scheduled'
         AND next_sync_at > last_successful_sync
       ORDER BY next_sync_at LIMIT 1) AS first))
 FROM (
@@ -81,7 +82,7 @@ FROM (
 ) AS companion WHERE row.id = companion.id
 RETURNING row.sku
 """.format(
-    companion="""family = %(family)s AND is_active AND sync_status <> 'syncing'
+    companion="""family = %(family)s AND is_active AND NOT is_paused AND sync_status <> 'syncing'
     AND turn = 'scheduled' AND last_successful_sync < %(read_before)s AND swept_from IS NULL
     AND next_sync_at > %(now)s"""
 )
@@ -90,7 +91,7 @@ UPDATE product_sync_schedule AS row SET next_sync_at = row.swept_from, swept_fro
   updated_at = %(now)s
 FROM (
   SELECT id FROM product_sync_schedule
-  WHERE family = ANY(%(families)s) AND is_active AND sync_status <> 'syncing'
+  WHERE family = ANY(%(families)s) AND is_active AND NOT is_paused AND sync_status <> 'syncing'
     AND turn = 'scheduled' AND swept_from IS NOT NULL
   ORDER BY id FOR UPDATE SKIP LOCKED
 ) AS companion WHERE row.id = companion.id
@@ -101,15 +102,15 @@ RETURNING row.sku
 OLDEST = """
 SELECT least(
   (SELECT last_successful_sync FROM product_sync_schedule
-   WHERE is_active AND turn = 'scheduled' AND last_successful_sync IS NOT NULL
+   WHERE is_active AND NOT is_paused AND turn = 'scheduled' AND last_successful_sync IS NOT NULL
    ORDER BY last_successful_sync NULLS FIRST LIMIT 1),
   (SELECT min(created_at) FROM product_sync_schedule
-   WHERE is_active AND turn = 'scheduled' AND last_successful_sync IS NULL))
+   WHERE is_active AND NOT is_paused AND turn = 'scheduled' AND last_successful_sync IS NULL))
 """
 AGES = """
 SELECT floor(extract(epoch FROM %(now)s - coalesce(last_successful_sync, created_at)) / 60)::int,
   count(DISTINCT sku)
-FROM product_sync_schedule WHERE is_active AND turn = 'scheduled' GROUP BY 1
+FROM product_sync_schedule WHERE is_active AND NOT is_paused AND turn = 'scheduled' GROUP BY 1
 """
 HURRY = """
 UPDATE product_sync_schedule AS row SET next_sync_at = row.last_successful_sync,
@@ -123,7 +124,7 @@ FROM (
 ) AS oldest WHERE row.id = oldest.id AND row.next_sync_at > row.last_successful_sync
 RETURNING row.sku
 """.format(
-    oldest="""is_active AND sync_status <> 'syncing' AND turn = 'scheduled'
+    oldest="""is_active AND NOT is_paused AND sync_status <> 'syncing' AND turn = 'scheduled'
     AND last_successful_sync IS NOT NULL"""
 )
 

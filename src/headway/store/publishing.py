@@ -92,7 +92,8 @@ PARTS = """
 WITH queue AS (
   SELECT id, row_number() OVER (ORDER BY turn = 'onboarding', next_sync_at, id) AS place
   FROM product_sync_schedule
-  WHERE is_active AND sync_status <> 'syncing' AND turn IN ('manual', 'onboarding')
+  WHERE is_active AND sync_status <> 'syncing' AND NOT is_paused
+    AND turn IN ('manual', 'onboarding')
 )
 SELECT staging.sku, staging.shop_sku, staging.status,
   coalesce(CASE WHEN staging.status = 'normalized' THEN coalesce(held_reason, push_error)

@@ -23,6 +23,7 @@ from headway.core.storefront import (
 )
 from headway.store.bulk import OPEN_BULK, plain_progress, read_bulk
 from headway.store.changes import CHANGES, read_changes
+from headway.store.pause_sql import ALL_PAUSED, is_listing_paused, is_seller_paused
 from headway.store.pool import Pool, guarded
 
 LOCATIONS_KEPT = timedelta(days=1)
@@ -34,18 +35,21 @@ SHOP_COLUMNS = """
   CASE WHEN account.locations_at > %(told_after)s THEN account.locations END,
   coalesce(profile.guard_move, %(guard_move)s)
 """
-# One probe of one index per shop, whatever the number of listings.
+OPEN_TO_US = f"""account.platform = 'shopify' AND account.status = 'connected'
+  AND (account.push_lease_until IS NULL OR account.push_lease_until < %(silent)s)
+  AND NOT {ALL_PAUSED} AND NOT {is_seller_paused("account")}"""
+# One probe of one index per shop, whatever the number of listings; past those that are paused.
 DUE_SHOPS = f"""
 SELECT {SHOP_COLUMNS}
 FROM connected_accounts AS account LEFT JOIN profiles AS profile USING (user_id)
 LEFT JOIN LATERAL (
-  SELECT push_at FROM listing_state WHERE user_id = account.user_id AND push_at IS NOT NULL
+  SELECT push_at FROM listing_state AS state
+  WHERE user_id = account.user_id AND push_at IS NOT NULL AND NOT {is_listing_paused("state")}
   ORDER BY push_at LIMIT 1) AS first ON true
 LEFT JOIN LATERAL (
   SELECT coalesce((progress ->> 'poll_at')::timestamptz, created_at) AS poll_at FROM push_intent
   WHERE account_id = account.id AND state = 'open' AND kind = 'bulk' LIMIT 1) AS bulk ON true
-WHERE account.platform = 'shopify' AND account.status = 'connected'
-  AND (account.push_lease_until IS NULL OR account.push_lease_until < %(silent)s)
+WHERE {OPEN_TO_US}
   AND (least(first.push_at, bulk.poll_at) <= %(now)s OR account.locations IS NULL)
 ORDER BY least(first.push_at, bulk.poll_at) NULLS FIRST, account.id LIMIT %(limit)s
 """
@@ -53,11 +57,10 @@ PATROL_SHOPS = f"""
 SELECT {SHOP_COLUMNS}
 FROM connected_accounts AS account LEFT JOIN profiles AS profile USING (user_id)
 CROSS JOIN LATERAL (
-  SELECT verified_at FROM listing_state
-  WHERE user_id = account.user_id AND applied IS NOT NULL
+  SELECT verified_at FROM listing_state AS state
+  WHERE user_id = account.user_id AND applied IS NOT NULL AND NOT {is_listing_paused("state")}
   ORDER BY verified_at NULLS FIRST LIMIT 1) AS oldest
-WHERE account.platform = 'shopify' AND account.status = 'connected'
-  AND (account.push_lease_until IS NULL OR account.push_lease_until < %(silent)s)
+WHERE {OPEN_TO_US}
   AND coalesce(account.patrol_at, '-infinity') <= %(now)s
   AND coalesce(oldest.verified_at, '-infinity') < %(before)s
   AND account.id::text <> ALL (%(due)s)
@@ -65,10 +68,9 @@ ORDER BY account.patrol_at NULLS FIRST, account.id LIMIT %(limit)s
 """
 LEASE = f"""
 WITH taken AS (
-  UPDATE connected_accounts SET push_fence = push_fence + 1, push_owner = %(owner)s,
+  UPDATE connected_accounts AS account SET push_fence = push_fence + 1, push_owner = %(owner)s,
     push_lease_until = %(lease_until)s, updated_at = %(now)s
-  WHERE id = %(id)s AND status = 'connected'
-    AND (push_lease_until IS NULL OR push_lease_until < %(silent)s)
+  WHERE id = %(id)s AND {OPEN_TO_US}
   RETURNING *)
 SELECT {SHOP_COLUMNS}, account.push_fence, account.patrol_at
 FROM taken AS account LEFT JOIN profiles AS profile USING (user_id)
@@ -80,12 +82,14 @@ WHERE account_id = %(id)s AND state = 'open' AND kind <> 'bulk' ORDER BY created
 # What is unsure is left alone until it is read back, and that waits for stragglers to arrive.
 DUE = (
     CHANGES
-    + """AND state.push_at <= %(now)s AND state.sku <> ALL (%(skus)s)
+    + f"""AND state.push_at <= %(now)s AND state.sku <> ALL (%(skus)s)
+  AND NOT {is_listing_paused("state")}
 ORDER BY state.push_at, state.sku LIMIT %(limit)s"""
 )
 UNSURE = (
     CHANGES
-    + """AND state.sku = ANY (%(skus)s) AND coalesce(state.push_at, '-infinity') <= %(now)s
+    + f"""AND state.sku = ANY (%(skus)s) AND coalesce(state.push_at, '-infinity') <= %(now)s
+  AND NOT {is_listing_paused("state")}
 ORDER BY state.sku LIMIT %(limit)s"""
 )
 ARE_LISTED = """
@@ -94,8 +98,9 @@ SELECT EXISTS (SELECT FROM listing_state
 """
 UNSEEN = (
     CHANGES
-    + """AND state.applied IS NOT NULL AND product.shopify_variant_id IS NOT NULL
+    + f"""AND state.applied IS NOT NULL AND product.shopify_variant_id IS NOT NULL
   AND coalesce(state.verified_at, '-infinity') < %(before)s AND state.sku <> ALL (%(in_bulk)s)
+  AND NOT {is_listing_paused("state")}
 ORDER BY state.verified_at NULLS FIRST, state.sku LIMIT %(limit)s"""
 )
 PATROLS = "UPDATE connected_accounts SET patrol_at = %(next)s WHERE id = %(id)s"

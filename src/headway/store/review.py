@@ -17,8 +17,11 @@ from psycopg import Connection
 
 from headway.core.change import money
 from headway.core.model import SellerId, Sku
+from headway.core.pauses import longest
+from headway.core.reasons import say_pause
 from headway.errors import InvalidError, NotFoundError
 from headway.store import cursors
+from headway.store.pauses import standing
 from headway.store.pool import Pool, guarded
 
 MASS_LIFTED = timedelta(hours=24)
@@ -374,12 +377,19 @@ def _revive(connection: Connection, keys: Sequence[Key], now: datetime) -> list[
     _read(connection, keys)  # which locks them in the order that everybody keeps
     rows = connection.execute(REVIVE, {**_columns(keys), "now": now}).fetchall()
     revived = {(seller, sku): (old, new) for seller, sku, old, new in rows}
+    pauses = standing(connection, now)
+
+    def said(seller: SellerId, sku: Sku) -> str:
+        pause = longest(each for each in pauses if each.covers(seller, sku))
+        paused = "" if pause is None else f"; {pause.what} is {say_pause(pause, now)}"
+        return ("revived" if (seller, sku) in revived else "not parked") + paused
+
     return [
         Ruling(
             user_id=seller,
             sku=sku,
             is_done=(seller, sku) in revived,
-            said="revived" if (seller, sku) in revived else "not parked",
+            said=said(seller, sku),
             old=revived.get((seller, sku), (None, None))[0],
             new=revived.get((seller, sku), (None, None))[1],
         )

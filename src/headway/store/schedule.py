@@ -12,24 +12,31 @@ from typing import Any
 
 from headway.core.lifecycle import Settlement
 from headway.core.model import Candidate, Evidence, Listing, Outcome, Sku, Turn
+from headway.store.pause_sql import SUPPLIER_PAUSED, is_listing_paused, is_seller_paused
 from headway.store.pool import Pool, guarded
 
 SUSPICION_MAX = 2**31 - 1
 
 # One short range scan of one index per turn, so the cost does not grow with the table. The limit is
-# part of the text: a plan for any limit is so much worse that none would ever be kept.
+# part of the text: a plan for any limit is so much worse that none would ever be kept. What is
+# paused is out of the index as soon as it is marked, and asked for until then.
+NOT_PAUSED = (
+    f"NOT row.is_paused AND NOT {is_seller_paused('row')} AND NOT {is_listing_paused('row')}"
+)
 FRONT = """
 SELECT id::text, user_id, sku, turn, next_sync_at, suspicion FROM (
   {turns}
-) AS front ORDER BY next_sync_at, id
+) AS front WHERE NOT {supplier} ORDER BY next_sync_at, id
 """.format(
     turns=" UNION ALL ".join(
         f"""
-  (SELECT * FROM product_sync_schedule WHERE is_active AND sync_status <> 'syncing'
+  (SELECT * FROM product_sync_schedule AS row WHERE is_active AND sync_status <> 'syncing'
      AND turn = '{turn}' AND sku <> ALL(%(without)s) AND suspicion <= %(suspicion_max)s
+     AND {NOT_PAUSED}
    ORDER BY next_sync_at LIMIT {{limit:d}})"""
         for turn in ("manual", "onboarding", "scheduled", "retry")
-    )
+    ),
+    supplier=SUPPLIER_PAUSED,
 )
 
 LISTING_COLUMNS = (
@@ -61,11 +68,12 @@ LISTING_COLUMNS = (
     "swept_from",
 )
 EVIDENCE_COLUMNS = ("changes_seen", "watched_days", "changed_at")
-CLAIM = """
+CLAIM = f"""
 WITH free AS (
-  SELECT id FROM product_sync_schedule
+  SELECT id FROM product_sync_schedule AS row
   WHERE sku = ANY(%(skus)s) AND is_active AND sync_status <> 'syncing'
-  ORDER BY id FOR UPDATE SKIP LOCKED
+    AND NOT {SUPPLIER_PAUSED} AND {NOT_PAUSED}
+  ORDER BY id FOR UPDATE OF row SKIP LOCKED
 ), taken AS (
   UPDATE product_sync_schedule AS row SET
     sync_status = 'syncing', fence = row.fence + 1, lease_owner = %(owner)s,
@@ -257,8 +265,8 @@ class Schedule:
         only_clean: bool = False,
     ) -> list[Candidate]:
         """Return the listings that may board next, a few of each turn, by due time."""
-        del now  # due or not is the core's question; the index needs no answer
         values = {
+            "now": now,  # for the pauses; due or not is the core's question
             "without": list(without),
             "suspicion_max": 0 if only_clean else SUSPICION_MAX,
         }

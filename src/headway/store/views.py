@@ -15,8 +15,11 @@ from psycopg import Connection
 from headway.core.breaker import Breaker
 from headway.core.limit_rules import Resource
 from headway.core.model import Candidate, Scope, SellerId, Sku, Turn
+from headway.core.pauses import Pause, longest
+from headway.core.reasons import say_pause
 from headway.core.seats import URGENT, BoardingRule, board, departure
 from headway.store.breakers import Breakers
+from headway.store.pauses import standing
 from headway.store.pool import Pool, guarded
 from headway.store.schedule import Schedule
 from headway.store.views_accounts import AccountsStatus
@@ -28,7 +31,8 @@ HOUR_S = 3600
 COUNT_MAX = 10_000
 SAMPLE_ROWS_MAX = 50_000
 FRONT_PER_SEAT = 10
-PARKED, UNREAD, STALE = -2, -1, 24
+PAUSES_SHOWN = 50
+PAUSED, PARKED, UNREAD, STALE = -3, -2, -1, 24
 
 SIZE = """
 SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'product_sync_schedule'::regclass
@@ -36,7 +40,8 @@ SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'product_sync_sc
 # The whole of a small table, an even share of the pages of a large one. What was switched off, or
 # blocked before it was ever published, is nobody's trouble.
 AGES = """
-SELECT CASE WHEN sync_status = 'parked' THEN -2 WHEN last_successful_sync IS NULL THEN -1
+SELECT CASE WHEN sync_status = 'parked' THEN -2 WHEN is_paused THEN -3
+  WHEN last_successful_sync IS NULL THEN -1
   ELSE least(24, greatest(0, floor(extract(epoch FROM %(now)s - last_successful_sync) / 3600)))::int
   END, count(*), min(last_successful_sync) FILTER (WHERE consecutive_failures = 0)
 FROM product_sync_schedule TABLESAMPLE SYSTEM (%(percent)s)
@@ -56,8 +61,9 @@ WHERE is_active OR sync_status = 'parked' GROUP BY 1
 BEHIND = """
 SELECT
   (SELECT count(*) FROM (SELECT FROM product_sync_schedule WHERE is_active
-     AND sync_status <> 'syncing' AND turn IN ('manual', 'onboarding', 'scheduled', 'retry')
-     AND next_sync_at < %(late)s LIMIT %(most)s) AS overdue),
+     AND sync_status <> 'syncing' AND NOT is_paused
+     AND turn IN ('manual', 'onboarding', 'scheduled', 'retry') AND next_sync_at < %(late)s
+     LIMIT %(most)s) AS overdue),
   (SELECT count(*) FROM (SELECT FROM product_sync_schedule
      WHERE consecutive_failures > 0 AND is_active LIMIT %(most)s) AS failing),
   (SELECT count(*) FROM (SELECT FROM product_sync_schedule
@@ -100,8 +106,9 @@ class Why(StrEnum):
     """What the next call waits for."""
 
     NOTHING = "nothing"
+    PAUSED = "paused"
     BREAKER = "breaker"
-    PAUSE = "pause"
+    TOLD_TO_WAIT = "told to wait"
     PERMIT = "permit"
     SEATS = "seats"
     SLACK = "slack"
@@ -111,7 +118,8 @@ class Why(StrEnum):
 REASONS = {
     Why.NOTHING: "nothing is listed yet",
     Why.BREAKER: "the supplier does not answer; one probe goes then",
-    Why.PAUSE: "calls are paused",
+    Why.TOLD_TO_WAIT: "calls are to wait until then",
+    Why.PAUSED: "paused",
     Why.PERMIT: "the limit allows the next call then",
     Why.SEATS: "leaves full, when the last seat comes due",
     Why.SLACK: "leaves when the first part due has waited long enough; spare seats are borrowed",
@@ -143,22 +151,27 @@ class Seat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextCall:
-    """When the next call leaves, what it waits for, and who would board."""
+    """When the next call leaves, what it waits for, and who would board.
+
+    Without an end of its pause nobody knows when it leaves.
+    """
 
     leaves_at: datetime | None
     why: Why
     seats: tuple[Seat, ...]
     seats_max: int
+    pause: Pause | None = None
+    told: str = ""
 
     @property
     def reason(self) -> str:
         """What a person is told about the wait."""
-        return REASONS[self.why]
+        return self.told or REASONS[self.why]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Listings by state; fresh, stale, unread and parked add up to the total."""
+    """Listings by state; fresh, stale, unread, parked and paused add up to the total."""
 
     total: int
     fresh: int
@@ -169,6 +182,7 @@ class Counts:
     overdue: int
     aboard: int
     is_estimate: bool
+    paused: int = 0
 
     @property
     def fresh_share(self) -> float | None:
@@ -216,7 +230,8 @@ class Trouble:
 class Overview:
     """Everything the first screen shows, at one instant.
 
-    `oldest_read_at` leaves failing listings aside; they are shown with their reasons.
+    `oldest_read_at` leaves failing listings aside; they are shown with their reasons. `pauses` are
+    the first few: of everything, of the supplier, then the oldest.
     """
 
     now: datetime
@@ -232,6 +247,7 @@ class Overview:
     calls: tuple[Call, ...]
     trouble: tuple[Trouble, ...]
     calls_per_hour: tuple[int, ...]
+    pauses: tuple[Pause, ...] = ()
     accounts: AccountsStatus = field(default_factory=AccountsStatus)
 
 
@@ -259,11 +275,13 @@ def overview(
     is_whole = seller is None
     with guarded(), pool.connection() as connection:
         gate = _with_promise(connection, scope, gate)
+        pauses = standing(connection, now, seller=seller, limit=PAUSES_SHOWN)
         spent = _spent(connection, now, scope, minute_limit)
         calls = _calls(connection, now, scope) if is_whole else ()
         per_hour = _per_hour(connection, now, scope) if is_whole else ()
         shops = shop_calls(connection, now, resource_of=resource_of, seller=seller)
-    coming = _next_call(front, now, boarding, breaker, gate)
+    coming = _paused_call(pauses, now, boarding)
+    coming = coming or _next_call(front, now, boarding, breaker, gate)
     # One connection after the other: who waits for a second one while others do may wait for ever.
     with guarded(), (theirs or pool).connection() as connection:
         counts, ages_h, oldest_read_at = _counts(connection, now, boarding.slack, seller)
@@ -283,6 +301,7 @@ def overview(
             calls=calls,
             trouble=_trouble(connection, seller),
             calls_per_hour=per_hour,
+            pauses=tuple(pauses),
             accounts=accounts,
         )
 
@@ -305,6 +324,21 @@ def _with_promise(connection: Connection, scope: Scope, gate: Gate) -> Gate:
     return gate if promised_at is None else replace(gate, free_at=promised_at)
 
 
+def _paused_call(pauses: Sequence[Pause], now: datetime, rule: BoardingRule) -> NextCall | None:
+    """Return that no call leaves, if everything or the supplier is paused."""
+    pause = longest(each for each in pauses if each.seller is None)
+    if pause is None:
+        return None
+    return NextCall(
+        leaves_at=pause.until,
+        why=Why.PAUSED,
+        seats=(),
+        seats_max=rule.seats,
+        pause=pause,
+        told=f"{pause.what} is {say_pause(pause, now)}",
+    )
+
+
 def _next_call(
     front: Sequence[Candidate], now: datetime, rule: BoardingRule, breaker: Breaker, gate: Gate
 ) -> NextCall:
@@ -315,7 +349,7 @@ def _next_call(
     # The last one to say no is the reason; of equals, the first here.
     reasons = [
         (breaker.blocked_until(now) or now, Why.BREAKER),
-        (gate.paused_until or now, Why.PAUSE),
+        (gate.paused_until or now, Why.TOLD_TO_WAIT),
         (max(now, gate.free_at), Why.PERMIT),
         (wanted_at, _why_wanted(front, wanted_at, rule)),
     ]
@@ -375,6 +409,7 @@ def _counts(
         overdue=overdue,
         aboard=aboard,
         is_estimate=is_estimate,
+        paused=by_age.get(PAUSED, 0),
     )
     oldest = [read_at for age, _, read_at in rows if age >= 0 and read_at is not None]
     return counts, ages_h, min(oldest, default=None)

@@ -24,6 +24,8 @@ from headway.core.job_reasons import (
 )
 from headway.core.jobs import SCORES, JobRule, JobStatus, JobType, Kind, PlatformName, Tier
 from headway.core.model import SellerId
+from headway.store.pause_sql import is_seller_paused
+from headway.store.pauses import standing as standing_pauses
 from headway.store.views_quotas import Budget
 
 AHEAD_MAX = 1000
@@ -75,13 +77,14 @@ NAMED = """
 SELECT * FROM sync_jobs WHERE user_id = %(user_id)s AND platform = %(platform)s
   AND kind = %(kind)s AND is_backfill = %(is_backfill)s
 """
-AHEAD = """
+AHEAD = f"""
 SELECT coalesce(sum(few.count), 0)::integer, coalesce(max(few.count), 0) > %(most)s
 FROM unnest(%(platforms)s::text[], %(scores)s::smallint[], %(before)s::timestamptz[])
   AS class (platform, score, before)
 CROSS JOIN LATERAL (SELECT count(*) FROM (
-  SELECT FROM sync_jobs WHERE status = 'queued' AND platform = class.platform
+  SELECT FROM sync_jobs AS queued WHERE status = 'queued' AND platform = class.platform
     AND score = class.score AND next_run_at < class.before AND next_run_at <= %(now)s
+    AND NOT {is_seller_paused("queued")}
   LIMIT %(most)s + 1) AS first) AS few
 """
 DUE_COUNT = f"""
@@ -161,7 +164,7 @@ def read_line(
     running = _read(connection, OF_STATUS.format(order="id"), _running(rule))
     shut = {
         (budget.platform, share): Shut(
-            state=JobState.PAUSED if budget.paused_until else JobState.BUDGET,
+            state=JobState.TOLD_TO_WAIT if budget.paused_until else JobState.BUDGET,
             why=budget.why_shut(share),
             until=until,
         )
@@ -182,6 +185,7 @@ def read_line(
         running_max=rule.running_max,
         ageing=rule.ageing,
         busy={each.account_id for each in running},
+        pauses=standing_pauses(connection, now),
         shut=shut,
     )
 

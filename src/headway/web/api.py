@@ -8,6 +8,18 @@ from headway.web.api_accounts import LaneShape
 from headway.web.shape import Shape
 
 
+class PauseShape(Shape):
+    """What a person has stopped, until when, and why."""
+
+    kind: str
+    seller: str | None
+    sku: str | None
+    until: datetime | None
+    reason: str
+    actor: str
+    since: datetime
+
+
 class SeatShape(Shape):
     """Somebody who would board the next call; of another seller's, only the turn is shown."""
 
@@ -25,6 +37,7 @@ class NextCallShape(Shape):
     reason: str
     seats: list[SeatShape]
     seats_max: int
+    pause: PauseShape | None
 
 
 class SpentShape(Shape):
@@ -47,6 +60,7 @@ class CountsShape(Shape):
     parked: int
     failing: int
     overdue: int
+    paused: int
     aboard: int
     is_estimate: bool
 
@@ -190,6 +204,7 @@ class StatusShape(Shape):
     calls: list[CallShape]
     trouble: list[TroubleShape]
     calls_per_hour: list[int]
+    pauses: list[PauseShape]
     accounts: LaneShape
 
 

@@ -1,0 +1,247 @@
+"""What a person has stopped: pause, resume, and the marks that follow.
+
+The row in `pauses` is the truth, and every statement that takes something up asks it. A paused
+listing is marked as well, in batches, so that no claim wades through a million of them. A pause
+that is over stays, in force no more, until its listings are unmarked: so whoever dies between the
+two leaves enough behind for the next round to go on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg import Connection
+from psycopg.types.json import Jsonb
+from psycopg_pool import ConnectionPool
+
+from headway.core.model import SellerId, Sku
+from headway.core.pauses import Pause, PauseKind, longest, say_thing
+from headway.core.reasons import say_pause
+from headway.errors import InvalidError
+from headway.store.pause_sql import IN_FORCE, is_listing_paused, is_seller_paused
+from headway.store.pool import guarded
+
+BATCH = 2_000
+# How many batches a verb or a round does at most; what is left waits for the next round.
+BATCHES_MAX = 10
+
+# Everything, or the supplier, needs no marks: the statements ask for it once.
+PAUSE = """
+INSERT INTO pauses AS row (kind, user_id, sku, until, reason, actor, marked_at, created_at)
+VALUES (%(kind)s, %(user_id)s, %(sku)s, %(until)s, %(reason)s, %(actor)s,
+  CASE WHEN %(user_id)s::text IS NULL THEN %(now)s::timestamptz END, %(since)s)
+ON CONFLICT ON CONSTRAINT pauses_thing_unique DO UPDATE SET until = excluded.until,
+  reason = excluded.reason, actor = excluded.actor, is_resumed = false, marked_to = '',
+  marked_at = excluded.marked_at, created_at = excluded.created_at
+"""
+THING = """kind = %(kind)s AND user_id IS NOT DISTINCT FROM %(user_id)s
+  AND sku IS NOT DISTINCT FROM %(sku)s"""
+RESUME = f"""
+UPDATE pauses AS pause SET until = %(now)s, is_resumed = true
+WHERE {THING} AND {IN_FORCE}
+"""
+TELL = """
+INSERT INTO sync_audit_log
+  (user_id, sku, sync_timestamp, event_type, new_value, error_message, created_at)
+VALUES (coalesce(%(user_id)s, ''), %(sku)s, %(at)s, %(event)s, %(told)s, %(reason)s, %(now)s)
+"""
+COLUMNS = "kind, user_id, sku, until, reason, actor, created_at"
+STANDING = f"""
+SELECT {COLUMNS} FROM pauses AS pause
+WHERE {IN_FORCE}
+  AND (%(seller)s::text IS NULL OR user_id IS NULL OR user_id = %(seller)s)
+ORDER BY user_id IS NOT NULL, created_at, kind, user_id, sku LIMIT %(limit)s
+"""
+# Of those who are at the same thing, one finds nothing to do.
+UNFINISHED = """
+SELECT id, kind, user_id, sku, until, is_resumed, marked_to, until <= %(now)s IS TRUE
+FROM pauses WHERE until <= %(now)s OR marked_at IS NULL
+ORDER BY created_at, id LIMIT 1 FOR UPDATE SKIP LOCKED
+"""
+# Whoever brings new listings marks them as the pauses are then. So nobody may be bringing any while
+# we go through those that are there; see `store.listings`.
+ALONE = "SELECT pg_try_advisory_xact_lock(hashtextextended('headway intake', 0))"
+MARK = """
+WITH few AS (
+  SELECT id, sku FROM product_sync_schedule
+  WHERE user_id = %(user_id)s AND sku {which} ORDER BY sku LIMIT %(limit)s
+), held AS (
+  SELECT row.id FROM product_sync_schedule AS row JOIN few USING (id)
+  WHERE NOT row.is_paused ORDER BY row.id FOR UPDATE OF row
+), marked AS (
+  UPDATE product_sync_schedule AS row SET is_paused = true FROM held WHERE row.id = held.id
+)
+SELECT count(*), max(sku) FROM few
+"""
+# What another pause still holds keeps its mark.
+UNMARK = f"""
+WITH few AS (
+  SELECT id FROM product_sync_schedule AS row
+  WHERE is_paused AND user_id = %(user_id)s AND sku {{which}}
+    AND NOT {is_seller_paused("row")} AND NOT {is_listing_paused("row")} LIMIT %(limit)s
+), held AS (
+  SELECT row.id FROM product_sync_schedule AS row JOIN few USING (id)
+  ORDER BY row.id FOR UPDATE OF row
+), freed AS (
+  UPDATE product_sync_schedule AS row SET is_paused = false FROM held WHERE row.id = held.id
+)
+SELECT count(*), NULL FROM few
+"""
+ALL_OF_SELLER, ONE_LISTING = "> %(after)s", "= %(sku)s"
+MARKED_TO = "UPDATE pauses SET marked_to = %(to)s WHERE id = %(id)s"
+MARKED = "UPDATE pauses SET marked_at = %(now)s WHERE id = %(id)s"
+END = "DELETE FROM pauses WHERE id = %(id)s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """What became of a pause that was to end."""
+
+    kind: PauseKind
+    seller: SellerId | None
+    sku: Sku | None
+    is_done: bool
+    said: str
+
+    @property
+    def what(self) -> str:
+        """What it was, in words."""
+        return say_thing(self.kind, self.seller, self.sku)
+
+
+class Pauses:
+    """The rows of `pauses`, and the marks on what they stop, `batch` by batch."""
+
+    def __init__(
+        self, pool: ConnectionPool, *, batch: int = BATCH, batches_max: int = BATCHES_MAX
+    ) -> None:
+        self._pool = pool
+        self._batch = batch
+        self._batches_max = batches_max
+
+    def pause(self, pause: Pause, now: datetime) -> None:
+        """Stop something from the next statement on; raises InvalidError if it would be over."""
+        if not pause.blocks(now):
+            raise InvalidError("a pause ends after it begins: give an instant to come")
+        values = {
+            **_thing(pause.kind, pause.seller, pause.sku),
+            "until": pause.until,
+            "reason": pause.reason,
+            "actor": pause.actor,
+            "since": pause.since,
+            "now": now,
+        }
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            connection.execute(PAUSE, values)
+            _tell(connection, values, event="sync_paused", at=now)
+        self.reconcile(now)
+
+    def resume(
+        self,
+        kind: PauseKind,
+        seller: SellerId | None = None,
+        sku: Sku | None = None,
+        *,
+        reason: str = "",
+        now: datetime,
+    ) -> Resumed:
+        """Let it go on; the answer says so where another pause still stops it."""
+        values = {**_thing(kind, seller, sku), "reason": reason, "now": now}
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            was_paused = connection.execute(RESUME, values).rowcount == 1
+            if was_paused:
+                _tell(connection, values, event="sync_resumed", at=now)
+            others = standing(connection, now, seller=seller)
+        self.reconcile(now)
+        other = longest(each for each in others if _outlasts(each, seller, sku))
+        said = "resumed" if was_paused else "was not paused"
+        if other is not None:
+            said = f"{said}; {other.what} is still {say_pause(other, now)}"
+        return Resumed(kind=kind, seller=seller, sku=sku, is_done=was_paused, said=said)
+
+    def standing(self, now: datetime, *, seller: SellerId | None = None) -> list[Pause]:
+        """Return what is paused, the oldest first; of one seller, whatever stops that seller."""
+        with guarded(), self._pool.connection() as connection:
+            return standing(connection, now, seller=seller)
+
+    def reconcile(self, now: datetime) -> int:
+        """Mark what is paused and unmark what no longer is, so much at once; return how many."""
+        count = 0
+        for _ in range(self._batches_max):
+            with guarded(), self._pool.connection() as connection, connection.transaction():
+                moved = _go_on(connection, now, self._batch)
+            if moved is None:
+                break
+            count += moved
+        return count
+
+
+def standing(
+    connection: Connection[Any],
+    now: datetime,
+    *,
+    seller: SellerId | None = None,
+    limit: int | None = None,
+) -> list[Pause]:
+    """Return what is paused, what is everybody's first, inside the caller's transaction."""
+    values = {"now": now, "seller": seller, "limit": limit}
+    rows = connection.execute(STANDING, values).fetchall()
+    return [
+        Pause(
+            kind=PauseKind(kind),
+            seller=user_id,
+            sku=sku,
+            until=until,
+            reason=reason,
+            actor=actor,
+            since=since,
+        )
+        for kind, user_id, sku, until, reason, actor, since in rows
+    ]
+
+
+def _go_on(connection: Connection[Any], now: datetime, batch: int) -> int | None:
+    """Do a batch of the first pause that is not done with; None if there is nothing to do."""
+    row = connection.execute(UNFINISHED, {"now": now}).fetchone()
+    if row is None:
+        return None
+    id_, kind, user_id, sku, until, is_resumed, marked_to, is_over = row
+    values = {**_thing(kind, user_id, sku), "id": id_, "now": now, "limit": batch}
+    found, last = 0, None
+    if user_id is not None:
+        if connection.execute(ALONE).fetchone() != (True,):
+            return None
+        which = ALL_OF_SELLER if sku is None else ONE_LISTING
+        statement = (UNMARK if is_over else MARK).format(which=which)
+        after = "" if is_over else marked_to
+        found, last = connection.execute(statement, {**values, "after": after}).fetchone() or (0, 0)
+    if found >= batch:
+        connection.execute(MARKED_TO, {**values, "to": last or ""})
+    elif not is_over:
+        connection.execute(MARKED, values)
+    else:
+        connection.execute(END, values)
+        if not is_resumed:
+            _tell(connection, {**values, "until": until}, event="sync_resumed", at=until)
+    return int(found)
+
+
+def _outlasts(pause: Pause, seller: SellerId | None, sku: Sku | None) -> bool:
+    """Tell whether a pause stops all of what was resumed."""
+    return pause.seller is None if seller is None else pause.covers(seller, sku)
+
+
+def _thing(kind: PauseKind, seller: SellerId | None, sku: Sku | None) -> dict[str, Any]:
+    return {"kind": str(kind), "user_id": seller, "sku": sku}
+
+
+def _tell(
+    connection: Connection[Any], values: Mapping[str, Any], *, event: str, at: datetime
+) -> None:
+    until = values.get("until")
+    told = {"kind": values["kind"], "until": until and until.isoformat()}
+    reason = values.get("reason") or None
+    connection.execute(
+        TELL, {**values, "event": event, "told": Jsonb(told), "reason": reason, "at": at}
+    )
