@@ -19,13 +19,16 @@ from headway.app.signs import signs_of
 from headway.clock import fresh_id
 from headway.core.alerts import TOKEN_NOTICE, Alert, TierSign, alerts
 from headway.core.model import SellerId, Sku
-from headway.errors import InvalidError, NotFoundError
+from headway.core.pauses import Pause, PauseKind
+from headway.errors import ForbiddenError, InvalidError, NotFoundError
 from headway.store.credentials import Credentials
 from headway.store.explain import Standings
 from headway.store.freshness import Freshness
+from headway.store.pauses import Pauses, Resumed
 from headway.store.publishing import Publishing
 from headway.store.review import HeldChange, Review, Ruling
 from headway.store.timetable import Moved, Wish
+from headway.store.triggers import Triggers
 from headway.store.views import Overview
 from headway.store.views_history import HistoryEvent, HistoryPage, HistoryViews
 from headway.store.views_jobs import is_uuid
@@ -201,6 +204,65 @@ class Desk:
         """Restart everything that is parked."""
         return self._review.revive_all(self._whose(seller), now=self.now)
 
+    def pause(
+        self,
+        kind: PauseKind,
+        *,
+        skus: Sequence[Sku] = (),
+        seller: SellerId | None = None,
+        until: datetime | None = None,
+        reason: str = "",
+    ) -> list[Pause]:
+        """Stop everything, the supplier, a seller, or parts; return the pauses that now stand.
+
+        Behind a wall only that seller's things; raises ForbiddenError for what is everybody's.
+        """
+        now, pauses = self._app.clock.now(), Pauses(self._app.pool)
+        if until is not None and until <= now:
+            raise InvalidError(f"a pause ends later than now, {now:%Y-%m-%d %H:%M} UTC")
+        made = [
+            Pause(
+                kind=kind,
+                seller=user_id,
+                sku=sku,
+                until=until,
+                reason=reason,
+                actor=self.actor,
+                since=now,
+            )
+            for user_id, sku in self._things(kind, skus, seller)
+        ]
+        for each in made:
+            pauses.pause(each, now)
+        return made
+
+    def resume(
+        self,
+        kind: PauseKind,
+        *,
+        skus: Sequence[Sku] = (),
+        seller: SellerId | None = None,
+        reason: str = "",
+    ) -> list[Resumed]:
+        """Let it go on; the answer says so where another pause still stops it."""
+        now, pauses = self._app.clock.now(), Pauses(self._app.pool)
+        things = self._things(kind, skus, seller)
+        return [pauses.resume(kind, *thing, reason=reason, now=now) for thing in things]
+
+    def pauses(self, *, seller: SellerId | None = None) -> list[Pause]:
+        """Return what is paused; of one seller, whatever stops that seller."""
+        now = self._app.clock.now()
+        return Pauses(self._app.pool).standing(now, seller=self._whose(seller))
+
+    def trigger(
+        self, skus: Sequence[Sku], *, seller: SellerId | None = None, reason: str = ""
+    ) -> list[Ruling]:
+        """Let parts board the next call, before all others."""
+        now, triggers = self._app.clock.now(), Triggers(self._app.pool)
+        return self._for_each(
+            skus, seller, lambda *key: triggers.trigger(*key, reason=reason, now=now)
+        )
+
     def move(
         self, skus: Sequence[Sku], wish: Wish, *, seller: SellerId | None = None
     ) -> list[Moved]:
@@ -282,6 +344,27 @@ class Desk:
             for each in newest.tiers
             if not each.holds
         ]
+
+    def _things(
+        self, kind: PauseKind, skus: Sequence[Sku], seller: SellerId | None
+    ) -> list[tuple[SellerId | None, Sku | None]]:
+        """Return what is to be paused or resumed; raises RequestError before it is done."""
+        if bool(skus) != (kind is PauseKind.LISTING):
+            raise InvalidError("name parts to pause or resume parts, and nothing else with them")
+        if kind is PauseKind.LISTING:
+            return self._for_each(
+                skus, seller, lambda user_id, theirs: [(user_id, sku) for sku in theirs]
+            )
+        if kind is PauseKind.SELLER:
+            whose = self._whose(seller)
+            if whose is None:
+                raise InvalidError("name the seller who is to be paused or resumed")
+            return [(whose, None)]
+        if self._seller is not None:
+            raise ForbiddenError(f"{self._seller} may pause its own things only, not {kind}")
+        if seller is not None:
+            raise InvalidError(f"{kind} is nobody's alone; leave the seller out")
+        return [(None, None)]
 
     @property
     def _review(self) -> Review:

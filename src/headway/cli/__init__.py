@@ -37,6 +37,12 @@ COMMANDS = {
     "reject": ("headway.cli.review", "Keep the shop's price; the same quote is not held again."),
     "rollback": ("headway.cli.review", "Give parts the price they had at another time."),
     "revive": ("headway.cli.review", "Restart parked parts, on sale again, or dead jobs."),
+    "pause": (
+        "headway.cli.pausing",
+        "Stop parts, a seller, the supplier or everything; or show what is paused.",
+    ),
+    "resume": ("headway.cli.pausing", "Let go on what was paused."),
+    "trigger": ("headway.cli.pausing", "Let parts board the next call, before all others."),
     "move": ("headway.cli.move", "Give parts another slot of the day, or a priority in theirs."),
     "connect": ("headway.cli.shops", "Connect a seller to a shop, or give the shop a new token."),
     "disconnect": (

@@ -1,0 +1,262 @@
+"""A person pauses: fetch, push and pull stop where they must, go on later, and lose nothing."""
+
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+from tests.engine.pulls import make_pulls, page_of
+from tests.engine.shops import make_shops, wanted
+
+from headway.clock import VirtualClock
+from headway.core.model import SellerId, Sku, Wait
+from headway.core.pauses import Pause, PauseKind
+from headway.core.reasons import State
+from headway.engine.explain import in_shop, reasons
+from headway.store.explain import Standings
+from headway.store.pauses import Pauses
+from headway.store.triggers import Triggers
+
+HOUR = timedelta(hours=1)
+SKUS = tuple(f"P{n}" for n in range(10))
+ALL, SUPPLIER, SELLER, LISTING = PauseKind
+EVERYBODYS = (ALL, SUPPLIER)
+POLICIES = ("rolling", "adaptive")
+
+
+def pause(where: Any, kind: PauseKind, seller: str = "", sku: str = "", **rest: Any) -> None:
+    now = where.clock.now()
+    of = {"seller": SellerId(seller) if seller else None, "sku": Sku(sku) if sku else None}
+    paused = Pause(kind=kind, since=now, actor="Ada", reason="stock-taking", **of, **rest)
+    Pauses(where.pool).pause(paused, now)
+
+
+def resume(where: Any, kind: PauseKind, seller: str = "", sku: str = "") -> None:
+    of = (SellerId(seller) if seller else None, Sku(sku) if sku else None)
+    assert Pauses(where.pool).resume(kind, *of, now=where.clock.now()).is_done
+
+
+def for_an_hour(line: Any, fetch: Any) -> None:
+    until = line.clock.monotonic() + 3600
+    line.drive(fetch, lambda: line.clock.monotonic() > until)
+
+
+def answer(line: Any, sku: str) -> Any:
+    now = line.clock.now()
+    (standing,) = Standings(line.pool).of_sku(Sku(sku), now)
+    return reasons(standing, line.app.line(now), line.app.rule.boarding, now)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("kind", EVERYBODYS)
+def test_no_call_leaves_while_everything_or_the_supplier_is_paused_and_then_they_do(
+    make_line: Any, kind: PauseKind, policy: str
+) -> None:
+    line = make_line(policy=policy)
+    line.add(*SKUS)
+    line.make_due(*SKUS)
+    fetch = line.app.fetch("w1")
+    line.read(fetch)
+    line.drive(fetch, lambda: line.one("SELECT count(*) FROM listing_state") == 10)
+    pause(line, kind)
+    line.make_due(*SKUS)
+    calls, permits = line.supplier.calls.copy(), "SELECT count(*) FROM call_ledger"
+    for_an_hour(line, fetch)
+    spent = line.one(permits + " WHERE status <> 'unsent'")
+    assert line.supplier.calls == calls, "nor did anybody sign in anew"
+    assert line.one(permits) <= spent + 1, "the one permit that was asked for before"
+    assert line.one("SELECT count(*) FROM product_sync_schedule WHERE lease_owner <> ''") == 0
+    assert answer(line, "P1").state is State.PAUSED
+    resume(line, kind)
+    line.read(fetch)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_worker_that_starts_in_a_pause_neither_signs_in_nor_takes_more_than_one_permit(
+    make_line: Any, policy: str
+) -> None:
+    line = make_line(policy=policy)
+    line.add(*SKUS)
+    line.make_due(*SKUS)
+    pause(line, ALL, until=line.clock.now() + HOUR)
+    fetch = line.app.fetch("w1")
+    for_an_hour(line, fetch)
+    assert line.one("SELECT count(*) FROM call_ledger WHERE status <> 'unsent'") == 0
+    assert line.one("SELECT count(*) FROM call_ledger") <= 1
+    line.read(fetch)
+
+
+def test_the_seats_of_a_paused_seller_go_to_others_and_a_shared_part_is_read_for_them(
+    line: Any,
+) -> None:
+    line.add(*SKUS, seller="a")
+    line.add("P0", "P1", seller="b")
+    line.make_due(*SKUS, turn="manual")
+    pause(line, SELLER, "a")
+    fetch = line.app.fetch("w1")
+    line.read(fetch)
+    line.drive(fetch, lambda: line.one("SELECT count(*) FROM listing_state") == 2)
+    assert line.ask("SELECT DISTINCT user_id FROM listing_state") == [("b",)]
+    assert line.one("SELECT cardinality(skus) FROM call_ledger WHERE cardinality(skus) > 0") == 2
+
+
+def test_a_pause_that_runs_out_ends_by_itself_with_the_next_round(line: Any) -> None:
+    line.add(*SKUS)
+    line.make_due(*SKUS)
+    pause(line, SELLER, "a", until=line.clock.now() + HOUR)
+    fetch, tick = line.app.fetch("w1"), line.app.tick()
+    tick.step()
+    for_an_hour(line, fetch)
+    assert line.price_calls() == 0
+    assert answer(line, "P1").until > line.clock.now(), "the round that lets it go on"
+    again = tick.step()
+    assert again.until - line.clock.now() <= timedelta(seconds=1), "there was something to unmark"
+    line.read(fetch)
+
+
+def test_a_listing_aboard_when_the_pause_comes_is_settled_and_its_push_waits(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    shops = make_shops(pool, clock, tmp_path)
+    for sku in ("A-1", "A-2"):
+        shops.list(sku)
+    pause(shops, LISTING, "acme", "A-1")
+    for sku in ("A-1", "A-2"):
+        shops.want(sku, wanted("12.10", 5))
+    push = shops.push()
+    shops.drive(push, lambda: shops.shown("A-2").price == Decimal("12.10"))
+    quiet_from = clock.monotonic() + 60
+    calls = shops.simulator.calls.copy()
+    shops.drive(push, lambda: clock.monotonic() > quiet_from)
+    assert shops.simulator.calls == calls, "nobody calls at a shop for what is paused"
+    assert shops.shown("A-1").price == Decimal("11.00")
+    now = clock.now()
+    (standing,) = Standings(pool).of_sku(Sku("A-1"), now)
+    assert "A-1 of acme is paused by Ada" in in_shop(standing, now)
+    resume(shops, LISTING, "acme", "A-1")
+    shops.drive(push)
+    assert shops.shown("A-1").price == Decimal("12.10")
+
+
+@pytest.mark.parametrize("kind", (ALL, SELLER))
+def test_a_paused_shop_is_left_alone_with_its_changes_patrols_and_places(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path, kind: PauseKind
+) -> None:
+    shops = make_shops(pool, clock, tmp_path, sellers=("acme", "bolt"))
+    for seller in ("acme", "bolt"):
+        shops.list("A-1", seller=seller)
+        shops.want("A-1", wanted("12.10", 5), seller=seller)
+    pause(shops, kind, "acme" if kind is SELLER else "")
+    push = shops.push()
+    over = clock.monotonic() + 25 * 3600
+    push_poll = timedelta(minutes=10)
+    while clock.monotonic() < over:
+        if isinstance(push.step(), Wait):
+            clock.sleep(push_poll.total_seconds())
+    assert shops.one("SELECT count(*) FROM connected_accounts WHERE push_fence > 0") == (
+        kind is SELLER
+    )
+    assert shops.shown("A-1", "acme").price == Decimal("11.00")
+    others = Decimal("11.00" if kind is ALL else "12.10")
+    assert shops.shown("A-1", "bolt").price == others
+    resume(shops, kind, "acme" if kind is SELLER else "")
+    shops.drive(push)
+    assert shops.shown("A-1", "acme").price == Decimal("12.10")
+
+
+def test_what_is_known_still_reaches_the_shops_while_the_supplier_is_paused(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    shops = make_shops(pool, clock, tmp_path)
+    shops.list("A-1")
+    shops.want("A-1", wanted("12.10", 5))
+    pause(shops, SUPPLIER)
+    shops.drive(shops.push())
+    assert shops.shown("A-1").price == Decimal("12.10")
+
+
+def test_prices_that_would_go_in_bulk_leave_the_paused_ones_behind(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    shops = make_shops(pool, clock, tmp_path, bulk_from=5)
+    names = [f"A-{n}" for n in range(12)]
+    for sku in names:
+        shops.list(sku)
+        shops.want(sku, wanted("12.10", 5))
+    pause(shops, LISTING, "acme", "A-3")
+    shops.drive(shops.push(), lambda: shops.shown("A-11").price == Decimal("12.10"))
+    assert shops.shown("A-3").price == Decimal("11.00")
+    assert shops.one("SELECT count(*) FROM push_intent WHERE 'A-3' = ANY (skus)") == 0
+
+
+@pytest.mark.parametrize("kind", (ALL, SELLER))
+def test_a_run_under_way_yields_at_its_next_page_and_goes_on_there(
+    pool: ConnectionPool, kind: PauseKind
+) -> None:
+    pulls = make_pulls(pool)
+    pulls.rows.add("a", tier="starter")
+    whose = "a" if kind is SELLER else ""
+
+    def stop() -> Any:
+        pause(pulls.rows, kind, whose)
+        return page_of("2", more=True)
+
+    pulls.script.answers = [page_of("1", more=True), stop, page_of("3")]
+    pulls.drive("paused")
+    assert pulls.rows.ask("SELECT external_id FROM orders ORDER BY 1") == [("1",), ("2",)]
+    assert pulls.rows.day() == (2, 0), "what was reserved of the day is free again"
+    assert isinstance(pulls.pull.step(), Wait)
+    assert len(pulls.script.asks) == 2
+    resume(pulls.rows, kind, whose)
+    pulls.drive("done")
+    assert [ask.values["page"] for _, ask in pulls.script.asks] == [1, 2, 3]
+
+
+def test_the_jobs_of_a_paused_seller_let_others_go_first(pool: ConnectionPool) -> None:
+    pulls = make_pulls(pool)
+    pulls.rows.add("a", tier="pro")
+    pulls.rows.add("b", tier="free")
+    pause(pulls.rows, SELLER, "a")
+    pulls.drive("done")
+    assert isinstance(pulls.pull.step(), Wait)
+    assert pulls.rows.ask("SELECT user_id FROM sync_jobs WHERE status = 'completed'") == [("b",)]
+
+
+def test_a_triggered_part_boards_the_next_call_and_asking_again_changes_nothing(line: Any) -> None:
+    line.add(*SKUS)
+    triggers = Triggers(line.pool)
+
+    def trigger(*skus: str) -> list[tuple[bool, str]]:
+        now = line.clock.now()
+        said = triggers.trigger(SellerId("a"), [*map(Sku, skus)], reason="a call", now=now)
+        return [(each.is_done, each.said) for each in said]
+
+    assert trigger("P3") == [(True, "boards the next call")]
+    assert trigger("P3") == [(False, "boards the next call")]
+    assert line.ask(
+        "SELECT sku, error_message FROM sync_audit_log WHERE event_type = 'sync_triggered'"
+    ) == [("P3", "a call")]
+    line.ask(
+        "UPDATE product_sync_schedule SET sync_status = 'parked', is_active = false"
+        " WHERE sku = 'P4'"
+    )
+    assert trigger("P4") == [(False, "parked; revive it")]
+    line.app.schedule.claim(
+        [Sku("P5")], now=line.clock.now(), owner="w9", lease_until=line.clock.now() + HOUR
+    )
+    assert trigger("P5") == [(False, "is aboard now")]
+    pause(line, LISTING, "a", "P6")
+    ((is_done, said),) = trigger("P6")
+    assert is_done
+    assert said.startswith("paused by Ada since 00:00:00 UTC until somebody resumes: stock-taking")
+    fetch = line.app.fetch("w1")
+    line.read(fetch)
+    line.drive(fetch, lambda: line.one("SELECT count(*) FROM listing_state") > 0)
+    assert line.one(
+        "SELECT 'P3' = ANY (skus) AND NOT 'P6' = ANY (skus) FROM call_ledger"
+        " WHERE cardinality(skus) > 0"
+    )
+    resume(line, LISTING, "a", "P6")
+    assert answer(line, "P6").state is not State.PAUSED
