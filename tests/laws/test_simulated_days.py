@@ -16,6 +16,7 @@ from headway.store.laws import Laws as StoreLaws
 Run = Callable[..., Scenario]
 LAWS_IN_PLAY = {"L1", "L2", "L3", "L5", "L6", "L7", "L8", "L9", "L10", "L13"}
 # Most parts change before they are read, so that most reads are pushed.
+PAUSED: dict[str, Any] = {"products": 300, "days": 0.25, "share_per_day": 2.0}
 BUSY: dict[str, Any] = {"products": 400, "days": 0.5, "share_per_day": 4.0}
 
 
@@ -201,3 +202,23 @@ def test_many_days_under_many_seeds(
     assert_lawful(
         run(*faults, seed=seed, policy=policy, products=1000, days=7, workers=4, sellers=2)
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "policy"),
+    (
+        ("pause", "split"),
+        ("pause", "adaptive"),
+        ("pause-supplier", "rolling"),
+        ("pause-seller", "rolling"),
+    ),
+)
+def test_what_a_person_pauses_stands_still_and_is_caught_up_with(
+    run: Run, kind: str, policy: str
+) -> None:
+    scenario = run(f"{kind}:2h@02:00", "crash:2/h", policy=policy, sellers=2, **PAUSED)
+    assert_lawful(scenario)
+    calls_h = [flight.at_s / 3600 for flight in scenario.log.flights]
+    assert any(2 < at_h < 4 for at_h in calls_h) is (kind == "pause-seller")
+    assert sum(at_h > 4 for at_h in calls_h) > 5
+    assert scenario.app.pauses.standing(scenario.clock.now()) == []

@@ -24,5 +24,5 @@ def ask(app: App, book: LawBook, explain: Explain = reasons) -> None:
         is_waiting = each.is_active and each.sync_status != "syncing"
         if not answer.sentence:
             book.broken("L13", f"{each.sku} cannot say what blocks it")
-        elif is_waiting and (answer.until is None or answer.until < now):
+        elif is_waiting and answer.is_mute(now):
             book.broken("L13", f"{each.sku} says {answer.sentence!r} and no instant to come")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from headway.clock import rng
 from headway.core.model import Sku
+from headway.core.pauses import PauseKind
 from headway.errors import InvalidError
 from headway.simulators.faults import BadPrice, FaultPlan, Interval
 from headway.simulators.shopify_faults import ShopFaultPlan
@@ -20,8 +21,24 @@ KNOWN = (
     " drop:1%, duplicate:5%, crash:1/h, stall:1/h, clock:90s, poison:2, vanish:3@10:00,"
     " badprice:3@10:00, shop-outage:2h@10:00, shop-lost-reply:5%, shop-lost-request:5%,"
     " shop-error:5%, shop-slow:5%, shop-html:1%, shop-throttle:5%, shop-stale:55@10:00,"
-    " shop-edit:3/d, shop-sale:20/d"
+    " shop-edit:3/d, shop-sale:20/d, pause:2h@10:00, pause-supplier:2h@10:00,"
+    " pause-seller:2h@10:00"
 )
+
+
+PAUSES = {
+    "pause": PauseKind.ALL,
+    "pause-supplier": PauseKind.SUPPLIER,
+    "pause-seller": PauseKind.SELLER,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Something that a person pauses, and for how long."""
+
+    kind: PauseKind
+    span: Interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +59,18 @@ class Faults:
     shop_stale: tuple[tuple[int, float], ...] = ()
     shop_edits_per_h: float = 0.0
     shop_sales_per_h: float = 0.0
+    stops: tuple[Stop, ...] = ()
+
+    @property
+    def silences(self) -> tuple[Interval, ...]:
+        """When the supplier does not answer, or may not be asked."""
+        return (*self.outages, *(each.span for each in self.stops))
+
+    @property
+    def shop_silences(self) -> tuple[Interval, ...]:
+        """When shops do not answer, or may not be written to."""
+        stops = (each.span for each in self.stops if each.kind is not PauseKind.SUPPLIER)
+        return (*self.shop_outages, *stops)
 
     @property
     def is_deadly(self) -> bool:
@@ -138,6 +167,9 @@ def parse_faults(specs: Sequence[str]) -> Faults:
         shop_stale=counts("shop-stale"),
         shop_edits_per_h=total("shop-edit"),
         shop_sales_per_h=total("shop-sale"),
+        stops=tuple(
+            Stop(kind=kind, span=span) for name, kind in PAUSES.items() for span in intervals(name)
+        ),
     )
 
 
@@ -207,4 +239,5 @@ READERS: Mapping[str, Callable[[str], tuple[float, float]]] = {
     "shop-stale": _count_at,
     "shop-edit": _per_hour,
     "shop-sale": _per_hour,
+    **dict.fromkeys(PAUSES, _span_at),
 }

@@ -19,6 +19,7 @@ from headway.simulation.deadlines import Deadlines
 from headway.simulation.faults import Fates
 from headway.simulation.figures import Figures
 from headway.simulation.isolation import Isolation
+from headway.simulation.stops import Stops
 from headway.simulation.truth import Eye, Served, Sight, difference, face_of
 from headway.simulation.wishes import Wishes
 from headway.store.evidence import Evidence, Row
@@ -59,6 +60,7 @@ class Laws:
         wishes: Wishes,
         deadlines: Deadlines,
         isolation: Isolation | None = None,
+        stops: Stops,
     ) -> None:
         self._book = book
         self._evidence = evidence
@@ -70,6 +72,7 @@ class Laws:
         self._wishes = wishes
         self._deadlines = deadlines
         self._isolation = isolation
+        self._stops = stops
         self._rows = {row.id: row for row in evidence.all_rows()}
         self._leased: set[str] = set()
         self._ids: dict[Sku, list[str]] = defaultdict(list)
@@ -99,6 +102,7 @@ class Laws:
                 self._book.broken("L10", f"row of {row.user_id} came as one of {each.user_id}")
             if not row.is_active:
                 self._book.broken("L5", f"{each.sku} claimed though it is parked")
+        self._stops.claimed(listings)
         self._check_seats(skus, {each.id for each in listings}, now)
         for each in listings:
             self._leased.add(each.id)
@@ -115,7 +119,8 @@ class Laws:
         self.check_ages()
 
     def called(self, skus: Sequence[str]) -> None:
-        """Check what a price request carries."""
+        """Check that a request may leave, and what it carries: parts, or none to sign in."""
+        self._stops.called(f"{len(skus)} parts" if skus else "to sign in")
         if len(set(skus)) != len(skus):
             self._book.broken("L2", f"a SKU took two seats of one call: {sorted(skus)}")
         if len(skus) > self._rules.seats:
@@ -265,7 +270,8 @@ class Laws:
         for sku in skus:
             for id_ in self._ids[sku]:
                 row = self._rows[id_]
-                if id_ not in taken and row.is_active and not row.is_leased:
+                is_free = row.is_active and not row.is_leased
+                if id_ not in taken and is_free and not self._stops.stops(row.user_id):
                     self._book.broken("L2", f"{sku} of {row.user_id} will need a seat of its own")
         if 0 < len(skus) < self._rules.seats and (left := self._evidence.left_behind(now)):
             self._book.broken(

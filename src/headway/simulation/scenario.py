@@ -30,6 +30,7 @@ from headway.simulation.opening import new_shops, open_shops, simulated
 from headway.simulation.people import People
 from headway.simulation.shop_laws import ShopLaws
 from headway.simulation.shop_witness import WitnessedPushes
+from headway.simulation.stops import Stops
 from headway.simulation.truth import Eye
 from headway.simulation.wishes import Wishes, grace_of
 from headway.simulation.witness import (
@@ -147,6 +148,7 @@ class Scenario:
         self.clock.spawn(lambda: self._look_around(progress))
         self.crew.spawn_mishaps()
         self.people.spawn(self.crew, self.plan.faults)
+        self.stops.spawn(self.crew, self.app.pauses.pause)
         end_s = self.plan.days * DAY_S
         self.clock.run(end_s)
         self._close(end_s)
@@ -205,9 +207,10 @@ class Scenario:
         self.promise = Promise(
             age_max_s=self.app.policy.age_max.total_seconds(),
             load=min(load, LOAD_MAX),
-            outages=plan.faults.outages,
+            outages=plan.faults.silences,
         )
         self.grace = grace_of(plan.faults)
+        self.stops = Stops(plan.faults, book=self.book, clock=self.clock, seller=self.sellers[0])
         self.figures = Figures(followed)
         self.wishes = Wishes(shelves, followed.keys())
         self.deadlines = Deadlines([row.id for row in rows], self.promise)
@@ -231,6 +234,7 @@ class Scenario:
             wishes=self.wishes,
             deadlines=self.deadlines,
             isolation=self.isolation,
+            stops=self.stops,
         )
         self.shop_laws = ShopLaws(
             book=self.book,
@@ -240,6 +244,7 @@ class Scenario:
             wishes=self.wishes,
             figures=self.figures,
             guard_move=GUARD_MOVE,
+            stops=self.stops,
             may_leave_sale=lambda shelf: self.laws.may_leave_sale(shelf.id),
         )
         self.log = CallLog(simulator=self.simulator, limit=LIMIT, book=self.book)

@@ -14,6 +14,7 @@ from headway.core.storefront import Errand, Shop
 from headway.simulation.book import LawBook
 from headway.simulation.figures import Figures
 from headway.simulation.shops import Shelf, Shops
+from headway.simulation.stops import Stops
 from headway.simulation.wishes import MayWait, Wishes
 from headway.simulators.shopify_visit import Effect
 from headway.store.evidence import Evidence, OpenIntent
@@ -52,6 +53,7 @@ class ShopLaws:
         wishes: Wishes,
         figures: Figures,
         guard_move: Decimal,
+        stops: Stops,
         may_leave_sale: Callable[[Shelf], bool],
     ) -> None:
         self._book = book
@@ -61,6 +63,7 @@ class ShopLaws:
         self._wishes = wishes
         self._figures = figures
         self._guard_move = guard_move
+        self._stops = stops
         self._may_leave_sale = may_leave_sale
         self._leases: dict[str, _Lease] = {}
         self._written: dict[tuple[str, str], int] = {}
@@ -73,7 +76,8 @@ class ShopLaws:
     # -- visits ------------------------------------------------------------------------------
 
     def claimed(self, errand: Errand, *, owner: str, lease_s: float) -> None:
-        """Check that nobody else was at the shop, by everybody's clock."""
+        """Check that it may be visited, and nobody else was there, by everybody's clock."""
+        self._stops.visited(errand.shop.user_id)
         now_s, shop = self._clock.monotonic(), errand.shop
         old = self._leases.get(shop.id)
         if old is not None and not old.is_over and now_s < old.until_s:

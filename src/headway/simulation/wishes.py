@@ -35,7 +35,7 @@ def grace_of(faults: Faults) -> Grace:
     """Return how long things may take when this goes wrong."""
     troubles = (faults.is_deadly, faults.shop_shares, faults.shop_outages)
     wait_s = WAIT_S + 2 * faults.skew_max_s + TROUBLE_S * sum(map(bool, troubles))
-    return Grace(wait_s=wait_s, outages=faults.shop_outages)
+    return Grace(wait_s=wait_s, outages=faults.shop_silences)
 
 
 @dataclass(slots=True, kw_only=True)

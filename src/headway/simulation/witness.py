@@ -258,8 +258,8 @@ class WitnessedTransport(httpx.BaseTransport):
         hands.life.touch()
         is_price = request.url.path.endswith(PRICE_PATH_END)
         skus = tuple(json.loads(request.read())["productCodes"]) if is_price else ()
+        self._laws.called(skus)
         if is_price:
-            self._laws.called(skus)
             hands.flight = self._flight(skus)
         try:
             response = self._inner.handle_request(request)
