@@ -99,8 +99,8 @@ def test_what_is_paused_neither_stands_in_front_nor_is_claimed_and_then_goes_on(
 def test_a_pause_acts_before_anything_is_marked(
     pool: ConnectionPool, now: datetime, ask: Ask, kind: PauseKind, of: Any
 ) -> None:
-    Pauses(pool).pause(a_pause(kind, now, **of), now)
-    ask("UPDATE product_sync_schedule SET is_paused = false")
+    Pauses(pool, batches_max=0).pause(a_pause(kind, now, **of), now)
+    assert marked(ask) == set()
     assert "a/P1" not in front(pool, now)
     assert "a" not in {each.user_id for each in claim(pool, now, "P1")}
 

@@ -21,3 +21,13 @@ def is_listing_paused(row: str) -> str:
     """Return the condition that a row's listing is paused by itself."""
     return f"""EXISTS (SELECT FROM pauses AS pause WHERE pause.kind = 'listing'
   AND pause.user_id = {row}.user_id AND pause.sku = {row}.sku AND {IN_FORCE})"""
+
+
+def is_unmarked(row: str) -> str:
+    """Return the condition that a row of the schedule is paused and may not be marked yet.
+
+    Of pauses whose listings are all marked there may be very many; they need not be asked.
+    """
+    return f"""EXISTS (SELECT FROM pauses AS pause WHERE pause.marked_at IS NULL
+  AND pause.user_id = {row}.user_id AND (pause.sku IS NULL OR pause.sku = {row}.sku)
+  AND {IN_FORCE})"""

@@ -22,9 +22,10 @@ from headway.errors import InvalidError
 from headway.store.pause_sql import IN_FORCE, is_listing_paused, is_seller_paused
 from headway.store.pool import guarded
 
-BATCH = 2_000
-# How many batches a verb or a round does at most; what is left waits for the next round.
-BATCHES_MAX = 10
+BATCH = 5_000
+# How many batches a round does at most, and a verb, for which somebody waits; the next round goes
+# on with what is left.
+BATCHES_MAX, VERB_BATCHES_MAX = 10, 2
 
 # Everything, or the supplier, needs no marks: the statements ask for it once.
 PAUSE = """
@@ -135,7 +136,7 @@ class Pauses:
         with guarded(), self._pool.connection() as connection, connection.transaction():
             connection.execute(PAUSE, values)
             _tell(connection, values, event="sync_paused", at=now)
-        self.reconcile(now)
+        self._reconcile(now, min(VERB_BATCHES_MAX, self._batches_max))
 
     def resume(
         self,
@@ -153,7 +154,7 @@ class Pauses:
             if was_paused:
                 _tell(connection, values, event="sync_resumed", at=now)
             others = standing(connection, now, seller=seller)
-        self.reconcile(now)
+        self._reconcile(now, min(VERB_BATCHES_MAX, self._batches_max))
         other = longest(each for each in others if _outlasts(each, seller, sku))
         said = "resumed" if was_paused else "was not paused"
         if other is not None:
@@ -167,8 +168,11 @@ class Pauses:
 
     def reconcile(self, now: datetime) -> int:
         """Mark what is paused and unmark what no longer is, so much at once; return how many."""
+        return self._reconcile(now, self._batches_max)
+
+    def _reconcile(self, now: datetime, batches_max: int) -> int:
         count = 0
-        for _ in range(self._batches_max):
+        for _ in range(batches_max):
             with guarded(), self._pool.connection() as connection, connection.transaction():
                 moved = _go_on(connection, now, self._batch)
             if moved is None:

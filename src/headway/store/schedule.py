@@ -12,7 +12,7 @@ from typing import Any
 
 from headway.core.lifecycle import Settlement
 from headway.core.model import Candidate, Evidence, Listing, Outcome, Sku, Turn
-from headway.store.pause_sql import SUPPLIER_PAUSED, is_listing_paused, is_seller_paused
+from headway.store.pause_sql import SUPPLIER_PAUSED, is_unmarked
 from headway.store.pool import Pool, guarded
 
 SUSPICION_MAX = 2**31 - 1
@@ -20,9 +20,7 @@ SUSPICION_MAX = 2**31 - 1
 # One short range scan of one index per turn, so the cost does not grow with the table. The limit is
 # part of the text: a plan for any limit is so much worse that none would ever be kept. What is
 # paused is out of the index as soon as it is marked, and asked for until then.
-NOT_PAUSED = (
-    f"NOT row.is_paused AND NOT {is_seller_paused('row')} AND NOT {is_listing_paused('row')}"
-)
+NOT_PAUSED = f"NOT row.is_paused AND NOT {is_unmarked('row')}"
 FRONT = """
 SELECT id::text, user_id, sku, turn, next_sync_at, suspicion FROM (
   {turns}

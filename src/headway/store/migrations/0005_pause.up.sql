@@ -20,6 +20,7 @@ CREATE TABLE pauses (
     ),
     CONSTRAINT pauses_resumed CHECK (NOT is_resumed OR until IS NOT NULL)
 );
+CREATE INDEX pauses_unmarked ON pauses (user_id) WHERE marked_at IS NULL;
 
 -- A mark, so that no claim wades through what is paused. The row in `pauses` is the truth.
 ALTER TABLE product_sync_schedule ADD COLUMN is_paused boolean NOT NULL DEFAULT false;
