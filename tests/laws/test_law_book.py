@@ -308,3 +308,17 @@ def test_a_listing_that_cannot_say_what_it_waits_for_breaks_l13(
     assert scenario.book.counts["L13"] == 0
     ask(scenario.app, scenario.book, lambda *facts: replace(reasons(*facts), **lapse))
     assert scenario.book.counts["L13"] > 0
+
+
+def test_l1_notices_whoever_boards_while_everything_is_paused(
+    run: Run, pool: ConnectionPool
+) -> None:
+    class Deaf(Wrong):
+        """Ends every pause before it looks, as if nobody had paused."""
+
+        def front(self, now: datetime, **more: Any) -> list[Candidate]:
+            with pool.connection() as connection:
+                connection.execute("DELETE FROM pauses")
+            return self.inner.front(now, **more)
+
+    assert run(Parts(schedule=Deaf), "pause:3h@01:00", days=0.2)["L1"] > 0

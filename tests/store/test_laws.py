@@ -13,9 +13,11 @@ from headway.core.guard import SellerStanding
 from headway.core.lifecycle import FailureRule, Judge, Settlement
 from headway.core.model import Listing, Reply, SellerId, Sku
 from headway.core.outages import LoggedCall, Outage, outages
+from headway.core.pauses import Pause, PauseKind
 from headway.core.policies import by_name
 from headway.store.laws import Laws
 from headway.store.listings import Listings
+from headway.store.pauses import Pauses
 from headway.store.schedule import Schedule
 
 HOUR = timedelta(hours=1)
@@ -354,3 +356,35 @@ def test_the_ledger_tells_calls_that_were_answered_from_those_that_were_not(
 def test_a_supplier_that_always_answers_had_no_outage(clock: VirtualClock) -> None:
     now = clock.now()
     assert outages([LoggedCall(begun_at=now, finished_at=now, result="ok")], now) == []
+
+
+def test_what_was_paused_is_not_late_before_it_had_the_same_time_again(
+    laws: Laws, pool: ConnectionPool, clock: VirtualClock
+) -> None:
+    start, pauses, of_acme = clock.now(), Pauses(pool), {"seller": SellerId("acme")}
+
+    def late(hours: float) -> list[str]:
+        found = laws.ages(start + hours * HOUR, age_max=AGE_MAX, outages=[]).late
+        return [each.split()[2][:-1] for each in found.examples]
+
+    paused = Pause(kind=PauseKind.SELLER, since=start + HOUR, until=start + 9 * HOUR, **of_acme)
+    pauses.pause(paused, start + HOUR)
+    assert late(26) == ["zenith"], "acme's are marked still"
+    pauses.reconcile(start + 10 * HOUR)
+    assert late(26) == ["zenith"]
+    assert late(34) == ["acme", "zenith"]
+    pauses.pause(Pause(kind=PauseKind.ALL, since=start + 30 * HOUR), start + 30 * HOUR)
+    pauses.resume(PauseKind.ALL, now=start + 33 * HOUR)
+    assert late(34) == ["zenith"], "eight hours and three"
+    assert late(37) == ["acme", "zenith"]
+
+
+def test_two_pauses_at_once_excuse_the_time_once(
+    laws: Laws, pool: ConnectionPool, clock: VirtualClock
+) -> None:
+    start, pauses = clock.now(), Pauses(pool)
+    for kind in (PauseKind.ALL, PauseKind.SUPPLIER):
+        pauses.pause(Pause(kind=kind, since=start, until=start + 2 * HOUR), start)
+    pauses.reconcile(start + 2 * HOUR)
+    assert laws.ages(start + 26 * HOUR, age_max=AGE_MAX, outages=[]).late.count == 0
+    assert laws.ages(start + 28 * HOUR, age_max=AGE_MAX, outages=[]).late.count == 2

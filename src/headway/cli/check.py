@@ -146,7 +146,8 @@ def _deadline(app: App) -> Verdict:
     if ages.late.count:
         notes = [f"good reads older than {say_span(rule.age_max)}; is headway running?"]
     if ages.excused_count:
-        notes.append(f"{ages.excused_count:,} excused, {_excuse(silences)}")
+        excuse = _excuse(silences) if silences else "they were paused"
+        notes.append(f"{ages.excused_count:,} excused, {excuse}")
     if ages.failing_count:
         notes.append(f"{ages.failing_count:,} excused, their own part fails")
     return _judge("L3", "deadline", ages.late, "; ".join(notes))

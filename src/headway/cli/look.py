@@ -14,7 +14,7 @@ from headway.cli.output import AsJson, emit, facts, say, table
 from headway.cli.session import Session, open_session
 from headway.core import forecast
 from headway.core.model import SellerId, Sku
-from headway.core.reasons import Standing, say_span, say_time
+from headway.core.reasons import Standing, say_pause, say_span, say_time
 from headway.engine.explain import in_shop, reasons
 from headway.errors import NotFoundError
 from headway.store.explain import Standings
@@ -154,6 +154,7 @@ def _print_status(session: Session, seen: Overview) -> None:
             ("database", session.place),
             ("clock", f"{seen.now:%Y-%m-%d %H:%M:%S} UTC{_speed(session)}"),
             ("next call", _next_call(seen)),
+            *(("paused", f"{each.what}, {say_pause(each, seen.now)}") for each in seen.pauses),
             ("seats", _seats(seen.next_call)),
             ("budget", _budget(seen.spent)),
             ("supplier", supplier),

@@ -11,6 +11,7 @@ from typing import Any
 
 from headway.core.limit_rules import Window
 from headway.core.outages import ANSWERED, LoggedCall, Outage
+from headway.store.pause_spans import Span, spans
 from headway.store.pause_sql import ALL_PAUSED, is_seller_paused
 from headway.store.pool import Pool, guarded
 
@@ -27,7 +28,8 @@ EVIDENCE = (
     "not in the supplier's reply%",
 )
 
-# L3: older than the policy allows, less the time during which the supplier gave no answer. A
+# L3: older than the policy allows, less the time during which the supplier gave no answer or it was
+# paused. What is paused now is left aside. A
 # listing whose own SKU fails is not read because of what the supplier says about it, and one that
 # was just revived or asked for boards the next call.
 LATE = """
@@ -39,9 +41,14 @@ WITH old AS (
     AND NOT (turn IN ('manual', 'onboarding') AND next_sync_at > %(now)s - interval '1 hour')
 ), judged AS (
   SELECT old.*, (
-    SELECT coalesce(sum(least(ends_at, %(now)s) - greatest(starts_at, read_at - %(age_max)s)), '0')
-    FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[]) AS silence(starts_at, ends_at)
-    WHERE ends_at > read_at - %(age_max)s) AS excused
+    SELECT coalesce(sum(upper(span) - lower(span)), '0') FROM unnest((
+      SELECT range_agg(tstzrange(
+        greatest(starts_at, read_at - %(age_max)s), least(ends_at, %(now)s)))
+      FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[], %(sellers)s::text[],
+        %(skus)s::text[]) AS silence(starts_at, ends_at, seller, part)
+      WHERE ends_at > read_at - %(age_max)s AND starts_at < %(now)s
+        AND coalesce(seller, user_id) = user_id AND coalesce(part, sku) = sku
+    )) AS span) AS excused
   FROM old
 )
 SELECT user_id, sku,
@@ -215,12 +222,20 @@ class Laws:
         self._pool = pool
 
     def ages(self, now: datetime, *, age_max: timedelta, outages: Sequence[Outage]) -> Ages:
-        """Find listings whose last good read is too old (L3)."""
+        """Find listings whose last good read is too old (L3); pauses excuse them too."""
+        with guarded(), self._pool.connection() as connection:
+            paused = spans(connection, now - 2 * age_max - DAY, now)
+        silences = paused + [
+            Span(seller=None, sku=None, starts_at=each.starts_at, ends_at=each.ends_at)
+            for each in outages
+        ]
         values = {
             "now": now,
             "age_max": age_max,
-            "starts": [each.starts_at for each in outages],
-            "ends": [each.ends_at for each in outages],
+            "starts": [each.starts_at for each in silences],
+            "ends": [each.ends_at for each in silences],
+            "sellers": [each.seller for each in silences],
+            "skus": [each.sku for each in silences],
         }
         late = self._find(LATE, values)
         old, failing = self._row(OLD_COUNTS, values)
