@@ -88,7 +88,7 @@ def test_behind_a_wall_only_that_sellers_things_can_be_paused(
             desk.pause(kind)
         with pytest.raises(ForbiddenError, match="its own things"):
             desk.resume(kind)
-    with pytest.raises(NotFoundError, match="zenith does not list C"):
+    with pytest.raises(NotFoundError, match="no listing has the part number C"):
         desk.pause(PauseKind.LISTING, skus=[Sku("C")])
     with pytest.raises(NotFoundError):
         desk.trigger([Sku("C")], seller=SellerId("acme"))

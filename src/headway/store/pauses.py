@@ -13,14 +13,13 @@ from typing import Any
 
 from psycopg import Connection
 from psycopg.types.json import Jsonb
-from psycopg_pool import ConnectionPool
 
 from headway.core.model import SellerId, Sku
 from headway.core.pauses import Pause, PauseKind, longest, say_thing
 from headway.core.reasons import say_pause
 from headway.errors import InvalidError
 from headway.store.pause_sql import IN_FORCE, is_listing_paused, is_seller_paused
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 
 BATCH = 5_000
 # How many batches a round does at most, and a verb, for which somebody waits; the next round goes
@@ -114,9 +113,7 @@ class Resumed:
 class Pauses:
     """The rows of `pauses`, and the marks on what they stop, `batch` by batch."""
 
-    def __init__(
-        self, pool: ConnectionPool, *, batch: int = BATCH, batches_max: int = BATCHES_MAX
-    ) -> None:
+    def __init__(self, pool: Pool, *, batch: int = BATCH, batches_max: int = BATCHES_MAX) -> None:
         self._pool = pool
         self._batch = batch
         self._batches_max = batches_max

@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from psycopg_pool import ConnectionPool
-
 from headway.core.model import SellerId, Sku
 from headway.core.pauses import Pause, longest
 from headway.core.reasons import say_pause
 from headway.errors import NotFoundError
 from headway.store.pauses import standing
-from headway.store.pool import guarded
+from headway.store.pool import Pool, guarded
 from headway.store.review import Ruling
 
 NAMED_MAX = 5
@@ -40,7 +38,7 @@ SELECT user_id, sku, %(now)s, 'sync_triggered', %(reason)s, %(now)s FROM trigger
 class Triggers:
     """Due times that a person brings forward."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def trigger(

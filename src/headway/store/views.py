@@ -151,10 +151,7 @@ class Seat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextCall:
-    """When the next call leaves, what it waits for, and who would board.
-
-    Without an end of its pause nobody knows when it leaves.
-    """
+    """When the next call leaves, what it waits for, and who would board."""
 
     leaves_at: datetime | None
     why: Why
@@ -280,8 +277,8 @@ def overview(
         calls = _calls(connection, now, scope) if is_whole else ()
         per_hour = _per_hour(connection, now, scope) if is_whole else ()
         shops = shop_calls(connection, now, resource_of=resource_of, seller=seller)
-    coming = _paused_call(pauses, now, boarding)
-    coming = coming or _next_call(front, now, boarding, breaker, gate)
+    paused = _paused_call(pauses, now, boarding)
+    coming = paused or _next_call(front, now, boarding, breaker, gate)
     # One connection after the other: who waits for a second one while others do may wait for ever.
     with guarded(), (theirs or pool).connection() as connection:
         counts, ages_h, oldest_read_at = _counts(connection, now, boarding.slack, seller)
@@ -329,14 +326,9 @@ def _paused_call(pauses: Sequence[Pause], now: datetime, rule: BoardingRule) -> 
     pause = longest(each for each in pauses if each.seller is None)
     if pause is None:
         return None
-    return NextCall(
-        leaves_at=pause.until,
-        why=Why.PAUSED,
-        seats=(),
-        seats_max=rule.seats,
-        pause=pause,
-        told=f"{pause.what} is {say_pause(pause, now)}",
-    )
+    told = f"{pause.what} is {say_pause(pause, now)}"
+    coming = NextCall(leaves_at=pause.until, why=Why.PAUSED, seats=(), seats_max=rule.seats)
+    return replace(coming, pause=pause, told=told)
 
 
 def _next_call(
