@@ -85,7 +85,7 @@ def create(
 def list_keys(*, as_json: AsJson = False) -> None:
     """List keys by name and beginning, and when each was last used."""
     with open_session(config.load()) as session:
-        keys = Access(session.app.pool).keys()
+        keys = Access(session.app.pool).all_keys()
     if as_json:
         emit([_told(each) for each in keys])
         return

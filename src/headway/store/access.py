@@ -130,9 +130,9 @@ class Access:
                 told = f"there is a key named {grant.name}; revoke it, or choose another name"
                 raise ConflictError(told) from None
             raise
-        return next(each for each in self.keys() if each.id == values["id"]), secret
+        return next(each for each in self.all_keys() if each.id == values["id"]), secret
 
-    def keys(self) -> list[Key]:
+    def all_keys(self) -> list[Key]:
         """Return every key, those that were revoked last."""
         with guarded(), self._pool.connection() as connection:
             return _keys(connection.execute(KEYS).fetchall())
@@ -143,7 +143,7 @@ class Access:
             each.role is Role.OPERATOR
             and each.revoked_at is None
             and (each.expires_at is None or each.expires_at > now)
-            for each in self.keys()
+            for each in self.all_keys()
         )
 
     def revoke_key(self, which: str, *, now: datetime) -> Key | None:

@@ -50,13 +50,18 @@ async def once(
             return await _done(store, asked, request, handle)
 
 
+def keep_instead(request: Request, body: bytes) -> None:
+    """Let a replay answer this instead: a reply that shows a secret is not kept as it is."""
+    request.state.kept_body = body
+
+
 async def _done(store: Idempotency, asked: Asked, request: Request, handle: Handle) -> Response:
     try:
         reply = await handle(request)
     except Exception:
         await run_in_threadpool(store.release, asked)
         raise
-    body = getattr(reply, "body", None)
+    body = getattr(request.state, "kept_body", getattr(reply, "body", None))
     if reply.status_code >= REFUSED or not isinstance(body, bytes):
         await run_in_threadpool(store.release, asked)
         return reply

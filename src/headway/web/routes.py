@@ -9,7 +9,17 @@ from headway.app import App
 from headway.observe.metrics import Metrics
 from headway.runners.background import BackgroundRuns
 from headway.store.runs import Runs
-from headway.web import accounts, audit, deciding, health, listings, overseeing, publishing, runs
+from headway.web import (
+    accounts,
+    audit,
+    deciding,
+    health,
+    keys,
+    listings,
+    overseeing,
+    publishing,
+    runs,
+)
 from headway.web.document import document
 from headway.web.problems import problem
 
@@ -20,7 +30,7 @@ def include(site: FastAPI, app: App) -> None:
     site.state.background = BackgroundRuns(Runs(app.pool))
     site.add_middleware(health.Counted, metrics=metrics)
     site.include_router(health.router(app, metrics))
-    for each in (listings, deciding, publishing, accounts, overseeing, audit, runs):
+    for each in (listings, deciding, publishing, accounts, overseeing, audit, runs, keys):
         site.include_router(each.router())
     site.add_exception_handler(HTTPException, _unknown)
 
