@@ -181,7 +181,7 @@ def test_the_document_promises_what_is_kept(api: httpx.Client) -> None:
     post = document["paths"][PATH]["post"]
     assert set(post["responses"]) >= {"202", "401", "403", "409", "422", "503"}
     for status in ("409", "422", "503"):
-        schema = post["responses"][status]["content"]["application/json"]["schema"]
+        schema = post["responses"][status]["content"]["application/problem+json"]["schema"]
         assert schema["$ref"].endswith("/ProblemShape")
     get = document["paths"][f"{PATH}/{{batch_id}}"]["get"]
     assert {"200", "404", "503"} <= set(get["responses"])
