@@ -1,5 +1,6 @@
 """Every page of every list: each listing once, none forgotten, found by just what it holds."""
 
+import itertools
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from headway.core.model import SellerId, Sku
 from headway.errors import InvalidError
 from headway.store.search import Search
 from headway.store.views_products import ProductView, ProductViews, State
+from headway.store.walls import Walled
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -207,3 +209,32 @@ def test_any_printable_text_may_be_searched_for(pool: ConnectionPool, q: str) ->
     for search in WAYS.values():
         page = ProductViews(pool, search=search).page(NOW, q=q)
         assert [view.sku for view in page.items] == [q, f"P{q}"]
+
+
+def test_behind_the_wall_only_ones_own_is_found_though_the_seller_is_forgotten(
+    pool: ConnectionPool,
+) -> None:
+    for seller in ("acme", "bolt"):
+        for sku in ("XPART1", "PART2"):
+            enter(pool, {"user_id": seller, "sku": sku, "state": State.FRESH, "age_h": 1})
+    acme = SellerId("acme")
+    walled = Walled(pool, actor="test", seller=acme)
+    for search in WAYS.values():
+        views = ProductViews(walled, search=search)
+        for state, seller in itertools.product((None, State.FRESH), (None, acme)):
+            found = list(leaf(views, q="part", state=state, seller=seller, limit=1))
+            assert sorted(keys(found)) == [("acme", "PART2"), ("acme", "XPART1")]
+            assert not list(leaf(views, q="part", seller=SellerId("bolt"), limit=1))
+    with Walled(pool, actor="test", seller=SellerId("")).connection() as connection:
+        found = connection.execute("SELECT * FROM listing_search_found('part', NULL)").fetchall()
+    assert found == []
+
+
+def test_a_seller_who_publishes_is_found_by_the_new_name(pool: ConnectionPool) -> None:
+    enter(pool, {"user_id": "acme", "sku": "P1", "state": State.UNREAD, "age_h": 0})
+    with Walled(pool, actor="test", seller=SellerId("acme")).connection() as connection:
+        connection.execute(
+            "INSERT INTO product_staging (user_id, sku, shop_sku, batch_id)"
+            " VALUES ('acme', 'P1', 'MINE-1', gen_random_uuid())"
+        )
+    assert len(ProductViews(pool).page(NOW, q="ine-").items) == 1

@@ -53,6 +53,11 @@ CREATE TABLE listing_search (
     FOREIGN KEY (user_id, sku) REFERENCES product_sync_schedule (user_id, sku)
         ON UPDATE CASCADE ON DELETE CASCADE
 );
+ALTER TABLE listing_search ENABLE ROW LEVEL SECURITY;
+CREATE POLICY seller ON listing_search TO headway_seller
+    USING (user_id = (SELECT current_setting('headway.seller', true)))
+    WITH CHECK (user_id = (SELECT current_setting('headway.seller', true)));
+GRANT SELECT ON listing_search TO headway_seller;
 CREATE INDEX listing_search_place ON listing_search (place);
 CREATE INDEX listing_search_seller_place ON listing_search (user_id, place);
 CREATE INDEX listing_search_folded ON listing_search (folded);
@@ -76,15 +81,10 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     SELECT * FROM listing_search
     WHERE listing_grams(words, user_id) @> listing_grams(piece, seller)
       AND strpos(words, piece) > 0
-      AND user_id = CASE WHEN current_setting('role') = 'headway_seller'
-                         THEN current_setting('headway.seller', true)
-                         ELSE coalesce(seller, user_id) END
+      AND user_id = coalesce(seller, user_id)
+      AND (current_setting('role') <> 'headway_seller'
+           OR user_id = current_setting('headway.seller', true))
 $$;
-ALTER TABLE listing_search ENABLE ROW LEVEL SECURITY;
-CREATE POLICY seller ON listing_search TO headway_seller
-    USING (user_id = (SELECT current_setting('headway.seller', true)))
-    WITH CHECK (user_id = (SELECT current_setting('headway.seller', true)));
-GRANT SELECT ON listing_search TO headway_seller;
 
 -- Whoever writes a listing, or what the shop calls it, writes here.
 CREATE FUNCTION listing_search_enter() RETURNS trigger
