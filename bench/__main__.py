@@ -1,15 +1,15 @@
-"""`python -m bench [claim] [jobs] [limits] [push] [simulated]`: run some or all, leave nothing."""
+"""`python -m bench [claim] [jobs] [limits] [push] [simulated] [views]`: some, or all if none."""
 
 import argparse
 import signal
 import sys
 from types import FrameType
 
-from bench import claim, jobs, limits, push, simulated
+from bench import claim, jobs, limits, push, simulated, views
 from bench.services import machine
 from headway.errors import HeadwayError
 
-PARTS = ("claim", "jobs", "limits", "push", "simulated")
+PARTS = ("claim", "jobs", "limits", "push", "simulated", "views")
 ROWS_MIN = 1000
 SECONDS_MAX = 3600.0
 
@@ -42,8 +42,10 @@ def _run(part: str, options: argparse.Namespace) -> None:
         limits.run(seconds=options.seconds, strict_seconds=options.strict_seconds)
     elif part == "push":
         push.run(changed=options.changed)
-    else:
+    elif part == "simulated":
         simulated.run(listings=options.listings)
+    else:
+        views.run(rows=options.looks, rounds=options.rounds)
 
 
 def _options() -> argparse.Namespace:
@@ -51,6 +53,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("parts", nargs="*", help=f"some of {', '.join(PARTS)}; all if none")
     parser.add_argument("--rows", type=_sizes, default=claim.ROWS, help="sizes of the schedule")
     parser.add_argument("--jobs", type=_sizes, default=jobs.ROWS, help="lengths of the queue")
+    parser.add_argument("--looks", type=_sizes, default=views.ROWS, help="listings looked at")
     parser.add_argument("--rounds", type=_count, default=claim.ROUNDS, help="rounds at each size")
     parser.add_argument(
         "--seconds", type=_seconds, default=limits.SPEED_S, help="of a limiter's speed run"

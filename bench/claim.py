@@ -15,6 +15,7 @@ from psycopg import Connection, sql
 from psycopg.types.json import Jsonb
 from psycopg_pool import ConnectionPool
 
+from bench.filling import strip
 from bench.services import CLOCK, migrated, postgres, scratch, version
 from bench.table import middle, p95, say, show
 from headway.clock import fresh_id
@@ -47,18 +48,8 @@ TERMS = Terms(locations={"Dallas Central": "Dallas", "Miami FL": "Miami"}, curre
 STANDING = SellerStanding(terms=TERMS)
 JUDGE = Judge(rule=FailureRule(), policy=Rolling())
 BOARDING = BoardingRule(seats=SEATS, slack=timedelta(minutes=20))
-TABLES = ["product_sync_schedule", "listing_state"]
+TABLES = ("product_sync_schedule", "listing_state", "listing_search")
 
-CONSTRAINTS = """
-SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid), contype = 'f'
-FROM pg_constraint
-WHERE conrelid = ANY(%s::regclass[]) AND contype IN ('p', 'u', 'f') ORDER BY contype = 'f'
-"""
-INDEXES = """
-SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid) FROM pg_index
-WHERE indrelid = ANY(%s::regclass[])
-  AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = indexrelid)
-"""
 # Due times are spread over the day without regard to where a row lies in the table.
 FILL = """
 INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, minute_offset, next_sync_at, turn,
@@ -239,7 +230,7 @@ def _filled(server: EmbeddedServer, rows: int) -> ConnectionPool:
     try:
         with pool.connection() as connection:
             with connection.transaction():
-                rebuild = _strip(connection)
+                rebuild = strip(connection, TABLES)
                 _insert(connection, rows)
                 say(f"{rows:,} rows: building indexes")
                 for statement in rebuild:
@@ -252,24 +243,6 @@ def _filled(server: EmbeddedServer, rows: int) -> ConnectionPool:
         raise
     say(f"{rows:,} rows: ready after {CLOCK.monotonic() - at:.0f} s")
     return pool
-
-
-def _strip(connection: Connection) -> list[sql.Composed | sql.SQL]:
-    """Drop every index and key of the two tables; return the statements that bring them back."""
-    keys = connection.execute(CONSTRAINTS, (TABLES,)).fetchall()
-    indexes = connection.execute(INDEXES, (TABLES,)).fetchall()
-    rebuild: list[sql.Composed | sql.SQL] = [sql.SQL(definition) for _, definition in indexes]
-    for table, name, definition, is_foreign in keys:
-        # What we filled by ourselves needs no proof; what is written later is checked as ever.
-        suffix = " NOT VALID" if is_foreign else ""
-        add = sql.SQL("ALTER TABLE {} ADD CONSTRAINT {} " + definition + suffix)
-        rebuild.append(add.format(sql.Identifier(table), sql.Identifier(name)))
-    for table, name, _, _ in reversed(keys):
-        drop = sql.SQL("ALTER TABLE {} DROP CONSTRAINT {}")
-        connection.execute(drop.format(sql.Identifier(table), sql.Identifier(name)))
-    for name, _ in indexes:
-        connection.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(name)))
-    return rebuild
 
 
 def _insert(connection: Connection, rows: int) -> None:

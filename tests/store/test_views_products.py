@@ -238,3 +238,28 @@ def test_a_seller_who_publishes_is_found_by_the_new_name(pool: ConnectionPool) -
             " VALUES ('acme', 'P1', 'MINE-1', gen_random_uuid())"
         )
     assert len(ProductViews(pool).page(NOW, q="ine-").items) == 1
+
+
+@pytest.mark.parametrize("state", (None, State.FRESH))
+def test_a_page_that_looked_far_enough_says_where_to_go_on(
+    pool: ConnectionPool, state: State | None
+) -> None:
+    for number in range(12):
+        enter(pool, {"user_id": "acme", "sku": f"xp{number}", "state": State.FRESH, "age_h": 1})
+    views = ProductViews(pool, search=WAYS["on the way"], walk_max=3)
+    none = views.page(NOW, q="p1x", state=state, limit=2)
+    assert none.items == ()
+    assert none.next_cursor is not None
+    for limit in (1, 2, 3, 4, 20):
+        found = list(leaf(views, q="p", state=state, limit=limit))
+        assert sorted(keys(found)) == sorted(("acme", f"xp{number}") for number in range(12))
+    assert not list(leaf(views, q="p1x", state=state, limit=2))
+
+
+def test_a_day_old_to_the_second_is_stale_in_the_list_and_by_name(pool: ConnectionPool) -> None:
+    enter(pool, {"user_id": "acme", "sku": "P1", "state": State.STALE, "age_h": 0})
+    views = ProductViews(pool)
+    assert [view.state for view in views.page(NOW, state=State.STALE).items] == [State.STALE]
+    assert views.page(NOW, state=State.FRESH).items == ()
+    just_before = NOW - timedelta(microseconds=1)
+    assert [view.state for view in views.page(just_before, state=State.FRESH).items] == ["fresh"]
