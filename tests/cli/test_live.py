@@ -14,7 +14,7 @@ from headway.core.model import SellerId, Sku
 from headway.store.views import Call, Counts, Gate, NextCall, Overview, Spent, Why
 from headway.store.views_changes import Change, Fate
 from headway.store.views_shop import ShopStatus, StorefrontStatus, Written
-from headway.web.feed import Feed, Sight
+from headway.web.feed import Feed, Scene, Sight
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 HELD = "the price is missing from the reply, so the last one stays until a person has looked"
@@ -81,7 +81,7 @@ def shown(seen: Overview) -> str:
     watch = Watch(feed=cast("Feed", None), clock=VirtualClock(NOW), speed=60, url="http://x/")
     console = Console(width=80, height=24, force_terminal=False)
     with console.capture() as captured:
-        console.print(draw(watch, Sight(overview=seen, error="", html=""), height=24))
+        console.print(draw(watch, Sight(scene=Scene(overview=seen)), height=24))
     return captured.get()
 
 

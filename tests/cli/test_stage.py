@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from tests.conftest import START, fresh_database
 
 from headway.app import App, build
+from headway.app.looks import look
 from headway.cli.stage import (
     NEWCOMERS,
     PUBLISHED_BEFORE,
@@ -35,7 +36,6 @@ from headway.simulators.shopify_shop import ShopView
 from headway.simulators.transport import SimTransport
 from headway.store.pool import open_pool
 from headway.store.server import EmbeddedServer
-from headway.web.feed import look
 
 PRODUCTS = 60
 SIGN_IN = SignIn()

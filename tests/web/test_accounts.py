@@ -173,7 +173,7 @@ def test_a_question_that_makes_no_sense_names_the_field(api: httpx.Client) -> No
 def test_the_page_shows_accounts_queue_quota_and_what_needs_a_person(
     api: httpx.Client, lane: Lane
 ) -> None:
-    assert "No account is connected" in api.get("/").text
+    assert "No account is connected" in api.get("/accounts").text
     lane.connect()
     job, _ = lane.claim()
     lane.jobs.settle(
@@ -182,14 +182,15 @@ def test_the_page_shows_accounts_queue_quota_and_what_needs_a_person(
     Accounts(lane.pool).disconnect(
         SellerId("fern"), "the grant was revoked", platform=PlatformName.ETSY, now=lane.now
     )
-    page = html.unescape(api.get("/").text)
-    assert "9 accounts · 0 of 10 jobs running" in page
-    assert "The grant was revoked" in page
-    assert "headway connect etsy --seller fern" in page
-    assert f"headway revive prime/{job.account.platform}/{job.kind}" in page
+    trouble = html.unescape(api.get("/trouble").text)
+    assert "The grant was revoked" in trouble
+    assert "headway connect etsy --seller fern" in trouble
+    assert f'data-verb="POST /api/jobs/{job.id}/revive"' in trouble
+    page = html.unescape(api.get("/accounts").text)
+    assert "0 of 10 places" in page
     assert "the next free worker takes it" in page
     assert "Enough for the next 24 h" in page
-    (series,) = re.findall(r'data-series="([^"]*)"', api.get("/").text)
+    (series,) = re.findall(r'data-series="([^"]*)"', api.get("/accounts").text)
     curve = json.loads(html.unescape(series))
     assert (curve["limit"], len(curve["past"]), len(curve["next"])) == (100, 25, 25)
 
@@ -201,7 +202,8 @@ def test_what_a_platform_says_is_text_on_the_page(api: httpx.Client, lane: Lane)
         SellerId("fern"), hostile, platform=PlatformName.PRINTIFY, now=lane.now
     )
     lane.ask("UPDATE connected_accounts SET title = %s", hostile)
-    page = api.get("/").text
-    assert hostile not in page
-    assert "&lt;script&gt;" in page
+    for path in ("/accounts", "/trouble"):
+        page = api.get(path).text
+        assert hostile not in page
+        assert "&lt;script&gt;" in page
     assert api.get("/api/sync/status").json()["accounts"]["accounts"][0]["trouble"] == hostile

@@ -210,14 +210,14 @@ def test_the_shops_price_is_beside_the_suppliers_with_the_time_between(
     assert (change.price_old, change.price_new) == (Decimal(10), Decimal("12.5"))
     assert (change.shop_old, change.shop_new) == (Decimal("11.00"), Decimal("13.75"))
     assert status.storefront.shops[0].in_step == 12
-    text = page.get("/").text
+    text = page.get("/changes").text
     assert '<span class="old">11.00</span>' in text
     assert "<b>13.75</b>" in text
     assert "<b>in the shop</b>" in text
     assert "<b>12</b> of 12 in step" in text
 
 
-def test_a_held_change_shows_both_prices_its_reason_and_what_to_type(
+def test_a_held_change_shows_both_prices_its_reason_and_the_choice(
     line: Line, page: httpx.Client
 ) -> None:
     sku = "O'RING <9>"
@@ -228,19 +228,20 @@ def test_a_held_change_shows_both_prices_its_reason_and_what_to_type(
     line.push()
     line.shelf.put(sku, "0.50", 5)
     line.run(DAY)
-    text = page.get("/").text
+    text = page.get("/changes").text
     assert '<td class="fate held"' in text
     assert "The price would fall by 95.0 %, from 11.00 to 0.55" in text
     assert "O&#39;RING &lt;9&gt;" in text
-    command = "headway approve --seller acme &#39;O&#39;&#34;&#39;&#34;&#39;RING &lt;9&gt;&#39;"
-    assert command in text
+    assert 'data-verb="POST /api/sync/approve"' in text
+    assert 'data-verb="POST /api/sync/reject"' in text
+    assert 'href="/parts/O%27RING%20%3C9%3E?seller=acme"' in text
     assert line.shops.shown(SHOP.domain, sku).price == Decimal("11.00")  # type: ignore[union-attr]
 
 
 def test_a_disconnected_shop_says_why_and_what_to_do(line: Line, page: httpx.Client) -> None:
     line.connect()
     Accounts(line.app.pool).disconnect(SellerId("acme"), "the bill", now=line.clock.now())
-    text = page.get("/").text
+    text = page.get("/changes").text
     assert "Disconnected: the bill." in text
     assert "headway connect acme.myshopify.com --seller acme" in text
 
@@ -250,10 +251,14 @@ def test_an_empty_database_has_a_page_of_its_own(page: httpx.Client) -> None:
     assert "Nothing is listed yet" in text
     assert "No call has left yet" in text
     assert "No change has been seen yet" in text
-    assert "No shop is connected, so nothing is written anywhere" in text
+    assert "Nothing waits for a decision" in text
+    assert "banner" not in text.replace('id="banners"', "")
+    text = page.get("/changes").text
+    assert "No shop is connected" in text
     assert "headway connect SHOP --seller SELLER" in text
     assert "Nothing is held" in text
-    assert "paused" not in text
+    assert "Nothing is parked" in page.get("/trouble").text
+    assert "No account is connected" in page.get("/accounts").text
 
 
 def test_a_part_number_cannot_smuggle_markup_into_the_page(line: Line, page: httpx.Client) -> None:
@@ -370,19 +375,22 @@ def test_without_its_database_the_page_says_so_and_recovers(
         assert "Who boards" in next(stream)
         outage.begin()
         try:
-            assert "The database does not answer" in wait_for(
-                stream, lambda text: 'id="down"' in text
-            )
+            event = wait_for(stream, lambda text: 'id="banner-down"' in text)
+            assert "The database has not answered since" in event
+            assert "Who boards" in event, "what was known stays, greyed"
+            assert "inert" in event
             answer = page.get("/")
             assert answer.status_code == 503
             assert "The database does not answer" in answer.text
+            assert "Who boards" not in answer.text, "nobody can be known, so nothing is shown"
+            assert "WF001" not in page.get("/parts").text
             problem = page.get("/api/sync/status")
             assert problem.status_code == 503
             assert problem.headers["content-type"] == "application/problem+json"
             assert page.get("/healthz").status_code == 200
         finally:
             outage.end()
-        wait_for(stream, lambda text: "Who boards" in text)
+        wait_for(stream, lambda text: "Who boards" in text and "banner-down" not in text)
     assert page.get("/").status_code == 200
 
 

@@ -1,73 +1,229 @@
-"""The newest overview, read and drawn at most once per interval, however many are watching."""
+"""What the screens show, read at most once per interval and drawn once, however many watch.
+
+A key names a view, whose data it shows, and what it is about. Of each key there is one reader:
+while it reads, everybody else is served the last look. A look that fails keeps the last good one,
+so that a screen can show what was known, and since when nothing is.
+"""
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from headway.app import App
-from headway.app.looks import look
 from headway.clock import Clock, SystemClock
+from headway.core.alerts import Alert
+from headway.core.model import SellerId
 from headway.errors import StoreError
 from headway.store.views import Overview
 
+# Nobody has asked for it for that long: it is forgotten.
+FORGOTTEN_S = 60.0
 UNKNOWN = "nobody can be let in before it does"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """What is looked at: a view, behind a seller's wall or none, perhaps of one part."""
+
+    view: str
+    seller: SellerId | None = None
+    subject: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rights:
+    """What the watcher may do, as far as the drawing differs by it."""
+
+    can_write: bool = False
+    can_operate: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What every view shows something of."""
+
+    overview: Overview
+    alerts: tuple[Alert, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """One look at the database: an overview, or why there is none, and how that is drawn."""
+    """One look at the database, and what its view shows besides the scene.
 
-    overview: Overview | None
-    error: str
+    With an `error` it is the last good look, if there was any; `since` is when the trouble began.
+    """
+
+    scene: Scene | None
+    more: object = None
+    error: str = ""
+    since: datetime | None = None
+
+    @property
+    def overview(self) -> Overview | None:
+        """The overview, while the database answers."""
+        return None if self.scene is None or self.error else self.scene.overview
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """A sight as it is sent: the board, and the same as one server-sent event."""
+
     html: str
-
-    @staticmethod
-    def without(draw: "Draw") -> "Sight":
-        """Return what somebody sees who cannot be known while there is no database."""
-        return Sight(overview=None, error=UNKNOWN, html=draw(None, UNKNOWN))
+    event: str
+    is_down: bool
 
 
-Draw = Callable[[Overview | None, str], str]
+Look = Callable[[SellerId | None], Scene]
+More = Callable[[Key, Scene], object]
+Draw = Callable[[Key, Sight, Rights], str]
+# Read once for all the views that show something of it.
+SCENE = "scene"
+START = Key(view=SCENE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Last:
+    """A sight, and its drawings as far as somebody asked for them."""
+
+    sight: Sight
+    drawings: dict[Rights, Drawing]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Place:
+    """The last sight of one key, and the lock of whoever is reading or drawing."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    last: _Last | None = None
+    read_at_s: float = 0.0
+    asked_at_s: float = 0.0
+
+
+NOBODY = _Last(sight=Sight(scene=None), drawings={})
 
 
 class Feed:
-    """One reader for all viewers."""
+    """One reader of each key, for all viewers."""
 
     def __init__(
-        self, app: App, draw: Draw, *, refresh_s: float = 1.0, wall: Clock | None = None
+        self,
+        app: App,
+        *,
+        look: Look,
+        more: More,
+        draw: Draw,
+        refresh_s: float = 1.0,
+        wall: Clock | None = None,
     ) -> None:
         self.refresh_s = refresh_s
-        self._app = app
+        self._clock = app.clock
+        self._look = look
+        self._more = more
         self._draw = draw
         # How often a screen is drawn anew is real time, whatever clock the engine runs on.
         self._wall = wall or SystemClock()
         self._lock = threading.Lock()
-        self._sight: Sight | None = None
-        self._read_at_s = 0.0
+        self._places: dict[Key, _Place] = {}
 
-    def recent(self) -> Sight | None:
-        """Return the last look if it is young enough; never waits."""
-        is_young = self._wall.monotonic() - self._read_at_s < self.refresh_s
-        return self._sight if is_young else None
-
-    def newest(self) -> Sight:
+    def newest(self, key: Key = START) -> Sight:
         """Return a young look; while somebody else is reading, the last one serves."""
-        has_lock = self._lock.acquire(blocking=self._sight is None)
-        if not has_lock:
-            assert self._sight is not None
-            return self._sight
-        try:
-            sight = self.recent() or self._read()
-            self._sight = sight
-            return sight
-        finally:
-            self._lock.release()
+        return self._newest(self._place(key), key).sight
 
-    def _read(self) -> Sight:
+    def recent(self, key: Key, rights: Rights) -> Drawing | None:
+        """Return the last drawing if it is young, or somebody is at a younger one; never waits."""
+        place = self._place(key)
+        is_served = place.lock.locked() or self._is_young(place)
+        return place.last.drawings.get(rights) if place.last and is_served else None
+
+    def drawing(self, key: Key, rights: Rights) -> Drawing:
+        """Return a young look, drawn for these rights."""
+        place = self._place(key)
+        last = self._newest(place, key)
+        drawn = last.drawings.get(rights)
+        if drawn is not None:
+            return drawn
+        with place.lock:
+            if rights not in last.drawings:
+                last.drawings[rights] = self._drawn(key, last.sight, rights)
+            return last.drawings[rights]
+
+    def nothing(self, key: Key) -> Drawing:
+        """Return what somebody sees who cannot be known while there is no database."""
+        return self._drawn(key, Sight(scene=None, error=UNKNOWN, since=self._clock.now()), Rights())
+
+    def _place(self, key: Key) -> _Place:
+        now_s = self._wall.monotonic()
+        with self._lock:
+            place = self._places.get(key)
+            if place is None:
+                old = [
+                    each
+                    for each, other in self._places.items()
+                    if now_s - other.asked_at_s > FORGOTTEN_S and not other.lock.locked()
+                ]
+                for each in old:
+                    del self._places[each]
+                place = self._places[key] = _Place()
+            place.asked_at_s = now_s
+            return place
+
+    def _is_young(self, place: _Place) -> bool:
+        return self._wall.monotonic() - place.read_at_s < self.refresh_s
+
+    def _newest(self, place: _Place, key: Key) -> _Last:
+        has_lock = place.lock.acquire(blocking=place.last is None)
+        if not has_lock:
+            assert place.last is not None
+            return place.last
         try:
-            seen, error = look(self._app), ""
+            last = place.last
+            if last is None or not self._is_young(place):
+                sight = self._read(key, last.sight if last else None)
+                # Whoever watched is served at once; a first watcher of other rights asks for it.
+                drawings = {
+                    rights: self._drawn(key, sight, rights) for rights in (last or NOBODY).drawings
+                }
+                last = place.last = _Last(sight=sight, drawings=drawings)
+                place.read_at_s = self._age_of(key)
+            return last
+        finally:
+            place.lock.release()
+
+    def _drawn(self, key: Key, sight: Sight, rights: Rights) -> Drawing:
+        html = self._draw(key, sight, rights)
+        return Drawing(html=html, event=as_event(html), is_down=bool(sight.error))
+
+    def _read(self, key: Key, last: Sight | None) -> Sight:
+        try:
+            scene = self._scene(key)
+            more = None if key.view == SCENE else self._more(key, scene)
         except StoreError as trouble:
-            seen, error = None, str(trouble)
-        sight = Sight(overview=seen, error=error, html=self._draw(seen, error))
-        self._read_at_s = self._wall.monotonic()
-        return sight
+            since = last.since if last is not None and last.error else self._clock.now()
+            return Sight(
+                scene=last.scene if last else None,
+                more=last.more if last else None,
+                error=str(trouble),
+                since=since,
+            )
+        return Sight(scene=scene, more=more)
+
+    def _age_of(self, key: Key) -> float:
+        """Return when a view was read: with its scene, so that no delay is added to another."""
+        if key.view == SCENE:
+            return self._wall.monotonic()
+        return self._place(Key(view=SCENE, seller=key.seller)).read_at_s
+
+    def _scene(self, key: Key) -> Scene:
+        if key.view == SCENE:
+            return self._look(key.seller)
+        sight = self.newest(Key(view=SCENE, seller=key.seller))
+        if sight.scene is None or sight.error:
+            raise StoreError(sight.error)
+        return sight.scene
+
+
+def as_event(html: str) -> str:
+    """Write text as one server-sent event."""
+    lines = (line.strip() for line in html.splitlines())
+    return "".join(f"data: {line}\n" for line in lines if line) + "\n"

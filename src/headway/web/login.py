@@ -54,8 +54,7 @@ class PageRoute(APIRoute):
             gate: Gate = request.app.state.gate
             try:
                 visitor = await run_in_threadpool(gate.admit, request)
-                # The board shows every seller's shop, so it is for those who see them all.
-                visitor.principal.require(Need.OVERSEE)
+                visitor.principal.require(Need.READ)
             except StoreError as error:
                 if not is_page:
                     return problem(503, str(error), title="the database is down")

@@ -1,21 +1,31 @@
 """How values read on the page: times, spans, money, and the words of the ledger."""
 
+import hashlib
 import shlex
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any, Protocol
+from urllib.parse import quote
 
 from headway.core import forecast
 from headway.core.jobs import PlatformName
+from headway.core.model import SellerId, Sku, Turn
 from headway.core.reasons import say_span, say_time
+from headway.store.freshness import Freshness
+from headway.store.views import Seat
 from headway.store.views_accounts import AccountView
 from headway.store.views_changes import Change, Fate
+from headway.store.views_history import HistoryEvent, SeriesPoint
 from headway.store.views_quotas import Budget
 from headway.store.views_shop import Held
+from headway.store.views_timetable import DayTimetable
 
 CENT = Decimal("0.01")
 RESULTS = {"oauth": "sign-in", "part_token": "part token", "ok": "read", "begun": "under way"}
 COUNTED_MAX = 10_000
 TENTHS_BELOW_S = 10
+PRICES = {"list_price": "", "price": "", "net_price": "cost ", "cost": "cost "}
 FATES = {
     Fate.WRITTEN: "in the shop",
     Fate.WAITING: "waiting",
@@ -26,6 +36,18 @@ FATES = {
     Fate.UNNEEDED: "no change",
     Fate.NO_SHOP: "no shop",
 }
+
+
+class Part(Protocol):
+    """Any row that is about one listing."""
+
+    @property
+    def user_id(self) -> SellerId:
+        """Whose it is."""
+
+    @property
+    def sku(self) -> Sku:
+        """Which part."""
 
 
 def clock_time(at: datetime) -> str:
@@ -40,6 +62,11 @@ def ago(at: datetime | None, now: datetime) -> str:
     if at > now:
         return f"in {say_span(at - now)}"
     return f"{say_span(now - at)} ago"
+
+
+def since(at: datetime | None, now: datetime) -> str:
+    """Write how long ago something was that cannot be still to come, whichever clock says so."""
+    return ago(None if at is None else min(at, now), now)
 
 
 def age(at: datetime | None, now: datetime) -> str:
@@ -131,6 +158,121 @@ def curve(budget: Budget) -> dict[str, object]:
     }
 
 
+def part_url(each: Part) -> str:
+    """Return where a listing is explained."""
+    # A browser takes these two for folders, however they are written.
+    if each.sku in {".", ".."}:
+        return f"/parts/?sku={each.sku}&seller={path(each.user_id)}"
+    return f"/parts/{path(each.sku)}?seller={path(each.user_id)}"
+
+
+def path(text: str) -> str:
+    """Write a text as one piece of an address, whatever is in it."""
+    return quote(text, safe="")
+
+
+def put(given: dict[str, object], name: str, value: object) -> dict[str, object]:
+    """Return the same with one thing more."""
+    return {**given, name: value}
+
+
+def anchor(*words: object) -> str:
+    """Return an id of the page for anything: always the same, and without a blank."""
+    told = "\x1f".join(str(each) for each in words)
+    return "i" + hashlib.sha256(told.encode()).hexdigest()[:12]
+
+
+def boards_because(seat: Seat, now: datetime) -> str:
+    """Say in a merchant's words why a part has its seat."""
+    due = "due" if seat.due_at is None else f"due {ago(seat.due_at, now)}"
+    return {
+        Turn.MANUAL: "asked for by a person",
+        Turn.ONBOARDING: "new, read for the first time",
+        Turn.SCHEDULED: due,
+        Turn.RETRY: f"tried again after a failure, {due}",
+        Turn.AHEAD: f"takes a spare seat, {due}",
+    }[seat.turn]
+
+
+def happened(kind: str) -> str:
+    """Write an event's kind in words."""
+    return sentence(kind.replace("shopify", "shop").replace("_", " "))
+
+
+def difference(event: HistoryEvent) -> str:
+    """Write what an event changed, from what to what, as far as it was a price or a stock."""
+    old, new = event.old or {}, event.new or {}
+    told = []
+    for name, word in (
+        ("list_price", ""),
+        ("price", ""),
+        ("net_price", "cost "),
+        ("cost", "cost "),
+    ):
+        if new.get(name) is not None and old.get(name) != new.get(name):
+            told.append(f"{word}{_from(old.get(name))}{new[name]}")
+    before, after = _stock(old), _stock(new)
+    if after is not None and before != after:
+        told.append(f"stock {_from(before)}{after}")
+    return ", ".join(told)
+
+
+def _from(value: object) -> str:
+    return "" if value is None else f"{value} → "
+
+
+def _stock(values: Mapping[str, Any]) -> int | None:
+    found = values.get("quantities")
+    return sum(found.values()) if isinstance(found, dict) else None
+
+
+def prices(points: Sequence[SeriesPoint]) -> dict[str, object]:
+    """Return what the page's script draws of a listing's past: a step for each point."""
+    return {
+        "supplier": [[_epoch_s(each.at), _float(each.supplier_price)] for each in points],
+        "shop": [[_epoch_s(each.at), _float(each.shop_price)] for each in points],
+        "stock": [[_epoch_s(each.at), each.supplier_quantity] for each in points],
+    }
+
+
+def shares(series: Sequence[Freshness]) -> list[list[float | None]]:
+    """Return the share fresh at each sample, in per cent."""
+    return [
+        [_epoch_s(each.at), None if each.fresh_share is None else round(100 * each.fresh_share, 2)]
+        for each in series
+    ]
+
+
+def oldest(series: Sequence[Freshness]) -> list[list[float | None]]:
+    """Return the age of the oldest good read at each sample, in hours."""
+    return [
+        [
+            _epoch_s(each.at),
+            None if each.oldest_age_s is None else round(each.oldest_age_s / 3600, 2),
+        ]
+        for each in series
+    ]
+
+
+def two_days(day: DayTimetable, limit: int) -> dict[str, object]:
+    """Return what the page's script draws of the timetable."""
+    return {
+        "limit": limit,
+        "now": _epoch_s(day.now),
+        "made": [[_epoch_s(each.at), each.calls] for each in day.made],
+        "planned": [[_epoch_s(each.at), each.calls] for each in day.planned],
+        "windows": [[_epoch_s(each.opens_at), _epoch_s(each.closes_at)] for each in day.windows],
+    }
+
+
+def _epoch_s(at: datetime) -> int:
+    return round(at.timestamp())
+
+
+def _float(amount: Decimal | None) -> float | None:
+    return None if amount is None else float(amount)
+
+
 def epoch_ms(at: datetime | None) -> int | None:
     """Return what the page's script counts in."""
     return None if at is None else int(at.timestamp() * 1000)
@@ -140,6 +282,7 @@ FILTERS = {
     "clock_time": clock_time,
     "ago": ago,
     "age": age,
+    "since": since,
     "money": money,
     "number": number,
     "bounded": bounded,
@@ -151,6 +294,17 @@ FILTERS = {
     "result": result,
     "sentence": sentence,
     "epoch_ms": epoch_ms,
+    "part_url": part_url,
+    "path": path,
+    "put": put,
+    "happened": happened,
+    "difference": difference,
+    "prices": prices,
+    "shares": shares,
+    "oldest": oldest,
+    "two_days": two_days,
+    "anchor": anchor,
+    "boards_because": boards_because,
     "platform": platform,
     "connect": connect,
     "curve": curve,

@@ -1,197 +1,173 @@
-// What the server cannot do: tick between two events, draw the chart, say whether we are live.
+// What the server cannot do: tick between two events, say whether we are live, listen to keys.
 "use strict";
 
 let anchor = null; // simulated time at a moment of ours, and how fast it runs
-
-function pad(number) {
-  return String(number).padStart(2, "0");
-}
+const ANNOUNCE_MS = 10000;
+let announcedAt = -ANNOUNCE_MS;
+let callSeen = null;
+let lostAt = null;
 
 function left(ms) {
   const seconds = Math.max(0, Math.floor(ms / 1000));
   const hours = Math.floor(seconds / 3600);
   const minutes = Math.floor(seconds / 60) % 60;
-  return hours ? `${hours}:${pad(minutes)}:${pad(seconds % 60)}` : `${minutes}:${pad(seconds % 60)}`;
-}
-
-function takeAnchor() {
-  const timer = document.getElementById("countdown");
-  if (!timer) return;
-  const now = Number(timer.dataset.now);
-  if (!anchor || anchor.now !== now) {
-    anchor = { now, at: performance.now(), speed: Number(timer.dataset.speed) };
-  }
+  return hours ? `${hours}:${twoDigits(minutes)}:${twoDigits(seconds % 60)}` : `${minutes}:${twoDigits(seconds % 60)}`;
 }
 
 function setText(element, text) {
   if (element && element.textContent !== text) element.textContent = text;
 }
 
+function now() {
+  return anchor ? anchor.now + (performance.now() - anchor.at) * anchor.speed : Date.now();
+}
+
+// What a dialog's "for an hour" comes to, on the server's clock.
+function until(minutes) {
+  return new Date(now() + minutes * 60000).toISOString();
+}
+
 function tick() {
   requestAnimationFrame(tick);
+  if (!anchor) return;
+  const at = now();
   const timer = document.getElementById("countdown");
-  if (!timer || !anchor) return;
-  const now = anchor.now + (performance.now() - anchor.at) * anchor.speed;
-  const remaining = Number(timer.dataset.at) - now;
-  setText(timer, left(remaining));
-  timer.classList.toggle("leaving", remaining <= 0);
-  const date = new Date(now);
-  const minutes = `${pad(date.getUTCHours())}:${pad(date.getUTCMinutes())}`;
-  setText(document.getElementById("sim-clock"), `now ${minutes}:${pad(date.getUTCSeconds())}`);
+  if (timer) {
+    const remaining = Number(timer.dataset.at) - at;
+    setText(timer, left(remaining));
+    timer.classList.toggle("leaving", remaining <= 0);
+  }
+  const date = new Date(at);
+  const minutes = `${twoDigits(date.getUTCHours())}:${twoDigits(date.getUTCMinutes())}`;
+  setText(document.getElementById("sim-clock"), `now ${minutes}:${twoDigits(date.getUTCSeconds())}`);
   setText(document.getElementById("sim-time"), minutes);
 }
 
-function colour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-}
-
-let plot = null;
-let plotted = null;
-
-function axisLook() {
-  return {
-    stroke: colour("--quiet"),
-    font: "12px system-ui, sans-serif",
-    grid: { stroke: colour("--line"), width: 1 },
-    ticks: { show: false },
-  };
-}
-
-function hoursOf(splits) {
-  return splits.map((at) => `${pad(new Date(at * 1e3).getUTCHours())}:00`);
-}
-
-function plainChart(width, height) {
-  return {
-    width,
-    height,
-    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
-    legend: { show: false },
-    cursor: { show: false },
-    padding: [8, 12, 0, 0],
-  };
-}
-
-function chartOptions(width) {
-  const axis = axisLook();
-  return {
-    ...plainChart(width, 184),
-    scales: { x: { time: true, range: (_, min, max) => [min - 1800, max + 1800] }, y: { range: (_, min, max) => [0, Math.max(4, max * 1.1)] } },
-    axes: [
-      { ...axis, grid: { show: false }, values: (_, splits) => hoursOf(splits), space: 60, size: 28 },
-      { ...axis, size: 30 },
-    ],
-    series: [
-      {},
-      { fill: colour("--chart"), stroke: colour("--chart"), width: 0, points: { show: false }, paths: uPlot.paths.bars({ size: [0.7, 60], radius: 0.15 }) },
-    ],
-  };
-}
-
-function drawChart(fresh) {
-  const box = document.getElementById("calls-chart");
-  if (!box || !window.uPlot) return;
-  const key = box.dataset.counts + Math.floor(Number(box.dataset.now) / 3.6e6);
-  const isSame = plot && plot.root.parentNode === box;
-  if (isSame && !fresh && key === plotted) return;
-  plotted = key;
-  const counts = JSON.parse(box.dataset.counts);
-  const hour = Math.floor(Number(box.dataset.now) / 3.6e6) * 3600;
-  const data = [counts.map((_, index) => hour - (counts.length - 1 - index) * 3600), counts];
-  if (isSame && !fresh) {
-    plot.setData(data);
-    return;
+// The frame around the board follows what the board says: counts, pause, the last call.
+function readState() {
+  const state = document.getElementById("state");
+  if (!state || state.dataset.down) return;
+  // Drawn for nobody, while nobody could be known: now we can be.
+  if ("nobody" in document.body.dataset) location.reload();
+  const given = state.dataset;
+  if (!anchor || anchor.now !== Number(given.now)) {
+    anchor = { now: Number(given.now), at: performance.now(), speed: Number(given.speed) };
   }
-  if (plot) plot.destroy();
-  box.textContent = "";
-  plot = new uPlot(chartOptions(box.clientWidth), data, box);
-}
-
-// A rolling quota: used in 24 h up to now, the forecast from now on, the limit, and calls by hour.
-const quotas = new Map();
-
-function quotaOptions(width) {
-  const axis = axisLook();
-  const line = { points: { show: false }, spanGaps: true, width: 2 };
-  return {
-    ...plainChart(width, 224),
-    padding: [8, 20, 0, 0],
-    scales: {
-      x: { time: true },
-      y: { range: (_, min, max) => [0, max * 1.08] },
-      // Calls of an hour are few beside those of a day: they stand in the lowest third.
-      hour: { range: (_, min, max) => [0, Math.max(1, max * 3)] },
-    },
-    axes: [
-      { ...axis, grid: { show: false }, values: (_, splits) => hoursOf(splits), space: 60, size: 28 },
-      { ...axis, size: 44, values: (_, splits) => splits.map((count) => (count >= 10000 ? `${count / 1000}k` : String(count))) },
-    ],
-    series: [
-      {},
-      { ...line, stroke: colour("--accent"), fill: colour("--accent-soft") },
-      { scale: "hour", fill: colour("--stale"), width: 0, points: { show: false }, paths: uPlot.paths.bars({ size: [0.7, 24], radius: 0.15 }) },
-      { ...line, stroke: colour("--accent"), dash: [4, 4] },
-      { ...line, stroke: colour("--bad"), width: 1.5 },
-    ],
-  };
-}
-
-function quotaData(given) {
-  const half = 1800;
-  const bars = new Map(given.hours.map(([at, used]) => [at + half, used]));
-  const past = new Map(given.past);
-  const next = new Map(given.next);
-  const times = [...new Set([...bars.keys(), ...past.keys(), ...next.keys()])].sort((a, b) => a - b);
-  const ends = new Set([times[0], times[times.length - 1]]);
-  // uPlot leaves out what is undefined when it looks for the width of a bar.
-  const of = (map) => times.map((at) => (map.has(at) ? map.get(at) : undefined));
-  return [times, of(past), of(bars), of(next), times.map((at) => (ends.has(at) ? given.limit : undefined))];
-}
-
-function drawQuotas(fresh) {
-  if (!window.uPlot) return;
-  for (const box of document.querySelectorAll("[data-quota]")) {
-    const known = quotas.get(box.id);
-    const isSame = known && known.plot.root.parentNode === box;
-    if (isSame && !fresh && known.key === box.dataset.series) continue;
-    const data = quotaData(JSON.parse(box.dataset.series));
-    if (isSame && !fresh) {
-      known.plot.setData(data);
-      known.key = box.dataset.series;
-      continue;
-    }
-    if (known) known.plot.destroy();
-    box.textContent = "";
-    quotas.set(box.id, { plot: new uPlot(quotaOptions(box.clientWidth), data, box), key: box.dataset.series });
+  for (const badge of document.querySelectorAll("[data-count]")) {
+    const count = given[`count${badge.dataset.count[0].toUpperCase()}${badge.dataset.count.slice(1)}`] || "0";
+    badge.hidden = count === "0";
+    setText(badge, count.length > 3 ? "999+" : count);
   }
+  const alerts = given.alerts || "0";
+  const bell = document.getElementById("bell-count");
+  bell.hidden = alerts === "0";
+  setText(bell, alerts);
+  document.getElementById("bell").setAttribute("aria-label", `Alerts: ${alerts === "0" ? "none" : alerts}`);
+  show("pause-button", !given.paused);
+  show("resume-button", given.paused);
+  announceCall(given);
 }
 
-function drawAll(fresh) {
-  drawChart(fresh);
-  drawQuotas(fresh);
+function show(id, isShown) {
+  const element = document.getElementById(id);
+  if (element) element.hidden = !isShown;
+}
+
+// In a demo calls leave every second: nobody could listen to that.
+function announceCall(given) {
+  if (!given.call || given.call === callSeen) return;
+  const isFirst = callSeen === null;
+  callSeen = given.call;
+  if (isFirst || performance.now() - announcedAt < ANNOUNCE_MS) return;
+  announcedAt = performance.now();
+  setText(document.getElementById("announcer"), given.callSaid);
 }
 
 function sayLink(state) {
   const link = document.getElementById("link");
+  if (state === "lost" && !lostAt) lostAt = new Date();
+  if (state === "live") lostAt = null;
+  document.body.dataset.link = state;
   link.dataset.state = state;
-  setText(link.lastElementChild, { live: "Live", loading: "Connecting", lost: "Reconnecting" }[state]);
+  const since = lostAt ? `${twoDigits(lostAt.getHours())}:${twoDigits(lostAt.getMinutes())}:${twoDigits(lostAt.getSeconds())}` : "";
+  const words = { live: "Live", loading: "Connecting", lost: `Lost since ${since}, trying again` };
+  setText(link.lastElementChild, words[state]);
+  link.title = words[state];
 }
 
 function refresh() {
-  takeAnchor();
-  drawAll(false);
+  readState();
+  markPending();
+  drawCharts(false);
 }
 
+// What was searched for stays in the address: it can be kept, shared and come back to.
+function nameSearch() {
+  const form = document.querySelector("form.filters");
+  if (!form) return;
+  const asked = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
+  const address = asked.size ? `/parts?${asked}` : "/parts";
+  if (!new URLSearchParams(location.search).has("cursor") && location.pathname + location.search !== address) history.replaceState(null, "", address);
+}
+
+const THEMES = { auto: "as the system", light: "light", dark: "dark" };
+
+function theme() {
+  return document.documentElement.dataset.theme || "auto";
+}
+
+function nameTheme() {
+  const button = document.getElementById("theme");
+  button.setAttribute("aria-label", `Colours: ${THEMES[theme()]}`);
+  button.title = `Colours: ${THEMES[theme()]}`;
+}
+
+function nextTheme() {
+  const names = Object.keys(THEMES);
+  const chosen = names[(names.indexOf(theme()) + 1) % names.length];
+  if (chosen === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = chosen;
+  try {
+    localStorage.setItem("theme", chosen);
+  } catch {
+    // It lasts until the page is left.
+  }
+  nameTheme();
+  drawCharts(true);
+}
+
+let afterG = false;
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("input, select, textarea, dialog[open]")) return;
+  const goes = afterG && document.querySelector(`[data-shortcut="${CSS.escape(event.key)}"]`);
+  afterG = event.key === "g";
+  if (goes) location.assign(goes.href);
+  else if (event.key === "/") {
+    const field = [document.getElementById("parts-q"), document.getElementById("find")].find((each) => each?.offsetParent);
+    if (field) field.focus();
+    else location.assign("/parts");
+  } else if (event.key === "?") openDialog("shortcuts");
+  else if (event.key === "p") document.querySelector(".pause:not([hidden])")?.click();
+  else return;
+  event.preventDefault();
+}
+
+document.addEventListener("keydown", onKey);
+document.getElementById("theme").addEventListener("click", nextTheme);
 document.addEventListener("htmx:sse:after:connection", () => sayLink("live"));
 document.addEventListener("htmx:sse:after:message", () => { sayLink("live"); refresh(); });
 document.addEventListener("htmx:sse:error", () => sayLink("lost"));
 document.addEventListener("htmx:error", () => sayLink("lost"));
-window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawAll(true));
+document.addEventListener("htmx:after:swap", () => { refresh(); nameSearch(); });
+window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawCharts(true));
 let widthSeen = window.innerWidth;
 window.addEventListener("resize", () => {
   if (window.innerWidth === widthSeen) return;
   widthSeen = window.innerWidth;
-  drawAll(true);
+  drawCharts(true);
 });
+nameTheme();
 refresh();
 tick();

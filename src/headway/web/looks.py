@@ -1,0 +1,176 @@
+"""What each section of the page reads, behind whose wall; one look serves all its viewers."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from headway.app import App
+from headway.app.answers import Explained
+from headway.app.desk import Desk
+from headway.core.access import Need
+from headway.core.model import SellerId, Sku
+from headway.errors import NotFoundError
+from headway.store.access import Access
+from headway.store.freshness import Freshness
+from headway.store.views import Call
+from headway.store.views_history import HistoryEvent, HistoryViews, SeriesPoint
+from headway.store.views_products import ProductView
+from headway.store.views_timetable import DayTimetable, TimetableViews
+from headway.web.feed import Key, More, Scene
+
+ACTOR = "page"
+FRESHNESS_SHOWN = timedelta(days=7)
+PRICES_SHOWN = timedelta(days=30)
+EVENTS_SHOWN = 25
+# A part that many sellers list is shown for so many; a seller in the address shows that one.
+LISTINGS_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A section of the page: where it is, what it is called, what is drawn."""
+
+    name: str
+    title: str
+    path: str = ""
+    icon: str = ""
+    shortcut: str = ""
+    need: Need | None = None
+
+    @property
+    def template(self) -> str:
+        """The file that draws it."""
+        return f"{self.name}.html"
+
+
+SECTIONS = {
+    each.name: each
+    for each in (
+        Section(name="now", path="/", title="Now", icon="clock", shortcut="n"),
+        Section(name="freshness", path="/freshness", title="Freshness", icon="fresh", shortcut="f"),
+        Section(
+            name="timetable",
+            path="/timetable",
+            title="Timetable",
+            icon="timetable",
+            shortcut="t",
+            need=Need.OVERSEE,
+        ),
+        Section(name="changes", path="/changes", title="Changes", icon="swap", shortcut="c"),
+        Section(name="trouble", path="/trouble", title="Trouble", icon="warning", shortcut="x"),
+        Section(name="accounts", path="/accounts", title="Accounts", icon="link", shortcut="a"),
+        Section(name="parts", path="/parts", title="Parts", icon="parts", shortcut="p"),
+        Section(
+            name="keys", path="/keys", title="Keys", icon="key", shortcut="k", need=Need.OPERATE
+        ),
+        Section(name="part", title="Part"),
+    )
+}
+MENU = [each for each in SECTIONS.values() if each.path]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreshnessSeen:
+    """How fresh everything was over time; belongs to no seller."""
+
+    latest: Freshness | None
+    series: tuple[Freshness, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartSeen:
+    """One listing of a part: how it stands, why it waits, and what it cost over time."""
+
+    view: ProductView
+    explained: Explained
+    points: tuple[SeriesPoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartsSeen:
+    """A part as its page shows it, listing by listing."""
+
+    sku: Sku
+    listings: tuple[PartSeen, ...] = ()
+    events: tuple[HistoryEvent, ...] = ()
+    reads: tuple[Call, ...] = ()
+    trouble: str = ""
+
+
+def scene(app: App, seller: SellerId | None) -> Scene:
+    """Read what every section shows something of; raises StoreError."""
+    desk = _desk(app, seller)
+    seen = desk.status()
+    return Scene(overview=seen, alerts=tuple(desk.alerts_in(seen)))
+
+
+def more(app: App) -> More:
+    """Return how an application is asked for what a section shows besides the scene."""
+
+    def ask(key: Key, seen: Scene) -> object:
+        asked = MORE.get(key.view)
+        return None if asked is None else asked(app, key, seen)
+
+    return ask
+
+
+def _part(app: App, key: Key, seen: Scene) -> PartsSeen:
+    name, _, named = key.subject.partition("\x1f")
+    sku, seller = Sku(name), SellerId(named) if named else None
+    desk, now = _desk(app, key.seller), seen.overview.now
+    try:
+        reasons = desk.explain(sku, seller=seller)
+        found = {each.user_id: each for each in desk.product(sku, seller=seller)}
+        events = desk.history(sku, seller=seller, limit=EVENTS_SHOWN).items
+    except NotFoundError as trouble:
+        return PartsSeen(sku=sku, trouble=str(trouble))
+    history = HistoryViews(app.behind(actor=ACTOR, seller=key.seller).pool)
+    return PartsSeen(
+        sku=sku,
+        listings=tuple(
+            PartSeen(
+                view=found[each.seller],
+                explained=each,
+                points=history.series(sku, each.seller, now - PRICES_SHOWN),
+            )
+            for each in reasons[:LISTINGS_SHOWN]
+            if each.seller in found
+        ),
+        events=events,
+        # The ledger is everybody's, so no seller's.
+        reads=history.latest_reads(sku, key=app.scope, now=now) if key.seller is None else (),
+    )
+
+
+def _freshness(app: App, key: Key, seen: Scene) -> FreshnessSeen | None:
+    if key.seller is not None:
+        return None
+    series = _desk(app, None).freshness(seen.overview.now - FRESHNESS_SHOWN)
+    return FreshnessSeen(latest=series[-1] if series else None, series=series)
+
+
+def _timetable(app: App, _: Key, seen: Scene) -> DayTimetable:
+    views = TimetableViews(
+        app.pool,
+        seats=app.rule.boarding.seats,
+        calls_per_hour=app.settings.rate_limit * app.settings.budget_share * 60,
+    )
+    listed = seen.overview.counts.total
+    return views.day(seen.overview.now, scope=app.scope, policy=app.policy, listed=listed)
+
+
+def part_subject(sku: str, seller: str) -> str:
+    """Return the subject of a key for a part's page."""
+    return f"{sku}\x1f{seller}"
+
+
+def _desk(app: App, seller: SellerId | None) -> Desk:
+    return Desk(app, actor=ACTOR, seller=seller)
+
+
+MORE: Mapping[str, Callable[[App, Key, Scene], object]] = {
+    "freshness": _freshness,
+    "timetable": _timetable,
+    "keys": lambda app, _key, _seen: Access(app.pool).keys(),
+    "part": _part,
+}

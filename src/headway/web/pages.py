@@ -1,0 +1,172 @@
+"""The page: one address for each section, and one live stream that draws it anew."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.responses import HTMLResponse, StreamingResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.concurrency import run_in_threadpool
+
+from headway import __version__
+from headway.app import App
+from headway.clock import ScaledClock, SystemClock
+from headway.core.access import Need, Principal, Role
+from headway.core.model import SellerId
+from headway.web.feed import Draw, Drawing, Feed, Key, Rights, Sight
+from headway.web.gate import Visitor
+from headway.web.login import PageRoute, csrf_of_page
+from headway.web.looks import MENU, SECTIONS, Section
+from headway.web.problems import problem
+from headway.web.words import FILTERS, money, number
+
+HERE = Path(__file__).parent
+# Sections that are live as a whole; the others have routes of their own.
+WHOLE = ("now", "freshness", "timetable", "changes", "trouble", "accounts", "keys")
+NOBODY = Principal(id="", name="nobody", role=Role.READER, seller=SellerId(""))
+FORBIDDEN = 403
+WALL = SystemClock()
+NO_STORE = {"Cache-Control": "no-store"}
+STREAM = {**NO_STORE, "X-Accel-Buffering": "no"}
+
+
+def router() -> APIRouter:
+    """Make the routes of the page."""
+    routes = APIRouter(include_in_schema=False, route_class=PageRoute)
+    for name in WHOLE:
+        routes.add_api_route(SECTIONS[name].path, _page(name), response_class=HTMLResponse)
+    routes.add_api_route("/live", _live)
+    return routes
+
+
+def _page(name: str) -> Callable[[Request], HTMLResponse]:
+    def page(request: Request) -> HTMLResponse:
+        return show(request, Key(view=name, seller=somebody(request).seller))
+
+    return page
+
+
+def show(request: Request, key: Key, *, title: str = "", still: str = "") -> HTMLResponse:
+    """Show a section; without a database it still comes, says so, and recovers by itself.
+
+    What is `still` is drawn once, below what is live.
+    """
+    visitor: Visitor | None = request.state.visitor
+    site, section = request.app.state, SECTIONS[key.view]
+    who = somebody(request)
+    rights = _rights(who)
+    if visitor and not _may(who, section):
+        status, board = FORBIDDEN, site.pages.get_template("denied.html").render(section=section)
+    else:
+        # Nobody can be known without a database, and nobody is shown what was known before.
+        drawing: Drawing = site.feed.drawing(key, rights) if visitor else site.feed.nothing(key)
+        status, board = 503 if drawing.is_down else 200, drawing.html
+    html = site.pages.get_template("layout.html").render(
+        board=board,
+        still=still,
+        section=section,
+        title=title or section.title,
+        live="" if status == FORBIDDEN else _stream(key),
+        principal=who,
+        rights=rights,
+        csrf=csrf_of_page(visitor),
+        now=site.clock.now(),
+    )
+    return HTMLResponse(html, status_code=status, headers=NO_STORE)
+
+
+def _stream(key: Key) -> str:
+    return f"/live?{urlencode({'view': key.view, 'subject': key.subject})}"
+
+
+async def _live(request: Request, view: str = "now", subject: str = "") -> Response:
+    """Stream a section, drawn anew, for ten minutes; the page then connects again."""
+    who = somebody(request)
+    if view not in SECTIONS:
+        return problem(404, "there is no such view")
+    if not _may(who, SECTIONS[view]):
+        return problem(403, "this view is for those who see everybody's data")
+    key = Key(view=view, seller=who.seller, subject=subject if view == "part" else "")
+    events = _events(request.app, key, _rights(who))
+    return StreamingResponse(events, media_type="text/event-stream", headers=STREAM)
+
+
+async def _events(site: FastAPI, key: Key, rights: Rights) -> AsyncIterator[str]:
+    feed: Feed = site.state.feed
+    closing: asyncio.Event = site.state.closing
+    end_by_s = WALL.monotonic() + site.state.stream_life_s
+    sent: Drawing | None = None
+    yield "retry: 1000\n\n"
+    while WALL.monotonic() < end_by_s and not closing.is_set():
+        drawing = feed.recent(key, rights)
+        if drawing is None:
+            drawing = await run_in_threadpool(feed.drawing, key, rights)
+        if drawing is not sent:
+            sent = drawing
+            yield drawing.event
+        try:
+            await asyncio.wait_for(closing.wait(), feed.refresh_s)
+        except TimeoutError:
+            continue
+
+
+def somebody(request: Request) -> Principal:
+    """Return who asks; without a database that is nobody who may do anything."""
+    visitor: Visitor | None = request.state.visitor
+    return NOBODY if visitor is None else visitor.principal
+
+
+def _may(who: Principal, section: Section) -> bool:
+    return section.need is None or who.may(section.need)
+
+
+def _rights(who: Principal) -> Rights:
+    return Rights(can_write=who.may(Need.WRITE), can_operate=who.may(Need.OPERATE))
+
+
+def templates(app: App) -> Environment:
+    """Make the templates of an application."""
+    pages = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    pages.filters.update(FILTERS)
+    clock = app.clock
+    pages.globals.update(
+        version=__version__,
+        speed=clock.speed if isinstance(clock, ScaledClock) else 1,
+        policy=app.policy.name,
+        has_slots=not app.policy.is_eager,
+        sections=MENU,
+        money=money,
+        number=number,
+    )
+    return pages
+
+
+def drawer(pages: Environment) -> Draw:
+    """Return how a sight becomes the board of its section."""
+
+    def draw(key: Key, sight: Sight, rights: Rights) -> str:
+        values: dict[str, Any] = {
+            "section": SECTIONS[key.view],
+            "key": key,
+            "seen": None if sight.scene is None else sight.scene.overview,
+            "scene": sight.scene,
+            "more": sight.more,
+            "error": sight.error,
+            "since": sight.since,
+            "rights": rights,
+            # Keys live in the time of people, whatever clock the engine runs on.
+            "wall": WALL.now(),
+        }
+        name = "down.html" if sight.scene is None else SECTIONS[key.view].template
+        return pages.get_template(name).render(values)
+
+    return draw

@@ -1,0 +1,70 @@
+"""The pages of parts: a list to search and filter, and each part on a page of its own."""
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment
+
+from headway.app import App
+from headway.app.desk import Desk
+from headway.core.model import SellerId, Sku
+from headway.errors import RequestError, StoreError
+from headway.store.explain import Standings
+from headway.store.views_products import ProductPage, State
+from headway.web.feed import Key
+from headway.web.login import PageRoute
+from headway.web.looks import ACTOR, part_subject
+from headway.web.pages import show, somebody
+
+ROWS_SHOWN = 50
+NOTHING = ProductPage(items=(), next_cursor=None)
+
+
+def router(app: App, pages: Environment) -> APIRouter:
+    """Make the routes of an application's parts."""
+    routes = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+    @routes.get("/parts", response_class=HTMLResponse)
+    def parts(
+        request: Request, q: str = "", state: str = "", seller: str = "", cursor: str = ""
+    ) -> HTMLResponse:
+        """List parts, found by a piece of text, a state, a seller."""
+        own = somebody(request).seller
+        desk = Desk(app, actor=ACTOR, seller=own)
+        found, trouble = NOTHING, ""
+        if request.state.visitor is None:
+            return show(request, Key(view="parts", seller=own))
+        try:
+            found = desk.products(
+                q=q.strip(),
+                state=State(state) if state in set(State) else None,
+                seller=SellerId(seller) if seller else None,
+                cursor=cursor or None,
+                limit=ROWS_SHOWN,
+            )
+        except (RequestError, StoreError) as error:
+            trouble = str(error)
+        similar = []
+        if q and not found.items and not trouble:
+            similar = Standings(app.pool).similar(Sku(q.strip()), seller=own)
+        still = pages.get_template("parts_list.html").render(
+            found=found,
+            trouble=trouble,
+            similar=similar,
+            q=q,
+            state=state,
+            states=list(State),
+            seller=seller,
+            cursor=cursor,
+            is_walled=own is not None,
+            now=app.clock.now(),
+        )
+        return show(request, Key(view="parts", seller=own), still=still)
+
+    @routes.get("/parts/{name:path}", response_class=HTMLResponse)
+    def part(request: Request, name: str, sku: str = "", seller: str = "") -> HTMLResponse:
+        """Show one part: why it waits, its prices over time, what happened to it."""
+        subject = part_subject(name or sku, seller)
+        key = Key(view="part", seller=somebody(request).seller, subject=subject)
+        return show(request, key, title=name or sku)
+
+    return routes

@@ -1,0 +1,169 @@
+// Buttons that act: each names a request of the API; its answer, or its trouble, is told in words.
+"use strict";
+
+const pending = new Set(); // ids of buttons whose request is under way
+const TOAST_MS = 8000;
+const TOASTS_MAX = 4;
+
+function freshKey() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+function capital(text) {
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
+}
+
+function toast(text, { isBad = false, undo = null } = {}) {
+  const box = document.createElement("div");
+  box.className = isBad ? "toast bad" : "toast";
+  if (isBad) box.setAttribute("role", "alert");
+  const words = document.createElement("p");
+  words.textContent = `${isBad ? "Not done. " : ""}${capital(text)}${/[.!?]$/.test(text) ? "" : "."}`;
+  box.append(words);
+  if (undo) box.append(link("Undo", () => { box.remove(); undo(); }));
+  box.append(link("Close", () => box.remove(), "close"));
+  const toasts = document.getElementById("toasts");
+  while (toasts.children.length >= TOASTS_MAX) toasts.firstElementChild.remove();
+  toasts.append(box);
+  // What went wrong stays until it is read.
+  if (!isBad) setTimeout(() => box.remove(), TOAST_MS);
+}
+
+function link(text, act, name = "") {
+  const button = Object.assign(document.createElement("button"), { type: "button", textContent: text, className: name });
+  button.addEventListener("click", act);
+  return button;
+}
+
+async function ask(verb, body, key = freshKey()) {
+  const [method, url] = verb.split(/ (.*)/s);
+  const headers = {
+    Accept: "application/json",
+    "X-CSRF-Token": document.querySelector('meta[name="csrf-token"]').content,
+  };
+  if (method !== "GET") Object.assign(headers, { "Content-Type": "application/json", "Idempotency-Key": key });
+  const answer = await fetch(url, { method, headers, body: method === "GET" ? undefined : JSON.stringify(body), credentials: "same-origin" });
+  const told = await answer.json().catch(() => ({}));
+  if (answer.status === 401) location.assign(`/login?next=${encodeURIComponent(location.pathname)}`);
+  if (!answer.ok) throw new Error(told.detail || told.title || `the server answered ${answer.status}`);
+  return told;
+}
+
+// Every answer of the API says in words what was done; of several, the first and how many more.
+function saidBy(told, fallback) {
+  if (told.new && told.next_sync_at) return `${told.sku}: moved to ${slot(told.new)}, next read at ${told.next_sync_at.slice(11, 16)} UTC`;
+  const each = Object.values(told).find((list) => Array.isArray(list)) || [];
+  const words = (one) => one.said || one.sentence || one.reason || fallback;
+  if (each.length === 1) return each[0].sku ? `${each[0].sku}: ${words(each[0])}` : words(each[0]);
+  if (each.length > 1) {
+    const done = each.filter((one) => one.is_done !== false).length;
+    return `${done} of ${each.length} done; ${each[0].sku || ""} ${words(each[0])}`;
+  }
+  return Array.isArray(told.listings) ? "there was nothing to do" : words(told);
+}
+
+function slot({ hour_bucket: hour, minute_offset: minute }) {
+  return `${String(hour).padStart(2, "0")}:${String(minute).padStart(2, "0")}`;
+}
+
+function mark(button, isBusy) {
+  if (isBusy) button.setAttribute("aria-busy", "true");
+  else button.removeAttribute("aria-busy");
+}
+
+// The board may have been drawn anew meanwhile: what is under way stays marked.
+function markPending() {
+  for (const id of pending) {
+    const button = document.getElementById(id);
+    if (button) mark(button, true);
+  }
+}
+
+async function act(button, more = {}) {
+  if (pending.has(button.id)) return;
+  const { id, dataset } = button;
+  const label = button.textContent.trim();
+  pending.add(id);
+  mark(button, true);
+  try {
+    const told = await ask(dataset.verb, { ...JSON.parse(dataset.body || "{}"), ...more });
+    const undo = dataset.undo ? () => undoIt(dataset) : null;
+    if (told.key) showKey(told.key);
+    else toast(saidBy(told, `${label}: done`), { undo });
+  } catch (trouble) {
+    toast(trouble instanceof TypeError ? "the server does not answer; nothing was changed that we know of" : trouble.message, { isBad: true });
+  } finally {
+    pending.delete(id);
+    const now = document.getElementById(id);
+    if (now) mark(now, false);
+  }
+}
+
+// A key is shown once: it leaves the page with the dialog.
+function showKey(key) {
+  const field = document.getElementById("made-key");
+  const dialog = document.getElementById("made");
+  field.value = key;
+  dialog.addEventListener("close", () => { field.value = ""; }, { once: true });
+  document.getElementById("made-copy").onclick = () => {
+    field.select();
+    navigator.clipboard?.writeText(key).then(() => toast("copied"), () => {});
+  };
+  dialog.showModal();
+}
+
+async function undoIt({ undo, body }) {
+  try {
+    toast(saidBy(await ask(undo, JSON.parse(body)), "undone"));
+  } catch (trouble) {
+    toast(trouble.message, { isBad: true });
+  }
+}
+
+// Asks in the dialog; the fields that a button wants are shown, `!` makes one required.
+function askFirst(button) {
+  const dialog = document.getElementById("ask");
+  const form = dialog.querySelector("form");
+  const wanted = new Map(button.dataset.ask.split(" ").map((name) => [name.replace("!", ""), name.endsWith("!")]));
+  form.reset();
+  document.getElementById("ask-title").textContent = button.dataset.title;
+  document.getElementById("ask-text").textContent = button.dataset.text;
+  document.getElementById("ask-yes").textContent = button.dataset.yes;
+  for (const field of form.querySelectorAll("[data-field]")) {
+    field.hidden = !wanted.has(field.dataset.field);
+    for (const input of field.querySelectorAll("input, select")) {
+      input.disabled = field.hidden;
+      input.required = wanted.get(field.dataset.field) || false;
+      if (button.dataset[input.name]) input.value = button.dataset[input.name];
+    }
+  }
+  form.onsubmit = () => act(button, answers(form));
+  dialog.showModal();
+}
+
+function answers(form) {
+  const found = {};
+  for (const [name, value] of new FormData(form)) {
+    if (name === "for_min") {
+      if (value) found.until = until(Number(value));
+    } else if (name === "hour" || name === "minute") found[name] = Number(value);
+    else if (name === "to") found.to = `${value}Z`;
+    else if (value) found[name] = value;
+  }
+  return found;
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-verb], [data-opens], [data-closes]");
+  if (!button) return;
+  if (button.dataset.opens) openDialog(button.dataset.opens);
+  else if ("closes" in button.dataset) button.closest("dialog").close();
+  else if (button.dataset.ask) askFirst(button);
+  else act(button);
+});
+
+function openDialog(id) {
+  document.querySelector("[popover]:popover-open")?.hidePopover();
+  document.getElementById(id).showModal();
+}
