@@ -216,7 +216,7 @@ class Settings(BaseModel):
     )
     promises_min: TierNumbers = _setting(
         "HEADWAY_PROMISES",
-        {"free": 1440, "starter": 720, "growth": 240, "pro": 60},
+        {"free": 1440, "starter": 1440, "growth": 1440, "pro": 1440},
         "minutes within which 95 % of a seller's parts were read, by tier; watched, not enforced",
     )
     jobs_max: int = _setting("HEADWAY_JOBS_MAX", 10, "jobs that run at once, everywhere", ge=1)

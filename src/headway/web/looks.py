@@ -171,6 +171,6 @@ def _desk(app: App, seller: SellerId | None) -> Desk:
 MORE: Mapping[str, Callable[[App, Key, Scene], object]] = {
     "freshness": _freshness,
     "timetable": _timetable,
-    "keys": lambda app, _key, _seen: Access(app.pool).keys(),
+    "keys": lambda app, _key, _seen: Access(app.pool).all_keys(),
     "part": _part,
 }
