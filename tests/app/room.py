@@ -66,9 +66,9 @@ class Room:
         self.ask(f"INSERT INTO sync_audit_log ({', '.join(row)}) VALUES ({marks})", *values)
 
 
-def furnish(pool: ConnectionPool, clock: VirtualClock, folder: Path) -> Room:
-    """Make the room."""
-    settings = Settings(data_dir=folder, policy="rolling", etsy_day_limit=100)
+def furnish(pool: ConnectionPool, clock: VirtualClock, folder: Path, **chosen: Any) -> Room:
+    """Make the room; keywords are settings."""
+    settings = Settings(data_dir=folder, policy="rolling", etsy_day_limit=100, **chosen)
     room = Room(app=build(settings, clock, pool), clock=clock)
     now = clock.now()
     for number, seller in enumerate((ACME, BEST), start=1):

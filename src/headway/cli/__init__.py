@@ -24,6 +24,7 @@ FAILED, MISUSED, NO_DATABASE, INTERRUPTED = 1, 2, 3, 130
 COMMANDS = {
     "demo": ("headway.cli.demo", "Run everything in one process, faster than life."),
     "run": ("headway.cli.run", "Keep catalogue and accounts in step, until Ctrl-C."),
+    "api": ("headway.cli.api", "Serve the API and the page alone, until Ctrl-C."),
     "status": ("headway.cli.look", "Show the next call, the budget and how fresh the shop is."),
     "explain": ("headway.cli.look", "Say why a part or a job waits, until when, and its place."),
     "jobs": ("headway.cli.jobs", "Show who pulls next, in order, with what blocks each."),

@@ -12,21 +12,18 @@ import typer
 from rich.console import Console
 
 from headway import config
-from headway.app import App, build
-from headway.cli.serving import login_link, page_address, say, show_line, stoppable
+from headway.app import build
+from headway.cli.serving import door, say, show_line, stoppable
 from headway.cli.session import DATABASE
 from headway.clock import SystemClock
 from headway.config import Settings
 from headway.runners.embedded import EmbeddedRunner
-from headway.store.access import Access
 from headway.store.migrate import require_current, upgrade
 from headway.store.pool import open_pool
 from headway.store.server import EmbeddedServer
 from headway.web.server import address, listen
 
 if TYPE_CHECKING:
-    import socket
-
     from psycopg_pool import ConnectionPool as Pool
 
 STOP_S = 5.0
@@ -77,21 +74,10 @@ def run(
                 for number in range(1, settings.pull_workers + 1)
             },
         )
-        page = _door(app, taken, console)
+        page = door(app, taken, console)
         say(console, f"Headway runs. The page: {page}")
         show_line(stack, app, runner, taken, console, page=page)
     say(console, "Headway has stopped.")
-
-
-def _door(app: App, taken: "socket.socket", console: Console) -> str:
-    """Return what a person opens: a link that logs in, where that is wanted.
-
-    Nobody can log in before there is a key, so the first start prints one wherever it runs; later
-    only a terminal gets one, since what is printed elsewhere ends up in a log.
-    """
-    has_key = Access(app.pool).has_operator(now=SystemClock().now())
-    is_wanted = console.is_terminal or not has_key
-    return login_link(app, taken) if is_wanted else page_address(app, taken)
 
 
 def _log(console: Console, name: str, text: str) -> None:

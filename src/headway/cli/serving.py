@@ -86,6 +86,17 @@ def page_address(app: App, taken: "socket.socket") -> str:
     return f"{public_url}/" if public_url else address(taken)
 
 
+def door(app: App, taken: "socket.socket", console: Console) -> str:
+    """Return what a person opens: a link that logs in, where that is wanted.
+
+    Nobody can log in before there is a key, so the first start prints one wherever it runs; later
+    only a terminal gets one, since what is printed elsewhere ends up in a log.
+    """
+    has_key = Access(app.pool).has_operator(now=WALL.now())
+    is_wanted = console.is_terminal or not has_key
+    return login_link(app, taken) if is_wanted else page_address(app, taken)
+
+
 def say(console: Console, text: str) -> None:
     """Print one line as it is."""
     console.print(text, soft_wrap=True, highlight=False)

@@ -48,13 +48,17 @@ class Session:
 
 @contextmanager
 def open_session(
-    settings: Settings, *, migrate: bool = False, check_schema: bool = True
+    settings: Settings,
+    *,
+    migrate: bool = False,
+    check_schema: bool = True,
+    pool_size: int = POOL_SIZE,
 ) -> Iterator[Session]:
     """Open the database of a command; a schema that is behind is an error unless `migrate`.
 
     The embedded database is ours alone and is brought up to date without asking.
     """
-    with _opened(settings) as session:
+    with _opened(settings, pool_size) as session:
         is_own = settings.database_url is None and not session.is_joined
         if check_schema and (migrate or is_own):
             upgrade(session.app.pool, WALL)
@@ -64,41 +68,41 @@ def open_session(
 
 
 @contextmanager
-def _opened(settings: Settings) -> Iterator[Session]:
+def _opened(settings: Settings, pool_size: int) -> Iterator[Session]:
     if settings.database_url is not None:
         dsn = settings.database_url.get_secret_value()
-        with open_pool(dsn, size=POOL_SIZE) as pool:
+        with open_pool(dsn, size=pool_size) as pool:
             yield Session(app=build(settings, WALL, pool), place="DATABASE_URL")
         return
     found = _find_or_start(settings.data_dir.expanduser())
     if isinstance(found, RunningServer):
-        with _joined(settings, found) as session:
+        with _joined(settings, found, pool_size) as session:
             yield session
         return
     try:
-        with _own(settings, found) as session:
+        with _own(settings, found, pool_size) as session:
             yield session
     finally:
         found.stop()
 
 
 @contextmanager
-def _own(settings: Settings, server: EmbeddedServer) -> Iterator[Session]:
+def _own(settings: Settings, server: EmbeddedServer, pool_size: int) -> Iterator[Session]:
     server.ensure_database(DATABASE)
-    with open_pool(server.dsn(DATABASE), size=POOL_SIZE) as pool:
+    with open_pool(server.dsn(DATABASE), size=pool_size) as pool:
         place = f"embedded in {server.data_dir}"
         yield Session(app=build(settings, WALL, pool), place=place)
 
 
 @contextmanager
-def _joined(settings: Settings, server: RunningServer) -> Iterator[Session]:
+def _joined(settings: Settings, server: RunningServer, pool_size: int) -> Iterator[Session]:
     note = server.note
     # The demo has a supplier and shops of its own, and a folder with the key to their tokens: what
     # it told overrides what this process was told.
     told = {name: note[name] for name in TOLD if name in note}
     if "data_dir" in told:
         told["data_dir"] = Path(told["data_dir"])
-    with open_pool(server.dsn(str(note["database"])), size=POOL_SIZE) as pool:
+    with open_pool(server.dsn(str(note["database"])), size=pool_size) as pool:
         app = build(settings.model_copy(update=told), _clock(note.get("clock")), pool)
         place = "the headway that is running now"
         page = str(note.get("page", ""))

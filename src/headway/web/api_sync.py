@@ -4,7 +4,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import AwareDatetime, ConfigDict, Field, model_validator
 
 from headway.core.policies.policy import PRIORITY_MAX
 from headway.web.inputs import SKUS_MAX, ReasonText, SellerText, SkuText
@@ -161,6 +161,14 @@ class Deciding(Shape):
 class Approving(Shape):
     """Parts, or everything that can be approved, which needs a reason."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"skus": ["WF338109=K3"], "seller": "acme"},
+                {"all": True, "reason": "yearly price list"},
+            ]
+        }
+    )
     skus: Skus | None = None
     all: bool = False
     seller: SellerText | None = None
@@ -176,6 +184,18 @@ class Approving(Shape):
 class RollingBack(Shape):
     """Parts, or all of a seller's that changed since an instant, and the moment to return to."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"skus": ["WF338109=K3"], "to": "2026-03-04T09:00:00Z", "dry_run": True},
+                {
+                    "since": "2026-03-04T09:00:00Z",
+                    "to": "2026-03-04T08:59:00Z",
+                    "seller": "acme",
+                },
+            ]
+        }
+    )
     skus: Skus | None = None
     since: AwareDatetime | None = None
     to: AwareDatetime
@@ -193,6 +213,9 @@ class RollingBack(Shape):
 class Reviving(Shape):
     """Parts, or everything that is parked."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"skus": ["WF338109=K3"]}, {"all": True}]}
+    )
     skus: Skus | None = None
     all: bool = False
     seller: SellerText | None = None
@@ -207,6 +230,9 @@ class Reviving(Shape):
 class SlotWish(Shape):
     """When in a day a part is read; `auto` lets the policy choose again."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"hour": 6, "minute": 30, "priority": 5}, {"auto": True}]}
+    )
     hour: Annotated[int, Field(ge=0, le=23)] | None = None
     minute: Annotated[int, Field(ge=0, le=59)] | None = None
     priority: Annotated[int, Field(ge=0, le=PRIORITY_MAX)] | None = None

@@ -47,7 +47,11 @@ def router(app: App, metrics: Metrics) -> APIRouter:
         """Say that the process lives; whether it can work is `/readyz`."""
         return HealthShape(status="ok", version=__version__)
 
-    @routes.get("/readyz", responses={503: {"model": ReadyShape, "description": "Not ready."}})
+    @routes.get(
+        "/readyz",
+        response_model=ReadyShape,
+        responses={503: {"model": ReadyShape, "description": "Not ready."}},
+    )
     def readyz() -> Response:
         """Say whether the database answers, its schema is ours, and the limiter can be read."""
         reasons = _reasons(app)

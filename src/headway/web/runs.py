@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from headway.core.runs import DAYS_MAX, PRODUCTS_MAX, SELLERS_MAX, RunKind
 from headway.runners.background import BackgroundRuns
@@ -26,6 +26,11 @@ FaultText = Annotated[
 class Simulating(Shape):
     """What `headway simulate` takes; what is left out is as it is there."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"kind": "simulate", "policy": "rolling", "products": 500, "days": 1}]
+        }
+    )
     kind: Literal["simulate"]
     lane: Literal["catalog", "account"] | None = None
     policy: PolicyWord | Literal["all"] | None = None

@@ -1,0 +1,79 @@
+"""`headway api`: the API and the page alone, beside whoever does the work."""
+
+import contextlib
+import json
+from contextlib import ExitStack
+from typing import Annotated, Any, Never
+
+import typer
+from rich.console import Console
+
+from headway import config
+from headway.app import build
+from headway.cli.serving import REFRESH_S, door, say, stoppable
+from headway.cli.session import open_session
+from headway.clock import SystemClock
+from headway.config import Settings
+from headway.errors import StoreError
+from headway.web.server import SiteServer, listen
+from headway.web.site import create
+
+POOL_SIZE = 8
+EXAMPLES = """Examples:
+
+DATABASE_URL=postgresql://me@db/headway headway api --port 8700
+
+headway api --openapi > openapi.json
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("api", epilog=EXAMPLES)(api)
+
+
+def api(
+    *,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port of the page; 0 takes a free one.")
+    ] = None,
+    openapi: Annotated[
+        bool, typer.Option("--openapi", help="Print the OpenAPI document, and stop.")
+    ] = False,
+) -> None:
+    """Serve the API and the page alone, until Ctrl-C.
+
+    The settings are those of headway run, but nothing is read or written outside: that is left to
+    the workers on the same database. Any number may serve.
+    """
+    settings = config.load()
+    if openapi:
+        print(json.dumps(describe(), indent=2, ensure_ascii=False))
+        return
+    console = Console()
+    with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
+        wanted = settings.web_port if port is None else port
+        taken = stack.enter_context(listen(settings.web_host, wanted))
+        session = stack.enter_context(open_session(settings, pool_size=POOL_SIZE))
+        serving = SiteServer(create(session.app, refresh_s=REFRESH_S), taken)
+        serving.start()
+        stack.callback(serving.stop)
+        say(
+            console,
+            f"Headway serves {session.place}. The page: {door(session.app, taken, console)}",
+        )
+        SystemClock().event().wait()
+    say(console, "Headway has stopped.")
+
+
+def describe() -> dict[str, Any]:
+    """Return the OpenAPI document of a site with the usual settings."""
+    return create(build(Settings(), SystemClock(), _NoDatabase())).openapi()
+
+
+class _NoDatabase:
+    """Stands in where nothing is asked: to describe the API needs no database."""
+
+    def connection(self) -> Never:
+        """Refuse."""
+        raise StoreError("no database is open")

@@ -1,0 +1,43 @@
+"""`headway api`: the document without a database, and a server without an engine."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+PROGRAM = Path(sys.executable).with_name("headway")
+
+
+def test_the_document_is_printed_without_a_database(headway: Callable[..., Any]) -> None:
+    told = json.loads(headway("api", "--openapi", DATABASE_URL="postgresql://127.0.0.1:9/x").out)
+    assert told["openapi"].startswith("3.")
+    assert told["paths"]["/api/sync/status"]["get"]["x-headway-need"] == "read"
+
+
+def test_it_serves_the_page_and_ends_on_a_signal(database: str, tmp_path: Path) -> None:
+    settings = {"DATABASE_URL": database, "HEADWAY_DATA_DIR": str(tmp_path)}
+    path = {"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}
+    with subprocess.Popen(
+        [PROGRAM, "api", "--port", "0"],
+        env={"PATH": "/usr/bin:/bin", "PYTHONUNBUFFERED": "1", **settings, **path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        assert "Headway serves DATABASE_URL. The page: " in said, said + process.stdout.read()
+        url = said.split("The page: ")[1].strip()
+        with httpx.Client(trust_env=False, follow_redirects=True) as browser:
+            assert browser.get(url).url.path == "/"
+            ready = browser.get(httpx.URL(url).join("/readyz"))
+            assert ready.json() == {"is_ready": True, "reasons": []}
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        assert "Headway has stopped." in process.stdout.read()
