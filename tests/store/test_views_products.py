@@ -26,9 +26,9 @@ WAYS = {
 
 ENTER = """
 INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at, last_successful_sync,
-  consecutive_failures, is_active, sync_status, lease_owner, lease_until)
+  consecutive_failures, is_active, sync_status, lease_owner, lease_until, is_paused)
 VALUES (%(user_id)s, %(sku)s, 3, %(now)s, %(read_at)s, %(failures)s, %(is_active)s, %(status)s,
-  %(owner)s, %(lease_until)s)
+  %(owner)s, %(lease_until)s, %(is_paused)s)
 """
 NAME = "INSERT INTO product (user_id, sku, shop_sku, title) VALUES (%s, %s, %s, %s)"
 TRUTH = """
@@ -60,11 +60,13 @@ def enter(pool: ConnectionPool, row: dict[str, Any]) -> None:
         "sku": row["sku"],
         "now": NOW,
         "read_at": None if is_unread else NOW - aged * HOUR,
-        "failures": 2 if state in {State.FAILING, State.PARKED} else 0,
+        "failures": 2 if state in {State.FAILING, State.PARKED, State.PAUSED} else 0,
         "is_active": state not in {State.PARKED, State.INACTIVE},
         "status": {State.PARKED: "parked", State.READING: "syncing"}.get(state, "success"),
         "owner": "w" if state is State.READING else None,
         "lease_until": NOW if state is State.READING else None,
+        # Whatever it was doing: it is what a person did that counts.
+        "is_paused": state is State.PAUSED,
     }
     with pool.connection() as connection:
         connection.execute(ENTER, values)

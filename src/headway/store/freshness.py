@@ -12,20 +12,16 @@ from typing import Any
 
 from headway.core.jobs import Tier
 from headway.store.pool import Pool, guarded
+from headway.store.sampling import Share, share_of
 
 EVERY = timedelta(minutes=5)
 DAY = timedelta(days=1)
 MINUTE = timedelta(minutes=1)
-SAMPLE_ROWS_MAX = 50_000
 POINTS_MAX = 300
 # A promise is kept when so many of a tier's listings are younger than promised.
 KEPT_SHARE = 0.95
 
-SIZE = """
-SELECT greatest(reltuples, 0)::bigint,
-  EXISTS (SELECT FROM freshness_samples WHERE at = %(at)s)
-FROM pg_class WHERE oid = 'product_sync_schedule'::regclass
-"""
+IS_THERE = "SELECT EXISTS (SELECT FROM freshness_samples WHERE at = %(at)s)"
 # Who was parked waits for a person, and counts for nothing but the total.
 LOOK = """
 INSERT INTO freshness_samples (at, tier, total, parked, fresh, stale, unread, kept, promise_min,
@@ -138,19 +134,18 @@ class FreshnessSamples:
         """Look once in every span of five minutes; return when the next one begins."""
         at = _floor(now)
         with guarded(), self._pool.connection() as connection:
-            size, is_there = connection.execute(SIZE, {"at": at}).fetchall()[0]
-            if not is_there:
-                connection.execute(LOOK, self._values(now, at, size))
+            if connection.execute(IS_THERE, {"at": at}).fetchone() != (True,):
+                share = share_of(connection, "product_sync_schedule")
+                connection.execute(LOOK, self._values(now, at, share))
         return at + EVERY
 
-    def _values(self, now: datetime, at: datetime, size: int) -> dict[str, Any]:
-        percent = min(100.0, 100.0 * SAMPLE_ROWS_MAX / max(1, size))
+    def _values(self, now: datetime, at: datetime, share: Share) -> dict[str, Any]:
         return {
             "now": now,
             "at": at,
             "day_ago": now - DAY,
-            "percent": percent,
-            "weight": 100.0 / percent,
+            "percent": share.percent,
+            "weight": share.weight,
             "tiers": [tier.value for tier in Tier],
             "minutes": [float(self._promises_min[tier]) for tier in Tier],
         }

@@ -31,6 +31,7 @@ class State(StrEnum):
 
     PARKED = "parked"
     INACTIVE = "inactive"
+    PAUSED = "paused"
     READING = "reading"
     FAILING = "failing"
     UNREAD = "unread"
@@ -81,7 +82,7 @@ class ProductPage:
 
 
 STATE = """CASE WHEN row.sync_status = 'parked' THEN 'parked' WHEN NOT row.is_active THEN 'inactive'
-  WHEN row.sync_status = 'syncing' THEN 'reading'
+  WHEN row.is_paused THEN 'paused' WHEN row.sync_status = 'syncing' THEN 'reading'
   WHEN row.consecutive_failures > 0 THEN 'failing'
   WHEN row.last_successful_sync IS NULL THEN 'unread'
   WHEN row.last_successful_sync <= %(day_ago)s THEN 'stale' ELSE 'fresh' END"""
@@ -163,11 +164,10 @@ class Order:
         )
 
 
-PLAIN = "row.is_active AND row.sync_status <> 'syncing' AND row.consecutive_failures = 0"
-# As the index has it, word by word.
-APART = """row.sync_status <> 'syncing' AND (NOT row.is_active OR row.consecutive_failures > 0)
-  AND CASE WHEN row.sync_status = 'parked' THEN 'parked' WHEN NOT row.is_active THEN 'inactive'
-           WHEN row.consecutive_failures > 0 THEN 'failing' END = '{state}'"""
+GOING = "row.is_active AND NOT row.is_paused"
+PLAIN = f"{GOING} AND row.sync_status <> 'syncing' AND row.consecutive_failures = 0"
+FAILING = f"{GOING} AND row.consecutive_failures > 0 AND row.sync_status <> 'syncing'"
+OFF = "NOT row.is_active AND row.sync_status <> 'parked'"
 TIMED: Mapping[str, Any] = {
     "by": ("last_successful_sync", "user_id", "sku"),
     "kinds": (datetime, str, str),
@@ -177,10 +177,11 @@ OF_SKU = Order(name="sku", where="row.sku = %(sku)s")
 # The oldest of the stale come first, and the newest of the fresh: whatever becomes stale meanwhile
 # is behind a reader of the one, and before a reader of the other.
 ORDERS = {
-    State.PARKED: Order(name="parked", where=APART.format(state="parked")),
-    State.INACTIVE: Order(name="inactive", where=APART.format(state="inactive")),
-    State.READING: Order(name="reading", where="row.is_active AND row.sync_status = 'syncing'"),
-    State.FAILING: Order(name="failing", where=APART.format(state="failing")),
+    State.PARKED: Order(name="parked", where="row.sync_status = 'parked'"),
+    State.INACTIVE: Order(name="inactive", where=OFF),
+    State.PAUSED: Order(name="paused", where="row.is_active AND row.is_paused"),
+    State.READING: Order(name="reading", where=f"{GOING} AND row.sync_status = 'syncing'"),
+    State.FAILING: Order(name="failing", where=FAILING),
     State.UNREAD: Order(name="unread", where=f"{PLAIN} AND row.last_successful_sync IS NULL"),
     State.STALE: Order(
         name="stale", where=f"{PLAIN} AND row.last_successful_sync <= %(day_ago)s", **TIMED

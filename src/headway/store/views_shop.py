@@ -16,11 +16,12 @@ from headway.core.limit_state import at_us, load
 from headway.core.limit_status import show
 from headway.core.limits import enter
 from headway.core.model import SellerId, Sku
+from headway.store.sampling import share_of
 
 DAY = timedelta(days=1)
 COUNT_MAX = 10_000
-EVENTS_MAX = 5_000
-SAMPLE_ROWS_MAX = 50_000
+EVENTS_MAX = 2_000
+HELD_LOOKED_AT = 500
 CALLS_LOOKED_AT = 50
 ROWS_SHOWN = 10
 
@@ -32,11 +33,14 @@ FROM (SELECT user_id, shop, status, reason, count(*) OVER () AS total
       FROM connected_accounts WHERE platform = 'shopify' {whose}
       ORDER BY status = 'connected', user_id LIMIT %(shops)s) AS account
 CROSS JOIN LATERAL (
-  SELECT count(*) FILTER (WHERE push_failures = 0) AS waiting,
-    count(*) FILTER (WHERE push_failures > 0) AS failing,
-    (array_agg(push_error ORDER BY push_failures DESC) FILTER (WHERE push_failures > 0))[1] AS error
-  FROM (SELECT push_failures, push_error FROM listing_state
-        WHERE user_id = account.user_id AND push_at IS NOT NULL LIMIT %(most)s) AS few) AS due
+  SELECT greatest(0, due.count - refused.count) AS waiting, refused.count AS failing,
+    (SELECT push_error FROM listing_state
+     WHERE user_id = account.user_id AND push_at IS NOT NULL AND push_failures > 0
+     ORDER BY push_failures DESC LIMIT 1) AS error
+  FROM (SELECT count(*) FROM (SELECT FROM listing_state
+          WHERE user_id = account.user_id AND push_at IS NOT NULL LIMIT %(most)s) AS few) AS due,
+    (SELECT count(*) FROM (SELECT FROM listing_state WHERE user_id = account.user_id
+          AND push_at IS NOT NULL AND push_failures > 0 LIMIT %(most)s) AS few) AS refused) AS due
 CROSS JOIN LATERAL (
   SELECT count(*) FROM (SELECT FROM listing_state
     WHERE user_id = account.user_id AND held_reason IS NOT NULL LIMIT %(most)s) AS few) AS held
@@ -46,7 +50,6 @@ DOMAINS = """
 SELECT shop FROM connected_accounts WHERE platform = 'shopify' {whose}
 ORDER BY status = 'connected', user_id LIMIT %(shops)s
 """
-SIZE = "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'listing_state'::regclass"
 IN_STEP = """
 SELECT user_id, count(*) FILTER (WHERE applied IS NOT NULL AND push_at IS NULL),
   count(*) FILTER (WHERE desired IS NOT NULL)
@@ -69,18 +72,20 @@ CROSS JOIN LATERAL (
 """
 HELD = """
 SELECT user_id, sku, held_at, held_reason, (desired ->> 'price')::numeric,
-  (proposed ->> 'price')::numeric, proposed IS NOT NULL, count(*) OVER ()
+  (proposed ->> 'price')::numeric, proposed IS NOT NULL,
+  (SELECT count(*) FROM (SELECT FROM listing_state WHERE held_reason IS NOT NULL {whose}
+                         LIMIT %(most)s) AS all_of_them)
 FROM (SELECT * FROM listing_state WHERE held_reason IS NOT NULL {whose}
-      LIMIT %(most)s) AS few
+      LIMIT %(held)s) AS few
 ORDER BY held_at DESC, user_id, sku LIMIT %(rows)s
 """
 FAILING = """
 SELECT state.user_id, state.sku, state.push_failures, coalesce(state.push_error, ''), state.push_at
 FROM unnest(%(user_ids)s::text[]) AS asked(user_id)
 CROSS JOIN LATERAL (
-  SELECT * FROM (SELECT * FROM listing_state WHERE user_id = asked.user_id
-    AND push_at IS NOT NULL LIMIT %(most)s) AS few
-  WHERE push_failures > 0 ORDER BY push_failures DESC, sku LIMIT %(rows)s) AS state
+  SELECT * FROM listing_state
+  WHERE user_id = asked.user_id AND push_at IS NOT NULL AND push_failures > 0
+  ORDER BY push_failures DESC, sku LIMIT %(rows)s) AS state
 ORDER BY state.push_failures DESC, state.user_id, state.sku LIMIT %(rows)s
 """
 # What was seen or decided about a listing opens a chapter; it is over with the last write in it.
@@ -204,6 +209,7 @@ def storefront_status(
         "shops": ROWS_SHOWN,
         "rows": ROWS_SHOWN,
         "most": COUNT_MAX,
+        "held": HELD_LOOKED_AT,
         "now": now,
         "seller": seller,
     }
@@ -298,15 +304,13 @@ def _in_step(
     connection: Connection, values: Mapping[str, Any]
 ) -> tuple[dict[str, tuple[int, int]], bool]:
     """Count each seller's listings, and those whose shop shows what it should."""
-    size = connection.execute(SIZE).fetchall()[0][0]
-    percent = min(100.0, 100.0 * SAMPLE_ROWS_MAX / max(1, size))
-    rows = connection.execute(IN_STEP, {**values, "percent": percent}).fetchall()
-    weight = 100.0 / percent
+    share = share_of(connection, "listing_state")
+    rows = connection.execute(IN_STEP, {**values, "percent": share.percent}).fetchall()
     counted = {
-        user_id: (round(steady * weight), round(listed * weight))
+        user_id: (round(steady * share.weight), round(listed * share.weight))
         for user_id, steady, listed in rows
     }
-    return counted, weight > 1
+    return counted, share.is_estimate
 
 
 def _held(row: Sequence[Any]) -> Held:

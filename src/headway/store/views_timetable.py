@@ -11,15 +11,12 @@ from datetime import datetime, timedelta
 from headway.core.model import Scope
 from headway.core.policies.policy import HOURS, Policy, RetryWindow
 from headway.store.pool import Pool, guarded
+from headway.store.sampling import share_of
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
-SAMPLE_ROWS_MAX = 50_000
 WINDOWS_MAX = 48
 
-SIZE = """
-SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'product_sync_schedule'::regclass
-"""
 # Whoever is overdue is due in the hour that has begun.
 PLANNED = """
 SELECT grouping(hour) = 0, coalesce(hour, hour_bucket)::int, count(*)
@@ -87,9 +84,8 @@ class TimetableViews:
         start = now.replace(minute=0, second=0, microsecond=0)
         since = start - DAY + HOUR
         with guarded(), self._pool.connection() as connection:
-            size = connection.execute(SIZE).fetchall()[0][0]
-            percent = min(100.0, 100.0 * SAMPLE_ROWS_MAX / max(1, size))
-            values = {"start": start, "percent": percent}
+            share = share_of(connection, "product_sync_schedule")
+            values = {"start": start, "percent": share.percent}
             counted = connection.execute(PLANNED, values).fetchall()
             made = {
                 hour: figures
@@ -97,7 +93,7 @@ class TimetableViews:
                     MADE, {"key": scope, "since": since, "now": now}
                 )
             }
-        weight = 100.0 / percent
+        weight = share.weight
         due = {hour: round(count * weight) for is_due, hour, count in counted if is_due}
         slots = {hour: round(count * weight) for is_due, hour, count in counted if not is_due}
         planned, backlog = self._plan(start, [due.get(hour, 0) for hour in range(HOURS)], policy)
@@ -108,7 +104,7 @@ class TimetableViews:
             windows=_windows(now, policy, listed),
             slots=() if policy.is_eager else tuple(slots.get(hour, 0) for hour in range(HOURS)),
             backlog=backlog,
-            is_estimate=weight > 1,
+            is_estimate=share.is_estimate,
         )
 
     def _plan(

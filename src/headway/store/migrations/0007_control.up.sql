@@ -25,17 +25,23 @@ CREATE INDEX runs_open ON runs (created_at, id) WHERE status IN ('queued', 'runn
 
 -- How listings are looked through. A page by state is a short range of one of these, for all sellers
 -- or for one. What is plainly waiting is ordered by its last good read; whatever stands apart, by
--- name. Being read is left out: few are, and the index of their leases finds them.
+-- name. Being read has none: few are, and the index of their leases finds them; nor has being paused,
+-- which migration 0005 gave one.
 CREATE INDEX product_sync_schedule_plain
-    ON product_sync_schedule (last_successful_sync NULLS FIRST, user_id, sku)
-    WHERE is_active AND sync_status <> 'syncing' AND consecutive_failures = 0;
+    ON product_sync_schedule (last_successful_sync, user_id, sku)
+    WHERE is_active AND sync_status <> 'syncing' AND consecutive_failures = 0 AND NOT is_paused;
 CREATE INDEX product_sync_schedule_seller_plain
-    ON product_sync_schedule (user_id, last_successful_sync NULLS FIRST, sku)
-    WHERE is_active AND sync_status <> 'syncing' AND consecutive_failures = 0;
-CREATE INDEX product_sync_schedule_apart ON product_sync_schedule ((
-        CASE WHEN sync_status = 'parked' THEN 'parked' WHEN NOT is_active THEN 'inactive'
-             WHEN consecutive_failures > 0 THEN 'failing' END), user_id, sku)
-    WHERE sync_status <> 'syncing' AND (NOT is_active OR consecutive_failures > 0);
+    ON product_sync_schedule (user_id, last_successful_sync, sku)
+    WHERE is_active AND sync_status <> 'syncing' AND consecutive_failures = 0 AND NOT is_paused;
+CREATE INDEX product_sync_schedule_retrying ON product_sync_schedule (user_id, sku)
+    WHERE is_active AND consecutive_failures > 0 AND sync_status <> 'syncing' AND NOT is_paused;
+CREATE INDEX product_sync_schedule_parked ON product_sync_schedule (user_id, sku)
+    WHERE sync_status = 'parked';
+CREATE INDEX product_sync_schedule_off ON product_sync_schedule (user_id, sku)
+    WHERE NOT is_active AND sync_status <> 'parked';
+-- What a shop refused is found among any number of writes that merely wait.
+CREATE INDEX listing_state_refused ON listing_state (user_id, push_failures DESC, sku)
+    WHERE push_at IS NOT NULL AND push_failures > 0;
 
 -- What the text of a listing holds, apart from the schedule, whose rows every read moves. `place` is
 -- an order without rhyme or reason: any piece of it is a fair sample.
@@ -59,7 +65,7 @@ CREATE POLICY seller ON listing_search TO headway_seller
     WITH CHECK (user_id = (SELECT current_setting('headway.seller', true)));
 GRANT SELECT ON listing_search TO headway_seller;
 CREATE INDEX listing_search_place ON listing_search (place);
-CREATE INDEX listing_search_seller_place ON listing_search (user_id, place);
+CREATE INDEX listing_search_seller_place ON listing_search (user_id, place, sku);
 CREATE INDEX listing_search_folded ON listing_search (folded);
 CREATE INDEX listing_search_seller_folded ON listing_search (user_id, folded);
 
