@@ -1,4 +1,4 @@
-"""One reader and one drawing of each view, however many watch, and what is kept through an outage."""
+"""One reader and one drawing of each view, whoever watches, and what is kept in an outage."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
