@@ -1,0 +1,310 @@
+"""Every request of the API, tried by everybody, on one's own data and on another seller's.
+
+The table in docs/reference/access.md says what must come of it. A request without a row fails, and
+so does a row without a request; the failure prints the row that is likely to be right.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from psycopg_pool import ConnectionPool
+from tests.conftest import START
+
+from headway.app import App, build
+from headway.clock import VirtualClock, fresh_id
+from headway.config import Settings
+from headway.core.access import Need, Principal, Role
+from headway.core.jobs import PlatformName
+from headway.core.model import SellerId, Sku
+from headway.errors import StoreError
+from headway.store.access import Access, Grant
+from headway.store.accounts import Accounts
+from headway.web.access import NEED
+from headway.web.login import PageRoute
+from headway.web.server import SiteServer, address, listen
+from headway.web.site import create
+
+DOC = Path(__file__).parents[2] / "docs" / "reference" / "access.md"
+OWN, OTHER = "acme", "bolt"
+SHARED = "SHARED=1"
+PUBLIC = "public"
+NOTHING = "n/a"
+COLUMNS = (
+    "operator", "reader", "seller, own", "seller, another's", "reader of one, own",
+    "reader of one, another's", "nobody",
+)  # fmt: skip
+ROLES: dict[str, tuple[Role, str | None]] = {
+    "operator": (Role.OPERATOR, None),
+    "reader": (Role.READER, None),
+    "seller": (Role.SELLER, OWN),
+    "reader of one": (Role.READER, OWN),
+}
+# A path's word → what it is in this world; others are found in the document's examples.
+NAMED = {"sku", "job", "account_id", "batch_id", "run_id", "key_id"}
+OF_SELLERS = {"sku", "job", "account_id", "batch_id"}
+# What a body holds, where its example would not do; `{sku}` and the seller are filled in.
+BODIES: Mapping[str, Mapping[str, Any]] = {
+    "PUT /api/sync/products/{sku}/slot": {"hour": 6},
+    "POST /api/sync/rollback": {"to": (START - timedelta(days=1)).isoformat(), "skus": ["{sku}"]},
+}
+# Pages that need no login: they let in, or take what a platform or a person brings along.
+OPEN_PAGES = ("/login", "/logout", "/connect/", "/openapi.json")
+
+
+@dataclass(frozen=True)
+class Row:
+    need: str
+    cells: Mapping[str, str]
+
+
+@cache
+def rows() -> Mapping[str, Row]:
+    """Read the table in the docs."""
+    found = {}
+    for line in DOC.read_text(encoding="utf-8").splitlines():
+        cells = [each.strip() for each in line.strip("|").split("|")]
+        if re.match(r"`(GET|POST|PUT|DELETE|PATCH) ", cells[0]):
+            words = dict(zip(COLUMNS, cells[2:], strict=True))
+            found[cells[0].strip("`")] = Row(need=cells[1], cells=words)
+    return found
+
+
+class NoPool:
+    """A database that is not there: the document needs none."""
+
+    def connection(self) -> Any:
+        raise StoreError("there is none")
+
+
+@cache
+def document() -> Mapping[str, Any]:
+    return create(build(Settings(), VirtualClock(START), NoPool())).openapi()
+
+
+def operations() -> dict[str, Mapping[str, Any]]:
+    return {
+        f"{method.upper()} {path}": operation
+        for path, methods in document()["paths"].items()
+        for method, operation in methods.items()
+    }
+
+
+def schema_of(operation: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the shape of a request's body; empty if it has none."""
+    content = operation.get("requestBody", {}).get("content", {})
+    schema = content.get("application/json", {}).get("schema", {})
+    name = schema.get("$ref", "").rpartition("/")[2]
+    shape: Mapping[str, Any] = document()["components"]["schemas"].get(name, schema)
+    return shape
+
+
+def parameters(operation: Mapping[str, Any], place: str) -> dict[str, Mapping[str, Any]]:
+    return {each["name"]: each for each in operation.get("parameters", []) if each["in"] == place}
+
+
+def names_seller(operation: Mapping[str, Any]) -> bool:
+    body = schema_of(operation).get("properties", {})
+    return "seller" in body or "seller" in parameters(operation, "query")
+
+
+def names_thing(operation: Mapping[str, Any]) -> bool:
+    body = schema_of(operation).get("properties", {})
+    return "skus" in body or bool(OF_SELLERS & set(parameters(operation, "path")))
+
+
+def likely_row(name: str) -> str:
+    """Return the row that a new request probably needs."""
+    operation = operations()[name]
+    need = operation.get(NEED, PUBLIC)
+    cells = []
+    for column in COLUMNS:
+        role, is_another = column.partition(",")[0], column.endswith("another's")
+        if need == PUBLIC:
+            cells.append("allowed")
+            continue
+        of = ROLES.get(role)
+        who = of and Principal(id="", name="", role=of[0], seller=of[1] and SellerId(of[1]))
+        if who is None or not who.may(Need(need)):
+            cells.append("refused")
+        elif not is_another:
+            cells.append("allowed")
+        elif names_thing(operation):
+            cells.append("hidden")
+        else:
+            cells.append("refused" if names_seller(operation) else NOTHING)
+    return f"| `{name}` | {need} | {' | '.join(cells)} |"
+
+
+@pytest.mark.parametrize("name", operations())
+def test_every_request_has_a_row_and_asks_for_what_the_row_says(name: str) -> None:
+    row = rows().get(name)
+    assert row is not None, f"add to {DOC.name}:\n{likely_row(name)}"
+    assert row.need == operations()[name].get(NEED, PUBLIC)
+
+
+def test_every_row_is_about_a_request() -> None:
+    assert rows().keys() <= operations().keys()
+
+
+def test_every_page_that_is_not_in_the_document_asks_who_comes() -> None:
+    site = create(build(Settings(public_url="https://x.example"), VirtualClock(START), NoPool()))
+    known = set(site.openapi()["paths"])
+    for route in site.routes:
+        path = getattr(route, "path", "")
+        is_open = path.startswith((*OPEN_PAGES, "/static"))
+        assert path in known or is_open or isinstance(route, PageRoute) or not path, path
+
+
+@dataclass(frozen=True)
+class World:
+    """Two sellers who have one of everything, and a key for everybody."""
+
+    app: App
+    client: httpx.Client
+    things: Mapping[str, Mapping[str, str]]
+    keys: Mapping[str, Mapping[str, str]]
+
+    def ask(self, name: str, seller: str, who: str, *, says_whose: bool) -> httpx.Response:
+        """Send a request about that seller's data; `says_whose` names the seller in it."""
+        operation, (method, _, path) = operations()[name], name.partition(" ")
+        values = dict(self.things[seller])
+        if "key_id" in path:
+            grant = Grant(name=fresh_id(), role=Role.READER)
+            values["key_id"] = Access(self.app.pool).add_key(grant, now=START)[0].id
+        for word in parameters(operation, "path"):
+            path = path.replace("{" + word + "}", quote(values[word], safe=""))
+        query = {
+            word: str(each.get("example") or (each["schema"].get("examples") or [""])[0])
+            for word, each in parameters(operation, "query").items()
+            if each.get("required")
+        }
+        if says_whose and "seller" in parameters(operation, "query"):
+            query["seller"] = seller
+        body = self._body(name, operation, seller, says_whose=says_whose)
+        return self.client.request(
+            method, path, params=query, json=body, headers=self.keys.get(who, {})
+        )
+
+    def _body(
+        self, name: str, operation: Mapping[str, Any], seller: str, *, says_whose: bool
+    ) -> Any:
+        shape = schema_of(operation)
+        if not shape:
+            return None
+        content = operation["requestBody"]["content"]["application/json"]
+        body = dict(BODIES.get(name) or content.get("example") or {})
+        body.pop("all", None)
+        body.pop("seller", None)
+        if "skus" in shape.get("properties", {}):
+            body["skus"] = [self.things[seller]["sku"]]
+        if says_whose and "seller" in shape.get("properties", {}):
+            body["seller"] = seller
+        if name == "POST /api/keys":
+            body = {"name": fresh_id(), "role": "reader"}
+        return body
+
+
+@pytest.fixture
+def world(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iterator[World]:
+    app = build(Settings(data_dir=tmp_path), clock, pool)
+    things = {seller: furnish(app, seller) for seller in (OWN, OTHER)}
+    keys = {}
+    for who, (role, seller) in ROLES.items():
+        whose = None if seller is None else SellerId(seller)
+        _, secret = Access(pool).add_key(Grant(name=who, role=role, seller=whose), now=START)
+        keys[who] = {"Authorization": f"Bearer {secret}"}
+    taken = listen("127.0.0.1", 0)
+    serving = SiteServer(create(app, wall=clock), taken)
+    serving.start()
+    try:
+        with httpx.Client(base_url=address(taken), timeout=20, trust_env=False) as client:
+            yield World(app=app, client=client, things=things, keys=keys)
+    finally:
+        serving.stop()
+
+
+def furnish(app: App, seller: str) -> dict[str, str]:
+    """Give a seller one of everything; return how each is named."""
+    user_id, now = SellerId(seller), app.clock.now()
+    sku = f"{seller}=1/A B"
+    app.listings.add([(user_id, Sku(sku)), (user_id, Sku(SHARED))], policy=app.policy, now=now)
+    Accounts(app.pool).connect(
+        user_id, f"{seller}.myshopify.com", platform=PlatformName.SHOPIFY, now=now
+    )
+    batch_id, run_id = fresh_id(), fresh_id()
+    with app.pool.connection() as connection:
+        connection.execute(
+            "INSERT INTO listing_state (user_id, sku, held_reason, held_at)"
+            " VALUES (%s, %s, 'up by 200 per cent', %s)",
+            (seller, sku, now),
+        )
+        connection.execute(
+            "INSERT INTO product_staging (user_id, sku, shop_sku, batch_id)"
+            " VALUES (%s, %s, %s, %s)",
+            (seller, sku, sku, batch_id),
+        )
+        connection.execute(
+            "INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type, new_value)"
+            " VALUES (%s, %s, %s, 'price_changed', '{\"price\": \"1.00\"}')",
+            (seller, sku, now),
+        )
+        connection.execute(
+            "INSERT INTO runs (id, kind, request, created_at) VALUES (%s, 'plan', '{}', %s)",
+            (run_id, now),
+        )
+        account_id, job_id = connection.execute(
+            "SELECT account_id::text, id::text FROM sync_jobs WHERE user_id = %s LIMIT 1",
+            (seller,),
+        ).fetchone() or ("", "")
+    return {
+        "sku": sku, "job": job_id, "account_id": account_id, "batch_id": batch_id,
+        "run_id": run_id,
+    }  # fmt: skip
+
+
+def judge(word: str, answer: httpx.Response, who: str, *, is_named: bool) -> None:
+    """Hold an answer to the table's word; `is_named` says that it is about a seller's things."""
+    status = answer.status_code
+    if word == "refused":
+        assert status == (401 if who == "nobody" else 403), answer.text
+    elif word == "hidden":
+        assert status == 404, answer.text
+    else:
+        assert word == "allowed"
+        is_read = answer.request.method == "GET"
+        assert status == 200 if is_read else status in {200, 201, 202, 409, 422}, answer.text
+        if who in {"seller", "reader of one"} and status < 300:
+            assert OTHER not in answer.text, "it shows what is another seller's"
+            assert OWN in answer.text or not (is_read and is_named), "it shows what is one's own"
+
+
+@pytest.mark.parametrize("name", [each for each in rows() if each in operations()])
+def test_everybody_is_allowed_or_refused_as_the_table_says(world: World, name: str) -> None:
+    row, operation = rows()[name], operations()[name]
+    if row.need == PUBLIC:
+        statuses = {
+            world.ask(name, OWN, who, says_whose=False).status_code for who in (*ROLES, "nobody")
+        }
+        assert len(statuses) == 1, "who asks makes no difference"
+        assert statuses != {403}
+        return
+    is_named = names_seller(operation) or names_thing(operation)
+    for column, word in row.cells.items():
+        who, is_another = column.partition(",")[0], column.endswith("another's")
+        if word == NOTHING:
+            continue
+        whose = OTHER if is_another else OWN
+        if is_another and names_seller(operation):
+            judge("refused", world.ask(name, whose, who, says_whose=True), who, is_named=is_named)
+        says_whose = not (is_another and names_thing(operation))
+        judge(word, world.ask(name, whose, who, says_whose=says_whose), who, is_named=is_named)
+        if who in {"operator", "reader"}:
+            judge(word, world.ask(name, OTHER, who, says_whose=True), who, is_named=is_named)
