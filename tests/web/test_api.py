@@ -147,6 +147,25 @@ def test_a_seller_neither_sees_nor_names_another(seller: Asking) -> None:
     assert {"held", "parked"} <= {each["name"] for each in own["alerts"]}
 
 
+def test_parts_are_paused_resumed_and_let_go_first(
+    operator: Asking, seller: Asking, room: Room
+) -> None:
+    body = {"kind": "listing", "skus": [SHARED], "seller": "acme", "reason": "recalled"}
+    (made,) = ok(operator.post("/api/sync/pause", json=body))["pauses"]
+    assert (made["seller"], made["sku"], made["until"]) == ("acme", SHARED, None)
+    assert made["actor"].startswith("operator ")
+    assert [each["sku"] for each in ok(seller.get("/api/sync/pauses"))["pauses"]] == [SHARED]
+    assert "paused" in {each["name"] for each in ok(seller.get("/api/alerts"))["alerts"]}
+    assert ok(seller.post("/api/sync/resume", json=body | {"seller": None}))["done"] == 1
+    assert ok(operator.get("/api/sync/pauses"))["pauses"] == []
+    for kind in ("all", "supplier"):
+        assert kind in refused(seller.post("/api/sync/pause", json={"kind": kind}), 403)
+    late = {"kind": "all", "until": room.clock.now().isoformat()}
+    assert "later than now" in refused(operator.post("/api/sync/pause", json=late), 422)
+    assert ok(seller.post("/api/sync/trigger", json={"skus": [ODD[0]]}))["done"] == 1
+    assert ok(seller.get(f"/api/sync/explain/{ODD[0]}"))["listings"][0]["turn"] == "manual"
+
+
 def test_a_job_goes_by_its_name(operator: Asking, seller: Asking) -> None:
     one = ok(operator.get("/api/jobs/best/etsy/orders"))
     assert (one["name"], one["user_id"]) == ("best/etsy/orders", BEST)

@@ -327,7 +327,10 @@ class Desk:
         tokens = Credentials(self._whole.pool).ending(
             seen.now + TOKEN_NOTICE, client_id=client_id, seller=self._seller
         )
-        return alerts(signs_of(seen, promises=self._broken_promises(), tokens=tokens))
+        signs = signs_of(
+            seen, pauses=self.pauses(), promises=self._broken_promises(), tokens=tokens
+        )
+        return alerts(signs)
 
     def _broken_promises(self) -> list[TierSign]:
         """Return what was promised to whom and not kept; what all sellers see is not a seller's."""

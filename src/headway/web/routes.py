@@ -1,8 +1,9 @@
 """The API of a site: its routes, how it tells trouble, and the document that describes it."""
 
+from collections.abc import Callable
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from headway.app import App
@@ -17,11 +18,24 @@ from headway.web import (
     keys,
     listings,
     overseeing,
+    pausing,
     publishing,
     runs,
 )
 from headway.web.document import document
 from headway.web.problems import problem
+
+ROUTERS: tuple[Callable[[], APIRouter], ...] = (
+    listings.router,
+    deciding.router,
+    pausing.router,
+    publishing.router,
+    accounts.router,
+    overseeing.router,
+    audit.router,
+    runs.router,
+    keys.router,
+)
 
 
 def include(site: FastAPI, app: App) -> None:
@@ -30,8 +44,8 @@ def include(site: FastAPI, app: App) -> None:
     site.state.background = BackgroundRuns(Runs(app.pool))
     site.add_middleware(health.Counted, metrics=metrics)
     site.include_router(health.router(app, metrics))
-    for each in (listings, deciding, publishing, accounts, overseeing, audit, runs, keys):
-        site.include_router(each.router())
+    for each in ROUTERS:
+        site.include_router(each())
     site.add_exception_handler(HTTPException, _unknown)
 
     def openapi() -> dict[str, Any]:
