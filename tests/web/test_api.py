@@ -17,6 +17,7 @@ from tests.web.keys import shown
 
 from headway.clock import VirtualClock
 from headway.core.access import Role
+from headway.web.audit import _chunks, _csv, _lines
 from headway.web.site import create
 
 
@@ -203,6 +204,25 @@ def test_the_audit_is_the_same_both_ways_and_no_cell_is_a_formula(
     later = room.clock.now().isoformat()
     none = operator.get("/api/audit", params={"until": later}).text
     assert none.splitlines() == [answer.text.splitlines()[0]]
+
+
+def test_an_export_whose_database_goes_away_says_so_in_its_last_line(room: Room) -> None:
+    room.ask(
+        "INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type)"
+        " SELECT 'acme', 'A=B', %s, 'sync_failed' FROM generate_series(1, 1500)",
+        room.clock.now(),
+    )
+    for write in (_lines, _csv):
+        chunks = _chunks([], room.desk().audit(sku=ODD[0]), write, head="")
+        read = next(chunks) + next(chunks)
+        room.ask("ALTER TABLE sync_audit_log RENAME TO gone")
+        read += "".join(chunks)
+        room.ask("ALTER TABLE gone RENAME TO sync_audit_log")
+        lines = read.splitlines()
+        assert len(lines) == 1001
+        assert "export_stopped" in lines[-1]
+        assert "the database refused" in lines[-1]
+        assert not [line for line in lines[:-1] if "export_stopped" in line]
 
 
 def test_a_run_is_asked_for_followed_and_cancelled(operator: Asking) -> None:

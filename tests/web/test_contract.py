@@ -1,6 +1,7 @@
 """The OpenAPI document is kept: whatever is sent, by whomever, the reply is one it promises."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from headway.core.access import Role
 from headway.store.pool import open_pool
 from headway.store.server import EmbeddedServer
 from headway.web.document import operations
+from headway.web.reference import reference
 from headway.web.site import create
 
 EXAMPLES = 12
@@ -113,6 +115,13 @@ def test_every_body_and_reply_has_an_example_and_every_example_of_a_body_is_take
                 address = path.replace("{sku}", "P-3").replace("{job}", "x")
                 answer = operator.request(method.upper(), address, json=body["example"])
                 assert answer.status_code != 422 or "not come yet" in answer.text, answer.text
+
+
+def test_the_reference_page_says_what_the_document_says() -> None:
+    page = Path(__file__).parents[2] / "docs/reference/api.md"
+    assert page.read_text(encoding="utf-8") == reference(DOCUMENT), (
+        "write it anew: headway api --reference > docs/reference/api.md"
+    )
 
 
 def test_every_error_is_told_as_a_problem(site: FastAPI) -> None:

@@ -15,6 +15,7 @@ from headway.cli.session import open_session
 from headway.clock import SystemClock
 from headway.config import Settings
 from headway.errors import StoreError
+from headway.web.reference import reference
 from headway.web.server import SiteServer, listen
 from headway.web.site import create
 
@@ -40,17 +41,22 @@ def api(
     openapi: Annotated[
         bool, typer.Option("--openapi", help="Print the OpenAPI document, and stop.")
     ] = False,
+    page: Annotated[
+        bool, typer.Option("--reference", help="Print the reference page in short, and stop.")
+    ] = False,
 ) -> None:
     """Serve the API and the page alone, until Ctrl-C.
 
     The settings are those of headway run, but nothing is read or written outside: that is left to
     the workers on the same database. Any number may serve.
     """
-    settings = config.load()
+    if page:
+        print(reference(describe()), end="")
+        return
     if openapi:
         print(json.dumps(describe(), indent=2, ensure_ascii=False))
         return
-    console = Console()
+    settings, console = config.load(), Console()
     with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
         wanted = settings.web_port if port is None else port
         taken = stack.enter_context(listen(settings.web_host, wanted))
