@@ -15,7 +15,8 @@ HOUR = timedelta(hours=1)
 PROMISES = {Tier.FREE: 1440, Tier.STARTER: 720, Tier.GROWTH: 240, Tier.PRO: 60}
 ENTER = """
 INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at, last_successful_sync,
-  is_active, sync_status, consecutive_failures) VALUES (%s, %s, 0, %s, %s, %s, %s, %s)
+  is_active, sync_status, consecutive_failures, is_paused)
+VALUES (%s, %s, 0, %s, %s, %s, %s, %s, %s)
 """
 
 
@@ -30,13 +31,15 @@ def enter(
     *ages: timedelta | None,
     is_parked: bool = False,
     failures: int = 0,
+    is_paused: bool = False,
 ) -> None:
     status = "parked" if is_parked else "success"
     with pool.connection() as connection:
         for number, age in enumerate(ages):
             read_at = None if age is None else NOW - age
-            row = (seller, f"{number}{status}{failures}", NOW, read_at, not is_parked, status)
-            connection.execute(ENTER, (*row, failures))
+            sku = f"{number}{status}{failures}{is_paused}"
+            row = (seller, sku, NOW, read_at, not is_parked, status, failures, is_paused)
+            connection.execute(ENTER, row)
 
 
 def pay(pool: ConnectionPool, seller: str, tier: Tier) -> None:
@@ -52,6 +55,7 @@ def test_each_tier_is_counted_by_its_own_promise(
     enter(pool, "nobody", HOUR, 23 * HOUR, 24 * HOUR, None)
     enter(pool, "nobody", 40 * HOUR, is_parked=True)
     enter(pool, "nobody", 30 * HOUR, failures=1)
+    enter(pool, "nobody", 50 * HOUR, is_paused=True)
     assert samples.latest() is None
     assert samples.sample(NOW) == AT + 5 * MINUTE
     seen = samples.latest()
@@ -59,10 +63,11 @@ def test_each_tier_is_counted_by_its_own_promise(
     assert seen.at == AT
     free, pro = sorted(seen.tiers, key=lambda each: each.tier)
     assert (free.tier, pro.tier) == (Tier.FREE, Tier.PRO)
-    assert (free.total, free.parked, free.fresh, free.stale, free.unread) == (6, 1, 2, 2, 1)
+    assert (free.total, free.parked, free.paused) == (7, 1, 1)
+    assert (free.fresh, free.stale, free.unread) == (2, 2, 1)
     assert (free.kept, free.holds, free.oldest_read_at) == (2, False, NOW - 24 * HOUR)
     assert (pro.total, pro.kept, pro.kept_share, pro.holds) == (20, 19, 0.95, True)
-    assert (seen.total, seen.fresh, seen.stale) == (26, 22, 2)
+    assert (seen.total, seen.fresh, seen.stale) == (27, 22, 2)
     assert seen.oldest_age_s == (AT - NOW + 24 * HOUR).total_seconds()
 
 

@@ -22,20 +22,21 @@ POINTS_MAX = 300
 KEPT_SHARE = 0.95
 
 IS_THERE = "SELECT EXISTS (SELECT FROM freshness_samples WHERE at = %(at)s)"
-# Who was parked waits for a person, and counts for nothing but the total.
+# Who was parked or paused waits for a person, and counts for nothing but the total.
 LOOK = """
-INSERT INTO freshness_samples (at, tier, total, parked, fresh, stale, unread, kept, promise_min,
-  oldest_read_at)
+INSERT INTO freshness_samples (at, tier, total, parked, paused, fresh, stale, unread, kept,
+  promise_min, oldest_read_at)
 SELECT %(at)s, tier, round(count(*) * %(weight)s),
   round(count(*) FILTER (WHERE NOT is_active) * %(weight)s),
-  round(count(*) FILTER (WHERE is_active AND read_at > %(day_ago)s) * %(weight)s),
-  round(count(*) FILTER (WHERE is_active AND read_at <= %(day_ago)s) * %(weight)s),
-  round(count(*) FILTER (WHERE is_active AND read_at IS NULL) * %(weight)s),
-  round(count(*) FILTER (WHERE is_active
+  round(count(*) FILTER (WHERE is_active AND is_paused) * %(weight)s),
+  round(count(*) FILTER (WHERE goes AND read_at > %(day_ago)s) * %(weight)s),
+  round(count(*) FILTER (WHERE goes AND read_at <= %(day_ago)s) * %(weight)s),
+  round(count(*) FILTER (WHERE goes AND read_at IS NULL) * %(weight)s),
+  round(count(*) FILTER (WHERE goes
     AND read_at > %(now)s - promise.minutes * interval '1 minute') * %(weight)s),
-  min(promise.minutes), min(read_at) FILTER (WHERE is_active AND consecutive_failures = 0)
-FROM (SELECT is_active, consecutive_failures, last_successful_sync AS read_at,
-        coalesce(profiles.tier, 'free') AS tier
+  min(promise.minutes), min(read_at) FILTER (WHERE goes AND consecutive_failures = 0)
+FROM (SELECT is_active, is_paused, is_active AND NOT is_paused AS goes, consecutive_failures,
+        last_successful_sync AS read_at, coalesce(profiles.tier, 'free') AS tier
       FROM (SELECT * FROM product_sync_schedule TABLESAMPLE SYSTEM (%(percent)s)
             WHERE is_active OR sync_status = 'parked') AS row
       LEFT JOIN profiles USING (user_id)) AS listing
@@ -43,7 +44,8 @@ JOIN unnest(%(tiers)s::text[], %(minutes)s::float8[]) AS promise(tier, minutes) 
 GROUP BY tier
 ON CONFLICT DO NOTHING
 """
-COLUMNS = "at, tier, total, parked, fresh, stale, unread, kept, promise_min, oldest_read_at"
+COLUMNS = """at, tier, total, parked, paused, fresh, stale, unread, kept, promise_min,
+  oldest_read_at"""
 LATEST = f"""
 SELECT {COLUMNS} FROM freshness_samples
 WHERE at = (SELECT max(at) FROM freshness_samples) ORDER BY tier
@@ -69,6 +71,7 @@ class TierFreshness:
     tier: Tier
     total: int
     parked: int
+    paused: int
     fresh: int
     stale: int
     unread: int
@@ -79,8 +82,8 @@ class TierFreshness:
     @property
     def kept_share(self) -> float | None:
         """The share that was younger than promised, of those that nobody stopped."""
-        active = self.total - self.parked
-        return self.kept / active if active > 0 else None
+        going = self.total - self.parked - self.paused
+        return self.kept / going if going > 0 else None
 
     @property
     def holds(self) -> bool:
@@ -98,7 +101,7 @@ class Freshness:
 
     @property
     def total(self) -> int:
-        """How many there were, parked ones included."""
+        """How many there were, parked and paused ones included."""
         return sum(each.total for each in self.tiers)
 
     @property

@@ -22,7 +22,8 @@ PLANNED = """
 SELECT grouping(hour) = 0, coalesce(hour, hour_bucket)::int, count(*)
 FROM (SELECT hour_bucket, CASE WHEN next_sync_at < %(start)s + interval '1 day' THEN
         greatest(0, floor(extract(epoch FROM next_sync_at - %(start)s) / 3600)) ELSE -1 END AS hour
-      FROM product_sync_schedule TABLESAMPLE SYSTEM (%(percent)s) WHERE is_active) AS listing
+      FROM product_sync_schedule TABLESAMPLE SYSTEM (%(percent)s)
+      WHERE is_active AND NOT is_paused) AS listing
 GROUP BY GROUPING SETS ((hour), (hour_bucket))
 """
 MADE = """

@@ -10,7 +10,9 @@ from headway.core.policies.policy import PRIORITY_MAX
 from headway.web.inputs import SKUS_MAX, ReasonText, SellerText, SkuText
 from headway.web.shape import Shape
 
-StateWord = Literal["parked", "inactive", "reading", "failing", "unread", "stale", "fresh"]
+StateWord = Literal[
+    "parked", "inactive", "paused", "reading", "failing", "unread", "stale", "fresh"
+]
 TurnWord = Literal["manual", "onboarding", "scheduled", "retry", "ahead"]
 PauseWord = Literal["all", "supplier", "seller", "listing"]
 Skus = Annotated[list[SkuText], Field(min_length=1, max_length=SKUS_MAX)]

@@ -139,6 +139,7 @@ CREATE TABLE freshness_samples (
     tier text NOT NULL CHECK (tier IN ('free', 'starter', 'growth', 'pro')),
     total integer NOT NULL,
     parked integer NOT NULL,
+    paused integer NOT NULL,
     fresh integer NOT NULL,
     stale integer NOT NULL,
     unread integer NOT NULL,
