@@ -25,6 +25,7 @@ CENT = Decimal("0.01")
 RESULTS = {"oauth": "sign-in", "part_token": "part token", "ok": "read", "begun": "under way"}
 COUNTED_MAX = 10_000
 TENTHS_BELOW_S = 10
+LIMIT_NEAR = 3
 PRICES = {"list_price": "", "price": "", "net_price": "cost ", "cost": "cost "}
 FATES = {
     Fate.WRITTEN: "in the shop",
@@ -255,9 +256,14 @@ def oldest(series: Sequence[Freshness]) -> list[list[float | None]]:
 
 
 def two_days(day: DayTimetable, limit: int) -> dict[str, object]:
-    """Return what the page's script draws of the timetable."""
+    """Return what the page's script draws of the timetable.
+
+    A limit that is far away would make every bar a dash: then it is left to words.
+    """
+    counts = [each.calls for each in day.made] + [each.calls for each in day.planned]
+    most = max(counts, default=0)
     return {
-        "limit": limit,
+        "limit": limit if most * LIMIT_NEAR >= limit else None,
         "now": _epoch_s(day.now),
         "made": [[_epoch_s(each.at), each.calls] for each in day.made],
         "planned": [[_epoch_s(each.at), each.calls] for each in day.planned],

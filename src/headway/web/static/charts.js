@@ -82,13 +82,19 @@ function steps() {
   return uPlot.paths.stepped({ align: 1 });
 }
 
-// A band behind the bars, from one instant to another.
-function shaded(plot, from, to, fill) {
-  const left = Math.max(plot.valToPos(from, "x", true), plot.bbox.left);
-  const right = Math.min(plot.valToPos(to, "x", true), plot.bbox.left + plot.bbox.width);
-  if (right <= left) return;
-  plot.ctx.fillStyle = fill;
-  plot.ctx.fillRect(left, plot.bbox.top, right - left, plot.bbox.height);
+// An upright line at an instant.
+function upright(plot, at, stroke, dash) {
+  const x = Math.round(plot.valToPos(at, "x", true));
+  if (x < plot.bbox.left || x > plot.bbox.left + plot.bbox.width) return;
+  plot.ctx.save();
+  plot.ctx.strokeStyle = stroke;
+  plot.ctx.lineWidth = 1.5 * devicePixelRatio;
+  plot.ctx.setLineDash(dash.map((length) => length * devicePixelRatio));
+  plot.ctx.beginPath();
+  plot.ctx.moveTo(x, plot.bbox.top);
+  plot.ctx.lineTo(x, plot.bbox.top + plot.bbox.height);
+  plot.ctx.stroke();
+  plot.ctx.restore();
 }
 
 const kinds = {
@@ -131,18 +137,16 @@ const kinds = {
   },
   // A day behind and a day ahead; the hour that has begun shows both.
   timetable: {
-    data: (given) => joined([given.planned.map(([at, calls]) => [at + 1800, calls]), given.made.map(([at, calls]) => [at + 1800, calls]), [[given.made[0][0] + 1800, given.limit], [given.planned[given.planned.length - 1][0] + 1800, given.limit]]]),
+    data: (given) => joined([given.planned.map(([at, calls]) => [at + 1800, calls]), given.made.map(([at, calls]) => [at + 1800, calls]), given.limit === null ? [] : [[given.made[0][0] + 1800, given.limit], [given.planned[given.planned.length - 1][0] + 1800, given.limit]]]),
     options: (box, given) => ({
       ...plain(box, 224),
       scales: { x: { time: true, range: (_, min, max) => [min - 1800, max + 1800] }, y: fromZero(4) },
       axes: [timeAxis(), countAxis(36)],
       series: [{}, bars("--stale", 40), bars("--chart", 40), line("--bad", { width: 1.5 })],
       hooks: {
-        drawClear: [(plot) => given.windows.forEach(([from, to]) => shaded(plot, from, to, colour("--warn-soft")))],
         draw: [(plot) => {
-          const at = plot.valToPos(given.now, "x", true);
-          plot.ctx.fillStyle = colour("--ink");
-          plot.ctx.fillRect(at, plot.bbox.top, 1.5, plot.bbox.height);
+          given.windows.forEach(([opens]) => upright(plot, opens, colour("--warn"), [3, 3]));
+          upright(plot, given.now, colour("--ink"), []);
         }],
       },
     }),

@@ -171,3 +171,4 @@ window.addEventListener("resize", () => {
 nameTheme();
 refresh();
 tick();
+document.querySelector(".sections [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
