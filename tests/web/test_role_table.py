@@ -19,11 +19,13 @@ from psycopg_pool import ConnectionPool
 from tests.conftest import START
 
 from headway.app import App, build
+from headway.app.desk import Desk
 from headway.clock import VirtualClock, fresh_id
 from headway.config import Settings
 from headway.core.access import Need, Principal, Role
 from headway.core.jobs import PlatformName
 from headway.core.model import SellerId, Sku
+from headway.core.pauses import PauseKind
 from headway.errors import StoreError
 from headway.store.access import Access, Grant
 from headway.store.accounts import Accounts
@@ -216,6 +218,8 @@ class World:
 def world(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iterator[World]:
     app = build(Settings(data_dir=tmp_path), clock, pool)
     things = {seller: furnish(app, seller) for seller in (OWN, OTHER)}
+    for seller in things:
+        Desk(app, actor="test").pause(PauseKind.SELLER, seller=SellerId(seller))
     keys = {}
     for who, (role, seller) in ROLES.items():
         whose = None if seller is None else SellerId(seller)

@@ -71,8 +71,8 @@ class Pausing(Resuming):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
-                {"kind": "seller", "seller": "acme", "until": "2036-03-04T09:00:00Z"},
                 {"kind": "listing", "skus": ["WF338109=K3"], "reason": "recalled"},
+                {"kind": "seller", "seller": "acme", "until": "2036-03-04T09:00:00Z"},
             ]
         }
     )
