@@ -102,6 +102,7 @@ class TierFreshnessShape(Shape):
     tier: Literal["free", "starter", "growth", "pro"]
     total: int
     parked: int
+    paused: int
     fresh: int
     stale: int
     unread: int
