@@ -11,8 +11,9 @@ from headway.cli.live import Watch, draw
 from headway.clock import VirtualClock
 from headway.core.breaker import Breaker
 from headway.core.model import SellerId, Sku
-from headway.store.views import Call, Counts, Gate, NextCall, Overview, Spent, Why
+from headway.store.views import Call, Gate, NextCall, Overview, Spent, Why
 from headway.store.views_changes import Change, Fate
+from headway.store.views_counts import Counts
 from headway.store.views_shop import ShopStatus, StorefrontStatus, Written
 from headway.web.feed import Feed, Scene, Sight
 
@@ -110,13 +111,13 @@ def test_a_long_result_leaves_the_time_of_its_call_whole() -> None:
     assert "10 of 10" in line
 
 
-def test_a_pause_says_why() -> None:
+def test_a_wait_says_why() -> None:
     later = NOW + timedelta(minutes=1)
     seen = overview(
         next_call=NextCall(leaves_at=later, why=Why.TOLD_TO_WAIT, seats=(), seats_max=10),
         gate=Gate(free_at=later, paused_until=later, pause_reason="history unknown"),
     )
-    assert "Calls are paused: history unknown" in shown(seen)
+    assert "Calls are to wait until then: history unknown" in shown(seen)
 
 
 def test_the_shops_have_a_line_that_says_how_fast_and_what_is_wrong() -> None:

@@ -18,9 +18,10 @@ from headway.core.reasons import Standing, say_pause, say_span, say_time
 from headway.engine.explain import in_shop, reasons
 from headway.errors import NotFoundError
 from headway.store.explain import Standings
-from headway.store.views import Counts, NextCall, Overview, Spent, Why
+from headway.store.views import NextCall, Overview, Spent, Why
 from headway.store.views_accounts import AccountsStatus
 from headway.store.views_changes import Change
+from headway.store.views_counts import Counts
 from headway.store.views_jobs import is_job_name
 from headway.store.views_shop import ShopStatus
 from headway.web.words import ago, bounded, decide, fate, lag, money, percent, result

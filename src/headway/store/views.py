@@ -21,65 +21,17 @@ from headway.core.seats import URGENT, BoardingRule, board, departure
 from headway.store.breakers import Breakers
 from headway.store.pauses import standing
 from headway.store.pool import Pool, guarded
-from headway.store.sampling import share_of
 from headway.store.schedule import Schedule
 from headway.store.views_accounts import AccountsStatus
 from headway.store.views_changes import ROWS_SHOWN, Change, latest_changes
+from headway.store.views_counts import Counts, count_listings
 from headway.store.views_shop import StorefrontStatus, shop_calls, storefront_status
 
 DAY = timedelta(days=1)
 HOUR_S = 3600
-COUNT_MAX = 10_000
-# A seller's listings are all counted up to so many; of more, a fair sample.
-THEIRS_ALL_MAX = 10_000
-THEIRS_SOME = 2_000
 FRONT_PER_SEAT = 10
 PAUSES_SHOWN = 50
-PAUSED, PARKED, UNREAD, STALE = -3, -2, -1, 24
 
-# What was switched off, or blocked before it was ever published, is nobody's trouble.
-AGES = """
-SELECT CASE WHEN sync_status = 'parked' THEN -2 WHEN is_paused THEN -3
-  WHEN last_successful_sync IS NULL THEN -1
-  ELSE least(24, greatest(0, floor(extract(epoch FROM %(now)s - last_successful_sync) / 3600)))::int
-  END, count(*), min(last_successful_sync) FILTER (WHERE consecutive_failures = 0)
-FROM product_sync_schedule TABLESAMPLE SYSTEM (%(percent)s)
-WHERE is_active OR sync_status = 'parked' GROUP BY 1
-"""
-# One seller's rows: all of them, or a few in an order without rhyme or reason.
-THEIR_AGES = """
-SELECT CASE WHEN sync_status = 'parked' THEN -2 WHEN last_successful_sync IS NULL THEN -1
-  ELSE least(24, greatest(0, floor(extract(epoch FROM %(now)s - last_successful_sync) / 3600)))::int
-  END, count(*), min(last_successful_sync) FILTER (WHERE consecutive_failures = 0),
-  count(*) FILTER (WHERE is_active AND sync_status <> 'syncing' AND next_sync_at < %(late)s),
-  count(*) FILTER (WHERE is_active AND consecutive_failures > 0),
-  count(*) FILTER (WHERE sync_status = 'syncing')
-FROM ({theirs}) AS row
-WHERE is_active OR sync_status = 'parked' GROUP BY 1
-"""
-ALL_OF_THEM = """
-SELECT * FROM product_sync_schedule WHERE user_id = %(seller)s ORDER BY sku LIMIT %(all)s
-"""
-SOME_OF_THEM = """
-SELECT row.* FROM (SELECT user_id, sku FROM listing_search WHERE user_id = %(seller)s
-                   ORDER BY place LIMIT %(some)s) AS theirs
-CROSS JOIN LATERAL (SELECT * FROM product_sync_schedule AS row
-  WHERE row.user_id = theirs.user_id AND row.sku = theirs.sku LIMIT 1) AS row
-"""
-THEIR_SIZE = "SELECT catalogue_count FROM profiles WHERE user_id = %(seller)s"
-BEHIND = """
-SELECT
-  (SELECT count(*) FROM (SELECT FROM product_sync_schedule WHERE is_active
-     AND sync_status <> 'syncing' AND NOT is_paused
-     AND turn IN ('manual', 'onboarding', 'scheduled', 'retry') AND next_sync_at < %(late)s
-     LIMIT %(most)s) AS overdue),
-  (SELECT count(*) FROM (SELECT FROM product_sync_schedule WHERE is_active
-     AND consecutive_failures > 0 AND sync_status <> 'syncing' AND NOT is_paused
-     LIMIT %(most)s) AS failing),
-  (SELECT count(*) FROM (SELECT FROM product_sync_schedule
-     WHERE sync_status = 'parked' LIMIT %(most)s) AS parked),
-  (SELECT count(*) FROM product_sync_schedule WHERE sync_status = 'syncing')
-"""
 TROUBLE = """
 SELECT user_id, sku, consecutive_failures, coalesce(last_error, ''), next_sync_at, NOT is_active
 FROM product_sync_schedule WHERE consecutive_failures > 0 {whose}
@@ -177,27 +129,6 @@ class NextCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """Listings by state; fresh, stale, unread, parked and paused add up to the total."""
-
-    total: int
-    fresh: int
-    stale: int
-    unread: int
-    parked: int
-    failing: int
-    overdue: int
-    aboard: int
-    is_estimate: bool
-    paused: int = 0
-
-    @property
-    def fresh_share(self) -> float | None:
-        """The share of listings read within a day."""
-        return self.fresh / self.total if self.total else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
     """What was used of the supplier's limit."""
 
@@ -291,7 +222,7 @@ def overview(
     coming = paused or _next_call(front, now, boarding, breaker, gate)
     # One connection after the other: who waits for a second one while others do may wait for ever.
     with guarded(), (theirs or pool).connection() as connection:
-        counts, ages_h, oldest_read_at = _counts(connection, now, boarding.slack, seller)
+        counts, ages_h, oldest_read_at = count_listings(connection, now, boarding.slack, seller)
         return Overview(
             now=now,
             next_call=coming if seller is None else _seen_by(seller, coming, front),
@@ -381,70 +312,6 @@ def _turn(each: Candidate, leaves_at: datetime) -> Turn:
     """Say `ahead` of a scheduled listing that only fills a spare seat."""
     is_ahead = each.turn is Turn.SCHEDULED and each.next_sync_at > leaves_at
     return Turn.AHEAD if is_ahead else each.turn
-
-
-def _counts(
-    connection: Connection, now: datetime, slack: timedelta, seller: SellerId | None
-) -> tuple[Counts, tuple[int, ...], datetime | None]:
-    """Count listings by the age of their last good read; a large table is sampled."""
-    if seller is not None:
-        return _their_counts(connection, now, slack, seller)
-    share = share_of(connection, "product_sync_schedule")
-    rows = connection.execute(AGES, {"now": now, "percent": share.percent}).fetchall()
-    seen, is_estimate = sum(count for _, count, _ in rows), share.is_estimate
-    weight = share.size / seen if is_estimate and seen else 1.0
-    by_age = {age: round(count * weight) for age, count, _ in rows}
-    values = {"late": now - slack, "most": COUNT_MAX}
-    overdue, failing, parked, aboard = _row(connection, BEHIND, values)
-    if not is_estimate:
-        parked = by_age.get(PARKED, 0)
-    ages_h = tuple(by_age.get(age, 0) for age in range(STALE + 1))
-    counts = Counts(
-        total=share.size if is_estimate else seen,
-        fresh=sum(ages_h[:STALE]),
-        stale=ages_h[STALE],
-        unread=by_age.get(UNREAD, 0),
-        parked=parked,
-        failing=failing,
-        overdue=overdue,
-        aboard=aboard,
-        is_estimate=is_estimate,
-        paused=by_age.get(PAUSED, 0),
-    )
-    oldest = [read_at for age, _, read_at in rows if age >= 0 and read_at is not None]
-    return counts, ages_h, min(oldest, default=None)
-
-
-def _their_counts(
-    connection: Connection, now: datetime, slack: timedelta, seller: SellerId
-) -> tuple[Counts, tuple[int, ...], datetime | None]:
-    bounds = {"all": THEIRS_ALL_MAX, "some": THEIRS_SOME}
-    values = {"now": now, "late": now - slack, "seller": seller, **bounds}
-    (listed,) = connection.execute(THEIR_SIZE, values).fetchone() or (0,)
-    is_large = listed > THEIRS_ALL_MAX
-    theirs = THEIR_AGES.format(theirs=SOME_OF_THEM if is_large else ALL_OF_THEM)
-    rows = connection.execute(theirs, values).fetchall()
-    seen = sum(row[1] for row in rows)
-    weight = listed / seen if is_large and seen else 1.0
-    by_age = {row[0]: round(row[1] * weight) for row in rows}
-    ages_h = tuple(by_age.get(age, 0) for age in range(STALE + 1))
-    overdue, failing, aboard = (
-        round(sum(row[column] for row in rows) * weight) for column in (3, 4, 5)
-    )
-    total = sum(by_age.values())
-    counts = Counts(
-        total=total,
-        fresh=sum(ages_h[:STALE]),
-        stale=ages_h[STALE],
-        unread=by_age.get(UNREAD, 0),
-        parked=by_age.get(PARKED, 0),
-        failing=failing,
-        overdue=overdue,
-        aboard=aboard,
-        is_estimate=is_large or seen >= THEIRS_ALL_MAX,
-    )
-    oldest = [row[2] for row in rows if row[0] >= 0 and row[2] is not None]
-    return counts, ages_h, min(oldest, default=None)
 
 
 def _spent(connection: Connection, now: datetime, scope: Scope, minute_limit: int) -> Spent:
