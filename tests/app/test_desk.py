@@ -198,7 +198,6 @@ def test_what_is_wrong_is_told_within_the_wall(room: Room) -> None:
     own = room.desk(ACME).alerts()
     assert "best" not in str(own)
     assert {(each.name, each.count) for each in own} == {
-        ("calls_paused", 1),  # a limiter that has seen no call yet waits out one window
         ("held", 1),
         ("parked", 1),
         ("refused_by_shop", 1),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from headway.core.alerts import ConnectionSign, QuotaSign, Signs, TierSign, TokenSign
+from headway.core.limit_state import UNKNOWN
 from headway.core.pauses import Pause
 from headway.store.views import Overview
 
@@ -16,10 +17,12 @@ def signs_of(
 ) -> Signs:
     """Return the signs in an overview, of everybody or of one seller."""
     front, lane = seen.storefront, seen.accounts
+    # Every limiter waits out one window when it begins, which is no trouble.
+    is_told = seen.gate.pause_reason != UNKNOWN
     return Signs(
         now=seen.now,
         breaker=seen.breaker,
-        calls_paused_until=seen.gate.paused_until,
+        calls_paused_until=seen.gate.paused_until if is_told else None,
         calls_paused_reason=seen.gate.pause_reason,
         pauses=pauses,
         stale=seen.counts.stale,

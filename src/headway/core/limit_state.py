@@ -13,6 +13,8 @@ from headway.core.limit_rules import BucketLevel, Call, QuotaUse, Resource, to_u
 # A lost call's holder may still report; until then its ticket is remembered.
 LOST_KEPT_US = to_us(3600)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Why a limiter that cannot know what left before waits out one window.
+UNKNOWN = "history unknown"
 
 
 def at_us(instant: datetime) -> int:
@@ -120,7 +122,7 @@ def distrust(resource: Resource, state: State, now_us: int) -> State:
         return state
     # What was sent just before may arrive a jitter later, and the window is closed.
     until_us = now_us + resource.span_us + resource.jitter_us + 1
-    return hold(state, until_us, "history unknown")
+    return hold(state, until_us, UNKNOWN)
 
 
 def shift(resource: Resource, state: State, jump_us: int, now_us: int) -> State:
