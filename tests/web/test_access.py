@@ -184,7 +184,7 @@ def test_every_reply_has_the_headers_that_keep_others_out(site: httpx.Client) ->
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
         assert "unsafe" not in headers["content-security-policy"]
         assert headers["permissions-policy"].startswith("camera=()")
-        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["referrer-policy"] == "same-origin"
         assert headers["cache-control"] == "no-store"
     assert "cache-control" not in site.get("/static/icon.svg").headers
 

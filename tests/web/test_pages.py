@@ -111,12 +111,28 @@ def test_a_seat_of_another_seller_says_so_and_no_more(
 ) -> None:
     room.ask("UPDATE product_sync_schedule SET turn = 'manual' WHERE user_id = 'best'")
     assert THEIRS in read(operator, "/")
-    assert "another seller's part" in html.unescape(read(seller, "/"))
+    own = html.unescape(read(seller, "/"))
+    assert "another seller's part" in own
+    assert "Last calls" not in own, "the ledger is everybody's"
 
 
 @pytest.mark.parametrize("address", (*OWN, PART))
 def test_a_reader_sees_it_all_and_no_button_that_acts(reader: Asking, address: str) -> None:
     assert verbs(read(reader, address)) == set()
+
+
+@pytest.mark.parametrize("address", (*PATHS, PART, f"/parts/{path(PARKED)}"))
+def test_every_button_makes_a_request_that_the_api_knows(
+    site: FastAPI, operator: Asking, address: str
+) -> None:
+    known = {
+        (method.upper(), re.compile(re.sub(r"\{[^}]+\}", "[^?]+", route)))
+        for route, methods in site.openapi()["paths"].items()
+        for method in methods
+    }
+    for verb in verbs(read(operator, address)):
+        method, _, url = verb.partition(" ")
+        assert any(method == each and route.fullmatch(url) for each, route in known), verb
 
 
 def test_a_button_carries_what_its_request_needs(operator: Asking) -> None:

@@ -53,6 +53,7 @@ async function ask(verb, body, key = freshKey()) {
 // Every answer of the API says in words what was done; of several, the first and how many more.
 function saidBy(told, fallback) {
   if (told.new && told.next_sync_at) return `${told.sku}: moved to ${slot(told.new)}, next read at ${told.next_sync_at.slice(11, 16)} UTC`;
+  if (Array.isArray(told.pauses)) return paused(told.pauses);
   const each = Object.values(told).find((list) => Array.isArray(list)) || [];
   const words = (one) => one.said || one.sentence || one.reason || fallback;
   if (each.length === 1) return each[0].sku ? `${each[0].sku}: ${words(each[0])}` : words(each[0]);
@@ -61,6 +62,11 @@ function saidBy(told, fallback) {
     return `${done} of ${each.length} done; ${each[0].sku || ""} ${words(each[0])}`;
   }
   return Array.isArray(told.listings) ? "there was nothing to do" : words(told);
+}
+
+function paused([pause]) {
+  const what = pause.sku || pause.seller || (pause.kind === "all" ? "everything" : `the ${pause.kind}`);
+  return `paused: ${what}, until ${pause.until ? `${pause.until.slice(11, 16)} UTC` : "somebody resumes"}`;
 }
 
 function slot({ hour_bucket: hour, minute_offset: minute }) {
