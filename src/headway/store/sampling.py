@@ -9,7 +9,7 @@ from psycopg import Connection
 
 # Up to so many rows all are counted; of more, about so many.
 WHOLE_MAX = 20_000
-ROWS = 10_000
+ROWS = 5_000
 
 SIZE = "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = %(table)s::regclass"
 

@@ -18,7 +18,7 @@ PAUSED, PARKED, UNREAD, STALE = -3, -2, -1, 24
 AGE = f"""CASE WHEN sync_status = 'parked' THEN {PARKED} WHEN is_paused THEN {PAUSED}
   WHEN last_successful_sync IS NULL THEN {UNREAD}
   ELSE least({STALE}, greatest(0,
-    floor(extract(epoch FROM %(now)s - last_successful_sync) / 3600)))::int END"""
+    floor(extract(epoch FROM %(now)s - last_successful_sync)::float8 / 3600)))::int END"""
 # What was switched off, or blocked before it was ever published, is nobody's trouble.
 AGES = f"""
 SELECT {AGE}, count(*), min(last_successful_sync) FILTER (WHERE consecutive_failures = 0)
