@@ -25,7 +25,8 @@ setup: .venv/.ok  ## install everything into .venv (the other targets do it by t
 run: .venv/.ok  ## start the demo: supplier, engine, dashboard; a day in 24 minutes; Ctrl-C ends it
 	@exec $(BIN)/headway demo
 
-test: .venv/.ok .venv/.ok-browser  ## run all tests
+test: .venv/.ok .venv/.ok-browser  ## run all tests, those in a browser too if one can be had
+	@$(BIN)/python -m tests.browser.chromium
 	@$(BIN)/python -m pytest -m "not campaign"
 
 check: .venv/.ok  ## format, lint, types, import contracts, tidy rules

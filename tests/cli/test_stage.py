@@ -177,11 +177,11 @@ def test_what_people_do_in_the_shops_is_seen_and_repaired(play: Play) -> None:
 
 
 def test_at_speed_real_work_gets_real_time(past: Play) -> None:
-    app = at_speed(past.app, past.stage, 60)
+    app = at_speed(past.app, past.stage.floor, 60)
     assert app.shop_restore_per_s == past.stage.floor.restore_per_s
     assert app.push_rule.lease == past.app.push_rule.lease * 60
     assert app.push_rule.poll == timedelta(seconds=15)
-    slow = at_speed(past.app, past.stage, 0.5)
+    slow = at_speed(past.app, past.stage.floor, 0.5)
     assert slow.push_rule == past.app.push_rule
 
 

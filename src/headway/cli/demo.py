@@ -230,7 +230,7 @@ def _application(
         shop_transport=stack.enter_context(httpx.HTTPTransport()),
         platform_transport=stack.enter_context(httpx.HTTPTransport()),
     )
-    return at_speed(app, stage, clock.speed)
+    return at_speed(app, stage.floor, clock.speed)
 
 
 def _client() -> httpx.Client:

@@ -124,14 +124,14 @@ class Stage:
     clock: Handover
 
 
-def at_speed(app: App, stage: Stage, speed: float) -> App:
+def at_speed(app: App, floor: ShopFloor, speed: float) -> App:
     """Return the application with real waits where real work is done."""
     more = max(1.0, speed)  # the database runs no faster
     poll, fetch, push = timedelta(seconds=0.25 * more), app.rule, app.push_rule
     pull = app.pull_rule
     return replace(
         app,
-        shop_restore_per_s=stage.floor.restore_per_s,
+        shop_restore_per_s=floor.restore_per_s,
         rule=replace(
             fetch,
             poll=max(fetch.poll, poll),

@@ -1,0 +1,214 @@
+"""Acting: what a person does with the buttons, and what the world then says of it."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from tests.browser.conftest import Witness, playwright
+from tests.browser.house import DOUBTED, HELD, NORTHWIND, ODD, PARKED, House
+
+expect = playwright.expect
+
+
+def toast(page: Any) -> Any:
+    return page.locator("#toasts .toast")
+
+
+def test_a_triggered_part_boards_next_and_is_read(page: Any, house: House) -> None:
+    page.goto(f"{house.url}parts/{HELD}")
+    page.get_by_role("button", name="Read now").click()
+    expect(toast(page)).to_contain_text(HELD)
+    page.goto(house.url)
+    first = page.locator(".seat").first
+    expect(first).to_have_attribute("data-turn", "manual")
+    expect(first.locator(".sku")).to_have_text(HELD)
+    house.catalogue.move(HELD, "0.4")
+    before = house.price_calls()
+    house.run()
+    expect(page.locator(".seat[data-turn=manual]")).to_have_count(0)
+    assert house.price_calls() > before
+    page.goto(f"{house.url}parts/{HELD}")
+    expect(page.locator("section[aria-labelledby=reads-title] tbody tr")).not_to_have_count(0)
+    expect(page.locator(".decide")).to_have_count(0)
+
+
+def test_a_part_with_an_odd_number_is_triggered_paused_and_resumed(page: Any, house: House) -> None:
+    page.goto(f"{house.url}parts?q=338")
+    page.get_by_role("link", name=ODD).click()
+    page.get_by_role("button", name="Read now").click()
+    expect(toast(page).first).to_contain_text(ODD)
+    section = page.locator("section.card").first
+    section.get_by_role("button", name="Pause").click()
+    page.locator("#ask-yes").click()
+    expect(section.get_by_role("button", name="Resume")).to_be_visible()
+    expect(page.locator(".says")).to_contain_text("paused")
+    section.get_by_role("button", name="Resume").click()
+    expect(section.get_by_role("button", name="Pause")).to_be_visible()
+
+
+def test_an_approved_price_is_shown_by_the_shop_itself(page: Any, house: House) -> None:
+    house.run()
+    page.goto(f"{house.url}changes")
+    row = page.locator("table.held tbody tr").filter(has_text=HELD)
+    assert house.price_in_shop(HELD) == Decimal("14.30")
+    row.get_by_role("button", name="Approve").click()
+    expect(toast(page).first).to_contain_text(HELD)
+    expect(row).to_have_count(0)
+    page.goto(f"{house.url}parts/{HELD}")
+    expect(page.locator("section[aria-labelledby=events-title]")).to_contain_text("35.75")
+    shop = page.locator("dl.facts div").filter(has_text="Shop").first
+    expect(shop).not_to_contain_text("→")
+    expect(shop).to_contain_text("35.75")
+    assert house.price_in_shop(HELD) == Decimal("35.75")
+
+
+def test_a_rejected_price_never_reaches_the_shop(page: Any, house: House) -> None:
+    house.run()
+    page.goto(f"{house.url}changes")
+    row = page.locator("table.held tbody tr").filter(has_text=DOUBTED)
+    row.get_by_role("button", name="Reject").click()
+    expect(row).to_have_count(0)
+    page.goto(f"{house.url}parts/{DOUBTED}")
+    expect(page.locator("section[aria-labelledby=events-title]")).to_contain_text("operator")
+    expect(page.locator(".decide")).to_have_count(0)
+    assert house.price_in_shop(DOUBTED) == Decimal("15.40")
+
+
+def test_approving_all_asks_why_and_does_nothing_when_cancelled(page: Any, house: House) -> None:
+    page.goto(f"{house.url}changes")
+    rows = page.locator("table.held tbody tr")
+    page.get_by_role("button", name="Approve all").click()
+    page.locator("#ask-yes").click()
+    expect(page.locator("#ask")).to_be_visible()  # the reason is missing
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#ask")).to_be_hidden()
+    expect(rows).to_have_count(2)
+    page.get_by_role("button", name="Approve all").click()
+    page.get_by_label("Why").fill("the supplier confirmed it")
+    page.locator("#ask-yes").click()
+    expect(rows).to_have_count(0)
+    actors = house.ask("SELECT actor FROM sync_audit_log WHERE event_type LIKE '%%approved%%'")
+    assert actors == [("operator",), ("operator",)]
+
+
+def minutes_pass(page: Any, count: int) -> None:
+    """Wait until so many minutes have passed on the page's own clock."""
+    page.wait_for_function(
+        """(count) => {
+            const now = Number(document.getElementById("state").dataset.now) / 60000;
+            window.waitedFrom ??= now;
+            const isOver = now - window.waitedFrom >= count;
+            if (isOver) window.waitedFrom = undefined;
+            return isOver;
+        }""",
+        arg=count,
+    )
+
+
+def test_a_pause_of_everything_is_seen_everywhere_and_no_call_leaves(
+    page: Any, house: House
+) -> None:
+    house.run()
+    page.locator("#pause-button").click()
+    page.get_by_label("Why").fill("the price list is wrong")
+    page.locator("#ask-yes").click()
+    banner = page.locator("#banners .banner.warn")
+    expect(banner).to_contain_text("Paused: everything")
+    expect(page.locator("#resume-button")).to_be_visible()
+    minutes_pass(page, 1)  # what was under way has ended
+    before = house.price_calls()
+    for section in ("freshness", "timetable", "changes", "trouble", "accounts", "parts", "keys"):
+        page.goto(house.url + section)
+        expect(banner).to_contain_text("the price list is wrong")
+        expect(page.locator("#resume-button")).to_be_visible()
+    page.goto(house.url)
+    minutes_pass(page, 3)  # six calls would have left
+    assert house.price_calls() == before
+    page.locator("#resume-button").click()
+    expect(banner).to_have_count(0)
+    expect(page.locator("#pause-button")).to_be_visible()
+    expect(page.locator("#countdown")).to_be_visible()
+    calls = page.locator("section[aria-labelledby=calls-title] tbody tr").first
+    newest = calls.get_attribute("id")
+    expect(calls).not_to_have_attribute("id", newest)
+    assert house.price_calls() > before
+
+
+def test_a_pause_can_be_undone_at_once(page: Any) -> None:
+    page.locator("#pause-button").click()
+    page.locator("#ask-yes").click()
+    expect(page.locator("#banners .banner.warn")).to_be_visible()
+    toast(page).get_by_role("button", name="Undo").click()
+    expect(page.locator("#banners .banner.warn")).to_have_count(0)
+
+
+def test_a_parked_part_is_revived_and_read_again(page: Any, house: House) -> None:
+    page.goto(f"{house.url}trouble")
+    row = page.locator("section[aria-labelledby=parked-title] tbody tr").filter(has_text=PARKED)
+    expect(row).to_contain_text("The supplier does not know it")
+    row.get_by_role("button", name="Revive").click()
+    expect(toast(page)).to_contain_text(PARKED)
+    expect(row).to_have_count(0)
+    house.run()
+    page.goto(f"{house.url}parts/{PARKED}")
+    expect(page.locator("section.card .pill.state").first).to_have_text("fresh")
+
+
+def test_a_dead_job_is_revived(page: Any, house: House) -> None:
+    ((job,),) = house.ask(
+        "UPDATE sync_jobs SET status = 'dead', next_run_at = NULL, retry_count = 8,"
+        " last_error = 'etsy answered 403' WHERE user_id = %s AND platform = 'etsy'"
+        " AND kind = 'orders' AND job_type = 'incremental' RETURNING id",
+        NORTHWIND,
+    )
+    page.goto(f"{house.url}trouble")
+    dead = page.locator("section[aria-labelledby=dead-title] li")
+    expect(dead).to_contain_text("etsy answered 403")
+    dead.get_by_role("button", name="Revive").click()
+    expect(dead).to_have_count(0)
+    assert house.ask("SELECT status FROM sync_jobs WHERE id = %s", job) == [("queued",)]
+
+
+def test_what_one_does_another_sees(witness: Witness, house: House) -> None:
+    one, other = witness.enter(), witness.enter()
+    for page in (one, other):
+        page.goto(f"{house.url}changes")
+    rows = other.locator("table.held tbody tr")
+    expect(rows).to_have_count(2)
+    other.evaluate("window.isTheSame = true")
+    one.locator("table.held tbody tr").first.get_by_role("button", name="Reject").click()
+    expect(rows).to_have_count(1)
+    one.locator("#pause-button").click()
+    one.locator("#ask-yes").click()
+    expect(other.locator("#banners")).to_contain_text("Paused: everything")
+    expect(other.locator("#resume-button")).to_be_visible()
+    assert other.evaluate("window.isTheSame"), "the page was never loaded again"
+
+
+@pytest.mark.parametrize("how", ("gone", "refused"))
+def test_an_act_that_fails_is_told_in_words_and_can_be_done_again(
+    witness: Witness, page: Any, house: House, how: str
+) -> None:
+    page.goto(f"{house.url}changes")
+    row = page.locator("table.held tbody tr").filter(has_text=HELD)
+    api = f"{house.url}api/sync/approve"
+    detail = '{"detail": "the shop is closed"}'
+    if how == "gone":
+        witness.forgiven.append("ERR_FAILED")
+        page.route(api, lambda route: route.abort())
+    else:
+        witness.forgiven.append("503")
+        page.route(
+            api,
+            lambda route: route.fulfill(
+                status=503, content_type="application/problem+json", body=detail
+            ),
+        )
+    row.get_by_role("button", name="Approve").click()
+    said = "the server does not answer" if how == "gone" else "The shop is closed"
+    expect(page.get_by_role("alert").filter(has_text="Not done")).to_contain_text(
+        said, ignore_case=True
+    )
+    page.unroute(api)
+    row.get_by_role("button", name="Approve").click()
+    expect(row).to_have_count(0)
