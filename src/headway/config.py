@@ -66,6 +66,13 @@ class Settings(BaseModel):
     web_host: str = _setting("HEADWAY_WEB_HOST", "127.0.0.1", "address of the page")
     web_port: int = _setting("HEADWAY_WEB_PORT", 8650, "port of the page", ge=0, le=65535)
 
+    server: str = _setting(
+        "HEADWAY_SERVER", "", "a headway to ask over its API, instead of a database; as --server"
+    )
+    api_key: SecretStr = _setting(
+        "HEADWAY_API_KEY", SecretStr(""), "the key to show to that server; see headway key create"
+    )
+
     session_h: float = _setting(
         "HEADWAY_SESSION_HOURS", 72, "hours until a browser must log in again", gt=0, le=8760
     )

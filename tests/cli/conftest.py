@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 from psycopg_pool import ConnectionPool
+from tests.cli.both import both, still
 
 from headway.cli import main
 from headway.store.server import EmbeddedServer
+
+__all__ = ["both", "still"]
 
 PROGRAM = Path(sys.executable).with_name("headway")
 TIMEOUT_S = 120

@@ -56,7 +56,7 @@ def test_a_part_of_several_sellers_needs_the_seller(
 ) -> None:
     before = slots()
     said = on_database("move", "P1", "P2", "--hour", "4", **SPLIT).complaint(2)
-    assert said == "headway: P2 is listed by acme, zenith; say whose with --seller"
+    assert said == "headway: P2 is listed by acme, zenith; say whose: name the seller (--seller)"
     assert slots() == before
     on_database("move", "P2", "--hour", "4", "--seller", "zenith", **SPLIT)
     assert [row[1] for row in slots()] == [0, 1, 4]

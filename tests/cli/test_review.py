@@ -116,7 +116,7 @@ def test_a_part_of_several_sellers_needs_the_seller(
     put("zenith", "P1", "rises", "26.00")
     put("zenith", "P2", "rises", "27.00")
     said = on_database("approve", "P2", "P1").complaint(2)
-    assert said == "headway: P1 is listed by acme, zenith; say whose with --seller"
+    assert said == "headway: P1 is listed by acme, zenith; say whose: name the seller (--seller)"
     said = on_database("reject", "P2", "--seller", "acme").complaint(2)
     assert said == "headway: acme does not list P2; it is listed by zenith"
     said = on_database("revive", "P22").complaint(2)
@@ -181,7 +181,7 @@ def test_a_part_goes_back_to_a_moment_however_it_is_written(
         (("P1", "--to", "2999-01-01"), "--to: 2999-01-01 has not come yet"),
         (("--to", "2h"), "name parts, or --since"),
         (("P1", "--since", "2h", "--to", "2h"), "name parts, or --since"),
-        (("--since", "2h", "--to", "2h"), "--since needs --seller"),
+        (("--since", "2h", "--to", "2h"), "since needs a seller"),
         (("P1",), "--to"),
     ),
 )

@@ -23,6 +23,7 @@ class Explained:
     failures: int
     last_error: str | None
     explanation: Explanation
+    policy: str
     timetable: str
     in_shop: str
 
@@ -44,9 +45,10 @@ class AskedPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Parts that were asked for together, as they stand now."""
+    """Parts that were asked for together, for one seller's shop, as they stand now."""
 
     batch_id: str
+    seller: SellerId
     parts: tuple[AskedPart, ...]
 
 
@@ -63,6 +65,7 @@ def explained(app: App, found: Sequence[Standing], now: datetime) -> list[Explai
             failures=each.consecutive_failures,
             last_error=each.last_error,
             explanation=reasons(each, line, app.rule.boarding, now),
+            policy=app.policy.name,
             timetable=app.why(each, now),
             in_shop=in_shop(each, now),
         )
@@ -70,7 +73,9 @@ def explained(app: App, found: Sequence[Standing], now: datetime) -> list[Explai
     ]
 
 
-def batch_of(app: App, batch_id: str, parts: Sequence[Part], now: datetime) -> Batch:
+def batch_of(
+    app: App, batch_id: str, seller: SellerId, parts: Sequence[Part], now: datetime
+) -> Batch:
     """Say what becomes of each of these parts."""
     line, seats = app.line(now), app.rule.boarding.seats
     asked = []
@@ -89,4 +94,4 @@ def batch_of(app: App, batch_id: str, parts: Sequence[Part], now: datetime) -> B
                 note=fate(each, expected_at, now),
             )
         )
-    return Batch(batch_id=batch_id, parts=tuple(asked))
+    return Batch(batch_id=batch_id, seller=seller, parts=tuple(asked))

@@ -16,11 +16,11 @@ from headway.app.desk_runs import RunDesk
 from headway.app.limits import LimitView, key_of, limits
 from headway.app.looks import look
 from headway.app.signs import signs_of
-from headway.clock import fresh_id
+from headway.clock import ScaledClock, fresh_id
 from headway.core.alerts import TOKEN_NOTICE, Alert, TierSign, alerts
 from headway.core.model import SellerId, Sku
 from headway.core.pauses import Pause, PauseKind
-from headway.errors import ForbiddenError, InvalidError, NotFoundError
+from headway.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from headway.store.credentials import Credentials
 from headway.store.explain import Standings
 from headway.store.freshness import Freshness
@@ -57,6 +57,12 @@ class Desk:
     def now(self) -> datetime:
         """The instant, by the clock of the deployment."""
         return self._whole.clock.now()
+
+    @property
+    def speed(self) -> float | None:
+        """How many times faster than life that clock runs; None for life's own."""
+        clock = self._whole.clock
+        return clock.speed if isinstance(clock, ScaledClock) else None
 
     def status(self) -> Overview:
         """Return everything the first screen shows: of everybody, or of one's own."""
@@ -280,24 +286,27 @@ class Desk:
         """Ask for parts to be put into a shop; raises ConflictError if none could be taken."""
         app, now, batch_id = self._whole, self.now, fresh_id()
         publishing = Publishing(app.pool)  # slots are given by how full everybody's are
+        whose = publishing.seller(self._seller or seller)
         parts = publishing.request(
-            publishing.seller(self._seller or seller),
+            whose,
             skus,
             batch_id=batch_id,
             form=app.settings.shop_sku,
             policy=app.policy,
             now=now,
         )
-        return batch_of(self._whole, batch_id, parts, now)
+        if all(each.status == "refused" for each in parts):
+            told = "; ".join(f"{each.sku}: {each.reason}" for each in parts[:NAMED_MAX])
+            raise ConflictError(f"no part could be taken: {told}")
+        return batch_of(self._whole, batch_id, whose, parts, now)
 
     def batch(self, batch_id: str) -> Batch:
         """Tell what became of a batch; a part belongs to the batch that asked for it last."""
         publishing = Publishing(self._whole.pool)  # a place in line is a place among everybody
-        is_id = is_uuid(batch_id)
-        parts = publishing.batch(batch_id, seller=self._seller) if is_id else []
-        if not parts:
+        owner = publishing.owner(batch_id) if is_uuid(batch_id) else None
+        if owner is None or self._seller not in {None, owner}:
             raise NotFoundError("there is no such batch, or its parts were asked for again since")
-        return batch_of(self._whole, batch_id, parts, self.now)
+        return batch_of(self._whole, batch_id, owner, publishing.batch(batch_id), self.now)
 
     def limits(self, *, limit: int, after: str | None = None) -> list[LimitView]:
         """Return what is used of each limit."""
@@ -415,7 +424,9 @@ class Desk:
             hint = f"did you mean {' or '.join(similar)}?" if similar else "check how it is spelled"
             raise NotFoundError(f"no listing has the part number {sku}; {hint}")
         if len(others) > 1:
-            raise InvalidError(f"{sku} is listed by {_names(others)}; say whose: name the seller")
+            raise InvalidError(
+                f"{sku} is listed by {_names(others)}; say whose: name the seller (--seller)"
+            )
         return others[0]
 
 

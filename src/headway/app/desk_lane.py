@@ -1,6 +1,7 @@
 """The part of a desk that is about accounts and their jobs."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from headway.app import App
@@ -13,6 +14,14 @@ from headway.store.views_jobs import JobView, is_job_name
 from headway.store.views_quotas import Budget
 
 JOBS_MAX = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulled:
+    """A seller's jobs as they stand now, and the ids of those that were made due."""
+
+    made_due: frozenset[str]
+    jobs: list[JobView]
 
 
 class LaneDesk:
@@ -67,7 +76,7 @@ class LaneDesk:
         """Return the jobs of one account; raises NotFoundError."""
         found = self._whole.lane.of_account(self.now, account_id, user_id=self._seller)
         if found is None:
-            raise NotFoundError("there is no such account; see /api/accounts")
+            raise NotFoundError("there is no such account; see: headway shops, or /api/accounts")
         return found
 
     def job(self, name: str) -> JobView:
@@ -77,10 +86,10 @@ class LaneDesk:
             return found
         user_id = SellerId(name.partition("/")[0])
         if "/" not in name or self._seller not in {None, user_id}:
-            raise NotFoundError("there is no such job; see /api/jobs")
+            raise NotFoundError("there is no such job; see: headway jobs, or /api/jobs")
         theirs = self._whole.lane.jobs(self.now, user_id=user_id, limit=JOBS_MAX)
         names = [each.name for each in theirs]
-        has = f"{user_id} has {', '.join(sorted(names))}" if names else "see /api/jobs"
+        has = f"{user_id} has {', '.join(sorted(names))}" if names else "see: headway jobs"
         raise NotFoundError(f"there is no such job; {has}")
 
     def quotas(self) -> tuple[Budget, ...]:
@@ -108,17 +117,27 @@ class LaneDesk:
 
     def pull(
         self, seller: SellerId, *, platform: PlatformName | None = None, kind: Kind | None = None
-    ) -> list[JobView]:
-        """Make a seller's jobs due now; return those that could be, as they stand then."""
+    ) -> Pulled:
+        """Make a seller's jobs due now; those that run, are dead or cancelled stay as they are."""
         whose = self._whose(seller)
+        assert whose is not None
         found = self.jobs(seller=whose, platform=platform, limit=JOBS_MAX)
-        wanted = [each.id for each in found if kind in {None, each.kind}]
-        if not wanted:
-            of = f" of {kind}" if kind else ""
-            raise NotFoundError(f"{whose} has no job{of}{f' on {platform}' if platform else ''}")
+        wanted = [each.id for each in of_kind(found, whose, platform, kind)]
         made = JobRows(self._app.pool).hurry(wanted, user_id=whose, now=self.now)
         after = self.jobs(seller=whose, platform=platform, limit=JOBS_MAX)
-        return [each for each in after if each.id in made]
+        return Pulled(made_due=frozenset(made), jobs=of_kind(after, whose, platform, kind))
 
     def _whose(self, asked: SellerId | None) -> SellerId | None:
         return self._seller or self._app.sellers.known(asked)
+
+
+def of_kind(
+    found: Sequence[JobView], seller: SellerId, platform: PlatformName | None, kind: Kind | None
+) -> list[JobView]:
+    """Return a seller's jobs of one kind; raises NotFoundError if there are none."""
+    wanted = [each for each in found if kind in {None, each.kind}]
+    if not wanted:
+        where = f" on {platform}" if platform else ""
+        what = f" of {kind}" if kind else ""
+        raise NotFoundError(f"{seller} has no job{what}{where}; see: headway shops")
+    return wanted

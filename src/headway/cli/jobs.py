@@ -6,16 +6,12 @@ from typing import Annotated
 
 import typer
 
-from headway import config
-from headway.app import App
+from headway.cli.desks import Server, open_desk, seller_id
 from headway.cli.output import AsJson, emit, say, table
-from headway.cli.session import open_session
 from headway.core import forecast
 from headway.core.jobs import JobStatus, Kind, PlatformName
 from headway.core.model import SellerId
 from headway.core.reasons import say_time
-from headway.errors import NotFoundError
-from headway.store.job_rows import JobRows
 from headway.store.views_accounts import SellerView
 from headway.store.views_jobs import JobView
 from headway.store.views_quotas import Budget
@@ -66,21 +62,18 @@ def jobs(
     limit: Annotated[
         int, typer.Option(min=1, max=LIMIT_MAX, help="How many to show at most.")
     ] = LIMIT,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Show who pulls next, in order, with what blocks each.
 
     Those that are due come first, by score and waiting; then those that come, soonest first.
     """
-    with open_session(config.load()) as session:
-        app, now = session.app, session.app.clock.now()
-        found = app.lane.jobs(
-            now,
-            user_id=app.sellers.known(seller),
-            platform=platform,
-            status=status,
-            limit=limit,
+    with open_desk(server) as desk:
+        found = desk.lane.jobs(
+            seller=seller_id(seller), platform=platform, status=status, limit=limit
         )
+        now = desk.now
         if as_json:
             emit({"now": now, "jobs": found})
             return
@@ -90,16 +83,16 @@ def jobs(
             say(f"the first {limit}; more with --limit")
 
 
-def quota(*, as_json: AsJson = False) -> None:
+def quota(*, server: Server = None, as_json: AsJson = False) -> None:
     """Show what is used of the platforms' days, by hour, and what the next day will bring.
 
     Also what each seller has used of the month's orders.
     """
-    with open_session(config.load()) as session:
-        app, now = session.app, session.app.clock.now()
-        budgets = app.lane.budgets(now)
-        accounts = app.lane.accounts(limit=SELLERS_SHOWN)
-        sellers = app.lane.sellers(now, {each.user_id for each in accounts})
+    with open_desk(server) as desk:
+        budgets = desk.lane.quotas()
+        accounts = desk.lane.accounts(limit=SELLERS_SHOWN)
+        sellers = desk.lane.sellers({each.user_id for each in accounts})
+        now = desk.now
         if as_json:
             quotas = [_facts(each, now) for each in budgets]
             emit({"now": now, "quotas": quotas, "sellers": sellers})
@@ -115,6 +108,7 @@ def pull(
     *,
     platform: Platform = None,
     kind: Annotated[Kind | None, typer.Option(help="Only this kind of data.")] = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a seller's jobs due now.
@@ -122,17 +116,13 @@ def pull(
     They still wait for their turn, their budget and their shop. Those that run, are dead or belong
     to a disconnected account stay as they are; why is said of each. Exit code 1 if none waits.
     """
-    with open_session(config.load()) as session:
-        app, now = session.app, session.app.clock.now()
-        user_id = app.sellers.known(seller)
-        assert user_id is not None
-        wanted = _of(app, user_id, platform, kind, now)
-        made = JobRows(app.pool).hurry([each.id for each in wanted], now=now)
-        after = _of(app, user_id, platform, kind, now)
+    with open_desk(server) as desk:
+        pulled = desk.lane.pull(SellerId(seller), platform=platform, kind=kind)
+        made, after = pulled.made_due, pulled.jobs
         if as_json:
-            emit({"now": now, "made_due": sorted(made), "jobs": after})
+            emit({"now": desk.now, "made_due": sorted(made), "jobs": after})
         else:
-            _print_jobs(after, now)
+            _print_jobs(after, desk.now)
             say(f"{len(made)} of {len(after)} made due")
         if not made:
             raise typer.Exit(1)
@@ -150,30 +140,6 @@ def print_job(each: JobView, now: datetime) -> None:
     if each.last_error:
         say(f"  Last error: {each.last_error}.")
     say(f"  Id: {each.id}")
-
-
-def found_job(app: App, name: str, now: datetime) -> JobView:
-    """Return a job by its id or name; raises NotFoundError that says what there is."""
-    found = app.lane.job(now, name)
-    if found is not None:
-        return found
-    seller, slash, _ = name.partition("/")
-    theirs = app.lane.jobs(now, user_id=SellerId(seller), limit=LIMIT) if slash else []
-    names = ", ".join(sorted(each.name for each in theirs))
-    hint = f"{seller} has {names}" if names else "see: headway jobs"
-    raise NotFoundError(f"there is no job {name}; {hint}")
-
-
-def _of(
-    app: App, user_id: SellerId, platform: PlatformName | None, kind: Kind | None, now: datetime
-) -> list[JobView]:
-    found = app.lane.jobs(now, user_id=user_id, platform=platform, limit=LIMIT_MAX)
-    wanted = [each for each in found if kind in {None, each.kind}]
-    if not wanted:
-        where = f" on {platform}" if platform else ""
-        what = f" of {kind}" if kind else ""
-        raise NotFoundError(f"{user_id} has no job{what}{where}; see: headway shops")
-    return wanted
 
 
 def _print_jobs(found: Sequence[JobView], now: datetime, *, empty: str = NO_JOB) -> None:

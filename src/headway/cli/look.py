@@ -6,18 +6,13 @@ from typing import Annotated
 
 import typer
 
-from headway import config
-from headway.app import App
-from headway.app.looks import look
-from headway.cli.jobs import found_job, print_job
+from headway.app.answers import Explained
+from headway.cli.desks import Room, Server, open_desk, open_room, seller_id
+from headway.cli.jobs import print_job
 from headway.cli.output import AsJson, emit, facts, say, table
-from headway.cli.session import Session, open_session
 from headway.core import forecast
-from headway.core.model import SellerId, Sku
-from headway.core.reasons import Standing, say_pause, say_span, say_time
-from headway.engine.explain import in_shop, reasons
-from headway.errors import NotFoundError
-from headway.store.explain import Standings
+from headway.core.model import Sku
+from headway.core.reasons import say_pause, say_span, say_time
 from headway.store.views import NextCall, Overview, Spent, Why
 from headway.store.views_accounts import AccountsStatus
 from headway.store.views_changes import Change
@@ -57,17 +52,17 @@ def register(app: typer.Typer) -> None:
     app.command("explain", epilog=EXPLAIN_EXAMPLES)(explain)
 
 
-def status(*, as_json: AsJson = False) -> None:
+def status(*, server: Server = None, as_json: AsJson = False) -> None:
     """Show the next call, the budget and how fresh the shop is.
 
     Joins a demo that runs in another terminal; otherwise looks into the database at rest.
     """
-    with open_session(config.load()) as session:
-        seen = look(session.app)
+    with open_room(server) as room:
+        seen = room.desk.status()
         if as_json:
-            emit({"database": session.place, "overview": seen})
+            emit({"database": room.place, "overview": seen})
         else:
-            _print_status(session, seen)
+            _print_status(room, seen)
 
 
 def explain(
@@ -80,6 +75,7 @@ def explain(
     ],
     *,
     seller: Annotated[str | None, typer.Option(help="Only this seller's listing.")] = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Say why a part or a job waits, until when, and its place.
@@ -87,73 +83,42 @@ def explain(
     One answer for each seller that lists the part. Quote a part number that holds spaces. The job
     that pulls history is called seller/platform/kind/history.
     """
-    with open_session(config.load()) as session:
-        app, now = session.app, session.app.clock.now()
+    with open_desk(server) as desk:
         if is_job_name(sku):
-            job = found_job(app, sku, now)
+            job = desk.lane.job(sku)
             if as_json:
-                emit({"now": now, "job": job})
+                emit({"now": desk.now, "job": job})
             else:
-                print_job(job, now)
+                print_job(job, desk.now)
             return
-        found = _find(app, now, Sku(sku), None if seller is None else SellerId(seller))
-        line = app.line(now)
-        answers = [(each, reasons(each, line, app.rule.boarding, now)) for each in found]
+        found = desk.explain(Sku(sku), seller=seller_id(seller))
         if as_json:
-            listings = [
-                _facts(each)
-                | {
-                    "explanation": answer,
-                    "timetable": app.why(each, now),
-                    "in_shop": in_shop(each, now),
-                }
-                for each, answer in answers
-            ]
-            emit({"sku": sku, "now": now, "listings": listings})
+            emit({"sku": sku, "now": desk.now, "listings": found})
             return
-        for each, answer in answers:
-            say(f"{each.sku} of {each.user_id}: {answer.state}", style="bold")
-            say(f"  {answer.sentence}")
-            if answer.place is not None:
-                say(f"  Place in the queue: {answer.place}.")
-            say(f"  Last good read: {ago(each.last_successful_sync, now)}.")
-            say(f"  Timetable ({app.policy.name}): {app.why(each, now)}.")
-            say(f"  {in_shop(each, now)}")
+        for each in found:
+            _print_explained(each, desk.now)
 
 
-def _find(app: App, now: datetime, sku: Sku, seller: SellerId | None) -> list[Standing]:
-    standings = Standings(app.pool)
-    found = standings.of_sku(sku, now, seller=seller)
-    if found:
-        return found
-    if seller is not None and (others := standings.of_sku(sku, now)):
-        names = ", ".join(sorted(each.user_id for each in others)[:5])
-        raise NotFoundError(f"{seller} does not list {sku}; it is listed by {names}")
-    similar = standings.similar(sku)
-    hint = f"did you mean {' or '.join(similar)}?" if similar else "check how it is spelled"
-    raise NotFoundError(f"no listing has the part number {sku}; {hint}")
+def _print_explained(each: Explained, now: datetime) -> None:
+    answer = each.explanation
+    say(f"{each.sku} of {each.seller}: {answer.state}", style="bold")
+    say(f"  {answer.sentence}")
+    if answer.place is not None:
+        say(f"  Place in the queue: {answer.place}.")
+    say(f"  Last good read: {ago(each.last_good_read_at, now)}.")
+    say(f"  Timetable ({each.policy}): {each.timetable}.")
+    say(f"  {each.in_shop}")
 
 
-def _facts(each: Standing) -> dict[str, object]:
-    return {
-        "seller": each.user_id,
-        "turn": each.turn,
-        "due_at": each.next_sync_at,
-        "last_good_read_at": each.last_successful_sync,
-        "failures": each.consecutive_failures,
-        "last_error": each.last_error,
-    }
-
-
-def _print_status(session: Session, seen: Overview) -> None:
+def _print_status(room: Room, seen: Overview) -> None:
     supplier = "answers"
     if seen.breaker.is_open:
         since = seen.breaker.opened_at or seen.now
         supplier = f"does not answer since {say_time(since, seen.now)} ({seen.breaker.reason})"
     facts(
         [
-            ("database", session.place),
-            ("clock", f"{seen.now:%Y-%m-%d %H:%M:%S} UTC{_speed(session)}"),
+            ("database", room.place),
+            ("clock", f"{seen.now:%Y-%m-%d %H:%M:%S} UTC{_speed(room)}"),
             ("next call", _next_call(seen)),
             *(("paused", f"{each.what}, {say_pause(each, seen.now)}") for each in seen.pauses),
             ("seats", _seats(seen.next_call)),
@@ -193,8 +158,8 @@ def _listings(counts: Counts) -> str:
     )
 
 
-def _speed(session: Session) -> str:
-    speed = getattr(session.app.clock, "speed", None)
+def _speed(room: Room) -> str:
+    speed = room.desk.speed
     return "" if speed is None else f" (a demo, {speed:g} times faster than life)"
 
 

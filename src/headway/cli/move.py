@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-from headway import config
+from headway.cli.desks import Server, open_desk, seller_id
 from headway.cli.output import AsJson, emit, table
-from headway.cli.review import Seller, each_seller
-from headway.cli.session import open_session
-from headway.core.model import SellerId, Sku
+from headway.cli.review import Seller
+from headway.core.model import Sku
 from headway.core.policies.policy import PRIORITY_MAX
 from headway.core.reasons import say_time
 from headway.errors import InvalidError
@@ -46,6 +45,7 @@ def move(
         bool, typer.Option("--auto", help="Let the policy choose the slot again.")
     ] = False,
     seller: Seller = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Give parts another slot of the day, or a priority in theirs.
@@ -54,20 +54,12 @@ def move(
     would become too old, the part is read once before it.
     """
     wish = _wish(hour, minute, priority, is_auto=auto)
-    with open_session(config.load()) as session:
-        app, timetable = session.app, session.app.timetable
-        now = app.clock.now()
-
-        def verb(user_id: SellerId, theirs: list[Sku]) -> list[Moved]:
-            return [
-                timetable.move(user_id, sku, wish, policy=app.policy, now=now) for sku in theirs
-            ]
-
-        moved = each_seller(app, skus, seller, verb)
+    with open_desk(server) as desk:
+        moved = desk.move([Sku(sku) for sku in skus], wish, seller=seller_id(seller))
         if as_json:
             emit({"listings": moved})
         else:
-            _show(moved, now)
+            _show(moved, desk.now)
 
 
 def _wish(hour: int | None, minute: int | None, priority: int | None, *, is_auto: bool) -> Wish:

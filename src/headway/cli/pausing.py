@@ -1,22 +1,19 @@
 """`headway pause`, `resume` and `trigger`: what a person stops, and what cannot wait."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
-from headway import config
-from headway.app.desk import Desk
+from headway.cli.desks import Server, open_desk, seller_id
+from headway.cli.instants import instant_to_come
 from headway.cli.output import AsJson, emit, say, table
-from headway.cli.review import SPAN, UNITS, Reason
-from headway.cli.session import open_session
-from headway.core.model import SellerId, Sku
+from headway.cli.review import Reason
+from headway.core.model import Sku
 from headway.core.pauses import Pause, PauseKind
 from headway.core.reasons import say_time
 from headway.errors import InvalidError
-
-ACTOR = "cli"
 
 Skus = Annotated[
     list[str] | None, typer.Argument(help="Part numbers, as the supplier writes them.")
@@ -62,6 +59,7 @@ def pause(
         typer.Option(help="2h, 3d, or 2026-03-04T09:00 (UTC); until resumed if not said."),
     ] = None,
     reason: Reason = "",
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Stop parts, a seller, the supplier or everything; or show what is paused.
@@ -70,8 +68,7 @@ def pause(
     again replaces the end and the reason.
     """
     kind = _kind(skus, is_all=all_, is_supplier=supplier, seller=seller)
-    with open_session(config.load()) as session:
-        desk, now = Desk(session.app, actor=ACTOR), session.app.clock.now()
+    with open_desk(server) as desk:
         if kind is None:
             if until is not None or reason:
                 raise InvalidError("say what to pause: parts, --seller, --supplier or --all")
@@ -80,14 +77,14 @@ def pause(
             paused = desk.pause(
                 kind,
                 skus=_skus(skus),
-                seller=_seller(seller),
-                until=None if until is None else _until(until, now),
+                seller=seller_id(seller),
+                until=None if until is None else instant_to_come(until, desk.now, "--until"),
                 reason=reason,
             )
         if as_json:
-            emit({"now": now, "pauses": paused})
+            emit({"now": desk.now, "pauses": paused})
         else:
-            _show(paused, now)
+            _show(paused, desk.now)
 
 
 def resume(
@@ -97,6 +94,7 @@ def resume(
     supplier: Supplier = False,
     seller: Seller = None,
     reason: Reason = "",
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Let go on what was paused.
@@ -107,9 +105,8 @@ def resume(
     kind = _kind(skus, is_all=all_, is_supplier=supplier, seller=seller)
     if kind is None:
         raise InvalidError("say what to resume: parts, --seller, --supplier or --all")
-    with open_session(config.load()) as session:
-        desk = Desk(session.app, actor=ACTOR)
-        resumed = desk.resume(kind, skus=_skus(skus), seller=_seller(seller), reason=reason)
+    with open_desk(server) as desk:
+        resumed = desk.resume(kind, skus=_skus(skus), seller=seller_id(seller), reason=reason)
         if as_json:
             emit({"resumed": resumed, "done": sum(each.is_done for each in resumed)})
         else:
@@ -125,15 +122,15 @@ def trigger(
         str | None, typer.Option(help="Whose listings; needed where several sellers list a part.")
     ] = None,
     reason: Reason = "",
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Let parts board the next call, before all others.
 
     One that is due that way already, or aboard a call, is left as it is, and the answer says so.
     """
-    with open_session(config.load()) as session:
-        desk = Desk(session.app, actor=ACTOR)
-        rulings = desk.trigger(_skus(skus), seller=_seller(seller), reason=reason)
+    with open_desk(server) as desk:
+        rulings = desk.trigger(_skus(skus), seller=seller_id(seller), reason=reason)
         if as_json:
             done = sum(each.is_done for each in rulings)
             emit({"listings": rulings, "done": done, "left": len(rulings) - done})
@@ -157,26 +154,6 @@ def _kind(
 
 def _skus(skus: Sequence[str] | None) -> list[Sku]:
     return [Sku(sku) for sku in skus or ()]
-
-
-def _seller(seller: str | None) -> SellerId | None:
-    return None if seller is None else SellerId(seller)
-
-
-def _until(text: str, now: datetime) -> datetime:
-    """Read an instant to come, or how long from now; raises InvalidError."""
-    if span := SPAN.fullmatch(text.strip().lower()):
-        return now + timedelta(**{UNITS[span[2]]: int(span[1])})
-    try:
-        at = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise InvalidError(
-            f"--until: {text!r} is no instant; write 2026-03-04T09:00 (UTC), or 2h or 3d from now"
-        ) from None
-    at = at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
-    if at <= now:
-        raise InvalidError(f"--until: {text} is over; it is {now:%Y-%m-%d %H:%M} UTC")
-    return at
 
 
 def _show(pauses: Sequence[Pause], now: datetime) -> None:

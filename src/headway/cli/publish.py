@@ -2,23 +2,20 @@
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from headway import config
-from headway.app import App
-from headway.cli.output import AsJson, emit, plain, say, table
+from headway.app.answers import AskedPart, Batch
+from headway.cli.desks import AnyDesk, Server, open_room
+from headway.cli.output import AsJson, emit, say, table
 from headway.cli.progress import progress
-from headway.cli.session import WALL, Session, open_session
-from headway.clock import fresh_id
-from headway.core.intake import Part, fate, read_at, seller_of, text_lines
-from headway.core.model import SellerId
-from headway.errors import InvalidError
-from headway.store.publishing import Publishing
+from headway.cli.session import WALL
+from headway.core.intake import seller_of, text_lines
+from headway.core.model import Sku
+from headway.errors import InvalidError, NotFoundError
 
 EXAMPLES = """Examples:
 
@@ -30,6 +27,7 @@ headway publish -- "-3DASH"
 """
 POLL_S = 1.0
 ROWS_SHOWN = 50
+UNDER_WAY = {"requested", "normalized"}
 TROUBLE = {"blocked", "failed", "refused"}
 
 
@@ -52,6 +50,7 @@ def publish(
     wait: Annotated[
         bool, typer.Option("--wait", help="Stay until each part is in the shop, or cannot be.")
     ] = False,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Put parts into the shop that are not there yet.
@@ -64,23 +63,14 @@ def publish(
     if not asked:
         raise InvalidError("name a part number, or a file of them with --file")
     named = None if seller is None else seller_of(seller)
-    with open_session(config.load()) as session:
+    with open_room(server) as room:
+        if wait and not room.is_tended:
+            raise InvalidError("--wait needs a headway that works; start one with: headway run")
+        batch = room.desk.publish(asked, seller=named)
         if wait:
-            _require_runner(session)
-        app, publishing = session.app, Publishing(session.app.pool)
-        user_id, batch_id = publishing.seller(named), fresh_id()
-        parts = publishing.request(
-            user_id,
-            asked,
-            batch_id=batch_id,
-            form=app.settings.shop_sku,
-            policy=app.policy,
-            now=app.clock.now(),
-        )
-        if wait:
-            parts = _await(publishing, user_id, parts)
-        _report(app, user_id, batch_id, parts, as_json=as_json)
-    if any(each.status in TROUBLE for each in parts):
+            batch = _await(room.desk, batch)
+        _report(batch, as_json=as_json)
+    if any(each.status in TROUBLE for each in batch.parts):
         raise typer.Exit(1)
 
 
@@ -94,53 +84,41 @@ def _from_file(name: str | None) -> list[str]:
     return [line for line in text_lines(raw.splitlines()) if line.strip()]
 
 
-def _require_runner(session: Session) -> None:
-    """Refuse to wait for what nobody does: this database is open only as long as we are."""
-    if session.app.settings.database_url is None and not session.is_joined:
-        raise InvalidError("--wait needs a headway that works; start one with: headway run")
-
-
-def _await(publishing: Publishing, user_id: SellerId, parts: Sequence[Part]) -> list[Part]:
-    with progress("publishing", len(parts)) as advance:
+def _await(desk: AnyDesk, batch: Batch) -> Batch:
+    """Wait until nothing of a batch is under way; what was refused was never a part of it."""
+    with progress("publishing", len(batch.parts)) as advance:
         shown = 0
         while True:
-            newest = {e.sku: e for e in publishing.parts(user_id, [each.sku for each in parts])}
-            # A part that was refused may be another batch's: here it stays what it was.
-            parts = [
-                each if each.status == "refused" else newest.get(each.sku, each) for each in parts
-            ]
-            settled = sum(not each.is_under_way for each in parts)
-            advance(settled - shown)
-            shown = settled
-            if settled == len(parts):
-                return list(parts)
+            newest = _newest(desk, batch)
+            parts = tuple(newest.get(each.sku, each) for each in batch.parts)
+            # A part that left the batch was asked for again since: another batch waits for it.
+            under_way = sum(each.status in UNDER_WAY for each in newest.values())
+            advance(len(parts) - under_way - shown)
+            shown = len(parts) - under_way
+            if not under_way:
+                return replace(batch, parts=parts)
             WALL.sleep(POLL_S)
 
 
-def _report(
-    app: App, user_id: SellerId, batch_id: str, parts: Sequence[Part], *, as_json: bool
-) -> None:
-    now = app.clock.now()
-    line, seats = app.line(now), app.rule.boarding.seats
-    expected = {each.sku: read_at(each, line, seats=seats, now=now) for each in parts}
-    counts = Counter(each.status for each in parts)
+def _newest(desk: AnyDesk, batch: Batch) -> dict[Sku, AskedPart]:
+    try:
+        return {each.sku: each for each in desk.batch(batch.batch_id).parts}
+    except NotFoundError:  # every part of it was asked for again
+        return {}
+
+
+def _report(batch: Batch, *, as_json: bool) -> None:
+    counts = Counter(each.status for each in batch.parts)
     if as_json:
-        listed = [_facts(each, expected[each.sku], now) for each in parts]
-        emit({"batch_id": batch_id, "seller": user_id, "counts": counts, "parts": listed})
+        told = {"batch_id": batch.batch_id, "seller": batch.seller, "counts": counts}
+        emit({**told, "parts": batch.parts})
         return
-    trouble_first = sorted(parts, key=lambda each: each.status not in TROUBLE)
+    trouble_first = sorted(batch.parts, key=lambda each: each.status not in TROUBLE)
     rows = [
-        (each.sku, each.shop_sku, each.status, fate(each, expected[each.sku], now))
-        for each in trouble_first[:ROWS_SHOWN]
+        (each.sku, each.shop_sku, each.status, each.note) for each in trouble_first[:ROWS_SHOWN]
     ]
     table(("part", "in the shop", "status", "note"), rows)
-    if len(parts) > ROWS_SHOWN:
-        say(f"and {len(parts) - ROWS_SHOWN:,} more")
+    if len(batch.parts) > ROWS_SHOWN:
+        say(f"and {len(batch.parts) - ROWS_SHOWN:,} more")
     said = ", ".join(f"{count:,} {status}" for status, count in counts.items())
-    say(f"{said}; batch {batch_id}")
-
-
-def _facts(part: Part, expected_at: datetime | None, now: datetime) -> dict[str, object]:
-    said = plain(part)
-    assert isinstance(said, dict), "a dataclass becomes an object"
-    return said | {"expected_at": expected_at, "note": fate(part, expected_at, now)}
+    say(f"{said}; batch {batch.batch_id}")

@@ -3,33 +3,24 @@
 A part that was named but left as it was makes the exit code 1, and the answer says why.
 """
 
-import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
 
-from headway import config
-from headway.app import App
-from headway.cli.jobs import found_job, print_job
+from headway.cli.desks import AnyDesk, Server, open_desk, seller_id
+from headway.cli.instants import instant
+from headway.cli.jobs import print_job
 from headway.cli.output import AsJson, emit, say, table
-from headway.cli.session import open_session
-from headway.core.jobs import JobStatus
-from headway.core.model import SellerId, Sku
+from headway.core.model import Sku
 from headway.core.reasons import say_time
-from headway.errors import ConflictError, InvalidError, NotFoundError
-from headway.store.explain import Standings
-from headway.store.job_rows import JobRows
-from headway.store.review import Review, Ruling
+from headway.errors import InvalidError
+from headway.store.review import Ruling
 from headway.store.views_jobs import is_job_name
 
-SPAN = re.compile(r"(\d{1,5})\s*(s|m|min|h|d|w)(?:\s+ago)?")
-UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 ROWS_SHOWN_MAX = 50
-Answer = TypeVar("Answer")
 
 Skus = Annotated[
     list[str] | None, typer.Argument(help="Part numbers, as the supplier writes them.")
@@ -73,16 +64,16 @@ def hold(
     *,
     seller: Annotated[str | None, typer.Option(help="Only this seller's.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many to show, the oldest first.")] = 50,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """List the changes that are held for a person.
 
     Each waits for approve or reject; meanwhile the shop keeps the old price.
     """
-    with open_session(config.load()) as session:
-        now = session.app.clock.now()
-        user_id = session.app.sellers.known(seller)
-        found = Review(session.app.pool).held(user_id, limit=limit + 1)
+    with open_desk(server) as desk:
+        found = desk.held(seller=seller_id(seller), limit=limit + 1)
+        now = desk.now
         shown = found[:limit]
         if as_json:
             emit({"held": shown, "has_more": len(found) > limit})
@@ -108,6 +99,7 @@ def approve(
     all_: Annotated[bool, typer.Option("--all", help="Everything that can be approved.")] = False,
     reason: Reason = "",
     seller: Seller = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Let held changes reach the shop.
@@ -118,17 +110,12 @@ def approve(
     _either(skus, is_all=all_)
     if all_ and not reason.strip():
         raise InvalidError('--all needs a reason: --all --reason "why all of it may pass"')
-    with open_session(config.load()) as session:
-        app, review = session.app, Review(session.app.pool)
-        now = app.clock.now()
+    whose = seller_id(seller)
+    with open_desk(server) as desk:
         if all_:
-            user_id = app.sellers.known(seller)
-            _report_all(review.approve_all(user_id, reason=reason, now=now), as_json=as_json)
+            _report_all(desk.approve_all(seller=whose, reason=reason), as_json=as_json)
             return
-        rulings = each_seller(
-            app, skus or (), seller, lambda *key: review.approve(*key, reason=reason, now=now)
-        )
-        _report(rulings, as_json=as_json)
+        _report(desk.approve(_skus(skus), seller=whose, reason=reason), as_json=as_json)
 
 
 def reject(
@@ -136,15 +123,12 @@ def reject(
     *,
     reason: Reason = "",
     seller: Seller = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Keep the shop's price; the same quote is not held again."""
-    with open_session(config.load()) as session:
-        app, review = session.app, Review(session.app.pool)
-        now = app.clock.now()
-        rulings = each_seller(
-            app, skus, seller, lambda *key: review.reject(*key, reason=reason, now=now)
-        )
+    with open_desk(server) as desk:
+        rulings = desk.reject(_skus(skus), seller=seller_id(seller), reason=reason)
         _report(rulings, as_json=as_json)
 
 
@@ -163,6 +147,7 @@ def rollback(
         bool, typer.Option("--dry-run", help="Only show what would change.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Give parts the price they had at another time.
@@ -172,28 +157,21 @@ def rollback(
     """
     if bool(skus) == (since is not None):
         raise InvalidError("name parts, or --since an instant with --seller; not both")
-    with open_session(config.load()) as session:
-        app, review = session.app, Review(session.app.pool)
-        now = app.clock.now()
-        moment = _instant(to, now, "--to")
+    whose = seller_id(seller)
+    with open_desk(server) as desk:
+        now = desk.now
+        moment = instant(to, now, "--to")
         if since is None:
-            rulings = each_seller(
-                app,
-                skus or (),
-                seller,
-                lambda *key: review.rollback(
-                    *key, to=moment, reason=reason, now=now, dry_run=dry_run
-                ),
+            rulings = desk.rollback(
+                _skus(skus), to=moment, seller=whose, reason=reason, dry_run=dry_run
             )
             _report(rulings, as_json=as_json, is_trial=dry_run)
             return
-        user_id, from_ = app.sellers.known(seller), _instant(since, now, "--since")
-        if user_id is None:
-            raise InvalidError("--since needs --seller: a batch is rolled back for one seller")
+        from_ = instant(since, now, "--since")
 
         def batch(*, dry_run: bool) -> list[Ruling]:
-            return review.rollback(
-                user_id, since=from_, to=moment, reason=reason, now=now, dry_run=dry_run
+            return desk.rollback_since(
+                from_, to=moment, seller=whose, reason=reason, dry_run=dry_run
             )
 
         trial = batch(dry_run=True)
@@ -201,7 +179,8 @@ def rollback(
         if dry_run or not changing:
             _report(trial, as_json=as_json, is_trial=True)
             return
-        _confirm(f"Roll back {changing:,} prices of {seller} to {say_time(moment, now)}?", yes)
+        of = f" of {seller}" if seller else ""
+        _confirm(f"Roll back {changing:,} prices{of} to {say_time(moment, now)}?", yes)
         _report(batch(dry_run=False), as_json=as_json, is_trial=True)
 
 
@@ -213,6 +192,7 @@ def revive(
     *,
     all_: Annotated[bool, typer.Option("--all", help="Everything that is parked.")] = False,
     seller: Seller = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Restart parked parts, on sale again, or dead jobs.
@@ -221,37 +201,26 @@ def revive(
     and is due at once.
     """
     _either(skus, is_all=all_)
-    with open_session(config.load()) as session:
-        app, review = session.app, Review(session.app.pool)
-        now = app.clock.now()
+    whose = seller_id(seller)
+    with open_desk(server) as desk:
         if skus and any(map(is_job_name, skus)):
-            _revive_jobs(app, skus, as_json=as_json)
-            return
-        if all_:
-            user_id = app.sellers.known(seller)
-            _report(review.revive_all(user_id, now=now), as_json=as_json)
-            return
-        rulings = each_seller(app, skus or (), seller, lambda *key: review.revive(*key, now=now))
-        _report(rulings, as_json=as_json)
+            _revive_jobs(desk, skus, as_json=as_json)
+        elif all_:
+            _report(desk.revive_all(seller=whose), as_json=as_json)
+        else:
+            _report(desk.revive(_skus(skus), seller=whose), as_json=as_json)
 
 
-def _revive_jobs(app: App, names: Sequence[str], *, as_json: bool) -> None:
+def _revive_jobs(desk: AnyDesk, names: Sequence[str], *, as_json: bool) -> None:
     """Queue dead jobs again; raises RequestError before anything is done."""
     if not all(map(is_job_name, names)):
         raise InvalidError("name parts, or jobs; not both at once")
-    now, rows = app.clock.now(), JobRows(app.pool)
-    found = [found_job(app, name, now) for name in names]
-    alive = [each.name for each in found if each.status is not JobStatus.DEAD]
-    if alive:
-        raise ConflictError(f"{', '.join(alive)} is not dead; see: headway explain {alive[0]}")
-    for each in found:
-        rows.revive(each.id, now=now)
-    after = [found_job(app, each.id, now) for each in found]
+    revived = desk.lane.revive(names)
     if as_json:
-        emit({"now": now, "jobs": after})
+        emit({"now": desk.now, "jobs": revived})
         return
-    for each in after:
-        print_job(each, now)
+    for each in revived:
+        print_job(each, desk.now)
 
 
 def _either(skus: Sequence[str] | None, *, is_all: bool) -> None:
@@ -259,46 +228,8 @@ def _either(skus: Sequence[str] | None, *, is_all: bool) -> None:
         raise InvalidError("name parts, or say --all; not both")
 
 
-def each_seller(
-    app: App,
-    skus: Sequence[str],
-    seller: str | None,
-    verb: Callable[[SellerId, list[Sku]], list[Answer]],
-) -> list[Answer]:
-    """Do a verb for the one seller of each part; raises RequestError before anything is done."""
-    sellers = Review(app.pool).sellers_of([Sku(sku) for sku in skus])
-    wanted: dict[SellerId, list[Sku]] = {}
-    for sku in map(Sku, dict.fromkeys(skus)):
-        listed_by = sellers.get(sku, [])
-        if not listed_by:
-            similar = Standings(app.pool).similar(sku)
-            hint = f"did you mean {' or '.join(similar)}?" if similar else "check how it is spelled"
-            raise NotFoundError(f"no listing has the part number {sku}; {hint}")
-        names = ", ".join(listed_by)
-        if seller is not None and seller not in listed_by:
-            raise NotFoundError(f"{seller} does not list {sku}; it is listed by {names}")
-        if seller is None and len(listed_by) > 1:
-            raise InvalidError(f"{sku} is listed by {names}; say whose with --seller")
-        wanted.setdefault(SellerId(seller or listed_by[0]), []).append(sku)
-    return [each for user_id, theirs in wanted.items() for each in verb(user_id, theirs)]
-
-
-def _instant(text: str, now: datetime, option: str) -> datetime:
-    """Read an instant or an offset before now; raises InvalidError."""
-    if span := SPAN.fullmatch(text.strip().lower()):
-        at = now - timedelta(**{UNITS[span[2]]: int(span[1])})
-    else:
-        try:
-            at = datetime.fromisoformat(text.strip())
-        except ValueError:
-            raise InvalidError(
-                f"{option}: {text!r} is no instant; write 2026-03-04T09:00 (UTC), or 2h or 3d for"
-                " so long ago"
-            ) from None
-        at = at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
-    if at > now:
-        raise InvalidError(f"{option}: {text} has not come yet; it is {now:%Y-%m-%d %H:%M} UTC")
-    return at
+def _skus(names: Sequence[str] | None) -> list[Sku]:
+    return [Sku(name) for name in names or ()]
 
 
 def _confirm(question: str, is_sure: bool) -> None:

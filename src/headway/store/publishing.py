@@ -116,6 +116,7 @@ OF_BATCH = PARTS.format(
   AND (%(seller)s::text IS NULL OR staging.user_id = %(seller)s)"""
 )
 OF_SKUS = PARTS.format(chosen="staging.user_id = %(seller)s AND staging.sku = ANY(%(skus)s)")
+OWNER = "SELECT user_id FROM product_staging WHERE batch_id = %s::uuid LIMIT 1"
 
 
 class Publishing:
@@ -168,6 +169,12 @@ class Publishing:
             enter(connection.cursor(), keys, policy=policy, now=now, turn=Turn.ONBOARDING)
             seen = {each.sku: each for each in _read(connection, OF_SKUS, values)}
         return [seen.get(each.sku, each) for each in parts]
+
+    def owner(self, batch_id: str) -> SellerId | None:
+        """Return whose batch it is; None if no part belongs to it."""
+        with guarded(), self._pool.connection() as connection:
+            found = connection.execute(OWNER, (batch_id,)).fetchone()
+        return None if found is None else SellerId(found[0])
 
     def batch(self, batch_id: str, *, seller: SellerId | None = None) -> list[Part]:
         """Return the parts of a batch; none if there is no such batch, or not of this seller."""

@@ -42,7 +42,6 @@ class Budget:
     """
 
     platform: PlatformName
-    key: str
     limit: float
     used: float
     reserved: float
@@ -119,8 +118,8 @@ def _budget(
     now_us = at_us(now)
     state = enter({day.key: day}, {day.key: stored or State()}, now_us=now_us).states[day.key]
     quota, meter = day.quotas[0], state.quotas[0]
-    reserved = sum(call.reserved for call in state.calls)
-    limit, used = quota.room(meter), quota.used_at(meter, now_us)
+    reserved = float(sum(call.reserved for call in state.calls))
+    limit, used = float(quota.room(meter)), float(quota.used_at(meter, now_us))
     by_hour = {each.hour: each for each in hours}
     plan = DayPlan(limit=limit, wanted=wanted)
     paused_us = state.paused_until_us if state.paused_until_us > now_us else 0
@@ -141,7 +140,6 @@ def _budget(
     )
     return Budget(
         platform=platform,
-        key=day.key,
         limit=limit,
         used=used,
         reserved=reserved,

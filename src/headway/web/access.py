@@ -124,15 +124,16 @@ class ApiRoute(APIRoute):
             visitor = await run_in_threadpool(gate.admit, request)
             if request.method in SAFE:
                 request.state.visitor = visitor
-                return await handle(request)
+                return gate.sign(await handle(request))
             body = await read_body(request)
             if isinstance(body, Response):
                 return body
             request = with_body(request, body)
             request.state.visitor = visitor
             if request.method != "POST":
-                return await handle(request)
+                return gate.sign(await handle(request))
             who, now = visitor.principal, gate.now
-            return await once(gate.idempotency, request, body, who=who, now=now, handle=handle)
+            reply = await once(gate.idempotency, request, body, who=who, now=now, handle=handle)
+            return gate.sign(reply)
 
         return telling(guarded)

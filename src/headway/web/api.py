@@ -69,8 +69,10 @@ class BreakerShape(Shape):
     """Whether the supplier is believed to answer."""
 
     is_open: bool
+    opened_at: datetime | None
     open_until: datetime | None
     failures: int
+    trips: int
     reason: str
 
 

@@ -102,6 +102,7 @@ class ExplainedShape(Shape):
     failures: int
     last_error: str | None
     explanation: ExplanationShape
+    policy: str
     timetable: str
     in_shop: str
 

@@ -14,15 +14,18 @@ from urllib.parse import urlsplit
 
 from fastapi import Request, Response
 
+from headway import __version__
 from headway.app import App
 from headway.app.desk import Desk
-from headway.clock import Clock
+from headway.clock import Clock, ScaledClock
 from headway.core.access import Principal
 from headway.errors import ForbiddenError, UnauthenticatedError
 from headway.store.access import Access, Grant
 from headway.store.idempotency import Idempotency
 from headway.web.buckets import Buckets
 
+# Who answers, and what its clock says; a demo's runs faster than life.
+VERSION_HEADER, NOW_HEADER, SPEED_HEADER = "Headway-Version", "Headway-Now", "Headway-Speed"
 COOKIE = "headway_session"
 CSRF_HEADER = "X-CSRF-Token"
 SAFE = {"GET", "HEAD", "OPTIONS"}
@@ -97,6 +100,15 @@ class Gate:
         """Return the desk of somebody who was let in."""
         who = visitor.principal
         return Desk(self.app, actor=who.name, seller=who.seller)
+
+    def sign(self, reply: Response) -> Response:
+        """Say in a reply who answers, and on what clock, so that a program can tell the time."""
+        clock = self.app.clock
+        reply.headers[VERSION_HEADER] = __version__
+        reply.headers[NOW_HEADER] = clock.now().isoformat()
+        if isinstance(clock, ScaledClock):
+            reply.headers[SPEED_HEADER] = repr(clock.speed)
+        return reply
 
     def log_in(self, request: Request, reply: Response, who: Principal | Grant) -> None:
         """Begin a session under a new id; the one that this browser had is over."""

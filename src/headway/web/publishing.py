@@ -9,11 +9,9 @@ from pydantic import ConfigDict, Field
 
 from headway.app.answers import Batch
 from headway.core.model import SellerId
-from headway.errors import ConflictError
 from headway.store.publishing import PARTS_MAX
 from headway.web.access import ApiRoute, Caller, ReadDesk, WriteDesk
 from headway.web.inputs import NamePath, SellerText, SkuText
-from headway.web.problems import ERRORS_TOLD
 from headway.web.said import said
 from headway.web.shape import Shape
 
@@ -22,8 +20,10 @@ PART_EXAMPLE: dict[str, Any] = {
     "part_number": "WF338109=K3",
     "shop_sku": "WF338109",
     "status": "requested",
+    "reason": "",
     "note": "number 3 in line; read at about 12:00:30 UTC",
     "place": 3,
+    "due_at": "2026-03-04T12:00:00Z",
     "expected_at": "2026-03-04T12:00:30Z",
     "shopify_product_id": None,
 }
@@ -49,8 +49,10 @@ class PartShape(Shape):
     part_number: str
     shop_sku: str
     status: Literal["requested", "normalized", "published", "blocked", "failed", "refused"]
+    reason: str
     note: str
     place: int | None = None
+    due_at: datetime | None = None
     expected_at: datetime | None = None
     shopify_product_id: str | None = None
 
@@ -61,11 +63,17 @@ class BatchShape(Shape):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
-                {"batch_id": BATCH_ID, "counts": {"requested": 1}, "parts": [PART_EXAMPLE]}
+                {
+                    "batch_id": BATCH_ID,
+                    "seller": "acme",
+                    "counts": {"requested": 1},
+                    "parts": [PART_EXAMPLE],
+                }
             ]
         }
     )
     batch_id: str
+    seller: str
     counts: dict[str, int]
     parts: list[PartShape]
 
@@ -81,11 +89,7 @@ def router() -> APIRouter:
 def bulk_publish(desk: WriteDesk, caller: Caller, wish: BulkPublish) -> BatchShape:
     """Ask for parts; each boards the next calls, and none is ever made twice."""
     seller = caller.whose(None if wish.seller is None else SellerId(wish.seller))
-    batch = desk.publish(wish.part_numbers, seller=seller)
-    if all(each.status == "refused" for each in batch.parts):
-        told = "; ".join(f"{each.sku}: {each.reason}" for each in batch.parts[:ERRORS_TOLD])
-        raise ConflictError(f"no part could be taken: {told}")
-    return _shape(batch)
+    return _shape(desk.publish(wish.part_numbers, seller=seller))
 
 
 def published_batch(desk: ReadDesk, batch_id: NamePath) -> BatchShape:
@@ -99,12 +103,16 @@ def _shape(batch: Batch) -> BatchShape:
             "part_number": each.sku,
             "shop_sku": each.shop_sku,
             "status": each.status,
+            "reason": each.reason,
             "note": each.note,
             "place": each.place,
+            "due_at": each.due_at,
             "expected_at": each.expected_at,
             "shopify_product_id": each.shopify_product_id,
         }
         for each in batch.parts
     ]
     counts = Counter(each.status for each in batch.parts)
-    return BatchShape.model_validate({"batch_id": batch.batch_id, "counts": counts, "parts": parts})
+    return BatchShape.model_validate(
+        {"batch_id": batch.batch_id, "seller": batch.seller, "counts": counts, "parts": parts}
+    )

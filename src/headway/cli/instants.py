@@ -1,0 +1,43 @@
+"""Instants as people type them: a date and a time, or how long ago, or from now."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from headway.errors import InvalidError
+
+SPAN = re.compile(r"(\d{1,5})\s*(s|m|min|h|d|w)")
+AGO = re.compile(r"\s+ago$")
+UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def instant(text: str, now: datetime, option: str) -> datetime:
+    """Read an instant that has come, or how long ago it was; raises InvalidError."""
+    span = _span(AGO.sub("", text.strip()))
+    at = _instant(text, option, "for so long ago") if span is None else now - span
+    if at > now:
+        raise InvalidError(f"{option}: {text} has not come yet; it is {now:%Y-%m-%d %H:%M} UTC")
+    return at
+
+
+def instant_to_come(text: str, now: datetime, option: str) -> datetime:
+    """Read an instant to come, or how long it is until then; raises InvalidError."""
+    span = _span(text)
+    at = _instant(text, option, "from now") if span is None else now + span
+    if at <= now:
+        raise InvalidError(f"{option}: {text} is over; it is {now:%Y-%m-%d %H:%M} UTC")
+    return at
+
+
+def _span(text: str) -> timedelta | None:
+    found = SPAN.fullmatch(text.strip().lower())
+    return None if found is None else timedelta(**{UNITS[found[2]]: int(found[1])})
+
+
+def _instant(text: str, option: str, what: str) -> datetime:
+    try:
+        at = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InvalidError(
+            f"{option}: {text!r} is no instant; write 2026-03-04T09:00 (UTC), or 2h or 3d {what}"
+        ) from None
+    return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)

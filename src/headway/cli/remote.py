@@ -1,0 +1,275 @@
+"""The desk of a server: the same looks and verbs as the desk here, asked over its API.
+
+Answers are read back into the very dataclasses that a desk returns, so that whoever prints them
+cannot tell the two apart. What is refused there is refused here, in the same words.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from headway.app.answers import Batch, Explained
+from headway.app.limits import LimitView
+from headway.cli.asking import PAGE_MAX, Asking, word
+from headway.cli.remote_lane import RemoteLane
+from headway.connectors.headway_api import HeadwayApi
+from headway.core.alerts import Alert
+from headway.core.model import SellerId, Sku
+from headway.core.pauses import Pause, PauseKind
+from headway.errors import StoreError
+from headway.store.pauses import Resumed
+from headway.store.review import HeldChange, Ruling
+from headway.store.timetable import Moved, Wish
+from headway.store.views import Overview
+from headway.store.views_history import HistoryEvent, HistoryPage
+from headway.store.views_limits import LedgerLine
+from headway.store.views_products import ProductPage, ProductView, State
+from headway.web.audit import STOPPED
+
+SYNC, LIMITS, PUBLISH = "/api/sync", "/api/limits", "/api/bulk-publish"
+
+
+class RemoteDesk:
+    """What one key may see and do at a server; accounts and their jobs are at `lane`."""
+
+    def __init__(self, api: HeadwayApi) -> None:
+        self._asking = Asking(api)
+        self.lane = RemoteLane(self._asking)
+
+    @property
+    def now(self) -> datetime:
+        """The instant, by the clock of the server, as of its last answer."""
+        return self._asking.now
+
+    @property
+    def speed(self) -> float | None:
+        """How many times faster than life that clock runs; None for life's own."""
+        return self._asking.told().speed
+
+    def status(self) -> Overview:
+        """Return everything the first screen shows: of everybody, or of one's own."""
+        return self._asking.get(Overview, f"{SYNC}/status")
+
+    def products(
+        self,
+        *,
+        q: str = "",
+        state: State | None = None,
+        seller: SellerId | None = None,
+        cursor: str | None = None,
+        limit: int,
+    ) -> ProductPage:
+        """Return listings by state, seller or text, from a cursor on."""
+        query = {"q": q, "state": state, "seller": seller, "cursor": cursor, "limit": limit}
+        return self._asking.get(ProductPage, f"{SYNC}/products", query)
+
+    def product(self, sku: Sku, *, seller: SellerId | None = None) -> tuple[ProductView, ...]:
+        """Return a part as each seller lists it; raises NotFoundError."""
+        path = f"{SYNC}/products/{word(sku)}"
+        return tuple(self._asking.get(list[ProductView], path, {"seller": seller}, "listings"))
+
+    def history(
+        self,
+        sku: Sku,
+        *,
+        seller: SellerId | None = None,
+        kinds: Collection[str] = (),
+        cursor: str | None = None,
+        limit: int,
+    ) -> HistoryPage:
+        """Return what happened to a part, the newest first; raises NotFoundError."""
+        query = {"seller": seller, "kind": list(kinds), "cursor": cursor, "limit": limit}
+        return self._asking.get(HistoryPage, f"{SYNC}/history/{word(sku)}", query)
+
+    def audit(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        seller: SellerId | None = None,
+        sku: Sku | None = None,
+        kinds: Collection[str] = (),
+    ) -> Iterator[HistoryEvent]:
+        """Yield every event in that time, the oldest first; raises StoreError where it ends."""
+        query = {
+            "since": since and since.isoformat(),
+            "until": until and until.isoformat(),
+            "seller": seller,
+            "sku": sku,
+            "kind": list(kinds),
+            "format": "jsonl",
+        }
+        for line in self._asking.api.lines("/api/audit", query):
+            row = json.loads(line)
+            if row["kind"] == STOPPED:
+                raise StoreError(row["error"])
+            yield self._asking.read(HistoryEvent, row | {"user_id": row["seller"]})
+
+    def explain(self, sku: Sku, *, seller: SellerId | None = None) -> list[Explained]:
+        """Say why a part waits, for each seller who lists it; raises NotFoundError."""
+        path = f"{SYNC}/explain/{word(sku)}"
+        return self._asking.get(list[Explained], path, {"seller": seller}, "listings")
+
+    def held(
+        self, *, seller: SellerId | None = None, limit: int, cursor: str | None = None
+    ) -> list[HeldChange]:
+        """Return held changes, the oldest first, from a cursor on."""
+        query = {"seller": seller, "cursor": cursor}
+        return self._asking.some(HeldChange, f"{SYNC}/held", query, limit=limit)
+
+    def approve(
+        self, skus: Sequence[Sku], *, seller: SellerId | None = None, reason: str = ""
+    ) -> list[Ruling]:
+        """Let held changes reach the shop."""
+        return self._rule("approve", skus=list(skus), seller=seller, reason=reason)
+
+    def approve_all(self, *, seller: SellerId | None = None, reason: str) -> list[Ruling]:
+        """Let everything held reach the shop, and the rest of a mass change with it."""
+        return self._rule("approve", all=True, seller=seller, reason=reason)
+
+    def reject(
+        self, skus: Sequence[Sku], *, seller: SellerId | None = None, reason: str = ""
+    ) -> list[Ruling]:
+        """Keep the shop's price; the same quote is not held again."""
+        return self._rule("reject", skus=list(skus), seller=seller, reason=reason)
+
+    def rollback(
+        self,
+        skus: Sequence[Sku],
+        *,
+        to: datetime,
+        seller: SellerId | None = None,
+        reason: str = "",
+        dry_run: bool = False,
+    ) -> list[Ruling]:
+        """Give parts the price they had at another time."""
+        body = {"skus": list(skus), "seller": seller, "reason": reason, "dry_run": dry_run}
+        return self._rule("rollback", to=to.isoformat(), **body)
+
+    def rollback_since(
+        self,
+        since: datetime,
+        *,
+        to: datetime,
+        seller: SellerId | None = None,
+        reason: str = "",
+        dry_run: bool = False,
+    ) -> list[Ruling]:
+        """Give all of a seller's parts that changed since then the price they had at `to`."""
+        body = {"since": since.isoformat(), "seller": seller, "reason": reason, "dry_run": dry_run}
+        return self._rule("rollback", to=to.isoformat(), **body)
+
+    def revive(self, skus: Sequence[Sku], *, seller: SellerId | None = None) -> list[Ruling]:
+        """Restart parked parts; they board the next call."""
+        return self._rule("revive", skus=list(skus), seller=seller)
+
+    def revive_all(self, *, seller: SellerId | None = None) -> list[Ruling]:
+        """Restart everything that is parked."""
+        return self._rule("revive", all=True, seller=seller)
+
+    def pause(
+        self,
+        kind: PauseKind,
+        *,
+        skus: Sequence[Sku] = (),
+        seller: SellerId | None = None,
+        until: datetime | None = None,
+        reason: str = "",
+    ) -> list[Pause]:
+        """Stop everything, the supplier, a seller or parts; pausing again replaces it."""
+        body = {
+            "kind": kind,
+            "skus": list(skus) or None,
+            "seller": seller,
+            "until": until and until.isoformat(),
+            "reason": reason,
+        }
+        return self._asking.post(list[Pause], f"{SYNC}/pause", body, "pauses")
+
+    def resume(
+        self,
+        kind: PauseKind,
+        *,
+        skus: Sequence[Sku] = (),
+        seller: SellerId | None = None,
+        reason: str = "",
+    ) -> list[Resumed]:
+        """Let go on what was paused."""
+        body = {"kind": kind, "skus": list(skus) or None, "seller": seller, "reason": reason}
+        return self._asking.post(list[Resumed], f"{SYNC}/resume", body, "resumed")
+
+    def pauses(self, *, seller: SellerId | None = None) -> list[Pause]:
+        """Return what is paused; of one seller, whatever stops that seller."""
+        return self._asking.get(list[Pause], f"{SYNC}/pauses", {"seller": seller}, "pauses")
+
+    def trigger(
+        self, skus: Sequence[Sku], *, seller: SellerId | None = None, reason: str = ""
+    ) -> list[Ruling]:
+        """Let parts board the next call, before all others."""
+        return self._rule("trigger", skus=list(skus), seller=seller, reason=reason)
+
+    def move(
+        self, skus: Sequence[Sku], wish: Wish, *, seller: SellerId | None = None
+    ) -> list[Moved]:
+        """Give parts another slot of the day, or a priority in theirs."""
+        found = {sku: self.product(sku, seller=seller) for sku in dict.fromkeys(skus)}
+        body = {
+            "hour": wish.hour_bucket,
+            "minute": None if wish.hour_bucket is None else wish.minute_offset,
+            "priority": wish.sync_priority,
+            "auto": wish.is_auto,
+            "seller": seller,
+        }
+        # A part of several sellers is refused; asked for first, it is before any other is moved.
+        moved = {
+            sku: self._asking.read(
+                Moved, self._asking.api.put(f"{SYNC}/products/{word(sku)}/slot", body).json
+            )
+            for sku in sorted(found, key=lambda sku: len(found[sku]) == 1)
+        }
+        firsts = list(dict.fromkeys(each.user_id for each in map(moved.__getitem__, found)))
+        return sorted(map(moved.__getitem__, found), key=lambda each: firsts.index(each.user_id))
+
+    def publish(self, skus: Sequence[str], *, seller: SellerId | None = None) -> Batch:
+        """Ask for parts to be put into a shop; raises ConflictError if none could be taken."""
+        body = {"part_numbers": list(skus), "seller": seller}
+        return self._batch(self._asking.api.post(PUBLISH, body).json)
+
+    def batch(self, batch_id: str) -> Batch:
+        """Tell what became of a batch; a part belongs to the batch that asked for it last."""
+        return self._batch(self._asking.api.get(f"{PUBLISH}/{word(batch_id)}").json)
+
+    def limits(self, *, limit: int, after: str | None = None) -> list[LimitView]:
+        """Return what is used of each limit."""
+        query = {"limit": min(limit, PAGE_MAX), "after": after}
+        return self._asking.get(list[LimitView], LIMITS, query, "limits")
+
+    def ledger(
+        self,
+        name: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int,
+        cursor: str | None = None,
+    ) -> list[LedgerLine]:
+        """Return the calls that one limit permitted, the newest first, from a cursor on."""
+        query = {
+            "name": name,
+            "since": since and since.isoformat(),
+            "until": until and until.isoformat(),
+            "cursor": cursor,
+        }
+        return self._asking.some(LedgerLine, f"{LIMITS}/ledger", query, limit=limit)
+
+    def alerts(self) -> list[Alert]:
+        """Return what is wrong now, of everybody's or of one's own, the worst first."""
+        return self._asking.get(list[Alert], "/api/alerts", key="alerts")
+
+    def _rule(self, verb: str, **body: Any) -> list[Ruling]:  # noqa: ANN401 - what JSON holds
+        return self._asking.post(list[Ruling], f"{SYNC}/{verb}", body, "listings")
+
+    def _batch(self, answer: Mapping[str, Any]) -> Batch:
+        parts = [{**each, "sku": each.get("part_number")} for each in answer.get("parts", ())]
+        return self._asking.read(Batch, {**answer, "parts": parts})

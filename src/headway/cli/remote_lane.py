@@ -1,0 +1,84 @@
+"""The part of a server's desk that is about accounts and their jobs."""
+
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+
+from headway.app.desk_lane import JOBS_MAX, Pulled, of_kind
+from headway.cli.asking import Asking, word
+from headway.core.jobs import JobStatus, Kind, PlatformName
+from headway.core.model import SellerId
+from headway.errors import ConflictError
+from headway.store.views_accounts import AccountView, SellerView
+from headway.store.views_jobs import JobView
+from headway.store.views_quotas import Budget
+
+ACCOUNTS, JOBS = "/api/accounts", "/api/jobs"
+ACCOUNTS_MAX = 500
+
+
+class RemoteLane:
+    """Accounts and jobs of a server, as far as the key lets us see."""
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+
+    def accounts(
+        self,
+        *,
+        seller: SellerId | None = None,
+        platform: PlatformName | None = None,
+        limit: int,
+    ) -> tuple[AccountView, ...]:
+        """Return accounts, those that need a person first."""
+        query = {"seller": seller, "platform": platform, "limit": limit}
+        return tuple(self._asking.get(list[AccountView], ACCOUNTS, query, "accounts"))
+
+    def sellers(self, user_ids: Collection[SellerId]) -> tuple[SellerView, ...]:
+        """Return what these sellers have used of the month's orders."""
+        query = {"limit": ACCOUNTS_MAX}
+        found = self._asking.get(list[SellerView], ACCOUNTS, query, "sellers")
+        return tuple(each for each in found if each.user_id in user_ids)
+
+    def jobs(
+        self,
+        *,
+        seller: SellerId | None = None,
+        platform: PlatformName | None = None,
+        status: JobStatus | None = None,
+        limit: int,
+    ) -> list[JobView]:
+        """Return jobs in the order in which they run, each with what blocks it."""
+        query = {"seller": seller, "platform": platform, "status": status, "limit": limit}
+        return self._asking.get(list[JobView], JOBS, query, "jobs")
+
+    def job(self, name: str) -> JobView:
+        """Return a job by its id or seller/platform/kind; raises NotFoundError."""
+        return self._asking.get(JobView, f"{JOBS}/{word(name)}")
+
+    def quotas(self) -> tuple[Budget, ...]:
+        """Return the day of each platform that has a quota, and what the next one will bring."""
+        return tuple(self._asking.get(list[Budget], "/api/quotas", key="quotas"))
+
+    def revive(self, names: Sequence[str]) -> list[JobView]:
+        """Queue dead jobs again; raises RequestError before anything is done."""
+        found = [self.job(name) for name in dict.fromkeys(names)]
+        # A job that is not dead is refused; asked for first, it is refused before the others.
+        for each in sorted(found, key=lambda each: each.status is JobStatus.DEAD):
+            self._asking.post(JobView, f"{JOBS}/{word(each.id)}/revive")
+        return [self.job(each.id) for each in found]
+
+    def run(self, name: str) -> JobView:
+        """Make a job due now; it still waits for its turn, its budget and its shop."""
+        return self._asking.post(JobView, f"{JOBS}/{word(name)}/run")
+
+    def pull(
+        self, seller: SellerId, *, platform: PlatformName | None = None, kind: Kind | None = None
+    ) -> Pulled:
+        """Make a seller's jobs due now; those that run, are dead or cancelled stay as they are."""
+        found = self.jobs(seller=seller, platform=platform, limit=JOBS_MAX)
+        made = set()
+        for each in of_kind(found, seller, platform, kind):
+            with suppress(ConflictError):
+                made.add(self.run(each.id).id)
+        after = self.jobs(seller=seller, platform=platform, limit=JOBS_MAX)
+        return Pulled(made_due=frozenset(made), jobs=of_kind(after, seller, platform, kind))

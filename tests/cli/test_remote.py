@@ -1,0 +1,136 @@
+"""Every verb and look of the command line prints the same here and against a server.
+
+Each command runs on two equal databases, so they stay equal as long as it does the same on both.
+"""
+
+import re
+from typing import Any
+
+import pytest
+from tests.app.room import ACME, BEST, HELD, ODD, PARKED, REFUSED, SHARED, THEIRS
+from tests.cli.both import Both
+
+# What a publish calls its batch is made anew each time; nothing else may differ.
+BATCH = re.compile(r'(batch |"batch_id": ")[0-9a-f-]{36}')
+DEAD = "UPDATE sync_jobs SET status = 'dead', next_run_at = NULL, last_error = 'no' WHERE kind = %s"
+LOOKS = [
+    ["explain", HELD],
+    ["explain", SHARED],
+    ["explain", SHARED, "--seller", BEST],
+    ["explain", "acme/etsy/orders"],
+    ["hold"],
+    ["hold", "--seller", ACME, "--limit", "1"],
+    ["jobs"],
+    ["jobs", "--seller", ACME, "--platform", "etsy", "--limit", "2"],
+    ["quota"],
+    *(["explain", sku] for sku in ODD),
+]
+VERBS = {
+    "deciding": [
+        ["rollback", HELD, "--to", "2h", "--dry-run"],
+        ["rollback", HELD, "--to", "2h", "--reason", "too early"],
+        ["rollback", "--since", "3h", "--to", "4h", "--seller", ACME, "--yes"],
+        ["approve", THEIRS],
+        ["approve", HELD, "--reason", "the new list"],
+        ["reject", THEIRS, "--seller", BEST],
+        ["approve", "--all", "--reason", "all of it"],
+        ["revive", REFUSED],
+        ["revive", PARKED],
+        ["revive", "--all"],
+    ],
+    "all that is held": [["approve", "--all", "--reason", "yes", "--seller", ACME]],
+    "the timetable": [
+        ["move", HELD, THEIRS, *ODD, "--hour", "6", "--minute", "30"],
+        ["move", HELD, "--priority", "5"],
+        ["move", HELD, PARKED, "--auto"],
+    ],
+    "pausing": [
+        ["pause", HELD, THEIRS, "--reason", "recalled"],
+        ["pause", "--seller", ACME, "--until", "2h"],
+        ["pause", "--all"],
+        ["pause"],
+        ["resume", "--all", "--reason", "over"],
+        ["resume", HELD],
+        ["resume", "--supplier"],
+        ["trigger", HELD, PARKED, "--reason", "a customer asks"],
+    ],
+    "jobs": [
+        ["revive", "acme/etsy/orders", "best/etsy/orders"],
+        ["pull", ACME, "--kind", "listings"],
+        ["pull", ACME],
+    ],
+    # One part: two of the same instant board in the order of ids, which are made anew each time.
+    "publishing": [["publish", "NEW/1=2", "--seller", BEST]],
+}
+REFUSALS = [
+    ["explain", "WF338109=K4"],
+    ["explain", "SHARED", "--seller", "nobody"],
+    ["explain", "acme/etsy/nothing"],
+    ["hold", "--seller", "nobody"],
+    ["jobs", "--seller", "acne"],
+    ["approve", SHARED],
+    ["approve", HELD, "NO-SUCH"],
+    ["reject", THEIRS, "--seller", ACME],
+    ["rollback", HELD, "--to", "2999-01-01"],
+    ["rollback", "--since", "3h", "--to", "4h"],
+    ["rollback", "--since", "3h", "--to", "4h", "--seller", "nobody"],
+    ["revive", "acme/shopify/listings"],
+    ["revive", "acme/etsy/orders", "acme/shopify/listings"],
+    ["move", HELD, SHARED, "--hour", "6"],
+    ["move", HELD, "NO-SUCH", "--hour", "6"],
+    ["pause", SHARED],
+    ["pause", "--seller", "nobody"],
+    ["pause", "--all", "--until", "2001-01-01"],
+    ["resume", "NO-SUCH"],
+    ["trigger", HELD, "NO-SUCH"],
+    ["pull", "nobody"],
+    ["publish", "NEW"],
+    ["publish", "NEW", "--seller", "nobody"],
+]
+
+
+def same(both: Both, *command: str) -> Any:
+    """Run a command both ways; return what it came to, which must be equal but for a batch."""
+    here, there = both.local(*command), both.remote(*command)
+    said, heard = (BATCH.sub("", each.out).splitlines() for each in (here, there))
+    assert heard == said, command
+    assert (there.code, there.err) == (here.code, here.err), command
+    return here
+
+
+def test_a_look_shows_the_same(both: Both) -> None:
+    for command in LOOKS:
+        for form in ((), ("--json",)):
+            seen = same(both, *command, *form)
+            assert seen.code == 0, seen.err
+            assert seen.out, command
+
+
+def test_the_status_is_the_same_but_for_where_it_is(both: Both) -> None:
+    for form in ((), ("--json",)):
+        local, remote = both.local("status", *form), both.remote("status", *form)
+        assert local.code == 0, local.err
+        here = "the headway that is running now"
+        assert remote.out.replace(both.url, here).splitlines() == local.out.splitlines()
+
+
+@pytest.mark.parametrize("verbs", VERBS.values(), ids=list(VERBS))
+@pytest.mark.parametrize("form", ((), ("--json",)), ids=("text", "json"))
+def test_a_verb_does_and_says_the_same(
+    both: Both, verbs: list[list[str]], form: tuple[str, ...]
+) -> None:
+    both.write(DEAD, "orders")
+    for command in verbs:
+        done = same(both, *command, *form)
+        assert done.code in {0, 1}, done.err
+    for look in (["hold"], ["jobs"], ["explain", HELD], ["explain", PARKED]):
+        same(both, *look)
+
+
+def test_what_is_refused_is_refused_in_the_same_words_and_nothing_is_done(both: Both) -> None:
+    both.write(DEAD, "orders")
+    looks = (["hold"], ["jobs"], ["explain", HELD], ["explain", "acme/etsy/orders"])
+    before = [same(both, *look).out for look in looks]
+    for command in REFUSALS:
+        assert same(both, *command).complaint(2)
+    assert [same(both, *look).out for look in looks] == before
