@@ -23,6 +23,18 @@ LOOKS = [
     ["jobs"],
     ["jobs", "--seller", ACME, "--platform", "etsy", "--limit", "2"],
     ["quota"],
+    ["parts"],
+    ["parts", "338109"],
+    ["parts", "--state", "parked", "--seller", ACME, "--limit", "1"],
+    ["parts", "no such"],
+    ["history", HELD],
+    ["history", HELD, "--kind", "price_changed", "--limit", "1"],
+    ["history", SHARED],
+    ["alerts"],
+    ["limits"],
+    ["limits", "boeing"],
+    ["limits", "boeing", "--since", "2h", "--limit", "1"],
+    ["pause"],
     *(["explain", sku] for sku in ODD),
 ]
 VERBS = {
@@ -63,6 +75,12 @@ VERBS = {
     "publishing": [["publish", "NEW/1=2", "--seller", BEST]],
 }
 REFUSALS = [
+    ["history", "NO-SUCH"],
+    ["history", HELD, "--seller", BEST],
+    ["parts", "--seller", "nobody"],
+    ["limits", "nothing"],
+    ["audit", "--seller", "nobody"],
+    ["audit", "--since", "2999-01-01"],
     ["explain", "WF338109=K4"],
     ["explain", "SHARED", "--seller", "nobody"],
     ["explain", "acme/etsy/nothing"],

@@ -26,6 +26,11 @@ COMMANDS = {
     "run": ("headway.cli.run", "Keep catalogue and accounts in step, until Ctrl-C."),
     "api": ("headway.cli.api", "Serve the API and the page alone, until Ctrl-C."),
     "status": ("headway.cli.look", "Show the next call, the budget and how fresh the shop is."),
+    "parts": ("headway.cli.parts", "List parts, or find them by a piece of their text."),
+    "history": ("headway.cli.parts", "Tell what happened to a part, and its price over time."),
+    "alerts": ("headway.cli.oversight", "Show what is wrong now and needs a person."),
+    "limits": ("headway.cli.oversight", "Show what is used of each limit, or the calls of one."),
+    "audit": ("headway.cli.oversight", "Write out every event, as CSV or as lines of JSON."),
     "explain": ("headway.cli.look", "Say why a part or a job waits, until when, and its place."),
     "jobs": ("headway.cli.jobs", "Show who pulls next, in order, with what blocks each."),
     "quota": (
@@ -156,6 +161,9 @@ def _misused(error: typer.TyperException, arguments: Sequence[str]) -> int:
     context = getattr(error, "ctx", None)
     said = error.format_message().rstrip(".")  # names the option, as `message` does not
     called = next((word for word in arguments if word in COMMANDS), None)
+    if getattr(error, "option_name", "") == "--server":
+        said = "this command works on the installation itself; run it where headway runs, without"
+        said += " --server"
     path = context.command_path if context else " ".join(filter(None, ("headway", called)))
     joint = " See" if said.endswith("?") else "; see"
     return _fail(f"{said}{joint}: {path} --help", MISUSED, arguments)

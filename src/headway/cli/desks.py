@@ -54,7 +54,7 @@ def open_room(server: str | None) -> Iterator[Room]:
         with closing(HeadwayApi(url, _key(settings), clock=WALL)) as api:
             yield Room(desk=RemoteDesk(api), place=api.url, is_tended=True)
         return
-    with open_session(settings) as session:
+    with open_session(settings.model_copy(update={"server": ""})) as session:
         yield Room(
             desk=Desk(session.app, actor=ACTOR),
             place=session.place,

@@ -4,6 +4,7 @@
 demo's clock; else the embedded server, started for as long as the command lasts.
 """
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -58,6 +59,8 @@ def open_session(
 
     The embedded database is ours alone and is brought up to date without asking.
     """
+    if settings.server:  # a change to another database than the one meant must show
+        print("headway: this works on the database here, not on HEADWAY_SERVER", file=sys.stderr)
     with _opened(settings, pool_size) as session:
         is_own = settings.database_url is None and not session.is_joined
         if check_schema and (migrate or is_own):

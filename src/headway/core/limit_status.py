@@ -63,16 +63,20 @@ def _gauges(resource: Resource, state: State, now_us: int) -> tuple[Gauge, ...]:
         used = sum(call.cost for call in done if window.forgets_us(call, now_us) >= now_us)
         reserved = sum(call.cost for call in flying)
         name = f"{window.limit:g} in {window.span_s:g} s"
-        gauges.append(Gauge(rule=name, used=used, reserved=reserved, limit=window.limit))
+        gauges.append(_gauge(name, used, reserved, window.limit))
     for bucket, level in zip(resource.buckets, state.buckets, strict=True):
         limit = level.capacity or bucket.capacity
         name = f"bucket of {limit:g}, {level.restore_per_s or bucket.rate_per_s:g}/s"
         used = bucket.level_at(level, now_us)
-        gauges.append(Gauge(rule=name, used=used, reserved=0, limit=limit))
+        gauges.append(_gauge(name, used, 0, limit))
     for quota, use in zip(resource.quotas, state.quotas, strict=True):
         limit = use.limit or quota.limit
         name = f"quota of {limit:g} in {quota.span_s:g} s"
         reserved = sum(call.reserved for call in flying)
         used = quota.used_at(use, now_us)
-        gauges.append(Gauge(rule=name, used=used, reserved=reserved, limit=limit))
+        gauges.append(_gauge(name, used, reserved, limit))
     return tuple(gauges)
+
+
+def _gauge(rule: str, used: float, reserved: float, limit: float) -> Gauge:
+    return Gauge(rule=rule, used=float(used), reserved=float(reserved), limit=float(limit))

@@ -4,7 +4,7 @@ A page is a short range of an index. An export goes through any number of events
 statement of its own, so that it holds neither memory nor a transaction, however slow its reader.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -198,6 +198,16 @@ class HistoryViews:
         }
         with guarded(), self._pool.connection() as connection:
             return tuple(map(call_of, connection.execute(READS, values).fetchall()))
+
+
+def series_of(events: Iterable[HistoryEvent]) -> tuple[SeriesPoint, ...]:
+    """Return price and stock over time from one seller's events of a part, the oldest first."""
+    known, points = _Known(), []
+    for event in events:
+        if event.kind in {*SEEN, *SHOWN}:
+            known = known.told(event.kind, event.new or {})
+            points.append(known.at(event.at))
+    return tuple(points)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

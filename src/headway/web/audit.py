@@ -37,6 +37,7 @@ EXAMPLE = {
 }  # fmt: skip
 
 Row = dict[str, Any]
+Form = Literal["csv", "jsonl"]
 
 
 def router() -> APIRouter:
@@ -65,7 +66,7 @@ def audit(
         str | None, Query(min_length=1, max_length=NAME_CHARS_MAX, pattern=PLAIN)
     ] = None,
     kind: Annotated[list[str] | None, Query(max_length=50)] = None,
-    format_: Annotated[Literal["csv", "jsonl"], Query(alias="format")] = "csv",
+    format_: Annotated[Form, Query(alias="format")] = "csv",
 ) -> StreamingResponse:
     """Export events, the oldest first; `kind` may be given several times.
 
@@ -88,6 +89,18 @@ def audit(
         media_type=CSV if is_csv else LINES,
         headers={"Content-Disposition": f'attachment; filename="{name}"'},
     )
+
+
+def exported(events: Iterator[HistoryEvent], form: Form) -> Iterator[str]:
+    """Write events as the export has them, in pieces; what they raise ends it."""
+    write = _csv if form == "csv" else _lines
+    rows = map(_row, events)
+    chunk = list(islice(rows, CHUNK))  # before the head, so that a refusal writes nothing
+    if form == "csv":
+        yield _line(FIELDS)
+    while chunk:
+        yield write(chunk)
+        chunk = list(islice(rows, CHUNK))
 
 
 def _chunks(

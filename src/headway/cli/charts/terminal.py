@@ -39,7 +39,7 @@ def show(chart: Chart, *, above: int) -> None:
         columns, lines = shutil.get_terminal_size((PIPE_COLUMNS, PIPE_LINES))
     else:
         columns, lines = PIPE_COLUMNS, PIPE_LINES
-    for line in render(chart, columns=columns, lines=lines - above, blocks=_blocks()):
+    for line in render(chart, columns=columns, lines=lines - above, blocks=blocks()):
         console().print(line, soft_wrap=True)
 
 
@@ -107,7 +107,8 @@ def _axis(frame: _Frame) -> Text:
     return Text("".join(cells) + "mean".rjust(MEAN_WIDTH), style="dim")
 
 
-def _blocks() -> str:
+def blocks() -> str:
+    """Return what bars are drawn with, as far as stdout can show it."""
     try:
         (BLOCKS + MARK).encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:

@@ -1,0 +1,233 @@
+"""`headway parts` and `headway history`: find a part, and see what happened to it."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Annotated, Any
+
+import typer
+
+from headway.cli.charts.terminal import blocks
+from headway.cli.desks import AnyDesk, Server, open_desk, seller_id
+from headway.cli.output import AsJson, emit, say, table
+from headway.core.model import SellerId, Sku
+from headway.core.reasons import say_time
+from headway.store.views_history import (
+    LIMIT_MAX,
+    SEEN,
+    SHOWN,
+    HistoryEvent,
+    SeriesPoint,
+    series_of,
+)
+from headway.store.views_products import ProductView, State
+from headway.web.words import money
+
+PARTS_EXAMPLES = """Examples:
+
+headway parts
+
+headway parts 330523
+
+headway parts --state parked --seller acme --json
+"""
+HISTORY_EXAMPLES = """Examples:
+
+headway history "WF330523=7A"
+
+headway history "AN 960/10L" --seller acme --kind price_changed --limit 200
+"""
+LIMIT = 50
+CHART_COLUMNS = 48
+Limit = Annotated[int, typer.Option(min=1, help="How many to show at most.")]
+Seller = Annotated[str | None, typer.Option(help="Only this seller's.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("parts", epilog=PARTS_EXAMPLES)(parts)
+    app.command("history", epilog=HISTORY_EXAMPLES)(history)
+
+
+def parts(
+    text: Annotated[
+        str, typer.Argument(help="A piece of the part number, the shop's SKU or the title.")
+    ] = "",
+    *,
+    state: Annotated[State | None, typer.Option(help="Only those that stand so.")] = None,
+    seller: Seller = None,
+    limit: Limit = LIMIT,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """List parts, or find them by a piece of their text.
+
+    Each with its state, the supplier's price and stock, what the shop shows, and when it is due.
+    """
+    with open_desk(server) as desk:
+        found: list[ProductView] = []
+        cursor: str | None = None
+        while True:
+            page = desk.products(
+                q=text,
+                state=state,
+                seller=seller_id(seller),
+                cursor=cursor,
+                limit=min(LIMIT_MAX, limit - len(found)),
+            )
+            found += page.items
+            cursor = page.next_cursor
+            if cursor is None or len(found) >= limit:
+                break
+        if as_json:
+            emit({"now": desk.now, "parts": found, "has_more": cursor is not None})
+            return
+        _print_parts(found, desk.now)
+        if cursor is not None:
+            say(f"and more; show them with --limit {limit * 10}")
+
+
+def history(
+    sku: Annotated[str, typer.Argument(help="The supplier's part number.")],
+    *,
+    seller: Seller = None,
+    kind: Annotated[
+        list[str] | None, typer.Option(help="Only events of this kind; may be repeated.")
+    ] = None,
+    limit: Limit = LIMIT,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell what happened to a part, and its price over time.
+
+    The newest event comes first. The price is drawn from the last changes, for each seller.
+    """
+    whose = seller_id(seller)
+    with open_desk(server) as desk:
+        found, has_more = _events(desk, Sku(sku), whose, kind or (), limit)
+        kinds = (*SEEN, *SHOWN)
+        changes = desk.history(Sku(sku), seller=whose, kinds=kinds, limit=LIMIT_MAX).items
+        sellers = sorted({each.user_id for each in changes})
+        prices = {
+            each: series_of(event for event in reversed(changes) if event.user_id == each)
+            for each in sellers
+        }
+        if as_json:
+            told = {"now": desk.now, "sku": sku, "events": found, "has_more": has_more}
+            emit({**told, "prices": prices})
+            return
+        _print_events(found, desk.now)
+        if has_more:
+            say(f"and more; show them with --limit {limit * 10}")
+        for each, points in prices.items():
+            _print_prices(each, points, desk.now)
+
+
+def _events(
+    desk: AnyDesk, sku: Sku, seller: SellerId | None, kinds: Sequence[str], limit: int
+) -> tuple[list[HistoryEvent], bool]:
+    """Return so many events, and whether there are more."""
+    found: list[HistoryEvent] = []
+    cursor: str | None = None
+    while True:
+        room = min(LIMIT_MAX, limit - len(found))
+        page = desk.history(sku, seller=seller, kinds=kinds, cursor=cursor, limit=room)
+        found += page.items
+        cursor = page.next_cursor
+        if cursor is None or len(found) >= limit:
+            return found, cursor is not None
+
+
+def _print_parts(found: Sequence[ProductView], now: datetime) -> None:
+    rows = [
+        (
+            each.sku,
+            each.user_id,
+            each.state,
+            each.title,
+            "" if each.supplier_price is None else money(each.supplier_price),
+            "" if each.supplier_quantity is None else f"{each.supplier_quantity:,}",
+            "" if each.shop_price is None else money(each.shop_price),
+            say_time(each.due_at, now),
+            _note(each),
+        )
+        for each in found
+    ]
+    headings = ("part", "seller", "state", "title", "supplier", "stock", "shop", "due", "note")
+    table(headings, rows, empty="no such part", right={4, 5, 6})
+
+
+def _note(each: ProductView) -> str:
+    if each.held_reason:
+        return f"held: {each.held_reason}"
+    return each.push_error or each.last_error
+
+
+def _print_events(found: Sequence[HistoryEvent], now: datetime) -> None:
+    rows = [
+        (
+            say_time(each.at, now),
+            each.user_id,
+            each.kind.replace("_", " "),
+            _difference(each.old or {}, each.new or {}),
+            each.actor,
+            each.error,
+        )
+        for each in found
+    ]
+    table(("when", "seller", "what", "change", "by", "note"), rows, empty="nothing happened yet")
+
+
+def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Say what is different, by the names that the event has for it; stock as a sum."""
+    told = []
+    for name, after in new.items():
+        before = old.get(name)
+        if isinstance(after, Mapping):
+            name, before, after = "stock", _sum(before), _sum(after)  # noqa: PLW2901 - its short form
+        if before != after:
+            told.append(f"{name.replace('_', ' ')} {_word(before)} to {_word(after)}")
+    return ", ".join(told)
+
+
+def _sum(quantities: Any) -> int | None:  # noqa: ANN401 - what JSON holds
+    is_stock = isinstance(quantities, Mapping)
+    return sum(filter(None, quantities.values())) if is_stock else None
+
+
+def _word(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
+def _print_prices(seller: SellerId, points: Sequence[SeriesPoint], now: datetime) -> None:
+    """Draw the supplier's and the shop's price of one seller over one axis of time."""
+    lines = {
+        "supplier": [(each.at, each.supplier_price) for each in points],
+        "shop": [(each.at, each.shop_price) for each in points],
+    }
+    known = [price for line in lines.values() for _, price in line if price is not None]
+    if not known:
+        return
+    say()
+    say(f"Price at {seller} since {say_time(points[0].at, now)}", style="bold")
+    least, most = min(known), max(known)
+    for name, line in lines.items():
+        last = next((price for _, price in reversed(line) if price is not None), None)
+        if last is not None:
+            say(f"  {name:<8} {_drawn(line, now, least, most)}  {money(last)}")
+    say(f"  from {money(least)} to {money(most)}")
+
+
+def _drawn(
+    line: Sequence[tuple[datetime, Decimal | None]], now: datetime, least: Decimal, most: Decimal
+) -> str:
+    """Return a row of blocks: in each column the price that stood at its end."""
+    marks = blocks()
+    begin, span = line[0][0], now - line[0][0]
+    drawn = []
+    for column in range(1, CHART_COLUMNS + 1):
+        until = begin + span * column / CHART_COLUMNS
+        price = next((price for at, price in reversed(line) if at <= until), None)
+        share = 0.0 if price is None else float((price - least) / (most - least or 1))
+        drawn.append(" " if price is None else marks[1 + round(share * (len(marks) - 2))])
+    return "".join(drawn)
