@@ -75,7 +75,7 @@ def test_the_page_goes_live_however_late_a_script_comes(witness: Witness, house:
     page, late = witness.open(), []
     page.route("**/hx-sse.min.js", lambda route: late.append(route))  # noqa: PLW0108 - it marks it
     page.goto(house.link(), wait_until="commit")
-    page.wait_for_function("window.htmx")
+    page.wait_for_function("() => window.htmx")
     # Whatever that script put off for a moment is over.
     page.evaluate("new Promise((done) => setTimeout(() => setTimeout(done)))")
     expect(page.locator("#link")).to_have_text("Connecting")
