@@ -289,3 +289,18 @@ def test_what_is_not_there_is_told_as_a_problem_too(operator: Asking) -> None:
     refused(answer, 405)
     assert answer.headers["allow"] == "GET"
     refused(operator.get("/api/sync/products/%00"), 422)
+
+
+TOO_LATE = "9999-12-31T23:59:59-12:00"
+
+
+def test_an_instant_that_nobody_could_read_back_is_refused_and_stops_no_round(
+    operator: Asking, seller: Asking, room: Room
+) -> None:
+    wish = {"kind": "listing", "skus": [ODD[0]], "until": TOO_LATE}
+    assert refused(seller.post("/api/sync/pause", json=wish), 422).startswith("until: the year")
+    new = {"name": "late", "role": "reader", "expires_at": TOO_LATE}
+    assert refused(operator.post("/api/keys", json=new), 422).startswith("expires_at: the year")
+    assert ok(operator.get("/api/sync/pauses"))["pauses"] == []
+    ok(operator.get("/api/keys"))
+    room.app.tick().step()

@@ -36,8 +36,8 @@ def _span(text: str) -> timedelta | None:
 def _instant(text: str, option: str, what: str) -> datetime:
     try:
         at = datetime.fromisoformat(text.strip())
-    except ValueError:
+        return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         raise InvalidError(
             f"{option}: {text!r} is no instant; write 2026-03-04T09:00 (UTC), or 2h or 3d {what}"
         ) from None
-    return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)

@@ -4,10 +4,10 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from headway.core.policies.policy import PRIORITY_MAX
-from headway.web.inputs import SKUS_MAX, ReasonText, SellerText, SkuText
+from headway.web.inputs import SKUS_MAX, Instant, ReasonText, SellerText, SkuText
 from headway.web.shape import Shape
 
 StateWord = Literal[
@@ -200,8 +200,8 @@ class RollingBack(Shape):
         }
     )
     skus: Skus | None = None
-    since: AwareDatetime | None = None
-    to: AwareDatetime
+    since: Instant | None = None
+    to: Instant
     seller: SellerText | None = None
     reason: ReasonText = ""
     dry_run: bool = False

@@ -1,6 +1,7 @@
 """What a caller may write into an address or a body, declared once."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import Path, Query
@@ -29,6 +30,15 @@ def checked(check: Callable[[str], str]) -> AfterValidator:
     return AfterValidator(validate)
 
 
+def _in_utc(at: datetime) -> datetime:
+    """Return the instant in UTC; a zone may put it into a year that nobody can read back."""
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("the year must be within 1 and 9999, in UTC") from None
+
+
+Instant = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 SkuText = Annotated[str, checked(sku_of), Field(examples=["WF338109=K3"])]
 SellerText = Annotated[str, checked(seller_of), Field(examples=["acme"])]
 ReasonText = Annotated[
@@ -50,5 +60,5 @@ Cursor = Annotated[
     Query(max_length=CHARS_MAX, description="Where to go on: `next_cursor` of the page before."),
 ]
 Limit = Annotated[int, Query(ge=1, le=200, description="How many at most.")]
-Since = Annotated[AwareDatetime | None, Query(description="From this instant on.")]
-Until = Annotated[AwareDatetime | None, Query(description="Before this instant.")]
+Since = Annotated[Instant | None, Query(description="From this instant on.")]
+Until = Annotated[Instant | None, Query(description="Before this instant.")]

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import AwareDatetime, ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
 
 from headway.core.access import Need, Role
 from headway.core.model import SellerId
@@ -12,7 +12,7 @@ from headway.errors import InvalidError, NotFoundError
 from headway.store.access import Access, Grant, Key
 from headway.web.access import ApiRoute, Caller, OperateDesk, ReadDesk
 from headway.web.gate import Gate
-from headway.web.inputs import NamePath, SellerText
+from headway.web.inputs import Instant, NamePath, SellerText
 from headway.web.replay import keep_instead
 from headway.web.said import said
 from headway.web.shape import Shape
@@ -61,7 +61,7 @@ class NewKey(Shape):
     name: Name
     role: RoleWord
     seller: SellerText | None = None
-    expires_at: AwareDatetime | None = None
+    expires_at: Instant | None = None
 
 
 class KeyShape(Shape):

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from fastapi import APIRouter
-from pydantic import AwareDatetime, ConfigDict
+from pydantic import ConfigDict
 
 from headway.core.model import Sku
 from headway.core.pauses import PauseKind
 from headway.web.access import ApiRoute, Caller, ReadDesk, Whose, WriteDesk
 from headway.web.api_sync import Deciding, PauseWord, RulingsShape, Skus
 from headway.web.deciding import ruled, skus_of, whose
-from headway.web.inputs import ReasonText, SellerText
+from headway.web.inputs import Instant, ReasonText, SellerText
 from headway.web.said import said
 from headway.web.shape import Shape
 
@@ -76,7 +76,7 @@ class Pausing(Resuming):
             ]
         }
     )
-    until: AwareDatetime | None = None
+    until: Instant | None = None
 
 
 def router() -> APIRouter:

@@ -4,7 +4,8 @@ CREATE TABLE pauses (
     kind text NOT NULL CHECK (kind IN ('all', 'supplier', 'seller', 'listing')),
     user_id text,
     sku text,
-    until timestamptz,
+    -- A later one could be written but not read back, and every round reads what is paused.
+    until timestamptz CHECK (until < '10000-01-01 00:00+00'),
     reason text NOT NULL DEFAULT '',
     actor text NOT NULL DEFAULT '',
     -- Somebody ended it before its time; it goes once its listings are unmarked.
