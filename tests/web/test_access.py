@@ -9,6 +9,7 @@ import httpx
 import pytest
 from psycopg_pool import ConnectionPool
 from tests.conftest import START
+from tests.web.asking import Asking
 
 from headway.app import build
 from headway.clock import VirtualClock
@@ -359,3 +360,32 @@ def test_no_secret_is_ever_logged_shown_or_stored(
     texts += [*(each.text for each in answers), *logged, *capfd.readouterr(), *stored(pool)]
     for secret in (key[3:], mangled[3:], made[3:], cookie, token, link):
         assert not any(secret in each for each in texts)
+
+
+def test_a_link_that_another_site_opens_is_not_used_up(
+    site: httpx.Client, access: Access, key: str, clock: VirtualClock
+) -> None:
+    log_in(site, key)
+    link = access.add_link(OPS, expires_at=clock.now() + HOUR, now=clock.now())
+    foreign = site.get(f"/login/{link}", headers={"sec-fetch-site": "cross-site"})
+    assert foreign.status_code == 403
+    assert access.take_link(link, now=clock.now()) is not None
+
+
+@pytest.mark.parametrize("origin", ("http://[", "null", "//", "https://evil.test"))
+def test_whatever_a_browser_calls_its_origin_a_foreign_page_is_refused(
+    site: httpx.Client, key: str, origin: str
+) -> None:
+    assert site.post("/login", data={"key": key}, headers={"origin": origin}).status_code == 403
+
+
+def test_hosts_that_a_socket_for_both_kinds_names_are_counted_one_by_one(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    site = create(build(Settings(data_dir=tmp_path), clock, pool), wall=clock)
+    guessing = Asking(site, client=("::ffff:192.0.2.1", 50_000))
+    for _ in range(TRIES_MAX + 1):
+        last = guessing.post("/login", data={"key": "hw_wrong"})
+    assert last.status_code == 429
+    other = Asking(site, client=("::ffff:192.0.2.2", 50_000))
+    assert other.post("/login", data={"key": "hw_wrong"}).status_code == 401

@@ -93,7 +93,7 @@ class Gate:
         site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
         ours = {request.headers.get("host", ""), self._public.netloc} - {""}
         is_foreign = site is not None and site not in OUR_SITES
-        if is_foreign or (origin is not None and urlsplit(origin).netloc not in ours):
+        if is_foreign or (origin is not None and _netloc(origin) not in ours):
             raise ForbiddenError("this was sent by a page of another site")
 
     def desk(self, visitor: Visitor) -> Desk:
@@ -140,6 +140,14 @@ def csrf_of(secret: str) -> str:
     return hmac.new(secret.encode(), b"headway csrf", hashlib.sha256).hexdigest()
 
 
+def _netloc(origin: str) -> str:
+    """Return whose page an origin names; nobody's if it is none."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
+
+
 def address_of(request: Request) -> str:
     """Return whom wrong logins are counted for: an address, or the network of an IPv6 host."""
     host = request.client.host if request.client else ""
@@ -148,5 +156,8 @@ def address_of(request: Request) -> str:
     except ValueError:
         return host
     if isinstance(address, IPv6Address):
+        # A socket for both kinds names IPv4 hosts so; their networks would all be one.
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
         return str(ip_network((address, 64), strict=False))
     return str(address)

@@ -116,12 +116,9 @@ class _Door:
         def find() -> Grant | None:
             return self._gate.access.take_link(link, now=self._gate.now())
 
-        if visitor is not None and visitor.csrf is not None:
-            granted = find()
-            if granted is None:  # opened again where it was used: there is nothing to complain of
-                return RedirectResponse("/", status_code=303)
-            return self._let_in(request, lambda: granted, DEAD_LINK, "/")
-        return self._let_in(request, find, DEAD_LINK, "/")
+        # Opened again where it was used: there is nothing to complain of.
+        is_known = visitor is not None and visitor.csrf is not None
+        return self._let_in(request, find, DEAD_LINK, "/", is_known=is_known)
 
     async def leave(self, request: Request) -> Response:
         """End the session, if our own page asks for it."""
@@ -152,13 +149,18 @@ class _Door:
         find: Callable[[], Principal | Grant | None],
         refusal: str,
         onward: str,
+        *,
+        is_known: bool = False,
     ) -> Response:
-        """Log a browser in as whom `find` returns; None is a wrong try."""
+        """Log a browser in as whom `find` returns; None is a wrong try, of whom we do not know."""
         gate, address = self._gate, address_of(request)
         try:
             gate.require_own_page(request)
-            gate.access.count_try(address, now=gate.now())
+            if not is_known:
+                gate.access.count_try(address, now=gate.now())
             who = find()
+            if who is None and is_known:
+                return RedirectResponse(onward, status_code=303)
             if who is None:
                 return self._page(401, refusal, onward=onward)
             gate.access.forgive(address, now=gate.now())
