@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,17 +13,19 @@ from tests.conftest import START
 from tests.web.asking import Asking
 
 from headway.app import build
-from headway.clock import VirtualClock
+from headway.clock import SystemClock, VirtualClock
 from headway.config import Settings
 from headway.core.access import Role
 from headway.core.model import SellerId
 from headway.store.access import TRIES_MAX, Access, Grant
 from headway.web.gate import COOKIE, CSRF_HEADER, csrf_of
+from headway.web.pages import STREAMS_MAX
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 
 OPS = Grant(name="ops", role=Role.OPERATOR)
 HOUR = timedelta(hours=1)
+PATIENCE_S = 10.0
 ME, KEYS = "/api/me", "/api/keys"
 NEW_KEY = {"name": "ci", "role": "reader"}
 Open = Callable[..., httpx.Client]
@@ -389,3 +392,52 @@ def test_hosts_that_a_socket_for_both_kinds_names_are_counted_one_by_one(
     assert last.status_code == 429
     other = Asking(site, client=("::ffff:192.0.2.2", 50_000))
     assert other.post("/login", data={"key": "hw_wrong"}).status_code == 401
+
+
+def ends(lines: Iterator[str]) -> bool:
+    """Tell whether a stream ends before our patience does."""
+    give_up_s = SystemClock().monotonic() + PATIENCE_S
+    return all(SystemClock().monotonic() < give_up_s for _ in lines)
+
+
+def test_a_stream_ends_soon_after_its_key_was_revoked_or_its_browser_logged_out(
+    pool: ConnectionPool, access: Access, key: str, clock: VirtualClock, tmp_path: Path
+) -> None:
+    app = build(Settings(data_dir=tmp_path), clock, pool)
+    taken = listen("127.0.0.1", 0)
+    serving = SiteServer(create(app, wall=clock, refresh_s=0.02, ask_again_s=0.02), taken)
+    serving.start()
+    try:
+        with httpx.Client(base_url=address(taken), timeout=20, trust_env=False) as site:
+            token = log_in(site, key)
+            with site.stream("GET", "/live") as watched:
+                lines = watched.iter_lines()
+                assert next(lines).startswith("retry")
+                site.post("/logout", headers={CSRF_HEADER: token})
+                assert ends(lines)
+            with site.stream("GET", "/live", headers=bearer(key)) as watched:
+                lines = watched.iter_lines()
+                assert next(lines).startswith("retry")
+                access.revoke_key("ops", now=clock.now())
+                assert ends(lines)
+            assert site.get("/live", headers=bearer(key)).status_code == 401
+    finally:
+        serving.stop()
+
+
+def test_nobody_opens_streams_without_end(
+    open_site: Open, key: str, access: Access, clock: VirtualClock
+) -> None:
+    site = open_site()
+    limits = httpx.Limits(max_connections=STREAMS_MAX + 10)
+    with ExitStack() as open_ones:
+        many = open_ones.enter_context(
+            httpx.Client(base_url=site.base_url, timeout=20, trust_env=False, limits=limits)
+        )
+        for _ in range(STREAMS_MAX):
+            watched = open_ones.enter_context(many.stream("GET", "/live", headers=bearer(key)))
+            assert watched.status_code == 200
+        assert many.get("/live", headers=bearer(key)).status_code == 429
+        other = access.add_key(Grant(name="other", role=Role.READER), now=clock.now())[1]
+        with many.stream("GET", "/live", headers=bearer(other)) as watched:
+            assert watched.status_code == 200

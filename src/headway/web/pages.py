@@ -1,23 +1,26 @@
 """The page: one address for each section, and one live stream that draws it anew."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
 
 from headway import __version__
 from headway.app import App
 from headway.clock import ScaledClock, SystemClock
 from headway.core.access import Need, Principal, Role
 from headway.core.model import SellerId
+from headway.errors import StoreError
 from headway.web.feed import Draw, Drawing, Feed, Key, Rights, Sight
-from headway.web.gate import Visitor
+from headway.web.gate import Gate, Visitor
 from headway.web.login import PageRoute, csrf_of_page
 from headway.web.looks import MENU, SECTIONS, Section
 from headway.web.problems import problem
@@ -28,6 +31,8 @@ HERE = Path(__file__).parent
 WHOLE = ("now", "freshness", "timetable", "changes", "trouble", "accounts", "keys")
 NOBODY = Principal(id="", name="nobody", role=Role.READER, seller=SellerId(""))
 FORBIDDEN = 403
+# Each may draw a part of its own every second: as much as a session may ask for otherwise.
+STREAMS_MAX = 50
 WALL = SystemClock()
 NO_STORE = {"Cache-Control": "no-store"}
 STREAM = {**NO_STORE, "X-Accel-Buffering": "no"}
@@ -89,18 +94,47 @@ async def _live(request: Request, view: str = "now", subject: str = "") -> Respo
         return problem(404, "there is no such view")
     if not _may(who, SECTIONS[view]):
         return problem(403, "this view is for those who see everybody's data")
+    watching: Counter[str] = request.app.state.watching
+    if watching[who.id] >= STREAMS_MAX:
+        return problem(
+            429, f"more than {STREAMS_MAX} streams at once", headers={"Retry-After": "60"}
+        )
     key = Key(view=view, seller=who.seller, subject=subject if view == "part" else "")
-    events = _events(request.app, key, _rights(who))
-    return StreamingResponse(events, media_type="text/event-stream", headers=STREAM)
+    return _Stream(_events(request, key, who), watching=watching, who=who.id)
 
 
-async def _events(site: FastAPI, key: Key, rights: Rights) -> AsyncIterator[str]:
+class _Stream(StreamingResponse):
+    """A stream that is counted for as long as it is open, however it ends."""
+
+    def __init__(self, events: AsyncIterator[str], *, watching: Counter[str], who: str) -> None:
+        super().__init__(events, media_type="text/event-stream", headers=STREAM)
+        self._watching = watching
+        self._who = who
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        self._watching[self._who] += 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._watching[self._who] -= 1
+            if not self._watching[self._who]:
+                del self._watching[self._who]
+
+
+async def _events(request: Request, key: Key, who: Principal) -> AsyncIterator[str]:
+    site, rights = request.app, _rights(who)
     feed: Feed = site.state.feed
     closing: asyncio.Event = site.state.closing
     end_by_s = WALL.monotonic() + site.state.stream_life_s
+    ask_at_s = WALL.monotonic() + site.state.ask_again_s
     sent: Drawing | None = None
     yield "retry: 1000\n\n"
     while WALL.monotonic() < end_by_s and not closing.is_set():
+        if WALL.monotonic() >= ask_at_s:
+            if not await run_in_threadpool(_is_still, request, who):
+                return
+            ask_at_s = WALL.monotonic() + site.state.ask_again_s
         drawing = feed.recent(key, rights)
         if drawing is None:
             drawing = await run_in_threadpool(feed.drawing, key, rights)
@@ -111,6 +145,16 @@ async def _events(site: FastAPI, key: Key, rights: Rights) -> AsyncIterator[str]
             await asyncio.wait_for(closing.wait(), feed.refresh_s)
         except TimeoutError:
             continue
+
+
+def _is_still(request: Request, who: Principal) -> bool:
+    """Tell whether the key or session of an open stream still lets in; it may have been ended."""
+    gate: Gate = request.app.state.gate
+    try:
+        visitor = gate.visitor(request)
+    except StoreError:
+        return True  # the stream itself says that there is no database
+    return visitor is not None and visitor.principal == who
 
 
 def somebody(request: Request) -> Principal:

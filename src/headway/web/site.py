@@ -1,6 +1,7 @@
 """The page, its live stream and the API, over one application; everything comes from this host."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,6 +22,8 @@ from headway.web.looks import more, scene
 
 HERE = Path(__file__).parent
 STREAM_LIFE_S = 600.0
+# So long a stream goes on after a key was revoked or somebody has logged out.
+ASK_AGAIN_S = 10.0
 # Pico draws its arrows and ticks from data: addresses; nothing else may come from elsewhere.
 CSP = (
     "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none';"
@@ -45,6 +48,7 @@ def create(
     *,
     refresh_s: float = 1.0,
     stream_life_s: float = STREAM_LIFE_S,
+    ask_again_s: float = ASK_AGAIN_S,
     body_wait_s: float = BODY_WAIT_S,
     wall: Clock | None = None,
 ) -> FastAPI:
@@ -74,6 +78,7 @@ def create(
     site.state.pages, site.state.feed = drawn, feed
     site.state.gate = Gate(app, wall=wall or SystemClock())
     site.state.clock, site.state.stream_life_s = app.clock, stream_life_s
+    site.state.ask_again_s, site.state.watching = ask_again_s, Counter()
     site.include_router(login.router(site.state.gate, drawn))
     site.include_router(pages.router())
     site.include_router(parts.router(app, drawn))
