@@ -66,12 +66,12 @@ def test_status_tells_the_next_call_the_budget_and_the_listings(
     execute("UPDATE product_sync_schedule SET next_sync_at = now() + interval '5 hours'")
     execute("UPDATE product_sync_schedule SET turn = 'manual' WHERE sku = 'A'")
     shown = on_database("status").out
-    assert "calls are paused: history unknown" in shown
+    assert "calls are to wait: history unknown" in shown
     assert "3 of 10: 1 manual, 2 ahead" in shown
     assert "0 of 2 calls in the last 60 s, 0 of 2,880 in 24 h" in shown
     assert "3 unread" in shown
     seen = on_database("status", "--json").object()["overview"]
-    assert seen["next_call"]["why"] == "pause"
+    assert seen["next_call"]["why"] == "told to wait"
     assert seen["counts"]["unread"] == 3
 
 
