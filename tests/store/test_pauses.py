@@ -15,6 +15,7 @@ from headway.store.listings import LOCK, Listings
 from headway.store.markets import Markets
 from headway.store.pauses import Pauses
 from headway.store.schedule import Schedule
+from headway.store.walls import Walled
 
 HOUR = timedelta(hours=1)
 Ask = Callable[..., list[tuple[Any, ...]]]
@@ -257,3 +258,15 @@ def test_the_guard_of_the_deadline_leaves_paused_listings_aside(
     assert markets.oldest() == now
     assert markets.ages_min(now) == {0: 3}
     assert markets.hurry(1, now + HOUR) == ["P0"]
+
+
+def test_an_end_that_nobody_made_is_not_told_under_the_name_of_whoever_came_by(
+    pool: ConnectionPool, now: datetime, ask: Ask
+) -> None:
+    Pauses(Walled(pool, actor="Ada")).pause(a_pause(SELLER, now, until=now + HOUR, **OF_A), now)
+    later = now + 2 * HOUR
+    Pauses(Walled(pool, actor="Bo")).pause(a_pause(SUPPLIER, later), later)
+    assert ask(
+        "SELECT event_type, actor FROM sync_audit_log WHERE event_type ~ 'paused|resumed'"
+        " ORDER BY sync_timestamp"
+    ) == [("sync_paused", "Ada"), ("sync_resumed", None), ("sync_paused", "Bo")]

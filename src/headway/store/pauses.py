@@ -43,8 +43,9 @@ WHERE {THING} AND {IN_FORCE}
 """
 TELL = """
 INSERT INTO sync_audit_log
-  (user_id, sku, sync_timestamp, event_type, new_value, error_message, created_at)
-VALUES (coalesce(%(user_id)s, ''), %(sku)s, %(at)s, %(event)s, %(told)s, %(reason)s, %(now)s)
+  (user_id, sku, sync_timestamp, event_type, new_value, error_message, created_at, actor)
+VALUES (coalesce(%(user_id)s, ''), %(sku)s, %(at)s, %(event)s, %(told)s, %(reason)s, %(now)s,
+  CASE WHEN NOT %(by_itself)s THEN nullif(current_setting('headway.actor', true), '') END)
 """
 COLUMNS = "kind, user_id, sku, until, reason, actor, created_at"
 STANDING = f"""
@@ -224,7 +225,9 @@ def _go_on(connection: Connection[Any], now: datetime, batch: int) -> int | None
     else:
         connection.execute(END, values)
         if not is_resumed:
-            _tell(connection, {**values, "until": until}, event="sync_resumed", at=until)
+            # It ended by itself, whoever happens to sweep up behind it.
+            ended = {**values, "until": until}
+            _tell(connection, ended, event="sync_resumed", at=until, by_itself=True)
     return int(found)
 
 
@@ -238,11 +241,15 @@ def _thing(kind: PauseKind, seller: SellerId | None, sku: Sku | None) -> dict[st
 
 
 def _tell(
-    connection: Connection[Any], values: Mapping[str, Any], *, event: str, at: datetime
+    connection: Connection[Any],
+    values: Mapping[str, Any],
+    *,
+    event: str,
+    at: datetime,
+    by_itself: bool = False,
 ) -> None:
     until = values.get("until")
     told = {"kind": values["kind"], "until": until and until.isoformat()}
     reason = values.get("reason") or None
-    connection.execute(
-        TELL, {**values, "event": event, "told": Jsonb(told), "reason": reason, "at": at}
-    )
+    more = {"event": event, "told": Jsonb(told), "reason": reason, "at": at}
+    connection.execute(TELL, {**values, **more, "by_itself": by_itself})
