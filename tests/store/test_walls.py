@@ -246,3 +246,15 @@ def test_two_databases_that_are_made_at_once_share_the_role_and_need_no_superuse
     for thread in threads:
         thread.join()
     assert seen == [[], []]
+
+
+def test_what_works_with_the_owners_rights_is_open_to_nobody_but_the_role(
+    pool: ConnectionPool,
+) -> None:
+    with pool.connection() as connection:
+        open_ones = connection.execute(
+            "SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prosecdef"
+            " AND prorettype <> 'trigger'::regtype"
+            " AND has_function_privilege('public', oid, 'EXECUTE')"
+        ).fetchall()
+    assert open_ones == []

@@ -91,6 +91,8 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
       AND (current_setting('role') <> 'headway_seller'
            OR user_id = current_setting('headway.seller', true))
 $$;
+REVOKE EXECUTE ON FUNCTION listing_search_found FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION listing_search_found TO headway_seller;
 
 -- Whoever writes a listing, or what the shop calls it, writes here.
 CREATE FUNCTION listing_search_enter() RETURNS trigger
