@@ -304,3 +304,8 @@ def test_an_instant_that_nobody_could_read_back_is_refused_and_stops_no_round(
     assert ok(operator.get("/api/sync/pauses"))["pauses"] == []
     ok(operator.get("/api/keys"))
     room.app.tick().step()
+
+
+@pytest.mark.parametrize("name", ("a\0b", "a\x1b[31mb", "a\nb", " a", "a\x7f"))
+def test_a_key_has_a_name_that_a_person_can_read(operator: Asking, name: str) -> None:
+    assert refused(operator.post("/api/keys", json={"name": name, "role": "reader"}), 422)

@@ -229,3 +229,10 @@ def test_every_section_has_a_shortcut_of_its_own() -> None:
     shortcuts = [each.shortcut for each in SECTIONS.values() if each.path]
     assert len(shortcuts) == len(set(shortcuts))
     assert all(shortcuts)
+
+
+@pytest.mark.parametrize("address", ("/parts/%00", "/parts/x?seller=%00", "/parts?q=%00"))
+def test_a_character_that_no_text_holds_is_not_taken_for_an_outage(
+    operator: Asking, address: str
+) -> None:
+    read(operator, address)

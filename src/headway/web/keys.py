@@ -20,7 +20,12 @@ from headway.web.shape import Shape
 RoleWord = Literal["operator", "seller", "reader"]
 NeedWord = Literal["read", "write", "oversee", "operate"]
 Name = Annotated[
-    str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\s\x00-\x1f](.*\S)?$")
+    str,
+    StringConstraints(
+        min_length=1,
+        max_length=100,
+        pattern=r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$",
+    ),
 ]
 KEY_EXAMPLE: dict[str, Any] = {
     "id": "6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c11",

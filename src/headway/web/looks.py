@@ -118,6 +118,8 @@ def _part(app: App, key: Key, seen: Scene) -> PartsSeen:
     name, _, named = key.subject.partition("\x1f")
     sku, seller = Sku(name), SellerId(named) if named else None
     desk, now = _desk(app, key.seller), seen.overview.now
+    if "\0" in key.subject:  # the database would refuse it, and not because it is down
+        return PartsSeen(sku=sku, trouble="no part number holds such a character")
     try:
         reasons = desk.explain(sku, seller=seller)
         found = {each.user_id: each for each in desk.product(sku, seller=seller)}
