@@ -1,15 +1,15 @@
-"""`python -m bench [claim] [jobs] [limits] [push] [simulated] [views]`: some, or all if none."""
+"""`python -m bench [PART]`: claim, jobs, limits, push, simulated, viewers, views; or all."""
 
 import argparse
 import signal
 import sys
 from types import FrameType
 
-from bench import claim, jobs, limits, push, simulated, views
+from bench import claim, jobs, limits, push, simulated, viewers, views
 from bench.services import machine
 from headway.errors import HeadwayError
 
-PARTS = ("claim", "jobs", "limits", "push", "simulated", "views")
+PARTS = ("claim", "jobs", "limits", "push", "simulated", "viewers", "views")
 ROWS_MIN = 1000
 SECONDS_MAX = 3600.0
 
@@ -44,6 +44,8 @@ def _run(part: str, options: argparse.Namespace) -> None:
         push.run(changed=options.changed)
     elif part == "simulated":
         simulated.run(listings=options.listings)
+    elif part == "viewers":
+        viewers.run(counts=options.viewers)
     else:
         views.run(rows=options.looks, rounds=options.rounds)
 
@@ -67,6 +69,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--listings", type=_count, default=simulated.LISTINGS, help="of the simulated day"
     )
+    parser.add_argument(
+        "--viewers", type=_counts, default=viewers.COUNTS, help="who watch the page at once"
+    )
     options = parser.parse_args()
     options.parts = options.parts or PARTS
     for part in options.parts:
@@ -80,6 +85,10 @@ def _sizes(text: str) -> tuple[int, ...]:
     if min(sizes) < ROWS_MIN:
         raise argparse.ArgumentTypeError(f"a size must be {ROWS_MIN} rows or more")
     return sizes
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    return tuple(_count(part) for part in text.split(","))
 
 
 def _count(text: str) -> int:

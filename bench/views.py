@@ -275,7 +275,7 @@ def run(*, rows: Sequence[int] = ROWS, rounds: int = ROUNDS) -> None:
         _require_space(folder, sum(rows))
         with postgres(folder / "views", SETTINGS) as server:
             say(version(server))
-            pools = [_filled(server, each) for each in rows]
+            pools = [filled(server, each) for each in rows]
             try:
                 rooms = [_room(size, pool, folder) for size, pool in zip(rows, pools, strict=True)]
                 _measure(rooms, rounds)
@@ -336,7 +336,7 @@ def _p99(values: Sequence[float]) -> float:
     return sorted(values)[math.ceil(len(values) * 0.99) - 1]
 
 
-def _filled(server: EmbeddedServer, rows: int) -> ConnectionPool:
+def filled(server: EmbeddedServer, rows: int) -> ConnectionPool:
     """Make tables of this size; indexes are built afterwards, which is many times faster."""
     say(f"{rows:,} listings, {rows * EVENTS_EACH:,} events: filling")
     pool = open_pool(migrated(server, f"views_{rows}"), size=2)

@@ -1,0 +1,161 @@
+"""What viewers of the page cost: how late a board comes, and how often the database is read for it.
+
+The site serves from this process; the viewers are another, which reads plain sockets. The board
+says which instant it shows, so that its lateness is what a person sees.
+"""
+
+import multiprocessing
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from bench.services import CLOCK, postgres, scratch, version
+from bench.streams import Viewer, open_stream, watch
+from bench.table import middle, p95, say, show
+from bench.views import SETTINGS, filled
+from headway.app import build
+from headway.config import Settings
+from headway.core.access import Role
+from headway.store.access import Access, Grant
+from headway.store.pool import Pool
+from headway.web.server import SiteServer, address, listen
+from headway.web.site import create
+
+COUNTS = (1, 50, 200)
+VIEWS = ("now", "changes", "trouble", "freshness")
+LISTINGS = 10_000
+REFRESHES = 10
+REFRESH_S = 1.0
+
+
+class Counting:
+    """A pool that counts how often a connection was lent."""
+
+    def __init__(self, inner: Pool) -> None:
+        self._inner = inner
+        self.lent = 0
+
+    def connection(self) -> AbstractContextManager[Connection[TupleRow]]:
+        """Lend a connection, and count it."""
+        self.lent += 1
+        return self._inner.connection()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """What one crowd saw: each board's lateness, and how many different ones there were."""
+
+    late_ms: Sequence[float]
+    refreshes: int
+    boards: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """A crowd's round, with the connections that the site took for it."""
+
+    viewers: int
+    views: int
+    lent: int
+    round: Round
+
+
+def run(*, counts: Sequence[int] = COUNTS, refreshes: int = REFRESHES) -> None:
+    """Fill, serve, watch, print."""
+    with scratch() as folder, postgres(folder / "viewers", SETTINGS) as server:
+        pool = filled(server, LISTINGS)
+        try:
+            found = []
+            for viewers in counts:
+                for views in (VIEWS[:1], VIEWS):
+                    say(f"{viewers} viewers of {len(views)} views: {refreshes} refreshes")
+                    found.append(_measured(pool, folder, viewers, views, refreshes))
+        finally:
+            pool.close()
+        _print(found, version(server))
+
+
+def _measured(
+    pool: Any,  # noqa: ANN401 - a pool of psycopg's
+    folder: Path,
+    viewers: int,
+    views: Sequence[str],
+    refreshes: int,
+) -> Figures:
+    counting = Counting(pool)
+    with _served(counting, folder) as (port, key), _process() as crowd:
+        # Whoever comes is looked up; only then is counted.
+        warm = crowd.submit(watch_for, port, key, viewers, views, 2).result()
+        assert warm.boards
+        before = counting.lent
+        seen = crowd.submit(watch_on, refreshes).result()
+        return Figures(viewers=viewers, views=len(views), lent=counting.lent - before, round=seen)
+
+
+@contextmanager
+def _served(pool: Pool, folder: Path) -> Iterator[tuple[int, str]]:
+    app = build(Settings(data_dir=folder), CLOCK, pool)
+    grant = Grant(name="bench", role=Role.READER)
+    key = Access(pool).add_key(grant, now=CLOCK.now())[1]
+    taken = listen("127.0.0.1", 0)
+    server = SiteServer(create(app, refresh_s=REFRESH_S), taken)
+    server.start()
+    try:
+        yield int(address(taken).rstrip("/").rpartition(":")[2]), key
+    finally:
+        server.stop()
+
+
+def _process() -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+
+
+_open: list[Viewer] = []  # of the process that watches
+
+
+def watch_for(port: int, key: str, viewers: int, views: Sequence[str], refreshes: int) -> Round:
+    """Open the streams, spread over the views, and watch them for some refreshes."""
+    _open[:] = [open_stream(port, key, views[number % len(views)]) for number in range(viewers)]
+    return watch_on(refreshes)
+
+
+def watch_on(refreshes: int) -> Round:
+    """Watch until the first viewer has seen that many boards more."""
+    late: list[float] = []
+    stamps: set[int] = set()
+    first, begun = _open[0], len(_open[0].stamps)
+
+    def seen(_viewer: Viewer, stamp: int) -> None:
+        late.append(CLOCK.now().timestamp() * 1000 - stamp)
+        stamps.add(stamp)
+
+    watch(_open, until=lambda: len(first.stamps) - begun >= refreshes, seen=seen)
+    return Round(late_ms=late, refreshes=len(stamps), boards=len(late))
+
+
+def _print(found: Sequence[Figures], note: str) -> None:
+    rows = [
+        (
+            f"{each.viewers} viewers, {each.views} view{'s' if each.views > 1 else ''}",
+            f"{middle(each.round.late_ms):.0f}",
+            f"{p95(each.round.late_ms):.0f}",
+            f"{max(each.round.late_ms):.0f}",
+            f"{each.round.boards}",
+            f"{each.lent / each.round.refreshes:.1f}",
+        )
+        for each in found
+    ]
+    show(
+        f"watching {LISTINGS:,} listings, drawn anew every {REFRESH_S:g} s (ms late)",
+        ("crowd", "p50", "p95", "worst", "boards", "connections a refresh"),
+        rows,
+        note,
+        "late: from the instant that a board shows until a viewer has it",
+        "connections: lent by the pool, for all viewers together",
+    )

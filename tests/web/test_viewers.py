@@ -1,0 +1,60 @@
+"""Viewers over sockets: the database is read once per refresh and view, however many watch."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from bench.streams import Viewer, open_stream, watch
+from bench.viewers import Counting
+from psycopg_pool import ConnectionPool
+from tests.web.keys import shown
+
+from headway.app import build
+from headway.clock import SystemClock
+from headway.config import Settings
+from headway.web.feed import Key
+from headway.web.looks import more, scene
+from headway.web.server import SiteServer, address, listen
+from headway.web.site import create
+
+VIEWERS, REFRESHES = 30, 5
+
+
+@pytest.mark.parametrize("views", (("now",), ("now", "freshness", "trouble")))
+def test_thirty_viewers_cost_the_reads_of_one(
+    pool: ConnectionPool, tmp_path: Path, views: tuple[str, ...]
+) -> None:
+    counting = Counting(pool)
+    app = build(Settings(data_dir=tmp_path), SystemClock(), counting)
+    seen = scene(app, None)
+    for view in views:
+        more(app)(Key(view=view), seen)
+    one_refresh = counting.lent
+    key = shown(pool)["Authorization"].removeprefix("Bearer ")
+    taken = listen("127.0.0.1", 0)
+    port = int(address(taken).rstrip("/").rpartition(":")[2])
+    server = SiteServer(create(app, refresh_s=0.2), taken)
+    server.start()
+    viewers = [open_stream(port, key, views[each % len(views)]) for each in range(VIEWERS)]
+    try:
+        watch(viewers, until=lambda: all(each.stamps for each in viewers))
+        before, known = counting.lent, stamps_of(viewers)
+        watch(viewers, until=lambda: len(stamps_of(viewers)) - len(known) >= REFRESHES)
+    finally:
+        server.stop()
+    spent = counting.lent - before
+    for each in viewers:
+        drain(each)
+    # What was read before and came after, and what was read last and for nobody.
+    assert spent <= (len(stamps_of(viewers) - known) + 2) * one_refresh
+
+
+def stamps_of(viewers: list[Viewer]) -> set[int]:
+    return {stamp for each in viewers for stamp in each.stamps}
+
+
+def drain(viewer: Viewer) -> None:
+    """Take what was on its way when the server ended."""
+    with viewer.stream, contextlib.suppress(OSError):
+        while True:
+            viewer.read()
