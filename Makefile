@@ -4,7 +4,7 @@ BIN := .venv/bin
 export UV_SYSTEM_CERTS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check fmt bench campaign lock clean
+.PHONY: help setup run test check fmt bench campaign pictures lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -53,6 +53,9 @@ bench: .venv/.ok-bench  ## print benchmark ratios, measured in one run
 
 campaign: .venv/.ok  ## long runs: thousands of simulated days, kill -9 storms
 	@$(BIN)/python -m pytest -m campaign --timeout 0
+
+pictures: .venv/.ok .venv/.ok-browser  ## take the pictures of docs/images anew from a demo
+	@$(BIN)/python -m tests.browser.pictures
 
 lock: .venv/.ok  ## write requirements.lock and those of bench and browser anew
 	@$(BIN)/uv lock -q
