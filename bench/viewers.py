@@ -20,10 +20,12 @@ from bench.streams import Viewer, open_stream, watch
 from bench.table import middle, p95, say, show
 from bench.views import SETTINGS, filled
 from headway.app import build
+from headway.clock import fresh_id
 from headway.config import Settings
 from headway.core.access import Role
 from headway.store.access import Access, Grant
 from headway.store.pool import Pool
+from headway.web.pages import STREAMS_MAX
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 
@@ -89,9 +91,9 @@ def _measured(
     refreshes: int,
 ) -> Figures:
     counting = Counting(pool)
-    with _served(counting, folder) as (port, key), _process() as crowd:
+    with _served(counting, folder, viewers) as (port, keys), _process() as crowd:
         # Whoever comes is looked up; only then is counted.
-        warm = crowd.submit(watch_for, port, key, viewers, views, 2).result()
+        warm = crowd.submit(watch_for, port, keys, viewers, views).result()
         assert warm.boards
         before = counting.lent
         seen = crowd.submit(watch_on, refreshes).result()
@@ -99,15 +101,17 @@ def _measured(
 
 
 @contextmanager
-def _served(pool: Pool, folder: Path) -> Iterator[tuple[int, str]]:
+def _served(pool: Pool, folder: Path, viewers: int) -> Iterator[tuple[int, Sequence[str]]]:
     app = build(Settings(data_dir=folder), CLOCK, pool)
-    grant = Grant(name="bench", role=Role.READER)
-    key = Access(pool).add_key(grant, now=CLOCK.now())[1]
+    grants = [
+        Grant(name=f"bench {fresh_id()}", role=Role.READER) for _ in range(0, viewers, STREAMS_MAX)
+    ]
+    keys = [Access(pool).add_key(each, now=CLOCK.now())[1] for each in grants]
     taken = listen("127.0.0.1", 0)
     server = SiteServer(create(app, refresh_s=REFRESH_S), taken)
     server.start()
     try:
-        yield int(address(taken).rstrip("/").rpartition(":")[2]), key
+        yield int(address(taken).rstrip("/").rpartition(":")[2]), keys
     finally:
         server.stop()
 
@@ -119,10 +123,13 @@ def _process() -> ProcessPoolExecutor:
 _open: list[Viewer] = []  # of the process that watches
 
 
-def watch_for(port: int, key: str, viewers: int, views: Sequence[str], refreshes: int) -> Round:
-    """Open the streams, spread over the views, and watch them for some refreshes."""
-    _open[:] = [open_stream(port, key, views[number % len(views)]) for number in range(viewers)]
-    return watch_on(refreshes)
+def watch_for(port: int, keys: Sequence[str], viewers: int, views: Sequence[str]) -> Round:
+    """Open the streams, spread over the views, and watch them for two refreshes."""
+    _open[:] = [
+        open_stream(port, keys[number % len(keys)], views[number % len(views)])
+        for number in range(viewers)
+    ]
+    return watch_on(2)
 
 
 def watch_on(refreshes: int) -> Round:
@@ -157,5 +164,6 @@ def _print(found: Sequence[Figures], note: str) -> None:
         rows,
         note,
         "late: from the instant that a board shows until a viewer has it",
-        "connections: lent by the pool, for all viewers together",
+        "connections: lent by the pool, for all viewers together; each viewer's key is asked for",
+        "again now and then, too",
     )
