@@ -1,6 +1,7 @@
 """The desk: the same verbs for everybody, and nothing of another seller behind a wall."""
 
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,8 @@ from tests.app.room import (
 from headway.clock import VirtualClock
 from headway.core.jobs import JobStatus, PlatformName
 from headway.core.model import SellerId, Sku
-from headway.errors import ConflictError, InvalidError, NotFoundError
+from headway.core.pauses import PauseKind
+from headway.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 
 
 @pytest.fixture
@@ -257,3 +259,16 @@ def test_the_ledger_is_read_from_the_newest_call_on(room: Room) -> None:
     assert desk.ledger("boeing", limit=9, cursor=first.cursor) == [second, third]
     assert desk.ledger("boeing", limit=9, until=second.begun_at) == [third]
     assert desk.ledger("boeing", limit=9, since=second.begun_at) == [first, second]
+
+
+def test_a_seller_cannot_end_or_shorten_what_an_operator_paused(room: Room) -> None:
+    own, operators = room.desk(ACME), room.desk()
+    soon = room.clock.now() + timedelta(minutes=1)
+    operators.pause(PauseKind.SELLER, seller=ACME, reason="suspended")
+    for verb in (own.resume, partial(own.pause, until=soon)):
+        with pytest.raises(ForbiddenError, match="an operator paused it"):
+            verb(PauseKind.SELLER)
+    assert [each.reason for each in own.pauses()] == ["suspended"]
+    assert operators.resume(PauseKind.SELLER, seller=ACME)[0].is_done
+    own.pause(PauseKind.SELLER, until=soon)
+    assert own.resume(PauseKind.SELLER)[0].is_done

@@ -5,7 +5,15 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from headway.core.warehouse import Customer, LineItem, Order, Records, Refund, ShopListing
+from headway.core.warehouse import (
+    Customer,
+    LineItem,
+    Order,
+    Payment,
+    Records,
+    Refund,
+    ShopListing,
+)
 from headway.simulation.account.comparison import compare, rows_of
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -63,3 +71,13 @@ def test_what_a_platform_hides_may_be_missing_but_not_wrong() -> None:
     assert (difference.missing, difference.hidden) == ((), 4)
     wrong = rows_of(replace(TRUE, orders=(an_order("1", status="lost"), TRUE.orders[1])))
     assert len(compare(wrong, rows_of(TRUE), horizon_at=horizon).wrong) == 1
+
+
+def test_a_payment_is_hidden_with_its_order() -> None:
+    paid = Payment(
+        external_id="p", amount=Decimal(1), currency="USD", paid_at=NOON, order_id="1", kind="sale"
+    )
+    true = rows_of(replace(TRUE, payments=(paid,)))
+    found = rows_of(replace(TRUE, orders=()))
+    assert compare(found, true, horizon_at=NOON + timedelta(minutes=1)).missing == ()
+    assert compare(rows_of(TRUE), true).missing == ("payments p",)

@@ -17,7 +17,7 @@ from psycopg.types.json import Jsonb
 from headway.core.model import SellerId, Sku
 from headway.core.pauses import Pause, PauseKind, longest, say_thing
 from headway.core.reasons import say_pause
-from headway.errors import InvalidError
+from headway.errors import ForbiddenError, InvalidError
 from headway.store.pause_sql import IN_FORCE, is_listing_paused, is_seller_paused
 from headway.store.pool import Pool, guarded
 
@@ -26,17 +26,25 @@ BATCH = 5_000
 # on with what is left.
 BATCHES_MAX, VERB_BATCHES_MAX = 10, 2
 
+# What was imposed on a seller stands, whatever the seller does.
+IS_OURS = f"""NOT (pause.is_imposed AND {IN_FORCE}
+  AND coalesce(current_setting('headway.seller', true), '') <> '')"""
+IMPOSED = "an operator paused it, and only an operator lets it go on"
+
 # Everything, or the supplier, needs no marks: the statements ask for it once.
-PAUSE = """
-INSERT INTO pauses AS row (kind, user_id, sku, until, reason, actor, marked_at, created_at)
+PAUSE = f"""
+INSERT INTO pauses AS pause (kind, user_id, sku, until, reason, actor, marked_at, created_at)
 VALUES (%(kind)s, %(user_id)s, %(sku)s, %(until)s, %(reason)s, %(actor)s,
   CASE WHEN %(user_id)s::text IS NULL THEN %(now)s::timestamptz END, %(since)s)
 ON CONFLICT ON CONSTRAINT pauses_thing_unique DO UPDATE SET until = excluded.until,
   reason = excluded.reason, actor = excluded.actor, is_resumed = false, marked_to = '',
-  marked_at = excluded.marked_at, created_at = excluded.created_at
+  marked_at = excluded.marked_at, created_at = excluded.created_at,
+  is_imposed = excluded.is_imposed
+WHERE {IS_OURS}
 """
 THING = """kind = %(kind)s AND user_id IS NOT DISTINCT FROM %(user_id)s
   AND sku IS NOT DISTINCT FROM %(sku)s"""
+IS_IMPOSED = f"SELECT FROM pauses AS pause WHERE {THING} AND NOT ({IS_OURS})"
 RESUME = f"""
 UPDATE pauses AS pause SET until = %(now)s, is_resumed = true
 WHERE {THING} AND {IN_FORCE}
@@ -120,7 +128,10 @@ class Pauses:
         self._batches_max = batches_max
 
     def pause(self, pause: Pause, now: datetime) -> None:
-        """Stop something from the next statement on; raises InvalidError if it would be over."""
+        """Stop something from the next statement on.
+
+        Raises InvalidError if it would be over, ForbiddenError if an operator's pause stands there.
+        """
         if not pause.blocks(now):
             raise InvalidError("a pause ends after it begins: give an instant to come")
         values = {
@@ -132,7 +143,8 @@ class Pauses:
             "now": now,
         }
         with guarded(), self._pool.connection() as connection, connection.transaction():
-            connection.execute(PAUSE, values)
+            if connection.execute(PAUSE, values).rowcount == 0:
+                raise ForbiddenError(IMPOSED)
             _tell(connection, values, event="sync_paused", at=now)
         self._reconcile(now, min(VERB_BATCHES_MAX, self._batches_max))
 
@@ -145,9 +157,14 @@ class Pauses:
         reason: str = "",
         now: datetime,
     ) -> Resumed:
-        """Let it go on; the answer says so where another pause still stops it."""
+        """Let it go on; the answer says so where another pause still stops it.
+
+        Raises ForbiddenError behind a wall, if an operator's pause stands there.
+        """
         values = {**_thing(kind, seller, sku), "reason": reason, "now": now}
         with guarded(), self._pool.connection() as connection, connection.transaction():
+            if connection.execute(IS_IMPOSED, values).fetchone() is not None:
+                raise ForbiddenError(IMPOSED)
             was_paused = connection.execute(RESUME, values).rowcount == 1
             if was_paused:
                 _tell(connection, values, event="sync_resumed", at=now)

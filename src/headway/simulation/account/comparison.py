@@ -60,7 +60,7 @@ def compare(found: Rows, true: Rows, *, horizon_at: datetime | None = None) -> D
                 f"{table} {'/'.join(key)}",
                 have.get(key),
                 row,
-                is_hidden=key[0] in hidden,
+                is_hidden=bool({key[0], row.get("order_id")} & hidden),
                 offered=offered,
             )
         for key in have.keys() - want.keys():

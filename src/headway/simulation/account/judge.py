@@ -25,7 +25,15 @@ class Tally:
     wrong: int = 0
     withheld: int = 0
     hidden: int = 0
-    unequal: list[str] = field(default_factory=list)
+    unequal: Counter[str] = field(default_factory=Counter)
+
+    def add(self, platform: PlatformName, difference: Difference) -> None:
+        """Count what differs, by platform, table and kind."""
+        self.missing += len(difference.missing)
+        self.wrong += len(difference.wrong) + len(difference.extra)
+        for kind in ("missing", "wrong", "extra"):
+            tables = (text.partition(" ")[0] for text in getattr(difference, kind))
+            self.unequal.update(f"{platform} {table} {kind}" for table in tables)
 
     @property
     def is_equal(self) -> bool:
@@ -68,8 +76,7 @@ class Judge:
             if account.user_id in limited:
                 tally.withheld += len(difference.missing) + len(difference.wrong)
                 difference = Difference(extra=difference.extra)
-            tally.missing += len(difference.missing)
-            tally.wrong += len(difference.wrong) + len(difference.extra)
+            tally.add(account.platform, difference)
             if is_final:
                 self._break(account.bare, difference)
         return tally

@@ -8,6 +8,9 @@ CREATE TABLE pauses (
     until timestamptz CHECK (until < '10000-01-01 00:00+00'),
     reason text NOT NULL DEFAULT '',
     actor text NOT NULL DEFAULT '',
+    -- Whether it came from outside the seller's wall: then no seller may end or shorten it.
+    is_imposed boolean NOT NULL
+        DEFAULT (coalesce(current_setting('headway.seller', true), '') = ''),
     -- Somebody ended it before its time; it goes once its listings are unmarked.
     is_resumed boolean NOT NULL DEFAULT false,
     -- How far its listings are marked, and when all were.
