@@ -160,6 +160,8 @@ def test_reject_keeps_the_price(on_database: Headway, put: Put, prices: Callable
         ((NOW - 3 * HOUR).isoformat(), "9.00"),
         ("90min", "10.00"),
     ),
+    # Named, for two processes that collect tests at different instants must agree.
+    ids=("hours", "words", "instant", "instant with zone", "minutes"),
 )
 def test_a_part_goes_back_to_a_moment_however_it_is_written(
     on_database: Headway, put: Put, execute: Execute, to: str, price: str
