@@ -39,10 +39,12 @@ def tab_to(page: Any, wanted: str, most: int = 120) -> None:
 def test_everything_is_done_by_keyboard_alone(witness: Witness, house: House) -> None:
     page = witness.open()
     page.goto(house.url)
-    page.keyboard.type(house.key())  # the field has the focus
+    expect(page.get_by_label("Key")).to_be_focused()
+    page.keyboard.type(house.key())
     page.keyboard.press("Enter")
     expect(page.locator("#link")).to_have_text("Live")
     page.keyboard.press("/")
+    expect(page.locator("#find")).to_be_focused()
     page.keyboard.type(HELD)
     page.keyboard.press("Enter")
     expect(page.locator("#found tbody tr")).to_have_count(1)
