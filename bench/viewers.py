@@ -51,7 +51,7 @@ class Counting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """What one crowd saw: each board's lateness, and how many different ones there were."""
+    """What one crowd saw: each board's lateness, and how many the first viewer was shown."""
 
     late_ms: Sequence[float]
     refreshes: int
@@ -135,15 +135,13 @@ def watch_for(port: int, keys: Sequence[str], viewers: int, views: Sequence[str]
 def watch_on(refreshes: int) -> Round:
     """Watch until the first viewer has seen that many boards more."""
     late: list[float] = []
-    stamps: set[int] = set()
     first, begun = _open[0], len(_open[0].stamps)
 
     def seen(_viewer: Viewer, stamp: int) -> None:
         late.append(CLOCK.now().timestamp() * 1000 - stamp)
-        stamps.add(stamp)
 
     watch(_open, until=lambda: len(first.stamps) - begun >= refreshes, seen=seen)
-    return Round(late_ms=late, refreshes=len(stamps), boards=len(late))
+    return Round(late_ms=late, refreshes=len(first.stamps) - begun, boards=len(late))
 
 
 def _print(found: Sequence[Figures], note: str) -> None:
