@@ -157,7 +157,11 @@ def test_parts_are_paused_resumed_and_let_go_first(
     assert made["actor"].startswith("operator ")
     assert [each["sku"] for each in ok(seller.get("/api/sync/pauses"))["pauses"]] == [SHARED]
     assert "paused" in {each["name"] for each in ok(seller.get("/api/alerts"))["alerts"]}
-    assert ok(seller.post("/api/sync/resume", json=body | {"seller": None}))["done"] == 1
+    own = body | {"seller": None}
+    assert "an operator paused it" in refused(seller.post("/api/sync/resume", json=own), 403)
+    assert ok(operator.post("/api/sync/resume", json=body))["done"] == 1
+    ok(seller.post("/api/sync/pause", json=own))
+    assert ok(seller.post("/api/sync/resume", json=own))["done"] == 1
     assert ok(operator.get("/api/sync/pauses"))["pauses"] == []
     for kind in ("all", "supplier"):
         assert kind in refused(seller.post("/api/sync/pause", json={"kind": kind}), 403)
