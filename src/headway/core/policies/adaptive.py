@@ -133,10 +133,12 @@ class Adaptive:
         stale = own_chance(rate, age_min / 1440)
         value = worth(rate, age_min, listing.value_weight)
         changes = round(evidence.changes_seen)
+        days = round(evidence.watched_days)
         counted = f"{changes} change{'' if changes == 1 else 's'}"
+        watched = f"{days} day{'' if days == 1 else 's'}"
         swept = ", its family is being swept" if listing.swept_from is not None else ""
         return (
-            f"{counted} in {evidence.watched_days:.0f} days → {_short(rate)} a day;"
+            f"{counted} in {watched} → {_short(rate)} a day;"
             f" {stale * 100:.0f} % likely stale; worth {_short(value)} min,"
             f" going price {_short(self.market.going_price)}{swept};"
             f" next look {listing.next_sync_at:%H:%M}"
