@@ -272,3 +272,12 @@ def test_a_seller_cannot_end_or_shorten_what_an_operator_paused(room: Room) -> N
     assert operators.resume(PauseKind.SELLER, seller=ACME)[0].is_done
     own.pause(PauseKind.SELLER, until=soon)
     assert own.resume(PauseKind.SELLER)[0].is_done
+
+
+def test_parts_are_paused_and_resumed_all_or_none(room: Room) -> None:
+    own, operators = room.desk(ACME), room.desk()
+    operators.pause(PauseKind.LISTING, skus=[HELD], seller=ACME)
+    for verb in (own.pause, own.resume):
+        with pytest.raises(ForbiddenError):
+            verb(PauseKind.LISTING, skus=[PARKED, HELD])
+    assert [each.sku for each in own.pauses()] == [HELD]

@@ -238,8 +238,7 @@ class Desk:
             )
             for user_id, sku in self._things(kind, skus, seller)
         ]
-        for each in made:
-            pauses.pause(each, now)
+        pauses.pause_each(made, now)
         return made
 
     def resume(
@@ -253,7 +252,7 @@ class Desk:
         """Let it go on; the answer says so where another pause still stops it."""
         now, pauses = self._app.clock.now(), Pauses(self._app.pool)
         things = self._things(kind, skus, seller)
-        return [pauses.resume(kind, *thing, reason=reason, now=now) for thing in things]
+        return pauses.resume_each(kind, things, reason=reason, now=now)
 
     def pauses(self, *, seller: SellerId | None = None) -> list[Pause]:
         """Return what is paused; of one seller, whatever stops that seller."""

@@ -6,7 +6,7 @@ that is over stays, in force no more, until its listings are unmarked: so whoeve
 two leaves enough behind for the next round to go on.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -128,24 +128,29 @@ class Pauses:
         self._batches_max = batches_max
 
     def pause(self, pause: Pause, now: datetime) -> None:
-        """Stop something from the next statement on.
+        """Stop one thing; see `pause_each`."""
+        self.pause_each([pause], now)
 
-        Raises InvalidError if it would be over, ForbiddenError if an operator's pause stands there.
+    def pause_each(self, wanted: Sequence[Pause], now: datetime) -> None:
+        """Stop things from the next statement on, all of them or none.
+
+        Raises InvalidError if one would be over, ForbiddenError where an operator's pause stands.
         """
-        if not pause.blocks(now):
-            raise InvalidError("a pause ends after it begins: give an instant to come")
-        values = {
-            **_thing(pause.kind, pause.seller, pause.sku),
-            "until": pause.until,
-            "reason": pause.reason,
-            "actor": pause.actor,
-            "since": pause.since,
-            "now": now,
-        }
         with guarded(), self._pool.connection() as connection, connection.transaction():
-            if connection.execute(PAUSE, values).rowcount == 0:
-                raise ForbiddenError(IMPOSED)
-            _tell(connection, values, event="sync_paused", at=now)
+            for pause in wanted:
+                if not pause.blocks(now):
+                    raise InvalidError("a pause ends after it begins: give an instant to come")
+                values = {
+                    **_thing(pause.kind, pause.seller, pause.sku),
+                    "until": pause.until,
+                    "reason": pause.reason,
+                    "actor": pause.actor,
+                    "since": pause.since,
+                    "now": now,
+                }
+                if connection.execute(PAUSE, values).rowcount == 0:
+                    raise ForbiddenError(IMPOSED)
+                _tell(connection, values, event="sync_paused", at=now)
         self._reconcile(now, min(VERB_BATCHES_MAX, self._batches_max))
 
     def resume(
@@ -157,24 +162,39 @@ class Pauses:
         reason: str = "",
         now: datetime,
     ) -> Resumed:
-        """Let it go on; the answer says so where another pause still stops it.
+        """Let one thing go on; see `resume_each`."""
+        return self.resume_each(kind, [(seller, sku)], reason=reason, now=now)[0]
+
+    def resume_each(
+        self,
+        kind: PauseKind,
+        things: Sequence[tuple[SellerId | None, Sku | None]],
+        *,
+        reason: str = "",
+        now: datetime,
+    ) -> list[Resumed]:
+        """Let things go on, all of them or none; the answer says what another pause still stops.
 
         Raises ForbiddenError behind a wall, if an operator's pause stands there.
         """
-        values = {**_thing(kind, seller, sku), "reason": reason, "now": now}
+        ended: dict[tuple[SellerId | None, Sku | None], bool] = {}
         with guarded(), self._pool.connection() as connection, connection.transaction():
-            if connection.execute(IS_IMPOSED, values).fetchone() is not None:
-                raise ForbiddenError(IMPOSED)
-            was_paused = connection.execute(RESUME, values).rowcount == 1
-            if was_paused:
-                _tell(connection, values, event="sync_resumed", at=now)
-            others = standing(connection, now, seller=seller)
+            for seller, sku in things:
+                values = {**_thing(kind, seller, sku), "reason": reason, "now": now}
+                if connection.execute(IS_IMPOSED, values).fetchone() is not None:
+                    raise ForbiddenError(IMPOSED)
+                ended[seller, sku] = connection.execute(RESUME, values).rowcount == 1
+                if ended[seller, sku]:
+                    _tell(connection, values, event="sync_resumed", at=now)
+            others = {
+                seller: standing(connection, now, seller=seller)
+                for seller in dict.fromkeys(seller for seller, _ in things)
+            }
         self._reconcile(now, min(VERB_BATCHES_MAX, self._batches_max))
-        other = longest(each for each in others if _outlasts(each, seller, sku))
-        said = "resumed" if was_paused else "was not paused"
-        if other is not None:
-            said = f"{said}; {other.what} is still {say_pause(other, now)}"
-        return Resumed(kind=kind, seller=seller, sku=sku, is_done=was_paused, said=said)
+        return [
+            _resumed(kind, seller, sku, others[seller], is_done=is_done, now=now)
+            for (seller, sku), is_done in ended.items()
+        ]
 
     def standing(self, now: datetime, *, seller: SellerId | None = None) -> list[Pause]:
         """Return what is paused, the oldest first; of one seller, whatever stops that seller."""
@@ -246,6 +266,22 @@ def _go_on(connection: Connection[Any], now: datetime, batch: int) -> int | None
             ended = {**values, "until": until}
             _tell(connection, ended, event="sync_resumed", at=until, by_itself=True)
     return int(found)
+
+
+def _resumed(
+    kind: PauseKind,
+    seller: SellerId | None,
+    sku: Sku | None,
+    others: Sequence[Pause],
+    *,
+    is_done: bool,
+    now: datetime,
+) -> Resumed:
+    said = "resumed" if is_done else "was not paused"
+    other = longest(each for each in others if _outlasts(each, seller, sku))
+    if other is not None:
+        said = f"{said}; {other.what} is still {say_pause(other, now)}"
+    return Resumed(kind=kind, seller=seller, sku=sku, is_done=is_done, said=said)
 
 
 def _outlasts(pause: Pause, seller: SellerId | None, sku: Sku | None) -> bool:
