@@ -75,7 +75,10 @@ class Judge:
             tally.hidden += difference.hidden
             if account.user_id in limited:
                 tally.withheld += len(difference.missing) + len(difference.wrong)
-                difference = Difference(extra=difference.extra)
+                # Whoever is not asked cannot tell what is gone, either.
+                extra = [each for each in difference.extra if not each.startswith("listings ")]
+                tally.withheld += len(difference.extra) - len(extra)
+                difference = Difference(extra=tuple(extra))
             tally.add(account.platform, difference)
             if is_final:
                 self._break(account.bare, difference)

@@ -51,7 +51,8 @@ TIDY_EVERY_H = 6
 DEMAND_TO_QUOTA = 1.6
 # Once nothing happens any more: when to look whether all is in the warehouse. Etsy's orders are
 # read again every day, whatever their stamps say; a little later everything must be there.
-LOOKS_H = (3, 8, 16, 26, 30)
+# What is gone is found by a whole walk, a day after the last at the soonest, when its job is due.
+LOOKS_H = (3, 8, 16, 26, 38, 54)
 LIFT = 10
 BUDGET_EVERY = 10
 HOURS = 24
