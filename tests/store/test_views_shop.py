@@ -199,5 +199,6 @@ def test_a_large_table_is_sampled_and_says_so(shops: Shops, look: Look) -> None:
         connection.execute("ANALYZE listing_state")
     seen = look()
     assert seen.is_estimate
-    assert seen.shops[0].listed == pytest.approx(60_000, rel=0.2)
-    assert seen.shops[0].in_step == pytest.approx(45_000, rel=0.2)
+    # About a hundred pages are read: half as many more or less is five times the usual error.
+    assert seen.shops[0].listed == pytest.approx(60_000, rel=0.5)
+    assert seen.shops[0].in_step == pytest.approx(45_000, rel=0.5)
