@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from fastapi import FastAPI
 from psycopg_pool import ConnectionPool
-from tests.app.room import ACME, HELD, ODD, PARKED, REFUSED, SHARED, THEIRS, Room, furnish
+from tests.app.room import ACME, HELD, ODD, PARKED, REFUSED, SHARED, THEIRS, Room
 from tests.web.asking import Asking
 from tests.web.keys import shown
 
@@ -26,26 +26,6 @@ from headway.web.words import path
 PATHS = [each.path for each in MENU]
 OWN = [each.path for each in MENU if each.need is None]
 PART = f"/parts/{path(HELD)}?seller=acme"
-
-
-@pytest.fixture
-def room(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Room:
-    return furnish(pool, clock, tmp_path)
-
-
-@pytest.fixture
-def site(room: Room) -> FastAPI:
-    return create(room.app, refresh_s=0)
-
-
-@pytest.fixture
-def operator(site: FastAPI, pool: ConnectionPool) -> Asking:
-    return Asking(site, headers=shown(pool))
-
-
-@pytest.fixture
-def seller(site: FastAPI, pool: ConnectionPool) -> Asking:
-    return Asking(site, headers=shown(pool, Role.SELLER, ACME))
 
 
 @pytest.fixture
