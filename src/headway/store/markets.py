@@ -62,6 +62,8 @@ UPDATE market SET prior = %(prior)s, fitted_at = %(now)s, hits = %(hits)s,
 WHERE scope = %(scope)s AND fitted_at IS NOT DISTINCT FROM %(fitted_at)s
 """
 
+WAITS = "is_active AND NOT is_paused AND sync_status <> 'syncing' AND turn = 'scheduled'"
+
 # Whoever is swept comes before those who are merely due, but not before those whom the deadline
 # calls: these are due since they were last read. Both are counted in parts, as seats are: however
 # many sellers list one, it takes one seat, and all of its listings are read by it.
@@ -70,8 +72,7 @@ UPDATE product_sync_schedule AS row SET swept_from = row.next_sync_at, updated_a
   next_sync_at = least(%(now)s, (
     SELECT min(next_sync_at) FROM (
       SELECT next_sync_at, last_successful_sync FROM product_sync_schedule
-      WHERE is_active AND NOT is_paused AND sync_status <> 'syncing' AND turn = 'scheduled'
-        AND next_sync_at > last_successful_sync
+      WHERE {waits} AND next_sync_at > last_successful_sync
       ORDER BY next_sync_at LIMIT 1) AS first))
 FROM (
   SELECT id FROM product_sync_schedule
@@ -82,30 +83,28 @@ FROM (
 ) AS companion WHERE row.id = companion.id
 RETURNING row.sku
 """.format(
-    companion="""family = %(family)s AND is_active AND NOT is_paused AND sync_status <> 'syncing'
-    AND turn = 'scheduled' AND last_successful_sync < %(read_before)s AND swept_from IS NULL
-    AND next_sync_at > %(now)s"""
+    waits=WAITS,
+    companion=f"""family = %(family)s AND {WAITS} AND last_successful_sync < %(read_before)s
+    AND swept_from IS NULL AND next_sync_at > %(now)s""",
 )
-SPARE = """
+SPARE = f"""
 UPDATE product_sync_schedule AS row SET next_sync_at = row.swept_from, swept_from = NULL,
   updated_at = %(now)s
 FROM (
   SELECT id FROM product_sync_schedule
-  WHERE family = ANY(%(families)s) AND is_active AND NOT is_paused AND sync_status <> 'syncing'
-    AND turn = 'scheduled' AND swept_from IS NOT NULL
+  WHERE family = ANY(%(families)s) AND {WAITS} AND swept_from IS NOT NULL
   ORDER BY id FOR UPDATE SKIP LOCKED
 ) AS companion WHERE row.id = companion.id
 RETURNING row.sku
 """
 
 # The two kinds by themselves: whoever came just now must not hide whom nobody has read for long.
-OLDEST = """
+OLDEST = f"""
 SELECT least(
   (SELECT last_successful_sync FROM product_sync_schedule
-   WHERE is_active AND NOT is_paused AND turn = 'scheduled' AND last_successful_sync IS NOT NULL
-   ORDER BY last_successful_sync NULLS FIRST LIMIT 1),
+   WHERE {WAITS} AND last_successful_sync IS NOT NULL ORDER BY last_successful_sync LIMIT 1),
   (SELECT min(created_at) FROM product_sync_schedule
-   WHERE is_active AND NOT is_paused AND turn = 'scheduled' AND last_successful_sync IS NULL))
+   WHERE {WAITS} AND last_successful_sync IS NULL))
 """
 AGES = """
 SELECT floor(extract(epoch FROM %(now)s - coalesce(last_successful_sync, created_at)) / 60)::int,
@@ -123,10 +122,7 @@ FROM (
   ORDER BY id FOR UPDATE SKIP LOCKED
 ) AS oldest WHERE row.id = oldest.id AND row.next_sync_at > row.last_successful_sync
 RETURNING row.sku
-""".format(
-    oldest="""is_active AND NOT is_paused AND sync_status <> 'syncing' AND turn = 'scheduled'
-    AND last_successful_sync IS NOT NULL"""
-)
+""".format(oldest=f"{WAITS} AND last_successful_sync IS NOT NULL")
 
 
 class Markets:
