@@ -67,7 +67,7 @@ def look(pool: ConnectionPool, now: datetime, gate: Gate | None = None) -> Overv
         boarding=RULE,
         minute_limit=2,
         resource_of=lambda shop: Resource(key=shop, rules=(Bucket(capacity=9, rate_per_s=1),)),
-        accounts=AccountsStatus(),
+        accounts=lambda _pool: AccountsStatus(),
     )
 
 
@@ -133,8 +133,10 @@ def test_the_permit_that_the_waiting_call_was_promised_is_the_one_shown(
     limiter = PostgresLimiter(pool, clock, [Resource(key=SCOPE, rules=(window,))])
     ticket = limiter.reserve([SCOPE], owner="w", max_wait_s=120, lease_s=90, grace_s=30)
     assert isinstance(ticket, Ticket)
-    gate = Gate(free_at=limiter.status(SCOPE).next_free_at)
-    assert gate.free_at > ticket.start_at, "the one after it"
+    status = limiter.status(SCOPE)
+    assert status.next_free_at > ticket.start_at, "the one after it"
+    assert status.promised_at == ticket.start_at
+    gate = Gate(free_at=status.promised_at)
     assert look(pool, now, gate).next_call.leaves_at == ticket.start_at
 
 

@@ -14,7 +14,10 @@ def look(app: App, *, seller: SellerId | None = None, theirs: App | None = None)
     """
     status = app.limiter.status(app.scope)
     gate = Gate(
-        free_at=status.next_free_at, paused_until=status.paused_until, pause_reason=status.reason
+        # The next permit may be spoken for: by the very call that is waiting for it.
+        free_at=status.promised_at or status.next_free_at,
+        paused_until=status.paused_until,
+        pause_reason=status.reason,
     )
 
     def resource_of(shop: str) -> Resource:
@@ -30,7 +33,7 @@ def look(app: App, *, seller: SellerId | None = None, theirs: App | None = None)
         boarding=app.rule.boarding,
         minute_limit=app.settings.rate_limit,
         resource_of=resource_of,
-        accounts=app.lane.status(now, user_id=seller),
+        accounts=lambda pool: app.lane.over(pool).status(now, user_id=seller),
         seller=seller,
         theirs=None if theirs is None else theirs.pool,
     )

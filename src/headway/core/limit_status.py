@@ -24,7 +24,7 @@ class Gauge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """One resource at one instant."""
+    """One resource at one instant; `promised_at` is when the first of those who wait may begin."""
 
     key: str
     at: datetime
@@ -32,6 +32,7 @@ class Status:
     in_flight: int
     queue: Mapping[int, int] = field(default_factory=dict)
     next_free_at: datetime
+    promised_at: datetime | None = None
     paused_until: datetime | None
     reason: str
     recent: tuple[LedgerCall, ...] = ()
@@ -49,10 +50,15 @@ def show(
         in_flight=sum(call.arrived_us is None for call in state.calls),
         queue=dict(sorted(Counter(one.priority for one in state.waiting).items())),
         next_free_at=instant(find_next_free_us(resource, state, now_us)),
+        promised_at=_promised_at(state),
         paused_until=instant(state.paused_until_us) if is_paused else None,
         reason=state.pause_reason if is_paused else "",
         recent=recent,
     )
+
+
+def _promised_at(state: State) -> datetime | None:
+    return instant(min(one.start_at_us for one in state.waiting)) if state.waiting else None
 
 
 def _gauges(resource: Resource, state: State, now_us: int) -> tuple[Gauge, ...]:

@@ -69,6 +69,18 @@ class Pool(Protocol):
         ...
 
 
+class Lent:
+    """A pool of the one connection that its holder has: several stores read at one instant."""
+
+    def __init__(self, connection: psycopg.Connection[TupleRow]) -> None:
+        self._connection = connection
+
+    @contextmanager
+    def connection(self) -> Iterator[psycopg.Connection[TupleRow]]:
+        """Lend it, to be used as it is."""
+        yield self._connection
+
+
 def open_pool(dsn: str, *, size: int = 8, prepares: bool = False) -> ConnectionPool:
     """Open up to `size` connections; raises ConfigError or StoreError at once if there is none.
 

@@ -4,7 +4,7 @@ Every statement is a short range of an index, a bounded count, or a sample, so t
 not grow with the table. Nothing here writes.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -20,7 +20,7 @@ from headway.core.reasons import say_pause
 from headway.core.seats import URGENT, BoardingRule, board, departure
 from headway.store.breakers import Breakers
 from headway.store.pauses import standing
-from headway.store.pool import Pool, guarded
+from headway.store.pool import Lent, Pool, guarded
 from headway.store.schedule import Schedule
 from headway.store.views_accounts import AccountsStatus
 from headway.store.views_changes import ROWS_SHOWN, Change, latest_changes
@@ -37,16 +37,12 @@ SELECT user_id, sku, consecutive_failures, coalesce(last_error, ''), next_sync_a
 FROM product_sync_schedule WHERE consecutive_failures > 0 {whose}
 ORDER BY consecutive_failures DESC LIMIT %(most)s
 """
-# A call that was not sent cost the supplier nothing.
+# The last day, by the hour. A call that was not sent cost the supplier nothing.
 SPENT = """
-SELECT count(*) FILTER (WHERE coalesce(arrived_by, %(now)s) > %(minute_ago)s), count(*),
+SELECT floor(extract(epoch FROM %(now)s - begun_at) / 3600)::int AS hours_ago, count(*),
+  count(*) FILTER (WHERE coalesce(arrived_by, %(now)s) > %(minute_ago)s),
   coalesce(sum(cardinality(skus)) FILTER (WHERE seats_paid > 0 AND status = 'sent'), 0),
   coalesce(sum(seats_paid) FILTER (WHERE status = 'sent'), 0)
-FROM call_ledger
-WHERE key = %(key)s AND begun_at > %(day_ago)s AND begun_at <= %(now)s AND status <> 'unsent'
-"""
-PER_HOUR = """
-SELECT floor(extract(epoch FROM %(now)s - begun_at) / 3600)::int AS hours_ago, count(*)
 FROM call_ledger
 WHERE key = %(key)s AND begun_at > %(day_ago)s AND begun_at <= %(now)s AND status <> 'unsent'
 GROUP BY 1
@@ -56,11 +52,6 @@ SELECT begun_at, finished_at, status, coalesce(result, ''), http_status,
   coalesce(cardinality(skus), 0), coalesce(seats_paid, 0)
 FROM call_ledger WHERE key = %(key)s AND begun_at <= %(now)s
 ORDER BY begun_at DESC LIMIT %(most)s
-"""
-# The supplier's next permit may already be spoken for: by the very call that is waiting for it.
-PROMISED = """
-SELECT to_timestamp(min((waiting ->> 'start_at_us')::bigint) / 1e6)
-FROM limiter, jsonb_array_elements(state -> 'waiting') AS waiting WHERE key = %(key)s
 """
 
 
@@ -198,25 +189,25 @@ def overview(
     boarding: BoardingRule,
     minute_limit: int,
     resource_of: Callable[[str], Resource],
-    accounts: AccountsStatus,
+    accounts: Callable[[Pool], AccountsStatus],
     seller: SellerId | None = None,
     theirs: Pool | None = None,
 ) -> Overview:
     """Read everything the first screen shows; `gate` is the limiter's word on this scope.
 
-    `resource_of` names the limit that binds a shop; how the accounts stand was read before. For a
+    `resource_of` names the limit that binds a shop, `accounts` reads how the accounts stand. For a
     `seller`, what belongs to sellers is read of that one alone, through the pool `theirs`; of what
     all share there are the clock, the next call, the budget and the breaker, but no ledger.
     """
-    breaker = Breakers(pool).load(scope)
-    front = Schedule(pool).front(now, limit=boarding.seats * FRONT_PER_SEAT)
     is_whole = seller is None
     with guarded(), pool.connection() as connection:
-        gate = _with_promise(connection, scope, gate)
+        lent = Lent(connection)
+        breaker = Breakers(lent).load(scope)
+        front = Schedule(lent).front(now, limit=boarding.seats * FRONT_PER_SEAT)
+        stand = accounts(lent)
         pauses = standing(connection, now, seller=seller, limit=PAUSES_SHOWN)
-        spent = _spent(connection, now, scope, minute_limit)
+        spent, per_hour = _spent(connection, now, scope, minute_limit)
         calls = _calls(connection, now, scope) if is_whole else ()
-        per_hour = _per_hour(connection, now, scope) if is_whole else ()
         shops = shop_calls(connection, now, resource_of=resource_of, seller=seller)
     paused = _paused_call(pauses, now, boarding)
     coming = paused or _next_call(front, now, boarding, breaker, gate)
@@ -238,9 +229,9 @@ def overview(
             ),
             calls=calls,
             trouble=_trouble(connection, seller),
-            calls_per_hour=per_hour,
+            calls_per_hour=per_hour if is_whole else (),
             pauses=tuple(pauses),
-            accounts=accounts,
+            accounts=stand,
         )
 
 
@@ -255,11 +246,6 @@ def _seen_by(seller: SellerId, coming: NextCall, front: Sequence[Candidate]) -> 
         return replace(seat, user_id=seller, due_at=mine.next_sync_at)
 
     return replace(coming, seats=tuple(map(seen, coming.seats)))
-
-
-def _with_promise(connection: Connection, scope: Scope, gate: Gate) -> Gate:
-    promised_at = _row(connection, PROMISED, {"key": scope})[0]
-    return gate if promised_at is None else replace(gate, free_at=promised_at)
 
 
 def _paused_call(pauses: Sequence[Pause], now: datetime, rule: BoardingRule) -> NextCall | None:
@@ -314,28 +300,27 @@ def _turn(each: Candidate, leaves_at: datetime) -> Turn:
     return Turn.AHEAD if is_ahead else each.turn
 
 
-def _spent(connection: Connection, now: datetime, scope: Scope, minute_limit: int) -> Spent:
+def _spent(
+    connection: Connection, now: datetime, scope: Scope, minute_limit: int
+) -> tuple[Spent, tuple[int, ...]]:
+    """Return what was used, and the calls of each hour, the oldest first, the last ending now."""
     values = {
         "key": scope,
         "now": now,
         "minute_ago": now - timedelta(minutes=1),
         "day_ago": now - DAY,
     }
-    minute_count, day_count, used, paid = _row(connection, SPENT, values)
-    return Spent(
+    rows = connection.execute(SPENT, values).fetchall()
+    counts = {row[0]: row[1] for row in rows}
+    minute_count, used, paid = (sum(row[column] for row in rows) for column in (2, 3, 4))
+    spent = Spent(
         minute_count=minute_count,
         minute_limit=minute_limit,
-        day_count=day_count,
+        day_count=sum(counts.values()),
         day_limit=minute_limit * 1440,
         fill=float(used) / float(paid) if paid else None,
     )
-
-
-def _per_hour(connection: Connection, now: datetime, scope: Scope) -> tuple[int, ...]:
-    """Count calls per hour, oldest first, the last hour ending now."""
-    rows = connection.execute(PER_HOUR, {"key": scope, "now": now, "day_ago": now - DAY}).fetchall()
-    counts: dict[int, int] = dict(rows)
-    return tuple(counts.get(hours_ago, 0) for hours_ago in reversed(range(24)))
+    return spent, tuple(counts.get(hours_ago, 0) for hours_ago in reversed(range(24)))
 
 
 def _calls(connection: Connection, now: datetime, scope: Scope) -> tuple[Call, ...]:
@@ -371,9 +356,3 @@ def _trouble(connection: Connection, seller: SellerId | None) -> tuple[Trouble, 
         )
         for user_id, sku, failures, error, at, is_parked in rows
     )
-
-
-def _row(connection: Connection, statement: str, values: Mapping[str, Any]) -> tuple[Any, ...]:
-    row = connection.execute(statement, values).fetchone()
-    assert row is not None, "an aggregate always answers"
-    return row
