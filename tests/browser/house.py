@@ -24,14 +24,14 @@ from headway.cli.stage import Handover, at_speed
 from headway.cli.stage_shops import SELLERS, ShopFloor, domain_of, open_shops
 from headway.clock import ScaledClock, SystemClock, VirtualClock
 from headway.config import Settings
-from headway.core.access import Role
+from headway.core.access import Grant, Role
 from headway.core.jobs import PlatformName
 from headway.core.model import SellerId, Sku
 from headway.engine.tick import EVERY
 from headway.runners.embedded import EmbeddedRunner, turn
 from headway.simulators.boeing import BoeingSimulator, Part, SignIn
 from headway.simulators.transport import SimTransport, serve
-from headway.store.access import Access, Grant
+from headway.store.access import Access
 from headway.store.accounts import Accounts
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create

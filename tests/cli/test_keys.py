@@ -1,5 +1,6 @@
 """`headway key` as an operator types it; a key is shown once, and kept nowhere."""
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -63,6 +64,18 @@ def test_a_name_is_taken_until_its_key_is_revoked(on_database: Headway) -> None:
     assert "there is a key named app" in on_database(*create[:-1]).complaint(2)
     assert on_database("key", "revoke", first["prefix"], "--json").object()["id"] == first["id"]
     assert on_database(*create).object()["id"] != first["id"]
+
+
+def test_who_was_given_a_key_and_who_lost_it_is_in_the_audit(on_database: Headway) -> None:
+    made = on_database("key", "create", "ci", "--role", "operator", "--json").object()
+    on_database("key", "revoke", "ci")
+    audit = on_database("audit", "--json")
+    first, last = (json.loads(line) for line in audit.out.splitlines())
+    assert [first["kind"], last["kind"]] == ["key_created", "key_revoked"]
+    for each in (first, last):
+        assert (each["actor"], each["seller"]) == ("cli", "")
+        assert (each["new"]["name"], each["new"]["prefix"]) == ("ci", made["prefix"])
+    assert made["key"][len(made["prefix"]) :] not in audit.out
 
 
 def test_a_link_is_made_for_the_page(on_database: Headway, pool: ConnectionPool) -> None:

@@ -3,9 +3,9 @@
 from psycopg_pool import ConnectionPool
 
 from headway.clock import SystemClock, fresh_id
-from headway.core.access import Role
+from headway.core.access import Grant, Role
 from headway.core.model import SellerId
-from headway.store.access import Access, Grant
+from headway.store.access import Access
 
 
 def shown(

@@ -15,9 +15,9 @@ from tests.web.asking import Asking
 from headway.app import build
 from headway.clock import SystemClock, VirtualClock
 from headway.config import Settings
-from headway.core.access import Role
+from headway.core.access import Grant, Role
 from headway.core.model import SellerId
-from headway.store.access import TRIES_MAX, Access, Grant
+from headway.store.access import TRIES_MAX, Access
 from headway.web.gate import COOKIE, CSRF_HEADER, csrf_of
 from headway.web.pages import STREAMS_MAX
 from headway.web.server import SiteServer, address, listen

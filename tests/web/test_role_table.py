@@ -22,12 +22,12 @@ from headway.app import App, build
 from headway.app.desk import Desk
 from headway.clock import VirtualClock, fresh_id
 from headway.config import Settings
-from headway.core.access import Need, Principal, Role
+from headway.core.access import Grant, Need, Principal, Role
 from headway.core.jobs import PlatformName
 from headway.core.model import SellerId, Sku
 from headway.core.pauses import PauseKind
 from headway.errors import StoreError
-from headway.store.access import Access, Grant
+from headway.store.access import Access
 from headway.store.accounts import Accounts
 from headway.web.access import NEED
 from headway.web.login import PageRoute

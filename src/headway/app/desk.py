@@ -11,12 +11,13 @@ from typing import TypeVar
 
 from headway.app import App
 from headway.app.answers import Batch, Explained, batch_of, explained
+from headway.app.desk_access import AccessDesk
 from headway.app.desk_lane import LaneDesk
 from headway.app.desk_runs import RunDesk
 from headway.app.limits import LimitView, key_of, limits
 from headway.app.looks import look
 from headway.app.signs import signs_of
-from headway.clock import ScaledClock, fresh_id
+from headway.clock import Clock, ScaledClock, SystemClock, fresh_id
 from headway.core.alerts import TOKEN_NOTICE, Alert, TierSign, alerts
 from headway.core.model import SellerId, Sku
 from headway.core.pauses import Pause, PauseKind
@@ -37,21 +38,27 @@ from headway.store.views_products import ProductPage, ProductView, ProductViews,
 
 Answer = TypeVar("Answer")
 NAMED_MAX = 5
+# People live in real time, whatever clock a demo runs on.
+WALL = SystemClock()
 
 
 class Desk:
     """The verbs and looks of one person; `whole` is the application without a wall.
 
-    Accounts and their jobs are at `lane`, simulations and plans at `runs`.
+    Accounts and their jobs are at `lane`, simulations and plans at `runs`, keys at `access`. `wall`
+    is the time that people live in.
     """
 
-    def __init__(self, whole: App, *, actor: str, seller: SellerId | None = None) -> None:
+    def __init__(
+        self, whole: App, *, actor: str, seller: SellerId | None = None, wall: Clock = WALL
+    ) -> None:
         self._whole = whole.behind(actor=actor)
         self._app = whole.behind(actor=actor, seller=seller)
         self._seller = seller
         self.actor = actor
         self.lane = LaneDesk(self._whole, self._app, seller=seller)
         self.runs = RunDesk(self._whole, actor=actor)
+        self.access = AccessDesk(self._whole, wall=wall)
 
     @property
     def now(self) -> datetime:

@@ -7,15 +7,18 @@ from typing import Annotated
 import typer
 
 from headway import config
+from headway.app.desk import Desk
+from headway.app.desk_access import AccessDesk
+from headway.cli.desks import ACTOR
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.session import Session, open_session
 from headway.clock import SystemClock
 from headway.config import Settings
-from headway.core.access import Role
+from headway.core.access import Grant, Role
 from headway.core.intake import seller_of
 from headway.core.reasons import say_time
-from headway.errors import InvalidError, NotFoundError
-from headway.store.access import Access, Grant, Key
+from headway.errors import InvalidError
+from headway.store.access import Access, Key
 
 SUMMARY = "Make, list or revoke keys, or make a link that logs a browser in once."
 UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
@@ -71,7 +74,7 @@ def create(
     now = WALL.now()
     grant = _grant(name, role, seller, None if expires is None else now + _span(expires))
     with open_session(config.load()) as session:
-        key, secret = Access(session.app.pool).add_key(grant, now=now)
+        key, secret = _desk(session).create_key(grant)
     if as_json:
         emit({"key": secret, **_told(key)})
         return
@@ -85,7 +88,7 @@ def create(
 def list_keys(*, as_json: AsJson = False) -> None:
     """List keys by name and beginning, and when each was last used."""
     with open_session(config.load()) as session:
-        keys = Access(session.app.pool).all_keys()
+        keys = _desk(session).all_keys()
     if as_json:
         emit([_told(each) for each in keys])
         return
@@ -104,9 +107,7 @@ def revoke(
 ) -> None:
     """Let a key open nothing from now on, and end the sessions that it began."""
     with open_session(config.load()) as session:
-        key = Access(session.app.pool).revoke_key(which, now=WALL.now())
-    if key is None:
-        raise NotFoundError("no working key has this name, beginning or id; see: headway key list")
+        key = _desk(session).revoke_key(which)
     if as_json:
         emit(_told(key))
         return
@@ -124,13 +125,18 @@ def link(
     settings, now = config.load(), WALL.now()
     grant, until = _grant(str(role), role, seller, None), now + _span(expires)
     with open_session(settings) as session:
-        secret = Access(session.app.pool).add_link(grant, expires_at=until, now=now)
+        app = session.app.behind(actor=ACTOR)
+        secret = Access(app.pool, clock=app.clock).add_link(grant, expires_at=until, now=now)
         address = f"{_page(settings, session)}login/{secret}"
     if as_json:
         emit({"link": address, "role": role, "seller": grant.seller, "expires_at": until})
         return
     say(address)
     say(f"It works once, until {say_time(until, now)}; whoever opens it is logged in as {role}.")
+
+
+def _desk(session: Session) -> AccessDesk:
+    return Desk(session.app, actor=ACTOR).access
 
 
 def _page(settings: Settings, session: Session) -> str:

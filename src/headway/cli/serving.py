@@ -13,9 +13,9 @@ from rich.console import Console
 from headway.app import App
 from headway.cli.live import Watch, show
 from headway.clock import SystemClock
-from headway.core.access import Role
+from headway.core.access import Grant, Role
 from headway.runners.embedded import EmbeddedRunner
-from headway.store.access import Access, Grant
+from headway.store.access import Access
 from headway.web.server import SiteServer, address
 from headway.web.site import create
 
@@ -76,7 +76,8 @@ def login_link(app: App, taken: "socket.socket") -> str:
     """Return a link to the page that logs an operator in, once."""
     now = WALL.now()
     grant = Grant(name="operator", role=Role.OPERATOR)
-    secret = Access(app.pool).add_link(grant, expires_at=now + LINK_LIFE, now=now)
+    access = Access(app.pool, clock=app.clock)
+    secret = access.add_link(grant, expires_at=now + LINK_LIFE, now=now)
     return f"{page_address(app, taken)}login/{secret}"
 
 

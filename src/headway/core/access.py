@@ -12,6 +12,7 @@ platforms' days, keys, pauses of everything.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from headway.core.model import SellerId
@@ -37,12 +38,21 @@ class Need(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Somebody who was let in; without a `seller` it is everybody's data that is meant."""
+    """Somebody who was let in; without a `seller` it is everybody's data that is meant.
+
+    `key_id` is the key that was shown, or that the session began with; a link leaves none.
+    """
 
     id: str
     name: str
     role: Role
     seller: SellerId | None = None
+    key_id: str | None = None
+
+    @property
+    def holder(self) -> str:
+        """Whose requests are counted together: those of a key with all of its sessions."""
+        return self.id if self.key_id is None else f"key:{self.key_id}"
 
     def may(self, need: Need) -> bool:
         """Return whether the table above says yes."""
@@ -61,3 +71,13 @@ class Principal:
         if self.seller is None or asked in {None, self.seller}:
             return asked if self.seller is None else self.seller
         raise ForbiddenError(f"this key belongs to {self.seller}; leave seller out, or name it")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """What a key or a link lets its holder be."""
+
+    name: str
+    role: Role
+    seller: SellerId | None = None
+    expires_at: datetime | None = None

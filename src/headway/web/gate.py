@@ -18,10 +18,11 @@ from headway import __version__
 from headway.app import App
 from headway.app.desk import Desk
 from headway.clock import Clock, ScaledClock
-from headway.core.access import Principal
+from headway.core.access import Grant, Principal
 from headway.errors import ForbiddenError, UnauthenticatedError
-from headway.store.access import Access, Grant
+from headway.store.access import Access
 from headway.store.idempotency import Idempotency
+from headway.store.sessions import Sessions
 from headway.web.buckets import Buckets
 
 # Who answers, and what its clock says; a demo's runs faster than life.
@@ -52,7 +53,8 @@ class Gate:
 
     def __init__(self, app: App, *, wall: Clock) -> None:
         self.app = app
-        self.access = Access(app.pool)
+        self.access = Access(app.pool, clock=app.clock)
+        self.sessions = Sessions(app.pool, clock=app.clock)
         self.idempotency = Idempotency(app.pool)
         self._wall = wall
         self._buckets = Buckets(app.settings.requests_per_minute, wall)
@@ -85,7 +87,7 @@ class Gate:
             found = self.access.find_key(shown.strip(), now=self.now()) if is_key else None
             return None if found is None else Visitor(principal=found)
         secret = request.cookies.get(COOKIE, "")
-        found = self.access.find_session(secret, now=self.now())
+        found = self.sessions.find(secret, now=self.now())
         return None if found is None else Visitor(principal=found, csrf=csrf_of(secret))
 
     def require_own_page(self, request: Request) -> None:
@@ -99,7 +101,7 @@ class Gate:
     def desk(self, visitor: Visitor) -> Desk:
         """Return the desk of somebody who was let in."""
         who = visitor.principal
-        return Desk(self.app, actor=who.name, seller=who.seller)
+        return Desk(self.app, actor=who.name, seller=who.seller, wall=self._wall)
 
     def sign(self, reply: Response) -> Response:
         """Say in a reply who answers, and on what clock, so that a program can tell the time."""
@@ -114,7 +116,12 @@ class Gate:
         """Begin a session under a new id; the one that this browser had is over."""
         self.log_out(request, reply)
         now = self.now()
-        secret = self.access.begin_session(who, expires_at=now + self._session_life, now=now)
+        secret = self.sessions.begin(
+            who,
+            expires_at=now + self._session_life,
+            now=now,
+            address=request.client.host if request.client else "",
+        )
         reply.set_cookie(
             COOKIE,
             secret,
@@ -127,7 +134,7 @@ class Gate:
     def log_out(self, request: Request, reply: Response) -> None:
         """End the session that this browser has."""
         if secret := request.cookies.get(COOKIE):
-            self.access.end_session(secret)
+            self.sessions.log_out(secret, now=self.now())
         reply.delete_cookie(COOKIE, secure=self.is_https(request), httponly=True, samesite="lax")
 
     def is_https(self, request: Request) -> bool:

@@ -6,12 +6,11 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field, StringConstraints
 
-from headway.core.access import Need, Role
+from headway.core.access import Grant, Need, Role
 from headway.core.model import SellerId
-from headway.errors import InvalidError, NotFoundError
-from headway.store.access import Access, Grant, Key
+from headway.errors import InvalidError
+from headway.store.access import Key
 from headway.web.access import ApiRoute, Caller, OperateDesk, ReadDesk
-from headway.web.gate import Gate
 from headway.web.inputs import Instant, NamePath, SellerText
 from headway.web.replay import keep_instead
 from headway.web.said import said
@@ -115,12 +114,12 @@ def _me(_: ReadDesk, caller: Caller) -> MeShape:
     return MeShape(name=caller.name, role=caller.role.value, seller=caller.seller, may=may)
 
 
-def _keys(request: Request, _: OperateDesk) -> KeysShape:
+def _keys(desk: OperateDesk) -> KeysShape:
     """List keys, and when each was last used."""
-    return KeysShape(keys=[KeyShape(**_told(each)) for each in _access(request).all_keys()])
+    return KeysShape(keys=[KeyShape(**_told(each)) for each in desk.access.all_keys()])
 
 
-def _create(request: Request, _: OperateDesk, wanted: NewKey) -> MadeKeyShape:
+def _create(request: Request, desk: OperateDesk, wanted: NewKey) -> MadeKeyShape:
     """Make a key; it is shown in this reply, and never again."""
     if (wanted.role == "seller") > (wanted.seller is not None):
         raise InvalidError("seller: a seller's key says whose it is")
@@ -132,26 +131,14 @@ def _create(request: Request, _: OperateDesk, wanted: NewKey) -> MadeKeyShape:
         seller=None if wanted.seller is None else SellerId(wanted.seller),
         expires_at=wanted.expires_at,
     )
-    key, secret = _access(request).add_key(grant, now=_gate(request).now())
+    key, secret = desk.access.create_key(grant)
     keep_instead(request, MadeKeyShape(**_told(key), key=None).model_dump_json().encode())
     return MadeKeyShape(**_told(key), key=secret)
 
 
-def _revoke(request: Request, _: OperateDesk, key_id: NamePath) -> KeyShape:
+def _revoke(desk: OperateDesk, key_id: NamePath) -> KeyShape:
     """Let a key, by its id, name or beginning, open nothing from now on, nor its sessions."""
-    key = _access(request).revoke_key(key_id, now=_gate(request).now())
-    if key is None:
-        raise NotFoundError("no working key has this id; see /api/keys")
-    return KeyShape(**_told(key))
-
-
-def _gate(request: Request) -> Gate:
-    gate: Gate = request.app.state.gate
-    return gate
-
-
-def _access(request: Request) -> Access:
-    return _gate(request).access
+    return KeyShape(**_told(desk.access.revoke_key(key_id)))
 
 
 def _told(key: Key) -> dict[str, Any]:

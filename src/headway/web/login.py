@@ -14,9 +14,8 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment
 from starlette.concurrency import run_in_threadpool
 
-from headway.core.access import Need, Principal
+from headway.core.access import Grant, Need, Principal
 from headway.errors import RequestError, StoreError, TooManyError, UnauthenticatedError
-from headway.store.access import Grant
 from headway.web.bodies import read_body
 from headway.web.gate import CSRF_HEADER, Gate, Visitor, address_of
 from headway.web.problems import Handle, problem

@@ -10,7 +10,6 @@ from headway.app.desk import Desk
 from headway.core.access import Need
 from headway.core.model import SellerId, Sku
 from headway.errors import NotFoundError
-from headway.store.access import Access
 from headway.store.freshness import Freshness
 from headway.store.views import Call
 from headway.store.views_history import HistoryEvent, HistoryViews, SeriesPoint
@@ -173,6 +172,6 @@ def _desk(app: App, seller: SellerId | None) -> Desk:
 MORE: Mapping[str, Callable[[App, Key, Scene], object]] = {
     "freshness": _freshness,
     "timetable": _timetable,
-    "keys": lambda app, _key, _seen: Access(app.pool).all_keys(),
+    "keys": lambda app, key, _seen: _desk(app, key.seller).access.all_keys(),
     "part": _part,
 }

@@ -1,0 +1,32 @@
+"""The part of a desk that is about who may come in: keys, and browsers that are logged in."""
+
+from headway.app import App
+from headway.clock import Clock
+from headway.core.access import Grant
+from headway.errors import NotFoundError
+from headway.store.access import Access, Key
+
+
+class AccessDesk:
+    """Keys and sessions; they belong to no seller, and live in the time of people, `wall`."""
+
+    def __init__(self, whole: App, *, wall: Clock) -> None:
+        self._access = Access(whole.pool, clock=whole.clock)
+        self._wall = wall
+
+    def all_keys(self) -> list[Key]:
+        """Return every key, those that were revoked last."""
+        return self._access.all_keys()
+
+    def create_key(self, grant: Grant) -> tuple[Key, str]:
+        """Make a key; return how people see it, and the key, which is nowhere afterwards."""
+        return self._access.add_key(grant, now=self._wall.now())
+
+    def revoke_key(self, which: str) -> Key:
+        """Let a key open nothing from now on, nor its sessions; raises RequestError."""
+        key = self._access.revoke_key(which, now=self._wall.now())
+        if key is None:
+            raise NotFoundError(
+                "no working key has this name, beginning or id; see: headway key list, or /api/keys"
+            )
+        return key

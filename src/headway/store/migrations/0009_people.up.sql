@@ -1,0 +1,25 @@
+-- Who was let in, and who was shown out, are events too: keys, links and sessions. The user_id of such
+-- an event is '' where it concerns everybody: an operator, or a reader of all.
+ALTER TABLE sync_audit_log DROP CONSTRAINT sync_audit_log_event_type_check;
+ALTER TABLE sync_audit_log ADD CONSTRAINT sync_audit_log_event_type_check CHECK (event_type IN (
+    'sync_started', 'sync_completed', 'sync_failed', 'price_changed', 'quantity_changed',
+    'stock_status_changed', 'shopify_updated', 'shopify_update_failed', 'product_deactivated',
+    'dispatch_started', 'first_observed', 'cost_changed', 'change_held', 'sku_missing',
+    'not_listed', 'lease_rescued', 'listing_revived',
+    'change_approved', 'change_rejected', 'rolled_back', 'product_published', 'publish_blocked',
+    'drift_found', 'ids_resolved', 'slot_moved',
+    'job_started', 'job_completed', 'job_yielded', 'job_rescheduled', 'job_failed', 'job_dead',
+    'job_cancelled', 'job_rescued', 'job_revived', 'job_woken', 'plan_limit_reached',
+    'plan_limit_lifted', 'account_connected', 'account_disconnected', 'token_refreshed',
+    'sync_paused', 'sync_resumed', 'sync_triggered',
+    'key_created', 'key_revoked', 'link_created', 'session_begun', 'session_ended', 'tier_set'
+));
+
+-- From where a browser logged in.
+ALTER TABLE sessions ADD COLUMN address text NOT NULL DEFAULT '';
+CREATE INDEX sessions_key ON sessions (key_id) WHERE key_id IS NOT NULL;
+
+-- What a run said beside its report, such as which laws broke where, and how its command ended.
+ALTER TABLE runs
+    ADD COLUMN said text NOT NULL DEFAULT '',
+    ADD COLUMN exit_code integer;
