@@ -69,7 +69,7 @@ def test_up_down_and_up_again_gives_the_same_schema_and_down_leaves_nothing(
     empty: ConnectionPool, clock: VirtualClock
 ) -> None:
     labels = [migration.label for migration in migrate.load()]
-    assert migrate.pending(empty) == labels
+    assert migrate.pending(empty) == migrate.load()
     assert migrate.upgrade(empty, clock) == labels
     before = schema(empty)
     assert any("product_sync_schedule" in row for row in before)
@@ -100,7 +100,7 @@ def test_an_upgrade_records_name_and_instant_and_may_stop_midway(
     empty: ConnectionPool, clock: VirtualClock, folder: Path
 ) -> None:
     assert migrate.upgrade(empty, clock, 1, folder=folder) == ["0001_first"]
-    assert migrate.pending(empty, folder=folder) == ["0002_second"]
+    assert [each.label for each in migrate.pending(empty, folder=folder)] == ["0002_second"]
     with empty.connection() as conn:
         rows = conn.execute("SELECT version, name, applied_at FROM headway_migration").fetchall()
     assert rows == [(1, "first", clock.now())]
@@ -167,6 +167,78 @@ def test_a_database_ahead_of_the_code_is_refused_with_advice(
         with pytest.raises(StoreError, match=r"at migration 2 .* only 1; install a newer"):
             act()
     assert migrate.current(empty) == 2
+
+
+@pytest.fixture
+def halves(folder: Path) -> Path:
+    """A rename in two halves: `pre` adds the new column, `post` drops the old one."""
+    files = {
+        "0003_rename.up.sql": "-- pre: old code goes on with c\nALTER TABLE three ADD d int;",
+        "0003_rename.down.sql": "ALTER TABLE three DROP d;",
+        "0004_renamed.up.sql": "-- post: nobody asks for c\nALTER TABLE three DROP c;",
+        "0004_renamed.down.sql": "ALTER TABLE three ADD c int;",
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def older(folder: Path, known: int) -> Path:
+    """The migrations that older code knows."""
+    copy = folder / f"known-{known}"
+    copy.mkdir()
+    for file in folder.glob("*.sql"):
+        if int(file.name[:4]) <= known:
+            (copy / file.name).write_text(file.read_text())
+    return copy
+
+
+def can_run(pool: ConnectionPool, folder: Path) -> bool:
+    try:
+        missing = migrate.pending(pool, folder=folder)
+    except StoreError:
+        return False
+    return all(each.kind is migrate.Kind.POST for each in missing)
+
+
+def test_old_and_new_code_run_together_between_the_halves_of_a_change(
+    empty: ConnectionPool, clock: VirtualClock, halves: Path
+) -> None:
+    old, new = older(halves, 2), halves
+    migrate.upgrade(empty, clock, folder=old)
+    assert (can_run(empty, old), can_run(empty, new)) == (True, False)
+    assert migrate.upgrade(empty, clock, folder=new, only_pre=True) == ["0003_rename"]
+    assert (can_run(empty, old), can_run(empty, new)) == (True, True)
+    assert migrate.upgrade(empty, clock, folder=old) == [], "there is nothing for it to do"
+    assert migrate.upgrade(empty, clock, folder=new) == ["0004_renamed"]
+    assert (can_run(empty, old), can_run(empty, new)) == (False, True)
+
+
+def test_old_code_undoes_nothing_that_it_does_not_know(
+    empty: ConnectionPool, clock: VirtualClock, halves: Path
+) -> None:
+    migrate.upgrade(empty, clock, folder=halves, to=3)
+    with pytest.raises(StoreError, match=r"at migration 3 .* only 2; install a newer"):
+        migrate.downgrade(empty, clock, 1, folder=older(halves, 2))
+    assert migrate.current(empty) == 3
+
+
+def test_a_plain_migration_ends_what_may_be_applied_beside_running_processes(
+    empty: ConnectionPool, clock: VirtualClock, halves: Path
+) -> None:
+    assert migrate.upgrade(empty, clock, folder=halves, only_pre=True) == []
+    assert migrate.current(empty) == 0
+
+
+def test_a_record_from_before_there_were_kinds_counts_as_plain(
+    empty: ConnectionPool, clock: VirtualClock, halves: Path
+) -> None:
+    migrate.upgrade(empty, clock, folder=halves, to=3)
+    with empty.connection() as conn:
+        conn.execute("ALTER TABLE headway_migration DROP COLUMN kind")
+    assert not can_run(empty, older(halves, 2))
+    migrate.upgrade(empty, clock, folder=halves)
+    assert can_run(empty, older(halves, 3)) is False
 
 
 def test_an_unknown_version_is_refused_and_the_newest_is_named(

@@ -1,6 +1,7 @@
 """`headway db`: upgrade, downgrade or show the schema. A downgrade drops data, so it asks."""
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -17,7 +18,9 @@ SUMMARY = "Upgrade, downgrade or show the schema of the database."
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(help=f"{SUMMARY}\n\nExample: headway db status", no_args_is_help=True)
-    group.command("upgrade", epilog=_examples("upgrade", "upgrade --to 1"))(upgrade)
+    group.command("upgrade", epilog=_examples("upgrade", "upgrade --pre", "upgrade --to 1"))(
+        upgrade
+    )
     group.command("downgrade", epilog=_examples("downgrade --to 0"))(downgrade)
     group.command("status", epilog=_examples("status", "status --json"))(status)
     app.add_typer(group, name="db")
@@ -30,12 +33,21 @@ def _examples(*lines: str) -> str:
 def upgrade(
     *,
     to: Annotated[int | None, typer.Option(help="Stop at this migration.")] = None,
+    pre: Annotated[
+        bool, typer.Option("--pre", help="Only what processes that still run can live with.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Apply the migrations that are missing, each in a transaction of its own."""
+    """Apply the migrations that are missing, each in a transaction of its own.
+
+    To upgrade without a stop: run this with --pre, put new processes in the place of old ones, then
+    run it without.
+    """
     with open_session(config.load(), check_schema=False) as session:
-        applied = migrate.upgrade(session.app.pool, WALL, to)
-        _report("applied", applied, migrate.current(session.app.pool), as_json=as_json)
+        pool = session.app.pool
+        applied = migrate.upgrade(pool, WALL, to, only_pre=pre)
+        left = migrate.pending(pool) if pre else []
+        _report("applied", applied, migrate.current(pool), as_json=as_json, left=left)
 
 
 def downgrade(
@@ -66,11 +78,12 @@ def status(*, as_json: AsJson = False) -> None:
                     "database": session.place,
                     "version": version,
                     "newest": newest,
-                    "pending": missing,
+                    "pending": [each.label for each in missing],
                 }
             )
             return
-        advice = f"{', '.join(missing)}; run: headway db upgrade" if missing else "nothing"
+        labels = ", ".join(each.label for each in missing)
+        advice = f"{labels}; run: headway db upgrade" if missing else "nothing"
         facts(
             [
                 ("database", session.place),
@@ -92,10 +105,21 @@ def _confirm(place: str, version: int, to: int, *, is_sure: bool) -> None:
     typer.confirm(question, abort=True, err=True)
 
 
-def _report(verb: str, names: list[str], version: int, *, as_json: bool) -> None:
+def _report(
+    verb: str,
+    names: list[str],
+    version: int,
+    *,
+    as_json: bool,
+    left: Sequence[migrate.Migration] = (),
+) -> None:
     if as_json:
-        emit({verb: names, "version": version})
+        emit({verb: names, "version": version, "left": [each.label for each in left]})
         return
     for name in names:
         say(f"{verb} {name}")
     say(f"the database is at migration {version}")
+    if left and left[0].kind is migrate.Kind.POST:
+        say(f"left: {left[0].label}; once every process is new, run: headway db upgrade")
+    elif left:
+        say(f"left: {left[0].label}; stop every process, then run: headway db upgrade")

@@ -1,10 +1,13 @@
 """The schema's versions: numbered files applied in order, each in one transaction, up and down.
 
 Any number of processes may upgrade at once: they queue at a lock that ends with the transaction.
+While old and new processes run together, only what both can live with may be applied; the first
+line of a file says so, see `Kind`.
 """
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -22,6 +25,30 @@ PERSON_NEEDED = "HW001"
 # Whoever does not own the tables would see none of their rows, and no error.
 IS_HIDDEN = "SELECT row_security_active('product_sync_schedule')"
 FILE_NAME = re.compile(r"(\d{4})_(\w+)\.(up|down)\.sql")
+KIND_LINE = re.compile(rb"-- (pre|post): ")
+RECORDS = b"""
+CREATE TABLE IF NOT EXISTS headway_migration (
+    version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL);
+ALTER TABLE headway_migration ADD COLUMN IF NOT EXISTS kind text NOT NULL DEFAULT 'plain';
+"""
+RECORD = "INSERT INTO headway_migration (version, name, applied_at, kind) VALUES (%s, %s, %s, %s)"
+# A table that had no kinds yet holds plain migrations only.
+STRANGE = """
+SELECT count(*) FROM headway_migration AS row
+WHERE version > %s AND coalesce(to_jsonb(row) ->> 'kind', 'plain') <> 'pre'
+"""
+
+
+class Kind(StrEnum):
+    """Who can live with a migration.
+
+    A plain one needs all processes stopped. After `pre`, old processes run on, and new ones need
+    it; new ones run without `post`, and old ones cannot run with it.
+    """
+
+    PLAIN = "plain"
+    PRE = "pre"
+    POST = "post"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +64,12 @@ class Migration:
     def label(self) -> str:
         """The name of its files."""
         return f"{self.version:04}_{self.name}"
+
+    @property
+    def kind(self) -> Kind:
+        """Who can live with it, by its first line."""
+        matched = KIND_LINE.match(self.up)
+        return Kind(matched[1].decode()) if matched else Kind.PLAIN
 
 
 def load(folder: Traversable = FOLDER) -> list[Migration]:
@@ -61,19 +94,22 @@ def current(pool: Pool) -> int:
         return _version(conn)
 
 
-def pending(pool: Pool, *, folder: Traversable = FOLDER) -> list[str]:
-    """Name the migrations that an upgrade would apply."""
+def pending(pool: Pool, *, folder: Traversable = FOLDER) -> list[Migration]:
+    """Return the migrations that an upgrade would apply."""
     migrations = load(folder)
-    version = current(pool)
-    _refuse_newer(version, migrations)
-    return [migration.label for migration in migrations[version:]]
+    with guarded(), pool.connection() as conn:
+        version = _version(conn)
+        _refuse_strange(conn, version, migrations)
+    return migrations[version:]
 
 
-def require_current(pool: Pool, place: str) -> None:
-    """Raise StoreError unless every migration is applied; `place` names the database."""
-    if missing := pending(pool):
+def require_current(pool: Pool, place: str, *, folder: Traversable = FOLDER) -> None:
+    """Raise StoreError unless this code can live with the schema; `place` names the database."""
+    missing = [each for each in pending(pool, folder=folder) if each.kind is not Kind.POST]
+    if missing:
         raise StoreError(
-            f"{place} lacks {len(missing)} migration(s), next {missing[0]}; run: headway db upgrade"
+            f"{place} lacks {len(missing)} migration(s), next {missing[0].label};"
+            " run: headway db upgrade"
         )
     with guarded(), pool.connection() as conn:
         if conn.execute(IS_HIDDEN).fetchone() == (True,):
@@ -84,9 +120,17 @@ def require_current(pool: Pool, place: str) -> None:
 
 
 def upgrade(
-    pool: Pool, clock: Clock, to: int | None = None, *, folder: Traversable = FOLDER
+    pool: Pool,
+    clock: Clock,
+    to: int | None = None,
+    *,
+    only_pre: bool = False,
+    folder: Traversable = FOLDER,
 ) -> list[str]:
-    """Apply what is missing, up to the given version or the newest; return what was applied."""
+    """Apply what is missing, up to the given version or the newest; return what was applied.
+
+    With `only_pre` it ends at the first that old processes cannot live with.
+    """
     migrations = load(folder)
     target = _known(len(migrations) if to is None else to, migrations)
     applied: list[str] = []
@@ -94,15 +138,14 @@ def upgrade(
         while True:
             with conn.transaction():
                 version = _lock(conn)
-                _refuse_newer(version, migrations)
+                _refuse_strange(conn, version, migrations)
                 if version >= target:
                     return applied
                 step = migrations[version]
+                if only_pre and step.kind is not Kind.PRE:
+                    return applied
                 _apply(conn, step, step.up)
-                conn.execute(
-                    "INSERT INTO headway_migration (version, name, applied_at) VALUES (%s, %s, %s)",
-                    (step.version, step.name, clock.now()),
-                )
+                conn.execute(RECORD, (step.version, step.name, clock.now(), step.kind))
             applied.append(step.label)
 
 
@@ -116,7 +159,8 @@ def downgrade(pool: Pool, clock: Clock, to: int, *, folder: Traversable = FOLDER
         while True:
             with conn.transaction():
                 version = _lock(conn)
-                _refuse_newer(version, migrations)
+                if version > len(migrations):
+                    raise _newer(version, migrations)
                 if version <= target:
                     if version == 0:
                         conn.execute("DROP TABLE headway_migration")
@@ -130,10 +174,7 @@ def downgrade(pool: Pool, clock: Clock, to: int, *, folder: Traversable = FOLDER
 def _lock(conn: Connection) -> int:
     """Wait for other upgraders, then return the version as they left it."""
     conn.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK_KEY,))
-    conn.execute(
-        "CREATE TABLE IF NOT EXISTS headway_migration ("
-        " version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL)"
-    )
+    conn.execute(RECORDS)
     return _version(conn)
 
 
@@ -163,9 +204,16 @@ def _known(version: int, migrations: list[Migration]) -> int:
     return version
 
 
-def _refuse_newer(version: int, migrations: list[Migration]) -> None:
+def _refuse_strange(conn: Connection, version: int, migrations: list[Migration]) -> None:
+    """Refuse a database that is ahead of this code in a way that it cannot live with."""
     if version > len(migrations):
-        raise StoreError(
-            f"the database is at migration {version} but this headway knows only"
-            f" {len(migrations)}; install a newer headway"
-        )
+        found = conn.execute(STRANGE, (len(migrations),)).fetchone()
+        if found != (0,):
+            raise _newer(version, migrations)
+
+
+def _newer(version: int, migrations: list[Migration]) -> StoreError:
+    return StoreError(
+        f"the database is at migration {version} but this headway knows only"
+        f" {len(migrations)}; install a newer headway"
+    )

@@ -14,7 +14,7 @@ from headway.app.figures import figures_of
 from headway.core.access import Need
 from headway.errors import HeadwayError, StoreError
 from headway.observe.metrics import CONTENT_TYPE, Metrics
-from headway.store.migrate import pending
+from headway.store.migrate import require_current
 from headway.web.access import NEED, REFUSALS
 from headway.web.gate import Gate
 from headway.web.problems import ProblemRoute
@@ -86,8 +86,7 @@ def router(app: App, metrics: Metrics) -> APIRouter:
 def _reasons(app: App) -> list[str]:
     """Return why this server cannot work; nothing if it can."""
     try:
-        if missing := pending(app.pool):
-            return [f"the database lacks {len(missing)} migration(s); run: headway db upgrade"]
+        require_current(app.pool, "the database")
         app.limiter.status(app.scope)
     except HeadwayError as error:
         return [str(error)]
