@@ -14,10 +14,15 @@ import pytest
 from cryptography.fernet import Fernet
 from psycopg_pool import ConnectionPool
 
-from headway.clock import ScaledClock, SystemClock
+from headway import __version__
+from headway.app.agreement import agreement
+from headway.clock import ScaledClock, SystemClock, VirtualClock
+from headway.config import Settings
 from headway.core.model import SellerId, Sku
 from headway.core.policies import by_name
 from headway.store.listings import Listings
+from headway.store.migrate import Kind, load
+from headway.store.processes import Presence, Processes
 from headway.store.schedule import Schedule
 from headway.store.server import EmbeddedServer
 
@@ -299,6 +304,46 @@ def test_doctor_fails_where_something_must_be_mended(headway: Headway, tmp_path:
     assert "does not answer" in lines["database"]["finding"]
     in_force = {each["name"]: each for each in done.object()["settings"]}
     assert in_force["HEADWAY_WEB_HOST"]["source"] == "headway.toml"
+
+
+def test_doctor_names_who_runs_with_other_settings_or_a_clock_that_is_off(
+    on_database: Headway, pool: ConnectionPool
+) -> None:
+    assert findings(on_database("doctor", "--json"), "processes") == [
+        ("ok", "none runs on this database now")
+    ]
+    mine = agreement(Settings(policy="adaptive"))
+    late = VirtualClock(SystemClock().now() - timedelta(minutes=1))
+    processes = Processes(pool)
+    processes.see(Presence(verb="worker", settings=mine, host="one", pid=1), SystemClock())
+    other = {**mine, "policy": "other", "markup": "other"}
+    processes.see(Presence(verb="run", settings=other, host="two", pid=2, version="0"), late)
+    done = on_database("doctor", "--json")
+    assert done.code == 1
+    who, versions, settings = findings(done, "processes")
+    assert who == ("ok", "1 worker on one, 1 run on two")
+    assert versions == ("warn", f"some run headway 0, here is {__version__}; upgrade them too")
+    assert settings[0] == "fail"
+    assert "run two:2 has other settings than here: policy, markup; two depl" in settings[1]
+    off = [finding for _, finding in findings(done, "clock") if "of two" in finding]
+    assert "-60." in off[0] or "-59." in off[0]
+
+
+def test_an_upgrade_is_refused_beside_older_processes_that_cannot_live_with_it(
+    on_database: Headway, pool: ConnectionPool, execute: Execute
+) -> None:
+    made = next(each for each in load() if each.name == "processes")
+    breaking = max(each.version for each in load() if each.kind is not Kind.PRE)
+    on_database("db", "downgrade", "--to", str(min(breaking, made.version) - 1), "--yes")
+    with pool.connection() as connection:
+        connection.execute(made.up)
+    old = Presence(verb="worker", settings={}, host="one", pid=1, migrations_known=breaking - 1)
+    Processes(pool).see(old, SystemClock())
+    said = on_database("db", "upgrade").complaint(2)
+    assert "worker one:1 runs headway" in said
+    assert "--anyway" in said
+    execute("DROP TABLE processes")
+    assert on_database("db", "upgrade", "--json").object()["version"] == len(load())
 
 
 def test_doctor_lists_the_known_settings_when_one_is_unknown(headway: Headway) -> None:

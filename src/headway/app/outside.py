@@ -22,7 +22,7 @@ from headway.connectors.shopify import ShopAccess, ShopifyConnector
 from headway.connectors.shopify_account import ShopifyAccount
 from headway.connectors.shopify_consent import ShopifyConsent
 from headway.connectors.shopify_limits import shop_resource, shop_scope
-from headway.connectors.vault import Vault, open_vault
+from headway.connectors.vault import KEY_FILE, Vault, open_vault
 from headway.core.jobs import Account, PlatformName
 from headway.core.limits import Resource, Window
 from headway.core.model import Scope
@@ -196,6 +196,11 @@ def shared_vault(settings: Settings) -> Vault:
     """Open the vault of this deployment: by its keys, or by the key file in its folder."""
     keys = settings.secret_key.get_secret_value() if settings.secret_key else None
     return open_vault(keys, settings.data_dir.expanduser())
+
+
+def has_keys(settings: Settings) -> bool:
+    """Tell whether the vault would open without a key being made for it."""
+    return bool(settings.secret_key) or (settings.data_dir.expanduser() / KEY_FILE).exists()
 
 
 def _shopify_access(settings: Settings) -> ShopAccess:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from headway import config
 from headway.app import build
-from headway.cli.serving import REFRESH_S, door, say, stoppable
+from headway.cli.serving import REFRESH_S, door, join, say, stoppable
 from headway.cli.session import open_session
 from headway.clock import SystemClock
 from headway.config import Settings
@@ -61,6 +61,7 @@ def api(
         wanted = settings.web_port if port is None else port
         taken = stack.enter_context(listen(settings.web_host, wanted))
         session = stack.enter_context(open_session(settings, pool_size=POOL_SIZE))
+        join(stack, session.app, "api", console)
         serving = SiteServer(create(session.app, refresh_s=REFRESH_S), taken)
         serving.start()
         stack.callback(serving.stop)

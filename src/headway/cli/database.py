@@ -9,8 +9,10 @@ import typer
 from headway import config
 from headway.cli.output import AsJson, emit, facts, say
 from headway.cli.session import WALL, open_session
-from headway.errors import InvalidError
+from headway.errors import ConflictError, InvalidError
 from headway.store import migrate
+from headway.store.pool import Pool
+from headway.store.processes import Processes
 
 SUMMARY = "Upgrade, downgrade or show the schema of the database."
 
@@ -36,6 +38,9 @@ def upgrade(
     pre: Annotated[
         bool, typer.Option("--pre", help="Only what processes that still run can live with.")
     ] = False,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Even if processes run that cannot live with it.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Apply the migrations that are missing, each in a transaction of its own.
@@ -45,9 +50,27 @@ def upgrade(
     """
     with open_session(config.load(), check_schema=False) as session:
         pool = session.app.pool
+        if not (pre or anyway):
+            _refuse_beside_older(pool, to)
         applied = migrate.upgrade(pool, WALL, to, only_pre=pre)
         left = migrate.pending(pool) if pre else []
         _report("applied", applied, migrate.current(pool), as_json=as_json, left=left)
+
+
+def _refuse_beside_older(pool: Pool, to: int | None) -> None:
+    """Refuse what a process that runs now does not know, unless it can live with it."""
+    kinds = [each for each in migrate.pending(pool) if to is None or each.version <= to]
+    breaking = [each.version for each in kinds if each.kind is not migrate.Kind.PRE]
+    older = [
+        each
+        for each in (Processes(pool).alive() if breaking else [])
+        if each.migrations_known < max(breaking)
+    ]
+    if older:
+        raise ConflictError(
+            f"{older[0].name} runs headway {older[0].version}, which cannot live with the new"
+            " schema; stop it (one that died is forgotten after two minutes), or add --anyway"
+        )
 
 
 def downgrade(

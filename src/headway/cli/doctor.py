@@ -15,6 +15,7 @@ import typer
 from pydantic import AliasChoices, SecretStr
 
 from headway import __version__, config
+from headway.cli.doctor_processes import examine_processes
 from headway.cli.doctor_shops import FAIL, OK, WARN, Line, examine_shops
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.session import WALL, Session, find_joinable, open_session
@@ -22,6 +23,7 @@ from headway.config import Settings
 from headway.errors import HeadwayError
 from headway.store import migrate
 from headway.store.probe import ServerFacts, probe
+from headway.store.processes import clock_offset
 
 EXAMPLES = """Examples:
 
@@ -88,13 +90,13 @@ def _examine_database(settings: Settings) -> list[Line]:
             asked_at = WALL.now()
             server = probe(session.app.pool)
             answered_at = WALL.now()
-            # The server looked at its clock somewhere in between; only what lies outside is offset.
-            offset = server.clock - max(asked_at, min(server.clock, answered_at))
+            offset = clock_offset(server.clock, asked_at=asked_at, answered_at=answered_at)
             schema = _schema(session)
             return [
                 *_describe(session, server),
                 _clock(offset / timedelta(milliseconds=1)),
                 schema,
+                *(examine_processes(session.app) if schema.verdict == OK else ()),
                 *(examine_shops(session.app) if schema.verdict == OK else ()),
             ]
     except HeadwayError as error:

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headway.app import App
+from headway.app.outside import has_keys, shared_vault
 from headway.connectors.shopify import shop_scope
 from headway.connectors.tokens import ACCESS, REFRESH
-from headway.connectors.vault import KEY_FILE, open_vault
 from headway.core.jobs import PlatformName
 from headway.errors import HeadwayError
 from headway.store.accounts import Account, Accounts
@@ -71,12 +71,10 @@ def _find_token_trouble(app: App, account: Account) -> str:
     alive = [each for each in stored if each.name in {ACCESS, REFRESH} and each.expires_at > now]
     if not alive:
         return "there is no token for it that still works"
-    keys = settings.secret_key.get_secret_value() if settings.secret_key else None
-    folder = settings.data_dir.expanduser()
-    if keys is None and not (folder / KEY_FILE).exists():
-        return f"the key to its token is missing from {folder}"
+    if not has_keys(settings):
+        return f"the key to its token is missing from {settings.data_dir.expanduser()}"
     try:
-        open_vault(keys, folder).decrypt(alive[0].secret)
+        shared_vault(settings).decrypt(alive[0].secret)
     except HeadwayError as error:
         return f"its token cannot be read ({error})"
     return ""

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from headway import config
 from headway.app import build
-from headway.cli.serving import door, say, show_line, stoppable
+from headway.cli.serving import door, join, say, show_line, stoppable
 from headway.cli.session import DATABASE
 from headway.clock import SystemClock
 from headway.config import Settings
@@ -56,6 +56,7 @@ def run(
         taken = stack.enter_context(listen(settings.web_host, wanted))
         pool = stack.enter_context(_database(settings, address(taken)))
         app = build(settings, SystemClock(), pool)
+        join(stack, app, "run", console)
         if placed := app.adopt():
             say(console, f"{placed:,} listings have new due times, under {app.policy.name}.")
         owner, bell = f"{platform.node()}:{os.getpid()}", app.clock.event()

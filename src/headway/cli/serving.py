@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from headway.app import App
+from headway.app.agreement import agreement, disagreements
+from headway.app.outside import shared_vault
 from headway.cli.live import Watch, show
 from headway.clock import SystemClock
 from headway.core.access import Grant, Role
 from headway.runners.embedded import EmbeddedRunner
+from headway.runners.presence import present
 from headway.store.access import Access
+from headway.store.processes import Presence, Processes
 from headway.web.server import SiteServer, address
 from headway.web.site import create
 
@@ -47,6 +51,18 @@ def stoppable() -> Iterator[None]:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+
+
+def join(stack: ExitStack, app: App, verb: str, console: Console) -> None:
+    """Be one of the processes on this database until the end; say who has other settings."""
+    shared_vault(app.settings)  # the key that it will need is made before it is compared
+    processes, mine = Processes(app.pool), agreement(app.settings)
+    for name, differing in disagreements(mine, processes.alive()).items():
+        say(
+            console,
+            f"Careful: {name} works on this database with other settings: {', '.join(differing)}.",
+        )
+    stack.enter_context(present(processes, Presence(verb=verb, settings=mine), WALL))
 
 
 def show_line(

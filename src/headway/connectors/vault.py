@@ -4,6 +4,7 @@ A key file is made on first use, whole or not at all, readable by its owner only
 new key before the old ones and re-encrypt what is stored; then the old ones may go.
 """
 
+import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,10 +16,14 @@ from headway.errors import ConfigError
 
 KEY_FILE = "secret.key"
 SETTING = "HEADWAY_SECRET_KEY"
+DIGEST_CHARS = 12
 
 
 class Vault:
-    """Turns secrets into bytes fit for the database, and back."""
+    """Turns secrets into bytes fit for the database, and back.
+
+    `digest` tells one newest key from another, and nothing else of it.
+    """
 
     def __init__(self, keys: Sequence[str], *, source: str = SETTING) -> None:
         if not keys:
@@ -27,6 +32,7 @@ class Vault:
         self._count = len(keys)
         self._keys = [self._key(at, key) for at, key in enumerate(keys, start=1)]
         self._fernet = MultiFernet(self._keys)
+        self.digest = hashlib.sha256(keys[0].encode()).hexdigest()[:DIGEST_CHARS]
 
     def __repr__(self) -> str:
         return f"Vault({self._count} keys from {self._source})"

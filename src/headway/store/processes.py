@@ -1,0 +1,121 @@
+"""Who runs on this database: every process says so now and then, and is forgotten when silent.
+
+The server's clock tells who is silent, so a host whose clock is wrong is seen like any other, and
+is seen to be wrong.
+"""
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from headway import __version__
+from headway.clock import Clock, fresh_id
+from headway.store.migrate import load
+from headway.store.pool import Pool, guarded
+
+SILENT = timedelta(minutes=2)
+
+TOLD = "SELECT clock_timestamp()"
+SEE = """
+INSERT INTO processes AS row (id, verb, host, pid, version, migrations_known, settings,
+  clock_ahead_ms)
+VALUES (%(id)s, %(verb)s, %(host)s, %(pid)s, %(version)s, %(known)s, %(settings)s, %(ahead_ms)s)
+ON CONFLICT (id) DO UPDATE SET seen_at = clock_timestamp(), clock_ahead_ms = %(ahead_ms)s
+"""
+EXISTS = "SELECT to_regclass('processes') IS NOT NULL"
+LEAVE = "DELETE FROM processes WHERE id = %s"
+FORGET = "DELETE FROM processes WHERE seen_at < clock_timestamp() - %s"
+ALIVE = """
+SELECT id::text, verb, host, pid, version, migrations_known, settings, clock_ahead_ms, started_at,
+  seen_at
+FROM processes WHERE seen_at >= clock_timestamp() - %s ORDER BY host, verb, started_at
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One process that runs on this database, by its own word.
+
+    `settings` are digests of what must be the same everywhere; `clock_ahead_ms` is how far the
+    clock of its host is before the database's.
+    """
+
+    id: str
+    verb: str
+    host: str
+    pid: int
+    version: str
+    migrations_known: int
+    settings: Mapping[str, str]
+    clock_ahead_ms: float
+    started_at: datetime
+    seen_at: datetime
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        return f"{self.verb} {self.host}:{self.pid}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presence:
+    """What a process says of itself."""
+
+    verb: str
+    settings: Mapping[str, str]
+    id: str = field(default_factory=fresh_id)
+    host: str = field(default_factory=platform.node)
+    pid: int = field(default_factory=os.getpid)
+    version: str = __version__
+    migrations_known: int = field(default_factory=lambda: len(load()))
+
+
+class Processes:
+    """Table `processes`."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def see(self, presence: Presence, wall: Clock) -> None:
+        """Say that a process lives, and how its host's clock stands to the database's."""
+        values = {
+            "id": presence.id,
+            "verb": presence.verb,
+            "host": presence.host,
+            "pid": presence.pid,
+            "version": presence.version,
+            "known": presence.migrations_known,
+            "settings": json.dumps(dict(presence.settings)),
+        }
+        with guarded(), self._pool.connection() as connection:
+            asked_at = wall.now()
+            told = connection.execute(TOLD).fetchall()[0][0]
+            ahead = -clock_offset(told, asked_at=asked_at, answered_at=wall.now())
+            values["ahead_ms"] = ahead / timedelta(milliseconds=1)
+            connection.execute(SEE, values)
+            connection.execute(FORGET, (10 * SILENT,))
+
+    def leave(self, presence: Presence) -> None:
+        """Say that a process ends."""
+        with guarded(), self._pool.connection() as connection:
+            connection.execute(LEAVE, (presence.id,))
+
+    def alive(self) -> list[Process]:
+        """Return who was heard of lately; nobody in a schema from before they said so."""
+        with guarded(), self._pool.connection() as connection:
+            if connection.execute(EXISTS).fetchone() != (True,):
+                return []
+            rows = connection.execute(ALIVE, (SILENT,)).fetchall()
+        names = Process.__dataclass_fields__
+        return [Process(**dict(zip(names, row, strict=True))) for row in rows]
+
+
+def clock_offset(told: datetime, *, asked_at: datetime, answered_at: datetime) -> timedelta:
+    """Return how far the server's clock is before ours.
+
+    It was looked at somewhere between the question and the answer; only what lies outside counts.
+    """
+    return told - max(asked_at, min(told, answered_at))
