@@ -79,7 +79,7 @@ class Settings(BaseModel):
     requests_per_minute: int = _setting(
         "HEADWAY_REQUESTS_PER_MINUTE",
         3000,
-        "requests a minute that one key or session may make, in each process",
+        "requests a minute that one key may make with its sessions, in each process",
         ge=1,
     )
 

@@ -35,6 +35,7 @@ LOOKS = [
     ["limits", "boeing"],
     ["limits", "boeing", "--since", "2h", "--limit", "1"],
     ["pause"],
+    ["sessions"],
     *(["explain", sku] for sku in ODD),
 ]
 VERBS = {
@@ -75,6 +76,10 @@ VERBS = {
     "publishing": [["publish", "NEW/1=2", "--seller", BEST]],
 }
 REFUSALS = [
+    ["key", "revoke", "nobody"],
+    ["sessions", "end", "6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c11"],
+    ["sessions", "end", "--name", "nobody"],
+    ["sessions", "end"],
     ["history", "NO-SUCH"],
     ["history", HELD, "--seller", BEST],
     ["parts", "--seller", "nobody"],
@@ -114,6 +119,31 @@ def same(both: Both, *command: str) -> Any:
     assert heard == said, command
     assert (there.code, there.err) == (here.code, here.err), command
     return here
+
+
+SESSION = (
+    "INSERT INTO sessions (id, hash, name, role, created_at, expires_at, last_seen_at, address)"
+    " VALUES (%s, sha256(%s), 'ada', 'operator', %s, '2999-01-01', '2026-03-04', 'here')"
+)
+
+
+def test_sessions_and_keys_are_seen_and_ended_the_same(both: Both) -> None:
+    ids = [f"6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c1{last}" for last in range(3)]
+    for id_ in ids:
+        both.write(SESSION, id_, id_, "2026-03-01")
+    for form in ((), ("--json",)):
+        assert ids[0] in same(both, "sessions", *form).out
+    assert "1 session ended" in same(both, "sessions", "end", ids[0]).out
+    assert "2 sessions ended" in same(both, "sessions", "end", "--name", "ada").out
+    assert same(both, "sessions").out == "nobody is logged in\n"
+    made = both.remote("key", "create", "ci", "--role", "reader", "--json").object()
+    listed = both.remote("key", "list", "--json")
+    assert {each["name"] for each in listed.object()} == {"cli", "ci"}
+    assert made["key"] not in listed.out
+    revoked = both.remote("key", "revoke", made["prefix"], "--json").object()
+    assert (revoked["id"], revoked["revoked_at"] is None) == (made["id"], False)
+    said = both.remote("sessions", "--server", both.url, "end", "--name", "ada").complaint(2)
+    assert "write options after the word" in said
 
 
 def test_a_look_shows_the_same(both: Both) -> None:

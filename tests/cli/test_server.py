@@ -62,7 +62,7 @@ def test_a_seller_sees_and_does_what_is_the_sellers_own(both: Both) -> None:
     assert both.remote("reject", HELD, HEADWAY_API_KEY=only_looks).complaint(2)
 
 
-@pytest.mark.parametrize("command", (["check"], ["db", "status"], ["key", "list"], ["doctor"]))
+@pytest.mark.parametrize("command", (["check"], ["db", "status"], ["key", "link"], ["doctor"]))
 def test_what_works_on_the_installation_itself_asks_no_server(
     both: Both, command: list[str]
 ) -> None:

@@ -1,5 +1,6 @@
 """Who is let in: keys, sessions and the login, over a real server and a real database."""
 
+import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -26,7 +27,7 @@ from headway.web.site import create
 OPS = Grant(name="ops", role=Role.OPERATOR)
 HOUR = timedelta(hours=1)
 PATIENCE_S = 10.0
-ME, KEYS = "/api/me", "/api/keys"
+ME, KEYS, SESSIONS = "/api/me", "/api/keys", "/api/sessions"
 NEW_KEY = {"name": "ci", "role": "reader"}
 Open = Callable[..., httpx.Client]
 
@@ -282,6 +283,73 @@ def test_whoever_asks_too_often_is_told_to_wait_and_others_are_not(
     for _ in range(3):
         assert site.get(ME).status_code == 401
     assert refused(site.get(ME), 429)
+
+
+def test_all_sessions_of_a_key_share_one_bucket_with_it(
+    open_site: Open, access: Access, key: str, clock: VirtualClock
+) -> None:
+    site = open_site(requests_per_minute=3)
+    cookies = []
+    for _ in range(2):
+        log_in(site, key)
+        cookies.append({"cookie": f"{COOKIE}={site.cookies[COOKIE]}"})
+        site.cookies.clear()
+    asked = (*cookies, bearer(key))
+    assert [site.get(ME, headers=each).status_code for each in asked] == [200] * 3
+    assert [site.get(ME, headers=each).status_code for each in asked] == [429] * 3
+    links = [access.add_link(OPS, expires_at=clock.now() + HOUR, now=clock.now()) for _ in "ab"]
+    for link in links:  # whoever came by a link stands for themselves
+        assert site.get(f"/login/{link}").status_code == 303
+        assert [site.get(ME).status_code for _ in range(3)] == [200] * 3
+        site.cookies.clear()
+
+
+def test_an_operator_sees_who_is_logged_in_and_shows_them_out(
+    site: httpx.Client, access: Access, key: str, clock: VirtualClock
+) -> None:
+    link = access.add_link(OPS, expires_at=clock.now() + HOUR, now=clock.now())
+    assert site.get(f"/login/{link}").status_code == 303
+    by_link = {"cookie": f"{COOKIE}={site.cookies[COOKIE]}"}
+    site.cookies.clear()
+    clock.sleep(60)
+    theirs = Grant(name="acme-app", role=Role.SELLER, seller=SellerId("acme"))
+    made, secret = access.add_key(theirs, now=clock.now())
+    for _ in range(2):
+        log_in(site, secret)
+        site.cookies.clear()
+    found = site.get(SESSIONS, headers=bearer(key)).json()["sessions"]
+    assert [(each["name"], each["seller"], each["prefix"]) for each in found] == [
+        ("acme-app", "acme", made.prefix), ("acme-app", "acme", made.prefix), ("ops", None, None),
+    ]  # fmt: skip
+    assert {each["address"] for each in found} == {"127.0.0.1"}
+    assert found[2]["last_seen_at"] == found[2]["created_at"] == "2026-01-01T00:00:00Z"
+    ended = site.delete(f"{SESSIONS}/{found[2]['id']}", headers=bearer(key))
+    assert ended.json() == found[2]
+    refused(site.get(ME, headers=by_link), 401)
+    refused(site.delete(f"{SESSIONS}/{found[2]['id']}", headers=bearer(key)), 404)
+    ended = site.delete(SESSIONS, params={"name": "acme-app"}, headers=bearer(key))
+    assert len(ended.json()["sessions"]) == 2
+    assert site.get(SESSIONS, headers=bearer(key)).json() == {"sessions": []}
+    refused(site.delete(SESSIONS, params={"name": "acme-app"}, headers=bearer(key)), 404)
+    assert site.get(ME, headers=bearer(secret)).status_code == 200, "the key itself still works"
+    told = site.get("/api/audit?kind=session_ended&format=jsonl", headers=bearer(key))
+    lines = [json.loads(line) for line in told.text.splitlines()]
+    assert [(each["actor"], each["new"]["why"]) for each in lines] == [
+        ("ops", "ended by an operator")
+    ] * 3
+
+
+def test_a_revoked_keys_sessions_are_gone_from_the_list(
+    site: httpx.Client, access: Access, key: str, clock: VirtualClock
+) -> None:
+    theirs = Grant(name="brief", role=Role.READER, expires_at=clock.now() + HOUR)
+    made, secret = access.add_key(theirs, now=clock.now())
+    log_in(site, secret)
+    cookie = {"cookie": f"{COOKIE}={site.cookies[COOKIE]}"}
+    site.cookies.clear()
+    assert site.delete(f"{KEYS}/{made.id}", headers=bearer(key)).status_code == 200
+    refused(site.get(ME, headers=cookie), 401)
+    assert site.get(SESSIONS, headers=bearer(key)).json() == {"sessions": []}
 
 
 def test_a_body_that_is_too_large_is_not_read(site: httpx.Client, key: str) -> None:

@@ -29,6 +29,7 @@ from headway.core.pauses import PauseKind
 from headway.errors import StoreError
 from headway.store.access import Access
 from headway.store.accounts import Accounts
+from headway.store.sessions import Sessions
 from headway.web.access import NEED
 from headway.web.login import PageRoute
 from headway.web.server import SiteServer, address, listen
@@ -181,6 +182,8 @@ class World:
         if "key_id" in path:
             grant = Grant(name=fresh_id(), role=Role.READER)
             values["key_id"] = Access(self.app.pool).add_key(grant, now=START)[0].id
+        if path.startswith("/api/sessions"):
+            values["session_id"] = self._logged_in()
         for word in parameters(operation, "path"):
             path = path.replace("{" + word + "}", quote(values[word], safe=""))
         query = {
@@ -194,6 +197,12 @@ class World:
         return self.client.request(
             method, path, params=query, json=body, headers=self.keys.get(who, {})
         )
+
+    def _logged_in(self) -> str:
+        """Log somebody in, whom the example names; return the id of the session."""
+        sessions, who = Sessions(self.app.pool), Grant(name="acme-app", role=Role.OPERATOR)
+        sessions.begin(who, expires_at=START + timedelta(hours=1), now=START)
+        return sessions.live(now=START)[0].id
 
     def _body(
         self, name: str, operation: Mapping[str, Any], seller: str, *, says_whose: bool

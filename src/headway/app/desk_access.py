@@ -5,6 +5,7 @@ from headway.clock import Clock
 from headway.core.access import Grant
 from headway.errors import NotFoundError
 from headway.store.access import Access, Key
+from headway.store.sessions import BrowserSession, Sessions
 
 
 class AccessDesk:
@@ -12,6 +13,7 @@ class AccessDesk:
 
     def __init__(self, whole: App, *, wall: Clock) -> None:
         self._access = Access(whole.pool, clock=whole.clock)
+        self._sessions = Sessions(whole.pool, clock=whole.clock)
         self._wall = wall
 
     def all_keys(self) -> list[Key]:
@@ -30,3 +32,25 @@ class AccessDesk:
                 "no working key has this name, beginning or id; see: headway key list, or /api/keys"
             )
         return key
+
+    def sessions(self) -> list[BrowserSession]:
+        """Return every session that lets somebody in, those seen last first."""
+        return self._sessions.live(now=self._wall.now())
+
+    def end_session(self, id_: str) -> BrowserSession:
+        """End one session; raises NotFoundError."""
+        ended = self._sessions.end(id_, now=self._wall.now())
+        if ended is None:
+            raise NotFoundError(
+                "nobody is logged in under this id; see: headway sessions, or /api/sessions"
+            )
+        return ended
+
+    def end_sessions(self, name: str) -> list[BrowserSession]:
+        """End all sessions of somebody; raises NotFoundError."""
+        ended = self._sessions.end_named(name, now=self._wall.now())
+        if not ended:
+            raise NotFoundError(
+                "nobody of this name is logged in; see: headway sessions, or /api/sessions"
+            )
+        return ended

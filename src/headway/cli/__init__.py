@@ -72,6 +72,10 @@ COMMANDS = {
         "headway.cli.keys",
         "Make, list or revoke keys, or make a link that logs a browser in once.",
     ),
+    "sessions": (
+        "headway.cli.sessions",
+        "Show who is logged in at the page, or end their sessions.",
+    ),
     "vault": (
         "headway.cli.vault",
         "Encrypt stored secrets with the newest key, or show which keys they need.",

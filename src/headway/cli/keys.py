@@ -7,9 +7,7 @@ from typing import Annotated
 import typer
 
 from headway import config
-from headway.app.desk import Desk
-from headway.app.desk_access import AccessDesk
-from headway.cli.desks import ACTOR
+from headway.cli.desks import ACTOR, Server, open_desk
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.session import Session, open_session
 from headway.clock import SystemClock
@@ -64,6 +62,7 @@ def create(
     expires: Annotated[
         str | None, typer.Option(help="How long it works: 90d, 12h, 30m; for ever if not said.")
     ] = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a key, and show it once.
@@ -73,8 +72,8 @@ def create(
     """
     now = WALL.now()
     grant = _grant(name, role, seller, None if expires is None else now + _span(expires))
-    with open_session(config.load()) as session:
-        key, secret = _desk(session).create_key(grant)
+    with open_desk(server) as desk:
+        key, secret = desk.access.create_key(grant)
     if as_json:
         emit({"key": secret, **_told(key)})
         return
@@ -85,10 +84,10 @@ def create(
     )
 
 
-def list_keys(*, as_json: AsJson = False) -> None:
+def list_keys(*, server: Server = None, as_json: AsJson = False) -> None:
     """List keys by name and beginning, and when each was last used."""
-    with open_session(config.load()) as session:
-        keys = _desk(session).all_keys()
+    with open_desk(server) as desk:
+        keys = desk.access.all_keys()
     if as_json:
         emit([_told(each) for each in keys])
         return
@@ -103,11 +102,12 @@ def list_keys(*, as_json: AsJson = False) -> None:
 def revoke(
     which: Annotated[str, typer.Argument(help="Its name, its beginning (hw_...), or its id.")],
     *,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Let a key open nothing from now on, and end the sessions that it began."""
-    with open_session(config.load()) as session:
-        key = _desk(session).revoke_key(which)
+    with open_desk(server) as desk:
+        key = desk.access.revoke_key(which)
     if as_json:
         emit(_told(key))
         return
@@ -133,10 +133,6 @@ def link(
         return
     say(address)
     say(f"It works once, until {say_time(until, now)}; whoever opens it is logged in as {role}.")
-
-
-def _desk(session: Session) -> AccessDesk:
-    return Desk(session.app, actor=ACTOR).access
 
 
 def _page(settings: Settings, session: Session) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from headway.app.answers import Batch, Explained
 from headway.app.limits import LimitView
 from headway.cli.asking import PAGE_MAX, Asking, word
+from headway.cli.remote_access import RemoteAccess
 from headway.cli.remote_lane import RemoteLane
 from headway.connectors.headway_api import HeadwayApi
 from headway.core.alerts import Alert
@@ -31,11 +32,12 @@ SYNC, LIMITS, PUBLISH = "/api/sync", "/api/limits", "/api/bulk-publish"
 
 
 class RemoteDesk:
-    """What one key may see and do at a server; accounts and their jobs are at `lane`."""
+    """What one key may see and do at a server, divided as the desk here is."""
 
     def __init__(self, api: HeadwayApi) -> None:
         self._asking = Asking(api)
         self.lane = RemoteLane(self._asking)
+        self.access = RemoteAccess(self._asking)
 
     @property
     def now(self) -> datetime:

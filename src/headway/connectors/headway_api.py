@@ -98,6 +98,10 @@ class HeadwayApi:
         """Set something; raises HeadwayError."""
         return self._told(self._ask("PUT", path, body=body))
 
+    def delete(self, path: str, query: Query | None = None) -> Told:
+        """End or take back something; raises HeadwayError."""
+        return self._told(self._ask("DELETE", path, query=query))
+
     def lines(self, path: str, query: Query | None = None) -> Iterator[str]:
         """Yield the lines of a long answer as they come; raises HeadwayError, also under way."""
         request = self._client.build_request("GET", path, params=_given(query))

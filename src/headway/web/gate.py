@@ -71,7 +71,7 @@ class Gate:
         if visitor is None:
             self._buckets.take(f"address {address_of(request)}")
             raise UnauthenticatedError(NOBODY)
-        self._buckets.take(visitor.principal.id)
+        self._buckets.take(visitor.principal.holder)
         if visitor.csrf is not None and request.method not in SAFE:
             self.require_own_page(request)
             shown = request.headers.get(CSRF_HEADER, "")

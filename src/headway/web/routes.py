@@ -21,6 +21,7 @@ from headway.web import (
     pausing,
     publishing,
     runs,
+    sessions,
 )
 from headway.web.document import document
 from headway.web.problems import problem
@@ -35,6 +36,7 @@ ROUTERS: tuple[Callable[[], APIRouter], ...] = (
     audit.router,
     runs.router,
     keys.router,
+    sessions.router,
 )
 
 

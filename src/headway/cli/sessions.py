@@ -1,0 +1,91 @@
+"""`headway sessions`: who is logged in at the page, and how they are shown out."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from headway.cli.desks import Server, open_desk
+from headway.cli.output import AsJson, emit, say, table
+from headway.errors import InvalidError
+from headway.store.sessions import BrowserSession
+
+END = "end"
+EXAMPLES = """Examples:
+
+headway sessions end 6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c11
+
+headway sessions end --name acme-app
+"""
+SUMMARY = "Show who is logged in at the page, or end their sessions."
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(
+        help=f"{SUMMARY}\n\nExamples: headway sessions, headway sessions end --name acme-app",
+        invoke_without_command=True,
+    )
+    group.callback()(sessions)
+    group.command(END, epilog=EXAMPLES)(end)
+    app.add_typer(group, name="sessions")
+
+
+def sessions(ctx: typer.Context, *, server: Server = None, as_json: AsJson = False) -> None:
+    """List browsers that are logged in, or let a command of the group do its work."""
+    if ctx.invoked_subcommand is not None:
+        if server is not None or as_json:  # a word that acts elsewhere than meant must show
+            raise InvalidError(f"write options after the word: headway sessions {END} --server URL")
+        return
+    with open_desk(server) as desk:
+        found = desk.access.sessions()
+    _show(found, empty="nobody is logged in", as_json=as_json)
+
+
+def end(
+    which: Annotated[str | None, typer.Argument(help="The id of one session.")] = None,
+    *,
+    name: Annotated[
+        str | None, typer.Option(help="All of whoever has this name: a key's, or a link's role.")
+    ] = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """End a session, or all of somebody's; their browsers must log in again.
+
+    Whoever has a key can log in with it again; to keep them out, revoke the key.
+    """
+    if (which is None) == (name is None):
+        raise InvalidError("say which: the id of a session, or --name NAME for all of somebody's")
+    with open_desk(server) as desk:
+        ended = [desk.access.end_session(which)] if which else desk.access.end_sessions(name or "")
+    _show(ended, as_json=as_json)
+    if not as_json:
+        say(f"{len(ended)} session{'' if len(ended) == 1 else 's'} ended")
+
+
+def _show(found: Sequence[BrowserSession], *, empty: str = "", as_json: bool) -> None:
+    if as_json:
+        emit({"sessions": [_told(each) for each in found]})
+        return
+    rows = [
+        (
+            each.id,
+            each.name,
+            each.role if each.user_id is None else f"{each.role} of {each.user_id}",
+            "a link" if each.prefix is None else f"key {each.prefix}",
+            each.address,
+            *(f"{at:%Y-%m-%d %H:%M}" for at in (each.created_at, each.last_seen_at)),
+            f"{each.expires_at:%Y-%m-%d %H:%M} UTC",
+        )
+        for each in found
+    ]
+    headings = ("id", "who", "role", "by", "from", "since", "last seen", "until")
+    table(headings, rows, empty=empty)
+
+
+def _told(session: BrowserSession) -> dict[str, object]:
+    return {
+        ("seller" if name == "user_id" else name): getattr(session, name)
+        for name in BrowserSession.__dataclass_fields__
+    }
