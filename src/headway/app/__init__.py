@@ -40,6 +40,7 @@ from headway.engine.ports import Limiter, Platform, Storefront, Supplier
 from headway.engine.pull import Pull, PullRule
 from headway.engine.push import Push, PushRule
 from headway.engine.tick import EVERY, Tick
+from headway.store.batons import Batons
 from headway.store.breakers import Breakers
 from headway.store.bulk import Bulks
 from headway.store.day_demand import DayDemand
@@ -70,6 +71,8 @@ LEASE_MARGIN = timedelta(seconds=30)
 OPENED_MAX = 32
 BUDGETS_KEPT = timedelta(days=35)
 SAMPLES_KEPT = timedelta(days=35)
+# A shop that no worker was sent to for so long is gone, or at rest.
+BATONS_KEPT = timedelta(days=1)
 # A person who never came back from a consent page is forgotten after that.
 VISITS_KEPT = timedelta(days=1)
 
@@ -187,8 +190,12 @@ class App:
         jobs: ports.Jobs | None = None,
         breakers: ports.Breakers | None = None,
         open_platform: Callable[[Account], Platform] | None = None,
+        only: PlatformName | None = None,
     ) -> Pull:
-        """Make a worker's pull; a port given here stands in, which only the simulation needs."""
+        """Make a worker's pull, for all platforms or for one; a port given here stands in.
+
+        Only the simulation needs that.
+        """
         gate = limiter or self.limiter
         opened: dict[str, Platform] = {}
 
@@ -215,6 +222,7 @@ class App:
             rule=self.job_rule,
             pull_rule=self.pull_rule,
             owner=owner,
+            only=only,
         )
 
     def open_platform(self, account: Account) -> Platform:
@@ -255,6 +263,7 @@ class App:
                 (self.pushes, timedelta(days=self.settings.ledger_retention_days)),
                 (self.hooks, timedelta(days=self.settings.ledger_retention_days)),
                 (Runs(self.pool), timedelta(days=self.settings.ledger_retention_days)),
+                (Batons(self.pool, self.clock), BATONS_KEPT),
             ),
             every=every,
         )

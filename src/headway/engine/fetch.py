@@ -14,6 +14,7 @@ from headway.core.lifecycle import Judge, Settlement, suspicions
 from headway.core.limits import CallReport, Go, Gone, Hold, Shed, Ticket
 from headway.core.model import AuthStep, Candidate, Done, Listing, Reply, Sku, Turn, Wait
 from headway.core.policies.policy import Policy, Seen
+from headway.core.relay import Carried
 from headway.core.seats import URGENT, BoardingRule, board, departure
 from headway.engine.ports import (
     Breakers,
@@ -88,6 +89,16 @@ class Fetch:
         self._rings = rings
         self._ticket: Ticket | None = None
         self._found_nobody = False
+
+    def let_go(self) -> Ticket | None:
+        """Let go of the permit that it waits for, so that another worker may go on with it."""
+        ticket, self._ticket = self._ticket, None
+        return ticket
+
+    def resume(self, carried: Carried) -> None:
+        """Go on with a permit that another worker waited for."""
+        assert isinstance(carried, Ticket)
+        self._ticket = carried
 
     def step(self) -> Done | Wait:
         """Do the next short thing: queue for a permit, or use it."""

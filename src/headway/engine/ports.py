@@ -306,7 +306,12 @@ class Pushes(Protocol):
     """What is to be written to the shops: due shops, one leased visit at a time, settled."""
 
     def due_shops(
-        self, now: datetime, *, verified_before: datetime | None, limit: int
+        self,
+        now: datetime,
+        *,
+        verified_before: datetime | None,
+        limit: int,
+        only: str | None = None,
     ) -> list[Shop]:
         """Return connected shops that nobody is at: with changes due first, oldest first.
 
@@ -440,6 +445,9 @@ class Jobs(Protocol):
         quota is used up are set aside on the way. The ticket is a reservation of the platform's
         day, if it has one.
         """
+
+    def keep(self, job: Job, *, now: datetime) -> bool:
+        """Renew the lease of a job in hand; False if it is no longer ours."""
 
     def commit(
         self, job: Job, page: Page, step: Step, *, calls: int, asked_at: datetime, now: datetime

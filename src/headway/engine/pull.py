@@ -26,7 +26,9 @@ from headway.core.jobs import (
 )
 from headway.core.limits import CallReport, Go, Gone, Hold, Shed, Ticket
 from headway.core.model import Done, Scope, Wait
+from headway.core.relay import Carried, PullClaim
 from headway.core.walk import RUN, Ask, Cursor, Page, Walk
+from headway.engine.claim import Claim, unpacked
 from headway.engine.ports import Breakers, ErrorShare, Jobs, Limiter, Platform
 from headway.errors import (
     AppRefusedError,
@@ -66,40 +68,8 @@ class PullRule:
     permit_grace: timedelta = timedelta(seconds=10)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Run:
-    """A claim under way: where it is, what it holds, what it has used.
-
-    `sent` are the calls of this claim, `untold` those that the store does not know of yet; `spent`
-    is what was taken of the day's reservation for them, and is one ahead before a call.
-    """
-
-    job: Job
-    walk: Walk
-    cursor: Cursor
-    day: Ticket | None
-    opened: Platform | None = None
-    permit: Ticket | None = None
-    sent: int = 0
-    untold: int = 0
-    spent: int = 0
-    waits_since: datetime | None = None
-    has_refreshed: bool = False
-    is_answered: bool = False
-
-    @property
-    def platform(self) -> Platform:
-        assert self.opened is not None, "a step opens it first"
-        return self.opened
-
-    @property
-    def what(self) -> str:
-        account = self.job.account
-        return f"{account.platform} {account.shop} {self.job.kind}"
-
-
 class Pull:
-    """One worker's hand at the platforms; any number of them may run, on any number of hosts."""
+    """One worker's hand at the platforms, or at `only` one; any number may run, anywhere."""
 
     def __init__(
         self,
@@ -114,6 +84,7 @@ class Pull:
         rule: JobRule,
         pull_rule: PullRule | None = None,
         owner: str,
+        only: PlatformName | None = None,
     ) -> None:
         self._clock = clock
         self._limiter = limiter
@@ -125,8 +96,23 @@ class Pull:
         self._job_rule = rule
         self._rule = pull_rule or PullRule()
         self._owner = owner
-        self._run: _Run | None = None
+        self._only = only
+        self._run: Claim | None = None
         self._throttles = 0
+
+    def let_go(self) -> PullClaim | None:
+        """Let go of the job in hand, so that another worker may go on with it."""
+        run, self._run = self._run, None
+        return None if run is None else run.packed
+
+    def resume(self, carried: Carried) -> None:
+        """Go on with a job that another worker had in hand, if it still is ours."""
+        assert isinstance(carried, PullClaim)
+        run = unpacked(carried, self._walk_of(carried.job))
+        if self._jobs.keep(run.job, now=self._clock.now()):
+            self._run = run
+        else:
+            self._settle_day(run)
 
     def step(self) -> Done | Wait:
         """Do the next short thing: claim a job, queue for a permit, or use it."""
@@ -140,10 +126,12 @@ class Pull:
             self._run = None
             raise
 
-    def _go_on(self, run: _Run) -> Done | Wait:
+    def _go_on(self, run: Claim) -> Done | Wait:
         try:
-            if run.opened is None:
+            if not run.has_begun:
                 run.cursor = self._begin_run(run.job, run.walk, self._clock.now())
+                run.has_begun = True
+            if run.opened is None:
                 run.opened = self._open_platform(run.job.account)
             return self._queue(run) if run.permit is None else self._begin(run, run.permit)
         except ConfigError as error:  # ours to mend, so the job is not to blame
@@ -159,15 +147,22 @@ class Pull:
         now = self._clock.now()
         loaded = self._breakers.load_all([_scope(each) for each in PlatformName])
         breakers = {each: loaded[_scope(each)] for each in PlatformName}
-        without = [each for each, one in breakers.items() if one.blocked_until(now) is not None]
+        shut = {each: one.blocked_until(now) for each, one in breakers.items()}
+        without = [
+            each
+            for each in PlatformName
+            if shut[each] is not None or self._only not in (None, each)
+        ]
         claimed = self._jobs.claim(now=now, owner=self._owner, without=without)
         if claimed is None:
-            return Wait(until=now + self._rule.poll, why="no job may run")
+            shut_until = None if self._only is None else shut[self._only]
+            until = max(now + self._rule.poll, shut_until or now)
+            return Wait(until=until, why="no job may run")
         job, day = claimed
         name = job.account.platform
         if breakers[name].is_open:
             self._breakers.save(_scope(name), breakers[name].probing(now))
-        self._run = _Run(job=job, walk=self._walk_of(job), cursor=job.cursor, day=day)
+        self._run = Claim(job=job, walk=self._walk_of(job), cursor=job.cursor, day=day)
         return Done(what=f"{self._run.what}: {job.type}")
 
     def _begin_run(self, job: Job, walk: Walk, now: datetime) -> Cursor:
@@ -192,7 +187,7 @@ class Pull:
 
     # -- the permit --------------------------------------------------------------------------
 
-    def _queue(self, run: _Run) -> Done | Wait:
+    def _queue(self, run: Claim) -> Done | Wait:
         """Take a unit of the day and queue for a permit; go at once if that may be."""
         if not self._has_unit(run):
             return self._give_back(run, self._clock.now(), "the day's quota is spent")
@@ -217,7 +212,7 @@ class Pull:
         run.permit = answer
         return self._wait(run, now + timedelta(seconds=answer.wait_s), "permit")
 
-    def _has_unit(self, run: _Run) -> bool:
+    def _has_unit(self, run: Claim) -> bool:
         """Spend one of the day before a call, reserving more if the reservation is used up."""
         if run.day is None or run.spent > run.sent:
             return True
@@ -233,7 +228,7 @@ class Pull:
         run.spent += is_spent
         return is_spent
 
-    def _begin(self, run: _Run, permit: Ticket) -> Done | Wait:
+    def _begin(self, run: Claim, permit: Ticket) -> Done | Wait:
         asked_s = self._clock.monotonic()
         match self._limiter.begin(permit):
             case Hold(wait_s=wait_s):
@@ -246,7 +241,7 @@ class Pull:
                 ask = None if run.platform.needs_token() else run.walk.ask(run.cursor)
                 return self._use(run, permit, ask, asked_s + send_within_s)
 
-    def _wait(self, run: _Run, until: datetime, why: str) -> Done | Wait:
+    def _wait(self, run: Claim, until: datetime, why: str) -> Done | Wait:
         """Wait with the job in hand, as long as its lease surely holds; else give it back."""
         run.waits_since = run.waits_since or self._clock.now()
         if until - run.waits_since > self._rule.permit_wait_max:
@@ -255,7 +250,7 @@ class Pull:
 
     # -- the call ----------------------------------------------------------------------------
 
-    def _use(self, run: _Run, permit: Ticket, ask: Ask | None, send_by_s: float) -> Done | Wait:
+    def _use(self, run: Claim, permit: Ticket, ask: Ask | None, send_by_s: float) -> Done | Wait:
         """Make the one call of this step: for a token, or for a page."""
         try:
             if ask is None:
@@ -278,7 +273,7 @@ class Pull:
         run.has_refreshed = False
         return self._turn(run, page, asked_at)
 
-    def _refresh(self, run: _Run, permit: Ticket, send_by_s: float) -> Done | Wait:
+    def _refresh(self, run: Claim, permit: Ticket, send_by_s: float) -> Done | Wait:
         if not run.platform.refresh_token(send_by_s=send_by_s):
             return self._hand_back(run, permit, "another worker refreshes the token")
         self._count(run, permit, result="token")
@@ -286,12 +281,12 @@ class Pull:
         self._answered(run)
         return Done(what=f"{run.what}: new access token")
 
-    def _hand_back(self, run: _Run, permit: Ticket, why: str) -> Done | Wait:
+    def _hand_back(self, run: Claim, permit: Ticket, why: str) -> Done | Wait:
         """Return a permit unused."""
         self._limiter.settle(permit, sent=False)
         return self._wait(run, self._clock.now() + TOKEN_PAUSE, why)
 
-    def _turn(self, run: _Run, page: Page, asked_at: datetime) -> Done:
+    def _turn(self, run: Claim, page: Page, asked_at: datetime) -> Done:
         """Commit a page, and go on, give way, or end."""
         now = self._clock.now()
         step = run.walk.turn(run.cursor, page, now)
@@ -313,7 +308,7 @@ class Pull:
 
     def _count(
         self,
-        run: _Run,
+        run: Claim,
         permit: Ticket,
         *,
         result: str,
@@ -343,7 +338,7 @@ class Pull:
         for key, observation in seen.items():
             self._limiter.observe(key, observation, ticket=run.day)
 
-    def _brake(self, run: _Run) -> None:
+    def _brake(self, run: Claim) -> None:
         """Keep still for a while where error replies would become too large a share."""
         if run.job.account.platform not in ERRORS_COUNTED:
             return
@@ -352,7 +347,7 @@ class Pull:
             if pause_s:
                 self._limiter.pause(key, pause_s, "too many error replies")
 
-    def _answered(self, run: _Run) -> None:
+    def _answered(self, run: Claim) -> None:
         """Note that the platform answers: nothing waits, nothing is suspected."""
         run.waits_since, self._throttles = None, 0
         if run.is_answered:  # once a claim is enough: a claim is short
@@ -365,7 +360,7 @@ class Pull:
 
     # -- what went wrong ---------------------------------------------------------------------
 
-    def _failed(self, run: _Run, error: ConnectorError, *, is_token: bool) -> Done:
+    def _failed(self, run: Claim, error: ConnectorError, *, is_token: bool) -> Done:
         """Blame the right thing: the limit, the grant, the platform, or this job."""
         now = self._clock.now()
         if isinstance(error, ThrottledError):
@@ -381,11 +376,11 @@ class Pull:
             return self._charge(run, str(error))
         return self._blame(run, error)
 
-    def _charge(self, run: _Run, why: str) -> Done:
+    def _charge(self, run: Claim, why: str) -> Done:
         """Count a failure against the job."""
         return self._end(run, failed(run.job, self._job_rule, why, self._clock.now()), why)
 
-    def _blame(self, run: _Run, error: ConnectorError | ConfigError) -> Done:
+    def _blame(self, run: Claim, error: ConnectorError | ConfigError) -> Done:
         """Count a failure against its platform, and against the job unless that is down.
 
         An account counts once until it is answered: one broken shop is no outage for the others.
@@ -410,7 +405,7 @@ class Pull:
             return self._end(run, rescheduled(run.job, until, why), why)
         return self._charge(run, why)
 
-    def _throttled(self, run: _Run, error: ThrottledError) -> Done:
+    def _throttled(self, run: Claim, error: ThrottledError) -> Done:
         """Keep still for as long as we were told; nobody is to blame."""
         self._throttles += 1
         pause = throttle_pause(self._throttles, run.job.id)
@@ -428,10 +423,10 @@ class Pull:
 
     # -- the end -----------------------------------------------------------------------------
 
-    def _give_back(self, run: _Run, until: datetime, why: str) -> Done:
+    def _give_back(self, run: Claim, until: datetime, why: str) -> Done:
         return self._end(run, rescheduled(run.job, until, why), why)
 
-    def _end(self, run: _Run, ending: Ending, why: str) -> Done:
+    def _end(self, run: Claim, ending: Ending, why: str) -> Done:
         """End the claim: return what it holds, then write what it came to."""
         self._settle_day(run)
         is_ours = self._jobs.settle(
@@ -446,12 +441,12 @@ class Pull:
         self._run = None
         return Done(what=f"{run.what}: {why}" + ("" if is_ours else ", too late"))
 
-    def _drop(self, run: _Run) -> None:
+    def _drop(self, run: Claim) -> None:
         """Let go of a job that another has; what was used of the day stays used."""
         self._settle_day(run)
         self._run = None
 
-    def _settle_day(self, run: _Run) -> None:
+    def _settle_day(self, run: Claim) -> None:
         if run.permit is not None:
             self._limiter.settle(run.permit, sent=False)
             run.permit = None

@@ -14,6 +14,7 @@ from headway.core import answers
 from headway.core.limits import CallReport, Go, Gone, Hold, Shed, Ticket
 from headway.core.model import Done, Scope, Sku, Wait
 from headway.core.pushing import CALL_POINTS, CHANGES_MAX, Parcel, next_parcel
+from headway.core.relay import Carried
 from headway.core.storefront import (
     Cost,
     Errand,
@@ -98,9 +99,24 @@ class Push:
         self._bulk = bulk
         self._only = only
         self._turn: _Turn | None = None
+        self._given: Ticket | None = None
+
+    def let_go(self) -> Ticket | None:
+        """Let go of the permit that it waits for, so that another at the shop may go on with it."""
+        ticket = self._given if self._turn is None else self._turn.ticket
+        self._given = self._turn = None
+        return ticket
+
+    def resume(self, carried: Carried) -> None:
+        """Go on with a permit that another worker at the same shop waited for."""
+        assert isinstance(carried, Ticket)
+        assert self._only is not None, "a permit is one shop's"
+        self._given = carried
 
     def step(self) -> Done | Wait:
         """Do the next short thing: queue for a permit, or use it."""
+        if self._given is not None:
+            self._go_on(self._given)
         turn, asked_s = self._turn, self._clock.monotonic()
         if turn is None:
             return self._queue()
@@ -116,14 +132,25 @@ class Push:
 
     # -- the permit --------------------------------------------------------------------------
 
+    def _go_on(self, ticket: Ticket) -> None:
+        """Use the permit that was given, if there still is something to do at its shop."""
+        shop = next(self._due(self._clock.now()), None)
+        self._given = None
+        if shop is None:
+            self._limiter.settle(ticket, sent=False)
+        else:
+            self._turn = _Turn(shop=shop, storefront=self._open_shop(shop), ticket=ticket)
+
     def _queue(self) -> Done | Wait:
         """Find a shop with work that may be called, and reserve a permit for it."""
         now, asked_s = self._clock.now(), self._clock.monotonic()
-        why = "nothing is to be pushed"
+        why, until = "nothing is to be pushed", now + self._rule.poll
         for shop in self._due(now):
             storefront = self._open_shop(shop)
-            if self._breakers.load(storefront.scope).blocked_until(now) is not None:
+            blocked_until = self._breakers.load(storefront.scope).blocked_until(now)
+            if blocked_until is not None:
                 why = "a shop does not answer"
+                until = until if self._only is None else max(until, blocked_until)
                 continue
             ticket = self._limiter.reserve(
                 [storefront.scope],
@@ -143,7 +170,7 @@ class Push:
                 return self._use(turn, asked_s + ticket.go.send_within_s)
             self._turn = turn
             return Wait(until=now + timedelta(seconds=ticket.wait_s), why="permit")
-        return Wait(until=now + self._rule.poll, why=why)
+        return Wait(until=until, why=why)
 
     def _due(self, now: datetime) -> Iterator[Shop]:
         """Yield the shops with work, a few at a time; those who wait for one keep nobody waiting.
@@ -155,10 +182,12 @@ class Push:
             limit, found = SHOPS_LOOKED_AT, SHOPS_LOOKED_AT
             while found >= limit:
                 limit += len(seen)
-                shops = self._pushes.due_shops(now, verified_before=verified_before, limit=limit)
+                shops = self._pushes.due_shops(
+                    now, verified_before=verified_before, limit=limit, only=self._only
+                )
                 found = len(shops)
                 for shop in shops:
-                    if shop.id not in seen and self._only in (None, shop.id):
+                    if shop.id not in seen:
                         yield shop
                 seen |= {shop.id for shop in shops}
 

@@ -55,6 +55,26 @@ SELECT NOT {ALL_PAUSED} AND (EXISTS (
       AND score = class.score AND next_run_at <= %(now)s AND NOT {is_seller_paused("queued")}
     LIMIT 1) AS job))
 """
+# How many are due and how many run, by platform; no further than somebody needs to know.
+DUE_PLACES = f"""
+WITH due AS (
+  (SELECT platform FROM sync_jobs WHERE status IN ('completed', 'failed', 'plan_limit_reached')
+    AND next_run_at <= %(now)s ORDER BY next_run_at LIMIT {AGAIN_MAX})
+  UNION ALL
+  SELECT class.platform
+  FROM unnest(%(platforms)s::text[], %(scores)s::smallint[]) AS class (platform, score)
+  CROSS JOIN LATERAL (
+    SELECT FROM sync_jobs AS queued WHERE status = 'queued' AND platform = class.platform
+      AND score = class.score AND next_run_at <= %(now)s AND NOT {is_seller_paused("queued")}
+    LIMIT %(limit)s) AS job
+)
+SELECT platform, count(*) FILTER (WHERE is_due), count(*) FILTER (WHERE NOT is_due)
+FROM (
+  SELECT platform, true AS is_due FROM due WHERE NOT {ALL_PAUSED}
+  UNION ALL
+  SELECT platform, false FROM sync_jobs WHERE status = 'running') AS job
+GROUP BY platform
+"""
 AGAIN = f"""
 WITH due AS (
   SELECT id, status FROM sync_jobs
@@ -290,14 +310,25 @@ def is_any_due(
     connection: Connection[Any], now: datetime, without: Collection[PlatformName]
 ) -> bool:
     """Tell whether a claim may find somebody."""
+    values = {**_classes(without), "now": now}
+    return connection.execute(IS_ANY_DUE, values).fetchone() == (True,)
+
+
+def due_places(
+    connection: Connection[Any], now: datetime, *, limit: int
+) -> dict[PlatformName, tuple[int, int]]:
+    """Return how many jobs of each platform are due, up to a limit, and how many run."""
+    rows = connection.execute(DUE_PLACES, {**_classes(()), "limit": limit, "now": now})
+    return {PlatformName(name): (min(due, limit), running) for name, due, running in rows}
+
+
+def _classes(without: Collection[PlatformName]) -> dict[str, Any]:
     platforms = [each for each in PlatformName if each not in without]
     classes = [(platform.value, number) for platform in platforms for number in SHARES]
-    values = {
+    return {
         "platforms": [platform for platform, _ in classes],
         "scores": [number for _, number in classes],
-        "now": now,
     }
-    return connection.execute(IS_ANY_DUE, values).fetchone() == (True,)
 
 
 def closed_to(without: Collection[PlatformName]) -> set[tuple[PlatformName, Share]]:

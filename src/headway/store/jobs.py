@@ -32,7 +32,7 @@ from headway.core.walk import Page, Step
 from headway.errors import InvalidError, StoreError
 from headway.store import accounts, warehouse
 from headway.store.day_demand import DayDemand
-from headway.store.job_claim import Claimed, JobClaim, closed_to, is_any_due
+from headway.store.job_claim import Claimed, JobClaim, closed_to, due_places, is_any_due
 from headway.store.job_rows import lock_seller
 from headway.store.limits import PostgresLimiter
 from headway.store.pause_sql import ALL_PAUSED, is_seller_paused
@@ -45,6 +45,10 @@ UPDATE sync_jobs AS job SET cursor = %(cursor)s::jsonb, retry_count = 0,
   lease_until = %(lease_until)s, updated_at = %(now)s
 WHERE id = %(id)s AND fence = %(fence)s AND status = 'running'
 RETURNING run_calls, {ALL_PAUSED} OR {is_seller_paused("job")}
+"""
+KEEP = """
+UPDATE sync_jobs SET lease_until = %(lease_until)s, updated_at = %(now)s
+WHERE id = %(id)s AND fence = %(fence)s AND status = 'running'
 """
 OURS = """
 SELECT tier FROM sync_jobs WHERE id = %(id)s AND fence = %(fence)s AND status = 'running'
@@ -179,6 +183,18 @@ class Jobs:
             taken = claim.take(limit)
         self._plans |= claim.plans
         return taken
+
+    def due_places(self, now: datetime, *, limit: int) -> dict[PlatformName, tuple[int, int]]:
+        """Return how many jobs of each platform are due, up to a limit, and how many run."""
+        with guarded(), self._pool.connection() as connection:
+            return due_places(connection, now, limit=limit)
+
+    def keep(self, job: Job, *, now: datetime) -> bool:
+        """Renew the lease of a job in hand; False if it is no longer ours."""
+        values = {"id": job.id, "fence": job.fence, "now": now}
+        with guarded(), self._pool.connection() as connection:
+            given = {**values, "lease_until": now + self._rule.lease}
+            return connection.execute(KEEP, given).rowcount > 0
 
     def stretch(self, job: Job) -> float:
         """Return how many times its interval a claimed job waits, the day being short."""

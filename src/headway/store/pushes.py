@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from headway.core.model import CLOCKS_APART_MAX, Sku
+from headway.core.relay import STOREFRONT, Verb
 from headway.core.storefront import (
     BulkProgress,
     Change,
@@ -21,6 +22,7 @@ from headway.core.storefront import (
     Pushed,
     Shop,
 )
+from headway.store.batons import is_resting
 from headway.store.bulk import OPEN_BULK, plain_progress, read_bulk
 from headway.store.changes import CHANGES, read_changes
 from headway.store.pause_sql import ALL_PAUSED, is_listing_paused, is_seller_paused
@@ -38,6 +40,9 @@ SHOP_COLUMNS = """
 OPEN_TO_US = f"""account.platform = 'shopify' AND account.status = 'connected'
   AND (account.push_lease_until IS NULL OR account.push_lease_until < %(silent)s)
   AND NOT {ALL_PAUSED} AND NOT {is_seller_paused("account")}"""
+# Which shops are looked at: all, one, or those for which no worker was asked to come.
+ALL_SHOPS, ONE_SHOP = "true", "account.id = %(only)s::uuid"
+IDLE_SHOPS = "NOT " + is_resting(Verb.PUSH, f"'{STOREFRONT}:' || account.id")
 # One probe of one index per shop, whatever the number of listings; past those that are paused.
 DUE_SHOPS = f"""
 SELECT {SHOP_COLUMNS}
@@ -49,7 +54,7 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
   SELECT coalesce((progress ->> 'poll_at')::timestamptz, created_at) AS poll_at FROM push_intent
   WHERE account_id = account.id AND state = 'open' AND kind = 'bulk' LIMIT 1) AS bulk ON true
-WHERE {OPEN_TO_US}
+WHERE {OPEN_TO_US} AND {{which}}
   AND (least(first.push_at, bulk.poll_at) <= %(now)s OR account.locations IS NULL)
 ORDER BY least(first.push_at, bulk.poll_at) NULLS FIRST, account.id LIMIT %(limit)s
 """
@@ -60,7 +65,7 @@ CROSS JOIN LATERAL (
   SELECT verified_at FROM listing_state AS state
   WHERE user_id = account.user_id AND applied IS NOT NULL AND NOT {is_listing_paused("state")}
   ORDER BY verified_at NULLS FIRST LIMIT 1) AS oldest
-WHERE {OPEN_TO_US}
+WHERE {OPEN_TO_US} AND {{which}}
   AND coalesce(account.patrol_at, '-infinity') <= %(now)s
   AND coalesce(oldest.verified_at, '-infinity') < %(before)s
   AND account.id::text <> ALL (%(due)s)
@@ -249,16 +254,33 @@ class Pushes:
         self._guard_move = guard_move
 
     def due_shops(
-        self, now: datetime, *, verified_before: datetime | None, limit: int
+        self,
+        now: datetime,
+        *,
+        verified_before: datetime | None,
+        limit: int,
+        only: str | None = None,
     ) -> list[Shop]:
         """Return shops that nobody is at: with changes due, then with listings to verify."""
+        which = ALL_SHOPS if only is None else ONE_SHOP
+        values = {**self._common(now), "limit": limit, "before": verified_before, "only": only}
+        return self._due(which, values)
+
+    def idle_shops(
+        self, now: datetime, *, verified_before: datetime | None, limit: int
+    ) -> list[Shop]:
+        """Return those of the due shops for which no worker was asked to come."""
         values = {**self._common(now), "limit": limit, "before": verified_before}
+        return self._due(IDLE_SHOPS, values)
+
+    def _due(self, which: str, values: dict[str, Any]) -> list[Shop]:
+        limit = values["limit"]
         with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(DUE_SHOPS, values).fetchall()
-            if len(rows) < limit and verified_before is not None:
+            rows = connection.execute(DUE_SHOPS.format(which=which), values).fetchall()
+            if len(rows) < limit and values["before"] is not None:
                 due = [id_ for id_, *_ in rows]
                 others = {**values, "due": due, "limit": limit - len(rows)}
-                rows += connection.execute(PATROL_SHOPS, others).fetchall()
+                rows += connection.execute(PATROL_SHOPS.format(which=which), others).fetchall()
         return [_shop(row) for row in rows]
 
     def claim(

@@ -48,6 +48,11 @@ class WitnessedJobs:
         self._life.touch()
         return claimed
 
+    def keep(self, job: Job, *, now: datetime) -> bool:
+        """Renew a lease."""
+        self._life.touch()
+        return self._inner.keep(job, now=now)
+
     def commit(
         self, job: Job, page: Page, step: Step, *, calls: int, asked_at: datetime, now: datetime
     ) -> Job | None:

@@ -1,0 +1,287 @@
+"""The relay in virtual time: real store, real hands, and a broker that may lose or repeat."""
+
+import heapq
+import itertools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+from tests.engine.conftest import Line
+from tests.engine.pulls import make_pulls, page_of
+
+from headway.app.relay import relay, rounds, rule_of
+from headway.clock import VirtualClock
+from headway.core.model import Done, Wait
+from headway.core.relay import Baton, Carried, Subject, Verb
+from headway.engine.relay import Hand, Relay, RelayRule
+from headway.errors import InvariantError, StoreError
+from headway.runners.embedded import turn
+from headway.store.batons import Batons
+
+FETCH = Subject(verb=Verb.FETCH, provider="boeing", which="1")
+QUIET = threading.Event()
+
+
+@dataclass
+class Broker:
+    """Messages by the instant at which they are delivered; `copies` of each arrive."""
+
+    clock: VirtualClock
+    copies: int = 1
+    sent: int = 0
+    waiting: list[tuple[datetime, int, Baton]] = field(default_factory=list)
+    _order: Any = field(default_factory=itertools.count)
+
+    def send(self, baton: Baton, wait: timedelta) -> None:
+        self.sent += 1
+        for _ in range(self.copies):
+            heapq.heappush(self.waiting, (self.clock.now() + wait, next(self._order), baton))
+
+    def next(self) -> Baton | None:
+        if not self.waiting or self.waiting[0][0] > self.clock.now():
+            return None
+        return heapq.heappop(self.waiting)[2]
+
+
+@dataclass
+class Office:
+    """A tick and some workers on one line, in virtual time."""
+
+    line: Line
+    broker: Broker
+    reports: list[tuple[str, str]] = field(default_factory=list)
+    stops: dict[str, threading.Event] = field(default_factory=dict)
+
+    def open(self, *names: str) -> None:
+        app, clock, send = self.line.app, self.line.clock, self.broker.send
+        tick = rounds(app, send=send, rule=rule_of(app))
+        clock.spawn(lambda: turn(tick.step, clock, QUIET, self.told, "tick"))
+        for name in names:
+            self.stops[name] = threading.Event()
+            clock.spawn(self.worker(name))
+
+    def worker(self, name: str) -> Callable[[], None]:
+        app, clock, stop = self.line.app, self.line.clock, self.stops[name]
+        hand = relay(
+            app,
+            name,
+            send=self.broker.send,
+            report=self.told,
+            rule=rule_of(app),
+            stopping=stop,
+        )
+
+        def work() -> None:
+            while not stop.is_set():
+                baton = self.broker.next()
+                if baton is not None:
+                    hand.carry(baton)
+                clock.sleep(0.05)
+
+        return work
+
+    def told(self, name: str, text: str) -> None:
+        self.reports.append((name, text))
+
+    def run(self, until: Callable[[], bool], seconds: int = 3600) -> int:
+        """Let virtual time pass until the condition holds; return how many seconds that took."""
+        for second in range(seconds):
+            if until():
+                return second
+            self.line.clock.sleep(1)
+        raise AssertionError(f"no end in sight: {self.reports[-5:]}")
+
+
+@pytest.fixture
+def office(line: Line) -> Office:
+    line.add(*(f"P{number}" for number in range(30)))
+    line.make_due(*(f"P{number}" for number in range(30)))
+    return Office(line=line, broker=Broker(line.clock))
+
+
+def unread(line: Line) -> int:
+    return int(
+        line.one("SELECT count(*) FROM product_sync_schedule WHERE last_successful_sync IS NULL")
+    )
+
+
+def test_everything_due_is_read_within_the_limit_and_no_worker_sleeps_with_a_permit(
+    office: Office,
+) -> None:
+    office.open("a", "b")
+    took = office.run(lambda: unread(office.line) == 0)
+    supplier = office.line.supplier
+    assert (office.line.price_calls(), supplier.refusals) == (3, 0)
+    # A minute of caution, then two tokens and three calls, thirty seconds apart.
+    assert took < 60 + 5 * 30
+    assert office.line.one("SELECT count(DISTINCT owner) FROM call_ledger") <= 2
+
+
+def test_a_broker_that_loses_everything_costs_a_baton_s_life_and_nothing_else(
+    office: Office,
+) -> None:
+    office.open("a", "b")
+    office.run(lambda: office.line.price_calls() >= 1)
+    office.broker.waiting.clear()
+    office.run(lambda: unread(office.line) == 0, seconds=300)
+    assert office.line.supplier.refusals == 0
+
+
+def test_messages_that_are_delivered_twice_start_nothing_twice(office: Office) -> None:
+    office.broker.copies = 3
+    office.open("a", "b")
+    office.run(lambda: unread(office.line) == 0)
+    sent = office.broker.sent
+    assert office.line.price_calls() == 3
+    # One chain of messages: about one for each permit, none for the copies.
+    assert sent < 20
+
+
+def test_a_worker_that_is_told_to_stop_hands_its_permit_to_the_next(office: Office) -> None:
+    line = office.line
+    office.open("a")
+    carried = "SELECT count(*) FROM batons WHERE carried IS NOT NULL"
+    office.run(lambda: bool(line.one(carried)))
+    (waiting,) = line.ask("SELECT carried ->> 'id' FROM batons WHERE carried IS NOT NULL")
+    office.stops["a"].set()
+    office.stops["b"] = threading.Event()
+    line.clock.spawn(office.worker("b"))
+    office.run(lambda: unread(line) == 0)
+    used = line.ask("SELECT 1 FROM call_ledger WHERE ticket_id = %s", waiting[0])
+    assert used, "the permit was used, not lost"
+
+
+@dataclass
+class Toy:
+    """A hand that does what a test says."""
+
+    does: Callable[[], Done | Wait]
+    held: Carried | None = None
+
+    def step(self) -> Done | Wait:
+        return self.does()
+
+    def let_go(self) -> Carried | None:
+        return self.held
+
+    def resume(self, carried: Carried) -> None:
+        self.held = carried
+
+
+@dataclass
+class Desk:
+    relay: Relay
+    batons: Batons
+    broker: Broker
+    reports: list[tuple[str, str]]
+
+    def message(self) -> None:
+        for baton in self.batons.take([FETCH], life=timedelta(seconds=15)):
+            self.relay.carry(baton)
+
+
+@pytest.fixture
+def desk_of(pool: ConnectionPool, clock: VirtualClock) -> Callable[[Hand], Desk]:
+    def make(hand: Hand) -> Desk:
+        batons, broker, reports = Batons(pool, clock), Broker(clock), list[tuple[str, str]]()
+        one = Relay(
+            clock=clock,
+            batons=batons,
+            new_hand=lambda _subject: hand,
+            send=broker.send,
+            rule=RelayRule(),
+            report=lambda *each: reports.append(each),
+            stopping=threading.Event(),
+        )
+        return Desk(relay=one, batons=batons, broker=broker, reports=reports)
+
+    return make
+
+
+def test_trouble_is_reported_in_one_line_and_tried_again_later(
+    desk_of: Callable[[Hand], Desk], clock: VirtualClock
+) -> None:
+    def step() -> Wait:
+        raise StoreError("the database is away")
+
+    desk = desk_of(Toy(step))
+    desk.message()
+    desk.message()
+    assert desk.reports == [("fetch", "the database is away")]
+    clock.sleep(10)
+    desk.message()
+    assert len(desk.reports) == 2
+
+
+def test_a_bug_is_not_swallowed(desk_of: Callable[[Hand], Desk]) -> None:
+    def step() -> Wait:
+        raise InvariantError("two owners")
+
+    with pytest.raises(InvariantError, match="two owners"):
+        desk_of(Toy(step)).message()
+
+
+def test_a_worker_stays_at_one_subject_for_a_turn_and_then_queues_again(
+    desk_of: Callable[[Hand], Desk], clock: VirtualClock
+) -> None:
+    def step() -> Done:
+        clock.sleep(1)
+        return Done(what="did it")
+
+    desk = desk_of(Toy(step))
+    desk.message()
+    assert len(desk.reports) == 5
+    assert desk.broker.sent == 1
+
+
+def test_a_wait_with_nothing_in_hand_is_left_to_the_tick(
+    desk_of: Callable[[Hand], Desk], clock: VirtualClock
+) -> None:
+    desk = desk_of(Toy(lambda: Wait(until=clock.now() + timedelta(seconds=2))))
+    desk.message()
+    assert desk.broker.sent == 0
+    assert desk.batons.living(Verb.FETCH) == [FETCH]
+    clock.sleep(2)
+    assert desk.batons.living(Verb.FETCH) == []
+
+
+def test_one_worker_ticks_for_all_and_another_when_it_falls_silent(office: Office) -> None:
+    app, clock = office.line.app, office.line.clock
+    first, second = (rounds(app, send=office.broker.send, rule=rule_of(app)) for _ in range(2))
+    assert first.step().why == "next round"
+    assert second.step().why == "another worker ticks"
+    clock.sleep(15)
+    assert second.step().why == "next round"
+    assert first.step().why == "another worker ticks"
+    second.give_way()
+    assert first.step().why == "next round"
+
+
+def test_a_job_half_read_goes_on_in_another_hand_where_it_was(pool: ConnectionPool) -> None:
+    pulls = make_pulls(pool)
+    pulls.rows.add("a")
+    pulls.script.answers = [page_of("1", more=True), page_of("2", more=True), page_of("3")]
+    first, second = pulls.worker("a"), pulls.worker("b")
+    pulls.drive("1 rows", first)
+    carried = first.let_go()
+    assert carried is not None
+    second.resume(carried)
+    pulls.drive("done", second)
+    assert [ask.values["page"] for _, ask in pulls.script.asks] == [1, 2, 3]
+    assert first.let_go() is None
+
+
+def test_a_job_that_was_rescued_meanwhile_is_not_gone_on_with(pool: ConnectionPool) -> None:
+    pulls = make_pulls(pool)
+    pulls.rows.add("a")
+    first, second = pulls.worker("a"), pulls.worker("b")
+    first.step()
+    carried = first.let_go()
+    assert carried is not None
+    pulls.rows.jobs.rescue(pulls.rows.clock.now() + timedelta(hours=1))
+    second.resume(carried)
+    assert second.let_go() is None
