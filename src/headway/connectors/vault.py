@@ -22,7 +22,7 @@ DIGEST_CHARS = 12
 class Vault:
     """Turns secrets into bytes fit for the database, and back.
 
-    `digest` tells one newest key from another, and nothing else of it.
+    `digests` tell one key from another, and nothing else of it.
     """
 
     def __init__(self, keys: Sequence[str], *, source: str = SETTING) -> None:
@@ -32,7 +32,7 @@ class Vault:
         self._count = len(keys)
         self._keys = [self._key(at, key) for at, key in enumerate(keys, start=1)]
         self._fernet = MultiFernet(self._keys)
-        self.digest = hashlib.sha256(keys[0].encode()).hexdigest()[:DIGEST_CHARS]
+        self.digests = [hashlib.sha256(key.encode()).hexdigest()[:DIGEST_CHARS] for key in keys]
 
     def __repr__(self) -> str:
         return f"Vault({self._count} keys from {self._source})"

@@ -1,3 +1,4 @@
+-- pre: older code does not know this table.
 -- Who has a message under way. A baton is the right to have one message on the broker, or one worker
 -- at it, for one subject: the supplier, a shop, a place among the pulls of a platform. `until` is when
 -- whoever has it counts as silent, or when it is to be looked at again. A worker that takes it up
