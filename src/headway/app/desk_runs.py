@@ -6,8 +6,10 @@ from typing import Any
 from headway.app import App
 from headway.clock import SystemClock, fresh_id
 from headway.core.runs import Run, RunKind, assert_sane
+from headway.errors import InvalidError
 from headway.store.runs import Runs
 
+NONE_LISTED = "the database lists no part; say how many there will be: --products 5000"
 # A run is a process, and takes real time, whatever clock the engine runs on.
 WALL = SystemClock()
 
@@ -31,8 +33,10 @@ class RunDesk:
     def start(self, kind: RunKind, request: Mapping[str, Any]) -> Run:
         """Queue a simulation or plan for a server to work out; raises InvalidError if too large."""
         if kind is RunKind.PLAN and "products" not in request:
-            listed = self._whole.schedule.listed()
-            request = {"products": max(1, listed), **request}
+            listed = self._whole.listings.count_skus()
+            if not listed:
+                raise InvalidError(NONE_LISTED)
+            request = {"products": listed, **request}
         assert_sane(kind, request)
         return self._runs.add(fresh_id(), kind, request, actor=self._actor, now=WALL.now())
 

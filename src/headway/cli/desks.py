@@ -49,8 +49,7 @@ def open_desk(server: str | None) -> Iterator[AnyDesk]:
 def open_room(server: str | None) -> Iterator[Room]:
     """Open the desk that a command works at, and tell where that is."""
     settings = config.load()
-    url = settings.server if server is None else server
-    if url:
+    if url := server_of(server, settings):
         with closing(HeadwayApi(url, _key(settings), clock=WALL)) as api:
             yield Room(desk=RemoteDesk(api), place=api.url, is_tended=True)
         return
@@ -61,6 +60,11 @@ def open_room(server: str | None) -> Iterator[Room]:
             # Our own database is open only as long as we are.
             is_tended=session.is_joined or settings.database_url is not None,
         )
+
+
+def server_of(server: str | None, settings: Settings) -> str:
+    """Return the address of the server that is meant; empty for the database here."""
+    return settings.server if server is None else server
 
 
 def seller_id(name: str | None) -> SellerId | None:

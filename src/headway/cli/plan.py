@@ -4,13 +4,18 @@ from dataclasses import replace
 from typing import Annotated
 
 import typer
+from pydantic import TypeAdapter
 
 from headway import config
+from headway.app.desk_runs import NONE_LISTED
+from headway.cli.desks import Server, server_of
+from headway.cli.elsewhere import run_elsewhere
 from headway.cli.output import AsJson, emit, facts, plain, say, table
 from headway.cli.session import find_joinable, open_session
 from headway.config import Settings
 from headway.core.capacity import ADAPTIVE, Break, Capacity, Expected, Growth, Throughput, weigh_up
 from headway.core.policies import POLICIES
+from headway.core.runs import RunKind
 from headway.errors import InvalidError
 
 EXAMPLES = """Examples:
@@ -25,6 +30,7 @@ DAILY = [policy for policy in POLICIES.values() if not policy.is_eager]
 KNOWN = [*(policy.name for policy in DAILY), ADAPTIVE]
 PRODUCTS_MAX, LIMIT_MIN, LIMIT_MAX = 10_000_000, 0.1, 1000
 DIGITS = 4
+NO_DATABASE = "there is no database yet; say how many there will be: --products 5000"
 NOTES = (
     "calls, retries: a day; limit, permitted: share of them; typical, worst: age;",
     "stale: minutes of a day. For parts of which 5 % change a day, as an estimate.",
@@ -48,6 +54,7 @@ def plan(
     limit: Annotated[
         float | None, typer.Option(help="Supplier calls a minute, if not those of the settings.")
     ] = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Say whether a catalogue fits the supplier's limit, and how well.
@@ -58,17 +65,23 @@ def plan(
     settings = config.load()
     if policy is not None and policy not in KNOWN:
         raise InvalidError(f"--policy {policy} is not known; known: {', '.join(KNOWN)}")
-    throughput = _throughput(settings, limit)
-    count = _count_products(settings) if products is None else products
-    if not 1 <= count <= PRODUCTS_MAX:
+    throughput, url = _throughput(settings, limit), server_of(server, settings)
+    count = _count_products(settings) if products is None and not url else products
+    if count is not None and not 1 <= count <= PRODUCTS_MAX:
         raise InvalidError(f"--products {count} is out of range; take 1 to {PRODUCTS_MAX:,}")
     if not 0 <= add <= PRODUCTS_MAX:
         raise InvalidError(f"--add {add} is out of range; take 0 to {PRODUCTS_MAX:,}")
-    answer = weigh_up(count, throughput, DAILY, add=add)
-    if as_json:
-        emit(_brief(answer, policy))
+    if url:
+        asked = {"products": count, "add": add, "policy": policy, "limit": limit}
+        given = {name: value for name, value in asked.items() if value is not None}
+        answer = run_elsewhere(url, RunKind.PLAN, given).result
     else:
-        _print(answer, policy)
+        assert count is not None, "it was counted where it was not said"
+        answer = _brief(weigh_up(count, throughput, DAILY, add=add), policy)
+    if as_json:
+        emit(answer)
+    else:  # what a person reads is made of the same numbers, whoever worked them out
+        _print(TypeAdapter(Capacity).validate_python(answer), policy)
 
 
 def _throughput(settings: Settings, limit: float | None) -> Throughput:
@@ -93,11 +106,10 @@ def _count_products(settings: Settings) -> int:
     is_there = settings.database_url or find_joinable(folder) or (folder / "pg").is_dir()
     count = 0
     if is_there:
-        with open_session(settings) as session:
+        with open_session(settings.model_copy(update={"server": ""})) as session:
             count = session.app.listings.count_skus()
     if not count:
-        where = "the database lists no part" if is_there else "there is no database yet"
-        raise InvalidError(f"{where}; say how many there will be: --products 5000")
+        raise InvalidError(NONE_LISTED if is_there else NO_DATABASE)
     return count
 
 

@@ -17,11 +17,14 @@ from headway.cli.account_days import print_accounts, run_accounts
 from headway.cli.charts.chart import chart_of
 from headway.cli.charts.plot import assert_plottable, write_plot
 from headway.cli.compare import print_compared
+from headway.cli.desks import Server, server_of
+from headway.cli.elsewhere import refuse_files, run_elsewhere
 from headway.cli.output import AsJson, emit, say
 from headway.cli.progress import tell_share
 from headway.cli.results import broken_laws, print_one
 from headway.clock import SystemClock
 from headway.core.policies import POLICIES
+from headway.core.runs import RunKind
 from headway.errors import InvalidError
 from headway.simulation.account.faults import KNOWN as ACCOUNT_KNOWN
 from headway.simulation.account.faults import parse_account_faults
@@ -59,9 +62,17 @@ PRODUCTS_MAX, DAYS_MAX, WORKERS_MAX = 1_000_000, 3650, 64
 SELLERS_MAX = {"catalog": 5, "account": 5000}
 # What belongs to the catalog lane alone.
 CATALOG_ONLY = ("policy", "products", "world", "changes", "trace", "plot")
-
-
+# What a server may be told; files stay where they are.
+TRAVELS = ("lane", "policy", "products", "days", "seed", "world", "fault", "sellers", "workers")
 FAULT_HELP = f"What goes wrong; repeatable. Known: {KNOWN}. In the account lane: {ACCOUNT_KNOWN}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a run came to, and what to say of the laws that it broke."""
+
+    report: dict[str, Any]
+    broken: tuple[str, ...]
 
 
 def register(app: typer.Typer) -> None:
@@ -105,6 +116,7 @@ def simulate(
     progress: Annotated[
         ProgressForm, typer.Option(help='bar for a person; or json: {"progress": 0.5} on stderr.')
     ] = "bar",
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the real engine through days of virtual time.
@@ -113,19 +125,23 @@ def simulate(
     settings are the defaults. Freshness compares what the shops show with the supplier's truth.
     Every law is checked after every event; exit code 1 if one broke. With --policy all each policy
     runs through the same world, and all are shown side by side. With --lane account sellers' orders
-    are pulled from simulated platforms, and the tables compared with the platforms' truth.
+    are pulled from simulated platforms, and the tables compared with the platforms' truth. With
+    --server it runs there, within what a server takes on; Ctrl-C cancels it.
     """
     _assert_lane(ctx, lane)
     sellers = SELLERS[lane] if sellers is None else sellers
-    _assert_between("--products", PRODUCTS if products is None else products, 1, PRODUCTS_MAX)
-    _assert_between("--days", days, 0.01, DAYS_MAX)
-    _assert_between("--workers", 1 if workers is None else workers, 1, WORKERS_MAX)
+    _assert_sizes(products, days, workers)
     _assert_between("--sellers", sellers, 1, SELLERS_MAX[lane])
+    if url := server_of(server, config.load()):
+        refuse_files(url, changes=changes, trace=trace, database=database)
+        _assert_writable(None, plot)
+        outcomes = _run_elsewhere(ctx, url, tells=progress == "json")
+        _conclude(outcomes, is_all=policy == "all", plot=plot, as_json=as_json)
+        return
     if lane == "account":
         plan = _account_plan(sellers, days, seed, fault or [], workers)
         report, broken = run_accounts(plan, database or _configured_url(), tells=progress == "json")
-        _show(report, as_json=as_json)
-        _exit_if_broken([Outcome(report=report, broken=broken)], as_json=as_json)
+        _conclude([Outcome(report=report, broken=broken)], as_json=as_json)
         return
     if trace is not None and policy == "all":
         raise InvalidError("--trace holds one run; choose one --policy")
@@ -133,11 +149,36 @@ def simulate(
     plans = _plans(policy, drawn, days, seed, fault, workers=workers, sellers=sellers)
     _assert_writable(trace, plot)
     outcomes = _run_all(plans, database or _configured_url(), trace, tells=progress == "json")
+    _conclude(outcomes, is_all=policy == "all", plot=plot, as_json=as_json)
+
+
+def _conclude(
+    outcomes: Sequence[Outcome],
+    *,
+    is_all: bool = False,
+    plot: Path | None = None,
+    as_json: bool,
+) -> None:
+    """Show what the runs came to, draw it, and end with the exit code that it means."""
     reports = [each.report for each in outcomes]
-    _show(reports if policy == "all" else reports[0], as_json=as_json)
+    _show(reports if is_all else reports[0], as_json=as_json)
     if plot is not None:
         write_plot(chart_of(reports), plot)
     _exit_if_broken(outcomes, as_json=as_json)
+
+
+def _run_elsewhere(ctx: typer.Context, url: str, *, tells: bool) -> list[Outcome]:
+    """Let a server run it with the options that were given; it has the same defaults."""
+    given = {name: ctx.params[name] for name in TRAVELS if _is_given(ctx, name)}
+    request = {("faults" if name == "fault" else name): value for name, value in given.items()}
+    run = run_elsewhere(url, RunKind.SIMULATE, request, tells=tells)
+    reports = run.result if isinstance(run.result, list) else [run.result]
+    broken = tuple(run.said.splitlines()) if any(map(broken_laws, reports)) else ()
+    first, *others = reports
+    return [
+        Outcome(report=first, broken=broken),
+        *(Outcome(report=each, broken=()) for each in others),
+    ]
 
 
 def _assert_lane(ctx: typer.Context, lane: str) -> None:
@@ -192,6 +233,12 @@ def _account_plan(
     )
 
 
+def _assert_sizes(products: int | None, days: float, workers: int | None) -> None:
+    _assert_between("--products", PRODUCTS if products is None else products, 1, PRODUCTS_MAX)
+    _assert_between("--days", days, 0.01, DAYS_MAX)
+    _assert_between("--workers", 1 if workers is None else workers, 1, WORKERS_MAX)
+
+
 def _assert_between(option: str, value: float, least: float, most: float) -> None:
     if not least <= value <= most:
         raise InvalidError(f"{option} {value:g} is out of range; take {least:,} to {most:,}")
@@ -239,14 +286,6 @@ def _assert_writable(trace: Path | None, plot: Path | None) -> None:
             raise InvalidError(f"cannot write {option} {path}: {error.strerror or error}") from None
         if is_new:
             path.unlink()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a run came to, and what to say of the laws that it broke."""
-
-    report: dict[str, Any]
-    broken: tuple[str, ...]
 
 
 def _run_all(

@@ -36,7 +36,7 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run; `result` is what the command prints as JSON."""
+    """One run; `result` is what the command prints as JSON, `said` what it says beside it."""
 
     id: str
     kind: RunKind
@@ -45,6 +45,8 @@ class Run:
     progress: float = 0.0
     result: Any = None
     error: str = ""
+    said: str = ""
+    exit_code: int | None = None
     actor: str = ""
     created_at: datetime
     started_at: datetime | None = None
@@ -87,4 +89,5 @@ def words(run: Run) -> list[str]:
         told += [f"--{'fault' if name == 'faults' else name}={one}" for one in values]
     if run.kind is RunKind.SIMULATE:
         told.append("--progress=json")
-    return [*told, "--json"]
+    # Here, whatever server the settings name: it might be this very one, which would ask itself.
+    return [*told, "--server=", "--json"]

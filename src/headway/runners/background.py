@@ -22,7 +22,7 @@ from headway.store.runs import Runs
 
 LEASE = timedelta(seconds=30)
 REPORT_S, LOOK_S, END_S = 1.0, 5.0, 5.0
-ERROR_CHARS_MAX = 500
+ERROR_CHARS_MAX, SAID_CHARS_MAX = 500, 10_000
 # The child asks the kernel to end with us before it becomes the command. An interrupt lets it drop
 # its throw-away database, whatever those who started us did with that signal.
 START = (
@@ -123,7 +123,7 @@ class _Heard:
     def __init__(self, stdout: IO[str], stderr: IO[str], *, rings: Callable[[], None]) -> None:
         self.progress = 0.0
         self._rings = rings
-        self._said = ""
+        self._said: list[str] = []
         self._result = ""
         self._threads = [
             threading.Thread(target=self._read_result, args=(stdout,), daemon=True),
@@ -144,10 +144,12 @@ class _Heard:
         except ValueError:
             result = None
         if isinstance(result, dict) and "error" in result and "exit_code" in result:
-            return {"error": str(result["error"])[:ERROR_CHARS_MAX]}
+            return {"error": str(result["error"])[:ERROR_CHARS_MAX], "exit_code": code}
         if result is not None and code in {0, 1}:
-            return {"result": result}
-        return {"error": self._said[:ERROR_CHARS_MAX] or f"it ended with code {code}"}
+            said = "\n".join(self._said)[:SAID_CHARS_MAX]
+            return {"result": result, "said": said, "exit_code": code}
+        last = self._said[-1][:ERROR_CHARS_MAX] if self._said else f"it ended with code {code}"
+        return {"error": last, "exit_code": code}
 
     def _read_result(self, stdout: IO[str]) -> None:
         with contextlib.suppress(ValueError, OSError), stdout:
@@ -160,7 +162,7 @@ class _Heard:
                 try:
                     self.progress = min(1.0, max(0.0, float(json.loads(line)["progress"])))
                 except (ValueError, TypeError, KeyError):
-                    self._said = line.strip() or self._said
+                    self._said += [line.strip()] if line.strip() else []
 
 
 def _end(child: "subprocess.Popen[str]") -> None:

@@ -4,6 +4,7 @@ A run whose server fell silent is failed by the next server that looks; it is no
 nobody may be waiting any more.
 """
 
+import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,8 +20,8 @@ from headway.store.pool import Pool, guarded
 OPEN_MAX = 20
 LOST = "the server that ran it has ended; ask again"
 
-COLUMNS = """id::text, kind, request, status, progress, result, error, actor, created_at,
-  started_at, finished_at"""
+COLUMNS = """id::text, kind, request, status, progress, result, error, said, exit_code, actor,
+  created_at, started_at, finished_at"""
 # Two that ask at once may pass the bound by one; it keeps a loop from filling the table.
 ADD = f"""
 INSERT INTO runs (id, kind, request, actor, created_at)
@@ -52,7 +53,8 @@ UPDATE runs SET progress = greatest(progress, %(progress)s), lease_until = %(unt
 WHERE id::text = %(id)s AND status = 'running' AND lease_owner = %(owner)s
 """
 FINISH = """
-UPDATE runs SET status = %(status)s, result = %(result)s, error = %(error)s,
+UPDATE runs SET status = %(status)s, result = %(result)s, error = %(error)s, said = %(said)s,
+  exit_code = %(exit_code)s,
   progress = CASE WHEN %(status)s = 'done' THEN 1 ELSE progress END,
   finished_at = %(now)s, lease_owner = NULL, lease_until = NULL
 WHERE id::text = %(id)s AND status = 'running' AND lease_owner = %(owner)s
@@ -115,15 +117,26 @@ class Runs:
             return connection.execute(REPORT, values).rowcount > 0
 
     def finish(
-        self, id_: str, owner: str, *, result: object = None, error: str = "", now: datetime
+        self,
+        id_: str,
+        owner: str,
+        *,
+        result: object = None,
+        error: str = "",
+        said: str = "",
+        exit_code: int | None = None,
+        now: datetime,
     ) -> bool:
         """Store what it came to, or why it came to nothing; False if it is no longer ours."""
         values = {
             "id": id_,
             "owner": owner,
             "status": RunStatus.FAILED if error else RunStatus.DONE,
-            "result": None if result is None else Jsonb(result),
+            # As a text in it, since jsonb forgets the order in which a report tells its figures.
+            "result": None if result is None else Jsonb(json.dumps(result)),
             "error": error,
+            "said": said,
+            "exit_code": exit_code,
             "now": now,
         }
         with guarded(), self._pool.connection() as connection:
@@ -160,4 +173,10 @@ def cursor_of(run: Run) -> str:
 
 
 def _run(row: dict[str, Any]) -> Run:
-    return Run(**{**row, "kind": RunKind(row["kind"]), "status": RunStatus(row["status"])})
+    result = row["result"]
+    told = {
+        "kind": RunKind(row["kind"]),
+        "status": RunStatus(row["status"]),
+        "result": json.loads(result) if isinstance(result, str) else result,
+    }
+    return Run(**{**row, **told})

@@ -54,7 +54,10 @@ class Planning(Shape):
 
 
 class RunShape(Shape):
-    """A run: how far it is, and what it came to, which is what the command prints as JSON."""
+    """A run: how far it is, and what it came to, which is what the command prints as JSON.
+
+    `said` is what it says beside it, such as which laws broke, and `exit_code` the command's.
+    """
 
     id: str
     kind: Literal["simulate", "plan"]
@@ -63,6 +66,8 @@ class RunShape(Shape):
     progress: float
     result: dict[str, Any] | list[dict[str, Any]] | None
     error: str
+    said: str
+    exit_code: int | None
     actor: str
     created_at: datetime
     started_at: datetime | None
