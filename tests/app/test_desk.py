@@ -20,7 +20,7 @@ from tests.app.room import (
 )
 
 from headway.clock import VirtualClock
-from headway.core.jobs import JobStatus, PlatformName
+from headway.core.jobs import JobStatus, PlatformName, Tier
 from headway.core.model import SellerId, Sku
 from headway.core.pauses import PauseKind
 from headway.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
@@ -281,3 +281,34 @@ def test_parts_are_paused_and_resumed_all_or_none(room: Room) -> None:
         with pytest.raises(ForbiddenError):
             verb(PauseKind.LISTING, skus=[PARKED, HELD])
     assert [each.sku for each in own.pauses()] == [HELD]
+
+
+def test_shops_are_listed_seller_by_seller_and_behind_the_wall_ones_own(room: Room) -> None:
+    whole = room.desk().shops.some(limit=10)
+    assert [(each.seller, each.platform) for each in whole] == [
+        (seller, platform)
+        for seller in (ACME, BEST)
+        for platform in (PlatformName.SHOPIFY, PlatformName.ETSY)
+    ]
+    assert (whole[0].tally is None, whole[1].tally is None) == (False, True)
+    for number, each in enumerate(whole, start=1):
+        assert room.desk().shops.some(limit=10, cursor=each.cursor) == whole[number:]
+    assert room.desk(BEST).shops.some(limit=10) == whole[2:]
+    assert room.desk(BEST).shops.some(limit=10, cursor=whole[2].cursor) == whole[3:]
+    with pytest.raises(InvalidError, match="cursor"):
+        room.desk().shops.some(limit=10, cursor="acme")
+    with pytest.raises(NotFoundError, match="no seller nobody"):
+        room.desk().shops.some(seller=SellerId("nobody"), limit=10)
+
+
+def test_a_new_tier_acts_at_once_and_is_an_event_with_who_set_it(room: Room) -> None:
+    assert (room.desk(ACME).shops.tier(ACME).tier, room.desk().shops.tier(BEST).tier) == (
+        Tier.FREE,
+        Tier.FREE,
+    )
+    for _ in range(2):
+        seen = room.desk().shops.set_tier(ACME, Tier.PRO)
+    assert (seen.tier, seen.orders_quota, seen.interval_min) == (Tier.PRO, 5000, 5)
+    assert room.desk(ACME).shops.tier(ACME) == seen
+    told = "SELECT actor, old_value, new_value FROM sync_audit_log WHERE event_type = 'tier_set'"
+    assert room.ask(told) == [("tester", {"tier": "free"}, {"tier": "pro"})]

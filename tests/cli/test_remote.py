@@ -36,6 +36,9 @@ LOOKS = [
     ["limits", "boeing", "--since", "2h", "--limit", "1"],
     ["pause"],
     ["sessions"],
+    ["shops"],
+    ["shops", "--seller", ACME],
+    ["tier", ACME],
     *(["explain", sku] for sku in ODD),
 ]
 VERBS = {
@@ -67,6 +70,7 @@ VERBS = {
         ["resume", "--supplier"],
         ["trigger", HELD, PARKED, "--reason", "a customer asks"],
     ],
+    "what sellers pay for": [["tier", ACME, "pro"], ["tier", "new comer/1", "starter"]],
     "jobs": [
         ["revive", "acme/etsy/orders", "best/etsy/orders"],
         ["pull", ACME, "--kind", "listings"],
@@ -76,6 +80,9 @@ VERBS = {
     "publishing": [["publish", "NEW/1=2", "--seller", BEST]],
 }
 REFUSALS = [
+    ["shops", "--seller", "nobody"],
+    ["tier", "nobody"],
+    ["tier", " "],
     ["key", "revoke", "nobody"],
     ["sessions", "end", "6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c11"],
     ["sessions", "end", "--name", "nobody"],

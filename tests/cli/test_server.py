@@ -71,7 +71,7 @@ def test_what_works_on_the_installation_itself_asks_no_server(
 
 
 def test_a_local_command_says_that_it_does_not_mean_the_server(both: Both) -> None:
-    seen = both.run("tier", "acme", HEADWAY_SERVER=both.url, **both.at_home)
+    seen = both.run("terms", "acme", HEADWAY_SERVER=both.url, **both.at_home)
     assert seen.code == 0
     assert seen.err == "headway: this works on the database here, not on HEADWAY_SERVER\n"
 

@@ -114,8 +114,8 @@ def parameters(operation: Mapping[str, Any], place: str) -> dict[str, Mapping[st
 
 
 def names_seller(operation: Mapping[str, Any]) -> bool:
-    body = schema_of(operation).get("properties", {})
-    return "seller" in body or "seller" in parameters(operation, "query")
+    named = [parameters(operation, place) for place in ("query", "path")]
+    return any("seller" in each for each in (*named, schema_of(operation).get("properties", {})))
 
 
 def names_thing(operation: Mapping[str, Any]) -> bool:
@@ -279,7 +279,7 @@ def furnish(app: App, seller: str) -> dict[str, str]:
         ).fetchone() or ("", "")
     return {
         "sku": sku, "job": job_id, "account_id": account_id, "batch_id": batch_id,
-        "run_id": run_id,
+        "run_id": run_id, "seller": seller,
     }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from headway.app.answers import Batch, Explained, batch_of, explained
 from headway.app.desk_access import AccessDesk
 from headway.app.desk_lane import LaneDesk
 from headway.app.desk_runs import RunDesk
+from headway.app.desk_shops import ShopDesk
 from headway.app.limits import LimitView, key_of, limits
 from headway.app.looks import look
 from headway.app.signs import signs_of
@@ -45,8 +46,8 @@ WALL = SystemClock()
 class Desk:
     """The verbs and looks of one person; `whole` is the application without a wall.
 
-    Accounts and their jobs are at `lane`, simulations and plans at `runs`, keys at `access`. `wall`
-    is the time that people live in.
+    Accounts and their jobs are at `lane`, shops and tiers at `shops`, simulations and plans at
+    `runs`, keys and sessions at `access`. `wall` is the time that people live in.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Desk:
         self._seller = seller
         self.actor = actor
         self.lane = LaneDesk(self._whole, self._app, seller=seller)
+        self.shops = ShopDesk(self._whole, self._app, seller=seller)
         self.runs = RunDesk(self._whole, actor=actor)
         self.access = AccessDesk(self._whole, wall=wall)
 

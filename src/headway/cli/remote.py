@@ -15,6 +15,7 @@ from headway.cli.asking import PAGE_MAX, Asking, word
 from headway.cli.remote_access import RemoteAccess
 from headway.cli.remote_lane import RemoteLane
 from headway.cli.remote_runs import RemoteRuns
+from headway.cli.remote_shops import RemoteShops
 from headway.connectors.headway_api import HeadwayApi
 from headway.core.alerts import Alert
 from headway.core.model import SellerId, Sku
@@ -40,6 +41,7 @@ class RemoteDesk:
         self.lane = RemoteLane(self._asking)
         self.access = RemoteAccess(self._asking)
         self.runs = RemoteRuns(self._asking)
+        self.shops = RemoteShops(self._asking)
 
     @property
     def now(self) -> datetime:

@@ -6,8 +6,7 @@ on the machine can read.
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,6 +15,8 @@ import typer
 
 from headway import config
 from headway.app import App
+from headway.app.desk_shops import ShopView, unknown_locations
+from headway.cli.desks import Server, open_desk, seller_id
 from headway.cli.links import give_link
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.session import open_session
@@ -26,12 +27,12 @@ from headway.core.intake import seller_of
 from headway.core.jobs import PlatformName
 from headway.core.model import SellerId, Wait
 from headway.errors import ConfigError, InvalidError, NotFoundError
-from headway.store.accounts import Account, Accounts, Tally, shop_name
-from headway.store.warehouse import Counts, Warehouse
+from headway.store.accounts import Account, Accounts, shop_name
 
 STDIN = Path("-")
 FAILED = 1
 GREET_S = 20.0
+SHOPS_MAX = 1_000_000
 SHARE = re.compile(r"([+-]?\d{1,6}(?:\.\d{1,6})?) ?(%?)")
 # Column of `profiles` → what a person calls it, and whether it is a share.
 TERMS = {
@@ -63,7 +64,7 @@ def register(app: typer.Typer) -> None:
             "disconnect --seller acme --platform etsy",
         ),
     )(disconnect)
-    app.command("shops", epilog=_examples("shops", "shops --json"))(shops)
+    app.command("shops", epilog=_examples("shops", "shops --seller acme --json"))(shops)
     app.command(
         "terms",
         epilog=_examples(
@@ -204,8 +205,9 @@ def _say_greeting(app: App, account: Account) -> None:
             " whether the token is good, when headway runs"
         )
     else:
-        unknown = _unknown(account, list(app.settings.locations.values()))
-        say(f"{account.shop} is connected to {account.user_id}: {_said(account, unknown)}")
+        unknown = unknown_locations(account, list(app.settings.locations.values()))
+        said = _said(account.locations, unknown)
+        say(f"{account.shop} is connected to {account.user_id}: {said}")
         if unknown:
             say("stock there is not sold; see HEADWAY_LOCATIONS")
     say("see how it goes with: headway shops")
@@ -246,67 +248,40 @@ def _require_there(app: App, user_id: SellerId, platform: PlatformName) -> None:
         )
 
 
-def shops(*, as_json: AsJson = False) -> None:
+def shops(
+    *,
+    seller: Annotated[str | None, typer.Option(help="Only this seller's.")] = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
     """Show every seller's shop, and what waits to get there."""
-    with open_session(config.load()) as session:
-        accounts, warehouse = Accounts(session.app.pool), Warehouse(session.app.pool)
-        tallies, wanted = accounts.tally(), list(session.app.settings.locations.values())
-        found = [
-            _Shown(
-                account=each,
-                tally=tallies[each.user_id] if each.platform is PlatformName.SHOPIFY else None,
-                unknown=_unknown(each, wanted),
-                counts=warehouse.counts(each.bare),
-            )
-            for each in accounts.list()
-        ]
+    with open_desk(server) as desk:
+        found = desk.shops.some(seller=seller_id(seller), limit=SHOPS_MAX)
     if as_json:
-        emit([each.facts() for each in found])
+        emit(found)
         return
     table(
         (
             "seller", "shop", "status", "platform", "orders", "locations", "products", "waiting",
             "failing", "held",
         ),
-        [each.cells() for each in found],
+        [_cells(each) for each in found],
         empty="no shop is connected; connect one with: headway connect SHOP --seller SELLER",
     )  # fmt: skip
     for each in found:
-        if each.account.reason:  # too long for a cell
-            say(f"{each.account.shop} is {each.account.status}: {each.account.reason}")
+        if each.reason:  # too long for a cell
+            say(f"{each.shop} is {each.status}: {each.reason}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shown:
-    """A shop as `headway shops` shows it; only Shopify's are written to, and have a tally."""
-
-    account: Account
-    tally: Tally | None
-    unknown: list[str] | None
-    counts: Counts
-
-    def facts(self) -> dict[str, Any]:
-        return {
-            "seller": self.account.user_id,
-            "platform": self.account.platform,
-            "shop": self.account.shop,
-            "title": self.account.title,
-            "status": self.account.status,
-            "reason": self.account.reason,
-            "locations": self.account.locations and sorted(self.account.locations),
-            "unknown_locations": self.unknown,
-            "tally": self.tally,
-            "counts": self.counts,
-        }
-
-    def cells(self) -> tuple[str, ...]:
-        account, tally = self.account, self.tally
-        first = (account.user_id, account.shop, account.status, account.platform.value)
-        orders = f"{self.counts.orders:,}"
-        if tally is None:
-            return (*first, orders, "", "", "", "", "")
-        numbers = (tally.products, tally.waiting, tally.failing, tally.held)
-        return (*first, orders, _said(account, self.unknown), *(f"{each:,}" for each in numbers))
+def _cells(shop: ShopView) -> tuple[str, ...]:
+    tally = shop.tally
+    first = (shop.seller, shop.shop, shop.status, shop.platform.value)
+    orders = f"{shop.counts.orders:,}"
+    if tally is None:
+        return (*first, orders, "", "", "", "", "")
+    numbers = (tally.products, tally.waiting, tally.failing, tally.held)
+    known = _said(shop.locations, shop.unknown_locations)
+    return (*first, orders, known, *(f"{each:,}" for each in numbers))
 
 
 def terms(
@@ -384,17 +359,10 @@ def _token(path: Path | None, question: str) -> str:
     return text.strip()
 
 
-def _unknown(account: Account, wanted: Sequence[str]) -> list[str] | None:
-    """Return the locations that stock is mapped to and the shop does not have."""
-    if account.locations is None:
-        return None
-    return sorted(set(wanted) - set(account.locations))
-
-
-def _said(account: Account, unknown: Sequence[str] | None) -> str:
-    if account.locations is None or unknown is None:
+def _said(locations: Collection[str] | None, unknown: Collection[str] | None) -> str:
+    if locations is None or unknown is None:
         return "not read yet"
-    known = f"{len(account.locations)} known"
+    known = f"{len(locations)} known"
     return f"{known}, none named {', '.join(unknown)}" if unknown else f"{known}, all mapped"
 
 

@@ -1,13 +1,12 @@
 """`headway tier`: what a seller pays for, and what is left of the month."""
 
-from datetime import timedelta
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from headway import config
+from headway.cli.desks import Server, open_desk
 from headway.cli.output import AsJson, emit, say
-from headway.cli.session import open_session
 from headway.core.intake import seller_of
 from headway.core.jobs import Tier
 
@@ -24,6 +23,7 @@ def tier(
         Tier | None, typer.Argument(metavar="TIER", help="free, starter, growth or pro.")
     ] = None,
     *,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Show or set what a seller pays for.
@@ -31,35 +31,17 @@ def tier(
     A new tier acts at once on all the seller's jobs: on who goes first, how often, and how many
     orders a month there may be.
     """
-    user_id, lifted = seller_of(seller), 0
-    with open_session(config.load()) as session:
-        rule, sellers, now = session.app.job_rule, session.app.sellers, session.app.clock.now()
-        quotas = rule.order_quotas
-        if new is None:
-            sellers.known(user_id)
-        else:
-            lifted = sellers.set_tier(user_id, new, quotas=quotas, now=now)
-        current = sellers.tier(user_id)
-        used = sellers.orders_count(user_id, now=now)
-        has_account = bool(session.app.lane.accounts(user_id=user_id, limit=1))
-    quota, minutes = quotas[current], rule.intervals[current] / timedelta(minutes=1)
+    user_id = seller_of(seller)
+    with open_desk(server) as desk:
+        seen = desk.shops.tier(user_id) if new is None else desk.shops.set_tier(user_id, new)
     if as_json:
-        emit(
-            {
-                "seller": user_id,
-                "tier": current,
-                "orders_quota": quota,
-                "orders_used": used,
-                "interval_min": minutes,
-                "lifted": lifted,
-            }
-        )
+        emit({name: value for name, value in asdict(seen).items() if name != "has_account"})
         return
     say(
-        f"{user_id} is {current}: pulled every {minutes:g} min,"
-        f" {used:,} of {quota:,} orders of this month used"
+        f"{user_id} is {seen.tier}: pulled every {seen.interval_min:g} min,"
+        f" {seen.orders_used:,} of {seen.orders_quota:,} orders of this month used"
     )
-    if not has_account:
+    if not seen.has_account:
         say(f"no account of {user_id} is connected yet; see: headway connect --help")
-    if lifted:
-        say(f"{lifted} jobs that waited for the next month go on")
+    if seen.lifted:
+        say(f"{seen.lifted} jobs that waited for the next month go on")

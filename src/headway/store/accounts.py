@@ -6,7 +6,7 @@ written or read: the ids that are stored mean nothing in another shop. Until the
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -86,6 +86,13 @@ WHERE (%(platform)s::text IS NULL OR platform = %(platform)s)
   AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
 ORDER BY user_id, platform <> 'shopify', platform
 """
+SOME = f"""
+SELECT {COLUMNS} FROM connected_accounts
+WHERE (%(user_id)s::text IS NULL OR user_id = %(user_id)s) AND (%(after)s::text IS NULL
+  OR (user_id, platform <> 'shopify', platform)
+     > (%(after)s, %(platform)s::text <> 'shopify', %(platform)s::text))
+ORDER BY user_id, platform <> 'shopify', platform LIMIT %(limit)s
+"""
 TALLY = """
 SELECT user_id,
   (SELECT count(*) FROM product WHERE product.user_id = account.user_id),
@@ -95,7 +102,8 @@ SELECT user_id,
    WHERE state.user_id = account.user_id AND push_at IS NOT NULL AND push_failures > 0),
   (SELECT count(*) FROM listing_state AS state
    WHERE state.user_id = account.user_id AND held_reason IS NOT NULL)
-FROM connected_accounts AS account WHERE platform = 'shopify'
+FROM connected_accounts AS account
+WHERE platform = 'shopify' AND user_id = ANY(%(user_ids)s)
 """
 
 
@@ -211,10 +219,19 @@ class Accounts:
             raise NotFoundError(_no_shop(user_id, platform))
         return _account(row)
 
-    def tally(self) -> dict[SellerId, Tally]:
-        """Count what is in every seller's shop, and what waits to get there."""
+    def some(
+        self, user_id: SellerId | None, *, after: tuple[str | None, str | None], limit: int
+    ) -> Sequence[Account]:
+        """Return shops by seller, or one seller's, after that seller's on that platform."""
+        seller, platform = after
+        values = {"user_id": user_id, "after": seller, "platform": platform, "limit": limit}
         with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(TALLY).fetchall()
+            return [_account(row) for row in connection.execute(SOME, values).fetchall()]
+
+    def tally(self, user_ids: Collection[SellerId]) -> dict[SellerId, Tally]:
+        """Count what is in the shops of these sellers, and what waits to get there."""
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(TALLY, {"user_ids": list(user_ids)}).fetchall()
         return {
             user_id: Tally(products=products, waiting=waiting, failing=failing, held=held)
             for user_id, products, waiting, failing, held in rows

@@ -87,6 +87,12 @@ INSERT INTO profiles (user_id, tier, created_at, updated_at)
 VALUES (%(user_id)s, %(tier)s, %(now)s, %(now)s)
 ON CONFLICT (user_id) DO UPDATE SET tier = excluded.tier, updated_at = excluded.updated_at
 """
+TELL_TIER = """
+INSERT INTO sync_audit_log
+  (user_id, sync_timestamp, event_type, old_value, new_value, created_at)
+VALUES (%(user_id)s, %(now)s, 'tier_set', jsonb_build_object('tier', %(old)s::text),
+  jsonb_build_object('tier', %(tier)s::text), %(now)s)
+"""
 # In the order of names, so that two who count at once do not wait for each other in a ring.
 COUNT = """
 INSERT INTO profiles AS profile (user_id, catalogue_count, created_at, updated_at)
@@ -176,8 +182,13 @@ class Sellers:
         """Let a seller pay for this from now on, with all jobs; return how many may go on."""
         with guarded(), self._pool.connection() as connection, connection.transaction():
             lock_seller(connection, user_id)
+            row = connection.execute(TIER, {"user_id": user_id}).fetchone()
             lifted = job_rows.set_tier(connection, user_id, tier, quota=quotas[tier], now=now)
-            connection.execute(SET_TIER, {"user_id": user_id, "tier": tier.value, "now": now})
+            values = {"user_id": user_id, "tier": tier.value, "now": now}
+            connection.execute(SET_TIER, values)
+            old = Tier.FREE.value if row is None else row[0]
+            if old != tier.value:
+                connection.execute(TELL_TIER, {**values, "old": old})
         return lifted
 
     def approve_mass(self, user_id: SellerId, until: datetime, now: datetime) -> None:

@@ -22,6 +22,7 @@ from headway.web import (
     publishing,
     runs,
     sessions,
+    shops,
 )
 from headway.web.document import document
 from headway.web.problems import problem
@@ -32,6 +33,7 @@ ROUTERS: tuple[Callable[[], APIRouter], ...] = (
     pausing.router,
     publishing.router,
     accounts.router,
+    shops.router,
     overseeing.router,
     audit.router,
     runs.router,
