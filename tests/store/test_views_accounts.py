@@ -17,7 +17,8 @@ from headway.store.accounts import Accounts
 from headway.store.breakers import Breakers
 from headway.store.day_demand import DayDemand
 from headway.store.views_accounts import AccountsStatus, AccountView, accounts_status, read_accounts
-from headway.store.views_jobs import JobView, find, is_job_name, of_seller, queue, read_line
+from headway.store.views_jobs import JobView, find, is_job_name, of_seller, read_line
+from headway.store.views_queue import queue
 from headway.store.views_quotas import read_budgets
 
 HOUR = timedelta(hours=1)

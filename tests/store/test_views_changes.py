@@ -13,7 +13,7 @@ from tests.engine.shops import Shops, make_shops, wanted
 from headway.clock import VirtualClock
 from headway.core.model import SellerId, Sku
 from headway.store.review import Review
-from headway.store.views_changes import Change, Fate, latest_changes
+from headway.store.views_changes import EVENTS_MAX, Change, ChangeViews, Fate, latest_changes
 
 EVENT = """
 INSERT INTO sync_audit_log
@@ -209,3 +209,57 @@ def test_a_new_part_is_a_change_until_it_is_published_or_blocked(shops: Shops) -
     assert (told["N-1"].kind, told["N-1"].fate) == ("new part", Fate.WRITTEN)
     assert (told["N-1"].price_new, told["N-1"].shop_new) == (Decimal(11), Decimal("12.10"))
     assert (told["N-2"].fate, told["N-2"].reason) == (Fate.REFUSED, "stocked only at Mars")
+
+
+def walk(shops: Shops, size: int) -> list[Change]:
+    """Read all changes page by page."""
+    found: list[Change] = []
+    cursor = None
+    while True:
+        page = ChangeViews(shops.pool).page(shops.clock.now(), cursor=cursor, limit=size)
+        found += page.items
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+
+
+def test_older_changes_come_page_by_page_each_once(shops: Shops) -> None:
+    now = shops.clock.now()
+    for number in range(12):
+        for seller in ("acme", "zenith"):
+            at = now - timedelta(minutes=number // 3)
+            tell(shops, f"P{number}", "price_changed", *PRICE, seller=seller, at=at)
+            tell(shops, f"P{number}", "quantity_changed", *STOCK, seller=seller, at=at)
+    whole = ChangeViews(shops.pool).page(now, limit=100).items
+    assert len(whole) == 24
+    assert all(each.stock_new == 4 and each.price_new == 11 for each in whole)
+    assert walk(shops, 5) == list(whole)
+
+
+def test_what_became_of_an_old_change_is_not_told_by_newer_ones(shops: Shops) -> None:
+    shops.list("A-1")
+    see(shops, "A-1", "12.10")
+    shops.drive(shops.push())
+    for price in ("12.20", "12.30"):
+        shops.clock.sleep(60)
+        see(shops, "A-1", price)
+    shops.drive(shops.push())
+    fates = [each.fate for each in walk(shops, 1)]
+    assert fates == [Fate.WRITTEN, Fate.REPLACED, Fate.WRITTEN]
+
+
+def test_changes_are_found_behind_any_number_of_other_events(shops: Shops) -> None:
+    now, minute = shops.clock.now(), timedelta(minutes=1)
+    shops.ask(
+        "INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type)"
+        " SELECT 'acme', CASE WHEN n % 2 = 0 THEN 'P' || n END, %s, 'sync_failed'"
+        " FROM generate_series(1, %s) AS n".replace("n % 2", "n %% 2"),
+        now,
+        EVENTS_MAX - 1,
+    )
+    # What one read showed lies across the end of the first walk.
+    tell(shops, "P1", "price_changed", *PRICE, at=now - minute)
+    tell(shops, "P1", "quantity_changed", *STOCK, at=now - minute)
+    tell(shops, "P2", "price_changed", *PRICE, at=now - 2 * minute)
+    first, second = walk(shops, 10)
+    assert (first.sku, first.price_new, first.stock_new, second.sku) == ("P1", 11, 4, "P2")

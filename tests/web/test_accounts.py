@@ -84,6 +84,23 @@ def test_jobs_come_in_the_order_in_which_they_run_each_with_a_reason(
     assert {each.platform for each in jobs_at(api, "/api/jobs", platform="etsy")} == {"etsy"}
 
 
+@pytest.mark.parametrize("path", ("/api/jobs", "/api/accounts"))
+def test_lists_go_on_from_a_cursor_and_by_the_link(
+    api: httpx.Client, lane: Lane, path: str
+) -> None:
+    lane.connect()
+    name = path.rpartition("/")[2]
+    whole = [each["id"] for each in api.get(path, params={"limit": 500}).json()[name]]
+    found, address = [], f"{path}?limit=4"
+    while address:
+        answer = api.get(address)
+        found += [each["id"] for each in answer.json()[name]]
+        address = answer.links["next"]["url"] if answer.json()["next_cursor"] else ""
+    assert found == whole
+    assert len(whole) > 4
+    assert "begin without one" in refused(api.get(path, params={"cursor": "x"}), 422)
+
+
 def test_jobs_are_found_by_how_they_stand(api: httpx.Client, lane: Lane) -> None:
     lane.connect()
     job, _ = lane.claim()

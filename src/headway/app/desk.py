@@ -32,6 +32,7 @@ from headway.store.review import HeldChange, Review, Ruling
 from headway.store.timetable import Moved, Wish
 from headway.store.triggers import Triggers
 from headway.store.views import Overview
+from headway.store.views_changes import ChangePage, ChangeViews
 from headway.store.views_history import HistoryEvent, HistoryPage, HistoryViews
 from headway.store.views_jobs import is_uuid
 from headway.store.views_limits import LedgerLine, LimitViews
@@ -116,6 +117,13 @@ class Desk:
             if not listed_by or whose not in {None, *listed_by}:
                 self._lister(sku, listed_by, whose)
         return page
+
+    def changes(
+        self, *, seller: SellerId | None = None, cursor: str | None = None, limit: int
+    ) -> ChangePage:
+        """Return what the supplier changed, the newest first, and what became of it."""
+        views = ChangeViews(self._app.pool)
+        return views.page(self.now, seller=self._whose(seller), cursor=cursor, limit=limit)
 
     def audit(
         self,

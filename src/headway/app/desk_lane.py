@@ -46,10 +46,11 @@ class LaneDesk:
         seller: SellerId | None = None,
         platform: PlatformName | None = None,
         limit: int,
+        cursor: str | None = None,
     ) -> tuple[AccountView, ...]:
-        """Return accounts, those that need a person first."""
+        """Return accounts, those that need a person first, from a cursor on."""
         whose = self._whose(seller)
-        return self._app.lane.accounts(user_id=whose, platform=platform, limit=limit)
+        return self._app.lane.accounts(user_id=whose, platform=platform, limit=limit, cursor=cursor)
 
     def sellers(self, user_ids: Collection[SellerId]) -> tuple[SellerView, ...]:
         """Return what these sellers have used of the month's orders."""
@@ -62,15 +63,21 @@ class LaneDesk:
         platform: PlatformName | None = None,
         status: JobStatus | None = None,
         limit: int,
+        cursor: str | None = None,
     ) -> list[JobView]:
-        """Return jobs in the order in which they run, each with what blocks it."""
+        """Return jobs in the order in which they run, each with what blocks it, from a cursor."""
         return self._whole.lane.jobs(
             self.now,
             user_id=self._whose(seller),
             platform=platform,
             status=status,
             limit=limit,
+            cursor=cursor,
         )
+
+    def places(self, jobs: Sequence[JobView]) -> list[int]:
+        """Return the place of each in everybody's queue, the due ones first, up to a bound."""
+        return self._whole.lane.places(self.now, jobs)
 
     def account_jobs(self, account_id: str) -> list[JobView]:
         """Return the jobs of one account; raises NotFoundError."""

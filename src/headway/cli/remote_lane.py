@@ -28,9 +28,10 @@ class RemoteLane:
         seller: SellerId | None = None,
         platform: PlatformName | None = None,
         limit: int,
+        cursor: str | None = None,
     ) -> tuple[AccountView, ...]:
-        """Return accounts, those that need a person first."""
-        query = {"seller": seller, "platform": platform, "limit": limit}
+        """Return accounts, those that need a person first, from a cursor on."""
+        query = {"seller": seller, "platform": platform, "limit": limit, "cursor": cursor}
         return tuple(self._asking.get(list[AccountView], ACCOUNTS, query, "accounts"))
 
     def sellers(self, user_ids: Collection[SellerId]) -> tuple[SellerView, ...]:
@@ -46,9 +47,16 @@ class RemoteLane:
         platform: PlatformName | None = None,
         status: JobStatus | None = None,
         limit: int,
+        cursor: str | None = None,
     ) -> list[JobView]:
-        """Return jobs in the order in which they run, each with what blocks it."""
-        query = {"seller": seller, "platform": platform, "status": status, "limit": limit}
+        """Return jobs in the order in which they run, each with what blocks it, from a cursor."""
+        query = {
+            "seller": seller,
+            "platform": platform,
+            "status": status,
+            "limit": limit,
+            "cursor": cursor,
+        }
         return self._asking.get(list[JobView], JOBS, query, "jobs")
 
     def job(self, name: str) -> JobView:

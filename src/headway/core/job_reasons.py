@@ -58,6 +58,7 @@ class JobStanding:
     calls_estimate: float = 0.0
     run_calls: int = 0
     queries_used: int = 0
+    changed_at: datetime | None = None
     ahead_count: int | None = None
     has_more: bool = False
 

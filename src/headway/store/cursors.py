@@ -26,7 +26,7 @@ def encode(*parts: Part) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def decode(cursor: str, *kinds: type) -> tuple[Any, ...]:
+def decode(cursor: str, *kinds: type | tuple[type, ...]) -> tuple[Any, ...]:
     """Read the parts back, each of its kind; raises InvalidError for what is none of ours."""
     parts = _parts(cursor)
     if len(parts) != len(kinds) or not all(map(isinstance, parts, kinds)):

@@ -159,6 +159,16 @@ class HeldChange:
     can_approve: bool
 
     @property
+    def price_old(self) -> Decimal | None:
+        """The price that the shop keeps meanwhile."""
+        return _price(self.old)
+
+    @property
+    def price_new(self) -> Decimal | None:
+        """The price that an approval lets pass; None where none can be approved."""
+        return _price(self.new) if self.can_approve else None
+
+    @property
     def cursor(self) -> str:
         """Where a list goes on after it."""
         return cursors.encode(self.held_at, self.user_id, self.sku)
@@ -211,6 +221,11 @@ class _State:
             old=self.desired,
             new=new,
         )
+
+
+def _price(values: Mapping[str, Any] | None) -> Decimal | None:
+    price = (values or {}).get("price")
+    return None if price is None else Decimal(str(price))
 
 
 class Review:

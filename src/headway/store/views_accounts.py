@@ -3,7 +3,7 @@
 Only so many accounts are counted as are shown, and each count has a bound. Nothing here writes.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,20 +13,24 @@ from headway.core.job_reasons import JobLine
 from headway.core.jobs import JobRule, JobStatus, PlatformName, Tier, next_month
 from headway.core.limit_rules import Resource
 from headway.core.model import SellerId
+from headway.errors import InvalidError
+from headway.store import cursors
 from headway.store.day_demand import DayDemand
 from headway.store.notices import Notice, Topic
 from headway.store.pool import Pool, guarded
 from headway.store.views_jobs import (
+    JobMark,
     JobView,
     counts,
     find,
     is_uuid,
+    mark_of,
     of_account,
     of_seller,
     of_status,
-    queue,
     read_line,
 )
+from headway.store.views_queue import queue, up_to
 from headway.store.views_quotas import Budget, read_budgets
 
 COUNT_MAX = 10_000
@@ -34,20 +38,21 @@ ACCOUNTS_SHOWN = 12
 JOBS_SHOWN = 10
 STOPPED_SHOWN = 5
 NOTICES_SHOWN = 5
+MARK = "account"
 
 # Who needs a person comes first; both halves are read from an index.
 CHOSEN = """
 SELECT * FROM (
-  (SELECT * FROM connected_accounts WHERE status = 'disconnected' AND {filter}
+  (SELECT * FROM connected_accounts WHERE status = 'disconnected' AND {filter} {lost}
    ORDER BY user_id, platform LIMIT %(limit)s)
   UNION ALL
-  (SELECT * FROM connected_accounts WHERE status = 'connected' AND {filter}
+  (SELECT * FROM connected_accounts WHERE status = 'connected' AND {filter} {connected}
    ORDER BY user_id, platform LIMIT %(limit)s)) AS both_kinds
 ORDER BY status = 'connected', user_id, platform LIMIT %(limit)s
 """
 FILTER = """(%(user_id)s::text IS NULL OR user_id = %(user_id)s)
   AND (%(platform)s::text IS NULL OR platform = %(platform)s)"""
-ACCOUNTS = f"""
+ACCOUNTS = """
 SELECT account.id::text, account.user_id, coalesce(profile.tier, 'free'), account.platform,
   account.shop, account.title, account.status = 'connected', account.reason, account.horizon_at,
   (SELECT placed_at FROM orders WHERE account_id = account.id ORDER BY placed_at DESC LIMIT 1),
@@ -58,7 +63,7 @@ SELECT account.id::text, account.user_id, coalesce(profile.tier, 'free'), accoun
   (SELECT count(*) FROM (SELECT FROM unreadable_records WHERE account_id = account.id
      LIMIT %(most)s) AS few),
   jobs.last_run_at, jobs.next_run_at, jobs.running, jobs.dead, jobs.is_backfilled
-FROM ({CHOSEN.format(filter=FILTER)}) AS account
+FROM ({chosen}) AS account
 LEFT JOIN profiles AS profile ON profile.user_id = account.user_id
 CROSS JOIN LATERAL (
   SELECT max(completed_at) AS last_run_at,
@@ -69,6 +74,8 @@ CROSS JOIN LATERAL (
   FROM sync_jobs WHERE account_id = account.id) AS jobs
 ORDER BY account.status = 'connected', account.user_id, account.platform
 """
+AFTER = "AND (user_id, platform) > (%(after_user)s, %(after_platform)s)"
+NONE = "AND false"
 ACCOUNT_EXISTS = """
 SELECT FROM connected_accounts WHERE id = %(id)s::uuid
   AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
@@ -117,6 +124,11 @@ class AccountView:
     running: str | None
     dead: int
     is_backfilled: bool
+
+    @property
+    def cursor(self) -> str:
+        """Where a list goes on after it."""
+        return cursors.encode(MARK, int(self.is_connected), self.user_id, self.platform)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,20 +225,37 @@ def read_accounts(
     user_id: SellerId | None = None,
     platform: PlatformName | None = None,
     limit: int,
+    cursor: str | None = None,
 ) -> tuple[AccountView, ...]:
-    """Read accounts, those that need a person first."""
+    """Read accounts, those that need a person first, from a cursor on."""
+    where, after = _after(cursor)
     values = {
         "user_id": user_id,
         "platform": platform,
         "limit": limit,
         "most": COUNT_MAX,
+        **after,
     }
-    rows = connection.execute(ACCOUNTS, values).fetchall()
+    chosen = CHOSEN.format(filter=FILTER, **where)
+    rows = connection.execute(ACCOUNTS.format(chosen=chosen), values).fetchall()
     told = [dict(zip(AccountView.__dataclass_fields__, row, strict=True)) for row in rows]
     return tuple(
         AccountView(**{**one, "tier": Tier(one["tier"]), "platform": PlatformName(one["platform"])})
         for one in told
     )
+
+
+def _after(cursor: str | None) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what a cursor leaves of the lost accounts and of the others; raises InvalidError."""
+    if cursor is None:
+        return {"lost": "", "connected": ""}, {}
+    name, is_connected, user_id, platform = cursors.decode(cursor, str, int, str, str)
+    if name != MARK:
+        raise InvalidError(cursors.STRANGE)
+    values = {"after_user": user_id, "after_platform": platform}
+    if is_connected:
+        return {"lost": NONE, "connected": AFTER}, values
+    return {"lost": AFTER, "connected": ""}, values
 
 
 def count_accounts(connection: Connection, user_id: SellerId | None = None) -> int:
@@ -259,6 +288,14 @@ def _notices(connection: Connection, user_id: SellerId | None = None) -> tuple[N
     rows = connection.execute(NOTICES, values).fetchall()
     told = [dict(zip(Notice.__dataclass_fields__, row, strict=True)) for row in rows]
     return tuple(Notice(**{**one, "topic": Topic(one["topic"])}) for one in told)
+
+
+def _rest(found: list[JobView], after: JobMark | None) -> list[JobView]:
+    """Return what comes after the last job that was shown; a seller's jobs are a few dozen."""
+    if after is None:
+        return found
+    ids = [each.id for each in found]
+    return found[ids.index(after.id) + 1 :] if after.id in ids else []
 
 
 class LaneViews:
@@ -297,10 +334,13 @@ class LaneViews:
         user_id: SellerId | None = None,
         platform: PlatformName | None = None,
         limit: int,
+        cursor: str | None = None,
     ) -> tuple[AccountView, ...]:
-        """Return accounts, those that need a person first."""
+        """Return accounts, those that need a person first, from a cursor on."""
         with guarded(), self._pool.connection() as connection:
-            return read_accounts(connection, user_id=user_id, platform=platform, limit=limit)
+            return read_accounts(
+                connection, user_id=user_id, platform=platform, limit=limit, cursor=cursor
+            )
 
     def sellers(self, now: datetime, user_ids: Collection[SellerId]) -> tuple[SellerView, ...]:
         """Return what these sellers have used of the month's orders."""
@@ -315,16 +355,29 @@ class LaneViews:
         platform: PlatformName | None = None,
         status: JobStatus | None = None,
         limit: int,
+        cursor: str | None = None,
     ) -> list[JobView]:
         """Return jobs in the order in which they run; of a seller all, or those that stand so."""
+        after = mark_of(cursor)
         with guarded(), self._pool.connection() as connection:
             line = self._line(connection, now)
             if user_id is not None:
                 found = of_seller(connection, now, line, user_id, platform=platform)
-                return [each for each in found if status in {None, each.status}][:limit]
+                return [each for each in _rest(found, after) if status in {None, each.status}][
+                    :limit
+                ]
             if status is not None:
-                return of_status(connection, now, line, status, platform=platform, limit=limit)
-            return queue(connection, now, line, platform=platform, limit=limit)
+                return of_status(
+                    connection, now, line, status, platform=platform, limit=limit, after=after
+                )
+            return queue(connection, now, line, platform=platform, limit=limit, after=after)
+
+    def places(self, now: datetime, jobs: Sequence[JobView]) -> list[int]:
+        """Return the place of each in everybody's queue, up to a bound."""
+        marks = [mark_of(each.cursor) for each in jobs]
+        with guarded(), self._pool.connection() as connection:
+            line = self._line(connection, now)
+            return [up_to(connection, now, line, mark) for mark in marks if mark is not None]
 
     def of_account(
         self, now: datetime, account_id: str, *, user_id: SellerId | None = None

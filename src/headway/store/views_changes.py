@@ -1,6 +1,7 @@
-"""The latest changes, and what became of each in its shop: written, waiting, held or refused.
+"""What changed, the newest first, and what became of each in its shop: written, held, refused.
 
-A few hundred events from the end of the history, and those of the parts that are shown.
+A page is walked to: a few hundred events of the history at a time, from wherever the page before
+ended, and then those of the parts that are shown. So the latest cost as much as the oldest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,31 +14,60 @@ from typing import Any
 from psycopg import Connection
 
 from headway.core.model import SellerId, Sku
+from headway.errors import InvalidError
+from headway.store import cursors
+from headway.store.pool import Pool, guarded
 
 EVENTS_MAX = 500
+# How many times so many events are looked through for one page of changes.
+WALKS_MAX = 10
 ROWS_SHOWN = 10
-EVENTS_PER_ROW = 3
+LIMIT_MAX = 200
+ECHOES_MAX = 50
 WRITES = ("shopify_updated", "product_published")
+MARK = "change"
 
-# What a first read showed is news only of a part that is being published.
-CHANGES = """
-SELECT sync_timestamp, user_id, sku, event_type, old_value, new_value, coalesce(error_message, '')
-FROM (SELECT * FROM sync_audit_log WHERE sync_timestamp <= %(now)s {whose}
-      ORDER BY sync_timestamp DESC LIMIT %(events)s) AS recent
-WHERE event_type IN ('price_changed', 'quantity_changed', 'cost_changed', 'change_held',
-                     'not_listed', 'drift_found')
-  OR (event_type = 'first_observed' AND EXISTS (SELECT FROM product_staging AS staging
-      WHERE staging.user_id = recent.user_id AND staging.sku = recent.sku))
-ORDER BY sync_timestamp DESC, user_id, sku LIMIT %(most)s
+KINDS = """('price_changed', 'quantity_changed', 'cost_changed', 'change_held', 'not_listed',
+  'drift_found')"""
+# What a first read showed is news only of a part that is being published. The last row of a full
+# walk is told whatever it is: the next walk goes on there.
+CHANGES = f"""
+SELECT sync_timestamp, user_id, coalesce(sku, ''), event_type, old_value, new_value,
+  coalesce(error_message, ''), is_change, place
+FROM (SELECT recent.*, event_type IN {KINDS}
+        OR (event_type = 'first_observed' AND EXISTS (SELECT FROM product_staging AS staging
+            WHERE staging.user_id = recent.user_id AND staging.sku = recent.sku)) AS is_change,
+        row_number() OVER (ORDER BY sync_timestamp DESC, user_id, coalesce(sku, '')) AS place
+      FROM (SELECT * FROM sync_audit_log WHERE sync_timestamp <= %(from_at)s {{whose}} {{after}}
+            ORDER BY sync_timestamp DESC, user_id, coalesce(sku, '') LIMIT %(events)s) AS recent
+     ) AS walked
+WHERE is_change OR place = %(events)s
+ORDER BY place
+"""
+AFTER = """AND (sync_timestamp < %(from_at)s
+  OR (user_id, coalesce(sku, '')) {sign} (%(after_user)s, %(after_sku)s))"""
+# When more was seen of each listing, after what is shown of it.
+NEXT = f"""
+SELECT asked.user_id, asked.sku, later.sync_timestamp
+FROM unnest(%(user_ids)s::text[], %(skus)s::text[], %(newest)s::timestamptz[])
+  AS asked(user_id, sku, newest)
+CROSS JOIN LATERAL (
+  SELECT sync_timestamp FROM sync_audit_log
+  WHERE sku = asked.sku AND user_id = asked.user_id AND event_type IN {KINDS}
+    AND sync_timestamp > asked.newest AND sync_timestamp <= %(now)s
+  ORDER BY sync_timestamp LIMIT 1) AS later
 """
 ECHOES = """
-SELECT user_id, sku, sync_timestamp, event_type, old_value ->> 'price', new_value ->> 'price',
-  coalesce(error_message, '')
-FROM sync_audit_log
-WHERE sku = ANY(%(skus)s) AND user_id = ANY(%(user_ids)s)
-  AND sync_timestamp >= %(since)s AND sync_timestamp <= %(now)s
-  AND event_type IN ('shopify_updated', 'product_published', 'publish_blocked', 'change_rejected')
-ORDER BY sync_timestamp LIMIT %(events)s
+SELECT asked.user_id, asked.sku, echo.sync_timestamp, echo.event_type, echo.old_value ->> 'price',
+  echo.new_value ->> 'price', coalesce(echo.error_message, '')
+FROM unnest(%(user_ids)s::text[], %(skus)s::text[], %(since)s::timestamptz[],
+  %(until)s::timestamptz[]) AS asked(user_id, sku, since, until)
+CROSS JOIN LATERAL (
+  SELECT * FROM sync_audit_log
+  WHERE sku = asked.sku AND user_id = asked.user_id
+    AND sync_timestamp >= asked.since AND sync_timestamp <= asked.until
+    AND event_type IN ('shopify_updated', 'product_published', 'publish_blocked', 'change_rejected')
+  ORDER BY sync_timestamp LIMIT %(echoes)s) AS echo
 """
 STANDINGS = """
 SELECT state.user_id, state.sku,
@@ -52,6 +82,8 @@ LEFT JOIN connected_accounts AS account
 """
 
 Key = tuple[str, str]
+Place = tuple[datetime, str, str]
+Merged = dict[Place, dict[str, Any]]
 
 
 class Fate(StrEnum):
@@ -92,9 +124,39 @@ class Change:
     written_at: datetime | None = None
 
     @property
+    def cursor(self) -> str:
+        """Where a list goes on after it."""
+        return _Mark(at=self.at, user_id=self.user_id, sku=self.sku).cursor
+
+    @property
     def lag_s(self) -> float | None:
         """The seconds between observed and written to the shop."""
         return None if self.written_at is None else (self.written_at - self.at).total_seconds()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangePage:
+    """Some changes, the newest first, and where to go on; None at the end.
+
+    A page may be short, or empty, though there is more: go on as long as there is a cursor.
+    """
+
+    items: tuple[Change, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mark:
+    """Up to where the history was walked; what one read showed is never parted."""
+
+    at: datetime
+    user_id: str = ""
+    sku: str = ""
+    is_shown: bool = True
+
+    @property
+    def cursor(self) -> str:
+        return cursors.encode(MARK, self.at, self.user_id, self.sku, int(self.is_shown))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,25 +188,98 @@ class _Standing:
 class _Aftermath:
     """All that is known of the listings that are shown."""
 
+    next_at: Mapping[Key, datetime] = field(default_factory=dict)
     echoes: Mapping[Key, Sequence[_Echo]] = field(default_factory=dict)
     standings: Mapping[Key, _Standing] = field(default_factory=dict)
+
+
+class ChangeViews:
+    """The changes, a page at a time."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def page(
+        self,
+        now: datetime,
+        *,
+        seller: SellerId | None = None,
+        cursor: str | None = None,
+        limit: int,
+    ) -> ChangePage:
+        """Return the next changes; raises InvalidError for a cursor of another list."""
+        after, limit = _mark_of(cursor), max(1, min(limit, LIMIT_MAX))
+        with guarded(), self._pool.connection() as connection:
+            return _page(connection, now, seller, after, limit)
 
 
 def latest_changes(
     connection: Connection, now: datetime, *, seller: SellerId | None = None
 ) -> tuple[Change, ...]:
     """Return the latest changes, one for all that one read showed about one listing."""
-    most = ROWS_SHOWN * EVENTS_PER_ROW
-    values = {"now": now, "events": EVENTS_MAX, "most": most, "seller": seller}
-    statement = CHANGES.format(whose="" if seller is None else "AND user_id = %(seller)s")
-    merged: dict[tuple[datetime, str, str], dict[str, Any]] = {}
-    for at, user_id, sku, kind, old, new, note in connection.execute(statement, values).fetchall():
-        facts = merged.setdefault((at, user_id, sku), {"kind": "changed", "note": ""})
-        facts |= _facts(kind, old or {}, new or {}, note)
-    shown = list(merged.items())[:ROWS_SHOWN]
-    after = _aftermath(connection, [key for key, _ in shown], now)
+    return _page(connection, now, seller, None, ROWS_SHOWN, walks=1).items
+
+
+def _page(
+    connection: Connection,
+    now: datetime,
+    seller: SellerId | None,
+    after: _Mark | None,
+    limit: int,
+    *,
+    walks: int = WALKS_MAX,
+) -> ChangePage:
+    merged: Merged = {}
+    mark = after
+    for _ in range(walks):
+        mark = _walk(connection, now, seller, mark, merged)
+        if mark is None or len(merged) > limit:
+            break
+    shown = list(merged.items())[:limit]
+    changes = _told(shown, _aftermath(connection, [key for key, _ in shown], now))
+    if len(merged) > limit:
+        return ChangePage(items=changes, next_cursor=changes[-1].cursor)
+    return ChangePage(items=changes, next_cursor=None if mark is None else mark.cursor)
+
+
+def _walk(
+    connection: Connection,
+    now: datetime,
+    seller: SellerId | None,
+    after: _Mark | None,
+    merged: Merged,
+) -> _Mark | None:
+    """Add the changes among the next so many events; return where to go on, None at the end."""
+    mark = after or _Mark(at=now)
+    values = {
+        "from_at": min(mark.at, now),
+        "after_user": mark.user_id,
+        "after_sku": mark.sku,
+        "seller": seller,
+        "events": EVENTS_MAX,
+    }
+    statement = CHANGES.format(
+        whose="" if seller is None else "AND user_id = %(seller)s",
+        after="" if after is None else AFTER.format(sign=">" if mark.is_shown else ">="),
+    )
+    place = 0
+    rows = connection.execute(statement, values).fetchall()
+    for at, user_id, sku, kind, old, new, note, is_change, place in rows:  # noqa: B007 - the last
+        if is_change:
+            facts = merged.setdefault((at, user_id, sku), {"kind": "changed", "note": ""})
+            facts |= _facts(kind, old or {}, new or {}, note)
+    if place < EVENTS_MAX:
+        return None
+    # More of this one may follow: it is read again as a whole.
+    last = rows[-1][:3]
+    merged.pop(last, None)
+    return _Mark(at=last[0], user_id=last[1], sku=last[2], is_shown=False)
+
+
+def _told(shown: Sequence[tuple[Place, dict[str, Any]]], after: _Aftermath) -> tuple[Change, ...]:
+    """Say of each change what became of it, the newest first."""
     changes: list[Change] = []
-    later: dict[Key, datetime] = {}
+    later = dict(after.next_at)
     for (at, user_id, sku), facts in shown:
         key = (user_id, sku)
         fate = _fate(facts["kind"], key, at, later.get(key), after)
@@ -152,32 +287,50 @@ def latest_changes(
         if price_now is None and key not in later:
             price_now = after.standings.get(key, _Standing()).price
         later[key] = at
-        facts |= {"price_now": price_now, **fate}
-        changes.append(Change(at=at, user_id=SellerId(user_id), sku=Sku(sku), **facts))
+        told = {**facts, "price_now": price_now, **fate}
+        changes.append(Change(at=at, user_id=SellerId(user_id), sku=Sku(sku), **told))
     return tuple(changes)
 
 
-def _aftermath(
-    connection: Connection, keys: Sequence[tuple[datetime, str, str]], now: datetime
-) -> _Aftermath:
-    if not keys:
+def _mark_of(cursor: str | None) -> _Mark | None:
+    """Read where a page ended; raises InvalidError for a cursor of another list."""
+    if cursor is None:
+        return None
+    name, at, user_id, sku, is_shown = cursors.decode(cursor, str, datetime, str, str, int)
+    if name != MARK:
+        raise InvalidError(cursors.STRANGE)
+    return _Mark(at=at, user_id=user_id, sku=sku, is_shown=bool(is_shown))
+
+
+def _aftermath(connection: Connection, places: Sequence[Place], now: datetime) -> _Aftermath:
+    if not places:
         return _Aftermath()
-    values = {
-        "user_ids": [user_id for _, user_id, _ in keys],
-        "skus": [sku for _, _, sku in keys],
-        "since": min(at for at, _, _ in keys),
+    newest: dict[Key, datetime] = {}
+    oldest: dict[Key, datetime] = {}
+    for at, user_id, sku in places:
+        newest.setdefault((user_id, sku), at)
+        oldest[(user_id, sku)] = at
+    values: dict[str, Any] = {
+        "user_ids": [user_id for user_id, _ in newest],
+        "skus": [sku for _, sku in newest],
+        "newest": list(newest.values()),
+        "since": list(oldest.values()),
         "now": now,
-        "events": EVENTS_MAX,
+        "echoes": ECHOES_MAX,
     }
+    next_at = {
+        (user_id, sku): at for user_id, sku, at in connection.execute(NEXT, values).fetchall()
+    }
+    values["until"] = [next_at.get(key, now) for key in newest]
     echoes: dict[Key, list[_Echo]] = {}
-    for user_id, sku, at, kind, old, new, error in connection.execute(ECHOES, values):
+    for user_id, sku, at, kind, old, new, error in connection.execute(ECHOES, values).fetchall():
         echo = _Echo(at=at, kind=kind, old=_decimal(old), new=_decimal(new), error=error)
         echoes.setdefault((user_id, sku), []).append(echo)
     standings = {
         (user_id, sku): _standing(facts)
-        for user_id, sku, *facts in connection.execute(STANDINGS, values)
+        for user_id, sku, *facts in connection.execute(STANDINGS, values).fetchall()
     }
-    return _Aftermath(echoes=echoes, standings=standings)
+    return _Aftermath(next_at=next_at, echoes=echoes, standings=standings)
 
 
 def _standing(facts: Sequence[Any]) -> _Standing:

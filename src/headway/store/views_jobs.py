@@ -1,12 +1,12 @@
 """Jobs as the screens show them: in the order in which they run, each with what blocks it.
 
-The due ones of every platform and score are read from the head of one index, those that come next
-from the same place on; so the cost does not grow with the table. Nothing here writes.
+The queue itself is in `views_queue`. Nothing here writes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import NoneType
 from typing import Any
 from uuid import UUID
 
@@ -24,6 +24,8 @@ from headway.core.job_reasons import (
 )
 from headway.core.jobs import SCORES, JobRule, JobStatus, JobType, Kind, PlatformName, Tier
 from headway.core.model import SellerId
+from headway.errors import InvalidError
+from headway.store import cursors
 from headway.store.pause_sql import is_seller_paused
 from headway.store.pauses import standing as standing_pauses
 from headway.store.views_quotas import Budget
@@ -31,45 +33,25 @@ from headway.store.views_quotas import Budget
 AHEAD_MAX = 1000
 COUNT_MAX = 10_000
 ROWS_COUNTED_MAX = 5_000
+MARK = "job"
+YEARS = (1970, 9000)
 
 COLUMNS = """
 job.id::text, job.account_id::text, job.user_id, job.platform, account.shop, job.kind,
 job.job_type, job.tier, job.score, job.status, job.next_run_at, job.started_at, job.completed_at,
 job.lease_until, job.lease_owner, job.retry_count, coalesce(job.last_error, ''),
 CASE job.status WHEN 'cancelled' THEN account.reason ELSE job.wait_reason END,
-job.calls_estimate, job.run_calls, job.queries_used
+job.calls_estimate, job.run_calls, job.queries_used, job.updated_at
 """
 SELECTED = f"""
 SELECT {COLUMNS} FROM ({{jobs}}) AS job
 JOIN connected_accounts AS account ON account.id = job.account_id
 """
 RESTING = "status IN ('completed', 'failed', 'plan_limit_reached') AND next_run_at IS NOT NULL"
-CLASSES = """
-SELECT job.* FROM unnest(%(platforms)s::text[], %(scores)s::smallint[]) AS class (platform, score)
-CROSS JOIN LATERAL (
-  SELECT * FROM sync_jobs
-  WHERE status = 'queued' AND platform = class.platform AND score = class.score
-    AND next_run_at {when} %(now)s
-  ORDER BY next_run_at LIMIT %(limit)s) AS job
-"""
-# Who rests until due is queued by the next claim.
-REST = f"""
-(SELECT * FROM sync_jobs WHERE {RESTING} AND next_run_at {{when}} %(now)s
-   AND platform = ANY (%(platforms)s) ORDER BY next_run_at LIMIT %(limit)s)
-"""
-LISTS = {
-    "due": f"({CLASSES.format(when='<=')}) UNION ALL {REST.format(when='<=')}",
-    "coming": f"({CLASSES.format(when='>')}) UNION ALL {REST.format(when='>')}",
-}
 OF_STATUS = """
-SELECT * FROM sync_jobs WHERE status = %(status)s AND platform = ANY (%(platforms)s)
+SELECT * FROM sync_jobs AS job WHERE status = %(status)s AND platform = ANY (%(platforms)s) {after}
 ORDER BY {order} LIMIT %(limit)s
 """
-ORDERS = {
-    JobStatus.RUNNING: "started_at, id",
-    JobStatus.DEAD: "updated_at DESC, id",
-    JobStatus.CANCELLED: "updated_at DESC, id",
-}
 OF_SELLER = "SELECT * FROM sync_jobs WHERE user_id = %(user_id)s AND platform = ANY (%(platforms)s)"
 OF_ACCOUNT = "SELECT * FROM sync_jobs WHERE account_id = %(account_id)s"
 ONE = "SELECT * FROM sync_jobs WHERE id = %(id)s"
@@ -118,7 +100,39 @@ CROSS JOIN LATERAL (SELECT CASE WHEN count(*) <= %(most)s THEN count(*) END AS r
   ) AS listings
 WHERE job.status = 'running' AND job.kind IN ('orders', 'listings')
 """
-FIELDS = tuple(name for name in JobStanding.__dataclass_fields__)[:21]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """How jobs that stand alike are sorted, and what comes after a mark."""
+
+    by: str
+    of: Callable[["JobMark"], datetime | None]
+    after: str
+    after_none: str = "AND false"
+
+
+NEWEST = _Order(
+    by="job.updated_at DESC, job.id",
+    of=lambda mark: mark.changed_at,
+    after="AND updated_at <= %(after_at)s AND (updated_at < %(after_at)s OR id > %(after_id)s)",
+)
+SOONEST = _Order(
+    by="job.next_run_at, job.id",
+    of=lambda mark: mark.due_at,
+    after="AND ((next_run_at, id) > (%(after_at)s, %(after_id)s) OR next_run_at IS NULL)",
+    after_none="AND next_run_at IS NULL AND id > %(after_id)s",
+)
+ORDERS = {
+    JobStatus.RUNNING: _Order(
+        by="job.started_at, job.id",
+        of=lambda mark: mark.started_at,
+        after="AND (started_at, id) > (%(after_at)s, %(after_id)s)",
+    ),
+    JobStatus.DEAD: NEWEST,
+    JobStatus.CANCELLED: NEWEST,
+}
+FIELDS = tuple(name for name in JobStanding.__dataclass_fields__)[:22]
 Values = Mapping[str, Any]
 
 
@@ -155,13 +169,51 @@ class JobView:
     run_calls: int
     rows_read: int | None
     calls_total: int
+    changed_at: datetime | None = None
+
+    @property
+    def cursor(self) -> str:
+        """Where a list goes on after it."""
+        return cursors.encode(
+            MARK, self.score, self.due_at, self.started_at, self.changed_at, self.id
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobMark:
+    """The job that a page ended with, as it stood then."""
+
+    score: int
+    due_at: datetime | None
+    started_at: datetime | None
+    changed_at: datetime | None
+    id: str
+
+    def is_coming(self, now: datetime) -> bool:
+        """Tell whether it was in the queue for later, and is still."""
+        return self.due_at is not None and self.due_at > now
+
+
+def mark_of(cursor: str | None) -> JobMark | None:
+    """Read where a page ended; raises InvalidError for a cursor of another list."""
+    if cursor is None:
+        return None
+    at = (datetime, NoneType)
+    name, score, due_at, started_at, changed_at, id_ = cursors.decode(
+        cursor, str, int, at, at, at, str
+    )
+    # A score and a year that no job has would lead beyond the calendar.
+    is_odd = score not in SCORES or (due_at and not YEARS[0] < due_at.year < YEARS[1])
+    if name != MARK or is_odd or not is_uuid(id_):
+        raise InvalidError(cursors.STRANGE)
+    return JobMark(score=score, due_at=due_at, started_at=started_at, changed_at=changed_at, id=id_)
 
 
 def read_line(
     connection: Connection, now: datetime, *, rule: JobRule, budgets: Iterable[Budget]
 ) -> JobLine:
     """Read what every job waits for."""
-    running = _read(connection, OF_STATUS.format(order="id"), _running(rule))
+    running = read_jobs(connection, OF_STATUS.format(order="job.id", after=""), _running(rule))
     shut = {
         (budget.platform, share): Shut(
             state=JobState.TOLD_TO_WAIT if budget.paused_until else JobState.BUDGET,
@@ -190,28 +242,6 @@ def read_line(
     )
 
 
-def queue(
-    connection: Connection,
-    now: datetime,
-    line: JobLine,
-    *,
-    platform: PlatformName | None = None,
-    limit: int,
-) -> list[JobView]:
-    """Return who runs next: the due ones, best first, then those that come, soonest first.
-
-    Of very many that rest and are due, those that are due longest are looked at.
-    """
-    values = {**_classes(platform), "now": now, "limit": limit}
-    due = _ranked(_read(connection, LISTS["due"], values), line, now)[:limit]
-    views = [view(replace(each, ahead_count=ahead), line, now) for ahead, each in enumerate(due)]
-    if len(views) < limit:
-        coming = _read(connection, LISTS["coming"], values)
-        coming.sort(key=lambda each: (each.next_run_at or now, -each.score, each.id))
-        views += [view(each, line, now) for each in coming[: limit - len(views)]]
-    return views
-
-
 def of_status(
     connection: Connection,
     now: datetime,
@@ -220,12 +250,18 @@ def of_status(
     *,
     platform: PlatformName | None = None,
     limit: int,
+    after: JobMark | None = None,
 ) -> list[JobView]:
     """Return jobs that stand there: those that wait in the order in which they run."""
-    values = {**_classes(platform), "status": status.value, "limit": limit}
-    order = ORDERS.get(status, "next_run_at, id")
-    found = _read(connection, OF_STATUS.format(order=order), values)
-    rows = rows_read(connection) if status is JobStatus.RUNNING else {}
+    order = ORDERS.get(status, SOONEST)
+    values = {**classes(platform), "status": status.value, "limit": limit}
+    where = ""
+    if after is not None:
+        where = order.after_none if order.of(after) is None else order.after
+        values |= {"after_at": order.of(after), "after_id": after.id}
+    chosen = OF_STATUS.format(order=order.by, after=where)
+    found = read_jobs(connection, chosen, values, order=order.by)
+    rows = rowsread_jobs(connection) if status is JobStatus.RUNNING else {}
     return [view(each, line, now, rows=rows.get(each.id)) for each in found]
 
 
@@ -238,7 +274,7 @@ def of_seller(
     platform: PlatformName | None = None,
 ) -> list[JobView]:
     """Return all jobs of a seller: what runs, what is due, what comes, what has ended."""
-    values = {**_classes(platform), "user_id": user_id}
+    values = {**classes(platform), "user_id": user_id}
     return _all(connection, OF_SELLER, values, line, now)
 
 
@@ -252,7 +288,7 @@ def of_account(
 def find(connection: Connection, now: datetime, line: JobLine, name: str) -> JobView | None:
     """Return a job by its id or as `seller/platform/kind`; None if there is none."""
     statement, values = _where(name)
-    found = _read(connection, statement, values)
+    found = read_jobs(connection, statement, values)
     if not found:
         return None
     return view(_placed(connection, found[0], line, now), line, now)
@@ -278,7 +314,7 @@ def is_uuid(text: str) -> bool:
 
 def counts(connection: Connection, now: datetime) -> tuple[int, int]:
     """Count the jobs that are due and those that are dead, each up to a bound."""
-    values = {**_classes(None), "now": now, "most": COUNT_MAX}
+    values = {**classes(None), "now": now, "most": COUNT_MAX}
     due = connection.execute(DUE_COUNT, values).fetchone()
     dead = connection.execute(DEAD_COUNT, values).fetchone()
     assert due is not None
@@ -286,7 +322,7 @@ def counts(connection: Connection, now: datetime) -> tuple[int, int]:
     return min(due[0], COUNT_MAX), dead[0]
 
 
-def rows_read(connection: Connection) -> dict[str, int | None]:
+def rowsread_jobs(connection: Connection) -> dict[str, int | None]:
     """Return how many rows the runs under way have read, by job."""
     return dict(connection.execute(ROWS_READ, {"most": ROWS_COUNTED_MAX}).fetchall())
 
@@ -323,14 +359,17 @@ def view(
         run_calls=standing.run_calls,
         rows_read=rows,
         calls_total=standing.queries_used,
+        changed_at=standing.changed_at,
     )
 
 
 def _all(
     connection: Connection, statement: str, values: Values, line: JobLine, now: datetime
 ) -> list[JobView]:
-    found = [_placed(connection, each, line, now) for each in _read(connection, statement, values)]
-    rows = rows_read(connection)
+    found = [
+        _placed(connection, each, line, now) for each in read_jobs(connection, statement, values)
+    ]
+    rows = rowsread_jobs(connection)
     views = [view(each, line, now, rows=rows.get(each.id)) for each in found]
     return sorted(views, key=lambda each: _order(each, now))
 
@@ -348,19 +387,12 @@ def _placed(
     if not standing.is_due(now):
         return standing
     mine = aged(standing, line, now)
-    values = _classes(None)
+    values = classes(None)
     before = [now - (mine - score) * line.ageing for score in values["scores"]]
     ahead, has_more = connection.execute(
         AHEAD, {**values, "before": before, "now": now, "most": AHEAD_MAX}
     ).fetchone() or (0, False)
     return replace(standing, ahead_count=min(ahead, AHEAD_MAX), has_more=has_more)
-
-
-def _ranked(found: list[JobStanding], line: JobLine, now: datetime) -> list[JobStanding]:
-    return sorted(
-        found,
-        key=lambda each: (-aged(each, line, now), each.next_run_at or now, each.id),
-    )
 
 
 def _where(name: str) -> tuple[str, dict[str, Any]]:
@@ -379,7 +411,8 @@ def _where(name: str) -> tuple[str, dict[str, Any]]:
     }
 
 
-def _classes(platform: PlatformName | None) -> dict[str, Any]:
+def classes(platform: PlatformName | None) -> dict[str, Any]:
+    """Return every platform and score, or those of one platform."""
     platforms = list(PlatformName) if platform is None else [platform]
     classes = [(each.value, score) for each in platforms for score in SCORES]
     return {
@@ -391,12 +424,15 @@ def _classes(platform: PlatformName | None) -> dict[str, Any]:
 def _running(rule: JobRule) -> Values:
     # More than may run are shown as they are, should somebody have lowered the number.
     values = {"status": JobStatus.RUNNING.value, "limit": 10 * rule.running_max}
-    return {**_classes(None), **values}
+    return {**classes(None), **values}
 
 
-def _read(connection: Connection, statement: str, values: Values) -> list[JobStanding]:
-    rows = connection.execute(SELECTED.format(jobs=statement), values).fetchall()
-    return [_standing(row) for row in rows]
+def read_jobs(
+    connection: Connection, statement: str, values: Values, *, order: str = "job.id"
+) -> list[JobStanding]:
+    """Read the jobs that a statement chooses; to be joined may have put them into any order."""
+    chosen = f"{SELECTED.format(jobs=statement)} ORDER BY {order}"
+    return [_standing(row) for row in connection.execute(chosen, values).fetchall()]
 
 
 def _standing(row: Sequence[Any]) -> JobStanding:

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request, Response
 
 from headway.core.jobs import JobStatus, PlatformName
 from headway.web.access import ApiRoute, OverseeDesk, ReadDesk, Whose, WriteDesk
@@ -14,7 +14,8 @@ from headway.web.api_accounts import (
     QuotasShape,
     StatusWord,
 )
-from headway.web.inputs import NamePath
+from headway.web.inputs import Cursor, NamePath
+from headway.web.listings import cut, link_next
 from headway.web.said import said
 
 JOBS_MAX = 500
@@ -35,12 +36,28 @@ def router() -> APIRouter:
 
 
 def accounts(
-    desk: ReadDesk, seller: Whose, platform: PlatformWord | None = None, limit: Limit = 100
+    request: Request,
+    reply: Response,
+    desk: ReadDesk,
+    *,
+    seller: Whose,
+    platform: PlatformWord | None = None,
+    cursor: Cursor = None,
+    limit: Limit = 100,
 ) -> AccountsShape:
     """List accounts, those that need a person first."""
-    found = desk.lane.accounts(seller=seller, platform=_platform(platform), limit=limit)
-    sellers = desk.lane.sellers({each.user_id for each in found})
-    return AccountsShape.model_validate({"now": desk.now, "accounts": found, "sellers": sellers})
+    found = desk.lane.accounts(
+        seller=seller, platform=_platform(platform), limit=limit + 1, cursor=cursor
+    )
+    shown, next_cursor = cut(found, limit)
+    link_next(request, reply, next_cursor)
+    told = {
+        "now": desk.now,
+        "accounts": shown,
+        "sellers": desk.lane.sellers({each.user_id for each in shown}),
+        "next_cursor": next_cursor,
+    }
+    return AccountsShape.model_validate(told)
 
 
 def account_jobs(desk: ReadDesk, account_id: NamePath) -> JobsShape:
@@ -50,10 +67,14 @@ def account_jobs(desk: ReadDesk, account_id: NamePath) -> JobsShape:
 
 
 def jobs(
+    request: Request,
+    reply: Response,
     desk: ReadDesk,
+    *,
     seller: Whose,
     status: StatusWord | None = None,
     platform: PlatformWord | None = None,
+    cursor: Cursor = None,
     limit: Limit = 50,
 ) -> JobsShape:
     """List jobs in the order in which they run, each with what blocks it."""
@@ -61,9 +82,12 @@ def jobs(
         seller=seller,
         platform=_platform(platform),
         status=None if status is None else JobStatus(status),
-        limit=limit,
+        limit=limit + 1,
+        cursor=cursor,
     )
-    return JobsShape.model_validate({"now": desk.now, "jobs": found})
+    shown, next_cursor = cut(found, limit)
+    link_next(request, reply, next_cursor)
+    return JobsShape.model_validate({"now": desk.now, "jobs": shown, "next_cursor": next_cursor})
 
 
 def job_of(desk: ReadDesk, job: NamePath) -> JobShape:

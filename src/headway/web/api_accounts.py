@@ -46,11 +46,12 @@ class SellerShape(Shape):
 
 
 class AccountsShape(Shape):
-    """Accounts, those that need a person first, and their sellers."""
+    """Accounts, those that need a person first, their sellers, and where to go on."""
 
     now: datetime
     accounts: list[AccountShape]
     sellers: list[SellerShape]
+    next_cursor: str | None
 
 
 class JobShape(Shape):
@@ -81,6 +82,7 @@ class JobShape(Shape):
     run_calls: int
     rows_read: int | None
     calls_total: int
+    changed_at: datetime | None
 
 
 class JobsShape(Shape):
@@ -88,6 +90,7 @@ class JobsShape(Shape):
 
     now: datetime
     jobs: list[JobShape]
+    next_cursor: str | None = None
 
 
 class PointShape(Shape):

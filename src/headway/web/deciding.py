@@ -17,7 +17,7 @@ from headway.web.api_sync import (
     RulingsShape,
 )
 from headway.web.inputs import Cursor, Limit
-from headway.web.listings import link_next
+from headway.web.listings import cut, link_next
 from headway.web.said import said
 
 
@@ -43,9 +43,9 @@ def held(
 ) -> HeldPageShape:
     """List the changes that are held for a person, the oldest first."""
     found = desk.held(seller=seller, limit=limit + 1, cursor=cursor)
-    next_cursor = found[limit - 1].cursor if len(found) > limit else None
+    shown, next_cursor = cut(found, limit)
     link_next(request, reply, next_cursor)
-    return HeldPageShape.model_validate({"items": found[:limit], "next_cursor": next_cursor})
+    return HeldPageShape.model_validate({"items": shown, "next_cursor": next_cursor})
 
 
 def approve(desk: WriteDesk, caller: Caller, wish: Approving) -> RulingsShape:

@@ -1,6 +1,7 @@
 """`/api/sync`: listings as a person looks for them, one at a time or page by page."""
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Query, Request, Response
@@ -124,6 +125,23 @@ def move(desk: WriteDesk, caller: Caller, sku: SkuPath, wish: SlotWish) -> Moved
     seller = caller.whose(None if wish.seller is None else SellerId(wish.seller))
     (moved,) = desk.move([Sku(sku)], told, seller=seller)
     return MovedShape.model_validate(moved)
+
+
+class Placed(Protocol):
+    """A row that says where its list goes on after it."""
+
+    @property
+    def cursor(self) -> str:
+        """Where."""
+        ...
+
+
+Row = TypeVar("Row", bound=Placed)
+
+
+def cut(found: Sequence[Row], limit: int) -> tuple[Sequence[Row], str | None]:
+    """Return so many rows, of which one more was asked for, and where to go on."""
+    return found[:limit], found[limit - 1].cursor if len(found) > limit else None
 
 
 def link_next(request: Request, reply: Response, cursor: str | None) -> None:

@@ -16,6 +16,7 @@ from headway.store.views_history import HistoryEvent, HistoryViews, SeriesPoint
 from headway.store.views_products import ProductView
 from headway.store.views_timetable import DayTimetable, TimetableViews
 from headway.web.feed import Key, More, Scene
+from headway.web.lists import LISTS, Page, read
 
 ACTOR = "page"
 FRESHNESS_SHOWN = timedelta(days=7)
@@ -169,7 +170,12 @@ def _desk(app: App, seller: SellerId | None) -> Desk:
     return Desk(app, actor=ACTOR, seller=seller)
 
 
+def _lists(app: App, key: Key, _: Scene) -> dict[str, Page]:
+    return read(_desk(app, key.seller), key.view, key.subject, seller=key.seller)
+
+
 MORE: Mapping[str, Callable[[App, Key, Scene], object]] = {
+    **dict.fromkeys(LISTS, _lists),
     "freshness": _freshness,
     "timetable": _timetable,
     "keys": lambda app, key, _seen: _desk(app, key.seller).access.all_keys(),

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from headway.app.limits import SUPPLIER
 from headway.web.access import ApiRoute, OverseeDesk, ReadDesk
 from headway.web.inputs import NAME_CHARS_MAX, PLAIN, Cursor, Limit, Since, Until
-from headway.web.listings import link_next
+from headway.web.listings import cut, link_next
 from headway.web.said import said
 from headway.web.shape import Shape
 
@@ -161,9 +161,9 @@ def ledger(
 ) -> LedgerShape:
     """List the calls that a limit permitted, the newest first."""
     found = desk.ledger(name, since=since, until=until, limit=limit + 1, cursor=cursor)
-    next_cursor = found[limit - 1].cursor if len(found) > limit else None
+    shown, next_cursor = cut(found, limit)
     link_next(request, reply, next_cursor)
-    return LedgerShape.model_validate({"items": found[:limit], "next_cursor": next_cursor})
+    return LedgerShape.model_validate({"items": shown, "next_cursor": next_cursor})
 
 
 def freshness(

@@ -21,6 +21,7 @@ from headway.core.model import SellerId
 from headway.errors import StoreError
 from headway.web.feed import Draw, Drawing, Feed, Key, Rights, Sight
 from headway.web.gate import Gate, Visitor
+from headway.web.lists import subject_of
 from headway.web.login import PageRoute, csrf_of_page
 from headway.web.looks import MENU, SECTIONS, Section
 from headway.web.problems import problem
@@ -49,7 +50,8 @@ def router() -> APIRouter:
 
 def _page(name: str) -> Callable[[Request], HTMLResponse]:
     def page(request: Request) -> HTMLResponse:
-        return show(request, Key(view=name, seller=somebody(request).seller))
+        subject = subject_of(name, request.url.query)
+        return show(request, Key(view=name, seller=somebody(request).seller, subject=subject))
 
     return page
 
@@ -99,7 +101,8 @@ async def _live(request: Request, view: str = "now", subject: str = "") -> Respo
         return problem(
             429, f"more than {STREAMS_MAX} streams at once", headers={"Retry-After": "60"}
         )
-    key = Key(view=view, seller=who.seller, subject=subject if view == "part" else "")
+    about = subject if view == "part" else subject_of(view, subject)
+    key = Key(view=view, seller=who.seller, subject=about)
     return _Stream(_events(request, key, who), watching=watching, who=who.id)
 
 
