@@ -238,8 +238,12 @@ def test_limits_are_named_without_the_apps_own_ids(room: Room) -> None:
         ]
     )
     names = ["boeing", "etsy:day", "etsy:second", "printify:200", "shopify:acme.myshopify.com"]
-    assert [each.name for each in desk.limits(limit=50)] == names
-    assert [each.name for each in desk.limits(limit=50, after="printify:200")] == names[4:]
+    found = desk.limits(limit=50)
+    assert [each.name for each in found] == names
+    after = desk.limits(limit=50, cursor=found[3].cursor)
+    assert [each.name for each in after] == names[4:], "past a key that has no name"
+    with pytest.raises(InvalidError, match="cursor"):
+        desk.limits(limit=50, cursor="printify:200")
     assert desk.limits(limit=1)[0].gauges[0].limit == 2
     with pytest.raises(NotFoundError):
         desk.ledger("ebay", limit=1)

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -154,9 +155,52 @@ def test_a_job_goes_by_its_name(operator: Asking, seller: Asking) -> None:
     assert "no such job" in refused(seller.get("/api/jobs/best/etsy/orders"), 404)
 
 
+def test_limits_go_on_from_a_cursor_as_all_lists_do(operator: Asking, room: Room) -> None:
+    room.app.limiter.create([room.app.scope, "printify:200"])
+    first = operator.get("/api/limits?limit=1")
+    assert [each["name"] for each in ok(first)["items"]] == ["boeing"]
+    rest = ok(operator.get(first.links["next"]["url"]))
+    assert ([each["name"] for each in rest["items"]], rest["next_cursor"]) == (
+        ["printify:200"],
+        None,
+    )
+    assert "cursor" in refused(operator.get("/api/limits?cursor=boeing"), 422)
+
+
+def test_the_timetable_shows_a_day_of_calls_behind_and_a_day_ahead(
+    operator: Asking, seller: Asking, room: Room
+) -> None:
+    told = ok(operator.get("/api/sync/timetable"))
+    assert (len(told["planned"]), len(told["made"]), len(told["slots"])) == (24, 24, 24)
+    assert sum(told["slots"]) == sum(each["due"] for each in told["planned"]) == 14
+    assert sum(each["calls"] for each in told["planned"]) >= 2
+    assert told["made"][-1] == {"at": told["planned"][0]["at"], "calls": 0, "good": 0, "seats": 0}
+    assert told["now"] == room.clock.now().isoformat().replace("+00:00", "Z")
+    refused(seller.get("/api/sync/timetable"), 403)
+
+
+def test_the_price_of_a_part_over_time_is_shown_for_each_who_lists_it(
+    operator: Asking, seller: Asking, room: Room
+) -> None:
+    for days, price in ((40, "100.00"), (9, "150.00"), (3, "125.00")):
+        at = room.clock.now() - timedelta(days=days)
+        told = {"list_price": price, "quantities": {"Miami": 3}}
+        room.event(ACME, SHARED, "price_changed", new_value=told, sync_timestamp=at)
+    shown = ok(operator.get(f"/api/sync/series/{SHARED}"))
+    assert [each["seller"] for each in shown["listings"]] == [ACME, BEST]
+    points = shown["listings"][0]["points"]
+    assert [each["supplier_price"] for each in points] == ["100.00", "150.00", "125.00"]
+    assert points[0]["at"] == "2025-12-02T00:00:00Z", "what was known when the span begins"
+    assert {each["supplier_quantity"] for each in points} == {3}
+    (own,) = ok(seller.get(f"/api/sync/series/{SHARED}?days=5"))["listings"]
+    assert (own["seller"], len(own["points"])) == (ACME, 2)
+    assert ok(operator.get(f"/api/sync/series/{quote(ODD[6], safe='')}"))["listings"]
+    refused(seller.get(f"/api/sync/series/{THEIRS}"), 404)
+
+
 def test_limits_the_ledger_and_freshness_are_shown(operator: Asking, room: Room) -> None:
     room.app.limiter.create([room.app.scope])
-    (limit,) = ok(operator.get("/api/limits"))["limits"]
+    (limit,) = ok(operator.get("/api/limits"))["items"]
     assert (limit["name"], limit["gauges"][0]["limit"]) == ("boeing", 2)
     assert ok(operator.get("/api/limits/ledger")) == {"items": [], "next_cursor": None}
     assert "no such limit" in refused(operator.get("/api/limits/ledger?name=ebay"), 404)

@@ -9,6 +9,7 @@ from headway.core.intake import Part, fate, read_at
 from headway.core.model import SellerId, Sku, Turn
 from headway.core.reasons import Explanation, Standing
 from headway.engine.explain import in_shop, reasons
+from headway.store.views_history import SeriesPoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,17 @@ class Batch:
     batch_id: str
     seller: SellerId
     parts: tuple[AskedPart, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """What a listing cost over time, and how much there was of it, at the supplier and in the shop.
+
+    Each point says what was known from its instant on.
+    """
+
+    seller: SellerId
+    points: tuple[SeriesPoint, ...]
 
 
 def explained(app: App, found: Sequence[Standing], now: datetime) -> list[Explained]:

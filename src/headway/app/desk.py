@@ -10,13 +10,13 @@ from datetime import datetime
 from typing import TypeVar
 
 from headway.app import App
-from headway.app.answers import Batch, Explained, batch_of, explained
+from headway.app.answers import Batch, Explained, Series, batch_of, explained
 from headway.app.desk_access import AccessDesk
 from headway.app.desk_lane import LaneDesk
 from headway.app.desk_runs import RunDesk
 from headway.app.desk_shops import ShopDesk
 from headway.app.limits import LimitView, key_of, limits
-from headway.app.looks import look
+from headway.app.looks import day_of, look
 from headway.app.signs import signs_of
 from headway.clock import Clock, ScaledClock, SystemClock, fresh_id
 from headway.core.alerts import TOKEN_NOTICE, Alert, TierSign, alerts
@@ -37,9 +37,12 @@ from headway.store.views_history import HistoryEvent, HistoryPage, HistoryViews
 from headway.store.views_jobs import is_uuid
 from headway.store.views_limits import LedgerLine, LimitViews
 from headway.store.views_products import ProductPage, ProductView, ProductViews, State
+from headway.store.views_timetable import DayTimetable
 
 Answer = TypeVar("Answer")
 NAMED_MAX = 5
+# A part that many sellers list is told of for so many; whoever names a seller gets that one.
+SERIES_MAX = 10
 # People live in real time, whatever clock a demo runs on.
 WALL = SystemClock()
 
@@ -142,6 +145,18 @@ class Desk:
     def freshness(self, since: datetime) -> tuple[Freshness, ...]:
         """Return how fresh all listings were over time, and those of each tier."""
         return self._whole.freshness.series(since)
+
+    def timetable(self) -> DayTimetable:
+        """Return a day of calls behind and a day ahead, and the windows in which retries board."""
+        return day_of(self._whole, self.now)
+
+    def series(self, sku: Sku, *, seller: SellerId | None = None, since: datetime) -> list[Series]:
+        """Return price and stock of a part over time, as its sellers list it; the first ten."""
+        found, views = self.product(sku, seller=seller), HistoryViews(self._app.pool)
+        return [
+            Series(seller=each.user_id, points=views.series(sku, each.user_id, since))
+            for each in found[:SERIES_MAX]
+        ]
 
     def explain(self, sku: Sku, *, seller: SellerId | None = None) -> list[Explained]:
         """Say why a part waits, for each seller who lists it; raises NotFoundError."""
@@ -324,9 +339,9 @@ class Desk:
             raise NotFoundError("there is no such batch, or its parts were asked for again since")
         return batch_of(self._whole, batch_id, owner, publishing.batch(batch_id), self.now)
 
-    def limits(self, *, limit: int, after: str | None = None) -> list[LimitView]:
-        """Return what is used of each limit."""
-        return limits(self._whole, limit=limit, after=after)
+    def limits(self, *, limit: int, cursor: str | None = None) -> list[LimitView]:
+        """Return what is used of each limit, from a cursor on."""
+        return limits(self._whole, limit=limit, cursor=cursor)
 
     def ledger(
         self,

@@ -12,6 +12,7 @@ from headway.connectors.shopify_limits import shop_resource, shop_scope
 from headway.core.limit_status import Gauge
 from headway.core.model import Scope
 from headway.errors import NotFoundError
+from headway.store import cursors
 from headway.store.views_limits import LimitViews
 
 SUPPLIER = "boeing"
@@ -30,6 +31,11 @@ class LimitView:
     next_free_at: datetime
     paused_until: datetime | None
     pause_reason: str
+
+    @property
+    def cursor(self) -> str:
+        """Where a list goes on after it."""
+        return cursors.encode(self.name)
 
 
 def key_of(name: str, settings: Settings) -> str:
@@ -59,12 +65,20 @@ def name_of(key: str, settings: Settings) -> str | None:
     return key if key.startswith(PRINTIFY) else None
 
 
-def limits(app: App, *, limit: int, after: str | None = None) -> list[LimitView]:
-    """Return limits in the order of their keys, from the one of that name on."""
-    start = None if after is None else key_of(after, app.settings)
-    keys = LimitViews(app.pool).keys(limit=limit, after=start)
-    named = [(key, name_of(key, app.settings)) for key in keys]
-    return [_view(app, key, name) for key, name in named if name is not None]
+def limits(app: App, *, limit: int, cursor: str | None = None) -> list[LimitView]:
+    """Return limits in the order of their keys, from a cursor on."""
+    (name,) = (None,) if cursor is None else cursors.decode(cursor, str)
+    after = None if name is None else key_of(name, app.settings)
+    views, found = LimitViews(app.pool), list[LimitView]()
+    while len(found) < limit:
+        keys = views.keys(limit=limit - len(found), after=after)
+        if not keys:
+            break
+        # Limits of an app that is gone have no name, and are nobody's to see.
+        named = [(key, name_of(key, app.settings)) for key in keys]
+        found += [_view(app, key, name) for key, name in named if name is not None]
+        after = keys[-1]
+    return found
 
 
 def _view(app: App, key: str, name: str) -> LimitView:

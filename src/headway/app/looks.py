@@ -1,10 +1,15 @@
-"""What the first screen shows, of one application: of everybody, or of one seller."""
+"""What the first screen shows, and the timetable of the day, of one application."""
+
+from datetime import datetime
 
 from headway.app import App
 from headway.connectors.shopify import shop_resource, shop_scope
 from headway.core.limit_rules import Resource
 from headway.core.model import SellerId
 from headway.store.views import Gate, Overview, overview
+from headway.store.views_timetable import DayTimetable, TimetableViews
+
+HOUR_MIN = 60
 
 
 def look(app: App, *, seller: SellerId | None = None, theirs: App | None = None) -> Overview:
@@ -37,3 +42,13 @@ def look(app: App, *, seller: SellerId | None = None, theirs: App | None = None)
         seller=seller,
         theirs=None if theirs is None else theirs.pool,
     )
+
+
+def day_of(app: App, now: datetime) -> DayTimetable:
+    """Read the day around now: calls planned and made, and when what failed is tried again."""
+    views = TimetableViews(
+        app.pool,
+        seats=app.rule.boarding.seats,
+        calls_per_hour=app.settings.rate_limit * app.settings.budget_share * HOUR_MIN,
+    )
+    return views.day(now, scope=app.scope, policy=app.policy, listed=app.schedule.listed())

@@ -13,7 +13,7 @@ from typing import Annotated, TextIO
 import typer
 
 from headway.app.limits import LimitView
-from headway.cli.desks import AnyDesk, Server, open_desk, seller_id
+from headway.cli.desks import Server, open_desk, seller_id
 from headway.cli.instants import instant
 from headway.cli.output import AsJson, emit, say, table
 from headway.core.model import Sku
@@ -94,7 +94,7 @@ def limits(
         raise InvalidError("--since is for the calls of one limit; name it")
     with open_desk(server) as desk:
         if name is None:
-            seen = _all_limits(desk, limit)
+            seen = desk.limits(limit=limit)
             if as_json:
                 emit({"now": desk.now, "limits": seen})
             else:
@@ -187,19 +187,6 @@ def _whole(path: Path | None) -> Iterator[TextIO]:
     finally:
         with suppress(FileNotFoundError):
             Path(name).unlink()
-
-
-def _all_limits(desk: AnyDesk, limit: int) -> list[LimitView]:
-    found: list[LimitView] = []
-    after: str | None = None
-    while len(found) < limit:
-        # A page may be short though there is more: limits of an app that is gone have no name.
-        page = desk.limits(limit=min(PAGE, limit - len(found)), after=after)
-        if not page:
-            break
-        found += page
-        after = page[-1].name
-    return found
 
 
 def _print_limits(found: Sequence[LimitView], now: datetime) -> None:

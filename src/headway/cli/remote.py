@@ -11,7 +11,7 @@ from typing import Any
 
 from headway.app.answers import Batch, Explained
 from headway.app.limits import LimitView
-from headway.cli.asking import PAGE_MAX, Asking, word
+from headway.cli.asking import Asking, word
 from headway.cli.remote_access import RemoteAccess
 from headway.cli.remote_lane import RemoteLane
 from headway.cli.remote_runs import RemoteRuns
@@ -246,10 +246,9 @@ class RemoteDesk:
         """Tell what became of a batch; a part belongs to the batch that asked for it last."""
         return self._batch(self._asking.api.get(f"{PUBLISH}/{word(batch_id)}").json)
 
-    def limits(self, *, limit: int, after: str | None = None) -> list[LimitView]:
-        """Return what is used of each limit."""
-        query = {"limit": min(limit, PAGE_MAX), "after": after}
-        return self._asking.get(list[LimitView], LIMITS, query, "limits")
+    def limits(self, *, limit: int, cursor: str | None = None) -> list[LimitView]:
+        """Return what is used of each limit, from a cursor on."""
+        return self._asking.some(LimitView, LIMITS, {"cursor": cursor}, limit=limit)
 
     def ledger(
         self,

@@ -230,6 +230,31 @@ class Reviving(Shape):
         return self
 
 
+class SeriesPointShape(Shape):
+    """What was known from this instant on: the supplier's price and stock, and the shop's."""
+
+    at: datetime
+    supplier_price: Decimal | None
+    supplier_quantity: int | None
+    shop_price: Decimal | None
+    shop_quantity: int | None
+
+
+class ListingSeriesShape(Shape):
+    """Price and stock of one listing over time, the oldest first."""
+
+    seller: str
+    points: list[SeriesPointShape]
+
+
+class SeriesShape(Shape):
+    """Price and stock of a part over time, as each of its sellers lists it, ten at most."""
+
+    now: datetime
+    sku: str
+    listings: list[ListingSeriesShape]
+
+
 class SlotWish(Shape):
     """When in a day a part is read; `auto` lets the policy choose again."""
 

@@ -1,6 +1,7 @@
 """`/api/sync`: listings as a person looks for them, one at a time or page by page."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Annotated, Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -18,6 +19,7 @@ from headway.web.api_sync import (
     MovedShape,
     ProductOfSkuShape,
     ProductsShape,
+    SeriesShape,
     SlotWish,
     StateWord,
 )
@@ -27,6 +29,7 @@ from headway.web.said import said
 
 TEXT_CHARS_MAX = 100
 KIND_CHARS_MAX = 50
+DAYS_SHOWN = 30.0
 
 
 def router() -> APIRouter:
@@ -38,6 +41,7 @@ def router() -> APIRouter:
     routes.put("/api/sync/products/{sku:path}/slot", responses=said(404, 422))(move)
     routes.get("/api/sync/history/{sku:path}", responses=said(404, 422))(history)
     routes.get("/api/sync/explain/{sku:path}", responses=said(404, 422))(explain)
+    routes.get("/api/sync/series/{sku:path}", responses=said(404, 422))(series)
     return routes
 
 
@@ -112,6 +116,18 @@ def explain(desk: ReadDesk, sku: SkuPath, seller: Whose) -> ExplainShape:
     """Say why a part waits, until when, and its place."""
     found = desk.explain(Sku(sku), seller=seller)
     return ExplainShape.model_validate({"now": desk.now, "sku": sku, "listings": found})
+
+
+def series(
+    desk: ReadDesk,
+    sku: SkuPath,
+    seller: Whose,
+    days: Annotated[float, Query(gt=0, le=366, description="How far back.")] = DAYS_SHOWN,
+) -> SeriesShape:
+    """Show what a part cost over time, and how much there was, at the supplier and in the shop."""
+    now = desk.now
+    found = desk.series(Sku(sku), seller=seller, since=now - timedelta(days=days))
+    return SeriesShape.model_validate({"now": now, "sku": sku, "listings": found})
 
 
 def move(desk: WriteDesk, caller: Caller, sku: SkuPath, wish: SlotWish) -> MovedShape:

@@ -14,7 +14,7 @@ from headway.store.freshness import Freshness
 from headway.store.views import Call
 from headway.store.views_history import HistoryEvent, HistoryViews, SeriesPoint
 from headway.store.views_products import ProductView
-from headway.store.views_timetable import DayTimetable, TimetableViews
+from headway.store.views_timetable import DayTimetable
 from headway.web.feed import Key, More, Scene
 from headway.web.lists import LISTS, Page, read
 
@@ -22,8 +22,6 @@ ACTOR = "page"
 FRESHNESS_SHOWN = timedelta(days=7)
 PRICES_SHOWN = timedelta(days=30)
 EVENTS_SHOWN = 25
-# A part that many sellers list is shown for so many; a seller in the address shows that one.
-LISTINGS_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,25 +120,28 @@ def _part(app: App, key: Key, seen: Scene) -> PartsSeen:
         return PartsSeen(sku=sku, trouble="no part number holds such a character")
     try:
         reasons = desk.explain(sku, seller=seller)
+        told = desk.series(sku, seller=seller, since=now - PRICES_SHOWN)
         found = {each.user_id: each for each in desk.product(sku, seller=seller)}
         events = desk.history(sku, seller=seller, limit=EVENTS_SHOWN).items
     except NotFoundError as trouble:
         return PartsSeen(sku=sku, trouble=str(trouble))
-    history = HistoryViews(app.behind(actor=ACTOR, seller=key.seller).pool)
+    points = {each.seller: each.points for each in told}
     return PartsSeen(
         sku=sku,
         listings=tuple(
             PartSeen(
                 view=found[each.seller],
                 explained=each,
-                points=history.series(sku, each.seller, now - PRICES_SHOWN),
+                points=points[each.seller],
             )
-            for each in reasons[:LISTINGS_SHOWN]
-            if each.seller in found
+            for each in reasons
+            if each.seller in found and each.seller in points
         ),
         events=events,
         # The ledger is everybody's, so no seller's.
-        reads=history.latest_reads(sku, key=app.scope, now=now) if key.seller is None else (),
+        reads=()
+        if key.seller is not None
+        else HistoryViews(app.pool).latest_reads(sku, key=app.scope, now=now),
     )
 
 
@@ -151,14 +152,8 @@ def _freshness(app: App, key: Key, seen: Scene) -> FreshnessSeen | None:
     return FreshnessSeen(latest=series[-1] if series else None, series=series)
 
 
-def _timetable(app: App, _: Key, seen: Scene) -> DayTimetable:
-    views = TimetableViews(
-        app.pool,
-        seats=app.rule.boarding.seats,
-        calls_per_hour=app.settings.rate_limit * app.settings.budget_share * 60,
-    )
-    listed = seen.overview.counts.total
-    return views.day(seen.overview.now, scope=app.scope, policy=app.policy, listed=listed)
+def _timetable(app: App, key: Key, _: Scene) -> DayTimetable:
+    return _desk(app, key.seller).timetable()
 
 
 def part_subject(sku: str, seller: str) -> str:

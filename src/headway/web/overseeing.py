@@ -1,4 +1,4 @@
-"""`/api/limits`, `/api/alerts`, `/api/sync/freshness`: what is wrong, and what all share."""
+"""`/api/limits`, `/api/alerts`, freshness and the timetable: what is wrong, and what all share."""
 
 from datetime import datetime, timedelta
 from typing import Annotated, Literal
@@ -66,10 +66,11 @@ class LimitShape(Shape):
 
 
 class LimitsShape(Shape):
-    """Limits in the order of their names; go on `after` the last one."""
+    """Limits in the order of their names, and where to go on."""
 
     now: datetime
-    limits: list[LimitShape]
+    items: list[LimitShape]
+    next_cursor: str | None
 
 
 class LedgerLineShape(Shape):
@@ -120,6 +121,47 @@ class FreshnessShape(Shape):
     tiers: list[TierFreshnessShape]
 
 
+class PlannedHourShape(Shape):
+    """An hour ahead: listings that come due in it, and the calls that will be made in it."""
+
+    at: datetime
+    due: int
+    calls: int
+
+
+class MadeHourShape(Shape):
+    """An hour behind: calls made in it, how many were answered well, and the seats they used."""
+
+    at: datetime
+    calls: int
+    good: int
+    seats: int
+
+
+class RetryWindowShape(Shape):
+    """A span in which retries board, and how many seats it has for them."""
+
+    opens_at: datetime
+    closes_at: datetime
+    seats_max: int
+
+
+class TimetableShape(Shape):
+    """A day behind and a day ahead; the hour that has begun is in both.
+
+    `slots` counts the listings of each hour of the day, where the policy gives slots. `backlog` is
+    what is still due after the last hour.
+    """
+
+    now: datetime
+    planned: list[PlannedHourShape]
+    made: list[MadeHourShape]
+    windows: list[RetryWindowShape]
+    slots: list[int]
+    backlog: int
+    is_estimate: bool
+
+
 class FreshnessSeriesShape(Shape):
     """How fresh all listings were over time, the oldest first."""
 
@@ -134,6 +176,7 @@ def router() -> APIRouter:
     routes.get("/api/limits", responses=said(404, 422))(limits)
     routes.get("/api/limits/ledger", responses=said(404, 422))(ledger)
     routes.get("/api/sync/freshness", responses=said(422))(freshness)
+    routes.get("/api/sync/timetable")(timetable)
     return routes
 
 
@@ -142,10 +185,19 @@ def alerts(desk: ReadDesk) -> AlertsShape:
     return AlertsShape.model_validate({"now": desk.now, "alerts": desk.alerts()})
 
 
-def limits(desk: OverseeDesk, after: LimitName | None = None, limit: Limit = 50) -> LimitsShape:
+def limits(
+    request: Request,
+    reply: Response,
+    desk: OverseeDesk,
+    *,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> LimitsShape:
     """Show what is used of each limit, reserved, and when the next call may leave."""
-    found = desk.limits(limit=limit, after=after)
-    return LimitsShape.model_validate({"now": desk.now, "limits": found})
+    items, next_cursor = cut(desk.limits(limit=limit + 1, cursor=cursor), limit)
+    link_next(request, reply, next_cursor)
+    told = {"now": desk.now, "items": items, "next_cursor": next_cursor}
+    return LimitsShape.model_validate(told)
 
 
 def ledger(
@@ -173,3 +225,8 @@ def freshness(
     """Show how fresh listings were over time, and whether each tier's promise was kept."""
     samples = desk.freshness(desk.now - timedelta(days=days))
     return FreshnessSeriesShape.model_validate({"now": desk.now, "samples": samples})
+
+
+def timetable(desk: OverseeDesk) -> TimetableShape:
+    """Show calls planned for the next 24 hours, those made in the last, and retry windows."""
+    return TimetableShape.model_validate(desk.timetable())

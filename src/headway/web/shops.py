@@ -12,7 +12,7 @@ from headway.core.model import SellerId
 from headway.web.access import ApiRoute, Caller, OperateDesk, ReadDesk, Whose
 from headway.web.api_accounts import PlatformWord, TierWord
 from headway.web.inputs import Cursor, Limit, checked
-from headway.web.listings import link_next
+from headway.web.listings import cut, link_next
 from headway.web.said import said
 from headway.web.shape import Shape
 
@@ -103,9 +103,9 @@ def shops(
 ) -> ShopsShape:
     """List sellers' shops, and what waits to get there."""
     found = desk.shops.some(seller=seller, limit=limit + 1, cursor=cursor)
-    next_cursor = found[limit - 1].cursor if len(found) > limit else None
+    items, next_cursor = cut(found, limit)
     link_next(request, reply, next_cursor)
-    return ShopsShape.model_validate({"items": found[:limit], "next_cursor": next_cursor})
+    return ShopsShape.model_validate({"items": items, "next_cursor": next_cursor})
 
 
 def tier(desk: ReadDesk, caller: Caller, seller: SellerPath) -> TierShape:
