@@ -8,6 +8,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from decimal import Decimal
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -81,6 +82,12 @@ class Settings(BaseModel):
         3000,
         "requests a minute that one key may make with its sessions, in each process",
         ge=1,
+    )
+
+    trusted_proxies: str = _setting(
+        "HEADWAY_TRUSTED_PROXIES",
+        "127.0.0.1,::1",
+        "proxies that are believed whom they speak for: addresses or networks, comma-separated",
     )
 
     metrics_open: bool = _setting(
@@ -278,6 +285,19 @@ class Settings(BaseModel):
         assert info.field_name is not None
         usual = cls.model_fields[info.field_name].default
         return {**usual, **given} if isinstance(given, dict) else given
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _are_networks(cls, given: str) -> str:
+        """Refuse a name: whoever answers for it could say anything of whom it speaks for."""
+        for each in given.split(","):
+            try:
+                ip_network(each.strip())
+            except ValueError:
+                raise ValueError(
+                    f"{each.strip()!r} is no address or network; write 10.0.0.7,10.1.0.0/16"
+                ) from None
+        return given
 
     @model_validator(mode="after")
     def _confirm_before_parking(self) -> "Settings":

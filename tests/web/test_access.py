@@ -21,7 +21,7 @@ from headway.core.model import SellerId
 from headway.store.access import TRIES_MAX, Access
 from headway.web.gate import COOKIE, CSRF_HEADER, csrf_of
 from headway.web.pages import STREAMS_MAX
-from headway.web.server import SiteServer, address, listen
+from headway.web.server import SiteServer, _networks, address, listen
 from headway.web.site import create
 
 OPS = Grant(name="ops", role=Role.OPERATOR)
@@ -40,7 +40,8 @@ def open_site(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iter
     def start(**settings: object) -> httpx.Client:
         app = build(Settings.model_validate({"data_dir": tmp_path, **settings}), clock, pool)
         taken = listen("127.0.0.1", 0)
-        serving = SiteServer(create(app, wall=clock), taken)
+        proxies = app.settings.trusted_proxies
+        serving = SiteServer(create(app, wall=clock), taken, proxies=proxies)
         serving.start()
         client = httpx.Client(base_url=address(taken), timeout=20, trust_env=False)
         started.append((serving, client))
@@ -448,6 +449,29 @@ def test_whatever_a_browser_calls_its_origin_a_foreign_page_is_refused(
     site: httpx.Client, key: str, origin: str
 ) -> None:
     assert site.post("/login", data={"key": key}, headers={"origin": origin}).status_code == 403
+
+
+def test_a_trusted_proxy_is_believed_whom_it_speaks_for_and_nobody_else_is(
+    open_site: Open, key: str
+) -> None:
+    def guess(site: httpx.Client, address: str) -> int:
+        wrong, spoken_for = {"key": "hw_wrong"}, {"x-forwarded-for": address}
+        return site.post("/login", data=wrong, headers=spoken_for).status_code
+
+    here = open_site()
+    told = [guess(here, "198.51.100.1") for _ in range(TRIES_MAX + 1)]
+    assert told == [*[401] * TRIES_MAX, 429]
+    assert guess(here, "198.51.100.2") == 401, "another person behind the same proxy"
+    here.post("/login", data={"key": key}, headers={"x-forwarded-for": "198.51.100.3"})
+    (seen,) = here.get(SESSIONS, headers=bearer(key)).json()["sessions"]
+    assert seen["address"] == "198.51.100.3"
+    elsewhere = open_site(trusted_proxies="192.0.2.0/24, 2001:db8::7")
+    told = [guess(elsewhere, f"198.51.100.{number}") for number in range(10, 11 + TRIES_MAX)]
+    assert told == [*[401] * TRIES_MAX, 429], "whoever is not trusted cannot change its address"
+
+
+def test_a_socket_for_both_kinds_knows_its_proxies_by_either_name() -> None:
+    assert _networks("10.1.0.0/16, ::1") == ["10.1.0.0/16", "::1/128", "::ffff:10.1.0.0/112"]
 
 
 def test_hosts_that_a_socket_for_both_kinds_names_are_counted_one_by_one(

@@ -62,7 +62,8 @@ def api(
         taken = stack.enter_context(listen(settings.web_host, wanted))
         session = stack.enter_context(open_session(settings, pool_size=POOL_SIZE))
         join(stack, session.app, "api", console)
-        serving = SiteServer(create(session.app, refresh_s=REFRESH_S), taken)
+        site, proxies = create(session.app, refresh_s=REFRESH_S), settings.trusted_proxies
+        serving = SiteServer(site, taken, proxies=proxies)
         serving.start()
         stack.callback(serving.stop)
         say(

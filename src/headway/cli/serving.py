@@ -80,7 +80,7 @@ def show_line(
     `page` is what a person opens: the page's address, or a link that logs in.
     """
     site = create(app, refresh_s=REFRESH_S)
-    serving = SiteServer(site, taken)
+    serving = SiteServer(site, taken, proxies=app.settings.trusted_proxies)
     serving.start()
     stack.callback(serving.stop)
     watch = Watch(feed=site.state.feed, clock=app.clock, speed=speed, url=page)

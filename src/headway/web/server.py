@@ -3,6 +3,7 @@
 import errno
 import socket
 import threading
+from ipaddress import IPv4Network, ip_network
 
 import uvicorn
 from fastapi import FastAPI
@@ -11,6 +12,8 @@ from headway.errors import ConfigError
 from headway.web.site import end_streams
 
 STOP_S = 1
+LOOPBACK = "127.0.0.1,::1"
+MAPPED_BITS = 96
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -50,9 +53,12 @@ def address(taken: socket.socket) -> str:
 
 
 class SiteServer:
-    """Serves a site from a thread until stopped; open streams do not hold it up."""
+    """Serves a site from a thread until stopped; open streams do not hold it up.
 
-    def __init__(self, site: FastAPI, taken: socket.socket) -> None:
+    `proxies` are believed whom they speak for (`X-Forwarded-For`, `-Proto`); nobody else is.
+    """
+
+    def __init__(self, site: FastAPI, taken: socket.socket, *, proxies: str = LOOPBACK) -> None:
         self._site = site
         self._socket = taken
         config = uvicorn.Config(
@@ -63,6 +69,7 @@ class SiteServer:
             timeout_keep_alive=30,
             lifespan="on",
             server_header=False,
+            forwarded_allow_ips=_networks(proxies),
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
@@ -80,3 +87,14 @@ class SiteServer:
             end_streams(self._site)
         self._thread.join(STOP_S * 3)
         self._socket.close()
+
+
+def _networks(proxies: str) -> list[str]:
+    """Return networks as a server wants them; a socket for both kinds names IPv4 hosts as IPv6."""
+    found = [ip_network(each.strip()) for each in proxies.split(",")]
+    mapped = [
+        f"::ffff:{each.network_address}/{MAPPED_BITS + each.prefixlen}"
+        for each in found
+        if isinstance(each, IPv4Network)
+    ]
+    return [*map(str, found), *mapped]
