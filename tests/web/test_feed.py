@@ -54,7 +54,7 @@ def counting(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Count
 
 
 def watch(feed: Feed, key: Key, rights: Rights) -> Drawing:
-    return feed.recent(key, rights) or feed.drawing(key, rights)
+    return feed.drawing(key, rights)
 
 
 def test_two_hundred_viewers_cost_one_read_and_one_drawing_per_refresh(
@@ -107,7 +107,7 @@ def test_while_somebody_reads_the_others_are_served_the_last_drawing(
         newer = reader.submit(feed.drawing, NOW, WRITER)
         assert begun.wait(20)
         try:
-            assert feed.recent(NOW, WRITER) is first
+            assert feed.drawing(NOW, WRITER) is first
         finally:
             go_on.set()
         assert newer.result(20) is not first
@@ -143,3 +143,20 @@ def test_what_nobody_watches_any_more_is_forgotten(counting: Counting, clock: Vi
 
 def test_an_event_keeps_every_line_of_its_text() -> None:
     assert as_event("<p>\n  one\n\n</p>\n") == "data: <p>\ndata: one\ndata: </p>\n\n"
+
+
+def test_a_slow_view_of_an_old_scene_does_not_pass_for_a_young_one(
+    counting: Counting, clock: VirtualClock
+) -> None:
+    feed = counting.feed(clock)
+
+    def slowly(_key: Key, scene: Scene) -> object:
+        if len(counting.reads) == 1:
+            clock.sleep(1.5)
+            feed.newest()
+        return scene
+
+    feed._more = slowly
+    old = feed.newest(NOW)
+    assert len(counting.reads) == 2, "another scene was read meanwhile"
+    assert feed.newest(NOW).scene is not old.scene

@@ -130,14 +130,21 @@ class Feed:
         """Return a young look; while somebody else is reading, the last one serves."""
         return self._newest(self._place(key), key).sight
 
-    def recent(self, key: Key, rights: Rights) -> Drawing | None:
-        """Return the last drawing if it is young, or somebody is at a younger one; never waits."""
-        place = self._place(key)
-        is_served = place.lock.locked() or self._is_young(place)
-        return place.last.drawings.get(rights) if place.last and is_served else None
+    def look(self, key: Key) -> None:
+        """See to it that there is a young look; waits for whoever is reading."""
+        self._newest(self._place(key), key, is_patient=True)
+
+    def due_in_s(self, key: Key) -> float:
+        """Return for how long the last look stays young."""
+        return self._place(key).read_at_s + self.refresh_s - self._wall.monotonic()
+
+    def drawn(self, key: Key, rights: Rights) -> Drawing:
+        """Return a young look, drawn for these rights; waits for whoever is at it."""
+        self.look(key)
+        return self.drawing(key, rights)
 
     def drawing(self, key: Key, rights: Rights) -> Drawing:
-        """Return a young look, drawn for these rights."""
+        """Return a young look, drawn for these rights; while one is made, the last one serves."""
         place = self._place(key)
         last = self._newest(place, key)
         drawn = last.drawings.get(rights)
@@ -171,21 +178,22 @@ class Feed:
     def _is_young(self, place: _Place) -> bool:
         return self._wall.monotonic() - place.read_at_s < self.refresh_s
 
-    def _newest(self, place: _Place, key: Key) -> _Last:
-        has_lock = place.lock.acquire(blocking=place.last is None)
+    def _newest(self, place: _Place, key: Key, *, is_patient: bool = False) -> _Last:
+        has_lock = place.lock.acquire(blocking=is_patient or place.last is None)
         if not has_lock:
             assert place.last is not None
             return place.last
         try:
             last = place.last
             if last is None or not self._is_young(place):
+                scene_at_s = self._scene_at_s(key)
                 sight = self._read(key, last.sight if last else None)
                 # Whoever watched is served at once; a first watcher of other rights asks for it.
                 drawings = {
                     rights: self._drawn(key, sight, rights) for rights in (last or NOBODY).drawings
                 }
                 last = place.last = _Last(sight=sight, drawings=drawings)
-                place.read_at_s = self._age_of(key)
+                place.read_at_s = self._wall.monotonic() if scene_at_s is None else scene_at_s
             return last
         finally:
             place.lock.release()
@@ -208,11 +216,17 @@ class Feed:
             )
         return Sight(scene=scene, more=more)
 
-    def _age_of(self, key: Key) -> float:
-        """Return when a view was read: with its scene, so that no delay is added to another."""
+    def _scene_at_s(self, key: Key) -> float | None:
+        """Return when the scene was read that a view is about to show; None for a scene itself.
+
+        A view is as old as its scene, so that no delay is added to another. Asked before, because
+        a slow view may show a scene that is no longer the newest.
+        """
         if key.view == SCENE:
-            return self._wall.monotonic()
-        return self._place(Key(view=SCENE, seller=key.seller)).read_at_s
+            return None
+        scene = Key(view=SCENE, seller=key.seller)
+        self.newest(scene)
+        return self._place(scene).read_at_s
 
     def _scene(self, key: Key) -> Scene:
         if key.view == SCENE:

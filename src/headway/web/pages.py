@@ -19,7 +19,8 @@ from headway.clock import ScaledClock, SystemClock
 from headway.core.access import Need, Principal, Role
 from headway.core.model import SellerId
 from headway.errors import StoreError
-from headway.web.feed import Draw, Drawing, Feed, Key, Rights, Sight
+from headway.web.boards import Boards
+from headway.web.feed import Draw, Drawing, Key, Rights, Sight
 from headway.web.gate import Gate, Visitor
 from headway.web.lists import subject_of
 from headway.web.login import PageRoute, csrf_of_page
@@ -126,28 +127,29 @@ class _Stream(StreamingResponse):
 
 
 async def _events(request: Request, key: Key, who: Principal) -> AsyncIterator[str]:
-    site, rights = request.app, _rights(who)
-    feed: Feed = site.state.feed
-    closing: asyncio.Event = site.state.closing
-    end_by_s = WALL.monotonic() + site.state.stream_life_s
-    ask_at_s = WALL.monotonic() + site.state.ask_again_s
-    sent: Drawing | None = None
+    site, rights = request.app.state, _rights(who)
+    closing: asyncio.Event = site.closing
+    boards: Boards = site.boards
+    end_by_s = WALL.monotonic() + site.stream_life_s
+    ask_at_s = WALL.monotonic() + site.ask_again_s
     yield "retry: 1000\n\n"
-    while WALL.monotonic() < end_by_s and not closing.is_set():
-        if WALL.monotonic() >= ask_at_s:
-            if not await run_in_threadpool(_is_still, request, who):
-                return
-            ask_at_s = WALL.monotonic() + site.state.ask_again_s
-        drawing = feed.recent(key, rights)
-        if drawing is None:
-            drawing = await run_in_threadpool(feed.drawing, key, rights)
-        if drawing is not sent:
-            sent = drawing
-            yield drawing.event
-        try:
-            await asyncio.wait_for(closing.wait(), feed.refresh_s)
-        except TimeoutError:
-            continue
+    async with boards.watch(key, rights) as board:
+        seen, sent = board.turns.count, await run_in_threadpool(site.feed.drawing, key, rights)
+        yield sent.event
+        while WALL.monotonic() < end_by_s and not closing.is_set():
+            if WALL.monotonic() >= ask_at_s:
+                if not await run_in_threadpool(_is_still, request, who):
+                    return
+                ask_at_s = WALL.monotonic() + site.ask_again_s
+            try:
+                async with asyncio.timeout(min(ask_at_s, end_by_s) - WALL.monotonic()):
+                    seen = await board.after(seen)
+            except TimeoutError:
+                continue
+            drawing = board.drawings.get(rights, sent)
+            if drawing is not sent:
+                sent = drawing
+                yield drawing.event
 
 
 def _is_still(request: Request, who: Principal) -> bool:

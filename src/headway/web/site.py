@@ -15,6 +15,7 @@ from headway import __version__
 from headway.app import App
 from headway.clock import Clock, SystemClock
 from headway.web import connect, hooks, login, pages, parts, routes
+from headway.web.boards import Boards
 from headway.web.bodies import BODY_WAIT_S
 from headway.web.feed import Feed
 from headway.web.gate import Gate
@@ -66,6 +67,7 @@ def create(
     async def lifespan(site: FastAPI) -> AsyncIterator[None]:
         site.state.loop = asyncio.get_running_loop()
         site.state.closing = asyncio.Event()
+        site.state.boards = Boards(feed, closing=site.state.closing)
         site.state.background.start()
         yield
         await run_in_threadpool(site.state.background.stop)
@@ -92,6 +94,7 @@ def end_streams(site: FastAPI) -> None:
     """Let every open stream end, so that the server can; callable from any thread."""
     loop: asyncio.AbstractEventLoop = site.state.loop
     loop.call_soon_threadsafe(site.state.closing.set)
+    loop.call_soon_threadsafe(site.state.boards.wake)
 
 
 class Shield:
