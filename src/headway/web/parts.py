@@ -1,6 +1,6 @@
 """The pages of parts: a list to search and filter, and each part on a page of its own."""
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment
 
@@ -13,9 +13,11 @@ from headway.store.views_products import ProductPage, State
 from headway.web.feed import Key
 from headway.web.login import PageRoute
 from headway.web.looks import ACTOR, part_subject
-from headway.web.pages import show, somebody
+from headway.web.pages import NO_STORE, show, somebody
 
 ROWS_SHOWN = 50
+SUGGESTED = 6
+NOTHING_TO_SAY = 204
 NOTHING = ProductPage(items=(), next_cursor=None)
 
 
@@ -59,6 +61,21 @@ def router(app: App, pages: Environment) -> APIRouter:
             now=app.clock.now(),
         )
         return show(request, Key(view="parts", seller=own), still=still)
+
+    # Not a page of its own: whoever is not logged in is told so, not sent to the login.
+    @routes.get("/find", response_class=Response)
+    def find(request: Request, q: str = "") -> Response:
+        """Suggest the first few parts that match what somebody types."""
+        own = somebody(request).seller
+        try:
+            desk = Desk(app, actor=ACTOR, seller=own)
+            found = desk.products(q=q.strip(), limit=SUGGESTED)
+        except (RequestError, StoreError):
+            return Response(status_code=NOTHING_TO_SAY)
+        html = pages.get_template("suggestions.html").render(
+            found=found, q=q.strip(), is_walled=own is not None
+        )
+        return Response(html, media_type="text/html", headers=NO_STORE)
 
     @routes.get("/parts/{name:path}", response_class=HTMLResponse)
     def part(request: Request, name: str, sku: str = "", seller: str = "") -> HTMLResponse:
