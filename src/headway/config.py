@@ -67,6 +67,18 @@ class Settings(BaseModel):
     web_host: str = _setting("HEADWAY_WEB_HOST", "127.0.0.1", "address of the page")
     web_port: int = _setting("HEADWAY_WEB_PORT", 8650, "port of the page", ge=0, le=65535)
 
+    broker_url: SecretStr | None = _setting(
+        "HEADWAY_BROKER_URL",
+        None,
+        "Redis or Valkey of headway worker: redis://:password@host:6379/0, or rediss://",
+    )
+    worker_concurrency: int = _setting(
+        "HEADWAY_WORKER_CONCURRENCY", 8, "steps that one headway worker does at once", ge=1, le=256
+    )
+    ticks: Literal["workers", "beat"] = _setting(
+        "HEADWAY_TICKS", "workers", "who looks what is due: one of the workers, or celery beat"
+    )
+
     server: str = _setting(
         "HEADWAY_SERVER", "", "a headway to ask over its API, instead of a database; as --server"
     )
@@ -275,6 +287,14 @@ class Settings(BaseModel):
     platform_timeout_s: float = _setting(
         "HEADWAY_PLATFORM_TIMEOUT_S", 30, "silence after which a pull is given up", gt=0, le=120
     )
+
+    @field_validator("broker_url")
+    @classmethod
+    def _know_the_broker(cls, given: SecretStr | None) -> SecretStr | None:
+        """Refuse what Celery would take for another broker; never show it, it may hold a secret."""
+        if given is not None and not given.get_secret_value().startswith(("redis://", "rediss://")):
+            raise ValueError("write it as redis://:password@host:6379/0, or rediss://")
+        return given
 
     @field_validator(
         "intervals_min", "kind_intervals_min", "order_quotas", "promises_min", mode="before"

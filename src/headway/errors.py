@@ -3,6 +3,7 @@
 HeadwayError
 ├── ConfigError                    ours to mend: a setting, a file, an address; never retried
 ├── StoreError                     the database cannot be reached or is not fit; nothing was done
+├── BrokerError                    messages cannot be sent; the work waits in the database
 ├── RequestError(status_code)      the caller's
 │   ├── UnauthenticatedError       nobody we know
 │   ├── ForbiddenError             known, but not allowed to
@@ -35,6 +36,10 @@ class ConfigError(HeadwayError):
 
 class StoreError(HeadwayError):
     """The database cannot be reached or is not fit for use; nothing was done."""
+
+
+class BrokerError(HeadwayError):
+    """The broker of a scale-out cannot be reached; nothing is lost, it waits in the database."""
 
 
 class RequestError(HeadwayError):

@@ -13,7 +13,7 @@ from headway import __version__
 from headway.cli import COMMANDS, build, main
 from headway.simulation.faults import READERS
 
-WITHOUT_DATA = {"headway demo", "headway run", "headway api"}
+WITHOUT_DATA = {"headway demo", "headway run", "headway api", "headway worker"}
 
 
 def commands() -> Iterator[tuple[str, Any]]:

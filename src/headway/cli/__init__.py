@@ -24,6 +24,10 @@ FAILED, MISUSED, NO_DATABASE, INTERRUPTED = 1, 2, 3, 130
 COMMANDS = {
     "demo": ("headway.cli.demo", "Run everything in one process, faster than life."),
     "run": ("headway.cli.run", "Keep catalogue and accounts in step, until Ctrl-C."),
+    "worker": (
+        "headway.cli.worker",
+        "Do the work of many machines: one of any number of workers, until Ctrl-C or SIGTERM.",
+    ),
     "api": ("headway.cli.api", "Serve the API and the page alone, until Ctrl-C."),
     "status": ("headway.cli.look", "Show the next call, the budget and how fresh the shop is."),
     "parts": ("headway.cli.parts", "List parts, or find them by a piece of their text."),

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +17,8 @@ from headway.cli.serving import door, join, say, show_line, stoppable
 from headway.cli.session import DATABASE
 from headway.clock import SystemClock
 from headway.config import Settings
+from headway.engine.pull import Pull
+from headway.errors import HeadwayError
 from headway.runners.embedded import EmbeddedRunner
 from headway.store.migrate import require_current, upgrade
 from headway.store.pool import open_pool
@@ -62,7 +64,9 @@ def run(
         owner, bell = f"{platform.node()}:{os.getpid()}", app.clock.event()
         # Made first of all steps: wrong credentials are said before anything is turned.
         fetch = app.fetch(owner, rings=bell.set)
+        pulls = [app.pull(f"{owner}:{each}") for each in range(1, settings.pull_workers + 1)]
         runner = EmbeddedRunner(app.clock, partial(_log, console))
+        stack.callback(_give_back, pulls)
         stack.callback(runner.stop, STOP_S)
         runner.start(
             bells={"push": bell},
@@ -70,15 +74,19 @@ def run(
             fetch=fetch.step,
             push=app.push(owner).step,
             # Whoever connects an account later is found by the next look.
-            **{
-                f"pull-{number}": app.pull(f"{owner}:{number}").step
-                for number in range(1, settings.pull_workers + 1)
-            },
+            **{f"pull-{number}": pull.step for number, pull in enumerate(pulls, start=1)},
         )
         page = door(app, taken, console)
         say(console, f"Headway runs. The page: {page}")
         show_line(stack, app, runner, taken, console, page=page)
     say(console, "Headway has stopped.")
+
+
+def _give_back(pulls: Sequence[Pull]) -> None:
+    """Let others go on at once with the jobs in hand; without a database their leases run out."""
+    with contextlib.suppress(HeadwayError):
+        for pull in pulls:
+            pull.give_back()
 
 
 def _log(console: Console, name: str, text: str) -> None:

@@ -114,6 +114,11 @@ class Pull:
         else:
             self._settle_day(run)
 
+    def give_back(self) -> None:
+        """Give the job in hand back, to be gone on with at once: this worker ends."""
+        if self._run is not None:
+            self._give_back(self._run, self._clock.now(), "")
+
     def step(self) -> Done | Wait:
         """Do the next short thing: claim a job, queue for a permit, or use it."""
         run = self._run

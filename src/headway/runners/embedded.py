@@ -81,6 +81,11 @@ class EmbeddedRunner:
             what = f"{type(error).__name__}: {error}"
             raise InvariantError(f"{name} stopped at a bug; please report it: {what}") from error
 
+    def fail(self, name: str, error: Exception) -> None:
+        """Stop them all at a bug, which `check` then tells; the first counts."""
+        self._failure = self._failure or (name, error)
+        self._end()
+
     def _end(self) -> None:
         self.stopping.set()
         for bell in self._bells:
@@ -90,5 +95,4 @@ class EmbeddedRunner:
         try:
             turn(step, self._clock, self.stopping, self._report, name, bell=bell)
         except Exception as error:  # noqa: BLE001 - whatever it is, a silent thread would be worse
-            self._failure = (name, error)
-            self._end()
+            self.fail(name, error)

@@ -1,0 +1,9 @@
+"""Ticks by Celery's own beat, for whoever wants that: `celery -A headway.runners.beat beat`.
+
+Set HEADWAY_TICKS=beat for the workers too, else they also tick, which is harmless.
+"""
+
+from headway import config
+from headway.runners.broker import make_celery
+
+app = make_celery(config.load())

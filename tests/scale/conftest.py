@@ -1,0 +1,66 @@
+"""Real processes on loopback: PostgreSQL, Valkey, simulators over sockets, and our commands."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from psycopg_pool import ConnectionPool
+from tests.scale.crew import Crew
+from tests.scale.town import Town, open_town
+
+from headway.clock import SystemClock
+from headway.runners.valkey import EmbeddedValkey
+
+
+@pytest.fixture
+def valkey(tmp_path: Path) -> Iterator[EmbeddedValkey]:
+    with EmbeddedValkey(tmp_path / "valkey", clock=SystemClock()) as server:
+        yield server
+
+
+@pytest.fixture
+def town(database: str, pool: ConnectionPool, tmp_path: Path) -> Iterator[Town]:
+    with open_town(database, pool, tmp_path / "vault", ("acme", "birch")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def celery_crew(town: Town, valkey: EmbeddedValkey) -> Iterator[Crew]:
+    crew = Crew(environ={**town.environ, "HEADWAY_BROKER_URL": valkey.url})
+    yield crew
+    crew.stop()
+
+
+class Staff:
+    """A crew, and how its runner is started."""
+
+    def __init__(self, crew: Crew, *commands: tuple[str, ...]) -> None:
+        self._crew, self._commands = crew, commands
+        self.until, self.until_said, self.stop = crew.until, crew.until_said, crew.stop
+
+    def start(self) -> None:
+        """Start it, and wait until it is ready, and so fit to be stopped."""
+        ready = self._ready() + len(self._commands)
+        for each in self._commands:
+            self._crew.start(*each)
+        self.until(lambda: self._ready() >= ready)
+
+    def _ready(self) -> int:
+        said = self._crew.said
+        return sum(line.startswith(("Headway runs", "Headway works")) for line in said)
+
+    def ended(self) -> int | None:
+        """Return how the first one ended that did, if any."""
+        codes = [each.poll() for each in self._crew.processes]
+        return next((code for code in codes if code is not None), None)
+
+
+@pytest.fixture(params=("embedded", "celery"))
+def staff(request: pytest.FixtureRequest, town: Town) -> Iterator[Staff]:
+    """Let each test run on each runner."""
+    if request.param == "celery":
+        yield Staff(request.getfixturevalue("celery_crew"), ("worker",), ("worker",))
+        return
+    crew = Crew(environ=town.environ)
+    yield Staff(crew, ("run", "--port", "0"))
+    crew.stop()

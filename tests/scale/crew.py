@@ -1,0 +1,74 @@
+"""Runners as processes: the embedded one, or Celery's workers; a test waits on what they say."""
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+# The command, from whatever sources this test runs on; it ends with who started it.
+PROGRAM = """
+import ctypes, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
+from headway.cli import main
+sys.exit(main())
+"""
+PATIENCE_S = 60
+
+
+@dataclass(kw_only=True)
+class Crew:
+    """Processes that do the work, and what they say, line by line."""
+
+    environ: Mapping[str, str] = field(repr=False)
+    said: list[str] = field(default_factory=list)
+    processes: list["subprocess.Popen[str]"] = field(default_factory=list)
+    _lines: "queue.Queue[str]" = field(default_factory=queue.Queue)
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        path = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, *arguments],
+            env={"PATH": "/usr/bin:/bin", "PYTHONUNBUFFERED": "1", **path, **self.environ},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.processes.append(process)
+        threading.Thread(target=self._read, args=(process,), daemon=True).start()
+        return process
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Wait until it holds; it is looked at again whenever somebody has done something."""
+        while not condition():
+            try:
+                self.said.append(self._lines.get(timeout=PATIENCE_S))
+            except queue.Empty:
+                told = "\n".join(self.said[-30:])
+                raise AssertionError(f"nothing happens any more; last:\n{told}") from None
+
+    def until_said(self, words: str) -> str:
+        """Wait until somebody says this; return the line."""
+        self.until(lambda: any(words in line for line in self.said))
+        return next(line for line in self.said if words in line)
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> list[int]:
+        """End all that still run; return how each ended."""
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(how)
+        codes = [process.wait(PATIENCE_S) for process in self.processes]
+        self.processes.clear()
+        return codes
+
+    def _read(self, process: "subprocess.Popen[str]") -> None:
+        assert process.stdout is not None
+        with process.stdout:
+            for line in process.stdout:
+                self._lines.put(line.rstrip())
+        process.wait()
+        self._lines.put(f"[{process.pid} ended]")

@@ -1,0 +1,92 @@
+"""What a runner must do, whichever it is: one suite for the embedded one and for Celery."""
+
+from decimal import Decimal
+
+from tests.scale.conftest import Staff
+from tests.scale.town import Town
+
+from headway.core.model import SellerId, Sku
+from headway.core.pauses import PauseKind
+
+PARTS = tuple(f"P{number}" for number in range(12))
+OLD, NEW = Decimal("11.00"), Decimal("22.00")
+BEGUN = """
+SELECT count(*) FROM call_ledger WHERE status = 'begun' AND NOT EXISTS (
+  SELECT FROM batons WHERE carried #>> '{day,id}' = ticket_id::text)
+"""
+
+
+def shows(town: Town, price: Decimal, *skus: str, seller: str = "acme") -> bool:
+    return all(town.price(seller, sku) == price for sku in skus)
+
+
+def test_everything_due_is_fetched_pushed_and_pulled_within_every_limit(
+    staff: Staff, town: Town
+) -> None:
+    town.move_in("acme", *PARTS)
+    town.move_in("birch", *PARTS[:3])
+    town.trade("acme", "P0", orders=3)
+    town.trade("birch", "P0", orders=3)
+    staff.start()
+    staff.until(lambda: town.is_read(*PARTS))
+    staff.until(lambda: shows(town, OLD, *PARTS))
+    staff.until(lambda: shows(town, OLD, *PARTS[:3], seller="birch"))
+    staff.until(town.is_pulled)
+    assert town.one("SELECT count(*) FROM orders") == 2 * 3 * 3
+    assert town.refusals == [0, 0, 0, 0]
+
+
+def test_what_is_triggered_boards_the_next_call_and_what_is_paused_does_not(
+    staff: Staff, town: Town
+) -> None:
+    town.move_in("acme", *PARTS)
+    staff.start()
+    staff.until(lambda: shows(town, OLD, *PARTS))
+    town.shelf.stock("P0", "20")
+    town.shelf.stock("P1", "20")
+    acme, both = SellerId("acme"), [Sku("P0"), Sku("P1")]
+    town.desk.trigger(both, seller=acme)
+    town.desk.pause(PauseKind.LISTING, skus=both[:1], seller=acme)
+    staff.until(lambda: shows(town, NEW, "P1"))
+    assert shows(town, OLD, "P0")
+    town.desk.resume(PauseKind.LISTING, skus=both[:1], seller=acme)
+    staff.until(lambda: shows(town, NEW, "P0"))
+
+
+def test_trouble_is_reported_and_tried_again_until_it_is_over(staff: Staff, town: Town) -> None:
+    town.move_in("acme", *PARTS)
+    town.do("ALTER TABLE push_intent RENAME TO mislaid")
+    staff.start()
+    said = staff.until_said("the database refused")
+    assert "push_intent" in said
+    town.do("ALTER TABLE mislaid RENAME TO push_intent")
+    staff.until(lambda: shows(town, OLD, *PARTS))
+
+
+def test_a_stop_ends_the_steps_in_hand_and_loses_nothing(staff: Staff, town: Town) -> None:
+    town.move_in("acme", *PARTS)
+    town.move_in("birch", *PARTS[:3])
+    town.trade("acme", "P0", orders=3)
+    town.trade("birch", "P0", orders=3)
+    staff.start()
+    staff.until_said("push: ")
+    assert set(staff.stop()) == {0}
+    staff.until_said("Headway has stopped.")
+    assert not town.one(BEGUN), "no call is left open, but for what the next worker was given"
+    assert not town.one("SELECT count(*) FROM connected_accounts WHERE push_owner IS NOT NULL")
+    in_hand = "SELECT count(*) FROM batons WHERE carried ? 'job'"
+    running = "SELECT count(*) FROM sync_jobs WHERE status = 'running'"
+    assert town.one(running) == town.one(in_hand), "given back, or laid down for the next"
+    staff.start()
+    staff.until(lambda: shows(town, OLD, *PARTS) and shows(town, OLD, "P0", seller="birch"))
+    staff.until(lambda: town.one("SELECT count(*) FROM orders") == 2 * 3 * 3)
+    assert town.refusals == [0, 0, 0, 0]
+
+
+def test_a_bug_stops_loudly(staff: Staff, town: Town) -> None:
+    town.move_in("acme", "P0")
+    staff.start()
+    staff.until(lambda: shows(town, OLD, "P0"))
+    town.do("""UPDATE listing_state SET desired = '{"price": "ten"}', push_at = now()""")
+    assert "please report it: " in staff.until_said("push stopped at a bug")
+    staff.until(lambda: staff.ended() == 1)
