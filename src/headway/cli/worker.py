@@ -13,7 +13,7 @@ from rich.console import Console
 
 from headway import config
 from headway.app import App, build
-from headway.cli.serving import say
+from headway.cli.serving import join, say
 from headway.clock import SystemClock
 from headway.config import Settings
 from headway.core.relay import Verb
@@ -71,6 +71,7 @@ def worker(
         check_broker(celery)
         owner = f"{platform.node()}:{os.getpid()}"
         _prepare(app, owner, wanted, console)
+        join(stack, app, "worker", console)
         runner = CeleryRunner(
             app,
             celery,
