@@ -1,16 +1,23 @@
 """A furnished room, its site, and those who ask there."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from fastapi import FastAPI
 from psycopg_pool import ConnectionPool
 from tests.app.room import ACME, Room, furnish
 from tests.web.asking import Asking
+from tests.web.door import OPS, Open
 from tests.web.keys import shown
 
+from headway.app import build
 from headway.clock import VirtualClock
+from headway.config import Settings
 from headway.core.access import Role
+from headway.store.access import Access
+from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 
 
@@ -32,3 +39,34 @@ def operator(site: FastAPI, pool: ConnectionPool) -> Asking:
 @pytest.fixture
 def seller(site: FastAPI, pool: ConnectionPool) -> Asking:
     return Asking(site, headers=shown(pool, Role.SELLER, ACME))
+
+
+@pytest.fixture
+def open_site(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iterator[Open]:
+    """Serve a site with these settings; people live by the test's clock."""
+    started: list[tuple[SiteServer, httpx.Client]] = []
+
+    def start(**settings: object) -> httpx.Client:
+        app = build(Settings.model_validate({"data_dir": tmp_path, **settings}), clock, pool)
+        taken = listen("127.0.0.1", 0)
+        proxies = app.settings.trusted_proxies
+        serving = SiteServer(create(app, wall=clock), taken, proxies=proxies)
+        serving.start()
+        client = httpx.Client(base_url=address(taken), timeout=20, trust_env=False)
+        started.append((serving, client))
+        return client
+
+    yield start
+    for serving, client in started:
+        client.close()
+        serving.stop()
+
+
+@pytest.fixture
+def access(pool: ConnectionPool) -> Access:
+    return Access(pool)
+
+
+@pytest.fixture
+def key(access: Access, clock: VirtualClock) -> str:
+    return access.add_key(OPS, now=clock.now())[1]

@@ -1,10 +1,8 @@
 """Who is let in: keys, sessions and the login, over a real server and a real database."""
 
-import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import timedelta
 from pathlib import Path
 
 import httpx
@@ -12,6 +10,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 from tests.conftest import START
 from tests.web.asking import Asking
+from tests.web.door import HOUR, KEYS, ME, OPS, Open, bearer, log_in, refused
 
 from headway.app import build
 from headway.clock import SystemClock, VirtualClock
@@ -19,72 +18,18 @@ from headway.config import Settings
 from headway.core.access import Grant, Role
 from headway.core.model import SellerId
 from headway.store.access import TRIES_MAX, Access
-from headway.web.gate import COOKIE, CSRF_HEADER, csrf_of
+from headway.web.gate import COOKIE, CSRF_HEADER
 from headway.web.pages import STREAMS_MAX
-from headway.web.server import SiteServer, _networks, address, listen
+from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 
-OPS = Grant(name="ops", role=Role.OPERATOR)
-HOUR = timedelta(hours=1)
 PATIENCE_S = 10.0
-ME, KEYS, SESSIONS = "/api/me", "/api/keys", "/api/sessions"
 NEW_KEY = {"name": "ci", "role": "reader"}
-Open = Callable[..., httpx.Client]
-
-
-@pytest.fixture
-def open_site(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iterator[Open]:
-    """Serve a site with these settings; people live by the test's clock."""
-    started: list[tuple[SiteServer, httpx.Client]] = []
-
-    def start(**settings: object) -> httpx.Client:
-        app = build(Settings.model_validate({"data_dir": tmp_path, **settings}), clock, pool)
-        taken = listen("127.0.0.1", 0)
-        proxies = app.settings.trusted_proxies
-        serving = SiteServer(create(app, wall=clock), taken, proxies=proxies)
-        serving.start()
-        client = httpx.Client(base_url=address(taken), timeout=20, trust_env=False)
-        started.append((serving, client))
-        return client
-
-    yield start
-    for serving, client in started:
-        client.close()
-        serving.stop()
 
 
 @pytest.fixture
 def site(open_site: Open) -> httpx.Client:
     return open_site()
-
-
-@pytest.fixture
-def access(pool: ConnectionPool) -> Access:
-    return Access(pool)
-
-
-@pytest.fixture
-def key(access: Access, clock: VirtualClock) -> str:
-    return access.add_key(OPS, now=clock.now())[1]
-
-
-def bearer(secret: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {secret}"}
-
-
-def log_in(site: httpx.Client, key: str) -> str:
-    """Log the client in; return the token of its session."""
-    answer = site.post("/login", data={"key": key})
-    assert (answer.status_code, answer.headers["location"]) == (303, "/")
-    return csrf_of(site.cookies[COOKIE])
-
-
-def refused(answer: httpx.Response, status: int) -> str:
-    """Return the detail of a refusal."""
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert answer.headers["cache-control"] == "no-store"
-    return str(answer.json()["detail"])
 
 
 def test_nobody_is_told_how_to_get_in(site: httpx.Client, key: str) -> None:
@@ -286,73 +231,6 @@ def test_whoever_asks_too_often_is_told_to_wait_and_others_are_not(
     assert refused(site.get(ME), 429)
 
 
-def test_all_sessions_of_a_key_share_one_bucket_with_it(
-    open_site: Open, access: Access, key: str, clock: VirtualClock
-) -> None:
-    site = open_site(requests_per_minute=3)
-    cookies = []
-    for _ in range(2):
-        log_in(site, key)
-        cookies.append({"cookie": f"{COOKIE}={site.cookies[COOKIE]}"})
-        site.cookies.clear()
-    asked = (*cookies, bearer(key))
-    assert [site.get(ME, headers=each).status_code for each in asked] == [200] * 3
-    assert [site.get(ME, headers=each).status_code for each in asked] == [429] * 3
-    links = [access.add_link(OPS, expires_at=clock.now() + HOUR, now=clock.now()) for _ in "ab"]
-    for link in links:  # whoever came by a link stands for themselves
-        assert site.get(f"/login/{link}").status_code == 303
-        assert [site.get(ME).status_code for _ in range(3)] == [200] * 3
-        site.cookies.clear()
-
-
-def test_an_operator_sees_who_is_logged_in_and_shows_them_out(
-    site: httpx.Client, access: Access, key: str, clock: VirtualClock
-) -> None:
-    link = access.add_link(OPS, expires_at=clock.now() + HOUR, now=clock.now())
-    assert site.get(f"/login/{link}").status_code == 303
-    by_link = {"cookie": f"{COOKIE}={site.cookies[COOKIE]}"}
-    site.cookies.clear()
-    clock.sleep(60)
-    theirs = Grant(name="acme-app", role=Role.SELLER, seller=SellerId("acme"))
-    made, secret = access.add_key(theirs, now=clock.now())
-    for _ in range(2):
-        log_in(site, secret)
-        site.cookies.clear()
-    found = site.get(SESSIONS, headers=bearer(key)).json()["sessions"]
-    assert [(each["name"], each["seller"], each["prefix"]) for each in found] == [
-        ("acme-app", "acme", made.prefix), ("acme-app", "acme", made.prefix), ("ops", None, None),
-    ]  # fmt: skip
-    assert {each["address"] for each in found} == {"127.0.0.1"}
-    assert found[2]["last_seen_at"] == found[2]["created_at"] == "2026-01-01T00:00:00Z"
-    ended = site.delete(f"{SESSIONS}/{found[2]['id']}", headers=bearer(key))
-    assert ended.json() == found[2]
-    refused(site.get(ME, headers=by_link), 401)
-    refused(site.delete(f"{SESSIONS}/{found[2]['id']}", headers=bearer(key)), 404)
-    ended = site.delete(SESSIONS, params={"name": "acme-app"}, headers=bearer(key))
-    assert len(ended.json()["sessions"]) == 2
-    assert site.get(SESSIONS, headers=bearer(key)).json() == {"sessions": []}
-    refused(site.delete(SESSIONS, params={"name": "acme-app"}, headers=bearer(key)), 404)
-    assert site.get(ME, headers=bearer(secret)).status_code == 200, "the key itself still works"
-    told = site.get("/api/audit?kind=session_ended&format=jsonl", headers=bearer(key))
-    lines = [json.loads(line) for line in told.text.splitlines()]
-    assert [(each["actor"], each["new"]["why"]) for each in lines] == [
-        ("ops", "ended by an operator")
-    ] * 3
-
-
-def test_a_revoked_keys_sessions_are_gone_from_the_list(
-    site: httpx.Client, access: Access, key: str, clock: VirtualClock
-) -> None:
-    theirs = Grant(name="brief", role=Role.READER, expires_at=clock.now() + HOUR)
-    made, secret = access.add_key(theirs, now=clock.now())
-    log_in(site, secret)
-    cookie = {"cookie": f"{COOKIE}={site.cookies[COOKIE]}"}
-    site.cookies.clear()
-    assert site.delete(f"{KEYS}/{made.id}", headers=bearer(key)).status_code == 200
-    refused(site.get(ME, headers=cookie), 401)
-    assert site.get(SESSIONS, headers=bearer(key)).json() == {"sessions": []}
-
-
 def test_a_body_that_is_too_large_is_not_read(site: httpx.Client, key: str) -> None:
     large = b"x" * 1_000_001
     assert "1,000,000 bytes" in refused(site.post(KEYS, content=large, headers=bearer(key)), 413)
@@ -449,29 +327,6 @@ def test_whatever_a_browser_calls_its_origin_a_foreign_page_is_refused(
     site: httpx.Client, key: str, origin: str
 ) -> None:
     assert site.post("/login", data={"key": key}, headers={"origin": origin}).status_code == 403
-
-
-def test_a_trusted_proxy_is_believed_whom_it_speaks_for_and_nobody_else_is(
-    open_site: Open, key: str
-) -> None:
-    def guess(site: httpx.Client, address: str) -> int:
-        wrong, spoken_for = {"key": "hw_wrong"}, {"x-forwarded-for": address}
-        return site.post("/login", data=wrong, headers=spoken_for).status_code
-
-    here = open_site()
-    told = [guess(here, "198.51.100.1") for _ in range(TRIES_MAX + 1)]
-    assert told == [*[401] * TRIES_MAX, 429]
-    assert guess(here, "198.51.100.2") == 401, "another person behind the same proxy"
-    here.post("/login", data={"key": key}, headers={"x-forwarded-for": "198.51.100.3"})
-    (seen,) = here.get(SESSIONS, headers=bearer(key)).json()["sessions"]
-    assert seen["address"] == "198.51.100.3"
-    elsewhere = open_site(trusted_proxies="192.0.2.0/24, 2001:db8::7")
-    told = [guess(elsewhere, f"198.51.100.{number}") for number in range(10, 11 + TRIES_MAX)]
-    assert told == [*[401] * TRIES_MAX, 429], "whoever is not trusted cannot change its address"
-
-
-def test_a_socket_for_both_kinds_knows_its_proxies_by_either_name() -> None:
-    assert _networks("10.1.0.0/16, ::1") == ["10.1.0.0/16", "::1/128", "::ffff:10.1.0.0/112"]
 
 
 def test_hosts_that_a_socket_for_both_kinds_names_are_counted_one_by_one(
