@@ -17,9 +17,9 @@ from headway.store.views_jobs import JobView, mark_of
 from headway.store.views_queue import COMING, DUE, _coming_values, _due_bounds, _values, classes
 
 MINUTE = timedelta(minutes=1)
-# Some due for longer than others, some to come, some that rest; many at the same instant.
+# Some due, some to come, some that rest; by five minutes, which is what a point of score is worth.
 SPREAD = """
-UPDATE sync_jobs SET next_run_at = %s + (hashtext(id::text) %% 7) * interval '3 minutes',
+UPDATE sync_jobs SET next_run_at = %s + (hashtext(id::text) %% 7) * interval '5 minutes',
   status = CASE WHEN hashtext(id::text) %% 3 = 0 AND NOT is_backfill THEN 'completed'
     ELSE 'queued' END
 """
