@@ -15,6 +15,7 @@ from tests.engine.pulls import make_pulls, page_of
 
 from headway.app.relay import relay, rounds, rule_of
 from headway.clock import VirtualClock
+from headway.core.limits import Ticket
 from headway.core.model import Done, Wait
 from headway.core.relay import Baton, Carried, Subject, Verb
 from headway.engine.relay import Hand, Relay, RelayRule
@@ -236,6 +237,20 @@ def test_a_worker_stays_at_one_subject_for_a_turn_and_then_queues_again(
     desk.message()
     assert len(desk.reports) == 5
     assert desk.broker.sent == 1
+
+
+def test_copies_of_a_message_do_not_become_chains_of_their_own(
+    desk_of: Callable[[Hand], Desk], clock: VirtualClock
+) -> None:
+    ticket = Ticket(id="t", keys=("k",), wait_s=2, start_at=clock.now(), position=0)
+    desk = desk_of(Toy(lambda: Wait(until=clock.now() + timedelta(seconds=2)), held=ticket))
+    desk.broker.copies = 2
+    desk.message()
+    for _ in range(5):
+        clock.sleep(2)
+        while (baton := desk.broker.next()) is not None:
+            desk.relay.carry(baton)
+    assert desk.broker.sent == 6
 
 
 def test_a_wait_with_nothing_in_hand_is_left_to_the_tick(

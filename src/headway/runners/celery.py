@@ -6,11 +6,13 @@ connections to the database and to the shops. For more processors start more wor
 
 import logging
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from celery import Celery
 from celery.apps.worker import Worker
+from celery.exceptions import SecurityWarning
 from celery.worker import state
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
@@ -68,17 +70,20 @@ class CeleryRunner:
 
         Raises InvariantError if a bug stopped it.
         """
-        worker = _Worker(
-            app=self._celery,
-            hostname=self._owner,
-            pool="threads",
-            concurrency=concurrency,
-            queues=list(queues),
-            quiet=True,
-            without_gossip=True,
-            without_mingle=True,
-            without_heartbeat=True,
-        )
+        with warnings.catch_warnings():
+            # Of root and pickles: we take JSON only, and who runs us is for the deployment to say.
+            warnings.simplefilter("ignore", SecurityWarning)
+            worker = _Worker(
+                app=self._celery,
+                hostname=self._owner,
+                pool="threads",
+                concurrency=concurrency,
+                queues=list(queues),
+                quiet=True,
+                without_gossip=True,
+                without_mingle=True,
+                without_heartbeat=True,
+            )
         handler = _Said(self._report)
         for name in LOGGERS:
             logging.getLogger(name).addHandler(handler)

@@ -1,0 +1,122 @@
+"""Celery alone: a broker that forgets or dies, workers that die, and ticks by beat."""
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+from decimal import Decimal
+
+from tests.scale.crew import PATIENCE_S, Crew
+from tests.scale.town import Town
+
+from headway.app.relay import rounds, rule_of
+from headway.config import load
+from headway.core.relay import Baton
+from headway.runners.broker import KEY_PREFIX, make_celery
+from headway.runners.celery import send_by
+from headway.runners.valkey import EmbeddedValkey
+
+PARTS = tuple(f"P{number}" for number in range(12))
+OLD, NEW = Decimal("11.00"), Decimal("22.00")
+
+
+def shows(town: Town, price: Decimal, *skus: str) -> bool:
+    return all(town.price("acme", sku) == price for sku in skus)
+
+
+def reprice(town: Town, price: str) -> None:
+    for sku in PARTS:
+        town.shelf.stock(sku, price)
+    town.do("UPDATE product_sync_schedule SET next_sync_at = now(), turn = 'manual'")
+
+
+def test_a_broker_that_forgets_everything_loses_nothing(
+    celery_crew: Crew, town: Town, valkey: EmbeddedValkey
+) -> None:
+    town.move_in("acme", *PARTS)
+    celery_crew.start("worker")
+    celery_crew.start("worker")
+    celery_crew.until_said("push: ")
+    with valkey.client() as client:
+        client.flushall()
+    celery_crew.until(lambda: shows(town, OLD, *PARTS))
+    with valkey.client() as client:
+        client.flushall()
+    reprice(town, "20")
+    celery_crew.until(lambda: shows(town, NEW, *PARTS))
+    assert town.refusals == [0, 0, 0, 0]
+
+
+def test_a_broker_that_dies_is_told_and_work_goes_on_when_it_is_back(
+    celery_crew: Crew, town: Town, valkey: EmbeddedValkey
+) -> None:
+    celery_crew.start("worker")
+    celery_crew.until_said("Headway works as")
+    valkey.kill()
+    town.move_in("acme", *PARTS)
+    said = celery_crew.until_said("the broker of HEADWAY_BROKER_URL cannot be used")
+    assert said.startswith("tick: ")
+    valkey.start()
+    celery_crew.until(lambda: shows(town, OLD, *PARTS))
+    secret = valkey.url.partition("@")[0].rpartition(":")[2]
+    assert not any(secret in line for line in celery_crew.said)
+
+
+def test_a_worker_that_is_killed_is_replaced_by_the_others_its_tick_too(
+    celery_crew: Crew, town: Town
+) -> None:
+    town.move_in("acme", *PARTS)
+    first = celery_crew.start("worker")
+    celery_crew.until_said("push: ")
+    celery_crew.start("worker")
+    first.kill()
+    celery_crew.until(lambda: shows(town, OLD, *PARTS))
+    assert town.refusals == [0, 0, 0, 0]
+    assert first.wait(PATIENCE_S) == -signal.SIGKILL
+    celery_crew.processes.remove(first)
+
+
+def test_a_message_is_json_and_says_only_who_should_look(
+    town: Town, valkey: EmbeddedValkey
+) -> None:
+    town.move_in("acme", "P0")
+    settings = load({**town.environ, "HEADWAY_BROKER_URL": valkey.url})
+    celery, sent = make_celery(settings), list[Baton]()
+
+    def send(baton: Baton, *_: object) -> None:
+        sent.append(baton)
+        send_by(celery, baton, 0)
+
+    rounds(town.app, send=send, rule=rule_of(town.app)).round()
+    with valkey.client() as client:
+        queues = {"fetch.boeing", "push.shopify", "pull.shopify"}
+        waiting = {each: client.lrange(f"{KEY_PREFIX}{each}", 0, -1) for each in queues}
+    told = [json.loads(each) for messages in waiting.values() for each in messages]
+    assert {each["content-type"] for each in told} == {"application/json"}
+    arguments = [json.loads(base64.b64decode(each["body"]))[0] for each in told]
+    assert sorted(arguments) == sorted([each.subject.name, each.fence] for each in sent)
+    assert waiting["fetch.boeing"]
+    assert waiting["push.shopify"]
+
+
+def test_beat_may_tick_instead_of_the_workers(celery_crew: Crew, town: Town) -> None:
+    celery_crew.environ = {**celery_crew.environ, "HEADWAY_TICKS": "beat"}
+    town.move_in("acme", *PARTS)
+    celery_crew.start("worker", "--concurrency", "2")
+    celery_crew.until_said("2 steps at once")
+    assert town.one("SELECT count(*) FROM batons") == 0
+    beat = subprocess.Popen(
+        [sys.executable, "-m", "celery", "-A", "headway.runners.beat", "beat", "-s", "plan"],
+        env={**os.environ, **celery_crew.environ},
+        cwd=town.environ["HEADWAY_DATA_DIR"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        celery_crew.until(lambda: shows(town, OLD, *PARTS))
+    finally:
+        beat.terminate()
+        beat.wait(PATIENCE_S)
+    assert not town.one("SELECT count(*) FROM batons WHERE verb = 'tick'")
