@@ -14,7 +14,7 @@ from headway.core.jobs import Account, JobRule, PlatformName
 from headway.core.limits import Bucket, Observation, Resource
 from headway.core.model import Done, Wait
 from headway.core.storefront import Cost
-from headway.core.walk import RUN, Ask, Cursor, Page, Step
+from headway.core.walk import RUN, SINCE, Ask, Cursor, Page, Step
 from headway.core.warehouse import Order, Records
 from headway.engine.pull import Pull, PullRule
 from headway.store.breakers import Breakers
@@ -47,7 +47,8 @@ class PlainWalk:
     recheck_after: timedelta | None = None
 
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:
-        run = cursor.get(RUN) or {"page": 1, "at": now.isoformat(), "wanted": []}
+        fresh = {"page": 1, "at": now.isoformat(), "since": cursor.get(SINCE), "wanted": []}
+        run = cursor.get(RUN) or fresh
         return {**cursor, RUN: {**run, "wanted": [*wanted, *run["wanted"]]}}
 
     def ask(self, cursor: Cursor) -> Ask:

@@ -12,7 +12,7 @@ from tests.store.job_rows import DAY_KEY, MINUTE, RULE
 from headway.core.jobs import JobType
 from headway.core.limits import Observation
 from headway.core.model import CLOCKS_APART_MAX, Done, Wait
-from headway.core.walk import RUN, Page
+from headway.core.walk import RUN, SINCE, Page
 from headway.errors import (
     ConfigError,
     ConnectorError,
@@ -57,6 +57,22 @@ def test_a_run_walks_page_by_page_and_ends_with_all_that_there_is(pulls: Pulls) 
     assert pulls.rows.day() == (3, 0)
     assert pulls.events() == ["job_completed"]
     assert pulls.rows.ask("SELECT scope, tier, used FROM rate_budgets") == [(DAY_KEY, "starter", 3)]
+
+
+def test_a_first_run_is_told_since_when_and_keeps_only_what_it_made_of_it(pulls: Pulls) -> None:
+    job_id = pulls.rows.add("a", tier="starter")
+    pulls.rows.ask("UPDATE sync_jobs SET created_at = created_at - interval '5 days'")
+    since = row(pulls, job_id, "created_at")
+    kept: list[Any] = []
+
+    def note() -> Page:
+        kept.append(row(pulls, job_id, "cursor"))
+        return page_of("2")
+
+    pulls.script.answers = [page_of("1", more=True), note]
+    pulls.drive("done")
+    assert kept[0].keys() == {RUN}
+    assert kept[0][RUN][SINCE] == since.isoformat()
 
 
 def test_every_call_spends_before_it_leaves_and_more_is_reserved_when_needed(pulls: Pulls) -> None:

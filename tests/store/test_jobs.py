@@ -357,13 +357,34 @@ def test_whoever_fell_silent_is_rescued_and_refused_afterwards(rows: Rows) -> No
     assert rows.jobs.rescue(rows.clock.now()) == 0
     rows.clock.sleep(31)
     assert rows.jobs.rescue(rows.clock.now()) == 1
-    assert rows.status(job_id) == ("queued", rows.clock.now())
+    assert rows.status(job_id) == ("queued", job.due_at), "it keeps its place"
     taken, _ = rows.claim(owner="next")
     assert taken.cursor == job.cursor
     assert commit(rows, job) is None
     assert not rows.jobs.settle(job, JobStatus.DEAD, next_run_at=None, now=rows.clock.now())
     assert commit(rows, taken) is not None
     assert events(rows, job_id) == ["job_rescued"]
+
+
+def test_who_falls_silent_again_before_a_page_gives_up_its_place(rows: Rows) -> None:
+    job_id = rows.add("a")
+    due_at = rows.status(job_id)[1]
+    for place in (lambda: due_at, rows.clock.now, rows.clock.now):
+        rows.claim()
+        rows.clock.sleep(3600)
+        rows.jobs.rescue(rows.clock.now())
+        assert rows.status(job_id) == ("queued", place())
+    job, _ = rows.claim()
+    commit(rows, job)  # a page is a sign that it kills nobody
+    rows.clock.sleep(3600)
+    rows.jobs.rescue(rows.clock.now())
+    assert rows.status(job_id) == ("queued", job.due_at)
+
+
+def test_a_claim_tells_when_the_job_came_to_be(rows: Rows) -> None:
+    job_id = rows.add("a")
+    job, _ = rows.claim()
+    assert job.enlisted_at == rows.one("SELECT created_at FROM sync_jobs WHERE id = %s", job_id)
 
 
 def test_disconnecting_cancels_jobs_refuses_the_worker_and_tells_once(rows: Rows) -> None:

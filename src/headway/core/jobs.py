@@ -100,6 +100,7 @@ class Job:
 
     `wanted` are ids that webhooks named. `run_calls` counts the calls of the run under way, over
     all its claims; `is_first` until a run was completed; `is_paused` once a person stopped it.
+    `enlisted_at` is when its account was connected.
     """
 
     id: str
@@ -117,6 +118,7 @@ class Job:
     wanted: tuple[str, ...] = ()
     is_first: bool = False
     is_paused: bool = False
+    enlisted_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

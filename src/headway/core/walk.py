@@ -4,6 +4,10 @@ A walk decides what to ask next from its cursor alone, and what a page makes of 
 cursor is JSON, stored with the page in one transaction: a walk that was cut off anywhere goes on
 there. What lasts between runs stands at its top; the run under way is in `cursor["run"]`, and is
 gone once the run is done. A connector turns an `Ask` into one request and its answer into a `Page`.
+
+What was there when an account was connected is a backfill's to read, whenever that begins. What
+came later is for the walk of what is new, though its first run may be weeks late: the cursor of a
+first run says `since` when, and it looks a little farther back than that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +19,13 @@ from headway.core.warehouse import Records
 
 Cursor = Mapping[str, Any]
 RUN = "run"
+SINCE = "since"
+
+
+def begun_since(cursor: Cursor, now: datetime) -> datetime:
+    """Return since when a first run must know everything: now, unless the cursor says earlier."""
+    since = cursor.get(SINCE)
+    return now if since is None else min(now, datetime.fromisoformat(since))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from headway.core.jobs import (
 from headway.core.limits import CallReport, Go, Gone, Hold, Shed, Ticket
 from headway.core.model import Done, Scope, Wait
 from headway.core.relay import Carried, PullClaim
-from headway.core.walk import RUN, Ask, Cursor, Page, Walk
+from headway.core.walk import RUN, SINCE, Ask, Cursor, Page, Walk
 from headway.engine.claim import Claim, unpacked
 from headway.engine.ports import Breakers, ErrorShare, Jobs, Limiter, Platform
 from headway.errors import (
@@ -188,7 +188,9 @@ class Pull:
                 job.account, checked_before=before, limit=RECHECKS_MAX
             )
             wanted = list(dict.fromkeys([*wanted, *open_ids]))
-        return walk.begin(job.cursor, now, wanted)
+        since = {} if job.enlisted_at is None else {SINCE: job.enlisted_at.isoformat()}
+        begun = walk.begin({**since, **job.cursor}, now, wanted)
+        return {name: value for name, value in begun.items() if name != SINCE}
 
     # -- the permit --------------------------------------------------------------------------
 

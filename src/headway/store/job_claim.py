@@ -140,6 +140,7 @@ FROM connected_accounts AS account
 WHERE job.id = ANY (%(ids)s::uuid[]) AND account.id = job.account_id
 RETURNING job.id::text, job.kind, job.job_type, job.tier, job.fence, job.cursor, job.started_at,
   job.next_run_at, job.retry_count, job.calls_estimate, job.run_calls, job.completed_at IS NULL,
+  job.created_at,
   account.id::text, account.user_id, account.platform, account.shop, account.owner_id
 """
 # In a statement of its own, after the jobs' rows are locked: no delivery slips in between.
@@ -358,6 +359,7 @@ def _job(row: Sequence[Any]) -> Job:
         "calls_estimate",
         "run_calls",
         "is_first",
+        "enlisted_at",
     )
     values = dict(zip(names, mine, strict=True))
     values["kind"], values["type"] = Kind(values["kind"]), JobType(values["type"])

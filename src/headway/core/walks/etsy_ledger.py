@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from headway.core.walk import RUN, Ask, Cursor, Page, Step
+from headway.core.walk import RUN, Ask, Cursor, Page, Step, begun_since
 from headway.core.walks.etsy_paging import PAGE_ROWS, has_more, seconds
 
 DAY_S = 86_400
@@ -41,7 +41,8 @@ class LedgerWalk:
         if RUN in cursor:
             return cursor
         end_s = seconds(now) - self.settled_s
-        first_s = end_s - (self.history_s if self.is_backfill else self.first_s)
+        since_s = seconds(begun_since(cursor, now)) - self.settled_s
+        first_s = end_s - self.history_s if self.is_backfill else since_s - self.first_s
         # Never after the end: the clock may have been set back since.
         until_s = min(cursor.get("until_s", 0), end_s)
         from_s = until_s - self.overlap_s if until_s else first_s

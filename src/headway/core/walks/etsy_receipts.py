@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from headway.core.walk import RUN, Ask, Cursor, Page, Step
+from headway.core.walk import RUN, Ask, Cursor, Page, Step, begun_since
 from headway.core.walks.etsy_paging import (
     PAGE_ROWS,
     has_more,
@@ -60,7 +60,8 @@ class ReceiptsWalk:
             phases = [CREATED]
         else:
             # What is recent was just pulled, or is being pulled, by the backfill.
-            lasting = {"seen_s": now_s - self.first_s, "rewalked_s": now_s, **lasting}
+            since_s = seconds(begun_since(cursor, now))
+            lasting = {"seen_s": since_s - self.first_s, "rewalked_s": since_s, **lasting}
             is_due = now_s - lasting["rewalked_s"] >= self.recent_every_s
             phases = [UPDATED, CREATED] if is_due else [UPDATED]
         run = {"wanted": list(wanted), "began_s": now_s, "phases": phases}

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from headway.core.jobs import Kind
-from headway.core.walk import RUN, Ask, Cursor, Page, Step, Walk
+from headway.core.walk import RUN, Ask, Cursor, Page, Step, Walk, begun_since
 
 ORDERS_PER_PAGE, PRODUCTS_PER_PAGE = 10, 50
 RECHECK_AFTER = timedelta(hours=6)
@@ -73,7 +73,7 @@ class NewOrders:
 
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:
         """Begin a run, or go on with the one under way; `wanted` orders come first."""
-        boundary = cursor.get("boundary") or (now - FIRST_REACH).isoformat()
+        boundary = cursor.get("boundary") or (begun_since(cursor, now) - FIRST_REACH).isoformat()
         run = cursor.get(RUN) or {"page": 1, "total": 0, "newest": boundary, "wanted": []}
         names = list(dict.fromkeys([*wanted, *run["wanted"]]))
         return {**cursor, "boundary": boundary, RUN: {**run, "wanted": names}}

@@ -12,12 +12,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from headway.core.jobs import Kind
-from headway.core.walk import RUN, Ask, Cursor, Page, Step, Walk
+from headway.core.walk import RUN, Ask, Cursor, Page, Step, Walk, begun_since
 
 # What is younger is not settled: its place may be wrong, and others may still come before it.
 OVERLAP = timedelta(minutes=5)
 DAY = timedelta(days=1)
-# How far back the first run looks; what is older is a backfill's, which begins within this.
+# How far back the first run looks beyond what it must.
 FIRST_REACH = DAY
 # An app without the scope `read_all_orders` sees no order that is older.
 HORIZON = timedelta(days=60)
@@ -59,7 +59,7 @@ class Changes:
 
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:
         """Begin a run, or go on with the one under way; `wanted` rows come first."""
-        newest = cursor.get("newest") or _text(now - FIRST_REACH)
+        newest = cursor.get("newest") or _text(begun_since(cursor, now) - FIRST_REACH)
         run = cursor.get(RUN)
         if run is None:
             run = {
