@@ -25,25 +25,21 @@ def from_printify(cursor: Cursor) -> float:
     return seconds(datetime.fromisoformat(cursor["boundary"]))
 
 
+BEGINS: dict[tuple[PlatformName, Kind], Callable[[Cursor], float]] = {
+    (PlatformName.SHOPIFY, Kind.ORDERS): from_shopify,
+    (PlatformName.SHOPIFY, Kind.CUSTOMERS): from_shopify,
+    (PlatformName.PRINTIFY, Kind.ORDERS): from_printify,
+    (PlatformName.ETSY, Kind.ORDERS): lambda cursor: cursor["seen_s"],
+    (PlatformName.ETSY, Kind.PAYMENTS): lambda cursor: cursor[RUN]["from_s"],
+}
+
+
 @pytest.mark.parametrize("late", (timedelta(0), timedelta(days=5), timedelta(days=40)), ids=str)
-@pytest.mark.parametrize(
-    ("platform", "kind", "begins"),
-    (
-        (PlatformName.SHOPIFY, Kind.ORDERS, from_shopify),
-        (PlatformName.SHOPIFY, Kind.CUSTOMERS, from_shopify),
-        (PlatformName.PRINTIFY, Kind.ORDERS, from_printify),
-        (PlatformName.ETSY, Kind.ORDERS, lambda cursor: cursor["seen_s"]),
-        (PlatformName.ETSY, Kind.PAYMENTS, lambda cursor: cursor[RUN]["from_s"]),
-    ),
-    ids=str,
-)
+@pytest.mark.parametrize(("platform", "kind"), list(BEGINS), ids=str)
 def test_a_first_run_looks_back_to_the_day_of_the_connection(
-    platform: PlatformName,
-    kind: Kind,
-    begins: Callable[[Cursor], float],
-    late: timedelta,
+    platform: PlatformName, kind: Kind, late: timedelta
 ) -> None:
-    walk = walk_of(platform, kind, is_backfill=False)
+    walk, begins = walk_of(platform, kind, is_backfill=False), BEGINS[platform, kind]
     first = {SINCE: CONNECTED.isoformat()}
     begun = walk.begin(json.loads(json.dumps(first)), CONNECTED + late, ())
     assert begins(begun) < seconds(CONNECTED)
