@@ -96,7 +96,7 @@ def test_a_change_of_the_supplier_is_seen_on_its_way_to_the_shop(page: Any, hous
 def test_a_part_with_an_odd_number_is_found_and_its_page_explains_it(
     page: Any, house: House
 ) -> None:
-    page.get_by_role("searchbox", name="Find a part").fill("338/10=")
+    page.get_by_role("combobox", name="Find a part").fill("338/10=")
     page.keyboard.press("Enter")
     found = page.locator("#found tbody tr")
     expect(found).to_have_count(1)

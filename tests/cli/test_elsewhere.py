@@ -198,7 +198,9 @@ def test_a_run_that_failed_there_fails_here_with_its_code(
 
 def test_ctrl_c_cancels_the_run(working: There, tmp_path: Path) -> None:
     words = ("simulate", "--policy", "rolling", "--products", "500", "--days", "60")
-    start = "import sys; from headway.cli import main; sys.exit(main())"
+    # Who was started in the background, as CI may be, ignores the signal, and we inherit that.
+    heeds = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    start = f"{heeds}; import sys; from headway.cli import main; sys.exit(main())"
     command = subprocess.Popen(
         [sys.executable, "-c", start, *words],
         env=bare_environment(**working.settings, HEADWAY_DATA_DIR=str(tmp_path)),
@@ -213,5 +215,6 @@ def test_ctrl_c_cancels_the_run(working: There, tmp_path: Path) -> None:
         said, complained = command.communicate(timeout=PATIENCE_S)
     finally:
         command.kill()
+        command.communicate()
     assert (command.returncode, said, complained) == (130, b"", b"")
     assert working.runs.find(run.id).status is RunStatus.CANCELLED

@@ -37,5 +37,5 @@ def test_a_value_is_never_an_option() -> None:
     run = Run(id="1", kind=RunKind.SIMULATE, request=request, created_at=NOW)
     assert words(run) == [
         "simulate", "--policy=all", "--fault=--json", "--fault=crash:1/h", "--days=0.5",
-        "--progress=json", "--json",
+        "--progress=json", "--server=", "--json",
     ]  # fmt: skip

@@ -145,7 +145,7 @@ def test_what_waits_is_counted_for_each_seller(
     with pool.connection() as connection:
         connection.execute(states)
         connection.execute("INSERT INTO product (user_id, sku, shop_sku) VALUES ('a', 'P0', 'P0')")
-    assert accounts.tally() == {
+    assert accounts.tally({A, B}) == {
         A: Tally(products=1, waiting=3, failing=1, held=2),
         B: Tally(products=0, waiting=0, failing=0, held=0),
     }
