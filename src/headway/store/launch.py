@@ -11,9 +11,11 @@ import pwd
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +23,7 @@ from typing import IO, Literal
 
 from headway.errors import ConfigError
 
+HOST = "127.0.0.1"
 Drop = Literal["none", "namespace", "nobody"]
 
 LOG = logging.getLogger(__name__)
@@ -184,3 +187,14 @@ def _nobody() -> tuple[int, int]:
     except KeyError:
         return 65534, 65534
     return entry.pw_uid, entry.pw_gid
+
+
+def free_port(wanted: int = 0) -> int:
+    """Return the port wanted if it is free, so that a restarted server is found again."""
+    for port in (wanted, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with suppress(OSError):
+                probe.bind((HOST, port))
+                return int(probe.getsockname()[1])
+    raise ConfigError(f"no port is free on {HOST}; see what occupies them")

@@ -8,11 +8,10 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -40,9 +39,17 @@ from headway.store.folder import (
     worst_line,
     write_private,
 )
-from headway.store.launch import Drop, Programs, choose_drop, find_programs, give, spawn
+from headway.store.launch import (
+    HOST,
+    Drop,
+    Programs,
+    choose_drop,
+    find_programs,
+    free_port,
+    give,
+    spawn,
+)
 
-HOST = "127.0.0.1"
 DEFAULTS = {
     "listen_addresses": HOST,
     "unix_socket_directories": "",
@@ -205,7 +212,7 @@ class EmbeddedServer:
         if log.exists():
             log.replace(self.data_dir / "postgres.log.old")
         for _ in range(START_TRIES):
-            self._port = _free_port(self._port)
+            self._port = free_port(self._port)
             settings = self._settings | {"port": str(self._port)}
             flags = [f"--{name}={value}" for name, value in settings.items()]
             command = [str(programs.path("postgres")), "-D", str(self.data_dir / "pg"), *flags]
@@ -265,17 +272,6 @@ def _announced_port(pg: Path, pid: int) -> int | None:
         return int(lines[3]) if is_ready else None
     except (OSError, ValueError, IndexError):
         return None
-
-
-def _free_port(wanted: int) -> int:
-    """Return the port wanted if it is free, so that a restarted server is found again."""
-    for port in (wanted, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with suppress(OSError):
-                probe.bind((HOST, port))
-                return int(probe.getsockname()[1])
-    raise ConfigError(f"no port is free on {HOST}; see what occupies them")
 
 
 def _end(process: subprocess.Popen[bytes], *, immediate: bool) -> None:
