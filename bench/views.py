@@ -130,7 +130,8 @@ FROM (SELECT e, (1 + (e::bigint * 7919) %% %(rows)s)::int AS n,
 FILL_REST = (
     f"""
 INSERT INTO profiles (user_id, tier, catalogue_count)
-SELECT user_id, ('{{free,starter,growth,pro}}'::text[])[1 + n %% 4], 1000
+SELECT user_id, ('{{free,starter,growth,pro}}'::text[])[1 + n %% 4],
+  (SELECT count(*) FROM product_sync_schedule AS row WHERE row.user_id = seller.user_id)
 FROM (SELECT 'seller-' || n AS user_id, n FROM generate_series(0, {SELLERS - 1}) AS n
       UNION ALL SELECT '{BIG}', 3) AS seller
 """,

@@ -13,7 +13,7 @@ from tests.engine.shops import Shops, make_shops, wanted
 from headway.clock import VirtualClock
 from headway.core.model import SellerId, Sku
 from headway.store.review import Review
-from headway.store.views_changes import EVENTS_MAX, Change, ChangeViews, Fate, latest_changes
+from headway.store.views_changes import EVENTS_MIN, Change, ChangeViews, Fate, latest_changes
 
 EVENT = """
 INSERT INTO sync_audit_log
@@ -255,7 +255,7 @@ def test_changes_are_found_behind_any_number_of_other_events(shops: Shops) -> No
         " SELECT 'acme', CASE WHEN n % 2 = 0 THEN 'P' || n END, %s, 'sync_failed'"
         " FROM generate_series(1, %s) AS n".replace("n % 2", "n %% 2"),
         now,
-        EVENTS_MAX - 1,
+        EVENTS_MIN - 1,
     )
     # What one read showed lies across the end of the first walk.
     tell(shops, "P1", "price_changed", *PRICE, at=now - minute)

@@ -29,7 +29,7 @@ from headway.store.views_shop import StorefrontStatus, shop_calls, storefront_st
 
 DAY = timedelta(days=1)
 HOUR_S = 3600
-FRONT_PER_SEAT = 10
+FRONT_PER_SEAT = 5
 PAUSES_SHOWN = 50
 
 TROUBLE = """

@@ -18,9 +18,10 @@ from headway.errors import InvalidError
 from headway.store import cursors
 from headway.store.pool import Pool, guarded
 
-EVENTS_MAX = 500
-# How many times so many events are looked through for one page of changes.
-WALKS_MAX = 10
+# How many events are looked through at once for each row of a page, and how many times. The first
+# screen looks less far: it is drawn all the time.
+EVENTS_MIN, EVENTS_PER_ROW = 100, 10
+WALKS_MAX, WALKS_FIRST = 10, 5
 ROWS_SHOWN = 10
 LIMIT_MAX = 200
 ECHOES_MAX = 50
@@ -217,7 +218,7 @@ def latest_changes(
     connection: Connection, now: datetime, *, seller: SellerId | None = None
 ) -> tuple[Change, ...]:
     """Return the latest changes, one for all that one read showed about one listing."""
-    return _page(connection, now, seller, None, ROWS_SHOWN, walks=1).items
+    return _page(connection, now, seller, None, ROWS_SHOWN, walks=WALKS_FIRST).items
 
 
 def _page(
@@ -230,9 +231,9 @@ def _page(
     walks: int = WALKS_MAX,
 ) -> ChangePage:
     merged: Merged = {}
-    mark = after
+    mark, events = after, max(EVENTS_MIN, EVENTS_PER_ROW * limit)
     for _ in range(walks):
-        mark = _walk(connection, now, seller, mark, merged)
+        mark = _walk(connection, now, seller, mark, merged, events=events)
         if mark is None or len(merged) > limit:
             break
     shown = list(merged.items())[:limit]
@@ -248,6 +249,8 @@ def _walk(
     seller: SellerId | None,
     after: _Mark | None,
     merged: Merged,
+    *,
+    events: int,
 ) -> _Mark | None:
     """Add the changes among the next so many events; return where to go on, None at the end."""
     mark = after or _Mark(at=now)
@@ -256,7 +259,7 @@ def _walk(
         "after_user": mark.user_id,
         "after_sku": mark.sku,
         "seller": seller,
-        "events": EVENTS_MAX,
+        "events": events,
     }
     statement = CHANGES.format(
         whose="" if seller is None else "AND user_id = %(seller)s",
@@ -268,7 +271,7 @@ def _walk(
         if is_change:
             facts = merged.setdefault((at, user_id, sku), {"kind": "changed", "note": ""})
             facts |= _facts(kind, old or {}, new or {}, note)
-    if place < EVENTS_MAX:
+    if place < events:
         return None
     # More of this one may follow: it is read again as a whole.
     last = rows[-1][:3]

@@ -10,8 +10,8 @@ from headway.store.sampling import share_of
 
 COUNT_MAX = 10_000
 # A seller's listings are all counted up to so many; of more, a fair sample.
-THEIRS_ALL_MAX = 10_000
-THEIRS_SOME = 2_000
+THEIRS_ALL_MAX = 4_000
+THEIRS_SOME = 1_500
 PAUSED, PARKED, UNREAD, STALE = -3, -2, -1, 24
 
 # Whole hours since the last good read, or what else it stands for.

@@ -69,7 +69,7 @@ CROSS JOIN LATERAL (SELECT count(*) FROM (
     AND NOT {is_seller_paused("queued")}
   LIMIT %(most)s + 1) AS first) AS few
 """
-DUE_COUNT = f"""
+COUNTS = f"""
 SELECT (SELECT count(*) FROM (
   SELECT FROM unnest(%(platforms)s::text[], %(scores)s::smallint[]) AS class (platform, score)
   CROSS JOIN LATERAL (
@@ -77,10 +77,8 @@ SELECT (SELECT count(*) FROM (
       AND score = class.score AND next_run_at <= %(now)s LIMIT %(most)s) AS first
   LIMIT %(most)s) AS few)
   + (SELECT count(*) FROM (SELECT FROM sync_jobs
-     WHERE {RESTING} AND next_run_at <= %(now)s LIMIT %(most)s) AS rest)
-"""
-DEAD_COUNT = """
-SELECT count(*) FROM (SELECT FROM sync_jobs WHERE status = 'dead' LIMIT %(most)s) AS few
+     WHERE {RESTING} AND next_run_at <= %(now)s LIMIT %(most)s) AS rest),
+  (SELECT count(*) FROM (SELECT FROM sync_jobs WHERE status = 'dead' LIMIT %(most)s) AS dead)
 """
 BREAKERS = """
 SELECT scope, open_until, reason FROM breaker
@@ -315,11 +313,8 @@ def is_uuid(text: str) -> bool:
 def counts(connection: Connection, now: datetime) -> tuple[int, int]:
     """Count the jobs that are due and those that are dead, each up to a bound."""
     values = {**classes(None), "now": now, "most": COUNT_MAX}
-    due = connection.execute(DUE_COUNT, values).fetchone()
-    dead = connection.execute(DEAD_COUNT, values).fetchone()
-    assert due is not None
-    assert dead is not None, "an aggregate always answers"
-    return min(due[0], COUNT_MAX), dead[0]
+    due, dead = connection.execute(COUNTS, values).fetchall()[0]
+    return min(due, COUNT_MAX), dead
 
 
 def rowsread_jobs(connection: Connection) -> dict[str, int | None]:

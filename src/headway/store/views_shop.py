@@ -20,7 +20,7 @@ from headway.store.sampling import share_of
 
 DAY = timedelta(days=1)
 COUNT_MAX = 10_000
-EVENTS_MAX = 2_000
+EVENTS_MAX = 1_000
 HELD_LOOKED_AT = 500
 CALLS_LOOKED_AT = 50
 ROWS_SHOWN = 10
@@ -33,14 +33,11 @@ FROM (SELECT user_id, shop, status, reason, count(*) OVER () AS total
       FROM connected_accounts WHERE platform = 'shopify' {whose}
       ORDER BY status = 'connected', user_id LIMIT %(shops)s) AS account
 CROSS JOIN LATERAL (
-  SELECT greatest(0, due.count - refused.count) AS waiting, refused.count AS failing,
-    (SELECT push_error FROM listing_state
-     WHERE user_id = account.user_id AND push_at IS NOT NULL AND push_failures > 0
-     ORDER BY push_failures DESC LIMIT 1) AS error
-  FROM (SELECT count(*) FROM (SELECT FROM listing_state
-          WHERE user_id = account.user_id AND push_at IS NOT NULL LIMIT %(most)s) AS few) AS due,
-    (SELECT count(*) FROM (SELECT FROM listing_state WHERE user_id = account.user_id
-          AND push_at IS NOT NULL AND push_failures > 0 LIMIT %(most)s) AS few) AS refused) AS due
+  SELECT count(*) FILTER (WHERE push_failures = 0) AS waiting,
+    count(*) FILTER (WHERE push_failures > 0) AS failing,
+    (array_agg(push_error ORDER BY push_failures DESC) FILTER (WHERE push_failures > 0))[1] AS error
+  FROM (SELECT push_failures, push_error FROM listing_state
+        WHERE user_id = account.user_id AND push_at IS NOT NULL LIMIT %(most)s) AS few) AS due
 CROSS JOIN LATERAL (
   SELECT count(*) FROM (SELECT FROM listing_state
     WHERE user_id = account.user_id AND held_reason IS NOT NULL LIMIT %(most)s) AS few) AS held
