@@ -3,19 +3,12 @@
 import os
 import queue
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-# The command, from whatever sources this test runs on; it ends with who started it.
-PROGRAM = """
-import ctypes, signal, sys
-ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
-from headway.cli import main
-sys.exit(main())
-"""
+from tests.scale.nursery import Child, nursery
+
 PATIENCE_S = 60
 
 
@@ -25,21 +18,18 @@ class Crew:
 
     environ: Mapping[str, str] = field(repr=False)
     said: list[str] = field(default_factory=list)
-    processes: list["subprocess.Popen[str]"] = field(default_factory=list)
+    processes: list[Child] = field(default_factory=list)
     _lines: "queue.Queue[str]" = field(default_factory=queue.Queue)
 
-    def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        path = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
-        process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, *arguments],
-            env={"PATH": "/usr/bin:/bin", "PYTHONUNBUFFERED": "1", **path, **self.environ},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+    def start(self, *arguments: str) -> Child:
+        theirs, ours = os.pipe()
+        environ = {"PATH": "/usr/bin:/bin", **self.environ}
+        try:
+            process = nursery().start(arguments, environ, ours)
+        finally:
+            os.close(ours)
         self.processes.append(process)
-        threading.Thread(target=self._read, args=(process,), daemon=True).start()
+        threading.Thread(target=self._read, args=(process, theirs), daemon=True).start()
         return process
 
     def until(self, condition: Callable[[], object]) -> None:
@@ -65,10 +55,9 @@ class Crew:
         self.processes.clear()
         return codes
 
-    def _read(self, process: "subprocess.Popen[str]") -> None:
-        assert process.stdout is not None
-        with process.stdout:
-            for line in process.stdout:
+    def _read(self, process: Child, output: int) -> None:
+        with open(output, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
                 self._lines.put(line.rstrip())
-        process.wait()
+        process.wait(PATIENCE_S)
         self._lines.put(f"[{process.pid} ended]")
