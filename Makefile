@@ -25,8 +25,9 @@ setup: .venv/.ok  ## install everything into .venv (the other targets do it by t
 run: .venv/.ok  ## start the demo: supplier, engine, dashboard; a day in 24 minutes; Ctrl-C ends it
 	@exec $(BIN)/headway demo
 
-test: .venv/.ok .venv/.ok-browser  ## run all tests, in two processes, those in a browser too if one can be had
+test: .venv/.ok .venv/.ok-browser  ## run all tests, in two processes, those that need a browser or pgbouncer too if they can be had
 	@$(BIN)/python -m tests.browser.chromium
+	@$(BIN)/python -m tests.pooler.pgbouncer
 	@$(BIN)/python -m pytest -m "not campaign" -n 2 --dist loadfile
 
 check: .venv/.ok  ## format, lint, types, import contracts, tidy rules

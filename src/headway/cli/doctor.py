@@ -1,4 +1,4 @@
-"""`headway doctor`: versions, database, clock, shops, folder, secrets, settings, what to mend."""
+"""`headway doctor`: database, broker, clock, shops, folder, secrets, settings: what to mend."""
 
 import os
 import platform
@@ -15,6 +15,8 @@ import typer
 from pydantic import AliasChoices, SecretStr
 
 from headway import __version__, config
+from headway.cli.doctor_broker import examine_broker
+from headway.cli.doctor_database import examine_rights, examine_server
 from headway.cli.doctor_processes import examine_processes
 from headway.cli.doctor_shops import FAIL, OK, WARN, Line, examine_shops
 from headway.cli.output import AsJson, emit, say, table
@@ -22,7 +24,7 @@ from headway.cli.session import WALL, Session, find_joinable, open_session
 from headway.config import Settings
 from headway.errors import HeadwayError
 from headway.store import migrate
-from headway.store.probe import ServerFacts, probe
+from headway.store.probe import Pooling, probe, rights
 from headway.store.processes import clock_offset
 
 EXAMPLES = """Examples:
@@ -65,7 +67,9 @@ def doctor(*, as_json: AsJson = False) -> None:
     except HeadwayError as error:
         lines.append(Line(subject="settings", verdict=FAIL, finding=str(error)))
     else:
-        lines += [*_examine_database(settings), *_examine_host(settings)]
+        lines += _examine_database(settings)
+        lines += examine_broker(settings)
+        lines += _examine_host(settings)
     in_force = list(settings_in_force(settings))
     if as_json:
         emit({"lines": lines, "settings": in_force})
@@ -83,35 +87,29 @@ def _versions() -> str:
     return f"{__version__} on Python {platform.python_version()}, {platform.system()}"
 
 
-def _examine_database(settings: Settings) -> list[Line]:
+def _examine_database(settings: Settings) -> Iterator[Line]:
     is_own = settings.database_url is None
     try:
         with open_session(settings, check_schema=is_own) as session:
             asked_at = WALL.now()
             server = probe(session.app.pool)
             answered_at = WALL.now()
+            yield from examine_server(server, session.place)
             offset = clock_offset(server.clock, asked_at=asked_at, answered_at=answered_at)
+            yield _clock(offset / timedelta(milliseconds=1))
+            if server.pooling is Pooling.STATEMENT:
+                return  # nothing that follows could work
+            found = rights(session.app.pool)
+            yield from examine_rights(found, server.user, is_own=is_own or session.is_joined)
+            if found.closed:
+                return
             schema = _schema(session)
-            return [
-                *_describe(session, server),
-                _clock(offset / timedelta(milliseconds=1)),
-                schema,
-                *(examine_processes(session.app) if schema.verdict == OK else ()),
-                *(examine_shops(session.app) if schema.verdict == OK else ()),
-            ]
+            yield schema
+            if schema.verdict != FAIL:
+                yield from examine_processes(session.app)
+                yield from examine_shops(session.app)
     except HeadwayError as error:
-        return [Line(subject="database", verdict=FAIL, finding=str(error))]
-
-
-def _describe(session: Session, server: ServerFacts) -> Iterator[Line]:
-    where = f"{server.place} as {server.user} ({session.place})"
-    yield Line(subject="database", verdict=OK, finding=f"PostgreSQL {server.version} at {where}")
-    if server.is_read_only:
-        finding = "the server takes no writes (a standby?); point DATABASE_URL at the primary"
-        yield Line(subject="writing", verdict=FAIL, finding=finding)
-    pooler = "through a pooler in transaction mode" if server.backend_count > 1 else "one backend"
-    finding = f"transactions work without session state or prepared statements ({pooler} seen)"
-    yield Line(subject="connection", verdict=OK, finding=finding)
+        yield Line(subject="database", verdict=FAIL, finding=str(error))
 
 
 def _clock(offset_ms: float) -> Line:

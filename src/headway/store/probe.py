@@ -1,46 +1,92 @@
-"""What `headway doctor` asks of a database server: version, clock, and how we reach it."""
+"""What `headway doctor` asks of a database server: version, clock, how we reach it, our rights."""
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
+from typing import Any
 
+import psycopg
+
+from headway.core.model import SellerId
+from headway.errors import StoreError
 from headway.store.pool import Pool, guarded
+from headway.store.walls import ROLE, Walled
 
-TRANSACTIONS = 6
+ROUNDS = 3
+SERVER = """
+SELECT current_setting('server_version'), current_user,
+  pg_is_in_recovery() OR current_setting('transaction_read_only')::bool, clock_timestamp()
+"""
+# Older servers know no options of a membership: whoever is a member may become the role.
+RIGHTS = f"""
+SELECT rolsuper OR rolbypassrls,
+  has_schema_privilege(current_schema(), 'CREATE'),
+  has_database_privilege(current_database(), 'TEMPORARY'),
+  EXISTS (SELECT FROM pg_roles WHERE rolname = '{ROLE}')
+  AND pg_has_role('{ROLE}', CASE WHEN current_setting('server_version_num')::int >= 160000
+    THEN 'SET' ELSE 'MEMBER' END)
+FROM pg_roles WHERE rolname = current_user
+"""
+# Our tables are those of whoever made the record of migrations.
+CLOSED = """
+SELECT relname FROM pg_class
+WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')
+  AND relowner = (SELECT relowner FROM pg_class WHERE oid = to_regclass('headway_migration'))
+  AND (NOT has_table_privilege(oid, 'SELECT') OR NOT has_table_privilege(oid, 'INSERT')
+    OR NOT has_table_privilege(oid, 'UPDATE') OR NOT has_table_privilege(oid, 'DELETE')
+    OR row_security_active(oid))
+ORDER BY relname
+"""
+EXISTS = "SELECT to_regclass('product_sync_schedule') IS NOT NULL"
+BOUND = "SELECT row_security_active('product_sync_schedule')"
+NOBODY = SellerId("")
+NO_BLOCKS = "transaction blocks not allowed"
+
+
+class Pooling(StrEnum):
+    """What stands between us and the server, as far as it can be noticed."""
+
+    NONE = "none"
+    SESSION = "session"
+    TRANSACTION = "transaction"
+    STATEMENT = "statement"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFacts:
-    """The server as one client sees it; a transaction pooler shows as several backends."""
+    """The server as one client sees it."""
 
     version: str
     place: str
     user: str
     clock: datetime
-    backend_count: int
+    pooling: Pooling
     is_read_only: bool
 
 
-def probe(pool: Pool) -> ServerFacts:
-    """Run a few transactions on one connection; each repeats the same statement with a parameter.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rights:
+    """What our role may do.
 
-    Behind a pooler in transaction mode they may meet different backends, where anything that
-    relied on the session (a prepared statement, a setting) would fail.
+    `closed` names our tables that it cannot use, or not in full; whether walls hold is not known
+    before there are tables.
     """
-    backends: set[int] = set()
-    with guarded(), pool.connection() as connection:
-        for number in range(TRANSACTIONS):
-            with connection.transaction():
-                row = connection.execute("SELECT pg_backend_pid(), %s::int", (number,)).fetchone()
-                assert row is not None
-                assert row[1] == number, "an answer to another question"
-                backends.add(row[0])
-        row = connection.execute(
-            "SELECT current_setting('server_version'), current_user,"
-            " pg_is_in_recovery() OR current_setting('transaction_read_only')::bool,"
-            " clock_timestamp()"
-        ).fetchone()
+
+    is_above_walls: bool
+    may_create: bool
+    may_make_temporary: bool
+    may_be_seller: bool
+    closed: tuple[str, ...]
+    has_walls: bool | None
+
+
+def probe(pool: Pool) -> ServerFacts:
+    """Look at the server over two connections, in turns."""
+    with guarded(), pool.connection() as one, pool.connection() as other:
+        pooling = _pooling(one, other)
+        row = one.execute(SERVER).fetchone()
         assert row is not None
-        info = connection.info
+        info = one.info
         place = f"{info.host}:{info.port}/{info.dbname}"
     version, user, is_read_only, clock = row
     return ServerFacts(
@@ -48,6 +94,60 @@ def probe(pool: Pool) -> ServerFacts:
         place=place,
         user=user,
         clock=clock,
-        backend_count=len(backends),
+        pooling=pooling,
         is_read_only=is_read_only,
     )
+
+
+def _pooling(one: "psycopg.Connection[Any]", other: "psycopg.Connection[Any]") -> Pooling:
+    """Tell what stands between, by the backends that two clients meet in turns.
+
+    A pooler has backend numbers of its own to give out, so what it told at the login is not what
+    the backend says of itself. By transaction, two clients meet the same backend, or one of them
+    meets several; by session, each keeps its own.
+    """
+    met: dict[int, set[int]] = {0: set(), 1: set()}
+    for _ in range(ROUNDS):
+        for number, connection in enumerate((one, other)):
+            row = connection.execute("SELECT pg_backend_pid()").fetchone()
+            assert row is not None
+            met[number].add(row[0])
+    if met == {0: {one.info.backend_pid}, 1: {other.info.backend_pid}}:
+        return Pooling.NONE
+    if met[0].isdisjoint(met[1]) and len(met[0]) == len(met[1]) == 1:
+        return Pooling.SESSION
+    try:
+        with other.transaction():
+            other.execute("SELECT 1")
+    except psycopg.Error as error:
+        if NO_BLOCKS in str(error):
+            return Pooling.STATEMENT
+        raise
+    return Pooling.TRANSACTION
+
+
+def rights(pool: Pool) -> Rights:
+    """Look what our role may do, and whether a wall holds, where there is a schema to keep it."""
+    with guarded(), pool.connection() as connection:
+        row = connection.execute(RIGHTS).fetchone()
+        assert row is not None
+        closed = tuple(name for (name,) in connection.execute(CLOSED).fetchall())
+        exists = connection.execute(EXISTS).fetchone() == (True,)
+    is_above_walls, may_create, may_make_temporary, may_be_seller = row
+    return Rights(
+        is_above_walls=is_above_walls,
+        may_create=may_create,
+        may_make_temporary=may_make_temporary,
+        may_be_seller=may_be_seller,
+        closed=closed,
+        has_walls=_has_walls(pool) if exists else None,
+    )
+
+
+def _has_walls(pool: Pool) -> bool:
+    """Enter a wall as a web request does, and see whether the database keeps it."""
+    try:
+        with guarded(), Walled(pool, actor="doctor", seller=NOBODY).connection() as connection:
+            return connection.execute(BOUND).fetchone() == (True,)
+    except StoreError:
+        return False

@@ -1,0 +1,71 @@
+"""What `headway doctor` says of the database: its version, the way to it, and our role's rights."""
+
+from collections.abc import Iterator
+
+from headway.cli.doctor_shops import FAIL, OK, WARN, Line
+from headway.store.probe import Pooling, Rights, ServerFacts
+from headway.store.walls import ROLE
+
+NAMED_MAX = 3
+MEND = "set pool_mode = transaction there"
+WAYS = {
+    Pooling.NONE: (OK, "nothing stands between us and the server"),
+    Pooling.TRANSACTION: (OK, "through a pooler in transaction mode, as it should be"),
+    Pooling.SESSION: (
+        WARN,
+        f"through a pooler in session mode, which keeps a connection for each of ours; {MEND}",
+    ),
+    Pooling.STATEMENT: (
+        FAIL,
+        f"through a pooler in statement mode, which allows no transactions; {MEND}",
+    ),
+}
+
+
+def examine_server(server: ServerFacts, place: str) -> Iterator[Line]:
+    """Say which server it is, how we get there, and whether it takes writes."""
+    where = f"{server.place} as {server.user} ({place})"
+    yield Line(subject="database", verdict=OK, finding=f"PostgreSQL {server.version} at {where}")
+    if server.is_read_only:
+        finding = "the server takes no writes (a standby?); point DATABASE_URL at the primary"
+        yield Line(subject="writing", verdict=FAIL, finding=finding)
+    verdict, finding = WAYS[server.pooling]
+    yield Line(subject="connection", verdict=verdict, finding=finding)
+
+
+def examine_rights(rights: Rights, user: str, *, is_own: bool) -> Iterator[Line]:
+    """Say what our role may not do, or what it may do and should not.
+
+    The embedded database is ours alone: there we are whoever we like.
+    """
+    troubles = list(_troubles(rights, user))
+    if rights.is_above_walls and not is_own:
+        finding = (
+            f"{user} is a superuser, or passes by row-level security; give headway a role of its"
+            " own: CREATE ROLE headway LOGIN; CREATE DATABASE headway OWNER headway"
+        )
+        troubles.append(Line(subject="rights", verdict=WARN, finding=finding))
+    if rights.has_walls and not troubles:
+        finding = "this role may do what it needs to, and the wall between sellers holds"
+        yield Line(subject="rights", verdict=OK, finding=finding)
+    yield from troubles
+
+
+def _troubles(rights: Rights, user: str) -> Iterator[Line]:
+    if rights.closed:
+        named = ", ".join(rights.closed[:NAMED_MAX])
+        finding = (
+            f"{user} cannot use {len(rights.closed)} tables in full ({named}, ...); connect as the"
+            " user who ran headway db upgrade, who owns them"
+        )
+        yield Line(subject="rights", verdict=FAIL, finding=finding)
+    elif rights.has_walls is False:
+        why = "" if rights.may_be_seller else f"; let an administrator run: GRANT {ROLE} TO {user}"
+        finding = f"the wall between sellers does not hold, so pages stay closed to them{why}"
+        yield Line(subject="rights", verdict=FAIL, finding=finding)
+    if not rights.may_make_temporary:
+        finding = f"imports need: GRANT TEMPORARY ON DATABASE ... TO {user}"
+        yield Line(subject="rights", verdict=FAIL, finding=finding)
+    if not rights.may_create:
+        finding = f"headway db upgrade needs: GRANT CREATE ON SCHEMA ... TO {user}"
+        yield Line(subject="rights", verdict=WARN, finding=finding)

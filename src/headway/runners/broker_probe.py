@@ -1,0 +1,65 @@
+"""What `headway doctor` asks of a broker: what it is, and what it does when its memory is full."""
+
+import contextlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import NoPermissionError, RedisError
+
+from headway.runners.broker import (
+    CONNECT_TIMEOUT_S,
+    SOCKET_TIMEOUT_S,
+    VISIBILITY_TIMEOUT_S,
+    explained,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerFacts:
+    """A broker by its own word; `is_silent` where its user may not ask it."""
+
+    name: str = "a broker"
+    version: str = "of unknown version"
+    policy: str = ""
+    memory_max: int = 0
+    memory_used: int = 0
+    is_replica: bool = False
+    is_cluster: bool = False
+    is_silent: bool = False
+    visibility_timeout_s: int = VISIBILITY_TIMEOUT_S
+
+    @property
+    def version_number(self) -> tuple[int, ...]:
+        """The version as numbers, to be compared."""
+        return tuple(int(each) for each in re.findall(r"\d+", self.version)[:2])
+
+
+def probe_broker(url: str) -> BrokerFacts:
+    """Ask the broker what it is; raises BrokerError if it does not answer."""
+    try:
+        client = Redis.from_url(
+            url, socket_timeout=SOCKET_TIMEOUT_S, socket_connect_timeout=CONNECT_TIMEOUT_S
+        )
+        with contextlib.closing(client):
+            client.ping()
+            return _facts(client.info())
+    except NoPermissionError:
+        return BrokerFacts(is_silent=True)
+    except (RedisError, OSError, ValueError) as error:
+        raise explained(error) from None  # the cause may hold the address with its password
+
+
+def _facts(told: Mapping[str, Any]) -> BrokerFacts:
+    is_valkey = told.get("server_name") == "valkey"
+    return BrokerFacts(
+        name="Valkey" if is_valkey else "Redis",
+        version=str(told["valkey_version" if is_valkey else "redis_version"]),
+        policy=str(told.get("maxmemory_policy", "")),
+        memory_max=int(told.get("maxmemory", 0)),
+        memory_used=int(told.get("used_memory", 0)),
+        is_replica=told.get("role") != "master",
+        is_cluster=bool(told.get("cluster_enabled", 0)),
+    )
