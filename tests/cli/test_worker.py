@@ -1,7 +1,13 @@
 """`headway worker`: what it needs, and what it says when that is missing."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
+
+from psycopg_pool import ConnectionPool
+
+from headway.clock import SystemClock
+from headway.store.processes import SILENT, Presence, Processes
 
 Headway = Callable[..., Any]
 # Nobody listens there.
@@ -38,3 +44,22 @@ def test_an_unknown_queue_is_said_with_those_that_are_there(on_database: Headway
         "worker", "--queues", "push.shopify,pull.ebay", HEADWAY_BROKER_URL=NOWHERE
     ).complaint(2)
     assert "no such queue: pull.ebay; there are tick, fetch.boeing, push.shopify" in complaint
+
+
+def test_health_is_that_a_worker_of_this_host_was_heard_of_lately(
+    on_database: Headway, pool: ConnectionPool, execute: Callable[..., None]
+) -> None:
+    processes = Processes(pool)
+    processes.see(Presence(verb="api", settings={}), SystemClock())
+    processes.see(Presence(verb="worker", settings={}, host="another"), SystemClock())
+    done = on_database("worker", "--healthcheck")
+    assert (done.code, "no worker of" in done.out) == (1, True)
+    processes.see(Presence(verb="worker", settings={}), SystemClock())
+    assert on_database("worker", "--healthcheck").code == 0
+    execute("UPDATE processes SET seen_at = seen_at - %s", SILENT + timedelta(seconds=1))
+    assert on_database("worker", "--healthcheck").code == 1
+
+
+def test_a_worker_without_its_database_is_not_called_ill(on_database: Headway) -> None:
+    done = on_database("worker", "--healthcheck", DATABASE_URL="postgresql://me@127.0.0.1:1/shop")
+    assert (done.code, "does not answer" in done.out) == (0, True)

@@ -17,9 +17,10 @@ from headway.cli.serving import join, say
 from headway.clock import SystemClock
 from headway.config import Settings
 from headway.core.relay import Verb
-from headway.errors import ConfigError
+from headway.errors import ConfigError, StoreError
 from headway.store.migrate import require_current
 from headway.store.pool import open_pool
+from headway.store.processes import SILENT, Processes
 
 if TYPE_CHECKING:
     from headway.runners.celery import CeleryRunner
@@ -32,6 +33,8 @@ EXAMPLES = """Examples:
 DATABASE_URL=postgresql://me@db/headway HEADWAY_BROKER_URL=redis://broker:6379/0 headway worker
 
 headway worker --concurrency 16 --queues push.shopify,pull.etsy
+
+headway worker --healthcheck
 """
 
 
@@ -48,6 +51,10 @@ def worker(
     queues: Annotated[
         str | None, typer.Option(help="Only these queues, comma-separated; else all.")
     ] = None,
+    healthcheck: Annotated[
+        bool,
+        typer.Option("--healthcheck", help="Say whether a worker of this host lives, and stop."),
+    ] = False,
 ) -> None:
     """Do the work of many machines: one of any number of workers, until Ctrl-C or SIGTERM.
 
@@ -57,6 +64,9 @@ def worker(
     """
     settings, console = config.load(), Console()
     dsn = _database_url(settings)
+    if healthcheck:
+        _check_health(dsn, console)
+        return
     _require_extra()
     from headway.runners.broker import check_broker, make_celery  # noqa: PLC0415 - an extra
     from headway.runners.celery import CeleryRunner  # noqa: PLC0415 - an extra
@@ -83,6 +93,25 @@ def worker(
         say(console, f"Headway works as {owner}: {', '.join(wanted)}; {count} steps at once.")
         runner.run(concurrency=count, queues=wanted)
     say(console, "Headway has stopped.")
+
+
+def _check_health(dsn: str, console: Console) -> None:
+    """Exit 1 if no worker of this host was heard of lately.
+
+    Whoever asks would restart it, which does not help a worker that has lost its database: then
+    nothing is said against it.
+    """
+    host = platform.node()
+    try:
+        with open_pool(dsn, size=1) as pool:
+            alive = Processes(pool).alive()
+    except StoreError as error:
+        say(console, f"nobody can tell: {error}")
+        return
+    if not any((each.verb, each.host) == ("worker", host) for each in alive):
+        say(console, f"no worker of {host} was heard of for {SILENT.total_seconds():.0f} s")
+        raise typer.Exit(1)
+    say(console, f"a worker of {host} lives")
 
 
 def _database_url(settings: Settings) -> str:

