@@ -4,7 +4,7 @@ import socket
 import socketserver
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 
 import psycopg
@@ -12,7 +12,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.errors import ConfigError, HeadwayError, StoreError
-from headway.store.pool import VERSION_MIN, guarded, open_pool
+from headway.store.pool import VERSION_MIN, SoloPool, guarded, open_pool
 from headway.store.server import EmbeddedServer
 
 SECRET = "hunter2-and-more"
@@ -99,6 +99,34 @@ def test_a_lost_connection_fails_once_and_is_replaced(database: str) -> None:
             conn.execute("SELECT 1")
         with guarded(), pool.connection() as conn:
             assert conn.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_solo_pool_lends_the_same_connection_again_and_two_at_once(database: str) -> None:
+    with closing(SoloPool(database)) as pool:
+        with pool.connection() as first:
+            assert first.autocommit
+            with pool.connection() as second:
+                assert second is not first
+        with pool.connection() as again:
+            assert again is first
+    assert first.closed
+    assert second.closed
+
+
+def test_what_a_solo_pools_borrower_left_unfinished_is_undone(database: str) -> None:
+    def begin_and_fail() -> None:
+        with pool.connection() as conn:
+            conn.execute("BEGIN")
+            conn.execute("INSERT INTO kept VALUES (1)")
+            raise KeyboardInterrupt
+
+    with closing(SoloPool(database)) as pool:
+        with pool.connection() as conn:
+            conn.execute("CREATE TABLE kept (a int)")
+        with pytest.raises(KeyboardInterrupt):
+            begin_and_fail()
+        with pool.connection() as conn:
+            assert conn.execute("SELECT count(*) FROM kept").fetchone() == (0,)
 
 
 def test_guarded_turns_the_drivers_errors_into_one_line_and_leaves_others_alone(

@@ -6,23 +6,18 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from headway.clock import SystemClock
 from headway.store.migrate import upgrade
-from headway.store.pool import open_pool
+from headway.store.pool import Pool, SoloPool
 from headway.store.scratch import scratch_database
 from headway.store.server import EmbeddedServer
 
-if TYPE_CHECKING:
-    from psycopg_pool import ConnectionPool
-
 PREFIX = "headway-sim-"
 DATABASE = "simulation"
-POOL_SIZE = 2
 LOOK_S = 0.2
 IDLE_COLUMN = 4
 DOOR_LENGTH_MAX = 80
@@ -52,7 +47,7 @@ FAST = {
 class Lab:
     """An empty, migrated database, and a folder for what must be a file."""
 
-    pool: "ConnectionPool"
+    pool: Pool
     data_dir: Path
 
 
@@ -73,7 +68,7 @@ def open_lab(database_url: str | None = None) -> Iterator[Lab]:
             stack.enter_context(server)
             server.ensure_database(DATABASE)
             dsn = server.dsn(DATABASE)
-        pool = stack.enter_context(open_pool(dsn, size=POOL_SIZE, prepares=is_own))
+        pool = stack.enter_context(closing(SoloPool(dsn, prepares=is_own)))
         upgrade(pool, SystemClock())
         yield Lab(pool=pool, data_dir=folder)
 

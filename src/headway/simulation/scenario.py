@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 
@@ -45,9 +45,7 @@ from headway.simulation.world import DAY_S, Catalogue, World
 from headway.simulators.boeing import BoeingSimulator
 from headway.simulators.transport import SimTransport
 from headway.store.evidence import Evidence
-
-if TYPE_CHECKING:
-    from psycopg_pool import ConnectionPool
+from headway.store.pool import Pool
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 # Longer than in earnest: here nobody adds a listing, and a wait for those there are ends by itself.
@@ -99,9 +97,7 @@ class Parts:
 class Scenario:
     """The world, the supplier, the shops, the engine and the law book of one run."""
 
-    def __init__(
-        self, plan: Plan, pool: "ConnectionPool", data_dir: Path, parts: Parts | None = None
-    ) -> None:
+    def __init__(self, plan: Plan, pool: Pool, data_dir: Path, parts: Parts | None = None) -> None:
         self.plan = plan
         self._parts = parts or Parts()
         self._pool = pool

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 
@@ -36,10 +36,8 @@ from headway.simulation.crew import Crew
 from headway.simulation.mortal import Life, MortalPool, MortalTransport
 from headway.store.accounts import Accounts
 from headway.store.job_evidence import JobEvidence
+from headway.store.pool import Pool
 from headway.store.warehouse import Warehouse
-
-if TYPE_CHECKING:
-    from psycopg_pool import ConnectionPool
 
 # The month changes on the fifth day of a run: quotas begin anew.
 START = datetime(2026, 1, 27, tzinfo=UTC)
@@ -101,7 +99,7 @@ class AccountScenario:
     """The world, the platforms, the engine and the law book of one run."""
 
     def __init__(
-        self, plan: AccountPlan, pool: "ConnectionPool", data_dir: Path, parts: Parts | None = None
+        self, plan: AccountPlan, pool: Pool, data_dir: Path, parts: Parts | None = None
     ) -> None:
         self.plan = plan
         self._parts = parts or Parts()
