@@ -163,7 +163,14 @@ def guarded() -> AbstractContextManager[None]:
 
 
 def _keywords(*, prepares: bool) -> dict[str, Any]:
-    return {**KEYWORDS, "prepare_threshold": PREPARE_AFTER if prepares else None}
+    """Return how to connect; where statements may be prepared, a session may be in UTC as well.
+
+    Then the driver's own loader reads every instant as we want it, three times faster than ours.
+    """
+    if not prepares:
+        return KEYWORDS
+    in_utc = {"options": "-c timezone=UTC", "context": None}
+    return {**KEYWORDS, "prepare_threshold": PREPARE_AFTER, **in_utc}
 
 
 def _place(dsn: str) -> str:
