@@ -314,7 +314,9 @@ class Schedule:
             values |= {"call_id": call_id, "events": json.dumps(events)}
         else:
             rows = [{name: row[name] for name in row if name not in NEWS_COLUMNS} for row in rows]
-        values["rows"] = json.dumps(rows, default=str)
+        # A column that is not named is NULL.
+        told = [{name: row[name] for name in row if row[name] is not None} for row in rows]
+        values["rows"] = json.dumps(told, default=str)
         return len(settlements) - self._number(statement, values)
 
     def listed(self) -> int:
@@ -364,7 +366,8 @@ def _settled(each: Settlement) -> dict[str, Any]:
     status = "success" if each.is_good_read else "failed"
     seen, before = each.observed, each.listing
     observed = seen and seen.as_json()
-    is_same = each.outcome is Outcome.UNCHANGED  # and so its hash, which takes long to work out
+    # What did not change stays as it is stored; its hash would take long to work out.
+    news = None if each.outcome is Outcome.UNCHANGED else seen
     # A failure says nothing about a price that waits for a person.
     held = (each.held_reason, each.proposed, each.rejected)
     if not each.is_good_read:
@@ -386,10 +389,10 @@ def _settled(each: Settlement) -> dict[str, Any]:
         "failures": each.failures,
         "missing_count": each.missing_count,
         "suspicion": each.suspicion,
-        "hash": before.last_boeing_hash if is_same else seen and seen.fingerprint(),
-        "price": None if seen is None or seen.price is None else str(seen.price),
-        "quantity": None if seen is None else seen.quantity,
-        "locations": seen and dict(seen.quantities),
+        "hash": news and news.fingerprint(),
+        "price": None if news is None or news.price is None else str(news.price),
+        "quantity": None if news is None else news.quantity,
+        "locations": news and dict(news.quantities),
         "observed": observed,
         "desired": each.desired,
         "desired_version": before.desired_version,
@@ -399,7 +402,7 @@ def _settled(each: Settlement) -> dict[str, Any]:
         "staging": each.staging and asdict(each.staging),
         "batch_id": before.batch_id,
         "family": each.family,
-        **(asdict(each.evidence) if each.evidence else {}),
+        **{name: getattr(each.evidence, name, None) for name in EVIDENCE_COLUMNS},
         "changes_state": (observed is not None and observed != before.observed)
         or each.changes_desired
         or held != held_before
