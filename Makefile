@@ -4,7 +4,7 @@ BIN := .venv/bin
 export UV_SYSTEM_CERTS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check fmt bench campaign pictures lock clean
+.PHONY: help setup run run-scale test check fmt bench campaign pictures lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -24,6 +24,9 @@ setup: .venv/.ok  ## install everything into .venv (the other targets do it by t
 
 run: .venv/.ok  ## start the demo: supplier, engine, dashboard; a day in 24 minutes; Ctrl-C ends it
 	@exec $(BIN)/headway demo
+
+run-scale: .venv/.ok  ## start the same demo scaled out: three worker processes on a Valkey
+	@exec $(BIN)/headway demo --workers 3
 
 test: .venv/.ok .venv/.ok-browser  ## run all tests, in two processes, those that need a browser or pgbouncer too if they can be had
 	@$(BIN)/python -m tests.browser.chromium

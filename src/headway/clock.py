@@ -87,15 +87,13 @@ class ScaledClock:
 
     is_real = False
 
-    def __init__(
-        self, speed: float, *, start: datetime, real_start: datetime | None = None
-    ) -> None:
+    def __init__(self, speed: float, *, start: datetime, origin_s: float | None = None) -> None:
         assert speed > 0
         self.speed = speed
         self.start = start
-        self.real_start = real_start or datetime.now(UTC)
-        # Another process may join a running demo: it knows the two starts, not our monotonic.
-        self._origin = time.monotonic() - (datetime.now(UTC) - self.real_start).total_seconds()
+        # The host's monotonic seconds at the start. They are the same in every process of a host,
+        # and stand still where the wall clock jumps: whoever joins later shows the same instant.
+        self.origin_s = time.monotonic() if origin_s is None else origin_s
 
     def now(self) -> datetime:
         """Return the scaled instant, in UTC."""
@@ -103,7 +101,7 @@ class ScaledClock:
 
     def monotonic(self) -> float:
         """Return scaled seconds since the start."""
-        return (time.monotonic() - self._origin) * self.speed
+        return (time.monotonic() - self.origin_s) * self.speed
 
     def sleep(self, seconds: float, wake: threading.Event | None = None) -> None:
         """Sleep for that many scaled seconds, or wait for the event."""

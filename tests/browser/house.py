@@ -14,13 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
 from psycopg_pool import ConnectionPool
 from pydantic import SecretStr
 
 from headway.app import App, build
 from headway.app.desk import Desk
-from headway.cli.stage import Handover, at_speed
+from headway.cli.speed import build_fast
+from headway.cli.stage import Handover
 from headway.cli.stage_shops import SELLERS, ShopFloor, domain_of, open_shops
 from headway.clock import ScaledClock, SystemClock, VirtualClock
 from headway.config import Settings
@@ -270,11 +270,4 @@ def _application(
         "shopify_url": f"{shops.url}/{{shop}}",
         "shopify_timeout_s": settings.shopify_timeout_s * SPEED,
     }
-    app = build(
-        settings.model_copy(update=changes),
-        clock,
-        pool,
-        transport=stack.enter_context(httpx.HTTPTransport()),
-        shop_transport=stack.enter_context(httpx.HTTPTransport()),
-    )
-    return at_speed(app, world.floor, SPEED)
+    return build_fast(stack, settings.model_copy(update=changes), clock, pool)

@@ -61,7 +61,7 @@ class Both:
 def still(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> ScaledClock:
     """Furnish a room once, to be copied; return the clock that stands at its instant."""
     at = SystemClock().now()
-    clock = ScaledClock(STILL, start=at, real_start=at)
+    clock = ScaledClock(STILL, start=at)
     postgres.ensure_database(ROOM, template=TEMPLATE)
     with open_pool(postgres.dsn(ROOM)) as pool:
         furnish(pool, clock, tmp_path_factory.mktemp("room"))
@@ -97,11 +97,11 @@ def both(
     on_database: Callable[..., Any],
     tmp_path: Path,
 ) -> Iterator[Both]:
-    clock = {"speed": STILL, "start": still.start.isoformat()}
+    clock = {"speed": STILL, "start": still.start.isoformat(), "origin_s": still.origin_s}
     settings = Settings(data_dir=tmp_path, **SETTINGS)
     with copied(postgres) as (name, here), copied(postgres) as (_, pool):
         note = {**SETTINGS, "database": name, "data_dir": str(tmp_path)}
-        postgres.announce(note | {"clock": {**clock, "real_start": clock["start"]}})
+        postgres.announce(note | {"clock": clock})
         with served(build(settings, still, pool)) as url:
             # The audit calls whoever has this key what it calls whoever types here.
             grant = Grant(name=ACTOR, role=Role.OPERATOR)

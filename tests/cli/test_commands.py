@@ -408,7 +408,7 @@ def test_commands_join_a_headway_that_is_running_on_its_clock(
     execute(CALL, "00000000-0000-4000-8000-000000000001", *[clock.now()] * 4)
     execute("UPDATE call_ledger SET key = 'boeing:demo'")
     name = pool.conninfo.rpartition("/")[2].partition("?")[0]
-    starts = {"start": clock.start.isoformat(), "real_start": clock.real_start.isoformat()}
+    starts = {"start": clock.start.isoformat(), "origin_s": clock.origin_s}
     note = {"database": name, "clock": {"speed": 60, **starts}, "boeing_client_id": "demo"}
     minutes = {"free": 120, "starter": 60, "growth": 60, "pro": 30}
     own = tmp_path / "own"

@@ -12,13 +12,13 @@ from psycopg_pool import ConnectionPool
 from pydantic import SecretStr
 from tests.conftest import START, fresh_database
 
-from headway.app import App, build
+from headway.app import LEASE_MARGIN, App, build
 from headway.app.looks import look
+from headway.cli.speed import at_speed, relay_at_speed
 from headway.cli.stage import (
     NEWCOMERS,
     PUBLISHED_BEFORE,
     Stage,
-    at_speed,
     live_past,
     past_settings,
     set_stage,
@@ -31,6 +31,7 @@ from headway.connectors.hook_signatures import is_signed
 from headway.core.hooks import read_hook
 from headway.core.jobs import PlatformName
 from headway.core.model import SellerId, Sku, Wait
+from headway.engine.relay import RelayRule
 from headway.simulators.boeing import SignIn
 from headway.simulators.shopify_shop import ShopView
 from headway.simulators.transport import SimTransport
@@ -177,12 +178,13 @@ def test_what_people_do_in_the_shops_is_seen_and_repaired(play: Play) -> None:
 
 
 def test_at_speed_real_work_gets_real_time(past: Play) -> None:
-    app = at_speed(past.app, past.stage.floor, 60)
+    app = at_speed(past.app, 60)
     assert app.shop_restore_per_s == past.stage.floor.restore_per_s
-    assert app.push_rule.lease == past.app.push_rule.lease * 60
+    assert app.push_rule.lease == past.app.push_rule.lease + 59 * LEASE_MARGIN
     assert app.push_rule.poll == timedelta(seconds=15)
-    slow = at_speed(past.app, past.stage.floor, 0.5)
+    slow = at_speed(past.app, 0.5)
     assert slow.push_rule == past.app.push_rule
+    assert relay_at_speed(RelayRule(), 60).life == timedelta(minutes=15)
 
 
 def test_every_seller_has_a_share_of_the_parts(past: Play) -> None:

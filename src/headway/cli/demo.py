@@ -1,10 +1,11 @@
-"""`headway demo`: everything in one process on the embedded database, faster than life.
+"""`headway demo`: everything on the embedded database, in one process or some, faster than life.
 
 What it starts it stops, in the opposite order: on Ctrl-C, on SIGTERM, and when a part fails to
 start. The database is made anew each time, because the demo's time begins anew.
 """
 
 import contextlib
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
@@ -20,13 +21,17 @@ from rich.console import Console
 from headway import config
 from headway.app import App, build
 from headway.cli.run import POOL_SIZE
-from headway.cli.serving import login_link, say, show_line, stoppable
-from headway.cli.stage import PAST_H, Stage, at_speed, live_past, past_settings, set_stage
+from headway.cli.serving import join, login_link, say, show_line, stoppable
+from headway.cli.session import note_of
+from headway.cli.speed import build_fast
+from headway.cli.stage import PAST_H, Stage, live_past, past_settings, set_stage
 from headway.cli.stage_accounts import ACCOUNT_SETTINGS, doors, post_to
 from headway.cli.stage_shops import People
+from headway.cli.worker import require_scale
 from headway.clock import ScaledClock, SystemClock, VirtualClock
 from headway.config import Settings
 from headway.engine.tick import EVERY
+from headway.runners.crew import Crew
 from headway.runners.embedded import EmbeddedRunner
 from headway.simulators.boeing import SignIn
 from headway.simulators.transport import SimTransport, serve
@@ -38,6 +43,8 @@ from headway.web.server import address, listen
 if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool as Pool
 
+    from headway.runners.valkey import EmbeddedValkey
+
 DATABASE = "demo"
 PAST = timedelta(hours=PAST_H)
 # A crash of the machine may lose the last moments, never the database; and a demo has no past.
@@ -45,8 +52,15 @@ SERVER = {"synchronous_commit": "off"}
 TICK_S = 0.5
 STOP_S = 1.0
 TELL_S = 2.0
-SPEED_MAX, PRODUCTS_MAX = 2000, 20_000
-EXAMPLES = "Example: headway demo --speed 300 --products 2000 --port 0"
+SPEED_MAX, PRODUCTS_MAX, WORKERS_MAX = 2000, 20_000, 8
+# Each worker's; all of them need connections to one small database.
+STEPS_AT_ONCE = 4
+EXAMPLES = """Examples:
+
+headway demo --speed 300 --products 2000 --port 0
+
+headway demo --workers 3
+"""
 SIGN_IN = SignIn(client_id="demo")
 # What a merchant has changed is repaired while somebody is still watching: within a real minute, or
 # as soon as the shops' points allow.
@@ -86,14 +100,23 @@ def demo(
         PolicyName | None,
         typer.Option(help="When a part is due; the policy of the settings if not said."),
     ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=WORKERS_MAX,
+            help="Let so many worker processes do the work, on a Valkey of its own.",
+        ),
+    ] = 0,
 ) -> None:
-    """Run everything in one process, faster than life.
+    """Run everything in one process, faster than life; with --workers, scaled out on this machine.
 
     A simulated supplier and three sellers with shops on Shopify, Etsy and Printify over real HTTP,
     the engine, an embedded database and the page. Ctrl-C ends it and leaves nothing running.
     """
     settings = _settings(config.load(), port=port, policy=policy, products=products, speed=speed)
     console = Console()
+    valkey = _valkey(settings) if workers else None
     with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
         taken = stack.enter_context(listen(settings.web_host, settings.web_port))
         say(console, f"Headway demo, {speed:g} times faster than life.")
@@ -101,15 +124,23 @@ def demo(
         server = stack.enter_context(
             EmbeddedServer(settings.data_dir, clock=SystemClock(), settings=SERVER)
         )
+        if valkey is not None:
+            settings = _with_broker(stack, settings, valkey)
         pool = stack.enter_context(_fresh_pool(server, POOL_SIZE + settings.pull_workers))
         clock, stage = _past(settings, pool, console, products=products, seed=seed, speed=speed)
-        server.announce(_note(clock, settings) | {"page": address(taken)})
         app = _application(stack, settings, pool, stage, clock)
+        note = {"database": DATABASE, "page": address(taken)}
+        server.announce(note_of(app.settings, clock) | note)
         stage.trade.tell_by(post_to(address(taken), stack.enter_context(_client())), clock)
-        runner = _start(stack, app, stage, clock, seed)
+        join(stack, app, "api" if workers else "run", console)
+        stack.callback(lambda: say(console, stage.verdict))
+        runner = _play(stack, app, stage, seed)
         page = login_link(app, taken)
         say(console, f"The page: {page}")
-        show_line(stack, app, runner, taken, console, page=page, speed=speed)
+        crew = _hire(stack, app, workers, console)
+        if not workers:
+            _work(runner, app, speed)
+        show_line(stack, app, runner, taken, console, page=page, speed=speed, crew=crew)
     say(console, "The demo has ended; nothing is left running.")
 
 
@@ -182,27 +213,6 @@ def _past(
     return clock, stage
 
 
-def _note(clock: ScaledClock, settings: Settings) -> dict[str, object]:
-    """Return what a second process needs to join: database, clock, and what it was told."""
-    return {
-        "database": DATABASE,
-        "clock": {
-            "speed": clock.speed,
-            "start": clock.start.isoformat(),
-            "real_start": clock.real_start.isoformat(),
-        },
-        "policy": settings.policy,
-        "boeing_client_id": settings.boeing_client_id,
-        "shopify_client_id": settings.shopify_client_id,
-        "etsy_keystring": settings.etsy_keystring,
-        "etsy_day_limit": settings.etsy_day_limit,
-        "intervals_min": dict(settings.intervals_min),
-        "kind_intervals_min": dict(settings.kind_intervals_min),
-        "order_quotas": dict(settings.order_quotas),
-        "data_dir": str(settings.data_dir),
-    }
-
-
 def _application(
     stack: ExitStack, settings: Settings, pool: "Pool", stage: Stage, clock: ScaledClock
 ) -> App:
@@ -222,15 +232,7 @@ def _application(
         "printify_url": printify.url,
         "platform_timeout_s": settings.platform_timeout_s * more,
     }
-    app = build(
-        settings.model_copy(update=changes),
-        clock,
-        pool,
-        transport=stack.enter_context(httpx.HTTPTransport()),
-        shop_transport=stack.enter_context(httpx.HTTPTransport()),
-        platform_transport=stack.enter_context(httpx.HTTPTransport()),
-    )
-    return at_speed(app, stage.floor, clock.speed)
+    return build_fast(stack, settings.model_copy(update=changes), clock, pool)
 
 
 def _client() -> httpx.Client:
@@ -238,24 +240,62 @@ def _client() -> httpx.Client:
     return httpx.Client(timeout=TELL_S, trust_env=False)
 
 
-def _start(
-    stack: ExitStack, app: App, stage: Stage, clock: ScaledClock, seed: int
-) -> EmbeddedRunner:
-    """Turn the engine, the world and its people, each in a thread."""
-    runner, bell = EmbeddedRunner(clock), clock.event()
+def _play(stack: ExitStack, app: App, stage: Stage, seed: int) -> EmbeddedRunner:
+    """Turn the world and its people, each in a thread."""
+    runner = EmbeddedRunner(app.clock)
     stack.callback(runner.stop, STOP_S)
-    every = max(EVERY, timedelta(seconds=TICK_S * clock.speed))
     runner.start(
-        bells={"push": bell},
-        tick=app.tick(every=every).step,
-        fetch=app.fetch("demo", rings=bell.set).step,
-        push=app.push("demo").step,
         world=stage.shelves.step,
         people=People(app, stage.floor, seed=seed).step,
         trade=stage.trade.step,
+    )
+    return runner
+
+
+def _work(runner: EmbeddedRunner, app: App, speed: float) -> None:
+    """Turn the engine too."""
+    bell = app.clock.event()
+    runner.start(
+        bells={"push": bell},
+        tick=app.tick(every=max(EVERY, timedelta(seconds=TICK_S * speed))).step,
+        fetch=app.fetch("demo", rings=bell.set).step,
+        push=app.push("demo").step,
         **{
             f"pull-{number}": app.pull(f"demo:{number}").step
             for number in range(1, app.settings.pull_workers + 1)
         },
     )
-    return runner
+
+
+def _valkey(settings: Settings) -> "EmbeddedValkey":
+    """Make a broker, not started yet; raises ConfigError where its parts are not installed."""
+    require_scale("headway demo --workers")
+    from headway.runners.valkey import EmbeddedValkey  # noqa: PLC0415 - an extra
+
+    return EmbeddedValkey(settings.data_dir / "valkey", clock=SystemClock(), keeps=False)
+
+
+def _with_broker(stack: ExitStack, settings: Settings, valkey: "EmbeddedValkey") -> Settings:
+    """Run a broker as long as the demo lasts, with nothing on it of another demo."""
+    stack.enter_context(valkey)
+    return settings.model_copy(update={"broker_url": SecretStr(valkey.url), "ticks": "workers"})
+
+
+def _hire(stack: ExitStack, app: App, count: int, console: Console) -> Crew:
+    """Let worker processes do the engine's work; they join by the note in the demo's folder."""
+
+    def tell(name: str, text: str) -> None:
+        if not console.is_terminal:  # there the view shows it
+            say(console, f"{name} | {text}")
+
+    # Where they find the demo, whatever else they might have been told to work on.
+    place = {"HEADWAY_DATA_DIR": str(app.settings.data_dir.resolve()), "DATABASE_URL": ""}
+    crew = Crew(
+        count,
+        options=("--concurrency", str(STEPS_AT_ONCE)),
+        environ={**os.environ, "PYTHONUNBUFFERED": "1", "HEADWAY_SERVER": "", **place},
+        report=tell,
+    )
+    stack.callback(crew.stop)
+    crew.start()
+    return crew

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from headway.clock import Clock
 from headway.core.reasons import say_span
+from headway.runners.crew import Crew
 from headway.store.views import NextCall, Overview, Why
 from headway.store.views_changes import Change, Fate
 from headway.web.feed import Feed, Sight
@@ -44,12 +45,13 @@ CALL_WIDTHS = (None, 12, 9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """What the terminal shows, and where the page is."""
+    """What the terminal shows, and where the page is; a crew's last words, if there is one."""
 
     feed: Feed
     clock: Clock
     speed: float | None
     url: str
+    crew: Crew | None = None
 
 
 def show(watch: Watch, console: Console, stop: threading.Event) -> None:
@@ -115,7 +117,8 @@ def draw(watch: Watch, sight: Sight, *, height: int) -> RenderableType:
         return Group(head, "", Text("The database does not answer", style=BAD), sight.error)
     now = watch.clock.now()
     fixed = FIXED_LINES + (seen.accounts.accounts_count > 0) + (len(watch.url) > URL_CHARS)
-    rows = max(1, (height - fixed) // 2)
+    said = watch.crew.said if watch.crew is not None else ()
+    rows = max(1, (height - fixed - len(said)) // 2)
     parts: list[RenderableType] = [
         head,
         Text(f"{'simulated time ' if is_demo else ''}{now:%H:%M:%S} UTC", style=QUIET),
@@ -123,7 +126,7 @@ def draw(watch: Watch, sight: Sight, *, height: int) -> RenderableType:
         _departure(seen, watch),
         _seats(seen.next_call, seen),
         "",
-        _figures(seen),
+        _figures(seen, said),
         "",
         _changes(seen, rows),
         "",
@@ -169,7 +172,7 @@ def _seats(coming: NextCall, seen: Overview) -> Text:
     return text
 
 
-def _figures(seen: Overview) -> Table:
+def _figures(seen: Overview, said: Sequence[tuple[str, str]]) -> Table:
     spent, counts = seen.spent, seen.counts
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True, min_width=len("Listings"))
@@ -189,6 +192,8 @@ def _figures(seen: Overview) -> Table:
     grid.add_row("Shops", _shops(seen))
     if seen.accounts.accounts_count:
         grid.add_row("Accounts", _accounts(seen))
+    for name, text in said:
+        grid.add_row(name.capitalize(), Text(text, style=QUIET))
     return grid
 
 

@@ -16,6 +16,7 @@ from headway.app.outside import shared_vault
 from headway.cli.live import Watch, show
 from headway.clock import SystemClock
 from headway.core.access import Grant, Role
+from headway.runners.crew import Crew
 from headway.runners.embedded import EmbeddedRunner
 from headway.runners.presence import present
 from headway.store.access import Access
@@ -74,16 +75,17 @@ def show_line(
     *,
     page: str,
     speed: float | None = None,
+    crew: Crew | None = None,
 ) -> None:
     """Serve the page and show the terminal view until told to end, or until a bug ends the line.
 
-    `page` is what a person opens: the page's address, or a link that logs in.
+    `page` is what a person opens: the page's address, or a link that logs in; a `crew` is shown.
     """
     site = create(app, refresh_s=REFRESH_S)
     serving = SiteServer(site, taken, proxies=app.settings.trusted_proxies)
     serving.start()
     stack.callback(serving.stop)
-    watch = Watch(feed=site.state.feed, clock=app.clock, speed=speed, url=page)
+    watch = Watch(feed=site.state.feed, clock=app.clock, speed=speed, url=page, crew=crew)
     show(watch, console, runner.stopping)
     runner.check()
 
@@ -116,4 +118,4 @@ def door(app: App, taken: "socket.socket", console: Console) -> str:
 
 def say(console: Console, text: str) -> None:
     """Print one line as it is."""
-    console.print(text, soft_wrap=True, highlight=False)
+    console.print(text, soft_wrap=True, highlight=False, markup=False)

@@ -12,6 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from pydantic import SecretStr, TypeAdapter
+
 from headway.app import App, build
 from headway.clock import Clock, ScaledClock, SystemClock
 from headway.config import Settings
@@ -25,9 +27,14 @@ DEMO_FOLDER = "demo"
 POOL_SIZE = 2
 WAIT_S = 5.0
 POLL_S = 0.1
+# What a headway that stays tells of its settings to whoever joins it. Only its owner can read the
+# note, and none of the secrets is a person's: they are those of a demo's simulators and broker.
 TOLD = (
-    "policy", "boeing_client_id", "shopify_client_id", "etsy_keystring", "etsy_day_limit",
-    "intervals_min", "kind_intervals_min", "order_quotas", "data_dir",
+    "policy", "boeing_client_id", "boeing_client_secret", "boeing_username", "boeing_password",
+    "boeing_url", "boeing_timeout_s", "shopify_client_id", "shopify_client_secret", "shopify_url",
+    "shopify_timeout_s", "patrol_h", "etsy_keystring", "etsy_shared_secret", "etsy_url",
+    "etsy_day_limit", "printify_url", "platform_timeout_s", "intervals_min", "kind_intervals_min",
+    "order_quotas", "data_dir", "broker_url", "ticks",
 )  # fmt: skip
 
 # Another process takes real time to finish, whatever clock the engine runs on.
@@ -45,6 +52,19 @@ class Session:
     place: str
     is_joined: bool = False
     page: str = ""
+
+
+def note_of(settings: Settings, clock: ScaledClock) -> dict[str, object]:
+    """Return what a second process needs to join a demo: its clock, and what it was told."""
+    told = settings.model_copy(update={"data_dir": settings.data_dir.resolve()})
+    return {
+        **{name: _plain(getattr(told, name)) for name in TOLD},
+        "clock": {
+            "speed": clock.speed,
+            "start": clock.start.isoformat(),
+            "origin_s": clock.origin_s,
+        },
+    }
 
 
 @contextmanager
@@ -102,9 +122,7 @@ def _joined(settings: Settings, server: RunningServer, pool_size: int) -> Iterat
     note = server.note
     # The demo has a supplier and shops of its own, and a folder with the key to their tokens: what
     # it told overrides what this process was told.
-    told = {name: note[name] for name in TOLD if name in note}
-    if "data_dir" in told:
-        told["data_dir"] = Path(told["data_dir"])
+    told = {name: _read(name, note[name]) for name in TOLD if name in note}
     with open_pool(server.dsn(str(note["database"])), size=pool_size) as pool:
         app = build(settings.model_copy(update=told), _clock(note.get("clock")), pool)
         place = "the headway that is running now"
@@ -153,5 +171,19 @@ def _clock(note: Mapping[str, Any] | None) -> Clock:
     return ScaledClock(
         float(note["speed"]),
         start=datetime.fromisoformat(note["start"]),
-        real_start=datetime.fromisoformat(note["real_start"]),
+        origin_s=float(note["origin_s"]),
     )
+
+
+def _plain(value: object) -> object:
+    """Write a setting as JSON can hold it."""
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    return str(value) if isinstance(value, Path) else value
+
+
+def _read(name: str, value: object) -> object:
+    """Read a setting as it was told; a demo's may be out of the bounds of what a person may say."""
+    kind = Settings.model_fields[name].annotation
+    assert kind is not None
+    return TypeAdapter(kind).validate_python(value)

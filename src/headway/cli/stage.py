@@ -123,35 +123,17 @@ class Stage:
     trade: Trade
     clock: Handover
 
-
-def at_speed(app: App, floor: ShopFloor, speed: float) -> App:
-    """Return the application with real waits where real work is done."""
-    more = max(1.0, speed)  # the database runs no faster
-    poll, fetch, push = timedelta(seconds=0.25 * more), app.rule, app.push_rule
-    pull = app.pull_rule
-    return replace(
-        app,
-        shop_restore_per_s=floor.restore_per_s,
-        rule=replace(
-            fetch,
-            poll=max(fetch.poll, poll),
-            lease=fetch.lease * more,
-            permit_grace=fetch.permit_grace * more,
-        ),
-        push_rule=replace(
-            push,
-            poll=max(push.poll, poll),
-            lease=push.lease * more,
-            permit_wait_max=push.permit_wait_max * more,
-            permit_grace=push.permit_grace * more,
-        ),
-        pull_rule=replace(
-            pull,
-            poll=max(pull.poll, poll),
-            permit_wait_max=pull.permit_wait_max * more,
-            permit_grace=pull.permit_grace * more,
-        ),
-    )
+    @property
+    def verdict(self) -> str:
+        """How often we asked too often, as each of those outside counted for itself."""
+        counts = {
+            "the supplier": self.supplier.refusals,
+            "Shopify": self.floor.shops.refusals,
+            "Etsy": self.market.etsy.log.refusals.total(),
+            "Printify": self.market.printify.refusals,
+        }
+        told = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+        return f"Calls refused because we asked too often, by their own count: {told}."
 
 
 def set_stage(

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from headway.app import App, seller_defaults
+from headway.cli.speed import POINTS, restore_per_s
 from headway.clock import Clock, fresh_id, rng
 from headway.config import Settings
 from headway.connectors.shopify import shop_scope, store_tokens
@@ -24,8 +25,6 @@ from headway.store.products import Products
 from headway.store.publishing import Publishing
 
 SELLERS = (SellerId("acme"), SellerId("northwind"), SellerId("skyline"))
-# Shops of the largest plan, so that their patrol leaves room for pushes at any speed.
-POINTS, POINTS_PER_S = 20_000, 1000
 TOKEN = "demo-access-token"  # noqa: S105 - of a shop that is not one
 ERROR_RATE = 0.005
 # How often, in all shops together, a customer buys, a merchant edits a price, parts are published.
@@ -147,8 +146,7 @@ def open_shops(
     speed: float,
 ) -> ShopFloor:
     """Open a shop for each seller that sells its share of the parts at the price it should."""
-    # Our calls take real time: a bucket that fills by simulated time would be another's by then.
-    restore_per_s = POINTS_PER_S / max(1.0, speed)
+    restored_per_s = restore_per_s(speed)
     setups = [
         ShopSetup(
             domain=domain_of(seller),
@@ -156,7 +154,7 @@ def open_shops(
             currency=settings.currency,
             access_token=TOKEN,
             capacity=POINTS,
-            restore_per_s=restore_per_s,
+            restore_per_s=restored_per_s,
         )
         for seller in SELLERS
     ]
@@ -170,7 +168,7 @@ def open_shops(
             for seller, part in zip(owners, sold, strict=False)
         ],
         newcomers=list(zip(owners[len(sold) :], newcomers, strict=True)),
-        restore_per_s=restore_per_s,
+        restore_per_s=restored_per_s,
     )
 
 

@@ -12,14 +12,15 @@ import typer
 from rich.console import Console
 
 from headway import config
-from headway.app import App, build
+from headway.app import App
+from headway.app.relay import rule_of
 from headway.cli.serving import join, say
-from headway.clock import SystemClock
+from headway.cli.session import find_joinable, open_session
+from headway.cli.speed import build_fast, relay_at_speed
+from headway.clock import ScaledClock
 from headway.config import Settings
 from headway.core.relay import Verb
 from headway.errors import ConfigError, StoreError
-from headway.store.migrate import require_current
-from headway.store.pool import open_pool
 from headway.store.processes import SILENT, Processes
 
 if TYPE_CHECKING:
@@ -60,24 +61,24 @@ def worker(
 
     All share one database (DATABASE_URL) and one Redis or Valkey (HEADWAY_BROKER_URL). The database
     holds everything; the broker only wakes workers, and may be emptied at any time. One of the
-    workers ticks; if it dies, another does. The page and the API: headway api.
+    workers ticks; if it dies, another does. The page and the API: headway api. Without DATABASE_URL
+    it joins a demo with workers that runs on this machine: headway demo --workers 3.
     """
     settings, console = config.load(), Console()
-    dsn = _database_url(settings)
+    _require_database(settings)
     if healthcheck:
-        _check_health(dsn, console)
+        _check_health(settings, console)
         return
-    _require_extra()
+    require_scale("headway worker")
     from headway.runners.broker import check_broker, make_celery  # noqa: PLC0415 - an extra
     from headway.runners.celery import CeleryRunner  # noqa: PLC0415 - an extra
 
     count = settings.worker_concurrency if concurrency is None else concurrency
-    wanted = _queues(queues)
-    celery = make_celery(settings, connections=count + POOL_SPARE)
+    wanted, size = _queues(queues), count + POOL_SPARE
     with ExitStack() as stack:
-        pool = stack.enter_context(open_pool(dsn, size=count + POOL_SPARE))
-        require_current(pool, "the database")
-        app = build(settings, SystemClock(), pool)
+        session = stack.enter_context(open_session(settings, pool_size=size))
+        app, speed = _at_its_speed(stack, session.app)
+        celery = make_celery(app.settings, connections=size)
         check_broker(celery)
         owner = f"{platform.node()}:{os.getpid()}"
         _prepare(app, owner, wanted, console)
@@ -87,7 +88,9 @@ def worker(
             celery,
             owner=owner,
             report=lambda name, text: say(console, f"{name}: {text}"),
-            ticks=settings.ticks == "workers",
+            rule=relay_at_speed(rule_of(app), speed),
+            ticks=app.settings.ticks == "workers",
+            speed=speed,
         )
         stack.enter_context(_stopped_by_signals(runner))
         say(console, f"Headway works as {owner}: {', '.join(wanted)}; {count} steps at once.")
@@ -95,7 +98,7 @@ def worker(
     say(console, "Headway has stopped.")
 
 
-def _check_health(dsn: str, console: Console) -> None:
+def _check_health(settings: Settings, console: Console) -> None:
     """Exit 1 if no worker of this host was heard of lately.
 
     Whoever asks would restart it, which does not help a worker that has lost its database: then
@@ -103,8 +106,8 @@ def _check_health(dsn: str, console: Console) -> None:
     """
     host = platform.node()
     try:
-        with open_pool(dsn, size=1) as pool:
-            alive = Processes(pool).alive()
+        with open_session(settings, check_schema=False, pool_size=1) as session:
+            alive = Processes(session.app.pool).alive()
     except StoreError as error:
         say(console, f"nobody can tell: {error}")
         return
@@ -114,20 +117,30 @@ def _check_health(dsn: str, console: Console) -> None:
     say(console, f"a worker of {host} lives")
 
 
-def _database_url(settings: Settings) -> str:
-    if settings.database_url is None:
+def _require_database(settings: Settings) -> None:
+    if settings.database_url is not None:
+        return
+    running = find_joinable(settings.data_dir.expanduser())
+    if running is None or not running.note.get("broker_url"):
         raise ConfigError(
             "headway worker needs DATABASE_URL: the embedded database belongs to one process;"
             " set DATABASE_URL to a PostgreSQL that all workers reach, or use headway run"
         )
-    return settings.database_url.get_secret_value()
 
 
-def _require_extra() -> None:
+def require_scale(command: str) -> None:
+    """Raise ConfigError where the extra that workers need is not installed."""
     if find_spec("celery") is None or find_spec("redis") is None:
         raise ConfigError(
-            "headway worker needs Celery and redis-py; install them: pip install 'headway[scale]'"
+            f"{command} needs Celery and redis-py; install them: pip install 'headway[scale]'"
         )
+
+
+def _at_its_speed(stack: ExitStack, app: App) -> tuple[App, float]:
+    """Return the application as a demo's clock needs it, and how much faster than life that is."""
+    if not isinstance(app.clock, ScaledClock):
+        return app, 1.0
+    return build_fast(stack, app.settings, app.clock, app.pool), app.clock.speed
 
 
 def _queues(named: str | None) -> Sequence[str]:

@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -18,23 +17,12 @@ from typing import IO, Any
 from headway.clock import Clock, SystemClock, fresh_id
 from headway.core.runs import Run, words
 from headway.errors import HeadwayError
+from headway.runners.own_command import own_command
 from headway.store.runs import Runs
 
 LEASE = timedelta(seconds=30)
 REPORT_S, LOOK_S, END_S = 1.0, 5.0, 5.0
 ERROR_CHARS_MAX, SAID_CHARS_MAX = 500, 10_000
-# The child asks the kernel to end with us before it becomes the command. An interrupt lets it drop
-# its throw-away database, whatever those who started us did with that signal.
-START = (
-    "import ctypes, os, signal, sys\n"
-    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    "if sys.platform == 'linux':\n"
-    "    ctypes.CDLL(None).prctl(1, signal.SIGINT, 0, 0, 0)\n"
-    "if os.getppid() != int(sys.argv.pop(1)):\n"
-    "    sys.exit('the server died')\n"
-    "from headway.cli import main\n"
-    "sys.exit(main())\n"
-)
 
 
 class BackgroundRuns:
@@ -81,7 +69,8 @@ class BackgroundRuns:
 
     def _carry_out(self, run: Run) -> None:
         child = subprocess.Popen(  # noqa: S603 - our own command; every option is one word
-            [sys.executable, "-c", START, str(os.getpid()), *words(run)],
+            # An interrupt lets it drop its throw-away database.
+            own_command(*words(run), ends_by=signal.SIGINT),
             env=None if self._environ is None else dict(self._environ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -32,9 +32,13 @@ maxmemory-policy noeviction
 
 
 class EmbeddedValkey:
-    """One server over one folder; it may be stopped or killed, and started again."""
+    """One server over one folder; it may be stopped or killed, and started again.
+
+    Raises ConfigError where no Valkey is installed.
+    """
 
     def __init__(self, folder: Path, *, clock: Clock, keeps: bool = True) -> None:
+        self._program = _program()
         self._folder = folder
         self._keeps = keeps
         self._clock = clock
@@ -73,7 +77,7 @@ class EmbeddedValkey:
         # It needs no rights at all; where namespaces are forbidden it keeps those that we have.
         drop: Drop = "namespace" if choose_drop() == "namespace" else "none"
         with (self._folder / "valkey.log").open("ab") as log:
-            self._process = spawn([str(_program()), str(config)], drop=drop, output=log)
+            self._process = spawn([str(self._program), str(config)], drop=drop, output=log)
         self._await_answer(self._process)
 
     def stop(self) -> None:

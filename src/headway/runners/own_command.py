@@ -1,0 +1,27 @@
+"""Our own command as a child process: it ends with whoever started it, however that ends.
+
+The kernel sees to it, on Linux: the child asks to be told before it becomes the command. What it
+is told by comes when the *thread* ends that started it.
+"""
+
+import os
+import signal
+import sys
+
+# Who started us may have done anything with interrupts; the command takes them as from a terminal.
+START = (
+    "import ctypes, os, signal, sys\n"
+    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "if sys.platform == 'linux':\n"
+    "    ctypes.CDLL(None).prctl(1, int(sys.argv[2]), 0, 0, 0)\n"
+    "if os.getppid() != int(sys.argv[1]):\n"
+    "    sys.exit('whoever started it died')\n"
+    "del sys.argv[1:3]\n"
+    "from headway.cli import main\n"
+    "sys.exit(main())\n"
+)
+
+
+def own_command(*words: str, ends_by: signal.Signals) -> list[str]:
+    """Return what to start for `headway` with these words."""
+    return [sys.executable, "-c", START, str(os.getpid()), str(int(ends_by)), *words]

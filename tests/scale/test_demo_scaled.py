@@ -1,0 +1,81 @@
+"""`headway demo --workers`: the demo with real workers, as a person runs it in a terminal."""
+
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.cli.test_demo import (
+    all_end,
+    descendants,
+    logged_in,
+    watch_a_call_leave,
+    watch_a_shop_be_written,
+)
+from tests.scale.crew import Crew
+
+from headway.cli import main
+
+QUICK = ("demo", "--workers", "2", "--speed", "300", "--products", "10", "--port", "0")
+WORKS = re.compile(r"(worker \d) \| Headway works as \S+:(\d+): tick, fetch\.boeing, ")
+
+
+@contextmanager
+def watched(pids: list[int]) -> Iterator[dict[int, int]]:
+    """Keep a handle for each process, which outlives a reused id."""
+    handles = {pid: os.pidfd_open(pid) for pid in pids}
+    yield handles
+    assert all_end(handles), "nothing may be left running"
+
+
+def at_work(crew: Crew) -> dict[str, int]:
+    """Return who works last under each name."""
+    return {found[1]: int(found[2]) for line in crew.said if (found := WORKS.match(line))}
+
+
+def test_workers_do_the_demos_work_one_that_is_killed_is_replaced_and_all_end_with_it(
+    tmp_path: Path,
+) -> None:
+    # A killed worker's call may still be under way until its timeout, and no other leaves before.
+    environ = {"HOME": str(tmp_path), "HEADWAY_BOEING_TIMEOUT_S": "3"}
+    crew = Crew(environ=environ)
+    demo = crew.start(*QUICK)
+    try:
+        link = crew.until_said("The page: ").partition("The page: ")[2].strip()
+        crew.until(lambda: len(at_work(crew)) == 2)
+        with logged_in(link) as client:
+            crew.until_said("| fetch: read ")
+            crew.until_said("| pull: ")
+            first = at_work(crew)
+            os.kill(first["worker 1"], signal.SIGKILL)
+            crew.until_said("worker 1 | was ended by SIGKILL; it is started again in 1 s")
+            crew.until(lambda: at_work(crew)["worker 1"] != first["worker 1"])
+            crew.said.clear()
+            crew.until_said("worker 1 | ")
+            watch_a_call_leave(client)
+            watch_a_shop_be_written(client)
+        with watched(descendants(demo.pid)):
+            assert crew.stop() == [0]
+        crew.until_said("nothing is left running")
+        verdict = crew.until_said("Calls refused")
+        assert verdict.endswith("the supplier 0, Shopify 0, Etsy 0, Printify 0.")
+        assert not any("Traceback" in line for line in crew.said)
+    finally:
+        demo.kill()
+
+
+def test_without_the_extra_it_says_what_to_install_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "celery", None)
+    monkeypatch.setenv("HEADWAY_DATA_DIR", str(tmp_path / "none"))
+    monkeypatch.setattr(sys, "argv", ["headway", *QUICK])
+    assert main() == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert "headway demo --workers needs Celery and redis-py; install them: pip install" in said.err
+    assert not list(tmp_path.iterdir())
