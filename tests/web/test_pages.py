@@ -15,10 +15,11 @@ from tests.web.asking import Asking
 from tests.web.keys import shown
 
 from headway.app import build
-from headway.clock import VirtualClock
+from headway.clock import SystemClock, VirtualClock
 from headway.config import Settings
 from headway.core.access import Role
 from headway.core.pauses import PauseKind
+from headway.store.processes import Presence, Processes
 from headway.web.looks import MENU, SECTIONS
 from headway.web.site import create
 from headway.web.words import path
@@ -191,6 +192,23 @@ def test_keys_are_listed_without_the_keys_themselves(
     text = read(operator, "/keys")
     assert "seller of acme" in text
     assert secret not in text
+
+
+def test_who_runs_is_shown_with_what_it_does_and_who_is_silent_stands_out(
+    operator: Asking, seller: Asking, pool: ConnectionPool
+) -> None:
+    assert 'id="processes"' not in read(operator, "/"), "nobody said so yet"
+    processes = Processes(pool)
+    for number, verb in enumerate(("worker", "api")):
+        processes.see(Presence(verb=verb, settings={}, host="one", pid=number), SystemClock())
+    with pool.connection() as connection:
+        connection.execute("UPDATE processes SET seen_at = seen_at - interval '80 s' WHERE pid = 0")
+    text = re.sub(r"\s+", " ", board(read(operator, "/")))
+    card = text[text.index('id="processes"') :]
+    assert "<span>worker one:0</span>" in card
+    assert "<span>page and API</span>" in card
+    assert card.count('class="num bad"') == 1
+    assert 'id="processes"' not in read(seller, "/")
 
 
 def test_without_a_session_every_section_leads_to_the_login(site: FastAPI) -> None:

@@ -11,6 +11,7 @@ from headway.core.access import Need
 from headway.core.model import SellerId, Sku
 from headway.errors import NotFoundError
 from headway.store.freshness import Freshness
+from headway.store.processes import Process, Processes
 from headway.store.views import Call
 from headway.store.views_history import HistoryEvent, HistoryViews, SeriesPoint
 from headway.store.views_products import ProductView
@@ -145,6 +146,11 @@ def _part(app: App, key: Key, seen: Scene) -> PartsSeen:
     )
 
 
+def _processes(app: App, key: Key, _: Scene) -> tuple[Process, ...]:
+    """Return who runs on this database, which is no seller's."""
+    return () if key.seller is not None else tuple(Processes(app.pool).alive())
+
+
 def _freshness(app: App, key: Key, seen: Scene) -> FreshnessSeen | None:
     if key.seller is not None:
         return None
@@ -171,6 +177,7 @@ def _lists(app: App, key: Key, _: Scene) -> dict[str, Page]:
 
 MORE: Mapping[str, Callable[[App, Key, Scene], object]] = {
     **dict.fromkeys(LISTS, _lists),
+    "now": _processes,
     "freshness": _freshness,
     "timetable": _timetable,
     "keys": lambda app, key, _seen: _desk(app, key.seller).access.all_keys(),

@@ -13,6 +13,7 @@ from headway.core.jobs import PlatformName
 from headway.core.model import SellerId, Sku, Turn
 from headway.core.reasons import say_span, say_time
 from headway.store.freshness import Freshness
+from headway.store.processes import Process
 from headway.store.views import Seat
 from headway.store.views_accounts import AccountView
 from headway.store.views_changes import Change, Fate
@@ -25,6 +26,9 @@ CENT = Decimal("0.01")
 RESULTS = {"oauth": "sign-in", "part_token": "part token", "ok": "read", "begun": "under way"}
 COUNTED_MAX = 10_000
 TENTHS_BELOW_S = 10
+DOES = {"run": "the work, page and API", "worker": "the work", "api": "page and API"}
+# A process gives a sign of life every half minute, and may be late once.
+HEARD_WITHIN = timedelta(seconds=75)
 LIMIT_NEAR = 3
 PRICES = {"list_price": "", "price": "", "net_price": "cost ", "cost": "cost "}
 FATES = {
@@ -68,6 +72,16 @@ def ago(at: datetime | None, now: datetime) -> str:
 def since(at: datetime | None, now: datetime) -> str:
     """Write how long ago something was that cannot be still to come, whichever clock says so."""
     return ago(None if at is None else min(at, now), now)
+
+
+def does(process: Process) -> str:
+    """Say what a process is for."""
+    return DOES.get(process.verb, process.verb)
+
+
+def is_silent(process: Process, now: datetime) -> bool:
+    """Tell whether a process should have been heard of again by now."""
+    return now - process.seen_at > HEARD_WITHIN
 
 
 def age(at: datetime | None, now: datetime) -> str:
@@ -289,6 +303,8 @@ FILTERS = {
     "ago": ago,
     "age": age,
     "since": since,
+    "does": does,
+    "is_silent": is_silent,
     "money": money,
     "number": number,
     "bounded": bounded,
