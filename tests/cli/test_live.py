@@ -11,6 +11,7 @@ from headway.cli.live import Watch, draw
 from headway.clock import VirtualClock
 from headway.core.breaker import Breaker
 from headway.core.model import SellerId, Sku
+from headway.runners.crew import Crew
 from headway.store.views import Call, Gate, NextCall, Overview, Spent, Why
 from headway.store.views_changes import Change, Fate
 from headway.store.views_counts import Counts
@@ -76,10 +77,11 @@ def overview(**differing: object) -> Overview:
     return Overview(**(values | differing))  # type: ignore[arg-type]
 
 
-def shown(seen: Overview) -> str:
+def shown(seen: Overview, *, crew: Crew | None = None) -> str:
     """Return the view as a terminal of 80 by 24 shows it."""
     # Drawing reads no feed: the sight is given.
-    watch = Watch(feed=cast("Feed", None), clock=VirtualClock(NOW), speed=60, url="http://x/")
+    feed = cast("Feed", None)
+    watch = Watch(feed=feed, clock=VirtualClock(NOW), speed=60, url="http://x/", crew=crew)
     console = Console(width=80, height=24, force_terminal=False)
     with console.capture() as captured:
         console.print(draw(watch, Sight(scene=Scene(overview=seen)), height=24))
@@ -135,3 +137,12 @@ def test_the_shops_have_a_line_that_says_how_fast_and_what_is_wrong() -> None:
 
 def test_without_a_shop_it_says_how_to_connect_one() -> None:
     assert "headway connect SHOP --seller SELLER" in shown(overview())
+
+
+def test_each_worker_of_a_crew_has_a_line_and_the_view_still_fits() -> None:
+    crew = Crew(3, options=(), environ={}, report=lambda _name, _text: None)
+    lines = shown(overview(), crew=crew).splitlines()
+    assert [each.split() for each in lines if each.startswith("Worker")] == [
+        ["Worker", "1", "starts"], ["Worker", "2", "starts"], ["Worker", "3", "starts"],
+    ]  # fmt: skip
+    assert len(lines) <= 24

@@ -41,7 +41,8 @@ def test_workers_do_the_demos_work_one_that_is_killed_is_replaced_and_all_end_wi
     tmp_path: Path,
 ) -> None:
     # A killed worker's call may still be under way until its timeout, and no other leaves before.
-    environ = {"HOME": str(tmp_path), "HEADWAY_BOEING_TIMEOUT_S": "3"}
+    path = {"PYTHONPATH": os.pathsep.join(sys.path)}  # its workers run on the same sources
+    environ = {"HOME": str(tmp_path), "HEADWAY_BOEING_TIMEOUT_S": "3", **path}
     crew = Crew(environ=environ)
     demo = crew.start(*QUICK)
     try:

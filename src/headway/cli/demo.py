@@ -109,10 +109,12 @@ def demo(
         ),
     ] = 0,
 ) -> None:
-    """Run everything in one process, faster than life; with --workers, scaled out on this machine.
+    """Run everything in one process, faster than life.
 
     A simulated supplier and three sellers with shops on Shopify, Etsy and Printify over real HTTP,
     the engine, an embedded database and the page. Ctrl-C ends it and leaves nothing running.
+
+    With --workers it is scaled out on this machine: headway worker processes do the engine's work.
     """
     settings = _settings(config.load(), port=port, policy=policy, products=products, speed=speed)
     console = Console()

@@ -84,7 +84,7 @@ class CeleryRunner:
                 without_mingle=True,
                 without_heartbeat=True,
             )
-        handler = _Said(self._report)
+        handler = _Said(self._report, self._threads.stopping)
         for name in LOGGERS:
             logging.getLogger(name).addHandler(handler)
             logging.getLogger(name).propagate = False
@@ -166,12 +166,17 @@ class _Worker(Worker):  # type: ignore[misc]
 
 
 class _Said(logging.Handler):
-    """Tells in one line what Celery warns of; it names a broker without its password."""
+    """Tells in one line what Celery warns of; it names a broker without its password.
 
-    def __init__(self, report: Report) -> None:
+    Nobody who ends a worker wants to know that a message had just come and was given back.
+    """
+
+    def __init__(self, report: Report, stopping: threading.Event) -> None:
         super().__init__(logging.WARNING)
         self._report = report
+        self._stopping = stopping
 
     def emit(self, record: logging.LogRecord) -> None:
         """Tell it."""
-        self._report("broker", " ".join(record.getMessage().split()))
+        if not self._stopping.is_set():
+            self._report("broker", " ".join(record.getMessage().split()))
