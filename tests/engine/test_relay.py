@@ -269,7 +269,7 @@ def test_one_worker_ticks_for_all_and_another_when_it_falls_silent(office: Offic
     first, second = (rounds(app, send=office.broker.send, rule=rule_of(app)) for _ in range(2))
     assert first.step().why == "next round"
     assert second.step().why == "another worker ticks"
-    clock.sleep(15)
+    clock.sleep(5)
     assert second.step().why == "next round"
     assert first.step().why == "another worker ticks"
     second.give_way()

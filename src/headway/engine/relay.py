@@ -86,12 +86,14 @@ Report = Callable[[str, str], None]
 class RelayRule:
     """How long things last between workers, and how many are sent for at once.
 
-    `life` is the silence after which a message or a worker counts as lost. A worker stays `turn` at
-    one subject while others wait. A wait up to `hop` is waited out by the message itself. The tick
-    looks every `look`, and sooner when something in hand is due.
+    `life` is the silence after which a message or a worker counts as lost; a tick is missed by all,
+    and sooner, after `tick_life`. A worker stays `turn` at one subject while others wait. A wait up
+    to `hop` is waited out by the message itself. The tick looks every `look`, and sooner when
+    something in hand is due.
     """
 
     life: timedelta = timedelta(seconds=15)
+    tick_life: timedelta = timedelta(seconds=5)
     turn: timedelta = timedelta(seconds=5)
     hop: timedelta = timedelta(seconds=5)
     look: timedelta = timedelta(seconds=1)
@@ -231,7 +233,8 @@ class Rounds:
     def step(self) -> Wait:
         """Do a round if it is this worker's to tick, else say when to ask again."""
         if not self._is_elected():
-            return Wait(until=self._clock.now() + self._rule.life / 3, why="another worker ticks")
+            until = self._clock.now() + self._rule.tick_life / 3
+            return Wait(until=until, why="another worker ticks")
         return self.round()
 
     def round(self) -> Wait:
@@ -252,7 +255,7 @@ class Rounds:
             self._baton = None
 
     def _is_elected(self) -> bool:
-        life = self._rule.life
+        life = self._rule.tick_life
         if self._baton is not None and self._batons.keep([self._baton], life=life):
             return True
         taken = self._batons.take([TICK], life=life)
