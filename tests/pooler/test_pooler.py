@@ -15,6 +15,7 @@ from tests.pooler.bouncer import Bouncer
 from tests.pooler.conftest import beside
 from tests.scale.crew import Crew
 
+from headway.cli.doctor_database import examine_server
 from headway.clock import SystemClock, VirtualClock
 from headway.core.model import SellerId, Sku, Turn
 from headway.core.policies import by_name
@@ -22,6 +23,7 @@ from headway.errors import ConfigError, StoreError
 from headway.store import migrate
 from headway.store.listings import Listings
 from headway.store.pool import guarded, open_pool
+from headway.store.probe import Pooling, probe
 from headway.store.server import EmbeddedServer
 from headway.store.walls import Walled
 
@@ -83,6 +85,24 @@ def until_it_works(act: Callable[[], None]) -> None:
             return act()
         except StoreError:
             assert CLOCK.monotonic() < give_up_s
+
+
+@pytest.mark.parametrize("mode", ("session", "transaction", "statement"))
+def test_the_doctor_tells_the_mode_of_the_pooler(
+    pgbouncer: str, postgres: EmbeddedServer, direct: str, mode: str
+) -> None:
+    with (
+        Bouncer(pgbouncer, beside(postgres, mode), direct, mode=mode) as between,
+        open_pool(between.before(direct), size=2) as pool,
+    ):
+        server = probe(pool)
+    assert server.pooling == mode
+    lines = {each.subject: each for each in examine_server(server, "here")}
+    verdicts = {"session": "warn", "transaction": "ok", "statement": "fail"}
+    assert lines["connection"].verdict == verdicts[mode]
+    assert ("set pool_mode = transaction" in lines["connection"].finding) == (mode != "transaction")
+    with open_pool(direct, size=2) as pool:
+        assert probe(pool).pooling is Pooling.NONE
 
 
 @pytest.fixture

@@ -101,7 +101,7 @@ def _examine_database(settings: Settings) -> Iterator[Line]:
                 return  # nothing that follows could work
             found = rights(session.app.pool)
             yield from examine_rights(found, server.user, is_own=is_own or session.is_joined)
-            if found.closed:
+            if found.closed or not found.has_schema:
                 return
             schema = _schema(session)
             yield schema
@@ -165,11 +165,16 @@ def _secret_key(settings: Settings, folder: Path) -> Line:
     try:
         mode = key_file.stat().st_mode
     except OSError:
-        finding = f"none yet; {key_file} is made at first use"
-        return Line(subject="secret key", verdict=OK, finding=finding)
-    if mode & OTHERS:
+        mode = None
+    if mode is not None and mode & OTHERS:
         finding = f"{key_file} can be read by others; run: chmod 600 {key_file}"
         return Line(subject="secret key", verdict=FAIL, finding=finding)
+    if settings.broker_url is not None:
+        finding = f"in {key_file}, of this host alone; set HEADWAY_SECRET_KEY, the same on all"
+        return Line(subject="secret key", verdict=WARN, finding=finding)
+    if mode is None:
+        finding = f"none yet; {key_file} is made at first use"
+        return Line(subject="secret key", verdict=OK, finding=finding)
     finding = f"in {key_file}, for its owner only; keep a copy of it beside your backups"
     return Line(subject="secret key", verdict=OK, finding=finding)
 

@@ -7,6 +7,7 @@ from headway.store.probe import Pooling, Rights, ServerFacts
 from headway.store.walls import ROLE
 
 NAMED_MAX = 3
+CONNECT = "connect as the user who ran headway db upgrade"
 MEND = "set pool_mode = transaction there"
 WAYS = {
     Pooling.NONE: (OK, "nothing stands between us and the server"),
@@ -52,12 +53,13 @@ def examine_rights(rights: Rights, user: str, *, is_own: bool) -> Iterator[Line]
 
 
 def _troubles(rights: Rights, user: str) -> Iterator[Line]:
+    if not rights.has_schema:
+        finding = f"{user} may use no schema that it looks in; {CONNECT}"
+        yield Line(subject="rights", verdict=FAIL, finding=finding)
+        return
     if rights.closed:
         named = ", ".join(rights.closed[:NAMED_MAX])
-        finding = (
-            f"{user} cannot use {len(rights.closed)} tables in full ({named}, ...); connect as the"
-            " user who ran headway db upgrade, who owns them"
-        )
+        finding = f"{user} cannot use {len(rights.closed)} tables in full ({named}, ...); {CONNECT}"
         yield Line(subject="rights", verdict=FAIL, finding=finding)
     elif rights.has_walls is False:
         why = "" if rights.may_be_seller else f"; let an administrator run: GRANT {ROLE} TO {user}"

@@ -19,8 +19,8 @@ SELECT current_setting('server_version'), current_user,
 """
 # Older servers know no options of a membership: whoever is a member may become the role.
 RIGHTS = f"""
-SELECT rolsuper OR rolbypassrls,
-  has_schema_privilege(current_schema(), 'CREATE'),
+SELECT rolsuper OR rolbypassrls, current_schema() IS NOT NULL,
+  coalesce(has_schema_privilege(current_schema(), 'CREATE'), false),
   has_database_privilege(current_database(), 'TEMPORARY'),
   EXISTS (SELECT FROM pg_roles WHERE rolname = '{ROLE}')
   AND pg_has_role('{ROLE}', CASE WHEN current_setting('server_version_num')::int >= 160000
@@ -68,11 +68,12 @@ class ServerFacts:
 class Rights:
     """What our role may do.
 
-    `closed` names our tables that it cannot use, or not in full; whether walls hold is not known
-    before there are tables.
+    Without a schema that it may use it sees nothing at all. `closed` names our tables that it
+    cannot use in full. Whether walls hold is not known before there are tables.
     """
 
     is_above_walls: bool
+    has_schema: bool
     may_create: bool
     may_make_temporary: bool
     may_be_seller: bool
@@ -133,9 +134,10 @@ def rights(pool: Pool) -> Rights:
         assert row is not None
         closed = tuple(name for (name,) in connection.execute(CLOSED).fetchall())
         exists = connection.execute(EXISTS).fetchone() == (True,)
-    is_above_walls, may_create, may_make_temporary, may_be_seller = row
+    is_above_walls, has_schema, may_create, may_make_temporary, may_be_seller = row
     return Rights(
         is_above_walls=is_above_walls,
+        has_schema=has_schema,
         may_create=may_create,
         may_make_temporary=may_make_temporary,
         may_be_seller=may_be_seller,
