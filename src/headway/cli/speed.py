@@ -67,6 +67,7 @@ def relay_at_speed(rule: RelayRule, speed: float) -> RelayRule:
     return replace(
         rule,
         life=rule.life * more,
+        tick_life=rule.tick_life * more,
         turn=rule.turn * more,
         hop=rule.hop * more,
         look=rule.look * more,
