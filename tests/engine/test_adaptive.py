@@ -42,6 +42,20 @@ def test_a_call_leaves_at_every_permit_though_nobody_is_due(line: Any) -> None:
     assert line.supplier.refusals == 0
 
 
+def test_the_next_permit_is_reserved_with_the_end_of_a_call_and_lapses_with_its_holder(
+    line: Any,
+) -> None:
+    line.add(*SKUS[:10])
+    fetch = line.app.fetch("w1")
+    line.read(fetch)
+    (call,) = line.ask("SELECT status FROM call_ledger WHERE seats_paid IS NOT NULL")
+    assert call == ("sent",)
+    (waiting,) = line.ask("SELECT jsonb_array_length(state -> 'waiting') FROM limiter")
+    assert waiting == (1,)
+    line.read(line.app.fetch("w2"))  # w1 is gone, and nobody has told the limiter
+    assert line.supplier.refusals == 0
+
+
 def test_nobody_signs_in_at_the_supplier_as_long_as_nothing_is_listed(line: Any) -> None:
     fetch = line.app.fetch("w1")
     line.drive(fetch, lambda: line.clock.monotonic() > 1800)

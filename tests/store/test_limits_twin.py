@@ -26,7 +26,7 @@ moves = st.one_of(
         st.sampled_from((0.5, 1, 2, 50)),
         st.integers(0, 2),
     ),
-    st.tuples(st.sampled_from(("begin", "begin", "unsent", "late", "extend")), indexes),
+    st.tuples(st.sampled_from(("begin", "begin", "unsent", "late", "extend", "follow")), indexes),
     st.tuples(
         st.sampled_from(("settle", "spend")), st.integers(0, 6), st.sampled_from((0.3, 1, 3))
     ),
@@ -66,6 +66,7 @@ def play(limiter: LimiterVerbs, clock: VirtualClock, trace: list[tuple], run: in
             limiter.pause(f"{run} {values[0]}", values[1], "told to wait")
         elif values[0] < len(tickets):
             answer = act(limiter, verb, tickets[values[0]], *values[1:])
+            tickets += [answer] if isinstance(answer, Ticket) else []
         answers.append((verb, answer))
         answers += [limiter.status(f"{run} {name}") for name in ("app", "shop")]
     return answers
@@ -91,6 +92,10 @@ def reserve(limiter: LimiterVerbs, run: int, where: str, cost: float, priority: 
 def act(limiter: LimiterVerbs, verb: str, ticket: Ticket, amount: float = 2) -> object:
     if verb == "begin":
         return limiter.begin(ticket)
+    if verb == "follow":
+        return limiter.reserve(
+            ticket.keys, owner="test", max_wait_s=300, lease_s=40, grace_s=20, after=ticket
+        )
     if verb == "spend":
         return limiter.spend(ticket, amount)
     if verb == "extend":
@@ -122,6 +127,12 @@ EVENTFUL: list[tuple] = [
     ("reserve", "both", 1, 2),
     ("begin", 3),
     ("late", 3),
+    ("sleep", 31),
+    ("reserve", "shop", 1, 0),
+    ("begin", 4),
+    ("follow", 4),
+    ("sleep", 95),
+    ("begin", 5),
 ]
 
 

@@ -48,13 +48,15 @@ class LimiterVerbs(Protocol):
         purpose: str = "",
         begins: bool = False,
         leave: float = 0,
+        after: Ticket | None = None,
+        report: CallReport | None = None,
     ) -> Ticket | Shed:
         """Queue for a start time; refuse at once when the wait would be too long.
 
         With `begins` a ticket whose start is now has begun, and says so. `leave` is how many units
-        of a quota must stay free for others.
+        of a quota must stay free for others. `after` is a call on these keys that was sent and has
+        ended as `report` says: it is settled with this, whatever the answer.
         """
-        transition = limits.take if begins else limits.reserve
         request = Request(
             id=self.ids(),
             keys=limits.find_keys(self.resources, keys),
@@ -67,10 +69,15 @@ class LimiterVerbs(Protocol):
             purpose=purpose,
             leave=leave,
         )
-        return self.run(
-            request.keys,
-            lambda states, now_us: transition(self.resources, states, request, now_us),
-        )
+        assert after is None or (set(after.keys) <= set(request.keys) and not begins)
+
+        def transition(states: limits.States, now_us: int) -> Moved[Ticket | Shed]:
+            if after is not None:
+                return limits.follow(self.resources, states, after, request, now_us)
+            ask = limits.take if begins else limits.reserve
+            return ask(self.resources, states, request, now_us)
+
+        return self.run(request.keys, transition, report)
 
     def begin(self, ticket: Ticket) -> Begun:
         """Ask to send now: Go, Hold (come back later) or Gone (reserve again)."""

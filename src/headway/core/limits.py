@@ -50,6 +50,7 @@ __all__ = [
     "extend",
     "find_keys",
     "find_step_us",
+    "follow",
     "observe",
     "pause",
     "reserve",
@@ -238,6 +239,19 @@ def take(
         answer=replace(ticket, go=begun.answer),
         states={**reserved.states, **begun.states},
         notes=(*reserved.notes, *begun.notes),
+    )
+
+
+def follow(
+    resources: Resources, states: States, sent: Ticket, request: Request, now_us: int
+) -> Moved[Ticket | Shed]:
+    """Settle a call that was sent and, in the same breath, reserve the one that is to follow it."""
+    settled = settle(resources, states, sent, sent=True, now_us=now_us)
+    reserved = reserve(resources, {**states, **settled.states}, request, now_us)
+    return Moved(
+        answer=reserved.answer,
+        states={**settled.states, **reserved.states},
+        notes=(*settled.notes, *reserved.notes),
     )
 
 

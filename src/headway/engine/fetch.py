@@ -88,11 +88,12 @@ class Fetch:
         self._owner = owner
         self._rings = rings
         self._ticket: Ticket | None = None
+        self._wait: Wait | None = None
         self._found_nobody = False
 
     def let_go(self) -> Ticket | None:
         """Let go of the permit that it waits for, so that another worker may go on with it."""
-        ticket, self._ticket = self._ticket, None
+        ticket, self._ticket, self._wait = self._ticket, None, None
         return ticket
 
     def resume(self, carried: Carried) -> None:
@@ -102,6 +103,9 @@ class Fetch:
 
     def step(self) -> Done | Wait:
         """Do the next short thing: queue for a permit, or use it."""
+        if self._wait is not None:
+            wait, self._wait = self._wait, None
+            return wait
         if self._ticket is None:
             return self._queue()
         ticket, asked_s = self._ticket, self._clock.monotonic()
@@ -122,7 +126,7 @@ class Fetch:
         for nobody: everything may be paused.
         """
         now, priority = self._clock.now(), ORDINARY
-        if self._rule.pace or not self._judge.policy.is_eager or self._found_nobody:
+        if not self._wants_every_permit or self._found_nobody:
             front = self._front(now, after_failure=False)
             boarding = boarding_rule(self._rule, self._judge.policy, self._schedule, front, now)
             leave_at, look_again = self._leave_at(front, now, boarding), now + self._rule.poll
@@ -130,6 +134,16 @@ class Fetch:
                 until = look_again if leave_at is None else min(leave_at, look_again)
                 return Wait(until=until, why="nothing is due yet")
             priority, self._found_nobody = _priority(front), False
+        return self._reserve(priority)
+
+    @property
+    def _wants_every_permit(self) -> bool:
+        return self._judge.policy.is_eager and not self._rule.pace
+
+    def _reserve(
+        self, priority: int, *, after: Ticket | None = None, report: CallReport | None = None
+    ) -> Wait:
+        """Reserve a permit, and settle in the same breath the call `after` which it comes."""
         answer = self._limiter.reserve(
             [self._supplier.scope],
             priority=priority,
@@ -138,7 +152,10 @@ class Fetch:
             lease_s=self._rule.lease.total_seconds(),
             grace_s=self._rule.permit_grace.total_seconds(),
             purpose="fetch",
+            after=after,
+            report=report,
         )
+        now = self._clock.now()
         if isinstance(answer, Shed):
             wait_s = max(1.0, min(answer.retry_in_s, self._rule.poll.total_seconds()))
             return Wait(until=now + timedelta(seconds=wait_s), why="permits are spoken for")
@@ -253,7 +270,11 @@ class Fetch:
                 listings, error, call_id=ticket.id, last_call_was_good=before.failures == 0
             )
             return Done(what="the call failed")
-        self._limiter.settle(ticket, sent=True, report=self._report("ok", skus, 200))
+        report = self._report("ok", skus, 200)
+        if self._wants_every_permit:  # one trip for both; whoever dies now leaves it to lapse
+            self._wait = self._reserve(ORDINARY, after=ticket, report=report)
+        else:
+            self._limiter.settle(ticket, sent=True, report=report)
         now = self._clock.now()
         refused = self._judge_all(listings, reply, now, call_id=ticket.id)
         if before.failures:

@@ -48,10 +48,13 @@ class Limiter(Protocol):
         grace_s: float,
         purpose: str = "",
         begins: bool = False,
+        after: Ticket | None = None,
+        report: CallReport | None = None,
     ) -> Ticket | Shed:
         """Queue for a start time; refuse at once when the wait would be too long.
 
-        With `begins` a ticket whose start is now has begun, and says so.
+        With `begins` a ticket whose start is now has begun, and says so. `after` is a call on these
+        keys that was sent and has ended as `report` says: it is settled with this.
         """
 
     def begin(self, ticket: Ticket) -> Begun:
