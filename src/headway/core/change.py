@@ -12,6 +12,7 @@ from headway.core.model import Quote
 CENT = Decimal("0.01")
 UNIT = Decimal(1)
 NINETY_NINE = Decimal("0.99")
+CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 Basis = Literal["list", "net"]
 Rounding = Literal["cent", "whole", "99"]
@@ -61,8 +62,7 @@ class Observed:
 
     def fingerprint(self) -> str:
         """Return a hash that changes when, and only when, the shop could differ."""
-        text = json.dumps(self.as_json(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hashlib.sha256(CANONICAL.encode(self.as_json()).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

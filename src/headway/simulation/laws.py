@@ -6,7 +6,7 @@ operation did to a row it had no business with shows at once, and in the hourly 
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -106,8 +106,7 @@ class Laws:
         self._check_seats(skus, {each.id for each in listings}, now)
         for each in listings:
             self._leased.add(each.id)
-            self._rows[each.id] = replace(
-                self._rows[each.id],
+            self._rows[each.id] = self._rows[each.id]._replace(
                 sync_status="syncing",
                 fence=each.fence,
                 lease_owner=owner,
@@ -166,7 +165,7 @@ class Laws:
     def moved(self, skus: Collection[Sku]) -> None:
         """Check that a policy which moved due times did nothing else to anybody."""
         for old, row in self._refresh(set(skus)):
-            if replace(old, next_sync_at=row.next_sync_at) != row:
+            if old._replace(next_sync_at=row.next_sync_at) != row:
                 self._book.broken("L10", f"{row.user_id}/{row.sku} changed with its due time")
 
     def rescued_by(self, count: int, now: datetime) -> None:

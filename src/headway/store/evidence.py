@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from headway.core.model import SellerId, Sku
 from headway.store.pool import Pool, guarded
@@ -87,9 +87,8 @@ class OpenIntent:
     writes: Sequence[dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One listing as the tables have it."""
+class Row(NamedTuple):
+    """One listing as the tables have it; a tuple, for a run makes and compares millions."""
 
     id: str
     user_id: SellerId
@@ -192,10 +191,7 @@ class Evidence:
     def _rows(self, where: str, values: Mapping[str, Any]) -> list[Row]:
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(ROWS + where, values).fetchall()
-        return [
-            Row(**dict(zip(NAMES, row, strict=True)), observed=self._read(o), desired=self._read(d))
-            for *row, o, d in rows
-        ]
+        return [Row._make((*row, self._read(o), self._read(d))) for *row, o, d in rows]
 
     def _read(self, text: str | None) -> Mapping[str, Any] | None:
         """Read a state; one that was read before, as most were, is the same object again."""
@@ -204,6 +200,3 @@ class Evidence:
         if text not in self._documents:
             self._documents[text] = json.loads(text)
         return self._documents[text]
-
-
-NAMES = tuple(Row.__dataclass_fields__)[:-2]

@@ -34,6 +34,7 @@ from headway.store.pool import Pool, guarded
 
 T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
+COMPACT = json.JSONEncoder(separators=(",", ":"))
 
 CREATE = """
 INSERT INTO limiter (key, rules, state, lineage, updated_at)
@@ -467,4 +468,4 @@ def _rules(resource: Resource) -> Any:  # noqa: ANN401 - JSON, as the table hold
 
 
 def _text(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))
+    return COMPACT.encode(value)
