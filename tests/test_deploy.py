@@ -18,6 +18,7 @@ from packaging.utils import canonicalize_name
 from typer.main import get_group
 
 from headway.cli import build
+from headway.cli.api import describe
 from headway.config import Settings, load
 from headway.runners.celery import STOP_S
 
@@ -221,3 +222,13 @@ def test_the_wheel_that_the_image_builds_holds_more_than_code(tmp_path: Path) ->
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert ours <= packed
+
+
+def test_the_probes_of_the_page_are_yaml_and_ask_what_there_is() -> None:
+    page = (ROOT / "docs/how-to/deploy.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    api, worker = yaml.safe_load_all(block)
+    paths = set(describe()["paths"])
+    assert {each["httpGet"]["path"] for each in api.values()} == {"/healthz", "/readyz"} <= paths
+    assert_is_a_command(worker["livenessProbe"]["exec"]["command"][1:])
+    assert worker["terminationGracePeriodSeconds"] >= longest_step_s()

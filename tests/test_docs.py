@@ -10,6 +10,7 @@ from typer.main import get_group
 
 from headway import __version__
 from headway.cli import build
+from headway.cli.doctor_settings import reference
 from headway.cli.stage_shops import SELLERS
 from headway.config import Settings, load
 from headway.simulation.world import seeded_world
@@ -98,6 +99,12 @@ def test_the_example_file_holds_every_setting_with_its_default(tmp_path: Path) -
         for field in Settings.model_fields.values()
     }
     assert set(example) == known
+
+
+def test_the_page_of_settings_is_what_the_command_writes() -> None:
+    assert spoken(ROOT / "docs/reference/settings.md") == reference(), (
+        "write it anew: headway doctor --reference > docs/reference/settings.md"
+    )
 
 
 def test_decisions_are_numbered_without_a_gap_and_fit_a_page() -> None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import shutil
-import socket
 import subprocess
 from pathlib import Path
 from typing import Self
@@ -11,9 +10,8 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from headway.clock import SystemClock
-from headway.store.launch import choose_drop, give, spawn
+from headway.store.launch import HOST, choose_drop, free_port, give, spawn
 
-HOST = "127.0.0.1"
 READY_S, POLL_S, STOP_S = 30.0, 0.02, 10.0
 # It leaves a server alone for `server_login_retry` that was not there, and lets clients wait for
 # one for `query_wait_timeout`.
@@ -50,7 +48,7 @@ class Bouncer:
         self._program, self._folder = program, folder
         self._login = conninfo_to_dict(server)
         self._chosen = {"mode": mode, "size": size, "wait_s": wait_s}
-        self._port = _free_port()
+        self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -103,10 +101,3 @@ class Bouncer:
                 return
             clock.sleep(POLL_S)
         raise AssertionError((self._folder / "log").read_text(errors="replace")[-2000:])
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -4,20 +4,19 @@ import os
 import platform
 import socket
 import stat
-import tomllib
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Annotated
 
 import typer
-from pydantic import AliasChoices, SecretStr
+from pydantic import SecretStr
 
 from headway import __version__, config
 from headway.cli.doctor_broker import examine_broker
 from headway.cli.doctor_database import examine_rights, examine_server
 from headway.cli.doctor_processes import examine_processes
+from headway.cli.doctor_settings import alias, reference, settings_in_force
 from headway.cli.doctor_shops import FAIL, OK, WARN, Line, examine_shops
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.session import WALL, Session, find_joinable, open_session
@@ -39,27 +38,26 @@ OTHERS = stat.S_IRWXG | stat.S_IRWXO
 OTHERS_READ = stat.S_IRGRP | stat.S_IROTH
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InForce:
-    """One setting: its value, masked if secret, and where it comes from."""
-
-    name: str
-    value: str
-    source: str
-    help: str
-
-
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("doctor", epilog=EXAMPLES)(doctor)
 
 
-def doctor(*, as_json: AsJson = False) -> None:
+def doctor(
+    *,
+    page: Annotated[
+        bool, typer.Option("--reference", help="Print the page of all settings, and stop.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Look over this installation and say what to mend.
 
     Starts the embedded database if none is configured and none runs. Exit code 1 if anything
     fails.
     """
+    if page:
+        print(reference(), end="")
+        return
     lines = [Line(subject="headway", verdict=OK, finding=_versions())]
     settings: Settings | None = None
     try:
@@ -202,36 +200,6 @@ def _port(settings: Settings, folder: Path) -> Line:
         advice = "set HEADWAY_WEB_PORT to another, or 0 for any"
         finding = f"{place}: {(error.strerror or str(error)).lower()}; {advice}"
         return Line(subject="page", verdict=WARN, finding=finding)
-
-
-def settings_in_force(settings: Settings | None) -> Iterator[InForce]:
-    """Yield every known setting with its source; without settings, the defaults."""
-    path = Path(os.environ.get("HEADWAY_CONFIG", "headway.toml"))
-    in_file: set[str] = set()
-    with suppress(OSError, ValueError):  # an unreadable file is reported where settings are read
-        in_file = set(tomllib.loads(path.read_text(encoding="utf-8")))
-    for field, info in Settings.model_fields.items():
-        name = alias(field)
-        value = info.default if settings is None else getattr(settings, field)
-        source = str(path) if name in in_file else "default"
-        if name in os.environ:
-            source = "environment"
-        yield InForce(name=name, value=_masked(value), source=source, help=info.description or "")
-
-
-def alias(field: str) -> str:
-    """Return the name by which a person knows a setting."""
-    choices = Settings.model_fields[field].validation_alias
-    assert isinstance(choices, AliasChoices)
-    return str(choices.choices[0])
-
-
-def _masked(value: object) -> str:
-    if isinstance(value, SecretStr):
-        return "(set, not shown)" if value.get_secret_value() else ""
-    if isinstance(value, dict):
-        return ", ".join(f"{left}={right}" for left, right in value.items())
-    return "" if value is None else str(value)
 
 
 def _text(value: object) -> str:
