@@ -4,14 +4,16 @@ import heapq
 import itertools
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from psycopg_pool import ConnectionPool
 from tests.engine.conftest import Line
 from tests.engine.pulls import make_pulls, page_of
+from tests.engine.shops import make_shops
 
 from headway.app.relay import relay, rounds, rule_of
 from headway.clock import VirtualClock
@@ -300,3 +302,57 @@ def test_a_job_that_was_rescued_meanwhile_is_not_gone_on_with(pool: ConnectionPo
     pulls.rows.jobs.rescue(pulls.rows.clock.now() + timedelta(hours=1))
     second.resume(carried)
     assert second.let_go() is None
+
+
+@pytest.mark.parametrize("is_ours", (True, False))
+def test_a_job_s_permit_lapses_where_nobody_opened_its_account(
+    pool: ConnectionPool, *, is_ours: bool
+) -> None:
+    pulls = make_pulls(pool)
+    pulls.rows.add("a")
+    first, second = pulls.worker("a"), pulls.worker("b")
+    first.step()
+    carried = first.let_go()
+    assert carried is not None
+    if not is_ours:
+        pulls.rows.jobs.rescue(pulls.rows.clock.now() + timedelta(hours=1))
+    second.resume(replace(carried, permit=foreign_permit(pulls.rows.clock)))
+    second.give_back()
+    assert second.let_go() is None
+
+
+def test_a_job_claimed_under_another_key_is_given_back_at_once(pool: ConnectionPool) -> None:
+    pulls = make_pulls(pool)
+    pulls.rows.add("a")
+    first, second = pulls.worker("a"), pulls.worker("b")
+    first.step()
+    carried = first.let_go()
+    assert carried is not None
+    second.resume(replace(carried, day=foreign_permit(pulls.rows.clock)))
+    assert second.let_go() is None
+    pulls.drive("done", second)
+
+
+def test_a_permit_for_a_supplier_under_another_name_lapses_by_itself(line: Line) -> None:
+    fetch = line.app.fetch("a")
+    fetch.resume(foreign_permit(line.clock))
+    assert fetch.let_go() is None
+
+
+def test_a_permit_for_a_shop_that_nobody_opened_here_lapses_by_itself(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    shops = make_shops(pool, clock, tmp_path)
+    push = shops.app.push("a", only=shops.one("SELECT id::text FROM connected_accounts LIMIT 1"))
+    push.resume(foreign_permit(shops.clock))
+    shops.drive(push)
+    push.resume(foreign_permit(shops.clock))
+    shops.ask("UPDATE connected_accounts SET locations = '{}', locations_at = %s", clock.now())
+    assert isinstance(push.step(), Wait)
+    assert push.let_go() is None
+
+
+def foreign_permit(clock: VirtualClock) -> Ticket:
+    """Return a permit of a limit that only another process knows."""
+    keys = ("shopify:other:elsewhere.myshopify.com",)
+    return Ticket(id="1", keys=keys, wait_s=1, start_at=clock.now(), position=1)

@@ -79,6 +79,13 @@ class LimiterVerbs(Protocol):
 
         return self.run(request.keys, transition, report)
 
+    def knows(self, ticket: Ticket) -> bool:
+        """Tell whether the limits of a ticket are known here, where another may have reserved it.
+
+        One that is not is left to lapse.
+        """
+        return all(key in self.resources for key in ticket.keys)
+
     def begin(self, ticket: Ticket) -> Begun:
         """Ask to send now: Go, Hold (come back later) or Gone (reserve again)."""
         return self.run(

@@ -99,7 +99,8 @@ class Fetch:
     def resume(self, carried: Carried) -> None:
         """Go on with a permit that another worker waited for."""
         assert isinstance(carried, Ticket)
-        self._ticket = carried
+        if self._limiter.knows(carried):
+            self._ticket = carried
 
     def step(self) -> Done | Wait:
         """Do the next short thing: queue for a permit, or use it."""

@@ -57,6 +57,12 @@ class Limiter(Protocol):
         keys that was sent and has ended as `report` says: it is settled with this.
         """
 
+    def knows(self, ticket: Ticket) -> bool:
+        """Tell whether the limits of a ticket are known here, where another may have reserved it.
+
+        One that is not is left to lapse.
+        """
+
     def begin(self, ticket: Ticket) -> Begun:
         """Ask to send now: Go, Hold (come back later) or Gone (reserve again)."""
 

@@ -108,11 +108,13 @@ class Pull:
     def resume(self, carried: Carried) -> None:
         """Go on with a job that another worker had in hand, if it still is ours."""
         assert isinstance(carried, PullClaim)
-        run = unpacked(carried, self._walk_of(carried.job))
-        if self._jobs.keep(run.job, now=self._clock.now()):
-            self._run = run
-        else:
+        run, now = unpacked(carried, self._walk_of(carried.job)), self._clock.now()
+        if not self._jobs.keep(run.job, now=now):
             self._settle_day(run)
+        elif run.day is not None and not self._limiter.knows(run.day):
+            self._give_back(run, now, "claimed by a worker with other settings")
+        else:
+            self._run = run
 
     def give_back(self) -> None:
         """Give the job in hand back, to be gone on with at once: this worker ends."""
@@ -138,6 +140,8 @@ class Pull:
                 run.has_begun = True
             if run.opened is None:
                 run.opened = self._open_platform(run.job.account)
+                if run.permit is not None and not self._limiter.knows(run.permit):
+                    run.permit = None
             return self._queue(run) if run.permit is None else self._begin(run, run.permit)
         except ConfigError as error:  # ours to mend, so the job is not to blame
             return self._blame(run, error)
@@ -454,12 +458,12 @@ class Pull:
         self._run = None
 
     def _settle_day(self, run: Claim) -> None:
-        if run.permit is not None:
+        # What another worker reserved may be under a limit that is not known here: it lapses.
+        if run.permit is not None and self._limiter.knows(run.permit):
             self._limiter.settle(run.permit, sent=False)
-            run.permit = None
-        if run.day is not None:
+        if run.day is not None and self._limiter.knows(run.day):
             self._limiter.settle(run.day, sent=True, actual=run.sent)
-            run.day = None
+        run.permit = run.day = None
 
 
 def _bug(error: Exception) -> str:

@@ -136,10 +136,12 @@ class Push:
         """Use the permit that was given, if there still is something to do at its shop."""
         shop = next(self._due(self._clock.now()), None)
         self._given = None
-        if shop is None:
+        if shop is not None:
+            storefront = self._open_shop(shop)
+            if self._limiter.knows(ticket):
+                self._turn = _Turn(shop=shop, storefront=storefront, ticket=ticket)
+        elif self._limiter.knows(ticket):
             self._limiter.settle(ticket, sent=False)
-        else:
-            self._turn = _Turn(shop=shop, storefront=self._open_shop(shop), ticket=ticket)
 
     def _queue(self) -> Done | Wait:
         """Find a shop with work that may be called, and reserve a permit for it."""
