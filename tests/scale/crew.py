@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.scale.nursery import Child, nursery
 
@@ -17,6 +18,8 @@ class Crew:
     """Processes that do the work, and what they say, line by line."""
 
     environ: Mapping[str, str] = field(repr=False)
+    # Where another version of headway is, if they are of that.
+    source: Path | None = None
     said: list[str] = field(default_factory=list)
     processes: list[Child] = field(default_factory=list)
     _lines: "queue.Queue[str]" = field(default_factory=queue.Queue)
@@ -25,7 +28,7 @@ class Crew:
         theirs, ours = os.pipe()
         environ = {"PATH": "/usr/bin:/bin", **self.environ}
         try:
-            process = nursery().start(arguments, environ, ours)
+            process = nursery(self.source).start(arguments, environ, ours)
         finally:
             os.close(ours)
         self.processes.append(process)

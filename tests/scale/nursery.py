@@ -53,14 +53,17 @@ class Child:
 
 
 class Nursery:
-    """The forking process, as tests see it."""
+    """The forking process, as tests see it; `source` is a folder with another headway."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: Path | None) -> None:
+        path = [str(source)] if source else []
+        path += filter(None, [os.environ.get("PYTHONPATH")])
         self._door, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.scale.nursery", str(theirs.fileno())],
                 cwd=Path(__file__).parents[2],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
             )
@@ -94,9 +97,9 @@ class Nursery:
 
 
 @functools.cache
-def nursery() -> Nursery:
-    """Return the one of this run of tests; it ends with it."""
-    return Nursery()
+def nursery(source: Path | None = None) -> Nursery:
+    """Return the one of this run of tests, for each source; it ends with it."""
+    return Nursery(source)
 
 
 # -- in the forking process --------------------------------------------------------------------

@@ -1,0 +1,138 @@
+"""An upgrade without a stop: workers of two versions on one database, through both halves."""
+
+import shutil
+import signal
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from tests.scale.crew import PATIENCE_S, Crew
+from tests.scale.nursery import Child
+from tests.scale.town import Town
+
+import headway
+from headway.runners.valkey import EmbeddedValkey
+from headway.store.migrate import load
+
+PARTS = ("P0", "P1")
+# The new version calls a column by another name, on the way of every page that is pulled.
+OLD_NAME, NEW_NAME = "silences", "quiet_spells"
+PRE = f"""-- pre: older code goes on with the old column.
+ALTER TABLE sync_jobs ADD COLUMN {NEW_NAME} smallint NOT NULL DEFAULT 0;
+"""
+POST = f"""-- post: nobody asks for the old column.
+ALTER TABLE sync_jobs DROP COLUMN {OLD_NAME};
+"""
+READS, WRITES = "tick,fetch.boeing", "tick,push.shopify,pull.shopify,pull.etsy,pull.printify"
+
+
+@pytest.fixture(scope="module")
+def newer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the next version of the package, which has two more migrations."""
+    folder = tmp_path_factory.mktemp("newer")
+    package = folder / "headway"
+    shutil.copytree(
+        Path(headway.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")
+    )
+    (package / "__init__.py").write_text('"""Headway."""\n\n__version__ = "99.0.0"\n')
+    jobs = package / "store" / "jobs.py"
+    jobs.write_text(jobs.read_text().replace(OLD_NAME, NEW_NAME))
+    migrations, number = package / "store" / "migrations", len(load())
+    halves = {
+        f"{number + 1:04}_rename.up.sql": PRE,
+        f"{number + 1:04}_rename.down.sql": f"ALTER TABLE sync_jobs DROP COLUMN {NEW_NAME};",
+        f"{number + 2:04}_renamed.up.sql": POST,
+        f"{number + 2:04}_renamed.down.sql": f"ALTER TABLE sync_jobs ADD COLUMN {OLD_NAME} int;",
+    }
+    for name, text in halves.items():
+        (migrations / name).write_text(text)
+    return folder
+
+
+@pytest.fixture
+def old(celery_crew: Crew) -> Crew:
+    return celery_crew
+
+
+@pytest.fixture
+def new(celery_crew: Crew, newer: Path) -> Iterator[Crew]:
+    crew = Crew(environ=celery_crew.environ, source=newer)
+    yield crew
+    crew.stop()
+
+
+def start(crew: Crew, *queues: str) -> None:
+    """Start workers, each for some queues, and wait until they work."""
+    ready = works(crew) + len(queues)
+    for each in queues:
+        crew.start("worker", "--concurrency", "2", "--queues", each)
+    crew.until(lambda: works(crew) >= ready)
+
+
+def works(crew: Crew) -> int:
+    return sum("Headway works as" in line for line in crew.said)
+
+
+def ended(crew: Crew, process: Child, *, is_told: bool = False) -> tuple[int, str]:
+    """Wait for the end of a process, or bring it about; return its code, and what was said."""
+    if is_told:
+        process.send_signal(signal.SIGTERM)
+    crew.until_said(f"[{process.pid} ended]")
+    crew.processes.remove(process)
+    return process.wait(PATIENCE_S), "\n".join(crew.said)
+
+
+def work(town: Town, watched: Crew, price: str) -> None:
+    """Let prices and orders change, and wait until all of it went through."""
+    for sku in PARTS:
+        town.shelf.stock(sku, price)
+    town.shops.place_order(town.domain("acme"), [("P0", 1)])
+    placed = town.one("SELECT count(*) FROM orders") + 1
+    shown = Decimal(price) * Decimal("1.10")
+    town.do("UPDATE product_sync_schedule SET next_sync_at = now(), turn = 'manual'")
+
+    def is_pulled() -> bool:
+        """Look; a run that was under way before the order came is followed by another."""
+        town.do(
+            "UPDATE sync_jobs SET next_run_at = now() WHERE kind = 'orders' AND next_run_at > now()"
+        )
+        return bool(town.one("SELECT count(*) FROM orders") >= placed)
+
+    watched.until(is_pulled)
+    watched.until(lambda: all(town.price("acme", sku) == shown for sku in PARTS))
+
+
+def test_old_and_new_workers_share_the_work_until_the_last_old_one_is_gone(
+    town: Town, valkey: EmbeddedValkey, old: Crew, new: Crew
+) -> None:
+    town.move_in("acme", *PARTS)
+    newest = len(load())
+    start(old, READS, WRITES)
+    reader, writer = old.processes
+    work(town, old, "20")
+
+    code, said = ended(new, new.start("db", "upgrade", "--pre"))
+    assert (code, f"is at migration {newest + 1}" in said) == (0, True), said
+    assert "once every process is new, run: headway db upgrade" in said
+    start(new, WRITES)
+    assert ended(old, writer, is_told=True)[0] == 0
+    work(town, new, "30")  # read by the old one, written by the new one
+
+    refused = new.start("db", "upgrade")
+    start(new, READS)
+    code, said = ended(new, refused)
+    assert (code, "which cannot live with the new" in said) == (2, True), said
+    assert ended(old, reader, is_told=True)[0] == 0
+
+    code, said = ended(new, new.start("doctor"))
+    assert "migrations  warn" in said, said
+    assert "2 worker on" in said
+    code, said = ended(new, new.start("db", "upgrade"))
+    assert (code, f"is at migration {newest + 2}" in said) == (0, True), said
+    late = old.start("worker")
+    work(town, new, "40")
+    code, said = ended(old, late)
+    assert (code, "install a newer headway" in said) == (3, True), said
+    assert town.refusals == [0, 0, 0, 0]
+    assert not [line for line in old.said + new.said if "the database refused" in line]
