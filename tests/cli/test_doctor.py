@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ from psycopg.conninfo import make_conninfo
 from psycopg_pool import ConnectionPool
 
 from headway.cli.doctor_broker import judge
+from headway.cli.doctor_database import examine_server
 from headway.clock import SystemClock
 from headway.runners.broker_probe import BrokerFacts
 from headway.runners.valkey import EmbeddedValkey
 from headway.store.migrate import upgrade
 from headway.store.pool import open_pool
+from headway.store.probe import probe
 from headway.store.server import EmbeddedServer
 
 Headway = Callable[..., Any]
@@ -101,6 +104,18 @@ def test_rights_that_an_owner_lacks_are_named_with_the_grant(
     assert f"GRANT headway_seller TO {ROLE}" in found[0][1]
     assert "GRANT TEMPORARY ON DATABASE" in found[1][1]
     assert "GRANT CREATE ON SCHEMA" in found[2][1]
+
+
+def test_a_server_that_is_nearly_full_is_warned_of(pool: ConnectionPool) -> None:
+    found = probe(pool)
+    assert 2 <= found.connections < found.connections_max
+    full = replace(found, connections_max=found.connections)
+    assert [each.verdict for each in examine_server(found, "")] == ["ok", "ok"]
+    *_, last = examine_server(full, "")
+    assert (last.verdict, "put pgbouncer in transaction mode between" in last.finding) == (
+        "warn",
+        True,
+    )
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from headway.store.probe import Pooling, Rights, ServerFacts
 from headway.store.walls import ROLE
 
 NAMED_MAX = 3
+FULL_SHARE = 0.8
 CONNECT = "connect as the user who ran headway db upgrade"
 MEND = "set pool_mode = transaction there"
 WAYS = {
@@ -32,6 +33,10 @@ def examine_server(server: ServerFacts, place: str) -> Iterator[Line]:
         yield Line(subject="writing", verdict=FAIL, finding=finding)
     verdict, finding = WAYS[server.pooling]
     yield Line(subject="connection", verdict=verdict, finding=finding)
+    if server.connections > FULL_SHARE * server.connections_max:
+        taken = f"{server.connections} of the server's {server.connections_max} are taken"
+        advice = "raise max_connections, or put pgbouncer in transaction mode between"
+        yield Line(subject="connection", verdict=WARN, finding=f"{taken}; {advice}")
 
 
 def examine_rights(rights: Rights, user: str, *, is_own: bool) -> Iterator[Line]:

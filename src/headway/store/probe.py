@@ -15,7 +15,9 @@ from headway.store.walls import ROLE, Walled
 ROUNDS = 3
 SERVER = """
 SELECT current_setting('server_version'), current_user,
-  pg_is_in_recovery() OR current_setting('transaction_read_only')::bool, clock_timestamp()
+  pg_is_in_recovery() OR current_setting('transaction_read_only')::bool, clock_timestamp(),
+  (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
+  current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
 """
 # Older servers know no options of a membership: whoever is a member may become the role.
 RIGHTS = f"""
@@ -62,6 +64,8 @@ class ServerFacts:
     clock: datetime
     pooling: Pooling
     is_read_only: bool
+    connections: int
+    connections_max: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +93,7 @@ def probe(pool: Pool) -> ServerFacts:
         assert row is not None
         info = one.info
         place = f"{info.host}:{info.port}/{info.dbname}"
-    version, user, is_read_only, clock = row
+    version, user, is_read_only, clock, connections, connections_max = row
     return ServerFacts(
         version=version,
         place=place,
@@ -97,6 +101,8 @@ def probe(pool: Pool) -> ServerFacts:
         clock=clock,
         pooling=pooling,
         is_read_only=is_read_only,
+        connections=connections,
+        connections_max=connections_max,
     )
 
 
