@@ -36,7 +36,8 @@ from headway.core.walks import walk_of
 from headway.engine import ports
 from headway.engine.bulk import BulkHand
 from headway.engine.fetch import FRONT_PER_SEAT, Fetch, FetchRule, boarding_rule
-from headway.engine.ports import Limiter, Platform, Storefront, Supplier
+from headway.engine.ports import Platform, Storefront, Supplier
+from headway.engine.ports_limits import Limiter
 from headway.engine.pull import Pull, PullRule
 from headway.engine.push import Push, PushRule
 from headway.engine.tick import EVERY, Tick

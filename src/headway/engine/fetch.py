@@ -16,14 +16,8 @@ from headway.core.model import AuthStep, Candidate, Done, Listing, Reply, Sku, T
 from headway.core.policies.policy import Policy, Seen
 from headway.core.relay import Carried
 from headway.core.seats import URGENT, BoardingRule, board, departure
-from headway.engine.ports import (
-    Breakers,
-    Limiter,
-    Markets,
-    Schedule,
-    Sellers,
-    Supplier,
-)
+from headway.engine.ports import Breakers, Markets, Schedule, Sellers, Supplier
+from headway.engine.ports_limits import Limiter
 from headway.errors import (
     ConnectorError,
     PermanentError,

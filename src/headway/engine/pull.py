@@ -29,7 +29,8 @@ from headway.core.model import Done, Scope, Wait
 from headway.core.relay import Carried, PullClaim
 from headway.core.walk import RUN, SINCE, Ask, Cursor, Page, Walk
 from headway.engine.claim import Claim, unpacked
-from headway.engine.ports import Breakers, ErrorShare, Jobs, Limiter, Platform
+from headway.engine.ports import Breakers, Jobs, Platform
+from headway.engine.ports_limits import ErrorShare, Limiter
 from headway.errors import (
     AppRefusedError,
     ConfigError,

@@ -26,7 +26,8 @@ from headway.core.storefront import (
     Shop,
 )
 from headway.engine.bulk import BulkHand, BulkVisit
-from headway.engine.ports import Breakers, Limiter, Pushes, Storefront
+from headway.engine.ports import Breakers, Pushes, Storefront
+from headway.engine.ports_limits import Limiter
 from headway.errors import (
     ConfigError,
     ConnectorError,

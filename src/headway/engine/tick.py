@@ -8,16 +8,8 @@ from headway.clock import Clock
 from headway.core.deadline import must, safe_min
 from headway.core.model import CLOCKS_APART_MAX, Wait
 from headway.core.policies.policy import Policy
-from headway.engine.ports import (
-    Jobs,
-    Ledger,
-    Markets,
-    Notices,
-    Pauses,
-    Schedule,
-    Sellers,
-    Timetable,
-)
+from headway.engine.ports import Jobs, Markets, Notices, Pauses, Schedule, Sellers, Timetable
+from headway.engine.ports_limits import Ledger
 
 EVERY = timedelta(seconds=30)
 # How soon the next round is where a pause left more to mark than one round does.

@@ -1,0 +1,85 @@
+"""What the engine needs of limits, as protocols; the store's limiter fits them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from headway.core.limits import Begun, CallReport, Observation, Shed, Ticket
+
+
+class Limiter(Protocol):
+    """Leave to make one call, in two phases; see `core.limits` for the rules."""
+
+    def reserve(
+        self,
+        keys: Sequence[str],
+        *,
+        cost: float = 1,
+        priority: int = 0,
+        owner: str,
+        max_wait_s: float,
+        lease_s: float,
+        grace_s: float,
+        purpose: str = "",
+        begins: bool = False,
+        after: Ticket | None = None,
+        report: CallReport | None = None,
+    ) -> Ticket | Shed:
+        """Queue for a start time; refuse at once when the wait would be too long.
+
+        With `begins` a ticket whose start is now has begun, and says so. `after` is a call on these
+        keys that was sent and has ended as `report` says: it is settled with this.
+        """
+
+    def knows(self, ticket: Ticket) -> bool:
+        """Tell whether the limits of a ticket are known here, where another may have reserved it.
+
+        One that is not is left to lapse.
+        """
+
+    def begin(self, ticket: Ticket) -> Begun:
+        """Ask to send now: Go, Hold (come back later) or Gone (reserve again)."""
+
+    def settle(
+        self,
+        ticket: Ticket,
+        *,
+        sent: bool,
+        actual: float | None = None,
+        is_late: bool = False,
+        report: CallReport | None = None,
+        seen: Observation | None = None,
+    ) -> None:
+        """Say how the call ended, and what its reply said of the meter.
+
+        `is_late` when it may still arrive after our finish.
+        """
+
+    def spend(self, ticket: Ticket, amount: float, *, lease_s: float = 0) -> bool:
+        """Count a part of what a ticket reserved of a quota as used; False if it has not that much.
+
+        With `lease_s` the reservation lives at least that much longer.
+        """
+
+    def extend(self, ticket: Ticket, amount: float) -> bool:
+        """Reserve more of a quota for a call under way; False if there is not that much."""
+
+    def observe(self, key: str, observation: Observation, *, ticket: Ticket | None = None) -> None:
+        """Correct a meter by what a reply said; name the reply's ticket if it is not settled."""
+
+    def pause(self, key: str, seconds: float, reason: str) -> None:
+        """Let nothing start for a while, longer if already so."""
+
+
+class Ledger(Protocol):
+    """The record of every call that was permitted."""
+
+    def forget(self, before: datetime) -> int:
+        """Remove calls that are over and began before that instant; return how many."""
+
+
+class ErrorShare(Protocol):
+    """How many replies of a scope were errors."""
+
+    def pause_for(self, key: str, *, now: datetime) -> float | None:
+        """Return for how many seconds this scope must keep still; None for not at all."""
