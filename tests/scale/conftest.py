@@ -1,15 +1,26 @@
 """Real processes on loopback: PostgreSQL, Valkey, simulators over sockets, and our commands."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from psycopg_pool import ConnectionPool
 from tests.scale.crew import Crew
+from tests.scale.storm import Storm
 from tests.scale.town import Town, open_town
 
 from headway.clock import SystemClock
 from headway.runners.valkey import EmbeddedValkey
+from headway.store.server import EmbeddedServer
+
+
+@contextmanager
+def own_database(settings: Mapping[str, str], folder: Path) -> Iterator[EmbeddedServer]:
+    """Start a server that a test may crash."""
+    with EmbeddedServer(folder, clock=SystemClock(), settings=settings) as server:
+        server.ensure_database("headway")
+        yield server
 
 
 @pytest.fixture
@@ -29,6 +40,35 @@ def celery_crew(town: Town, valkey: EmbeddedValkey) -> Iterator[Crew]:
     crew = Crew(environ={**town.environ, "HEADWAY_BROKER_URL": valkey.url})
     yield crew
     crew.stop()
+
+
+Tell = Callable[[str], None]
+PARTS = tuple(f"P{number}" for number in range(12))
+
+
+@pytest.fixture
+def tell(
+    request: pytest.FixtureRequest,
+    record_property: Callable[[str, object], None],
+    capsys: pytest.CaptureFixture[str],
+) -> Tell:
+    """Print what was measured, which no test asserts: it depends on the machine."""
+
+    def told(text: str) -> None:
+        record_property("measured", text)
+        with capsys.disabled():
+            print(f"\n{request.node.name}: {text}")  # noqa: T201 - it is to be seen
+
+    return told
+
+
+@pytest.fixture
+def day(town: Town, celery_crew: Crew) -> Storm:
+    """A day that may become hard: two sellers with parts and orders; nobody works yet."""
+    for seller, parts in (("acme", PARTS), ("birch", PARTS[:4])):
+        town.move_in(seller, *parts)
+        town.trade(seller, parts[0], orders=2)
+    return Storm(town=town, crew=celery_crew, seed=1, moves=5)
 
 
 class Staff:

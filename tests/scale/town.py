@@ -1,6 +1,6 @@
 """A small town in real time: a supplier, shops and platforms over sockets, one database."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -63,6 +63,11 @@ class Town:
     shops: ShopifySimulator
     etsy: EtsySimulator
     printify: PrintifySimulator
+    calls_per_min: int = CALLS_PER_MIN
+    # What each shop is called: (seller, platform) to its number.
+    shop_ids: dict[tuple[str, str], int] = field(default_factory=dict)
+    # Who lists what.
+    listed: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def desk(self) -> Desk:
@@ -74,6 +79,7 @@ class Town:
         for sku in skus:
             self.shelf.stock(sku)
             self.shops.seed_product(domain, sku, price=Decimal("1.00"), quantities={})
+        self.listed += [(seller, sku) for sku in skus]
         keys = [(SellerId(seller), Sku(sku)) for sku in skus]
         self.app.listings.add(keys, policy=self.app.policy, now=now, turn=Turn.ONBOARDING)
         self._connect(seller, PlatformName.SHOPIFY, domain, access="sim-static-token")
@@ -82,18 +88,28 @@ class Town:
         """Let a seller have that many orders on every platform, to be pulled now."""
         etsy = self.etsy.add_shop(name=seller).owner.shop_id
         printify = self.printify.add_shop(account=seller, title=seller)
+        self.shop_ids |= {(seller, "etsy"): etsy, (seller, "printify"): printify}
         self.etsy.add_listing(etsy)
         self.printify.add_product(printify)
         for _ in range(orders):
-            self.etsy.place_order(etsy)
-            self.printify.place_order(printify)
-            self.shops.place_order(self.domain(seller), [(sku, 1)])
+            self.sell(seller, sku)
         pair = self.etsy.grant(etsy)
         access = {"access": pair.access, "refresh": pair.refresh}
         self._connect(seller, PlatformName.ETSY, str(etsy), **access)
         token = self.printify.personal_token(seller)
         self._connect(seller, PlatformName.PRINTIFY, str(printify), access=token)
         self.do("UPDATE sync_jobs SET next_run_at = %s", CLOCK.now())
+
+    def ask(self, seller: str, skus: Sequence[str]) -> list[str]:
+        """Ask for parts to be read now; return those that will be, and are not just being read."""
+        rulings = self.desk.trigger([Sku(sku) for sku in skus], seller=SellerId(seller))
+        return [each.sku for each in rulings if "boards" in each.said]
+
+    def sell(self, seller: str, sku: str) -> None:
+        """Let somebody buy in each of a seller's shops."""
+        self.etsy.place_order(self.shop_ids[seller, "etsy"])
+        self.printify.place_order(self.shop_ids[seller, "printify"])
+        self.shops.place_order(self.domain(seller), [(sku, 1)])
 
     def domain(self, seller: str) -> str:
         return f"{seller}.myshopify.com"
@@ -149,11 +165,16 @@ class Town:
 
 @contextmanager
 def open_town(
-    database: str, pool: ConnectionPool, folder: Path, sellers: tuple[str, ...]
+    database: str,
+    pool: ConnectionPool,
+    folder: Path,
+    sellers: tuple[str, ...],
+    *,
+    calls_per_min: int = CALLS_PER_MIN,
 ) -> Iterator[Town]:
     """Open it with these sellers' shops, which are empty."""
     shelf, sign_in, etsy_app = Shelf(), SignIn(), EtsyApp()
-    supplier = BoeingSimulator(shelf, CLOCK, limit=CALLS_PER_MIN, delay_s=QUICK_S)
+    supplier = BoeingSimulator(shelf, CLOCK, limit=calls_per_min, delay_s=QUICK_S)
     setups = [ShopSetup(domain=f"{each}.myshopify.com", locations=PLACES) for each in sellers]
     shops = ShopifySimulator(CLOCK, shops=setups)
     etsy, printify = EtsySimulator(CLOCK, delay_s=QUICK_S), PrintifySimulator(CLOCK)
@@ -173,7 +194,7 @@ def open_town(
             "HEADWAY_BOEING_CLIENT_SECRET": sign_in.client_secret,
             "HEADWAY_BOEING_USERNAME": sign_in.username,
             "HEADWAY_BOEING_PASSWORD": sign_in.password,
-            "SYNC_BOEING_RATE_LIMIT_TOKENS": str(CALLS_PER_MIN),
+            "SYNC_BOEING_RATE_LIMIT_TOKENS": str(calls_per_min),
             "SYNC_BOEING_RATE_LIMIT_REFILL": "0",
             "HEADWAY_SHOPIFY_URL": f"{served(shops.handle)}/{{shop}}",
             "HEADWAY_ETSY_URL": served(etsy.handle),
@@ -195,4 +216,5 @@ def open_town(
             shops=shops,
             etsy=etsy,
             printify=printify,
+            calls_per_min=calls_per_min,
         )

@@ -1,0 +1,123 @@
+"""A storm: a process dies every second while prices move and people buy, until all is settled."""
+
+import platform
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.scale.crew import Crew
+from tests.scale.nursery import Child
+from tests.scale.town import CLOCK, Town
+from tests.scale.truth import unbooked, unshown
+
+from headway.clock import Rng, rng
+
+BEAT_S = 1.0
+# A request of the dead may still be on its way: it arrives within that, or not at all.
+STRAGGLE_S = 5.0
+# The engine does not know who is dead, so it waits minutes for whoever may only be slow; the test
+# does know, and lets these minutes be over. Only leases of the dead grow old by this.
+BURY = """
+UPDATE {table} SET {lease}_until = {lease}_until - interval '1 hour'
+WHERE {lease}_until > now() - interval '10 minutes' AND {owner} ~ %s
+"""
+HELD = (
+    BURY.format(table="product_sync_schedule", lease="lease", owner="lease_owner"),
+    BURY.format(table="sync_jobs", lease="lease", owner="lease_owner"),
+    BURY.format(table="connected_accounts", lease="push_lease", owner="push_owner"),
+)
+
+
+@dataclass(kw_only=True)
+class Storm:
+    """What happens each second; the seed decides whom it hits and what moves."""
+
+    town: Town
+    crew: Crew
+    seed: int
+    moves: int = 20
+    buries: bool = True
+    kills: int = 0
+    changes: int = 0
+    orders: int = 0
+    _luck: Rng = field(init=False, repr=False)
+    _graves: list[tuple[float, str]] = field(default_factory=list)
+    _unasked: set[tuple[str, str]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._luck = rng(f"storm {self.seed}")
+
+    def blow(self, beats: int, *others: Callable[[int], None]) -> None:
+        """Kill a worker each second and start it again; `others` are told the number too."""
+        next_s = CLOCK.monotonic()
+        for beat in range(beats):
+            self.kill(self._luck.choice(self.crew.processes))
+            self.crew.start("worker")
+            self.live()
+            for other in others:
+                other(beat)
+            next_s += BEAT_S
+            CLOCK.sleep(next_s - CLOCK.monotonic())
+
+    def kill(self, victim: Child) -> None:
+        victim.send_signal(signal.SIGKILL)
+        self.crew.processes.remove(victim)
+        self.kills += 1
+        self._graves.append((CLOCK.monotonic(), f"{platform.node()}:{victim.pid}"))
+
+    def live(self) -> None:
+        """Let prices rise and people buy, and let it be seen."""
+        for sku in self._luck.sample(sorted(self.town.shelf.parts), self.moves):
+            part = self.town.shelf.parts[sku]
+            assert part.list_price is not None
+            quantity = self._luck.randint(1, 90)
+            self.town.shelf.stock(sku, str(part.list_price + 1), quantity)
+            self.changes += 1
+            self._unasked |= {each for each in self.town.listed if each[1] == sku}
+        seller, sku = self._luck.choice(self.town.listed)
+        self.town.sell(seller, sku)
+        self.orders += 3
+        self.look()
+
+    def look(self) -> None:
+        """Ask for what moved to be read, and let pulls be due; nobody waits for a dead worker."""
+        for seller in {seller for seller, _ in self._unasked}:
+            asked = [sku for whose, sku in self._unasked if whose == seller]
+            self._unasked -= {(seller, sku) for sku in self.town.ask(seller, asked)}
+        self.town.do(
+            "UPDATE sync_jobs SET next_run_at = now() WHERE status = 'completed'"
+            " AND NOT is_backfill"
+        )
+        if self.buries:
+            self._bury()
+
+    def settle(self) -> float:
+        """Wait until all is shown and booked; return how many seconds that took."""
+        began_s = CLOCK.monotonic()
+        self.crew.until(self._is_settled)
+        return CLOCK.monotonic() - began_s
+
+    def _is_settled(self) -> bool:
+        self.look()
+        return not self._unasked and not unshown(self.town) and not unbooked(self.town)
+
+    def _bury(self) -> None:
+        now_s = CLOCK.monotonic()
+        dead = [name for died_s, name in self._graves if died_s < now_s - STRAGGLE_S]
+        for statement in HELD if dead else ():
+            self.town.do(statement, f"^({'|'.join(dead)})(:|$)")
+
+    def figures(self) -> str:
+        """Return in one line what was done to it, and what was done meanwhile."""
+        town, works = self.town, sum("Headway works as" in line for line in self.crew.said)
+        prices = sum(each.kind == "price" for each in town.shops.effects)
+        return (
+            f"seed {self.seed}: {self.kills} kills, {works} starts that came to work;"
+            f" {self.changes} price changes, {prices} written, {self.orders} orders;"
+            f" calls: supplier {town.supplier.calls.total()}, at most"
+            f" {town.supplier.max_calls_in_window} of {town.calls_per_min} a minute,"
+            f" shops {town.shops.requests}, Etsy {town.etsy.log.calls}"
+            f" (at most {town.etsy.log.calls_max_second} a second),"
+            f" Printify {town.printify.calls.total()}; refusals {sum(town.refusals)};"
+            f" double writes {len(town.shops.double_writes())}"
+        )

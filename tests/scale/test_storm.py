@@ -1,0 +1,82 @@
+"""A process dies by kill -9 every second: no limit is passed, nothing is lost or done twice."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from psycopg_pool import ConnectionPool
+from tests.scale.conftest import Tell, own_database
+from tests.scale.crew import Crew
+from tests.scale.storm import Storm
+from tests.scale.town import CLOCK, open_town
+from tests.scale.truth import breaches
+
+from headway.runners.valkey import EmbeddedValkey
+from headway.store.migrate import upgrade
+from headway.store.pool import open_pool
+
+SELLERS = ("acme", "birch", "cedar")
+PARTS = tuple(f"P{number}" for number in range(60))
+WORKERS = 5
+# Low enough that the limit binds all the time.
+CALLS_PER_MIN = 60
+
+
+# What a dead worker had begun counts until its lease is over: twice these, and half a minute.
+PATIENCE = {f"HEADWAY_{name}_TIMEOUT_S": "10" for name in ("BOEING", "SHOPIFY", "PLATFORM")}
+VALKEY_EVERY, POSTGRES_EVERY = 20, 75
+
+
+@contextmanager
+def stormy(
+    database: str, pool: ConnectionPool, folder: Path, valkey: EmbeddedValkey
+) -> Iterator[Storm]:
+    """Let sellers move in, and workers come."""
+    with open_town(database, pool, folder, SELLERS, calls_per_min=CALLS_PER_MIN) as town:
+        for seller, parts in zip(SELLERS, (PARTS, PARTS[:20], PARTS[20:]), strict=True):
+            town.move_in(seller, *parts)
+            town.trade(seller, parts[0], orders=2)
+        more = {"HEADWAY_BROKER_URL": valkey.url, "HEADWAY_ORDER_QUOTAS": "free=5000"}
+        crew = Crew(environ={**town.environ, **more, **PATIENCE})
+        for _ in range(WORKERS):
+            crew.start("worker")
+        yield Storm(town=town, crew=crew, seed=int(os.environ.get("STORM_SEED", "1")))
+        crew.stop()
+
+
+def test_a_worker_killed_every_second_for_a_minute_harms_nothing(
+    database: str, pool: ConnectionPool, tmp_path: Path, valkey: EmbeddedValkey, tell: Tell
+) -> None:
+    with stormy(database, pool, tmp_path / "vault", valkey) as storm:
+        storm.blow(60)
+        recovery_s = storm.settle()
+        tell(f"{storm.figures()}; all settled {recovery_s:.0f} s after the last kill")
+        assert breaches(storm.town) == []
+
+
+@pytest.mark.campaign
+def test_ten_minutes_of_kills_of_workers_broker_and_database_harm_nothing(
+    tmp_path: Path, valkey: EmbeddedValkey, tell: Tell
+) -> None:
+    with own_database({}, tmp_path / "own") as server, open_pool(server.dsn()) as pool:
+        upgrade(pool, CLOCK)
+
+        def strike(beat: int) -> None:
+            if beat % VALKEY_EVERY == VALKEY_EVERY - 1:
+                with valkey.client() as client:
+                    client.flushall()
+                valkey.kill()
+                valkey.start()
+            if beat % POSTGRES_EVERY == POSTGRES_EVERY - 1:
+                server.stop(immediate=True)
+                server.start()
+                pool.check()
+
+        with stormy(server.dsn(), pool, tmp_path / "vault", valkey) as storm:
+            storm.buries = False  # so that rescue is by silence alone
+            storm.blow(600, strike)
+            recovery_s = storm.settle()
+            tell(f"{storm.figures()}; all settled {recovery_s:.0f} s after the last kill")
+            assert breaches(storm.town) == []

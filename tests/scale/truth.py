@@ -1,0 +1,69 @@
+"""What a town came to, judged by those outside: their own logs, shelves and books."""
+
+from decimal import Decimal
+from operator import attrgetter
+
+from tests.scale.town import Town
+
+from headway.cli.check import BROKEN, LAWS
+from headway.core.jobs import PlatformName
+from headway.simulation.account.comparison import Rows, compare
+from headway.store.accounts import Accounts
+from headway.store.warehouse import Warehouse
+
+MARKUP = Decimal("1.10")
+ETSY_PER_SECOND, PRINTIFY_PER_MIN = 10, 600
+
+
+def unshown(town: Town) -> list[str]:
+    """Return what some shop does not show as the supplier has it now."""
+    return [
+        f"{seller}/{sku}: {view and view.price} is not {wanted}"
+        for seller, sku in town.listed
+        for view in [town.shops.shown(town.domain(seller), sku)]
+        for wanted in [(town.shelf.parts[sku].list_price or Decimal(0)) * MARKUP]
+        if view is None or view.price != wanted
+    ]
+
+
+def unbooked(town: Town) -> list[str]:
+    """Return where our tables differ from the platforms' own books, row for row."""
+    found: list[str] = []
+    for account in Accounts(town.pool).list():
+        true = _true(town, account.user_id, account.platform)
+        ours = Warehouse(town.pool).rows(account.id)
+        different = compare(ours, true, horizon_at=account.horizon_at)
+        told = (*different.missing, *different.wrong, *different.extra)
+        found += [f"{account.user_id} on {account.platform}: {each}" for each in told]
+    return found
+
+
+def breaches(town: Town) -> list[str]:
+    """Return what broke a law: by the logs of those outside, and by `headway check`."""
+    log = town.etsy.log
+    most = {
+        "supplier": (town.supplier.max_calls_in_window, town.calls_per_min),
+        "Etsy": (log.calls_max_second, ETSY_PER_SECOND),
+        "Printify": (town.printify.max_calls_in_window, PRINTIFY_PER_MIN),
+    }
+    found = [
+        f"L1: {who} counted {count} of {limit}"
+        for who, (count, limit) in most.items()
+        if count > limit
+    ]
+    found += [f"L1: {count} refused" for count in town.refusals if count]
+    found += [f"L7: {each} was there already" for each in town.shops.double_writes()]
+    # The supplier's prices only rise in these tests: whoever lowers one writes an old one.
+    prices = [each for each in town.shops.effects if each.kind == "price"]
+    old = [each for each in prices if each.old is not None and each.new < each.old]  # type: ignore[operator]
+    found += [f"L7: {each} went back" for each in sorted(old, key=attrgetter("at_s"))]
+    verdicts = [law(town.app) for law in LAWS]
+    return found + [f"{each.law}: {each.examples}" for each in verdicts if each.verdict == BROKEN]
+
+
+def _true(town: Town, seller: str, platform: PlatformName) -> Rows:
+    if platform is PlatformName.SHOPIFY:
+        return town.shops.truth(town.domain(seller))
+    number = town.shop_ids.get((seller, platform.value))
+    assert number is not None
+    return town.etsy.truth(number) if platform is PlatformName.ETSY else town.printify.truth(number)
