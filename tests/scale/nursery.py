@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ PR_SET_PDEATHSIG = 1
 LOOK_S = 0.05
 MESSAGE_BYTES = 1 << 16
 BORN_S = 60
+# The environment of a process names by how many seconds its host's clock is ahead.
+SKEW = "CLOCK_AHEAD_S"
 
 
 class Child:
@@ -149,6 +152,7 @@ def _become(arguments: Sequence[str], environ: Mapping[str, str], output: int) -
     os.environ.clear()
     os.environ.update(environ)
     sys.argv = ["headway", *arguments]
+    _set_clock(float(environ.get(SKEW, "0")))
     try:
         code = main()
     except SystemExit as end:
@@ -157,6 +161,21 @@ def _become(arguments: Sequence[str], environ: Mapping[str, str], output: int) -
         sys.stdout.flush()
         sys.stderr.flush()
     return code
+
+
+def _set_clock(ahead_s: float) -> None:
+    """Let this process be on a host whose clock is that much ahead."""
+    import headway.cli.serving  # noqa: PLC0415 - not in the tests' own process
+    import headway.cli.worker  # noqa: PLC0415
+    from headway.clock import SystemClock  # noqa: PLC0415
+
+    class Skewed(SystemClock):
+        def now(self) -> datetime:
+            return super().now() + timedelta(seconds=ahead_s)
+
+    if ahead_s:
+        headway.cli.worker.SystemClock = Skewed  # type: ignore[misc]
+        headway.cli.serving.WALL = Skewed()
 
 
 def _import_all() -> None:

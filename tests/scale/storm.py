@@ -4,6 +4,7 @@ import platform
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from tests.scale.crew import Crew
 from tests.scale.nursery import Child
@@ -21,6 +22,17 @@ BURY = """
 UPDATE {table} SET {lease}_until = {lease}_until - interval '1 hour'
 WHERE {lease}_until > now() - interval '10 minutes' AND {owner} ~ %s
 """
+# What a living worker had in hand when its database went away is nobody's, too. A new lease ends
+# later than those; rescue gives each a new fence, should somebody still come with one.
+FORSAKE = """
+UPDATE {table} SET {lease}_until = {lease}_until - interval '1 hour'
+WHERE {lease}_until BETWEEN %s::timestamptz AND %s::timestamptz + interval '{length}'
+"""
+FORSAKEN = (
+    FORSAKE.format(table="product_sync_schedule", lease="lease", length="90 seconds"),
+    FORSAKE.format(table="sync_jobs", lease="lease", length="90 seconds"),
+    FORSAKE.format(table="connected_accounts", lease="push_lease", length="60 seconds"),
+)
 HELD = (
     BURY.format(table="product_sync_schedule", lease="lease", owner="lease_owner"),
     BURY.format(table="sync_jobs", lease="lease", owner="lease_owner"),
@@ -90,6 +102,12 @@ class Storm:
         )
         if self.buries:
             self._bury()
+
+    def forsake(self, at: datetime) -> None:
+        """Let the silence be over of all that was in hand at an instant."""
+        CLOCK.sleep(STRAGGLE_S)
+        for statement in FORSAKEN:
+            self.town.do(statement, at, at)
 
     def settle(self) -> float:
         """Wait until all is shown and booked; return how many seconds that took."""

@@ -38,8 +38,7 @@ def stormy(
         for seller, parts in zip(SELLERS, (PARTS, PARTS[:20], PARTS[20:]), strict=True):
             town.move_in(seller, *parts)
             town.trade(seller, parts[0], orders=2)
-        more = {"HEADWAY_BROKER_URL": valkey.url, "HEADWAY_ORDER_QUOTAS": "free=5000"}
-        crew = Crew(environ={**town.environ, **more, **PATIENCE})
+        crew = Crew(environ={**town.environ, **PATIENCE, "HEADWAY_BROKER_URL": valkey.url})
         for _ in range(WORKERS):
             crew.start("worker")
         yield Storm(town=town, crew=crew, seed=int(os.environ.get("STORM_SEED", "1")))

@@ -187,6 +187,7 @@ def open_town(
             "DATABASE_URL": database,
             "HEADWAY_DATA_DIR": str(folder),
             "HEADWAY_POLICY": "rolling",
+            "HEADWAY_ORDER_QUOTAS": "free=5000",
             "HEADWAY_GUARD_SHARE": "1",
             "HEADWAY_GUARD_MOVE": "1000",
             "HEADWAY_BOEING_URL": served(supplier.handle),

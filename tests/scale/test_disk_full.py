@@ -1,0 +1,100 @@
+"""A disk without room: it is said in one line, nothing is half done, and it goes on with room."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from tests.scale.conftest import PARTS, Tell, own_database
+from tests.scale.crew import PATIENCE_S, Crew
+from tests.scale.storm import Storm
+from tests.scale.town import CLOCK, Town, open_town
+from tests.scale.truth import breaches
+
+from headway.runners.valkey import EmbeddedValkey
+from headway.store.migrate import upgrade
+from headway.store.pool import open_pool
+
+MEGABYTE = 1 << 20
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """Mount a small disk; where that is forbidden the test is skipped, and says so."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=160m", "headway-tests", str(folder)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no small disk can be mounted here: {done.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@contextmanager
+def full(disk: Path, *, but_bytes: int = 0) -> Iterator[None]:
+    """Take all room of a disk, but so much, for a while."""
+    ballast = disk / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        for size in (MEGABYTE, 4096):
+            with suppress(OSError):
+                while _room(disk) > but_bytes:
+                    file.write(bytes(size))
+    try:
+        yield
+    finally:
+        ballast.unlink()
+
+
+def _room(disk: Path) -> int:
+    told = os.statvfs(disk)
+    return told.f_bavail * told.f_frsize
+
+
+def test_a_start_on_a_full_disk_says_so_and_succeeds_once_there_is_room(
+    disk: Path, town: Town, tell: Tell
+) -> None:
+    home = disk / "headway"
+    environ = {**town.environ, "HEADWAY_DATA_DIR": str(home)}
+    del environ["DATABASE_URL"]
+    crew = Crew(environ=environ)
+    try:
+        with full(disk, but_bytes=2 * MEGABYTE):
+            failed = crew.start("run", "--port", "0")
+            assert failed.wait(PATIENCE_S) == 2
+            said = crew.until_said("No space left on device")
+        assert "Traceback" not in said
+        crew.start("run", "--port", "0")
+        crew.until_said("Headway runs")
+        tell(f"it had said: {said}")
+    finally:
+        crew.stop()
+
+
+@pytest.mark.campaign
+def test_a_database_without_room_is_reported_and_gone_on_with_once_there_is(
+    disk: Path, valkey: EmbeddedValkey, tmp_path: Path, tell: Tell
+) -> None:
+    with own_database({}, disk / "own") as server, open_pool(server.dsn()) as pool:
+        upgrade(pool, CLOCK)
+        with open_town(server.dsn(), pool, tmp_path / "vault", ("acme",)) as town:
+            crew = Crew(environ={**town.environ, "HEADWAY_BROKER_URL": valkey.url})
+            day = Storm(town=town, crew=crew, seed=1, moves=5)
+            town.move_in("acme", *PARTS)
+            town.trade("acme", PARTS[0], orders=2)
+            try:
+                for _ in range(3):
+                    crew.start("worker")
+                crew.until_said("fetch: read")
+                with full(disk):
+                    said = crew.until_said("the database")
+                full_at = CLOCK.now()
+                pool.check()
+                day.live()
+                day.forsake(full_at)
+                tell(f"it had said: {said}; all settled {day.settle():.0f} s after")
+                assert breaches(town) == []
+            finally:
+                crew.stop()

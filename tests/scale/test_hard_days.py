@@ -1,0 +1,143 @@
+"""Hard days with real processes: after each, laws hold, and nothing is lost or done twice.
+
+How long each took to be over is told, never asserted.
+"""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from tests.conftest import FAST
+from tests.scale.conftest import PARTS, Tell, own_database
+from tests.scale.crew import Crew
+from tests.scale.nursery import SKEW, Child
+from tests.scale.proxy import Proxy
+from tests.scale.storm import Storm
+from tests.scale.town import CLOCK, open_town
+from tests.scale.truth import breaches
+
+from headway.runners.valkey import EmbeddedValkey
+from headway.store.migrate import upgrade
+from headway.store.pool import open_pool
+
+WORKERS = 3
+STALL_S = 25  # longer than a baton's life
+OTHER = {"SYNC_BATCH_SIZE": "5", "HEADWAY_JOBS_MAX": "4"}
+TICKER = "SELECT fence FROM batons WHERE verb = 'tick'"
+
+
+def begin(day: Storm, *, workers: int = WORKERS) -> list[Child]:
+    """Let workers come, and work."""
+    started = [day.crew.start("worker") for _ in range(workers)]
+    day.crew.until_said("fetch: read")
+    day.live()
+    return started
+
+
+@pytest.mark.campaign
+def test_another_worker_ticks_when_the_one_that_ticks_is_killed(day: Storm, tell: Tell) -> None:
+    first = day.crew.start("worker")
+    day.crew.until(lambda: day.town.one(TICKER))
+    day.crew.start("worker")
+    day.crew.start("worker")
+    day.crew.until_said("fetch: read")
+    fence = day.town.one(TICKER)
+    day.kill(first)
+    killed_s = CLOCK.monotonic()
+    day.live()
+    day.crew.until(lambda: day.town.one(TICKER) > fence)
+    tell(f"another ticks {CLOCK.monotonic() - killed_s:.1f} s after the kill")
+    tell(f"all settled after {day.settle():.0f} s more")
+    assert breaches(day.town) == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    ({}, pytest.param(FAST, marks=pytest.mark.campaign)),
+    ids=("durable", "may lose commits"),
+)
+def test_a_database_that_crashes_and_comes_back_is_gone_on_with(
+    settings: dict[str, str], valkey: EmbeddedValkey, tmp_path: Path, tell: Tell
+) -> None:
+    with own_database(settings, tmp_path / "own") as server, open_pool(server.dsn()) as pool:
+        upgrade(pool, CLOCK)
+        with open_town(server.dsn(), pool, tmp_path / "vault", ("acme",)) as town:
+            crew = Crew(environ={**town.environ, "HEADWAY_BROKER_URL": valkey.url})
+            day = Storm(town=town, crew=crew, seed=1, moves=5)
+            town.move_in("acme", *PARTS)
+            town.trade("acme", PARTS[0], orders=2)
+            try:
+                workers = begin(day)
+                crashed_at = CLOCK.now()
+                server.stop(immediate=True)
+                crew.until(lambda: any("the database" in line for line in crew.said))
+                server.start()
+                pool.check()
+                day.live()
+                day.forsake(crashed_at)
+                tell(f"all settled {day.settle():.0f} s after its return")
+                assert [each.poll() for each in workers] == [None] * WORKERS
+                assert breaches(town) == []
+            finally:
+                crew.stop()
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("where", ("database", "broker", "supplier"))
+def test_a_wire_that_stalls_for_a_while_harms_nothing(where: str, day: Storm, tell: Tell) -> None:
+    name = {
+        "database": "DATABASE_URL",
+        "broker": "HEADWAY_BROKER_URL",
+        "supplier": "HEADWAY_BOEING_URL",
+    }[where]
+    address = day.crew.environ[name]
+    port = str(urlsplit(address).port)
+    with Proxy(int(port)) as proxy:
+        there = address.replace(f":{port}", f":{proxy.port}")
+        day.crew.environ = {**day.crew.environ, name: there}
+        begin(day)
+        proxy.stall()
+        for _ in range(STALL_S):
+            day.live()
+            CLOCK.sleep(1)
+        proxy.flow()
+        tell(f"all settled {day.settle():.0f} s after {STALL_S} s of silence")
+        day.crew.stop()
+    assert breaches(day.town) == []
+
+
+@pytest.mark.campaign
+def test_workers_whose_clocks_are_apart_harm_nothing(day: Storm, tell: Tell) -> None:
+    plain = day.crew.environ
+    for ahead_s in (80, 0, -80):
+        day.crew.environ = {**plain, SKEW: str(ahead_s)}
+        day.crew.start("worker")
+    day.crew.environ = plain
+    day.crew.until_said("fetch: read")
+    for _ in range(5):
+        day.live()
+        CLOCK.sleep(1)
+    tell(f"all settled after {day.settle():.0f} s, with clocks 160 s apart")
+    day.crew.start("doctor")
+    assert "s off the" in day.crew.until_said("the clock of")
+    assert breaches(day.town) == []
+
+
+def test_two_deployments_on_one_database_are_named_and_harm_nothing(
+    day: Storm, tmp_path: Path, tell: Tell
+) -> None:
+    with EmbeddedValkey(tmp_path / "other", clock=CLOCK) as other:
+        workers = begin(day, workers=2)
+        plain = day.crew.environ
+        day.crew.environ = {**plain, **OTHER, "HEADWAY_BROKER_URL": other.url}
+        workers += [day.crew.start("worker") for _ in range(2)]
+        assert "batch_size, jobs_max" in day.crew.until_said("with other settings")
+        day.crew.environ = plain
+        day.live()
+        day.crew.start("doctor")
+        day.crew.until_said("two deployments on one database?")
+        day.live()
+        tell(f"all settled after {day.settle():.0f} s")
+        assert [each.poll() for each in workers] == [None] * 4
+        day.crew.stop()
+    assert breaches(day.town) == []
