@@ -25,6 +25,7 @@ from pydantic import (
     model_validator,
 )
 
+from headway.core.alert_rules import LIMITS
 from headway.errors import ConfigError
 
 PREFIXES = ("HEADWAY_", "SYNC_")
@@ -35,6 +36,7 @@ TABLES = {
     "HEADWAY_KIND_INTERVALS": "orders=0,payments=60",
     "HEADWAY_ORDER_QUOTAS": "free=50,pro=5000",
     "HEADWAY_PROMISES": "free=1440,pro=60",
+    "HEADWAY_ALERTS": "overdue=100,error_share=0.05",
 }
 Place = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Currency = Annotated[
@@ -245,6 +247,9 @@ class Settings(BaseModel):
         {"free": 1440, "starter": 1440, "growth": 1440, "pro": 1440},
         "minutes within which 95 % of a seller's parts were read, by tier; watched, not enforced",
     )
+    alert_limits: dict[str, Annotated[float, Field(ge=0)]] = _setting(
+        "HEADWAY_ALERTS", dict(LIMITS), "from which number on an alert is raised; see docs/runbook"
+    )
     jobs_max: int = _setting("HEADWAY_JOBS_MAX", 10, "jobs that run at once, everywhere", ge=1)
     job_failures_max: int = _setting(
         "HEADWAY_JOB_FAILURES_MAX", 5, "failures in a row until a job is dead", ge=1, le=20
@@ -297,7 +302,12 @@ class Settings(BaseModel):
         return given
 
     @field_validator(
-        "intervals_min", "kind_intervals_min", "order_quotas", "promises_min", mode="before"
+        "intervals_min",
+        "kind_intervals_min",
+        "order_quotas",
+        "promises_min",
+        "alert_limits",
+        mode="before",
     )
     @classmethod
     def _keep_the_rest(cls, given: object, info: ValidationInfo) -> object:
@@ -305,6 +315,14 @@ class Settings(BaseModel):
         assert info.field_name is not None
         usual = cls.model_fields[info.field_name].default
         return {**usual, **given} if isinstance(given, dict) else given
+
+    @field_validator("alert_limits")
+    @classmethod
+    def _are_alerts(cls, given: dict[str, float]) -> dict[str, float]:
+        """Refuse a number for what has none: it would change nothing, and nobody would notice."""
+        if unknown := given.keys() - LIMITS.keys():
+            raise ValueError(f"no alert with a number is called {', '.join(sorted(unknown))}")
+        return given
 
     @field_validator("trusted_proxies")
     @classmethod

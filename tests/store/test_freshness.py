@@ -15,8 +15,8 @@ HOUR = timedelta(hours=1)
 PROMISES = {Tier.FREE: 1440, Tier.STARTER: 720, Tier.GROWTH: 240, Tier.PRO: 60}
 ENTER = """
 INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at, last_successful_sync,
-  is_active, sync_status, consecutive_failures, is_paused)
-VALUES (%s, %s, 0, %s, %s, %s, %s, %s, %s)
+  is_active, sync_status, consecutive_failures, is_paused, created_at)
+VALUES (%s, %s, 0, %s, %s, %s, %s, %s, %s, %s)
 """
 
 
@@ -32,6 +32,7 @@ def enter(
     is_parked: bool = False,
     failures: int = 0,
     is_paused: bool = False,
+    came: timedelta = timedelta(days=2),
 ) -> None:
     status = "parked" if is_parked else "success"
     with pool.connection() as connection:
@@ -39,12 +40,24 @@ def enter(
             read_at = None if age is None else NOW - age
             sku = f"{number}{status}{failures}{is_paused}"
             row = (seller, sku, NOW, read_at, not is_parked, status, failures, is_paused)
-            connection.execute(ENTER, row)
+            connection.execute(ENTER, (*row, NOW - came))
 
 
 def pay(pool: ConnectionPool, seller: str, tier: Tier) -> None:
     with pool.connection() as connection:
         connection.execute("INSERT INTO profiles (user_id, tier) VALUES (%s, %s)", (seller, tier))
+
+
+def test_who_has_only_just_come_is_not_late_yet(
+    pool: ConnectionPool, samples: FreshnessSamples
+) -> None:
+    pay(pool, "quick", Tier.PRO)
+    enter(pool, "quick", None, came=59 * MINUTE)
+    enter(pool, "nobody", None, came=24 * HOUR)
+    samples.sample(NOW)
+    seen = samples.latest()
+    assert seen is not None
+    assert {each.tier: each.kept for each in seen.tiers} == {Tier.PRO: 1, Tier.FREE: 0}
 
 
 def test_each_tier_is_counted_by_its_own_promise(

@@ -6,10 +6,10 @@ named wrongly is refused before anything is done.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar
 
-from headway.app import App
+from headway.app import MINUTE_S, App
 from headway.app.answers import Batch, Explained, Series, batch_of, explained
 from headway.app.desk_access import AccessDesk
 from headway.app.desk_lane import LaneDesk
@@ -17,17 +17,20 @@ from headway.app.desk_runs import RunDesk
 from headway.app.desk_shops import ShopDesk
 from headway.app.limits import LimitView, key_of, limits
 from headway.app.looks import day_of, look
-from headway.app.signs import signs_of
+from headway.app.signs import promises_of, signs_of
 from headway.clock import Clock, ScaledClock, SystemClock, fresh_id
-from headway.core.alerts import TOKEN_NOTICE, Alert, TierSign, alerts
+from headway.core.alert_rules import SLOW
+from headway.core.alerts import TOKEN_NOTICE, Alert, alerts
 from headway.core.model import SellerId, Sku
 from headway.core.pauses import Pause, PauseKind
+from headway.core.signs import Signs
 from headway.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from headway.store.credentials import Credentials
 from headway.store.explain import Standings
 from headway.store.freshness import Freshness
 from headway.store.pauses import Pauses, Resumed
 from headway.store.publishing import Publishing
+from headway.store.pulse import Pulse
 from headway.store.review import HeldChange, Review, Ruling
 from headway.store.timetable import Moved, Wish
 from headway.store.triggers import Triggers
@@ -363,30 +366,25 @@ class Desk:
 
     def alerts_in(self, seen: Overview) -> list[Alert]:
         """Return what is wrong in an overview that was read before."""
-        client_id = self._whole.settings.shopify_client_id
-        tokens = Credentials(self._whole.pool).ending(
-            seen.now + TOKEN_NOTICE, client_id=client_id, seller=self._seller
-        )
-        signs = signs_of(
-            seen, pauses=self.pauses(), promises=self._broken_promises(), tokens=tokens
-        )
-        return alerts(signs)
+        return alerts(self.signs_in(seen), self._whole.settings.alert_limits)
 
-    def _broken_promises(self) -> list[TierSign]:
-        """Return what was promised to whom and not kept; what all sellers see is not a seller's."""
-        newest = None if self._seller is not None else self._whole.freshness.latest()
-        if newest is None:
-            return []
-        return [
-            TierSign(
-                tier=each.tier,
-                promise_min=each.promise_min,
-                kept_share=each.kept_share or 0.0,
-                at=newest.at,
-            )
-            for each in newest.tiers
-            if not each.holds
-        ]
+    def signs_in(self, seen: Overview) -> Signs:
+        """Return what alerts are judged by; what all sellers share is not a seller's."""
+        app, now = self._whole, seen.now
+        tokens = Credentials(app.pool).ending(
+            now + TOKEN_NOTICE, client_id=app.settings.shopify_client_id, seller=self._seller
+        )
+        if self._seller is not None:
+            return signs_of(seen, pauses=self.pauses(), tokens=tokens)
+        pace = timedelta(seconds=max(app.settings.rate_gap_s, MINUTE_S / app.settings.rate_limit))
+        wait = max(timedelta(0), seen.gate.free_at - now - pace)
+        return signs_of(
+            seen,
+            hour=Pulse(app.pool).read(now, scope=app.scope, permit_wait_s=wait.total_seconds()),
+            pauses=self.pauses(),
+            promises=promises_of(app.freshness.series(now - SLOW[-1]), now),
+            tokens=tokens,
+        )
 
     def _things(
         self, kind: PauseKind, skus: Sequence[Sku], seller: SellerId | None

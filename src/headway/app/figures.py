@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from headway.core.alerts import Alert, Severity
+from headway.core.alert_rules import Severity
+from headway.core.alerts import Alert
 from headway.observe.metrics import Figures
 from headway.store.views import Overview
 

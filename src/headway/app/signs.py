@@ -1,16 +1,21 @@
 """The signs that alerts are judged by, gathered from what the screens show."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
-from headway.core.alerts import ConnectionSign, QuotaSign, Signs, TierSign, TokenSign
+from headway.core.alert_rules import FAST, SLOW
+from headway.core.burn import burn
 from headway.core.limit_state import UNKNOWN
 from headway.core.pauses import Pause
+from headway.core.signs import ConnectionSign, HourSign, QuotaSign, Signs, TierSign, TokenSign
+from headway.store.freshness import KEPT_SHARE, Freshness
 from headway.store.views import Overview
 
 
 def signs_of(
     seen: Overview,
     *,
+    hour: HourSign | None = None,
     pauses: Sequence[Pause] = (),
     promises: Sequence[TierSign] = (),
     tokens: Sequence[TokenSign] = (),
@@ -22,17 +27,19 @@ def signs_of(
     return Signs(
         now=seen.now,
         breaker=seen.breaker,
+        hour=hour or HourSign(),
         calls_paused_until=seen.gate.paused_until if is_told else None,
         calls_paused_reason=seen.gate.pause_reason,
         pauses=pauses,
         stale=seen.counts.stale,
         total=seen.counts.total,
         oldest_read_at=seen.oldest_read_at,
-        broken_promises=promises,
+        promises=promises,
         held=front.held_count,
         held_since=min((each.at for each in front.held), default=None),
         failing=seen.counts.failing,
         refused=sum(each.failing for each in front.shops),
+        refusals_in_a_row=max((each.failures for each in front.failing), default=0),
         parked=seen.counts.parked,
         connections=_connections(seen),
         dead_jobs=lane.dead_count,
@@ -73,3 +80,29 @@ def _connections(seen: Overview) -> list[ConnectionSign]:
         if each.is_connected and each.trouble
     ]
     return [*lost, *down]
+
+
+def promises_of(samples: Sequence[Freshness], now: datetime) -> list[TierSign]:
+    """Return how each tier's promise stands, by the samples of the last hours."""
+    if not samples:
+        return []
+    newest = samples[-1]
+    signs = []
+    for each in newest.tiers:
+        kept = [
+            (sample.at, tier.kept_share)
+            for sample in samples
+            for tier in sample.tiers
+            if tier.tier is each.tier and tier.kept_share is not None
+        ]
+        signs.append(
+            TierSign(
+                tier=each.tier,
+                promise_min=each.promise_min,
+                kept_share=1.0 if each.kept_share is None else each.kept_share,
+                burn_fast=burn(kept, now, FAST, promised=KEPT_SHARE),
+                burn_slow=burn(kept, now, SLOW, promised=KEPT_SHARE),
+                at=newest.at,
+            )
+        )
+    return signs

@@ -1,35 +1,31 @@
 """What is wrong now and needs a person, or at least a look; the worst first.
 
-Decides what counts as an alert, how bad it is and what is said of it; whom to tell, how often and
-from which number on is decided elsewhere.
+Decides what counts as an alert, how bad it is and what is said of it. From which number on is in
+the table of rules; for how long it must be so, and whom to tell, is the watch's.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 
-from headway.core.breaker import Breaker
+from headway.core.alert_rules import FAILURES_MIN, LIMITS, WORSE, Severity
 from headway.core.model import SellerId
 from headway.core.pauses import Pause, PauseKind
 from headway.core.reasons import say_span, say_time
+from headway.core.signs import Signs, TierSign
 
 DAY = timedelta(days=1)
 # A token that nobody renews in that time is gone before most people are back from a holiday.
 TOKEN_NOTICE = timedelta(days=7)
-
-
-class Severity(StrEnum):
-    """How bad it is, the worst first."""
-
-    CRITICAL = "critical"
-    WARNING = "warning"
-    NOTICE = "notice"
+Limits = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """One thing that is wrong; `link` is the page where something can be done about it."""
+    """One thing that is wrong; `link` is the page where something can be done about it.
+
+    `subject` tells apart what may be wrong with several at once: a shop, a tier, a pause.
+    """
 
     name: str
     severity: Severity
@@ -38,82 +34,19 @@ class Alert:
     count: int = 1
     seller: SellerId | None = None
     link: str = "/"
+    subject: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionSign:
-    """A seller's shop or account: whether it is connected, and what is wrong with it."""
-
-    seller: SellerId
-    name: str
-    is_connected: bool
-    trouble: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaSign:
-    """A platform's day: what is left of it, and until when none is."""
-
-    platform: str
-    left: float
-    limit: float
-    room_at: datetime | None = None
-    paused_until: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TierSign:
-    """What a tier was promised, and for which share of its listings that was kept."""
-
-    tier: str
-    promise_min: float
-    kept_share: float
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenSign:
-    """A grant that ends at an instant unless somebody connects again."""
-
-    seller: SellerId
-    name: str
-    expires_at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signs:
-    """What alerts are judged by, at one instant."""
-
-    now: datetime
-    breaker: Breaker
-    calls_paused_until: datetime | None = None
-    calls_paused_reason: str = ""
-    pauses: Sequence[Pause] = ()
-    stale: int = 0
-    total: int = 0
-    oldest_read_at: datetime | None = None
-    broken_promises: Sequence[TierSign] = ()
-    held: int = 0
-    held_since: datetime | None = None
-    failing: int = 0
-    refused: int = 0
-    parked: int = 0
-    connections: Sequence[ConnectionSign] = ()
-    dead_jobs: int = 0
-    quotas: Sequence[QuotaSign] = ()
-    tokens: Sequence[TokenSign] = ()
-
-
-def alerts(signs: Signs) -> list[Alert]:
+def alerts(signs: Signs, limits: Limits = LIMITS) -> list[Alert]:
     """Return what is wrong, the worst first, then what has been wrong for longest."""
-    found = [alert for check in CHECKS for alert in check(signs)]
+    found = [alert for check in CHECKS for alert in check(signs, limits)]
     rank = list(Severity)
     return sorted(
         found, key=lambda each: (rank.index(each.severity), each.since or signs.now, each.name)
     )
 
 
-def _supplier(signs: Signs) -> Iterator[Alert]:
+def _supplier(signs: Signs, limits: Limits) -> Iterator[Alert]:
     breaker, now = signs.breaker, signs.now
     if breaker.is_open:
         since = breaker.opened_at or now
@@ -128,18 +61,71 @@ def _supplier(signs: Signs) -> Iterator[Alert]:
             ),
         )
     until = signs.calls_paused_until
-    if until is not None and until > now:
+    wait_s = max(signs.hour.permit_wait_s, (until - now).total_seconds() if until else 0.0)
+    if wait_s > limits["permit_wait"]:
         yield Alert(
-            name="calls_paused",
+            name="permit_wait",
             severity=Severity.WARNING,
             sentence=(
                 f"No call to the supplier leaves before {say_time(until, now)}"
                 f" ({signs.calls_paused_reason or 'no reason given'})."
+                if until is not None and until > now
+                else f"The next permit comes {say_span(timedelta(seconds=wait_s))} later than the"
+                " limit's pace explains."
             ),
         )
 
 
-def _pauses(signs: Signs) -> Iterator[Alert]:
+def _hour(signs: Signs, limits: Limits) -> Iterator[Alert]:
+    hour = signs.hour
+    shares = (
+        ("error_share", "calls to the supplier", hour.calls_failed, hour.calls, "/limits"),
+        ("reads_failed", "parts that were asked for", hour.reads_failed, hour.reads, "/trouble"),
+    )
+    for name, what, failed, of_all, link in shares:
+        share = failed / of_all if of_all else 0.0
+        if failed >= FAILURES_MIN and share > limits[name]:
+            yield Alert(
+                name=name,
+                severity=_worse(is_critical=share > WORSE * limits[name]),
+                count=failed,
+                link=link,
+                sentence=f"{failed:,} of {of_all:,} {what} failed in the last hour ({share:.0%}).",
+            )
+    least = limits["few_synced"]
+    if hour.reads < least <= hour.reads + hour.overdue:
+        yield Alert(
+            name="few_synced",
+            severity=Severity.CRITICAL,
+            count=hour.reads,
+            sentence=(
+                f"{_of(hour.reads, 'part')} read in the last hour, and {hour.overdue:,} have been"
+                " due for longer than that."
+            ),
+        )
+    if hour.overdue > limits["overdue"]:
+        yield Alert(
+            name="overdue",
+            severity=Severity.WARNING,
+            count=hour.overdue,
+            link="/timetable",
+            sentence=f"{_of(hour.overdue, 'part')} due for more than an hour.",
+        )
+    if hour.stuck:
+        yield Alert(
+            name="stuck",
+            severity=_worse(is_critical=hour.stuck > limits["stuck"]),
+            count=hour.stuck,
+            sentence=f"{_of(hour.stuck, 'part or job', 'parts or jobs')} in hand though the lease"
+            " ended long ago: no tick rescues them.",
+        )
+
+
+def _worse(*, is_critical: bool) -> Severity:
+    return Severity.CRITICAL if is_critical else Severity.WARNING
+
+
+def _pauses(signs: Signs, _limits: Limits) -> Iterator[Alert]:
     for each in signs.pauses:
         is_wide = each.kind in {PauseKind.ALL, PauseKind.SUPPLIER}
         end = f"until {say_time(each.until, signs.now)}" if each.until else "until somebody resumes"
@@ -149,6 +135,7 @@ def _pauses(signs: Signs) -> Iterator[Alert]:
             severity=Severity.WARNING if is_wide else Severity.NOTICE,
             since=each.since,
             seller=each.seller,
+            subject=" ".join(filter(None, (each.kind, each.seller, each.sku))),
             sentence=f"{_paused(each)} is paused by {each.actor or 'somebody'} {end}{why}.",
         )
 
@@ -163,33 +150,43 @@ def _paused(pause: Pause) -> str:
     return what[pause.kind]
 
 
-def _freshness(signs: Signs) -> Iterator[Alert]:
-    if signs.stale:
+def _freshness(signs: Signs, limits: Limits) -> Iterator[Alert]:
+    if signs.stale > limits["stale"]:
         oldest = signs.oldest_read_at
         age = f"; the oldest read is {say_span(signs.now - oldest)} old" if oldest else ""
         yield Alert(
-            name="overdue",
+            name="stale",
             severity=Severity.WARNING,
             since=oldest + DAY if oldest and oldest + DAY < signs.now else None,
             count=signs.stale,
             link="/parts?state=stale",
             sentence=f"{_of(signs.stale, 'listing')} not read for more than 24 h{age}.",
         )
-    for each in signs.broken_promises:
-        yield Alert(
-            name="promise_broken",
-            severity=Severity.WARNING,
-            since=each.at,
-            sentence=(
-                f"Sellers who pay for {each.tier} are promised data no older than"
-                f" {say_span(timedelta(minutes=each.promise_min))}; it was kept for"
-                f" {each.kept_share:.1%} of their listings."
-            ),
-        )
+    for each in signs.promises:
+        if each.burn_fast >= limits["promise_burning"]:
+            yield _promise("promise_burning", Severity.CRITICAL, each, each.burn_fast)
+        elif each.burn_slow >= limits["promise_slipping"]:
+            yield _promise("promise_slipping", Severity.WARNING, each, each.burn_slow)
 
 
-def _listings(signs: Signs) -> Iterator[Alert]:
-    if signs.held:
+def _promise(name: str, severity: Severity, sign: TierSign, burn: float) -> Alert:
+    return Alert(
+        name=name,
+        severity=severity,
+        since=sign.at,
+        subject=sign.tier,
+        link="/freshness",
+        sentence=(
+            f"Sellers who pay for {sign.tier} are promised data no older than"
+            f" {say_span(timedelta(minutes=sign.promise_min))}; it was kept for"
+            f" {sign.kept_share:.1%} of their listings, and breaks {burn:.1f} times as often as"
+            " the promise allows."
+        ),
+    )
+
+
+def _listings(signs: Signs, limits: Limits) -> Iterator[Alert]:
+    if signs.held > limits["held"]:
         yield Alert(
             name="held",
             severity=Severity.WARNING,
@@ -201,16 +198,17 @@ def _listings(signs: Signs) -> Iterator[Alert]:
     if signs.parked:
         yield Alert(
             name="parked",
-            severity=Severity.WARNING,
+            severity=_worse(is_critical=signs.parked > limits["parked"] * signs.total),
             count=signs.parked,
             link="/trouble",
             sentence=f"{_of(signs.parked, 'listing')} parked after repeated failure; see why, then"
             " revive.",
         )
     if signs.refused:
+        is_lasting = signs.refusals_in_a_row > limits["refused_by_shop"]
         yield Alert(
             name="refused_by_shop",
-            severity=Severity.WARNING,
+            severity=Severity.WARNING if is_lasting else Severity.NOTICE,
             count=signs.refused,
             link="/trouble",
             sentence=f"{_of(signs.refused, 'listing')} not taken by the shop; it is tried again.",
@@ -225,7 +223,7 @@ def _listings(signs: Signs) -> Iterator[Alert]:
         )
 
 
-def _accounts(signs: Signs) -> Iterator[Alert]:
+def _accounts(signs: Signs, _limits: Limits) -> Iterator[Alert]:
     for each in signs.connections:
         if each.is_connected and not each.trouble:
             continue
@@ -234,6 +232,7 @@ def _accounts(signs: Signs) -> Iterator[Alert]:
             name="shop_refused" if each.is_connected else "disconnected",
             severity=Severity.WARNING if each.is_connected else Severity.CRITICAL,
             seller=each.seller,
+            subject=f"{each.seller} {each.name}",
             link="/accounts",
             sentence=(
                 f"{each.name} of {each.seller} does not answer: {said}."
@@ -250,6 +249,7 @@ def _accounts(signs: Signs) -> Iterator[Alert]:
             name="token_expiring",
             severity=Severity.CRITICAL if is_gone else Severity.WARNING,
             seller=token.seller,
+            subject=f"{token.seller} {token.name}",
             link="/accounts",
             sentence=(
                 f"The grant of {token.name} of {token.seller}"
@@ -258,8 +258,8 @@ def _accounts(signs: Signs) -> Iterator[Alert]:
         )
 
 
-def _jobs(signs: Signs) -> Iterator[Alert]:
-    if signs.dead_jobs:
+def _jobs(signs: Signs, limits: Limits) -> Iterator[Alert]:
+    if signs.dead_jobs > limits["dead_jobs"]:
         yield Alert(
             name="dead_jobs",
             severity=Severity.WARNING,
@@ -269,26 +269,28 @@ def _jobs(signs: Signs) -> Iterator[Alert]:
             " mended.",
         )
     for each in signs.quotas:
-        is_paused = each.paused_until is not None and each.paused_until > signs.now
-        if each.left >= 1 and not is_paused:
+        if not each.is_spent(signs.now):
             continue
+        is_paused = each.paused_until is not None and each.paused_until > signs.now
         until = each.paused_until if is_paused else each.room_at
         again = f"; the next call may leave at {say_time(until, signs.now)}" if until else ""
         spent = "told us to wait" if is_paused else f"has no call left of its {each.limit:,.0f}"
         yield Alert(
             name="quota_spent",
             severity=Severity.WARNING,
+            subject=each.platform,
             link="/accounts",
             sentence=f"{each.platform.capitalize()} {spent}{again}.",
         )
 
 
-def _of(count: int, noun: str) -> str:
-    return f"1 {noun} is" if count == 1 else f"{count:,} {noun}s are"
+def _of(count: int, noun: str, several: str | None = None) -> str:
+    return f"1 {noun} is" if count == 1 else f"{count:,} {several or noun + 's'} are"
 
 
-CHECKS: tuple[Callable[[Signs], Iterator[Alert]], ...] = (
+CHECKS: tuple[Callable[[Signs, Limits], Iterator[Alert]], ...] = (
     _supplier,
+    _hour,
     _pauses,
     _freshness,
     _listings,

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from headway.core.alerts import TokenSign
 from headway.core.model import Scope, SellerId
+from headway.core.signs import TokenSign
 from headway.store.pool import Pool, guarded
 
 ENDING_SHOWN = 20

@@ -22,7 +22,8 @@ POINTS_MAX = 300
 KEPT_SHARE = 0.95
 
 IS_THERE = "SELECT EXISTS (SELECT FROM freshness_samples WHERE at = %(at)s)"
-# Who was parked or paused waits for a person, and counts for nothing but the total.
+# Who was parked or paused waits for a person, and counts for nothing but the total. Who has only
+# just come was promised to be read, and is not late yet.
 LOOK = """
 INSERT INTO freshness_samples (at, tier, total, parked, paused, fresh, stale, unread, kept,
   promise_min, oldest_read_at)
@@ -33,10 +34,12 @@ SELECT %(at)s, tier, round(count(*) * %(weight)s),
   round(count(*) FILTER (WHERE goes AND read_at <= %(day_ago)s) * %(weight)s),
   round(count(*) FILTER (WHERE goes AND read_at IS NULL) * %(weight)s),
   round(count(*) FILTER (WHERE goes
-    AND read_at > %(now)s - promise.minutes * interval '1 minute') * %(weight)s),
+    AND coalesce(read_at, came_at) > %(now)s - promise.minutes * interval '1 minute')
+    * %(weight)s),
   min(promise.minutes), min(read_at) FILTER (WHERE goes AND consecutive_failures = 0)
 FROM (SELECT is_active, is_paused, is_active AND NOT is_paused AS goes, consecutive_failures,
-        last_successful_sync AS read_at, coalesce(profiles.tier, 'free') AS tier
+        last_successful_sync AS read_at, row.created_at AS came_at,
+        coalesce(profiles.tier, 'free') AS tier
       FROM (SELECT * FROM product_sync_schedule TABLESAMPLE SYSTEM (%(percent)s)
             WHERE is_active OR sync_status = 'parked') AS row
       LEFT JOIN profiles USING (user_id)) AS listing

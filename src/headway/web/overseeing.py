@@ -35,6 +35,7 @@ class AlertShape(Shape):
     count: int
     seller: str | None
     link: str
+    subject: str
 
 
 class AlertsShape(Shape):
