@@ -26,6 +26,9 @@ CALLS_PER_MIN = 60
 
 # What a dead worker had begun counts until its lease is over: twice these, and half a minute.
 PATIENCE = {f"HEADWAY_{name}_TIMEOUT_S": "10" for name in ("BOEING", "SHOPIFY", "PLATFORM")}
+# To repeat a storm, or to have a shorter one: the environment may name both.
+SEED = int(os.environ.get("STORM_SEED", "1"))
+LONG_S = int(os.environ.get("STORM_SECONDS", "600"))
 VALKEY_EVERY, POSTGRES_EVERY = 20, 75
 
 
@@ -41,7 +44,7 @@ def stormy(
         crew = Crew(environ={**town.environ, **PATIENCE, "HEADWAY_BROKER_URL": valkey.url})
         for _ in range(WORKERS):
             crew.start("worker")
-        yield Storm(town=town, crew=crew, seed=int(os.environ.get("STORM_SEED", "1")))
+        yield Storm(town=town, crew=crew, seed=SEED)
         crew.stop()
 
 
@@ -75,7 +78,7 @@ def test_ten_minutes_of_kills_of_workers_broker_and_database_harm_nothing(
 
         with stormy(server.dsn(), pool, tmp_path / "vault", valkey) as storm:
             storm.buries = False  # so that rescue is by silence alone
-            storm.blow(600, strike)
+            storm.blow(LONG_S, strike)
             recovery_s = storm.settle()
             tell(f"{storm.figures()}; all settled {recovery_s:.0f} s after the last kill")
             assert breaches(storm.town) == []
