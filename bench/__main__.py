@@ -1,15 +1,15 @@
-"""`python -m bench [PART]`: claim, jobs, limits, push, simulated, viewers, views; or all."""
+"""`python -m bench [PART]`: claim, jobs, limits, push, scale, simulated, viewers, views; or all."""
 
 import argparse
 import signal
 import sys
 from types import FrameType
 
-from bench import claim, jobs, limits, push, simulated, viewers, views
+from bench import claim, jobs, limits, push, scale, simulated, viewers, views
 from bench.services import machine
 from headway.errors import HeadwayError
 
-PARTS = ("claim", "jobs", "limits", "push", "simulated", "viewers", "views")
+PARTS = ("claim", "jobs", "limits", "push", "scale", "simulated", "viewers", "views")
 ROWS_MIN = 1000
 SECONDS_MAX = 3600.0
 
@@ -42,6 +42,8 @@ def _run(part: str, options: argparse.Namespace) -> None:
         limits.run(seconds=options.seconds, strict_seconds=options.strict_seconds)
     elif part == "push":
         push.run(changed=options.changed)
+    elif part == "scale":
+        scale.run(shops=options.shops)
     elif part == "simulated":
         simulated.run(listings=options.listings)
     elif part == "viewers":
@@ -65,6 +67,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--changed", type=_count, default=push.CHANGED, help="listings that a shop is told of"
+    )
+    parser.add_argument(
+        "--shops", type=_count, default=scale.SHOPS, help="that workers write to, a call each"
     )
     parser.add_argument(
         "--listings", type=_count, default=simulated.LISTINGS, help="of the simulated day"

@@ -1,0 +1,241 @@
+"""Workers side by side: calls a second and processor time a call, ours and of other queues.
+
+Each round takes the queues in a new order, and adds worker process to worker process. With each
+number the workers warm up, then every shop has something to be told at once. Calls are counted by
+the server at the other end; raw Celery makes none.
+"""
+
+import os
+import subprocess
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from importlib.metadata import version as version_of_package
+from pathlib import Path
+
+from bench.far_end import measure_ceiling, open_far_end
+from bench.lines import CONCURRENCY, LINES, OURS, Line, Stage
+from bench.processor import seconds_of
+from bench.queues import DBOS_AT_ONCE, DBOS_POLL_S
+from bench.services import CLOCK, postgres, scratch, valkey_version, version
+from bench.table import middle, say, show
+from headway.clock import rng
+from headway.errors import HeadwayError
+from headway.runners.valkey import EmbeddedValkey
+
+SHOPS = 1000
+ROUNDS = 3
+PROCESSES = (1, 2, 4)
+WARM_UP = 100
+CEILING_S = 1.0
+START_S, DRAIN_S, LOOK_S, REST_S = 120.0, 180.0, 0.02, 0.5
+SAID_CHARS = 500
+# Whatever deployment the shell is set up for, it is not what is measured.
+SETTINGS = ("HEADWAY_", "SYNC_")
+NOTES = f"""\
+calls/s: from the first call to the last as the far end saw them, median of the rounds; celery:
+  messages a second, from the first to the last acknowledgement
+ratio: calls/s to headway's with as many processes; cpu: processor milliseconds a call of workers,
+  PostgreSQL and broker, user and system, from the instant that all is due until all is settled
+headway: tick, baton, message, permit, lease of the shop, intent, call, settle of permit and shop,
+  an event, a line in the ledger; a new connection for each call; 8 steps at once a process
+celery: -P threads -c {CONCURRENCY}, late acknowledgement, prefetch 1; the task is empty: no call
+procrastinate: an async task, concurrency {CONCURRENCY}, one pooled HTTP client; no limit, no event
+DBOS: a queued workflow of transaction, step, transaction; polls every {DBOS_POLL_S} s, up to
+  {DBOS_AT_ONCE} at once a process; one pooled HTTP client; no limit, no event
+limits do not bind: a call is permitted 450, and costs 10, of the 1,800 points that each shop's
+  bucket gives at once"""
+
+
+Spent = tuple[float, float, float]
+
+
+@dataclass(slots=True, kw_only=True)
+class Figures:
+    """What was measured of one line with some number of processes, a figure a round."""
+
+    per_s: list[float] = field(default_factory=list)
+    workers_ms: list[float] = field(default_factory=list)
+    postgres_ms: list[float] = field(default_factory=list)
+    broker_ms: list[float] = field(default_factory=list)
+
+    def add(self, per_s: float, before: Spent, after: Spent, calls: int) -> None:
+        """Note a round, of which the processor seconds before and after are known."""
+        self.per_s.append(per_s)
+        kinds = (self.workers_ms, self.postgres_ms, self.broker_ms)
+        for kind, early_s, late_s in zip(kinds, before, after, strict=True):
+            kind.append((late_s - early_s) * 1000 / calls)
+
+    @property
+    def cpu_ms(self) -> float:
+        """All of it."""
+        return sum(middle(each) for each in (self.workers_ms, self.postgres_ms, self.broker_ms))
+
+
+Found = dict[tuple[str, int], Figures]
+
+
+def run(*, shops: int = SHOPS, rounds: int = ROUNDS) -> None:
+    """Measure every line with every number of processes, in a new order each round; print."""
+    with scratch() as folder, ExitStack() as stack:
+        valkey = EmbeddedValkey(folder / "valkey", clock=CLOCK, keeps=False)
+        stage = Stage(
+            folder=folder,
+            server=stack.enter_context(postgres(folder / "scale", {"max_connections": "200"})),
+            valkey=stack.enter_context(valkey),
+            far_end=stack.enter_context(open_far_end()),
+            shops=shops,
+        )
+        ceiling = _tell_ceiling(stage)
+        say(f"{shops:,} shops: entering them")
+        lines = [make(stage, stack) for make in LINES]
+        found: Found = {(each.name, count): Figures() for each in lines for count in PROCESSES}
+        shuffled = rng("bench")
+        for number in range(rounds):
+            shuffled.shuffle(lines)
+            for line in lines:
+                say(f"round {number + 1} of {rounds}: {line.name}")
+                _measure(stage, line, found)
+        notes = (f"{version(stage.server)}; {valkey_version(valkey)}", *_versions(), ceiling)
+        _print(found, shops, rounds, notes)
+
+
+def _tell_ceiling(stage: Stage) -> str:
+    before_s, begun = seconds_of(stage.far_end.pid), stage.far_end.calls
+    per_s = measure_ceiling(stage.far_end, CEILING_S)
+    spent_ms = (seconds_of(stage.far_end.pid) - before_s) * 1000 / (stage.far_end.calls - begun)
+    return (
+        f"far end: one process with one answer; {per_s:,.0f} calls a second from a bare client on"
+        f" the same cores, {spent_ms:.2f} ms of processor a call, not counted below"
+    )
+
+
+def _versions() -> tuple[str, ...]:
+    names = ("celery", "procrastinate", "dbos", "httpx")
+    load = " ".join(f"{each:.1f}" for each in os.getloadavg())
+    told = ", ".join(f"{name} {version_of_package(name)}" for name in names)
+    return (f"{told}; {os.cpu_count()} cores, load after {load}",)
+
+
+# -- one case ----------------------------------------------------------------------------------
+
+
+def _measure(stage: Stage, line: Line, found: Found) -> None:
+    """Add worker process to worker process; with each number let everything be due, and note."""
+    line.clear()
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        for count in PROCESSES:
+            _start(stage, line, processes, count)
+            _drain(stage, line, min(WARM_UP, stage.shops))
+            CLOCK.sleep(REST_S)
+            before = _spent(stage, processes)
+            per_s = _drain(stage, line, stage.shops)
+            after = _spent(stage, processes)
+            found[line.name, count].add(per_s, before, after, stage.shops)
+    finally:
+        for process in processes:
+            process.kill()  # all is settled: they hold nothing
+        for process in processes:
+            process.wait()
+
+
+def _drain(stage: Stage, line: Line, calls: int) -> float:
+    """Let so many be due, and wait until all are settled; return how many a second it were."""
+    begun = stage.far_end.calls
+    waiting = line.release(calls)
+    began_s, give_up_s = CLOCK.monotonic(), CLOCK.monotonic() + DRAIN_S
+    # Asked only once it may be over, not to burden the database with the question.
+    while (line.makes_calls and stage.far_end.calls - begun < calls) or waiting():
+        if CLOCK.monotonic() > give_up_s:
+            made = stage.far_end.calls - begun
+            raise HeadwayError(
+                f"{line.name} made {made} of {calls} calls; it said: {_said(stage, 0)}"
+            )
+        CLOCK.sleep(LOOK_S)
+    if not line.makes_calls:
+        return calls / (CLOCK.monotonic() - began_s)
+    made = stage.far_end.calls
+    assert made - begun == calls, f"{line.name} made {made - begun} calls for {calls}"
+    return (calls - 1) / stage.far_end.span_s(begun, made)
+
+
+def _spent(stage: Stage, processes: Sequence["subprocess.Popen[bytes]"]) -> Spent:
+    """Return the processor seconds of the workers, of PostgreSQL, and of the broker so far."""
+    with stage.valkey.client() as client:
+        told = client.info("cpu")
+    broker = float(told["used_cpu_sys"]) + float(told["used_cpu_user"])
+    workers = sum(seconds_of(each.pid) for each in processes)
+    return workers, seconds_of(stage.server.pid), broker
+
+
+def _start(
+    stage: Stage, line: Line, processes: "list[subprocess.Popen[bytes]]", count: int
+) -> None:
+    """Start workers until there are so many, and wait until all are ready."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)}
+    environ = {**ours, **line.environ}
+    heard = [_heard(stage, number) for number in range(len(processes), count)]
+    for each in heard:
+        with each.open("wb") as output:
+            process = subprocess.Popen(
+                line.command,
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        processes.append(process)
+    give_up_s = CLOCK.monotonic() + START_S
+    while not all(line.ready in each.read_text(encoding="utf-8") for each in heard):
+        if CLOCK.monotonic() > give_up_s or any(each.poll() is not None for each in processes):
+            raise HeadwayError(f"{line.name} did not start; it said: {_said(stage, count - 1)}")
+        CLOCK.sleep(LOOK_S)
+    CLOCK.sleep(REST_S)
+
+
+def _heard(stage: Stage, number: int) -> Path:
+    return stage.folder / f"worker-{number}"
+
+
+def _said(stage: Stage, number: int) -> str:
+    return _heard(stage, number).read_text(encoding="utf-8")[-SAID_CHARS:]
+
+
+# -- the table ---------------------------------------------------------------------------------
+
+
+def _print(found: Found, shops: int, rounds: int, notes: Sequence[str]) -> None:
+    rows = []
+    for (name, count), figures in found.items():
+        ours = found[OURS, count]
+        rows.append(
+            (
+                name if count == PROCESSES[0] else "",
+                str(count),
+                f"{middle(figures.per_s):,.0f}",
+                f"{middle(figures.per_s) / middle(ours.per_s):.1f}",
+                f"{middle(figures.workers_ms):.2f}",
+                f"{middle(figures.postgres_ms):.2f}",
+                f"{middle(figures.broker_ms):.2f}",
+                f"{figures.cpu_ms:.2f}",
+                f"{figures.cpu_ms / ours.cpu_ms:.2f}",
+            )
+        )
+    show(
+        f"scale: {shops:,} shops, one call each, by worker processes; {rounds} shuffled rounds",
+        (
+            "queue",
+            "processes",
+            "calls/s",
+            "ratio",
+            "workers ms",
+            "PostgreSQL ms",
+            "broker ms",
+            "cpu ms a call",
+            "cpu ratio",
+        ),
+        rows,
+        *notes,
+        *NOTES.split("\n"),
+    )
