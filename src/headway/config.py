@@ -110,6 +110,17 @@ class Settings(BaseModel):
         help_="let anybody on this very host read /metrics without a key",
     )
 
+    metrics_port: int | None = _setting(
+        "HEADWAY_METRICS_PORT",
+        None,
+        "port where a headway worker shows its metrics, without a key; none shows none",
+        ge=0,
+        le=65535,
+    )
+    metrics_host: str = _setting(
+        "HEADWAY_METRICS_HOST", "127.0.0.1", "address of a worker's metrics"
+    )
+
     policy: Literal["packed", "split", "anchored", "rolling", "adaptive"] = _setting(
         "HEADWAY_POLICY", "adaptive", "which policy decides when a listing is due"
     )

@@ -89,7 +89,9 @@ class TooManyError(RequestError):
 
 
 class ConnectorError(HeadwayError):
-    """An outside API failed; no listing is to blame."""
+    """An outside API failed; no listing is to blame. `ended` is the word that metrics have."""
+
+    ended = "failed"
 
     def __init__(self, message: str, *, provider: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -104,21 +106,31 @@ class TransientError(ConnectorError):
 class TimedOutError(TransientError):
     """No answer in time; the request may well have been counted."""
 
+    ended = "timed_out"
+
 
 class UnsentError(TransientError):
     """No connection could be made; the request never left."""
+
+    ended = "unsent"
 
 
 class UnreadableError(TransientError):
     """The answer is not what was promised: HTML, truncated JSON, an error in a 200."""
 
+    ended = "unreadable"
+
 
 class AppRefusedError(TransientError):
     """Our own app's key or secret is refused or missing; no seller can help, nor is to blame."""
 
+    ended = "app_refused"
+
 
 class ThrottledError(TransientError):
     """The other side told us to wait."""
+
+    ended = "throttled"
 
     def __init__(
         self, message: str, *, provider: str, status: int = 429, retry_after_s: float | None = None
@@ -130,9 +142,13 @@ class ThrottledError(TransientError):
 class UnauthorizedError(ConnectorError):
     """The credential was refused; refresh it, then try again."""
 
+    ended = "unauthorized"
+
 
 class PermanentError(ConnectorError):
     """This very request will never be accepted."""
+
+    ended = "refused"
 
 
 class InvariantError(HeadwayError):

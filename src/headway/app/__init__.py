@@ -13,6 +13,7 @@ from headway.app.outside import (
     day_resources,
     etsy_resources,
 )
+from headway.app.watch import ProcessWatch
 from headway.clock import Clock, fresh_id
 from headway.config import Settings
 from headway.connectors.boeing import BoeingConnector
@@ -29,6 +30,7 @@ from headway.core.lifecycle import FailureRule, Judge
 from headway.core.model import Scope, SellerId
 from headway.core.policies import Policy, by_name
 from headway.core.reasons import Line, Standing
+from headway.core.relay import Verb
 from headway.core.seats import BoardingRule
 from headway.core.storefront import Shop
 from headway.core.walk import Walk
@@ -41,6 +43,7 @@ from headway.engine.ports_limits import Limiter
 from headway.engine.pull import Pull, PullRule
 from headway.engine.push import Push, PushRule
 from headway.engine.tick import EVERY, Tick
+from headway.engine.watched import Watched
 from headway.store.batons import Batons
 from headway.store.breakers import Breakers
 from headway.store.bulk import Bulks
@@ -111,6 +114,7 @@ class App:
     judge: Judge
     rule: FetchRule
     lane: LaneViews
+    watch: ProcessWatch = field(default_factory=ProcessWatch)
 
     def fetch(
         self,
@@ -126,7 +130,7 @@ class App:
         """Make a worker's fetch; a port given here stands in, which only the simulation needs."""
         return Fetch(
             clock=self.clock,
-            limiter=limiter or self.limiter,
+            limiter=self.watched(Verb.FETCH, limiter),
             schedule=schedule or self.schedule,
             sellers=self.sellers,
             markets=markets or self.markets,
@@ -152,9 +156,11 @@ class App:
         Only the simulation needs that.
         """
         gate = limiter or self.limiter
+        watched = self.watched(Verb.PUSH, gate)
         opened: dict[str, Storefront] = {}
 
         def open_shop(shop: Shop) -> Storefront:
+            watched.seller = shop.user_id
             if shop.id not in opened:
                 storefront = self.new_storefront(shop)
                 gate.know(shop_resource(storefront.scope, restore_per_s=self.shop_restore_per_s))
@@ -171,7 +177,7 @@ class App:
         )
         return Push(
             clock=self.clock,
-            limiter=gate,
+            limiter=watched,
             pushes=visits,
             breakers=breakers or self.breakers,
             open_shop=open_shop,
@@ -198,9 +204,11 @@ class App:
         Only the simulation needs that.
         """
         gate = limiter or self.limiter
+        watched = self.watched(Verb.PULL, gate)
         opened: dict[str, Platform] = {}
 
         def open_once(account: Account) -> Platform:
+            watched.seller = account.user_id
             if account.id not in opened:
                 if len(opened) >= OPENED_MAX:
                     opened.pop(next(iter(opened)))
@@ -214,7 +222,7 @@ class App:
 
         return Pull(
             clock=self.clock,
-            limiter=gate,
+            limiter=watched,
             jobs=jobs or self.jobs,
             breakers=breakers or self.breakers,
             open_platform=open_once,
@@ -225,6 +233,10 @@ class App:
             owner=owner,
             only=only,
         )
+
+    def watched(self, verb: str, limiter: Limiter | None = None) -> Watched:
+        """Return the limiter, or one that stands in, as one hand uses it: its calls are seen."""
+        return Watched(limiter or self.limiter, clock=self.clock, verb=verb, watch=self.watch)
 
     def open_platform(self, account: Account) -> Platform:
         """Make the connector of an account."""
@@ -267,6 +279,7 @@ class App:
                 (Batons(self.pool, self.clock), BATONS_KEPT),
             ),
             every=every,
+            rescues=self.watch.rescued,
         )
 
     def adopt(self) -> int:

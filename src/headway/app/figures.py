@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from headway.core.alert_rules import Severity
 from headway.core.alerts import Alert
 from headway.observe.metrics import Figures
+from headway.store.freshness import Freshness
 from headway.store.views import Overview
 
 NAN = float("nan")
 
 
-def figures_of(seen: Overview, alerts: Sequence[Alert]) -> Figures:
+def figures_of(
+    seen: Overview, alerts: Sequence[Alert], freshness: Freshness | None = None
+) -> Figures:
     """Return the figures in an overview of everybody's."""
     counts, front, lane = seen.counts, seen.storefront, seen.accounts
     leaves_at, oldest = seen.next_call.leaves_at, seen.oldest_read_at
+    tiers = () if freshness is None else freshness.tiers
     by_severity = Counter(each.severity for each in alerts)
     return Figures(
         plain={
@@ -27,9 +31,11 @@ def figures_of(seen: Overview, alerts: Sequence[Alert]) -> Figures:
                 NAN if leaves_at is None else max(0.0, (leaves_at - seen.now).total_seconds())
             ),
             "oldest_read_seconds": (NAN if oldest is None else (seen.now - oldest).total_seconds()),
+            "changes_waiting": sum(each.waiting for each in front.shops),
             "pushes_day": front.written.count,
             "changes_held": front.held_count,
             "accounts_disconnected": sum(not each.is_connected for each in lane.accounts),
+            "sellers_at_quota": sum(each.orders >= each.orders_max for each in lane.sellers),
         },
         by_label={
             "listings": {
@@ -42,6 +48,12 @@ def figures_of(seen: Overview, alerts: Sequence[Alert]) -> Figures:
             },
             "listing_age_listings": {
                 f"{hours:02}": count for hours, count in enumerate(seen.ages_h)
+            },
+            "fresh_ratio": {
+                each.tier.value: each.fresh / each.total for each in tiers if each.total
+            },
+            "promise_kept_ratio": {
+                each.tier.value: each.kept_share for each in tiers if each.kept_share is not None
             },
             "push_lag_seconds": {
                 "0.5": NAN if front.written.p50_s is None else front.written.p50_s,

@@ -15,6 +15,7 @@ from headway.cli.session import open_session
 from headway.clock import SystemClock
 from headway.config import Settings
 from headway.errors import StoreError
+from headway.observe.metrics import reference as metrics_reference
 from headway.web.reference import reference
 from headway.web.server import SiteServer, listen
 from headway.web.site import create
@@ -44,12 +45,18 @@ def api(
     page: Annotated[
         bool, typer.Option("--reference", help="Print the reference page in short, and stop.")
     ] = False,
+    metrics: Annotated[
+        bool, typer.Option("--metrics", help="Print the page of metrics, and stop.")
+    ] = False,
 ) -> None:
     """Serve the API and the page alone, until Ctrl-C.
 
     The settings are those of headway run, but nothing is read or written outside: that is left to
     the workers on the same database. Any number may serve.
     """
+    if metrics:
+        print(metrics_reference(), end="")
+        return
     if page:
         print(reference(describe()), end="")
         return

@@ -21,6 +21,7 @@ from headway.clock import ScaledClock
 from headway.config import Settings
 from headway.core.relay import Verb
 from headway.errors import ConfigError, StoreError
+from headway.observe.exporter import exported
 from headway.store.processes import SILENT, Processes
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def worker(
         check_broker(celery)
         owner = f"{platform.node()}:{os.getpid()}"
         _prepare(app, owner, wanted, console)
+        _show_metrics(stack, app, console)
         join(stack, app, "worker", console)
         runner = CeleryRunner(
             app,
@@ -161,6 +163,14 @@ def _prepare(app: App, owner: str, queues: Sequence[str], console: Console) -> N
         app.fetch(owner)
     if placed := app.adopt():
         say(console, f"{placed:,} listings have new due times, under {app.policy.name}.")
+
+
+def _show_metrics(stack: ExitStack, app: App, console: Console) -> None:
+    """Show what this worker did itself, if somebody wants to look."""
+    settings = app.settings
+    if settings.metrics_port is not None:
+        shown = exported(app.watch.metrics, settings.metrics_host, settings.metrics_port)
+        say(console, f"Metrics: {stack.enter_context(shown)}")
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
+from headway.core.calls import ANSWERED
 from headway.core.limit_state import Note, State
 
 T = TypeVar("T")
@@ -65,9 +66,10 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallReport:
-    """What the ledger keeps of a call once it is over."""
+    """What the ledger keeps of a call once it is over; `ended` is for the watch alone."""
 
     result: str = ""
+    ended: str = ANSWERED
     http_status: int | None = None
     seats_paid: int | None = None
     skus: Sequence[str] = field(default_factory=tuple)

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from headway.clock import Clock
 from headway.core.breaker import Breaker
+from headway.core.calls import ANSWERED
 from headway.core.lifecycle import Judge, Settlement, suspicions
 from headway.core.limits import CallReport, Go, Gone, Hold, Shed, Ticket
 from headway.core.model import AuthStep, Candidate, Done, Listing, Reply, Sku, Turn, Wait
@@ -188,7 +189,10 @@ class Fetch:
         try:
             was_sent = self._supplier.authenticate(step, send_by_s=send_by_s)
         except ConnectorError as error:
-            self._settle_failed(ticket, error, CallReport(result=f"{step}: {error}"))
+            report = CallReport(
+                result=f"{step}: {error}", http_status=error.status, ended=error.ended
+            )
+            self._settle_failed(ticket, error, report)
             return Done(what=f"{step} failed")
         if not was_sent:
             return self._hand_back(ticket, "another worker signs in, or it is too late to send")
@@ -258,9 +262,8 @@ class Fetch:
         try:
             reply = self._supplier.quote(skus)
         except ConnectorError as error:
-            before = self._settle_failed(
-                ticket, error, self._report(str(error), skus, error.status)
-            )
+            report = self._report(str(error), skus, error.status, ended=error.ended)
+            before = self._settle_failed(ticket, error, report)
             self._give_back(
                 listings, error, call_id=ticket.id, last_call_was_good=before.failures == 0
             )
@@ -306,9 +309,15 @@ class Fetch:
             self._rings()
         return refused
 
-    def _report(self, result: str, skus: Sequence[Sku], status: int | None) -> CallReport:
+    def _report(
+        self, result: str, skus: Sequence[Sku], status: int | None, *, ended: str = ANSWERED
+    ) -> CallReport:
         return CallReport(
-            result=result, http_status=status, seats_paid=self._supplier.seats, skus=skus
+            result=result,
+            ended=ended,
+            http_status=status,
+            seats_paid=self._supplier.seats,
+            skus=skus,
         )
 
     def _settle_failed(self, ticket: Ticket, error: ConnectorError, report: CallReport) -> Breaker:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from headway.clock import Clock
+from headway.core import calls
 from headway.core.jobs import (
     Account,
     Ending,
@@ -342,6 +343,7 @@ class Pull:
             is_late=isinstance(error, TimedOutError),
             report=CallReport(
                 result=result,
+                ended=calls.ANSWERED if error is None else getattr(error, "ended", "bug"),
                 http_status=getattr(error, "status", None) if error else answered,
             ),
             # One word for one key; several keys are told one by one.

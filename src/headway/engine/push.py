@@ -11,6 +11,7 @@ from typing import Any
 
 from headway.clock import Clock, fresh_id
 from headway.core import answers
+from headway.core.calls import ANSWERED
 from headway.core.limits import CallReport, Go, Gone, Hold, Shed, Ticket
 from headway.core.model import Done, Scope, Sku, Wait
 from headway.core.pushing import CALL_POINTS, CHANGES_MAX, Parcel, next_parcel
@@ -402,7 +403,9 @@ class Push:
             sent=not isinstance(error, UnsentError),
             actual=_actual(cost, error) if actual is None else actual,
             is_late=isinstance(error, TimedOutError),
-            report=CallReport(result=result, http_status=status),
+            report=CallReport(
+                result=result, http_status=status, ended=ANSWERED if error is None else error.ended
+            ),
             seen=None if cost is None else cost.observation,
         )
 

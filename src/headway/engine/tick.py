@@ -28,7 +28,7 @@ class Tick:
     It marks what a person has paused, and unmarks what goes on. It guards the deadline of a policy
     that has a market, and opens the windows of one that has them. It lets a sample be taken of how
     fresh the listings are, which says when the next is due. Once an hour each memory forgets what
-    is older than its retention, and all is counted.
+    is older than its retention, and all is counted. It `rescues` leases, and tells how many.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class Tick:
         policy: Policy,
         memories: Sequence[tuple[Ledger, timedelta]],
         every: timedelta = EVERY,
+        rescues: Callable[[str, int], None] = lambda _what, _count: None,
     ) -> None:
         self._clock = clock
         self._schedule = schedule
@@ -59,6 +60,7 @@ class Tick:
         self._policy = policy
         self._memories = memories
         self._every = every
+        self._rescues = rescues
         self._hourly_at = self._count_at = self._guard_at = self._window_at = clock.now()
         self._sample_at = clock.now()
         self.rescued = 0
@@ -66,8 +68,8 @@ class Tick:
     def step(self) -> Wait:
         """Do one round, and say when the next is due."""
         now = self._clock.now()
-        self.rescued += self._schedule.rescue(now - CLOCKS_APART_MAX)
-        self.rescued += self._jobs.rescue(now - CLOCKS_APART_MAX)
+        self._note_rescued("listing", self._schedule.rescue(now - CLOCKS_APART_MAX))
+        self._note_rescued("job", self._jobs.rescue(now - CLOCKS_APART_MAX))
         has_marked = self._pauses.reconcile(now) > 0
         if self._policy.is_eager and now >= self._count_at:
             self._markets.count(now)
@@ -83,6 +85,10 @@ class Tick:
             self._sample_at = self._sample(now)
         every = min(SOON, self._every) if has_marked else self._every
         return Wait(until=now + every, why="next round")
+
+    def _note_rescued(self, what: str, count: int) -> None:
+        self.rescued += count
+        self._rescues(what, count)
 
     def _hourly(self, now: datetime) -> None:
         self._sellers.count_catalogues(now)

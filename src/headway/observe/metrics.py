@@ -1,39 +1,105 @@
-"""Metrics as Prometheus reads them, in a registry of our own.
+"""Metrics as Prometheus reads them, in registries of our own.
 
 Only what is cheap and bounded: no label names a part or a seller. What the database knows is given
-at each scrape, as gauges; only what this process did itself is counted here.
+at each scrape, as gauges; what this process did itself is counted here.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from headway.core.calls import UNUSED, Call
+
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+PREFIX = "headway_"
 # What was asked for and is nowhere, whatever it was called.
 UNKNOWN = "unknown"
-# Name → what it says, and the label that divides it, if any.
-GAUGES: Mapping[str, tuple[str, str | None]] = {
-    "database_up": ("Whether the database answered this scrape.", None),
-    "supplier_up": ("Whether the supplier is believed to answer.", None),
-    "supplier_calls_day": ("Calls to the supplier in the last 24 h.", None),
-    "supplier_calls_day_limit": ("Calls that its limit allows in 24 h.", None),
-    "supplier_calls_minute": ("Calls to the supplier in the last minute.", None),
-    "fill_ratio": ("Seats used of seats paid for, in the last 24 h.", None),
-    "next_call_seconds": ("Seconds until the next call leaves.", None),
-    "listings": ("Listings by how they stand.", "state"),
-    "listing_age_listings": ("Listings by the age of their last good read, in hours.", "hours"),
-    "oldest_read_seconds": ("Age of the oldest good read of a listing that does not fail.", None),
-    "pushes_day": ("Changes written to shops in the last 24 h.", None),
-    "push_lag_seconds": ("From seen to written, in the last 24 h.", "quantile"),
-    "changes_held": ("Changes that wait for a person.", None),
-    "failures": ("Failures that stand, by whom they are blamed on.", "blame"),
-    "jobs": ("Jobs of accounts by how they stand.", "status"),
-    "accounts_disconnected": ("Accounts that wait to be connected again, of those shown.", None),
-    "quota_ratio": ("Share of a platform's day that is used or reserved.", "platform"),
-    "alerts": ("What is wrong now, by how bad it is.", "severity"),
+WAITS_S = (0.1, 0.5, 1, 2, 5, 10, 20, 30, 45, 60, 90, 120, 300)
+CALLS_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+HEAD = """# Metrics
+
+Written by `headway api --metrics`. No label names a part or a seller: there may be millions, and
+metrics are read by people who may not read everything.
+
+- `/metrics` of `headway run`, `headway demo` and `headway api` shows all of this. It needs a key
+  that may oversee (`headway key create NAME --role reader`), or `HEADWAY_METRICS_OPEN`.
+- `headway worker` shows its own deeds, the counters and histograms, on `HEADWAY_METRICS_PORT`; on
+  its own host alone unless `HEADWAY_METRICS_HOST` says more. The gauges come from the database, and
+  any one `headway api` tells them for all.
+- Gauges are the same from every process that tells them: take the `max`, never the sum. Of counters
+  take the `sum`; they begin anew when a process does, as `rate` expects.
+- A gauge that cannot be known is `NaN`, all of them while the database is down. In a demo, seconds
+  are those of its clock.
+- `ended` is `answered`, or how the call failed: `failed` (5xx), `timed_out`, `unsent`,
+  `unreadable`, `throttled`, `unauthorized`, `refused`, `app_refused`, `bug`. `verb` is `fetch`,
+  `push`, `pull`, or `connect` for a seller who connects a shop.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """What a metric says, and the labels that divide it."""
+
+    says: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+def _spec(says: str, *labels: str, buckets: tuple[float, ...] = ()) -> Spec:
+    return Spec(says=says, labels=labels, buckets=buckets)
+
+
+GAUGES: Mapping[str, Spec] = {
+    "database_up": _spec("Whether the database answered this scrape."),
+    "supplier_up": _spec("Whether the supplier is believed to answer."),
+    "supplier_calls_day": _spec("Calls to the supplier in the last 24 h."),
+    "supplier_calls_day_limit": _spec("Calls that its limit allows in 24 h: the budget."),
+    "supplier_calls_minute": _spec("Calls to the supplier in the last minute."),
+    "fill_ratio": _spec("Seats used of seats paid for, in the last 24 h."),
+    "next_call_seconds": _spec("Seconds until the next call leaves."),
+    "listings": _spec("Listings by how they stand.", "state"),
+    "listing_age_listings": _spec(
+        "Listings by the age of their last good read, in hours.", "hours"
+    ),
+    "oldest_read_seconds": _spec("Age of the oldest good read of a listing that does not fail."),
+    "fresh_ratio": _spec(
+        "Share of a tier's listings that were read within a day, at the last sample.", "tier"
+    ),
+    "promise_kept_ratio": _spec(
+        "Share of a tier's listings younger than promised, at the last sample.", "tier"
+    ),
+    "changes_waiting": _spec(
+        "Listings whose shop does not show yet what we know: the staleness that can be seen."
+    ),
+    "pushes_day": _spec("Changes written to shops in the last 24 h."),
+    "push_lag_seconds": _spec("From seen to written, in the last 24 h.", "quantile"),
+    "changes_held": _spec("Changes that wait for a person."),
+    "failures": _spec("Failures that stand, by whom they are blamed on.", "blame"),
+    "jobs": _spec("Jobs of accounts by how they stand.", "status"),
+    "accounts_disconnected": _spec("Accounts that wait to be connected again, of those shown."),
+    "sellers_at_quota": _spec("Sellers whose month's orders are used up, of those shown."),
+    "quota_ratio": _spec("Share of a platform's day that is used or reserved.", "platform"),
+    "alerts": _spec("What is wrong now, by how bad it is.", "severity"),
+}
+COUNTERS: Mapping[str, Spec] = {
+    "calls": _spec("Calls that this process made, by how they ended.", "provider", "verb", "ended"),
+    "seats_used": _spec("Seats taken in this process's calls to the supplier."),
+    "seats_paid": _spec("Seats that those calls had."),
+    "leases_rescued": _spec("Leases that ran out and were given back, by what they held.", "what"),
+    "http_requests": _spec("Requests by route and status.", "route", "method", "status"),
+}
+HISTOGRAMS: Mapping[str, Spec] = {
+    "permit_wait_seconds": _spec(
+        "From asking for a permit to its begin.", "provider", "verb", buckets=WAITS_S
+    ),
+    "call_seconds": _spec(
+        "From a permit's begin to the call's end.", "provider", "verb", buckets=CALLS_S
+    ),
 }
 
 
@@ -46,41 +112,76 @@ class Figures:
 
 
 class Metrics:
-    """The metrics of one process."""
+    """The metrics of one process: what it was given, and in `own` what it did itself."""
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
+        self._given, self.own = CollectorRegistry(), CollectorRegistry()
         self._lock = Lock()
         self._gauges = {
-            name: Gauge(
-                f"headway_{name}",
-                help_,
-                () if label is None else (label,),
-                registry=self._registry,
-            )
-            for name, (help_, label) in GAUGES.items()
+            name: Gauge(PREFIX + name, each.says, each.labels, registry=self._given)
+            for name, each in GAUGES.items()
         }
-        self._requests = Counter(
-            "headway_http_requests",
-            "Requests by route and status.",
-            ("route", "method", "status"),
-            registry=self._registry,
-        )
+        self._counters = {
+            name: Counter(PREFIX + name, each.says, each.labels, registry=self.own)
+            for name, each in COUNTERS.items()
+        }
+        self._spans = {
+            name: Histogram(
+                PREFIX + name, each.says, each.labels, registry=self.own, buckets=each.buckets
+            )
+            for name, each in HISTOGRAMS.items()
+        }
 
     def count_request(self, route: str | None, method: str, status: int) -> None:
         """Count one request; a route is a pattern, never what somebody typed."""
         is_known = method in {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"}
-        self._requests.labels(route or UNKNOWN, method if is_known else UNKNOWN, status).inc()
+        asked = (route or UNKNOWN, method if is_known else UNKNOWN, status)
+        self._counters["http_requests"].labels(*asked).inc()
+
+    def count_call(self, call: Call) -> None:
+        """Count one call; a permit that was not used was waited for all the same."""
+        whose = (call.provider, call.verb)
+        self._spans["permit_wait_seconds"].labels(*whose).observe(call.waited_s)
+        if call.ended == UNUSED:
+            return
+        self._counters["calls"].labels(*whose, call.ended).inc()
+        self._spans["call_seconds"].labels(*whose).observe(call.took_s)
+        self._counters["seats_used"].inc(call.seats_used if call.seats_paid else 0)
+        self._counters["seats_paid"].inc(call.seats_paid)
+
+    def count_rescued(self, what: str, count: int) -> None:
+        """Count leases that were given back."""
+        self._counters["leases_rescued"].labels(what).inc(count)
 
     def render(self, figures: Figures | None) -> bytes:
         """Write everything; without figures the database is down, and is said to be."""
         with self._lock:
             for name, gauge in self._gauges.items():
-                if GAUGES[name][1] is not None:
+                if GAUGES[name].labels:
                     gauge.clear()
                     for label, value in (figures or Figures()).by_label.get(name, {}).items():
                         gauge.labels(label).set(value)
                 else:
                     gauge.set((figures or Figures()).plain.get(name, float("nan")))
             self._gauges["database_up"].set(0 if figures is None else 1)
-            return generate_latest(self._registry)
+            return generate_latest(self._given) + generate_latest(self.own)
+
+
+def reference() -> str:
+    """Return the page of metrics."""
+    parts = [
+        ("Gauges: how all is", GAUGES, ""),
+        ("Counters: what one process did", COUNTERS, "_total"),
+        ("Histograms: how long it took one process", HISTOGRAMS, ""),
+    ]
+    lines = [HEAD]
+    for title, specs, ending in parts:
+        lines += [f"## {title}", "", "| metric | labels | says |", "|---|---|---|"]
+        lines += [_row(name + ending, each) for name, each in specs.items()]
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _row(name: str, spec: Spec) -> str:
+    labels = ", ".join(f"`{each}`" for each in spec.labels)
+    return f"| `{PREFIX}{name}` | {labels} | {spec.says} |"

@@ -26,6 +26,7 @@ from headway.connectors.shopify_oauth import check_callback
 from headway.connectors.tokens import Grant, store_tokens
 from headway.core.jobs import PlatformName
 from headway.core.limits import CallReport, Go, Gone, Hold, Shed, Ticket
+from headway.engine.ports_limits import Limiter
 from headway.errors import (
     ConfigError,
     ConnectorError,
@@ -183,9 +184,9 @@ class _Flow:
 
     def _permitted(self, consent: Consent, shop: str, call: Callable[[], T]) -> T:
         """Make one call within the limits; a person waits a few seconds for a permit, no longer."""
-        limiter, resources = self._app.limiter, consent.resources(shop)
+        resources, limiter = consent.resources(shop), self._app.watched("connect")
         for each in resources:
-            limiter.know(each)
+            self._app.limiter.know(each)
         timeout_s = self._app.settings.platform_timeout_s
         ticket = limiter.reserve(
             [each.key for each in resources],
@@ -196,7 +197,7 @@ class _Flow:
             purpose="connect",
             begins=True,
         )
-        if isinstance(ticket, Shed) or not self._goes(ticket):
+        if isinstance(ticket, Shed) or not self._goes(limiter, ticket):
             text = "Its limit is used up for now. Load this page again in a minute."
             raise _RefusedError(
                 503, f"{self._platform.title()} cannot be asked at the moment", text
@@ -209,24 +210,24 @@ class _Flow:
         except HeadwayError as error:
             is_late = isinstance(error, TimedOutError)
             is_sent = not isinstance(error, UnsentError | ConfigError | StoreError)
-            report = CallReport(result="connect failed")
+            report = CallReport(result="connect failed", ended=getattr(error, "ended", "failed"))
             limiter.settle(ticket, sent=is_sent, is_late=is_late, report=report)
             raise
         limiter.settle(ticket, sent=True, report=CallReport(result="connect"))
         return answer
 
-    def _goes(self, ticket: Ticket) -> bool:
+    def _goes(self, limiter: Limiter, ticket: Ticket) -> bool:
         """Wait for the permit's start; False if it does not come after all."""
         begun, wait_s = ticket.go, ticket.wait_s
         while begun is None:
             self._app.clock.sleep(wait_s)
-            match self._app.limiter.begin(ticket):
+            match limiter.begin(ticket):
                 case Go() as begun:
                     pass
                 case Hold(wait_s=wait_s) if wait_s <= PERMIT_WAIT_S:
                     pass
                 case Hold() | Gone():
-                    self._app.limiter.settle(ticket, sent=False)
+                    limiter.settle(ticket, sent=False)
                     return False
         return True
 

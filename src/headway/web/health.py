@@ -75,7 +75,7 @@ def router(app: App, metrics: Metrics) -> APIRouter:
         try:
             desk = Desk(app, actor=ACTOR)
             seen = desk.status()
-            figures = figures_of(seen, desk.alerts_in(seen))
+            figures = figures_of(seen, desk.alerts_in(seen), app.freshness.latest())
         except StoreError:
             figures = None
         return Response(metrics.render(figures), media_type=CONTENT_TYPE)

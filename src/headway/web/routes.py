@@ -7,7 +7,6 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from headway.app import App
-from headway.observe.metrics import Metrics
 from headway.runners.background import BackgroundRuns
 from headway.store.runs import Runs
 from headway.web import (
@@ -44,7 +43,7 @@ ROUTERS: tuple[Callable[[], APIRouter], ...] = (
 
 def include(site: FastAPI, app: App) -> None:
     """Add everything to a site."""
-    metrics = Metrics()
+    metrics = app.watch.metrics
     site.state.background = BackgroundRuns(Runs(app.pool))
     site.add_middleware(health.Counted, metrics=metrics)
     site.include_router(health.router(app, metrics))
