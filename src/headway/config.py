@@ -110,6 +110,9 @@ class Settings(BaseModel):
         help_="let anybody on this very host read /metrics without a key",
     )
 
+    log_format: Literal["text", "json"] = _setting(
+        "HEADWAY_LOG_FORMAT", "text", "lines of a log: for people, or JSON for a program"
+    )
     metrics_port: int | None = _setting(
         "HEADWAY_METRICS_PORT",
         None,

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from headway.core.calls import Call
+from headway.core.calls import UNUSED, Call
 from headway.core.model import SellerId
+from headway.observe.logs import forget_call, name_call
 from headway.observe.metrics import Metrics
 
 
@@ -14,10 +15,13 @@ class ProcessWatch:
     metrics: Metrics = field(default_factory=Metrics)
 
     def begun(self, call_id: str, seller: SellerId | None) -> None:
-        """Hear that a permit was begun."""
+        """Name the call in what this thread logs."""
+        name_call(call_id, seller)
 
     def ended(self, call: Call) -> None:
-        """Count a call."""
+        """Count a call; one that was not made is not named any more."""
+        if call.ended == UNUSED:
+            forget_call()
         self.metrics.count_call(call)
 
     def rescued(self, what: str, count: int) -> None:

@@ -6,12 +6,12 @@ from contextlib import ExitStack
 from typing import Annotated, Any, Never
 
 import typer
-from rich.console import Console
 
 from headway import config
 from headway.app import build
-from headway.cli.serving import REFRESH_S, door, join, say, stoppable
+from headway.cli.serving import REFRESH_S, door, join, stoppable
 from headway.cli.session import open_session
+from headway.cli.voice import Voice
 from headway.clock import SystemClock
 from headway.config import Settings
 from headway.errors import StoreError
@@ -63,22 +63,23 @@ def api(
     if openapi:
         print(json.dumps(describe(), indent=2, ensure_ascii=False))
         return
-    settings, console = config.load(), Console()
+    settings = config.load()
+    voice = Voice(settings)
     with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
+        stack.enter_context(voice.log.heard())
         wanted = settings.web_port if port is None else port
         taken = stack.enter_context(listen(settings.web_host, wanted))
         session = stack.enter_context(open_session(settings, pool_size=POOL_SIZE))
-        join(stack, session.app, "api", console)
+        join(stack, session.app, "api", voice)
         site, proxies = create(session.app, refresh_s=REFRESH_S), settings.trusted_proxies
         serving = SiteServer(site, taken, proxies=proxies)
         serving.start()
         stack.callback(serving.stop)
-        say(
-            console,
-            f"Headway serves {session.place}. The page: {door(session.app, taken, console)}",
+        voice.say(
+            f"Headway serves {session.place}. The page: {door(session.app, taken, voice)}",
         )
         SystemClock().event().wait()
-    say(console, "Headway has stopped.")
+    voice.say("Headway has stopped.")
 
 
 def describe() -> dict[str, Any]:

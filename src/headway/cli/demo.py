@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Annotated
 import httpx
 import typer
 from pydantic import SecretStr
-from rich.console import Console
 
 from headway import config
 from headway.app import App, build
 from headway.cli.run import POOL_SIZE
-from headway.cli.serving import join, login_link, say, show_line, stoppable
+from headway.cli.serving import join, login_link, show_line, stoppable
 from headway.cli.session import note_of
 from headway.cli.speed import build_fast
 from headway.cli.stage import PAST_H, Stage, live_past, past_settings, set_stage
 from headway.cli.stage_accounts import ACCOUNT_SETTINGS, doors, post_to
 from headway.cli.stage_shops import People
+from headway.cli.voice import Voice
 from headway.cli.worker import require_scale
 from headway.clock import ScaledClock, SystemClock, VirtualClock
 from headway.config import Settings
@@ -53,6 +53,8 @@ TICK_S = 0.5
 STOP_S = 1.0
 TELL_S = 2.0
 SPEED_MAX, PRODUCTS_MAX, WORKERS_MAX = 2000, 20_000, 8
+# Of workers that we hear ourselves.
+TOLD_IN = {"PYTHONUNBUFFERED": "1", "HEADWAY_LOG_FORMAT": "text"}
 # Each worker's; all of them need connections to one small database.
 STEPS_AT_ONCE = 4
 EXAMPLES = """Examples:
@@ -117,11 +119,12 @@ def demo(
     With --workers it is scaled out on this machine: headway worker processes do the engine's work.
     """
     settings = _settings(config.load(), port=port, policy=policy, products=products, speed=speed)
-    console = Console()
+    voice = Voice(settings)
     valkey = _valkey(settings) if workers else None
     with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
+        stack.enter_context(voice.log.heard())
         taken = stack.enter_context(listen(settings.web_host, settings.web_port))
-        say(console, f"Headway demo, {speed:g} times faster than life.")
+        voice.say(f"Headway demo, {speed:g} times faster than life.")
         _keep_private(settings.data_dir.parent)
         server = stack.enter_context(
             EmbeddedServer(settings.data_dir, clock=SystemClock(), settings=SERVER)
@@ -129,21 +132,21 @@ def demo(
         if valkey is not None:
             settings = _with_broker(stack, settings, valkey)
         pool = stack.enter_context(_fresh_pool(server, POOL_SIZE + settings.pull_workers))
-        clock, stage = _past(settings, pool, console, products=products, seed=seed, speed=speed)
+        clock, stage = _past(settings, pool, voice, products=products, seed=seed, speed=speed)
         app = _application(stack, settings, pool, stage, clock)
         note = {"database": DATABASE, "page": address(taken)}
         server.announce(note_of(app.settings, clock) | note)
         stage.trade.tell_by(post_to(address(taken), stack.enter_context(_client())), clock)
-        join(stack, app, "api" if workers else "run", console)
-        stack.callback(lambda: say(console, stage.verdict))
+        join(stack, app, "api" if workers else "run", voice)
+        stack.callback(lambda: voice.say(stage.verdict))
         runner = _play(stack, app, stage, seed)
         page = login_link(app, taken)
-        say(console, f"The page: {page}")
-        crew = _hire(stack, app, workers, console)
+        voice.say(f"The page: {page}")
+        crew = _hire(stack, app, workers, voice)
         if not workers:
             _work(runner, app, speed)
-        show_line(stack, app, runner, taken, console, page=page, speed=speed, crew=crew)
-    say(console, "The demo has ended; nothing is left running.")
+        show_line(stack, app, runner, taken, voice, page=page, speed=speed, crew=crew)
+    voice.say("The demo has ended; nothing is left running.")
 
 
 def _settings(
@@ -186,7 +189,7 @@ def _fresh_pool(server: EmbeddedServer, size: int) -> "Iterator[Pool]":
 
 
 def _past(
-    settings: Settings, pool: "Pool", console: Console, *, products: int, seed: int, speed: float
+    settings: Settings, pool: "Pool", voice: Voice, *, products: int, seed: int, speed: float
 ) -> tuple[ScaledClock, Stage]:
     """Live through the past on virtual time, and return the clock that goes on from there."""
     start = SystemClock().now().replace(second=0, microsecond=0)
@@ -201,7 +204,7 @@ def _past(
         platform_transport=doors(stage.market, virtual, seed=seed),
     )
     app.adopt()
-    with console.status("") as status:
+    with voice.console.status("") as status:
         live_past(
             stage,
             virtual,
@@ -283,19 +286,19 @@ def _with_broker(stack: ExitStack, settings: Settings, valkey: "EmbeddedValkey")
     return settings.model_copy(update={"broker_url": SecretStr(valkey.url), "ticks": "workers"})
 
 
-def _hire(stack: ExitStack, app: App, count: int, console: Console) -> Crew:
+def _hire(stack: ExitStack, app: App, count: int, voice: Voice) -> Crew:
     """Let worker processes do the engine's work; they join by the note in the demo's folder."""
 
     def tell(name: str, text: str) -> None:
-        if not console.is_terminal:  # there the view shows it
-            say(console, f"{name} | {text}")
+        if not voice.is_watched:  # there the view shows it
+            voice.say(f"{name} | {text}")
 
     # Where they find the demo, whatever else they might have been told to work on.
     place = {"HEADWAY_DATA_DIR": str(app.settings.data_dir.resolve()), "DATABASE_URL": ""}
     crew = Crew(
         count,
         options=("--concurrency", str(STEPS_AT_ONCE)),
-        environ={**os.environ, "PYTHONUNBUFFERED": "1", "HEADWAY_SERVER": "", **place},
+        environ={**os.environ, "HEADWAY_SERVER": "", **TOLD_IN, **place},
         report=tell,
     )
     stack.callback(crew.stop)

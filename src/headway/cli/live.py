@@ -9,6 +9,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from headway.cli.voice import Voice
 from headway.clock import Clock
 from headway.core.reasons import say_span
 from headway.runners.crew import Crew
@@ -54,12 +55,12 @@ class Watch:
     crew: Crew | None = None
 
 
-def show(watch: Watch, console: Console, stop: threading.Event) -> None:
+def show(watch: Watch, voice: Voice, stop: threading.Event) -> None:
     """Show the line until stopped: a live view in a terminal, a line now and then elsewhere."""
-    if console.is_terminal:
-        _live(watch, console, stop)
+    if voice.is_watched:
+        _live(watch, voice.console, stop)
     else:
-        _lines(watch, lambda text: console.print(text, soft_wrap=True, highlight=False), stop)
+        _lines(watch, voice.say, stop)
 
 
 def _live(watch: Watch, console: Console, stop: threading.Event) -> None:

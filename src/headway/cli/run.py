@@ -9,12 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from headway import config
 from headway.app import build
-from headway.cli.serving import door, join, say, show_line, stoppable
+from headway.cli.serving import door, join, show_line, stoppable
 from headway.cli.session import DATABASE
+from headway.cli.voice import Voice
 from headway.clock import SystemClock
 from headway.config import Settings
 from headway.engine.pull import Pull
@@ -52,20 +52,21 @@ def run(
     first start prints a link that logs you in; later: headway key link.
     """
     settings = config.load()
-    console = Console()
+    voice = Voice(settings)
     with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
+        stack.enter_context(voice.log.heard())
         wanted = settings.web_port if port is None else port
         taken = stack.enter_context(listen(settings.web_host, wanted))
         pool = stack.enter_context(_database(settings, address(taken)))
         app = build(settings, SystemClock(), pool)
-        join(stack, app, "run", console)
+        join(stack, app, "run", voice)
         if placed := app.adopt():
-            say(console, f"{placed:,} listings have new due times, under {app.policy.name}.")
+            voice.say(f"{placed:,} listings have new due times, under {app.policy.name}.")
         owner, bell = f"{platform.node()}:{os.getpid()}", app.clock.event()
         # Made first of all steps: wrong credentials are said before anything is turned.
         fetch = app.fetch(owner, rings=bell.set)
         pulls = [app.pull(f"{owner}:{each}") for each in range(1, settings.pull_workers + 1)]
-        runner = EmbeddedRunner(app.clock, partial(_log, console))
+        runner = EmbeddedRunner(app.clock, partial(_tell, voice))
         stack.callback(_give_back, pulls)
         stack.callback(runner.stop, STOP_S)
         runner.start(
@@ -76,10 +77,10 @@ def run(
             # Whoever connects an account later is found by the next look.
             **{f"pull-{number}": pull.step for number, pull in enumerate(pulls, start=1)},
         )
-        page = door(app, taken, console)
-        say(console, f"Headway runs. The page: {page}")
-        show_line(stack, app, runner, taken, console, page=page)
-    say(console, "Headway has stopped.")
+        page = door(app, taken, voice)
+        voice.say(f"Headway runs. The page: {page}")
+        show_line(stack, app, runner, taken, voice, page=page)
+    voice.say("Headway has stopped.")
 
 
 def _give_back(pulls: Sequence[Pull]) -> None:
@@ -89,10 +90,10 @@ def _give_back(pulls: Sequence[Pull]) -> None:
             pull.give_back()
 
 
-def _log(console: Console, name: str, text: str) -> None:
+def _tell(voice: Voice, name: str, text: str) -> None:
     """Print what was done where nobody watches the view."""
-    if not console.is_terminal:
-        say(console, f"{name}: {text}")
+    if not voice.is_watched:
+        voice.tell(name, text)
 
 
 @contextmanager

@@ -8,12 +8,11 @@ from datetime import timedelta
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from headway.app import App
 from headway.app.agreement import agreement, disagreements
 from headway.app.outside import shared_vault
 from headway.cli.live import Watch, show
+from headway.cli.voice import Voice
 from headway.clock import SystemClock
 from headway.core.access import Grant, Role
 from headway.runners.crew import Crew
@@ -54,13 +53,12 @@ def stoppable() -> Iterator[None]:
             signal.signal(each, handler)
 
 
-def join(stack: ExitStack, app: App, verb: str, console: Console) -> None:
+def join(stack: ExitStack, app: App, verb: str, voice: Voice) -> None:
     """Be one of the processes on this database until the end; say who has other settings."""
     shared_vault(app.settings)  # the key that it will need is made before it is compared
     processes, mine = Processes(app.pool), agreement(app.settings)
     for name, differing in disagreements(mine, processes.alive()).items():
-        say(
-            console,
+        voice.say(
             f"Careful: {name} works on this database with other settings: {', '.join(differing)}.",
         )
     stack.enter_context(present(processes, Presence(verb=verb, settings=mine), WALL))
@@ -71,7 +69,7 @@ def show_line(
     app: App,
     runner: EmbeddedRunner,
     taken: "socket.socket",
-    console: Console,
+    voice: Voice,
     *,
     page: str,
     speed: float | None = None,
@@ -86,7 +84,7 @@ def show_line(
     serving.start()
     stack.callback(serving.stop)
     watch = Watch(feed=site.state.feed, clock=app.clock, speed=speed, url=page, crew=crew)
-    show(watch, console, runner.stopping)
+    show(watch, voice, runner.stopping)
     runner.check()
 
 
@@ -105,17 +103,12 @@ def page_address(app: App, taken: "socket.socket") -> str:
     return f"{public_url}/" if public_url else address(taken)
 
 
-def door(app: App, taken: "socket.socket", console: Console) -> str:
+def door(app: App, taken: "socket.socket", voice: Voice) -> str:
     """Return what a person opens: a link that logs in, where that is wanted.
 
     Nobody can log in before there is a key, so the first start prints one wherever it runs; later
     only a terminal gets one, since what is printed elsewhere ends up in a log.
     """
     has_key = Access(app.pool).has_operator(now=WALL.now())
-    is_wanted = console.is_terminal or not has_key
+    is_wanted = voice.is_watched or not has_key
     return login_link(app, taken) if is_wanted else page_address(app, taken)
-
-
-def say(console: Console, text: str) -> None:
-    """Print one line as it is."""
-    console.print(text, soft_wrap=True, highlight=False, markup=False)

@@ -9,14 +9,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from headway import config
 from headway.app import App
 from headway.app.relay import rule_of
-from headway.cli.serving import join, say
+from headway.cli.serving import join
 from headway.cli.session import find_joinable, open_session
 from headway.cli.speed import build_fast, relay_at_speed
+from headway.cli.voice import Voice
 from headway.clock import ScaledClock
 from headway.config import Settings
 from headway.core.relay import Verb
@@ -65,10 +65,11 @@ def worker(
     workers ticks; if it dies, another does. The page and the API: headway api. Without DATABASE_URL
     it joins a demo with workers that runs on this machine: headway demo --workers 3.
     """
-    settings, console = config.load(), Console()
+    settings = config.load()
+    voice = Voice(settings)
     _require_database(settings)
     if healthcheck:
-        _check_health(settings, console)
+        _check_health(settings, voice)
         return
     require_scale("headway worker")
     from headway.runners.broker import check_broker, make_celery  # noqa: PLC0415 - an extra
@@ -77,30 +78,31 @@ def worker(
     count = settings.worker_concurrency if concurrency is None else concurrency
     wanted, size = _queues(queues), count + POOL_SPARE
     with ExitStack() as stack:
+        stack.enter_context(voice.log.heard())
         session = stack.enter_context(open_session(settings, pool_size=size))
         app, speed = _at_its_speed(stack, session.app)
         celery = make_celery(app.settings, connections=size)
         check_broker(celery)
         owner = f"{platform.node()}:{os.getpid()}"
-        _prepare(app, owner, wanted, console)
-        _show_metrics(stack, app, console)
-        join(stack, app, "worker", console)
+        _prepare(app, owner, wanted, voice)
+        _show_metrics(stack, app, voice)
+        join(stack, app, "worker", voice)
         runner = CeleryRunner(
             app,
             celery,
             owner=owner,
-            report=lambda name, text: say(console, f"{name}: {text}"),
+            report=voice.tell,
             rule=relay_at_speed(rule_of(app), speed),
             ticks=app.settings.ticks == "workers",
             speed=speed,
         )
         stack.enter_context(_stopped_by_signals(runner))
-        say(console, f"Headway works as {owner}: {', '.join(wanted)}; {count} steps at once.")
+        voice.say(f"Headway works as {owner}: {', '.join(wanted)}; {count} steps at once.")
         runner.run(concurrency=count, queues=wanted)
-    say(console, "Headway has stopped.")
+    voice.say("Headway has stopped.")
 
 
-def _check_health(settings: Settings, console: Console) -> None:
+def _check_health(settings: Settings, voice: Voice) -> None:
     """Exit 1 if no worker of this host was heard of lately.
 
     Whoever asks would restart it, which does not help a worker that has lost its database: then
@@ -111,12 +113,12 @@ def _check_health(settings: Settings, console: Console) -> None:
         with open_session(settings, check_schema=False, pool_size=1) as session:
             alive = Processes(session.app.pool).alive()
     except StoreError as error:
-        say(console, f"nobody can tell: {error}")
+        voice.say(f"nobody can tell: {error}")
         return
     if not any((each.verb, each.host) == ("worker", host) for each in alive):
-        say(console, f"no worker of {host} was heard of for {SILENT.total_seconds():.0f} s")
+        voice.say(f"no worker of {host} was heard of for {SILENT.total_seconds():.0f} s")
         raise typer.Exit(1)
-    say(console, f"a worker of {host} lives")
+    voice.say(f"a worker of {host} lives")
 
 
 def _require_database(settings: Settings) -> None:
@@ -157,20 +159,20 @@ def _queues(named: str | None) -> Sequence[str]:
     return list(dict.fromkeys(wanted))
 
 
-def _prepare(app: App, owner: str, queues: Sequence[str], console: Console) -> None:
+def _prepare(app: App, owner: str, queues: Sequence[str], voice: Voice) -> None:
     """Say wrong credentials before anything is done, and give a new policy its due times."""
     if any(each.startswith(f"{Verb.FETCH}.") for each in queues):
         app.fetch(owner)
     if placed := app.adopt():
-        say(console, f"{placed:,} listings have new due times, under {app.policy.name}.")
+        voice.say(f"{placed:,} listings have new due times, under {app.policy.name}.")
 
 
-def _show_metrics(stack: ExitStack, app: App, console: Console) -> None:
+def _show_metrics(stack: ExitStack, app: App, voice: Voice) -> None:
     """Show what this worker did itself, if somebody wants to look."""
     settings = app.settings
     if settings.metrics_port is not None:
         shown = exported(app.watch.metrics, settings.metrics_host, settings.metrics_port)
-        say(console, f"Metrics: {stack.enter_context(shown)}")
+        voice.say(f"Metrics: {stack.enter_context(shown)}")
 
 
 @contextmanager

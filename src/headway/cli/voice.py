@@ -1,0 +1,56 @@
+"""How a command that stays speaks: its console, and its log in the form that is set."""
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+from rich.console import Console
+
+from headway.config import Settings
+from headway.observe.logs import Log
+
+
+class Voice:
+    """The console of a command; lines go through the log, a view of the line goes to the console.
+
+    Lines of JSON are for a program, which has no use for the view: then there is none.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        is_json = settings.log_format == "json"
+        self.console = Console(force_terminal=False) if is_json else Console()
+        self.log = Log(self._write, is_json=is_json, secrets=list(_secrets(settings)))
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody looks at the view."""
+        return self.console.is_terminal
+
+    def say(self, text: str) -> None:
+        """Say one line as it is."""
+        self.log.say(text)
+
+    def tell(self, step: str, text: str) -> None:
+        """Tell what a step did."""
+        self.log.tell(step, text)
+
+    def _write(self, line: str) -> None:
+        self.console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+def _secrets(settings: Settings) -> Iterator[str]:
+    """Yield every secret of the settings, and of those that are addresses the password."""
+    for name in type(settings).model_fields:
+        value = getattr(settings, name)
+        if isinstance(value, SecretStr) and value.get_secret_value():
+            secret = value.get_secret_value()
+            yield secret
+            yield from (each.strip() for each in secret.split(",") if "," in secret)
+            yield from filter(None, [_password(secret)])
+
+
+def _password(address: str) -> str | None:
+    try:
+        return urlsplit(address).password
+    except ValueError:
+        return None

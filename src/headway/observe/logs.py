@@ -1,0 +1,158 @@
+"""The log of one process: lines for people or lines of JSON, and never a secret in either.
+
+What our own steps did, what a command says, and what libraries warn of come by the same way. A line
+for people is the text alone, as it always was; a line of JSON also has the instant, the level, the
+step and, where a call was made, its id and its seller.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import structlog
+from structlog import contextvars
+
+HIDDEN = "***"
+# Shorter ones are no secret, and may stand in a line by chance.
+SECRET_CHARS_MIN = 8
+DEPTH_MAX = 6
+NAMES = re.compile(
+    r"authorization|cookie|csrf|passw|secret|token|credential|dsn|signature"
+    r"|(?:^|[_-])(?:api|access|private|signing|secret)?[_-]?key$",
+    re.IGNORECASE,
+)
+NAMED = r"[a-z_-]*(?:password|secret|token|api[_-]?key)"
+# What gives itself away, wherever it stands; the first group stays.
+SHAPES = tuple(
+    re.compile(each, re.IGNORECASE)
+    for each in (
+        r"(\b[a-z][a-z0-9+.-]*://)[^\s/@]*:[^\s/]*@",  # a password in an address
+        r"(\bbearer +)[a-z0-9._~+/=:-]{6,}",
+        r"(\bbasic +)(?=\S*[0-9=+/])[a-z0-9+/=]{6,}",
+        r"(\b(?:authorization|cookie|x-api-key|x-shopify-access-token)\"?'? *[:=] *)[^\r\n]+",
+        rf"(\b{NAMED}(?:\"?'? *= *|[\"'] *: *[\"']?))[^\s,;&\"']+",
+        rf"(\b{NAMED}: +)(?=\S*[0-9])\S{{6,}}",
+        r"()\b(?:hw_|shp[a-z]{2}_|whsec_)[a-z0-9_=+/-]{6,}",
+    )
+)
+Event = MutableMapping[str, Any]
+
+
+class Redactor:
+    """Cuts secrets out of a line: by the name of a field, by their shape, by their value."""
+
+    def __init__(self, secrets: Collection[str] = ()) -> None:
+        known = {each for each in secrets if len(each) >= SECRET_CHARS_MIN}
+        # The longest first: one may begin as another does.
+        self._known = sorted(known, key=len, reverse=True)
+
+    def __call__(self, _logger: object, _method: str, event: Event) -> Event:
+        """Redact one event, as structlog asks."""
+        return {name: self._field(name, value, 0) for name, value in event.items()}
+
+    def text(self, text: str) -> str:
+        """Redact plain text."""
+        for secret in self._known:
+            text = text.replace(secret, HIDDEN)
+        for shape in SHAPES:
+            text = shape.sub(rf"\g<1>{HIDDEN}", text)
+        return text
+
+    def _field(self, name: str, value: object, depth: int) -> object:
+        if NAMES.search(name) and value is not None and not isinstance(value, bool):
+            return HIDDEN
+        if depth < DEPTH_MAX and isinstance(value, Mapping):
+            return {key: self._field(str(key), each, depth + 1) for key, each in value.items()}
+        if depth < DEPTH_MAX and isinstance(value, list | tuple | set | frozenset):
+            return [self._field("", each, depth + 1) for each in value]
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        return self.text(str(value))
+
+
+class Log:
+    """One process's log; `write` takes a finished line."""
+
+    def __init__(
+        self, write: Callable[[str], None], *, is_json: bool = False, secrets: Collection[str] = ()
+    ) -> None:
+        self._logger = structlog.wrap_logger(
+            _Lines(write),
+            processors=[
+                contextvars.merge_contextvars,
+                structlog.processors.add_log_level,
+                structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
+                structlog.processors.format_exc_info,
+                Redactor(secrets),
+                _as_json if is_json else _as_text,
+            ],
+            wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        )
+
+    def say(self, text: str) -> None:
+        """Say something to whoever started the process."""
+        self._logger.info(text)
+
+    def tell(self, step: str, text: str) -> None:
+        """Tell what a step did; the call that this thread made for it is named, and then over."""
+        self._logger.info(text, step=step)
+        forget_call()
+
+    def hear(self, record: logging.LogRecord) -> None:
+        """Take over what a library warns of."""
+        level = max(logging.WARNING, min(record.levelno, logging.CRITICAL)) // 10 * 10
+        self._logger.log(level, record.getMessage(), step=record.name, exc_info=record.exc_info)
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Let everything that libraries warn of come here, until the end."""
+        root, handler = logging.getLogger(), _Ear(self)
+        root.addHandler(handler)
+        try:
+            yield
+        finally:
+            root.removeHandler(handler)
+
+
+def name_call(call_id: str, seller: str | None) -> None:
+    """Name the call that this thread makes in every line it writes."""
+    forget_call()
+    contextvars.bind_contextvars(call=call_id, **({} if seller is None else {"seller": seller}))
+
+
+def forget_call() -> None:
+    """Name no call any more."""
+    contextvars.unbind_contextvars("call", "seller")
+
+
+class _Lines:
+    """What structlog takes for a logger: every level writes a line."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self.info = self.warning = self.error = self.critical = write
+
+
+class _Ear(logging.Handler):
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Pass it on."""
+        self._log.hear(record)
+
+
+def _as_text(_logger: object, _method: str, event: Event) -> str:
+    """Return the line for people: what was said, and by whom if not by the command."""
+    lines: Sequence[str] = [event["event"], *filter(None, [event.get("exception")])]
+    said = "\n".join(lines)
+    return f"{event['step']}: {said}" if event.get("step") else said
+
+
+def _as_json(_logger: object, _method: str, event: Event) -> str:
+    first = {name: event.get(name) for name in ("at", "level", "step", "event")}
+    shown = {name: value for name, value in {**first, **event}.items() if value is not None}
+    return json.dumps(shown, ensure_ascii=False, default=str)
