@@ -47,7 +47,7 @@ class Storm:
     town: Town
     crew: Crew
     seed: int
-    moves: int = 20
+    moves: int = 12
     buries: bool = True
     kills: int = 0
     changes: int = 0
@@ -86,8 +86,9 @@ class Storm:
             self.town.shelf.stock(sku, str(part.list_price + 1), quantity)
             self.changes += 1
             self._unasked |= {each for each in self.town.listed if each[1] == sku}
-        seller, sku = self._luck.choice(self.town.listed)
-        self.town.sell(seller, sku)
+        seller = self._luck.choice(sorted({seller for seller, _ in self.town.shop_ids}))
+        theirs = [sku for whose, sku in self.town.listed if whose == seller]
+        self.town.sell(seller, self._luck.choice(theirs))
         self.orders += 3
         self.look()
 

@@ -17,8 +17,8 @@ from headway.runners.valkey import EmbeddedValkey
 from headway.store.migrate import upgrade
 from headway.store.pool import open_pool
 
-SELLERS = ("acme", "birch", "cedar")
-PARTS = tuple(f"P{number}" for number in range(60))
+SELLERS = ("acme", "birch", "cedar", "dogwood", "elm", "fir", "gum", "hazel")
+PARTS = tuple(f"P{number}" for number in range(24))
 WORKERS = 5
 # Low enough that the limit binds all the time.
 CALLS_PER_MIN = 60
@@ -38,9 +38,10 @@ def stormy(
 ) -> Iterator[Storm]:
     """Let sellers move in, and workers come."""
     with open_town(database, pool, folder, SELLERS, calls_per_min=CALLS_PER_MIN) as town:
-        for seller, parts in zip(SELLERS, (PARTS, PARTS[:20], PARTS[20:]), strict=True):
-            town.move_in(seller, *parts)
-            town.trade(seller, parts[0], orders=2)
+        for seller in SELLERS:
+            town.move_in(seller, *PARTS, stock=1)
+        for seller in SELLERS[:3]:
+            town.trade(seller, PARTS[0], orders=2)
         crew = Crew(environ={**town.environ, **PATIENCE, "HEADWAY_BROKER_URL": valkey.url})
         for _ in range(WORKERS):
             crew.start("worker")

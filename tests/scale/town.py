@@ -73,12 +73,13 @@ class Town:
     def desk(self) -> Desk:
         return Desk(self.app, actor="test")
 
-    def move_in(self, seller: str, *skus: str) -> None:
-        """Let a seller have parts, and a shop that sells them."""
+    def move_in(self, seller: str, *skus: str, stock: int | None = None) -> None:
+        """Let a seller have parts, and a shop that sells them, with stock everywhere if given."""
         domain, now = self.domain(seller), CLOCK.now()
         for sku in skus:
             self.shelf.stock(sku)
-            self.shops.seed_product(domain, sku, price=Decimal("1.00"), quantities={})
+            shelves = {} if stock is None else dict.fromkeys(PLACES, stock)
+            self.shops.seed_product(domain, sku, price=Decimal("1.00"), quantities=shelves)
         self.listed += [(seller, sku) for sku in skus]
         keys = [(SellerId(seller), Sku(sku)) for sku in skus]
         self.app.listings.add(keys, policy=self.app.policy, now=now, turn=Turn.ONBOARDING)
