@@ -1,15 +1,15 @@
-"""`python -m bench [PART]`: claim, jobs, limits, push, scale, simulated, viewers, views; or all."""
+"""`python -m bench [PART]` runs the parts that are named, or all."""
 
 import argparse
 import signal
 import sys
 from types import FrameType
 
-from bench import claim, jobs, limits, push, scale, simulated, viewers, views
+from bench import claim, jobs, limits, push, scale, simulated, sizes, viewers, views
 from bench.services import machine
 from headway.errors import HeadwayError
 
-PARTS = ("claim", "jobs", "limits", "push", "scale", "simulated", "viewers", "views")
+PARTS = ("claim", "jobs", "limits", "push", "scale", "simulated", "sizes", "viewers", "views")
 ROWS_MIN = 1000
 SECONDS_MAX = 3600.0
 
@@ -46,6 +46,8 @@ def _run(part: str, options: argparse.Namespace) -> None:
         scale.run(shops=options.shops)
     elif part == "simulated":
         simulated.run(listings=options.listings)
+    elif part == "sizes":
+        sizes.run()
     elif part == "viewers":
         viewers.run(counts=options.viewers)
     else:

@@ -24,7 +24,7 @@ from headway.errors import HeadwayError
 from headway.runners.valkey import EmbeddedValkey
 
 SHOPS = 1000
-ROUNDS = 3
+ROUNDS = 2
 PROCESSES = (1, 2, 4)
 WARM_UP = 100
 CEILING_S = 1.0
@@ -33,7 +33,7 @@ SAID_CHARS = 500
 # Whatever deployment the shell is set up for, it is not what is measured.
 SETTINGS = ("HEADWAY_", "SYNC_")
 NOTES = f"""\
-calls/s: from the first call to the last as the far end saw them, median of the rounds; celery:
+calls/s: from the first call to the last as the far end saw them, middle of the rounds; celery:
   messages a second, from the first to the last acknowledgement
 ratio: calls/s to headway's with as many processes; cpu: processor milliseconds a call of workers,
   PostgreSQL and broker, user and system, from the instant that all is due until all is settled
