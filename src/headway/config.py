@@ -7,6 +7,7 @@ An unknown setting is an error: a misspelt limit must not pass silently.
 import os
 import tomllib
 from collections.abc import Mapping
+from datetime import time
 from decimal import Decimal
 from ipaddress import ip_network
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AliasChoices,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     SecretStr,
@@ -48,6 +50,11 @@ Minutes = Annotated[float, Field(ge=0, le=44_640)]
 
 def _setting(name: str, default: Any, help_: str, **bounds: Any) -> Any:  # noqa: ANN401 - as pydantic's own Field
     return Field(default, validation_alias=AliasChoices(name), description=help_, **bounds)
+
+
+def _hours(given: object) -> object:
+    """Read hours of the day, as 22:00-07:00."""
+    return tuple(given.split("-")) if isinstance(given, str) else given
 
 
 class Settings(BaseModel):
@@ -263,6 +270,14 @@ class Settings(BaseModel):
     )
     alert_limits: dict[str, Annotated[float, Field(ge=0)]] = _setting(
         "HEADWAY_ALERTS", dict(LIMITS), "from which number on an alert is raised; see docs/runbook"
+    )
+    notify_urls: SecretStr = _setting(
+        "HEADWAY_NOTIFY_URLS",
+        SecretStr(""),
+        "whom to tell of alerts, as Apprise writes addresses, with spaces between them",
+    )
+    notify_quiet: Annotated[tuple[time, time] | None, BeforeValidator(_hours)] = _setting(
+        "HEADWAY_NOTIFY_QUIET", None, "hours (UTC) in which only the critical is sent: 22:00-07:00"
     )
     jobs_max: int = _setting("HEADWAY_JOBS_MAX", 10, "jobs that run at once, everywhere", ge=1)
     job_failures_max: int = _setting(

@@ -3,6 +3,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from headway.app.watching import watch_of
 from headway.simulation.mortal import SkewedClock
 
 SKUS = tuple(f"P{n}" for n in range(10))
@@ -140,3 +141,32 @@ def test_freshness_is_sampled_every_five_minutes_and_kept_for_35_days(line: Any)
     line.clock.sleep(timedelta(days=35).total_seconds() - 1)
     first.step()
     assert line.one(count) == 2
+
+
+def test_a_tick_judges_each_minute_what_is_wrong_and_two_of_them_tell_it_once(
+    make_line: Callable[..., Any],
+) -> None:
+    line = make_line(notify_urls="json://127.0.0.1:1/x")
+    first, second = (line.app.tick(watch=watch_of(line.app)) for _ in range(2))
+    line.ask(
+        "INSERT INTO breaker (scope, failures, open_until, opened_at, reason)"
+        " VALUES (%s, 3, %s, %s, 'HTTP 503')",
+        line.app.scope,
+        line.clock.now() + timedelta(hours=1),
+        line.clock.now(),
+    )
+    for _ in range(10):
+        first.step()
+        second.step()
+        line.clock.sleep(30)
+    line.ask("DELETE FROM breaker")
+    line.ask("UPDATE outbox SET tries = 1")
+    for _ in range(20):
+        first.step()
+        second.step()
+        line.clock.sleep(30)
+    assert line.ask("SELECT name, resolved_at IS NULL FROM alert_states") == [
+        ("supplier_down", False)
+    ]
+    titles = line.ask("SELECT title FROM outbox ORDER BY created_at")
+    assert titles == [("critical: supplier down",), ("resolved: supplier down",)]

@@ -45,6 +45,7 @@ WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 
 SECRET = {
     "access_keys", "sessions", "login_links", "login_tries", "idempotency", "credential",
     "credential_refresh", "oauth_visits", "limiter", "call_ledger", "boeing_raw_data", "processes",
+    "alert_states", "outbox",
 }  # fmt: skip
 
 

@@ -44,6 +44,7 @@ from headway.engine.pull import Pull, PullRule
 from headway.engine.push import Push, PushRule
 from headway.engine.tick import EVERY, Tick
 from headway.engine.watched import Watched
+from headway.store.alert_states import AlertStates
 from headway.store.batons import Batons
 from headway.store.breakers import Breakers
 from headway.store.bulk import Bulks
@@ -57,6 +58,7 @@ from headway.store.listings import Listings
 from headway.store.markets import Markets
 from headway.store.notices import Notices
 from headway.store.oauth_visits import OAuthVisits
+from headway.store.outbox import Outbox
 from headway.store.pauses import Pauses
 from headway.store.pool import Pool
 from headway.store.pushes import Pushes
@@ -251,10 +253,11 @@ class App:
         timetable: ports.Timetable | None = None,
         every: timedelta = EVERY,
         has_samples: bool = True,
+        watch: Callable[[datetime], datetime] | None = None,
     ) -> Tick:
-        """Make a tick; a port given here stands in, which only the simulation needs.
+        """Make a tick that also turns `watch`, if given; a port given here stands in.
 
-        It has its own figures of freshness, and takes no samples.
+        Only the simulation needs that. It has its own figures of freshness, and takes no samples.
         """
         return Tick(
             clock=self.clock,
@@ -266,6 +269,7 @@ class App:
             pauses=self.pauses,
             notices=Notices(self.pool),
             sample=self.freshness.sample if has_samples else None,
+            watch=watch,
             policy=self.policy,
             memories=(
                 (self.jobs, BUDGETS_KEPT),
@@ -277,6 +281,8 @@ class App:
                 (self.hooks, timedelta(days=self.settings.ledger_retention_days)),
                 (Runs(self.pool), timedelta(days=self.settings.ledger_retention_days)),
                 (Batons(self.pool, self.clock), BATONS_KEPT),
+                (AlertStates(self.pool), timedelta(days=self.settings.ledger_retention_days)),
+                (Outbox(self.pool), timedelta(days=self.settings.ledger_retention_days)),
             ),
             every=every,
             rescues=self.watch.rescued,

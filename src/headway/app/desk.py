@@ -6,7 +6,7 @@ named wrongly is refused before anything is done.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeVar
 
 from headway.app import MINUTE_S, App
@@ -21,6 +21,7 @@ from headway.app.signs import promises_of, signs_of
 from headway.clock import Clock, ScaledClock, SystemClock, fresh_id
 from headway.core.alert_rules import SLOW
 from headway.core.alerts import TOKEN_NOTICE, Alert, alerts
+from headway.core.limit_state import UNKNOWN
 from headway.core.model import SellerId, Sku
 from headway.core.pauses import Pause, PauseKind
 from headway.core.signs import Signs
@@ -376,11 +377,13 @@ class Desk:
         )
         if self._seller is not None:
             return signs_of(seen, pauses=self.pauses(), tokens=tokens)
-        pace = timedelta(seconds=max(app.settings.rate_gap_s, MINUTE_S / app.settings.rate_limit))
-        wait = max(timedelta(0), seen.gate.free_at - now - pace)
+        # Every limiter waits out one window when it begins, which is no trouble.
+        pace_s = max(app.settings.rate_gap_s, MINUTE_S / app.settings.rate_limit)
+        is_known = seen.gate.pause_reason != UNKNOWN
+        wait_s = (seen.gate.free_at - now).total_seconds() - pace_s if is_known else 0.0
         return signs_of(
             seen,
-            hour=Pulse(app.pool).read(now, scope=app.scope, permit_wait_s=wait.total_seconds()),
+            hour=Pulse(app.pool).read(now, scope=app.scope, permit_wait_s=max(0.0, wait_s)),
             pauses=self.pauses(),
             promises=promises_of(app.freshness.series(now - SLOW[-1]), now),
             tokens=tokens,

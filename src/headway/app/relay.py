@@ -5,6 +5,7 @@ import threading
 from dataclasses import replace
 
 from headway.app import App
+from headway.app.watching import watch_of
 from headway.core.jobs import PlatformName
 from headway.core.relay import Subject, Verb
 from headway.engine.relay import Hand, Relay, RelayRule, Report, Rounds, Send
@@ -62,7 +63,7 @@ def rounds(app: App, *, send: Send, rule: RelayRule) -> Rounds:
         batons=Batons(app.pool, app.clock),
         shops=app.pushes,
         jobs=app.jobs,
-        tick=app.tick().step,
+        tick=app.tick(watch=watch_of(app)).step,
         send=send,
         rule=rule,
         verify_every=app.push_rule.verify_every,

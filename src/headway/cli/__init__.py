@@ -33,6 +33,10 @@ COMMANDS = {
     "parts": ("headway.cli.parts", "List parts, or find them by a piece of their text."),
     "history": ("headway.cli.parts", "Tell what happened to a part, and its price over time."),
     "alerts": ("headway.cli.oversight", "Show what is wrong now and needs a person."),
+    "notify": (
+        "headway.cli.notify",
+        "Send a message to everybody who is told of alerts, to see that it arrives.",
+    ),
     "limits": ("headway.cli.oversight", "Show what is used of each limit, or the calls of one."),
     "audit": ("headway.cli.oversight", "Write out every event, as CSV or as lines of JSON."),
     "explain": ("headway.cli.look", "Say why a part or a job waits, until when, and its place."),

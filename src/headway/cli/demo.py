@@ -19,6 +19,7 @@ from pydantic import SecretStr
 
 from headway import config
 from headway.app import App, build
+from headway.app.watching import watch_of
 from headway.cli.run import POOL_SIZE
 from headway.cli.serving import join, login_link, show_line, stoppable
 from headway.cli.session import note_of
@@ -262,7 +263,9 @@ def _work(runner: EmbeddedRunner, app: App, speed: float) -> None:
     bell = app.clock.event()
     runner.start(
         bells={"push": bell},
-        tick=app.tick(every=max(EVERY, timedelta(seconds=TICK_S * speed))).step,
+        tick=app.tick(
+            every=max(EVERY, timedelta(seconds=TICK_S * speed)), watch=watch_of(app)
+        ).step,
         fetch=app.fetch("demo", rings=bell.set).step,
         push=app.push("demo").step,
         **{

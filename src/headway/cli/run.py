@@ -12,6 +12,7 @@ import typer
 
 from headway import config
 from headway.app import build
+from headway.app.watching import notify_of, watch_of
 from headway.cli.serving import door, join, show_line, stoppable
 from headway.cli.session import DATABASE
 from headway.cli.voice import Voice
@@ -65,17 +66,19 @@ def run(
         owner, bell = f"{platform.node()}:{os.getpid()}", app.clock.event()
         # Made first of all steps: wrong credentials are said before anything is turned.
         fetch = app.fetch(owner, rings=bell.set)
+        notify = notify_of(app)
         pulls = [app.pull(f"{owner}:{each}") for each in range(1, settings.pull_workers + 1)]
         runner = EmbeddedRunner(app.clock, partial(_tell, voice))
         stack.callback(_give_back, pulls)
         stack.callback(runner.stop, STOP_S)
         runner.start(
             bells={"push": bell},
-            tick=app.tick().step,
+            tick=app.tick(watch=watch_of(app)).step,
             fetch=fetch.step,
             push=app.push(owner).step,
             # Whoever connects an account later is found by the next look.
             **{f"pull-{number}": pull.step for number, pull in enumerate(pulls, start=1)},
+            **({} if notify is None else {"notify": notify.step}),
         )
         page = door(app, taken, voice)
         voice.say(f"Headway runs. The page: {page}")

@@ -27,8 +27,9 @@ from headway.store.processes import SILENT, Processes
 if TYPE_CHECKING:
     from headway.runners.celery import CeleryRunner
 
-# Connections beside one for each step under way: the tick, the signs of life, one to spare.
-POOL_SPARE = 3
+# Connections beside one for each step under way: the tick, the signs of life, messages, one to
+# spare.
+POOL_SPARE = 4
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXAMPLES = """Examples:
 

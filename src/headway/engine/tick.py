@@ -27,8 +27,9 @@ class Tick:
 
     It marks what a person has paused, and unmarks what goes on. It guards the deadline of a policy
     that has a market, and opens the windows of one that has them. It lets a sample be taken of how
-    fresh the listings are, which says when the next is due. Once an hour each memory forgets what
-    is older than its retention, and all is counted. It `rescues` leases, and tells how many.
+    fresh the listings are, and what is wrong be judged, each of which says when it is next due.
+    Once an hour each memory forgets what is older than its retention, and all is counted. It
+    `rescues` leases, and tells how many.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Tick:
         pauses: Pauses,
         notices: Notices,
         sample: Callable[[datetime], datetime] | None = None,
+        watch: Callable[[datetime], datetime] | None = None,
         policy: Policy,
         memories: Sequence[tuple[Ledger, timedelta]],
         every: timedelta = EVERY,
@@ -57,12 +59,13 @@ class Tick:
         self._pauses = pauses
         self._notices = notices
         self._sample = sample
+        self._watch = watch
         self._policy = policy
         self._memories = memories
         self._every = every
         self._rescues = rescues
         self._hourly_at = self._count_at = self._guard_at = self._window_at = clock.now()
-        self._sample_at = clock.now()
+        self._sample_at = self._watch_at = clock.now()
         self.rescued = 0
 
     def step(self) -> Wait:
@@ -83,6 +86,8 @@ class Tick:
             self._window_at = self._open_window(now)
         if self._sample is not None and now >= self._sample_at:
             self._sample_at = self._sample(now)
+        if self._watch is not None and now >= self._watch_at:
+            self._watch_at = self._watch(now)
         every = min(SOON, self._every) if has_marked else self._every
         return Wait(until=now + every, why="next round")
 

@@ -19,6 +19,7 @@ from redis.exceptions import RedisError
 
 from headway.app import App
 from headway.app.relay import relay, rounds, rule_of
+from headway.app.watching import notify_of
 from headway.core.relay import Baton, Verb, subject_of
 from headway.engine.relay import RelayRule
 from headway.errors import HeadwayError, InvariantError
@@ -60,6 +61,7 @@ class CeleryRunner:
             stopping=self._threads.stopping,
         )
         self._rounds = rounds(app, send=self._send, rule=rule)
+        self._notify = notify_of(app)
         self._is_ticking = threading.Lock()
         celery.task(self._tick, name=task_name(Verb.TICK))
         for verb in (Verb.FETCH, Verb.PUSH, Verb.PULL):
@@ -92,6 +94,8 @@ class CeleryRunner:
         self._threads.start(life=self._relay.keep)
         if self._ticks:
             self._threads.start(tick=self._rounds.step)
+        if self._notify is not None:
+            self._threads.start(notify=self._notify.step)
         try:
             worker.start()
         finally:

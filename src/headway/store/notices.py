@@ -46,6 +46,7 @@ class Topic(StrEnum):
 
     JOB_DEAD = "job_dead"
     DISCONNECTED = "account_disconnected"
+    PRICE_HELD = "price_held"
     TOKEN_EXPIRING = "token_expiring"  # noqa: S105 - a word, no token
 
 

@@ -1,0 +1,76 @@
+"""Notify: sends what waits to be told, one message at a time; any number at once are harmless.
+
+At least once to each address: a crash between sending and noting it sends it again, and the mark in
+the text says that it is the same.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from headway.clock import Clock
+from headway.core.alert_rules import Severity
+from headway.core.messages import Letter
+from headway.core.model import Done, Wait
+
+POLL = timedelta(seconds=10)
+
+
+class Outbox(Protocol):
+    """Messages that wait to be sent."""
+
+    def claim(self, now: datetime) -> Letter | None:
+        """Lease the message that has been due longest; None if none is."""
+
+    def next_at(self) -> datetime | None:
+        """Return when the next message may be sent; None if none waits."""
+
+    def note(self, letter: Letter, target: str) -> bool:
+        """Note that an address has it; False if the message is no longer ours."""
+
+    def settle(self, letter: Letter, error: str, *, now: datetime) -> bool:
+        """End it, or try again later what failed; return whether it has ended."""
+
+
+class Messenger(Protocol):
+    """Addresses of people, each known by a digest: an address may hold a secret."""
+
+    @property
+    def targets(self) -> Sequence[str]:
+        """The digests of the addresses."""
+
+    def send(self, target: str, *, title: str, body: str, severity: Severity) -> str:
+        """Send a message to one address; return what went wrong, or nothing."""
+
+
+class Notify:
+    """Sends messages, in a step of its own, so that a slow address keeps nobody from working."""
+
+    def __init__(self, *, clock: Clock, outbox: Outbox, messenger: Messenger) -> None:
+        self._clock = clock
+        self._outbox = outbox
+        self._messenger = messenger
+
+    def step(self) -> Done | Wait:
+        """Send the message that has been due longest, or say when to look again."""
+        now = self._clock.now()
+        letter = self._outbox.claim(now)
+        if letter is None:
+            next_at = self._outbox.next_at() or now + POLL
+            return Wait(until=max(now, min(next_at, now + POLL)), why="no message waits")
+        errors = []
+        for target in self._messenger.targets:
+            if target in letter.delivered:
+                continue
+            error = self._messenger.send(
+                target, title=letter.title, body=letter.body, severity=letter.severity
+            )
+            if error:
+                errors.append(error)
+            elif not self._outbox.note(letter, target):
+                return Done(what="another sends this message")
+        error = "; ".join(errors)
+        has_ended = self._outbox.settle(letter, error, now=self._clock.now())
+        if not error:
+            return Done(what=f"told: {letter.title}")
+        return Done(what=f"not told ({error}){', given up' if has_ended else ''}: {letter.title}")

@@ -1,0 +1,113 @@
+"""Messages to people through Apprise: mail, Slack, Teams, a webhook, and some hundred others.
+
+An address holds secrets (a token, a password). It is never logged nor shown; Apprise's own log, in
+which pieces of it may stand, is read for a status and goes nowhere else.
+"""
+
+import hashlib
+import logging
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from headway.core.alert_rules import Severity
+from headway.errors import ConfigError
+
+if TYPE_CHECKING:
+    from apprise import NotifyBase
+
+DIGEST_CHARS = 16
+LOGGER = "apprise"
+# Both write addresses, or pieces of them, into their logs.
+HUSHED = (LOGGER, "urllib3")
+STATUS = re.compile(r"error=(\d{3})\b")
+SILENT = "could not be reached"
+REFUSED = "refused the message"
+
+
+class AppriseMessenger:
+    """Addresses as Apprise writes them, each known by its digest."""
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        for name in HUSHED:
+            logger = logging.getLogger(name)
+            logger.setLevel(logging.WARNING)
+            logger.propagate = False
+        self._services = {_digest(url): _open(url, place) for place, url in enumerate(urls, 1)}
+        self._names = {
+            _digest(url): f"{url.partition(':')[0]} ({place} of {len(urls)})"
+            for place, url in enumerate(urls, 1)
+        }
+
+    @property
+    def targets(self) -> Sequence[str]:
+        """The digests of the addresses."""
+        return tuple(self._services)
+
+    def name(self, target: str) -> str:
+        """Return what a person may be shown of an address: which service, and its place."""
+        return self._names[target]
+
+    def send(self, target: str, *, title: str, body: str, severity: Severity) -> str:
+        """Send a message to one address; return what went wrong, or nothing."""
+        from apprise import NotifyType  # noqa: PLC0415 - slow, and only for whoever sends
+
+        kinds = {
+            Severity.CRITICAL: NotifyType.FAILURE,
+            Severity.WARNING: NotifyType.WARNING,
+            Severity.NOTICE: NotifyType.INFO,
+        }
+        with _heard() as said:
+            try:
+                is_sent = self._services[target].notify(
+                    body=body, title=title, notify_type=kinds[severity]
+                )
+            except Exception as error:  # noqa: BLE001 - a plugin's bug; its text may hold the address
+                return f"{self.name(target)}: failed with {type(error).__name__}"
+        return "" if is_sent else f"{self.name(target)}: {_why(said)}"
+
+
+def _open(url: str, place: int) -> "NotifyBase":
+    from apprise import Apprise  # noqa: PLC0415 - slow, and only for whoever sends
+
+    with _heard(), warnings.catch_warnings():
+        # Of what the services that nobody asked for import.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        service = Apprise.instantiate(url, suppress_exceptions=True)
+    if service is None:
+        raise ConfigError(
+            f"setting HEADWAY_NOTIFY_URLS: the address at place {place} is none that Apprise knows;"
+            " it is not shown, for it may hold a secret"
+        )
+    return service
+
+
+def _digest(url: str) -> str:
+    return hashlib.sha256(url.encode()).hexdigest()[:DIGEST_CHARS]
+
+
+def _why(said: Sequence[str]) -> str:
+    """Return the status of a refusal; nothing else of what was said is fit to be shown."""
+    for line in said:
+        if found := STATUS.search(line):
+            return f"HTTP {found[1]}"
+    return SILENT if any("onnection" in line for line in said) else REFUSED
+
+
+@contextmanager
+def _heard() -> Iterator[list[str]]:
+    """Hear what Apprise says, and let nobody else."""
+    said: list[str] = []
+
+    class Ear(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    ear, logger = Ear(logging.WARNING), logging.getLogger(LOGGER)
+    logger.addHandler(ear)
+    try:
+        yield said
+    finally:
+        logger.removeHandler(ear)

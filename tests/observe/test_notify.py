@@ -1,0 +1,168 @@
+"""Messages through the real Apprise to a real server: each address once, secrets nowhere."""
+
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.app.watching import notify_urls
+from headway.clock import VirtualClock
+from headway.config import Settings
+from headway.core.alert_rules import Severity
+from headway.core.alerts import Alert
+from headway.core.messages import message_of
+from headway.core.model import Done, Wait
+from headway.engine.notify import Notify
+from headway.errors import ConfigError
+from headway.observe.notify import AppriseMessenger
+from headway.store.alert_states import AlertStates
+from headway.store.outbox import Outbox
+
+SECRET = "tok-5e4d3c2b"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+DOWN = Alert(name="supplier_down", severity=Severity.CRITICAL, sentence="No answer for 3 min.")
+
+
+class Listener:
+    """A server that answers as it is told and keeps what it was sent, by path."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, dict[str, Any]]] = []
+        self.status: dict[str, int] = {}
+        listener = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                listener.heard.append((self.path, json.loads(body)))
+                self.send_response(listener.status.get(self.path, 200))
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
+                """Keep the tests' output clean."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def url(self, path: str) -> str:
+        return f"json://me:{SECRET}@127.0.0.1:{self.server.server_port}/{path}"
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for path, _ in self.heard]
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    made = Listener()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+@pytest.fixture
+def fired(pool: ConnectionPool) -> Outbox:
+    """An outbox with one message in it."""
+    states = AlertStates(pool)
+    for minute in range(2):
+        now = NOW + timedelta(minutes=minute)
+        states.turn(
+            [DOWN],
+            now,
+            write=lambda news, now=now: message_of(news, now, base="https://hw.test"),
+        )
+    return Outbox(pool)
+
+
+def drive(notify: Notify, clock: VirtualClock) -> list[str]:
+    """Step until nothing waits; return what was done."""
+    said = []
+    for _ in range(200):
+        result = notify.step()
+        if isinstance(result, Done):
+            said.append(result.what)
+        elif result.until >= clock.now() + timedelta(seconds=10) and said:
+            return said
+        if isinstance(result, Wait):
+            clock.sleep((result.until - clock.now()).total_seconds())
+    return said
+
+
+def test_a_message_reaches_every_address_once_with_its_links(
+    listener: Listener, fired: Outbox, clock: VirtualClock
+) -> None:
+    messenger = AppriseMessenger([listener.url("a"), listener.url("b")])
+    clock.sleep(120)
+    drive(Notify(clock=clock, outbox=fired, messenger=messenger), clock)
+    assert sorted(listener.paths) == ["/a", "/b"]
+    sent = listener.heard[0][1]
+    assert (sent["title"], sent["type"]) == ("critical: supplier down", "failure")
+    assert "No answer for 3 min." in sent["message"]
+    assert "https://hw.test/runbook/supplier_down" in sent["message"]
+    assert "Message " in sent["message"]
+
+
+def test_only_the_address_that_failed_is_tried_again(
+    listener: Listener, fired: Outbox, clock: VirtualClock
+) -> None:
+    listener.status["/b"] = 503
+    messenger = AppriseMessenger([listener.url("a"), listener.url("b")])
+    notify = Notify(clock=clock, outbox=fired, messenger=messenger)
+    clock.sleep(120)
+    first = notify.step()
+    assert isinstance(first, Done)
+    assert first.what == "not told (json (2 of 2): HTTP 503): critical: supplier down"
+    listener.status.clear()
+    clock.sleep(60)
+    drive(notify, clock)
+    assert listener.paths == ["/a", "/b", "/b"]
+
+
+def test_who_dies_after_sending_sends_it_again_under_the_same_mark(
+    listener: Listener, fired: Outbox, clock: VirtualClock
+) -> None:
+    class Dying(Outbox):
+        def note(self, *_given: Any) -> bool:
+            raise KeyboardInterrupt
+
+    messenger = AppriseMessenger([listener.url("a")])
+    clock.sleep(120)
+    with pytest.raises(KeyboardInterrupt):
+        Notify(clock=clock, outbox=Dying(fired._pool), messenger=messenger).step()
+    clock.sleep(600)
+    drive(Notify(clock=clock, outbox=fired, messenger=messenger), clock)
+    assert listener.paths == ["/a", "/a"]
+    assert listener.heard[0][1]["message"] == listener.heard[1][1]["message"]
+
+
+def test_no_secret_of_an_address_is_said_or_logged(
+    listener: Listener,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    listener.status[f"/{SECRET}"] = 403
+    gone = f"json://me:{SECRET}@127.0.0.1:1/x"
+    messenger = AppriseMessenger([listener.url(SECRET), gone])
+    said = [
+        messenger.send(target, title="t", body="b", severity=Severity.WARNING)
+        for target in messenger.targets
+    ]
+    assert said == ["json (1 of 2): HTTP 403", "json (2 of 2): could not be reached"]
+    with pytest.raises(ConfigError) as refused:
+        AppriseMessenger([f"nosuch://{SECRET}"])
+    printed = capfd.readouterr()
+    everything = f"{said} {refused.value} {caplog.text} {printed.out} {printed.err} {messenger!r}"
+    assert SECRET not in everything
+
+
+def test_addresses_stand_between_spaces_and_the_same_one_counts_once() -> None:
+    settings = Settings(notify_urls="json://a/x?b=1,2  json://c\njson://a/x?b=1,2")
+    assert notify_urls(settings) == ["json://a/x?b=1,2", "json://c"]
+    assert "json" not in repr(settings)
