@@ -120,6 +120,14 @@ class Settings(BaseModel):
     log_format: Literal["text", "json"] = _setting(
         "HEADWAY_LOG_FORMAT", "text", "lines of a log: for people, or JSON for a program"
     )
+    traces: bool = _setting(
+        "HEADWAY_TRACES",
+        default=False,
+        help_="send traces to the collector of OpenTelemetry, on this host unless it is named",
+    )
+    otlp_endpoint: str = _setting(
+        "OTEL_EXPORTER_OTLP_ENDPOINT", "", "that collector: http://host:4318; traces are sent"
+    )
     metrics_port: int | None = _setting(
         "HEADWAY_METRICS_PORT",
         None,

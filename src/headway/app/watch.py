@@ -1,28 +1,44 @@
 """The watch of one process: whatever it did itself is counted, traced, and named in its logs."""
 
-from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 from headway.core.calls import UNUSED, Call
 from headway.core.model import SellerId
 from headway.observe.logs import forget_call, name_call
-from headway.observe.metrics import Metrics
+from headway.observe.metrics import UNKNOWN, Metrics
+
+if TYPE_CHECKING:
+    from headway.observe.traces import Traces
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessWatch:
-    """Hears of every call, and of what a tick rescued."""
+    """Hears of every call, of requests to the API, and of what a tick rescued."""
 
-    metrics: Metrics = field(default_factory=Metrics)
+    def __init__(self) -> None:
+        self.metrics = Metrics()
+        # A process that stays and is to be traced sets this when it starts.
+        self.traces: Traces | None = None
 
     def begun(self, call_id: str, seller: SellerId | None) -> None:
         """Name the call in what this thread logs."""
         name_call(call_id, seller)
 
     def ended(self, call: Call) -> None:
-        """Count a call; one that was not made is not named any more."""
+        """Count and trace a call; one that was not made is not named any more."""
+        self.metrics.count_call(call)
         if call.ended == UNUSED:
             forget_call()
-        self.metrics.count_call(call)
+        elif self.traces is not None:
+            self.traces.call(call)
+
+    def answered(
+        self, route: str | None, method: str, status: int, *, began_at: datetime, took_s: float
+    ) -> None:
+        """Count and trace a request to the API."""
+        self.metrics.count_request(route, method, status)
+        if self.traces is not None:
+            self.traces.request(route or UNKNOWN, method, status, began_at=began_at, took_s=took_s)
 
     def rescued(self, what: str, count: int) -> None:
         """Count leases that ran out."""

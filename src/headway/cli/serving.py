@@ -15,6 +15,7 @@ from headway.cli.live import Watch, show
 from headway.cli.voice import Voice
 from headway.clock import SystemClock
 from headway.core.access import Grant, Role
+from headway.observe.traces import open_traces
 from headway.runners.crew import Crew
 from headway.runners.embedded import EmbeddedRunner
 from headway.runners.presence import present
@@ -54,7 +55,14 @@ def stoppable() -> Iterator[None]:
 
 
 def join(stack: ExitStack, app: App, verb: str, voice: Voice) -> None:
-    """Be one of the processes on this database until the end; say who has other settings."""
+    """Be one of the processes on this database until the end; say who has other settings.
+
+    What it does from now on is traced, if that is set.
+    """
+    settings = app.settings
+    app.watch.traces = open_traces(settings.otlp_endpoint, wanted=settings.traces)
+    if app.watch.traces is not None:
+        stack.callback(app.watch.traces.close)
     shared_vault(app.settings)  # the key that it will need is made before it is compared
     processes, mine = Processes(app.pool), agreement(app.settings)
     for name, differing in disagreements(mine, processes.alive()).items():

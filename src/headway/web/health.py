@@ -13,7 +13,7 @@ from headway.app.desk import Desk
 from headway.app.figures import figures_of
 from headway.core.access import Need
 from headway.errors import HeadwayError, StoreError
-from headway.observe.metrics import CONTENT_TYPE, Metrics
+from headway.observe.metrics import CONTENT_TYPE
 from headway.store.migrate import require_current
 from headway.web.access import NEED, REFUSALS
 from headway.web.gate import Gate
@@ -38,7 +38,7 @@ class ReadyShape(Shape):
     reasons: list[str]
 
 
-def router(app: App, metrics: Metrics) -> APIRouter:
+def router(app: App) -> APIRouter:
     """Make the routes of one application."""
     routes = APIRouter(route_class=ProblemRoute, tags=["health"])
 
@@ -78,7 +78,7 @@ def router(app: App, metrics: Metrics) -> APIRouter:
             figures = figures_of(seen, desk.alerts_in(seen), app.freshness.latest())
         except StoreError:
             figures = None
-        return Response(metrics.render(figures), media_type=CONTENT_TYPE)
+        return Response(app.watch.metrics.render(figures), media_type=CONTENT_TYPE)
 
     return routes
 
@@ -104,19 +104,26 @@ def _is_here(request: Request) -> bool:
 
 
 class Counted:
-    """Counts every request by the pattern of its route and its status."""
+    """Lets every request be seen by the pattern of its route and its status."""
 
-    def __init__(self, inner: ASGIApp, *, metrics: Metrics) -> None:
+    def __init__(self, inner: ASGIApp, *, app: App) -> None:
         self._inner = inner
-        self._metrics = metrics
+        self._watch, self._clock = app.watch, app.clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, and count what is answered."""
+        """Pass on, and tell what is answered; a stream goes on after that."""
+        began_at, began_s = self._clock.now(), self._clock.monotonic()
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 route = getattr(scope.get("route"), "path", None)
-                self._metrics.count_request(route, scope["method"], message["status"])
+                self._watch.answered(
+                    route,
+                    scope["method"],
+                    message["status"],
+                    began_at=began_at,
+                    took_s=self._clock.monotonic() - began_s,
+                )
             await send(message)
 
         await self._inner(scope, receive, counted if scope["type"] == "http" else send)

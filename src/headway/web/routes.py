@@ -43,10 +43,9 @@ ROUTERS: tuple[Callable[[], APIRouter], ...] = (
 
 def include(site: FastAPI, app: App) -> None:
     """Add everything to a site."""
-    metrics = app.watch.metrics
     site.state.background = BackgroundRuns(Runs(app.pool))
-    site.add_middleware(health.Counted, metrics=metrics)
-    site.include_router(health.router(app, metrics))
+    site.add_middleware(health.Counted, app=app)
+    site.include_router(health.router(app))
     for each in ROUTERS:
         site.include_router(each())
     site.add_exception_handler(HTTPException, _unknown)

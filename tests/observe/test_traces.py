@@ -1,0 +1,142 @@
+"""Spans reach a collector over real HTTP, say what a call was, and name no part and no secret."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from headway.app.watch import ProcessWatch
+from headway.core.calls import UNUSED, Call
+from headway.core.model import SellerId
+from headway.observe.traces import open_traces
+
+AT = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+class Collector(HTTPServer):
+    """What OpenTelemetry's own collector does with a request: it keeps the spans."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Post)
+        self.paths: list[str] = []
+        self.spans: list[Span] = []
+        self.service = ""
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Post(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        told = ExportTraceServiceRequest.FromString(body)
+        collector = self.server
+        assert isinstance(collector, Collector)
+        collector.paths.append(self.path)
+        for resource in told.resource_spans:
+            names = {each.key: each.value.string_value for each in resource.resource.attributes}
+            collector.service = names["service.name"]
+            collector.spans += [span for scope in resource.scope_spans for span in scope.spans]
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    server = Collector()
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def call(ended: str = "answered", **more: object) -> Call:
+    known = {
+        "id": "call-1",
+        "verb": "push",
+        "provider": "shopify",
+        "seller": SellerId("acme"),
+        "begun_at": AT,
+        "waited_s": 0.0,
+        "took_s": 0.25,
+        "http_status": 200,
+    }
+    return Call(**{**known, "ended": ended, **more})  # type: ignore[arg-type]
+
+
+def attributes(span: Span) -> dict[str, str | int | float]:
+    return {
+        each.key: getattr(each.value, str(each.value.WhichOneof("value")))
+        for each in span.attributes
+    }
+
+
+def test_a_call_is_a_span_with_its_id_verb_provider_and_end(collector: Collector) -> None:
+    watch = ProcessWatch()
+    watch.traces = open_traces(collector.url, wanted=False)
+    assert watch.traces is not None
+    watch.ended(call())
+    watch.ended(call("throttled", id="call-2", http_status=429))
+    watch.ended(call(UNUSED, id="call-3"))
+    watch.traces.close()
+    good, bad = collector.spans
+    assert (collector.paths, collector.service) == (["/v1/traces"], "headway")
+    assert good.name == "push shopify"
+    assert good.end_time_unix_nano - good.start_time_unix_nano == 250_000_000
+    assert good.start_time_unix_nano == int(AT.timestamp()) * 10**9
+    assert attributes(good) == {
+        "headway.call": "call-1",
+        "headway.verb": "push",
+        "headway.provider": "shopify",
+        "headway.ended": "answered",
+        "headway.waited_s": 0.0,
+        "headway.seats_used": 0,
+        "headway.seats_paid": 0,
+        "headway.seller": "acme",
+        "http.response.status_code": 200,
+    }
+    assert (bad.status.code, bad.status.message) == (2, "throttled")
+    assert good.status.code == 0
+
+
+def test_a_request_is_a_span_by_the_pattern_of_its_route(collector: Collector) -> None:
+    watch = ProcessWatch()
+    watch.traces = open_traces(collector.url, wanted=False)
+    assert watch.traces is not None
+    for status in (200, 503):
+        watch.answered("/parts/{name}", "GET", status, began_at=AT, took_s=0.1)
+    watch.answered(None, "GET", 404, began_at=AT, took_s=0.1)
+    watch.traces.close()
+    assert [each.name for each in collector.spans] == ["GET /parts/{name}"] * 2 + ["GET unknown"]
+    assert [each.status.code for each in collector.spans] == [0, 2, 0]
+
+
+def test_a_collector_that_is_away_stops_nobody() -> None:
+    traces = open_traces("http://127.0.0.1:9", wanted=True)
+    assert traces is not None
+    traces.call(call())
+    traces.close()
+
+
+def test_it_is_off_unless_wanted_and_then_not_even_imported() -> None:
+    assert open_traces("", wanted=False) is None
+    # FastAPI imports the small API of it by itself where that is installed; the SDK is what costs.
+    code = (
+        "import sys, headway.cli.run, headway.cli.api\n"
+        "from headway.observe.traces import open_traces\n"
+        "assert open_traces('', wanted=False) is None\n"
+        "sys.exit(any(each.startswith('opentelemetry.sdk') for each in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
