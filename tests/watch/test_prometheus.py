@@ -1,0 +1,97 @@
+"""A real Prometheus reads `/metrics`, and a real Alertmanager tells somebody what is wrong."""
+
+import queue
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from psycopg_pool import ConnectionPool
+from tests.app.room import ACME, BEST, HELD, THEIRS, Room, furnish
+from tests.browser.chromium import Machine
+from tests.cli.test_demo import QUICK, started
+from tests.watch.prometheus import Programs, find_or_install, main
+from tests.watch.tower import Tower
+
+from headway.clock import VirtualClock
+from headway.core.access import Grant, Role
+from headway.store.access import Access
+from headway.web.server import SiteServer, address, listen
+from headway.web.site import create
+
+WITHIN_S = 30.0
+HELD_RULE = {"alert": "ChangesHeld", "expr": "max(headway_changes_held) > 0"}
+
+
+def next_word(news: queue.Queue[dict[str, Any]]) -> tuple[str, str]:
+    """Return the state and the name of the next alert."""
+    (alert,) = news.get(timeout=WITHIN_S)["alerts"]
+    return alert["status"], alert["labels"]["alertname"]
+
+
+@pytest.fixture
+def room(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Room:
+    return furnish(pool, clock, tmp_path / "room")
+
+
+@pytest.fixture
+def served(room: Room) -> Iterator[str]:
+    taken = listen("127.0.0.1", 0)
+    serving = SiteServer(create(room.app, wall=room.clock), taken)
+    serving.start()
+    yield urlsplit(address(taken)).netloc
+    serving.stop()
+
+
+def test_an_alert_fires_while_changes_are_held_and_is_over_when_somebody_has_decided(
+    programs: Programs, room: Room, served: str, tmp_path: Path
+) -> None:
+    grant = Grant(name="prometheus", role=Role.READER)
+    _, key = Access(room.app.pool).add_key(grant, now=room.clock.now())
+    with Tower(programs, tmp_path, target=served, rule=HELD_RULE, key=key) as tower:
+        assert next_word(tower.news) == ("firing", "ChangesHeld")
+        room.desk().reject([HELD], seller=ACME)
+        room.desk().reject([THEIRS], seller=BEST)
+        assert next_word(tower.news) == ("resolved", "ChangesHeld")
+
+
+@pytest.mark.campaign
+def test_the_demo_is_scraped_and_an_alert_of_it_arrives(programs: Programs, tmp_path: Path) -> None:
+    (tmp_path / "headway.toml").write_text("HEADWAY_METRICS_OPEN = true\n")
+    rule = {"alert": "Fresh", "expr": 'max(headway_listings{state="fresh"}) > 0'}
+    with started(tmp_path, *QUICK) as demo:
+        page = demo.read_until("The page: ").split("The page: ")[1]
+        (tmp_path / "tower").mkdir()
+        target = urlsplit(page).netloc
+        with Tower(programs, tmp_path / "tower", target=target, rule=rule) as tower:
+            assert next_word(tower.news) == ("firing", "Fresh")
+        assert demo.end(signal.SIGINT)[0] == 0
+
+
+def put(path: Path, script: str = "echo 1") -> None:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def test_root_installs_the_packages_and_nobody_else_does(tmp_path: Path) -> None:
+    names = ("prometheus", "promtool", "alertmanager")
+    made = "; ".join(
+        f"printf '#!/bin/sh\\necho 1\\n' > {tmp_path}/{name}; /bin/chmod 755 {tmp_path}/{name}"
+        for name in names
+    )
+    put(tmp_path / "apt-get", made)
+    environment = {"PATH": str(tmp_path), "CI": ""}
+    assert find_or_install(Machine(environment=environment, is_root=False)) is None
+    found = find_or_install(Machine(environment=environment, is_root=True))
+    assert found is not None
+    assert found.alertmanager == f"{tmp_path}/alertmanager"
+
+
+@pytest.mark.parametrize(("ci", "code"), (("", 0), ("true", 1)))
+def test_where_nothing_helps_one_line_says_what_to_do_and_ci_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], ci: str, code: int
+) -> None:
+    assert main(Machine(environment={"PATH": str(tmp_path), "CI": ci}, is_root=False)) == code
+    assert "apt-get install prometheus prometheus-alertmanager" in capsys.readouterr().err
