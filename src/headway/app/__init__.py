@@ -44,6 +44,7 @@ from headway.engine.pull import Pull, PullRule
 from headway.engine.push import Push, PushRule
 from headway.engine.tick import EVERY, Tick
 from headway.engine.watched import Watched
+from headway.store.ahead import Ahead
 from headway.store.alert_states import AlertStates
 from headway.store.batons import Batons
 from headway.store.breakers import Breakers
@@ -93,6 +94,7 @@ class App:
     policy: Policy
     limiter: PostgresLimiter
     schedule: Schedule
+    ahead: Ahead
     listings: Listings
     sellers: Sellers
     markets: Markets
@@ -310,7 +312,8 @@ class App:
         window = self.policy.retry_window(now, self.schedule.listed()) if is_full else None
         return Line(
             breaker=self.breakers.load(self.scope),
-            permit_at=status.next_free_at,
+            # The next permit may be spoken for: by the very call that is waiting for it.
+            permit_at=status.promised_at or status.next_free_at,
             pace=max(timedelta(seconds=pace_s), self.rule.pace),
             paused_until=status.paused_until,
             pause_reason=status.reason,
@@ -412,6 +415,7 @@ def build(
         platforms=outside.platforms(settings, clock, pool, platform_transport),
         scope=boeing_scope(settings),
         schedule=Schedule(pool),
+        ahead=Ahead(pool),
         listings=Listings(pool),
         sellers=Sellers(pool, seller_defaults(settings)),
         markets=Markets(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from headway.app import App
+from headway.app.outlook import line_ahead
 from headway.core.intake import Part, fate, read_at
 from headway.core.model import SellerId, Sku, Turn
 from headway.core.reasons import Explanation, Standing
@@ -66,7 +67,7 @@ class Series:
 
 def explained(app: App, found: Sequence[Standing], now: datetime) -> list[Explained]:
     """Say why each of these listings waits."""
-    line = app.line(now)
+    line = line_ahead(app, now, {each.sku for each in found if each.is_active})
     return [
         Explained(
             seller=each.user_id,

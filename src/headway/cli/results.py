@@ -52,6 +52,20 @@ def law_facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [*pairs, ("not in play", ", ".join(idle))] if idle else pairs
 
 
+def foresight_fact(report: Mapping[str, Any]) -> tuple[str, str]:
+    """Return how often `explain` named the right instant."""
+    told = report["eta_within_headway"]
+    if not told["asked"]:
+        return "explain", "nobody was asked"
+    half = (
+        "none came"
+        if told["median_error_s"] is None
+        else f"half within {told['median_error_s']:g} s"
+    )
+    share = f"{told['share']:.1%} of {told['asked']:,} instants right within one headway"
+    return "explain", f"{share}, {half}"
+
+
 def _pairs(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     fill = report["fill"]
     injected = ", ".join(f"{kind} {count}" for kind, count in report["faults_injected"].items())
@@ -74,6 +88,7 @@ def _pairs(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("seen to shown", _spread(report, "push", "s", "nothing was pushed")),
         ("shop calls", f"{shop_calls}; {report['double_writes']:,} double writes"),
         ("worst age", f"{report['worst_age_h']:.2f} h"),
+        foresight_fact(report),
         ("parked", f"{report['parked']:,}; rescued {report['rescued']:,}"),
         ("faults injected", injected or "none"),
         ("real time", f"{report['real_seconds']:.1f} s; {speed}"),

@@ -1,6 +1,6 @@
 """The words of `headway explain`: where a listing stands, what holds the line, and the answer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -101,7 +101,8 @@ class Standing:
 class Line:
     """What every listing waits for: the supplier, the permit, the company at the front.
 
-    `retries_from` is when the next retry window opens, if this one has no seat left.
+    `retries_from` is when the next retry window opens, if this one has no seat left. `boards` says
+    of some parts when they will board, as far as that can be foreseen.
     """
 
     breaker: Breaker
@@ -111,6 +112,7 @@ class Line:
     pause_reason: str = ""
     retries_from: datetime | None = None
     front: Sequence[Candidate] = field(default_factory=tuple)
+    boards: Mapping[Sku, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 Law L13: whatever a row's state there is an answer, and a waiting row's answer names an instant.
 """
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from headway.core.model import CLOCKS_APART_MAX, Turn
@@ -27,11 +28,25 @@ def reasons(standing: Standing, line: Line, rule: BoardingRule, now: datetime) -
         return _held(standing, now)
     if standing.pauses or standing.is_paused:
         return _paused(standing, now)
+    return _foreseen(_waiting(standing, line, rule, now), line.boards.get(standing.sku), now)
+
+
+def _waiting(standing: Standing, line: Line, rule: BoardingRule, now: datetime) -> Explanation:
+    """Say what holds it back: the first thing that does."""
     if standing.turn not in URGENT and standing.next_sync_at > now:
         return _not_due(standing, now)
     if standing.turn is Turn.RETRY and line.retries_from is not None:
         return _window_full(standing, line.retries_from, now)
     return _closed(standing, line, now) or _boarding(standing, line, rule, now)
+
+
+def _foreseen(answer: Explanation, boards_at: datetime | None, now: datetime) -> Explanation:
+    """Add when it will board, where that can be foreseen."""
+    if boards_at is None:
+        return answer
+    said = say_time(boards_at, now)
+    more = "" if said in answer.sentence else f" It boards at about {said}."
+    return replace(answer, sentence=answer.sentence + more, until=max(now, boards_at))
 
 
 def in_shop(standing: Standing, now: datetime) -> str:
@@ -231,6 +246,8 @@ def _boarding(standing: Standing, line: Line, rule: BoardingRule, now: datetime)
 def _later(standing: Standing, line: Line, rule: BoardingRule, now: datetime) -> Explanation:
     calls_before = max(1, standing.ahead_count // rule.seats)
     until = max(now, line.permit_at) + calls_before * line.pace
+    until = line.boards.get(standing.sku, until)
+    has_more = standing.has_more and standing.sku not in line.boards
     if is_suspect(standing.suspicion) and standing.ahead_count < rule.seats:
         company = suspects_max(standing.suspicion, rule.seats) - 1
         return Explanation(
@@ -249,7 +266,7 @@ def _later(standing: Standing, line: Line, rule: BoardingRule, now: datetime) ->
         sentence=(
             f"{_wanted(standing, now)}; {ahead} go before it, and with a call every"
             f" {_seconds(line.pace)} its seat comes at about {say_time(until, now)}"
-            f"{' at the earliest' if standing.has_more else ''}."
+            f"{' at the earliest' if has_more else ''}."
         ),
         until=until,
         place=place(standing),

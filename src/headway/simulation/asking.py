@@ -1,16 +1,20 @@
 """Law L13: every hour a few listings are asked why they wait, and the answer must hold water."""
 
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 
 from headway.app import App
+from headway.app.outlook import line_ahead
+from headway.core.model import Sku
 from headway.core.reasons import Explanation, Line, Standing
 from headway.core.seats import BoardingRule
 from headway.engine.explain import reasons
 from headway.simulation.book import LawBook
+from headway.simulation.foretold import Foresight, Foretold
 from headway.store.explain import Standings
 
 ASKED_PER_QUEUE = 2
+SECOND = timedelta(seconds=1)
 Explain = Callable[[Standing, Line, BoardingRule, datetime], Explanation]
 
 
@@ -26,3 +30,17 @@ def ask(app: App, book: LawBook, explain: Explain = reasons) -> None:
             book.broken("L13", f"{each.sku} cannot say what blocks it")
         elif is_waiting and answer.is_mute(now):
             book.broken("L13", f"{each.sku} says {answer.sentence!r} and no instant to come")
+
+
+def foretell(app: App, skus: Sequence[Sku], foresight: Foresight, *, at_s: float) -> None:
+    """Ask these parts until when they wait, and remember what they said."""
+    now = app.clock.now()
+    line = line_ahead(app, now, skus)
+    for standing in (each for sku in skus for each in Standings(app.pool).of_sku(sku, now)):
+        answer = reasons(standing, line, app.rule.boarding, now)
+        is_waiting = standing.is_active and standing.sync_status != "syncing"
+        if not is_waiting or answer.until is None:
+            continue
+        in_s = (answer.until - now) / SECOND
+        said = Foretold(state=answer.state, at_s=at_s + in_s, headway_s=line.pace / SECOND)
+        foresight.said(standing.id, said)

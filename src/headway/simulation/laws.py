@@ -18,6 +18,7 @@ from headway.simulation.book import LawBook
 from headway.simulation.deadlines import Deadlines
 from headway.simulation.faults import Fates
 from headway.simulation.figures import Figures
+from headway.simulation.foretold import Foresight
 from headway.simulation.isolation import Isolation
 from headway.simulation.stops import Stops
 from headway.simulation.truth import Eye, Served, Sight, difference, face_of
@@ -61,6 +62,7 @@ class Laws:
         deadlines: Deadlines,
         isolation: Isolation | None = None,
         stops: Stops,
+        foresight: Foresight,
     ) -> None:
         self._book = book
         self._evidence = evidence
@@ -73,6 +75,7 @@ class Laws:
         self._deadlines = deadlines
         self._isolation = isolation
         self._stops = stops
+        self._foresight = foresight
         self._rows = {row.id: row for row in evidence.all_rows()}
         self._leased: set[str] = set()
         self._ids: dict[Sku, list[str]] = defaultdict(list)
@@ -105,6 +108,7 @@ class Laws:
         self._stops.claimed(listings)
         self._check_seats(skus, {each.id for each in listings}, now)
         for each in listings:
+            self._foresight.boarded(each.id, self._clock.monotonic())
             self._leased.add(each.id)
             self._rows[each.id] = self._rows[each.id]._replace(
                 sync_status="syncing",

@@ -17,12 +17,13 @@ from headway.config import Settings
 from headway.core.invariants import replay_windows
 from headway.core.model import SellerId
 from headway.runners.embedded import Step, turn
-from headway.simulation.asking import ask
+from headway.simulation.asking import ask, foretell
 from headway.simulation.book import LawBook
 from headway.simulation.crew import Crew
 from headway.simulation.deadlines import Deadlines, Promise
 from headway.simulation.faults import Faults
 from headway.simulation.figures import Figures
+from headway.simulation.foretold import Foresight
 from headway.simulation.isolation import Isolation
 from headway.simulation.laws import Laws, Rules
 from headway.simulation.mortal import Life, MortalPool, MortalTransport
@@ -66,6 +67,9 @@ TICK = timedelta(minutes=1)
 QUIET_TICK = timedelta(minutes=3)
 # A permit every half minute, and about a second for the call that it was for.
 CALL_CYCLE_S = 31.0
+# How often somebody asks until when some parts wait: hourly, but not more often than so many times
+# in a run, since looking ahead takes its time.
+ASKINGS_MAX, ASKED_PARTS = 100, 6
 AUTH_CALLS_PER_DAY = 48
 LOAD_MAX = 0.95
 
@@ -144,6 +148,7 @@ class Scenario:
         for number in range(2 if self.plan.faults.is_deadly else 1):
             self.crew.spawn(f"push-{number + 1}", self._push, has_bell=True)
         self.clock.spawn(lambda: self._look_around(progress))
+        self.clock.spawn(self._foretell)
         self.crew.spawn_mishaps()
         self.people.spawn(self.crew, self.plan.faults)
         self.stops.spawn(self.crew, self.app.pauses.pause)
@@ -210,6 +215,7 @@ class Scenario:
         self.grace = grace_of(plan.faults)
         self.stops = Stops(plan.faults, book=self.book, clock=self.clock, seller=self.sellers[0])
         self.figures = Figures(followed)
+        self.foresight = Foresight()
         self.wishes = Wishes(shelves, followed.keys())
         self.deadlines = Deadlines([row.id for row in rows], self.promise)
         self.listings = len(rows)
@@ -233,6 +239,7 @@ class Scenario:
             deadlines=self.deadlines,
             isolation=self.isolation,
             stops=self.stops,
+            foresight=self.foresight,
         )
         self.shop_laws = ShopLaws(
             book=self.book,
@@ -328,9 +335,21 @@ class Scenario:
                 self._evidence.tidy()
             progress(self.clock.monotonic())
 
+    def _foretell(self) -> None:
+        """Now and then ask some parts until when they wait."""
+        draw, skus = rng(f"foretell:{self.plan.seed}"), sorted(self.plan.world.start)
+        every_s = max(HOUR_S, self.plan.days * DAY_S / ASKINGS_MAX)
+        while not self._stop.is_set():
+            self.clock.sleep(draw.uniform(0, 2 * every_s))
+            if self._stop.is_set():
+                return
+            asked = draw.sample(skus, min(ASKED_PARTS, len(skus)))
+            foretell(self.app, asked, self.foresight, at_s=self.clock.monotonic())
+
     # -- the end -----------------------------------------------------------------------------
 
     def _close(self, end_s: float) -> None:
+        self.foresight.close(end_s)
         self.laws.compare(is_whole=True)
         self.deadlines.close(end_s, self.laws.counted())
         if self.isolation is not None:

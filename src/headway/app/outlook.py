@@ -1,0 +1,49 @@
+"""What `explain` looks ahead with: the queue, the permits to come, and the policy as it stands."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from statistics import median
+
+from headway.app import App
+from headway.connectors.boeing import EARLY
+from headway.core.limit_state import LedgerCall
+from headway.core.model import Sku
+from headway.core.outlook import Departures, Outlook, foresee
+from headway.core.reasons import Line
+
+# A token tells its life when it is given; of the one after it we know no more than is usual.
+TOKEN_LIFE = timedelta(hours=1)
+
+
+def line_ahead(app: App, now: datetime, wanted: Collection[Sku]) -> Line:
+    """Read what every listing waits for, and when these parts will board."""
+    line, policy = app.line(now), app.policy
+    if not wanted:
+        return line
+    if policy.is_eager:
+        policy = policy.informed(app.markets.load((), now))
+    blocked_until = line.breaker.blocked_until(now) or now
+    outlook = Outlook(
+        queue=app.ahead.queue(now),
+        departures=Departures(
+            permit_at=max(line.permit_at, blocked_until, line.paused_until or now),
+            headway=line.pace + _lasting(app.limiter.status(app.scope).recent),
+            sign_ins=tuple(at - EARLY for at in app.ahead.token_ends(app.scope)),
+            token_life=TOKEN_LIFE - EARLY,
+        ),
+        rule=app.rule.boarding,
+        policy=policy,
+        retries_from=line.retries_from,
+    )
+    return replace(line, boards=foresee(outlook, now, wanted))
+
+
+def _lasting(calls: Sequence[LedgerCall]) -> timedelta:
+    """Return how long a call lasts, as of late: the next permit counts from its end."""
+    spans_s = [
+        (each.arrived_by - each.begun_at).total_seconds()
+        for each in calls
+        if each.arrived_by is not None
+    ]
+    return timedelta(seconds=median(spans_s)) if spans_s else timedelta(0)
