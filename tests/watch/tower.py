@@ -17,7 +17,7 @@ STOP_S = 10.0
 
 
 class Tower:
-    """Scrapes one address every other second and tells of what its rules find; `news` has the messages."""
+    """Scrapes one address every other second; `news` has what its rules found."""
 
     def __init__(
         self, programs: Programs, folder: Path, *, target: str, rule: dict[str, Any], key: str = ""
