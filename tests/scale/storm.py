@@ -47,7 +47,8 @@ class Storm:
     town: Town
     crew: Crew
     seed: int
-    moves: int = 12
+    # Few enough that what a dead worker wrote is still wanted when the next one comes.
+    moves: int = 2
     buries: bool = True
     kills: int = 0
     changes: int = 0

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from psycopg_pool import ConnectionPool
@@ -24,6 +25,8 @@ WORKERS = 5
 CALLS_PER_MIN = 60
 
 
+# Slow enough that many die while a shop has their write and they have no answer.
+SLOW_S = (0.5, 1.5)
 # What a dead worker had begun counts until its lease is over: twice these, and half a minute.
 PATIENCE = {f"HEADWAY_{name}_TIMEOUT_S": "10" for name in ("BOEING", "SHOPIFY", "PLATFORM")}
 # To repeat a storm, or to have a shorter one: the environment may name both.
@@ -37,7 +40,8 @@ def stormy(
     database: str, pool: ConnectionPool, folder: Path, valkey: EmbeddedValkey
 ) -> Iterator[Storm]:
     """Let sellers move in, and workers come."""
-    with open_town(database, pool, folder, SELLERS, calls_per_min=CALLS_PER_MIN) as town:
+    limits: dict[str, Any] = {"calls_per_min": CALLS_PER_MIN, "shop_delay_s": SLOW_S}
+    with open_town(database, pool, folder, SELLERS, **limits) as town:
         for seller in SELLERS:
             town.move_in(seller, *PARTS, stock=1)
         for seller in SELLERS[:3]:

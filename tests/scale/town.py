@@ -31,6 +31,7 @@ from headway.store.credentials import Credentials
 CLOCK = SystemClock()
 CALLS_PER_MIN = 600
 QUICK_S = (0.005, 0.03)
+SHOP_DELAY_S = (0.15, 0.6)
 PLACES = ("Dallas Central", "Chicago IL", "Miami FL", "Goodyear AZ")
 # Long enough ago that no limit remembers anything.
 LONG_AGO = timedelta(days=2)
@@ -172,12 +173,13 @@ def open_town(
     sellers: tuple[str, ...],
     *,
     calls_per_min: int = CALLS_PER_MIN,
+    shop_delay_s: tuple[float, float] = SHOP_DELAY_S,
 ) -> Iterator[Town]:
     """Open it with these sellers' shops, which are empty."""
     shelf, sign_in, etsy_app = Shelf(), SignIn(), EtsyApp()
     supplier = BoeingSimulator(shelf, CLOCK, limit=calls_per_min, delay_s=QUICK_S)
     setups = [ShopSetup(domain=f"{each}.myshopify.com", locations=PLACES) for each in sellers]
-    shops = ShopifySimulator(CLOCK, shops=setups)
+    shops = ShopifySimulator(CLOCK, shops=setups, delay_s=shop_delay_s)
     etsy, printify = EtsySimulator(CLOCK, delay_s=QUICK_S), PrintifySimulator(CLOCK)
     with ExitStack() as stack:
 
