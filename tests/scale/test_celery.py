@@ -3,10 +3,12 @@
 import base64
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from decimal import Decimal
+from urllib.request import urlopen
 
 from tests.scale.crew import PATIENCE_S, Crew
 from tests.scale.town import Town
@@ -32,9 +34,22 @@ def reprice(town: Town, price: str) -> None:
     town.do("UPDATE product_sync_schedule SET next_sync_at = now(), turn = 'manual'")
 
 
+def counted(crew: Crew, verb: str) -> float:
+    """Return how many calls the workers say that they made and were answered."""
+    found = 0.0
+    for line in crew.said:
+        if line.startswith("Metrics: "):
+            with urlopen(line.removeprefix("Metrics: ")) as answer:
+                told = answer.read().decode()
+            calls = rf'^headway_calls_total{{ended="answered",.*verb="{verb}"}} (\S+)'
+            found += sum(float(each) for each in re.findall(calls, told, re.MULTILINE))
+    return found
+
+
 def test_a_broker_that_forgets_everything_loses_nothing(
     celery_crew: Crew, town: Town, valkey: EmbeddedValkey
 ) -> None:
+    celery_crew.environ = {**celery_crew.environ, "HEADWAY_METRICS_PORT": "0"}
     town.move_in("acme", *PARTS)
     celery_crew.start("worker")
     celery_crew.start("worker")
@@ -47,6 +62,8 @@ def test_a_broker_that_forgets_everything_loses_nothing(
     reprice(town, "20")
     celery_crew.until(lambda: shows(town, NEW, *PARTS))
     assert town.refusals == [0, 0, 0, 0]
+    assert counted(celery_crew, "fetch") >= 4, "two tokens, and two prices of twelve parts"
+    assert counted(celery_crew, "push") >= 2
 
 
 def test_a_broker_that_dies_is_told_and_work_goes_on_when_it_is_back(
@@ -101,8 +118,17 @@ def test_a_message_is_json_and_says_only_who_should_look(
     assert waiting["push.shopify"]
 
 
-def test_beat_may_tick_instead_of_the_workers(celery_crew: Crew, town: Town) -> None:
-    celery_crew.environ = {**celery_crew.environ, "HEADWAY_TICKS": "beat"}
+def logged(crew: Crew, step: str) -> list[dict[str, str]]:
+    """Return what a step wrote as JSON, where a call was made for it."""
+    lines = [json.loads(line) for line in crew.said if not line.startswith("[")]
+    return [each for each in lines if each.get("step") == step and "call" in each]
+
+
+def test_beat_may_tick_instead_of_the_workers_and_logs_may_be_json(
+    celery_crew: Crew, town: Town
+) -> None:
+    chosen = {"HEADWAY_TICKS": "beat", "HEADWAY_LOG_FORMAT": "json"}
+    celery_crew.environ = {**celery_crew.environ, **chosen}
     town.move_in("acme", *PARTS)
     celery_crew.start("worker", "--concurrency", "2")
     celery_crew.until_said("2 steps at once")
@@ -120,3 +146,8 @@ def test_beat_may_tick_instead_of_the_workers(celery_crew: Crew, town: Town) -> 
         beat.terminate()
         beat.wait(PATIENCE_S)
     assert not town.one("SELECT count(*) FROM batons WHERE verb = 'tick'")
+    calls = town.one("SELECT array_agg(ticket_id::text) FROM call_ledger")
+    fetches, pushes = logged(celery_crew, "fetch"), logged(celery_crew, "push")
+    assert {each["call"] for each in [*fetches, *pushes]} <= set(calls)
+    assert {each.get("seller") for each in fetches} == {None}
+    assert {each.get("seller") for each in pushes} == {"acme"}
