@@ -22,8 +22,14 @@ SECRETS = {
     "etsy_shared_secret": "etsy-shared-hush",
     "etsy_webhook_secret": "whsec_etsy-webhook-hush",
     "printify_webhook_secret": "printify-webhook-hush",
+    "notify_urls": "slack://T1A2B3C4D/B1A2B3C4D/slack-hush-hush mailto://me:mail-hush@mail.test",
 }
-PIECES = {"pass-word-1", "pass-word-2", "fernet-key-number-one", "fernet-key-number-two"}
+PIECES = (
+    *("pass-word-1", "pass-word-2", "fernet-key-number-one", "fernet-key-number-two"),
+    *("T1A2B3C4D", "B1A2B3C4D", "slack-hush-hush", "mail-hush"),
+)
+# Those say where something is, and are none.
+PLACES = ("db.test", "broker.test", "mail.test")
 # Nobody's setting: found by where it stands, or by how it looks.
 HEADERS = (
     "Authorization: Bearer abcdef123456 and more",
@@ -64,6 +70,9 @@ def test_every_secret_of_the_settings_is_given_to_the_log(
     said = capsys.readouterr().out
     assert said.count(HIDDEN) >= 2 * len(SECRETS)
     assert not [each for each in [*SECRETS.values(), *PIECES] if each in said]
+    for place in PLACES:
+        voice.say(f"no connection to {place}")
+        assert place in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("is_json", (True, False), ids=("json", "text"))

@@ -1,5 +1,6 @@
 """How a command that stays speaks: its console, and its log in the form that is set."""
 
+import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -39,18 +40,27 @@ class Voice:
 
 
 def _secrets(settings: Settings) -> Iterator[str]:
-    """Yield every secret of the settings, and of those that are addresses the password."""
+    """Yield every secret of the settings, and what of it is one by itself."""
     for name in type(settings).model_fields:
         value = getattr(settings, name)
-        if isinstance(value, SecretStr) and value.get_secret_value():
+        if isinstance(value, SecretStr):
             secret = value.get_secret_value()
             yield secret
-            yield from (each.strip() for each in secret.split(",") if "," in secret)
-            yield from filter(None, [_password(secret)])
+            for each in re.split(r"[,\s]+", secret):
+                yield each
+                yield from _pieces(each, is_path_secret=name == "notify_urls")
 
 
-def _password(address: str) -> str | None:
+def _pieces(address: str, *, is_path_secret: bool) -> Iterator[str]:
+    """Yield the password of an address; Apprise writes tokens for user, host and path, too."""
     try:
-        return urlsplit(address).password
+        split = urlsplit(address)
+        password, host = split.password, split.netloc.rpartition("@")[2]
     except ValueError:
-        return None
+        return
+    if password:
+        yield password
+    if is_path_secret and not split.scheme.startswith(("http", "json", "form", "xml", "mail")):
+        yield from (split.username or "", host, *split.path.split("/"))
+    elif is_path_secret:
+        yield from split.path.split("/")
