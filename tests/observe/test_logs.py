@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from headway.cli.voice import Voice
 from headway.config import Settings
-from headway.observe.logs import HIDDEN, Log, Redactor, forget_call, name_call
+from headway.observe.logs import HIDDEN, Log, Redactor, forget_call, name_call, name_failure
 
 SECRETS = {
     "database_url": "postgresql://me:pass-word-1@db.test/headway",
@@ -138,6 +138,19 @@ def test_a_line_of_json_names_the_call_and_its_seller_once(lines: Lines) -> None
         "seller": "acme",
     }
     assert not {"call", "seller"} & set(second)
+
+
+def test_a_line_of_a_call_that_failed_is_a_warning_and_says_how(lines: Lines) -> None:
+    log = Log(lines.append, is_json=True)
+    name_call("call-1", None)
+    name_failure("timed_out")
+    log.tell("fetch", "the call failed")
+    name_call("call-2", None)
+    log.tell("fetch", "read 10 SKUs")
+    assert [(each["level"], each.get("ended")) for each in lines.json()] == [
+        ("warning", "timed_out"),
+        ("info", None),
+    ]
 
 
 def test_a_call_of_all_sellers_names_none_of_an_earlier_one(lines: Lines) -> None:

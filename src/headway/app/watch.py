@@ -3,9 +3,9 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from headway.core.calls import UNUSED, Call
+from headway.core.calls import ANSWERED, UNUSED, Call
 from headway.core.model import SellerId
-from headway.observe.logs import forget_call, name_call
+from headway.observe.logs import forget_call, name_call, name_failure
 from headway.observe.metrics import UNKNOWN, Metrics
 
 if TYPE_CHECKING:
@@ -29,7 +29,10 @@ class ProcessWatch:
         self.metrics.count_call(call)
         if call.ended == UNUSED:
             forget_call()
-        elif self.traces is not None:
+            return
+        if call.ended != ANSWERED:
+            name_failure(call.ended)
+        if self.traces is not None:
             self.traces.call(call)
 
     def answered(

@@ -38,6 +38,8 @@ SHAPES = tuple(
         r"()\b(?:hw_|shp[a-z]{2}_|whsec_)[a-z0-9_=+/-]{6,}",
     )
 )
+# The field of a line whose call failed, named as the label of metrics is.
+FAILED = "ended"
 Event = MutableMapping[str, Any]
 
 
@@ -97,8 +99,12 @@ class Log:
         self._logger.info(text)
 
     def tell(self, step: str, text: str) -> None:
-        """Tell what a step did; the call that this thread made for it is named, and then over."""
-        self._logger.info(text, step=step)
+        """Tell what a step did; the call that this thread made for it is named, and then over.
+
+        It is a warning if that call failed.
+        """
+        has_failed = FAILED in contextvars.get_contextvars()
+        self._logger.log(logging.WARNING if has_failed else logging.INFO, text, step=step)
         forget_call()
 
     def hear(self, record: logging.LogRecord) -> None:
@@ -123,9 +129,14 @@ def name_call(call_id: str, seller: str | None) -> None:
     contextvars.bind_contextvars(call=call_id, **({} if seller is None else {"seller": seller}))
 
 
+def name_failure(ended: str) -> None:
+    """Name how that call failed."""
+    contextvars.bind_contextvars(**{FAILED: ended})
+
+
 def forget_call() -> None:
     """Name no call any more."""
-    contextvars.unbind_contextvars("call", "seller")
+    contextvars.unbind_contextvars("call", "seller", FAILED)
 
 
 class _Lines:
