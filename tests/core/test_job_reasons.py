@@ -3,6 +3,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headway.core.day_shares import share_of
 from headway.core.job_reasons import (
     WAITING,
     JobLine,
@@ -115,6 +116,30 @@ def test_a_failure_and_a_spent_month_say_when_they_end() -> None:
     assert failed.sentence == "Failed 2 times in a row (500); tried again at 12:01:00 UTC."
     limited = why(job(JobStatus.LIMITED, NOW + 40_000 * MINUTE), LINE, NOW)
     assert limited.state is JobState.QUOTA
+
+
+def test_what_will_still_hold_a_job_when_it_is_due_is_what_holds_it() -> None:
+    until = NOW + 90 * MINUTE
+    shut = Shut(state=JobState.BUDGET, why="the day is spent", until=until)
+    line = JobLine(
+        running_count=0,
+        running_max=10,
+        ageing=5 * MINUTE,
+        shut={(PlatformName.ETSY, share_of(Tier.FREE, JobType.INCREMENTAL)): shut},
+    )
+    soon = why(job(JobStatus.COMPLETED, NOW + 30 * MINUTE), line, NOW)
+    assert (soon.state, soon.until) == (JobState.BUDGET, until)
+    assert soon.sentence == "Due at 12:30 UTC, but the day is spent; free from 13:30 UTC."
+    later = why(job(JobStatus.COMPLETED, NOW + 120 * MINUTE), line, NOW)
+    assert (later.state, later.until) == (JobState.NOT_DUE, NOW + 120 * MINUTE)
+
+
+def test_a_job_of_a_seller_whose_month_is_used_up_waits_for_the_next_month() -> None:
+    for due_at in (NOW - MINUTE, NOW + 60 * MINUTE):
+        answer = why(job(JobStatus.COMPLETED, due_at, is_over_quota=True), LINE, NOW)
+        assert (answer.state, answer.until) == (JobState.QUOTA, datetime(2026, 2, 1, tzinfo=UTC))
+    after = datetime(2026, 2, 3, tzinfo=UTC)
+    assert why(job(JobStatus.COMPLETED, after, is_over_quota=True), LINE, NOW).until == after
 
 
 def test_a_job_is_named_by_seller_platform_and_kind() -> None:

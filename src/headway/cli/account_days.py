@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from headway.cli.charts.chart import days_of
 from headway.cli.output import facts, say, table
 from headway.cli.progress import tell_share
-from headway.cli.results import law_facts, print_broken
+from headway.cli.results import foresight_fact, law_facts, print_broken
 from headway.clock import SystemClock
 from headway.simulation.account.report import figures
 from headway.simulation.account.scenario import AccountPlan, AccountScenario, Parts
@@ -91,6 +91,7 @@ def _pairs(report: Mapping[str, Any]) -> list[tuple[str, str]]:
             "starved",
             f"{report['starved']:,} jobs; {report['plan_limited']:,} sellers at their quota",
         ),
+        foresight_fact(report),
         ("rescued", f"{report['rescued']:,}; {report['refused']:,} late words refused"),
         ("grants lost", f"{report['grants_lost']:,}, connected again by their sellers"),
         ("webhooks", hooks or "none"),

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from headway.core.day_shares import Share, share_of
-from headway.core.jobs import JobStatus, JobType, Kind, PlatformName, Tier, rank
+from headway.core.jobs import JobStatus, JobType, Kind, PlatformName, Tier, next_month, rank
 from headway.core.model import SellerId
 from headway.core.pauses import Pause, longest
 from headway.core.reasons import say_pause, say_span, say_time
@@ -35,7 +35,10 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStanding:
-    """One job's row, and its place among those that are due (`has_more`: at least that far)."""
+    """One job's row, and its place among those that are due (`has_more`: at least that far).
+
+    `is_over_quota` if its seller's orders of the month are used up: it is set aside once it is due.
+    """
 
     id: str
     account_id: str
@@ -61,6 +64,7 @@ class JobStanding:
     changed_at: datetime | None = None
     ahead_count: int | None = None
     has_more: bool = False
+    is_over_quota: bool = False
 
     @property
     def name(self) -> str:
@@ -92,6 +96,7 @@ class JobLine:
     busy: Collection[str] = ()
     pauses: Sequence[Pause] = ()
     shut: Mapping[tuple[PlatformName, Share], Shut] = field(default_factory=dict)
+    order_quotas: Mapping[Tier, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,9 +123,14 @@ def why(standing: JobStanding, line: JobLine, now: datetime) -> JobAnswer:
         return _running(standing, now)
     if standing.next_run_at is None:
         return _at_rest(standing)
-    if not standing.is_due(now):
-        return _later(standing, standing.next_run_at, now)
-    return _due(standing, line, now)
+    if standing.is_over_quota and standing.next_run_at < next_month(now):
+        return _over_quota(standing, next_month(now), now)
+    if standing.is_due(now):
+        return _due(standing, line, now)
+    held = _held(standing, line, f"Due at {say_time(standing.next_run_at, now)}", now)
+    if held is not None and (held.until is None or held.until > standing.next_run_at):
+        return held
+    return _later(standing, standing.next_run_at, now)
 
 
 def _running(standing: JobStanding, now: datetime) -> JobAnswer:
@@ -167,17 +177,21 @@ def _at_rest(standing: JobStanding) -> JobAnswer:
     return JobAnswer(state=JobState.DONE, sentence="All history is pulled; nothing is left to do.")
 
 
+def _over_quota(standing: JobStanding, until: datetime, now: datetime) -> JobAnswer:
+    return JobAnswer(
+        state=JobState.QUOTA,
+        sentence=(
+            f"The orders of the month that {standing.tier} pays for are used up; it goes on at"
+            f" {say_time(until, now)}, or at once with a higher tier."
+        ),
+        until=until,
+    )
+
+
 def _later(standing: JobStanding, until: datetime, now: datetime) -> JobAnswer:
-    at = say_time(until, now)
     if standing.status is JobStatus.LIMITED:
-        return JobAnswer(
-            state=JobState.QUOTA,
-            sentence=(
-                f"The orders of the month that {standing.tier} pays for are used up; it goes on at"
-                f" {at}, or at once with a higher tier."
-            ),
-            until=until,
-        )
+        return _over_quota(standing, until, now)
+    at = say_time(until, now)
     if standing.status is JobStatus.FAILED:
         count = standing.retry_count
         return JobAnswer(
@@ -192,8 +206,8 @@ def _later(standing: JobStanding, until: datetime, now: datetime) -> JobAnswer:
     return JobAnswer(state=JobState.NOT_DUE, sentence=f"Due at {at}{reason}.", until=until)
 
 
-def _due(standing: JobStanding, line: JobLine, now: datetime) -> JobAnswer:
-    due = f"Due {_since(standing, now)}"
+def _held(standing: JobStanding, line: JobLine, due: str, now: datetime) -> JobAnswer | None:
+    """Say what keeps it from running even when it is due, if anything does: a pause, a budget."""
     pause = longest(each for each in line.pauses if stops_job(each, standing.user_id))
     if pause is not None:
         return JobAnswer(
@@ -208,6 +222,14 @@ def _due(standing: JobStanding, line: JobLine, now: datetime) -> JobAnswer:
             sentence=f"{due}, but {shut.why}; free from {say_time(shut.until, now)}.",
             until=shut.until,
         )
+    return None
+
+
+def _due(standing: JobStanding, line: JobLine, now: datetime) -> JobAnswer:
+    due = f"Due {_since(standing, now)}"
+    held = _held(standing, line, due, now)
+    if held is not None:
+        return held
     if standing.account_id in line.busy:
         return JobAnswer(
             state=JobState.BUSY,

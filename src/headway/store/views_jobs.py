@@ -3,6 +3,7 @@
 The queue itself is in `views_queue`. Nothing here writes.
 """
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -58,6 +59,10 @@ ONE = "SELECT * FROM sync_jobs WHERE id = %(id)s"
 NAMED = """
 SELECT * FROM sync_jobs WHERE user_id = %(user_id)s AND platform = %(platform)s
   AND kind = %(kind)s AND is_backfill = %(is_backfill)s
+"""
+SPENT = """
+SELECT user_id FROM profiles WHERE user_id = ANY (%(sellers)s) AND orders_month = %(month)s
+  AND orders_count >= (%(quotas)s::jsonb ->> tier)::integer
 """
 AHEAD = f"""
 SELECT coalesce(sum(few.count), 0)::integer, coalesce(max(few.count), 0) > %(most)s
@@ -237,6 +242,7 @@ def read_line(
         busy={each.account_id for each in running},
         pauses=standing_pauses(connection, now),
         shut=shut,
+        order_quotas=rule.order_quotas,
     )
 
 
@@ -289,7 +295,8 @@ def find(connection: Connection, now: datetime, line: JobLine, name: str) -> Job
     found = read_jobs(connection, statement, values)
     if not found:
         return None
-    return view(_placed(connection, found[0], line, now), line, now)
+    (one,) = _with_quotas(connection, found[:1], line, now)
+    return view(_placed(connection, one, line, now), line, now)
 
 
 def is_job_name(text: str) -> bool:
@@ -361,9 +368,8 @@ def view(
 def _all(
     connection: Connection, statement: str, values: Values, line: JobLine, now: datetime
 ) -> list[JobView]:
-    found = [
-        _placed(connection, each, line, now) for each in read_jobs(connection, statement, values)
-    ]
+    jobs = _with_quotas(connection, read_jobs(connection, statement, values), line, now)
+    found = [_placed(connection, each, line, now) for each in jobs]
     rows = rowsread_jobs(connection)
     views = [view(each, line, now, rows=rows.get(each.id)) for each in found]
     return sorted(views, key=lambda each: _order(each, now))
@@ -388,6 +394,19 @@ def _placed(
         AHEAD, {**values, "before": before, "now": now, "most": AHEAD_MAX}
     ).fetchone() or (0, False)
     return replace(standing, ahead_count=min(ahead, AHEAD_MAX), has_more=has_more)
+
+
+def _with_quotas(
+    connection: Connection, jobs: Sequence[JobStanding], line: JobLine, now: datetime
+) -> list[JobStanding]:
+    """Say of each job whether its seller's month is used up."""
+    values = {
+        "sellers": sorted({each.user_id for each in jobs}),
+        "month": now.date().replace(day=1),
+        "quotas": json.dumps(line.order_quotas),
+    }
+    spent = {user_id for (user_id,) in connection.execute(SPENT, values).fetchall()}
+    return [replace(each, is_over_quota=each.user_id in spent) for each in jobs]
 
 
 def _where(name: str) -> tuple[str, dict[str, Any]]:

@@ -1,10 +1,15 @@
 """Law L13: every hour a few jobs are asked why they wait, and the answer must hold water."""
 
+from collections.abc import Sequence
+from datetime import timedelta
+
 from headway.app import App
-from headway.core.jobs import JobStatus
+from headway.core.jobs import JobStatus, interval
 from headway.simulation.book import LawBook
+from headway.simulation.foretold import Foresight, Foretold
 
 ASKED = 6
+SECOND = timedelta(seconds=1)
 WAITING = (JobStatus.QUEUED, JobStatus.FAILED, JobStatus.LIMITED, JobStatus.COMPLETED)
 
 
@@ -19,3 +24,14 @@ def ask(app: App, book: LawBook) -> None:
             book.broken("L13", f"{view.name} cannot say what blocks it")
         elif view.status in WAITING and not is_history and (view.until is None or view.until < now):
             book.broken("L13", f"{view.name} says {view.reason!r} and no instant to come")
+
+
+def foretell(app: App, names: Sequence[str], foresight: Foresight, *, at_s: float) -> None:
+    """Ask these jobs until when they wait, and remember what they said."""
+    now = app.clock.now()
+    for view in (app.lane.job(now, name) for name in names):
+        if view is None or view.status not in WAITING or view.until is None:
+            continue
+        headway_s = interval(view.tier, view.kind, app.job_rule) / SECOND
+        at = at_s + (view.until - now) / SECOND
+        foresight.said(view.id, Foretold(state=view.state, at_s=at, headway_s=headway_s))

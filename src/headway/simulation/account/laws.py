@@ -13,6 +13,7 @@ from headway.core.walk import Page
 from headway.simulation.account.ages import Ages, Track
 from headway.simulation.account.world import DAY_S
 from headway.simulation.book import LawBook
+from headway.simulation.foretold import Foresight
 from headway.store.job_evidence import JobEvidence
 
 STARVED_S = DAY_S
@@ -45,11 +46,20 @@ def interval_s(tier: Tier, kind: Kind) -> float:
 class AccountLaws:
     """Sees every operation on jobs, and says which law it broke."""
 
-    def __init__(self, *, book: LawBook, clock: Clock, evidence: JobEvidence, ages: Ages) -> None:
+    def __init__(
+        self,
+        *,
+        book: LawBook,
+        clock: Clock,
+        evidence: JobEvidence,
+        ages: Ages,
+        foresight: Foresight,
+    ) -> None:
         self._book = book
         self._clock = clock
         self._evidence = evidence
         self._ages = ages
+        self._foresight = foresight
         self._accounts: dict[str, Account] = {}
         self._running: dict[str, Held] = {}
         self._fences: dict[str, int] = {}
@@ -110,6 +120,7 @@ class AccountLaws:
         """Check that nobody else runs anything of this account, and that it is whose it was."""
         account, at_s = job.account, self._clock.monotonic()
         self.claims[job.type] += 1
+        self._foresight.boarded(job.id, at_s)
         if account != self._accounts.get(account.id):
             self._book.broken("L10", f"a job of {account.user_id} came with another's account")
         if account.id in self._away:

@@ -51,6 +51,7 @@ def figures(scenario: AccountScenario, *, real_seconds: float) -> dict[str, Any]
         "pages": laws.pages,
         "plan_limited": len(laws.limited),
         "rescued": laws.rescued,
+        "eta_within_headway": scenario.foresight.figures(),
         "refused": laws.refused,
         "grants_lost": scenario.people.grants_lost,
         "webhooks": dict(sorted(scenario.people.hooks.items())),

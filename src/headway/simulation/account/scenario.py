@@ -18,7 +18,7 @@ from headway.core.model import Done, Wait
 from headway.engine.pull import Pull
 from headway.runners.embedded import Step, turn
 from headway.simulation.account.ages import Ages
-from headway.simulation.account.asking import ask
+from headway.simulation.account.asking import ask, foretell
 from headway.simulation.account.desk import FrontDesk
 from headway.simulation.account.etsy import EtsyVenue
 from headway.simulation.account.faults import AccountFaults
@@ -33,6 +33,7 @@ from headway.simulation.account.witness import WatchedTransport, WitnessedJobs
 from headway.simulation.account.world import DAY_S, HOUR_S, AccountWorld
 from headway.simulation.book import LawBook
 from headway.simulation.crew import Crew
+from headway.simulation.foretold import Foresight
 from headway.simulation.mortal import Life, MortalPool, MortalTransport
 from headway.store.accounts import Accounts
 from headway.store.job_evidence import JobEvidence
@@ -46,6 +47,8 @@ WORKERS = 4
 POLL = timedelta(minutes=10)
 TICK = timedelta(minutes=1)
 TIDY_EVERY_H = 6
+# How often somebody asks until when some jobs wait: hourly, or so many times in a run.
+ASKINGS_MAX, ASKED_JOBS, JOBS_MAX = 100, 6, 500
 DEMAND_TO_QUOTA = 1.6
 # Once nothing happens any more: when to look whether all is in the warehouse. Etsy's orders are
 # read again every day, whatever their stamps say; a little later everything must be there.
@@ -118,8 +121,13 @@ class AccountScenario:
         self._wire = WatchedTransport(wires, self._check_limits)
         self.app = self._build(pool)
         self.ages = Ages()
+        self.foresight = Foresight()
         self.laws = AccountLaws(
-            book=self.book, clock=self.clock, evidence=self.evidence, ages=self.ages
+            book=self.book,
+            clock=self.clock,
+            evidence=self.evidence,
+            ages=self.ages,
+            foresight=self.foresight,
         )
         self.crew = Crew(self.clock, faults=plan.faults.workers, seed=plan.seed, stop=self._stop)
         desk = FrontDesk(self.app, self.clock, self.venues, self.laws)
@@ -149,9 +157,11 @@ class AccountScenario:
             self.crew.spawn(f"pull-{number + 1}", self._pull, has_bell=True)
         self.clock.spawn(self._ring)
         self.clock.spawn(lambda: self._look_around(progress))
+        self.clock.spawn(self._foretell)
         self.crew.spawn_mishaps()
         end_s = self.plan.days * DAY_S
         self.clock.run(end_s)
+        self.foresight.close(end_s)
         self.outcome = self._measure()
         self._settle(end_s)
         self._stop.set()
@@ -270,6 +280,21 @@ class AccountScenario:
             if hour % TIDY_EVERY_H == 0:
                 self.evidence.tidy()
             progress(self.clock.monotonic())
+
+    def _foretell(self) -> None:
+        """Now and then ask some jobs until when they wait."""
+        draw, end_s = rng(f"foretell:{self.plan.seed}"), self.plan.days * DAY_S
+        every_s = max(HOUR_S, end_s / ASKINGS_MAX)
+        while True:
+            self.clock.sleep(draw.uniform(0, 2 * every_s))
+            at_s = self.clock.monotonic()
+            if at_s >= end_s:
+                return
+            waiting = sorted(
+                each.id for each in self.app.lane.jobs(self.clock.now(), limit=JOBS_MAX)
+            )
+            asked = draw.sample(waiting, min(ASKED_JOBS, len(waiting)))
+            foretell(self.app, asked, self.foresight, at_s=at_s)
 
     # -- what the platforms and the limiter say ----------------------------------------------
 
