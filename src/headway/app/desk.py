@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from typing import TypeVar
 
-from headway.app import MINUTE_S, App
+from headway.app import App
 from headway.app.answers import Batch, Explained, Series, batch_of, explained
 from headway.app.desk_access import AccessDesk
 from headway.app.desk_lane import LaneDesk
@@ -17,11 +17,9 @@ from headway.app.desk_runs import RunDesk
 from headway.app.desk_shops import ShopDesk
 from headway.app.limits import LimitView, key_of, limits
 from headway.app.looks import day_of, look
-from headway.app.signs import promises_of, signs_of
+from headway.app.signs import signs_now, signs_of
 from headway.clock import Clock, ScaledClock, SystemClock, fresh_id
-from headway.core.alert_rules import SLOW
 from headway.core.alerts import TOKEN_NOTICE, Alert, alerts
-from headway.core.limit_state import UNKNOWN
 from headway.core.model import SellerId, Sku
 from headway.core.pauses import Pause, PauseKind
 from headway.core.signs import Signs
@@ -31,7 +29,6 @@ from headway.store.explain import Standings
 from headway.store.freshness import Freshness
 from headway.store.pauses import Pauses, Resumed
 from headway.store.publishing import Publishing
-from headway.store.pulse import Pulse
 from headway.store.review import HeldChange, Review, Ruling
 from headway.store.timetable import Moved, Wish
 from headway.store.triggers import Triggers
@@ -363,31 +360,24 @@ class Desk:
 
     def alerts(self) -> list[Alert]:
         """Return what is wrong now, of everybody's or of one's own, the worst first."""
-        return self.alerts_in(self.status())
+        return alerts(self.signs(), self._whole.settings.alert_limits)
+
+    def signs(self, seen: Overview | None = None) -> Signs:
+        """Return what alerts are judged by; a seller's are in the overview, if it was read."""
+        app, pauses = self._whole, self.pauses()
+        if self._seller is None:
+            return signs_now(app, self.now, pauses=pauses)
+        seen = seen or self.status()
+        tokens = Credentials(app.pool).ending(
+            seen.now + TOKEN_NOTICE,
+            client_id=app.settings.shopify_client_id,
+            seller=self._seller,
+        )
+        return signs_of(seen, pauses=pauses, tokens=tokens)
 
     def alerts_in(self, seen: Overview) -> list[Alert]:
-        """Return what is wrong in an overview that was read before."""
-        return alerts(self.signs_in(seen), self._whole.settings.alert_limits)
-
-    def signs_in(self, seen: Overview) -> Signs:
-        """Return what alerts are judged by; what all sellers share is not a seller's."""
-        app, now = self._whole, seen.now
-        tokens = Credentials(app.pool).ending(
-            now + TOKEN_NOTICE, client_id=app.settings.shopify_client_id, seller=self._seller
-        )
-        if self._seller is not None:
-            return signs_of(seen, pauses=self.pauses(), tokens=tokens)
-        # Every limiter waits out one window when it begins, which is no trouble.
-        pace_s = max(app.settings.rate_gap_s, MINUTE_S / app.settings.rate_limit)
-        is_known = seen.gate.pause_reason != UNKNOWN
-        wait_s = (seen.gate.free_at - now).total_seconds() - pace_s if is_known else 0.0
-        return signs_of(
-            seen,
-            hour=Pulse(app.pool).read(now, scope=app.scope, permit_wait_s=max(0.0, wait_s)),
-            pauses=self.pauses(),
-            promises=promises_of(app.freshness.series(now - SLOW[-1]), now),
-            tokens=tokens,
-        )
+        """Return what is wrong, with an overview that was read before."""
+        return alerts(self.signs(seen), self._whole.settings.alert_limits)
 
     def _things(
         self, kind: PauseKind, skus: Sequence[Sku], seller: SellerId | None

@@ -1,48 +1,54 @@
-"""The signs that alerts are judged by, gathered from what the screens show."""
+"""The signs that alerts are judged by: of everybody, counted for it; of one seller, as shown."""
 
 from collections.abc import Sequence
 from datetime import datetime
 
+from headway.app import MINUTE_S, App
 from headway.core.alert_rules import FAST, SLOW
+from headway.core.alerts import TOKEN_NOTICE
 from headway.core.burn import burn
 from headway.core.limit_state import UNKNOWN
 from headway.core.pauses import Pause
-from headway.core.signs import ConnectionSign, HourSign, QuotaSign, Signs, TierSign, TokenSign
+from headway.core.signs import ConnectionSign, QuotaSign, Signs, TierSign, TokenSign
+from headway.store.credentials import Credentials
 from headway.store.freshness import KEPT_SHARE, Freshness
+from headway.store.pool import guarded
+from headway.store.pulse import Pulse
 from headway.store.views import Overview
+from headway.store.views_counts import count_listings
 
 
-def signs_of(
-    seen: Overview,
-    *,
-    hour: HourSign | None = None,
-    pauses: Sequence[Pause] = (),
-    promises: Sequence[TierSign] = (),
-    tokens: Sequence[TokenSign] = (),
-) -> Signs:
-    """Return the signs in an overview, of everybody or of one seller."""
-    front, lane = seen.storefront, seen.accounts
+def signs_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Signs:
+    """Count the signs of everybody's line, shops and accounts."""
+    settings, pulse = app.settings, Pulse(app.pool)
+    status = app.limiter.status(app.scope)
     # Every limiter waits out one window when it begins, which is no trouble.
-    is_told = seen.gate.pause_reason != UNKNOWN
+    is_known = status.reason != UNKNOWN
+    free_at = status.promised_at or status.next_free_at
+    pace_s = max(settings.rate_gap_s, MINUTE_S / settings.rate_limit)
+    wait_s = (free_at - now).total_seconds() - pace_s if is_known else 0.0
+    with guarded(), app.pool.connection() as connection:
+        counts, _, oldest_read_at = count_listings(connection, now, app.rule.boarding.slack, None)
+    troubles = pulse.troubles()
     return Signs(
-        now=seen.now,
-        breaker=seen.breaker,
-        hour=hour or HourSign(),
-        calls_paused_until=seen.gate.paused_until if is_told else None,
-        calls_paused_reason=seen.gate.pause_reason,
+        now=now,
+        breaker=app.breakers.load(app.scope),
+        hour=pulse.read(now, scope=app.scope, permit_wait_s=max(0.0, wait_s)),
+        calls_paused_until=status.paused_until if is_known else None,
+        calls_paused_reason=status.reason,
         pauses=pauses,
-        stale=seen.counts.stale,
-        total=seen.counts.total,
-        oldest_read_at=seen.oldest_read_at,
-        promises=promises,
-        held=front.held_count,
-        held_since=min((each.at for each in front.held), default=None),
-        failing=seen.counts.failing,
-        refused=sum(each.failing for each in front.shops),
-        refusals_in_a_row=max((each.failures for each in front.failing), default=0),
-        parked=seen.counts.parked,
-        connections=_connections(seen),
-        dead_jobs=lane.dead_count,
+        stale=counts.stale,
+        total=counts.total,
+        oldest_read_at=oldest_read_at,
+        promises=promises_of(app.freshness.series(now - SLOW[-1]), now),
+        held=troubles.held,
+        held_since=troubles.held_since,
+        failing=counts.failing,
+        refused=troubles.refused,
+        refusals_in_a_row=troubles.refusals_in_a_row,
+        parked=counts.parked,
+        connections=troubles.connections,
+        dead_jobs=troubles.dead_jobs,
         quotas=[
             QuotaSign(
                 platform=each.platform,
@@ -51,8 +57,35 @@ def signs_of(
                 room_at=each.forecast.room_at,
                 paused_until=each.paused_until,
             )
-            for each in lane.budgets
+            for each in app.lane.budgets(now)
         ],
+        tokens=Credentials(app.pool).ending(
+            now + TOKEN_NOTICE, client_id=settings.shopify_client_id
+        ),
+    )
+
+
+def signs_of(seen: Overview, *, pauses: Sequence[Pause], tokens: Sequence[TokenSign]) -> Signs:
+    """Return the signs in a seller's overview; what all sellers share is not in it."""
+    front, lane = seen.storefront, seen.accounts
+    is_known = seen.gate.pause_reason != UNKNOWN
+    return Signs(
+        now=seen.now,
+        breaker=seen.breaker,
+        calls_paused_until=seen.gate.paused_until if is_known else None,
+        calls_paused_reason=seen.gate.pause_reason,
+        pauses=pauses,
+        stale=seen.counts.stale,
+        total=seen.counts.total,
+        oldest_read_at=seen.oldest_read_at,
+        held=front.held_count,
+        held_since=min((each.at for each in front.held), default=None),
+        failing=seen.counts.failing,
+        refused=sum(each.failing for each in front.shops),
+        refusals_in_a_row=max((each.failures for each in front.failing), default=0),
+        parked=seen.counts.parked,
+        connections=_connections(seen),
+        dead_jobs=lane.dead_count,
         tokens=tokens,
     )
 

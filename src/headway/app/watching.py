@@ -17,7 +17,9 @@ EVERY = timedelta(minutes=1)
 ACTOR = "watch"
 
 
-def watch_of(app: App) -> Callable[[datetime], datetime]:
+def watch_of(
+    app: App, *, hears: Callable[[News], None] = lambda _news: None
+) -> Callable[[datetime], datetime]:
     """Make what a tick does each minute: judge what is wrong, and write down whom to tell what.
 
     Where nobody is to be told, nothing is written to tell: who is set later hears no old news.
@@ -30,7 +32,8 @@ def watch_of(app: App) -> Callable[[datetime], datetime]:
         def write(news: News) -> Message | None:
             return message_of(news, now, base=base, quiet=quiet) if tells else None
 
-        states.turn(desk.alerts(), now, write=write)
+        for news in states.turn(desk.alerts(), now, write=write) or ():
+            hears(news)
         if tells:
             outbox.gather(now, quiet=quiet)
         return now + EVERY

@@ -12,10 +12,13 @@ import httpx
 
 from headway.app import App, build
 from headway.app.outside import boeing_resource
+from headway.app.watching import watch_of
 from headway.clock import Clock, VirtualClock, fresh_id, rng
 from headway.config import Settings
+from headway.core.alert_rules import Severity
 from headway.core.invariants import replay_windows
 from headway.core.model import SellerId
+from headway.core.watch import News, Word
 from headway.runners.embedded import Step, turn
 from headway.simulation.asking import ask, foretell
 from headway.simulation.book import LawBook
@@ -86,6 +89,8 @@ class Plan:
     workers: int = 2
     sellers: int = 1
     poll: timedelta = POLL
+    # Whether alerts are judged each minute, which takes longer than all else.
+    is_watched: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +101,17 @@ class Parts:
     app: Callable[[App], App] = lambda app: app
     schedule: Callable[[Any], Any] = lambda schedule: schedule
     pushes: Callable[[Any], Any] = lambda pushes: pushes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What the watch told, and when."""
+
+    at_s: float
+    word: Word
+    name: str
+    subject: str
+    severity: Severity
 
 
 class Scenario:
@@ -129,6 +145,7 @@ class Scenario:
         self._enter_listings()
         self._look_on()
         self.lost = 0
+        self.told: list[Told] = []
         self.crew = Crew(self.clock, faults=plan.faults, seed=plan.seed, stop=self._stop)
         self.people = People(
             self.clock,
@@ -280,10 +297,22 @@ class Scenario:
             schedule=schedule,
             markets=WitnessedMarkets(self.app.markets, self.laws, hands.life),
             timetable=WitnessedTimetable(self.app.timetable, self.laws),
-            every=QUIET_TICK if is_quiet else TICK,
-            has_samples=False,
+            every=QUIET_TICK if is_quiet and not self.plan.is_watched else TICK,
+            has_samples=self.plan.is_watched,
+            watch=watch_of(self.app, hears=self._hear) if self.plan.is_watched else None,
         ).step
         turn(step, self.clock, self._stop, lambda _name, _text: None, "tick")
+
+    def _hear(self, news: News) -> None:
+        alert = news.state.alert
+        told = Told(
+            at_s=self.clock.monotonic(),
+            word=news.word,
+            name=alert.name,
+            subject=alert.subject,
+            severity=alert.severity,
+        )
+        self.told.append(told)
 
     def _fetch(self, life: Life, owner: str, clock: Clock) -> Step:
         hands = Hands(life=life)

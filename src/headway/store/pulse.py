@@ -1,18 +1,22 @@
-"""The last hour of the line, counted: calls, reads, what is overdue, what nobody rescues.
+"""What the watch counts each minute: the last hour of the line, and what stands wrong.
 
-Each count is a short range of an index or has a bound, so that a look each minute costs little.
+Each count is a short range of an index or has a bound, so that a look costs little at any size; and
+whoever is in trouble is found, however many are not.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from headway.core.model import AuthStep, Scope
-from headway.core.signs import HourSign
+from headway.core.model import AuthStep, Scope, SellerId
+from headway.core.signs import ConnectionSign, HourSign
 from headway.store.pool import Pool, guarded
 
 HOUR = timedelta(hours=1)
 # The documents' number: so long after its lease nobody can be at it any more.
 STUCK_AFTER = timedelta(minutes=10)
 COUNT_MAX = 10_000
+NAMED_MAX = 100
 
 # A call that was not sent asked nobody; one that is under way has not failed.
 PULSE = """
@@ -37,6 +41,43 @@ SELECT count(*), count(*) FILTER (WHERE NOT is_good),
   + (SELECT count(*) FROM sync_jobs WHERE status = 'running' AND lease_until < %(stuck)s)
 FROM calls
 """
+
+HELD = """
+SELECT count(*), min(held_at) FROM (
+  SELECT held_at FROM listing_state WHERE held_reason IS NOT NULL LIMIT %(most)s) AS few
+"""
+REFUSED = """
+SELECT count(*), coalesce(max(push_failures), 0) FROM (
+  SELECT push_failures FROM listing_state WHERE push_at IS NOT NULL AND push_failures > 0
+  LIMIT %(most)s) AS few
+"""
+DEAD = """
+SELECT count(*) FROM (SELECT FROM sync_jobs WHERE status = 'dead' LIMIT %(most)s) AS few
+"""
+# An open breaker that waits for its probe is still open.
+CONNECTIONS = """
+(SELECT user_id, platform || ' ' || shop, false, coalesce(reason, '') FROM connected_accounts
+ WHERE status = 'disconnected' ORDER BY user_id, platform LIMIT %(named)s)
+UNION ALL
+(SELECT account.user_id, account.platform || ' ' || account.shop, true, breaker.reason
+ FROM breaker JOIN connected_accounts AS account
+   ON account.platform = split_part(breaker.scope, ':', 1)
+   AND account.shop = regexp_replace(breaker.scope, '^.*:', '') AND account.status = 'connected'
+ WHERE breaker.open_until IS NOT NULL
+ ORDER BY account.user_id, account.platform LIMIT %(named)s)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Troubles:
+    """What stands wrong with changes, shops and jobs, of everybody's."""
+
+    held: int
+    held_since: datetime | None
+    refused: int
+    refusals_in_a_row: int
+    dead_jobs: int
+    connections: Sequence[ConnectionSign]
 
 
 class Pulse:
@@ -66,4 +107,26 @@ class Pulse:
             overdue=overdue,
             stuck=stuck,
             permit_wait_s=permit_wait_s,
+        )
+
+    def troubles(self) -> Troubles:
+        """Count what stands wrong, and name the shops and accounts it is wrong with."""
+        values = {"most": COUNT_MAX, "named": NAMED_MAX}
+        with guarded(), self._pool.connection() as connection:
+            held, held_since = connection.execute(HELD, values).fetchall()[0]
+            refused, in_a_row = connection.execute(REFUSED, values).fetchall()[0]
+            dead_jobs = connection.execute(DEAD, values).fetchall()[0][0]
+            rows = connection.execute(CONNECTIONS, values).fetchall()
+        return Troubles(
+            held=held,
+            held_since=held_since,
+            refused=refused,
+            refusals_in_a_row=in_a_row,
+            dead_jobs=dead_jobs,
+            connections=tuple(
+                ConnectionSign(
+                    seller=SellerId(seller), name=name, is_connected=is_connected, trouble=trouble
+                )
+                for seller, name, is_connected, trouble in rows
+            ),
         )

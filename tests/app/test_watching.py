@@ -1,0 +1,206 @@
+"""Every rule of the watch on a real line: its cause, the news within five minutes, and its end."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.app import App, build
+from headway.app.watching import watch_of
+from headway.clock import VirtualClock
+from headway.config import Settings
+from headway.core.alert_rules import RULES, Severity
+from headway.core.watch import News, Word
+from headway.simulators.boeing import SignIn
+
+TOLD = [rule.name for rule in RULES if rule.severity is not Severity.NOTICE]
+SOON_MIN = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """What brings an alert about, and what ends it; `%(now)s` is the line's time."""
+
+    does: Sequence[str]
+    undoes: Sequence[str]
+
+
+def listings(count: int, columns: str = "", values: str = "") -> str:
+    more = f", {columns}" if columns else ""
+    return (
+        "INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at,"
+        f" last_successful_sync{more}) SELECT 'acme', 'N' || n, 0,"
+        " %(now)s::timestamptz + interval '1 day', %(now)s"
+        f"{', ' + values if values else ''} FROM generate_series(1, {count}) AS n"
+    )
+
+
+def calls(count: int, result: str) -> str:
+    return (
+        "INSERT INTO call_ledger (ticket_id, key, owner, cost, begun_at, lease_until, status,"
+        " result, skus, seats_paid) SELECT gen_random_uuid(), %(scope)s, 'w', 1, %(now)s, %(now)s,"
+        f" 'sent', '{result}', ARRAY['A', 'B'], 10 FROM generate_series(1, {count})"
+    )
+
+
+def state(column: str) -> list[str]:
+    return [
+        listings(1),
+        (
+            f"INSERT INTO listing_state (user_id, sku, {column.partition('=')[0]})"
+            f" VALUES ('acme', 'N1', {column.partition('=')[2]})"
+        ),
+    ]
+
+
+def account(status: str) -> str:
+    return (
+        "INSERT INTO connected_accounts (user_id, platform, shop, status, reason)"
+        f" VALUES ('acme', 'etsy', '7', '{status}', 'revoked')"
+    )
+
+
+def samples(kept: int) -> str:
+    return (
+        "INSERT INTO freshness_samples (at, tier, total, parked, paused, fresh, stale, unread,"
+        " kept, promise_min) SELECT %(now)s::timestamptz - n * interval '5 minutes', 'pro', 100, 0,"
+        f" 0, 100, 0, 0, {kept}, 60 FROM generate_series(1, 72) AS n"
+    )
+
+
+JOB = (
+    "INSERT INTO sync_jobs (user_id, account_id, platform, job_type, kind, status, score)"
+    " SELECT user_id, id, platform, 'incremental', 'orders', 'dead', 20 FROM connected_accounts"
+)
+ALL_FRESH = "UPDATE freshness_samples SET kept = total"
+NO_LISTINGS = "DELETE FROM product_sync_schedule"
+OPEN = (
+    "INSERT INTO breaker (scope, failures, open_until, opened_at, reason)"
+    " VALUES ({scope}, 3, %(now)s::timestamptz + interval '1 h', %(now)s, 'HTTP 503')"
+)
+DUE = "UPDATE product_sync_schedule SET next_sync_at = %(now)s::timestamptz - interval '61 min'"
+PAUSE = "INSERT INTO pauses (kind, actor, created_at) VALUES ('all', 'ada', %(now)s)"
+CAUSES = {
+    "supplier_down": Cause(does=[OPEN.format(scope="%(scope)s")], undoes=["DELETE FROM breaker"]),
+    "error_share": Cause(
+        does=[calls(20, "ok"), calls(3, "HTTP 503")], undoes=["DELETE FROM call_ledger"]
+    ),
+    "reads_failed": Cause(
+        does=[
+            calls(20, "ok"),
+            ("INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type)"
+            " SELECT 'acme', 'A', %(now)s, 'sync_failed' FROM generate_series(1, 3)"),
+        ],
+        undoes=["DELETE FROM sync_audit_log WHERE event_type = 'sync_failed'"],
+    ),
+    "few_synced": Cause(does=[listings(30), DUE], undoes=[NO_LISTINGS]),
+    "overdue": Cause(does=[listings(101), DUE, calls(30, "ok")], undoes=[NO_LISTINGS]),
+    "stale": Cause(
+        does=[
+            listings(1),
+            ("UPDATE product_sync_schedule"
+            " SET last_successful_sync = %(now)s::timestamptz - interval '25 h'"),
+        ],
+        undoes=[NO_LISTINGS],
+    ),
+    "promise_burning": Cause(does=[samples(60)], undoes=[ALL_FRESH]),
+    "promise_slipping": Cause(does=[samples(90)], undoes=[ALL_FRESH]),
+    "paused": Cause(does=[PAUSE], undoes=["DELETE FROM pauses"]),
+    "held": Cause(
+        does=state("held_reason, held_at='moved', %(now)s"), undoes=["DELETE FROM listing_state"]
+    ),
+    "parked": Cause(
+        does=[listings(100), ("UPDATE product_sync_schedule SET sync_status = 'parked',"
+              " is_active = false WHERE sku = 'N1'")],
+        undoes=[NO_LISTINGS],
+    ),
+    "refused_by_shop": Cause(
+        does=state("push_failures, push_at=4, %(now)s"), undoes=["DELETE FROM listing_state"]
+    ),
+    "stuck": Cause(
+        does=[listings(1), ("UPDATE product_sync_schedule SET sync_status = 'syncing',"
+              " lease_owner = 'w', lease_until = %(now)s::timestamptz - interval '11 min'")],
+        undoes=[NO_LISTINGS],
+    ),
+    "shop_refused": Cause(
+        does=[account("connected"), OPEN.format(scope="'etsy:app:7'")],
+        undoes=["DELETE FROM breaker"],
+    ),
+    "disconnected": Cause(
+        does=[account("disconnected")],
+        undoes=["UPDATE connected_accounts SET status = 'connected'"],
+    ),
+    "token_expiring": Cause(
+        does=[
+            account("connected"),
+            ("INSERT INTO credential (scope, name, secret, expires_at)"
+            " VALUES ('etsy:shop:7', 'refresh', 'x', %(now)s::timestamptz + interval '6 d')"),
+        ],
+        undoes=["DELETE FROM credential"],
+    ),
+    "dead_jobs": Cause(does=[account("connected"), JOB], undoes=["DELETE FROM sync_jobs"]),
+}  # fmt: skip
+
+
+class Room:
+    """A line that is watched, minute by minute."""
+
+    def __init__(self, pool: ConnectionPool, clock: VirtualClock, data_dir: Path) -> None:
+        sign_in = SignIn()
+        settings = Settings(
+            boeing_client_id=sign_in.client_id,
+            boeing_username=sign_in.username,
+            etsy_keystring="key",
+            data_dir=data_dir,
+        )
+        self.app: App = build(settings, clock, pool)
+        self.clock = clock
+        self.told: list[News] = []
+        self.look = watch_of(self.app, hears=self.told.append)
+
+    def do(self, statements: Sequence[str]) -> None:
+        values = {"now": self.clock.now(), "scope": self.app.scope}
+        with self.app.pool.connection() as connection:
+            for each in statements:
+                connection.execute(each, values)
+
+    def minutes(self, count: int) -> list[tuple[int, str, Word]]:
+        """Watch so many minutes; return what was told, and in which of them."""
+        told = []
+        for minute in range(count):
+            self.told.clear()
+            self.look(self.clock.now())
+            told += [(minute, each.state.alert.name, each.word) for each in self.told]
+            self.clock.sleep(60)
+        return told
+
+
+@pytest.fixture
+def room(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Room:
+    return Room(pool, clock, tmp_path)
+
+
+def bring_about(room: Room, name: str) -> None:
+    if name == "permit_wait":
+        room.app.limiter.pause(room.app.scope, 900, "told to wait by the supplier")
+    elif name == "quota_spent":
+        room.app.limiter.pause(next(iter(room.app.lane._days.values())).key, 900, "HTTP 429")
+    else:
+        room.do(CAUSES[name].does)
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_it_fires_within_five_minutes_of_its_cause_and_is_over_after_it_once_each(
+    room: Room, name: str
+) -> None:
+    assert room.minutes(2) == []
+    bring_about(room, name)
+    ((minute, fired, word),) = room.minutes(8)
+    assert (fired, word) == (name, Word.FIRED)
+    assert minute < SOON_MIN
+    if name in CAUSES:
+        room.do(CAUSES[name].undoes)
+    ((_, resolved, word),) = room.minutes(22)
+    assert (resolved, word) == (name, Word.RESOLVED)
