@@ -1,10 +1,12 @@
 """The figures that metrics show, from what the screens show."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from headway.core.alert_rules import Severity
 from headway.core.alerts import Alert
+from headway.core.pauses import WIDE
+from headway.core.signs import Signs
 from headway.observe.metrics import Figures
 from headway.store.freshness import Freshness
 from headway.store.views import Overview
@@ -13,7 +15,7 @@ NAN = float("nan")
 
 
 def figures_of(
-    seen: Overview, alerts: Sequence[Alert], freshness: Freshness | None = None
+    seen: Overview, signs: Signs, alerts: Sequence[Alert], freshness: Freshness | None = None
 ) -> Figures:
     """Return the figures in an overview of everybody's."""
     counts, front, lane = seen.counts, seen.storefront, seen.accounts
@@ -34,8 +36,9 @@ def figures_of(
             "changes_waiting": sum(each.waiting for each in front.shops),
             "pushes_day": front.written.count,
             "changes_held": front.held_count,
-            "accounts_disconnected": sum(not each.is_connected for each in lane.accounts),
+            "accounts_disconnected": sum(not each.is_connected for each in signs.connections),
             "sellers_at_quota": sum(each.orders >= each.orders_max for each in lane.sellers),
+            "permit_delay_seconds": signs.hour.permit_wait_s,
         },
         by_label={
             "listings": {
@@ -73,6 +76,28 @@ def figures_of(
                 each.platform.value: (each.used + each.reserved) / each.limit
                 for each in lane.budgets
             },
+            "hour": {
+                "calls": signs.hour.calls,
+                "calls_failed": signs.hour.calls_failed,
+                "reads": signs.hour.reads,
+                "reads_failed": signs.hour.reads_failed,
+                "overdue": signs.hour.overdue,
+            },
+            "trouble": _trouble(signs),
+            "promise_burn_fast": {each.tier: each.burn_fast for each in signs.promises},
+            "promise_burn_slow": {each.tier: each.burn_slow for each in signs.promises},
             "alerts": {each.value: by_severity.get(each, 0) for each in Severity},
         },
     )
+
+
+def _trouble(signs: Signs) -> Mapping[str, float]:
+    """Return what stands wrong of which there is no other figure."""
+    return {
+        "paused": sum(each.kind in WIDE for each in signs.pauses),
+        "refusals_in_a_row": signs.refusals_in_a_row,
+        "stuck": signs.hour.stuck,
+        "shops_down": sum(each.is_connected for each in signs.connections),
+        "tokens_ending": len(signs.tokens),
+        "quotas_spent": sum(each.is_spent(signs.now) for each in signs.quotas),
+    }

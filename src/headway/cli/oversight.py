@@ -5,6 +5,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Annotated, TextIO
 
 import typer
 
+from headway import config
 from headway.app.limits import LimitView
 from headway.cli.desks import Server, open_desk, seller_id
 from headway.cli.instants import instant
@@ -19,6 +21,7 @@ from headway.cli.output import AsJson, emit, say, table
 from headway.core.model import Sku
 from headway.core.reasons import say_time
 from headway.errors import InvalidError
+from headway.observe.prometheus_rules import prometheus_rules
 from headway.store.views_history import HistoryEvent
 from headway.store.views_limits import LedgerLine
 from headway.web.audit import exported
@@ -37,7 +40,12 @@ class Form(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command("alerts", epilog=_examples("alerts", "alerts --json"))(alerts)
+    app.command(
+        "alerts",
+        epilog=_examples(
+            "alerts", "alerts --json", "alerts --prometheus-rules > headway.rules.yml"
+        ),
+    )(alerts)
     app.command("limits", epilog=_examples("limits", "limits boeing --since 1h"))(limits)
     app.command(
         "audit",
@@ -53,25 +61,40 @@ def _examples(*lines: str) -> str:
     return "\n\n".join(["Examples:", *(f"headway {line}" for line in lines)])
 
 
-def alerts(*, server: Server = None, as_json: AsJson = False) -> None:
+def alerts(
+    *,
+    rules: Annotated[
+        bool,
+        typer.Option(
+            "--prometheus-rules", help="Write the rules of the watch for Prometheus instead."
+        ),
+    ] = False,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
     """Show what is wrong now and needs a person.
 
     The worst comes first.
     """
+    if rules:
+        sys.stdout.write(prometheus_rules(config.load().alert_limits))
+        return
     with open_desk(server) as desk:
         found = desk.alerts()
         if as_json:
-            emit({"now": desk.now, "alerts": found})
+            told = [{**asdict(each), "runbook": each.runbook} for each in found]
+            emit({"now": desk.now, "alerts": told})
             return
         rows = [
             (
                 each.severity,
                 each.sentence,
                 "" if each.since is None else say_time(each.since, desk.now),
+                each.runbook,
             )
             for each in found
         ]
-        table(("how bad", "what", "since"), rows, empty="nothing is wrong")
+        table(("how bad", "what", "since", "what to do"), rows, empty="nothing is wrong")
 
 
 def limits(

@@ -66,7 +66,7 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.WARNING,
         limit=30,
         unit="seconds beyond one headway",
-        query="headway_permit_wait_seconds > {limit}",
+        query="headway_permit_delay_seconds > {limit}",
     ),
     Rule(
         name="error_share",
@@ -78,8 +78,8 @@ RULES: tuple[Rule, ...] = (
         hushed_by=STANDSTILLS,
         linger=HOUR,
         query=(
-            'headway_hour{{what="calls_failed"}} >= 3 and headway_hour{{what="calls_failed"}}'
-            ' / headway_hour{{what="calls"}} > {limit}'
+            'headway_hour{{what="calls_failed"}} / ignoring (what) headway_hour{{what="calls"}}'
+            ' > {limit} and ignoring (what) headway_hour{{what="calls_failed"}} >= 3'
         ),
     ),
     Rule(
@@ -90,8 +90,8 @@ RULES: tuple[Rule, ...] = (
         unit="of the parts; critical at four times that",
         over=10 * MINUTE,
         query=(
-            'headway_hour{{what="reads_failed"}} >= 3 and headway_hour{{what="reads_failed"}}'
-            ' / headway_hour{{what="reads"}} > {limit}'
+            'headway_hour{{what="reads_failed"}} / ignoring (what) headway_hour{{what="reads"}}'
+            ' > {limit} and ignoring (what) headway_hour{{what="reads_failed"}} >= 3'
         ),
     ),
     Rule(
@@ -103,8 +103,9 @@ RULES: tuple[Rule, ...] = (
         hushed_by=STANDSTILLS,
         linger=HOUR,
         query=(
-            'headway_hour{{what="reads"}} < {limit}'
-            ' and headway_hour{{what="reads"}} + headway_hour{{what="overdue"}} >= {limit}'
+            'headway_hour{{what="reads"}} < {limit} and ignoring (what)'
+            ' headway_hour{{what="reads"}} + ignoring (what) headway_hour{{what="overdue"}}'
+            " >= {limit}"
         ),
     ),
     Rule(

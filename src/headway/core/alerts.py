@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from headway.core.alert_rules import FAILURES_MIN, LIMITS, WORSE, Severity
 from headway.core.model import SellerId
-from headway.core.pauses import Pause, PauseKind
+from headway.core.pauses import WIDE, Pause, PauseKind
 from headway.core.reasons import say_span, say_time
 from headway.core.signs import Signs, TierSign
 
@@ -35,6 +35,11 @@ class Alert:
     seller: SellerId | None = None
     link: str = "/"
     subject: str = ""
+
+    @property
+    def runbook(self) -> str:
+        """The page that says what to do about it."""
+        return f"/runbook/{self.name}"
 
 
 def alerts(signs: Signs, limits: Limits = LIMITS) -> list[Alert]:
@@ -127,7 +132,7 @@ def _worse(*, is_critical: bool) -> Severity:
 
 def _pauses(signs: Signs, _limits: Limits) -> Iterator[Alert]:
     for each in signs.pauses:
-        is_wide = each.kind in {PauseKind.ALL, PauseKind.SUPPLIER}
+        is_wide = each.kind in WIDE
         end = f"until {say_time(each.until, signs.now)}" if each.until else "until somebody resumes"
         why = f": {each.reason}" if each.reason else ""
         yield Alert(

@@ -79,7 +79,7 @@ def message_of(news: News, now: datetime, *, base: str, quiet: Quiet | None = No
         if is_over
         else alert.sentence,
         f"Page: {base}{alert.link}" if base else f"Page: {alert.link}",
-        f"Runbook: {base}{runbook_path(alert.name)}",
+        f"Runbook: {base}{alert.runbook}",
     ]
     return Message(
         key=key,
@@ -107,11 +107,6 @@ def notice_message(
         due_at=due(Severity.WARNING, now, quiet),
         notice_id=notice_id,
     )
-
-
-def runbook_path(name: str) -> str:
-    """Return where the page serves what to do about an alert."""
-    return f"/runbook/{name}"
 
 
 def due(severity: Severity, now: datetime, quiet: Quiet | None) -> datetime:

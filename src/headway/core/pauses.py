@@ -22,6 +22,10 @@ class PauseKind(StrEnum):
     LISTING = "listing"
 
 
+# What stops the whole line.
+WIDE = frozenset({PauseKind.ALL, PauseKind.SUPPLIER})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
     """Something that a person stopped; `actor` says who."""

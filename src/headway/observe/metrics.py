@@ -84,6 +84,13 @@ GAUGES: Mapping[str, Spec] = {
     "accounts_disconnected": _spec("Accounts that wait to be connected again, of those shown."),
     "sellers_at_quota": _spec("Sellers whose month's orders are used up, of those shown."),
     "quota_ratio": _spec("Share of a platform's day that is used or reserved.", "platform"),
+    "permit_delay_seconds": _spec("How much longer the next permit takes than the pace explains."),
+    "hour": _spec(
+        "The last hour: calls and reads, failed ones, and what is overdue since.", "what"
+    ),
+    "trouble": _spec("What stands wrong, counted by what it is.", "what"),
+    "promise_burn_fast": _spec("How fast a tier's promise is broken, over 15 min and 1 h.", "tier"),
+    "promise_burn_slow": _spec("How fast a tier's promise is broken, over 1 h and 6 h.", "tier"),
     "alerts": _spec("What is wrong now, by how bad it is.", "severity"),
 }
 COUNTERS: Mapping[str, Spec] = {

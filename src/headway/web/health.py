@@ -12,6 +12,7 @@ from headway.app import App
 from headway.app.desk import Desk
 from headway.app.figures import figures_of
 from headway.core.access import Need
+from headway.core.alerts import alerts
 from headway.errors import HeadwayError, StoreError
 from headway.observe.metrics import CONTENT_TYPE
 from headway.store.migrate import require_current
@@ -75,7 +76,9 @@ def router(app: App) -> APIRouter:
         try:
             desk = Desk(app, actor=ACTOR)
             seen = desk.status()
-            figures = figures_of(seen, desk.alerts_in(seen), app.freshness.latest())
+            signs = desk.signs(seen)
+            found = alerts(signs, app.settings.alert_limits)
+            figures = figures_of(seen, signs, found, app.freshness.latest())
         except StoreError:
             figures = None
         return Response(app.watch.metrics.render(figures), media_type=CONTENT_TYPE)

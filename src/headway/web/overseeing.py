@@ -26,7 +26,10 @@ LimitName = Annotated[
 
 
 class AlertShape(Shape):
-    """One thing that is wrong; `link` is the page where something can be done about it."""
+    """One thing that is wrong; `link` is the page where something can be done about it.
+
+    `runbook` says what to do, `subject` tells apart what is wrong with several at once.
+    """
 
     name: str
     severity: Literal["critical", "warning", "notice"]
@@ -36,6 +39,7 @@ class AlertShape(Shape):
     seller: str | None
     link: str
     subject: str
+    runbook: str
 
 
 class AlertsShape(Shape):

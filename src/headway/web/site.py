@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headway import __version__
 from headway.app import App
 from headway.clock import Clock, SystemClock
-from headway.web import connect, hooks, login, pages, parts, routes
+from headway.web import connect, hooks, login, pages, parts, routes, runbook
 from headway.web.boards import Boards
 from headway.web.bodies import BODY_WAIT_S
 from headway.web.feed import Feed
@@ -86,6 +86,7 @@ def create(
     site.include_router(parts.router(app, drawn))
     site.include_router(connect.router(app, drawn))
     site.include_router(hooks.router(app, body_wait_s=body_wait_s))
+    site.include_router(runbook.router())
     routes.include(site, app)
     return site
 
