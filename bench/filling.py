@@ -22,7 +22,10 @@ def strip(connection: Connection, tables: Sequence[str]) -> list[Statement]:
     named = list(tables)
     keys = connection.execute(CONSTRAINTS, (named,)).fetchall()
     indexes = connection.execute(INDEXES, (named,)).fetchall()
-    rebuild: list[Statement] = [sql.SQL(definition) for _, definition in indexes]
+    # Of a table in parts the catalog tells the whole's index alone; it is wanted in every part.
+    rebuild: list[Statement] = [
+        sql.SQL(definition.replace(" ON ONLY ", " ON ", 1)) for _, definition in indexes
+    ]
     for table, name, definition, is_foreign in keys:
         # What we filled by ourselves needs no proof; what is written later is checked as ever.
         suffix = " NOT VALID" if is_foreign else ""

@@ -22,13 +22,17 @@ from headway.store.server import EmbeddedServer
 ROWS = 100_000
 LISTED = ("product_sync_schedule", "listing_state", "listing_search", "product")
 TABLES = (*LISTED, "sync_audit_log", "call_ledger")
-SIZES = """
-SELECT 1, 'table, all of it', pg_total_relation_size(%(table)s::regclass),
-  (SELECT count(*) FROM {table})
+# Of a table in parts the parts are measured; pg_partition_tree knows none of any other.
+WHOLE = """coalesce((SELECT sum({size}(relid)) FROM pg_partition_tree({of})), {size}({of}))"""
+SIZES = f"""
+SELECT 1, 'table, all of it',
+  {WHOLE.format(size="pg_total_relation_size", of="%(table)s::regclass")},
+  (SELECT count(*) FROM {{table}})
 UNION ALL
-SELECT 2, 'rows alone', pg_relation_size(%(table)s::regclass), 0
+SELECT 2, 'rows alone', {WHOLE.format(size="pg_relation_size", of="%(table)s::regclass")}, 0
 UNION ALL
-SELECT 3, 'index ' || indexrelid::regclass, pg_relation_size(indexrelid), 0
+SELECT 3, 'index ' || indexrelid::regclass,
+  {WHOLE.format(size="pg_relation_size", of="indexrelid::regclass")}, 0
 FROM pg_index WHERE indrelid = %(table)s::regclass
 ORDER BY 1, 3 DESC
 """

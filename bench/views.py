@@ -58,6 +58,11 @@ TABLES = (
     "sync_audit_log",
 )
 
+# As many months as are kept: a look at a listing's life looks into each.
+MONTHS = """
+SELECT make_history_month(%(now)s - back * interval '1 month') FROM generate_series(0, 24) AS back
+"""
+
 # One seller has a quarter of the parts. Every tenth letter and figure differs, so that texts of any
 # length may be searched for.
 SELLER = f"CASE WHEN n %% 4 = 0 THEN '{BIG}' ELSE 'seller-' || n %% {SELLERS} END"
@@ -345,6 +350,7 @@ def filled(server: EmbeddedServer, rows: int) -> ConnectionPool:
     try:
         with pool.connection() as connection:
             with connection.transaction():
+                connection.execute(MONTHS, {"now": CLOCK.now()})
                 rebuild = strip(connection, TABLES)
                 _insert(connection, rows)
                 say(f"{rows:,} listings: building indexes after {CLOCK.monotonic() - at_s:.0f} s")

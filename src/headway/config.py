@@ -168,6 +168,9 @@ class Settings(BaseModel):
     raw_retention_days: int = _setting(
         "HEADWAY_RAW_RETENTION_DAYS", 30, "days the supplier's raw replies are kept", ge=1
     )
+    history_months: int = _setting(
+        "HEADWAY_HISTORY_MONTHS", 24, "whole months the history is kept; 0 keeps all", ge=0
+    )
 
     price_basis: Literal["list", "net"] = _setting(
         "HEADWAY_PRICE_BASIS", "list", "which quoted price a shop's price is made from"

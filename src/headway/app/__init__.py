@@ -52,6 +52,7 @@ from headway.store.bulk import Bulks
 from headway.store.day_demand import DayDemand
 from headway.store.error_share import ErrorShare
 from headway.store.freshness import FreshnessSamples
+from headway.store.history_months import HistoryMonths
 from headway.store.hooks import Hooks
 from headway.store.jobs import Jobs
 from headway.store.limits import PostgresLimiter
@@ -286,6 +287,7 @@ class App:
                 (AlertStates(self.pool), timedelta(days=self.settings.ledger_retention_days)),
                 (Outbox(self.pool), timedelta(days=self.settings.ledger_retention_days)),
             ),
+            history=HistoryMonths(self.pool, months=self.settings.history_months).tend,
             every=every,
             rescues=self.watch.rescued,
         )

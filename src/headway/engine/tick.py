@@ -28,8 +28,8 @@ class Tick:
     It marks what a person has paused, and unmarks what goes on. It guards the deadline of a policy
     that has a market, and opens the windows of one that has them. It lets a sample be taken of how
     fresh the listings are, and what is wrong be judged, each of which says when it is next due.
-    Once an hour each memory forgets what is older than its retention, and all is counted. It
-    `rescues` leases, and tells how many.
+    Once an hour the history gets its next month, each memory forgets what is older than its
+    retention, and all is counted. It `rescues` leases, and tells how many.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class Tick:
         watch: Callable[[datetime], datetime] | None = None,
         policy: Policy,
         memories: Sequence[tuple[Ledger, timedelta]],
+        history: Callable[[datetime], object],
         every: timedelta = EVERY,
         rescues: Callable[[str, int], None] = lambda _what, _count: None,
     ) -> None:
@@ -62,6 +63,7 @@ class Tick:
         self._watch = watch
         self._policy = policy
         self._memories = memories
+        self._history = history
         self._every = every
         self._rescues = rescues
         self._hourly_at = self._count_at = self._guard_at = self._window_at = clock.now()
@@ -99,6 +101,7 @@ class Tick:
         self._sellers.count_catalogues(now)
         self._notices.warn_of_tokens(now)
         self._jobs.relax(now)
+        self._history(now)
         for memory, retention in self._memories:
             memory.forget(now - retention)
         if not self._policy.is_eager:
