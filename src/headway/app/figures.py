@@ -20,7 +20,6 @@ def figures_of(
     """Return the figures in an overview of everybody's."""
     counts, front, lane = seen.counts, seen.storefront, seen.accounts
     leaves_at, oldest = seen.next_call.leaves_at, seen.oldest_read_at
-    tiers = () if freshness is None else freshness.tiers
     by_severity = Counter(each.severity for each in alerts)
     return Figures(
         plain={
@@ -41,23 +40,7 @@ def figures_of(
             "permit_delay_seconds": signs.hour.permit_wait_s,
         },
         by_label={
-            "listings": {
-                "fresh": counts.fresh,
-                "stale": counts.stale,
-                "unread": counts.unread,
-                "parked": counts.parked,
-                "overdue": counts.overdue,
-                "aboard": counts.aboard,
-            },
-            "listing_age_listings": {
-                f"{hours:02}": count for hours, count in enumerate(seen.ages_h)
-            },
-            "fresh_ratio": {
-                each.tier.value: each.fresh / each.total for each in tiers if each.total
-            },
-            "promise_kept_ratio": {
-                each.tier.value: each.kept_share for each in tiers if each.kept_share is not None
-            },
+            **_ages(seen, freshness),
             "push_lag_seconds": {
                 "0.5": NAN if front.written.p50_s is None else front.written.p50_s,
                 "0.95": NAN if front.written.p95_s is None else front.written.p95_s,
@@ -76,28 +59,51 @@ def figures_of(
                 each.platform.value: (each.used + each.reserved) / each.limit
                 for each in lane.budgets
             },
-            "hour": {
-                "calls": signs.hour.calls,
-                "calls_failed": signs.hour.calls_failed,
-                "reads": signs.hour.reads,
-                "reads_failed": signs.hour.reads_failed,
-                "overdue": signs.hour.overdue,
-            },
-            "trouble": _trouble(signs),
-            "promise_burn_fast": {each.tier: each.burn_fast for each in signs.promises},
-            "promise_burn_slow": {each.tier: each.burn_slow for each in signs.promises},
+            **_wrong(signs),
             "alerts": {each.value: by_severity.get(each, 0) for each in Severity},
         },
     )
 
 
-def _trouble(signs: Signs) -> Mapping[str, float]:
-    """Return what stands wrong of which there is no other figure."""
+def _ages(seen: Overview, freshness: Freshness | None) -> dict[str, Mapping[str, float]]:
+    """Return how listings stand, and how old they are."""
+    counts, tiers = seen.counts, () if freshness is None else freshness.tiers
     return {
-        "paused": sum(each.kind in WIDE for each in signs.pauses),
-        "refusals_in_a_row": signs.refusals_in_a_row,
-        "stuck": signs.hour.stuck,
-        "shops_down": sum(each.is_connected for each in signs.connections),
-        "tokens_ending": len(signs.tokens),
-        "quotas_spent": sum(each.is_spent(signs.now) for each in signs.quotas),
+        "listings": {
+            "fresh": counts.fresh,
+            "stale": counts.stale,
+            "unread": counts.unread,
+            "parked": counts.parked,
+            "overdue": counts.overdue,
+            "aboard": counts.aboard,
+        },
+        "listing_age_listings": {f"{hours:02}": count for hours, count in enumerate(seen.ages_h)},
+        "fresh_ratio": {each.tier.value: each.fresh / each.total for each in tiers if each.total},
+        "promise_kept_ratio": {
+            each.tier.value: each.kept_share for each in tiers if each.kept_share is not None
+        },
+    }
+
+
+def _wrong(signs: Signs) -> dict[str, Mapping[str, float]]:
+    """Return what alerts are judged by and of which there is no other figure."""
+    hour = signs.hour
+    return {
+        "hour": {
+            "calls": hour.calls,
+            "calls_failed": hour.calls_failed,
+            "reads": hour.reads,
+            "reads_failed": hour.reads_failed,
+            "overdue": hour.overdue,
+        },
+        "trouble": {
+            "paused": sum(each.kind in WIDE for each in signs.pauses),
+            "refusals_in_a_row": signs.refusals_in_a_row,
+            "stuck": hour.stuck,
+            "shops_down": sum(each.is_connected for each in signs.connections),
+            "tokens_ending": len(signs.tokens),
+            "quotas_spent": sum(each.is_spent(signs.now) for each in signs.quotas),
+        },
+        "promise_burn_fast": {each.tier: each.burn_fast for each in signs.promises},
+        "promise_burn_slow": {each.tier: each.burn_slow for each in signs.promises},
     }
