@@ -167,7 +167,7 @@ def _read_all(terminal: int) -> str:
 def test_one_policy_is_compact_and_keeps_its_chart(on_database: Headway) -> None:
     done = on_database(*ONE)
     assert done.code == 0
-    assert len(done.out.splitlines()) == 24
+    assert len(done.out.splitlines()) == 25
     assert "stale minutes per listing and day, 0 to" in done.out
     assert "price calls an hour, of 120 permitted" in done.out
 

@@ -1,9 +1,11 @@
 """Days of each policy of the documents on the real engine and store, and law L4 under `split`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from psycopg_pool import ConnectionPool
@@ -20,6 +22,11 @@ from headway.simulation.world import seeded_world
 
 Run = Callable[..., Scenario]
 DOCUMENTED = ("packed", "split", "anchored", "rolling")
+FAULTS = (
+    ("outage:5h@06:00", "timeout:3%"),
+    ("vanish:8@02:00", "badprice:3@05:00", "error:3%"),
+    ("crash:3/h", "stall:1/h", "clock:90s"),
+)
 
 
 @pytest.fixture
@@ -52,15 +59,14 @@ def broken(scenario: Scenario) -> list[str]:
     return [str(each) for each in scenario.book.examples]
 
 
-@pytest.mark.parametrize("policy", DOCUMENTED)
-@pytest.mark.parametrize(
-    "faults",
-    (
-        ("outage:5h@06:00", "timeout:3%"),
-        ("vanish:8@02:00", "badprice:3@05:00", "error:3%"),
-        ("crash:3/h", "stall:1/h", "clock:90s"),
-    ),
-)
+def mixes() -> Iterator[Any]:
+    """Give every policy every mix of faults: one each at all times, the others in a campaign."""
+    for mix, policy in product(range(len(FAULTS)), range(len(DOCUMENTED))):
+        marks = () if policy % len(FAULTS) == mix else (pytest.mark.campaign,)
+        yield pytest.param(DOCUMENTED[policy], FAULTS[mix], marks=marks)
+
+
+@pytest.mark.parametrize(("policy", "faults"), tuple(mixes()))
 def test_whatever_goes_wrong_every_policy_keeps_every_law(
     run: Run, policy: str, faults: tuple[str, ...]
 ) -> None:
