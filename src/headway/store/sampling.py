@@ -1,6 +1,6 @@
 """Samples: the whole of a small table, an even share of the pages of a large one.
 
-Counting a share costs the same at any size, and tells a share to about two hundredths.
+Counting a share costs the same at any size, and tells a share to about a hundredth.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from psycopg import Connection
 
 # Up to so many rows all are counted; of more, about so many.
 WHOLE_MAX = 10_000
-ROWS = 3_000
+ROWS = 5_000
 
 SIZE = "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = %(table)s::regclass"
 
