@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.browser.chromium import NONE, Machine, find
+from tests.browser.chromium import NONE, find
 from tests.browser.house import House, built
+from tests.machine import Machine
 
 playwright = pytest.importorskip("playwright.sync_api", reason=NONE)
 
@@ -81,8 +82,8 @@ def chromium() -> str:
     machine = Machine()
     path = find(machine)
     if path is None:
-        (pytest.fail if machine.is_ci else pytest.skip)(NONE)
-    return str(path)
+        machine.lacks(NONE)
+    return path
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.browser.chromium import Machine
 from tests.conftest import fresh_database
+from tests.machine import Machine
 from tests.pooler.bouncer import Bouncer
 from tests.pooler.pgbouncer import NONE, find
 
@@ -17,8 +17,8 @@ def pgbouncer() -> str:
     machine = Machine()
     path = find(machine)
     if path is None:
-        (pytest.fail if machine.is_ci else pytest.skip)(NONE)
-    return str(path)
+        machine.lacks(NONE)
+    return path
 
 
 def beside(postgres: EmbeddedServer, name: str) -> Path:

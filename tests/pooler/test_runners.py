@@ -1,11 +1,16 @@
 """The runners' conformance through a pgbouncer in transaction mode, and stores that many share."""
 
-from tests.scale.conftest import celery_crew, staff, town, valkey
+import pytest
+from tests.scale.conftest import celery_crew, hired, town, valkey
 from tests.scale.test_conformance import (
     test_everything_due_is_fetched_pushed_and_pulled_within_every_limit,
 )
 from tests.store.test_limits import test_many_threads_at_one_key_lose_no_update
 from tests.store.test_walls import test_nothing_is_left_on_the_connection_as_a_pooler_wants_it
+
+# Many processes are what a pooler is for; the embedded runner meets it in a campaign.
+RUNNERS = (pytest.param("embedded", marks=pytest.mark.campaign), "celery")
+staff = pytest.fixture(hired, params=RUNNERS, name="staff")
 
 __all__ = [
     "celery_crew",

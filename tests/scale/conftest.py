@@ -95,12 +95,15 @@ class Staff:
         return next((code for code in codes if code is not None), None)
 
 
-@pytest.fixture(params=("embedded", "celery"))
-def staff(request: pytest.FixtureRequest, town: Town) -> Iterator[Staff]:
-    """Let each test run on each runner."""
+def hired(request: pytest.FixtureRequest, town: Town) -> Iterator[Staff]:
+    """Yield the runner that is asked for."""
     if request.param == "celery":
         yield Staff(request.getfixturevalue("celery_crew"), ("worker",), ("worker",))
         return
     crew = Crew(environ=town.environ)
     yield Staff(crew, ("run", "--port", "0"))
     crew.stop()
+
+
+# Each test runs on each runner.
+staff = pytest.fixture(hired, params=("embedded", "celery"), name="staff")

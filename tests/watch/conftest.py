@@ -1,7 +1,7 @@
 """Fixtures for tests with a real Prometheus."""
 
 import pytest
-from tests.browser.chromium import Machine
+from tests.machine import Machine
 from tests.watch.prometheus import NONE, Programs, find
 
 
@@ -10,5 +10,5 @@ def programs() -> Programs:
     machine = Machine()
     found = find(machine)
     if found is None:
-        (pytest.fail if machine.is_ci else pytest.skip)(NONE)
+        machine.lacks(NONE)
     return found

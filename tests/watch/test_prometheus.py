@@ -10,13 +10,14 @@ from urllib.parse import urlsplit
 import pytest
 from psycopg_pool import ConnectionPool
 from tests.app.room import ACME, BEST, HELD, THEIRS, Room, furnish
-from tests.browser.chromium import Machine
 from tests.cli.test_demo import QUICK, started
-from tests.watch.prometheus import Programs, find_or_install, main
+from tests.watch.prometheus import Programs
 from tests.watch.tower import Tower
 
 from headway.clock import VirtualClock
 from headway.core.access import Grant, Role
+from headway.core.alert_rules import RULES
+from headway.observe.prometheus_rules import alert_name
 from headway.store.access import Access
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
@@ -45,7 +46,7 @@ def served(room: Room) -> Iterator[str]:
     serving.stop()
 
 
-def test_an_alert_fires_while_changes_are_held_and_is_over_when_somebody_has_decided(
+def test_an_alert_fires_while_changes_are_held_and_all_our_rules_are_loaded_beside_it(
     programs: Programs, room: Room, served: str, tmp_path: Path
 ) -> None:
     grant = Grant(name="prometheus", role=Role.READER)
@@ -55,6 +56,11 @@ def test_an_alert_fires_while_changes_are_held_and_is_over_when_somebody_has_dec
         room.desk().reject([HELD], seller=ACME)
         room.desk().reject([THEIRS], seller=BEST)
         assert next_word(tower.news) == ("resolved", "ChangesHeld")
+        ours = tower.rules()["headway"]
+    assert ours.keys() == {alert_name(rule.name) for rule in RULES}
+    # A rule that names a figure wrongly would still be loaded; one that cannot be read would not.
+    assert not any(rule.get("lastError") for rule in ours.values())
+    assert {rule["type"] for rule in ours.values()} == {"alerting"}
 
 
 @pytest.mark.campaign
@@ -68,30 +74,3 @@ def test_the_demo_is_scraped_and_an_alert_of_it_arrives(programs: Programs, tmp_
         with Tower(programs, tmp_path / "tower", target=target, rule=rule) as tower:
             assert next_word(tower.news) == ("firing", "Fresh")
         assert demo.end(signal.SIGINT)[0] == 0
-
-
-def put(path: Path, script: str = "echo 1") -> None:
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-
-
-def test_root_installs_the_packages_and_nobody_else_does(tmp_path: Path) -> None:
-    names = ("prometheus", "promtool", "alertmanager")
-    made = "; ".join(
-        f"printf '#!/bin/sh\\necho 1\\n' > {tmp_path}/{name}; /bin/chmod 755 {tmp_path}/{name}"
-        for name in names
-    )
-    put(tmp_path / "apt-get", made)
-    environment = {"PATH": str(tmp_path), "CI": ""}
-    assert find_or_install(Machine(environment=environment, is_root=False)) is None
-    found = find_or_install(Machine(environment=environment, is_root=True))
-    assert found is not None
-    assert found.alertmanager == f"{tmp_path}/alertmanager"
-
-
-@pytest.mark.parametrize(("ci", "code"), (("", 0), ("true", 1)))
-def test_where_nothing_helps_one_line_says_what_to_do_and_ci_fails(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], ci: str, code: int
-) -> None:
-    assert main(Machine(environment={"PATH": str(tmp_path), "CI": ci}, is_root=False)) == code
-    assert "apt-get install prometheus prometheus-alertmanager" in capsys.readouterr().err
