@@ -5,11 +5,22 @@ import signal
 import sys
 from types import FrameType
 
-from bench import claim, jobs, limits, push, scale, simulated, sizes, viewers, views
+from bench import claim, jobs, limits, push, scale, simulated, sizes, suppliers, viewers, views
 from bench.services import machine
 from headway.errors import HeadwayError
 
-PARTS = ("claim", "jobs", "limits", "push", "scale", "simulated", "sizes", "viewers", "views")
+PARTS = (
+    "claim",
+    "jobs",
+    "limits",
+    "push",
+    "scale",
+    "simulated",
+    "sizes",
+    "suppliers",
+    "viewers",
+    "views",
+)
 ROWS_MIN = 1000
 SECONDS_MAX = 3600.0
 
@@ -48,6 +59,8 @@ def _run(part: str, options: argparse.Namespace) -> None:
         simulated.run(listings=options.listings)
     elif part == "sizes":
         sizes.run()
+    elif part == "suppliers":
+        suppliers.run(suppliers=options.suppliers)
     elif part == "viewers":
         viewers.run(counts=options.viewers)
     else:
@@ -72,6 +85,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--shops", type=_count, default=scale.SHOPS, help="that workers write to, a call each"
+    )
+    parser.add_argument(
+        "--suppliers", type=_count, default=suppliers.SUPPLIERS, help="that workers read"
     )
     parser.add_argument(
         "--listings", type=_count, default=simulated.LISTINGS, help="of the simulated day"

@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from bench.services import CLOCK
+from headway.connectors.boeing import PRICE_PATH
 from headway.connectors.shopify_door import PATH, VERSION, VERSION_HEADER
 from headway.store.launch import HOST
 
@@ -34,6 +35,15 @@ ANSWER = (
     f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n{VERSION_HEADER}: {VERSION}\r\n"
     f"Content-Length: {len(BODY)}\r\n\r\n"
 ).encode() + BODY
+
+
+QUOTE = {
+    "listPrice": 10.0,
+    "netPrice": 8.0,
+    "quantity": 5,
+    "inStock": True,
+    "locationAvailabilities": [{"location": "Miami FL", "availQuantity": 5}],
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +108,14 @@ def measure_ceiling(far_end: FarEnd, seconds: float) -> float:
     return (far_end.calls - begun) / seconds
 
 
+def _quoted(body: bytes) -> bytes:
+    """Answer as a supplier: with a price for each part."""
+    lines = [{**QUOTE, "aviallPartNumber": sku} for sku in json.loads(body)["productCodes"]]
+    told = json.dumps({"currency": "USD", "lineItems": lines}).encode()
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(told)}"
+    return f"{head}\r\n\r\n".encode() + told
+
+
 # -- in its own process ------------------------------------------------------------------------
 
 
@@ -120,10 +138,10 @@ class _Call(asyncio.Protocol):
             ends = head_ends + 4 + (int(found[1]) if found else 0)
             if len(self._heard) < ends:
                 return
-            self._heard = self._heard[ends:]
+            body, self._heard = self._heard[head_ends + 4 : ends], self._heard[ends:]
             self._arrivals[self._count.value % ARRIVALS_MAX] = CLOCK.monotonic()
             self._count.value += 1
-            self._transport.write(ANSWER)
+            self._transport.write(_quoted(body) if PRICE_PATH.encode() in head else ANSWER)
             if CLOSE.search(head):
                 self._transport.close()
                 return

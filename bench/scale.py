@@ -6,12 +6,10 @@ the server at the other end; raw Celery makes none.
 """
 
 import os
-import subprocess
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import version as version_of_package
-from pathlib import Path
 
 from bench.far_end import measure_ceiling, open_far_end
 from bench.lines import CONCURRENCY, LINES, OURS, Line, Stage
@@ -19,6 +17,7 @@ from bench.processor import seconds_of
 from bench.queues import DBOS_AT_ONCE, DBOS_POLL_S
 from bench.services import CLOCK, postgres, scratch, valkey_version, version
 from bench.table import middle, say, show
+from bench.workers import LOOK_S, REST_S, Spent, Workers
 from headway.clock import rng
 from headway.errors import HeadwayError
 from headway.runners.valkey import EmbeddedValkey
@@ -28,10 +27,7 @@ ROUNDS = 2
 PROCESSES = (1, 2, 4)
 WARM_UP = 100
 CEILING_S = 1.0
-START_S, DRAIN_S, LOOK_S, REST_S = 120.0, 180.0, 0.02, 0.5
-SAID_CHARS = 500
-# Whatever deployment the shell is set up for, it is not what is measured.
-SETTINGS = ("HEADWAY_", "SYNC_")
+DRAIN_S = 180.0
 NOTES = f"""\
 calls/s: from the first call to the last as the far end saw them, middle of the rounds; celery:
   messages a second, from the first to the last acknowledgement
@@ -45,9 +41,6 @@ DBOS: a queued workflow of transaction, step, transaction; polls every {DBOS_POL
   {DBOS_AT_ONCE} at once a process; one pooled HTTP client; no limit, no event
 limits do not bind: a call is permitted 450, and costs 10, of the 1,800 points that each shop's
   bucket gives at once"""
-
-
-Spent = tuple[float, float, float]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -123,24 +116,27 @@ def _versions() -> tuple[str, ...]:
 def _measure(stage: Stage, line: Line, found: Found) -> None:
     """Add worker process to worker process; with each number let everything be due, and note."""
     line.clear()
-    processes: list[subprocess.Popen[bytes]] = []
+    workers = Workers(
+        name=line.name,
+        folder=stage.folder,
+        command=line.command,
+        environ=line.environ,
+        ready=line.ready,
+    )
     try:
         for count in PROCESSES:
-            _start(stage, line, processes, count)
-            _drain(stage, line, min(WARM_UP, stage.shops))
+            workers.start(count)
+            _drain(stage, line, workers, min(WARM_UP, stage.shops))
             CLOCK.sleep(REST_S)
-            before = _spent(stage, processes)
-            per_s = _drain(stage, line, stage.shops)
-            after = _spent(stage, processes)
+            before = workers.spent(stage.server, stage.valkey)
+            per_s = _drain(stage, line, workers, stage.shops)
+            after = workers.spent(stage.server, stage.valkey)
             found[line.name, count].add(per_s, before, after, stage.shops)
     finally:
-        for process in processes:
-            process.kill()  # all is settled: they hold nothing
-        for process in processes:
-            process.wait()
+        workers.kill()  # all is settled: they hold nothing
 
 
-def _drain(stage: Stage, line: Line, calls: int) -> float:
+def _drain(stage: Stage, line: Line, workers: Workers, calls: int) -> float:
     """Let so many be due, and wait until all are settled; return how many a second it were."""
     begun = stage.far_end.calls
     waiting = line.release(calls)
@@ -150,7 +146,7 @@ def _drain(stage: Stage, line: Line, calls: int) -> float:
         if CLOCK.monotonic() > give_up_s:
             made = stage.far_end.calls - begun
             raise HeadwayError(
-                f"{line.name} made {made} of {calls} calls; it said: {_said(stage, 0)}"
+                f"{line.name} made {made} of {calls} calls; it said: {workers.said(0)}"
             )
         CLOCK.sleep(LOOK_S)
     if not line.makes_calls:
@@ -158,48 +154,6 @@ def _drain(stage: Stage, line: Line, calls: int) -> float:
     made = stage.far_end.calls
     assert made - begun == calls, f"{line.name} made {made - begun} calls for {calls}"
     return (calls - 1) / stage.far_end.span_s(begun, made)
-
-
-def _spent(stage: Stage, processes: Sequence["subprocess.Popen[bytes]"]) -> Spent:
-    """Return the processor seconds of the workers, of PostgreSQL, and of the broker so far."""
-    with stage.valkey.client() as client:
-        told = client.info("cpu")
-    broker = float(told["used_cpu_sys"]) + float(told["used_cpu_user"])
-    workers = sum(seconds_of(each.pid) for each in processes)
-    return workers, seconds_of(stage.server.pid), broker
-
-
-def _start(
-    stage: Stage, line: Line, processes: "list[subprocess.Popen[bytes]]", count: int
-) -> None:
-    """Start workers until there are so many, and wait until all are ready."""
-    ours = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)}
-    environ = {**ours, **line.environ}
-    heard = [_heard(stage, number) for number in range(len(processes), count)]
-    for each in heard:
-        with each.open("wb") as output:
-            process = subprocess.Popen(
-                line.command,
-                env=environ,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-        processes.append(process)
-    give_up_s = CLOCK.monotonic() + START_S
-    while not all(line.ready in each.read_text(encoding="utf-8") for each in heard):
-        if CLOCK.monotonic() > give_up_s or any(each.poll() is not None for each in processes):
-            raise HeadwayError(f"{line.name} did not start; it said: {_said(stage, count - 1)}")
-        CLOCK.sleep(LOOK_S)
-    CLOCK.sleep(REST_S)
-
-
-def _heard(stage: Stage, number: int) -> Path:
-    return stage.folder / f"worker-{number}"
-
-
-def _said(stage: Stage, number: int) -> str:
-    return _heard(stage, number).read_text(encoding="utf-8")[-SAID_CHARS:]
 
 
 # -- the table ---------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ def _upkeep(
         "add a check, reading all rows": say_so(CHECK),
         "dump": lambda: _dump(server.dsn(f"views_{rows}"), folder / "dump"),
     }
-    found = []
+    found: list[tuple[str, ...]] = []
     for name, do in steps.items():
         say(name)
         at_s, spent_s = CLOCK.monotonic(), seconds_of(server.pid)
@@ -115,6 +115,14 @@ def _dump(dsn: str, file: Path) -> None:
     told = conninfo_to_dict(dsn)
     names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD"}
     environ = {names[name]: str(value) for name, value in told.items() if name in names}
-    command = [find_programs().path("pg_dump"), "-Fc", "-Z0", "-f", file, "-d", str(told["dbname"])]
+    command = [
+        str(find_programs().path("pg_dump")),
+        "-Fc",
+        "-Z0",
+        "-f",
+        str(file),
+        "-d",
+        str(told["dbname"]),
+    ]
     subprocess.run(command, env={**os.environ, **environ}, check=True)
     say(f"the dump has {file.stat().st_size / 1e6:,.0f} MB")

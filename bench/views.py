@@ -259,7 +259,7 @@ class Room:
                 if seller
                 else {
                     "latest reads": lambda: history.latest_reads(
-                        self.sku, key=self.app.scope, now=now
+                        self.sku, keys=[self.app.scope], now=now
                     )
                 }
             ),
@@ -345,7 +345,8 @@ def _p99(values: Sequence[float]) -> float:
 def filled(server: EmbeddedServer, rows: int) -> ConnectionPool:
     """Make tables of this size; indexes are built afterwards, which is many times faster."""
     say(f"{rows:,} listings, {rows * EVENTS_EACH:,} events: filling")
-    pool = open_pool(migrated(server, f"views_{rows}"), size=2)
+    # As `headway run` opens its own server.
+    pool = open_pool(migrated(server, f"views_{rows}"), size=2, prepares=True)
     at_s = CLOCK.monotonic()
     try:
         with pool.connection() as connection:
