@@ -18,7 +18,8 @@ from typing import Any
 
 from PIL import Image
 from playwright.sync_api import Page, expect, sync_playwright
-from tests.browser.chromium import NONE, Machine, find_or_install
+from tests.browser.chromium import NONE, find_or_install
+from tests.machine import Machine
 
 FOLDER = Path(__file__).parents[2] / "docs" / "images"
 PATIENCE_MS = 120_000
