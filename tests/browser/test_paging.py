@@ -169,9 +169,8 @@ def test_an_address_that_was_cut_short_says_so_and_leads_back(
     expect(page.locator("#parked tbody tr")).to_have_count(FIRST)
 
 
-@pytest.mark.parametrize("scheme", ("light", "dark"))
-def test_a_turned_page_has_no_serious_issue(witness: Witness, crowded: House, scheme: str) -> None:
-    page = witness.enter(color_scheme=scheme)
+def test_a_turned_page_has_no_serious_issue(witness: Witness, crowded: House) -> None:
+    page = witness.enter()
     for section, name in (("changes", "held"), ("trouble", "parked"), ("accounts", "queue")):
         page.goto(crowded.url + section)
         page.locator(f"#{name}-next").click()

@@ -23,3 +23,6 @@ def test_a_chart_without_a_shop_price_says_so(witness: Witness, house: House) ->
     expect(page.locator(".legend")).not_to_contain_text("shop price")
     said = page.locator("[data-chart=prices]").get_attribute("aria-label")
     assert "no line for the shop" in said
+    # Its axis names each day once: 60 hours, a mark every 12.
+    marks = page.evaluate("timesOf(null, [0, 1, 2, 3, 4, 5].map((each) => each * 43200))")
+    assert marks == ["1 Jan", "12:00", "2 Jan", "12:00", "3 Jan", "12:00"]

@@ -1,17 +1,14 @@
 """`headway api`: the document without a database, and a server without an engine."""
 
 import json
-import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
-
-PROGRAM = Path(sys.executable).with_name("headway")
+from tests.cli.conftest import PROGRAM, bare_environment
 
 
 def test_the_document_is_printed_without_a_database(headway: Callable[..., Any]) -> None:
@@ -22,10 +19,9 @@ def test_the_document_is_printed_without_a_database(headway: Callable[..., Any])
 
 def test_it_serves_the_page_and_ends_on_a_signal(database: str, tmp_path: Path) -> None:
     settings = {"DATABASE_URL": database, "HEADWAY_DATA_DIR": str(tmp_path)}
-    path = {"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}
     with subprocess.Popen(
         [PROGRAM, "api", "--port", "0"],
-        env={"PATH": "/usr/bin:/bin", "PYTHONUNBUFFERED": "1", **settings, **path},
+        env=bare_environment(PYTHONUNBUFFERED="1", **settings),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

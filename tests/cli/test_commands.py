@@ -296,9 +296,9 @@ def test_doctor_says_why_a_shop_is_disconnected(on_database: Headway, tmp_path: 
     assert finding.endswith(CONNECT)
 
 
-def test_doctor_fails_where_something_must_be_mended(headway: Headway, tmp_path: Path) -> None:
+def test_doctor_fails_where_something_must_be_mended(here: Headway, tmp_path: Path) -> None:
     (tmp_path / "headway.toml").write_text('HEADWAY_WEB_HOST = "127.0.0.1"\n')
-    done = headway("doctor", "--json", DATABASE_URL="postgresql://me:x@127.0.0.1:1/shop")
+    done = here("doctor", "--json", DATABASE_URL="postgresql://me:x@127.0.0.1:1/shop")
     assert done.code == 1
     lines = {each["subject"]: each for each in done.object()["lines"]}
     assert lines["database"]["verdict"] == "fail"
@@ -347,8 +347,8 @@ def test_an_upgrade_is_refused_beside_older_processes_that_cannot_live_with_it(
     assert on_database("db", "upgrade", "--json").object()["version"] == len(load())
 
 
-def test_doctor_lists_the_known_settings_when_one_is_unknown(headway: Headway) -> None:
-    done = headway("doctor", HEADWAY_ZEBRA="1")
+def test_doctor_lists_the_known_settings_when_one_is_unknown(here: Headway) -> None:
+    done = here("doctor", HEADWAY_ZEBRA="1")
     assert done.code == 1
     assert "unknown setting HEADWAY_ZEBRA" in done.out
     assert "SYNC_BACKOFF_BASE_HOURS" in done.out

@@ -126,6 +126,13 @@ def test_the_result_is_held_against_the_yardsticks_that_the_world_has(
     assert max(map(len, lines)) <= 80
     print_compared([each | {"staleness_to_bound": None} for each in reports])
     assert "/bound" not in capsys.readouterr().out
+    told = [{"name": name} for name in ("paused", "held", "held")]
+    quietly, loudly = reports[:2]
+    print_compared([quietly | {"alerts": []}, loudly | {"alerts": told}])
+    _, headings, quiet, loud, *_ = capsys.readouterr().out.splitlines()
+    assert headings.endswith("alerts")
+    assert quiet.endswith("none")
+    assert loud.endswith("paused, held 2x")
 
 
 def test_the_best_are_the_least_stale_of_those_that_broke_no_law() -> None:

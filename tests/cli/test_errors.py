@@ -34,77 +34,77 @@ def test_an_unknown_setting_is_named_with_its_likeness(headway: Headway) -> None
 
 
 def test_an_unknown_setting_of_the_file_is_named_with_the_file(
-    headway: Headway, tmp_path: Path
+    here: Headway, tmp_path: Path
 ) -> None:
     (tmp_path / "headway.toml").write_text('HEADWAY_POLCY = "rolling"\n')
-    said = headway("status").complaint(2)
+    said = here("status").complaint(2)
     assert "headway.toml: unknown setting HEADWAY_POLCY" in said
 
 
-def test_a_file_that_is_not_toml_is_named(headway: Headway, tmp_path: Path) -> None:
+def test_a_file_that_is_not_toml_is_named(here: Headway, tmp_path: Path) -> None:
     (tmp_path / "headway.toml").write_text("HEADWAY_POLICY rolling\n")
-    assert "headway.toml: " in headway("status").complaint(2)
+    assert "headway.toml: " in here("status").complaint(2)
 
 
-def test_a_value_out_of_bounds_is_named(headway: Headway) -> None:
-    assert "SYNC_BATCH_SIZE" in headway("status", SYNC_BATCH_SIZE="11").complaint(2)
+def test_a_value_out_of_bounds_is_named(here: Headway) -> None:
+    assert "SYNC_BATCH_SIZE" in here("status", SYNC_BATCH_SIZE="11").complaint(2)
 
 
-def test_a_malformed_address_is_refused_without_showing_its_password(headway: Headway) -> None:
+def test_a_malformed_address_is_refused_without_showing_its_password(here: Headway) -> None:
     url = "postgresql://me:hunter2/secret@db.example:5432/shop"
-    said = headway("status", DATABASE_URL=url).complaint(2)
+    said = here("status", DATABASE_URL=url).complaint(2)
     assert "DATABASE_URL cannot be read; write it as postgresql://" in said
     assert "hunter2" not in said
 
 
-def test_a_port_where_nobody_listens_is_named(headway: Headway, database: str) -> None:
+def test_a_port_where_nobody_listens_is_named(here: Headway, database: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     url = f"postgresql://me:hunter2@127.0.0.1:{port}/shop"
-    said = headway("status", DATABASE_URL=url).complaint(3)
+    said = here("status", DATABASE_URL=url).complaint(3)
     assert f"127.0.0.1:{port}/shop does not answer; start PostgreSQL there" in said
     assert "hunter2" not in said
 
 
-def test_a_wrong_password_is_told(headway: Headway, database: str) -> None:
+def test_a_wrong_password_is_told(here: Headway, database: str) -> None:
     before, _, after = database.partition("@")
     url = f"{before.rpartition(':')[0]}:hunter2@{after}"
-    said = headway("status", DATABASE_URL=url).complaint(2)
+    said = here("status", DATABASE_URL=url).complaint(2)
     assert "refuses this user or password; correct DATABASE_URL" in said
     assert "hunter2" not in said
 
 
-def test_a_missing_database_is_told(headway: Headway, database: str) -> None:
+def test_a_missing_database_is_told(here: Headway, database: str) -> None:
     before, _, after = database.rpartition("/")
     url = f"{before}/no_such_shop?{after.partition('?')[2]}"
-    said = headway("status", DATABASE_URL=url).complaint(2)
+    said = here("status", DATABASE_URL=url).complaint(2)
     assert "/no_such_shop has no such database or user" in said
 
 
 def test_a_database_without_tables_is_told_what_to_run(
-    headway: Headway, postgres: EmbeddedServer
+    here: Headway, postgres: EmbeddedServer
 ) -> None:
     postgres.ensure_database("test_cli_bare")
     try:
-        said = headway("status", DATABASE_URL=postgres.dsn("test_cli_bare")).complaint(3)
+        said = here("status", DATABASE_URL=postgres.dsn("test_cli_bare")).complaint(3)
         assert "run: headway db upgrade" in said
     finally:
         postgres.drop_database("test_cli_bare")
 
 
 @pytest.mark.parametrize("folder", ("/dev/null/data", "/proc/data"))
-def test_a_folder_that_cannot_be_written_is_named(headway: Headway, folder: str) -> None:
-    said = headway("status", HEADWAY_DATA_DIR=folder).complaint(2)
+def test_a_folder_that_cannot_be_written_is_named(here: Headway, folder: str) -> None:
+    said = here("status", HEADWAY_DATA_DIR=folder).complaint(2)
     assert folder in said
     assert "set HEADWAY_DATA_DIR to a folder you may write to" in said
 
 
-def test_a_folder_that_another_headway_holds_is_told(headway: Headway, data_dir: Path) -> None:
+def test_a_folder_that_another_headway_holds_is_told(here: Headway, data_dir: Path) -> None:
     data_dir.mkdir()
     handle = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        said = headway("status", HEADWAY_DATA_DIR=str(data_dir)).complaint(2)
+        said = here("status", HEADWAY_DATA_DIR=str(data_dir)).complaint(2)
     finally:
         os.close(handle)
     assert f"{data_dir} is in use by another headway" in said

@@ -113,6 +113,6 @@ def test_waiting_ends_when_every_part_is_in_the_shop_or_cannot_be(
     assert "stocked only in Germany" in done.out
 
 
-def test_waiting_for_nobody_is_refused(headway: Headway, data_dir: Path) -> None:
-    said = headway("publish", "A", "--wait", HEADWAY_DATA_DIR=str(data_dir)).complaint(2)
+def test_waiting_for_nobody_is_refused(here: Headway, data_dir: Path) -> None:
+    said = here("publish", "A", "--wait", HEADWAY_DATA_DIR=str(data_dir)).complaint(2)
     assert "--wait needs a headway that works; start one with: headway run" in said

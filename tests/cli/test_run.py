@@ -2,20 +2,19 @@
 
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from tests.cli.conftest import PROGRAM, bare_environment
 
 from headway.clock import SystemClock
 from headway.simulators.shopify import ShopifySimulator
 from headway.simulators.shopify_shop import ShopSetup
 from headway.simulators.transport import serve
 
-PROGRAM = Path(sys.executable).with_name("headway")
 ACCESS = {
     "HEADWAY_BOEING_CLIENT_ID": "me",
     "HEADWAY_BOEING_CLIENT_SECRET": "secret-1",
@@ -26,16 +25,16 @@ ACCESS = {
 
 
 def test_without_credentials_it_says_which_are_missing_and_starts_nothing(
-    headway: Callable[..., Any],
+    here: Callable[..., Any],
 ) -> None:
-    complaint = headway("run", "--port", "0").complaint(2)
+    complaint = here("run", "--port", "0").complaint(2)
     assert "HEADWAY_BOEING_CLIENT_ID" in complaint
 
 
 def started(settings: Mapping[str, str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [PROGRAM, "run", "--port", "0"],
-        env={"PATH": "/usr/bin:/bin", "PYTHONUNBUFFERED": "1", **settings},
+        env=bare_environment(PYTHONUNBUFFERED="1", **settings),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -15,6 +15,12 @@ EVENT = (
     "INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type, new_value)"
     " VALUES ('acme', %s, now() - %s * interval '1 hour', %s, %s)"
 )
+CALL = (
+    "INSERT INTO call_ledger (ticket_id, key, owner, cost, begun_at, finished_at, lease_until,"
+    " status, result, skus, seats_paid) SELECT gen_random_uuid(), 'boeing:', 'w', 1,"
+    " now() - interval '1 hour', now() - interval '1 hour' + interval '4 s', now(), 'sent', 'ok',"
+    " ARRAY[%s], 10"
+)
 
 
 def test_the_option_wins_over_the_setting_and_empty_means_here(both: Both) -> None:
@@ -106,16 +112,20 @@ def test_an_export_that_fails_leaves_what_was_there(both: Both, tmp_path: Path) 
     assert "cannot write" in said
 
 
-def test_the_history_of_a_part_draws_its_price(both: Both) -> None:
+def test_the_history_of_a_part_draws_price_and_stock_and_lists_the_calls(both: Both) -> None:
     for hours, price in ((9, "100.00"), (6, "150.00"), (3, "125.00")):
-        told = json.dumps({"list_price": price, "quantities": {"Miami": 3}})
+        told = json.dumps({"list_price": price, "quantities": {"Miami": 1000 + hours}})
         both.write(EVENT, SHARED, hours, "price_changed", told)
     both.write(EVENT, SHARED, 2, "shopify_updated", json.dumps({"price": "137.50"}))
+    both.write(CALL, SHARED)
     shown = both.remote("history", SHARED).out
     assert shown == both.local("history", SHARED).out
-    assert "list price none to 125.00, stock none to 3" in shown
+    assert "list price none to 125.00, stock none to 1003" in shown
     drawn = next(line for line in shown.splitlines() if line.startswith("  supplier"))
     assert drawn.split()[-1] == "125.00"
     assert "▁" in drawn
     assert "█" in drawn
     assert "from 100.00 to 150.00" in shown
+    assert "from 1,003 to 1,009" in shown
+    last = shown.rstrip().splitlines()[-1].split()
+    assert last[-6:] == ["read", "1", "of", "10", "4.0", "s"]

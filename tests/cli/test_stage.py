@@ -12,8 +12,9 @@ from psycopg_pool import ConnectionPool
 from pydantic import SecretStr
 from tests.conftest import START, fresh_database
 
-from headway.app import LEASE_MARGIN, App, build
+from headway.app import App, build
 from headway.app.looks import look
+from headway.app.rules import LEASE_MARGIN
 from headway.cli.speed import at_speed, relay_at_speed
 from headway.cli.stage import (
     NEWCOMERS,
@@ -101,10 +102,11 @@ def past(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> 
         yield lived_through(pool, VirtualClock(START), tmp_path_factory.mktemp("past"))
 
 
-@pytest.fixture
-def play(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Play:
-    """Return a past of the test's own, for what goes on from there."""
-    return lived_through(pool, clock, tmp_path)
+@pytest.fixture(scope="module")
+def play(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
+    """Yield another past, from which each test goes on, in whatever order."""
+    with fresh_database(postgres) as dsn, open_pool(dsn, prepares=True) as pool:
+        yield lived_through(pool, VirtualClock(START), tmp_path_factory.mktemp("play"))
 
 
 def test_the_past_leaves_every_shop_as_it_should_be_and_no_limit_was_exceeded(past: Play) -> None:

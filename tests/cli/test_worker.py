@@ -14,8 +14,8 @@ Headway = Callable[..., Any]
 NOWHERE = "redis://:hunter2@127.0.0.1:9/0"
 
 
-def test_without_a_database_it_says_why_and_what_to_do(headway: Headway) -> None:
-    complaint = headway("worker", HEADWAY_BROKER_URL=NOWHERE).complaint(2)
+def test_without_a_database_it_says_why_and_what_to_do(here: Headway) -> None:
+    complaint = here("worker", HEADWAY_BROKER_URL=NOWHERE).complaint(2)
     assert "needs DATABASE_URL" in complaint
     assert "headway run" in complaint
 

@@ -148,6 +148,7 @@ def test_a_broken_promise_says_to_whom_and_how_far() -> None:
     assert [(each.name, each.subject) for each in found] == [
         ("promise_burning", "free"),
         ("promise_slipping", "pro"),
+        ("promise_slipping", "free"),
     ]
     assert "90.0%" in found[1].sentence
 
@@ -168,6 +169,13 @@ def test_a_shop_that_is_lost_needs_a_person_and_one_that_is_down_only_a_look() -
         Severity.WARNING,
     )
     assert "Connect it again" in only(connections=(lost,)).sentence
+
+
+def test_a_platform_that_is_down_is_told_once_and_of_no_seller() -> None:
+    down = ConnectionSign(seller=None, name="etsy", is_connected=True, trouble="HTTP 503")
+    alert = only(connections=(down,))
+    assert (alert.name, alert.subject, alert.seller) == ("shop_refused", "etsy", None)
+    assert alert.sentence == "Etsy does not answer, whoever's account it is: HTTP 503."
 
 
 def test_a_grant_is_told_of_a_week_before_its_end() -> None:

@@ -88,6 +88,27 @@ def test_a_change_is_an_event_with_old_and_new_values(change: dict, kind: str) -
     assert event.old != event.new
 
 
+def test_the_last_piece_and_the_first_again_are_told_beside_the_quantity() -> None:
+    some = after(LISTING, read(LISTING))
+    gone = read(some, replace(QUOTE, quantities={"Miami FL": 0}))
+    assert kinds(gone) == ["quantity_changed", "stock_status_changed"]
+    told = gone.events[-1]
+    assert (told.old, told.new) == ({"stock_status": "in stock"}, {"stock_status": "out of stock"})
+    back = read(after(some, gone), QUOTE)
+    assert kinds(back) == ["quantity_changed", "stock_status_changed"]
+    assert back.events[-1].new == {"stock_status": "in stock"}
+
+
+def test_what_is_held_is_not_told_again_because_the_last_piece_is_sold() -> None:
+    listing = after(LISTING, read(LISTING))
+    held = read(listing, replace(QUOTE, list_price=None, net_price=None))
+    empty = replace(QUOTE, list_price=None, net_price=None, quantities={"Miami FL": 0})
+    assert kinds(read(after(listing, held), empty)) == [
+        "quantity_changed",
+        "stock_status_changed",
+    ]
+
+
 def test_a_good_read_clears_failures_and_ends_a_retry() -> None:
     settled = read(replace(LISTING, turn=Turn.RETRY, consecutive_failures=4, missing_count=2))
     assert (settled.failures, settled.missing_count, settled.turn) == (0, 0, Turn.SCHEDULED)

@@ -39,3 +39,9 @@ def test_a_value_is_never_an_option() -> None:
         "simulate", "--policy=all", "--fault=--json", "--fault=crash:1/h", "--days=0.5",
         "--progress=json", "--server=", "--json",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("watch", "said"), ((True, ["--watch"]), (False, [])))
+def test_what_is_on_or_off_is_said_by_its_name_alone(*, watch: bool, said: list[str]) -> None:
+    run = Run(id="1", kind=RunKind.SIMULATE, request={"watch": watch}, created_at=NOW)
+    assert words(run) == ["simulate", *said, "--progress=json", "--server=", "--json"]

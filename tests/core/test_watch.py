@@ -74,6 +74,30 @@ def test_each_subject_is_told_of_by_itself() -> None:
     assert [word for _, _, word in watch(*[[one]] * 4, *[[one, other]] * 4)] == [Word.FIRED] * 2
 
 
+def test_a_shop_whose_platform_is_down_does_not_begin_but_may_go_on() -> None:
+    early, late = (
+        replace(OVERDUE, name="shop_refused", subject=f"{seller} etsy 7", under="etsy")
+        for seller in ("a", "b")
+    )
+    elsewhere = replace(late, subject="c shopify", under="shopify")
+    platform = replace(late, subject="etsy", under="")
+    states: dict[tuple[str, str], AlertState] = {}
+    told: list[tuple[int, str, Word]] = []
+    alone, all_of_them = [[early]] * 4, [[early, platform, late, elsewhere]] * 4
+    for minute, found in enumerate([*alone, *all_of_them, *[[late]] * 8, *[[]] * 4]):
+        verdict = judge(list(states.values()), found, START + minute * MINUTE)
+        states = {each.key: each for each in verdict.kept}
+        told += [(minute, each.state.alert.subject, each.word) for each in verdict.news]
+    assert told == [
+        (2, "a etsy 7", Word.FIRED),
+        (6, "c shopify", Word.FIRED),
+        (6, "etsy", Word.FIRED),
+        (11, "a etsy 7", Word.RESOLVED),
+        (11, "c shopify", Word.RESOLVED),
+        (11, "etsy", Word.RESOLVED),
+    ]
+
+
 def test_every_rule_fires_within_five_minutes() -> None:
     for rule in RULES:
         assert rule.after < 5 * MINUTE, rule.name

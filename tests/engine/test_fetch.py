@@ -307,7 +307,7 @@ class CrowdedLimiter:
 
     def __init__(self, line: Any) -> None:
         self._inner = line.app.limiter
-        self._stranger = line.app.new_supplier()
+        self._stranger = line.app.open_supplier(line.app.supplier)
 
     def begin(self, ticket: Any) -> Any:
         begun = self._inner.begin(ticket)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from headway.app import seller_defaults
+from headway.app.rules import seller_defaults
 from headway.simulators.faults import FaultPlan, Interval
 from headway.store.sellers import Sellers
 

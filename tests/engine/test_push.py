@@ -226,6 +226,8 @@ def test_expiring_tokens_are_refreshed_in_time(
         clock.sleep(2 * 3600)
     assert shops.simulator.log.codes == {}
     assert shops.one("SELECT status FROM connected_accounts") == "connected"
+    told = "SELECT count(*) FROM sync_audit_log WHERE event_type = 'token_refreshed'"
+    assert shops.one(told) == 3, "one for each time the access token was too old"
 
 
 def test_a_dead_grant_disconnects_the_shop_and_says_what_to_do(
@@ -240,6 +242,9 @@ def test_a_dead_grant_disconnects_the_shop_and_says_what_to_do(
     assert "headway connect" in reason
     assert "no-longer-good" not in reason
     assert shops.waiting() == 1
+    told = "SELECT error_message FROM sync_audit_log WHERE event_type = 'account_disconnected'"
+    assert shops.one(told) == reason
+    assert reason in shops.one("SELECT text FROM notices WHERE topic = 'account_disconnected'")
 
 
 def test_a_shop_that_sells_in_other_money_is_never_written(

@@ -211,7 +211,14 @@ def test_l8_notices_that_an_innocent_is_parked(run: Run) -> None:
     assert run(tampering(harsh), "duplicate:50%")["L8"] > 0
 
 
-@pytest.mark.parametrize("harm", ({"price": "0.00"}, {"currency": "EUR"}, {"price": "-3.00"}))
+@pytest.mark.parametrize(
+    "harm",
+    (
+        {"price": "0.00"},
+        pytest.param({"currency": "EUR"}, marks=pytest.mark.campaign),
+        pytest.param({"price": "-3.00"}, marks=pytest.mark.campaign),
+    ),
+)
 def test_l9_notices_a_price_that_must_not_reach_the_shop(run: Run, harm: dict[str, str]) -> None:
     def harmful(each: Settlement) -> Settlement:
         return replace(each, desired={**each.desired, **harm}) if each.desired else each

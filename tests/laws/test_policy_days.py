@@ -79,8 +79,10 @@ def test_whatever_goes_wrong_every_policy_keeps_every_law(
 @pytest.mark.parametrize(
     "faults",
     (
-        ("outage:2h@02:00", "timeout:3%"),
-        ("vanish:8@02:00", "badprice:3@03:00", "error:3%"),
+        pytest.param(("outage:2h@02:00", "timeout:3%"), marks=pytest.mark.campaign),
+        pytest.param(
+            ("vanish:8@02:00", "badprice:3@03:00", "error:3%"), marks=pytest.mark.campaign
+        ),
         ("crash:3/h", "stall:1/h", "clock:90s"),
     ),
 )
@@ -92,7 +94,7 @@ def test_whatever_goes_wrong_the_adaptive_policy_keeps_every_law(
     assert scenario.lost == 0
 
 
-@pytest.mark.parametrize("policy", ("packed", "split"))
+@pytest.mark.parametrize("policy", (pytest.param("packed", marks=pytest.mark.campaign), "split"))
 def test_quiet_days_of_hours_take_a_tenth_of_a_call_per_listing_and_day(
     run: Run, policy: str
 ) -> None:

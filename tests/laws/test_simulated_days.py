@@ -67,7 +67,9 @@ def assert_lawful_tables(laws: StoreLaws, scenario: Scenario) -> None:
     assert [each.examples for each in found] == [()] * 5
 
 
-@pytest.mark.parametrize("policy", ("rolling", "anchored"))
+@pytest.mark.parametrize(
+    "policy", ("rolling", pytest.param("anchored", marks=pytest.mark.campaign))
+)
 def test_two_quiet_days_spend_about_a_tenth_of_a_call_per_listing_and_day(
     run: Run, policy: str
 ) -> None:
@@ -91,6 +93,15 @@ def test_workers_may_die_at_any_step(run: Run) -> None:
     assert_lawful(scenario)
     assert scenario.crew.crashes > 30
     assert scenario.laws.rescued > 0
+
+
+def test_workers_may_all_be_away_for_hours(run: Run) -> None:
+    scenario = run("away:3h@02:00", seed=4, days=0.4)
+    assert_lawful(scenario)
+    calls_h = [flight.at_s / 3600 for flight in scenario.log.flights]
+    assert not any(2 < at_h < 5 for at_h in calls_h)
+    assert sum(at_h > 5 for at_h in calls_h) >= 3
+    assert scenario.crew.crashes == 0, "who is away did not crash"
 
 
 def test_a_worker_that_freezes_settles_too_late_and_is_refused(run: Run) -> None:
@@ -152,7 +163,7 @@ def test_without_faults_a_change_is_in_the_shop_within_seconds(run: Run) -> None
 @pytest.mark.parametrize(
     "faults",
     (
-        ("shop-lost-reply:15%", "crash:6/h"),
+        pytest.param(("shop-lost-reply:15%", "crash:6/h"), marks=pytest.mark.campaign),
         ("shop-lost-request:10%", "shop-error:10%", "shop-html:10%", "shop-slow:10%", "stall:6/h"),
         ("shop-stale:150@02:00", "shop-throttle:20%"),
         ("shop-outage:2h@10:00", "shop-lost-reply:10%", "timeout:5%"),
@@ -208,7 +219,7 @@ def test_many_days_under_many_seeds(
     ("kind", "policy"),
     (
         ("pause", "split"),
-        ("pause", "adaptive"),
+        pytest.param("pause", "adaptive", marks=pytest.mark.campaign),
         ("pause-supplier", "rolling"),
         ("pause-seller", "rolling"),
     ),

@@ -42,7 +42,7 @@ def watch(pool: ConnectionPool, tmp_path: Path) -> Watch:
 def spans(scenario: Scenario) -> dict[str, list[tuple[float, Word]]]:
     """Return what was told of each alert, by minute."""
     told: dict[str, list[tuple[float, Word]]] = {}
-    for each in scenario.told:
+    for each in scenario.heard.told:
         told.setdefault(each.name, []).append((each.at_s / 60, each.word))
     return told
 
@@ -79,8 +79,9 @@ def test_errors_that_come_and_go_are_told_once_and_nothing_else_beside_them(watc
     assert len(more) <= 1
 
 
-def test_a_quiet_morning_raises_nothing(watch: Watch) -> None:
-    assert spans(watch(policy="rolling", days=0.3)) == {}
+@pytest.mark.parametrize(("policy", "days"), (("rolling", 0.2), ("adaptive", 0.06)))
+def test_a_quiet_morning_raises_nothing(watch: Watch, policy: str, days: float) -> None:
+    assert spans(watch(policy=policy, days=days)) == {}
 
 
 @pytest.mark.campaign

@@ -9,7 +9,7 @@ from psycopg_pool import ConnectionPool
 from typer.testing import CliRunner
 
 from headway.cli import build, main
-from headway.cli.results import print_one
+from headway.cli.results import alert_facts, print_alerts, print_one
 from headway.cli.simulate import _exit_if_broken, _run
 from headway.config import Settings
 from headway.core.policies import POLICIES
@@ -26,8 +26,8 @@ KEYS = {
     "rescued", "real_seconds",
 }  # fmt: skip
 OURS = {
-    "auth_calls", "calls_by_hour", "eta_within_headway", "faults_injected", "laws_not_in_play",
-    "permitted_seats_per_min",
+    "alerts", "auth_calls", "calls_by_hour", "eta_within_headway", "faults_injected",
+    "laws_not_in_play", "permitted_seats_per_min",
     "push_p50_s", "push_p95_s", "shop_calls", "shop_points", "shop_refusals",
     "simulated_seconds_per_real_second", "staleness_bound_min", "staleness_by_hour",
     "staleness_round_robin_min", "staleness_to_bound", "staleness_to_round_robin",
@@ -71,6 +71,32 @@ def test_a_person_reads_figures_and_verdicts(capsys: pytest.CaptureFixture[str])
     assert "seen to shown" in said
     assert "0 double writes" in said
     assert "not in play" in said
+
+
+def test_who_watches_is_told_which_alerts_fired_and_when(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["--products", "20", "--days", "0.06", "--fault", "pause:20m@00:30", "--watch"]
+    assert main(["simulate", *words, "--json"]) == 0
+    (alert,) = json.loads(capsys.readouterr().out)["alerts"]
+    assert (alert["name"], alert["subject"], alert["severity"]) == ("paused", "all", "warning")
+    assert 30 <= alert["fired_at_min"] < 35
+    assert 50 <= alert["resolved_at_min"] < 55
+    assert alert["worse_at_min"] is None
+
+
+def test_a_person_reads_which_alerts_fired_and_when(capsys: pytest.CaptureFixture[str]) -> None:
+    alert = {"name": "paused", "subject": "all", "severity": "warning", "worse_at_min": None}
+    times = {"fired_at_min": 1471.0, "resolved_at_min": None}
+    print_alerts({"alerts": [alert | times]})
+    heading, line = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["alert", "of", "severity", "fired", "over"]
+    assert line.split() == ["paused", "all", "warning", "1d00:31"]
+    print_alerts({"alerts": []})
+    print_alerts({"alerts": None})
+    assert capsys.readouterr().out == ""
+    assert alert_facts({"alerts": None}) == []
+    assert alert_facts({"alerts": []}) == [("alerts", "none")]
 
 
 def test_all_policies_come_as_a_list(capsys: pytest.CaptureFixture[str]) -> None:

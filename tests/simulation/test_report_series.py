@@ -62,7 +62,7 @@ def run(pool: ConnectionPool, folder: Path, *faults: str, days: float, sellers: 
 @pytest.mark.parametrize(
     ("days", "hours", "faults"),
     (
-        (0.5, 12, ("outage:2h@03:00", "crash:6/h", "shop-lost-reply:10%", "shop-edit:20/d")),
+        (0.25, 6, ("outage:2h@03:00", "crash:6/h", "shop-lost-reply:10%", "shop-edit:20/d")),
         (0.3, 8, ()),
         (0.01, 1, ()),
     ),

@@ -30,10 +30,11 @@ def run(
     *faults: str,
     world: World | None = None,
     sellers: int = 1,
+    days: float = 0.5,
 ) -> Scenario:
     plan = Plan(
-        world=world or seeded_world(products=200, days=0.5, seed=9),
-        days=0.5,
+        world=world or seeded_world(products=200, days=days, seed=9),
+        days=days,
         seed=9,
         faults=parse_faults(faults),
         sellers=sellers,
@@ -50,10 +51,10 @@ def test_the_same_seed_gives_the_same_report_and_trace_to_the_byte(
     postgres.ensure_database("simulated_again")
     try:
         with open_pool(postgres.dsn("simulated_again")) as again:
-            world = seeded_world(products=200, days=0.5, seed=9, share_per_day=4)
-            scenarios = [run(pool, tmp_path, *FAULTS, world=world, sellers=3)]
+            world = seeded_world(products=200, days=0.25, seed=9, share_per_day=4)
+            scenarios = [run(pool, tmp_path, *FAULTS, world=world, sellers=3, days=0.25)]
             upgrade(again, scenarios[0].clock)
-            scenarios.append(run(again, tmp_path, *FAULTS, world=world, sellers=3))
+            scenarios.append(run(again, tmp_path, *FAULTS, world=world, sellers=3, days=0.25))
     finally:
         postgres.drop_database("simulated_again")
     texts = []

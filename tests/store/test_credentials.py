@@ -4,8 +4,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.core.model import Scope
+from headway.core.jobs import PlatformName
+from headway.core.model import Scope, SellerId
 from headway.errors import StoreError
+from headway.store.accounts import Accounts
 from headway.store.credentials import Credentials
 
 SCOPE, OTHER = Scope("boeing:a"), Scope("boeing:b")
@@ -66,6 +68,31 @@ def test_a_version_killed_is_never_given_again(shelf: Credentials) -> None:
     save(shelf)
     shelf.invalidate(SCOPE, {"oauth": 1}, now=NOW)
     assert save(shelf) == 2
+
+
+def test_a_renewal_is_an_event_of_the_accounts_seller_and_holds_no_secret(
+    shelf: Credentials, pool: ConnectionPool
+) -> None:
+    Accounts(pool).connect(SellerId("acme"), "7", platform=PlatformName.ETSY, now=NOW)
+    scope = Scope("etsy:shop:7")
+
+    def renew(owner: str, renewed_at: datetime | None) -> int | None:
+        token = {"secret": b"hush", "expires_at": LATER, "renewed_at": renewed_at}
+        return shelf.save(scope, "access", owner=owner, **token)  # type: ignore[arg-type]
+
+    assert shelf.begin_refresh(scope, owner="me", now=NOW, lease_until=LEASE)
+    assert renew("me", None) == 1, "somebody connected it"
+    assert renew("late", NOW) is None, "what is not kept is not told"
+    assert renew("me", NOW) == 2
+    with pool.connection() as connection:
+        rows = connection.execute(
+            "SELECT user_id, sync_timestamp, new_value FROM sync_audit_log"
+            " WHERE event_type = 'token_refreshed'"
+        ).fetchall()
+    ((seller, at, told),) = rows
+    assert (seller, at) == ("acme", NOW)
+    assert (told["platform"], told["shop"]) == ("etsy", "7")
+    assert told.keys() == {"platform", "shop", "until"}
 
 
 def test_the_lease_to_refresh_is_one_owners_until_it_ends(shelf: Credentials) -> None:

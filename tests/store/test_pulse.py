@@ -4,8 +4,14 @@ from datetime import UTC, datetime, timedelta
 
 from psycopg_pool import ConnectionPool
 
-from headway.core.model import Scope
+from headway.connectors.shopify import shop_scope
+from headway.core.breaker import Breaker
+from headway.core.jobs import PlatformName
+from headway.core.model import Scope, SellerId
 from headway.core.signs import HourSign
+from headway.engine.pull import _own_scope, _scope
+from headway.store.accounts import Accounts
+from headway.store.breakers import Breakers
 from headway.store.pulse import Pulse
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
@@ -49,7 +55,7 @@ def test_the_last_hour_is_counted_and_nothing_else(pool: ConnectionPool) -> None
         for sku, ago in (("S1", 11), ("S2", 9)):
             row = (sku, NOW, "syncing", NOW - ago * MINUTE, "w", True, False)
             connection.execute(LISTING, row)
-    seen = Pulse(pool).read(NOW, scope=KEY, permit_wait_s=1.5)
+    seen = Pulse(pool).read(NOW, scopes=[KEY], permit_wait_s=1.5)
     assert seen == HourSign(
         calls=4,
         calls_failed=2,
@@ -62,4 +68,36 @@ def test_the_last_hour_is_counted_and_nothing_else(pool: ConnectionPool) -> None
 
 
 def test_where_nothing_happened_all_is_nought(pool: ConnectionPool) -> None:
-    assert Pulse(pool).read(NOW, scope=KEY, permit_wait_s=0) == HourSign()
+    assert Pulse(pool).read(NOW, scopes=[KEY], permit_wait_s=0) == HourSign()
+
+
+def test_who_does_not_answer_is_a_shop_an_account_or_a_platform_for_everybody(
+    pool: ConnectionPool,
+) -> None:
+    accounts, breakers, now = Accounts(pool), Breakers(pool), NOW
+    shop = accounts.connect(SellerId("a"), "a.myshopify.com", now=now)
+    own, other = (
+        accounts.connect(SellerId(seller), number, platform=PlatformName.ETSY, now=now)
+        for seller, number in (("a", "7"), ("b", "8"))
+    )
+
+    def fail(scope: str) -> None:
+        broken = Breaker()
+        for _ in range(3):
+            broken = broken.failed(now, "HTTP 503")
+        breakers.save(Scope(scope), broken)
+
+    def down() -> list[tuple[str | None, str]]:
+        return [(each.seller, each.name) for each in Pulse(pool).troubles().connections]
+
+    fail(shop_scope("app", shop.shop))
+    fail(_own_scope(own.bare))
+    assert down() == [("a", "etsy 7"), ("a", "shopify a.myshopify.com")]
+    fail(_scope(PlatformName.ETSY))
+    fail(_own_scope(other.bare))
+    assert down() == [
+        (None, "etsy"),
+        ("a", "etsy 7"),
+        ("a", "shopify a.myshopify.com"),
+        ("b", "etsy 8"),
+    ]

@@ -263,3 +263,9 @@ def test_changes_are_found_behind_any_number_of_other_events(shops: Shops) -> No
     tell(shops, "P2", "price_changed", *PRICE, at=now - 2 * minute)
     first, second = walk(shops, 10)
     assert (first.sku, first.price_new, first.stock_new, second.sku) == ("P1", 11, 4, "P2")
+
+
+def test_changes_of_long_ago_are_shown_where_nothing_happened_since(shops: Shops) -> None:
+    shops.want("P1", wanted("10", 5))
+    long_ago = tell(shops, "P1", "price_changed", *PRICE, at=shops.clock.now() - timedelta(days=90))
+    assert [each.at for each in changes(shops)] == [long_ago]

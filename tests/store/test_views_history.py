@@ -180,7 +180,7 @@ def test_latest_reads_are_the_calls_that_carried_the_part(pool: ConnectionPool) 
         for minutes, skus in ((1, [P1, "P2"]), (2, ["P2"]), (3, [P1]), (9999, [P1])):
             at = START - minutes * MINUTE
             connection.execute(CALL, (scope, at, at, skus))
-    reads = HistoryViews(pool).latest_reads(P1, key=scope, now=START)
+    reads = HistoryViews(pool).latest_reads(P1, keys=[scope], now=START)
     assert [(each.at, each.seats_used) for each in reads] == [
         (START - MINUTE, 2),
         (START - 3 * MINUTE, 1),

@@ -121,8 +121,13 @@ def test_an_update_and_a_delete_touch_only_their_own(two_sellers: ConnectionPool
         connection.execute(
             "INSERT INTO pauses (kind, user_id) VALUES ('all', NULL), ('seller', 'bolt')"
         )
+        # Of a supplier's pause, those hear who buy there; whoever has chosen none buys from main.
+        connection.execute(
+            "INSERT INTO pauses (kind, supplier) VALUES ('supplier', 'main'), ('supplier', 'east')"
+        )
     with Walled(two_sellers, actor="x", seller=ACME).connection() as connection:
-        assert connection.execute("SELECT kind FROM pauses").fetchall() == [("all",)]
+        found = connection.execute("SELECT kind, supplier FROM pauses ORDER BY kind").fetchall()
+        assert found == [("all", None), ("supplier", "main")]
         assert connection.execute("DELETE FROM pauses").rowcount == 0
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from tests.watch.prometheus import Programs
+from tests.watch.tower import EXPORTED
 
 from headway.core.alert_rules import LIMITS, RULES, Rule
 from headway.observe.metrics import GAUGES
 from headway.observe.prometheus_rules import alert_name, prometheus_rules
 
-FILE = Path(__file__).parents[2] / "deploy" / "prometheus" / "headway.rules.yml"
 HOUR = 'headway_hour{{what="{what}"}}'
 TROUBLE = 'headway_trouble{{what="{what}"}}'
 # What a rule's figures are while all is well, and when it is wrong; both for all of them.
@@ -62,7 +62,7 @@ BEGINS_MIN, LASTS_MIN = 400, 20
 
 
 def test_the_file_is_what_the_command_writes() -> None:
-    assert FILE.read_text(encoding="utf-8") == prometheus_rules(), (
+    assert EXPORTED.read_text(encoding="utf-8") == prometheus_rules(), (
         "write it anew: headway alerts --prometheus-rules > deploy/prometheus/headway.rules.yml"
     )
 
@@ -89,7 +89,7 @@ def run(promtool: str, *words: str) -> None:
 
 
 def test_promtool_reads_the_rules(promtool: str) -> None:
-    run(promtool, "check", "rules", str(FILE))
+    run(promtool, "check", "rules", str(EXPORTED))
 
 
 def trial(rule: Rule) -> dict[str, object]:
@@ -134,7 +134,7 @@ def test_promtool_sees_each_alert_fire_alone_within_five_minutes_and_end(
     promtool: str, tmp_path: Path
 ) -> None:
     trials = {
-        "rule_files": [str(FILE)],
+        "rule_files": [str(EXPORTED)],
         "evaluation_interval": "1m",
         "tests": [trial(rule) for rule in RULES],
     }

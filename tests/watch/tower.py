@@ -9,15 +9,20 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, Self
 
+import httpx
 from tests.watch.prometheus import Programs
 
 from headway.store.launch import HOST, free_port
 
 STOP_S = 10.0
+EXPORTED = Path(__file__).parents[2] / "deploy" / "prometheus" / "headway.rules.yml"
 
 
 class Tower:
-    """Scrapes one address every other second; `news` has what its rules found."""
+    """Scrapes one address every other second; `news` has what its rules found.
+
+    Beside a rule of a test, which fires at once, it loads the rules that we export.
+    """
 
     def __init__(
         self, programs: Programs, folder: Path, *, target: str, rule: dict[str, Any], key: str = ""
@@ -25,12 +30,21 @@ class Tower:
         self._programs, self._folder = programs, folder
         self._target, self._rule, self._key = target, rule, key
         self._stack = ExitStack()
+        self._address = f"{HOST}:{free_port()}"
         self.news: queue.Queue[dict[str, Any]] = queue.Queue()
+
+    def rules(self) -> dict[str, dict[str, Any]]:
+        """Return the rules of each group as it has loaded them, by name."""
+        answer = httpx.get(f"http://{self._address}/api/v1/rules").raise_for_status().json()
+        return {
+            group["name"]: {rule["name"]: rule for rule in group["rules"]}
+            for group in answer["data"]["groups"]
+        }
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             phone = stack.enter_context(_Phone(self.news))
-            alertmanager, prometheus = f"{HOST}:{free_port()}", f"{HOST}:{free_port()}"
+            alertmanager = f"{HOST}:{free_port()}"
             alarms = self._write("alertmanager.yml", _alarms(phone.url))
             # Its own network of alertmanagers is off: an empty address.
             self._run(
@@ -42,16 +56,15 @@ class Tower:
                 "--cluster.listen-address=",
             )
             rules = {"groups": [{"name": "test", "rules": [self._rule]}]}
-            scrapes = _scrapes(
-                self._target, self._key, self._write("rules.yml", rules), alertmanager
-            )
+            files = [self._write("rules.yml", rules), EXPORTED]
+            scrapes = _scrapes(self._target, self._key, files, alertmanager)
             config = self._write("prometheus.yml", scrapes)
             self._run(
                 stack,
                 self._programs.prometheus,
                 f"--config.file={config}",
                 f"--storage.tsdb.path={self._folder / 'series'}",
-                f"--web.listen-address={prometheus}",
+                f"--web.listen-address={self._address}",
             )
             self._stack = stack.pop_all()
         return self
@@ -112,13 +125,13 @@ def _alarms(url: str) -> dict[str, Any]:
     return {"route": route, "receivers": [{"name": "us", "webhook_configs": [hook]}]}
 
 
-def _scrapes(target: str, key: str, rules: Path, alertmanager: str) -> dict[str, Any]:
+def _scrapes(target: str, key: str, rules: list[Path], alertmanager: str) -> dict[str, Any]:
     shown = {"authorization": {"type": "Bearer", "credentials": key}} if key else {}
     job = {"job_name": "headway", "static_configs": [{"targets": [target]}], **shown}
     return {
         "global": {"scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "1s"},
         "scrape_configs": [job],
-        "rule_files": [str(rules)],
+        "rule_files": [str(each) for each in rules],
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]},
     }
 

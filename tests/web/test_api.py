@@ -10,7 +10,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 from fastapi import FastAPI
-from tests.app.room import ACME, BEST, HELD, ODD, PARKED, SHARED, THEIRS, Room
+from tests.app.room import ACME, BEST, HELD, HOUR, ODD, PARKED, REFUSED, SHARED, THEIRS, Room
 from tests.web.asking import Asking
 
 from headway.web.audit import _chunks, _csv, _lines
@@ -196,6 +196,23 @@ def test_the_price_of_a_part_over_time_is_shown_for_each_who_lists_it(
     assert (own["seller"], len(own["points"])) == (ACME, 2)
     assert ok(operator.get(f"/api/sync/series/{quote(ODD[6], safe='')}"))["listings"]
     refused(seller.get(f"/api/sync/series/{THEIRS}"), 404)
+
+
+def test_the_calls_that_carried_a_part_are_no_sellers(
+    operator: Asking, seller: Asking, room: Room
+) -> None:
+    now = room.clock.now()
+    room.ask(
+        "INSERT INTO call_ledger (ticket_id, key, owner, cost, begun_at, finished_at, lease_until,"
+        " status, result, skus, seats_paid) VALUES (gen_random_uuid(), %s, 'w', 1, %s, %s, %s,"
+        " 'sent', 'ok', %s, 10)",
+        *(room.app.scope, now - HOUR, now - HOUR, now, [SHARED, HELD]),
+    )
+    (call,) = ok(operator.get(f"/api/sync/calls/{SHARED}"))["calls"]
+    assert (call["result"], call["seats_used"], call["seats_paid"]) == ("ok", 2, 10)
+    assert ok(operator.get(f"/api/sync/calls/{REFUSED}"))["calls"] == []
+    assert ok(seller.get(f"/api/sync/calls/{SHARED}"))["calls"] == []
+    refused(seller.get(f"/api/sync/calls/{THEIRS}"), 404)
 
 
 def test_limits_the_ledger_and_freshness_are_shown(operator: Asking, room: Room) -> None:

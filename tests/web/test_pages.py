@@ -1,25 +1,24 @@
-"""Every section of the page: in every state, for everybody who may come in."""
+"""Every section of the page, for everybody who may come in; nobody here changes anything."""
 
 import html
-import json
 import re
-from datetime import timedelta
-from pathlib import Path
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
 from fastapi import FastAPI
 from psycopg_pool import ConnectionPool
-from tests.app.room import ACME, HELD, ODD, PARKED, REFUSED, SHARED, THEIRS, Room
+from tests.app.room import ACME, HELD, ODD, PARKED, REFUSED, SHARED, THEIRS, furnish
+from tests.conftest import START, fresh_database
 from tests.web.asking import Asking
 from tests.web.keys import shown
 
 from headway.app import build
-from headway.clock import SystemClock, VirtualClock
+from headway.clock import VirtualClock
 from headway.config import Settings
 from headway.core.access import Role
-from headway.core.pauses import PauseKind
-from headway.store.processes import Presence, Processes
+from headway.store.pool import open_pool
+from headway.store.server import EmbeddedServer
 from headway.web.looks import MENU, SECTIONS
 from headway.web.site import create
 from headway.web.words import path
@@ -29,9 +28,43 @@ OWN = [each.path for each in MENU if each.need is None]
 PART = f"/parts/{path(HELD)}?seller=acme"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def pool(postgres: EmbeddedServer) -> Iterator[ConnectionPool]:
+    """Open one database for all: they only look at it."""
+    with fresh_database(postgres) as dsn, open_pool(dsn) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def site(pool: ConnectionPool, tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
+    room = furnish(pool, VirtualClock(START), tmp_path_factory.mktemp("room"))
+    return create(room.app, refresh_s=0)
+
+
+@pytest.fixture(scope="module")
+def operator(site: FastAPI, pool: ConnectionPool) -> Asking:
+    return Asking(site, headers=shown(pool))
+
+
+@pytest.fixture(scope="module")
+def seller(site: FastAPI, pool: ConnectionPool) -> Asking:
+    return Asking(site, headers=shown(pool, Role.SELLER, ACME))
+
+
+@pytest.fixture(scope="module")
 def reader(site: FastAPI, pool: ConnectionPool) -> Asking:
     return Asking(site, headers=shown(pool, Role.READER))
+
+
+@pytest.fixture(scope="module")
+def newcomer(
+    postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Asking]:
+    """Return an operator before whom nobody has done anything."""
+    with fresh_database(postgres) as dsn, open_pool(dsn) as pool:
+        settings = Settings(data_dir=tmp_path_factory.mktemp("empty"), policy="split")
+        app = build(settings, VirtualClock(START), pool)
+        yield Asking(create(app, refresh_s=0), headers=shown(pool))
 
 
 def read(who: Asking, address: str, status: int = 200) -> str:
@@ -63,12 +96,8 @@ def test_every_section_comes_full_and_whole(operator: Asking, address: str) -> N
 
 
 @pytest.mark.parametrize("address", PATHS)
-def test_every_section_has_words_for_an_empty_database(
-    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path, address: str
-) -> None:
-    app = build(Settings(data_dir=tmp_path, policy="split"), clock, pool)
-    text = read(Asking(create(app, refresh_s=0), headers=shown(pool)), address)
-    assert text.count("<h1") == 1
+def test_every_section_has_words_for_an_empty_database(newcomer: Asking, address: str) -> None:
+    assert read(newcomer, address).count("<h1") == 1
 
 
 @pytest.mark.parametrize("address", (*OWN, PART))
@@ -85,16 +114,6 @@ def test_a_seller_is_told_which_sections_are_not_for_sellers(seller: Asking) -> 
         assert f'href="{section.path}"' not in text, "nor is it in the menu"
         stream = seller.get(f"/live?view={section.name}")
         assert stream.status_code == 403
-
-
-def test_a_seat_of_another_seller_says_so_and_no_more(
-    room: Room, operator: Asking, seller: Asking
-) -> None:
-    room.ask("UPDATE product_sync_schedule SET turn = 'manual' WHERE user_id = 'best'")
-    assert THEIRS in read(operator, "/")
-    own = html.unescape(read(seller, "/"))
-    assert "another seller's part" in own
-    assert "Last calls" not in own, "the ledger is everybody's"
 
 
 @pytest.mark.parametrize("address", (*OWN, PART))
@@ -114,37 +133,6 @@ def test_every_button_makes_a_request_that_the_api_knows(
     for verb in verbs(read(operator, address)):
         method, _, url = verb.partition(" ")
         assert any(method == each and route.fullmatch(url) for each, route in known), verb
-
-
-def test_a_button_carries_what_its_request_needs(operator: Asking) -> None:
-    bodies = [
-        json.loads(html.unescape(each))
-        for each in re.findall(
-            r'data-verb="POST /api/sync/approve" data-body="([^"]+)"', read(operator, "/changes")
-        )
-    ]
-    assert {"skus": [HELD], "seller": "acme"} in bodies
-    answer = operator.post("/api/sync/approve", json=bodies[-1])
-    assert answer.status_code == 200
-    assert answer.json()["listings"][0]["is_done"]
-
-
-def test_a_pause_is_on_every_section_with_who_since_and_until(
-    room: Room, operator: Asking, seller: Asking, reader: Asking
-) -> None:
-    until = room.clock.now() + timedelta(hours=2)
-    room.desk().pause(PauseKind.ALL, until=until, reason="stock-taking")
-    for address in [*PATHS, PART]:
-        text = read(operator, address)
-        assert 'data-paused="yes"' in text
-        assert "Paused: everything." in text
-        assert "By tester" in text
-        assert "stock-taking" in text
-        assert "POST /api/sync/resume" in board(text)
-    for who in (seller, reader):
-        text = read(who, "/")
-        assert "Paused: everything." in text
-        assert "POST /api/sync/resume" not in board(text)
 
 
 @pytest.mark.parametrize("sku", (*ODD, HELD, PARKED, SHARED))
@@ -183,32 +171,6 @@ def test_trouble_names_what_is_parked_and_what_a_shop_refused(operator: Asking) 
     assert "No such location" in text
     assert REFUSED in text
     assert "POST /api/sync/revive" in verbs(text)
-
-
-def test_keys_are_listed_without_the_keys_themselves(
-    operator: Asking, pool: ConnectionPool
-) -> None:
-    secret = shown(pool, Role.SELLER, ACME)["Authorization"].removeprefix("Bearer ")
-    text = read(operator, "/keys")
-    assert "seller of acme" in text
-    assert secret not in text
-
-
-def test_who_runs_is_shown_with_what_it_does_and_who_is_silent_stands_out(
-    operator: Asking, seller: Asking, pool: ConnectionPool
-) -> None:
-    assert 'id="processes"' not in read(operator, "/"), "nobody said so yet"
-    processes = Processes(pool)
-    for number, verb in enumerate(("worker", "api")):
-        processes.see(Presence(verb=verb, settings={}, host="one", pid=number), SystemClock())
-    with pool.connection() as connection:
-        connection.execute("UPDATE processes SET seen_at = seen_at - interval '80 s' WHERE pid = 0")
-    text = re.sub(r"\s+", " ", board(read(operator, "/")))
-    card = text[text.index('id="processes"') :]
-    assert "<span>worker one:0</span>" in card
-    assert "<span>page and API</span>" in card
-    assert card.count('class="num bad"') == 1
-    assert 'id="processes"' not in read(seller, "/")
 
 
 def test_without_a_session_every_section_leads_to_the_login(site: FastAPI) -> None:

@@ -24,12 +24,13 @@ from headway.clock import VirtualClock, fresh_id
 from headway.config import Settings
 from headway.core.access import Grant, Need, Principal, Role
 from headway.core.jobs import PlatformName
-from headway.core.model import SellerId, Sku
+from headway.core.model import SellerId, Sku, SupplierName
 from headway.core.pauses import PauseKind
 from headway.errors import StoreError
 from headway.store.access import Access
 from headway.store.accounts import Accounts
 from headway.store.sessions import Sessions
+from headway.store.suppliers import SupplierRow, Suppliers
 from headway.web.access import NEED
 from headway.web.login import PageRoute
 from headway.web.server import SiteServer, address, listen
@@ -182,6 +183,12 @@ class World:
         if "key_id" in path:
             grant = Grant(name=fresh_id(), role=Role.READER)
             values["key_id"] = Access(self.app.pool).add_key(grant, now=START)[0].id
+        if path.startswith("/api/suppliers/"):
+            values["name"] = f"supplier-{fresh_id()[:8]}"
+            row = SupplierRow(
+                name=SupplierName(values["name"]), client_id=values["name"], username="us"
+            )
+            Suppliers(self.app.pool).add(row, now=START)
         if path.startswith("/api/sessions"):
             values["session_id"] = self._logged_in()
         for word in parameters(operation, "path"):

@@ -13,31 +13,37 @@ from headway.app.outside import (
     day_resources,
     etsy_resources,
 )
+from headway.app.rules import (
+    LEASE_MARGIN,
+    MINUTE_S,
+    account_rule,
+    fetch_rule,
+    seats_per_min,
+    seller_defaults,
+)
 from headway.app.watch import ProcessWatch
 from headway.clock import Clock, fresh_id
 from headway.config import Settings
-from headway.connectors.boeing import BoeingConnector
+from headway.connectors.boeing import BoeingConnector, scope_of
 from headway.connectors.consent import Consent
 from headway.connectors.etsy_limits import day_key
 from headway.connectors.shopify import ShopifyConnector, shop_resource
 from headway.connectors.shopify_bulk import price_lines
 from headway.connectors.shopify_limits import POINTS_PER_S
-from headway.core.change import Terms
-from headway.core.guard import Guard, SellerStanding
 from headway.core.intake import handle_of
-from headway.core.jobs import Account, Job, JobRule, JobType, Kind, PlatformName, Tier
+from headway.core.jobs import Account, Job, JobRule, JobType, PlatformName, Tier
 from headway.core.lifecycle import FailureRule, Judge
-from headway.core.model import Scope, SellerId
+from headway.core.model import MAIN, Scope, SellerId, SupplierName
 from headway.core.policies import Policy, by_name
 from headway.core.reasons import Line, Standing
 from headway.core.relay import Verb
-from headway.core.seats import BoardingRule
 from headway.core.storefront import Shop
 from headway.core.walk import Walk
 from headway.core.walks import walk_of
 from headway.engine import ports
 from headway.engine.bulk import BulkHand
 from headway.engine.fetch import FRONT_PER_SEAT, Fetch, FetchRule, boarding_rule
+from headway.engine.line_tick import LineTick, LineTicks
 from headway.engine.ports import Platform, Storefront, Supplier
 from headway.engine.ports_limits import Limiter
 from headway.engine.pull import Pull, PullRule
@@ -68,13 +74,11 @@ from headway.store.raw import RawReplies
 from headway.store.runs import Runs
 from headway.store.schedule import Schedule
 from headway.store.sellers import Sellers
+from headway.store.suppliers import Suppliers
 from headway.store.timetable import Timetable
 from headway.store.views_accounts import LaneViews
 from headway.store.walls import Walled
 
-MINUTE_S = 60.0
-# A call may leave until half its lease is over, and must have ended in the other half.
-LEASE_MARGIN = timedelta(seconds=30)
 # How many accounts a worker keeps connections to.
 OPENED_MAX = 32
 BUDGETS_KEPT = timedelta(days=35)
@@ -106,8 +110,9 @@ class App:
     breakers: Breakers
     hooks: Hooks
     consents: Mapping[PlatformName, Callable[[], Consent]]
+    supplier: SupplierName
     scope: Scope
-    new_supplier: Callable[[], BoeingConnector]
+    open_supplier: Callable[[SupplierName], BoeingConnector]
     pushes: Pushes
     new_storefront: Callable[[Shop], ShopifyConnector]
     push_rule: PushRule
@@ -140,7 +145,7 @@ class App:
             sellers=self.sellers,
             markets=markets or self.markets,
             breakers=breakers or self.breakers,
-            supplier=supplier or self.new_supplier(),
+            supplier=supplier or self.open_supplier(self.supplier),
             judge=self.judge,
             rule=self.rule,
             owner=owner,
@@ -260,20 +265,31 @@ class App:
     ) -> Tick:
         """Make a tick that also turns `watch`, if given; a port given here stands in.
 
-        Only the simulation needs that. It has its own figures of freshness, and takes no samples.
+        Only the simulation needs that, of the settings' supplier. It has its own figures of
+        freshness, and takes no samples.
         """
+
+        def new_line(name: SupplierName) -> LineTick:
+            line = self.line_of(name)
+            return LineTick(
+                schedule=schedule or line.schedule,
+                markets=markets or line.markets,
+                timetable=timetable or line.timetable,
+                policy=self.policy,
+                every=every,
+                now=self.clock.now(),
+            )
+
         return Tick(
             clock=self.clock,
             schedule=schedule or self.schedule,
             sellers=self.sellers,
-            markets=markets or self.markets,
-            timetable=timetable or self.timetable,
+            lines=LineTicks(names=Suppliers(self.pool).names, new_line=new_line),
             jobs=jobs or self.jobs,
             pauses=self.pauses,
             notices=Notices(self.pool),
             sample=self.freshness.sample if has_samples else None,
             watch=watch,
-            policy=self.policy,
             memories=(
                 (self.jobs, BUDGETS_KEPT),
                 (self.freshness, SAMPLES_KEPT),
@@ -323,6 +339,30 @@ class App:
             front=front,
         )
 
+    def line_of(self, name: SupplierName) -> "App":
+        """Return the same application on the line of this supplier; raises NotFoundError.
+
+        Whatever is one supplier's is its own then: the credential and its limit, the queue, the
+        market, the windows for retries.
+        """
+        if name == self.supplier:
+            return self
+        if name == MAIN:
+            scope = boeing_scope(self.settings)
+        else:
+            scope = scope_of(Suppliers(self.pool).find(name).client_id)
+            self.limiter.know(boeing_resource(self.settings, scope))
+        pool = self.pool
+        return replace(
+            self,
+            supplier=name,
+            scope=scope,
+            schedule=Schedule(pool, name),
+            ahead=Ahead(pool, name),
+            markets=Markets(pool, name, scope=scope, seats_per_min=seats_per_min(self.settings)),
+            timetable=Timetable(pool, name),
+        )
+
     def with_poll(self, poll: timedelta) -> "App":
         """Return the same application whose workers look for news this often."""
         return replace(self, rule=replace(self.rule, poll=poll))
@@ -339,40 +379,9 @@ class App:
             pool=pool,
             listings=Listings(pool),
             sellers=self.sellers.over(pool),
-            timetable=Timetable(pool),
+            timetable=Timetable(pool, self.supplier),
             lane=self.lane.over(pool),
         )
-
-
-def account_rule(settings: Settings) -> JobRule:
-    """Return the numbers of the account lane."""
-    return JobRule(
-        intervals={tier: timedelta(minutes=settings.intervals_min[tier.value]) for tier in Tier},
-        kind_intervals={
-            kind: timedelta(minutes=settings.kind_intervals_min[kind.value]) for kind in Kind
-        },
-        order_quotas={tier: int(settings.order_quotas[tier.value]) for tier in Tier},
-        running_max=settings.jobs_max,
-        failures_max=settings.job_failures_max,
-        ageing=timedelta(minutes=settings.ageing_min),
-        lease=timedelta(seconds=2 * settings.platform_timeout_s) + LEASE_MARGIN,
-    )
-
-
-def seller_defaults(settings: Settings) -> SellerStanding:
-    """Return the terms and the guard of a seller who has chosen none."""
-    return SellerStanding(
-        terms=Terms(
-            locations=settings.locations,
-            currency=settings.currency,
-            basis=settings.price_basis,
-            markup=settings.markup,
-            rounding=settings.rounding,
-            margin_min=settings.margin_min,
-            compare_at=settings.compare_at,
-        ),
-        guard=Guard(move_max=settings.guard_move, share_max=settings.guard_share),
-    )
 
 
 def build(
@@ -387,7 +396,6 @@ def build(
 ) -> App:
     """Put the parts together over an open, migrated database."""
     policy = by_name(settings.policy)
-    calls_per_min = settings.rate_limit * settings.budget_share
     failure_rule = FailureRule(
         failures_max=settings.failures_max,
         backoff_base=timedelta(hours=settings.backoff_base_h),
@@ -415,14 +423,13 @@ def build(
         ),
         job_rule=job_rule,
         platforms=outside.platforms(settings, clock, pool, platform_transport),
+        supplier=MAIN,
         scope=boeing_scope(settings),
         schedule=Schedule(pool),
         ahead=Ahead(pool),
         listings=Listings(pool),
         sellers=Sellers(pool, seller_defaults(settings)),
-        markets=Markets(
-            pool, scope=boeing_scope(settings), seats_per_min=calls_per_min * settings.batch_size
-        ),
+        markets=Markets(pool, scope=boeing_scope(settings), seats_per_min=seats_per_min(settings)),
         timetable=Timetable(pool),
         freshness=FreshnessSamples(
             pool, promises_min={tier: settings.promises_min[tier.value] for tier in Tier}
@@ -432,7 +439,7 @@ def build(
         breakers=Breakers(pool),
         hooks=Hooks(pool),
         consents=outside.consents(settings, clock, shop_transport),
-        new_supplier=lambda: outside.supplier(settings, clock, pool, transport),
+        open_supplier=lambda name: outside.supplier(name, settings, clock, pool, transport),
         pushes=Pushes(pool, guard_move=settings.guard_move),
         new_storefront=lambda shop: outside.storefront(shop, settings, clock, pool, shop_transport),
         push_rule=PushRule(
@@ -442,22 +449,7 @@ def build(
         ),
         judge=Judge(rule=failure_rule, policy=policy),
         lane=LaneViews(pool, job_rule, day_resources(settings), demand),
-        rule=_fetch_rule(settings, policy),
-    )
-
-
-def _fetch_rule(settings: Settings, policy: Policy) -> FetchRule:
-    is_paced = policy.is_eager and settings.budget_share < 1
-    calls_per_min = settings.rate_limit * settings.budget_share
-    return FetchRule(
-        boarding=BoardingRule(
-            seats=settings.batch_size,
-            slack=policy.slack,
-            patience=policy.patience,
-            is_eager=policy.is_eager,
-        ),
-        pace=timedelta(seconds=MINUTE_S / calls_per_min if is_paced else 0),
-        lease=timedelta(seconds=2 * settings.boeing_timeout_s) + LEASE_MARGIN,
+        rule=fetch_rule(settings, policy),
     )
 
 

@@ -10,6 +10,7 @@ from headway.core.intake import Part, fate, read_at
 from headway.core.model import SellerId, Sku, Turn
 from headway.core.reasons import Explanation, Standing
 from headway.engine.explain import in_shop, reasons
+from headway.store.suppliers import Suppliers
 from headway.store.views_history import SeriesPoint
 
 
@@ -66,7 +67,19 @@ class Series:
 
 
 def explained(app: App, found: Sequence[Standing], now: datetime) -> list[Explained]:
-    """Say why each of these listings waits."""
+    """Say why each of these listings waits, each on the line of its supplier."""
+    suppliers = Suppliers(app.pool).of_sellers({each.user_id for each in found})
+    told = [
+        answer
+        for name in sorted(set(suppliers.values()))
+        for answer in _explained(
+            app.line_of(name), [each for each in found if suppliers[each.user_id] == name], now
+        )
+    ]
+    return sorted(told, key=lambda each: (each.sku, each.seller))
+
+
+def _explained(app: App, found: Sequence[Standing], now: datetime) -> list[Explained]:
     line = line_ahead(app, now, {each.sku for each in found if each.is_active})
     return [
         Explained(

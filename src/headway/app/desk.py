@@ -15,12 +15,13 @@ from headway.app.desk_access import AccessDesk
 from headway.app.desk_lane import LaneDesk
 from headway.app.desk_runs import RunDesk
 from headway.app.desk_shops import ShopDesk
+from headway.app.desk_suppliers import SupplierDesk
 from headway.app.limits import LimitView, key_of, limits
 from headway.app.looks import day_of, look
 from headway.app.signs import signs_now, signs_of
 from headway.clock import Clock, ScaledClock, SystemClock, fresh_id
 from headway.core.alerts import TOKEN_NOTICE, Alert, alerts
-from headway.core.model import SellerId, Sku
+from headway.core.model import MAIN, SellerId, Sku, SupplierName
 from headway.core.pauses import Pause, PauseKind
 from headway.core.signs import Signs
 from headway.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
@@ -30,9 +31,10 @@ from headway.store.freshness import Freshness
 from headway.store.pauses import Pauses, Resumed
 from headway.store.publishing import Publishing
 from headway.store.review import HeldChange, Review, Ruling
+from headway.store.suppliers import Suppliers
 from headway.store.timetable import Moved, Wish
 from headway.store.triggers import Triggers
-from headway.store.views import Overview
+from headway.store.views import Call, Overview
 from headway.store.views_changes import ChangePage, ChangeViews
 from headway.store.views_history import HistoryEvent, HistoryPage, HistoryViews
 from headway.store.views_jobs import is_uuid
@@ -51,8 +53,9 @@ WALL = SystemClock()
 class Desk:
     """The verbs and looks of one person; `whole` is the application without a wall.
 
-    Accounts and their jobs are at `lane`, shops and tiers at `shops`, simulations and plans at
-    `runs`, keys and sessions at `access`. `wall` is the time that people live in.
+    Accounts and their jobs are at `lane`, shops and tiers at `shops`, suppliers at `suppliers`,
+    simulations and plans at `runs`, keys and sessions at `access`. `wall` is the time that people
+    live in.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class Desk:
         self.actor = actor
         self.lane = LaneDesk(self._whole, self._app, seller=seller)
         self.shops = ShopDesk(self._whole, self._app, seller=seller)
+        self.suppliers = SupplierDesk(self._whole)
         self.runs = RunDesk(self._whole, actor=actor)
         self.access = AccessDesk(self._whole, wall=wall)
 
@@ -78,9 +82,12 @@ class Desk:
         clock = self._whole.clock
         return clock.speed if isinstance(clock, ScaledClock) else None
 
-    def status(self) -> Overview:
-        """Return everything the first screen shows: of everybody, or of one's own."""
-        return look(self._whole, seller=self._seller, theirs=self._app)
+    def status(self, supplier: SupplierName | None = None) -> Overview:
+        """Return everything the first screen shows: of everybody, or of one's own.
+
+        With the line of this supplier, else of one's own, else of `main`; raises NotFoundError.
+        """
+        return look(self._line(supplier), seller=self._seller, theirs=self._app)
 
     def products(
         self,
@@ -149,7 +156,7 @@ class Desk:
 
     def timetable(self) -> DayTimetable:
         """Return a day of calls behind and a day ahead, and the windows in which retries board."""
-        return day_of(self._whole, self.now)
+        return day_of(self._line(), self.now)
 
     def series(self, sku: Sku, *, seller: SellerId | None = None, since: datetime) -> list[Series]:
         """Return price and stock of a part over time, as its sellers list it; the first ten."""
@@ -158,6 +165,18 @@ class Desk:
             Series(seller=each.user_id, points=views.series(sku, each.user_id, since))
             for each in found[:SERIES_MAX]
         ]
+
+    def calls(self, sku: Sku, *, seller: SellerId | None = None) -> tuple[Call, ...]:
+        """Return the latest calls that carried a part, of its sellers' suppliers.
+
+        To a seller none, since all share them; raises NotFoundError.
+        """
+        found = self.product(sku, seller=seller)
+        if self._seller is not None:
+            return ()
+        names = Suppliers(self._whole.pool).of_sellers({each.user_id for each in found}).values()
+        keys = [self._whole.line_of(name).scope for name in sorted(set(names))]
+        return HistoryViews(self._whole.pool).latest_reads(sku, keys=keys, now=self.now)
 
     def explain(self, sku: Sku, *, seller: SellerId | None = None) -> list[Explained]:
         """Say why a part waits, for each seller who lists it; raises NotFoundError."""
@@ -249,12 +268,14 @@ class Desk:
         *,
         skus: Sequence[Sku] = (),
         seller: SellerId | None = None,
+        supplier: SupplierName | None = None,
         until: datetime | None = None,
         reason: str = "",
     ) -> list[Pause]:
-        """Stop everything, the supplier, a seller, or parts; return the pauses that now stand.
+        """Stop everything, suppliers, a seller, or parts; return the pauses that now stand.
 
-        Behind a wall only that seller's things; raises ForbiddenError for what is everybody's.
+        Without a name all suppliers are meant. Behind a wall only that seller's things; raises
+        ForbiddenError for what is everybody's.
         """
         now, pauses = self._app.clock.now(), Pauses(self._app.pool)
         if until is not None and until <= now:
@@ -264,12 +285,13 @@ class Desk:
                 kind=kind,
                 seller=user_id,
                 sku=sku,
+                supplier=supplier,
                 until=until,
                 reason=reason,
                 actor=self.actor,
                 since=now,
             )
-            for user_id, sku in self._things(kind, skus, seller)
+            for user_id, sku in self._things(kind, skus, seller, supplier)
         ]
         pauses.pause_each(made, now)
         return made
@@ -280,12 +302,13 @@ class Desk:
         *,
         skus: Sequence[Sku] = (),
         seller: SellerId | None = None,
+        supplier: SupplierName | None = None,
         reason: str = "",
     ) -> list[Resumed]:
         """Let it go on; the answer says so where another pause still stops it."""
         now, pauses = self._app.clock.now(), Pauses(self._app.pool)
-        things = self._things(kind, skus, seller)
-        return pauses.resume_each(kind, things, reason=reason, now=now)
+        things = self._things(kind, skus, seller, supplier)
+        return pauses.resume_each(kind, things, supplier=supplier, reason=reason, now=now)
 
     def pauses(self, *, seller: SellerId | None = None) -> list[Pause]:
         """Return what is paused; of one seller, whatever stops that seller."""
@@ -330,7 +353,7 @@ class Desk:
         if all(each.status == "refused" for each in parts):
             told = "; ".join(f"{each.sku}: {each.reason}" for each in parts[:NAMED_MAX])
             raise ConflictError(f"no part could be taken: {told}")
-        return batch_of(self._whole, batch_id, whose, parts, now)
+        return batch_of(app.line_of(self._supplier_of(whose)), batch_id, whose, parts, now)
 
     def batch(self, batch_id: str) -> Batch:
         """Tell what became of a batch; a part belongs to the batch that asked for it last."""
@@ -338,7 +361,8 @@ class Desk:
         owner = publishing.owner(batch_id) if is_uuid(batch_id) else None
         if owner is None or self._seller not in {None, owner}:
             raise NotFoundError("there is no such batch, or its parts were asked for again since")
-        return batch_of(self._whole, batch_id, owner, publishing.batch(batch_id), self.now)
+        app = self._whole.line_of(self._supplier_of(owner))
+        return batch_of(app, batch_id, owner, publishing.batch(batch_id), self.now)
 
     def limits(self, *, limit: int, cursor: str | None = None) -> list[LimitView]:
         """Return what is used of each limit, from a cursor on."""
@@ -354,7 +378,7 @@ class Desk:
         cursor: str | None = None,
     ) -> list[LedgerLine]:
         """Return the calls that one limit permitted, the newest first, from a cursor on."""
-        key = key_of(name, self._whole.settings)
+        key = key_of(self._whole, name)
         views = LimitViews(self._whole.pool)
         return views.ledger(key, since=since, until=until, limit=limit, cursor=cursor)
 
@@ -380,9 +404,15 @@ class Desk:
         return alerts(self.signs(seen), self._whole.settings.alert_limits)
 
     def _things(
-        self, kind: PauseKind, skus: Sequence[Sku], seller: SellerId | None
+        self,
+        kind: PauseKind,
+        skus: Sequence[Sku],
+        seller: SellerId | None,
+        supplier: SupplierName | None,
     ) -> list[tuple[SellerId | None, Sku | None]]:
         """Return what is to be paused or resumed; raises RequestError before it is done."""
+        if supplier is not None and kind is not PauseKind.SUPPLIER:
+            raise InvalidError("supplier: name it to pause or resume a supplier, and nothing else")
         if bool(skus) != (kind is PauseKind.LISTING):
             raise InvalidError("name parts to pause or resume parts, and nothing else with them")
         if kind is PauseKind.LISTING:
@@ -398,6 +428,8 @@ class Desk:
             raise ForbiddenError(f"{self._seller} may pause its own things only, not {kind}")
         if seller is not None:
             raise InvalidError(f"{kind} is nobody's alone; leave the seller out")
+        if supplier is not None and supplier != MAIN:
+            Suppliers(self._whole.pool).find(supplier)  # a slip must show
         return [(None, None)]
 
     @property
@@ -413,6 +445,15 @@ class Desk:
                     f"{at:%Y-%m-%d %H:%M} UTC has not come yet; it is {now:%Y-%m-%d %H:%M}"
                 )
         return now
+
+    def _line(self, supplier: SupplierName | None = None) -> App:
+        """Return the application on one supplier's line; a seller's own, whatever is asked for."""
+        if self._seller is not None:
+            supplier = self._supplier_of(self._seller)
+        return self._whole if supplier is None else self._whole.line_of(supplier)
+
+    def _supplier_of(self, seller: SellerId) -> SupplierName:
+        return Suppliers(self._whole.pool).of_sellers([seller])[seller]
 
     def _whose(self, asked: SellerId | None) -> SellerId | None:
         """Return whose data is meant, None for everybody's; raises NotFoundError."""

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 
 from headway.core.alert_rules import Severity
 from headway.core.alerts import Alert
-from headway.core.pauses import WIDE
 from headway.core.signs import Signs
 from headway.observe.metrics import Figures
 from headway.store.freshness import Freshness
@@ -97,7 +96,7 @@ def _wrong(signs: Signs) -> dict[str, Mapping[str, float]]:
             "overdue": hour.overdue,
         },
         "trouble": {
-            "paused": sum(each.kind in WIDE for each in signs.pauses),
+            "paused": sum(each.is_wide for each in signs.pauses),
             "refusals_in_a_row": signs.refusals_in_a_row,
             "stuck": hour.stuck,
             "shops_down": sum(each.is_connected for each in signs.connections),

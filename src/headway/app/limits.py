@@ -1,21 +1,24 @@
 """Whom limits bind, by names without an app's own id in them, and how much of each is used."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from headway.app import App
-from headway.app.outside import boeing_scope
+from headway.app.outside import boeing_resource, boeing_scope
 from headway.config import Settings
+from headway.connectors.boeing import scope_of
 from headway.connectors.etsy_limits import day_key, second_key
 from headway.connectors.printify_limits import account_resource
 from headway.connectors.shopify_limits import shop_resource, shop_scope
 from headway.core.limit_status import Gauge
-from headway.core.model import Scope
+from headway.core.model import Scope, SupplierName
 from headway.errors import NotFoundError
 from headway.store import cursors
+from headway.store.suppliers import Suppliers
 from headway.store.views_limits import LimitViews
 
-SUPPLIER = "boeing"
+SUPPLIER, OTHER_SUPPLIER = "boeing", "boeing:"
 ETSY_DAY, ETSY_SECOND = "etsy:day", "etsy:second"
 SHOP, PRINTIFY = "shopify:", "printify:"
 
@@ -38,8 +41,9 @@ class LimitView:
         return cursors.encode(self.name)
 
 
-def key_of(name: str, settings: Settings) -> str:
+def key_of(app: App, name: str) -> str:
     """Return the limiter's key of a limit; raises NotFoundError."""
+    settings = app.settings
     fixed = {
         SUPPLIER: boeing_scope(settings),
         ETSY_DAY: day_key(settings.etsy_keystring),
@@ -51,14 +55,22 @@ def key_of(name: str, settings: Settings) -> str:
         return shop_scope(settings.shopify_client_id, name.removeprefix(SHOP))
     if name.startswith(PRINTIFY):
         return name
+    if name.startswith(OTHER_SUPPLIER):
+        return app.line_of(SupplierName(name.removeprefix(OTHER_SUPPLIER))).scope
     raise NotFoundError("there is no such limit; see /api/limits")
 
 
-def name_of(key: str, settings: Settings) -> str | None:
-    """Return the name of a key; None for one of an app that is no longer ours."""
-    for name in (SUPPLIER, ETSY_DAY, ETSY_SECOND):
-        if key == key_of(name, settings):
-            return name
+def names_of(app: App, keys: Sequence[str]) -> dict[str, str]:
+    """Return the names of these keys, without those of an app or a supplier no longer ours."""
+    others = {scope_of(each.client_id): each.name for each in Suppliers(app.pool).all()}
+    fixed = {key_of(app, name): name for name in (SUPPLIER, ETSY_DAY, ETSY_SECOND)}
+    found = {key: fixed.get(key) or _name_of(key, app.settings, others) for key in keys}
+    return {key: name for key, name in found.items() if name is not None}
+
+
+def _name_of(key: str, settings: Settings, others: Mapping[Scope, SupplierName]) -> str | None:
+    if key in others:
+        return OTHER_SUPPLIER + others[Scope(key)]
     own = shop_scope(settings.shopify_client_id, "")
     if key.startswith(own):
         return SHOP + key.removeprefix(own)
@@ -68,15 +80,14 @@ def name_of(key: str, settings: Settings) -> str | None:
 def limits(app: App, *, limit: int, cursor: str | None = None) -> list[LimitView]:
     """Return limits in the order of their keys, from a cursor on."""
     (name,) = (None,) if cursor is None else cursors.decode(cursor, str)
-    after = None if name is None else key_of(name, app.settings)
+    after = None if name is None else key_of(app, name)
     views, found = LimitViews(app.pool), list[LimitView]()
     while len(found) < limit:
         keys = views.keys(limit=limit - len(found), after=after)
         if not keys:
             break
         # Limits of an app that is gone have no name, and are nobody's to see.
-        named = [(key, name_of(key, app.settings)) for key in keys]
-        found += [_view(app, key, name) for key, name in named if name is not None]
+        found += [_view(app, key, name) for key, name in names_of(app, keys).items()]
         after = keys[-1]
     return found
 
@@ -84,6 +95,8 @@ def limits(app: App, *, limit: int, cursor: str | None = None) -> list[LimitView
 def _view(app: App, key: str, name: str) -> LimitView:
     if name.startswith(SHOP):
         app.limiter.know(shop_resource(Scope(key), restore_per_s=app.shop_restore_per_s))
+    elif name.startswith(OTHER_SUPPLIER):
+        app.limiter.know(boeing_resource(app.settings, Scope(key)))
     elif name.startswith(PRINTIFY):
         app.limiter.know(account_resource(Scope(key)))
     status = app.limiter.status(key)

@@ -33,6 +33,7 @@ def look(app: App, *, seller: SellerId | None = None, theirs: App | None = None)
     return overview(
         app.pool,
         now,
+        supplier=app.supplier,
         scope=app.scope,
         gate=gate,
         boarding=app.rule.boarding,
@@ -51,4 +52,10 @@ def day_of(app: App, now: datetime) -> DayTimetable:
         seats=app.rule.boarding.seats,
         calls_per_hour=app.settings.rate_limit * app.settings.budget_share * HOUR_MIN,
     )
-    return views.day(now, scope=app.scope, policy=app.policy, listed=app.schedule.listed())
+    return views.day(
+        now,
+        supplier=app.supplier,
+        scope=app.scope,
+        policy=app.policy,
+        listed=app.schedule.listed(),
+    )

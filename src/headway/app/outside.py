@@ -4,13 +4,14 @@ Only when a connector is made must its secrets be there, so that looking needs n
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import httpx
 
 from headway.clock import Clock
 from headway.config import Settings
-from headway.connectors.boeing import BoeingAccess, BoeingConnector
+from headway.connectors.boeing import BoeingAccess, BoeingConnector, scope_of
 from headway.connectors.consent import Consent
 from headway.connectors.etsy import EtsyAccess, EtsyConnector, EtsyDoor
 from headway.connectors.etsy_consent import EtsyConsent
@@ -25,11 +26,13 @@ from headway.connectors.shopify_limits import shop_resource, shop_scope
 from headway.connectors.vault import KEY_FILE, Vault, open_vault
 from headway.core.jobs import Account, PlatformName
 from headway.core.limits import Resource, Window
-from headway.core.model import Scope
+from headway.core.model import MAIN, Scope, SupplierName
 from headway.core.storefront import Shop
 from headway.engine.ports import Platform
+from headway.errors import ConfigError
 from headway.store.credentials import Credentials
 from headway.store.pool import Pool
+from headway.store.suppliers import Suppliers
 
 MINUTE_S = 60.0
 # Longer than connecting and writing may take: what is in flight has arrived by then, or failed.
@@ -37,12 +40,12 @@ JITTER_S = 2.5
 
 
 def boeing_scope(settings: Settings) -> Scope:
-    """Return whom the supplier's limit binds: the credential."""
-    return Scope(f"boeing:{settings.boeing_client_id}")
+    """Return whom the limit of the settings' supplier binds: its credential."""
+    return scope_of(settings.boeing_client_id)
 
 
-def boeing_resource(settings: Settings) -> Resource:
-    """Return the one gate through which every request to the supplier passes."""
+def boeing_resource(settings: Settings, scope: Scope | None = None) -> Resource:
+    """Return the one gate through which every request to a supplier passes."""
     window = Window(
         limit=settings.rate_limit,
         span_s=MINUTE_S,
@@ -50,7 +53,7 @@ def boeing_resource(settings: Settings) -> Resource:
         jitter_s=JITTER_S,
         anchor="finish",
     )
-    return Resource(key=boeing_scope(settings), rules=(window,))
+    return Resource(key=scope or boeing_scope(settings), rules=(window,))
 
 
 def etsy_resources(settings: Settings) -> list[Resource]:
@@ -69,17 +72,22 @@ def day_resources(settings: Settings) -> Mapping[PlatformName, Resource]:
 
 
 def supplier(
-    settings: Settings, clock: Clock, pool: Pool, transport: httpx.BaseTransport | None
+    name: SupplierName,
+    settings: Settings,
+    clock: Clock,
+    pool: Pool,
+    transport: httpx.BaseTransport | None,
 ) -> BoeingConnector:
-    """Make the connector of the supplier."""
-    access = BoeingAccess(
-        client_id=settings.boeing_client_id,
-        client_secret=settings.boeing_client_secret.get_secret_value(),
-        username=settings.boeing_username,
-        password=settings.boeing_password.get_secret_value(),
-    )
+    """Make the connector of a supplier: the settings' or one of those beside it."""
+    url, renewed = settings.boeing_url, None
+    if name == MAIN:
+        access = _main_access(settings)
+    else:
+        row = Suppliers(pool).find(name)
+        url, renewed = row.url or url, partial(stored_access, name, settings, pool)
+        access = renewed()
     return BoeingConnector(
-        settings.boeing_url,
+        url,
         access,
         shelf=Credentials(pool),
         vault=shared_vault(settings),
@@ -87,6 +95,7 @@ def supplier(
         timeout_s=settings.boeing_timeout_s,
         seats=settings.batch_size,
         transport=transport,
+        renewed=renewed,
     )
 
 
@@ -201,6 +210,39 @@ def shared_vault(settings: Settings) -> Vault:
 def has_keys(settings: Settings) -> bool:
     """Tell whether the vault would open without a key being made for it."""
     return bool(settings.secret_key) or (settings.data_dir.expanduser() / KEY_FILE).exists()
+
+
+def login_scope(name: SupplierName) -> Scope:
+    """Return under which name the shelf keeps what we sign in with at a supplier."""
+    return Scope(f"supplier:{name}")
+
+
+def stored_access(name: SupplierName, settings: Settings, pool: Pool) -> BoeingAccess:
+    """Read what we sign in with at a supplier beside the settings'; raises ConfigError."""
+    row, vault = Suppliers(pool).find(name), shared_vault(settings)
+    found = {
+        each.name: vault.decrypt(each.secret)
+        for each in Credentials(pool).load(login_scope(row.name))
+    }
+    if {"client_secret", "password"} - set(found):
+        raise ConfigError(
+            f"the supplier {row.name} has no secrets; give them: headway supplier add {row.name}"
+        )
+    return BoeingAccess(
+        client_id=row.client_id,
+        client_secret=found["client_secret"],
+        username=row.username,
+        password=found["password"],
+    )
+
+
+def _main_access(settings: Settings) -> BoeingAccess:
+    return BoeingAccess(
+        client_id=settings.boeing_client_id,
+        client_secret=settings.boeing_client_secret.get_secret_value(),
+        username=settings.boeing_username,
+        password=settings.boeing_password.get_secret_value(),
+    )
 
 
 def _shopify_access(settings: Settings) -> ShopAccess:

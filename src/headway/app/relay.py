@@ -7,10 +7,11 @@ from dataclasses import replace
 from headway.app import App
 from headway.app.watching import watch_of
 from headway.core.jobs import PlatformName
-from headway.core.relay import Subject, Verb
+from headway.core.relay import Subject, Verb, supplier_of
 from headway.engine.relay import Hand, Relay, RelayRule, Report, Rounds, Send
 from headway.errors import InvariantError
 from headway.store.batons import Batons
+from headway.store.suppliers import Suppliers
 
 # How many calls a minute one worker surely makes, one after the other.
 CALLS_PER_HAND = 30
@@ -37,7 +38,7 @@ def relay(
     def new_hand(subject: Subject) -> Hand:
         match subject.verb:
             case Verb.FETCH:
-                return app.fetch(f"{owner}:{subject.which}")
+                return app.line_of(supplier_of(subject)).fetch(f"{owner}:{subject.which}")
             case Verb.PUSH:
                 return app.push(owner, only=subject.which)
             case Verb.PULL:
@@ -61,6 +62,7 @@ def rounds(app: App, *, send: Send, rule: RelayRule) -> Rounds:
     return Rounds(
         clock=app.clock,
         batons=Batons(app.pool, app.clock),
+        suppliers=Suppliers(app.pool),
         shops=app.pushes,
         jobs=app.jobs,
         tick=app.tick(watch=watch_of(app)).step,

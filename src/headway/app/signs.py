@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from headway.app import MINUTE_S, App
+from headway.app import App
+from headway.app.rules import MINUTE_S
+from headway.connectors.boeing import scope_of
 from headway.core.alert_rules import FAST, SLOW
 from headway.core.alerts import TOKEN_NOTICE
 from headway.core.burn import burn
@@ -14,6 +16,7 @@ from headway.store.credentials import Credentials
 from headway.store.freshness import KEPT_SHARE, Freshness
 from headway.store.pool import guarded
 from headway.store.pulse import Pulse
+from headway.store.suppliers import Suppliers
 from headway.store.views import Overview
 from headway.store.views_counts import count_listings
 
@@ -30,10 +33,13 @@ def signs_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Signs:
     with guarded(), app.pool.connection() as connection:
         counts, _, oldest_read_at = count_listings(connection, now, app.rule.boarding.slack, None)
     troubles = pulse.troubles()
+    scopes = {each.name: scope_of(each.client_id) for each in Suppliers(app.pool).all()}
+    breakers = app.breakers.load_all(list(scopes.values()))
     return Signs(
         now=now,
         breaker=app.breakers.load(app.scope),
-        hour=pulse.read(now, scope=app.scope, permit_wait_s=max(0.0, wait_s)),
+        others={name: breakers[scope] for name, scope in scopes.items() if breakers[scope].is_open},
+        hour=pulse.read(now, scopes=[app.scope, *scopes.values()], permit_wait_s=max(0.0, wait_s)),
         calls_paused_until=status.paused_until if is_known else None,
         calls_paused_reason=status.reason,
         pauses=pauses,

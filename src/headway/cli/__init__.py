@@ -31,7 +31,10 @@ COMMANDS = {
     "api": ("headway.cli.api", "Serve the API and the page alone, until Ctrl-C."),
     "status": ("headway.cli.look", "Show the next call, the budget and how fresh the shop is."),
     "parts": ("headway.cli.parts", "List parts, or find them by a piece of their text."),
-    "history": ("headway.cli.parts", "Tell what happened to a part, and its price over time."),
+    "history": (
+        "headway.cli.parts",
+        "Tell what happened to a part, its price, stock and calls over time.",
+    ),
     "alerts": ("headway.cli.oversight", "Show what is wrong now and needs a person."),
     "notify": (
         "headway.cli.notify",
@@ -53,7 +56,7 @@ COMMANDS = {
     "revive": ("headway.cli.review", "Restart parked parts, on sale again, or dead jobs."),
     "pause": (
         "headway.cli.pausing",
-        "Stop parts, a seller, the supplier or everything; or show what is paused.",
+        "Stop parts, a seller, suppliers or everything; or show what is paused.",
     ),
     "resume": ("headway.cli.pausing", "Let go on what was paused."),
     "trigger": ("headway.cli.pausing", "Let parts board the next call, before all others."),
@@ -64,6 +67,10 @@ COMMANDS = {
         "Stop reading and writing a seller's shop, and forget its tokens.",
     ),
     "shops": ("headway.cli.shops", "Show every seller's shop, and what waits to get there."),
+    "supplier": (
+        "headway.cli.suppliers",
+        "Add, list or remove suppliers, or let a seller buy from one.",
+    ),
     "terms": ("headway.cli.shops", "Show or set a seller's price rule and guard."),
     "tier": ("headway.cli.tiers", "Show or set what a seller pays for."),
     "publish": ("headway.cli.publish", "Put parts into the shop that are not there yet."),

@@ -12,7 +12,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from headway.cli.charts.chart import days_of
 from headway.cli.output import facts, say, table
 from headway.cli.progress import tell_share
-from headway.cli.results import foresight_fact, law_facts, print_broken
+from headway.cli.results import (
+    alert_facts,
+    foresight_fact,
+    law_facts,
+    print_alerts,
+    print_broken,
+)
 from headway.clock import SystemClock
 from headway.simulation.account.report import figures
 from headway.simulation.account.scenario import AccountPlan, AccountScenario, Parts
@@ -57,7 +63,8 @@ def print_accounts(report: Mapping[str, Any]) -> None:
         for name in report["calls_by_provider"]
     ]
     table(("platform", "calls", "refused", "accounts"), rows, right={1, 2, 3})
-    facts([*_pairs(report), *law_facts(report)])
+    facts([*_pairs(report), *alert_facts(report), *law_facts(report)])
+    print_alerts(report)
     print_broken(report)
 
 
@@ -127,5 +134,6 @@ def _command(plan: AccountPlan) -> str:
         "headway", "simulate", "--lane", "account", "--sellers", str(len(plan.world.tiers)),
         "--days", f"{plan.days:g}", "--seed", str(plan.seed), "--workers", str(plan.workers),
         *(word for spec in plan.faults.specs for word in ("--fault", spec)),
+        *(["--watch"] if plan.is_watched else []),
     ]  # fmt: skip
     return shlex.join(words)

@@ -1,7 +1,7 @@
 """`headway check`: the laws of the design against the live database, one line each."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import typer
@@ -13,12 +13,14 @@ from headway.cli.session import open_session
 from headway.core.day_shares import Share
 from headway.core.invariants import replay_windows
 from headway.core.job_reasons import JobState
+from headway.core.model import MAIN
 from headway.core.outages import Outage, outages
 from headway.core.reasons import say_span
 from headway.engine.explain import reasons
 from headway.store.explain import Standings
 from headway.store.job_laws import JobLaws
 from headway.store.laws import EXAMPLES, Findings, Laws
+from headway.store.suppliers import Suppliers
 from headway.store.views_jobs import JobView
 
 EXAMPLES_TEXT = """Examples:
@@ -31,6 +33,8 @@ OK, BROKEN, IDLE = "ok", "broken", "not in play"
 DAY = timedelta(days=1)
 MINUTES_A_DAY = 1440
 JOBS_ASKED = 200
+# Of many suppliers so many are named in a note.
+NAMED_MAX = 3
 ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -136,7 +140,7 @@ def _deadline(app: App) -> Verdict:
     """Compare the age of every good read with what the policy allows (L3)."""
     laws, now, rule = Laws(app.pool), app.clock.now(), app.policy
     silences = outages(laws.calls(app.scope, since=now - 2 * rule.age_max - DAY), now)
-    ages = laws.ages(now, age_max=rule.age_max, outages=silences)
+    ages = laws.ages(now, supplier=app.supplier, age_max=rule.age_max, outages=silences)
     share = app.settings.budget_share if rule.is_eager else 1
     seats_a_day = share * app.settings.rate_limit * MINUTES_A_DAY * app.settings.batch_size
     if ages.sku_count > seats_a_day:
@@ -228,7 +232,7 @@ def _fairness(app: App) -> Verdict:
 def _reasons(app: App) -> Verdict:
     """Ask for the reason of both ends of every queue (L13)."""
     now = app.clock.now()
-    sample = Standings(app.pool).sample(now)
+    sample = Standings(app.pool).sample(now, supplier=app.supplier)
     line, rule = app.line(now), app.rule.boarding
     mute = []
     for each in sample:
@@ -236,7 +240,7 @@ def _reasons(app: App) -> Verdict:
         is_waiting = each.is_active and each.sync_status != "syncing"
         if not answer.sentence or (is_waiting and answer.is_mute(now)):
             mute.append(f"{each.sku} of {each.user_id}: no reason, or one that is past")
-    jobs = app.lane.jobs(now, limit=JOBS_ASKED)
+    jobs = app.lane.jobs(now, limit=JOBS_ASKED) if app.supplier == MAIN else []
     mute += [
         f"{job.name}: no reason, or one that is past"
         for job in jobs
@@ -253,11 +257,35 @@ def _has_end(job: JobView, now: datetime) -> bool:
     return job.until >= now
 
 
+def _on_each_line(law: Callable[[App], Verdict]) -> Callable[[App], Verdict]:
+    """Return a law that is asked of every supplier's line, and judged as a whole."""
+
+    def judged(app: App) -> Verdict:
+        names = Suppliers(app.pool).names()
+        found = {name: law(app.line_of(name)) for name in names}
+        if len(found) == 1:
+            return found[MAIN]
+        broken = {name: each for name, each in found.items() if each.verdict == BROKEN}
+        told = broken or {name: each for name, each in found.items() if each.verdict == OK} or found
+        if len(told) == len(found) and len({each.note for each in told.values()}) == 1:
+            notes = [next(iter(told.values())).note]
+        else:
+            notes = [f"{name}: {each.note}" for name, each in list(told.items())[:NAMED_MAX]]
+            notes += [f"and {len(told) - NAMED_MAX:,} suppliers more"] * (len(told) > NAMED_MAX)
+        examples = [example for each in told.values() for example in each.examples]
+        return replace(
+            next(iter(told.values())),
+            violations=sum(each.violations for each in told.values()),
+            note="; ".join(notes),
+            examples=tuple(examples[:EXAMPLES]),
+        )
+
+    return judged
+
+
 LAWS: tuple[Callable[[App], Verdict], ...] = (
     _limit,
-    _seats,
-    _deadline,
-    _isolation,
+    *map(_on_each_line, (_seats, _deadline, _isolation)),
     _one_owner,
     _nothing_lost,
     _one_effect,
@@ -266,5 +294,5 @@ LAWS: tuple[Callable[[App], Verdict], ...] = (
     _walls,
     _quota,
     _fairness,
-    _reasons,
+    _on_each_line(_reasons),
 )

@@ -1,5 +1,6 @@
 """Runs of one world under several policies, side by side."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,9 +24,10 @@ def print_compared(reports: Sequence[Mapping[str, Any]]) -> None:
     say(f"{chart.title}, {chart.subtitle}", style="bold")
     found = best(reports)
     keys = [key for key in SHORT if any(report.get(key) is not None for report in reports)]
-    headings = (*HEADINGS, *(SHORT[key] for key in keys), *MORE_HEADINGS)
+    more = (*MORE_HEADINGS, *(["alerts"] if _is_watched(reports) else []))
+    headings = (*HEADINGS, *(SHORT[key] for key in keys), *more)
     rows = [_row(report, keys, is_best=report["policy"] in found) for report in reports]
-    table(headings, rows, right=range(1, len(headings) - 1))
+    table(headings, rows, right=range(1, len(HEADINGS) + len(keys) + len(MORE_HEADINGS) - 1))
     for note in _notes(keys, has_best=bool(found)):
         say(note, style="dim")
     say()
@@ -55,7 +57,20 @@ def _row(report: Mapping[str, Any], keys: Sequence[str], *, is_best: bool) -> li
         _minutes(report["detection_p95_min"]),
         f"{report['worst_age_h']:,.1f}",
         "ok" if not broken else ", ".join(f"{law} {count:,}x" for law, count in broken.items()),
+        *([_alerts_of(report)] if _is_watched([report]) else []),
     ]
+
+
+def _is_watched(reports: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether alerts were judged."""
+    return any(report.get("alerts") is not None for report in reports)
+
+
+def _alerts_of(report: Mapping[str, Any]) -> str:
+    """Return the alerts that were told, and how often if more than once."""
+    counts = Counter(each["name"] for each in report["alerts"])
+    told = [f"{name} {count}x" if count > 1 else name for name, count in counts.items()]
+    return ", ".join(told) or "none"
 
 
 def _notes(keys: Sequence[str], *, has_best: bool) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from pydantic import SecretStr
 
 from headway import config
 from headway.app import App, build
+from headway.app.suppliers import lines_of
 from headway.app.watching import watch_of
 from headway.cli.run import POOL_SIZE
 from headway.cli.serving import join, login_link, show_line, stoppable
@@ -184,7 +185,7 @@ def _fresh_pool(server: EmbeddedServer, size: int) -> "Iterator[Pool]":
     """Open an empty database: the demo's time begins anew, so its past must too."""
     server.drop_database(DATABASE)
     server.ensure_database(DATABASE)
-    with open_pool(server.dsn(DATABASE), size=size) as pool:
+    with open_pool(server.dsn(DATABASE), size=size, prepares=True) as pool:
         upgrade(pool, SystemClock())
         yield pool
 
@@ -266,7 +267,7 @@ def _work(runner: EmbeddedRunner, app: App, speed: float) -> None:
         tick=app.tick(
             every=max(EVERY, timedelta(seconds=TICK_S * speed)), watch=watch_of(app)
         ).step,
-        fetch=app.fetch("demo", rings=bell.set).step,
+        fetch=lines_of(app, "demo", rings=bell.set).step,
         push=app.push("demo").step,
         **{
             f"pull-{number}": app.pull(f"demo:{number}").step

@@ -11,7 +11,7 @@ from headway.cli.desks import Room, Server, open_desk, open_room, seller_id
 from headway.cli.jobs import print_job
 from headway.cli.output import AsJson, emit, facts, say, table
 from headway.core import forecast
-from headway.core.model import Sku
+from headway.core.model import MAIN, Sku, SupplierName
 from headway.core.reasons import say_pause, say_span, say_time
 from headway.store.views import NextCall, Overview, Spent, Why
 from headway.store.views_accounts import AccountsStatus
@@ -24,6 +24,8 @@ from headway.web.words import ago, bounded, decide, fate, lag, money, percent, r
 STATUS_EXAMPLES = """Examples:
 
 headway status
+
+headway status --supplier acme
 
 headway status --json | jq .overview.counts
 """
@@ -52,13 +54,20 @@ def register(app: typer.Typer) -> None:
     app.command("explain", epilog=EXPLAIN_EXAMPLES)(explain)
 
 
-def status(*, server: Server = None, as_json: AsJson = False) -> None:
+def status(
+    *,
+    supplier: Annotated[
+        str | None, typer.Option(help="Whose line; without, that of the settings.")
+    ] = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
     """Show the next call, the budget and how fresh the shop is.
 
     Joins a demo that runs in another terminal; otherwise looks into the database at rest.
     """
     with open_room(server) as room:
-        seen = room.desk.status()
+        seen = room.desk.status(None if supplier is None else SupplierName(supplier))
         if as_json:
             emit({"database": room.place, "overview": seen})
         else:
@@ -123,7 +132,7 @@ def _print_status(room: Room, seen: Overview) -> None:
             *(("paused", f"{each.what}, {say_pause(each, seen.now)}") for each in seen.pauses),
             ("seats", _seats(seen.next_call)),
             ("budget", _budget(seen.spent)),
-            ("supplier", supplier),
+            ("supplier", supplier if seen.supplier == MAIN else f"{seen.supplier} {supplier}"),
             ("listings", _listings(seen.counts)),
             ("oldest read", ago(seen.oldest_read_at, seen.now)),
             ("push", _push(seen)),

@@ -1,6 +1,6 @@
 """`headway parts` and `headway history`: find a part, and see what happened to it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any
@@ -12,6 +12,7 @@ from headway.cli.desks import AnyDesk, Server, open_desk, seller_id
 from headway.cli.output import AsJson, emit, say, table
 from headway.core.model import SellerId, Sku
 from headway.core.reasons import say_time
+from headway.store.views import Call
 from headway.store.views_history import (
     LIMIT_MAX,
     SEEN,
@@ -21,7 +22,7 @@ from headway.store.views_history import (
     series_of,
 )
 from headway.store.views_products import ProductView, State
-from headway.web.words import money
+from headway.web.words import money, result
 
 PARTS_EXAMPLES = """Examples:
 
@@ -39,6 +40,7 @@ headway history "AN 960/10L" --seller acme --kind price_changed --limit 200
 """
 LIMIT = 50
 CHART_COLUMNS = 48
+Lines = Mapping[str, Sequence[tuple[datetime, Decimal | None]]]
 Limit = Annotated[int, typer.Option(min=1, help="How many to show at most.")]
 Seller = Annotated[str | None, typer.Option(help="Only this seller's.")]
 
@@ -98,9 +100,10 @@ def history(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what happened to a part, and its price over time.
+    """Tell what happened to a part, its price, stock and calls over time.
 
-    The newest event comes first. The price is drawn from the last changes, for each seller.
+    The newest event comes first; each write to a shop is one. Price and stock are drawn from the
+    last changes, for each seller. At the end are the supplier's calls that carried the part.
     """
     whose = seller_id(seller)
     with open_desk(server) as desk:
@@ -112,15 +115,17 @@ def history(
             each: series_of(event for event in reversed(changes) if event.user_id == each)
             for each in sellers
         }
+        calls = desk.calls(Sku(sku), seller=whose)
         if as_json:
             told = {"now": desk.now, "sku": sku, "events": found, "has_more": has_more}
-            emit({**told, "prices": prices})
+            emit({**told, "prices": prices, "calls": calls})
             return
         _print_events(found, desk.now)
         if has_more:
             say(f"and more; show them with --limit {limit * 10}")
         for each, points in prices.items():
-            _print_prices(each, points, desk.now)
+            _print_series(each, points, desk.now)
+        _print_calls(calls, desk.now)
 
 
 def _events(
@@ -199,23 +204,54 @@ def _word(value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def _print_prices(seller: SellerId, points: Sequence[SeriesPoint], now: datetime) -> None:
-    """Draw the supplier's and the shop's price of one seller over one axis of time."""
-    lines = {
+def _print_series(seller: SellerId, points: Sequence[SeriesPoint], now: datetime) -> None:
+    """Draw price and stock at one seller, the supplier's and the shop's, over one axis of time."""
+    prices: Lines = {
         "supplier": [(each.at, each.supplier_price) for each in points],
         "shop": [(each.at, each.shop_price) for each in points],
     }
-    known = [price for line in lines.values() for _, price in line if price is not None]
+    stocks: Lines = {
+        "supplier": [(each.at, _decimal(each.supplier_quantity)) for each in points],
+        "shop": [(each.at, _decimal(each.shop_quantity)) for each in points],
+    }
+    _print_lines(f"Price at {seller}", prices, now, money)
+    _print_lines(f"Stock at {seller}", stocks, now, lambda number: f"{number:,}")
+
+
+def _print_lines(title: str, lines: Lines, now: datetime, word: Callable[[Decimal], str]) -> None:
+    known = [value for line in lines.values() for _, value in line if value is not None]
     if not known:
         return
     say()
-    say(f"Price at {seller} since {say_time(points[0].at, now)}", style="bold")
+    say(f"{title} since {say_time(lines['supplier'][0][0], now)}", style="bold")
     least, most = min(known), max(known)
     for name, line in lines.items():
-        last = next((price for _, price in reversed(line) if price is not None), None)
+        last = next((value for _, value in reversed(line) if value is not None), None)
         if last is not None:
-            say(f"  {name:<8} {_drawn(line, now, least, most)}  {money(last)}")
-    say(f"  from {money(least)} to {money(most)}")
+            say(f"  {name:<8} {_drawn(line, now, least, most)}  {word(last)}")
+    say(f"  from {word(least)} to {word(most)}")
+
+
+def _decimal(number: int | None) -> Decimal | None:
+    return None if number is None else Decimal(number)
+
+
+def _print_calls(calls: Sequence[Call], now: datetime) -> None:
+    """List the calls that carried it, if it may be seen who did."""
+    if not calls:
+        return
+    say()
+    say("Calls that carried it, within two days", style="bold")
+    rows = [
+        (
+            say_time(each.at, now),
+            result(each.result),
+            f"{each.seats_used} of {each.seats_paid}" if each.seats_paid else "",
+            "" if each.duration_s is None else f"{each.duration_s:.1f} s",
+        )
+        for each in calls
+    ]
+    table(("left", "result", "seats", "took"), rows, right={2, 3})
 
 
 def _drawn(

@@ -10,17 +10,22 @@ from headway.cli.desks import Server, open_desk, seller_id
 from headway.cli.instants import instant_to_come
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.review import Reason
-from headway.core.model import Sku
+from headway.core.model import Sku, SupplierName
 from headway.core.pauses import Pause, PauseKind
 from headway.core.reasons import say_time
 from headway.errors import InvalidError
 
 Skus = Annotated[
-    list[str] | None, typer.Argument(help="Part numbers, as the supplier writes them.")
+    list[str] | None,
+    typer.Argument(help="Part numbers, as the supplier writes them; or a supplier's name."),
 ]
 Everything = Annotated[bool, typer.Option("--all", help="Everything: no call leaves at all.")]
 Supplier = Annotated[
-    bool, typer.Option("--supplier", help="Reading the supplier; what is known reaches the shops.")
+    bool,
+    typer.Option(
+        "--supplier",
+        help="Reading suppliers, all or the one named; what is known reaches the shops.",
+    ),
 ]
 Seller = Annotated[
     str | None, typer.Option(help="All of this seller's; with parts, whose they are.")
@@ -34,11 +39,14 @@ def register(app: typer.Typer) -> None:
         epilog=_examples(
             "pause",
             'pause --all --reason "moving house" --until 2h',
+            "pause --supplier east",
             "pause --seller acme --until 2026-03-04T09:00",
             'pause "WF330523=7A" --reason "recalled"',
         ),
     )(pause)
-    app.command("resume", epilog=_examples("resume --all", 'resume "WF330523=7A"'))(resume)
+    app.command(
+        "resume", epilog=_examples("resume --all", "resume --supplier east", 'resume "WF330523=7A"')
+    )(resume)
     app.command("trigger", epilog=_examples('trigger "WF330523=7A" --reason "a customer asks"'))(
         trigger
     )
@@ -62,7 +70,7 @@ def pause(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Stop parts, a seller, the supplier or everything; or show what is paused.
+    """Stop parts, a seller, suppliers or everything; or show what is paused.
 
     It acts at once: a call that is under way ends, and no other leaves for what is paused. Pausing
     again replaces the end and the reason.
@@ -76,8 +84,9 @@ def pause(
         else:
             paused = desk.pause(
                 kind,
-                skus=_skus(skus),
+                skus=_skus(skus, kind),
                 seller=seller_id(seller),
+                supplier=_supplier(skus, kind),
                 until=None if until is None else instant_to_come(until, desk.now, "--until"),
                 reason=reason,
             )
@@ -106,7 +115,13 @@ def resume(
     if kind is None:
         raise InvalidError("say what to resume: parts, --seller, --supplier or --all")
     with open_desk(server) as desk:
-        resumed = desk.resume(kind, skus=_skus(skus), seller=seller_id(seller), reason=reason)
+        resumed = desk.resume(
+            kind,
+            skus=_skus(skus, kind),
+            seller=seller_id(seller),
+            supplier=_supplier(skus, kind),
+            reason=reason,
+        )
         if as_json:
             emit({"resumed": resumed, "done": sum(each.is_done for each in resumed)})
         else:
@@ -130,7 +145,7 @@ def trigger(
     One that is due that way already, or aboard a call, is left as it is, and the answer says so.
     """
     with open_desk(server) as desk:
-        rulings = desk.trigger(_skus(skus), seller=seller_id(seller), reason=reason)
+        rulings = desk.trigger([Sku(sku) for sku in skus], seller=seller_id(seller), reason=reason)
         if as_json:
             done = sum(each.is_done for each in rulings)
             emit({"listings": rulings, "done": done, "left": len(rulings) - done})
@@ -143,7 +158,8 @@ def _kind(
     skus: Sequence[str] | None, *, is_all: bool, is_supplier: bool, seller: str | None
 ) -> PauseKind | None:
     """Return what is meant, None if nothing is named; raises InvalidError for two things."""
-    if bool(skus or seller) + is_all + is_supplier > 1:
+    is_one = is_supplier and len(skus or ()) == 1  # then the word is the supplier's name
+    if bool((skus and not is_one) or seller) + is_all + is_supplier > 1:
         raise InvalidError("name one thing: parts, --seller, --supplier or --all")
     if is_all or is_supplier:
         return PauseKind.ALL if is_all else PauseKind.SUPPLIER
@@ -152,8 +168,12 @@ def _kind(
     return None if seller is None else PauseKind.SELLER
 
 
-def _skus(skus: Sequence[str] | None) -> list[Sku]:
-    return [Sku(sku) for sku in skus or ()]
+def _skus(words: Sequence[str] | None, kind: PauseKind) -> list[Sku]:
+    return [Sku(word) for word in words or () if kind is PauseKind.LISTING]
+
+
+def _supplier(words: Sequence[str] | None, kind: PauseKind) -> SupplierName | None:
+    return SupplierName(words[0]) if words and kind is PauseKind.SUPPLIER else None
 
 
 def _show(pauses: Sequence[Pause], now: datetime) -> None:

@@ -16,15 +16,16 @@ from headway.cli.remote_access import RemoteAccess
 from headway.cli.remote_lane import RemoteLane
 from headway.cli.remote_runs import RemoteRuns
 from headway.cli.remote_shops import RemoteShops
+from headway.cli.remote_suppliers import RemoteSuppliers
 from headway.connectors.headway_api import HeadwayApi
 from headway.core.alerts import Alert
-from headway.core.model import SellerId, Sku
+from headway.core.model import SellerId, Sku, SupplierName
 from headway.core.pauses import Pause, PauseKind
 from headway.errors import StoreError
 from headway.store.pauses import Resumed
 from headway.store.review import HeldChange, Ruling
 from headway.store.timetable import Moved, Wish
-from headway.store.views import Overview
+from headway.store.views import Call, Overview
 from headway.store.views_history import HistoryEvent, HistoryPage
 from headway.store.views_limits import LedgerLine
 from headway.store.views_products import ProductPage, ProductView, State
@@ -42,6 +43,7 @@ class RemoteDesk:
         self.access = RemoteAccess(self._asking)
         self.runs = RemoteRuns(self._asking)
         self.shops = RemoteShops(self._asking)
+        self.suppliers = RemoteSuppliers(self._asking)
 
     @property
     def now(self) -> datetime:
@@ -53,9 +55,9 @@ class RemoteDesk:
         """How many times faster than life that clock runs; None for life's own."""
         return self._asking.told().speed
 
-    def status(self) -> Overview:
+    def status(self, supplier: SupplierName | None = None) -> Overview:
         """Return everything the first screen shows: of everybody, or of one's own."""
-        return self._asking.get(Overview, f"{SYNC}/status")
+        return self._asking.get(Overview, f"{SYNC}/status", {"supplier": supplier})
 
     def products(
         self,
@@ -87,6 +89,11 @@ class RemoteDesk:
         """Return what happened to a part, the newest first; raises NotFoundError."""
         query = {"seller": seller, "kind": list(kinds), "cursor": cursor, "limit": limit}
         return self._asking.get(HistoryPage, f"{SYNC}/history/{word(sku)}", query)
+
+    def calls(self, sku: Sku, *, seller: SellerId | None = None) -> tuple[Call, ...]:
+        """Return the latest calls that carried a part; raises NotFoundError."""
+        path = f"{SYNC}/calls/{word(sku)}"
+        return tuple(self._asking.get(list[Call], path, {"seller": seller}, "calls"))
 
     def audit(
         self,
@@ -180,14 +187,16 @@ class RemoteDesk:
         *,
         skus: Sequence[Sku] = (),
         seller: SellerId | None = None,
+        supplier: SupplierName | None = None,
         until: datetime | None = None,
         reason: str = "",
     ) -> list[Pause]:
-        """Stop everything, the supplier, a seller or parts; pausing again replaces it."""
+        """Stop everything, suppliers, a seller or parts; pausing again replaces it."""
         body = {
             "kind": kind,
             "skus": list(skus) or None,
             "seller": seller,
+            "supplier": supplier,
             "until": until and until.isoformat(),
             "reason": reason,
         }
@@ -199,10 +208,17 @@ class RemoteDesk:
         *,
         skus: Sequence[Sku] = (),
         seller: SellerId | None = None,
+        supplier: SupplierName | None = None,
         reason: str = "",
     ) -> list[Resumed]:
         """Let go on what was paused."""
-        body = {"kind": kind, "skus": list(skus) or None, "seller": seller, "reason": reason}
+        body = {
+            "kind": kind,
+            "skus": list(skus) or None,
+            "seller": seller,
+            "supplier": supplier,
+            "reason": reason,
+        }
         return self._asking.post(list[Resumed], f"{SYNC}/resume", body, "resumed")
 
     def pauses(self, *, seller: SellerId | None = None) -> list[Pause]:

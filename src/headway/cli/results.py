@@ -23,10 +23,12 @@ def print_one(report: Mapping[str, Any]) -> None:
         f" {report['world']} world, seed {report['seed']}",
         style="bold",
     )
-    pairs = [*_pairs(report), *law_facts(report)]
+    pairs = [*_pairs(report), *alert_facts(report), *law_facts(report)]
     facts(pairs)
+    print_alerts(report)
     print_broken(report)
-    show(chart_of([report]), above=len(pairs) + len(broken_laws(report)) + ABOVE)
+    tables = len(report.get("alerts") or ()) + len(broken_laws(report))
+    show(chart_of([report]), above=len(pairs) + tables + ABOVE)
 
 
 def broken_laws(report: Mapping[str, Any]) -> dict[str, int]:
@@ -42,6 +44,36 @@ def print_broken(report: Mapping[str, Any]) -> None:
     ]
     if broken:
         table(("law", "name", "verdict", "note"), broken)
+
+
+def alert_facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return how many alerts were told, where anybody watched."""
+    told = report.get("alerts")
+    if told is None:
+        return []
+    return [("alerts", f"{len(told):,} told" if told else "none")]
+
+
+def print_alerts(report: Mapping[str, Any]) -> None:
+    """Print a table of the alerts that were told, if any were."""
+    rows = [
+        (
+            each["name"],
+            each["subject"],
+            each["severity"],
+            say_minute(each["fired_at_min"]),
+            "" if each["resolved_at_min"] is None else say_minute(each["resolved_at_min"]),
+        )
+        for each in report.get("alerts") or ()
+    ]
+    if rows:
+        table(("alert", "of", "severity", "fired", "over"), rows)
+
+
+def say_minute(minute: float) -> str:
+    """Return a minute of a run as `--fault` writes it: 10:32, or 1d10:32."""
+    days, minutes = divmod(int(minute), 1440)
+    return f"{f'{days}d' if days else ''}{minutes // 60:02}:{minutes % 60:02}"
 
 
 def law_facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:

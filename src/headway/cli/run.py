@@ -12,6 +12,7 @@ import typer
 
 from headway import config
 from headway.app import build
+from headway.app.suppliers import HANDS, lines_of
 from headway.app.watching import notify_of, watch_of
 from headway.cli.serving import door, join, show_line, stoppable
 from headway.cli.session import DATABASE
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool as Pool
 
 STOP_S = 5.0
-# For the line and the page; each puller may need one more.
-POOL_SIZE = 8
+# For the lines and the page; each puller may need one more.
+POOL_SIZE = 8 + HANDS
 EXAMPLES = "Example: DATABASE_URL=postgresql://me@db/headway headway run --port 8700"
 
 
@@ -65,7 +66,7 @@ def run(
             voice.say(f"{placed:,} listings have new due times, under {app.policy.name}.")
         owner, bell = f"{platform.node()}:{os.getpid()}", app.clock.event()
         # Made first of all steps: wrong credentials are said before anything is turned.
-        fetch = app.fetch(owner, rings=bell.set)
+        lines = lines_of(app, owner, rings=bell.set)
         notify = notify_of(app)
         pulls = [app.pull(f"{owner}:{each}") for each in range(1, settings.pull_workers + 1)]
         runner = EmbeddedRunner(app.clock, partial(_tell, voice))
@@ -74,7 +75,8 @@ def run(
         runner.start(
             bells={"push": bell},
             tick=app.tick(watch=watch_of(app)).step,
-            fetch=fetch.step,
+            fetch=lines.step,
+            **{f"fetch-{hand}": lines.step for hand in range(2, HANDS + 1)},
             push=app.push(owner).step,
             # Whoever connects an account later is found by the next look.
             **{f"pull-{number}": pull.step for number, pull in enumerate(pulls, start=1)},
@@ -111,7 +113,8 @@ def _database(settings: Settings, page: str) -> "Iterator[Pool]":
     folder = settings.data_dir.expanduser()
     with EmbeddedServer(folder, clock=SystemClock()) as server:
         server.ensure_database(DATABASE)
-        with open_pool(server.dsn(DATABASE), size=size) as pool:
+        # Nobody stands between us and our own server.
+        with open_pool(server.dsn(DATABASE), size=size, prepares=True) as pool:
             upgrade(pool, SystemClock())
             server.announce({"database": DATABASE, "page": page})
             yield pool

@@ -19,6 +19,7 @@ from headway.app.desk_shops import ShopView, unknown_locations
 from headway.cli.desks import Server, open_desk, seller_id
 from headway.cli.links import give_link
 from headway.cli.output import AsJson, emit, say, table
+from headway.cli.secret_files import STDIN, secret_text
 from headway.cli.session import open_session
 from headway.cli.shop_tokens import forget_tokens, keep_tokens
 from headway.config import Settings
@@ -29,7 +30,6 @@ from headway.core.model import SellerId, Wait
 from headway.errors import ConfigError, InvalidError, NotFoundError
 from headway.store.accounts import Account, Accounts, shop_name
 
-STDIN = Path("-")
 FAILED = 1
 GREET_S = 20.0
 SHOPS_MAX = 1_000_000
@@ -340,14 +340,8 @@ def terms(
 
 def _token(path: Path | None, question: str) -> str:
     """Read a token from a file, from stdin, or from a person who types it unseen."""
-    if path == STDIN:
-        text = sys.stdin.read()
-    elif path is not None:
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not plain text"
-            raise ConfigError(f"{path}: {why}") from None
+    if path is not None:
+        text = secret_text(path)
     elif sys.stdin.isatty():
         text = typer.prompt(question, hide_input=True, err=True)
     else:

@@ -4,7 +4,7 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -49,6 +49,8 @@ headway simulate --products 500 --fault outage:6h@10:00 --fault crash:1/h --json
 
 headway simulate --days 3 --fault shop-lost-reply:5% --fault shop-stale:55@10:00
 
+headway simulate --days 0.2 --fault outage:30m@01:00 --watch
+
 headway simulate --world bursty --products 5000 --days 8
 
 headway simulate --changes recorded.csv --days 2 --trace calls.csv
@@ -63,7 +65,15 @@ SELLERS_MAX = {"catalog": 5, "account": 5000}
 # What belongs to the catalog lane alone.
 CATALOG_ONLY = ("policy", "products", "world", "changes", "trace", "plot")
 # What a server may be told; files stay where they are.
-TRAVELS = ("lane", "policy", "products", "days", "seed", "world", "fault", "sellers", "workers")
+TRAVELS = (
+    "lane", "policy", "products", "days", "seed", "world", "fault", "sellers", "workers", "watch",
+)  # fmt: skip
+Shown = Annotated[
+    ProgressForm, typer.Option(help='bar for a person; or json: {"progress": 0.5} on stderr.')
+]
+Watched = Annotated[
+    bool, typer.Option("--watch", help="Judge alerts each minute and tell them; takes longer.")
+]
 FAULT_HELP = f"What goes wrong; repeatable. Known: {KNOWN}. In the account lane: {ACCOUNT_KNOWN}."
 
 
@@ -110,12 +120,11 @@ def simulate(
     sellers: Annotated[
         int | None, typer.Option(help="How many; 1, or 20 in the account lane, if not said.")
     ] = None,
+    watch: Watched = False,
     database: Annotated[
         str | None, typer.Option(help="A PostgreSQL to make a throw-away database on.")
     ] = None,
-    progress: Annotated[
-        ProgressForm, typer.Option(help='bar for a person; or json: {"progress": 0.5} on stderr.')
-    ] = "bar",
+    progress: Shown = "bar",
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -126,7 +135,8 @@ def simulate(
     Every law is checked after every event; exit code 1 if one broke. With --policy all each policy
     runs through the same world, and all are shown side by side. With --lane account sellers' orders
     are pulled from simulated platforms, and the tables compared with the platforms' truth. With
-    --server it runs there, within what a server takes on; Ctrl-C cancels it.
+    --watch alerts are judged each minute, and all that were told are listed. With --server it runs
+    there, within what a server takes on; Ctrl-C cancels it.
     """
     _assert_lane(ctx, lane)
     sellers = SELLERS[lane] if sellers is None else sellers
@@ -136,20 +146,19 @@ def simulate(
         refuse_files(url, changes=changes, trace=trace, database=database)
         _assert_writable(None, plot)
         outcomes = _run_elsewhere(ctx, url, tells=progress == "json")
-        _conclude(outcomes, is_all=policy == "all", plot=plot, as_json=as_json)
-        return
+        return _conclude(outcomes, is_all=policy == "all", plot=plot, as_json=as_json)
     if lane == "account":
-        plan = _account_plan(sellers, days, seed, fault or [], workers)
+        plan = _account_plan(sellers, days, seed, fault or [], workers, is_watched=watch)
         report, broken = run_accounts(plan, database or _configured_url(), tells=progress == "json")
-        _conclude([Outcome(report=report, broken=broken)], as_json=as_json)
-        return
+        return _conclude([Outcome(report=report, broken=broken)], as_json=as_json)
     if trace is not None and policy == "all":
         raise InvalidError("--trace holds one run; choose one --policy")
     drawn = _world(world, changes, products, days, seed)
-    plans = _plans(policy, drawn, days, seed, fault, workers=workers, sellers=sellers)
+    watched = Plan(world=drawn, sellers=sellers, is_watched=watch)
+    plans = _plans(policy, watched, days, seed, fault, workers=workers)
     _assert_writable(trace, plot)
     outcomes = _run_all(plans, database or _configured_url(), trace, tells=progress == "json")
-    _conclude(outcomes, is_all=policy == "all", plot=plot, as_json=as_json)
+    return _conclude(outcomes, is_all=policy == "all", plot=plot, as_json=as_json)
 
 
 def _conclude(
@@ -192,25 +201,23 @@ def _assert_lane(ctx: typer.Context, lane: str) -> None:
 
 def _plans(
     policy: str,
-    drawn: World,
+    plan: Plan,
     days: float,
     seed: int,
     fault: list[str] | None,
     *,
     workers: int | None,
-    sellers: int,
 ) -> list[Plan]:
-    faults = parse_faults([*drawn.faults, *(fault or [])])
-    faults.fates(list(drawn.start), seed=seed)
+    faults = parse_faults([*plan.world.faults, *(fault or [])])
+    faults.fates(list(plan.world.start), seed=seed)
     return [
-        Plan(
-            world=drawn,
+        replace(
+            plan,
             policy=name,
             days=int(days) if days == int(days) else days,
             seed=seed,
             faults=faults,
             workers=workers or (2 if faults.is_deadly else 1),
-            sellers=sellers,
         )
         for name in _policies(policy)
     ]
@@ -222,7 +229,13 @@ def _is_given(ctx: typer.Context, name: str) -> bool:
 
 
 def _account_plan(
-    sellers: int, days: float, seed: int, faults: Sequence[str], workers: int | None
+    sellers: int,
+    days: float,
+    seed: int,
+    faults: Sequence[str],
+    workers: int | None,
+    *,
+    is_watched: bool,
 ) -> AccountPlan:
     return AccountPlan(
         world=account_world(sellers=sellers, days=days, seed=seed),
@@ -230,6 +243,7 @@ def _account_plan(
         seed=seed,
         faults=parse_account_faults(faults),
         workers=workers or PULL_WORKERS,
+        is_watched=is_watched,
     )
 
 
@@ -380,5 +394,6 @@ def _command(plan: Plan, faults: Faults) -> str:
         "headway", "simulate", "--policy", plan.policy, *source, "--days", f"{plan.days:g}",
         "--seed", str(plan.seed), "--workers", str(plan.workers), "--sellers", str(plan.sellers),
         *(word for spec in faults.specs[len(world.faults) :] for word in ("--fault", spec)),
+        *(["--watch"] if plan.is_watched else []),
     ]  # fmt: skip
     return shlex.join(words)

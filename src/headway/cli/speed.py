@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import httpx
 
-from headway.app import LEASE_MARGIN, App, build
+from headway.app import App, build
+from headway.app.rules import LEASE_MARGIN
 from headway.clock import ScaledClock
 from headway.config import Settings
 from headway.engine.relay import RelayRule

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from headway.app import App, seller_defaults
+from headway.app import App
+from headway.app.rules import seller_defaults
 from headway.cli.speed import POINTS, restore_per_s
 from headway.clock import Clock, fresh_id, rng
 from headway.config import Settings

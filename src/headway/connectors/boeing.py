@@ -7,7 +7,7 @@ those. Tokens are shared by all workers through the shelf, encrypted, refreshed 
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -63,7 +63,14 @@ class TokenShelf(Protocol):
         """Return the tokens of this scope, dead ones too."""
 
     def save(
-        self, scope: Scope, name: str, *, secret: bytes, expires_at: datetime, owner: str
+        self,
+        scope: Scope,
+        name: str,
+        *,
+        secret: bytes,
+        expires_at: datetime,
+        owner: str,
+        renewed_at: datetime | None = None,
     ) -> int | None:
         """Keep a token and return its version; None if the owner's lease was taken over."""
 
@@ -96,6 +103,11 @@ class _Token:
     version: int
 
 
+def scope_of(client_id: str) -> Scope:
+    """Return whom a limit binds: the credential."""
+    return Scope(f"{PROVIDER}:{client_id}")
+
+
 class BoeingConnector:
     """The supplier behind the engine's port `Supplier`."""
 
@@ -110,9 +122,11 @@ class BoeingConnector:
         timeout_s: float = 30,
         seats: int = 10,
         transport: httpx.BaseTransport | None = None,
+        renewed: Callable[[], BoeingAccess] | None = None,
     ) -> None:
-        _check_settings(url, access)
+        check_access(url, access)
         self._access = access
+        self._renewed = renewed
         self._shelf = shelf
         self._vault = vault
         self._clock = clock
@@ -129,7 +143,7 @@ class BoeingConnector:
     @property
     def scope(self) -> Scope:
         """The credential that the limit binds."""
-        return Scope(f"{PROVIDER}:{self._access.client_id}")
+        return scope_of(self._access.client_id)
 
     @property
     def seats(self) -> int:
@@ -162,6 +176,8 @@ class BoeingConnector:
             self._reload()
             if self._missing_step() is not step or self._clock.monotonic() > send_by_s:
                 return False
+            if self._renewed is not None:  # a person may have changed the secrets meanwhile
+                self._access = self._renewed()
             if step is AuthStep.OAUTH:
                 text, life_s = self._fetch_oauth_token()
             else:
@@ -267,19 +283,23 @@ class BoeingConnector:
         }
 
 
-def _check_settings(url: str, access: BoeingAccess) -> None:
+def check_access(
+    url: str,
+    access: BoeingAccess,
+    *,
+    called: Callable[[str], str] = lambda name: f"HEADWAY_BOEING_{name.upper()}",
+) -> None:
+    """Raise ConfigError if this can be no sign-in; it says what a person calls what is wrong."""
     try:
         address = httpx.URL(url)
     except httpx.InvalidURL:
         address = httpx.URL()
     if address.scheme not in {"http", "https"} or not re.fullmatch(r"[\w.:-]+", address.host):
-        raise ConfigError("HEADWAY_BOEING_URL must be an address like https://api.example.com")
+        raise ConfigError(f"{called('url')} must be an address like https://api.example.com")
     for name in ("client_id", "client_secret", "username", "password"):
         value = getattr(access, name)
         if not value or value != value.strip() or not value.isprintable():
-            raise ConfigError(
-                f"HEADWAY_BOEING_{name.upper()} is empty or holds spaces or line ends; set it anew"
-            )
+            raise ConfigError(f"{called(name)} is empty or holds spaces or line ends; set it anew")
 
 
 def _json_object(answer: Answer) -> dict[str, Any]:

@@ -93,7 +93,8 @@ class AccountTokens:
         try:
             if not self.needs_refresh() or self._clock.monotonic() > send_by_s:
                 return False
-            self.keep(fetch(), owner=owner)
+            grant = fetch()
+            self.keep(grant, owner=owner, renewed_at=self._clock.now())
         finally:
             self.end_refresh(owner)
         return True
@@ -102,11 +103,11 @@ class AccountTokens:
         """Give the lease back."""
         self._shelf.end_refresh(self._scope, owner=owner)
 
-    def keep(self, grant: Grant, *, owner: str) -> None:
-        """Keep what a refresh brought, the refresh token first."""
+    def keep(self, grant: Grant, *, owner: str, renewed_at: datetime | None = None) -> None:
+        """Keep what a refresh brought, the refresh token first; a renewal is told once."""
         if grant.refresh is not None:
             self._save(REFRESH, grant.refresh, grant.refresh_until, owner)
-        self._save(ACCESS, grant.access, grant.access_until, owner)
+        self._save(ACCESS, grant.access, grant.access_until, owner, renewed_at)
         self._known = {}
 
     def drop(self, name: str) -> None:
@@ -115,13 +116,21 @@ class AccountTokens:
         if token is not None:
             self.kill(token)
 
-    def _save(self, name: str, text: str, expires_at: datetime, owner: str) -> None:
+    def _save(
+        self,
+        name: str,
+        text: str,
+        expires_at: datetime,
+        owner: str,
+        renewed_at: datetime | None = None,
+    ) -> None:
         self._shelf.save(
             self._scope,
             name,
             secret=self._vault.encrypt(text),
             expires_at=expires_at,
             owner=owner,
+            renewed_at=renewed_at,
         )
 
     def _alive(self, name: str, early: timedelta) -> Token | None:

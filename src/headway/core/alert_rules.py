@@ -36,8 +36,9 @@ class Rule:
 
     `limit` is the number from which on it is wrong, in `unit`, which a deployment may choose. It
     fires when it has been so for `after`, and is over when it has not been so for `over`. While one
-    of `hushed_by` stands, and `linger` after, it is its consequence and does not begin. `query` is
-    the same in PromQL; `severity` is the worst that it comes to.
+    of `hushed_by` stands, and `linger` after, it is its consequence and does not begin; nor while
+    the same stands of what it is part of. `query` is the same in PromQL; `severity` is the worst
+    that it comes to.
     """
 
     name: str
@@ -199,8 +200,10 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         name="shop_refused",
-        what="A seller's shop does not answer: three calls in a row failed.",
+        what="A shop, or a platform for everybody, does not answer: three calls in a row failed.",
         severity=Severity.WARNING,
+        # A shop is tried again some time after its platform answers others.
+        linger=HOUR,
         query='headway_trouble{{what="shops_down"}} > 0',
     ),
     Rule(

@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 
 from headway.core.alert_rules import FAILURES_MIN, LIMITS, WORSE, Severity
 from headway.core.model import SellerId
-from headway.core.pauses import WIDE, Pause, PauseKind
+from headway.core.pauses import Pause, PauseKind
 from headway.core.reasons import say_span, say_time
-from headway.core.signs import Signs, TierSign
+from headway.core.signs import ConnectionSign, Signs, TierSign
 
 DAY = timedelta(days=1)
 # A token that nobody renews in that time is gone before most people are back from a holiday.
@@ -24,7 +24,8 @@ Limits = Mapping[str, float]
 class Alert:
     """One thing that is wrong; `link` is the page where something can be done about it.
 
-    `subject` tells apart what may be wrong with several at once: a shop, a tier, a pause.
+    `subject` tells apart what may be wrong with several at once: a shop, a tier, a pause. `under`
+    is the subject of the same alert that would explain this one, if it stands: a shop's platform.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Alert:
     seller: SellerId | None = None
     link: str = "/"
     subject: str = ""
+    under: str = ""
 
     @property
     def runbook(self) -> str:
@@ -52,17 +54,20 @@ def alerts(signs: Signs, limits: Limits = LIMITS) -> list[Alert]:
 
 
 def _supplier(signs: Signs, limits: Limits) -> Iterator[Alert]:
-    breaker, now = signs.breaker, signs.now
-    if breaker.is_open:
+    now = signs.now
+    for name, breaker in (("", signs.breaker), *signs.others.items()):
+        if not breaker.is_open:
+            continue
         since = breaker.opened_at or now
-        tried = f"tried again at {say_time(breaker.open_until or now, now)}"
         yield Alert(
             name="supplier_down",
             severity=Severity.CRITICAL,
             since=since,
+            subject=name,
             sentence=(
-                f"The supplier has not answered for {say_span(now - since)}"
-                f" ({breaker.reason or 'no reason given'}); {tried}."
+                f"The supplier {name + ' ' if name else ''}has not answered for"
+                f" {say_span(now - since)} ({breaker.reason or 'no reason given'}); tried again at"
+                f" {say_time(breaker.open_until or now, now)}."
             ),
         )
     until = signs.calls_paused_until
@@ -132,15 +137,14 @@ def _worse(*, is_critical: bool) -> Severity:
 
 def _pauses(signs: Signs, _limits: Limits) -> Iterator[Alert]:
     for each in signs.pauses:
-        is_wide = each.kind in WIDE
         end = f"until {say_time(each.until, signs.now)}" if each.until else "until somebody resumes"
         why = f": {each.reason}" if each.reason else ""
         yield Alert(
             name="paused",
-            severity=Severity.WARNING if is_wide else Severity.NOTICE,
+            severity=Severity.WARNING if each.is_wide else Severity.NOTICE,
             since=each.since,
             seller=each.seller,
-            subject=" ".join(filter(None, (each.kind, each.seller, each.sku))),
+            subject=" ".join(filter(None, (each.kind, each.seller, each.sku, each.supplier))),
             sentence=f"{_paused(each)} is paused by {each.actor or 'somebody'} {end}{why}.",
         )
 
@@ -148,7 +152,7 @@ def _pauses(signs: Signs, _limits: Limits) -> Iterator[Alert]:
 def _paused(pause: Pause) -> str:
     what = {
         PauseKind.ALL: "Everything",
-        PauseKind.SUPPLIER: "Reading the supplier",
+        PauseKind.SUPPLIER: f"Reading {pause.what}",
         PauseKind.SELLER: f"Everything of {pause.seller}",
         PauseKind.LISTING: f"{pause.sku} of {pause.seller}",
     }
@@ -170,7 +174,8 @@ def _freshness(signs: Signs, limits: Limits) -> Iterator[Alert]:
     for each in signs.promises:
         if each.burn_fast >= limits["promise_burning"]:
             yield _promise("promise_burning", Severity.CRITICAL, each, each.burn_fast)
-        elif each.burn_slow >= limits["promise_slipping"]:
+        # Beside the other too: what slipped before it burnt is not over because it burns.
+        if each.burn_slow >= limits["promise_slipping"]:
             yield _promise("promise_slipping", Severity.WARNING, each, each.burn_slow)
 
 
@@ -232,18 +237,14 @@ def _accounts(signs: Signs, _limits: Limits) -> Iterator[Alert]:
     for each in signs.connections:
         if each.is_connected and not each.trouble:
             continue
-        said = each.trouble or "no reason given"
         yield Alert(
             name="shop_refused" if each.is_connected else "disconnected",
             severity=Severity.WARNING if each.is_connected else Severity.CRITICAL,
             seller=each.seller,
-            subject=f"{each.seller} {each.name}",
+            subject=" ".join(filter(None, (each.seller, each.name))),
+            under=each.name.partition(" ")[0] if each.seller else "",
             link="/accounts",
-            sentence=(
-                f"{each.name} of {each.seller} does not answer: {said}."
-                if each.is_connected
-                else f"{each.name} of {each.seller} is disconnected: {said}. Connect it again."
-            ),
+            sentence=_said_of(each),
         )
     for token in signs.tokens:
         if token.expires_at > signs.now + TOKEN_NOTICE:
@@ -261,6 +262,15 @@ def _accounts(signs: Signs, _limits: Limits) -> Iterator[Alert]:
                 f" {'ended' if is_gone else 'ends'} at {when}; connect it again."
             ),
         )
+
+
+def _said_of(sign: ConnectionSign) -> str:
+    said = sign.trouble or "no reason given"
+    if sign.seller is None:
+        return f"{sign.name.capitalize()} does not answer, whoever's account it is: {said}."
+    if sign.is_connected:
+        return f"{sign.name} of {sign.seller} does not answer: {said}."
+    return f"{sign.name} of {sign.seller} is disconnected: {said}. Connect it again."
 
 
 def _jobs(signs: Signs, limits: Limits) -> Iterator[Alert]:

@@ -14,12 +14,13 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
-from headway.core.model import SellerId, Sku
+from headway.core.model import MAIN, SellerId, Sku, SupplierName
 from headway.core.reasons import Line, say_time
 from headway.core.storefront import Gid
 from headway.errors import InvalidError
 
 CHARS_MAX = 255
+SUPPLIER_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 SLUG_CHARS_MAX = 60
 HASH_CHARS = 12
 BOM = b"\xef\xbb\xbf"
@@ -120,6 +121,16 @@ class Part:
 def sku_of(text: str) -> Sku:
     """Return a supplier's part number, stripped; raises InvalidError that shows it."""
     return Sku(_name(text, "part number"))
+
+
+def supplier_named(text: str) -> SupplierName:
+    """Return a name that a supplier may have; raises InvalidError."""
+    if not SUPPLIER_NAME.fullmatch(text) or text == MAIN:
+        raise InvalidError(
+            f"a supplier's name is 1 to 40 small letters, digits and -, a letter first, and not"
+            f" {MAIN}, which is the one of the settings"
+        )
+    return SupplierName(text)
 
 
 def seller_of(text: str) -> SellerId:

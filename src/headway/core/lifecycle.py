@@ -24,6 +24,8 @@ from headway.core.policies.policy import Policy, Seen
 from headway.core.seats import is_suspect
 from headway.core.staging import Staging, stage
 
+STOCK_KINDS = ("quantity_changed", "stock_status_changed")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureRule:
@@ -302,11 +304,20 @@ def _change_events(listing: Listing, observed: Observed) -> tuple[Event, ...]:
         "cost_changed": ("net_price",),
         "quantity_changed": ("quantities",),
     }
-    return tuple(
+    events = tuple(
         Event(kind=kind, old={f: old.get(f) for f in fields}, new={f: new[f] for f in fields})
         for kind, fields in kinds.items()
         if any(old.get(f) != new[f] for f in fields)
     )
+    before, after = _stock_status(old), _stock_status(new)
+    if before == after:
+        return events
+    status = {"stock_status": before}, {"stock_status": after}
+    return (*events, Event(kind="stock_status_changed", old=status[0], new=status[1]))
+
+
+def _stock_status(observed: Mapping[str, Any]) -> str:
+    return "in stock" if any((observed.get("quantities") or {}).values()) else "out of stock"
 
 
 def _is_held_anew(listing: Listing, weighed: Weighed, events: tuple[Event, ...]) -> bool:
@@ -315,7 +326,7 @@ def _is_held_anew(listing: Listing, weighed: Weighed, events: tuple[Event, ...])
         return False
     if weighed.proposed is not None:
         return listing.proposed is None or not is_same_offer(weighed.proposed, listing.proposed)
-    is_same_price = all(event.kind == "quantity_changed" for event in events)
+    is_same_price = all(event.kind in STOCK_KINDS for event in events)
     return weighed.held_reason != listing.held_reason or not is_same_price
 
 

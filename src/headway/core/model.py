@@ -13,6 +13,9 @@ CLOCKS_APART_MAX = timedelta(minutes=3)
 Sku = NewType("Sku", str)
 SellerId = NewType("SellerId", str)
 Scope = NewType("Scope", str)
+# What a deployment calls a credential at a supplier; `main` is the one of its settings.
+SupplierName = NewType("SupplierName", str)
+MAIN = SupplierName("main")
 
 
 class Turn(StrEnum):

@@ -4,8 +4,8 @@ Each call leaves when `departure` says and takes whom `board` chooses. Who was r
 the policy will want it again if it has not changed, so that it may go before others once more.
 """
 
-from bisect import insort
-from collections.abc import Collection, Iterator, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -88,15 +88,17 @@ def _rule_at(outlook: Outlook, at: datetime) -> BoardingRule:
 
 @dataclass(slots=True)
 class _Line:
-    """The queue as it will be: each turn by due time."""
+    """The queue as it will be: each turn by due time, and each part as every seller lists it."""
 
     outlook: Outlook
     turns: dict[Turn, list[Listing]] = field(init=False)
+    parts: dict[Sku, list[Listing]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.turns = {turn: [] for turn in Turn}
+        self.turns, self.parts = {turn: [] for turn in Turn}, {}
         for each in sorted(self.outlook.queue, key=_place):
             self.turns[each.turn].append(each)
+            self.parts.setdefault(each.sku, []).append(each)
 
     def front(self) -> list[Candidate]:
         """Return those who may board next, a few of each turn."""
@@ -116,24 +118,24 @@ class _Line:
 
     def read(self, skus: Collection[Sku], at: datetime) -> None:
         """Let these be read, of every seller, and take their next place."""
-        again = list(self._again(skus, at))
-        for turn, waiting in self.turns.items():
-            self.turns[turn] = [each for each in waiting if each.sku not in skus]
-        for each in again:
-            insort(self.turns[Turn.SCHEDULED], each, key=_place)
+        for sku in skus:
+            for each in self.parts[sku]:
+                waiting = self.turns[each.turn]
+                del waiting[bisect_left(waiting, _place(each), key=_place)]
+            self.parts[sku] = [self._again(each, at) for each in self.parts[sku]]
+            for each in self.parts[sku]:
+                insort(self.turns[Turn.SCHEDULED], each, key=_place)
 
-    def _again(self, skus: Collection[Sku], at: datetime) -> Iterator[Listing]:
-        for each in (one for waiting in self.turns.values() for one in waiting if one.sku in skus):
-            seen = Seen(listing=each, at=at, has_changed=False)
-            due = self.outlook.policy.next_read(seen)
-            yield replace(
-                each,
-                turn=Turn.SCHEDULED,
-                next_sync_at=due.next_sync_at,
-                evidence=due.evidence,
-                last_successful_sync=at,
-                suspicion=0,
-            )
+    def _again(self, listing: Listing, at: datetime) -> Listing:
+        due = self.outlook.policy.next_read(Seen(listing=listing, at=at, has_changed=False))
+        return replace(
+            listing,
+            turn=Turn.SCHEDULED,
+            next_sync_at=due.next_sync_at,
+            evidence=due.evidence,
+            last_successful_sync=at,
+            suspicion=0,
+        )
 
 
 def _place(listing: Listing) -> tuple[datetime, str]:

@@ -1,8 +1,8 @@
 """Pauses: what a person has stopped, until when, and why.
 
-A pause of everything stops fetch, push and pull. One of the supplier stops fetch alone: what is
-known still reaches the shops. One of a seller stops all three for that seller, one of a listing
-its reads and writes. A pause ends by itself at `until`, or when somebody resumes.
+A pause of everything stops fetch, push and pull. One of the supplier, or of one of several, stops
+fetch alone: what is known still reaches the shops. One of a seller stops all three for that seller,
+one of a listing its reads and writes. A pause ends by itself at `until`, or when somebody resumes.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from headway.core.model import SellerId, Sku
+from headway.core.model import SellerId, Sku, SupplierName
 
 
 class PauseKind(StrEnum):
@@ -22,17 +22,20 @@ class PauseKind(StrEnum):
     LISTING = "listing"
 
 
-# What stops the whole line.
 WIDE = frozenset({PauseKind.ALL, PauseKind.SUPPLIER})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """Something that a person stopped; `actor` says who."""
+    """Something that a person stopped; `actor` says who.
+
+    `supplier` is the one of several whose line stands still; None for all of them.
+    """
 
     kind: PauseKind
     seller: SellerId | None = None
     sku: Sku | None = None
+    supplier: SupplierName | None = None
     until: datetime | None = None
     reason: str = ""
     actor: str = ""
@@ -46,6 +49,19 @@ class Pause:
         """Return whether it stops this listing, or this seller as a whole."""
         return self.seller in {None, seller} and self.sku in {None, sku}
 
+    def reaches(self, supplier: SupplierName) -> bool:
+        """Return whether it may stop what is bought from this supplier."""
+        return self.supplier in {None, supplier}
+
+    def stops_line(self, supplier: SupplierName) -> bool:
+        """Return whether no call leaves for this supplier at all."""
+        return self.kind in WIDE and self.reaches(supplier)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether every line stands still."""
+        return self.kind in WIDE and self.supplier is None
+
     @property
     def stops_writes(self) -> bool:
         """Whether shops and accounts are left alone too, not only the supplier."""
@@ -54,16 +70,21 @@ class Pause:
     @property
     def what(self) -> str:
         """What is stopped, in words."""
-        return say_thing(self.kind, self.seller, self.sku)
+        return say_thing(self.kind, self.seller, self.sku, self.supplier)
 
 
-def say_thing(kind: PauseKind, seller: SellerId | None, sku: Sku | None) -> str:
+def say_thing(
+    kind: PauseKind,
+    seller: SellerId | None,
+    sku: Sku | None,
+    supplier: SupplierName | None = None,
+) -> str:
     """Say what is, or was, stopped."""
     match kind:
         case PauseKind.ALL:
             return "everything"
         case PauseKind.SUPPLIER:
-            return "the supplier"
+            return "the supplier" if supplier is None else f"the supplier {supplier}"
         case PauseKind.SELLER:
             return f"everything of {seller}"
         case PauseKind.LISTING:

@@ -12,6 +12,7 @@ from typing import Any
 
 from headway.core.jobs import Job
 from headway.core.limits import Ticket
+from headway.core.model import MAIN, SupplierName
 
 # Whom the catalog lane reads and writes; the account lane has a provider for each platform.
 SUPPLIER, STOREFRONT = "boeing", "shopify"
@@ -65,6 +66,11 @@ class Subject:
     def queue(self) -> str:
         """Where its messages wait."""
         return f"{self.verb}.{self.provider}"
+
+
+def supplier_of(subject: Subject) -> SupplierName:
+    """Return whose line a fetch is for: numbers are places at the settings' supplier."""
+    return MAIN if subject.which.isdigit() else SupplierName(subject.which)
 
 
 def subject_of(verb: str, name: str) -> Subject:

@@ -84,6 +84,9 @@ def words(run: Run) -> list[str]:
     """Return the command that works it out, word by word."""
     told = [run.kind.value]
     for name, value in run.request.items():
+        if isinstance(value, bool):
+            told += [f"--{name}"] if value else []
+            continue
         values = value if isinstance(value, list) else [value]
         # One word each, so that a value that begins with a dash is no option.
         told += [f"--{'fault' if name == 'faults' else name}={one}" for one in values]

@@ -1,19 +1,22 @@
 """The signs that alerts are judged by, at one instant."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from headway.core.breaker import Breaker
-from headway.core.model import SellerId
+from headway.core.model import SellerId, SupplierName
 from headway.core.pauses import Pause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionSign:
-    """A seller's shop or account: whether it is connected, and what is wrong with it."""
+    """A seller's shop or account: whether it is connected, and what is wrong with it.
 
-    seller: SellerId
+    Of no seller if it is a platform, which is everybody's.
+    """
+
+    seller: SellerId | None
     name: str
     is_connected: bool
     trouble: str = ""
@@ -79,10 +82,11 @@ class HourSign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
-    """What alerts are judged by, at one instant."""
+    """What alerts are judged by, at one instant; `others` are open breakers by supplier."""
 
     now: datetime
     breaker: Breaker
+    others: Mapping[SupplierName, Breaker] = field(default_factory=dict)
     hour: HourSign = field(default_factory=HourSign)
     calls_paused_until: datetime | None = None
     calls_paused_reason: str = ""

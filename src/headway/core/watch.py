@@ -74,7 +74,7 @@ def judge(states: Sequence[AlertState], found: Sequence[Alert], now: datetime) -
         state, alert = known.get(key), wrong.get(key)
         is_firing = state is not None and state.is_firing
         after: AlertState | None
-        if alert is not None and (is_firing or key[0] not in hushed):
+        if alert is not None and (is_firing or key not in hushed):
             after, word = _wrong(state, alert, now)
         elif state is not None:
             after, word = _well(state, now)
@@ -117,18 +117,23 @@ def _well(state: AlertState, now: datetime) -> tuple[AlertState | None, Word | N
     return replace(state, resolved_at=now), Word.RESOLVED
 
 
-def _hushed(states: Sequence[AlertState], wrong: Iterable[Alert], now: datetime) -> set[str]:
-    """Return the rules that do not begin now: what stands, or just stood, explains them."""
-    standing = {each.name for each in wrong}
-    standing |= {each.alert.name for each in states if each.is_firing}
-    over: dict[str, datetime] = {}
-    for each in states:
-        if each.resolved_at is not None:
-            name = each.alert.name
-            over[name] = max(each.resolved_at, over.get(name, each.resolved_at))
+def _hushed(states: Sequence[AlertState], wrong: Iterable[Alert], now: datetime) -> set[Key]:
+    """Return what does not begin now: what stands, or just stood, explains it."""
+    found = list(wrong)
+    standing = {(each.name, each.subject) for each in found}
+    standing |= {each.key for each in states if each.is_firing}
+    over = {each.key: each.resolved_at for each in states if each.resolved_at is not None}
+
+    def explains(cause: Key, effect: Alert) -> bool:
+        linger = BY_NAME[effect.name].linger
+        return cause in standing or (cause in over and now - over[cause] < linger)
+
+    causes = standing | over.keys()
     return {
-        name
-        for name, rule in BY_NAME.items()
-        for cause in rule.hushed_by
-        if cause in standing or (cause in over and now - over[cause] < rule.linger)
+        (each.name, each.subject)
+        for each in found
+        for cause in causes
+        if cause[0] in BY_NAME[each.name].hushed_by
+        or (each.under and cause == (each.name, each.under))
+        if explains(cause, each)
     }

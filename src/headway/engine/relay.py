@@ -13,15 +13,15 @@ from typing import Protocol
 
 from headway.clock import Clock
 from headway.core.jobs import PlatformName
-from headway.core.model import Done, Wait
+from headway.core.model import Done, SupplierName, Wait
 from headway.core.relay import STOREFRONT, SUPPLIER, Baton, Carried, Subject, Verb
 from headway.core.storefront import Shop
 from headway.errors import HeadwayError, InvariantError
 
 TICK = Subject(verb=Verb.TICK, provider="line", which="1")
 NONE, LEAST = timedelta(0), timedelta(milliseconds=20)
-# How many subjects a worker keeps its connections to.
-HANDS_MAX = 256
+# How many subjects a worker keeps a hand for; each takes a few kilobytes, and no connection.
+HANDS_MAX = 10_000
 
 
 class Batons(Protocol):
@@ -47,6 +47,13 @@ class Batons(Protocol):
 
     def living(self, verb: Verb) -> list[Subject]:
         """Return those of a verb that need no message now."""
+
+
+class DueSuppliers(Protocol):
+    """Which suppliers beside the settings' wait for a worker."""
+
+    def idle(self, now: datetime, *, limit: int) -> list[SupplierName]:
+        """Return those for which no worker was asked to come."""
 
 
 class DueShops(Protocol):
@@ -100,6 +107,7 @@ class RelayRule:
     retry: timedelta = timedelta(seconds=10)
     fetches: int = 1
     pulls: int = 10
+    suppliers_max: int = 500
     shops_max: int = 500
 
 
@@ -212,6 +220,7 @@ class Rounds:
         *,
         clock: Clock,
         batons: Batons,
+        suppliers: DueSuppliers,
         shops: DueShops,
         jobs: DueJobs,
         tick: Callable[[], Wait],
@@ -221,6 +230,7 @@ class Rounds:
     ) -> None:
         self._clock = clock
         self._batons = batons
+        self._suppliers = suppliers
         self._shops = shops
         self._jobs = jobs
         self._tick = tick
@@ -272,6 +282,10 @@ class Rounds:
         wanted = [
             *self._batons.waking(limit=self._rule.shops_max),
             *_places(Verb.FETCH, SUPPLIER, self._rule.fetches),
+            *(
+                Subject(verb=Verb.FETCH, provider=SUPPLIER, which=name)
+                for name in self._suppliers.idle(now, limit=self._rule.suppliers_max)
+            ),
             *(Subject(verb=Verb.PUSH, provider=STOREFRONT, which=each.id) for each in shops),
             *self._pulls(now),
         ]

@@ -43,9 +43,11 @@ class Crew:
                 bell.set()
 
     def spawn_mishaps(self) -> None:
-        """Let crashes and stalls strike as often as was asked for."""
+        """Let crashes and stalls strike as often as was asked for, and all be away when."""
         self.spawn_times("crash", self._faults.crashes_per_h, self._crash)
         self.spawn_times("stall", self._faults.stalls_per_h, self._stall)
+        for absence in self._faults.absences:
+            self.spawn_at(absence.start_s, self.end)
 
     def spawn_times(self, name: str, per_h: float, strike: Callable[[], None]) -> None:
         """Let something happen at random instants, so often in an hour."""
@@ -89,8 +91,15 @@ class Crew:
                 step = hire(life, f"{name}.{number}", clock)
                 turn(step, clock, self._stop, _unheard, name, bell=bell)
             except Crashed:
-                self.crashes += not self._stop.is_set()
-                self._clock.sleep(generator.uniform(1, 30))
+                away_s = self._away_s()
+                self.crashes += not (self._stop.is_set() or away_s)
+                self._clock.sleep(away_s + generator.uniform(1, 30))
+
+    def _away_s(self) -> float:
+        """Return how long it is until workers are there again."""
+        now_s = self._clock.monotonic()
+        spans = (each for each in self._faults.absences if each.holds(now_s))
+        return max((each.end_s - now_s for each in spans), default=0.0)
 
     def _crash(self) -> None:
         self._pick().doom(self._luck)

@@ -18,11 +18,11 @@ SHOP = "shop-"
 SHOP_FAULTS = ("lost-reply", "lost-request", "error", "slow", "html", "throttle")
 KNOWN = (
     "outage:6h@10:00, outage:6h@1d10:00, timeout:5%, error:5%, slow:10%, truncate:1%, html:1%,"
-    " drop:1%, duplicate:5%, crash:1/h, stall:1/h, clock:90s, poison:2, vanish:3@10:00,"
-    " badprice:3@10:00, shop-outage:2h@10:00, shop-lost-reply:5%, shop-lost-request:5%,"
-    " shop-error:5%, shop-slow:5%, shop-html:1%, shop-throttle:5%, shop-stale:55@10:00,"
-    " shop-edit:3/d, shop-sale:20/d, pause:2h@10:00, pause-supplier:2h@10:00,"
-    " pause-seller:2h@10:00"
+    " drop:1%, duplicate:5%, crash:1/h, stall:1/h, away:2h@10:00, clock:90s, poison:2,"
+    " vanish:3@10:00, badprice:3@10:00, shop-outage:2h@10:00, shop-lost-reply:5%,"
+    " shop-lost-request:5%, shop-error:5%, shop-slow:5%, shop-html:1%, shop-throttle:5%,"
+    " shop-stale:55@10:00, shop-edit:3/d, shop-sale:20/d, pause:2h@10:00,"
+    " pause-supplier:2h@10:00, pause-seller:2h@10:00"
 )
 
 
@@ -50,6 +50,7 @@ class Faults:
     shares: Mapping[str, float] = field(default_factory=dict)
     crashes_per_h: float = 0.0
     stalls_per_h: float = 0.0
+    absences: tuple[Interval, ...] = ()
     skew_max_s: float = 0.0
     poison: int = 0
     vanish: tuple[tuple[int, float], ...] = ()
@@ -63,19 +64,19 @@ class Faults:
 
     @property
     def silences(self) -> tuple[Interval, ...]:
-        """When the supplier does not answer, or may not be asked."""
-        return (*self.outages, *(each.span for each in self.stops))
+        """When the supplier does not answer, may not be asked, or nobody is there to ask."""
+        return (*self.outages, *self.absences, *(each.span for each in self.stops))
 
     @property
     def shop_silences(self) -> tuple[Interval, ...]:
-        """When shops do not answer, or may not be written to."""
+        """When shops do not answer, may not be written to, or nobody is there to write."""
         stops = (each.span for each in self.stops if each.kind is not PauseKind.SUPPLIER)
-        return (*self.shop_outages, *stops)
+        return (*self.shop_outages, *self.absences, *stops)
 
     @property
     def is_deadly(self) -> bool:
         """Whether workers die or freeze."""
-        return self.crashes_per_h > 0 or self.stalls_per_h > 0
+        return self.crashes_per_h > 0 or self.stalls_per_h > 0 or bool(self.absences)
 
     def shop_plan(self, *, seed: int) -> ShopFaultPlan:
         """Return the shops' plan for the whole run."""
@@ -158,6 +159,7 @@ def parse_faults(specs: Sequence[str]) -> Faults:
         shares=calls,
         crashes_per_h=total("crash"),
         stalls_per_h=total("stall"),
+        absences=intervals("away"),
         skew_max_s=max((first for first, _ in values.get("clock", ())), default=0.0),
         poison=int(total("poison")),
         vanish=counts("vanish"),
@@ -230,6 +232,7 @@ READERS: Mapping[str, Callable[[str], tuple[float, float]]] = {
     "outage": _span_at,
     "crash": _per_hour,
     "stall": _per_hour,
+    "away": _span_at,
     "clock": _span,
     "poison": _count,
     "vanish": _count_at,

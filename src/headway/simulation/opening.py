@@ -5,7 +5,8 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from headway.app import App, seller_defaults
+from headway.app import App
+from headway.app.rules import seller_defaults
 from headway.clock import Clock, Rng, fresh_id
 from headway.config import Settings
 from headway.connectors.shopify import shop_scope, store_tokens

@@ -15,10 +15,8 @@ from headway.app.outside import boeing_resource
 from headway.app.watching import watch_of
 from headway.clock import Clock, VirtualClock, fresh_id, rng
 from headway.config import Settings
-from headway.core.alert_rules import Severity
 from headway.core.invariants import replay_windows
 from headway.core.model import SellerId
-from headway.core.watch import News, Word
 from headway.runners.embedded import Step, turn
 from headway.simulation.asking import ask, foretell
 from headway.simulation.book import LawBook
@@ -27,6 +25,7 @@ from headway.simulation.deadlines import Deadlines, Promise
 from headway.simulation.faults import Faults
 from headway.simulation.figures import Figures
 from headway.simulation.foretold import Foresight
+from headway.simulation.heard import Heard
 from headway.simulation.isolation import Isolation
 from headway.simulation.laws import Laws, Rules
 from headway.simulation.mortal import Life, MortalPool, MortalTransport
@@ -72,7 +71,7 @@ QUIET_TICK = timedelta(minutes=3)
 CALL_CYCLE_S = 31.0
 # How often somebody asks until when some parts wait: hourly, but not more often than so many times
 # in a run, since looking ahead takes its time.
-ASKINGS_MAX, ASKED_PARTS = 100, 6
+ASKINGS_MAX, ASKED_PARTS = 20, 6
 AUTH_CALLS_PER_DAY = 48
 LOAD_MAX = 0.95
 
@@ -101,17 +100,6 @@ class Parts:
     app: Callable[[App], App] = lambda app: app
     schedule: Callable[[Any], Any] = lambda schedule: schedule
     pushes: Callable[[Any], Any] = lambda pushes: pushes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What the watch told, and when."""
-
-    at_s: float
-    word: Word
-    name: str
-    subject: str
-    severity: Severity
 
 
 class Scenario:
@@ -145,7 +133,7 @@ class Scenario:
         self._enter_listings()
         self._look_on()
         self.lost = 0
-        self.told: list[Told] = []
+        self.heard = Heard(self.clock)
         self.crew = Crew(self.clock, faults=plan.faults, seed=plan.seed, stop=self._stop)
         self.people = People(
             self.clock,
@@ -299,20 +287,9 @@ class Scenario:
             timetable=WitnessedTimetable(self.app.timetable, self.laws),
             every=QUIET_TICK if is_quiet and not self.plan.is_watched else TICK,
             has_samples=self.plan.is_watched,
-            watch=watch_of(self.app, hears=self._hear) if self.plan.is_watched else None,
+            watch=watch_of(self.app, hears=self.heard.hear) if self.plan.is_watched else None,
         ).step
         turn(step, self.clock, self._stop, lambda _name, _text: None, "tick")
-
-    def _hear(self, news: News) -> None:
-        alert = news.state.alert
-        told = Told(
-            at_s=self.clock.monotonic(),
-            word=news.word,
-            name=alert.name,
-            subject=alert.subject,
-            severity=alert.severity,
-        )
-        self.told.append(told)
 
     def _fetch(self, life: Life, owner: str, clock: Clock) -> Step:
         hands = Hands(life=life)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from headway.core.model import Evidence, Listing, Scope, Turn
+from headway.core.model import MAIN, Evidence, Listing, Scope, SupplierName, Turn
 from headway.store.pause_sql import SUPPLIER_PAUSED
 from headway.store.pool import Pool, guarded
 from headway.store.schedule import EVIDENCE_COLUMNS, NOT_PAUSED
@@ -41,7 +41,7 @@ QUEUE = "SELECT {columns} FROM ({turns}) AS queue WHERE NOT {supplier}".format(
     turns=" UNION ALL ".join(
         f"""
   (SELECT * FROM product_sync_schedule AS row WHERE is_active AND sync_status <> 'syncing'
-     AND turn = '{turn}' AND {NOT_PAUSED}
+     AND supplier = %(supplier)s AND turn = '{turn}' AND {NOT_PAUSED}
    ORDER BY next_sync_at LIMIT {depth})"""
         for turn, depth in DEPTHS.items()
     ),
@@ -51,15 +51,17 @@ EXPIRIES = "SELECT expires_at FROM credential WHERE scope = %(scope)s ORDER BY e
 
 
 class Ahead:
-    """Reads for a forecast; nothing here locks or writes."""
+    """Reads for a forecast of one supplier's line; nothing here locks or writes."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, supplier: SupplierName = MAIN) -> None:
         self._pool = pool
+        self._supplier = supplier
 
     def queue(self, now: datetime) -> list[Listing]:
         """Return who waits, deeper than a call needs, with what a policy knows of each."""
+        values = {"now": now, "supplier": self._supplier}
         with guarded(), self._pool.connection() as connection:
-            return [_listing(row) for row in connection.execute(QUEUE, {"now": now}).fetchall()]
+            return [_listing(row) for row in connection.execute(QUEUE, values).fetchall()]
 
     def token_ends(self, scope: Scope) -> tuple[datetime, ...]:
         """Return when each token of a scope ends."""

@@ -23,12 +23,23 @@ SELECT name, secret, expires_at, version FROM credential WHERE scope = %s ORDER 
 SAVE = """
 WITH lease AS (
   SELECT scope FROM credential_refresh WHERE scope = %(scope)s AND owner = %(owner)s FOR UPDATE
+), kept AS (
+  INSERT INTO credential (scope, name, secret, expires_at)
+  SELECT scope, %(name)s, %(secret)s, %(expires_at)s FROM lease
+  ON CONFLICT (scope, name) DO UPDATE SET secret = excluded.secret,
+    expires_at = excluded.expires_at, version = credential.version + 1
+  RETURNING version
+), told AS (
+  INSERT INTO sync_audit_log (user_id, sync_timestamp, event_type, new_value, created_at)
+  SELECT account.user_id, %(renewed_at)s::timestamptz, 'token_refreshed', jsonb_build_object(
+      'platform', account.platform, 'shop', account.shop, 'until', %(expires_at)s::timestamptz),
+    %(renewed_at)s::timestamptz
+  FROM kept JOIN connected_accounts AS account
+    ON account.platform = split_part(%(scope)s::text, ':', 1)
+    AND account.shop = regexp_replace(%(scope)s::text, '^.*:', '')
+  WHERE %(renewed_at)s::timestamptz IS NOT NULL
 )
-INSERT INTO credential (scope, name, secret, expires_at)
-SELECT scope, %(name)s, %(secret)s, %(expires_at)s FROM lease
-ON CONFLICT (scope, name) DO UPDATE SET secret = excluded.secret,
-  expires_at = excluded.expires_at, version = credential.version + 1
-RETURNING version
+SELECT version FROM kept
 """
 
 INVALIDATE = """
@@ -59,6 +70,7 @@ GROUP BY account.user_id, account.platform, account.shop
 HAVING max(credential.expires_at) < %(before)s
 ORDER BY 3 LIMIT %(limit)s
 """
+FORGET = "DELETE FROM credential WHERE scope = %s"
 LOAD_ALL = "SELECT scope, name, version, secret FROM credential ORDER BY scope, name"
 REPLACE = """
 UPDATE credential SET secret = %s WHERE scope = %s AND name = %s AND version = %s AND secret = %s
@@ -91,15 +103,26 @@ class Credentials:
         ]
 
     def save(
-        self, scope: Scope, name: str, *, secret: bytes, expires_at: datetime, owner: str
+        self,
+        scope: Scope,
+        name: str,
+        *,
+        secret: bytes,
+        expires_at: datetime,
+        owner: str,
+        renewed_at: datetime | None = None,
     ) -> int | None:
-        """Keep a token and return its version; None if the owner's lease was taken over."""
+        """Keep a token and return its version; None if the owner's lease was taken over.
+
+        That it was renewed, if it was, is an event of its account's seller.
+        """
         values = {
             "scope": scope,
             "name": name,
             "secret": secret,
             "expires_at": expires_at,
             "owner": owner,
+            "renewed_at": renewed_at,
         }
         with guarded(), self._pool.connection() as connection:
             row = connection.execute(SAVE, values).fetchone()
@@ -150,6 +173,11 @@ class Credentials:
             TokenSign(seller=SellerId(seller), name=name, expires_at=expires_at)
             for seller, name, expires_at in rows
         ]
+
+    def forget(self, scope: Scope) -> None:
+        """Remove what is kept under this name; no tokens, whose versions must not come again."""
+        with guarded(), self._pool.connection() as connection:
+            connection.execute(FORGET, (scope,))
 
     def secrets(self) -> list[bytes]:
         """Return every secret, as it is stored."""

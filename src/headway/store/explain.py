@@ -5,11 +5,12 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
 
-from headway.core.model import SellerId, Sku, Turn
+from headway.core.model import MAIN, SellerId, Sku, SupplierName, Turn
 from headway.core.pauses import Pause
 from headway.core.reasons import Standing
 from headway.store.pauses import standing
-from headway.store.pool import Pool, guarded
+from headway.store.pool import Lent, Pool, guarded
+from headway.store.suppliers import Suppliers
 
 AHEAD_MAX = 1000
 NEIGHBOURS = 200
@@ -22,8 +23,8 @@ FIELDS = tuple(name for name in Standing.__dataclass_fields__ if name != "pauses
 # the scheduled that are due, and before those that are not. Each branch is a bounded range scan.
 BRANCH = """
   (SELECT sku FROM product_sync_schedule AS other
-   WHERE is_active AND sync_status <> 'syncing' AND NOT is_paused AND turn = '{turn}'
-     AND sku <> me.sku
+   WHERE supplier = me.supplier AND is_active AND sync_status <> 'syncing' AND NOT is_paused
+     AND turn = '{turn}' AND sku <> me.sku
      AND next_sync_at <= {bound}
      AND (me.turn <> '{turn}' OR (other.next_sync_at, other.id) < (me.next_sync_at, me.id))
    ORDER BY next_sync_at LIMIT {limit})"""
@@ -64,16 +65,20 @@ OF_SKU = STANDING.format(
   AND (%(seller)s::text IS NULL OR user_id = %(seller)s)"""
 )
 ENDS = "\n  UNION ALL ".join(
-    f"(SELECT * FROM product_sync_schedule WHERE is_active AND sync_status <> 'syncing'"
-    f" AND NOT is_paused AND turn = '{turn}' ORDER BY next_sync_at {order} LIMIT %(limit)s)"
+    f"(SELECT * FROM product_sync_schedule WHERE supplier = %(supplier)s AND is_active"
+    f" AND sync_status <> 'syncing' AND NOT is_paused AND turn = '{turn}'"
+    f" ORDER BY next_sync_at {order} LIMIT %(limit)s)"
     for turn in BOUNDS
     for order in ("ASC", "DESC")
 )
 SAMPLE = STANDING.format(
     chosen=f"""SELECT DISTINCT ON (id) * FROM ({ENDS}
-  UNION ALL (SELECT * FROM product_sync_schedule WHERE sync_status = 'syncing' LIMIT %(limit)s)
-  UNION ALL (SELECT * FROM product_sync_schedule WHERE is_paused LIMIT %(limit)s)
-  UNION ALL (SELECT * FROM product_sync_schedule WHERE consecutive_failures > 0
+  UNION ALL (SELECT * FROM product_sync_schedule WHERE supplier = %(supplier)s
+             AND sync_status = 'syncing' LIMIT %(limit)s)
+  UNION ALL (SELECT * FROM product_sync_schedule WHERE supplier = %(supplier)s AND is_paused
+             LIMIT %(limit)s)
+  UNION ALL (SELECT * FROM product_sync_schedule WHERE supplier = %(supplier)s
+             AND consecutive_failures > 0
              ORDER BY consecutive_failures DESC LIMIT %(limit)s)) AS ends"""
 )
 
@@ -102,9 +107,11 @@ class Standings:
         """Return every listing of this SKU, of one seller or of all."""
         return self._read(OF_SKU, {"sku": sku, "seller": seller, "now": now})
 
-    def sample(self, now: datetime, *, limit: int = 25) -> list[Standing]:
-        """Return both ends of each turn's queue, who is being read, and who fails most."""
-        return self._read(SAMPLE, {"now": now, "limit": limit})
+    def sample(
+        self, now: datetime, *, supplier: SupplierName = MAIN, limit: int = 25
+    ) -> list[Standing]:
+        """Return both ends of each queue of a supplier, who is being read, and who fails most."""
+        return self._read(SAMPLE, {"now": now, "supplier": supplier, "limit": limit})
 
     def similar(self, sku: Sku, *, seller: SellerId | None = None, most: int = 3) -> list[Sku]:
         """Return SKUs that look like this one, among its neighbours and the first of all."""
@@ -125,7 +132,11 @@ class Standings:
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(statement, values).fetchall()
             pauses = standing(connection, values["now"], seller=values.get("seller"))
-        return [_standing(row, pauses) for row in rows]
+            bought = Suppliers(Lent(connection)).of_sellers({row[1] for row in rows})
+        return [
+            _standing(row, [each for each in pauses if each.reaches(bought[row[1]])])
+            for row in rows
+        ]
 
 
 def _standing(row: Sequence[Any], pauses: Sequence[Pause]) -> Standing:

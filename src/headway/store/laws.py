@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from headway.core.limit_rules import Window
+from headway.core.model import MAIN, SupplierName
 from headway.core.outages import ANSWERED, LoggedCall, Outage
 from headway.store.pause_spans import Span, spans
 from headway.store.pause_sql import ALL_PAUSED, is_seller_paused
@@ -36,7 +37,7 @@ LATE = """
 WITH old AS (
   SELECT user_id, sku, coalesce(last_successful_sync, created_at) AS read_at
   FROM product_sync_schedule
-  WHERE is_active AND NOT is_paused AND consecutive_failures = 0
+  WHERE supplier = %(supplier)s AND is_active AND NOT is_paused AND consecutive_failures = 0
     AND coalesce(last_successful_sync, created_at) < %(now)s - %(age_max)s
     AND NOT (turn IN ('manual', 'onboarding') AND next_sync_at > %(now)s - interval '1 hour')
 ), judged AS (
@@ -60,11 +61,12 @@ OLD_COUNTS = """
 SELECT count(*) FILTER (WHERE consecutive_failures = 0),
        count(*) FILTER (WHERE consecutive_failures > 0)
 FROM product_sync_schedule
-WHERE is_active AND NOT is_paused
+WHERE supplier = %(supplier)s AND is_active AND NOT is_paused
   AND coalesce(last_successful_sync, created_at) < %(now)s - %(age_max)s
 """
 SKU_COUNT = """
-SELECT count(DISTINCT sku) FROM product_sync_schedule WHERE is_active AND NOT is_paused
+SELECT count(DISTINCT sku) FROM product_sync_schedule
+WHERE supplier = %(supplier)s AND is_active AND NOT is_paused
 """
 
 # L5: the first cannot happen while the table's own constraint stands. A shop is left alone only
@@ -221,15 +223,23 @@ class Laws:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    def ages(self, now: datetime, *, age_max: timedelta, outages: Sequence[Outage]) -> Ages:
-        """Find listings whose last good read is too old (L3); pauses excuse them too."""
+    def ages(
+        self,
+        now: datetime,
+        *,
+        supplier: SupplierName = MAIN,
+        age_max: timedelta,
+        outages: Sequence[Outage],
+    ) -> Ages:
+        """Find a supplier's listings whose good read is too old (L3); pauses excuse them too."""
         with guarded(), self._pool.connection() as connection:
-            paused = spans(connection, now - 2 * age_max - DAY, now)
+            paused = spans(connection, now - 2 * age_max - DAY, now, supplier=supplier)
         silences = paused + [
             Span(seller=None, sku=None, starts_at=each.starts_at, ends_at=each.ends_at)
             for each in outages
         ]
         values = {
+            "supplier": supplier,
             "now": now,
             "age_max": age_max,
             "starts": [each.starts_at for each in silences],
@@ -239,7 +249,7 @@ class Laws:
         }
         late = self._find(LATE, values)
         old, failing = self._row(OLD_COUNTS, values)
-        (sku_count,) = self._row(SKU_COUNT, {})
+        (sku_count,) = self._row(SKU_COUNT, values)
         return Ages(
             late=late,
             excused_count=old - late.count,

@@ -7,7 +7,7 @@ from typing import Any, LiteralString
 from psycopg import Cursor
 
 from headway.core.intake import seller_of, sku_of
-from headway.core.model import SellerId, Sku, Turn
+from headway.core.model import MAIN, SellerId, Sku, SupplierName, Turn
 from headway.core.policies import Catalogue, Policy
 from headway.core.policies.policy import EMPTY, HOURS
 from headway.core.seats import URGENT
@@ -25,19 +25,21 @@ CREATE TEMPORARY TABLE arriving (
 """
 # A part that is listed already has its slot, and is in the loads.
 NEW = """
-SELECT user_id, sku, min(value_weight), min(family) FROM arriving WHERE NOT EXISTS (
+SELECT user_id, sku, min(value_weight), min(family), coalesce(min(profile.supplier), %(main)s)
+FROM arriving LEFT JOIN profiles AS profile USING (user_id) WHERE NOT EXISTS (
   SELECT FROM product_sync_schedule AS row
   WHERE row.user_id = arriving.user_id AND row.sku = arriving.sku)
 GROUP BY user_id, sku ORDER BY min(line)
 """
 STAGE_SLOTS = """
 CREATE TEMPORARY TABLE placed (
-  user_id text, sku text, value_weight double precision, family text,
+  user_id text, sku text, value_weight double precision, family text, supplier text,
   hour_bucket smallint, minute_offset smallint, next_sync_at timestamptz
 ) ON COMMIT DROP
 """
 LOADS = """
-SELECT hour_bucket, count(*) FROM product_sync_schedule WHERE is_active GROUP BY hour_bucket
+SELECT hour_bucket, count(*) FROM product_sync_schedule
+WHERE supplier = %(supplier)s AND is_active GROUP BY hour_bucket
 """
 # Whoever places the first listings need not place them anew when it begins to run.
 BEGIN = """
@@ -47,16 +49,19 @@ WHERE NOT EXISTS (SELECT FROM product_sync_schedule) ON CONFLICT DO NOTHING
 # What is paused comes marked; see `store.pauses`, which takes the same lock.
 ENTER = f"""
 INSERT INTO product_sync_schedule
-  (user_id, sku, hour_bucket, minute_offset, next_sync_at, turn, value_weight, family, is_paused,
-   created_at, updated_at)
+  (user_id, sku, hour_bucket, minute_offset, next_sync_at, turn, value_weight, family, supplier,
+   is_paused, created_at, updated_at)
 SELECT user_id, sku, hour_bucket, minute_offset, next_sync_at, %(turn)s, coalesce(value_weight, 1),
-  family, {is_seller_paused("placed")} OR {is_listing_paused("placed")}, %(now)s, %(now)s
+  family, supplier, {is_seller_paused("placed")} OR {is_listing_paused("placed")}, %(now)s, %(now)s
 FROM placed
 ON CONFLICT (user_id, sku) DO NOTHING
 """
 
 
-COUNT_SKUS = "SELECT count(DISTINCT sku) FROM product_sync_schedule WHERE is_active"
+COUNT_SKUS = """
+SELECT count(*) FROM (
+  SELECT DISTINCT supplier, sku FROM product_sync_schedule WHERE is_active) AS seat
+"""
 
 
 class Listings:
@@ -114,24 +119,28 @@ def enter_staged(
     Each counts in the loads that the next one finds.
     """
     cursor.execute(LOCK)
-    catalogue = read_catalogue(cursor) if policy.weighs_slots else EMPTY
+    catalogues: dict[SupplierName, Catalogue] = {}
     cursor.execute(BEGIN, {"policy": policy.name, "now": now})
     cursor.execute(STAGE_SLOTS)
     # Held here meanwhile, so that any number of them costs the same few statements.
-    keys = cursor.connection.execute(NEW)
+    keys = cursor.connection.execute(NEW, {"main": MAIN}).fetchall()
+    if policy.weighs_slots:
+        catalogues = {each: read_catalogue(cursor, each) for each in {key[-1] for key in keys}}
     with cursor.copy("COPY placed FROM STDIN") as copy:
-        for user_id, sku, value_weight, family in keys:
-            place = policy.place(sku, now, catalogue)
+        for user_id, sku, value_weight, family, supplier in keys:
+            place = policy.place(sku, now, catalogues.get(supplier, EMPTY))
             if policy.weighs_slots:
-                catalogue = catalogue.with_one_in(place.hour_bucket)
+                catalogues[supplier] = catalogues[supplier].with_one_in(place.hour_bucket)
             due_at = now if turn in URGENT else place.next_sync_at
             slot = (place.hour_bucket, place.minute_offset, due_at)
-            copy.write_row((user_id, sku, value_weight, family, *slot))
+            copy.write_row((user_id, sku, value_weight, family, supplier, *slot))
     return cursor.execute(ENTER, {"now": now, "turn": turn.value}).rowcount
 
 
-def read_catalogue(cursor: Cursor[tuple[Any, ...]], loads: LiteralString = LOADS) -> Catalogue:
-    """Count the active listings of each hour; nobody else places any until we are done."""
+def read_catalogue(
+    cursor: Cursor[tuple[Any, ...]], supplier: SupplierName, loads: LiteralString = LOADS
+) -> Catalogue:
+    """Count a supplier's active listings of each hour; nobody else places any until we are done."""
     cursor.execute(LOCK)
-    found = dict(cursor.execute(loads).fetchall())
+    found = dict(cursor.execute(loads, {"supplier": supplier}).fetchall())
     return Catalogue(loads=tuple(found.get(hour, 0) for hour in range(HOURS)))

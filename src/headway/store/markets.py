@@ -12,10 +12,18 @@ from typing import Any
 
 from headway.core.families import Family
 from headway.core.market import Lesson, Market, price_after
-from headway.core.model import Sku
+from headway.core.model import MAIN, Sku, SupplierName
 from headway.core.rates import RATES, Prior, Recency
 from headway.store.pool import Pool, guarded
 
+# Two short looks by index, at whoever waits and at whoever is aboard: there may be any number of
+# other suppliers.
+OURS = """(
+  SELECT * FROM product_sync_schedule WHERE supplier = %(supplier)s AND is_active
+    AND NOT is_paused AND sync_status <> 'syncing'
+  UNION ALL
+  SELECT * FROM product_sync_schedule WHERE supplier = %(supplier)s AND is_active
+    AND NOT is_paused AND sync_status = 'syncing') AS ours"""
 LOAD = """
 SELECT listings, exp(log_price), prior, hits, hits_expected, fitted_at, updated_at,
   (SELECT jsonb_object_agg(name, state) FROM family
@@ -24,10 +32,9 @@ FROM market WHERE scope = %(scope)s
 """
 # A price steps slowly where a round takes long, so one that belongs to a catalogue of another size
 # would be wrong for days: then it follows from the prior again.
-COUNT = """
+COUNT = f"""
 INSERT INTO market AS row (scope, listings, updated_at)
-SELECT %(scope)s, count(DISTINCT sku), %(now)s FROM product_sync_schedule
-WHERE is_active AND NOT is_paused
+SELECT %(scope)s, count(DISTINCT sku), %(now)s FROM {OURS}
 ON CONFLICT (scope) DO UPDATE SET listings = excluded.listings,
   log_price = CASE WHEN excluded.listings BETWEEN row.listings / 2.0 AND row.listings * 2
                    THEN row.log_price END
@@ -48,11 +55,8 @@ WHERE scope = %(scope)s
 """
 
 # Listings of about the same evidence make one cell, so a fit costs the same at any size.
-CELLS = """
-SELECT avg(changes_seen), avg(watched_days), count(*) FROM (
-  SELECT changes_seen, watched_days FROM product_sync_schedule
-  WHERE is_active AND watched_days > 0
-) AS known
+CELLS = f"""
+SELECT avg(changes_seen), avg(watched_days), count(*) FROM {OURS} WHERE watched_days > 0
 GROUP BY round(changes_seen::numeric, 1),
   width_bucket(ln(greatest(watched_days, 0.001)), ln(0.001), ln(1000), 140)
 """
@@ -62,7 +66,8 @@ UPDATE market SET prior = %(prior)s, fitted_at = %(now)s, hits = %(hits)s,
 WHERE scope = %(scope)s AND fitted_at IS NOT DISTINCT FROM %(fitted_at)s
 """
 
-WAITS = "is_active AND NOT is_paused AND sync_status <> 'syncing' AND turn = 'scheduled'"
+WAITS = """supplier = %(supplier)s AND is_active AND NOT is_paused AND sync_status <> 'syncing'
+    AND turn = 'scheduled'"""
 
 # Whoever is swept comes before those who are merely due, but not before those whom the deadline
 # calls: these are due since they were last read. Both are counted in parts, as seats are: however
@@ -106,10 +111,10 @@ SELECT least(
   (SELECT min(created_at) FROM product_sync_schedule
    WHERE {WAITS} AND last_successful_sync IS NULL))
 """
-AGES = """
+AGES = f"""
 SELECT floor(extract(epoch FROM %(now)s - coalesce(last_successful_sync, created_at)) / 60)::int,
   count(DISTINCT sku)
-FROM product_sync_schedule WHERE is_active AND NOT is_paused AND turn = 'scheduled' GROUP BY 1
+FROM {OURS} WHERE turn = 'scheduled' GROUP BY 1
 """
 HURRY = """
 UPDATE product_sync_schedule AS row SET next_sync_at = row.last_successful_sync,
@@ -128,9 +133,11 @@ RETURNING row.sku
 class Markets:
     """The rows of `market` and `family` of one supplier, and the due times that they move."""
 
-    def __init__(self, pool: Pool, *, scope: str, seats_per_min: float) -> None:
+    def __init__(
+        self, pool: Pool, supplier: SupplierName = MAIN, *, scope: str, seats_per_min: float
+    ) -> None:
         self._pool = pool
-        self._scope = scope
+        self._whose = {"scope": scope, "supplier": supplier}
         self._seats_per_min = seats_per_min
 
     def load(self, families: Collection[str], now: datetime) -> Market:
@@ -186,7 +193,7 @@ class Markets:
     def refit(self, market: Market, now: datetime) -> None:
         """Learn anew how rates are spread, unless another worker just did."""
         with guarded(), self._pool.connection() as connection:
-            cells = connection.execute(CELLS).fetchall()
+            cells = connection.execute(CELLS, self._whose).fetchall()
         recency = market.recency.decayed()
         values = {
             "prior": list(market.prior.refit(cells).shares),
@@ -200,7 +207,7 @@ class Markets:
     def oldest(self) -> datetime | None:
         """Return when the listing that waits longest was last read, or came; None if none waits."""
         with guarded(), self._pool.connection() as connection:
-            row = connection.execute(OLDEST).fetchone()
+            row = connection.execute(OLDEST, self._whose).fetchone()
         assert row is not None, "an expression always answers"
         found: datetime | None = row[0]
         return found
@@ -208,24 +215,25 @@ class Markets:
     def ages_min(self, now: datetime) -> Mapping[int, int]:
         """Return how many SKUs were last read that many minutes ago."""
         with guarded(), self._pool.connection() as connection:
-            return dict(connection.execute(AGES, {"now": now}).fetchall())
+            return dict(connection.execute(AGES, {**self._whose, "now": now}).fetchall())
 
     def hurry(self, count: int, now: datetime) -> list[Sku]:
         """Let so many of those read longest ago board before all others; return who moved."""
         return self._skus(HURRY, {"count": count, "now": now})
 
     def _load(self, families: Collection[str]) -> tuple[Any, ...] | None:
-        values = {"scope": self._scope, "names": list(families)}
+        values = {**self._whose, "names": list(families)}
         with guarded(), self._pool.connection() as connection:
             return connection.execute(LOAD, values).fetchone()
 
     def _execute(self, statement: str, values: Mapping[str, Any]) -> None:
         with guarded(), self._pool.connection() as connection:
-            connection.execute(statement, {**values, "scope": self._scope})
+            connection.execute(statement, {**values, **self._whose})
 
     def _skus(self, statement: str, values: Mapping[str, Any]) -> list[Sku]:
         with guarded(), self._pool.connection() as connection:
-            return [row[0] for row in connection.execute(statement, values).fetchall()]
+            rows = connection.execute(statement, {**values, **self._whose}).fetchall()
+        return [row[0] for row in rows]
 
 
 def _price_step(market: Market, lesson: Lesson, now: datetime) -> float:

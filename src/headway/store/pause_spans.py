@@ -6,14 +6,15 @@ from typing import Any
 
 from psycopg import Connection
 
-from headway.core.model import SellerId, Sku
+from headway.core.model import SellerId, Sku, SupplierName
 from headway.store.pauses import standing
 
 EVENTS = """
 SELECT new_value ->> 'kind', nullif(user_id, ''), sku, sync_timestamp,
-  event_type = 'sync_paused', (new_value ->> 'until')::timestamptz
+  event_type = 'sync_paused', (new_value ->> 'until')::timestamptz, new_value ->> 'supplier'
 FROM sync_audit_log
 WHERE event_type IN ('sync_paused', 'sync_resumed') AND sync_timestamp >= %(since)s
+  AND coalesce(new_value ->> 'supplier', %(supplier)s) = %(supplier)s
 ORDER BY sync_timestamp, event_type = 'sync_paused', created_at
 """
 
@@ -28,18 +29,21 @@ class Span:
     ends_at: datetime
 
 
-def spans(connection: Connection[Any], since: datetime, now: datetime) -> list[Span]:
-    """Return what was paused since then; what still is ends now."""
+def spans(
+    connection: Connection[Any], since: datetime, now: datetime, *, supplier: SupplierName
+) -> list[Span]:
+    """Return what was paused of a supplier's since then; what still is ends now."""
     found: list[Span] = []
     running = {
-        (each.kind.value, each.seller, each.sku): Span(
+        (each.kind.value, each.seller, each.sku, each.supplier): Span(
             seller=each.seller, sku=each.sku, starts_at=max(since, each.since), ends_at=now
         )
         for each in standing(connection, now)
-        if each.since < since
+        if each.since < since and each.reaches(supplier)
     }
-    for kind, seller, sku, at, is_pause, until in connection.execute(EVENTS, {"since": since}):
-        key = (kind, seller, sku)
+    values = {"since": since, "supplier": supplier}
+    for kind, seller, sku, at, is_pause, until, named in connection.execute(EVENTS, values):
+        key = (kind, seller, sku, named)
         # Without a beginning it began before all that is asked for.
         begun = running.pop(key, None if is_pause else _from(seller, sku, since, now))
         if is_pause:

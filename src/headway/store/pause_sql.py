@@ -1,14 +1,16 @@
 """What every statement asks that takes something up: whether it is paused at this instant.
 
 Each text is a condition over an alias that has `user_id`, and `sku` where a listing is meant; it
-needs the value `now`. The row in `pauses` decides, whatever is marked.
+needs the value `now`, and `supplier` where that one is asked. The row in `pauses` decides, whatever
+is marked.
 """
 
 IN_FORCE = "(pause.until IS NULL OR pause.until > %(now)s)"
 # Asked once for a statement, not once for a row.
 ALL_PAUSED = f"EXISTS (SELECT FROM pauses AS pause WHERE pause.kind = 'all' AND {IN_FORCE})"
 SUPPLIER_PAUSED = f"""EXISTS (SELECT FROM pauses AS pause
-  WHERE pause.kind IN ('all', 'supplier') AND {IN_FORCE})"""
+  WHERE pause.kind IN ('all', 'supplier')
+    AND (pause.supplier IS NULL OR pause.supplier = %(supplier)s) AND {IN_FORCE})"""
 
 
 def is_seller_paused(row: str) -> str:

@@ -7,14 +7,14 @@ two leaves enough behind for the next round to go on.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from psycopg import Connection
 from psycopg.types.json import Jsonb
 
-from headway.core.model import SellerId, Sku
+from headway.core.model import MAIN, SellerId, Sku, SupplierName
 from headway.core.pauses import Pause, PauseKind, longest, say_thing
 from headway.core.reasons import say_pause
 from headway.errors import ForbiddenError, InvalidError
@@ -33,8 +33,9 @@ IMPOSED = "an operator paused it, and only an operator lets it go on"
 
 # Everything, or the supplier, needs no marks: the statements ask for it once.
 PAUSE = f"""
-INSERT INTO pauses AS pause (kind, user_id, sku, until, reason, actor, marked_at, created_at)
-VALUES (%(kind)s, %(user_id)s, %(sku)s, %(until)s, %(reason)s, %(actor)s,
+INSERT INTO pauses AS pause
+  (kind, user_id, sku, supplier, until, reason, actor, marked_at, created_at)
+VALUES (%(kind)s, %(user_id)s, %(sku)s, %(supplier)s, %(until)s, %(reason)s, %(actor)s,
   CASE WHEN %(user_id)s::text IS NULL THEN %(now)s::timestamptz END, %(since)s)
 ON CONFLICT ON CONSTRAINT pauses_thing_unique DO UPDATE SET until = excluded.until,
   reason = excluded.reason, actor = excluded.actor, is_resumed = false, marked_to = '',
@@ -43,7 +44,7 @@ ON CONFLICT ON CONSTRAINT pauses_thing_unique DO UPDATE SET until = excluded.unt
 WHERE {IS_OURS}
 """
 THING = """kind = %(kind)s AND user_id IS NOT DISTINCT FROM %(user_id)s
-  AND sku IS NOT DISTINCT FROM %(sku)s"""
+  AND sku IS NOT DISTINCT FROM %(sku)s AND supplier IS NOT DISTINCT FROM %(supplier)s"""
 IS_IMPOSED = f"SELECT FROM pauses AS pause WHERE {THING} AND NOT ({IS_OURS})"
 RESUME = f"""
 UPDATE pauses AS pause SET until = %(now)s, is_resumed = true
@@ -55,16 +56,19 @@ INSERT INTO sync_audit_log
 VALUES (coalesce(%(user_id)s, ''), %(sku)s, %(at)s, %(event)s, %(told)s, %(reason)s, %(now)s,
   CASE WHEN NOT %(by_itself)s THEN nullif(current_setting('headway.actor', true), '') END)
 """
-COLUMNS = "kind, user_id, sku, until, reason, actor, created_at"
+COLUMNS = "kind, user_id, sku, supplier, until, reason, actor, created_at"
 STANDING = f"""
 SELECT {COLUMNS} FROM pauses AS pause
 WHERE {IN_FORCE}
-  AND (%(seller)s::text IS NULL OR user_id IS NULL OR user_id = %(seller)s)
-ORDER BY user_id IS NOT NULL, created_at, kind, user_id, sku LIMIT %(limit)s
+  AND (%(seller)s::text IS NULL OR user_id = %(seller)s OR user_id IS NULL
+    AND (supplier IS NULL OR supplier = coalesce((
+      SELECT profiles.supplier FROM profiles WHERE profiles.user_id = %(seller)s), '{MAIN}')))
+ORDER BY user_id IS NOT NULL, supplier IS NOT NULL, created_at, kind, user_id, sku, supplier
+LIMIT %(limit)s
 """
 # Of those who are at the same thing, one finds nothing to do.
 UNFINISHED = """
-SELECT id, kind, user_id, sku, until, is_resumed, marked_to, until <= %(now)s IS TRUE
+SELECT id, kind, user_id, sku, supplier, until, is_resumed, marked_to, until <= %(now)s IS TRUE
 FROM pauses WHERE until <= %(now)s OR marked_at IS NULL
 ORDER BY created_at, id LIMIT 1 FOR UPDATE SKIP LOCKED
 """
@@ -112,11 +116,12 @@ class Resumed:
     sku: Sku | None
     is_done: bool
     said: str
+    supplier: SupplierName | None = None
 
     @property
     def what(self) -> str:
         """What it was, in words."""
-        return say_thing(self.kind, self.seller, self.sku)
+        return say_thing(self.kind, self.seller, self.sku, self.supplier)
 
 
 class Pauses:
@@ -141,7 +146,7 @@ class Pauses:
                 if not pause.blocks(now):
                     raise InvalidError("a pause ends after it begins: give an instant to come")
                 values = {
-                    **_thing(pause.kind, pause.seller, pause.sku),
+                    **_thing(pause.kind, pause.seller, pause.sku, pause.supplier),
                     "until": pause.until,
                     "reason": pause.reason,
                     "actor": pause.actor,
@@ -159,17 +164,20 @@ class Pauses:
         seller: SellerId | None = None,
         sku: Sku | None = None,
         *,
+        supplier: SupplierName | None = None,
         reason: str = "",
         now: datetime,
     ) -> Resumed:
         """Let one thing go on; see `resume_each`."""
-        return self.resume_each(kind, [(seller, sku)], reason=reason, now=now)[0]
+        things = [(seller, sku)]
+        return self.resume_each(kind, things, supplier=supplier, reason=reason, now=now)[0]
 
     def resume_each(
         self,
         kind: PauseKind,
         things: Sequence[tuple[SellerId | None, Sku | None]],
         *,
+        supplier: SupplierName | None = None,
         reason: str = "",
         now: datetime,
     ) -> list[Resumed]:
@@ -180,7 +188,7 @@ class Pauses:
         ended: dict[tuple[SellerId | None, Sku | None], bool] = {}
         with guarded(), self._pool.connection() as connection, connection.transaction():
             for seller, sku in things:
-                values = {**_thing(kind, seller, sku), "reason": reason, "now": now}
+                values = {**_thing(kind, seller, sku, supplier), "reason": reason, "now": now}
                 if connection.execute(IS_IMPOSED, values).fetchone() is not None:
                     raise ForbiddenError(IMPOSED)
                 ended[seller, sku] = connection.execute(RESUME, values).rowcount == 1
@@ -192,7 +200,13 @@ class Pauses:
             }
         self._reconcile(now, min(VERB_BATCHES_MAX, self._batches_max))
         return [
-            _resumed(kind, seller, sku, others[seller], is_done=is_done, now=now)
+            _resumed(
+                Resumed(
+                    kind=kind, seller=seller, sku=sku, supplier=supplier, is_done=is_done, said=""
+                ),
+                others[seller],
+                now,
+            )
             for (seller, sku), is_done in ended.items()
         ]
 
@@ -231,12 +245,13 @@ def standing(
             kind=PauseKind(kind),
             seller=user_id,
             sku=sku,
+            supplier=supplier,
             until=until,
             reason=reason,
             actor=actor,
             since=since,
         )
-        for kind, user_id, sku, until, reason, actor, since in rows
+        for kind, user_id, sku, supplier, until, reason, actor, since in rows
     ]
 
 
@@ -245,8 +260,8 @@ def _go_on(connection: Connection[Any], now: datetime, batch: int) -> int | None
     row = connection.execute(UNFINISHED, {"now": now}).fetchone()
     if row is None:
         return None
-    id_, kind, user_id, sku, until, is_resumed, marked_to, is_over = row
-    values = {**_thing(kind, user_id, sku), "id": id_, "now": now, "limit": batch}
+    id_, kind, user_id, sku, supplier, until, is_resumed, marked_to, is_over = row
+    values = {**_thing(kind, user_id, sku, supplier), "id": id_, "now": now, "limit": batch}
     found, last = 0, None
     if user_id is not None:
         if connection.execute(ALONE).fetchone() != (True,):
@@ -268,29 +283,28 @@ def _go_on(connection: Connection[Any], now: datetime, batch: int) -> int | None
     return int(found)
 
 
-def _resumed(
+def _resumed(resumed: Resumed, others: Sequence[Pause], now: datetime) -> Resumed:
+    said = "resumed" if resumed.is_done else "was not paused"
+    other = longest(each for each in others if _outlasts(each, resumed))
+    if other is not None:
+        said = f"{said}; {other.what} is still {say_pause(other, now)}"
+    return replace(resumed, said=said)
+
+
+def _outlasts(pause: Pause, resumed: Resumed) -> bool:
+    """Tell whether a pause stops all of what was resumed."""
+    if resumed.seller is not None:
+        return pause.covers(resumed.seller, resumed.sku)
+    return pause.seller is None and pause.supplier in {None, resumed.supplier}
+
+
+def _thing(
     kind: PauseKind,
     seller: SellerId | None,
     sku: Sku | None,
-    others: Sequence[Pause],
-    *,
-    is_done: bool,
-    now: datetime,
-) -> Resumed:
-    said = "resumed" if is_done else "was not paused"
-    other = longest(each for each in others if _outlasts(each, seller, sku))
-    if other is not None:
-        said = f"{said}; {other.what} is still {say_pause(other, now)}"
-    return Resumed(kind=kind, seller=seller, sku=sku, is_done=is_done, said=said)
-
-
-def _outlasts(pause: Pause, seller: SellerId | None, sku: Sku | None) -> bool:
-    """Tell whether a pause stops all of what was resumed."""
-    return pause.seller is None if seller is None else pause.covers(seller, sku)
-
-
-def _thing(kind: PauseKind, seller: SellerId | None, sku: Sku | None) -> dict[str, Any]:
-    return {"kind": str(kind), "user_id": seller, "sku": sku}
+    supplier: SupplierName | None,
+) -> dict[str, Any]:
+    return {"kind": str(kind), "user_id": seller, "sku": sku, "supplier": supplier}
 
 
 def _tell(
@@ -303,6 +317,8 @@ def _tell(
 ) -> None:
     until = values.get("until")
     told = {"kind": values["kind"], "until": until and until.isoformat()}
+    if values["supplier"] is not None:
+        told["supplier"] = values["supplier"]
     reason = values.get("reason") or None
     more = {"event": event, "told": Jsonb(told), "reason": reason, "at": at}
     connection.execute(TELL, {**values, **more, "by_itself": by_itself})

@@ -90,9 +90,13 @@ FROM hurried WHERE was_parked
 
 PARTS = """
 WITH queue AS (
-  SELECT id, row_number() OVER (ORDER BY turn = 'onboarding', next_sync_at, id) AS place
+  SELECT id, row_number() OVER (PARTITION BY supplier
+    ORDER BY turn = 'onboarding', next_sync_at, id) AS place
   FROM product_sync_schedule
-  WHERE is_active AND sync_status <> 'syncing' AND NOT is_paused
+  WHERE supplier = ANY(ARRAY(
+      SELECT DISTINCT row.supplier FROM product_staging AS staging
+      JOIN product_sync_schedule AS row USING (user_id, sku) WHERE {chosen}))
+    AND is_active AND sync_status <> 'syncing' AND NOT is_paused
     AND turn IN ('manual', 'onboarding')
 )
 SELECT staging.sku, staging.shop_sku, staging.status,

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from headway.core.jobs import PlatformName
 from headway.core.model import AuthStep, Scope, SellerId
 from headway.core.signs import ConnectionSign, HourSign
 from headway.store.pool import Pool, guarded
+from headway.store.suppliers import LINES
 
 HOUR = timedelta(hours=1)
 # The documents' number: so long after its lease nobody can be at it any more.
@@ -19,12 +21,12 @@ COUNT_MAX = 10_000
 NAMED_MAX = 100
 
 # A call that was not sent asked nobody; one that is under way has not failed.
-PULSE = """
+PULSE = f"""
 WITH calls AS (
   SELECT coalesce(cardinality(skus), 0) AS seats,
     status = 'sent' AND result = ANY(%(good)s) AS is_good
   FROM call_ledger
-  WHERE key = %(key)s AND begun_at > %(hour_ago)s AND begun_at <= %(now)s
+  WHERE key = ANY(%(keys)s) AND begun_at > %(hour_ago)s AND begun_at <= %(now)s
     AND status IN ('sent', 'lost')
 )
 SELECT count(*), count(*) FILTER (WHERE NOT is_good),
@@ -32,10 +34,11 @@ SELECT count(*), count(*) FILTER (WHERE NOT is_good),
   (SELECT count(*) FROM sync_audit_log
    WHERE sync_timestamp > %(hour_ago)s AND sync_timestamp <= %(now)s
      AND event_type = 'sync_failed'),
-  (SELECT count(*) FROM (SELECT FROM product_sync_schedule WHERE is_active
-     AND sync_status <> 'syncing' AND NOT is_paused
-     AND turn IN ('manual', 'onboarding', 'scheduled', 'retry') AND next_sync_at < %(hour_ago)s
-     LIMIT %(most)s) AS overdue),
+  (SELECT count(*) FROM (SELECT FROM {LINES} CROSS JOIN LATERAL (
+     SELECT FROM product_sync_schedule WHERE supplier = line.name AND is_active
+       AND sync_status <> 'syncing' AND NOT is_paused
+       AND turn IN ('manual', 'onboarding', 'scheduled', 'retry') AND next_sync_at < %(hour_ago)s
+     LIMIT %(most)s) AS late LIMIT %(most)s) AS overdue),
   (SELECT count(*) FROM product_sync_schedule
    WHERE sync_status = 'syncing' AND lease_until < %(stuck)s)
   + (SELECT count(*) FROM sync_jobs WHERE status = 'running' AND lease_until < %(stuck)s)
@@ -54,17 +57,23 @@ SELECT count(*), coalesce(max(push_failures), 0) FROM (
 DEAD = """
 SELECT count(*) FROM (SELECT FROM sync_jobs WHERE status = 'dead' LIMIT %(most)s) AS few
 """
-# An open breaker that waits for its probe is still open.
+# An open breaker that waits for its probe is still open. A shop has one for what is written there,
+# an account one for what is read, a platform one for everybody.
 CONNECTIONS = """
+WITH open AS (SELECT scope, reason FROM breaker WHERE open_until IS NOT NULL)
 (SELECT user_id, platform || ' ' || shop, false, coalesce(reason, '') FROM connected_accounts
  WHERE status = 'disconnected' ORDER BY user_id, platform LIMIT %(named)s)
 UNION ALL
-(SELECT account.user_id, account.platform || ' ' || account.shop, true, breaker.reason
- FROM breaker JOIN connected_accounts AS account
-   ON account.platform = split_part(breaker.scope, ':', 1)
-   AND account.shop = regexp_replace(breaker.scope, '^.*:', '') AND account.status = 'connected'
- WHERE breaker.open_until IS NOT NULL
- ORDER BY account.user_id, account.platform LIMIT %(named)s)
+(SELECT NULL, scope, true, reason FROM open WHERE scope = ANY(%(platforms)s) ORDER BY scope)
+UNION ALL
+(SELECT DISTINCT ON (account.user_id, account.platform) account.user_id,
+   account.platform || ' ' || account.shop, true, open.reason
+ FROM open JOIN connected_accounts AS account ON account.status = 'connected'
+   AND account.platform = split_part(open.scope, ':', 1)
+   AND CASE WHEN split_part(open.scope, ':', 2) = 'account'
+     THEN account.id::text = split_part(open.scope, ':', 3)
+     ELSE account.shop = regexp_replace(open.scope, '^.*:', '') END
+ ORDER BY account.user_id, account.platform, open.scope LIMIT %(named)s)
 """
 
 
@@ -86,10 +95,10 @@ class Pulse:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    def read(self, now: datetime, *, scope: Scope, permit_wait_s: float) -> HourSign:
-        """Count the last hour of a supplier."""
+    def read(self, now: datetime, *, scopes: Sequence[Scope], permit_wait_s: float) -> HourSign:
+        """Count the last hour of these suppliers."""
         values = {
-            "key": scope,
+            "keys": list(scopes),
             "now": now,
             "hour_ago": now - HOUR,
             "stuck": now - STUCK_AFTER,
@@ -111,7 +120,8 @@ class Pulse:
 
     def troubles(self) -> Troubles:
         """Count what stands wrong, and name the shops and accounts it is wrong with."""
-        values = {"most": COUNT_MAX, "named": NAMED_MAX}
+        platforms = [each.value for each in PlatformName]
+        values = {"most": COUNT_MAX, "named": NAMED_MAX, "platforms": platforms}
         with guarded(), self._pool.connection() as connection:
             held, held_since = connection.execute(HELD, values).fetchall()[0]
             refused, in_a_row = connection.execute(REFUSED, values).fetchall()[0]
@@ -125,7 +135,10 @@ class Pulse:
             dead_jobs=dead_jobs,
             connections=tuple(
                 ConnectionSign(
-                    seller=SellerId(seller), name=name, is_connected=is_connected, trouble=trouble
+                    seller=None if seller is None else SellerId(seller),
+                    name=name,
+                    is_connected=is_connected,
+                    trouble=trouble,
                 )
                 for seller, name, is_connected, trouble in rows
             ),

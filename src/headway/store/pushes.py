@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from headway.core.jobs import Account, PlatformName
 from headway.core.model import CLOCKS_APART_MAX, Sku
 from headway.core.relay import STOREFRONT, Verb
 from headway.core.storefront import (
@@ -22,9 +23,11 @@ from headway.core.storefront import (
     Pushed,
     Shop,
 )
+from headway.store.accounts import disconnect
 from headway.store.batons import is_resting
 from headway.store.bulk import OPEN_BULK, plain_progress, read_bulk
 from headway.store.changes import CHANGES, read_changes
+from headway.store.job_rows import lock_seller
 from headway.store.pause_sql import ALL_PAUSED, is_listing_paused, is_seller_paused
 from headway.store.pool import Pool, guarded
 
@@ -238,9 +241,9 @@ WITH ours AS (
 SELECT count(*) FROM ours
 """
 
-DISCONNECT = """
-UPDATE connected_accounts SET status = 'disconnected', reason = %(reason)s, push_owner = NULL,
-  push_lease_until = NULL, push_fence = push_fence + 1, updated_at = %(now)s
+LEAVE = """
+UPDATE connected_accounts SET push_owner = NULL, push_lease_until = NULL,
+  push_fence = push_fence + 1
 WHERE id = %(id)s AND status = 'connected'
 """
 FORGET = "DELETE FROM push_intent WHERE created_at < %(before)s AND state <> 'open'"
@@ -387,9 +390,14 @@ class Pushes:
         return found == (1,)
 
     def disconnect(self, shop: Shop, reason: str, *, now: datetime) -> None:
-        """Stop visiting a shop whose grant is refused, and say why."""
-        with guarded(), self._pool.connection() as connection:
-            connection.execute(DISCONNECT, {"id": shop.id, "reason": reason, "now": now})
+        """Stop visiting a shop whose grant is refused, and tell its seller why."""
+        account = Account(
+            id=shop.id, user_id=shop.user_id, platform=PlatformName.SHOPIFY, shop=shop.domain
+        )
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            lock_seller(connection, shop.user_id)
+            if connection.execute(LEAVE, {"id": shop.id}).rowcount:
+                disconnect(connection, account, reason, now=now)
 
     def forget(self, before: datetime) -> int:
         """Remove intents that are closed and were made before that instant; return how many."""

@@ -22,7 +22,8 @@ from headway.core.reasons import say_pause
 from headway.errors import InvalidError, NotFoundError
 from headway.store import cursors
 from headway.store.pauses import standing
-from headway.store.pool import Pool, guarded
+from headway.store.pool import Lent, Pool, guarded
+from headway.store.suppliers import Suppliers
 
 MASS_LIFTED = timedelta(hours=24)
 MONEY = ("price", "cost", "compare_at")
@@ -393,9 +394,12 @@ def _revive(connection: Connection, keys: Sequence[Key], now: datetime) -> list[
     rows = connection.execute(REVIVE, {**_columns(keys), "now": now}).fetchall()
     revived = {(seller, sku): (old, new) for seller, sku, old, new in rows}
     pauses = standing(connection, now)
+    bought = Suppliers(Lent(connection)).of_sellers({seller for seller, _ in keys})
 
     def said(seller: SellerId, sku: Sku) -> str:
-        pause = longest(each for each in pauses if each.covers(seller, sku))
+        pause = longest(
+            each for each in pauses if each.covers(seller, sku) and each.reaches(bought[seller])
+        )
         paused = "" if pause is None else f"; {pause.what} is {say_pause(pause, now)}"
         return ("revived" if (seller, sku) in revived else "not parked") + paused
 

@@ -11,7 +11,16 @@ from datetime import datetime
 from typing import Any
 
 from headway.core.lifecycle import Settlement
-from headway.core.model import Candidate, Evidence, Listing, Outcome, Sku, Turn
+from headway.core.model import (
+    MAIN,
+    Candidate,
+    Evidence,
+    Listing,
+    Outcome,
+    Sku,
+    SupplierName,
+    Turn,
+)
 from headway.store.pause_sql import SUPPLIER_PAUSED, is_unmarked
 from headway.store.pool import Pool, guarded
 
@@ -29,8 +38,8 @@ SELECT id::text, user_id, sku, turn, next_sync_at, suspicion FROM (
     turns=" UNION ALL ".join(
         f"""
   (SELECT * FROM product_sync_schedule AS row WHERE is_active AND sync_status <> 'syncing'
-     AND turn = '{turn}' AND sku <> ALL(%(without)s) AND suspicion <= %(suspicion_max)s
-     AND {NOT_PAUSED}
+     AND supplier = %(supplier)s AND turn = '{turn}' AND sku <> ALL(%(without)s)
+     AND suspicion <= %(suspicion_max)s AND {NOT_PAUSED}
    ORDER BY next_sync_at LIMIT {{limit:d}})"""
         for turn in ("manual", "onboarding", "scheduled", "retry")
     ),
@@ -69,7 +78,7 @@ EVIDENCE_COLUMNS = ("changes_seen", "watched_days", "changed_at")
 CLAIM = f"""
 WITH free AS (
   SELECT id FROM product_sync_schedule AS row
-  WHERE sku = ANY(%(skus)s) AND is_active AND sync_status <> 'syncing'
+  WHERE sku = ANY(%(skus)s) AND supplier = %(supplier)s AND is_active AND sync_status <> 'syncing'
     AND NOT {SUPPLIER_PAUSED} AND {NOT_PAUSED}
   ORDER BY id FOR UPDATE OF row SKIP LOCKED
 ), taken AS (
@@ -223,7 +232,8 @@ WHERE row.id = new.id AND row.fence = new.fence AND row.sync_status = 'syncing'
 
 # Reads the whole table, once after an outage. Whoever is aboard is its holder's to write.
 PARDON = """
-UPDATE product_sync_schedule SET suspicion = 0 WHERE suspicion > 0 AND sync_status <> 'syncing'
+UPDATE product_sync_schedule SET suspicion = 0
+WHERE supplier = %(supplier)s AND suspicion > 0 AND sync_status <> 'syncing'
 """
 
 # The fence moves on, so that whoever fell silent cannot settle when it wakes.
@@ -244,15 +254,22 @@ SELECT user_id, sku, %(now)s, 'lease_rescued', %(now)s FROM freed
 """
 
 
-RETRIED = "SELECT count(DISTINCT sku) FROM product_sync_schedule WHERE retried_at >= %(since)s"
-LISTED = "SELECT coalesce(sum(catalogue_count), 0) FROM profiles"
+RETRIED = """
+SELECT count(DISTINCT sku) FROM product_sync_schedule
+WHERE retried_at >= %(since)s AND supplier = %(supplier)s
+"""
+LISTED = "SELECT coalesce(sum(catalogue_count), 0) FROM profiles WHERE supplier = %(supplier)s"
 
 
 class Schedule:
-    """`product_sync_schedule` behind the engine's port."""
+    """One supplier's rows of `product_sync_schedule`, behind the engine's port.
 
-    def __init__(self, pool: Pool) -> None:
+    Whoever fell silent is rescued for all suppliers at once.
+    """
+
+    def __init__(self, pool: Pool, supplier: SupplierName = MAIN) -> None:
         self._pool = pool
+        self._supplier = supplier
 
     def front(
         self,
@@ -264,6 +281,7 @@ class Schedule:
     ) -> list[Candidate]:
         """Return the listings that may board next, a few of each turn, by due time."""
         values = {
+            "supplier": self._supplier,
             "now": now,  # for the pauses; due or not is the core's question
             "without": list(without),
             "suspicion_max": 0 if only_clean else SUSPICION_MAX,
@@ -293,6 +311,7 @@ class Schedule:
     ) -> list[Listing]:
         """Lease every free listing of these SKUs, of every seller, under a new fence."""
         values = {
+            "supplier": self._supplier,
             "skus": list(skus),
             "now": now,
             "owner": owner,
@@ -321,11 +340,11 @@ class Schedule:
 
     def listed(self) -> int:
         """Return how many listings there are, as last counted."""
-        return self._number(LISTED)
+        return self._number(LISTED, {"supplier": self._supplier})
 
     def retried_since(self, since: datetime) -> int:
         """Return how many SKUs boarded as retries since then."""
-        return self._number(RETRIED, {"since": since})
+        return self._number(RETRIED, {"since": since, "supplier": self._supplier})
 
     def release(self, listings: Sequence[Listing], *, suspicion: Mapping[str, int]) -> int:
         """Give seats back untouched, with the given suspicion; return how many were still ours."""
@@ -340,14 +359,14 @@ class Schedule:
     def pardon(self) -> int:
         """Lift the suspicion from everybody who is not aboard a call; return how many."""
         with guarded(), self._pool.connection() as connection:
-            return connection.execute(PARDON).rowcount
+            return connection.execute(PARDON, {"supplier": self._supplier}).rowcount
 
     def rescue(self, now: datetime) -> int:
         """Free the listings whose holder fell silent; return how many."""
         with guarded(), self._pool.connection() as connection:
             return connection.execute(RESCUE, {"now": now}).rowcount
 
-    def _number(self, statement: str, values: Mapping[str, Any] | None = None) -> int:
+    def _number(self, statement: str, values: Mapping[str, Any]) -> int:
         with guarded(), self._pool.connection() as connection:
             told = connection.execute(statement, values).fetchone()
         assert told is not None, "a count always answers"

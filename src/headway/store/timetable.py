@@ -12,7 +12,7 @@ from psycopg import Connection
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
-from headway.core.model import SellerId, Sku, Turn
+from headway.core.model import MAIN, SellerId, Sku, SupplierName, Turn
 from headway.core.policies import Catalogue, Policy
 from headway.core.policies.hours import FAILURES_MAX, OLD
 from headway.core.policies.policy import EMPTY, OnceADay, latest_due
@@ -39,16 +39,17 @@ ADOPT = "UPDATE timetable SET policy = %(policy)s, adopted_at = %(now)s"
 ALONE = "LOCK TABLE product_sync_schedule IN EXCLUSIVE MODE"
 LOADS_KEPT = """
 SELECT hour_bucket, count(*) FROM product_sync_schedule
-WHERE is_active AND manual_slot_override GROUP BY hour_bucket
+WHERE supplier = %(supplier)s AND is_active AND manual_slot_override GROUP BY hour_bucket
 """
 COLUMNS = """
-id::text, sku, hour_bucket, minute_offset, sync_priority, manual_slot_override, turn, sync_status,
-is_active, next_sync_at, coalesce(last_successful_sync, created_at) AS read_at
+id::text, supplier, sku, hour_bucket, minute_offset, sync_priority, manual_slot_override, turn,
+sync_status, is_active, next_sync_at, coalesce(last_successful_sync, created_at) AS read_at
 """
+SUPPLIERS = "SELECT DISTINCT supplier FROM product_sync_schedule ORDER BY supplier"
 # Parked ones too: a revived listing must find a slot of this policy.
 SOME = f"""
 SELECT {COLUMNS} FROM product_sync_schedule
-WHERE id > %(after)s ORDER BY id LIMIT %(limit)s
+WHERE supplier = %(supplier)s AND id > %(after)s ORDER BY id LIMIT %(limit)s
 """
 PLACE = """
 UPDATE product_sync_schedule AS row SET hour_bucket = new.hour_bucket,
@@ -66,7 +67,7 @@ WITH hurried AS (
   SELECT id, next_sync_at AS latest,
     row_number() OVER (ORDER BY next_sync_at DESC, id) AS number, count(*) OVER () AS total
   FROM product_sync_schedule
-  WHERE is_active AND turn = 'scheduled' AND sync_status <> 'syncing'
+  WHERE supplier = %(supplier)s AND is_active AND turn = 'scheduled' AND sync_status <> 'syncing'
     AND next_sync_at = coalesce(last_successful_sync, created_at) + %(span)s
 ), spread AS (
   SELECT id, greatest(
@@ -114,7 +115,8 @@ WITH waiting AS (
     + 0.999 * (1 - least(extract(epoch FROM %(opens_at)s - last_sync_at)
                          / extract(epoch FROM %(old)s::interval), 1))::float8) AS due_at
   FROM product_sync_schedule
-  WHERE turn = 'retry' AND is_active AND sync_status <> 'syncing' AND last_sync_at < %(opens_at)s
+  WHERE supplier = %(supplier)s AND turn = 'retry' AND is_active AND sync_status <> 'syncing'
+    AND last_sync_at < %(opens_at)s
     AND (next_sync_at < %(opens_at)s OR next_sync_at >= %(opens_at)s + interval '5 minutes')
   ORDER BY id FOR UPDATE SKIP LOCKED
 )
@@ -176,6 +178,7 @@ class _Row:
     """A listing as far as the timetable is concerned."""
 
     id: str
+    supplier: SupplierName
     sku: Sku
     hour_bucket: int
     minute_offset: int
@@ -212,10 +215,11 @@ class _Row:
 
 
 class Timetable:
-    """Slots and due times of many listings."""
+    """Slots and due times of many listings; windows for retries are one supplier's."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, supplier: SupplierName = MAIN) -> None:
         self._pool = pool
+        self._supplier = supplier
 
     def adopt(self, policy: Policy, now: datetime, *, seats_per_min: float = SEATS_PER_MIN) -> int:
         """Place every listing anew if another policy had placed them; return how many.
@@ -230,11 +234,11 @@ class Timetable:
             if connection.execute(ADOPTED).fetchone() == (policy.name,):
                 return 0
             connection.execute(ALONE)
-            count = _place_all(connection, policy, now)
-            spare = max(seats_per_min - count / DAY_MIN, SPARE_MIN * seats_per_min)
-            span = latest_due(now, age_max=policy.age_max, slack=policy.slack) - now
-            step = timedelta(minutes=1 / spare)
-            connection.execute(SPREAD, {"now": now, "span": span, "step": step})
+            suppliers = [name for (name,) in connection.execute(SUPPLIERS).fetchall()]
+            count = sum(
+                _place_all(connection, each, policy, now, seats_per_min=seats_per_min)
+                for each in suppliers
+            )
             if policy.is_eager:
                 connection.execute(WARM_START)
             connection.execute(ADOPT, {"policy": policy.name, "now": now})
@@ -246,7 +250,13 @@ class Timetable:
         They are those that earlier windows had no seat for, and those that expected the next one
         later, before the catalogue had grown.
         """
-        values = {"now": now, "opens_at": opens_at, "failures_max": FAILURES_MAX, "old": OLD}
+        values = {
+            "supplier": self._supplier,
+            "now": now,
+            "opens_at": opens_at,
+            "failures_max": FAILURES_MAX,
+            "old": OLD,
+        }
         with guarded(), self._pool.connection() as connection:
             return [sku for (sku,) in connection.execute(ROLL, values)]
 
@@ -264,11 +274,15 @@ class Timetable:
                 " give it a weight (headway import) or another policy (HEADWAY_POLICY)"
             )
         with guarded(), self._pool.connection() as connection, connection.transaction():
-            catalogue = read_catalogue(connection.cursor()) if wish.is_auto else EMPTY
+            if wish.is_auto:  # before the row: that is the order in which everybody locks
+                connection.execute(LOCK)
             key = {"user_id": user_id, "sku": sku}
             row = connection.cursor(row_factory=class_row(_Row)).execute(ONE, key).fetchone()
             if row is None:
                 raise NotFoundError(f"{user_id} does not list {sku}")
+            catalogue = EMPTY
+            if wish.is_auto:
+                catalogue = read_catalogue(connection.cursor(), row.supplier)
             new = _wished(row, wish, policy, catalogue, now)
             due_at = row.due(policy, new, now) if row.waits_for_slot else row.next_sync_at
             values = {**asdict(new), "next_sync_at": due_at, "id": row.id, "now": now}
@@ -286,13 +300,38 @@ class Timetable:
         )
 
 
-def _place_all(connection: Connection[Any], policy: Policy, now: datetime) -> int:
+def _place_all(
+    connection: Connection[Any],
+    supplier: SupplierName,
+    policy: Policy,
+    now: datetime,
+    *,
+    seats_per_min: float,
+) -> int:
+    """Give every listing of a supplier a slot and a due time; return how many are active."""
+    count = _place_slots(connection, supplier, policy, now)
+    spare = max(seats_per_min - count / DAY_MIN, SPARE_MIN * seats_per_min)
+    values = {
+        "supplier": supplier,
+        "now": now,
+        "span": latest_due(now, age_max=policy.age_max, slack=policy.slack) - now,
+        "step": timedelta(minutes=1 / spare),
+    }
+    connection.execute(SPREAD, values)
+    return count
+
+
+def _place_slots(
+    connection: Connection[Any], supplier: SupplierName, policy: Policy, now: datetime
+) -> int:
     """Give everybody a slot, a chunk at a time; return how many are active."""
-    catalogue = read_catalogue(connection.cursor(), LOADS_KEPT) if policy.weighs_slots else EMPTY
+    catalogue = EMPTY
+    if policy.weighs_slots:
+        catalogue = read_catalogue(connection.cursor(), supplier, LOADS_KEPT)
     cursor = connection.cursor(row_factory=class_row(_Row))
-    count, after = 0, FIRST
-    while rows := cursor.execute(SOME, {"after": after, "limit": CHUNK}).fetchall():
-        after = rows[-1].id
+    count, values = 0, {"supplier": supplier, "limit": CHUNK, "after": FIRST}
+    while rows := cursor.execute(SOME, values).fetchall():
+        values["after"] = rows[-1].id
         ids, hours, minutes, due = [], [], [], []
         for row in rows:
             slot = row.slot
@@ -306,8 +345,8 @@ def _place_all(connection: Connection[Any], policy: Policy, now: datetime) -> in
             minutes.append(slot.minute_offset)
             due.append(row.due(policy, slot, now) if is_idle else row.next_sync_at)
             count += row.is_active
-        values = {"ids": ids, "hours": hours, "minutes": minutes, "due": due, "now": now}
-        connection.execute(PLACE, values)
+        placed = {"ids": ids, "hours": hours, "minutes": minutes, "due": due, "now": now}
+        connection.execute(PLACE, placed)
     return count
 
 

@@ -14,7 +14,7 @@ from psycopg import Connection
 
 from headway.core.breaker import Breaker
 from headway.core.limit_rules import Resource
-from headway.core.model import Candidate, Scope, SellerId, Sku, Turn
+from headway.core.model import MAIN, Candidate, Scope, SellerId, Sku, SupplierName, Turn
 from headway.core.pauses import Pause, longest
 from headway.core.reasons import say_pause
 from headway.core.seats import URGENT, BoardingRule, board, departure
@@ -157,7 +157,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """Everything the first screen shows, at one instant.
+    """Everything the first screen shows, at one instant, with the line of one supplier.
 
     `oldest_read_at` leaves failing listings aside; they are shown with their reasons. `pauses` are
     the first few: of everything, of the supplier, then the oldest.
@@ -176,6 +176,7 @@ class Overview:
     calls: tuple[Call, ...]
     trouble: tuple[Trouble, ...]
     calls_per_hour: tuple[int, ...]
+    supplier: SupplierName = MAIN
     pauses: tuple[Pause, ...] = ()
     accounts: AccountsStatus = field(default_factory=AccountsStatus)
 
@@ -184,6 +185,7 @@ def overview(
     pool: Pool,
     now: datetime,
     *,
+    supplier: SupplierName = MAIN,
     scope: Scope,
     gate: Gate,
     boarding: BoardingRule,
@@ -203,19 +205,20 @@ def overview(
     with guarded(), pool.connection() as connection:
         lent = Lent(connection)
         breaker = Breakers(lent).load(scope)
-        front = Schedule(lent).front(now, limit=boarding.seats * FRONT_PER_SEAT)
+        front = Schedule(lent, supplier).front(now, limit=boarding.seats * FRONT_PER_SEAT)
         stand = accounts(lent)
         pauses = standing(connection, now, seller=seller, limit=PAUSES_SHOWN)
         spent, per_hour = _spent(connection, now, scope, minute_limit)
         calls = _calls(connection, now, scope) if is_whole else ()
         shops = shop_calls(connection, now, resource_of=resource_of, seller=seller)
-    paused = _paused_call(pauses, now, boarding)
+    paused = _paused_call([each for each in pauses if each.stops_line(supplier)], now, boarding)
     coming = paused or _next_call(front, now, boarding, breaker, gate)
     # One connection after the other: who waits for a second one while others do may wait for ever.
     with guarded(), (theirs or pool).connection() as connection:
         counts, ages_h, oldest_read_at = count_listings(connection, now, boarding.slack, seller)
         return Overview(
             now=now,
+            supplier=supplier,
             next_call=coming if seller is None else _seen_by(seller, coming, front),
             spent=spent,
             counts=counts,
@@ -249,8 +252,8 @@ def _seen_by(seller: SellerId, coming: NextCall, front: Sequence[Candidate]) -> 
 
 
 def _paused_call(pauses: Sequence[Pause], now: datetime, rule: BoardingRule) -> NextCall | None:
-    """Return that no call leaves, if everything or the supplier is paused."""
-    pause = longest(each for each in pauses if each.seller is None)
+    """Return that no call leaves, if there is a pause of everything or of the supplier."""
+    pause = longest(pauses)
     if pause is None:
         return None
     told = f"{pause.what} is {say_pause(pause, now)}"

@@ -6,7 +6,7 @@ ended, and then those of the parts that are shown. So the latest cost as much as
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
@@ -39,15 +39,19 @@ FROM (SELECT recent.*, event_type IN {KINDS}
         OR (event_type = 'first_observed' AND EXISTS (SELECT FROM product_staging AS staging
             WHERE staging.user_id = recent.user_id AND staging.sku = recent.sku)) AS is_change,
         row_number() OVER (ORDER BY sync_timestamp DESC, user_id, coalesce(sku, '')) AS place
-      FROM (SELECT * FROM sync_audit_log WHERE sync_timestamp <= %(from_at)s {{whose}} {{after}}
+      FROM (SELECT * FROM sync_audit_log
+            WHERE sync_timestamp <= %(from_at)s {{near}} {{whose}} {{after}}
             ORDER BY sync_timestamp DESC, user_id, coalesce(sku, '') LIMIT %(events)s) AS recent
      ) AS walked
 WHERE is_change OR place = %(events)s
 ORDER BY place
 """
+# Of what lies so near the other months are left out of the plan, which takes longer than the walk.
+NEAR, NEAR_SPAN = "AND sync_timestamp > %(near)s", timedelta(days=7)
 AFTER = """AND (sync_timestamp < %(from_at)s
   OR (user_id, coalesce(sku, '')) {sign} (%(after_user)s, %(after_sku)s))"""
-# When more was seen of each listing, after what is shown of it.
+# When more was seen of each listing, after what is shown of it. The oldest that is shown is asked
+# for by itself: with it the months before are left out of the plan, which costs more than the look.
 NEXT = f"""
 SELECT asked.user_id, asked.sku, later.sync_timestamp
 FROM unnest(%(user_ids)s::text[], %(skus)s::text[], %(newest)s::timestamptz[])
@@ -56,6 +60,7 @@ CROSS JOIN LATERAL (
   SELECT sync_timestamp FROM sync_audit_log
   WHERE sku = asked.sku AND user_id = asked.user_id AND event_type IN {KINDS}
     AND sync_timestamp > asked.newest AND sync_timestamp <= %(now)s
+    AND sync_timestamp > %(oldest)s
   ORDER BY sync_timestamp LIMIT 1) AS later
 """
 ECHOES = """
@@ -67,6 +72,7 @@ CROSS JOIN LATERAL (
   SELECT * FROM sync_audit_log
   WHERE sku = asked.sku AND user_id = asked.user_id
     AND sync_timestamp >= asked.since AND sync_timestamp <= asked.until
+    AND sync_timestamp >= %(oldest)s AND sync_timestamp <= %(now)s
     AND event_type IN ('shopify_updated', 'product_published', 'publish_blocked', 'change_rejected')
   ORDER BY sync_timestamp LIMIT %(echoes)s) AS echo
 """
@@ -254,19 +260,23 @@ def _walk(
 ) -> _Mark | None:
     """Add the changes among the next so many events; return where to go on, None at the end."""
     mark = after or _Mark(at=now)
+    from_at = min(mark.at, now)
     values = {
-        "from_at": min(mark.at, now),
+        "from_at": from_at,
+        "near": from_at - NEAR_SPAN,
         "after_user": mark.user_id,
         "after_sku": mark.sku,
         "seller": seller,
         "events": events,
     }
-    statement = CHANGES.format(
-        whose="" if seller is None else "AND user_id = %(seller)s",
-        after="" if after is None else AFTER.format(sign=">" if mark.is_shown else ">="),
-    )
-    place = 0
-    rows = connection.execute(statement, values).fetchall()
+    whose = "" if seller is None else "AND user_id = %(seller)s"
+    beyond = "" if after is None else AFTER.format(sign=">" if mark.is_shown else ">=")
+    rows, place = list[Any](), 0
+    for near in (NEAR, ""):
+        statement = CHANGES.format(near=near, whose=whose, after=beyond)
+        rows = connection.execute(statement, values).fetchall()
+        if rows and rows[-1][-1] == events:
+            break
     for at, user_id, sku, kind, old, new, note, is_change, place in rows:  # noqa: B007 - the last
         if is_change:
             facts = merged.setdefault((at, user_id, sku), {"kind": "changed", "note": ""})
@@ -318,6 +328,7 @@ def _aftermath(connection: Connection, places: Sequence[Place], now: datetime) -
         "skus": [sku for _, sku in newest],
         "newest": list(newest.values()),
         "since": list(oldest.values()),
+        "oldest": min(oldest.values()),
         "now": now,
         "echoes": ECHOES_MAX,
     }

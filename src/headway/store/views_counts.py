@@ -7,6 +7,7 @@ from psycopg import Connection
 
 from headway.core.model import SellerId
 from headway.store.sampling import share_of
+from headway.store.suppliers import LINES
 
 COUNT_MAX = 10_000
 # A seller's listings are all counted up to so many; of more, a fair sample.
@@ -45,12 +46,13 @@ CROSS JOIN LATERAL (SELECT * FROM product_sync_schedule AS row
   WHERE row.user_id = theirs.user_id AND row.sku = theirs.sku LIMIT 1) AS row
 """
 THEIR_SIZE = "SELECT catalogue_count FROM profiles WHERE user_id = %(seller)s"
-BEHIND = """
+BEHIND = f"""
 SELECT
-  (SELECT count(*) FROM (SELECT FROM product_sync_schedule WHERE is_active
-     AND sync_status <> 'syncing' AND NOT is_paused
-     AND turn IN ('manual', 'onboarding', 'scheduled', 'retry') AND next_sync_at < %(late)s
-     LIMIT %(most)s) AS overdue),
+  (SELECT count(*) FROM (SELECT FROM {LINES} CROSS JOIN LATERAL (
+     SELECT FROM product_sync_schedule WHERE supplier = line.name AND is_active
+       AND sync_status <> 'syncing' AND NOT is_paused
+       AND turn IN ('manual', 'onboarding', 'scheduled', 'retry') AND next_sync_at < %(late)s
+     LIMIT %(most)s) AS late LIMIT %(most)s) AS overdue),
   (SELECT count(*) FROM (SELECT FROM product_sync_schedule WHERE is_active
      AND consecutive_failures > 0 AND sync_status <> 'syncing' AND NOT is_paused
      LIMIT %(most)s) AS failing),

@@ -60,8 +60,9 @@ ORDER BY last.sync_timestamp, last.id
 READS = """
 SELECT begun_at, finished_at, status, coalesce(result, ''), http_status,
   coalesce(cardinality(skus), 0), coalesce(seats_paid, 0)
-FROM (SELECT * FROM call_ledger
-      WHERE key = %(key)s AND begun_at <= %(now)s AND begun_at > %(since)s
+FROM unnest(%(keys)s::text[]) AS asked(key)
+CROSS JOIN LATERAL (SELECT * FROM call_ledger
+      WHERE key = asked.key AND begun_at <= %(now)s AND begun_at > %(since)s
       ORDER BY begun_at DESC LIMIT %(calls)s) AS recent
 WHERE %(sku)s = ANY(skus) ORDER BY begun_at DESC LIMIT %(rows)s
 """
@@ -186,11 +187,11 @@ class HistoryViews:
                 return
             asked = replace(asked, after=(rows[-1].at, rows[-1].id))
 
-    def latest_reads(self, sku: Sku, *, key: Scope, now: datetime) -> tuple[Call, ...]:
-        """Return the supplier's calls of the last two days that carried this SKU, newest first."""
+    def latest_reads(self, sku: Sku, *, keys: Sequence[Scope], now: datetime) -> tuple[Call, ...]:
+        """Return calls of the last two days to these suppliers that carried this SKU."""
         values = {
             "sku": sku,
-            "key": key,
+            "keys": list(keys),
             "now": now,
             "since": now - READS_AGO,
             "calls": CALLS_MAX,

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from headway.core.model import Scope
+from headway.core.model import MAIN, Scope, SupplierName
 from headway.core.policies.policy import HOURS, Policy, RetryWindow
 from headway.store.pool import Pool, guarded
 from headway.store.sampling import share_of
@@ -23,7 +23,7 @@ SELECT grouping(hour) = 0, coalesce(hour, hour_bucket)::int, count(*)
 FROM (SELECT hour_bucket, CASE WHEN next_sync_at < %(start)s + interval '1 day' THEN
         greatest(0, floor(extract(epoch FROM next_sync_at - %(start)s) / 3600)) ELSE -1 END AS hour
       FROM product_sync_schedule TABLESAMPLE SYSTEM (%(percent)s)
-      WHERE is_active AND NOT is_paused) AS listing
+      WHERE supplier = %(supplier)s AND is_active AND NOT is_paused) AS listing
 GROUP BY GROUPING SETS ((hour), (hour_bucket))
 """
 MADE = """
@@ -80,13 +80,21 @@ class TimetableViews:
         self._seats = seats
         self._calls_per_hour = calls_per_hour
 
-    def day(self, now: datetime, *, scope: Scope, policy: Policy, listed: int) -> DayTimetable:
-        """Read the day around now; `listed` is how many listings there are, as last counted."""
+    def day(
+        self,
+        now: datetime,
+        *,
+        supplier: SupplierName = MAIN,
+        scope: Scope,
+        policy: Policy,
+        listed: int,
+    ) -> DayTimetable:
+        """Read a supplier's day around now; `listed` is how many listings it has."""
         start = now.replace(minute=0, second=0, microsecond=0)
         since = start - DAY + HOUR
         with guarded(), self._pool.connection() as connection:
             share = share_of(connection, "product_sync_schedule")
-            values = {"start": start, "percent": share.percent}
+            values = {"start": start, "percent": share.percent, "supplier": supplier}
             counted = connection.execute(PLANNED, values).fetchall()
             made = {
                 hour: figures

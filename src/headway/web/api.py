@@ -14,6 +14,7 @@ class PauseShape(Shape):
     kind: str
     seller: str | None
     sku: str | None
+    supplier: str | None
     until: datetime | None
     reason: str
     actor: str
@@ -206,6 +207,7 @@ class StatusShape(Shape):
     calls: list[CallShape]
     trouble: list[TroubleShape]
     calls_per_hour: list[int]
+    supplier: str
     pauses: list[PauseShape]
     accounts: LaneShape
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from headway.core.policies.policy import PRIORITY_MAX
+from headway.web.api import CallShape
 from headway.web.inputs import SKUS_MAX, Instant, ReasonText, SellerText, SkuText
 from headway.web.shape import Shape
 
@@ -253,6 +254,14 @@ class SeriesShape(Shape):
     now: datetime
     sku: str
     listings: list[ListingSeriesShape]
+
+
+class CallsShape(Shape):
+    """The latest calls that carried a part, the newest first, ten at most."""
+
+    now: datetime
+    sku: str
+    calls: list[CallShape]
 
 
 class SlotWish(Shape):

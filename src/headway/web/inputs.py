@@ -41,6 +41,9 @@ def _in_utc(at: datetime) -> datetime:
 Instant = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 SkuText = Annotated[str, checked(sku_of), Field(examples=["WF338109=K3"])]
 SellerText = Annotated[str, checked(seller_of), Field(examples=["acme"])]
+SupplierText = Annotated[
+    str, Field(min_length=1, max_length=NAME_CHARS_MAX, pattern=PLAIN, examples=["east"])
+]
 ReasonText = Annotated[
     str, Field(max_length=REASON_CHARS_MAX, pattern=PLAIN, examples=["yearly price list"])
 ]

@@ -7,13 +7,14 @@ from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 
-from headway.core.model import SellerId, Sku
+from headway.core.model import MAIN, SellerId, Sku, SupplierName
 from headway.errors import StoreError
 from headway.store.timetable import Wish
 from headway.store.views_products import State
 from headway.web.access import ApiRoute, Caller, ReadDesk, Whose, WriteDesk
 from headway.web.api import StatusShape
 from headway.web.api_sync import (
+    CallsShape,
     ExplainShape,
     HistoryShape,
     MovedShape,
@@ -35,20 +36,29 @@ DAYS_SHOWN = 30.0
 def router() -> APIRouter:
     """Make the routes."""
     routes = APIRouter(route_class=ApiRoute, tags=["sync"])
-    routes.get("/api/sync/status", responses=said(503))(status)
+    routes.get("/api/sync/status", responses=said(404, 503))(status)
     routes.get("/api/sync/products", responses=said(404, 422))(products)
     routes.get("/api/sync/products/{sku:path}", responses=said(404, 422))(product)
     routes.put("/api/sync/products/{sku:path}/slot", responses=said(404, 422))(move)
     routes.get("/api/sync/history/{sku:path}", responses=said(404, 422))(history)
     routes.get("/api/sync/explain/{sku:path}", responses=said(404, 422))(explain)
     routes.get("/api/sync/series/{sku:path}", responses=said(404, 422))(series)
+    routes.get("/api/sync/calls/{sku:path}", responses=said(404, 422))(calls)
     return routes
 
 
-def status(request: Request, desk: ReadDesk, caller: Caller) -> StatusShape:
+def status(
+    request: Request,
+    desk: ReadDesk,
+    caller: Caller,
+    supplier: Annotated[
+        str | None, Query(description="Whose line; a seller sees the seller's own.")
+    ] = None,
+) -> StatusShape:
     """Return everything the first screen shows; a seller sees that of the seller's own."""
-    if caller.seller is not None:
-        return StatusShape.model_validate(desk.status())
+    if caller.seller is not None or supplier not in {None, MAIN}:
+        named = None if supplier is None else SupplierName(supplier)
+        return StatusShape.model_validate(desk.status(named))
     # What everybody sees is read once for all who ask.
     sight: Sight = request.app.state.feed.newest()
     if sight.overview is None or sight.error:
@@ -169,3 +179,9 @@ def link_next(request: Request, reply: Response, cursor: str | None) -> None:
     ]
     query = urlencode([*asked, ("cursor", cursor)])
     reply.headers["Link"] = f'<{quote(request.url.path)}?{query}>; rel="next"'
+
+
+def calls(desk: ReadDesk, sku: SkuPath, seller: Whose) -> CallsShape:
+    """List the supplier's latest calls that carried a part, of two days; to a seller none."""
+    found = desk.calls(Sku(sku), seller=seller)
+    return CallsShape.model_validate({"now": desk.now, "sku": sku, "calls": found})

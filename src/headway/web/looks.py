@@ -1,19 +1,20 @@
 """What each section of the page reads, behind whose wall; one look serves all its viewers."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from headway.app import App
 from headway.app.answers import Explained
 from headway.app.desk import Desk
+from headway.app.desk_suppliers import SupplierLines
 from headway.core.access import Need
 from headway.core.model import SellerId, Sku
 from headway.errors import NotFoundError
 from headway.store.freshness import Freshness
 from headway.store.processes import Process, Processes
 from headway.store.views import Call
-from headway.store.views_history import HistoryEvent, HistoryViews, SeriesPoint
+from headway.store.views_history import HistoryEvent, SeriesPoint
 from headway.store.views_products import ProductView
 from headway.store.views_timetable import DayTimetable
 from headway.web.feed import Key, More, Scene
@@ -23,6 +24,7 @@ ACTOR = "page"
 FRESHNESS_SHOWN = timedelta(days=7)
 PRICES_SHOWN = timedelta(days=30)
 EVENTS_SHOWN = 25
+SUPPLIERS_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,14 @@ SECTIONS = {
     )
 }
 MENU = [each for each in SECTIONS.values() if each.path]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NowSeen:
+    """Who runs on this database, and the suppliers that it asks; belongs to no seller."""
+
+    processes: tuple[Process, ...] = ()
+    suppliers: SupplierLines = field(default_factory=lambda: SupplierLines(first=(), count=0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,16 +149,17 @@ def _part(app: App, key: Key, seen: Scene) -> PartsSeen:
             if each.seller in found and each.seller in points
         ),
         events=events,
-        # The ledger is everybody's, so no seller's.
-        reads=()
-        if key.seller is not None
-        else HistoryViews(app.pool).latest_reads(sku, key=app.scope, now=now),
+        reads=desk.calls(sku, seller=seller),
     )
 
 
-def _processes(app: App, key: Key, _: Scene) -> tuple[Process, ...]:
-    """Return who runs on this database, which is no seller's."""
-    return () if key.seller is not None else tuple(Processes(app.pool).alive())
+def _now(app: App, key: Key, _: Scene) -> NowSeen:
+    if key.seller is not None:
+        return NowSeen()
+    return NowSeen(
+        processes=tuple(Processes(app.pool).alive()),
+        suppliers=_desk(app, None).suppliers.worst(limit=SUPPLIERS_SHOWN),
+    )
 
 
 def _freshness(app: App, key: Key, seen: Scene) -> FreshnessSeen | None:
@@ -177,7 +188,7 @@ def _lists(app: App, key: Key, _: Scene) -> dict[str, Page]:
 
 MORE: Mapping[str, Callable[[App, Key, Scene], object]] = {
     **dict.fromkeys(LISTS, _lists),
-    "now": _processes,
+    "now": _now,
     "freshness": _freshness,
     "timetable": _timetable,
     "keys": lambda app, key, _seen: _desk(app, key.seller).access.all_keys(),

@@ -6,12 +6,12 @@ from datetime import datetime
 from fastapi import APIRouter
 from pydantic import ConfigDict
 
-from headway.core.model import Sku
+from headway.core.model import Sku, SupplierName
 from headway.core.pauses import PauseKind
 from headway.web.access import ApiRoute, Caller, ReadDesk, Whose, WriteDesk
 from headway.web.api_sync import Deciding, PauseWord, RulingsShape, Skus
 from headway.web.deciding import ruled, skus_of, whose
-from headway.web.inputs import Instant, ReasonText, SellerText
+from headway.web.inputs import Instant, ReasonText, SellerText, SupplierText
 from headway.web.said import said
 from headway.web.shape import Shape
 
@@ -22,6 +22,7 @@ class PauseShape(Shape):
     kind: PauseWord
     seller: str | None
     sku: str | None
+    supplier: str | None
     until: datetime | None
     reason: str
     actor: str
@@ -41,6 +42,7 @@ class ResumedShape(Shape):
     kind: PauseWord
     seller: str | None
     sku: str | None
+    supplier: str | None
     is_done: bool
     said: str
 
@@ -54,7 +56,7 @@ class ResumingShape(Shape):
 
 
 class Resuming(Shape):
-    """What is to go on: everything, the supplier, a seller, or these parts."""
+    """What is to go on: everything, suppliers (all, or the one named), a seller, or parts."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"kind": "listing", "skus": ["WF338109=K3"]}]}
@@ -62,6 +64,7 @@ class Resuming(Shape):
     kind: PauseWord
     skus: Skus | None = None
     seller: SellerText | None = None
+    supplier: SupplierText | None = None
     reason: ReasonText = ""
 
 
@@ -72,6 +75,7 @@ class Pausing(Resuming):
         json_schema_extra={
             "examples": [
                 {"kind": "listing", "skus": ["WF338109=K3"], "reason": "recalled"},
+                {"kind": "supplier", "supplier": "east", "reason": "its price list is wrong"},
                 {"kind": "seller", "seller": "acme", "until": "2036-03-04T09:00:00Z"},
             ]
         }
@@ -95,11 +99,12 @@ def pauses(desk: ReadDesk, seller: Whose) -> PausesShape:
 
 
 def pause(desk: WriteDesk, caller: Caller, wish: Pausing) -> PausesShape:
-    """Stop everything, the supplier, a seller, or parts; it acts at once."""
+    """Stop everything, suppliers, a seller, or parts; it acts at once."""
     made = desk.pause(
         PauseKind(wish.kind),
         skus=_skus(wish.skus),
         seller=whose(caller, wish.seller),
+        supplier=_supplier(wish.supplier),
         until=wish.until,
         reason=wish.reason,
     )
@@ -112,6 +117,7 @@ def resume(desk: WriteDesk, caller: Caller, wish: Resuming) -> ResumingShape:
         PauseKind(wish.kind),
         skus=_skus(wish.skus),
         seller=whose(caller, wish.seller),
+        supplier=_supplier(wish.supplier),
         reason=wish.reason,
     )
     done = sum(each.is_done for each in resumed)
@@ -128,3 +134,7 @@ def trigger(desk: WriteDesk, caller: Caller, wish: Deciding) -> RulingsShape:
 
 def _skus(texts: Sequence[str] | None) -> list[Sku]:
     return skus_of(texts or ())
+
+
+def _supplier(name: str | None) -> SupplierName | None:
+    return None if name is None else SupplierName(name)

@@ -22,6 +22,7 @@ from headway.web import (
     runs,
     sessions,
     shops,
+    suppliers,
 )
 from headway.web.document import document
 from headway.web.problems import problem
@@ -33,6 +34,7 @@ ROUTERS: tuple[Callable[[], APIRouter], ...] = (
     publishing.router,
     accounts.router,
     shops.router,
+    suppliers.router,
     overseeing.router,
     audit.router,
     runs.router,

@@ -41,6 +41,7 @@ class Simulating(Shape):
     faults: Annotated[list[FaultText], Field(max_length=FAULTS_MAX)] | None = None
     sellers: Annotated[int, Field(ge=1, le=SELLERS_MAX, examples=[1])] | None = None
     workers: Annotated[int, Field(ge=1, le=WORKERS_MAX, examples=[1])] | None = None
+    watch: bool | None = None
 
 
 class Planning(Shape):

@@ -223,6 +223,7 @@ def difference(event: HistoryEvent) -> str:
         ("price", ""),
         ("net_price", "cost "),
         ("cost", "cost "),
+        ("stock_status", ""),
     ):
         if new.get(name) is not None and old.get(name) != new.get(name):
             told.append(f"{word}{_from(old.get(name))}{new[name]}")

@@ -52,6 +52,7 @@ def figures(scenario: AccountScenario, *, real_seconds: float) -> dict[str, Any]
         "plan_limited": len(laws.limited),
         "rescued": laws.rescued,
         "eta_within_headway": scenario.foresight.figures(),
+        "alerts": scenario.heard.figures() if plan.is_watched else None,
         "refused": laws.refused,
         "grants_lost": scenario.people.grants_lost,
         "webhooks": dict(sorted(scenario.people.hooks.items())),

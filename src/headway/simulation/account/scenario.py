@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 
 from headway.app import App, build
+from headway.app.watching import watch_of
 from headway.clock import Clock, VirtualClock, fresh_id, rng
 from headway.config import Settings
 from headway.connectors.etsy_limits import day_key
@@ -34,6 +35,7 @@ from headway.simulation.account.world import DAY_S, HOUR_S, AccountWorld
 from headway.simulation.book import LawBook
 from headway.simulation.crew import Crew
 from headway.simulation.foretold import Foresight
+from headway.simulation.heard import Heard
 from headway.simulation.mortal import Life, MortalPool, MortalTransport
 from headway.store.accounts import Accounts
 from headway.store.job_evidence import JobEvidence
@@ -72,6 +74,8 @@ class AccountPlan:
     faults: AccountFaults = field(default_factory=AccountFaults)
     workers: int = WORKERS
     looks_h: tuple[float, ...] = LOOKS_H
+    # Whether alerts are judged each minute, which takes its time.
+    is_watched: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +126,7 @@ class AccountScenario:
         self.app = self._build(pool)
         self.ages = Ages()
         self.foresight = Foresight()
+        self.heard = Heard(self.clock)
         self.laws = AccountLaws(
             book=self.book,
             clock=self.clock,
@@ -219,7 +224,8 @@ class AccountScenario:
 
     def _tick(self) -> None:
         jobs = self._witnessed(Life(self.clock))
-        step = self.app.tick(jobs=jobs, every=TICK, has_samples=False).step
+        watch = watch_of(self.app, hears=self.heard.hear) if self.plan.is_watched else None
+        step = self.app.tick(jobs=jobs, every=TICK, has_samples=False, watch=watch).step
         turn(step, self.clock, self._stop, lambda _name, _text: None, "tick")
 
     def _pull(self, life: Life, owner: str, clock: Clock) -> Step:

@@ -65,7 +65,8 @@ function saidBy(told, fallback) {
 }
 
 function paused([pause]) {
-  const what = pause.sku || pause.seller || (pause.kind === "all" ? "everything" : `the ${pause.kind}`);
+  const whole = pause.kind === "all" ? "everything" : `the ${pause.kind}`;
+  const what = pause.sku || pause.seller || (pause.supplier ? `${whole} ${pause.supplier}` : whole);
   return `paused: ${what}, until ${pause.until ? `${pause.until.slice(11, 16)} UTC` : "somebody resumes"}`;
 }
 

@@ -26,11 +26,13 @@ function hoursOf(splits) {
   return splits.map((at) => `${twoDigits(new Date(at * 1e3).getUTCHours())}:${twoDigits(new Date(at * 1e3).getUTCMinutes())}`);
 }
 
-// Over more than two days the hour says little: the day is written.
+// Over more than two days the day is written, and the hour only where its day was just before.
 function timesOf(_, splits) {
   if (splits.length < 2 || splits[splits.length - 1] - splits[0] < 172800) return hoursOf(splits);
   const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-  return splits.map((at) => { const day = new Date(at * 1e3); return `${day.getUTCDate()} ${months[day.getUTCMonth()]}`; });
+  const days = splits.map((at) => { const day = new Date(at * 1e3); return `${day.getUTCDate()} ${months[day.getUTCMonth()]}`; });
+  const hours = hoursOf(splits);
+  return days.map((day, place) => (day === days[place - 1] ? hours[place] : day));
 }
 
 function plain(box, height) {

@@ -1,0 +1,67 @@
+"""The numbers that rule the engine, from the settings."""
+
+from datetime import timedelta
+
+from headway.config import Settings
+from headway.core.change import Terms
+from headway.core.guard import Guard, SellerStanding
+from headway.core.jobs import JobRule, Kind, Tier
+from headway.core.policies import Policy
+from headway.core.seats import BoardingRule
+from headway.engine.fetch import FetchRule
+
+MINUTE_S = 60.0
+# A call may leave until half its lease is over, and must have ended in the other half.
+LEASE_MARGIN = timedelta(seconds=30)
+
+
+def account_rule(settings: Settings) -> JobRule:
+    """Return the numbers of the account lane."""
+    return JobRule(
+        intervals={tier: timedelta(minutes=settings.intervals_min[tier.value]) for tier in Tier},
+        kind_intervals={
+            kind: timedelta(minutes=settings.kind_intervals_min[kind.value]) for kind in Kind
+        },
+        order_quotas={tier: int(settings.order_quotas[tier.value]) for tier in Tier},
+        running_max=settings.jobs_max,
+        failures_max=settings.job_failures_max,
+        ageing=timedelta(minutes=settings.ageing_min),
+        lease=timedelta(seconds=2 * settings.platform_timeout_s) + LEASE_MARGIN,
+    )
+
+
+def seller_defaults(settings: Settings) -> SellerStanding:
+    """Return the terms and the guard of a seller who has chosen none."""
+    return SellerStanding(
+        terms=Terms(
+            locations=settings.locations,
+            currency=settings.currency,
+            basis=settings.price_basis,
+            markup=settings.markup,
+            rounding=settings.rounding,
+            margin_min=settings.margin_min,
+            compare_at=settings.compare_at,
+        ),
+        guard=Guard(move_max=settings.guard_move, share_max=settings.guard_share),
+    )
+
+
+def seats_per_min(settings: Settings) -> float:
+    """Return how many seats a minute a supplier gives, of which we take our share."""
+    return settings.rate_limit * settings.budget_share * settings.batch_size
+
+
+def fetch_rule(settings: Settings, policy: Policy) -> FetchRule:
+    """Return how a worker reads a supplier."""
+    is_paced = policy.is_eager and settings.budget_share < 1
+    calls_per_min = settings.rate_limit * settings.budget_share
+    return FetchRule(
+        boarding=BoardingRule(
+            seats=settings.batch_size,
+            slack=policy.slack,
+            patience=policy.patience,
+            is_eager=policy.is_eager,
+        ),
+        pace=timedelta(seconds=MINUTE_S / calls_per_min if is_paced else 0),
+        lease=timedelta(seconds=2 * settings.boeing_timeout_s) + LEASE_MARGIN,
+    )

@@ -1,0 +1,64 @@
+"""Suppliers beside the settings': what they sign in with, and one hand on the lines of all."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from headway.app import App
+from headway.app.outside import login_scope, shared_vault
+from headway.clock import fresh_id
+from headway.connectors.boeing import BoeingAccess, check_access
+from headway.connectors.tokens import NEVER
+from headway.core.model import MAIN, SupplierName
+from headway.engine.fetch import Fetch
+from headway.engine.lines import Lines
+from headway.errors import ConfigError, ConflictError, InvalidError
+from headway.store.credentials import Credentials
+from headway.store.pool import Lent, guarded
+from headway.store.suppliers import SupplierRow, Suppliers
+
+LEASE = timedelta(seconds=30)
+# So many suppliers a process without workers may wait for at once.
+HANDS = 4
+
+
+def add_supplier(app: App, name: SupplierName, access: BoeingAccess, *, url: str = "") -> bool:
+    """Keep a supplier and, encrypted, what we sign in with there; return whether it is new.
+
+    Raises InvalidError for a sign-in that cannot be one, and ConflictError for one that another
+    supplier has; then nothing is kept.
+    """
+    try:
+        check_access(url or app.settings.boeing_url, access, called=lambda field: field)
+    except ConfigError as error:
+        raise InvalidError(str(error)) from None
+    if access.client_id == app.settings.boeing_client_id:
+        raise ConflictError(f"{access.client_id} is the client id of {MAIN}; one limit binds both")
+    row = SupplierRow(name=name, client_id=access.client_id, username=access.username, url=url)
+    vault, now = shared_vault(app.settings), app.clock.now()
+    secrets = {"client_secret": access.client_secret, "password": access.password}
+    with guarded(), app.pool.connection() as connection, connection.transaction():
+        is_new = Suppliers(Lent(connection)).add(row, now=now)
+        shelf, scope, owner = Credentials(Lent(connection)), login_scope(name), fresh_id()
+        if not shelf.begin_refresh(scope, owner=owner, now=now, lease_until=now + LEASE):
+            raise ConflictError(f"somebody else is changing {name}; try again in a minute")
+        for field, text in secrets.items():
+            shelf.save(scope, field, secret=vault.encrypt(text), expires_at=NEVER, owner=owner)
+        shelf.end_refresh(scope, owner=owner)
+    return is_new
+
+
+def remove_supplier(app: App, name: SupplierName) -> None:
+    """Forget a supplier and its secrets; raises NotFoundError, and ConflictError if it is used."""
+    with guarded(), app.pool.connection() as connection, connection.transaction():
+        Suppliers(Lent(connection)).remove(name, now=app.clock.now())
+        Credentials(Lent(connection)).forget(login_scope(name))
+
+
+def lines_of(app: App, owner: str, *, rings: Callable[[], None]) -> Lines:
+    """Make one hand on every supplier's line; raises ConfigError for a wrong sign-in of `main`."""
+    fetches = {MAIN: app.fetch(owner, rings=rings)}
+
+    def new_fetch(name: SupplierName) -> Fetch:
+        return fetches.pop(name, None) or app.line_of(name).fetch(owner, rings=rings)
+
+    return Lines(clock=app.clock, names=Suppliers(app.pool).names, new_fetch=new_fetch)

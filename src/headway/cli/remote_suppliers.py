@@ -1,0 +1,43 @@
+"""The part of a server's desk that is about suppliers."""
+
+from headway.app.desk_suppliers import AddedSupplier, GivenSeller
+from headway.cli.asking import Asking, word
+from headway.connectors.boeing import BoeingAccess
+from headway.core.model import SellerId, SupplierName
+from headway.store.suppliers import SupplierRow
+from headway.store.views_suppliers import SupplierView
+
+SUPPLIERS = "/api/suppliers"
+
+
+class RemoteSuppliers:
+    """Suppliers of a server, if the key is an operator's."""
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+
+    def some(self, *, limit: int, cursor: str | None = None) -> list[SupplierView]:
+        """Return suppliers by name, the one of the settings first, from a cursor on."""
+        return self._asking.some(SupplierView, SUPPLIERS, {"cursor": cursor}, limit=limit)
+
+    def add(self, name: SupplierName, access: BoeingAccess, *, url: str = "") -> AddedSupplier:
+        """Keep a supplier, or its new credential; raises InvalidError and ConflictError."""
+        body = {
+            "name": name,
+            "client_id": access.client_id,
+            "client_secret": access.client_secret,
+            "username": access.username,
+            "password": access.password,
+            "url": url,
+        }
+        return self._asking.post(AddedSupplier, SUPPLIERS, body)
+
+    def remove(self, name: SupplierName) -> SupplierRow:
+        """Forget a supplier and its secrets; raises NotFoundError, ConflictError if it is used."""
+        answer = self._asking.api.delete(f"{SUPPLIERS}/{word(name)}").json
+        return self._asking.read(SupplierRow, answer)
+
+    def give(self, name: SupplierName, seller: SellerId) -> GivenSeller:
+        """Let a seller buy from this one from now on; due times stay. Raises NotFoundError."""
+        path = f"{SUPPLIERS}/{word(name)}/sellers"
+        return self._asking.post(GivenSeller, path, {"seller": seller})

@@ -1,0 +1,193 @@
+"""`headway supplier`: who is asked for prices and stock, by which credential, for which sellers."""
+
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headway.cli.desks import Server, open_desk
+from headway.cli.output import AsJson, emit, say, table
+from headway.cli.secret_files import secret_text
+from headway.connectors.boeing import BoeingAccess
+from headway.core.intake import seller_of, supplier_named
+from headway.core.model import SupplierName
+from headway.core.reasons import say_time
+from headway.errors import InvalidError
+from headway.store.views_suppliers import SupplierView
+
+SUMMARY = "Add, list or remove suppliers, or let a seller buy from one."
+LIMIT = 200
+SECRETS = ("client secret", "password")
+
+Name = Annotated[str, typer.Argument(help="What it is called here: small letters, digits and -.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(help=f"{SUMMARY}\n\nExample: headway supplier list", no_args_is_help=True)
+    group.command(
+        "add",
+        epilog=_examples(
+            "add east --client-id 7f3a --username parts@acme.example",
+            "add east --client-id 7f3a --username parts@acme.example --secrets-file - < secrets",
+        ),
+    )(add)
+    group.command("list", epilog=_examples("list", "list --json", "list --limit 5000"))(
+        list_suppliers
+    )
+    group.command("give", epilog=_examples("give east --seller acme", "give main --seller acme"))(
+        give
+    )
+    group.command("remove", epilog=_examples("remove east"))(remove)
+    app.add_typer(group, name="supplier")
+
+
+def _examples(*lines: str) -> str:
+    return "\n\n".join(["Examples:", *(f"headway supplier {line}" for line in lines)])
+
+
+def add(
+    name: Name,
+    *,
+    client_id: Annotated[str, typer.Option(help="The credential that its limit binds.")],
+    username: Annotated[str, typer.Option(help="Who signs in there.")],
+    url: Annotated[str, typer.Option(help="Where it answers; else where main does.")] = "",
+    secrets_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Two lines: the client secret, the password; - for stdin. Else they are asked for."
+        ),
+    ] = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add a supplier, or give one new secrets.
+
+    The secrets are kept encrypted. Each supplier has a limit of its own, so no two may have the
+    same client id. Nobody buys there until a seller is given to it.
+    """
+    called = _named(name)
+    client_secret, password = _secrets(secrets_file)
+    access = BoeingAccess(
+        client_id=client_id, client_secret=client_secret, username=username, password=password
+    )
+    with open_desk(server) as desk:
+        added = desk.suppliers.add(called, access, url=url)
+    if as_json:
+        emit(added)
+    elif added.is_new:
+        say(f"{added.name} is added, and asked at {added.url}")
+        say(f"let a seller buy there: headway supplier give {added.name} --seller SELLER")
+    else:
+        say(f"{added.name} was there; its new secrets are used from the next sign-in on")
+
+
+def list_suppliers(
+    *,
+    limit: Annotated[int, typer.Option(min=1, help="How many to show at most.")] = LIMIT,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """List suppliers: who buys there, their calls of 24 hours, and whether they answer.
+
+    main is the one of the settings.
+    """
+    with open_desk(server) as desk:
+        found = desk.suppliers.some(limit=limit + 1)
+        shown, has_more = found[:limit], len(found) > limit
+        if as_json:
+            emit({"now": desk.now, "suppliers": shown, "has_more": has_more})
+            return
+        _print(shown, desk.now)
+    if has_more:
+        say(f"and more; show them with --limit {limit * 10}")
+
+
+def give(
+    name: Name,
+    *,
+    seller: Annotated[str, typer.Option(help="Who buys there from now on.")],
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a seller buy from a supplier from now on.
+
+    All the seller's listings are read there; their due times stay, so that no herd comes.
+    """
+    with open_desk(server) as desk:
+        given = desk.suppliers.give(SupplierName(name), seller_of(seller))
+    if as_json:
+        emit(given)
+        return
+    moved = f"{given.moved:,} listings are read there when they are due next"
+    none = "nothing of theirs was listed elsewhere"
+    say(f"{given.seller} buys from {given.supplier}; {moved if given.moved else none}")
+
+
+def remove(
+    name: Annotated[str, typer.Argument(help="What it is called.")],
+    *,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove a supplier, and forget its secrets.
+
+    Refused while a seller buys there; give the seller to another one first.
+    """
+    with open_desk(server) as desk:
+        gone = desk.suppliers.remove(SupplierName(name))
+    if as_json:
+        emit(gone)
+        return
+    say(f"{gone.name} is removed, and its secrets are forgotten")
+
+
+def _named(name: str) -> SupplierName:
+    try:
+        return supplier_named(name)
+    except InvalidError as error:
+        raise InvalidError(f"NAME: {error}") from None
+
+
+def _secrets(path: Path | None) -> Sequence[str]:
+    """Read the secrets from a file, from stdin, or from a person who types them unseen."""
+    if path is None and not sys.stdin.isatty():
+        raise InvalidError("there is nobody to ask for the secrets; add --secrets-file FILE")
+    if path is None:
+        return [
+            typer.prompt(each.capitalize(), hide_input=True, err=True).strip() for each in SECRETS
+        ]
+    lines = [line.strip() for line in secret_text(path).strip().splitlines()]
+    if len(lines) != len(SECRETS) or not all(lines):
+        raise InvalidError(f"--secrets-file: {path} must hold two lines: {', then '.join(SECRETS)}")
+    return lines
+
+
+def _print(suppliers: Sequence[SupplierView], now: datetime) -> None:
+    rows = [
+        (
+            each.name,
+            each.client_id,
+            each.url,
+            f"{each.sellers:,}",
+            f"{each.listings:,}",
+            f"{each.calls:,}",
+            _answers(each, now),
+            "" if each.oldest_read_at is None else say_time(each.oldest_read_at, now),
+        )
+        for each in suppliers
+    ]
+    headings = (
+        "name", "client id", "url", "sellers", "listings", "calls in 24 h", "answers", "oldest read"
+    )  # fmt: skip
+    table(headings, rows, right=(3, 4, 5))
+
+
+def _answers(each: SupplierView, now: datetime) -> str:
+    since = each.breaker.opened_at
+    if since is None:
+        return "answering" if each.calls else "not asked yet"
+    return f"not since {say_time(since, now)}: {each.breaker.reason}"

@@ -1,0 +1,436 @@
+"""Several suppliers in virtual time: each by its own credential, under its own limit."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from psycopg_pool import ConnectionPool
+from tests.engine.conftest import Line, Shelf
+from tests.engine.office import Broker, Office
+
+from headway.app import App, build
+from headway.app.desk import Desk
+from headway.app.suppliers import add_supplier, lines_of, remove_supplier
+from headway.cli.check import LAWS
+from headway.clock import VirtualClock, fresh_id, rng
+from headway.config import Settings
+from headway.connectors.boeing import BoeingAccess
+from headway.core.model import MAIN, Done, SellerId, Sku, SupplierName, Wait
+from headway.core.pauses import Pause, PauseKind
+from headway.engine.lines import Lines
+from headway.errors import ConflictError, NotFoundError
+from headway.simulators.boeing import BoeingSimulator, SignIn
+from headway.simulators.faults import FaultPlan, Interval
+from headway.simulators.transport import SimTransport
+from headway.store.explain import Standings
+from headway.store.laws import Laws
+from headway.store.suppliers import Suppliers
+
+ACME = SupplierName("acme")
+SKUS = tuple(f"P{number}" for number in range(12))
+UNREAD = "SELECT count(*) FROM product_sync_schedule WHERE last_successful_sync IS NULL"
+
+
+class Street(httpx.BaseTransport):
+    """Carries a request to the supplier whose address it names."""
+
+    def __init__(self) -> None:
+        self.houses: dict[str, SimTransport] = {}
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        return self.houses[request.url.host].handle_request(request)
+
+
+@dataclass
+class Quarter:
+    """Suppliers side by side; seller `a` buys from `main`, `b` from whoever it was given to."""
+
+    line: Line
+    street: Street
+    suppliers: dict[SupplierName, BoeingSimulator]
+    shelves: dict[SupplierName, Shelf]
+
+    @property
+    def app(self) -> App:
+        return self.line.app
+
+    def open(self, name: SupplierName, *, faults: FaultPlan | None = None) -> SignIn:
+        clock, shelf = self.line.clock, Shelf()
+        sign_in = SignIn(
+            client_id=f"{name}-id", client_secret=f"{name}-secret", username=f"{name}-user",
+            password=f"{name}-password",
+        )  # fmt: skip
+        simulator = BoeingSimulator(shelf, clock, seed=2, sign_in=sign_in, faults=faults)
+        self.street.houses[f"{name}.test"] = SimTransport(simulator.handle, clock, seed=2)
+        self.suppliers[name], self.shelves[name] = simulator, shelf
+        access = BoeingAccess(
+            client_id=sign_in.client_id,
+            client_secret=sign_in.client_secret,
+            username=sign_in.username,
+            password=sign_in.password,
+        )
+        add_supplier(self.app, name, access, url=f"http://{name}.test")
+        return sign_in
+
+    def list(self, seller: str, supplier: SupplierName, *skus: str, price: str) -> None:
+        for sku in skus:
+            self.shelves[supplier].stock(sku, price=price)
+        Suppliers(self.app.pool).give(supplier, SellerId(seller), now=self.line.clock.now())
+        keys = [(SellerId(seller), Sku(sku)) for sku in skus]
+        self.app.listings.add(keys, policy=self.app.policy, now=self.line.clock.now())
+        self.line.make_due(*skus)
+
+    def read_all(self, lines: Lines, steps: int = 2000) -> None:
+        self.drive(lines, lambda: self.line.one(UNREAD) == 0, steps)
+
+    def drive(self, lines: Lines, until: Callable[[], bool], steps: int = 2000) -> None:
+        for _ in range(steps):
+            if until():
+                return
+            result = lines.step()
+            if isinstance(result, Wait):
+                self.line.clock.sleep((result.until - self.line.clock.now()).total_seconds())
+        raise AssertionError("no end in sight")
+
+    def prices(self, seller: str) -> set[str]:
+        asked = "SELECT DISTINCT observed ->> 'list_price' FROM listing_state WHERE user_id = %s"
+        return {price for (price,) in self.line.ask(asked, seller)}
+
+    def refusals(self) -> int:
+        return sum(each.refusals for each in self.suppliers.values())
+
+
+QuarterMaker = Callable[..., Quarter]
+
+
+@pytest.fixture
+def make_quarter(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> QuarterMaker:
+    def make(policy: Any = "adaptive", faults: FaultPlan | None = None) -> Quarter:
+        sign_in, shelf, street = SignIn(), Shelf(), Street()
+        settings = Settings(
+            policy=policy,
+            boeing_url="http://main.test",
+            boeing_client_id=sign_in.client_id,
+            boeing_client_secret=sign_in.client_secret,
+            boeing_username=sign_in.username,
+            boeing_password=sign_in.password,
+            data_dir=tmp_path,
+        )
+        simulator = BoeingSimulator(shelf, clock, seed=1, faults=faults)
+        street.houses["main.test"] = SimTransport(simulator.handle, clock, seed=1)
+        ids = rng("test")
+        app = build(settings, clock, pool, transport=street, ids=lambda: fresh_id(ids))
+        app = replace(app, rule=replace(app.rule, poll=timedelta(minutes=1)))
+        line = Line(app=app, clock=clock, shelf=shelf, supplier=simulator, pool=pool)
+        return Quarter(line=line, street=street, suppliers={MAIN: simulator}, shelves={MAIN: shelf})
+
+    return make
+
+
+@pytest.mark.parametrize("policy", ("adaptive", "rolling", "packed"))
+def test_each_supplier_is_asked_for_its_own_parts_alone(
+    make_quarter: QuarterMaker, policy: str
+) -> None:
+    quarter = make_quarter(policy)
+    quarter.open(ACME)
+    # The same part numbers: whoever asked the wrong supplier would hear the other's price.
+    quarter.list("a", MAIN, *SKUS, price="10")
+    quarter.list("b", ACME, *SKUS, price="20")
+    quarter.read_all(lines_of(quarter.app, "w", rings=lambda: None))
+    assert (quarter.prices("a"), quarter.prices("b")) == ({"10"}, {"20"})
+    assert quarter.refusals() == 0
+    assert {each.calls["price"] for each in quarter.suppliers.values()} == {2}
+
+
+def test_suppliers_spend_their_limits_side_by_side(make_quarter: QuarterMaker) -> None:
+    quarter = make_quarter()
+    for number in range(4):
+        name = SupplierName(f"s{number}")
+        quarter.open(name)
+        quarter.list(f"seller{number}", name, *SKUS, price="10")
+    began = quarter.line.clock.now()
+    quarter.read_all(lines_of(quarter.app, "w", rings=lambda: None))
+    # A minute of caution, then two tokens and two calls, thirty seconds apart: for all at once.
+    assert quarter.line.clock.now() - began < timedelta(minutes=4)
+    assert quarter.refusals() == 0
+
+
+def test_a_supplier_that_is_down_stops_no_other(make_quarter: QuarterMaker) -> None:
+    quarter = make_quarter(faults=FaultPlan(1, outage=[Interval(start_s=0, end_s=7200)]))
+    quarter.open(ACME)
+    quarter.list("a", MAIN, *SKUS, price="10")
+    quarter.list("b", ACME, *SKUS, price="20")
+    lines = lines_of(quarter.app, "w", rings=lambda: None)
+    theirs = f"{UNREAD} AND user_id = 'b'"
+    quarter.drive(lines, lambda: quarter.line.one(theirs) == 0)
+    assert quarter.app.breakers.load(quarter.app.scope).failures > 0
+    assert quarter.app.breakers.load(quarter.app.line_of(ACME).scope).failures == 0
+    assert quarter.line.one(f"{UNREAD} AND user_id = 'a'") == len(SKUS)
+
+
+def test_a_pause_of_one_supplier_stops_no_other_and_ends_where_it_began(
+    make_quarter: QuarterMaker,
+) -> None:
+    quarter = make_quarter()
+    quarter.open(ACME)
+    quarter.list("a", MAIN, *SKUS, price="10")
+    quarter.list("b", ACME, *SKUS, price="20")
+    clock, lines = quarter.line.clock, lines_of(quarter.app, "w", rings=lambda: None)
+    stopped = Pause(kind=PauseKind.SUPPLIER, supplier=ACME, since=clock.now(), actor="Ada")
+    quarter.app.pauses.pause(stopped, clock.now())
+    quarter.drive(lines, lambda: quarter.line.one(f"{UNREAD} AND user_id = 'a'") == 0)
+    assert quarter.suppliers[ACME].calls.total() == 0, "nor did anybody sign in there"
+    now = clock.now()
+    assert quarter.app.line_of(ACME).ahead.queue(now) == []
+    (ours,), (theirs,) = (
+        Standings(quarter.app.pool).of_sku(Sku("P1"), now, seller=SellerId(name)) for name in "ab"
+    )
+    assert (ours.pauses, theirs.pauses) == ((), (stopped,))
+    assert quarter.app.pauses.standing(now, seller=SellerId("a")) == []
+    for supplier, is_done in ((None, False), (MAIN, False), (ACME, True)):
+        resumed = quarter.app.pauses.resume(PauseKind.SUPPLIER, supplier=supplier, now=now)
+        assert resumed.is_done is is_done
+    quarter.read_all(lines)
+    assert (quarter.prices("b"), quarter.refusals()) == ({"20"}, 0)
+
+
+def test_a_pause_of_one_supplier_excuses_what_is_read_there_alone(
+    make_quarter: QuarterMaker,
+) -> None:
+    quarter = make_quarter()
+    quarter.open(ACME)
+    quarter.list("a", MAIN, "P1", price="10")
+    quarter.list("b", ACME, "P1", price="20")
+    clock, day = quarter.line.clock, timedelta(days=1)
+    paused = Pause(kind=PauseKind.SUPPLIER, supplier=ACME, since=clock.now(), actor="Ada")
+    quarter.app.pauses.pause(paused, clock.now())
+    clock.sleep((2 * day).total_seconds())
+    quarter.app.pauses.resume(PauseKind.SUPPLIER, supplier=ACME, now=clock.now())
+    late = {
+        name: Laws(quarter.app.pool).ages(clock.now(), supplier=name, age_max=day, outages=()).late
+        for name in (MAIN, ACME)
+    }
+    assert (late[MAIN].count, late[ACME].count) == (1, 0)
+
+
+def test_who_goes_takes_the_pause_along(make_quarter: QuarterMaker) -> None:
+    quarter = make_quarter()
+    quarter.open(ACME)
+    now = quarter.line.clock.now()
+    paused = Pause(kind=PauseKind.SUPPLIER, supplier=ACME, since=now, actor="Ada")
+    quarter.app.pauses.pause(paused, now)
+    remove_supplier(quarter.app, ACME)
+    quarter.open(ACME)
+    assert quarter.app.pauses.standing(now) == []
+
+
+def test_workers_serve_every_supplier_without_a_process_each(make_quarter: QuarterMaker) -> None:
+    quarter = make_quarter("rolling")
+    names = [SupplierName(f"s{number}") for number in range(8)]
+    for number, name in enumerate(names):
+        quarter.open(name)
+        quarter.list(f"seller{number}", name, *SKUS[:10], price="10")
+    office = Office(line=quarter.line, broker=Broker(quarter.line.clock))
+    office.open("a", "b")
+    took_s = office.run(lambda: quarter.line.one(UNREAD) == 0)
+    # A minute of caution, then two tokens and a call, thirty seconds apart: for all at once.
+    assert took_s < 60 + 4 * 30
+    assert quarter.refusals() == 0
+
+
+def test_the_tick_guards_the_deadline_of_every_supplier(make_quarter: QuarterMaker) -> None:
+    quarter = make_quarter()
+    quarter.open(ACME)
+    quarter.list("b", ACME, *SKUS, price="20")
+    quarter.read_all(lines_of(quarter.app, "w", rings=lambda: None))
+    far = quarter.line.clock.now() + timedelta(days=30)
+    quarter.line.ask("UPDATE product_sync_schedule SET next_sync_at = %s", far)
+    quarter.line.clock.sleep(timedelta(hours=23).total_seconds())
+    quarter.app.tick().step()
+    due = "SELECT count(*) FROM product_sync_schedule WHERE next_sync_at < %s"
+    assert quarter.line.one(due, quarter.line.clock.now()) > 0
+
+
+def test_a_supplier_that_comes_or_goes_is_noticed_without_a_restart(
+    make_quarter: QuarterMaker,
+) -> None:
+    quarter = make_quarter()
+    lines = lines_of(quarter.app, "w", rings=lambda: None)
+    for _ in range(5):
+        lines.step()
+    quarter.open(ACME)
+    quarter.list("b", ACME, *SKUS, price="20")
+    quarter.read_all(lines)
+    Suppliers(quarter.app.pool).give(MAIN, SellerId("b"), now=quarter.line.clock.now())
+    remove_supplier(quarter.app, ACME)
+    calls = quarter.suppliers[ACME].calls.total()
+    quarter.drive(lines, lambda: quarter.suppliers[MAIN].calls["price"] >= 3)
+    assert quarter.suppliers[ACME].calls.total() <= calls + 1
+
+
+def test_who_changes_the_supplier_hears_no_more_of_the_one_before(
+    make_quarter: QuarterMaker,
+) -> None:
+    quarter = make_quarter()
+    quarter.open(ACME)
+    quarter.list("b", ACME, *SKUS, price="20")
+    now, schedule = quarter.line.clock.now(), quarter.app.line_of(ACME).schedule
+    until = now + timedelta(minutes=1)
+    aboard = schedule.claim([Sku(each) for each in SKUS], now=now, owner="w", lease_until=until)
+    assert len(aboard) == len(SKUS)
+    assert Suppliers(quarter.app.pool).give(MAIN, SellerId("b"), now=now) == len(SKUS)
+    assert schedule.release(aboard, suspicion={}) == 0
+    assert quarter.app.schedule.front(now, limit=1) != []
+    assert schedule.front(now, limit=1) == []
+
+
+def test_two_suppliers_cannot_share_a_credential(make_quarter: QuarterMaker) -> None:
+    quarter = make_quarter()
+    quarter.open(ACME)
+    access = BoeingAccess(client_id="acme-id", client_secret="s", username="u", password="p")
+    with pytest.raises(ConflictError, match="acme-id"):
+        add_supplier(quarter.app, SupplierName("other"), access)
+    main = replace(access, client_id=quarter.app.settings.boeing_client_id)
+    with pytest.raises(ConflictError, match="main"):
+        add_supplier(quarter.app, SupplierName("other"), main)
+    assert Suppliers(quarter.app.pool).names() == [MAIN, ACME]
+    assert quarter.line.one("SELECT count(*) FROM credential WHERE scope = 'supplier:other'") == 0
+
+
+def test_a_supplier_that_is_bought_from_is_not_removed(make_quarter: QuarterMaker) -> None:
+    quarter = make_quarter()
+    quarter.open(ACME)
+    quarter.list("b", ACME, "P1", price="20")
+    with pytest.raises(ConflictError, match="b buys from acme"):
+        remove_supplier(quarter.app, ACME)
+    with pytest.raises(NotFoundError, match="did you mean acme"):
+        remove_supplier(quarter.app, SupplierName("acne"))
+    Suppliers(quarter.app.pool).give(MAIN, SellerId("b"), now=quarter.line.clock.now())
+    remove_supplier(quarter.app, ACME)
+    assert quarter.line.one("SELECT count(*) FROM credential WHERE scope LIKE 'supplier:%%'") == 0
+
+
+def test_secrets_of_a_supplier_are_encrypted_and_in_no_event(make_quarter: QuarterMaker) -> None:
+    quarter = make_quarter()
+    quarter.open(ACME)
+    told = str(quarter.line.ask("SELECT * FROM sync_audit_log"))
+    kept = b"".join(bytes(row[0]) for row in quarter.line.ask("SELECT secret FROM credential"))
+    for secret in ("acme-secret", "acme-password"):
+        assert secret not in told
+        assert secret.encode() not in kept
+    assert "supplier_added" in told
+
+
+def test_a_step_says_which_line_is_in_trouble(make_quarter: QuarterMaker) -> None:
+    quarter = make_quarter()
+    quarter.open(ACME)
+    quarter.line.ask("DELETE FROM credential WHERE scope = 'supplier:acme'")
+    lines = lines_of(quarter.app, "w", rings=lambda: None)
+    told = [result.what for _ in range(6) if isinstance(result := lines.step(), Done)]
+    assert any("acme: the supplier acme has no secrets" in what for what in told)
+
+
+def test_a_part_is_explained_on_the_line_of_its_supplier(make_quarter: QuarterMaker) -> None:
+    quarter = make_quarter(faults=FaultPlan(1, outage=[Interval(start_s=0, end_s=7200)]))
+    quarter.open(ACME)
+    quarter.list("a", MAIN, *SKUS, price="10")
+    quarter.list("b", ACME, "P1", price="20")
+    lines = lines_of(quarter.app, "w", rings=lambda: None)
+    quarter.drive(lines, lambda: quarter.app.breakers.load(quarter.app.scope).is_open)
+    quarter.line.make_due("P1")
+    told = Desk(quarter.app, actor="test").explain(Sku("P1"))
+    assert [each.seller for each in told] == ["a", "b"]
+    assert "does not answer" in told[0].explanation.sentence
+    assert "does not answer" not in told[1].explanation.sentence
+    # Whoever waits for the other supplier is not before it.
+    assert told[1].explanation.place == "1"
+
+
+def test_a_seller_sees_the_line_of_the_own_supplier(make_quarter: QuarterMaker) -> None:
+    quarter = make_quarter()
+    quarter.open(ACME)
+    quarter.list("a", MAIN, *SKUS, price="10")
+    quarter.list("b", ACME, *SKUS, price="20")
+    quarter.read_all(lines_of(quarter.app, "w", rings=lambda: None))
+    seen = Desk(quarter.app, actor="test", seller=SellerId("b")).status()
+    assert (seen.supplier, seen.spent.day_count) == (ACME, quarter.suppliers[ACME].calls.total())
+    # Whatever a seller asks for, another's line is not shown.
+    assert Desk(quarter.app, actor="test", seller=SellerId("b")).status(MAIN).supplier == ACME
+    everybody = Desk(quarter.app, actor="test")
+    assert everybody.status().supplier == MAIN
+    assert everybody.status(ACME).spent == seen.spent
+    with pytest.raises(NotFoundError, match="no supplier nobody"):
+        everybody.status(SupplierName("nobody"))
+
+
+def test_a_supplier_that_is_down_is_named(make_quarter: QuarterMaker) -> None:
+    quarter = make_quarter()
+    quarter.open(ACME, faults=FaultPlan(1, outage=[Interval(start_s=0, end_s=7200)]))
+    quarter.list("b", ACME, *SKUS, price="20")
+    scope = quarter.app.line_of(ACME).scope
+    lines = lines_of(quarter.app, "w", rings=lambda: None)
+    quarter.drive(lines, lambda: quarter.app.breakers.load(scope).is_open)
+    told = {each.subject: each for each in Desk(quarter.app, actor="test").alerts()}
+    assert told["acme"].name == "supplier_down"
+    assert told["acme"].sentence.startswith("The supplier acme has not answered for")
+
+
+def test_the_laws_are_asked_of_every_line(make_quarter: QuarterMaker) -> None:
+    quarter = make_quarter()
+    quarter.open(ACME)
+    quarter.list("a", MAIN, *SKUS, price="10")
+    quarter.list("b", ACME, *SKUS, price="20")
+    quarter.read_all(lines_of(quarter.app, "w", rings=lambda: None))
+    quarter.line.clock.sleep(timedelta(hours=20).total_seconds())
+    stale = quarter.line.clock.now() - timedelta(hours=30)
+    aged = "UPDATE product_sync_schedule SET last_successful_sync = %s WHERE user_id = 'b'"
+    quarter.line.ask(aged, stale)
+    deadline = next(found for law in LAWS if (found := law(quarter.app)).law == "L3")
+    assert (deadline.verdict, deadline.violations) == ("broken", len(SKUS))
+    assert deadline.note.startswith("acme: good reads older than")
+
+
+def test_limits_are_shown_by_the_names_of_their_suppliers(make_quarter: QuarterMaker) -> None:
+    quarter = make_quarter()
+    quarter.open(ACME)
+    quarter.list("b", ACME, "P1", price="20")
+    quarter.read_all(lines_of(quarter.app, "w", rings=lambda: None))
+    desk = Desk(quarter.app, actor="test")
+    assert {"boeing", "boeing:acme"} <= {each.name for each in desk.limits(limit=20)}
+    assert desk.ledger("boeing:acme", limit=5) != []
+
+
+def test_a_name_stands_for_one_credential_for_ever(make_quarter: QuarterMaker) -> None:
+    quarter = make_quarter()
+    quarter.open(ACME)
+    access = BoeingAccess(client_id="new-id", client_secret="s", username="u", password="p")
+    for _ in range(2):  # a worker may still have the one before in mind
+        with pytest.raises(ConflictError, match="under another name"):
+            add_supplier(quarter.app, ACME, access, url="http://acme.test")
+        if ACME in Suppliers(quarter.app.pool).names():
+            remove_supplier(quarter.app, ACME)
+    same = replace(access, client_id="acme-id")
+    assert add_supplier(quarter.app, ACME, same, url="http://acme.test")
+    assert not add_supplier(quarter.app, ACME, same, url="http://acme.test")
+
+
+def test_new_secrets_are_used_from_the_next_sign_in_on(make_quarter: QuarterMaker) -> None:
+    quarter = make_quarter()
+    sign_in = quarter.open(ACME)
+    quarter.list("b", ACME, *SKUS, price="20")
+    access = BoeingAccess(
+        client_id=sign_in.client_id,
+        client_secret="wrong",
+        username=sign_in.username,
+        password=sign_in.password,
+    )
+    add_supplier(quarter.app, ACME, access, url="http://acme.test")
+    lines = lines_of(quarter.app, "w", rings=lambda: None)
+    quarter.drive(lines, lambda: quarter.suppliers[ACME].calls["oauth"] > 0)
+    right = replace(access, client_secret=sign_in.client_secret)
+    add_supplier(quarter.app, ACME, right, url="http://acme.test")
+    quarter.read_all(lines)

@@ -1,0 +1,91 @@
+"""Every section of the page after something has happened, or somebody has done something."""
+
+import html
+import json
+import re
+from datetime import timedelta
+
+import pytest
+from fastapi import FastAPI
+from psycopg_pool import ConnectionPool
+from tests.app.room import ACME, HELD, THEIRS, Room
+from tests.web.asking import Asking
+from tests.web.keys import shown
+from tests.web.test_pages import PART, PATHS, board, read
+
+from headway.clock import SystemClock
+from headway.core.access import Role
+from headway.core.pauses import PauseKind
+from headway.store.processes import Presence, Processes
+
+
+@pytest.fixture
+def reader(site: FastAPI, pool: ConnectionPool) -> Asking:
+    return Asking(site, headers=shown(pool, Role.READER))
+
+
+def test_a_seat_of_another_seller_says_so_and_no_more(
+    room: Room, operator: Asking, seller: Asking
+) -> None:
+    room.ask("UPDATE product_sync_schedule SET turn = 'manual' WHERE user_id = 'best'")
+    assert THEIRS in read(operator, "/")
+    own = html.unescape(read(seller, "/"))
+    assert "another seller's part" in own
+    assert "Last calls" not in own, "the ledger is everybody's"
+
+
+def test_a_button_carries_what_its_request_needs(operator: Asking) -> None:
+    bodies = [
+        json.loads(html.unescape(each))
+        for each in re.findall(
+            r'data-verb="POST /api/sync/approve" data-body="([^"]+)"', read(operator, "/changes")
+        )
+    ]
+    assert {"skus": [HELD], "seller": "acme"} in bodies
+    answer = operator.post("/api/sync/approve", json=bodies[-1])
+    assert answer.status_code == 200
+    assert answer.json()["listings"][0]["is_done"]
+
+
+def test_a_pause_is_on_every_section_with_who_since_and_until(
+    room: Room, operator: Asking, seller: Asking, reader: Asking
+) -> None:
+    until = room.clock.now() + timedelta(hours=2)
+    room.desk().pause(PauseKind.ALL, until=until, reason="stock-taking")
+    for address in [*PATHS, PART]:
+        text = read(operator, address)
+        assert 'data-paused="yes"' in text
+        assert "Paused: everything." in text
+        assert "By tester" in text
+        assert "stock-taking" in text
+        assert "POST /api/sync/resume" in board(text)
+    for who in (seller, reader):
+        text = read(who, "/")
+        assert "Paused: everything." in text
+        assert "POST /api/sync/resume" not in board(text)
+
+
+def test_keys_are_listed_without_the_keys_themselves(
+    operator: Asking, pool: ConnectionPool
+) -> None:
+    secret = shown(pool, Role.SELLER, ACME)["Authorization"].removeprefix("Bearer ")
+    text = read(operator, "/keys")
+    assert "seller of acme" in text
+    assert secret not in text
+
+
+def test_who_runs_is_shown_with_what_it_does_and_who_is_silent_stands_out(
+    operator: Asking, seller: Asking, pool: ConnectionPool
+) -> None:
+    assert 'id="processes"' not in read(operator, "/"), "nobody said so yet"
+    processes = Processes(pool)
+    for number, verb in enumerate(("worker", "api")):
+        processes.see(Presence(verb=verb, settings={}, host="one", pid=number), SystemClock())
+    with pool.connection() as connection:
+        connection.execute("UPDATE processes SET seen_at = seen_at - interval '80 s' WHERE pid = 0")
+    text = re.sub(r"\s+", " ", board(read(operator, "/")))
+    card = text[text.index('id="processes"') :]
+    assert "<span>worker one:0</span>" in card
+    assert "<span>page and API</span>" in card
+    assert card.count('class="num bad"') == 1
+    assert 'id="processes"' not in read(seller, "/")

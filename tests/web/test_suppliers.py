@@ -1,0 +1,214 @@
+"""/api/suppliers: secrets come in and are seen nowhere, and lists go on where they stopped."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+from tests.conftest import START
+from tests.web.asking import Asking
+from tests.web.keys import shown
+
+from headway.app import App, build
+from headway.app.desk import Desk
+from headway.app.desk_suppliers import SupplierLines
+from headway.app.outside import stored_access
+from headway.clock import VirtualClock
+from headway.config import Settings
+from headway.core.access import Role
+from headway.core.breaker import FAILURES_MAX, Breaker
+from headway.core.model import SellerId, Sku, SupplierName
+from headway.store.suppliers import Suppliers
+from headway.web.site import create
+
+SUPPLIERS = "/api/suppliers"
+SECRETS = ("s3cret-of-the-client", "s3cret-word")
+EAST = {
+    "name": "east", "client_id": "east-id", "client_secret": SECRETS[0], "username": "us",
+    "password": SECRETS[1], "url": "https://east.example",
+}  # fmt: skip
+
+
+@pytest.fixture
+def app(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> App:
+    settings = Settings(data_dir=tmp_path, boeing_client_id="main-id")
+    return build(settings, clock, pool)
+
+
+@pytest.fixture
+def operator(app: App, pool: ConnectionPool, clock: VirtualClock) -> Asking:
+    return Asking(create(app, wall=clock), headers=shown(pool))
+
+
+def everything(pool: ConnectionPool) -> str:
+    """Return all that the database holds, as text."""
+    with pool.connection() as connection:
+        tables = connection.execute(
+            "SELECT format('%I', table_name) FROM information_schema.tables"
+            " WHERE table_schema = 'public'"
+        ).fetchall()
+        return str([connection.execute(f"SELECT * FROM {name}").fetchall() for (name,) in tables])
+
+
+def test_secrets_come_in_and_are_seen_nowhere(
+    operator: Asking, app: App, pool: ConnectionPool, caplog: pytest.LogCaptureFixture
+) -> None:
+    once = {"Idempotency-Key": "k1"}
+    added = operator.post(SUPPLIERS, json=EAST, headers=once)
+    again = operator.post(SUPPLIERS, json=EAST, headers=once)
+    assert (added.status_code, again.status_code, again.json()) == (201, 201, added.json())
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert added.json() == {
+        "name": "east", "client_id": "east-id", "username": "us", "url": "https://east.example",
+        "is_new": True,
+    }  # fmt: skip
+    access = stored_access(SupplierName("east"), app.settings, pool)
+    assert (access.client_secret, access.password) == SECRETS
+    wrong = operator.post(SUPPLIERS, json={**EAST, "client_secret": f"{SECRETS[0]} "})
+    long = operator.post(SUPPLIERS, json={**EAST, "password": SECRETS[1] * 1000})
+    assert (wrong.status_code, long.status_code) == (422, 422)
+    assert ("client_secret" in wrong.text, "password" in long.text) == (True, True)
+    seen = (
+        everything(pool)
+        + caplog.text
+        + operator.get(SUPPLIERS).text
+        + operator.get("/api/audit").text
+    )
+    for secret in SECRETS:
+        assert secret not in seen + added.text + wrong.text + long.text
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "said"),
+    (
+        ({"name": "East"}, 422, "name: a supplier's name is"),
+        ({"name": "main"}, 422, "name: a supplier's name is"),
+        ({"client_id": ""}, 422, "client_id"),
+        ({"username": "a\nb"}, 422, "username"),
+        ({"url": "ftp://east.example"}, 422, "url must be an address"),
+        ({"client_id": "main-id"}, 409, "client id of main"),
+        ({"more": 1}, 422, "more"),
+    ),
+)
+def test_what_cannot_be_a_supplier_is_refused_by_field(
+    operator: Asking, pool: ConnectionPool, change: dict[str, Any], status: int, said: str
+) -> None:
+    refused = operator.post(SUPPLIERS, json={**EAST, **change})
+    assert (refused.status_code, said in refused.json()["detail"]) == (status, True), refused.text
+    assert Suppliers(pool).all() == []
+
+
+def test_a_list_goes_on_where_it_stopped_and_says_how_each_stands(
+    operator: Asking, app: App, pool: ConnectionPool
+) -> None:
+    names = [f"s{number}" for number in range(5)]
+    for name in names:
+        operator.post(SUPPLIERS, json={**EAST, "name": name, "client_id": f"{name}-id"})
+    given = operator.post(f"{SUPPLIERS}/s2/sellers", json={"seller": "acme"})
+    assert given.json() == {"supplier": "s2", "seller": "acme", "moved": 0}
+    app.listings.add([(SellerId("acme"), Sku("P1"))], policy=app.policy, now=START)
+    app.breakers.save(app.line_of(SupplierName("s2")).scope, Breaker().failed(START, "503"))
+    with pool.connection() as connection:
+        connection.execute("UPDATE product_sync_schedule SET last_successful_sync = %s", (START,))
+        connection.execute("UPDATE profiles SET catalogue_count = 1")
+        connection.execute(
+            "INSERT INTO call_ledger (ticket_id, key, owner, cost, begun_at, lease_until)"
+            " SELECT gen_random_uuid(), 'boeing:s2-id', 'w', 1, %s::timestamptz - age, now()"
+            " FROM unnest(ARRAY[interval '0', '1 hour', '25 hours']) AS age",
+            (START,),
+        )
+    items, cursor = [], ""
+    while cursor is not None:
+        page = operator.get(f"{SUPPLIERS}?limit=2{cursor and f'&cursor={cursor}'}").json()
+        items, cursor = items + page["items"], page["next_cursor"]
+    assert [each["name"] for each in items] == ["main", *names]
+    s2 = items[3]
+    assert (s2["sellers"], s2["listings"], s2["calls"], s2["breaker"]["failures"]) == (1, 1, 2, 1)
+    assert s2["oldest_read_at"] is not None
+    assert operator.get(f"{SUPPLIERS}?cursor=strange").status_code == 422
+
+
+def test_who_is_bought_from_stays_and_main_always_does(
+    operator: Asking, pool: ConnectionPool
+) -> None:
+    operator.post(SUPPLIERS, json=EAST)
+    operator.post(f"{SUPPLIERS}/east/sellers", json={"seller": "acme"})
+    kept = operator.delete(f"{SUPPLIERS}/east")
+    assert (kept.status_code, "acme buys from east" in kept.text) == (409, True)
+    assert operator.delete(f"{SUPPLIERS}/main").status_code == 409
+    assert operator.delete(f"{SUPPLIERS}/west").status_code == 404
+    assert operator.post(f"{SUPPLIERS}/west/sellers", json={"seller": "a"}).status_code == 404
+    operator.post(f"{SUPPLIERS}/main/sellers", json={"seller": "acme"})
+    assert operator.delete(f"{SUPPLIERS}/east").json()["name"] == "east"
+    with pool.connection() as connection:
+        told = "SELECT event_type, actor FROM sync_audit_log WHERE event_type LIKE 'supplier%%'"
+        rows = connection.execute(told).fetchall()
+    assert {kind for kind, _ in rows} == {"supplier_added", "supplier_chosen", "supplier_removed"}
+    assert all(actor.startswith("operator") for _, actor in rows), "the audit says who"
+
+
+def test_one_supplier_is_paused_and_goes_on_by_its_name(
+    operator: Asking, app: App, clock: VirtualClock, pool: ConnectionPool
+) -> None:
+    operator.post(SUPPLIERS, json=EAST)
+    operator.post(f"{SUPPLIERS}/east/sellers", json={"seller": "acme"})
+    for seller in ("acme", "bolt"):
+        app.listings.add([(SellerId(seller), Sku("P1"))], policy=app.policy, now=START)
+    east = {"kind": "supplier", "supplier": "east"}
+    (made,) = operator.post("/api/sync/pause", json={**east, "reason": "wrong"}).json()["pauses"]
+    assert (made["kind"], made["supplier"], made["reason"]) == ("supplier", "east", "wrong")
+    shown_to = {
+        seller: Asking(create(app, wall=clock), headers=shown(pool, Role.SELLER, seller))
+        for seller in ("acme", "bolt")
+    }
+    paused = {
+        seller: len(asking.get("/api/sync/pauses").json()["pauses"])
+        for seller, asking in shown_to.items()
+    }
+    assert paused == {"acme": 1, "bolt": 0}
+    why = operator.get("/api/sync/explain/P1").json()["listings"]
+    assert {each["seller"]: each["explanation"]["state"] == "paused" for each in why} == {
+        "acme": True,
+        "bolt": False,
+    }
+    assert "Reading the supplier east is paused" in operator.get("/api/alerts").text
+    assert operator.post("/api/sync/pause", json={**east, "supplier": "west"}).status_code == 404
+    wrong = operator.post("/api/sync/pause", json={**east, "kind": "all"})
+    assert (wrong.status_code, "supplier: " in wrong.text) == (422, True)
+    assert shown_to["acme"].post("/api/sync/pause", json=east).status_code == 403
+    (left,) = operator.post("/api/sync/resume", json={"kind": "supplier"}).json()["resumed"]
+    assert (left["is_done"], left["supplier"]) == (False, None)
+    (done,) = operator.post("/api/sync/resume", json=east).json()["resumed"]
+    assert (done["is_done"], done["supplier"], done["said"]) == (True, "east", "resumed")
+
+
+def test_the_worst_come_first_and_each_says_when_its_next_call_leaves(
+    operator: Asking, app: App, pool: ConnectionPool
+) -> None:
+    desk = Desk(app, actor="test").suppliers
+    assert desk.worst(limit=10) == SupplierLines(first=(), count=1)
+    for name in ("fresh", "old", "down", "empty"):
+        operator.post(SUPPLIERS, json={**EAST, "name": name, "client_id": f"{name}-id"})
+    for hours, name in enumerate(("down", "fresh", "old")):
+        operator.post(f"{SUPPLIERS}/{name}/sellers", json={"seller": name})
+        app.listings.add([(SellerId(name), Sku("P1"))], policy=app.policy, now=START)
+        with pool.connection() as connection:
+            connection.execute(
+                "UPDATE product_sync_schedule SET last_successful_sync = %s, turn = 'scheduled'"
+                " WHERE user_id = %s",
+                (START - timedelta(hours=hours), name),
+            )
+    broken = Breaker()
+    for _ in range(FAILURES_MAX):
+        broken = broken.failed(START, "503")
+    app.breakers.save(app.line_of(SupplierName("down")).scope, broken)
+    operator.post("/api/sync/pause", json={"kind": "supplier", "supplier": "old"})
+    found = desk.worst(limit=3)
+    assert ([each.view.name for each in found.first], found.count) == (["down", "old", "fresh"], 5)
+    down, old, fresh = found.first
+    assert down.leaves_at is not None
+    assert down.leaves_at >= (broken.open_until or START)
+    assert (old.leaves_at, old.pause is not None) == (None, True)
+    assert (fresh.leaves_at is not None, fresh.pause) == (True, None)
+    assert [each.view.name for each in desk.worst(limit=9).first][-2:] == ["empty", "main"]
