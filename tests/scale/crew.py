@@ -22,6 +22,8 @@ class Crew:
     source: Path | None = None
     said: list[str] = field(default_factory=list)
     processes: list[Child] = field(default_factory=list)
+    # For how long nobody may say anything before it counts as stuck.
+    patience_s: float = PATIENCE_S
     _lines: "queue.Queue[str]" = field(default_factory=queue.Queue)
 
     def start(self, *arguments: str) -> Child:
@@ -39,7 +41,7 @@ class Crew:
         """Wait until it holds; it is looked at again whenever somebody has done something."""
         while not condition():
             try:
-                self.said.append(self._lines.get(timeout=PATIENCE_S))
+                self.said.append(self._lines.get(timeout=self.patience_s))
             except queue.Empty:
                 told = "\n".join(self.said[-30:])
                 raise AssertionError(f"nothing happens any more; last:\n{told}") from None

@@ -33,6 +33,9 @@ PATIENCE = {f"HEADWAY_{name}_TIMEOUT_S": "10" for name in ("BOEING", "SHOPIFY", 
 SEED = int(os.environ.get("STORM_SEED", "1"))
 LONG_S = int(os.environ.get("STORM_SECONDS", "600"))
 VALKEY_EVERY, POSTGRES_EVERY = 20, 75
+# What the dead held is free once its lease is over for clocks that are three minutes behind, too;
+# until then nobody may have anything to say.
+SILENCE_S = 300
 
 
 @contextmanager
@@ -68,6 +71,7 @@ def test_a_worker_killed_every_second_for_a_minute_harms_nothing(
 
 
 @pytest.mark.campaign
+@pytest.mark.timeout(LONG_S + 900)
 def test_ten_minutes_of_kills_of_workers_broker_and_database_harm_nothing(
     tmp_path: Path, valkey: EmbeddedValkey, tell: Tell
 ) -> None:
@@ -87,6 +91,7 @@ def test_ten_minutes_of_kills_of_workers_broker_and_database_harm_nothing(
 
         with stormy(server.dsn(), pool, tmp_path / "vault", valkey) as storm:
             storm.buries = False  # so that rescue is by silence alone
+            storm.crew.patience_s = SILENCE_S
             storm.blow(LONG_S, strike)
             recovery_s = storm.settle()
             tell(f"{storm.figures()}; all settled {recovery_s:.0f} s after the last kill")

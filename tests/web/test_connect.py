@@ -46,6 +46,7 @@ class Platform:
     name: PlatformName
     clock: VirtualClock
     shop: str = "77"
+    calls_a_day: int = 6
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     exchanged: list[str] = field(default_factory=list)
     fails: ConnectorError | NotFoundError | None = None
@@ -58,7 +59,7 @@ class Platform:
         return {"code": code, "state": query["state"]}
 
     def resources(self, shop: str) -> Sequence[Resource]:
-        day = Quota(limit=6, span_s=86_400)
+        day = Quota(limit=self.calls_a_day, span_s=86_400)
         return (Resource(key=f"{self.name}:day:{shop}", rules=(day,)),)
 
     def url(self, *, redirect_uri: str, state: str, challenge: str, shop: str) -> str:
@@ -284,7 +285,8 @@ def test_a_visit_ends_once_and_in_time(world: World, execute: Execute) -> None:
     assert len(world.etsy.exchanged) == 1
 
 
-def test_ten_returns_at_once_are_one(world: World, execute: Execute) -> None:
+def test_ten_returns_at_once_are_one(world: World) -> None:
+    world.etsy.calls_a_day = 12  # nine that ask in vain hold a permit each, for an instant
     query = world.etsy.agree(world.start())
     secret = world.api.cookies["headway_connect_etsy"]
     cookie = {"cookie": f"headway_connect_etsy={secret}"}
@@ -354,6 +356,16 @@ def test_a_limit_that_is_used_up_lets_the_person_come_again(world: World, execut
     assert "again in a minute" in refused(world.back(query), 503)
     assert len(world.etsy.exchanged) == 2, "no call beyond the limit"
     assert execute("SELECT count(*) FROM oauth_visits") == [(1,)], "the visit is not used up"
+
+
+def test_a_limit_used_up_once_the_code_is_spent_asks_for_a_new_link(
+    world: World, execute: Execute
+) -> None:
+    world.etsy.calls_a_day = 1
+    answer = world.back(world.etsy.agree(world.start()))
+    assert "headway connect" in refused(answer, 503)
+    assert len(world.etsy.exchanged) == 1
+    assert nothing(execute)
 
 
 def test_a_shop_whose_tokens_cannot_be_kept_is_not_connected(

@@ -180,9 +180,12 @@ class _Flow:
                 raise _over()
             return consent.exchange(code, redirect_uri=back, verifier=verifier, shop=visit.shop)
 
-        return self._permitted(consent, visit.shop, call)
+        advice = "Load this page again in a minute."
+        return self._permitted(consent, visit.shop, call, advice)
 
-    def _permitted(self, consent: Consent, shop: str, call: Callable[[], T]) -> T:
+    def _permitted(
+        self, consent: Consent, shop: str, call: Callable[[], T], advice: str = NEW_LINK
+    ) -> T:
         """Make one call within the limits; a person waits a few seconds for a permit, no longer."""
         resources, limiter = consent.resources(shop), self._app.watched("connect")
         for each in resources:
@@ -198,7 +201,7 @@ class _Flow:
             begins=True,
         )
         if isinstance(ticket, Shed) or not self._goes(limiter, ticket):
-            text = "Its limit is used up for now. Load this page again in a minute."
+            text = f"Its limit is used up for now. {advice}"
             raise _RefusedError(
                 503, f"{self._platform.title()} cannot be asked at the moment", text
             )
