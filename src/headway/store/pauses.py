@@ -6,7 +6,7 @@ that is over stays, in force no more, until its listings are unmarked: so whoeve
 two leaves enough behind for the next round to go on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -59,7 +59,7 @@ VALUES (coalesce(%(user_id)s, ''), %(sku)s, %(at)s, %(event)s, %(told)s, %(reaso
 COLUMNS = "kind, user_id, sku, supplier, until, reason, actor, created_at"
 STANDING = f"""
 SELECT {COLUMNS} FROM pauses AS pause
-WHERE {IN_FORCE}
+WHERE {IN_FORCE} AND kind = ANY(%(kinds)s)
   AND (%(seller)s::text IS NULL OR user_id = %(seller)s OR user_id IS NULL
     AND (supplier IS NULL OR supplier = coalesce((
       SELECT profiles.supplier FROM profiles WHERE profiles.user_id = %(seller)s), '{MAIN}')))
@@ -235,10 +235,11 @@ def standing(
     now: datetime,
     *,
     seller: SellerId | None = None,
+    kinds: Collection[PauseKind] = tuple(PauseKind),
     limit: int | None = None,
 ) -> list[Pause]:
     """Return what is paused, what is everybody's first, inside the caller's transaction."""
-    values = {"now": now, "seller": seller, "limit": limit}
+    values = {"now": now, "seller": seller, "kinds": list(kinds), "limit": limit}
     rows = connection.execute(STANDING, values).fetchall()
     return [
         Pause(

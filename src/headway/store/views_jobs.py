@@ -25,9 +25,9 @@ from headway.core.job_reasons import (
 )
 from headway.core.jobs import SCORES, JobRule, JobStatus, JobType, Kind, PlatformName, Tier
 from headway.core.model import SellerId
+from headway.core.pauses import PauseKind
 from headway.errors import InvalidError
 from headway.store import cursors
-from headway.store.pause_sql import is_seller_paused
 from headway.store.pauses import standing as standing_pauses
 from headway.store.views_quotas import Budget
 
@@ -64,22 +64,24 @@ SPENT = """
 SELECT user_id FROM profiles WHERE user_id = ANY (%(sellers)s) AND orders_month = %(month)s
   AND orders_count >= (%(quotas)s::jsonb ->> tier)::integer
 """
-AHEAD = f"""
+# In order, so that each class is a walk along the index of the claim, however few jobs there are.
+AHEAD = """
 SELECT coalesce(sum(few.count), 0)::integer, coalesce(max(few.count), 0) > %(most)s
 FROM unnest(%(platforms)s::text[], %(scores)s::smallint[], %(before)s::timestamptz[])
   AS class (platform, score, before)
 CROSS JOIN LATERAL (SELECT count(*) FROM (
   SELECT FROM sync_jobs AS queued WHERE status = 'queued' AND platform = class.platform
     AND score = class.score AND next_run_at < class.before AND next_run_at <= %(now)s
-    AND NOT {is_seller_paused("queued")}
-  LIMIT %(most)s + 1) AS first) AS few
+    AND user_id <> ALL (%(paused)s::text[])
+  ORDER BY next_run_at LIMIT %(most)s + 1) AS first) AS few
 """
 COUNTS = f"""
 SELECT (SELECT count(*) FROM (
   SELECT FROM unnest(%(platforms)s::text[], %(scores)s::smallint[]) AS class (platform, score)
   CROSS JOIN LATERAL (
     SELECT FROM sync_jobs WHERE status = 'queued' AND platform = class.platform
-      AND score = class.score AND next_run_at <= %(now)s LIMIT %(most)s) AS first
+      AND score = class.score AND next_run_at <= %(now)s
+    ORDER BY next_run_at LIMIT %(most)s) AS first
   LIMIT %(most)s) AS few)
   + (SELECT count(*) FROM (SELECT FROM sync_jobs
      WHERE {RESTING} AND next_run_at <= %(now)s LIMIT %(most)s) AS rest),
@@ -240,7 +242,7 @@ def read_line(
         running_max=rule.running_max,
         ageing=rule.ageing,
         busy={each.account_id for each in running},
-        pauses=standing_pauses(connection, now),
+        pauses=standing_pauses(connection, now, kinds=(PauseKind.ALL, PauseKind.SELLER)),
         shut=shut,
         order_quotas=rule.order_quotas,
     )
@@ -390,9 +392,9 @@ def _placed(
     mine = aged(standing, line, now)
     values = classes(None)
     before = [now - (mine - score) * line.ageing for score in values["scores"]]
-    ahead, has_more = connection.execute(
-        AHEAD, {**values, "before": before, "now": now, "most": AHEAD_MAX}
-    ).fetchone() or (0, False)
+    values |= {"before": before, "now": now, "most": AHEAD_MAX}
+    values["paused"] = [each.seller for each in line.pauses if each.seller is not None]
+    ahead, has_more = connection.execute(AHEAD, values).fetchone() or (0, False)
     return replace(standing, ahead_count=min(ahead, AHEAD_MAX), has_more=has_more)
 
 
