@@ -2,13 +2,17 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from headway.core.model import Listing, SellerId, Sku, Turn
 from headway.core.outlook import Departures, Outlook, foresee
+from headway.core.policies.policy import Next, Policy, Seen
 from headway.core.policies.rolling import Rolling
 from headway.core.seats import BoardingRule
 
 NOW = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 HEADWAY = timedelta(seconds=30)
+CALM = Rolling()
 RULE = BoardingRule(seats=2, slack=timedelta(minutes=20))
 
 
@@ -31,12 +35,13 @@ def foreseen(
     sign_ins: tuple[datetime, ...] = (),
     permit_at: datetime = NOW,
     retries_from: datetime | None = None,
+    policy: Policy = CALM,
 ) -> dict[str, timedelta]:
     outlook = Outlook(
         queue=queue,
         departures=Departures(permit_at=permit_at, headway=HEADWAY, sign_ins=sign_ins),
         rule=RULE,
-        policy=Rolling(),
+        policy=policy,
         retries_from=retries_from,
     )
     wanted = {each.sku for each in queue}
@@ -75,6 +80,26 @@ def test_a_token_that_ends_costs_a_headway_and_its_successor_another_later() -> 
 def test_nobody_boards_before_the_first_permit() -> None:
     found = foreseen(listing("DUE", -60), permit_at=NOW + timedelta(minutes=7))
     assert found == {"DUE": timedelta(minutes=7)}
+
+
+class Restless(Rolling):
+    """Every third look shows a change, and lets the part go before all others once more."""
+
+    def chance(self, listing: Listing, at: datetime) -> float:
+        del listing, at
+        return 1 / 3
+
+    def next_read(self, seen: Seen) -> Next:
+        wait = timedelta(hours=-3) if seen.has_changed else timedelta(days=1)
+        return Next(next_sync_at=seen.at + wait, evidence=seen.listing.evidence)
+
+
+def test_as_many_come_back_early_as_are_likely_to_have_changed() -> None:
+    queue = [listing(f"P{number:02}", number - 100) for number in range(24)]
+    calm = foreseen(*queue)["P23"] / HEADWAY
+    restless = foreseen(*queue, policy=Restless())["P23"] / HEADWAY
+    assert calm == 11
+    assert restless == pytest.approx(11 * 3 / 2, abs=1), "three reads for every two parts"
 
 
 def test_a_retry_waits_for_the_next_window_while_this_one_is_full() -> None:

@@ -84,6 +84,30 @@ def test_an_instant_is_right_up_to_one_headway_early_or_late() -> None:
     assert (told["asked"], told["share"], told["median_error_s"]) == (5, 0.6, 30.0)
 
 
+def test_a_listing_is_right_by_the_call_that_was_named_or_its_neighbour() -> None:
+    foresight = Foresight()
+    for number in range(10):
+        foresight.departed(number * 180.0)
+    for who, went in enumerate((3, 4, 5, 6, 7)):
+        foresight.said(who, Foretold(state="permit", at_s=5 * 180.0 - 3))
+        foresight.boarded(who, went * 180.0)
+    told = foresight.figures()
+    assert (told["share"], told["median_error_s"]) == (0.6, 183.0)
+
+
+def test_a_listing_that_two_calls_left_behind_is_wrong_and_one_whose_call_is_to_come_is_not() -> (
+    None
+):
+    foresight = Foresight()
+    for number in range(10):
+        foresight.departed(number * 30.0)
+    foresight.said("left", Foretold(state="permit", at_s=200.0))
+    foresight.said("to come", Foretold(state="not due", at_s=260.0))
+    foresight.close(300.0)
+    told = foresight.figures()
+    assert (told["asked"], told["share"]) == (1, 0.0)
+
+
 def test_what_never_came_is_wrong_and_what_lies_beyond_the_end_is_not_counted() -> None:
     foresight = Foresight()
     foresight.said("late", Foretold(state="permit", at_s=50.0, headway_s=30.0))

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from statistics import median
+from statistics import fmean
 
 from headway.app import App
 from headway.connectors.boeing import EARLY
@@ -14,6 +14,8 @@ from headway.core.reasons import Line
 
 # A token tells its life when it is given; of the one after it we know no more than is usual.
 TOKEN_LIFE = timedelta(hours=1)
+# The calls of so long tell how long one lasts: half a tenth of a second is a minute in ten hours.
+LOOK_BACK = timedelta(hours=6)
 
 
 def line_ahead(app: App, now: datetime, wanted: Collection[Sku]) -> Line:
@@ -24,11 +26,12 @@ def line_ahead(app: App, now: datetime, wanted: Collection[Sku]) -> Line:
     if policy.is_eager:
         policy = policy.informed(app.markets.load((), now))
     blocked_until = line.breaker.blocked_until(now) or now
+    headway = line.pace + _lasting(app.limiter.calls_since(app.scope, now - LOOK_BACK))
     outlook = Outlook(
         queue=app.ahead.queue(now),
         departures=Departures(
             permit_at=max(line.permit_at, blocked_until, line.paused_until or now),
-            headway=line.pace + _lasting(app.limiter.status(app.scope).recent),
+            headway=headway,
             sign_ins=tuple(at - EARLY for at in app.ahead.token_ends(app.scope)),
             token_life=TOKEN_LIFE - EARLY,
         ),
@@ -36,7 +39,7 @@ def line_ahead(app: App, now: datetime, wanted: Collection[Sku]) -> Line:
         policy=policy,
         retries_from=line.retries_from,
     )
-    return replace(line, boards=foresee(outlook, now, wanted))
+    return replace(line, pace=headway, boards=foresee(outlook, now, wanted))
 
 
 def _lasting(calls: Sequence[LedgerCall]) -> timedelta:
@@ -46,4 +49,4 @@ def _lasting(calls: Sequence[LedgerCall]) -> timedelta:
         for each in calls
         if each.arrived_by is not None
     ]
-    return timedelta(seconds=median(spans_s)) if spans_s else timedelta(0)
+    return timedelta(seconds=fmean(spans_s)) if spans_s else timedelta(0)

@@ -1,7 +1,8 @@
 """When a listing will board: the queue played forward, by the very rule that boards it.
 
 Each call leaves when `departure` says and takes whom `board` chooses. Who was read comes back when
-the policy will want it again if it has not changed, so that it may go before others once more.
+the policy will want it again, so that it may go before others once more. As many of those who are
+read have changed as are likely to; which of them, nobody knows.
 """
 
 from bisect import bisect_left, insort
@@ -16,8 +17,8 @@ from headway.core.seats import BoardingRule, board, departure
 
 # Of each turn so many are looked at for one call, in seats: as fetch does.
 FRONT_PER_SEAT = 3
-# So far ahead a forecast is worth its while: some hours of calls.
-CALLS_MAX = 600
+# So far ahead a forecast is worth its while: ten hours of calls.
+CALLS_MAX = 1200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +94,8 @@ class _Line:
     outlook: Outlook
     turns: dict[Turn, list[Listing]] = field(init=False)
     parts: dict[Sku, list[Listing]] = field(init=False)
+    # The changes that were to be expected, less those that were assumed.
+    changes_open: float = 0.5
 
     def __post_init__(self) -> None:
         self.turns, self.parts = {turn: [] for turn in Turn}, {}
@@ -127,7 +130,10 @@ class _Line:
                 insort(self.turns[Turn.SCHEDULED], each, key=_place)
 
     def _again(self, listing: Listing, at: datetime) -> Listing:
-        due = self.outlook.policy.next_read(Seen(listing=listing, at=at, has_changed=False))
+        self.changes_open += self.outlook.policy.chance(listing, at)
+        has_changed = self.changes_open >= 1
+        self.changes_open -= has_changed
+        due = self.outlook.policy.next_read(Seen(listing=listing, at=at, has_changed=has_changed))
         return replace(
             listing,
             turn=Turn.SCHEDULED,

@@ -42,5 +42,4 @@ def foretell(app: App, skus: Sequence[Sku], foresight: Foresight, *, at_s: float
         if not is_waiting or answer.until is None:
             continue
         in_s = (answer.until - now) / SECOND
-        said = Foretold(state=answer.state, at_s=at_s + in_s, headway_s=line.pace / SECOND)
-        foresight.said(standing.id, said)
+        foresight.said(standing.id, Foretold(state=answer.state, at_s=at_s + in_s))

@@ -107,6 +107,8 @@ class Laws:
                 self._book.broken("L5", f"{each.sku} claimed though it is parked")
         self._stops.claimed(listings)
         self._check_seats(skus, {each.id for each in listings}, now)
+        if listings:
+            self._foresight.departed(self._clock.monotonic())
         for each in listings:
             self._foresight.boarded(each.id, self._clock.monotonic())
             self._leased.add(each.id)

@@ -10,7 +10,7 @@ from headway.store.pool import Pool, guarded
 from headway.store.schedule import EVIDENCE_COLUMNS, NOT_PAUSED
 
 # A forecast looks no deeper than this into the scheduled; of the other turns there are few.
-SCHEDULED_MAX, OTHERS_MAX = 2000, 500
+SCHEDULED_MAX, OTHERS_MAX = 6000, 500
 COLUMNS = (
     "id",
     "user_id",

@@ -80,6 +80,13 @@ class Adaptive:
         due = seen.at + max(LOOK_AFTER_MIN, wait_min) * MINUTE
         return Next(next_sync_at=due, evidence=evidence)
 
+    def chance(self, listing: Listing, at: datetime) -> float:
+        """Return how likely it has changed since it was read last; 0 for a part never read."""
+        read_at = listing.last_successful_sync
+        if read_at is None:
+            return 0.0
+        return own_chance(self._rate(listing.evidence, at), (at - read_at) / DAY)
+
     def next_try(self, listing: Listing, now: datetime, backoff: timedelta) -> datetime:
         """Return the end of the backoff, or the deadline if that comes first.
 

@@ -112,6 +112,9 @@ class Policy(Protocol):
     def next_read(self, seen: Seen) -> Next:
         """Return when a listing that was just read well is due again."""
 
+    def chance(self, listing: Listing, at: datetime) -> float:
+        """Return how likely a look at this instant shows a change, as far as that moves it."""
+
     def next_try(self, listing: Listing, now: datetime, backoff: timedelta) -> datetime:
         """Return when a listing that failed by itself is due again."""
 
@@ -166,6 +169,11 @@ class OnceADay:
         del sku
         ahead = min(bounded(priority), minute_offset)
         return next_slot(now, hour_bucket, minute_offset - ahead)
+
+    def chance(self, listing: Listing, at: datetime) -> float:
+        """Return 0: whatever a look shows, the next one is a day later."""
+        del listing, at
+        return 0.0
 
     def next_try(self, listing: Listing, now: datetime, backoff: timedelta) -> datetime:
         """Return the end of the backoff."""
