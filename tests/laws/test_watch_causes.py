@@ -4,7 +4,6 @@ Supplier, shops, workers and people bring these about, and nothing is written in
 a rule's number is reached is read off the history, not asked of the watch.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -20,13 +19,11 @@ from headway.config import Settings
 from headway.connectors.shopify import shop_scope, store_tokens
 from headway.connectors.vault import open_vault
 from headway.core.watch import Word
-from headway.simulation.account.faults import parse_account_faults
-from headway.simulation.account.scenario import AccountPlan, AccountScenario
-from headway.simulation.account.world import account_world
 from headway.simulation.faults import parse_faults
 from headway.simulation.scenario import START, Parts, Plan, Scenario
 from headway.simulation.world import seeded_world
 from headway.simulators.faults import FaultPlan
+from headway.simulators.meter import Admission, Gate
 from headway.store.accounts import Accounts
 from headway.store.credentials import Credentials
 
@@ -92,15 +89,18 @@ def uninstall(scenario: Scenario) -> None:
     scenario.shops.simulator.tokens(setup.domain).revoke()
 
 
-def install(scenario: Scenario) -> None:
-    """Let the seller connect the shop again, with a token that is good."""
+def install(scenario: Scenario, *, lasting: timedelta | None = None) -> None:
+    """Let the seller connect the shop again, with a token that is good; its grant may end."""
     app, (seller,) = scenario.app, scenario.sellers
     domain = scenario.shops.setups[seller].domain
     tokens = scenario.shops.simulator.tokens(domain)
     token = tokens.issue(scenario.shops.simulator.elapsed_s(), expires=False)
     scope = shop_scope(app.settings.shopify_client_id, domain)
     vault = open_vault(None, app.settings.data_dir)
-    store_tokens(Credentials(app.pool), vault, scope, clock=app.clock, access=token)
+    grant: dict[str, Any] = {}
+    if lasting is not None:
+        grant = {"refresh": "shprt_1", "refresh_expires_at": app.clock.now() + lasting}
+    store_tokens(Credentials(app.pool), vault, scope, clock=app.clock, access=token, **grant)
     Accounts(app.pool).connect(seller, domain, now=app.clock.now())
 
 
@@ -111,6 +111,22 @@ def fall_silent(scenario: Scenario) -> None:
     scenario.app.schedule.claim(
         skus, now=now, owner="gone", lease_until=now + timedelta(seconds=90)
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blocked:
+    """A supplier that blocks our key until a minute has come, as if it was asked too often."""
+
+    until_min: float
+    after: Gate
+
+    def admit(self, at_s: float) -> Admission:
+        left_s = self.until_min * 60 - at_s
+        return Admission(is_refused=True, wait_s=left_s) if left_s > 0 else self.after.admit(at_s)
+
+
+def block(scenario: Scenario) -> None:
+    scenario.simulator.gate = Blocked(until_min=50, after=scenario.simulator.gate)
 
 
 class Idle:
@@ -140,10 +156,18 @@ SELECT min(sync_timestamp) FROM (
   SELECT sync_timestamp, row_number() OVER (PARTITION BY sku ORDER BY sync_timestamp) AS number
   FROM sync_audit_log WHERE event_type = 'shopify_update_failed') AS refusal WHERE number = 4
 """
+THROTTLED = "SELECT min(begun_at) FROM call_ledger WHERE http_status = 429"
 PROMISED = {"promises_min": dict.fromkeys(("free", "starter", "growth", "pro"), 60)}
 AT_ONCE = {"failures_max": 1, "missing_confirmations": 1}
 LATE, SLIPPING = frozenset({"few_synced"}), frozenset({"promise_slipping"})
 STORIES = {
+    "permit_wait": Story(acts={20: block}, wrong=THROTTLED, ends=50, over=54),
+    "token_expiring": Story(
+        acts={5: partial(install, lasting=timedelta(days=7, minutes=15)), 60: install},
+        wrong=20,
+        ends=60,
+        over=64,
+    ),
     "error_share": Story(
         faults=["error:15%"], wrong=THIRD_BAD_CALL, acts={40: mend}, ends=40, over=40 + 60 + 10
     ),
@@ -207,7 +231,7 @@ STORIES = {
 
 
 # The others take as long each, and are left to the campaign.
-QUICK = ("parked", "disconnected")
+QUICK = ("parked", "disconnected", "permit_wait")
 
 
 def live(story: Story, pool: ConnectionPool, folder: Path) -> Scenario:
@@ -257,24 +281,15 @@ def test_the_watch_tells_within_five_minutes_once_and_when_it_is_over(
     assert story.ends <= over_at <= story.over
 
 
-@pytest.mark.campaign
-def test_a_platform_that_is_down_is_told_once_whoever_asks_it(
+def test_a_part_that_fails_is_shown_and_told_to_nobody(
     pool: ConnectionPool, tmp_path: Path
 ) -> None:
-    plan = AccountPlan(
-        world=account_world(sellers=8, days=0.2, seed=1),
-        days=0.2,
-        faults=parse_account_faults(["etsy-outage:1h@02:00"]),
-        looks_h=(),
-        is_watched=True,
-    )
-    scenario = AccountScenario(plan, pool, tmp_path)
-    scenario.run()
-    told = [(each.word, each.at_s / 60) for each in scenario.heard.told if each.subject == "etsy"]
-    (fired, fired_at), (over, over_at) = told
-    assert (fired, over) == ONCE
-    # Three accounts must fail, each at its own hour; then it is soon.
-    assert 120 <= fired_at <= 180
-    assert 180 <= over_at <= 200
-    words = Counter((each.subject, each.word) for each in scenario.heard.told)
-    assert set(words.values()) == {1}, "what was told of one account was told again"
+    shown: dict[float, set[str]] = {}
+
+    def look(scenario: Scenario) -> None:
+        shown[scenario.clock.monotonic() / 60] = {each.name for each in ops(scenario).alerts()}
+
+    acts = {9: look, 25: look, 30: mend, 200: look}
+    story = Story(faults=["vanish:1@00:10"], acts=acts, wrong=10, ends=30, over=200)
+    assert live(story, pool, tmp_path).heard.told == []
+    assert shown == {9: set(), 25: {"failing"}, 200: set()}

@@ -85,7 +85,7 @@ class BoeingSimulator:
         self._clock = clock
         self._origin_s = clock.monotonic()
         self._log = ArrivalLog(span_s)
-        self._gate = make_gate(semantics, limit, span_s)
+        self.gate = make_gate(semantics, limit, span_s)
         self._seed = seed
         self._generator = rng(f"boeing {seed}")
         self._token_life_s = token_life_s
@@ -131,7 +131,7 @@ class BoeingSimulator:
             delay_s = self._generator.uniform(*self._delay_s)
             if kind in {"price", "other"} or self._counts_auth:
                 self._log.add(at_s)
-                admission = self._gate.admit(at_s)
+                admission = self.gate.admit(at_s)
                 if admission.is_refused:
                     self.refusals += 1
                     return self._dated(_throttled(admission.wait_s), delay_s)

@@ -76,6 +76,8 @@ class PrintifySimulator:
         # Over real HTTP each call has a thread of its own; nothing below ever sleeps.
         self._lock = threading.RLock()
         self.faults = faults or FaultPlan(seed)
+        # What a page may hold; a platform changes its mind now and then.
+        self.per_page_max = dict(PER_PAGE_MAX)
         self.calls: Counter[str] = Counter()
 
     @property
@@ -166,8 +168,8 @@ class PrintifySimulator:
         given = {name: values[0] for name, values in parse_qs(query).items()}
         page, limit = given.get("page", "1"), given.get("limit", "10")
         is_fit = page.isdigit() and limit.isdigit() and int(page) >= 1
-        if not is_fit or not 1 <= int(limit) <= PER_PAGE_MAX[what]:
-            return _error(400, "Validation failed.", f"limit is at most {PER_PAGE_MAX[what]}")
+        if not is_fit or not 1 <= int(limit) <= self.per_page_max[what]:
+            return _error(400, "Validation failed.", f"limit is at most {self.per_page_max[what]}")
         number, size = int(page), int(limit)
         rows, total = shop.page_texts(what, number, size)
         last = max(1, -(-total // size))
