@@ -1,35 +1,62 @@
-"""A database for one run on somebody's server: made under its own name, and gone afterwards."""
+"""A database for one run on somebody's server: made under its own name, and gone afterwards.
+
+A run that is killed leaves its database behind; the next run removes what nobody has been in for an
+hour. A name tells when it was made.
+"""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from psycopg import errors, sql
+from psycopg import Connection, errors, sql
 from psycopg.conninfo import make_conninfo
 
 from headway.clock import fresh_id
 from headway.errors import ConfigError
 from headway.store.pool import guarded, open_pool
 
+PREFIX = "headway_sim"
+NAME = f"SELECT '{PREFIX}_' || extract(epoch FROM now())::bigint || '_' || %s"
+CREATE = "CREATE DATABASE {}"
+DROP = "DROP DATABASE IF EXISTS {} WITH (FORCE)"
+# Whoever runs has a connection; without FORCE one that was made just now is safe.
+ABANDONED = f"""
+SELECT datname FROM pg_database WHERE datname ~ '^{PREFIX}_[0-9]+_'
+  AND split_part(datname, '_', 3)::bigint < extract(epoch FROM now()) - 3600
+  AND NOT EXISTS (SELECT FROM pg_stat_activity AS who WHERE who.datname = pg_database.datname)
+"""
+DROP_ABANDONED = "DROP DATABASE IF EXISTS {}"
+
 
 @contextmanager
 def scratch_database(dsn: str) -> Iterator[str]:
     """Yield the address of a fresh, empty database on the same server; touches no other."""
-    name = f"headway_sim_{fresh_id().replace('-', '')}"
-    create, drop = (
-        sql.SQL(statement).format(sql.Identifier(name))
-        for statement in ("CREATE DATABASE {}", "DROP DATABASE IF EXISTS {} WITH (FORCE)")
-    )
     with open_pool(dsn, size=1) as pool:
         with guarded(), pool.connection() as connection:
-            try:
-                connection.execute(create)
-            except errors.InsufficientPrivilege:
-                raise ConfigError(
-                    "the user of this database may not create one for the simulation; give it"
-                    " CREATEDB, or unset DATABASE_URL to simulate on the embedded server"
-                ) from None
+            _sweep(connection)
+            name = _create(connection)
         try:
             yield make_conninfo(dsn, dbname=name)
         finally:
             with guarded(), pool.connection() as connection:
-                connection.execute(drop)
+                connection.execute(sql.SQL(DROP).format(sql.Identifier(name)))
+
+
+def _create(connection: Connection) -> str:
+    found = connection.execute(NAME, [fresh_id().replace("-", "")]).fetchone()
+    assert found is not None
+    name = str(found[0])
+    try:
+        connection.execute(sql.SQL(CREATE).format(sql.Identifier(name)))
+    except errors.InsufficientPrivilege:
+        raise ConfigError(
+            "the user of this database may not create one for the simulation; give it"
+            " CREATEDB, or unset DATABASE_URL to simulate on the embedded server"
+        ) from None
+    return name
+
+
+def _sweep(connection: Connection) -> None:
+    """Remove what runs that were killed could not; somebody else's stays."""
+    for (name,) in connection.execute(ABANDONED).fetchall():
+        with suppress(errors.ObjectInUse, errors.InsufficientPrivilege):
+            connection.execute(sql.SQL(DROP_ABANDONED).format(sql.Identifier(name)))
