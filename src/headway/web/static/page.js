@@ -168,7 +168,17 @@ window.addEventListener("resize", () => {
   widthSeen = window.innerWidth;
   drawCharts(true);
 });
+
+// Not by scrollIntoView: newer browsers would let the first Tab begin there, and not at the top.
+function showSection() {
+  const link = document.querySelector(".sections [aria-current]");
+  if (!link) return;
+  const row = link.closest(".sections");
+  const [at, all] = [link.getBoundingClientRect(), row.getBoundingClientRect()];
+  row.scrollLeft += at.left + at.width / 2 - (all.left + all.width / 2);
+}
+
 nameTheme();
 refresh();
 tick();
-document.querySelector(".sections [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
+showSection();
