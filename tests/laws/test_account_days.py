@@ -130,6 +130,7 @@ def unreserved(jobs: Any) -> Any:
     return jobs
 
 
+@pytest.mark.campaign
 def test_law_l1_a_claim_without_its_reservation_overdraws_the_day(run: Run) -> None:
     scenario = run(sellers=3, days=0.7, parts=Parts(jobs=unreserved), looks_h=(1,))
     assert "L1" in broken_by(scenario)
