@@ -5,6 +5,7 @@ not grow with the table. Nothing here writes.
 """
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -201,40 +202,87 @@ def overview(
     `seller`, what belongs to sellers is read of that one alone, through the pool `theirs`; of what
     all share there are the clock, the next call, the budget and the breaker, but no ledger.
     """
-    is_whole = seller is None
+    asked = _Asked(now=now, supplier=supplier, scope=scope, boarding=boarding, seller=seller)
+    # Two halves at once, each on one connection at a time: who held one and waited for another,
+    # while others do the same, might wait for ever.
+    with ThreadPoolExecutor(1) as aside:
+        other = aside.submit(_read_line, pool, asked, minute_limit=minute_limit, accounts=accounts)
+        with guarded(), pool.connection() as connection:
+            shops = shop_calls(connection, now, resource_of=resource_of, seller=seller)
+        with guarded(), (theirs or pool).connection() as connection:
+            counts, ages_h, oldest_read_at = count_listings(connection, now, boarding.slack, seller)
+            changes = latest_changes(connection, now, seller=seller)
+            storefront = storefront_status(
+                connection, now, resource_of=resource_of, calls=shops, seller=seller
+            )
+            trouble = _trouble(connection, seller)
+        line = other.result()
+    stops = [each for each in line.pauses if each.stops_line(supplier)]
+    coming = _paused_call(stops, now, boarding) or _next_call(
+        line.front, now, boarding, line.breaker, gate
+    )
+    return Overview(
+        now=now,
+        supplier=supplier,
+        next_call=coming if seller is None else _seen_by(seller, coming, line.front),
+        spent=line.spent,
+        counts=counts,
+        oldest_read_at=oldest_read_at,
+        ages_h=ages_h,
+        breaker=line.breaker,
+        gate=gate,
+        changes=changes,
+        storefront=storefront,
+        calls=line.calls,
+        trouble=trouble,
+        calls_per_hour=line.calls_per_hour,
+        pauses=tuple(line.pauses),
+        accounts=line.accounts,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """Of which line, and whose, the overview is."""
+
+    now: datetime
+    supplier: SupplierName
+    scope: Scope
+    boarding: BoardingRule
+    seller: SellerId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """What all share: the line of the supplier, its calls and pauses, and the account lane."""
+
+    breaker: Breaker
+    front: Sequence[Candidate]
+    accounts: AccountsStatus
+    pauses: Sequence[Pause]
+    spent: Spent
+    calls: tuple[Call, ...]
+    calls_per_hour: tuple[int, ...]
+
+
+def _read_line(
+    pool: Pool, asked: _Asked, *, minute_limit: int, accounts: Callable[[Pool], AccountsStatus]
+) -> _Line:
+    """Read the half that needs no wall; a seller sees no ledger."""
+    now, is_whole = asked.now, asked.seller is None
     with guarded(), pool.connection() as connection:
         lent = Lent(connection)
-        breaker = Breakers(lent).load(scope)
-        front = Schedule(lent, supplier).front(now, limit=boarding.seats * FRONT_PER_SEAT)
-        stand = accounts(lent)
-        pauses = standing(connection, now, seller=seller, limit=PAUSES_SHOWN)
-        spent, per_hour = _spent(connection, now, scope, minute_limit)
-        calls = _calls(connection, now, scope) if is_whole else ()
-        shops = shop_calls(connection, now, resource_of=resource_of, seller=seller)
-    paused = _paused_call([each for each in pauses if each.stops_line(supplier)], now, boarding)
-    coming = paused or _next_call(front, now, boarding, breaker, gate)
-    # One connection after the other: who waits for a second one while others do may wait for ever.
-    with guarded(), (theirs or pool).connection() as connection:
-        counts, ages_h, oldest_read_at = count_listings(connection, now, boarding.slack, seller)
-        return Overview(
-            now=now,
-            supplier=supplier,
-            next_call=coming if seller is None else _seen_by(seller, coming, front),
-            spent=spent,
-            counts=counts,
-            oldest_read_at=oldest_read_at,
-            ages_h=ages_h,
-            breaker=breaker,
-            gate=gate,
-            changes=latest_changes(connection, now, seller=seller),
-            storefront=storefront_status(
-                connection, now, resource_of=resource_of, calls=shops, seller=seller
+        spent, per_hour = _spent(connection, now, asked.scope, minute_limit)
+        return _Line(
+            breaker=Breakers(lent).load(asked.scope),
+            front=Schedule(lent, asked.supplier).front(
+                now, limit=asked.boarding.seats * FRONT_PER_SEAT
             ),
-            calls=calls,
-            trouble=_trouble(connection, seller),
+            accounts=accounts(lent),
+            pauses=standing(connection, now, seller=asked.seller, limit=PAUSES_SHOWN),
+            spent=spent,
+            calls=_calls(connection, now, asked.scope) if is_whole else (),
             calls_per_hour=per_hour if is_whole else (),
-            pauses=tuple(pauses),
-            accounts=stand,
         )
 
 
