@@ -17,7 +17,7 @@ from typing import IO, Any
 from headway.clock import Clock, SystemClock, fresh_id
 from headway.core.runs import Run, words
 from headway.errors import HeadwayError
-from headway.runners.own_command import own_command
+from headway.runners.own_command import keeping_interrupts, own_command
 from headway.store.runs import Runs
 
 LEASE = timedelta(seconds=30)
@@ -70,16 +70,17 @@ class BackgroundRuns:
             self._wall.sleep(LOOK_S, self._bell)
 
     def _carry_out(self, run: Run) -> None:
-        child = subprocess.Popen(  # noqa: S603 - our own command; every option is one word
-            # An interrupt lets it drop its throw-away database.
-            own_command(*words(run), ends_by=signal.SIGINT),
-            env=None if self._environ is None else dict(self._environ),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        with keeping_interrupts():
+            child = subprocess.Popen(  # noqa: S603 - our own command; every option is one word
+                # An interrupt lets it drop its throw-away database.
+                own_command(*words(run), ends_by=signal.SIGINT),
+                env=None if self._environ is None else dict(self._environ),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
         assert child.stdout is not None
         assert child.stderr is not None
         heard = _Heard(child.stdout, child.stderr, rings=self._bell.set)

@@ -7,11 +7,14 @@ is told by comes when the *thread* ends that started it.
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 # Who started us may have done anything with interrupts; the command takes them as from a terminal.
 START = (
     "import ctypes, os, signal, sys\n"
     "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})\n"
     "if sys.platform == 'linux':\n"
     "    ctypes.CDLL(None).prctl(1, int(sys.argv[2]), 0, 0, 0)\n"
     "if os.getppid() != int(sys.argv[1]):\n"
@@ -25,3 +28,17 @@ START = (
 def own_command(*words: str, ends_by: signal.Signals) -> list[str]:
     """Return what to start for `headway` with these words."""
     return [sys.executable, "-c", START, str(os.getpid()), str(int(ends_by)), *words]
+
+
+@contextmanager
+def keeping_interrupts() -> Iterator[None]:
+    """Let a child that is started here keep an interrupt until it can take one.
+
+    It inherits the mask of this thread. Without that, one that comes while it starts is lost where
+    interrupts were ignored before.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
