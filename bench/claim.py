@@ -19,16 +19,16 @@ from bench.filling import strip
 from bench.services import CLOCK, migrated, postgres, scratch, version
 from bench.table import middle, p95, say, show
 from headway.clock import fresh_id
-from headway.core.change import Desired, Terms, desire, observe
-from headway.core.guard import SellerStanding
-from headway.core.lifecycle import FailureRule, Judge
-from headway.core.model import Listing, Quote, Reply, Sku
-from headway.core.policies import Rolling
-from headway.core.seats import BoardingRule, board
+from headway.core.catalog.change_detection import Desired, Terms, desire, observe
+from headway.core.catalog.guard import SellerStanding
+from headway.core.catalog.lifecycle import FailureRule, Judge
+from headway.core.catalog.listings import Listing, Quote, Reply, Sku
+from headway.core.timetable.policies import Rolling
+from headway.core.timetable.seats import BoardingRule, board
 from headway.errors import ConfigError
 from headway.store.pool import open_pool
-from headway.store.schedule import Schedule
-from headway.store.server import EmbeddedServer
+from headway.store.server.embedded import EmbeddedServer
+from headway.store.timetable.schedule import Schedule
 
 ROWS = (10_000, 1_000_000, 10_000_000)
 ROUNDS = 400

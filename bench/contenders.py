@@ -17,8 +17,8 @@ from limits.storage import storage_from_string
 from limits.strategies import MovingWindowRateLimiter
 
 from bench.services import CLOCK
-from headway.core.limits import Bucket, Go, Gone, Hold, Resource, Shed, Ticket, Window
-from headway.store.limits import PostgresLimiter
+from headway.core.limits.transitions import Bucket, Go, Gone, Hold, Resource, Shed, Ticket, Window
+from headway.store.limits.limiter import PostgresLimiter
 from headway.store.pool import open_pool
 from limits import RateLimitItemPerSecond
 

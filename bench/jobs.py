@@ -8,12 +8,12 @@ from psycopg_pool import ConnectionPool
 
 from bench.services import CLOCK, migrated, postgres, scratch, version
 from bench.table import middle, p95, say, show
-from headway.core.jobs import JobRule, JobStatus, Kind, PlatformName, Tier
-from headway.core.limits import Quota, Resource
-from headway.store.jobs import Jobs
-from headway.store.limits import PostgresLimiter
+from headway.core.accounts.jobs import JobRule, JobStatus, Kind, PlatformName, Tier
+from headway.core.limits.transitions import Quota, Resource
+from headway.store.accounts.jobs import Jobs
+from headway.store.limits.limiter import PostgresLimiter
 from headway.store.pool import open_pool
-from headway.store.server import EmbeddedServer
+from headway.store.server.embedded import EmbeddedServer
 
 ROWS = (10_000, 100_000, 1_000_000)
 ROUNDS = 200

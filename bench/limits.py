@@ -29,8 +29,8 @@ from bench.services import (
 from bench.table import middle, say, show
 from headway.clock import rng
 from headway.runners.valkey import EmbeddedValkey
-from headway.store.launch import HOST
-from headway.store.server import EmbeddedServer
+from headway.store.server.embedded import EmbeddedServer
+from headway.store.server.launch import HOST
 
 CLIENTS = (1, 4, 16)
 MIDDLING = 4

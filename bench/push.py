@@ -14,11 +14,11 @@ from bench.services import CLOCK, postgres, scratch, version
 from bench.shop import BEFORE, State, World, open_world, state
 from bench.table import say, show
 from headway.clock import fresh_id
-from headway.connectors.shopify import ShopifyConnector, shop_resource
-from headway.core.limits import Shed
-from headway.core.pushing import CALL_POINTS, needs, price_write
-from headway.core.storefront import Change, Shop, StockWrite
-from headway.store.server import EmbeddedServer
+from headway.core.catalog.push_planning import CALL_POINTS, needs, price_write
+from headway.core.catalog.storefront import Change, Shop, StockWrite
+from headway.core.limits.transitions import Shed
+from headway.providers.shopify.storefront import ShopifyConnector, shop_resource
+from headway.store.server.embedded import EmbeddedServer
 
 SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 CHANGED = 1000

@@ -23,10 +23,10 @@ from dbos import DBOS, DBOSClient, SQLAlchemyDatasource
 from psycopg_pool import AsyncConnectionPool
 
 from headway.clock import fresh_id
-from headway.connectors.shopify_documents import set_stock
-from headway.connectors.shopify_door import PATH
-from headway.core.model import Sku
-from headway.core.storefront import Gid, StockWrite
+from headway.core.catalog.listings import Sku
+from headway.core.catalog.storefront import Gid, StockWrite
+from headway.providers.shopify.api import PATH
+from headway.providers.shopify.queries import set_stock
 
 READY = "ready"
 CELERY_QUEUE, CELERY_STOCK, CELERY_PREFIX = "calls", "stock", "noop:"

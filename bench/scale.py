@@ -11,12 +11,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import version as version_of_package
 
-from bench.far_end import measure_ceiling, open_far_end
-from bench.lines import CONCURRENCY, LINES, OURS, Line, Stage
+from bench.answering_server import measure_ceiling, open_far_end
 from bench.processor import seconds_of
 from bench.queues import DBOS_AT_ONCE, DBOS_POLL_S
 from bench.services import CLOCK, postgres, scratch, valkey_version, version
 from bench.table import middle, say, show
+from bench.worker_queues import CONCURRENCY, LINES, OURS, Line, Stage
 from bench.workers import LOOK_S, REST_S, Spent, Workers
 from headway.clock import rng
 from headway.errors import HeadwayError

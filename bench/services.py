@@ -15,7 +15,7 @@ from headway.clock import SystemClock
 from headway.runners.valkey import EmbeddedValkey
 from headway.store.migrate import upgrade
 from headway.store.pool import open_pool
-from headway.store.server import EmbeddedServer
+from headway.store.server.embedded import EmbeddedServer
 
 CLOCK = SystemClock()
 PREFIX = "headway-bench-"

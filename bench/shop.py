@@ -13,19 +13,20 @@ from psycopg.types.json import Jsonb
 
 from bench.services import CLOCK, migrated
 from headway.app import App, build
-from headway.clock import VirtualClock, fresh_id, rng
+from headway.clock import fresh_id, rng
 from headway.config import Settings
-from headway.connectors.shopify import shop_scope, store_tokens
-from headway.connectors.vault import open_vault
-from headway.core.model import SellerId, Wait
-from headway.simulators.shopify import ShopifySimulator
-from headway.simulators.shopify_shop import ShopSetup
-from headway.simulators.transport import SimTransport
-from headway.simulators.wire import SimReply
-from headway.store.accounts import Accounts
-from headway.store.credentials import Credentials
+from headway.core.catalog.listings import SellerId, Wait
+from headway.providers.shopify.storefront import shop_scope, store_tokens
+from headway.providers.vault import open_vault
+from headway.store.accounts.connections import Accounts
+from headway.store.accounts.credentials import Credentials
 from headway.store.pool import open_pool
-from headway.store.server import EmbeddedServer
+from headway.store.server.embedded import EmbeddedServer
+from headway_lab.simulators.shopify.shop import ShopSetup
+from headway_lab.simulators.shopify.simulator import ShopifySimulator
+from headway_lab.simulators.transport import SimTransport
+from headway_lab.simulators.wire import SimReply
+from headway_lab.virtual_clock import VirtualClock
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 # By then the bucket is full, and our limiter, which began without a past, believes it.

@@ -2,9 +2,9 @@
 
 from bench.services import CLOCK, version_of
 from bench.table import say, show
-from headway.simulation.lab import open_lab
-from headway.simulation.scenario import Plan, Scenario
-from headway.simulation.world import DAY_S, seeded_world
+from headway_lab.simulation.scenario import Plan, Scenario
+from headway_lab.simulation.throwaway_database import open_lab
+from headway_lab.simulation.world import DAY_S, seeded_world
 
 LISTINGS = 5000
 DAYS = 1.0

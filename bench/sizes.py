@@ -16,8 +16,8 @@ from bench.processor import seconds_of
 from bench.services import CLOCK, postgres, scratch, version
 from bench.table import say, show
 from bench.views import EVENTS_EACH, SETTINGS, filled
-from headway.store.launch import find_programs
-from headway.store.server import EmbeddedServer
+from headway.store.server.embedded import EmbeddedServer
+from headway.store.server.launch import find_programs
 
 ROWS = 100_000
 LISTED = ("product_sync_schedule", "listing_state", "listing_search", "product")

@@ -12,22 +12,22 @@ from pathlib import Path
 
 from psycopg_pool import ConnectionPool
 
-from bench.far_end import FarEnd, open_far_end
+from bench.answering_server import FarEnd, open_far_end
 from bench.services import CLOCK, migrated, postgres, scratch, version
 from bench.table import say, show
 from bench.workers import Workers
 from headway.app import build
-from headway.app.outside import boeing_resource, login_scope, shared_vault
-from headway.clock import VirtualClock
+from headway.app.providers import boeing_resource, login_scope, shared_vault
 from headway.config import Settings
-from headway.connectors.boeing import scope_of
-from headway.connectors.tokens import NEVER
-from headway.core.invariants import replay_windows
-from headway.core.model import AuthStep, SupplierName
-from headway.runners.own_command import own_command
+from headway.core.catalog.listings import AuthStep, SupplierName
+from headway.core.laws import replay_windows
+from headway.providers.boeing.client import scope_of
+from headway.providers.tokens import NEVER
+from headway.runners.child_command import own_command
 from headway.runners.valkey import EmbeddedValkey
 from headway.store.pool import open_pool
-from headway.store.server import EmbeddedServer
+from headway.store.server.embedded import EmbeddedServer
+from headway_lab.virtual_clock import VirtualClock
 
 SUPPLIERS, PARTS_EACH = 1000, 30
 PROCESSES = (1, 2, 4)

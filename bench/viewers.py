@@ -23,7 +23,7 @@ from headway.app import build
 from headway.clock import fresh_id
 from headway.config import Settings
 from headway.core.access import Grant, Role
-from headway.store.access import Access
+from headway.store.access.keys import Access
 from headway.store.pool import Pool
 from headway.web.pages import STREAMS_MAX
 from headway.web.server import SiteServer, address, listen

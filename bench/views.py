@@ -21,19 +21,19 @@ from bench.filling import strip
 from bench.services import CLOCK, migrated, postgres, scratch, version
 from bench.table import middle, say, show
 from headway.app import App, build
-from headway.app.desk import Desk
-from headway.app.outside import boeing_scope
+from headway.app.providers import boeing_scope
 from headway.clock import Rng, rng
 from headway.config import Settings
-from headway.core.model import SellerId, Sku
+from headway.core.catalog.listings import SellerId, Sku
 from headway.errors import ConfigError
+from headway.operations.listings import Desk
+from headway.store.access.isolation import Walled
+from headway.store.catalog.history import HistoryViews
+from headway.store.catalog.product_list import ProductViews, State
 from headway.store.cursors import encode
 from headway.store.pool import Pool, open_pool
-from headway.store.server import EmbeddedServer
-from headway.store.views_history import HistoryViews
-from headway.store.views_products import ProductViews, State
-from headway.store.views_timetable import TimetableViews
-from headway.store.walls import Walled
+from headway.store.server.embedded import EmbeddedServer
+from headway.store.timetable.hours import TimetableViews
 
 ROWS = (10_000, 1_000_000)
 EVENTS_EACH = 10

@@ -10,7 +10,7 @@ from bench.processor import seconds_of
 from bench.services import CLOCK
 from headway.errors import HeadwayError
 from headway.runners.valkey import EmbeddedValkey
-from headway.store.server import EmbeddedServer
+from headway.store.server.embedded import EmbeddedServer
 
 START_S, LOOK_S, REST_S = 120.0, 0.02, 0.5
 SAID_CHARS = 500

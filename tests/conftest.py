@@ -15,10 +15,11 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool
 
-from headway.clock import SystemClock, VirtualClock
+from headway.clock import SystemClock
 from headway.store.migrate import upgrade
 from headway.store.pool import open_pool
-from headway.store.server import EmbeddedServer
+from headway.store.server.embedded import EmbeddedServer
+from headway_lab.virtual_clock import VirtualClock
 
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -33,8 +34,8 @@ LONG = (
     "scale/test_celery.py",
     "laws/test_law_book.py",
     "scale/test_hard_days.py",
-    "cli/test_demo.py",
-    "cli/test_stage.py",
+    "lab/demo/test_command.py",
+    "lab/demo/test_world.py",
     "engine/test_bulk_faults.py",
     "laws/test_policy_days.py",
     "browser/test_acting.py",
@@ -42,9 +43,9 @@ LONG = (
     "laws/test_shop_law_book.py",
     "scale/test_demo_scaled.py",
     "browser/test_watching.py",
-    "simulation/test_scenario.py",
+    "lab/simulation/test_scenario.py",
     "browser/test_accessibility.py",
-    "cli/test_elsewhere.py",
+    "cli/test_remote_runs_client.py",
     "laws/test_limit_storm.py",
     "pooler/test_runners.py",
     "laws/test_account_days.py",
@@ -52,10 +53,10 @@ LONG = (
     "cli/test_errors.py",
     "scale/test_upgrade.py",
     "engine/test_fetch.py",
-    "cli/test_compare.py",
+    "lab/simulation/test_compare.py",
     "browser/test_keyboard.py",
     "cli/test_run.py",
-    "laws/test_watch.py",
+    "laws/test_alerts.py",
     "web/test_role_table.py",
 )
 

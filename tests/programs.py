@@ -7,8 +7,8 @@ import sys
 
 from tests.browser import chromium
 from tests.machine import Machine
+from tests.monitoring import prometheus
 from tests.pooler import pgbouncer
-from tests.watch import prometheus
 
 FINDERS = (chromium, pgbouncer, prometheus)
 

@@ -3,7 +3,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headway.clock import ScaledClock, SystemClock, VirtualClock, fresh_id, rng
+from headway.clock import ScaledClock, SystemClock, fresh_id, rng
+from headway_lab.virtual_clock import VirtualClock
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -20,7 +20,7 @@ from typer.main import get_group
 from headway.cli import build
 from headway.cli.api import describe
 from headway.config import Settings, load
-from headway.runners.celery import STOP_S
+from headway.runners.celery_runner import STOP_S
 
 ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "deploy"

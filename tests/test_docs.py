@@ -11,10 +11,10 @@ from typer.main import get_group
 from headway import __version__
 from headway.cli import build
 from headway.cli.doctor_settings import reference
-from headway.cli.stage_shops import SELLERS
 from headway.config import Settings, load
-from headway.simulation.world import seeded_world
-from headway.store.views_jobs import is_job_name
+from headway.store.accounts.job_list import is_job_name
+from headway_lab.demo.shops import SELLERS
+from headway_lab.simulation.world import seeded_world
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

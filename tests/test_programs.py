@@ -7,9 +7,9 @@ import pytest
 from tests import programs
 from tests.browser import chromium
 from tests.machine import Machine
+from tests.monitoring import prometheus
 from tests.pooler import pgbouncer
 from tests.programs import main
-from tests.watch import prometheus
 
 STARTS = "exit 0"
 

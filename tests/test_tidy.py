@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.conftest import LONG
 
 ROOT = Path(__file__).parent.parent
-SOURCES = sorted(ROOT.glob("src/headway/**/*.py"))
+SOURCES = sorted(ROOT.glob("src/**/*.py"))
 TESTS = sorted(ROOT.glob("tests/**/*.py")) + sorted(ROOT.glob("bench/**/*.py"))
 FUNCTION_LINES_MAX = 70
 MODULE_LINES_MAX = 500
@@ -55,7 +55,8 @@ def test_only_the_store_writes_sql() -> None:
         r"\b(SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM)\b", re.DOTALL
     )
     for path in SOURCES:
-        if "store" in path.parts:
+        # The lab reads the tables itself, past the engine that it judges.
+        if "store" in path.parts or "headway_lab" in path.parts:
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -27,7 +27,7 @@ from pydantic import (
     model_validator,
 )
 
-from headway.core.alert_rules import LIMITS
+from headway.core.monitoring.rules import LIMITS
 from headway.errors import ConfigError
 
 PREFIXES = ("HEADWAY_", "SYNC_")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 from tests.browser.chromium import NONE, find
-from tests.browser.house import House, built
+from tests.browser.site import House, built
 from tests.machine import Machine
 
 playwright = pytest.importorskip("playwright.sync_api", reason=NONE)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.browser.conftest import Witness, playwright
-from tests.browser.house import HELD, House
+from tests.browser.site import HELD, House
 
 expect = playwright.expect
 VENDOR = Path(__file__).parent / "vendor"

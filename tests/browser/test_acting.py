@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.browser.conftest import Witness, playwright
-from tests.browser.house import DOUBTED, HELD, NORTHWIND, ODD, PARKED, House
+from tests.browser.site import DOUBTED, HELD, NORTHWIND, ODD, PARKED, House
 
 expect = playwright.expect
 

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from tests.browser.conftest import Witness, playwright
-from tests.browser.house import ACME, ODD, House
+from tests.browser.site import ACME, ODD, House
 from tests.browser.test_accessibility import found as grave
 
 from headway.core.access import Role

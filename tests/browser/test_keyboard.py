@@ -8,9 +8,9 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 from tests.browser.conftest import Witness, playwright
-from tests.browser.house import HELD, House
+from tests.browser.site import HELD, House
 
-from headway.store.server import EmbeddedServer
+from headway.store.server.embedded import EmbeddedServer
 
 expect = playwright.expect
 NARROW = {"width": 380, "height": 800}

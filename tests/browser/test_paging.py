@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from tests.browser.conftest import Witness, playwright
-from tests.browser.house import ACME, NORTHWIND, PARKED, House
+from tests.browser.site import ACME, NORTHWIND, PARKED, House
 from tests.browser.test_accessibility import found as grave
 from tests.browser.test_keyboard import tab_to
 

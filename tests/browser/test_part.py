@@ -1,7 +1,7 @@
 """The page of one part: what its chart cannot draw is said in words."""
 
 from tests.browser.conftest import Witness, playwright
-from tests.browser.house import ACME, House
+from tests.browser.site import ACME, House
 from tests.browser.test_paging import LISTINGS
 
 expect = playwright.expect

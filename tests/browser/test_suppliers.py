@@ -4,13 +4,13 @@ import re
 from typing import Any
 
 from tests.browser.conftest import Witness, playwright
-from tests.browser.house import ACME, House
+from tests.browser.site import ACME, House
 
 from headway.app.suppliers import add_supplier
-from headway.connectors.boeing import BoeingAccess
 from headway.core.access import Role
-from headway.core.breaker import FAILURES_MAX
-from headway.core.model import SupplierName
+from headway.core.catalog.listings import SupplierName
+from headway.core.limits.breaker import FAILURES_MAX
+from headway.providers.boeing.client import BoeingAccess
 
 expect = playwright.expect
 CARD = "#suppliers"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.browser.conftest import Witness, playwright
-from tests.browser.house import ACME, HELD, ODD, House
+from tests.browser.site import ACME, HELD, ODD, House
 
 from headway.core.access import Role
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.app.room import furnish
 from tests.conftest import TEMPLATE, numbers
+from tests.operations.room import furnish
 from tests.web.keys import shown
 
 from headway.app import App, build
-from headway.cli.desks import ACTOR
+from headway.cli.target import ACTOR
 from headway.clock import ScaledClock, SystemClock
 from headway.config import Settings
 from headway.core.access import Grant, Role
-from headway.store.access import Access
+from headway.store.access.keys import Access
 from headway.store.pool import open_pool
-from headway.store.server import EmbeddedServer
+from headway.store.server.embedded import EmbeddedServer
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 

@@ -15,7 +15,7 @@ from psycopg_pool import ConnectionPool
 from tests.cli.both import both, still
 
 from headway.cli import main
-from headway.store.server import EmbeddedServer
+from headway.store.server.embedded import EmbeddedServer
 
 __all__ = ["both", "still"]
 

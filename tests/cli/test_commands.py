@@ -16,15 +16,16 @@ from psycopg_pool import ConnectionPool
 
 from headway import __version__
 from headway.app.agreement import agreement
-from headway.clock import ScaledClock, SystemClock, VirtualClock
+from headway.clock import ScaledClock, SystemClock
 from headway.config import Settings
-from headway.core.model import SellerId, Sku
-from headway.core.policies import by_name
-from headway.store.listings import Listings
+from headway.core.catalog.listings import SellerId, Sku
+from headway.core.timetable.policies import by_name
+from headway.store.catalog.listings import Listings
 from headway.store.migrate import Kind, load
-from headway.store.processes import Presence, Processes
-from headway.store.schedule import Schedule
-from headway.store.server import EmbeddedServer
+from headway.store.monitoring.processes import Presence, Processes
+from headway.store.server.embedded import EmbeddedServer
+from headway.store.timetable.schedule import Schedule
+from headway_lab.virtual_clock import VirtualClock
 
 Headway = Callable[..., Any]
 Execute = Callable[..., None]

@@ -18,8 +18,8 @@ from headway.runners.broker_probe import BrokerFacts
 from headway.runners.valkey import EmbeddedValkey
 from headway.store.migrate import upgrade
 from headway.store.pool import open_pool
-from headway.store.probe import probe
-from headway.store.server import EmbeddedServer
+from headway.store.server.embedded import EmbeddedServer
+from headway.store.server.probe import probe
 
 Headway = Callable[..., Any]
 Execute = Callable[..., None]

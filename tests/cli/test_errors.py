@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from headway.cli import main
-from headway.store.server import EmbeddedServer, find_running
+from headway.store.server.embedded import EmbeddedServer, find_running
 
 Headway = Callable[..., Any]
 HOLD = """
 import sys
 from pathlib import Path
 from headway.clock import SystemClock
-from headway.store.server import EmbeddedServer
+from headway.store.server.embedded import EmbeddedServer
 with EmbeddedServer(Path(sys.argv[1]), clock=SystemClock()):
     print("ready", flush=True)
     sys.stdin.read()

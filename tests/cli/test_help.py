@@ -11,7 +11,7 @@ from typer.main import get_group
 
 from headway import __version__
 from headway.cli import COMMANDS, build, main
-from headway.simulation.faults import READERS
+from headway_lab.simulation.faults import READERS
 
 WITHOUT_DATA = {"headway demo", "headway run", "headway api", "headway worker"}
 

@@ -5,12 +5,13 @@ from datetime import timedelta
 import pytest
 from psycopg_pool import ConnectionPool
 from tests.cli.conftest import Headway
-from tests.store.lane import Lane
+from tests.store.accounts.lane import Lane
 
-from headway.clock import SystemClock, VirtualClock
-from headway.core.jobs import JobStatus, PlatformName, Tier
-from headway.core.model import SellerId
-from headway.store.accounts import Accounts
+from headway.clock import SystemClock
+from headway.core.accounts.jobs import JobStatus, PlatformName, Tier
+from headway.core.catalog.listings import SellerId
+from headway.store.accounts.connections import Accounts
+from headway_lab.virtual_clock import VirtualClock
 
 
 @pytest.fixture

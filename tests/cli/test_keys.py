@@ -10,7 +10,7 @@ from psycopg_pool import ConnectionPool
 
 from headway.clock import SystemClock
 from headway.core.access import Role
-from headway.store.access import Access
+from headway.store.access.keys import Access
 
 Headway = Callable[..., Any]
 WALL = SystemClock()

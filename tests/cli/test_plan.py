@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headway.cli import main
-from headway.core.capacity import Throughput, row
+from headway.core.timetable.capacity import Throughput, row
 
 Headway = Callable[..., Any]
 PAGE = Path(__file__).parents[2] / "docs/how-to/plan-capacity.md"

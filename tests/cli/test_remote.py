@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 import pytest
-from tests.app.room import ACME, BEST, HELD, ODD, PARKED, REFUSED, SHARED, THEIRS
 from tests.cli.both import Both
+from tests.operations.room import ACME, BEST, HELD, ODD, PARKED, REFUSED, SHARED, THEIRS
 
 # What a publish calls its batch is made anew each time; nothing else may differ.
 BATCH = re.compile(r'(batch |"batch_id": ")[0-9a-f-]{36}')

@@ -11,9 +11,9 @@ import pytest
 from tests.cli.conftest import PROGRAM, bare_environment
 
 from headway.clock import SystemClock
-from headway.simulators.shopify import ShopifySimulator
-from headway.simulators.shopify_shop import ShopSetup
-from headway.simulators.transport import serve
+from headway_lab.simulators.shopify.shop import ShopSetup
+from headway_lab.simulators.shopify.simulator import ShopifySimulator
+from headway_lab.simulators.transport import serve
 
 ACCESS = {
     "HEADWAY_BOEING_CLIENT_ID": "me",

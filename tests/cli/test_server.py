@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.app.room import ACME, BEST, HELD, SHARED, THEIRS
 from tests.cli.both import Both
+from tests.operations.room import ACME, BEST, HELD, SHARED, THEIRS
 
 from headway.core.access import Role
 

@@ -14,15 +14,15 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.clock import SystemClock
-from headway.connectors.shopify import shop_scope
-from headway.connectors.vault import open_vault
-from headway.core.jobs import PlatformName
-from headway.core.model import Scope, SellerId
-from headway.simulators.shopify import ShopifySimulator
-from headway.simulators.shopify_shop import ShopSetup
-from headway.simulators.transport import serve
-from headway.store.accounts import Accounts
-from headway.store.credentials import Credentials
+from headway.core.accounts.jobs import PlatformName
+from headway.core.catalog.listings import Scope, SellerId
+from headway.providers.shopify.storefront import shop_scope
+from headway.providers.vault import open_vault
+from headway.store.accounts.connections import Accounts
+from headway.store.accounts.credentials import Credentials
+from headway_lab.simulators.shopify.shop import ShopSetup
+from headway_lab.simulators.shopify.simulator import ShopifySimulator
+from headway_lab.simulators.transport import serve
 
 Headway = Callable[..., Any]
 FOO = "foo.myshopify.com"

@@ -13,10 +13,10 @@ import pytest
 from psycopg_pool import ConnectionPool
 from tests.cli.both import Both
 
-from headway.app.outside import stored_access
+from headway.app.providers import stored_access
 from headway.config import Settings
-from headway.core.model import SupplierName
-from headway.store.suppliers import Suppliers
+from headway.core.catalog.listings import SupplierName
+from headway.store.catalog.suppliers import Suppliers
 
 Headway = Callable[..., Any]
 SECRETS = ("s3cret-of-the-client", "s3cret-word")

@@ -8,12 +8,12 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.clock import SystemClock
-from headway.connectors.tokens import store_tokens
-from headway.connectors.vault import Vault
-from headway.core.jobs import PlatformName
-from headway.core.model import Scope, SellerId
-from headway.store.credentials import Credentials
-from headway.store.oauth_visits import OAuthVisits, Visit
+from headway.core.accounts.jobs import PlatformName
+from headway.core.catalog.listings import Scope, SellerId
+from headway.providers.tokens import store_tokens
+from headway.providers.vault import Vault
+from headway.store.accounts.credentials import Credentials
+from headway.store.accounts.oauth_flows import OAuthVisits, Visit
 
 Headway = Callable[..., Any]
 OLD = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="

@@ -7,7 +7,7 @@ from typing import Any
 from psycopg_pool import ConnectionPool
 
 from headway.clock import SystemClock
-from headway.store.processes import SILENT, Presence, Processes
+from headway.store.monitoring.processes import SILENT, Presence, Processes
 
 Headway = Callable[..., Any]
 # Nobody listens there.

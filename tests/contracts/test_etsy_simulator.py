@@ -13,21 +13,21 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.clock import VirtualClock
-from headway.connectors.etsy import EtsyAccess, EtsyConnector, EtsyDoor, consent_url
-from headway.connectors.etsy_door import SCOPES
-from headway.connectors.tokens import store_tokens, token_scope
-from headway.connectors.vault import Vault
-from headway.core.jobs import KINDS, Account, Kind, PlatformName
-from headway.core.model import SellerId
-from headway.core.walk import Ask
-from headway.core.walks import walk_of
+from headway.core.accounts.jobs import KINDS, Account, Kind, PlatformName
+from headway.core.accounts.pagination import Ask
+from headway.core.catalog.listings import SellerId
 from headway.errors import ConnectorError
-from headway.simulators.etsy import EtsySimulator
-from headway.simulators.etsy_records import Buyer
-from headway.simulators.transport import SimTransport
-from headway.simulators.wire import SimReply
-from headway.store.credentials import Credentials
+from headway.providers.etsy.api import SCOPES
+from headway.providers.etsy.client import EtsyAccess, EtsyConnector, EtsyDoor, consent_url
+from headway.providers.pagination import walk_of
+from headway.providers.tokens import store_tokens, token_scope
+from headway.providers.vault import Vault
+from headway.store.accounts.credentials import Credentials
+from headway_lab.simulators.etsy.records import Buyer
+from headway_lab.simulators.etsy.simulator import EtsySimulator
+from headway_lab.simulators.transport import SimTransport
+from headway_lab.simulators.wire import SimReply
+from headway_lab.virtual_clock import VirtualClock
 
 CONTRACT = Path(__file__).parents[3] / "shared/contracts/etsy-oas3.json"
 START = datetime(2026, 1, 1, tzinfo=UTC)

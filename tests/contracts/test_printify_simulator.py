@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from headway.clock import VirtualClock
-from headway.simulators.printify import PrintifySimulator
+from headway_lab.simulators.printify.simulator import PrintifySimulator
+from headway_lab.virtual_clock import VirtualClock
 
 CONTRACT = Path(__file__).parents[3] / "shared/contracts/printify-openapi-thirdparty.yml"
 TYPES: dict[str, type] = {

@@ -21,10 +21,10 @@ from graphql import (
 from tests.contracts.test_shopify_documents import CONTRACT, assert_valid, schema
 
 from headway.config import Settings
-from headway.connectors.shopify_account_documents import SCOPES, document_of, price_of
-from headway.core.walk import Ask
-from headway.core.walks.shopify import IDS_MAX
-from headway.simulators.shopify_schema import Operation, read_document
+from headway.core.accounts.pagination import Ask
+from headway.providers.shopify.pagination import IDS_MAX
+from headway.providers.shopify.read_queries import SCOPES, document_of, price_of
+from headway_lab.simulators.shopify.schema import Operation, read_document
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/connect-a-shop.md"
 LISTED = {"since": "2026-01-01T00:00:00+00:00", "after": None}

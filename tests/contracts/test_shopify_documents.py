@@ -18,11 +18,18 @@ from graphql import (
 )
 from graphql.execution.values import get_variable_values
 
-from headway.connectors import shopify_bulk, shopify_documents
-from headway.connectors.shopify_bulk import bulk_mutation, price_lines
-from headway.connectors.shopify_documents import Document
-from headway.core.model import Sku
-from headway.core.storefront import Creation, Gid, PriceWrite, Status, StatusWrite, StockWrite
+from headway.core.catalog.listings import Sku
+from headway.core.catalog.storefront import (
+    Creation,
+    Gid,
+    PriceWrite,
+    Status,
+    StatusWrite,
+    StockWrite,
+)
+from headway.providers.shopify import bulk, queries
+from headway.providers.shopify.bulk import bulk_mutation, price_lines
+from headway.providers.shopify.queries import Document
 
 CONTRACT = Path("shared/contracts/shopify-admin-2026-04.schema.json")
 NASTY = ('WF1=K3" OR sku:*', "back\\slash", "O'Neil (new): 1/2", 'x"y', " spaced ")
@@ -87,32 +94,30 @@ def creation(**given: Any) -> Creation:
 
 
 DOCUMENTS: dict[str, Document] = {
-    "locations": shopify_documents.locations(),
-    "find one": shopify_documents.find(["WF1=K3"], levels=4),
-    "find several with odd characters": shopify_documents.find(NASTY, levels=4),
-    "find where there are many locations": shopify_documents.find(["A"], levels=1000),
-    "read one": shopify_documents.read([gid("ProductVariant", 1)], levels=0),
-    "read many": shopify_documents.read([gid("ProductVariant", n) for n in range(250)], levels=4),
-    "set one quantity": shopify_documents.set_stock(stock(1), key=KEY),
-    "set 250 quantities": shopify_documents.set_stock(stock(250), key=KEY),
-    "activate": shopify_documents.activate(stock(1)[0], key=KEY),
-    "set one price": shopify_documents.set_prices(prices(1, products=1)),
-    "set prices of several variants": shopify_documents.set_prices(prices(5, products=1)),
-    "set prices of many products": shopify_documents.set_prices(prices(90, products=40)),
-    "set one status": shopify_documents.set_statuses(
+    "locations": queries.locations(),
+    "find one": queries.find(["WF1=K3"], levels=4),
+    "find several with odd characters": queries.find(NASTY, levels=4),
+    "find where there are many locations": queries.find(["A"], levels=1000),
+    "read one": queries.read([gid("ProductVariant", 1)], levels=0),
+    "read many": queries.read([gid("ProductVariant", n) for n in range(250)], levels=4),
+    "set one quantity": queries.set_stock(stock(1), key=KEY),
+    "set 250 quantities": queries.set_stock(stock(250), key=KEY),
+    "activate": queries.activate(stock(1)[0], key=KEY),
+    "set one price": queries.set_prices(prices(1, products=1)),
+    "set prices of several variants": queries.set_prices(prices(5, products=1)),
+    "set prices of many products": queries.set_prices(prices(90, products=40)),
+    "set one status": queries.set_statuses(
         [StatusWrite(sku=Sku("A"), product=gid("Product", 1), status=Status.DRAFT)]
     ),
-    "set every status": shopify_documents.set_statuses(
+    "set every status": queries.set_statuses(
         [StatusWrite(sku=Sku("A"), product=gid("Product", 1), status=each) for each in Status]
     ),
-    "create": shopify_documents.create(creation()),
-    "create without stock": shopify_documents.create(
-        creation(quantities={}, compare_at=Decimal(12))
-    ),
-    "stage an upload": shopify_bulk.stage_upload("prices.jsonl"),
-    "run in bulk": shopify_bulk.run_bulk("tmp/1/bulk/key.jsonl", key=KEY),
-    "bulk status": shopify_bulk.bulk_status(gid("BulkOperation", 1)),
-    "find bulk": shopify_bulk.find_bulk(),
+    "create": queries.create(creation()),
+    "create without stock": queries.create(creation(quantities={}, compare_at=Decimal(12))),
+    "stage an upload": bulk.stage_upload("prices.jsonl"),
+    "run in bulk": bulk.run_bulk("tmp/1/bulk/key.jsonl", key=KEY),
+    "bulk status": bulk.bulk_status(gid("BulkOperation", 1)),
+    "find bulk": bulk.find_bulk(),
     **{
         f"line {number} of a bulk file": Document(
             text=bulk_mutation(KEY), variables=json.loads(line)

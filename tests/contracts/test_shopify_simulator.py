@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from graphql import introspection_from_schema
 
-from headway.simulators.shopify_schema import SCHEMA
+from headway_lab.simulators.shopify.schema import SCHEMA
 
 CONTRACT = Path(__file__).parents[3] / "shared/contracts/shopify-admin-2026-04.schema.json"
 OURS: dict[str, Any] = introspection_from_schema(SCHEMA)["__schema"]

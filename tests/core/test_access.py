@@ -3,7 +3,7 @@
 import pytest
 
 from headway.core.access import Need, Principal, Role
-from headway.core.model import SellerId
+from headway.core.catalog.listings import SellerId
 from headway.errors import ForbiddenError
 
 ACME = SellerId("acme")

@@ -11,13 +11,14 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.app import App, build
-from headway.clock import VirtualClock, fresh_id, rng
+from headway.clock import fresh_id, rng
 from headway.config import Settings
-from headway.core.model import Done, SellerId, Sku, Wait
+from headway.core.catalog.listings import Done, SellerId, Sku, Wait
 from headway.engine.fetch import Fetch
-from headway.simulators.boeing import BoeingSimulator, Part, SignIn
-from headway.simulators.faults import FaultPlan
-from headway.simulators.transport import SimTransport
+from headway_lab.simulators.boeing import BoeingSimulator, Part, SignIn
+from headway_lab.simulators.faults import FaultPlan
+from headway_lab.simulators.transport import SimTransport
+from headway_lab.virtual_clock import VirtualClock
 
 
 class Shelf:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from headway.core.market import initial_price
-from headway.core.model import Wait
-from headway.simulators.faults import FaultPlan, Interval
+from headway.core.catalog.listings import Wait
+from headway.core.timetable.market import initial_price
+from headway_lab.simulators.faults import FaultPlan, Interval
 
 HOUR = timedelta(hours=1)
 ABOARD = "SELECT count(*) FROM product_sync_schedule WHERE sync_status = 'syncing'"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.engine.bulks import (
+from tests.engine.bulk_setup import (
     LISTINGS,
     Wire,
     check_once,
@@ -27,17 +27,18 @@ from tests.engine.bulks import (
     slow_down,
     want_all,
 )
-from tests.engine.shops import Shops, make_shops, wanted
+from tests.engine.shop_setup import Shops, make_shops, wanted
 
-from headway.clock import VirtualClock, fresh_id
-from headway.connectors.shopify import shop_scope, store_tokens
-from headway.connectors.vault import open_vault
-from headway.core.storefront import BulkIntent, Errand, Intent, Kind
-from headway.simulation.mortal import Crashed, Life, MortalPool, MortalTransport
-from headway.simulators import shopify_bulk
-from headway.simulators.wire import SimReply
-from headway.store.bulk import Bulks
-from headway.store.credentials import Credentials
+from headway.clock import fresh_id
+from headway.core.catalog.storefront import BulkIntent, Errand, Intent, Kind
+from headway.providers.shopify.storefront import shop_scope, store_tokens
+from headway.providers.vault import open_vault
+from headway.store.accounts.credentials import Credentials
+from headway.store.catalog.bulk import Bulks
+from headway_lab.simulation.crashes import Crashed, Life, MortalPool, MortalTransport
+from headway_lab.simulators.shopify import bulk
+from headway_lab.simulators.wire import SimReply
+from headway_lab.virtual_clock import VirtualClock
 
 LEASE_OVER_S = 60 + 180 + 1
 DAY = timedelta(days=1)
@@ -238,7 +239,7 @@ def test_an_operation_that_does_not_end_in_a_day_is_given_up_and_read_back(shops
 def test_what_cannot_be_started_goes_in_ordinary_calls_after_a_while(
     shops: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shopify_bulk, "RUNNING_MAX", 0)
+    monkeypatch.setattr(bulk, "RUNNING_MAX", 0)
     fill(shops)
     before = shops.clock.now()
     finish(shops, pusher(shops.app))

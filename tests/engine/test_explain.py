@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.core.breaker import Breaker
-from headway.core.model import Candidate, SellerId, Sku, Turn
+from headway.core.catalog.listings import Candidate, SellerId, Sku, Turn
+from headway.core.limits.breaker import Breaker
 from headway.core.reasons import Line, Standing, State, say_span, say_time
-from headway.core.seats import BoardingRule
+from headway.core.timetable.seats import BoardingRule
 from headway.engine.explain import in_shop, place, reasons
 
 NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)

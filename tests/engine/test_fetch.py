@@ -7,16 +7,16 @@ import httpx
 import pytest
 
 from headway.app import build
-from headway.clock import VirtualClock
-from headway.connectors.boeing import BoeingAccess, BoeingConnector
-from headway.connectors.vault import open_vault
-from headway.core.breaker import Breaker
-from headway.core.model import Sku, Wait
+from headway.core.catalog.listings import Sku, Wait
+from headway.core.limits.breaker import Breaker
 from headway.errors import StoreError
-from headway.simulators.boeing import SignIn
-from headway.simulators.faults import FaultPlan, Interval
-from headway.simulators.transport import SimTransport
-from headway.store.credentials import Credentials
+from headway.providers.boeing.client import BoeingAccess, BoeingConnector
+from headway.providers.vault import open_vault
+from headway.store.accounts.credentials import Credentials
+from headway_lab.simulators.boeing import SignIn
+from headway_lab.simulators.faults import FaultPlan, Interval
+from headway_lab.simulators.transport import SimTransport
+from headway_lab.virtual_clock import VirtualClock
 
 SKUS = tuple(f"P{n}=K3" for n in range(30))
 

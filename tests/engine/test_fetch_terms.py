@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 from headway.app.rules import seller_defaults
-from headway.simulators.faults import FaultPlan, Interval
-from headway.store.sellers import Sellers
+from headway.store.catalog.sellers import Sellers
+from headway_lab.simulators.faults import FaultPlan, Interval
 
 SKUS = tuple(f"P{n}=K3" for n in range(10))
 

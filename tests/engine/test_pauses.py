@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.engine.pulls import make_pulls, page_of
-from tests.engine.shops import make_shops, wanted
+from tests.engine.pull_setup import make_pulls, page_of
+from tests.engine.shop_setup import make_shops, wanted
 
-from headway.clock import VirtualClock
-from headway.core.model import SellerId, Sku, Wait
+from headway.core.catalog.listings import SellerId, Sku, Wait
 from headway.core.pauses import Pause, PauseKind
 from headway.core.reasons import State
 from headway.engine.explain import in_shop, reasons
-from headway.store.explain import Standings
 from headway.store.pauses import Pauses
-from headway.store.triggers import Triggers
+from headway.store.timetable.positions import Standings
+from headway.store.timetable.triggers import Triggers
+from headway_lab.virtual_clock import VirtualClock
 
 HOUR = timedelta(hours=1)
 SKUS = tuple(f"P{n}" for n in range(10))

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.engine.pulls import SECOND_KEY, Pulls, make_pulls, page_of
-from tests.store.job_rows import DAY_KEY, MINUTE, RULE
+from tests.engine.pull_setup import SECOND_KEY, Pulls, make_pulls, page_of
+from tests.store.accounts.job_fixtures import DAY_KEY, MINUTE, RULE
 
-from headway.core.jobs import JobType
-from headway.core.limits import Observation
-from headway.core.model import CLOCKS_APART_MAX, Done, Wait
-from headway.core.walk import RUN, SINCE, Page
+from headway.core.accounts.jobs import JobType
+from headway.core.accounts.pagination import RUN, SINCE, Page
+from headway.core.catalog.listings import CLOCKS_APART_MAX, Done, Wait
+from headway.core.limits.transitions import Observation
 from headway.errors import (
     ConfigError,
     ConnectorError,

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.engine.pulls import PlainWalk, Pulls, make_pulls, page_of
-from tests.store.job_rows import MINUTE
+from tests.engine.pull_setup import PlainWalk, Pulls, make_pulls, page_of
+from tests.store.accounts.job_fixtures import MINUTE
 
-from headway.core.hooks import Effect, Hook
-from headway.core.jobs import Kind, PlatformName
-from headway.core.model import CLOCKS_APART_MAX, Wait
-from headway.core.walk import RUN, Cursor, Page, Step
+from headway.core.accounts.jobs import Kind, PlatformName
+from headway.core.accounts.pagination import RUN, Cursor, Page, Step
+from headway.core.accounts.webhooks import Effect, Hook
+from headway.core.catalog.listings import CLOCKS_APART_MAX, Wait
 from headway.errors import (
     AppRefusedError,
     PermanentError,
@@ -21,7 +21,7 @@ from headway.errors import (
     TransientError,
     UnauthorizedError,
 )
-from headway.store.hooks import Hooks
+from headway.store.accounts.webhooks import Hooks
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.engine.shops import PLACES, Shops, make_shops, wanted
+from tests.engine.shop_setup import PLACES, Shops, make_shops, wanted
 
-from headway.clock import VirtualClock
-from headway.simulators.shopify_faults import ShopFaultPlan
+from headway_lab.simulators.shopify.faults import ShopFaultPlan
+from headway_lab.virtual_clock import VirtualClock
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import pytest
 from tests.conftest import START
 from tests.engine.conftest import Line, LineMaker
 
-from headway.core.model import Turn, Wait
+from headway.core.catalog.listings import Turn, Wait
 from headway.engine.explain import reasons
 from headway.engine.fetch import Fetch
 from headway.engine.tick import Tick
-from headway.store.explain import Standings
+from headway.store.timetable.positions import Standings
 
 HOUR = timedelta(hours=1)
 SKUS = [f"P{number:03}" for number in range(208)]

@@ -10,25 +10,26 @@ import httpx
 import pytest
 from psycopg_pool import ConnectionPool
 from tests.engine.conftest import Line, Shelf
-from tests.engine.office import Broker, Office
+from tests.engine.supplier_setup import Broker, Office
 
 from headway.app import App, build
-from headway.app.desk import Desk
 from headway.app.suppliers import add_supplier, lines_of, remove_supplier
 from headway.cli.check import LAWS
-from headway.clock import VirtualClock, fresh_id, rng
+from headway.clock import fresh_id, rng
 from headway.config import Settings
-from headway.connectors.boeing import BoeingAccess
-from headway.core.model import MAIN, Done, SellerId, Sku, SupplierName, Wait
+from headway.core.catalog.listings import MAIN, Done, SellerId, Sku, SupplierName, Wait
 from headway.core.pauses import Pause, PauseKind
-from headway.engine.lines import Lines
+from headway.engine.fetch_all import Lines
 from headway.errors import ConflictError, NotFoundError
-from headway.simulators.boeing import BoeingSimulator, SignIn
-from headway.simulators.faults import FaultPlan, Interval
-from headway.simulators.transport import SimTransport
-from headway.store.explain import Standings
-from headway.store.laws import Laws
-from headway.store.suppliers import Suppliers
+from headway.operations.listings import Desk
+from headway.providers.boeing.client import BoeingAccess
+from headway.store.catalog.suppliers import Suppliers
+from headway.store.monitoring.law_checks import Laws
+from headway.store.timetable.positions import Standings
+from headway_lab.simulators.boeing import BoeingSimulator, SignIn
+from headway_lab.simulators.faults import FaultPlan, Interval
+from headway_lab.simulators.transport import SimTransport
+from headway_lab.virtual_clock import VirtualClock
 
 ACME = SupplierName("acme")
 SKUS = tuple(f"P{number}" for number in range(12))

@@ -3,8 +3,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from headway.app.watching import watch_of
-from headway.simulation.mortal import SkewedClock
+from headway.app.monitoring import watch_of
+from headway_lab.simulation.crashes import SkewedClock
 
 SKUS = tuple(f"P{n}" for n in range(10))
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from headway.clock import Rng, SystemClock, rng
-from headway.core.limits import Go, Hold, Resource, Shed, Ticket, Window
+from headway.core.limits.transitions import Go, Hold, Resource, Shed, Ticket, Window
 from headway.errors import ConfigError, StoreError
-from headway.store.limits import PostgresLimiter
+from headway.store.limits.limiter import PostgresLimiter
 from headway.store.pool import open_pool
-from headway.store.server import find_running
+from headway.store.server.embedded import find_running
 
 T = TypeVar("T")
 COUNT = 16

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.core.jobs import Job, JobStatus
-from headway.core.walk import Page, Step, Walk
-from headway.core.walks.etsy import ReceiptsWalk
+from headway.core.accounts.jobs import Job, JobStatus
+from headway.core.accounts.pagination import Page, Step, Walk
 from headway.engine.pull import Pull
-from headway.simulation.account.faults import parse_account_faults
-from headway.simulation.account.report import figures
-from headway.simulation.account.scenario import LOOKS_H, AccountPlan, AccountScenario, Parts
-from headway.simulation.account.world import account_world
+from headway.providers.etsy.pagination import ReceiptsWalk
+from headway_lab.simulation.accounts.faults import parse_account_faults
+from headway_lab.simulation.accounts.report import figures
+from headway_lab.simulation.accounts.scenario import LOOKS_H, AccountPlan, AccountScenario, Parts
+from headway_lab.simulation.accounts.world import account_world
 
 Run = Callable[..., AccountScenario]
 LAWS_IN_PLAY = {"L1", "L5", "L6", "L7", "L10", "L11", "L12", "L13"}

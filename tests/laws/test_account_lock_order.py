@@ -8,17 +8,17 @@ from decimal import Decimal
 
 from psycopg_pool import ConnectionPool
 
-from headway.core.change import Terms
-from headway.core.guard import SellerStanding
-from headway.core.jobs import Kind, PlatformName, Tier
-from headway.core.model import SellerId
-from headway.core.walk import Page, Step
-from headway.core.warehouse import Order, Records
+from headway.core.accounts.jobs import Kind, PlatformName, Tier
+from headway.core.accounts.pagination import Page, Step
+from headway.core.accounts.warehouse import Order, Records
+from headway.core.catalog.change_detection import Terms
+from headway.core.catalog.guard import SellerStanding
+from headway.core.catalog.listings import SellerId
 from headway.errors import StoreError
-from headway.store.accounts import Accounts, disconnect
+from headway.store.accounts.connections import Accounts, disconnect
+from headway.store.accounts.warehouse import write
+from headway.store.catalog.sellers import Sellers
 from headway.store.pool import guarded
-from headway.store.sellers import Sellers
-from headway.store.warehouse import write
 
 NOW = datetime(2026, 3, 10, tzinfo=UTC)
 ROUNDS = 40

@@ -9,24 +9,24 @@ from decimal import Decimal
 from itertools import count
 
 from psycopg_pool import ConnectionPool
-from tests.store.job_rows import RULE
+from tests.store.accounts.job_fixtures import RULE
 
 from headway.clock import SystemClock
-from headway.core.change import Terms
-from headway.core.guard import SellerStanding
-from headway.core.hooks import Effect, Hook
-from headway.core.jobs import JobStatus, Kind, PlatformName, Tier
-from headway.core.limits import Observation, Quota, Resource
-from headway.core.model import SellerId
-from headway.core.walk import Page, Step
-from headway.core.warehouse import Order, Records
+from headway.core.accounts.jobs import JobStatus, Kind, PlatformName, Tier
+from headway.core.accounts.pagination import Page, Step
+from headway.core.accounts.warehouse import Order, Records
+from headway.core.accounts.webhooks import Effect, Hook
+from headway.core.catalog.change_detection import Terms
+from headway.core.catalog.guard import SellerStanding
+from headway.core.catalog.listings import SellerId
+from headway.core.limits.transitions import Observation, Quota, Resource
 from headway.errors import ConflictError
-from headway.store.accounts import Accounts
-from headway.store.hooks import Hooks
-from headway.store.job_rows import JobRows
-from headway.store.jobs import Jobs
-from headway.store.limits import PostgresLimiter
-from headway.store.sellers import Sellers
+from headway.store.accounts.connections import Accounts
+from headway.store.accounts.job_rows import JobRows
+from headway.store.accounts.jobs import Jobs
+from headway.store.accounts.webhooks import Hooks
+from headway.store.catalog.sellers import Sellers
+from headway.store.limits.limiter import PostgresLimiter
 
 NOW = datetime(2026, 3, 10, tzinfo=UTC)
 ROUNDS = 30

@@ -12,15 +12,15 @@ from psycopg_pool import ConnectionPool
 
 from headway.app import App
 from headway.config import Settings
-from headway.core.lifecycle import Settlement
-from headway.core.model import Candidate, Listing, Outcome, Sku, Turn
-from headway.core.policies import Next, Rolling, Seen
+from headway.core.catalog.lifecycle import Settlement
+from headway.core.catalog.listings import Candidate, Listing, Outcome, Sku, Turn
+from headway.core.timetable.policies import Next, Rolling, Seen
 from headway.engine.explain import reasons
 from headway.engine.ports import Schedule
-from headway.simulation.asking import ask
-from headway.simulation.faults import parse_faults
-from headway.simulation.scenario import Parts, Plan, Scenario
-from headway.simulation.world import Change, World, seeded_world
+from headway_lab.simulation.explain_checks import ask
+from headway_lab.simulation.faults import parse_faults
+from headway_lab.simulation.scenario import Parts, Plan, Scenario
+from headway_lab.simulation.world import Change, World, seeded_world
 
 Run = Callable[..., dict[str, int]]
 # A supplier that was away leaves a queue, and a queue makes calls as fast as permits allow.

@@ -15,7 +15,7 @@ import pytest
 from headway.clock import SystemClock, rng
 from headway.store.migrate import upgrade
 from headway.store.pool import open_pool
-from headway.store.server import EmbeddedServer
+from headway.store.server.embedded import EmbeddedServer
 
 WORKERS = Path(__file__).with_name("limit_storm_workers.py")
 CLOCK = SystemClock()

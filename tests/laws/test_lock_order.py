@@ -10,13 +10,13 @@ from decimal import Decimal
 from psycopg_pool import ConnectionPool
 
 from headway.clock import fresh_id
-from headway.core.lifecycle import Settlement
-from headway.core.model import Outcome, SellerId, Sku, Turn
-from headway.core.storefront import Pushed
+from headway.core.catalog.lifecycle import Settlement
+from headway.core.catalog.listings import Outcome, SellerId, Sku, Turn
+from headway.core.catalog.storefront import Pushed
 from headway.errors import StoreError
-from headway.store.pushes import Pushes
-from headway.store.review import Review
-from headway.store.schedule import Schedule
+from headway.store.catalog.pushes import Pushes
+from headway.store.catalog.review import Review
+from headway.store.timetable.schedule import Schedule
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 LISTINGS, ROUNDS = 150, 40

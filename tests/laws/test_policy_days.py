@@ -11,14 +11,14 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.app import App
-from headway.core.model import Sku
-from headway.core.policies import Policy, Split
-from headway.core.policies.hours import Opening
-from headway.core.policies.policy import EMPTY, Catalogue, Placement
-from headway.simulation.faults import parse_faults
-from headway.simulation.report import figures
-from headway.simulation.scenario import Parts, Plan, Scenario
-from headway.simulation.world import seeded_world
+from headway.core.catalog.listings import Sku
+from headway.core.timetable.policies import Policy, Split
+from headway.core.timetable.policies.hours import Opening
+from headway.core.timetable.policies.policy import EMPTY, Catalogue, Placement
+from headway_lab.simulation.faults import parse_faults
+from headway_lab.simulation.report import figures
+from headway_lab.simulation.scenario import Parts, Plan, Scenario
+from headway_lab.simulation.world import seeded_world
 
 Run = Callable[..., Scenario]
 DOCUMENTED = ("packed", "split", "anchored", "rolling")

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.engine.shops import Shops, make_shops, wanted
+from tests.engine.shop_setup import Shops, make_shops, wanted
 from tests.engine.test_push import stage
 
 from headway.app import build
-from headway.clock import VirtualClock
-from headway.core.model import Wait
-from headway.simulation.mortal import Crashed, Life, MortalPool, MortalTransport
-from headway.simulators.transport import SimTransport
+from headway.core.catalog.listings import Wait
+from headway_lab.simulation.crashes import Crashed, Life, MortalPool, MortalTransport
+from headway_lab.simulators.transport import SimTransport
+from headway_lab.virtual_clock import VirtualClock
 
 LISTINGS = 4
 LEASE_OVER_S = 60 + 180 + 1

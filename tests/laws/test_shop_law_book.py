@@ -14,13 +14,13 @@ from psycopg_pool import ConnectionPool
 
 from headway.app import App
 from headway.config import Settings
-from headway.core.storefront import Change, Errand, PriceWrite, Pushed, Shop
+from headway.core.catalog.storefront import Change, Errand, PriceWrite, Pushed, Shop
 from headway.engine.ports import Pushes
-from headway.simulation.book import LawBook
-from headway.simulation.faults import parse_faults
-from headway.simulation.scenario import Parts, Plan, Scenario
-from headway.simulation.shops import domain_of
-from headway.simulation.world import seeded_world
+from headway_lab.simulation.faults import parse_faults
+from headway_lab.simulation.law_book import LawBook
+from headway_lab.simulation.scenario import Parts, Plan, Scenario
+from headway_lab.simulation.shops import domain_of
+from headway_lab.simulation.world import seeded_world
 
 Simulate = Callable[..., Scenario]
 # Every part changes a few times before it is read, so nearly every read is pushed.

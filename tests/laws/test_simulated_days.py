@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.simulation.faults import parse_faults
-from headway.simulation.scenario import Plan, Scenario
-from headway.simulation.world import seeded_world
-from headway.store.laws import Laws as StoreLaws
+from headway.store.monitoring.law_checks import Laws as StoreLaws
+from headway_lab.simulation.faults import parse_faults
+from headway_lab.simulation.scenario import Plan, Scenario
+from headway_lab.simulation.world import seeded_world
 
 Run = Callable[..., Scenario]
 LAWS_IN_PLAY = {"L1", "L2", "L3", "L5", "L6", "L7", "L8", "L9", "L10", "L13"}

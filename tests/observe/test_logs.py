@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from headway.cli.voice import Voice
+from headway.cli.console import Voice
 from headway.config import Settings
 from headway.observe.logs import HIDDEN, Log, Redactor, forget_call, name_call, name_failure
 

@@ -8,7 +8,7 @@ from urllib.request import urlopen
 import pytest
 
 from headway.clock import SystemClock
-from headway.core.calls import UNUSED, Call
+from headway.core.monitoring.calls import UNUSED, Call
 from headway.errors import ConfigError
 from headway.observe.exporter import exported
 from headway.observe.metrics import COUNTERS, GAUGES, HISTOGRAMS, Figures, Metrics, reference

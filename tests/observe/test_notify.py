@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.app.watching import notify_urls
-from headway.clock import VirtualClock
+from headway.app.monitoring import notify_urls
 from headway.config import Settings
-from headway.core.alert_rules import Severity
-from headway.core.alerts import Alert
-from headway.core.messages import message_of
-from headway.core.model import Done, Wait
+from headway.core.catalog.listings import Done, Wait
+from headway.core.monitoring.alerts import Alert
+from headway.core.monitoring.messages import message_of
+from headway.core.monitoring.rules import Severity
 from headway.engine.notify import Notify
 from headway.errors import ConfigError
 from headway.observe.notify import AppriseMessenger
-from headway.store.alert_states import AlertStates
-from headway.store.outbox import Outbox
+from headway.store.monitoring.alert_states import AlertStates
+from headway.store.monitoring.outbox import Outbox
+from headway_lab.virtual_clock import VirtualClock
 
 SECRET = "tok-5e4d3c2b"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -11,9 +11,9 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from headway.app.watch import ProcessWatch
-from headway.core.calls import UNUSED, Call
-from headway.core.model import SellerId
+from headway.app.call_metrics import ProcessWatch
+from headway.core.catalog.listings import SellerId
+from headway.core.monitoring.calls import UNUSED, Call
 from headway.observe.traces import open_traces
 
 AT = datetime(2026, 3, 2, 12, tzinfo=UTC)

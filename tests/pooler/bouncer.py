@@ -10,7 +10,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from headway.clock import SystemClock
-from headway.store.launch import HOST, choose_drop, free_port, give, spawn
+from headway.store.server.launch import HOST, choose_drop, free_port, give, spawn
 
 READY_S, POLL_S, STOP_S = 30.0, 0.02, 10.0
 # It leaves a server alone for `server_login_retry` that was not there, and lets clients wait for

@@ -9,7 +9,7 @@ from tests.machine import Machine
 from tests.pooler.bouncer import Bouncer
 from tests.pooler.pgbouncer import NONE, find
 
-from headway.store.server import EmbeddedServer
+from headway.store.server.embedded import EmbeddedServer
 
 
 @pytest.fixture(scope="session")

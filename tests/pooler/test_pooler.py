@@ -13,19 +13,20 @@ from psycopg_pool import ConnectionPool
 from tests.conftest import FAST
 from tests.pooler.bouncer import Bouncer
 from tests.pooler.conftest import beside
-from tests.scale.crew import Crew
+from tests.scale.workers import Crew
 
 from headway.cli.doctor_database import examine_server
-from headway.clock import SystemClock, VirtualClock
-from headway.core.model import SellerId, Sku, Turn
-from headway.core.policies import by_name
+from headway.clock import SystemClock
+from headway.core.catalog.listings import SellerId, Sku, Turn
+from headway.core.timetable.policies import by_name
 from headway.errors import ConfigError, StoreError
 from headway.store import migrate
-from headway.store.listings import Listings
+from headway.store.access.isolation import Walled
+from headway.store.catalog.listings import Listings
 from headway.store.pool import guarded, open_pool
-from headway.store.probe import Pooling, probe
-from headway.store.server import EmbeddedServer
-from headway.store.walls import Walled
+from headway.store.server.embedded import EmbeddedServer
+from headway.store.server.probe import Pooling, probe
+from headway_lab.virtual_clock import VirtualClock
 
 LISTED = "SELECT user_id, pg_backend_pid() FROM product_sync_schedule"
 WHO = "SELECT current_user, current_setting('headway.seller', true), current_setting('role')"

@@ -5,8 +5,10 @@ from tests.scale.conftest import celery_crew, hired, town, valkey
 from tests.scale.test_conformance import (
     test_everything_due_is_fetched_pushed_and_pulled_within_every_limit,
 )
-from tests.store.test_limits import test_many_threads_at_one_key_lose_no_update
-from tests.store.test_walls import test_nothing_is_left_on_the_connection_as_a_pooler_wants_it
+from tests.store.access.test_isolation import (
+    test_nothing_is_left_on_the_connection_as_a_pooler_wants_it,
+)
+from tests.store.limits.test_limiter import test_many_threads_at_one_key_lose_no_update
 
 # Many processes are what a pooler is for; the embedded runner meets it in a campaign.
 RUNNERS = (pytest.param("embedded", marks=pytest.mark.campaign), "celery")

@@ -3,10 +3,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headway.clock import SystemClock, VirtualClock
-from headway.core.model import Done, Wait
+from headway.clock import SystemClock
+from headway.core.catalog.listings import Done, Wait
 from headway.errors import InvariantError, StoreError
 from headway.runners.embedded import EmbeddedRunner, turn
+from headway_lab.virtual_clock import VirtualClock
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.scale.crew import Crew
+from tests.scale.deployment import Town, open_town
 from tests.scale.storm import Storm
-from tests.scale.town import Town, open_town
+from tests.scale.workers import Crew
 
 from headway.clock import SystemClock
 from headway.runners.valkey import EmbeddedValkey
-from headway.store.server import EmbeddedServer
+from headway.store.server.embedded import EmbeddedServer
 
 
 @contextmanager

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from tests.scale.crew import Crew
-from tests.scale.nursery import Child
-from tests.scale.town import CLOCK, Town
+from tests.scale.deployment import CLOCK, Town
+from tests.scale.processes import Child
 from tests.scale.truth import unbooked, unshown
+from tests.scale.workers import Crew
 
 from headway.clock import Rng, rng
 

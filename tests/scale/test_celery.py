@@ -10,14 +10,14 @@ import sys
 from decimal import Decimal
 from urllib.request import urlopen
 
-from tests.scale.crew import PATIENCE_S, Crew
-from tests.scale.town import Town
+from tests.scale.deployment import Town
+from tests.scale.workers import PATIENCE_S, Crew
 
-from headway.app.relay import rounds, rule_of
+from headway.app.dispatch import rounds, rule_of
 from headway.config import load
-from headway.core.relay import Baton
-from headway.runners.broker import KEY_PREFIX, make_celery
-from headway.runners.celery import send_by
+from headway.core.dispatch import Baton
+from headway.runners.celery_app import KEY_PREFIX, make_celery
+from headway.runners.celery_runner import send_by
 from headway.runners.valkey import EmbeddedValkey
 
 PARTS = tuple(f"P{number}" for number in range(12))

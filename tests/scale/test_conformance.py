@@ -3,9 +3,9 @@
 from decimal import Decimal
 
 from tests.scale.conftest import Staff
-from tests.scale.town import Town
+from tests.scale.deployment import Town
 
-from headway.core.model import SellerId, Sku
+from headway.core.catalog.listings import SellerId, Sku
 from headway.core.pauses import PauseKind
 
 PARTS = tuple(f"P{number}" for number in range(12))

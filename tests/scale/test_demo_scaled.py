@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.cli.test_demo import (
+from tests.lab.demo.test_command import (
     all_end,
     descendants,
     logged_in,
     watch_a_call_leave,
     watch_a_shop_be_written,
 )
-from tests.scale.crew import Crew
+from tests.scale.workers import Crew
 
 from headway.cli import main
 

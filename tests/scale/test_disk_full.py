@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from tests.scale.conftest import PARTS, Tell, own_database
-from tests.scale.crew import PATIENCE_S, Crew
+from tests.scale.deployment import CLOCK, Town, open_town
 from tests.scale.storm import Storm
-from tests.scale.town import CLOCK, Town, open_town
 from tests.scale.truth import breaches
+from tests.scale.workers import PATIENCE_S, Crew
 
 from headway.runners.valkey import EmbeddedValkey
 from headway.store.migrate import upgrade

@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 import pytest
 from tests.conftest import FAST
 from tests.scale.conftest import PARTS, Tell, own_database
-from tests.scale.crew import Crew
-from tests.scale.nursery import SKEW, Child
+from tests.scale.deployment import CLOCK, open_town
+from tests.scale.processes import SKEW, Child
 from tests.scale.proxy import Proxy
 from tests.scale.storm import Storm
-from tests.scale.town import CLOCK, open_town
 from tests.scale.truth import breaches
+from tests.scale.workers import Crew
 
 from headway.runners.valkey import EmbeddedValkey
 from headway.store.migrate import upgrade

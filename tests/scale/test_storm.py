@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 from tests.scale.conftest import Tell, own_database
-from tests.scale.crew import Crew
+from tests.scale.deployment import CLOCK, open_town
 from tests.scale.storm import Storm
-from tests.scale.town import CLOCK, open_town
 from tests.scale.truth import breaches
+from tests.scale.workers import Crew
 
 from headway.runners.valkey import EmbeddedValkey
 from headway.store.migrate import upgrade

@@ -7,9 +7,9 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from tests.scale.crew import PATIENCE_S, Crew
-from tests.scale.nursery import Child
-from tests.scale.town import Town
+from tests.scale.deployment import Town
+from tests.scale.processes import Child
+from tests.scale.workers import PATIENCE_S, Crew
 
 import headway
 from headway.runners.valkey import EmbeddedValkey

@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 from tests.scale.conftest import Tell
+from tests.scale.deployment import CLOCK
 from tests.scale.storm import Storm
-from tests.scale.town import CLOCK
 from tests.scale.truth import breaches
 
-from headway.simulators.shopify_hooks import Delivery
-from headway.simulators.shopify_tokens import AppSecret
+from headway_lab.simulators.shopify.tokens import AppSecret
+from headway_lab.simulators.shopify.webhooks import Delivery
 
 ORDERS, COPIES, SENDERS = 150, 10, 24
 

@@ -4,13 +4,13 @@ from datetime import timedelta
 from decimal import Decimal
 from operator import attrgetter
 
-from tests.scale.town import CLOCK, Town
+from tests.scale.deployment import CLOCK, Town
 
 from headway.cli.check import BROKEN, LAWS
-from headway.core.jobs import PlatformName
-from headway.simulation.account.comparison import Rows, compare, keyed
-from headway.store.accounts import Accounts
-from headway.store.warehouse import Warehouse
+from headway.core.accounts.jobs import PlatformName
+from headway.store.accounts.connections import Accounts
+from headway.store.accounts.warehouse import Warehouse
+from headway_lab.simulation.accounts.comparison import Rows, compare, keyed
 
 MARKUP = Decimal("1.10")
 LEDGER_LAG = timedelta(seconds=90)

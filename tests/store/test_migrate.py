@@ -9,11 +9,11 @@ import psycopg
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.clock import VirtualClock
 from headway.errors import ConfigError, InvariantError, StoreError
 from headway.store import migrate
 from headway.store.pool import open_pool
-from headway.store.server import EmbeddedServer
+from headway.store.server.embedded import EmbeddedServer
+from headway_lab.virtual_clock import VirtualClock
 
 SCHEMA = """
     SELECT 'column', table_name, column_name, data_type, is_nullable, column_default

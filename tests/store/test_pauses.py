@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.clock import VirtualClock
-from headway.core.model import Listing, SellerId, Sku, Turn
+from headway.core.catalog.listings import Listing, SellerId, Sku, Turn
 from headway.core.pauses import Pause, PauseKind
-from headway.core.policies import Rolling
+from headway.core.timetable.policies import Rolling
 from headway.errors import InvalidError
-from headway.store.listings import LOCK, Listings
-from headway.store.markets import Markets
+from headway.store.access.isolation import Walled
+from headway.store.catalog.listings import LOCK, Listings
 from headway.store.pauses import Pauses
-from headway.store.schedule import Schedule
-from headway.store.walls import Walled
+from headway.store.timetable.markets import Markets
+from headway.store.timetable.schedule import Schedule
+from headway_lab.virtual_clock import VirtualClock
 
 HOUR = timedelta(hours=1)
 Ask = Callable[..., list[tuple[Any, ...]]]

@@ -13,7 +13,7 @@ from psycopg_pool import ConnectionPool
 
 from headway.errors import ConfigError, HeadwayError, StoreError
 from headway.store.pool import VERSION_MIN, SoloPool, guarded, open_pool
-from headway.store.server import EmbeddedServer
+from headway.store.server.embedded import EmbeddedServer
 
 SECRET = "hunter2-and-more"
 

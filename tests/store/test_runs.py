@@ -5,10 +5,11 @@ from datetime import timedelta
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.clock import VirtualClock, fresh_id
+from headway.clock import fresh_id
 from headway.core.runs import Run, RunKind, RunStatus
 from headway.errors import ConflictError, InvalidError, NotFoundError
 from headway.store.runs import OPEN_MAX, Runs, cursor_of
+from headway_lab.virtual_clock import VirtualClock
 
 LEASE = timedelta(seconds=30)
 

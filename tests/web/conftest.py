@@ -7,18 +7,18 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from psycopg_pool import ConnectionPool
-from tests.app.room import ACME, Room, furnish
-from tests.web.asking import Asking
-from tests.web.door import OPS, Open
+from tests.operations.room import ACME, Room, furnish
+from tests.web.api_requests import Asking
 from tests.web.keys import shown
+from tests.web.login_requests import OPS, Open
 
 from headway.app import build
-from headway.clock import VirtualClock
 from headway.config import Settings
 from headway.core.access import Role
-from headway.store.access import Access
+from headway.store.access.keys import Access
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
+from headway_lab.virtual_clock import VirtualClock
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from psycopg_pool import ConnectionPool
 
 from headway.clock import SystemClock, fresh_id
 from headway.core.access import Grant, Role
-from headway.core.model import SellerId
-from headway.store.access import Access
+from headway.core.catalog.listings import SellerId
+from headway.store.access.keys import Access
 
 
 def shown(

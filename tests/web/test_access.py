@@ -9,19 +9,20 @@ import httpx
 import pytest
 from psycopg_pool import ConnectionPool
 from tests.conftest import START
-from tests.web.asking import Asking
-from tests.web.door import HOUR, KEYS, ME, OPS, Open, bearer, log_in, refused
+from tests.web.api_requests import Asking
+from tests.web.login_requests import HOUR, KEYS, ME, OPS, Open, bearer, log_in, refused
 
 from headway.app import build
-from headway.clock import SystemClock, VirtualClock
+from headway.clock import SystemClock
 from headway.config import Settings
 from headway.core.access import Grant, Role
-from headway.core.model import SellerId
-from headway.store.access import TRIES_MAX, Access
-from headway.web.gate import COOKIE, CSRF_HEADER
+from headway.core.catalog.listings import SellerId
+from headway.store.access.keys import TRIES_MAX, Access
+from headway.web.authentication import COOKIE, CSRF_HEADER
 from headway.web.pages import STREAMS_MAX
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
+from headway_lab.virtual_clock import VirtualClock
 
 PATIENCE_S = 10.0
 NEW_KEY = {"name": "ci", "role": "reader"}

@@ -10,18 +10,18 @@ from typing import Any
 import httpx
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.store.lane import Lane
+from tests.store.accounts.lane import Lane
 from tests.web.keys import shown
 
 from headway.app import build
-from headway.clock import VirtualClock
 from headway.config import Settings
-from headway.core.jobs import JobStatus, PlatformName, Tier
-from headway.core.model import SellerId
-from headway.store.accounts import Accounts
-from headway.web.api_accounts import AccountsShape, JobShape, JobsShape, QuotasShape
+from headway.core.accounts.jobs import JobStatus, PlatformName, Tier
+from headway.core.catalog.listings import SellerId
+from headway.store.accounts.connections import Accounts
+from headway.web.account_models import AccountsShape, JobShape, JobsShape, QuotasShape
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
+from headway_lab.virtual_clock import VirtualClock
 
 NOBODY = "0b9f9c3e-6c93-4a3c-8a54-5d7b0a3d9f11"
 

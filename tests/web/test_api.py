@@ -10,8 +10,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 from fastapi import FastAPI
-from tests.app.room import ACME, BEST, HELD, HOUR, ODD, PARKED, REFUSED, SHARED, THEIRS, Room
-from tests.web.asking import Asking
+from tests.operations.room import ACME, BEST, HELD, HOUR, ODD, PARKED, REFUSED, SHARED, THEIRS, Room
+from tests.web.api_requests import Asking
 
 from headway.web.audit import _chunks, _csv, _lines
 from headway.web.site import create

@@ -15,19 +15,19 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
-from tests.app.room import ACME, Room, furnish
 from tests.conftest import START, fresh_database
-from tests.web.asking import Asking
+from tests.operations.room import ACME, Room, furnish
+from tests.web.api_requests import Asking
 from tests.web.keys import shown
 
 from headway.cli.api import describe
-from headway.clock import VirtualClock
 from headway.core.access import Role
 from headway.store.pool import open_pool
-from headway.store.server import EmbeddedServer
-from headway.web.document import operations
+from headway.store.server.embedded import EmbeddedServer
+from headway.web.openapi import operations
 from headway.web.reference import reference
 from headway.web.site import create
+from headway_lab.virtual_clock import VirtualClock
 
 EXAMPLES = 12
 KEPT = [

@@ -8,20 +8,20 @@ from urllib.parse import urlsplit
 import pytest
 from fastapi import FastAPI
 from psycopg_pool import ConnectionPool
-from tests.app.room import ACME, HELD, ODD, PARKED, REFUSED, SHARED, THEIRS, furnish
 from tests.conftest import START, fresh_database
-from tests.web.asking import Asking
+from tests.operations.room import ACME, HELD, ODD, PARKED, REFUSED, SHARED, THEIRS, furnish
+from tests.web.api_requests import Asking
 from tests.web.keys import shown
 
 from headway.app import build
-from headway.clock import VirtualClock
 from headway.config import Settings
 from headway.core.access import Role
 from headway.store.pool import open_pool
-from headway.store.server import EmbeddedServer
-from headway.web.looks import MENU, SECTIONS
+from headway.store.server.embedded import EmbeddedServer
+from headway.web.formatting import path
+from headway.web.sections import MENU, SECTIONS
 from headway.web.site import create
-from headway.web.words import path
+from headway_lab.virtual_clock import VirtualClock
 
 PATHS = [each.path for each in MENU]
 OWN = [each.path for each in MENU if each.need is None]

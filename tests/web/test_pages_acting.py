@@ -8,15 +8,15 @@ from datetime import timedelta
 import pytest
 from fastapi import FastAPI
 from psycopg_pool import ConnectionPool
-from tests.app.room import ACME, HELD, THEIRS, Room
-from tests.web.asking import Asking
+from tests.operations.room import ACME, HELD, THEIRS, Room
+from tests.web.api_requests import Asking
 from tests.web.keys import shown
 from tests.web.test_pages import PART, PATHS, board, read
 
 from headway.clock import SystemClock
 from headway.core.access import Role
 from headway.core.pauses import PauseKind
-from headway.store.processes import Presence, Processes
+from headway.store.monitoring.processes import Presence, Processes
 
 
 @pytest.fixture

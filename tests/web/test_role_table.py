@@ -19,22 +19,23 @@ from psycopg_pool import ConnectionPool
 from tests.conftest import START
 
 from headway.app import App, build
-from headway.app.desk import Desk
-from headway.clock import VirtualClock, fresh_id
+from headway.clock import fresh_id
 from headway.config import Settings
 from headway.core.access import Grant, Need, Principal, Role
-from headway.core.jobs import PlatformName
-from headway.core.model import SellerId, Sku, SupplierName
+from headway.core.accounts.jobs import PlatformName
+from headway.core.catalog.listings import SellerId, Sku, SupplierName
 from headway.core.pauses import PauseKind
 from headway.errors import StoreError
-from headway.store.access import Access
-from headway.store.accounts import Accounts
-from headway.store.sessions import Sessions
-from headway.store.suppliers import SupplierRow, Suppliers
+from headway.operations.listings import Desk
+from headway.store.access.keys import Access
+from headway.store.access.sessions import Sessions
+from headway.store.accounts.connections import Accounts
+from headway.store.catalog.suppliers import SupplierRow, Suppliers
 from headway.web.access import NEED
 from headway.web.login import PageRoute
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
+from headway_lab.virtual_clock import VirtualClock
 
 DOC = Path(__file__).parents[2] / "docs" / "reference" / "access.md"
 OWN, OTHER = "acme", "bolt"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.core.alert_rules import RULES, Rule
+from headway.core.monitoring.rules import RULES, Rule
 from headway.web.runbook import page
 
 FOLDER = Path(__file__).parents[2] / "docs" / "runbook"

@@ -3,14 +3,14 @@
 import json
 
 import httpx
-from tests.web.door import HOUR, KEYS, ME, OPS, SESSIONS, Open, bearer, log_in, refused
+from tests.web.login_requests import HOUR, KEYS, ME, OPS, SESSIONS, Open, bearer, log_in, refused
 
-from headway.clock import VirtualClock
 from headway.core.access import Grant, Role
-from headway.core.model import SellerId
-from headway.store.access import TRIES_MAX, Access
-from headway.web.gate import COOKIE
+from headway.core.catalog.listings import SellerId
+from headway.store.access.keys import TRIES_MAX, Access
+from headway.web.authentication import COOKIE
 from headway.web.server import _networks
+from headway_lab.virtual_clock import VirtualClock
 
 
 def test_all_sessions_of_a_key_share_one_bucket_with_it(

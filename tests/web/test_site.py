@@ -14,22 +14,23 @@ from pydantic import SecretStr
 from tests.web.keys import shown
 
 from headway.app import App, build
-from headway.clock import SystemClock, VirtualClock
+from headway.clock import SystemClock
 from headway.config import Settings
-from headway.connectors.shopify import shop_scope, store_tokens
-from headway.connectors.vault import open_vault
-from headway.core.model import SellerId, Sku, Wait
+from headway.core.catalog.listings import SellerId, Sku, Wait
 from headway.errors import ConfigError
-from headway.simulators.boeing import BoeingSimulator, Part, SignIn
-from headway.simulators.shopify import ShopifySimulator
-from headway.simulators.shopify_shop import ShopSetup
-from headway.simulators.transport import SimTransport
-from headway.store.accounts import Accounts
-from headway.store.credentials import Credentials
-from headway.store.server import EmbeddedServer
-from headway.web.api import StatusShape
+from headway.providers.shopify.storefront import shop_scope, store_tokens
+from headway.providers.vault import open_vault
+from headway.store.accounts.connections import Accounts
+from headway.store.accounts.credentials import Credentials
+from headway.store.server.embedded import EmbeddedServer
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
+from headway.web.status_models import StatusShape
+from headway_lab.simulators.boeing import BoeingSimulator, Part, SignIn
+from headway_lab.simulators.shopify.shop import ShopSetup
+from headway_lab.simulators.shopify.simulator import ShopifySimulator
+from headway_lab.simulators.transport import SimTransport
+from headway_lab.virtual_clock import VirtualClock
 
 SIGN_IN = SignIn()
 SHOP = ShopSetup(domain="acme.myshopify.com", locations=("Miami FL",))

@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 from tests.conftest import START
-from tests.web.asking import Asking
+from tests.web.api_requests import Asking
 from tests.web.keys import shown
 
 from headway.app import App, build
-from headway.app.desk import Desk
-from headway.app.desk_suppliers import SupplierLines
-from headway.app.outside import stored_access
-from headway.clock import VirtualClock
+from headway.app.providers import stored_access
 from headway.config import Settings
 from headway.core.access import Role
-from headway.core.breaker import FAILURES_MAX, Breaker
-from headway.core.model import SellerId, Sku, SupplierName
-from headway.store.suppliers import Suppliers
+from headway.core.catalog.listings import SellerId, Sku, SupplierName
+from headway.core.limits.breaker import FAILURES_MAX, Breaker
+from headway.operations.listings import Desk
+from headway.operations.suppliers import SupplierLines
+from headway.store.catalog.suppliers import Suppliers
 from headway.web.site import create
+from headway_lab.virtual_clock import VirtualClock
 
 SUPPLIERS = "/api/suppliers"
 SECRETS = ("s3cret-of-the-client", "s3cret-word")

@@ -12,8 +12,8 @@ from tests.web.keys import shown
 from headway.app import build
 from headway.clock import SystemClock
 from headway.config import Settings
-from headway.web.feed import Key
-from headway.web.looks import more, scene
+from headway.web.live import Key
+from headway.web.sections import more, scene
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 

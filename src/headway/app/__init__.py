@@ -6,13 +6,9 @@ from datetime import datetime, timedelta
 
 import httpx
 
-from headway.app import outside
-from headway.app.outside import (
-    boeing_resource,
-    boeing_scope,
-    day_resources,
-    etsy_resources,
-)
+from headway.app import providers
+from headway.app.call_metrics import ProcessWatch
+from headway.app.providers import boeing_resource, boeing_scope, day_resources, etsy_resources
 from headway.app.rules import (
     LEASE_MARGIN,
     MINUTE_S,
@@ -21,63 +17,62 @@ from headway.app.rules import (
     seats_per_min,
     seller_defaults,
 )
-from headway.app.watch import ProcessWatch
 from headway.clock import Clock, fresh_id
 from headway.config import Settings
-from headway.connectors.boeing import BoeingConnector, scope_of
-from headway.connectors.consent import Consent
-from headway.connectors.etsy_limits import day_key
-from headway.connectors.shopify import ShopifyConnector, shop_resource
-from headway.connectors.shopify_bulk import price_lines
-from headway.connectors.shopify_limits import POINTS_PER_S
-from headway.core.intake import handle_of
-from headway.core.jobs import Account, Job, JobRule, JobType, PlatformName, Tier
-from headway.core.lifecycle import FailureRule, Judge
-from headway.core.model import MAIN, Scope, SellerId, SupplierName
-from headway.core.policies import Policy, by_name
+from headway.core.accounts.jobs import Account, Job, JobRule, JobType, PlatformName, Tier
+from headway.core.accounts.pagination import Walk
+from headway.core.catalog.intake import handle_of
+from headway.core.catalog.lifecycle import FailureRule, Judge
+from headway.core.catalog.listings import MAIN, Scope, SellerId, SupplierName
+from headway.core.catalog.storefront import Shop
+from headway.core.dispatch import Verb
 from headway.core.reasons import Line, Standing
-from headway.core.relay import Verb
-from headway.core.storefront import Shop
-from headway.core.walk import Walk
-from headway.core.walks import walk_of
+from headway.core.timetable.policies import Policy, by_name
 from headway.engine import ports
-from headway.engine.bulk import BulkHand
 from headway.engine.fetch import FRONT_PER_SEAT, Fetch, FetchRule, boarding_rule
-from headway.engine.line_tick import LineTick, LineTicks
+from headway.engine.observed_limiter import Watched
 from headway.engine.ports import Platform, Storefront, Supplier
 from headway.engine.ports_limits import Limiter
 from headway.engine.pull import Pull, PullRule
 from headway.engine.push import Push, PushRule
+from headway.engine.push_bulk import BulkHand
+from headway.engine.supplier_tick import LineTick, LineTicks
 from headway.engine.tick import EVERY, Tick
-from headway.engine.watched import Watched
-from headway.store.ahead import Ahead
-from headway.store.alert_states import AlertStates
-from headway.store.batons import Batons
-from headway.store.breakers import Breakers
-from headway.store.bulk import Bulks
-from headway.store.day_demand import DayDemand
-from headway.store.error_share import ErrorShare
-from headway.store.freshness import FreshnessSamples
-from headway.store.history_months import HistoryMonths
-from headway.store.hooks import Hooks
-from headway.store.jobs import Jobs
-from headway.store.limits import PostgresLimiter
-from headway.store.listings import Listings
-from headway.store.markets import Markets
-from headway.store.notices import Notices
-from headway.store.oauth_visits import OAuthVisits
-from headway.store.outbox import Outbox
+from headway.providers.boeing.client import BoeingConnector, scope_of
+from headway.providers.etsy.limits import day_key
+from headway.providers.oauth import Consent
+from headway.providers.pagination import walk_of
+from headway.providers.shopify.bulk import price_lines
+from headway.providers.shopify.limits import POINTS_PER_S
+from headway.providers.shopify.storefront import ShopifyConnector, shop_resource
+from headway.store.access.isolation import Walled
+from headway.store.accounts.jobs import Jobs
+from headway.store.accounts.oauth_flows import OAuthVisits
+from headway.store.accounts.status import LaneViews
+from headway.store.accounts.webhooks import Hooks
+from headway.store.catalog.bulk import Bulks
+from headway.store.catalog.history_months import HistoryMonths
+from headway.store.catalog.listings import Listings
+from headway.store.catalog.pushes import Pushes
+from headway.store.catalog.raw_replies import RawReplies
+from headway.store.catalog.sellers import Sellers
+from headway.store.catalog.suppliers import Suppliers
+from headway.store.dispatch import Batons
+from headway.store.limits.breakers import Breakers
+from headway.store.limits.day_demand import DayDemand
+from headway.store.limits.error_share import ErrorShare
+from headway.store.limits.limiter import PostgresLimiter
+from headway.store.monitoring.alert_states import AlertStates
+from headway.store.monitoring.freshness import FreshnessSamples
+from headway.store.monitoring.notices import Notices
+from headway.store.monitoring.outbox import Outbox
 from headway.store.pauses import Pauses
 from headway.store.pool import Pool
-from headway.store.pushes import Pushes
-from headway.store.raw import RawReplies
 from headway.store.runs import Runs
-from headway.store.schedule import Schedule
-from headway.store.sellers import Sellers
-from headway.store.suppliers import Suppliers
-from headway.store.timetable import Timetable
-from headway.store.views_accounts import LaneViews
-from headway.store.walls import Walled
+from headway.store.timetable.ahead import Ahead
+from headway.store.timetable.markets import Markets
+from headway.store.timetable.schedule import Schedule
+from headway.store.timetable.slots import Timetable
 
 # How many accounts a worker keeps connections to.
 OPENED_MAX = 32
@@ -223,7 +218,7 @@ class App:
                 if len(opened) >= OPENED_MAX:
                     opened.pop(next(iter(opened)))
                 opened[account.id] = (open_platform or self.open_platform)(account)
-                own = outside.own_resource(
+                own = providers.own_resource(
                     account, self.settings, restore_per_s=self.shop_restore_per_s
                 )
                 if own is not None:
@@ -422,7 +417,7 @@ def build(
             demand=demand,
         ),
         job_rule=job_rule,
-        platforms=outside.platforms(settings, clock, pool, platform_transport),
+        platforms=providers.platforms(settings, clock, pool, platform_transport),
         supplier=MAIN,
         scope=boeing_scope(settings),
         schedule=Schedule(pool),
@@ -438,10 +433,12 @@ def build(
         pauses=Pauses(pool),
         breakers=Breakers(pool),
         hooks=Hooks(pool),
-        consents=outside.consents(settings, clock, shop_transport),
-        open_supplier=lambda name: outside.supplier(name, settings, clock, pool, transport),
+        consents=providers.consents(settings, clock, shop_transport),
+        open_supplier=lambda name: providers.supplier(name, settings, clock, pool, transport),
         pushes=Pushes(pool, guard_move=settings.guard_move),
-        new_storefront=lambda shop: outside.storefront(shop, settings, clock, pool, shop_transport),
+        new_storefront=lambda shop: providers.storefront(
+            shop, settings, clock, pool, shop_transport
+        ),
         push_rule=PushRule(
             lease=timedelta(seconds=settings.shopify_timeout_s) + LEASE_MARGIN,
             verify_every=None if settings.drift == "off" else timedelta(hours=settings.patrol_h),

@@ -3,9 +3,9 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from headway.app.outside import has_keys, shared_vault
+from headway.app.providers import has_keys, shared_vault
 from headway.config import Settings
-from headway.store.processes import Process
+from headway.store.monitoring.processes import Process
 
 # Two processes that differ in one of these would judge, place or limit the same rows differently,
 # or could not read what the other has encrypted.

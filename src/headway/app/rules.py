@@ -3,11 +3,11 @@
 from datetime import timedelta
 
 from headway.config import Settings
-from headway.core.change import Terms
-from headway.core.guard import Guard, SellerStanding
-from headway.core.jobs import JobRule, Kind, Tier
-from headway.core.policies import Policy
-from headway.core.seats import BoardingRule
+from headway.core.accounts.jobs import JobRule, Kind, Tier
+from headway.core.catalog.change_detection import Terms
+from headway.core.catalog.guard import Guard, SellerStanding
+from headway.core.timetable.policies import Policy
+from headway.core.timetable.seats import BoardingRule
 from headway.engine.fetch import FetchRule
 
 MINUTE_S = 60.0

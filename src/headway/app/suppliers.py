@@ -4,17 +4,17 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from headway.app import App
-from headway.app.outside import login_scope, shared_vault
+from headway.app.providers import login_scope, shared_vault
 from headway.clock import fresh_id
-from headway.connectors.boeing import BoeingAccess, check_access
-from headway.connectors.tokens import NEVER
-from headway.core.model import MAIN, SupplierName
+from headway.core.catalog.listings import MAIN, SupplierName
 from headway.engine.fetch import Fetch
-from headway.engine.lines import Lines
+from headway.engine.fetch_all import Lines
 from headway.errors import ConfigError, ConflictError, InvalidError
-from headway.store.credentials import Credentials
+from headway.providers.boeing.client import BoeingAccess, check_access
+from headway.providers.tokens import NEVER
+from headway.store.accounts.credentials import Credentials
+from headway.store.catalog.suppliers import SupplierRow, Suppliers
 from headway.store.pool import Lent, guarded
-from headway.store.suppliers import SupplierRow, Suppliers
 
 LEASE = timedelta(seconds=30)
 # So many suppliers a process without workers may wait for at once.

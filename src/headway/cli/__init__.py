@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from types import ModuleType
 
 import typer
 from typer.main import get_group
@@ -19,48 +20,53 @@ from headway import __version__
 from headway.errors import ConfigError, HeadwayError, RequestError, StoreError
 
 FAILED, MISUSED, NO_DATABASE, INTERRUPTED = 1, 2, 3, 130
+# Commands of the lab need the extra of that name.
+LAB = "headway_lab."
 
 # Name → where it lives, and its first line of help, so that `--help` need not import it.
 COMMANDS = {
-    "demo": ("headway.cli.demo", "Run everything in one process, faster than life."),
+    "demo": ("headway_lab.demo.command", "Run everything in one process, faster than life."),
     "run": ("headway.cli.run", "Keep catalogue and accounts in step, until Ctrl-C."),
     "worker": (
         "headway.cli.worker",
         "Do the work of many machines: one of any number of workers, until Ctrl-C or SIGTERM.",
     ),
     "api": ("headway.cli.api", "Serve the API and the page alone, until Ctrl-C."),
-    "status": ("headway.cli.look", "Show the next call, the budget and how fresh the shop is."),
+    "status": ("headway.cli.status", "Show the next call, the budget and how fresh the shop is."),
     "parts": ("headway.cli.parts", "List parts, or find them by a piece of their text."),
     "history": (
         "headway.cli.parts",
         "Tell what happened to a part, its price, stock and calls over time.",
     ),
-    "alerts": ("headway.cli.oversight", "Show what is wrong now and needs a person."),
+    "alerts": ("headway.cli.monitoring", "Show what is wrong now and needs a person."),
     "notify": (
         "headway.cli.notify",
         "Send a message to everybody who is told of alerts, to see that it arrives.",
     ),
-    "limits": ("headway.cli.oversight", "Show what is used of each limit, or the calls of one."),
-    "audit": ("headway.cli.oversight", "Write out every event, as CSV or as lines of JSON."),
-    "explain": ("headway.cli.look", "Say why a part or a job waits, until when, and its place."),
+    "limits": ("headway.cli.monitoring", "Show what is used of each limit, or the calls of one."),
+    "audit": ("headway.cli.monitoring", "Write out every event, as CSV or as lines of JSON."),
+    "explain": ("headway.cli.status", "Say why a part or a job waits, until when, and its place."),
     "jobs": ("headway.cli.jobs", "Show who pulls next, in order, with what blocks each."),
     "quota": (
         "headway.cli.jobs",
         "Show what is used of the platforms' days, by hour, and what the next day will bring.",
     ),
     "pull": ("headway.cli.jobs", "Make a seller's jobs due now."),
-    "hold": ("headway.cli.review", "List the changes that are held for a person."),
-    "approve": ("headway.cli.review", "Let held changes reach the shop."),
-    "reject": ("headway.cli.review", "Keep the shop's price; the same quote is not held again."),
-    "rollback": ("headway.cli.review", "Give parts the price they had at another time."),
-    "revive": ("headway.cli.review", "Restart parked parts, on sale again, or dead jobs."),
+    "hold": ("headway.cli.held_changes", "List the changes that are held for a person."),
+    "approve": ("headway.cli.held_changes", "Let held changes reach the shop."),
+    "reject": (
+        "headway.cli.held_changes",
+        "Keep the shop's price; the same quote is not held again.",
+    ),
+    "rollback": ("headway.cli.held_changes", "Give parts the price they had at another time."),
+    "revive": ("headway.cli.held_changes", "Restart parked parts, on sale again, or dead jobs."),
     "pause": (
-        "headway.cli.pausing",
+        "headway.cli.pauses",
         "Stop parts, a seller, suppliers or everything; or show what is paused.",
     ),
-    "resume": ("headway.cli.pausing", "Let go on what was paused."),
-    "trigger": ("headway.cli.pausing", "Let parts board the next call, before all others."),
-    "move": ("headway.cli.move", "Give parts another slot of the day, or a priority in theirs."),
+    "resume": ("headway.cli.pauses", "Let go on what was paused."),
+    "trigger": ("headway.cli.pauses", "Let parts board the next call, before all others."),
+    "move": ("headway.cli.slots", "Give parts another slot of the day, or a priority in theirs."),
     "connect": ("headway.cli.shops", "Connect a seller to a shop, or give the shop a new token."),
     "disconnect": (
         "headway.cli.shops",
@@ -74,10 +80,13 @@ COMMANDS = {
     "terms": ("headway.cli.shops", "Show or set a seller's price rule and guard."),
     "tier": ("headway.cli.tiers", "Show or set what a seller pays for."),
     "publish": ("headway.cli.publish", "Put parts into the shop that are not there yet."),
-    "import": ("headway.cli.importing", "Bring in parts that the shop already sells, from a file."),
-    "backfill": ("headway.cli.importing", "Give every product that lacks one its slot."),
+    "import": ("headway.cli.imports", "Bring in parts that the shop already sells, from a file."),
+    "backfill": ("headway.cli.imports", "Give every product that lacks one its slot."),
     "check": ("headway.cli.check", "Check the laws against the live database."),
-    "simulate": ("headway.cli.simulate", "Run the real engine through days of virtual time."),
+    "simulate": (
+        "headway_lab.simulation.command",
+        "Run the real engine through days of virtual time.",
+    ),
     "plan": (
         "headway.cli.plan",
         "Say whether a catalogue fits the supplier's limit, and how well.",
@@ -140,9 +149,22 @@ def build(arguments: Sequence[str] = (), *, whole: bool = False) -> typer.Typer:
         if module not in wanted:
             app.command(name, help=summary)(_not_called)
         elif name == next(first for first, (home, _) in COMMANDS.items() if home == module):
-            register: Callable[[typer.Typer], None] = import_module(module).register
+            register: Callable[[typer.Typer], None] = _load(module).register
             register(app)
     return app
+
+
+def _load(module: str) -> ModuleType:
+    """Import a command's module; raises ConfigError if the extra it needs is not installed."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module.startswith(LAB):
+            raise
+        raise ConfigError(
+            f"this command needs the package {error.name}; install it with:"
+            " pip install 'headway[lab]'"
+        ) from None
 
 
 def _print_version(is_asked: bool) -> None:

@@ -9,9 +9,9 @@ import typer
 
 from headway import config
 from headway.app import build
+from headway.cli.console import Voice
 from headway.cli.serving import REFRESH_S, door, join, stoppable
 from headway.cli.session import open_session
-from headway.cli.voice import Voice
 from headway.clock import SystemClock
 from headway.config import Settings
 from headway.errors import StoreError

@@ -10,18 +10,18 @@ from headway import config
 from headway.app import App
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.session import open_session
-from headway.core.day_shares import Share
-from headway.core.invariants import replay_windows
-from headway.core.job_reasons import JobState
-from headway.core.model import MAIN
-from headway.core.outages import Outage, outages
+from headway.core.accounts.reasons import JobState
+from headway.core.catalog.listings import MAIN
+from headway.core.laws import replay_windows
+from headway.core.limits.daily_shares import Share
 from headway.core.reasons import say_span
+from headway.core.timetable.outages import Outage, outages
 from headway.engine.explain import reasons
-from headway.store.explain import Standings
-from headway.store.job_laws import JobLaws
-from headway.store.laws import EXAMPLES, Findings, Laws
-from headway.store.suppliers import Suppliers
-from headway.store.views_jobs import JobView
+from headway.store.accounts.job_list import JobView
+from headway.store.catalog.suppliers import Suppliers
+from headway.store.monitoring.job_law_checks import JobLaws
+from headway.store.monitoring.law_checks import EXAMPLES, Findings, Laws
+from headway.store.timetable.positions import Standings
 
 EXAMPLES_TEXT = """Examples:
 

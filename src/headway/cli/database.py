@@ -11,8 +11,8 @@ from headway.cli.output import AsJson, emit, facts, say
 from headway.cli.session import WALL, open_session
 from headway.errors import ConflictError, InvalidError
 from headway.store import migrate
+from headway.store.monitoring.processes import Processes
 from headway.store.pool import Pool
-from headway.store.processes import Processes
 
 SUMMARY = "Upgrade, downgrade or show the schema of the database."
 

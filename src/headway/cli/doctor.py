@@ -23,8 +23,8 @@ from headway.cli.session import WALL, Session, find_joinable, open_session
 from headway.config import Settings
 from headway.errors import HeadwayError
 from headway.store import migrate
-from headway.store.probe import Pooling, probe, rights
-from headway.store.processes import clock_offset
+from headway.store.monitoring.processes import clock_offset
+from headway.store.server.probe import Pooling, probe, rights
 
 EXAMPLES = """Examples:
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from headway.cli.doctor_shops import FAIL, OK, WARN, Line
-from headway.store.probe import Pooling, Rights, ServerFacts
-from headway.store.walls import ROLE
+from headway.store.access.isolation import ROLE
+from headway.store.server.probe import Pooling, Rights, ServerFacts
 
 NAMED_MAX = 3
 FULL_SHARE = 0.8

@@ -7,7 +7,7 @@ from headway import __version__
 from headway.app import App
 from headway.app.agreement import agreement, disagreements
 from headway.cli.doctor_shops import FAIL, OK, WARN, Line
-from headway.store.processes import Process, Processes
+from headway.store.monitoring.processes import Process, Processes
 
 APART_WARN_MS = 2000
 NAMED_MAX = 5

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headway.app import App
-from headway.app.outside import has_keys, shared_vault
-from headway.connectors.shopify import shop_scope
-from headway.connectors.tokens import ACCESS, REFRESH
-from headway.core.jobs import PlatformName
+from headway.app.providers import has_keys, shared_vault
+from headway.core.accounts.jobs import PlatformName
 from headway.errors import HeadwayError
-from headway.store.accounts import Account, Accounts
-from headway.store.credentials import Credentials
+from headway.providers.shopify.storefront import shop_scope
+from headway.providers.tokens import ACCESS, REFRESH
+from headway.store.accounts.connections import Account, Accounts
+from headway.store.accounts.credentials import Credentials
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 TROUBLED_MAX = 10

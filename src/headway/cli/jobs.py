@@ -6,16 +6,16 @@ from typing import Annotated
 
 import typer
 
-from headway.cli.desks import Server, open_desk, seller_id
 from headway.cli.output import AsJson, emit, say, table
-from headway.core import forecast
-from headway.core.jobs import JobStatus, Kind, PlatformName
-from headway.core.model import SellerId
+from headway.cli.target import Server, open_desk, seller_id
+from headway.core.accounts.jobs import JobStatus, Kind, PlatformName
+from headway.core.catalog.listings import SellerId
+from headway.core.limits import forecast
 from headway.core.reasons import say_time
-from headway.store.views_accounts import SellerView
-from headway.store.views_jobs import JobView
-from headway.store.views_quotas import Budget
-from headway.web.words import ago, number
+from headway.store.accounts.job_list import JobView
+from headway.store.accounts.status import SellerView
+from headway.store.limits.quotas import Budget
+from headway.web.formatting import ago, number
 
 JOBS_EXAMPLES = """Examples:
 

@@ -7,16 +7,16 @@ from typing import Annotated
 import typer
 
 from headway import config
-from headway.cli.desks import ACTOR, Server, open_desk
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.session import Session, open_session
+from headway.cli.target import ACTOR, Server, open_desk
 from headway.clock import SystemClock
 from headway.config import Settings
 from headway.core.access import Grant, Role
-from headway.core.intake import seller_of
+from headway.core.catalog.intake import seller_of
 from headway.core.reasons import say_time
 from headway.errors import InvalidError
-from headway.store.access import Access, Key
+from headway.store.access.keys import Access, Key
 
 SUMMARY = "Make, list or revoke keys, or make a link that logs a browser in once."
 UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}

@@ -3,11 +3,11 @@
 import typer
 
 from headway import config
-from headway.app.watching import notify_urls
+from headway.app.monitoring import notify_urls
 from headway.cli.output import AsJson, emit, table
 from headway.clock import SystemClock, fresh_id
-from headway.core.alert_rules import Severity
-from headway.core.messages import mark_of
+from headway.core.monitoring.messages import mark_of
+from headway.core.monitoring.rules import Severity
 from headway.errors import ConfigError
 
 SUMMARY = "Send a message to everybody who is told of alerts, to see that it arrives."

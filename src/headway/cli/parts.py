@@ -7,13 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from headway.cli.charts.terminal import blocks
-from headway.cli.desks import AnyDesk, Server, open_desk, seller_id
 from headway.cli.output import AsJson, emit, say, table
-from headway.core.model import SellerId, Sku
+from headway.cli.sparkline import blocks
+from headway.cli.target import AnyDesk, Server, open_desk, seller_id
+from headway.core.catalog.listings import SellerId, Sku
 from headway.core.reasons import say_time
-from headway.store.views import Call
-from headway.store.views_history import (
+from headway.store.catalog.history import (
     LIMIT_MAX,
     SEEN,
     SHOWN,
@@ -21,8 +20,9 @@ from headway.store.views_history import (
     SeriesPoint,
     series_of,
 )
-from headway.store.views_products import ProductView, State
-from headway.web.words import money, result
+from headway.store.catalog.product_list import ProductView, State
+from headway.store.status import Call
+from headway.web.formatting import money, result
 
 PARTS_EXAMPLES = """Examples:
 

@@ -7,16 +7,24 @@ import typer
 from pydantic import TypeAdapter
 
 from headway import config
-from headway.app.desk_runs import NONE_LISTED
-from headway.cli.desks import Server, server_of
-from headway.cli.elsewhere import run_elsewhere
 from headway.cli.output import AsJson, emit, facts, plain, say, table
+from headway.cli.remote_runs_client import run_elsewhere
 from headway.cli.session import find_joinable, open_session
+from headway.cli.target import Server, server_of
 from headway.config import Settings
-from headway.core.capacity import ADAPTIVE, Break, Capacity, Expected, Growth, Throughput, weigh_up
-from headway.core.policies import POLICIES
 from headway.core.runs import RunKind
+from headway.core.timetable.capacity import (
+    ADAPTIVE,
+    Break,
+    Capacity,
+    Expected,
+    Growth,
+    Throughput,
+    weigh_up,
+)
+from headway.core.timetable.policies import POLICIES
 from headway.errors import InvalidError
+from headway.operations.runs import NONE_LISTED
 
 EXAMPLES = """Examples:
 

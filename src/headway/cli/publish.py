@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from headway.app.answers import AskedPart, Batch
-from headway.cli.desks import AnyDesk, Server, open_room
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.progress import progress
 from headway.cli.session import WALL
-from headway.core.intake import seller_of, text_lines
-from headway.core.model import Sku
+from headway.cli.target import AnyDesk, Server, open_room
+from headway.core.catalog.intake import seller_of, text_lines
+from headway.core.catalog.listings import Sku
 from headway.errors import InvalidError, NotFoundError
+from headway.operations.answers import AskedPart, Batch
 
 EXAMPLES = """Examples:
 

@@ -9,26 +9,26 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from headway.app.answers import Batch, Explained
-from headway.app.limits import LimitView
-from headway.cli.asking import Asking, word
 from headway.cli.remote_access import RemoteAccess
 from headway.cli.remote_lane import RemoteLane
+from headway.cli.remote_requests import Asking, word
 from headway.cli.remote_runs import RemoteRuns
 from headway.cli.remote_shops import RemoteShops
 from headway.cli.remote_suppliers import RemoteSuppliers
-from headway.connectors.headway_api import HeadwayApi
-from headway.core.alerts import Alert
-from headway.core.model import SellerId, Sku, SupplierName
+from headway.cli.server_api import HeadwayApi
+from headway.core.catalog.listings import SellerId, Sku, SupplierName
+from headway.core.monitoring.alerts import Alert
 from headway.core.pauses import Pause, PauseKind
 from headway.errors import StoreError
+from headway.operations.answers import Batch, Explained
+from headway.operations.limits import LimitView
+from headway.store.catalog.history import HistoryEvent, HistoryPage
+from headway.store.catalog.product_list import ProductPage, ProductView, State
+from headway.store.catalog.review import HeldChange, Ruling
+from headway.store.limits.ledger import LedgerLine
 from headway.store.pauses import Resumed
-from headway.store.review import HeldChange, Ruling
-from headway.store.timetable import Moved, Wish
-from headway.store.views import Call, Overview
-from headway.store.views_history import HistoryEvent, HistoryPage
-from headway.store.views_limits import LedgerLine
-from headway.store.views_products import ProductPage, ProductView, State
+from headway.store.status import Call, Overview
+from headway.store.timetable.slots import Moved, Wish
 from headway.web.audit import STOPPED
 
 SYNC, LIMITS, PUBLISH = "/api/sync", "/api/limits", "/api/bulk-publish"

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from headway.cli.asking import Asking, word
+from headway.cli.remote_requests import Asking, word
 from headway.core.access import Grant
-from headway.store.access import Key
-from headway.store.sessions import BrowserSession
+from headway.store.access.keys import Key
+from headway.store.access.sessions import BrowserSession
 
 KEYS, SESSIONS = "/api/keys", "/api/sessions"
 

@@ -3,14 +3,14 @@
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 
-from headway.app.desk_lane import JOBS_MAX, Pulled, of_kind
-from headway.cli.asking import Asking, word
-from headway.core.jobs import JobStatus, Kind, PlatformName
-from headway.core.model import SellerId
+from headway.cli.remote_requests import Asking, word
+from headway.core.accounts.jobs import JobStatus, Kind, PlatformName
+from headway.core.catalog.listings import SellerId
 from headway.errors import ConflictError
-from headway.store.views_accounts import AccountView, SellerView
-from headway.store.views_jobs import JobView
-from headway.store.views_quotas import Budget
+from headway.operations.accounts import JOBS_MAX, Pulled, of_kind
+from headway.store.accounts.job_list import JobView
+from headway.store.accounts.status import AccountView, SellerView
+from headway.store.limits.quotas import Budget
 
 ACCOUNTS, JOBS = "/api/accounts", "/api/jobs"
 ACCOUNTS_MAX = 500

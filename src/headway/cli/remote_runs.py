@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from headway.cli.asking import Asking, word
+from headway.cli.remote_requests import Asking, word
 from headway.core.runs import Run, RunKind
 
 RUNS = "/api/runs"

@@ -1,9 +1,9 @@
 """The part of a server's desk that is about sellers' shops, and what sellers pay for."""
 
-from headway.app.desk_shops import ShopView, TierView
-from headway.cli.asking import Asking, word
-from headway.core.jobs import Tier
-from headway.core.model import SellerId
+from headway.cli.remote_requests import Asking, word
+from headway.core.accounts.jobs import Tier
+from headway.core.catalog.listings import SellerId
+from headway.operations.shops import ShopView, TierView
 
 SHOPS, SELLERS = "/api/shops", "/api/sellers"
 

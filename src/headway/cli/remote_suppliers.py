@@ -1,11 +1,11 @@
 """The part of a server's desk that is about suppliers."""
 
-from headway.app.desk_suppliers import AddedSupplier, GivenSeller
-from headway.cli.asking import Asking, word
-from headway.connectors.boeing import BoeingAccess
-from headway.core.model import SellerId, SupplierName
-from headway.store.suppliers import SupplierRow
-from headway.store.views_suppliers import SupplierView
+from headway.cli.remote_requests import Asking, word
+from headway.core.catalog.listings import SellerId, SupplierName
+from headway.operations.suppliers import AddedSupplier, GivenSeller
+from headway.providers.boeing.client import BoeingAccess
+from headway.store.catalog.supplier_list import SupplierView
+from headway.store.catalog.suppliers import SupplierRow
 
 SUPPLIERS = "/api/suppliers"
 

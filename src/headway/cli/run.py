@@ -12,11 +12,11 @@ import typer
 
 from headway import config
 from headway.app import build
+from headway.app.monitoring import notify_of, watch_of
 from headway.app.suppliers import HANDS, lines_of
-from headway.app.watching import notify_of, watch_of
+from headway.cli.console import Voice
 from headway.cli.serving import door, join, show_line, stoppable
 from headway.cli.session import DATABASE
-from headway.cli.voice import Voice
 from headway.clock import SystemClock
 from headway.config import Settings
 from headway.engine.pull import Pull
@@ -24,7 +24,7 @@ from headway.errors import HeadwayError
 from headway.runners.embedded import EmbeddedRunner
 from headway.store.migrate import require_current, upgrade
 from headway.store.pool import open_pool
-from headway.store.server import EmbeddedServer
+from headway.store.server.embedded import EmbeddedServer
 from headway.web.server import address, listen
 
 if TYPE_CHECKING:

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 from headway.app import App
 from headway.app.agreement import agreement, disagreements
-from headway.app.outside import shared_vault
-from headway.cli.live import Watch, show
-from headway.cli.voice import Voice
+from headway.app.providers import shared_vault
+from headway.cli.console import Voice
+from headway.cli.live_view import Watch, show
 from headway.clock import SystemClock
 from headway.core.access import Grant, Role
 from headway.observe.traces import open_traces
-from headway.runners.crew import Crew
 from headway.runners.embedded import EmbeddedRunner
-from headway.runners.presence import present
-from headway.store.access import Access
-from headway.store.processes import Presence, Processes
+from headway.runners.heartbeat import present
+from headway.runners.worker_processes import Crew
+from headway.store.access.keys import Access
+from headway.store.monitoring.processes import Presence, Processes
 from headway.web.server import SiteServer, address
 from headway.web.site import create
 

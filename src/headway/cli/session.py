@@ -20,7 +20,7 @@ from headway.config import Settings
 from headway.errors import ConfigError
 from headway.store.migrate import require_current, upgrade
 from headway.store.pool import open_pool
-from headway.store.server import EmbeddedServer, RunningServer, find_running
+from headway.store.server.embedded import EmbeddedServer, RunningServer, find_running
 
 DATABASE = "headway"
 DEMO_FOLDER = "demo"

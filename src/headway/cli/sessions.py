@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from headway.cli.desks import Server, open_desk
 from headway.cli.output import AsJson, emit, say, table
+from headway.cli.target import Server, open_desk
 from headway.errors import InvalidError
-from headway.store.sessions import BrowserSession
+from headway.store.access.sessions import BrowserSession
 
 END = "end"
 EXAMPLES = """Examples:

@@ -3,13 +3,13 @@
 from datetime import timedelta
 
 from headway.app import App
-from headway.app.outside import shared_vault
-from headway.connectors.shopify import shop_scope
-from headway.connectors.tokens import store_tokens, token_scope
-from headway.core.jobs import PlatformName
-from headway.core.model import Scope
-from headway.store.accounts import Account
-from headway.store.credentials import Credentials
+from headway.app.providers import shared_vault
+from headway.core.accounts.jobs import PlatformName
+from headway.core.catalog.listings import Scope
+from headway.providers.shopify.storefront import shop_scope
+from headway.providers.tokens import store_tokens, token_scope
+from headway.store.accounts.connections import Account
+from headway.store.accounts.credentials import Credentials
 
 # A personal token of Printify lives a year; nobody says when it was made, so it may die earlier.
 PRINTIFY_LIFE = timedelta(days=365)

@@ -15,20 +15,20 @@ import typer
 
 from headway import config
 from headway.app import App
-from headway.app.desk_shops import ShopView, unknown_locations
-from headway.cli.desks import Server, open_desk, seller_id
-from headway.cli.links import give_link
+from headway.cli.connect_link import give_link
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.secret_files import STDIN, secret_text
 from headway.cli.session import open_session
 from headway.cli.shop_tokens import forget_tokens, keep_tokens
+from headway.cli.target import Server, open_desk, seller_id
 from headway.config import Settings
-from headway.connectors.tokens import is_usable
-from headway.core.intake import seller_of
-from headway.core.jobs import PlatformName
-from headway.core.model import SellerId, Wait
+from headway.core.accounts.jobs import PlatformName
+from headway.core.catalog.intake import seller_of
+from headway.core.catalog.listings import SellerId, Wait
 from headway.errors import ConfigError, InvalidError, NotFoundError
-from headway.store.accounts import Account, Accounts, shop_name
+from headway.operations.shops import ShopView, unknown_locations
+from headway.providers.tokens import is_usable
+from headway.store.accounts.connections import Account, Accounts, shop_name
 
 FAILED = 1
 GREET_S = 20.0

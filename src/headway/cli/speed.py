@@ -10,7 +10,7 @@ from headway.app import App, build
 from headway.app.rules import LEASE_MARGIN
 from headway.clock import ScaledClock
 from headway.config import Settings
-from headway.engine.relay import RelayRule
+from headway.engine.dispatch import RelayRule
 from headway.store.pool import Pool
 
 # Shops of the largest plan, so that their patrol leaves room for pushes at any speed.

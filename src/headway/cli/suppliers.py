@@ -8,15 +8,15 @@ from typing import Annotated
 
 import typer
 
-from headway.cli.desks import Server, open_desk
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.secret_files import secret_text
-from headway.connectors.boeing import BoeingAccess
-from headway.core.intake import seller_of, supplier_named
-from headway.core.model import SupplierName
+from headway.cli.target import Server, open_desk
+from headway.core.catalog.intake import seller_of, supplier_named
+from headway.core.catalog.listings import SupplierName
 from headway.core.reasons import say_time
 from headway.errors import InvalidError
-from headway.store.views_suppliers import SupplierView
+from headway.providers.boeing.client import BoeingAccess
+from headway.store.catalog.supplier_list import SupplierView
 
 SUMMARY = "Add, list or remove suppliers, or let a seller buy from one."
 LIMIT = 200

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from headway.cli.desks import Server, open_desk
 from headway.cli.output import AsJson, emit, say
-from headway.core.intake import seller_of
-from headway.core.jobs import Tier
+from headway.cli.target import Server, open_desk
+from headway.core.accounts.jobs import Tier
+from headway.core.catalog.intake import seller_of
 
 
 def register(app: typer.Typer) -> None:

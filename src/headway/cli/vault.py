@@ -7,14 +7,14 @@ import typer
 
 from headway import config
 from headway.app import App
-from headway.app.outside import shared_vault
+from headway.app.providers import shared_vault
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.progress import progress
 from headway.cli.session import open_session
-from headway.connectors.vault import Vault
 from headway.errors import ConfigError
-from headway.store.credentials import Credentials
-from headway.store.oauth_visits import OAuthVisits
+from headway.providers.vault import Vault
+from headway.store.accounts.credentials import Credentials
+from headway.store.accounts.oauth_flows import OAuthVisits
 
 SUMMARY = "Encrypt stored secrets with the newest key, or show which keys they need."
 

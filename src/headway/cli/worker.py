@@ -12,20 +12,20 @@ import typer
 
 from headway import config
 from headway.app import App
-from headway.app.relay import rule_of
+from headway.app.dispatch import rule_of
+from headway.cli.console import Voice
 from headway.cli.serving import join
 from headway.cli.session import find_joinable, open_session
 from headway.cli.speed import build_fast, relay_at_speed
-from headway.cli.voice import Voice
 from headway.clock import ScaledClock
 from headway.config import Settings
-from headway.core.relay import Verb
+from headway.core.dispatch import Verb
 from headway.errors import ConfigError, StoreError
 from headway.observe.exporter import exported
-from headway.store.processes import SILENT, Processes
+from headway.store.monitoring.processes import SILENT, Processes
 
 if TYPE_CHECKING:
-    from headway.runners.celery import CeleryRunner
+    from headway.runners.celery_runner import CeleryRunner
 
 # Connections beside one for each step under way: the tick, the signs of life, messages, one to
 # spare.
@@ -73,8 +73,8 @@ def worker(
         _check_health(settings, voice)
         return
     require_scale("headway worker")
-    from headway.runners.broker import check_broker, make_celery  # noqa: PLC0415 - an extra
-    from headway.runners.celery import CeleryRunner  # noqa: PLC0415 - an extra
+    from headway.runners.celery_app import check_broker, make_celery  # noqa: PLC0415 - an extra
+    from headway.runners.celery_runner import CeleryRunner  # noqa: PLC0415 - an extra
 
     count = settings.worker_concurrency if concurrency is None else concurrency
     wanted, size = _queues(queues), count + POOL_SPARE
@@ -149,7 +149,7 @@ def _at_its_speed(stack: ExitStack, app: App) -> tuple[App, float]:
 
 
 def _queues(named: str | None) -> Sequence[str]:
-    from headway.runners.broker import QUEUES  # noqa: PLC0415 - an extra
+    from headway.runners.celery_app import QUEUES  # noqa: PLC0415 - an extra
 
     wanted = QUEUES if named is None else [each.strip() for each in named.split(",")]
     unknown = [each for each in wanted if each not in QUEUES]

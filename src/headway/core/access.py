@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from headway.core.model import SellerId
+from headway.core.catalog.listings import SellerId
 from headway.errors import ForbiddenError
 
 

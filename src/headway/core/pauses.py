@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from headway.core.model import SellerId, Sku, SupplierName
+from headway.core.catalog.listings import SellerId, Sku, SupplierName
 
 
 class PauseKind(StrEnum):

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from headway.core.breaker import Breaker
-from headway.core.model import Candidate, Evidence, Listing, SellerId, Sku, Turn
+from headway.core.catalog.listings import Candidate, Evidence, Listing, SellerId, Sku, Turn
+from headway.core.limits.breaker import Breaker
 from headway.core.pauses import Pause
 
 SECONDS_MATTER = timedelta(minutes=10)

@@ -6,10 +6,10 @@ Law L13: whatever a row's state there is an answer, and a waiting row's answer n
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from headway.core.model import CLOCKS_APART_MAX, Turn
+from headway.core.catalog.listings import CLOCKS_APART_MAX, Turn
 from headway.core.pauses import longest
 from headway.core.reasons import Explanation, Line, Standing, State, say_pause, say_time
-from headway.core.seats import (
+from headway.core.timetable.seats import (
     URGENT,
     BoardingRule,
     board,

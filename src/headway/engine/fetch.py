@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from headway.clock import Clock
-from headway.core.breaker import Breaker
-from headway.core.calls import ANSWERED
-from headway.core.lifecycle import Judge, Settlement, suspicions
-from headway.core.limits import CallReport, Go, Gone, Hold, Shed, Ticket
-from headway.core.model import AuthStep, Candidate, Done, Listing, Reply, Sku, Turn, Wait
-from headway.core.policies.policy import Policy, Seen
-from headway.core.relay import Carried
-from headway.core.seats import URGENT, BoardingRule, board, departure
+from headway.core.catalog.lifecycle import Judge, Settlement, suspicions
+from headway.core.catalog.listings import AuthStep, Candidate, Done, Listing, Reply, Sku, Turn, Wait
+from headway.core.dispatch import Carried
+from headway.core.limits.breaker import Breaker
+from headway.core.limits.transitions import CallReport, Go, Gone, Hold, Shed, Ticket
+from headway.core.monitoring.calls import ANSWERED
+from headway.core.timetable.policies.policy import Policy, Seen
+from headway.core.timetable.seats import URGENT, BoardingRule, board, departure
 from headway.engine.ports import Breakers, Markets, Schedule, Sellers, Supplier
 from headway.engine.ports_limits import Limiter
 from headway.errors import (

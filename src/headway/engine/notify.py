@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from headway.clock import Clock
-from headway.core.alert_rules import Severity
-from headway.core.messages import Letter
-from headway.core.model import Done, Wait
+from headway.core.catalog.listings import Done, Wait
+from headway.core.monitoring.messages import Letter
+from headway.core.monitoring.rules import Severity
 
 POLL = timedelta(seconds=10)
 

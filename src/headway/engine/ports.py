@@ -4,15 +4,13 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from headway.core.breaker import Breaker
-from headway.core.bulk import Standing, Target
-from headway.core.guard import SellerStanding
-from headway.core.jobs import Account, Job, JobStatus, PlatformName
-from headway.core.lifecycle import Settlement
-from headway.core.limits import Observation, Ticket
-from headway.core.market import Lesson, Market
-from headway.core.model import AuthStep, Candidate, Listing, Reply, Scope, SellerId, Sku
-from headway.core.storefront import (
+from headway.core.accounts.jobs import Account, Job, JobStatus, PlatformName
+from headway.core.accounts.pagination import Ask, Page, Step
+from headway.core.catalog.bulk import Standing, Target
+from headway.core.catalog.guard import SellerStanding
+from headway.core.catalog.lifecycle import Settlement
+from headway.core.catalog.listings import AuthStep, Candidate, Listing, Reply, Scope, SellerId, Sku
+from headway.core.catalog.storefront import (
     BulkIntent,
     BulkProgress,
     Change,
@@ -30,7 +28,9 @@ from headway.core.storefront import (
     StatusWrite,
     StockWrite,
 )
-from headway.core.walk import Ask, Page, Step
+from headway.core.limits.breaker import Breaker
+from headway.core.limits.transitions import Observation, Ticket
+from headway.core.timetable.market import Lesson, Market
 
 
 class Schedule(Protocol):

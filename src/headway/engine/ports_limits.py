@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from headway.core.limits import Begun, CallReport, Observation, Shed, Ticket
+from headway.core.limits.transitions import Begun, CallReport, Observation, Shed, Ticket
 
 
 class Limiter(Protocol):

@@ -10,8 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from headway.clock import Clock
-from headway.core import calls
-from headway.core.jobs import (
+from headway.core.accounts.jobs import (
     Account,
     Ending,
     Job,
@@ -25,13 +24,14 @@ from headway.core.jobs import (
     rescheduled,
     throttle_pause,
 )
-from headway.core.limits import CallReport, Go, Gone, Hold, Shed, Ticket
-from headway.core.model import Done, Scope, Wait
-from headway.core.relay import Carried, PullClaim
-from headway.core.walk import RUN, SINCE, Ask, Cursor, Page, Walk
-from headway.engine.claim import Claim, unpacked
+from headway.core.accounts.pagination import RUN, SINCE, Ask, Cursor, Page, Walk
+from headway.core.catalog.listings import Done, Scope, Wait
+from headway.core.dispatch import Carried, PullClaim
+from headway.core.limits.transitions import CallReport, Go, Gone, Hold, Shed, Ticket
+from headway.core.monitoring import calls
 from headway.engine.ports import Breakers, Jobs, Platform
 from headway.engine.ports_limits import ErrorShare, Limiter
+from headway.engine.pull_claim import Claim, unpacked
 from headway.errors import (
     AppRefusedError,
     ConfigError,

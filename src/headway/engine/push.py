@@ -10,25 +10,16 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from headway.clock import Clock, fresh_id
-from headway.core import answers
-from headway.core.calls import ANSWERED
-from headway.core.limits import CallReport, Go, Gone, Hold, Shed, Ticket
-from headway.core.model import Done, Scope, Sku, Wait
-from headway.core.pushing import CALL_POINTS, CHANGES_MAX, Parcel, next_parcel
-from headway.core.relay import Carried
-from headway.core.storefront import (
-    Cost,
-    Errand,
-    Gid,
-    Intent,
-    Kind,
-    Pushed,
-    Said,
-    Shop,
-)
-from headway.engine.bulk import BulkHand, BulkVisit
+from headway.core.catalog import push_results
+from headway.core.catalog.listings import Done, Scope, Sku, Wait
+from headway.core.catalog.push_planning import CALL_POINTS, CHANGES_MAX, Parcel, next_parcel
+from headway.core.catalog.storefront import Cost, Errand, Gid, Intent, Kind, Pushed, Said, Shop
+from headway.core.dispatch import Carried
+from headway.core.limits.transitions import CallReport, Go, Gone, Hold, Shed, Ticket
+from headway.core.monitoring.calls import ANSWERED
 from headway.engine.ports import Breakers, Pushes, Storefront
 from headway.engine.ports_limits import Limiter
+from headway.engine.push_bulk import BulkHand, BulkVisit
 from headway.errors import (
     ConfigError,
     ConnectorError,
@@ -236,7 +227,7 @@ class Push:
         if parcel is None:
             # Nothing is left to read back of an intent whose listings are gone.
             closes = {each.id: "its listings are gone" for each in errand.open}
-            self._pushes.settle(errand, answers.idle(errand, now), closes=closes, now=now)
+            self._pushes.settle(errand, push_results.idle(errand, now), closes=closes, now=now)
             return self._hand_back(turn.ticket, "nothing was left to push")
         return self._send(turn, errand, parcel, send_by_s)
 
@@ -275,10 +266,10 @@ class Push:
         self._close_breaker(turn.storefront)
         closes, narrows = _settle_open(errand.open, {each.change.sku for each in pushed})
         if intent is not None:
-            closes[intent.id] = answers.summary(pushed)
+            closes[intent.id] = push_results.summary(pushed)
         is_ours = self._pushes.settle(
             errand,
-            [*pushed, *answers.idle(errand, self._clock.now())],
+            [*pushed, *push_results.idle(errand, self._clock.now())],
             closes=closes,
             narrows=narrows,
             locations=locations,
@@ -324,15 +315,15 @@ class Push:
         if parcel.kind is Kind.FIND:
             skus = [each.shop_sku for each in parcel.changes]
             found = storefront.find(skus, locations=places)
-            return answers.after_find(parcel, found, shop, self._clock.now()), None
+            return push_results.after_find(parcel, found, shop, self._clock.now()), None
         if parcel.kind is Kind.READ:
             variants = [each.ids.variant for each in parcel.changes if each.ids]
             shown = storefront.read(variants, locations=places)
             repairs = self._rule.repairs_drift
-            return answers.after_read(parcel, shown, shop, repairs=repairs), None
+            return push_results.after_read(parcel, shown, shop, repairs=repairs), None
         assert intent is not None, "nothing is written without an intent"
         said = _write(storefront, parcel, key=intent.id)
-        return answers.after_write(parcel, said, shop, self._clock.now()), None
+        return push_results.after_write(parcel, said, shop, self._clock.now()), None
 
     # -- what went wrong ---------------------------------------------------------------------
 
@@ -351,12 +342,12 @@ class Push:
         pushed: list[Pushed] = []
         voids: dict[str, str] = {}
         if is_for_items:
-            pushed = answers.refuse_all(parcel, str(error), now)
+            pushed = push_results.refuse_all(parcel, str(error), now)
         if intent is not None:
-            if isinstance(error, answers.NOT_DONE):
+            if isinstance(error, push_results.NOT_DONE):
                 voids = {intent.id: str(error)}
             else:
-                pushed = answers.unsure(parcel, now)
+                pushed = push_results.unsure(parcel, now)
         self._pushes.settle(
             errand,
             pushed,

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from headway.clock import Clock
-from headway.core.model import CLOCKS_APART_MAX, Wait
-from headway.engine.line_tick import LineTicks
+from headway.core.catalog.listings import CLOCKS_APART_MAX, Wait
 from headway.engine.ports import Jobs, Notices, Pauses, Schedule, Sellers
 from headway.engine.ports_limits import Ledger
+from headway.engine.supplier_tick import LineTicks
 
 EVERY = timedelta(seconds=30)
 # How soon the next round is where there is more to do than one round does.

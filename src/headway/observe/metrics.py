@@ -11,7 +11,7 @@ from threading import Lock
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from headway.core.calls import UNUSED, Call
+from headway.core.monitoring.calls import UNUSED, Call
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 PREFIX = "headway_"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from headway.core.alert_rules import Severity
+from headway.core.monitoring.rules import Severity
 from headway.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ What is a consequence there is left out here while its cause stands, and as long
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
-from headway.core.alert_rules import LIMITS, RULES, Rule
+from headway.core.monitoring.rules import LIMITS, RULES, Rule
 
 HEAD = """\
 # Written by `headway alerts --prometheus-rules`, from the table of rules; do not edit.

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 from headway import __version__
-from headway.core.calls import ANSWERED, Call
+from headway.core.monitoring.calls import ANSWERED, Call
 from headway.errors import ConfigError
 
 if TYPE_CHECKING:

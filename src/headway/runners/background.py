@@ -17,7 +17,7 @@ from typing import IO, Any
 from headway.clock import Clock, SystemClock, fresh_id
 from headway.core.runs import Run, words
 from headway.errors import HeadwayError
-from headway.runners.own_command import keeping_interrupts, own_command
+from headway.runners.child_command import keeping_interrupts, own_command
 from headway.store.runs import Runs
 
 LEASE = timedelta(seconds=30)

@@ -4,6 +4,6 @@ Set HEADWAY_TICKS=beat for the workers too, else they also tick, which is harmle
 """
 
 from headway import config
-from headway.runners.broker import make_celery
+from headway.runners.celery_app import make_celery
 
 app = make_celery(config.load())

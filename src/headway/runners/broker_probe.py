@@ -9,7 +9,7 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import NoPermissionError, RedisError
 
-from headway.runners.broker import (
+from headway.runners.celery_app import (
     CONNECT_TIMEOUT_S,
     SOCKET_TIMEOUT_S,
     VISIBILITY_TIMEOUT_S,

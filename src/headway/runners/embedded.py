@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from headway.clock import Clock
-from headway.core.model import Done, Wait
+from headway.core.catalog.listings import Done, Wait
 from headway.errors import HeadwayError, InvariantError
 
 Step = Callable[[], Done | Wait]

@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 
 from headway.clock import Clock, fresh_secret
 from headway.errors import BrokerError, ConfigError
-from headway.store.launch import HOST, Drop, choose_drop, free_port, spawn
+from headway.store.server.launch import HOST, Drop, choose_drop, free_port, spawn
 
 READY_S, POLL_S, STOP_S = 30.0, 0.02, 10.0
 # Nothing is evicted: a message that Redis dropped to make room would only be late, but say so.

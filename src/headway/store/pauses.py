@@ -14,7 +14,7 @@ from typing import Any
 from psycopg import Connection
 from psycopg.types.json import Jsonb
 
-from headway.core.model import MAIN, SellerId, Sku, SupplierName
+from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName
 from headway.core.pauses import Pause, PauseKind, longest, say_thing
 from headway.core.reasons import say_pause
 from headway.errors import ForbiddenError, InvalidError

@@ -16,15 +16,15 @@ from fastapi.routing import APIRoute
 from fastapi.security import APIKeyCookie, HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
-from headway.app.desk import Desk
 from headway.core.access import Need, Principal
-from headway.core.model import SellerId
+from headway.core.catalog.listings import SellerId
 from headway.errors import InvariantError
-from headway.web.bodies import read_body, with_body
-from headway.web.gate import COOKIE, CSRF_HEADER, SAFE, Gate, Visitor
+from headway.operations.listings import Desk
+from headway.web.authentication import COOKIE, CSRF_HEADER, SAFE, Gate, Visitor
+from headway.web.body_limits import read_body, with_body
+from headway.web.idempotency import HEADER, KEY_CHARS_MAX, once
 from headway.web.problems import Handle, telling
-from headway.web.replay import HEADER, KEY_CHARS_MAX, once
-from headway.web.shape import ProblemShape
+from headway.web.response_model import ProblemShape
 
 NEED = "x-headway-need"
 KEY_SCHEME = HTTPBearer(

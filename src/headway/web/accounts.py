@@ -4,9 +4,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from headway.core.jobs import JobStatus, PlatformName
+from headway.core.accounts.jobs import JobStatus, PlatformName
 from headway.web.access import ApiRoute, OverseeDesk, ReadDesk, Whose, WriteDesk
-from headway.web.api_accounts import (
+from headway.web.account_models import (
     AccountsShape,
     JobShape,
     JobsShape,
@@ -14,9 +14,9 @@ from headway.web.api_accounts import (
     QuotasShape,
     StatusWord,
 )
+from headway.web.error_responses import said
 from headway.web.inputs import Cursor, NamePath
 from headway.web.listings import cut, link_next
-from headway.web.said import said
 
 JOBS_MAX = 500
 Limit = Annotated[int, Query(ge=1, le=JOBS_MAX, description="How many at most.")]

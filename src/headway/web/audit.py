@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
-from headway.core.model import Sku
+from headway.core.catalog.listings import Sku
 from headway.errors import StoreError
-from headway.store.views_history import HistoryEvent
+from headway.store.catalog.history import HistoryEvent
 from headway.web.access import ApiRoute, ReadDesk, Whose
+from headway.web.error_responses import said
 from headway.web.inputs import NAME_CHARS_MAX, PLAIN, Since, Until
-from headway.web.said import said
 
 FIELDS = (
     "id", "at", "seller", "sku", "kind", "old", "new", "error", "actor", "job_id", "call_id",

@@ -9,17 +9,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway import __version__
 from headway.app import App
-from headway.app.desk import Desk
-from headway.app.figures import figures_of
 from headway.core.access import Need
-from headway.core.alerts import alerts
+from headway.core.monitoring.alerts import alerts
 from headway.errors import HeadwayError, StoreError
 from headway.observe.metrics import CONTENT_TYPE
+from headway.operations.listings import Desk
+from headway.operations.metrics import figures_of
 from headway.store.migrate import require_current
 from headway.web.access import NEED, REFUSALS
-from headway.web.gate import Gate
+from headway.web.authentication import Gate
 from headway.web.problems import ProblemRoute
-from headway.web.shape import Shape
+from headway.web.response_model import Shape
 
 METRICS_EXAMPLE = "headway_database_up 1.0\nheadway_fill_ratio 0.98\n"
 ACTOR = "metrics"

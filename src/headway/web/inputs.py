@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Path, Query
 from pydantic import AfterValidator, AwareDatetime, Field
 
-from headway.core.intake import seller_of, sku_of
+from headway.core.catalog.intake import seller_of, sku_of
 from headway.errors import InvalidError
 from headway.store.cursors import CHARS_MAX
 

@@ -7,14 +7,14 @@ from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field, StringConstraints
 
 from headway.core.access import Grant, Need, Role
-from headway.core.model import SellerId
+from headway.core.catalog.listings import SellerId
 from headway.errors import InvalidError
-from headway.store.access import Key
+from headway.store.access.keys import Key
 from headway.web.access import ApiRoute, Caller, OperateDesk, ReadDesk
+from headway.web.error_responses import said
+from headway.web.idempotency import keep_instead
 from headway.web.inputs import Instant, NamePath, SellerText
-from headway.web.replay import keep_instead
-from headway.web.said import said
-from headway.web.shape import Shape
+from headway.web.response_model import Shape
 
 RoleWord = Literal["operator", "seller", "reader"]
 NeedWord = Literal["read", "write", "oversee", "operate"]

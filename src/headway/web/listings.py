@@ -7,13 +7,14 @@ from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 
-from headway.core.model import MAIN, SellerId, Sku, SupplierName
+from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName
 from headway.errors import StoreError
-from headway.store.timetable import Wish
-from headway.store.views_products import State
+from headway.store.catalog.product_list import State
+from headway.store.timetable.slots import Wish
 from headway.web.access import ApiRoute, Caller, ReadDesk, Whose, WriteDesk
-from headway.web.api import StatusShape
-from headway.web.api_sync import (
+from headway.web.error_responses import said
+from headway.web.inputs import PLAIN, Cursor, Limit, SkuPath
+from headway.web.listing_models import (
     CallsShape,
     ExplainShape,
     HistoryShape,
@@ -24,9 +25,8 @@ from headway.web.api_sync import (
     SlotWish,
     StateWord,
 )
-from headway.web.feed import Sight
-from headway.web.inputs import PLAIN, Cursor, Limit, SkuPath
-from headway.web.said import said
+from headway.web.live import Sight
+from headway.web.status_models import StatusShape
 
 TEXT_CHARS_MAX = 100
 KIND_CHARS_MAX = 50

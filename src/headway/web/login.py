@@ -16,8 +16,8 @@ from starlette.concurrency import run_in_threadpool
 
 from headway.core.access import Grant, Need, Principal
 from headway.errors import RequestError, StoreError, TooManyError, UnauthenticatedError
-from headway.web.bodies import read_body
-from headway.web.gate import CSRF_HEADER, Gate, Visitor, address_of
+from headway.web.authentication import CSRF_HEADER, Gate, Visitor, address_of
+from headway.web.body_limits import read_body
 from headway.web.problems import Handle, problem
 
 FORM_BYTES_MAX = 4096

@@ -17,16 +17,16 @@ from headway import __version__
 from headway.app import App
 from headway.clock import ScaledClock, SystemClock
 from headway.core.access import Need, Principal, Role
-from headway.core.model import SellerId
+from headway.core.catalog.listings import SellerId
 from headway.errors import StoreError
-from headway.web.boards import Boards
-from headway.web.feed import Draw, Drawing, Key, Rights, Sight
-from headway.web.gate import Gate, Visitor
-from headway.web.lists import subject_of
+from headway.web.authentication import Gate, Visitor
+from headway.web.formatting import FILTERS, money, number
+from headway.web.live import Draw, Drawing, Key, Rights, Sight
+from headway.web.live_boards import Boards
 from headway.web.login import PageRoute, csrf_of_page
-from headway.web.looks import MENU, SECTIONS, Section
 from headway.web.problems import problem
-from headway.web.words import FILTERS, money, number
+from headway.web.section_lists import subject_of
+from headway.web.sections import MENU, SECTIONS, Section
 
 HERE = Path(__file__).parent
 # Sections that are live as a whole; the others have routes of their own.

@@ -7,13 +7,13 @@ from typing import Any, Literal
 from fastapi import APIRouter
 from pydantic import ConfigDict, Field
 
-from headway.app.answers import Batch
-from headway.core.model import SellerId
-from headway.store.publishing import PARTS_MAX
+from headway.core.catalog.listings import SellerId
+from headway.operations.answers import Batch
+from headway.store.catalog.publishing import PARTS_MAX
 from headway.web.access import ApiRoute, Caller, ReadDesk, WriteDesk
+from headway.web.error_responses import said
 from headway.web.inputs import NamePath, SellerText, SkuText
-from headway.web.said import said
-from headway.web.shape import Shape
+from headway.web.response_model import Shape
 
 BATCH_ID = "6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c11"
 PART_EXAMPLE: dict[str, Any] = {

@@ -12,30 +12,30 @@ from headway.store.runs import Runs
 from headway.web import (
     accounts,
     audit,
-    deciding,
     health,
+    held_changes,
     keys,
     listings,
-    overseeing,
-    pausing,
+    monitoring,
+    pauses,
     publishing,
     runs,
     sessions,
     shops,
     suppliers,
 )
-from headway.web.document import document
+from headway.web.openapi import document
 from headway.web.problems import problem
 
 ROUTERS: tuple[Callable[[], APIRouter], ...] = (
     listings.router,
-    deciding.router,
-    pausing.router,
+    held_changes.router,
+    pauses.router,
     publishing.router,
     accounts.router,
     shops.router,
     suppliers.router,
-    overseeing.router,
+    monitoring.router,
     audit.router,
     runs.router,
     keys.router,

@@ -5,7 +5,7 @@ from pathlib import Path
 from fastapi import APIRouter
 from fastapi.responses import PlainTextResponse, Response
 
-from headway.core.alert_rules import BY_NAME
+from headway.core.monitoring.rules import BY_NAME
 from headway.web.problems import problem
 
 HERE = Path(__file__).parent

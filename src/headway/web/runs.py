@@ -10,10 +10,10 @@ from headway.core.runs import DAYS_MAX, PRODUCTS_MAX, SELLERS_MAX, RunKind
 from headway.runners.background import BackgroundRuns
 from headway.store.runs import cursor_of
 from headway.web.access import ApiRoute, OperateDesk, OverseeDesk
+from headway.web.error_responses import said
 from headway.web.inputs import PLAIN, Cursor, Limit, NamePath
 from headway.web.listings import link_next
-from headway.web.said import said
-from headway.web.shape import Shape
+from headway.web.response_model import Shape
 
 FAULTS_MAX, FAULT_CHARS_MAX, SEED_MAX, WORKERS_MAX = 20, 100, 2**31 - 1, 8
 PLAN_PRODUCTS_MAX, CALLS_MAX = 10_000_000, 1000

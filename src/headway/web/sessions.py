@@ -6,12 +6,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import ConfigDict
 
-from headway.store.sessions import BrowserSession
+from headway.store.access.sessions import BrowserSession
 from headway.web.access import ApiRoute, OperateDesk
+from headway.web.error_responses import said
 from headway.web.inputs import NAME_CHARS_MAX, PLAIN, NamePath
 from headway.web.keys import RoleWord
-from headway.web.said import said
-from headway.web.shape import Shape
+from headway.web.response_model import Shape
 
 EXAMPLE: dict[str, Any] = {
     "id": "6f0c1b9e-4a4e-4f0e-9a55-2d6f3b1d7c11",

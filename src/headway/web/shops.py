@@ -6,15 +6,15 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import ConfigDict
 
-from headway.core.intake import seller_of
-from headway.core.jobs import Tier
-from headway.core.model import SellerId
+from headway.core.accounts.jobs import Tier
+from headway.core.catalog.intake import seller_of
+from headway.core.catalog.listings import SellerId
 from headway.web.access import ApiRoute, Caller, OperateDesk, ReadDesk, Whose
-from headway.web.api_accounts import PlatformWord, TierWord
+from headway.web.account_models import PlatformWord, TierWord
+from headway.web.error_responses import said
 from headway.web.inputs import Cursor, Limit, checked
 from headway.web.listings import cut, link_next
-from headway.web.said import said
-from headway.web.shape import Shape
+from headway.web.response_model import Shape
 
 SellerPath = Annotated[
     str, checked(seller_of), Path(description="The seller's name.", examples=["acme"])

@@ -14,12 +14,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headway import __version__
 from headway.app import App
 from headway.clock import Clock, SystemClock
-from headway.web import connect, hooks, login, pages, parts, routes, runbook
-from headway.web.boards import Boards
-from headway.web.bodies import BODY_WAIT_S
-from headway.web.feed import Feed
-from headway.web.gate import Gate
-from headway.web.looks import more, scene
+from headway.web import login, oauth, pages, part_pages, routes, runbook, webhooks
+from headway.web.authentication import Gate
+from headway.web.body_limits import BODY_WAIT_S
+from headway.web.live import Feed
+from headway.web.live_boards import Boards
+from headway.web.sections import more, scene
 
 HERE = Path(__file__).parent
 STREAM_LIFE_S = 600.0
@@ -83,9 +83,9 @@ def create(
     site.state.ask_again_s, site.state.watching = ask_again_s, Counter()
     site.include_router(login.router(site.state.gate, drawn))
     site.include_router(pages.router())
-    site.include_router(parts.router(app, drawn))
-    site.include_router(connect.router(app, drawn))
-    site.include_router(hooks.router(app, body_wait_s=body_wait_s))
+    site.include_router(part_pages.router(app, drawn))
+    site.include_router(oauth.router(app, drawn))
+    site.include_router(webhooks.router(app, body_wait_s=body_wait_s))
     site.include_router(runbook.router())
     routes.include(site, app)
     return site

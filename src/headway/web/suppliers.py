@@ -6,15 +6,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import ConfigDict, Field, SecretStr
 
-from headway.connectors.boeing import BoeingAccess
-from headway.core.intake import supplier_named
-from headway.core.model import SellerId, SupplierName
+from headway.core.catalog.intake import supplier_named
+from headway.core.catalog.listings import SellerId, SupplierName
+from headway.providers.boeing.client import BoeingAccess
 from headway.web.access import ApiRoute, OperateDesk, OverseeDesk
-from headway.web.api import BreakerShape
+from headway.web.error_responses import said
 from headway.web.inputs import NAME_CHARS_MAX, PLAIN, Cursor, Limit, SellerText, checked
 from headway.web.listings import cut, link_next
-from headway.web.said import said
-from headway.web.shape import Shape
+from headway.web.response_model import Shape
+from headway.web.status_models import BreakerShape
 
 # Long enough for any key that somebody may be given, and short enough to be one.
 SECRET_CHARS_MAX = 4000

@@ -1,0 +1,161 @@
+"""The server at the other end: one process that gives every request one valid answer, and counts.
+
+It reads HTTP/1.1 no further than it must, so that it is not what is measured.
+"""
+
+import asyncio
+import json
+import multiprocessing
+import re
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from bench.services import CLOCK
+from headway.providers.boeing.client import PRICE_PATH
+from headway.providers.shopify.api import PATH, VERSION, VERSION_HEADER
+from headway.store.server.launch import HOST
+
+ARRIVALS_MAX = 1_000_000
+CLIENTS = 4
+PATIENCE_S = 30
+LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+CLOSE = re.compile(rb"\r\nconnection: *close", re.IGNORECASE)
+BUCKET = {"maximumAvailable": 2000, "currentlyAvailable": 1990, "restoreRate": 100}
+COST = {"requestedQueryCost": 10, "actualQueryCost": 10, "throttleStatus": BUCKET}
+BODY = json.dumps(
+    {"data": {"inventorySetQuantities": {"userErrors": []}}, "extensions": {"cost": COST}}
+).encode()
+ANSWER = (
+    f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n{VERSION_HEADER}: {VERSION}\r\n"
+    f"Content-Length: {len(BODY)}\r\n\r\n"
+).encode() + BODY
+
+
+QUOTE = {
+    "listPrice": 10.0,
+    "netPrice": 8.0,
+    "quantity": 5,
+    "inStock": True,
+    "locationAvailabilities": [{"location": "Miami FL", "availQuantity": 5}],
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FarEnd:
+    """The server, as the benchmark sees it: where it is, and when each call arrived."""
+
+    port: int
+    pid: int
+    arrivals: Any  # seconds, as many as `count` says
+    count: Any
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def calls(self) -> int:
+        """How many calls have come."""
+        return int(self.count.value)
+
+    def span_s(self, begun: int, ended: int) -> float:
+        """Return the seconds from one call to another, by their numbers."""
+        return float(self.arrivals[ended - 1] - self.arrivals[begun])
+
+
+@contextmanager
+def open_far_end() -> Iterator[FarEnd]:
+    """Start it; it ends with us."""
+    context = multiprocessing.get_context("spawn")
+    arrivals = context.Array("d", ARRIVALS_MAX, lock=False)
+    count = context.Value("q", 0, lock=False)
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs, arrivals, count), daemon=True)
+    process.start()
+    try:
+        assert process.pid is not None
+        assert ours.poll(PATIENCE_S), "the far end does not start"
+        yield FarEnd(port=ours.recv(), pid=process.pid, arrivals=arrivals, count=count)
+    finally:
+        process.kill()  # it holds nothing that is worth a goodbye
+        process.join()
+
+
+def measure_ceiling(far_end: FarEnd, seconds: float) -> float:
+    """Return how many calls a second it answers to a bare client, a new connection for each."""
+    end, begun = CLOCK.monotonic() + seconds, far_end.calls
+    request = f"POST {PATH} HTTP/1.1\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}".encode()
+
+    def ask() -> None:
+        while CLOCK.monotonic() < end:
+            with socket.create_connection((HOST, far_end.port)) as call:
+                call.sendall(request)
+                while call.recv(4096):
+                    pass
+
+    threads = [threading.Thread(target=ask) for _ in range(CLIENTS)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    return (far_end.calls - begun) / seconds
+
+
+def _quoted(body: bytes) -> bytes:
+    """Answer as a supplier: with a price for each part."""
+    lines = [{**QUOTE, "aviallPartNumber": sku} for sku in json.loads(body)["productCodes"]]
+    told = json.dumps({"currency": "USD", "lineItems": lines}).encode()
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(told)}"
+    return f"{head}\r\n\r\n".encode() + told
+
+
+# -- in its own process ------------------------------------------------------------------------
+
+
+class _Call(asyncio.Protocol):
+    def __init__(self, arrivals: Any, count: Any) -> None:  # noqa: ANN401 - shared memory
+        self._arrivals, self._count = arrivals, count
+        self._heard = b""
+        self._transport: Any = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the way back."""
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Answer as soon as a request is whole."""
+        self._heard += data
+        while (head_ends := self._heard.find(b"\r\n\r\n")) >= 0:
+            head = self._heard[:head_ends]
+            found = LENGTH.search(head)
+            ends = head_ends + 4 + (int(found[1]) if found else 0)
+            if len(self._heard) < ends:
+                return
+            body, self._heard = self._heard[head_ends + 4 : ends], self._heard[ends:]
+            self._arrivals[self._count.value % ARRIVALS_MAX] = CLOCK.monotonic()
+            self._count.value += 1
+            self._transport.write(_quoted(body) if PRICE_PATH.encode() in head else ANSWER)
+            if CLOSE.search(head):
+                self._transport.close()
+                return
+
+
+def _serve(line: Connection, arrivals: Any, count: Any) -> None:  # noqa: ANN401 - shared memory
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it, and ends us
+
+    async def listen() -> None:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(
+            lambda: _Call(arrivals, count), HOST, 0, backlog=1024, reuse_address=True
+        )
+        line.send(server.sockets[0].getsockname()[1])
+        await server.serve_forever()
+
+    asyncio.run(listen())

@@ -1,0 +1,101 @@
+"""A street of shops, each with one listing, as Headway's tables know them; workers write to them.
+
+Each shop is as one that Headway has long known: its places told, its token stored, its bucket of
+points full. Whatever its limits are, one call each does not reach them.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from psycopg.types.json import Jsonb
+from psycopg_pool import ConnectionPool
+
+from bench.services import CLOCK
+from bench.shop import BEFORE, PLACES, TOKEN, State
+from headway.app import build
+from headway.app.providers import shared_vault
+from headway.config import Settings
+from headway.providers.shopify.storefront import shop_resource, shop_scope, store_tokens
+from headway.store.accounts.credentials import Credentials
+from headway_lab.virtual_clock import VirtualClock
+
+# Long enough ago that a bucket which began empty then is full.
+LONG_AGO = timedelta(days=2)
+
+ENTER = (
+    """
+INSERT INTO connected_accounts (user_id, platform, shop, locations, locations_at, patrol_at)
+SELECT 'seller-' || n, 'shopify', 'shop-' || n || '.myshopify.com', %(locations)s, %(now)s,
+  %(now)s + interval '1 day' FROM generate_series(1, %(shops)s) AS n
+""",
+    """
+INSERT INTO product (user_id, sku, shop_sku, shopify_product_id, shopify_variant_id,
+  shopify_inventory_item_id)
+SELECT 'seller-' || n, 'P' || n, 'P' || n, 'gid://shopify/Product/' || n,
+  'gid://shopify/ProductVariant/' || n, 'gid://shopify/InventoryItem/' || n
+FROM generate_series(1, %(shops)s) AS n
+""",
+    """
+INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at)
+SELECT user_id, sku, 0, %(now)s + interval '1 day' FROM product
+""",
+    """
+INSERT INTO listing_state (user_id, sku, desired, desired_version, applied, applied_version,
+  verified_at)
+SELECT user_id, sku, %(state)s, 1, %(state)s, 1, %(now)s FROM product
+""",
+    "ANALYZE",
+)
+# As reads of the supplier do: another quantity at one place.
+CHANGE = """
+UPDATE listing_state AS state SET desired_version = desired_version + 1, desired_at = now(),
+  push_at = now(), desired = jsonb_set(desired, ARRAY['quantities', %(place)s],
+    to_jsonb((desired_version + 1) %% 1000))
+FROM (SELECT user_id FROM connected_accounts ORDER BY shop LIMIT %(shops)s) AS chosen
+WHERE state.user_id = chosen.user_id
+"""
+WAITING = "SELECT count(*) FROM listing_state WHERE push_at IS NOT NULL"
+ROUNDS_OF_BATONS = "DELETE FROM batons"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Street:
+    """The shops, and how to give each something to be told."""
+
+    pool: ConnectionPool
+
+    def change(self, shops: int) -> None:
+        """Desire another quantity in so many shops, all at once."""
+        with self.pool.connection() as connection:
+            connection.execute(CHANGE, {"shops": shops, "place": PLACES[0]})
+
+    def waiting(self) -> int:
+        """Count the shops that were not told yet."""
+        with self.pool.connection() as connection:
+            found = connection.execute(WAITING).fetchone()
+        return int(found[0]) if found else 0
+
+    def forget_batons(self) -> None:
+        """Let workers that come after others not wait for what those had in hand."""
+        with self.pool.connection() as connection:
+            connection.execute(ROUNDS_OF_BATONS)
+
+
+def open_street(pool: ConnectionPool, folder: Path, shops: int) -> Street:
+    """Enter the shops."""
+    locations = {each: f"gid://shopify/Location/{place}" for place, each in enumerate(PLACES)}
+    state: State = BEFORE
+    values = {"shops": shops, "now": CLOCK.now(), "locations": Jsonb(locations)}
+    with pool.connection() as connection, connection.transaction():
+        for statement in ENTER:
+            connection.execute(statement, {**values, "state": Jsonb(state)})
+    settings = Settings(data_dir=folder)
+    vault, shelf = shared_vault(settings), Credentials(pool)
+    past = build(settings, VirtualClock(CLOCK.now() - LONG_AGO), pool).limiter
+    for number in range(1, shops + 1):
+        scope = shop_scope("", f"shop-{number}.myshopify.com")
+        store_tokens(shelf, vault, scope, clock=CLOCK, access=TOKEN)
+        past.know(shop_resource(scope))
+        past.pause(scope, 0, "")
+    return Street(pool=pool)

@@ -1,0 +1,197 @@
+"""The queues that `bench.scale` compares: how their workers start, and how work comes to them."""
+
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+from psycopg_pool import ConnectionPool
+
+from bench.answering_server import FarEnd
+from bench.many_shops import Street, open_street
+from bench.queues import (
+    CELERY_PREFIX,
+    CELERY_QUEUE,
+    CELERY_STOCK,
+    CHANGE,
+    DBOS_QUEUE,
+    DBOS_VERSION,
+    ENTER,
+    MAKE,
+    READY,
+    WAITING,
+    Place,
+    celery_app,
+    dbos_client,
+    procrastinate_app,
+)
+from bench.services import migrated
+from headway.runners.child_command import own_command
+from headway.runners.valkey import EmbeddedValkey
+from headway.store.pool import open_pool
+from headway.store.server.embedded import EmbeddedServer
+
+CONCURRENCY = 8
+OURS, NOTHING = "headway worker", "celery, does nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What all cases stand on."""
+
+    folder: Path
+    server: EmbeddedServer
+    valkey: EmbeddedValkey
+    far_end: FarEnd
+    shops: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One queue with its workers: how they start, how work comes, and when it is done."""
+
+    name: str
+    command: Sequence[str]
+    environ: Mapping[str, str] = field(repr=False)
+    ready: str
+    # Makes so many calls due at once, and returns what tells how many are not settled.
+    release: Callable[[int], Callable[[], int]]
+    clear: Callable[[], None] = lambda: None
+    makes_calls: bool = True
+
+
+def headway(stage: Stage, stack: ExitStack) -> Line:
+    """Return real workers of ours, who write to shops."""
+    database = migrated(stage.server, "headway")
+    pool = stack.enter_context(open_pool(database, size=2))
+    street = open_street(pool, stage.folder / "vault", stage.shops)
+    environ = {
+        "DATABASE_URL": database,
+        "HEADWAY_BROKER_URL": stage.valkey.url,
+        "HEADWAY_DATA_DIR": str(stage.folder / "vault"),
+        "HEADWAY_SHOPIFY_URL": f"{stage.far_end.url}/{{shop}}",
+        "HEADWAY_WORKER_CONCURRENCY": str(CONCURRENCY),
+    }
+
+    def release(calls: int) -> Callable[[], int]:
+        street.change(calls)
+        return street.waiting
+
+    return Line(
+        name=OURS,
+        # Of the supplier there is nothing to read: only what writes to shops is asked for.
+        command=own_command("worker", "--queues", "push.shopify", ends_by=signal.SIGKILL),
+        environ=environ,
+        ready="Headway works as",
+        release=release,
+        clear=lambda: _clear(stage, street),
+    )
+
+
+def _clear(stage: Stage, street: Street) -> None:
+    """Let nothing be left of workers that were killed: no message, no baton."""
+    with stage.valkey.client() as client:
+        client.flushall()
+    street.forget_batons()
+
+
+def celery(stage: Stage, stack: ExitStack) -> Line:
+    """Return what the messages alone cost: a task that does nothing."""
+    place = Place(valkey=stage.valkey.url, concurrency=CONCURRENCY)
+    app = celery_app(place)
+    stack.callback(app.close)
+    client = stack.enter_context(stage.valkey.client())
+    queue, stock = f"{CELERY_PREFIX}{CELERY_QUEUE}", f"{CELERY_PREFIX}{CELERY_STOCK}"
+
+    def release(calls: int) -> Callable[[], int]:
+        # Into another queue first, so that all come at once as they do for the others.
+        with app.producer_pool.acquire() as producer:
+            for number in range(calls):
+                app.send_task("nothing", [f"shop-{number}"], queue=CELERY_STOCK, producer=producer)
+        client.rename(stock, queue)
+        return lambda: client.llen(queue) + client.hlen(f"{CELERY_PREFIX}unacked")
+
+    return Line(
+        name=NOTHING,
+        command=_rival("celery"),
+        environ=place.environ,
+        ready=READY,
+        release=release,
+        clear=client.flushall,
+        makes_calls=False,
+    )
+
+
+def procrastinate(stage: Stage, stack: ExitStack) -> Line:
+    """Return its workers, with an async task."""
+    place, pool = _errands(stage, stack, "procrastinate")
+    app, task = procrastinate_app(place)
+    opened = stack.enter_context(app.open())
+    opened.schema_manager.apply_schema()
+
+    def release(calls: int) -> Callable[[], int]:
+        task.batch_defer(*({"shop": shop} for shop in _changed(pool, calls)))
+        return lambda: _waiting(pool)
+
+    return Line(
+        name="procrastinate",
+        command=_rival("procrastinate"),
+        environ=place.environ,
+        ready=READY,
+        release=release,
+    )
+
+
+def dbos(stage: Stage, stack: ExitStack) -> Line:
+    """Return its workers, with a workflow on a queue."""
+    place, pool = _errands(stage, stack, "dbos")
+    client, engine = dbos_client(place)
+    stack.callback(client.destroy)
+    stack.callback(engine.dispose)
+    options = {"workflow_name": "call", "queue_name": DBOS_QUEUE, "app_version": DBOS_VERSION}
+
+    def release(calls: int) -> Callable[[], int]:
+        with engine.begin() as connection:
+            for shop in _changed(pool, calls):
+                client.enqueue_in_transaction(connection, options, shop)
+        return lambda: _waiting(pool)
+
+    return Line(
+        name="DBOS",
+        command=_rival("dbos"),
+        environ=place.environ,
+        ready=READY,
+        release=release,
+    )
+
+
+def _rival(name: str) -> list[str]:
+    return [sys.executable, "-m", "bench.queues", name]
+
+
+def _errands(stage: Stage, stack: ExitStack, name: str) -> tuple[Place, ConnectionPool]:
+    """Make a database with one row for each shop."""
+    stage.server.ensure_database(name)
+    database = stage.server.dsn(name)
+    with psycopg.connect(database) as connection:
+        connection.execute(MAKE)
+        connection.execute(ENTER, (stage.shops,))
+    place = Place(database=database, far_end=stage.far_end.url, concurrency=CONCURRENCY)
+    return place, stack.enter_context(open_pool(database, size=1))
+
+
+def _changed(pool: ConnectionPool, calls: int) -> list[str]:
+    with pool.connection() as connection:
+        return [shop for (shop,) in connection.execute(CHANGE, (calls,))]
+
+
+def _waiting(pool: ConnectionPool) -> int:
+    with pool.connection() as connection:
+        found = connection.execute(WAITING).fetchone()
+    return int(found[0]) if found else 0
+
+
+LINES = (headway, celery, procrastinate, dbos)

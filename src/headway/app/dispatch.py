@@ -1,0 +1,72 @@
+"""The relay of one worker process, put together from an application."""
+
+import math
+import threading
+from dataclasses import replace
+
+from headway.app import App
+from headway.app.monitoring import watch_of
+from headway.core.accounts.jobs import PlatformName
+from headway.core.dispatch import Subject, Verb, supplier_of
+from headway.engine.dispatch import Hand, Relay, RelayRule, Report, Rounds, Send
+from headway.errors import InvariantError
+from headway.store.catalog.suppliers import Suppliers
+from headway.store.dispatch import Batons
+
+# How many calls a minute one worker surely makes, one after the other.
+CALLS_PER_HAND = 30
+
+
+def rule_of(app: App) -> RelayRule:
+    """Return how many workers may be at once at what is shared; see `RelayRule` for the rest."""
+    settings = app.settings
+    fetches = max(1, math.ceil(settings.rate_limit / CALLS_PER_HAND))
+    return replace(RelayRule(), fetches=fetches, pulls=settings.jobs_max)
+
+
+def relay(
+    app: App,
+    owner: str,
+    *,
+    send: Send,
+    report: Report,
+    rule: RelayRule,
+    stopping: threading.Event,
+) -> Relay:
+    """Make what a worker process does with its messages."""
+
+    def new_hand(subject: Subject) -> Hand:
+        match subject.verb:
+            case Verb.FETCH:
+                return app.line_of(supplier_of(subject)).fetch(f"{owner}:{subject.which}")
+            case Verb.PUSH:
+                return app.push(owner, only=subject.which)
+            case Verb.PULL:
+                return app.pull(f"{owner}:{subject.which}", only=PlatformName(subject.provider))
+            case Verb.TICK:
+                raise InvariantError("a tick is nobody's hand")
+
+    return Relay(
+        clock=app.clock,
+        batons=Batons(app.pool, app.clock),
+        new_hand=new_hand,
+        send=send,
+        rule=rule,
+        report=report,
+        stopping=stopping,
+    )
+
+
+def rounds(app: App, *, send: Send, rule: RelayRule) -> Rounds:
+    """Make the tick of a worker process."""
+    return Rounds(
+        clock=app.clock,
+        batons=Batons(app.pool, app.clock),
+        suppliers=Suppliers(app.pool),
+        shops=app.pushes,
+        jobs=app.jobs,
+        tick=app.tick(watch=watch_of(app)).step,
+        send=send,
+        rule=rule,
+        verify_every=app.push_rule.verify_every,
+    )

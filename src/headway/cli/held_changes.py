@@ -1,0 +1,278 @@
+"""`headway hold`, `approve`, `reject`, `rollback` and `revive`: what a person decides.
+
+A part that was named but left as it was makes the exit code 1, and the answer says why.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from headway.cli.jobs import print_job
+from headway.cli.output import AsJson, emit, say, table
+from headway.cli.target import AnyDesk, Server, open_desk, seller_id
+from headway.cli.times import instant
+from headway.core.catalog.listings import Sku
+from headway.core.reasons import say_time
+from headway.errors import InvalidError
+from headway.store.accounts.job_list import is_job_name
+from headway.store.catalog.review import Ruling
+
+ROWS_SHOWN_MAX = 50
+
+Skus = Annotated[
+    list[str] | None, typer.Argument(help="Part numbers, as the supplier writes them.")
+]
+Seller = Annotated[
+    str | None, typer.Option(help="Whose listings; needed where several sellers list a part.")
+]
+Reason = Annotated[str, typer.Option(help="Why; it is kept in the history.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("hold", epilog=_examples("hold", "hold --seller acme --json"))(hold)
+    app.command(
+        "approve",
+        epilog=_examples(
+            'approve "WF330523=7A"', 'approve --all --reason "yearly price list" --seller acme'
+        ),
+    )(approve)
+    app.command("reject", epilog=_examples('reject "WF330523=7A" --reason "a typing error"'))(
+        reject
+    )
+    app.command(
+        "rollback",
+        epilog=_examples(
+            'rollback "WF330523=7A" --to 2h',
+            "rollback --since 2026-03-04T09:00 --to 2026-03-04T08:59 --seller acme --dry-run",
+        ),
+    )(rollback)
+    app.command(
+        "revive",
+        epilog=_examples('revive "WF330523=7A"', "revive --all", "revive acme/etsy/orders"),
+    )(revive)
+
+
+def _examples(*lines: str) -> str:
+    return "\n\n".join(["Examples:", *(f"headway {line}" for line in lines)])
+
+
+def hold(
+    *,
+    seller: Annotated[str | None, typer.Option(help="Only this seller's.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many to show, the oldest first.")] = 50,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the changes that are held for a person.
+
+    Each waits for approve or reject; meanwhile the shop keeps the old price.
+    """
+    with open_desk(server) as desk:
+        found = desk.held(seller=seller_id(seller), limit=limit + 1)
+        now = desk.now
+        shown = found[:limit]
+        if as_json:
+            emit({"held": shown, "has_more": len(found) > limit})
+            return
+        rows = [
+            (
+                each.sku,
+                each.user_id,
+                _difference(each.old, each.new if each.can_approve else None),
+                each.reason if each.can_approve else f"{each.reason}; cannot be approved",
+                say_time(each.held_at, now),
+            )
+            for each in shown
+        ]
+        table(("part", "seller", "price", "held because", "since"), rows, empty="nothing is held")
+        if len(found) > limit:
+            say(f"and more; show them with: headway hold --limit {limit * 10}")
+
+
+def approve(
+    skus: Skus = None,
+    *,
+    all_: Annotated[bool, typer.Option("--all", help="Everything that can be approved.")] = False,
+    reason: Reason = "",
+    seller: Seller = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let held changes reach the shop.
+
+    With --all, which needs a reason, the guard against mass changes also lets the rest of these
+    sellers' changes pass for 24 hours.
+    """
+    _either(skus, is_all=all_)
+    if all_ and not reason.strip():
+        raise InvalidError('--all needs a reason: --all --reason "why all of it may pass"')
+    whose = seller_id(seller)
+    with open_desk(server) as desk:
+        if all_:
+            _report_all(desk.approve_all(seller=whose, reason=reason), as_json=as_json)
+            return
+        _report(desk.approve(_skus(skus), seller=whose, reason=reason), as_json=as_json)
+
+
+def reject(
+    skus: Annotated[list[str], typer.Argument(help="Part numbers, as the supplier writes them.")],
+    *,
+    reason: Reason = "",
+    seller: Seller = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep the shop's price; the same quote is not held again."""
+    with open_desk(server) as desk:
+        rulings = desk.reject(_skus(skus), seller=seller_id(seller), reason=reason)
+        _report(rulings, as_json=as_json)
+
+
+def rollback(
+    skus: Skus = None,
+    *,
+    to: Annotated[
+        str, typer.Option(help="The moment to return to: 2026-03-04T09:00 (UTC), or 2h, 3d ago.")
+    ],
+    since: Annotated[
+        str | None, typer.Option(help="Instead of parts: all of a seller's that changed since.")
+    ] = None,
+    reason: Reason = "",
+    seller: Seller = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would change.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give parts the price they had at another time.
+
+    What counts is what the shop showed then; stock stays as the supplier says. The quote that is
+    undone does not come back by itself; the next different one does.
+    """
+    if bool(skus) == (since is not None):
+        raise InvalidError("name parts, or --since an instant with --seller; not both")
+    whose = seller_id(seller)
+    with open_desk(server) as desk:
+        now = desk.now
+        moment = instant(to, now, "--to")
+        if since is None:
+            rulings = desk.rollback(
+                _skus(skus), to=moment, seller=whose, reason=reason, dry_run=dry_run
+            )
+            _report(rulings, as_json=as_json, is_trial=dry_run)
+            return
+        from_ = instant(since, now, "--since")
+
+        def batch(*, dry_run: bool) -> list[Ruling]:
+            return desk.rollback_since(
+                from_, to=moment, seller=whose, reason=reason, dry_run=dry_run
+            )
+
+        trial = batch(dry_run=True)
+        changing = sum(each.is_done for each in trial)
+        if dry_run or not changing:
+            _report(trial, as_json=as_json, is_trial=True)
+            return
+        of = f" of {seller}" if seller else ""
+        _confirm(f"Roll back {changing:,} prices{of} to {say_time(moment, now)}?", yes)
+        _report(batch(dry_run=False), as_json=as_json, is_trial=True)
+
+
+def revive(
+    skus: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SKU|JOB]...", help="Part numbers; or jobs, by id or name."),
+    ] = None,
+    *,
+    all_: Annotated[bool, typer.Option("--all", help="Everything that is parked.")] = False,
+    seller: Seller = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Restart parked parts, on sale again, or dead jobs.
+
+    Parts board the next call to the supplier. A job is named by its id or seller/platform/kind,
+    and is due at once.
+    """
+    _either(skus, is_all=all_)
+    whose = seller_id(seller)
+    with open_desk(server) as desk:
+        if skus and any(map(is_job_name, skus)):
+            _revive_jobs(desk, skus, as_json=as_json)
+        elif all_:
+            _report(desk.revive_all(seller=whose), as_json=as_json)
+        else:
+            _report(desk.revive(_skus(skus), seller=whose), as_json=as_json)
+
+
+def _revive_jobs(desk: AnyDesk, names: Sequence[str], *, as_json: bool) -> None:
+    """Queue dead jobs again; raises RequestError before anything is done."""
+    if not all(map(is_job_name, names)):
+        raise InvalidError("name parts, or jobs; not both at once")
+    revived = desk.lane.revive(names)
+    if as_json:
+        emit({"now": desk.now, "jobs": revived})
+        return
+    for each in revived:
+        print_job(each, desk.now)
+
+
+def _either(skus: Sequence[str] | None, *, is_all: bool) -> None:
+    if bool(skus) == is_all:
+        raise InvalidError("name parts, or say --all; not both")
+
+
+def _skus(names: Sequence[str] | None) -> list[Sku]:
+    return [Sku(name) for name in names or ()]
+
+
+def _confirm(question: str, is_sure: bool) -> None:
+    if is_sure:
+        return
+    if not sys.stdin.isatty():
+        raise InvalidError(
+            "a batch is rolled back only after a question, and there is nobody to ask; look with"
+            " --dry-run, then add --yes"
+        )
+    typer.confirm(question, abort=True, err=True)
+
+
+def _report(rulings: Sequence[Ruling], *, as_json: bool, is_trial: bool = False) -> None:
+    """Print an answer for each listing; exit 1 if one that was named was left as it was."""
+    left = sum(not each.is_done for each in rulings)
+    if as_json:
+        emit({"listings": rulings, "done": len(rulings) - left, "left": left})
+    else:
+        rows = [
+            (each.sku, each.user_id, _difference(each.old, each.new), each.said)
+            for each in rulings[:ROWS_SHOWN_MAX]
+        ]
+        table(("part", "seller", "price", "result"), rows, empty="there is nothing to do")
+        if len(rulings) > ROWS_SHOWN_MAX:
+            say(f"and {len(rulings) - ROWS_SHOWN_MAX:,} more; --json shows them all")
+    if left and not is_trial:
+        raise typer.Exit(1)
+
+
+def _report_all(rulings: Sequence[Ruling], *, as_json: bool) -> None:
+    done = sum(each.is_done for each in rulings)
+    left = Counter(each.said for each in rulings if not each.is_done)
+    if as_json:
+        emit({"approved": done, "left": dict(left)})
+        return
+    say(f"{done:,} approved" if rulings else "nothing is held")
+    for said, count in left.most_common():
+        say(f"{count:,} left: {said}")
+
+
+def _difference(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> str:
+    before, after = (each and each.get("price") for each in (old, new))
+    if after is None or before == after:
+        return str(before or "")
+    return f"{before or 'none'} to {after}"

@@ -1,0 +1,206 @@
+"""`headway import` and `headway backfill`: bring in what a shop already sells."""
+
+import csv
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+
+from headway import config
+from headway.app import App
+from headway.cli.output import AsJson, emit, facts, say, table
+from headway.cli.progress import progress
+from headway.cli.session import open_session
+from headway.core.catalog.intake import COLUMNS, NOTES, Imported, RefusedRow, read_rows, seller_of
+from headway.core.catalog.listings import SellerId
+from headway.errors import InvalidError, RequestError
+from headway.store.catalog.products import Products
+from headway.store.catalog.publishing import Publishing
+
+IMPORT_EXAMPLES = """Examples:
+
+headway import parts.csv --seller acme
+
+headway import parts.csv --dry-run --json
+
+headway import - --seller acme < parts.csv
+"""
+BACKFILL_EXAMPLES = """Examples:
+
+headway backfill
+
+headway backfill --seller acme --json
+"""
+ROWS_SHOWN = 20
+CHARS_SHOWN = 40
+CHUNK = 10_000
+STDIN = Path("-")
+# A pipe has no folder of its own in which its refused rows could be found.
+PIPED = Path("import.rejected.csv")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("import", epilog=IMPORT_EXAMPLES)(import_file)
+    app.command("backfill", epilog=BACKFILL_EXAMPLES)(backfill)
+
+
+def import_file(
+    file: Annotated[
+        Path, typer.Argument(help="A CSV file in UTF-8; its first line names columns. - is stdin.")
+    ],
+    *,
+    seller: Annotated[
+        str | None, typer.Option(help="Whose parts; rows of another seller are refused.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would happen; the database stays as it is.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring in parts that the shop already sells, from a file.
+
+    Columns, in any order: sku, and if you like seller, shop_sku, title, shopify_product_id,
+    shopify_variant_id, shopify_inventory_item_id, family, weight or sales, margin, tier. Without
+    ids, parts are found in the shop by their shop SKU. Rows that cannot be used are kept out and
+    written beside the file, those of parts.csv to parts.rejected.csv, with line and reason; exit
+    code 1 then. What comes through a pipe has them in import.rejected.csv, here. A part that is
+    there already is completed, never doubled.
+
+    A family is whom a part changes with: a manufacturer, a price list. A weight says what a minute
+    of staleness costs here compared with other parts, above 0 up to 1,000,000. In its place may
+    stand sales (units a day), margin (money a unit) and tier (free, starter, growth, pro = 1 to
+    4): what is there of them is multiplied.
+    """
+    only = None if seller is None else seller_of(seller)
+    with _opened(file) as raw, open_session(config.load()) as session:
+        app = session.app
+        with progress(f"importing {file.name}", os.fstat(raw.fileno()).st_size) as advance:
+            imported = _import(app, file, _told(raw, advance), only, is_rehearsal=dry_run)
+        if not dry_run:
+            app.sellers.count_catalogues(app.clock.now(), imported.sellers)
+        rejected = _write_rejected(file, imported.refused)
+    if as_json:
+        told = {"is_dry_run": dry_run, "rejected_file": rejected and str(rejected)}
+        emit(_summary(imported) | told)
+    else:
+        _print(imported, rejected, is_rehearsal=dry_run)
+    if imported.refused:
+        raise typer.Exit(1)
+
+
+def backfill(
+    *,
+    seller: Annotated[str | None, typer.Option(help="Only this seller's products.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give every product that lacks one its slot.
+
+    Such a product is in the shop, and nothing keeps it in step with the supplier. First
+    reads are spread over the day as the policy places them.
+    """
+    user_id = None if seller is None else seller_of(seller)
+    with open_session(config.load()) as session:
+        app, products = session.app, Products(session.app.pool)
+        added, after = 0, ("", "")
+        with progress("backfilling", products.unscheduled_count(seller=user_id)) as advance:
+            while keys := products.unscheduled(seller=user_id, after=after, limit=CHUNK):
+                added += app.listings.add(keys, policy=app.policy, now=app.clock.now())
+                after = keys[-1]
+                advance(len(keys))
+        app.sellers.count_catalogues(app.clock.now(), None if user_id is None else [user_id])
+    if as_json:
+        emit({"added": added})
+    else:
+        say(f"{added:,} products have a slot now" if added else "every product has its slot")
+
+
+def _opened(file: Path) -> BinaryIO:
+    try:
+        return sys.stdin.buffer if file == STDIN else file.open("rb")
+    except OSError as error:
+        raise InvalidError(f"cannot read {file}: {error.strerror}") from None
+
+
+def _told(raw: Iterable[bytes], advance: Callable[[float], None]) -> Iterator[bytes]:
+    for line in raw:
+        advance(len(line))
+        yield line
+
+
+def _import(
+    app: App, file: Path, lines: Iterable[bytes], only: SellerId | None, *, is_rehearsal: bool
+) -> Imported:
+    try:
+        return Products(app.pool).take_in(
+            read_rows(lines, only=only, otherwise=only or _find_only_seller(app)),
+            form=app.settings.shop_sku,
+            policy=app.policy,
+            now=app.clock.now(),
+            is_rehearsal=is_rehearsal,
+        )
+    except InvalidError as error:
+        raise InvalidError(f"{file}: {error}; nothing was imported") from None
+
+
+def _find_only_seller(app: App) -> SellerId | None:
+    try:
+        return Publishing(app.pool).seller(None)
+    except RequestError:
+        return None
+
+
+def _write_rejected(file: Path, refused: Sequence[RefusedRow]) -> Path | None:
+    if not refused:
+        return None
+    path = file.with_suffix(".rejected.csv") if file.is_file() else PIPED
+    try:
+        with path.open("w", encoding="utf-8", newline="") as opened:
+            writer = csv.writer(opened)
+            writer.writerow((*NOTES, *COLUMNS))
+            for each in refused:
+                cells = (each.cells.get(column, "") for column in COLUMNS)
+                writer.writerow((each.line, each.reason, *cells))
+    except OSError as error:
+        print(f"headway: cannot write {path}: {error.strerror}", file=sys.stderr)
+        return None
+    return path
+
+
+def _summary(imported: Imported) -> dict[str, object]:
+    return {
+        "added": imported.added,
+        "updated": imported.updated,
+        "unchanged": imported.unchanged,
+        "refused": len(imported.refused),
+        "first_refused": imported.refused[:ROWS_SHOWN],
+    }
+
+
+def _print(imported: Imported, rejected: Path | None, *, is_rehearsal: bool) -> None:
+    refused = imported.refused
+    if refused:
+        # What was refused may hold anything, even what would steer the terminal.
+        rows = [
+            (each.line, _shown(each.cells.get("sku", "")), each.reason)
+            for each in refused[:ROWS_SHOWN]
+        ]
+        more = f", the first {ROWS_SHOWN}" if len(refused) > ROWS_SHOWN else ""
+        table(("line", "part", "reason"), rows, title=f"Refused{more}")
+        say()
+    would = "would be " if is_rehearsal else ""
+    facts(
+        [
+            (f"{would}added", f"{imported.added:,}"),
+            (f"{would}updated", f"{imported.updated:,}"),
+            ("unchanged", f"{imported.unchanged:,}"),
+            ("refused", f"{len(refused):,}" + (f", all of them in {rejected}" if rejected else "")),
+        ]
+    )
+
+
+def _shown(sku: str) -> str:
+    return sku[:CHARS_SHOWN] if sku.isprintable() else ascii(sku[:CHARS_SHOWN])

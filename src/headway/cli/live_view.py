@@ -1,0 +1,289 @@
+"""The line in a terminal: a view that redraws itself, or plain lines where nobody is watching."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from headway.cli.console import Voice
+from headway.clock import Clock
+from headway.core.reasons import say_span
+from headway.runners.worker_processes import Crew
+from headway.store.catalog.change_list import Change, Fate
+from headway.store.status import NextCall, Overview, Why
+from headway.web.formatting import (
+    age,
+    bounded,
+    clock_time,
+    countdown,
+    fate,
+    lag,
+    money,
+    percent,
+    result,
+    sentence,
+)
+from headway.web.live import Feed, Sight
+
+FRAME_S = 0.25
+# A demo is watched; the log of the real thing is read afterwards.
+LINE_S = 5.0
+LOG_S = 60.0
+ACCENT, QUIET, BAD = "bold bright_blue", "bright_black", "red"
+# Lines of the view that are always there; the tables share what is left.
+FIXED_LINES = 16
+# A link that logs in is longer than an address, and takes two lines of a narrow terminal.
+URL_CHARS = 40
+# What is left, then the shop's price, then 1234 → 5678, then what became of it and how soon.
+CHANGE_WIDTHS = (None, 9, 11, 8)
+# What is left, then seats, then a time.
+CALL_WIDTHS = (None, 12, 9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What the terminal shows, and where the page is; a crew's last words, if there is one."""
+
+    feed: Feed
+    clock: Clock
+    speed: float | None
+    url: str
+    crew: Crew | None = None
+
+
+def show(watch: Watch, voice: Voice, stop: threading.Event) -> None:
+    """Show the line until stopped: a live view in a terminal, a line now and then elsewhere."""
+    if voice.is_watched:
+        _live(watch, voice.console, stop)
+    else:
+        _lines(watch, voice.say, stop)
+
+
+def _live(watch: Watch, console: Console, stop: threading.Event) -> None:
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while not stop.wait(FRAME_S):
+            sight = watch.feed.newest()
+            live.update(draw(watch, sight, height=console.height), refresh=True)
+
+
+def _lines(watch: Watch, print_line: Callable[[str], None], stop: threading.Event) -> None:
+    while True:
+        print_line(say(watch.feed.newest()))
+        if stop.wait(LOG_S if watch.speed is None else LINE_S):
+            return
+
+
+def say(sight: Sight) -> str:
+    """Return the state of the line in one line."""
+    seen = sight.overview
+    if seen is None:
+        return f"the database does not answer: {sight.error}"
+    spent, counts = seen.spent, seen.counts
+    last = seen.calls[0] if seen.calls else None
+    words = [
+        clock_time(seen.now),
+        f"next call {_in(seen)}",
+        f"{spent.day_count:,} of {spent.day_limit:,} calls in 24 h",
+        f"{counts.fresh:,} fresh, {counts.stale:,} stale, {counts.unread:,} unread",
+        f"{bounded(counts.failing)} failing, {bounded(counts.parked)} parked",
+    ]
+    if seen.storefront.shops:
+        words.append(f"{seen.storefront.written.count:,} written to shops, {_held(seen)}")
+    lane = seen.accounts
+    if lane.accounts_count:
+        words.append(
+            f"{bounded(lane.accounts_count)} accounts, {len(lane.running)} jobs running,"
+            f" {bounded(lane.due_count)} due"
+        )
+    if last is not None:
+        words.append(f"last call {clock_time(last.at)} {result(last.result)}")
+    return " | ".join(words)
+
+
+def draw(watch: Watch, sight: Sight, *, height: int) -> RenderableType:
+    """Return the whole view, fit to the height of the terminal."""
+    head = Table.grid(expand=True)
+    head.add_column()
+    head.add_column(justify="right")
+    is_demo = watch.speed is not None
+    pace = f"  demo, {watch.speed:g} times real time" if is_demo else ""
+    title = Text.assemble(("Headway", "bold"), (pace, QUIET))
+    head.add_row(title, Text(watch.url, style=f"{ACCENT} link {watch.url}", overflow="fold"))
+    seen = sight.overview
+    if seen is None:
+        return Group(head, "", Text("The database does not answer", style=BAD), sight.error)
+    now = watch.clock.now()
+    fixed = FIXED_LINES + (seen.accounts.accounts_count > 0) + (len(watch.url) > URL_CHARS)
+    said = watch.crew.said if watch.crew is not None else ()
+    rows = max(1, (height - fixed - len(said)) // 2)
+    parts: list[RenderableType] = [
+        head,
+        Text(f"{'simulated time ' if is_demo else ''}{now:%H:%M:%S} UTC", style=QUIET),
+        "",
+        _departure(seen, watch),
+        _seats(seen.next_call, seen),
+        "",
+        _figures(seen, said),
+        "",
+        _changes(seen, rows),
+        "",
+        _calls(seen, rows),
+        Text("Ctrl-C ends it", style=QUIET),
+    ]
+    return Group(*parts)
+
+
+def _in(seen: Overview) -> str:
+    leaves_at = seen.next_call.leaves_at
+    if leaves_at is None:
+        return "none"
+    return "now" if leaves_at <= seen.now else f"in {say_span(leaves_at - seen.now)}"
+
+
+def _departure(seen: Overview, watch: Watch) -> Text:
+    leaves_at = seen.next_call.leaves_at
+    text = Text(no_wrap=True, overflow="ellipsis")
+    text.append("Next call in ", style="bold")
+    text.append(countdown(leaves_at, watch.clock.now()) if leaves_at else "-:--", style=ACCENT)
+    if leaves_at:
+        text.append(f"  at {clock_time(leaves_at)}")
+    text.append(f"\n{sentence(seen.next_call.reason)}", style=QUIET)
+    if seen.next_call.why is Why.TOLD_TO_WAIT and seen.gate.pause_reason:
+        text.append(f": {seen.gate.pause_reason}", style=QUIET)
+    if seen.breaker.is_open:
+        text.append(f" ({seen.breaker.reason})", style=BAD)
+    return text
+
+
+def _seats(coming: NextCall, seen: Overview) -> Text:
+    """Draw the seats as a bar: taken by who is due, kept for who will be, free."""
+    due = sum(seat.due_at is not None and seat.due_at <= seen.now for seat in coming.seats)
+    text = Text(no_wrap=True, overflow="ellipsis")
+    text.append("Seats  ", style="bold")
+    text.append("■ " * due, style=ACCENT)
+    text.append("□ " * (len(coming.seats) - due), style=ACCENT)
+    text.append("· " * (coming.seats_max - len(coming.seats)), style=QUIET)
+    names = "  ".join(seat.sku or "" for seat in coming.seats[:3])
+    text.append(f" {len(coming.seats)} of {coming.seats_max}, {due} due  ")
+    text.append(names, style=QUIET)
+    return text
+
+
+def _figures(seen: Overview, said: Sequence[tuple[str, str]]) -> Table:
+    spent, counts = seen.spent, seen.counts
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True, min_width=len("Listings"))
+    grid.add_column(no_wrap=True, overflow="ellipsis")
+    grid.add_row(
+        "Budget",
+        f"{spent.day_count:,} of {spent.day_limit:,} calls in 24 h, {spent.minute_count} of"
+        f" {spent.minute_limit} in 60 s; fill {percent(spent.fill)}",
+    )
+    rest = f", {counts.stale:,} stale, {counts.unread:,} unread, of {counts.total:,}"
+    oldest = f"; oldest read {age(seen.oldest_read_at, seen.now)}"
+    grid.add_row("Listings", Text.assemble((f"{counts.fresh:,} fresh", ACCENT), rest, oldest))
+    trouble = f"{bounded(counts.failing)} failing, {bounded(counts.parked)} parked"
+    style = BAD if counts.failing or counts.parked else ""
+    late = f", {bounded(counts.overdue)} overdue"
+    grid.add_row("Trouble", Text.assemble((trouble, style), late))
+    grid.add_row("Shops", _shops(seen))
+    if seen.accounts.accounts_count:
+        grid.add_row("Accounts", _accounts(seen))
+    for name, text in said:
+        grid.add_row(name.capitalize(), Text(text, style=QUIET))
+    return grid
+
+
+def _accounts(seen: Overview) -> Text:
+    lane = seen.accounts
+    lost = sum(not each.is_connected for each in lane.accounts)
+    trouble = [f"{lost:,} disconnected, "] * (lost > 0)
+    trouble += [f"{bounded(lane.dead_count)} jobs dead, "] * (lane.dead_count > 0)
+    days = [f"; {each.platform} {each.used:,.0f} of {each.limit:,.0f}" for each in lane.budgets]
+    return Text.assemble(
+        f"{bounded(lane.accounts_count)}, ",
+        ("".join(trouble), BAD),
+        f"{len(lane.running)} pulling, {bounded(lane.due_count)} due{''.join(days)}",
+    )
+
+
+def _shops(seen: Overview) -> Text:
+    front = seen.storefront
+    if not front.shops:
+        return Text("none is connected: headway connect SHOP --seller SELLER", style=QUIET)
+    off = sum(not each.is_connected for each in front.shops)
+    refused = sum(each.failing for each in front.shops)
+    trouble = [f"{off:,} disconnected, "] * (off > 0) + [f"{refused:,} refused, "] * (refused > 0)
+    pace = f"{front.written.count:,} written in 24 h, 95 % within {lag(front.written.p95_s)}"
+    return Text.assemble(
+        f"{front.shops_count:,}, ", ("".join(trouble), BAD), f"{_held(seen)}; {pace}"
+    )
+
+
+def _held(seen: Overview) -> str:
+    return f"{bounded(seen.storefront.held_count)} held"
+
+
+def _changes(seen: Overview, rows: int) -> Table:
+    table = _table("Last changes", CHANGE_WIDTHS, "price", "shop", "stock", "after")
+    for each in seen.changes[:rows]:
+        words = each.note or ("" if each.kind == "changed" else each.kind)
+        table.add_row(
+            Text(each.sku),
+            _moved(each, "price") if each.price_new is not None else Text(words, style=QUIET),
+            "" if each.shop_new is None else money(each.shop_new),
+            _moved(each, "stock"),
+            _fate(each),
+        )
+    if not seen.changes:
+        table.add_row(Text("none yet", style=QUIET), "", "", "", "")
+    return table
+
+
+def _fate(each: Change) -> Text:
+    if each.lag_s is not None:
+        return Text(lag(each.lag_s), style=ACCENT)
+    return Text(fate(each), style=BAD if each.fate in {Fate.HELD, Fate.REFUSED} else QUIET)
+
+
+def _calls(seen: Overview, rows: int) -> Table:
+    table = _table("Last calls", CALL_WIDTHS, "result", "seats", "took")
+    for each in seen.calls[:rows]:
+        style = "default" if each.is_good or not each.is_over else BAD
+        seats = f"{each.seats_used} of {each.seats_paid}" if each.seats_paid else ""
+        took = "" if each.duration_s is None else f"{each.duration_s:.1f} s"
+        words = Text(result(each.result), style=style, no_wrap=True, overflow="ellipsis")
+        table.add_row(clock_time(each.at), words, seats, Text(took, style=QUIET))
+    return table
+
+
+def _table(title: str, widths: Sequence[int | None], *columns: str) -> Table:
+    """Return a table whose second column takes the room that is left, and is cut if need be."""
+    table = Table(box=None, expand=True, padding=(0, 1), pad_edge=False, header_style=QUIET)
+    table.add_column(Text(title, style="bold"), no_wrap=True)
+    for name, width in zip(columns, widths, strict=True):
+        table.add_column(
+            name,
+            ratio=1 if width is None else None,
+            min_width=width,
+            justify="right",
+            no_wrap=True,
+            overflow="ellipsis",
+        )
+    return table
+
+
+def _moved(each: Change, what: str) -> Text:
+    old, new = (
+        (each.price_old, each.price_new) if what == "price" else (each.stock_old, each.stock_new)
+    )
+    if new is None:
+        return Text("")
+    write = money if what == "price" else str
+    if old is None:
+        return Text(write(new))  # type: ignore[arg-type]  # one writer per kind
+    return Text.assemble((f"{write(old)} → ", QUIET), (write(new), "bold"))  # type: ignore[arg-type]

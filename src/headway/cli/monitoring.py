@@ -1,0 +1,255 @@
+"""`headway alerts`, `limits` and `audit`: what is wrong, what is used up, and all that happened."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+
+from headway import config
+from headway.cli.output import AsJson, emit, say, table
+from headway.cli.target import Server, open_desk, seller_id
+from headway.cli.times import instant
+from headway.core.catalog.listings import Sku
+from headway.core.reasons import say_time
+from headway.errors import InvalidError
+from headway.observe.prometheus_rules import prometheus_rules
+from headway.operations.limits import LimitView
+from headway.store.catalog.history import HistoryEvent
+from headway.store.limits.ledger import LedgerLine
+from headway.web.audit import exported
+from headway.web.formatting import number
+
+LIMIT, PAGE = 50, 200
+SKUS_SHOWN = 3
+
+
+class Form(StrEnum):
+    """How events are written out."""
+
+    CSV = "csv"
+    JSONL = "jsonl"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(
+        "alerts",
+        epilog=_examples(
+            "alerts", "alerts --json", "alerts --prometheus-rules > headway.rules.yml"
+        ),
+    )(alerts)
+    app.command("limits", epilog=_examples("limits", "limits boeing --since 1h"))(limits)
+    app.command(
+        "audit",
+        epilog=_examples(
+            "audit --since 7d --out events.csv",
+            'audit --format jsonl --sku "WF330523=7A"',
+            "audit --kind price_approved --kind price_rejected --since 2026-03-01 --out said.csv",
+        ),
+    )(audit)
+
+
+def _examples(*lines: str) -> str:
+    return "\n\n".join(["Examples:", *(f"headway {line}" for line in lines)])
+
+
+def alerts(
+    *,
+    rules: Annotated[
+        bool,
+        typer.Option(
+            "--prometheus-rules", help="Write the rules of the watch for Prometheus instead."
+        ),
+    ] = False,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what is wrong now and needs a person.
+
+    The worst comes first.
+    """
+    if rules:
+        sys.stdout.write(prometheus_rules(config.load().alert_limits))
+        return
+    with open_desk(server) as desk:
+        found = desk.alerts()
+        if as_json:
+            told = [{**asdict(each), "runbook": each.runbook} for each in found]
+            emit({"now": desk.now, "alerts": told})
+            return
+        rows = [
+            (
+                each.severity,
+                each.sentence,
+                "" if each.since is None else say_time(each.since, desk.now),
+                each.runbook,
+            )
+            for each in found
+        ]
+        table(("how bad", "what", "since", "what to do"), rows, empty="nothing is wrong")
+
+
+def limits(
+    name: Annotated[
+        str | None, typer.Argument(help="A limit, as the list names it; its calls are shown.")
+    ] = None,
+    *,
+    since: Annotated[
+        str | None, typer.Option(help="Only calls since then: 2026-03-04T09:00 (UTC), or 2h, 3d.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many to show at most.")] = LIMIT,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what is used of each limit, or the calls of one.
+
+    What is reserved counts as used; a call that waits leaves when the next one may.
+    """
+    if name is None and since is not None:
+        raise InvalidError("--since is for the calls of one limit; name it")
+    with open_desk(server) as desk:
+        if name is None:
+            seen = desk.limits(limit=limit)
+            if as_json:
+                emit({"now": desk.now, "limits": seen})
+            else:
+                _print_limits(seen, desk.now)
+            return
+        from_ = None if since is None else instant(since, desk.now, "--since")
+        calls = desk.ledger(name, since=from_, limit=limit + 1)
+        shown, has_more = calls[:limit], len(calls) > limit
+        if as_json:
+            emit({"now": desk.now, "name": name, "calls": shown, "has_more": has_more})
+            return
+        _print_calls(shown, desk.now)
+        if has_more:
+            say(f"and more; show them with --limit {limit * 10}")
+
+
+def audit(
+    *,
+    since: Annotated[
+        str | None, typer.Option(help="From then on: 2026-03-04T09:00 (UTC), or 7d ago.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Before then.")] = None,
+    seller: Annotated[str | None, typer.Option(help="Only this seller's.")] = None,
+    sku: Annotated[str | None, typer.Option(help="Only this part's.")] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option(help="Only events of this kind; may be repeated.")
+    ] = None,
+    format_: Annotated[Form, typer.Option("--format", help="csv or jsonl.")] = Form.CSV,
+    out: Annotated[
+        Path | None, typer.Option(help="A file, which is there whole or not at all.")
+    ] = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write out every event, as CSV or as lines of JSON.
+
+    The oldest comes first. With --json and no file, the events are lines of JSON; with a file, it
+    tells how many there are in it.
+    """
+    form = Form.JSONL if as_json and out is None else format_
+    with open_desk(server) as desk:
+        now = desk.now
+        events = _Counted(
+            desk.audit(
+                since=None if since is None else instant(since, now, "--since"),
+                until=None if until is None else instant(until, now, "--until"),
+                seller=seller_id(seller),
+                sku=None if sku is None else Sku(sku),
+                kinds=kind or (),
+            )
+        )
+        with _whole(out) as file:
+            for piece in exported(iter(events), form.value):
+                file.write(piece)
+    if out is not None and as_json:
+        emit({"file": str(out), "events": events.count})
+    elif out is not None:
+        say(f"{events.count:,} events in {out}")
+
+
+class _Counted:
+    """Events, and how many there were."""
+
+    def __init__(self, events: Iterator[HistoryEvent]) -> None:
+        self._events = events
+        self.count = 0
+
+    def __iter__(self) -> Iterator[HistoryEvent]:
+        for each in self._events:
+            self.count += 1
+            yield each
+
+
+@contextmanager
+def _whole(path: Path | None) -> Iterator[TextIO]:
+    """Open a file that takes its name when all is written; without a path, stdout."""
+    if path is None:
+        yield sys.stdout
+        return
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise InvalidError(f"--out: cannot write {path}: {error.strerror}") from None
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            yield file
+        Path(name).replace(path)
+    except OSError as error:
+        raise InvalidError(f"--out: cannot write {path}: {error.strerror}") from None
+    finally:
+        with suppress(FileNotFoundError):
+            Path(name).unlink()
+
+
+def _print_limits(found: Sequence[LimitView], now: datetime) -> None:
+    rows = [
+        (
+            each.name,
+            gauge.rule,
+            f"{number(gauge.used)} of {number(gauge.limit)}",
+            number(gauge.reserved),
+            each.in_flight,
+            each.waiting,
+            "now" if each.next_free_at <= now else say_time(each.next_free_at, now),
+            ""
+            if each.paused_until is None
+            else f"until {say_time(each.paused_until, now)}: {each.pause_reason}",
+        )
+        for each in found
+        for gauge in each.gauges
+    ]
+    headings = ("limit", "rule", "used", "reserved", "in flight", "waiting", "next call", "paused")
+    table(headings, rows, empty="no call was made yet", right={3, 4, 5})
+
+
+def _print_calls(found: Sequence[LedgerLine], now: datetime) -> None:
+    rows = [
+        (
+            say_time(each.begun_at, now),
+            each.purpose,
+            each.status,
+            each.result,
+            each.http_status,
+            number(each.cost),
+            _seats(each),
+        )
+        for each in found
+    ]
+    headings = ("when", "for", "status", "result", "http", "cost", "parts")
+    table(headings, rows, empty="no call was made", right={5})
+
+
+def _seats(each: LedgerLine) -> str:
+    more = f" and {len(each.skus) - SKUS_SHOWN} more" if len(each.skus) > SKUS_SHOWN else ""
+    return ", ".join(each.skus[:SKUS_SHOWN]) + more

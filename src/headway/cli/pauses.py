@@ -1,0 +1,192 @@
+"""`headway pause`, `resume` and `trigger`: what a person stops, and what cannot wait."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from headway.cli.held_changes import Reason
+from headway.cli.output import AsJson, emit, say, table
+from headway.cli.target import Server, open_desk, seller_id
+from headway.cli.times import instant_to_come
+from headway.core.catalog.listings import Sku, SupplierName
+from headway.core.pauses import Pause, PauseKind
+from headway.core.reasons import say_time
+from headway.errors import InvalidError
+
+Skus = Annotated[
+    list[str] | None,
+    typer.Argument(help="Part numbers, as the supplier writes them; or a supplier's name."),
+]
+Everything = Annotated[bool, typer.Option("--all", help="Everything: no call leaves at all.")]
+Supplier = Annotated[
+    bool,
+    typer.Option(
+        "--supplier",
+        help="Reading suppliers, all or the one named; what is known reaches the shops.",
+    ),
+]
+Seller = Annotated[
+    str | None, typer.Option(help="All of this seller's; with parts, whose they are.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(
+        "pause",
+        epilog=_examples(
+            "pause",
+            'pause --all --reason "moving house" --until 2h',
+            "pause --supplier east",
+            "pause --seller acme --until 2026-03-04T09:00",
+            'pause "WF330523=7A" --reason "recalled"',
+        ),
+    )(pause)
+    app.command(
+        "resume", epilog=_examples("resume --all", "resume --supplier east", 'resume "WF330523=7A"')
+    )(resume)
+    app.command("trigger", epilog=_examples('trigger "WF330523=7A" --reason "a customer asks"'))(
+        trigger
+    )
+
+
+def _examples(*lines: str) -> str:
+    return "\n\n".join(["Examples:", *(f"headway {line}" for line in lines)])
+
+
+def pause(
+    skus: Skus = None,
+    *,
+    all_: Everything = False,
+    supplier: Supplier = False,
+    seller: Seller = None,
+    until: Annotated[
+        str | None,
+        typer.Option(help="2h, 3d, or 2026-03-04T09:00 (UTC); until resumed if not said."),
+    ] = None,
+    reason: Reason = "",
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Stop parts, a seller, suppliers or everything; or show what is paused.
+
+    It acts at once: a call that is under way ends, and no other leaves for what is paused. Pausing
+    again replaces the end and the reason.
+    """
+    kind = _kind(skus, is_all=all_, is_supplier=supplier, seller=seller)
+    with open_desk(server) as desk:
+        if kind is None:
+            if until is not None or reason:
+                raise InvalidError("say what to pause: parts, --seller, --supplier or --all")
+            paused = desk.pauses()
+        else:
+            paused = desk.pause(
+                kind,
+                skus=_skus(skus, kind),
+                seller=seller_id(seller),
+                supplier=_supplier(skus, kind),
+                until=None if until is None else instant_to_come(until, desk.now, "--until"),
+                reason=reason,
+            )
+        if as_json:
+            emit({"now": desk.now, "pauses": paused})
+        else:
+            _show(paused, desk.now)
+
+
+def resume(
+    skus: Skus = None,
+    *,
+    all_: Everything = False,
+    supplier: Supplier = False,
+    seller: Seller = None,
+    reason: Reason = "",
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let go on what was paused.
+
+    What another pause stops as well stays paused, and the answer says so. Exit code 1 if something
+    was not paused.
+    """
+    kind = _kind(skus, is_all=all_, is_supplier=supplier, seller=seller)
+    if kind is None:
+        raise InvalidError("say what to resume: parts, --seller, --supplier or --all")
+    with open_desk(server) as desk:
+        resumed = desk.resume(
+            kind,
+            skus=_skus(skus, kind),
+            seller=seller_id(seller),
+            supplier=_supplier(skus, kind),
+            reason=reason,
+        )
+        if as_json:
+            emit({"resumed": resumed, "done": sum(each.is_done for each in resumed)})
+        else:
+            table(("what", "result"), [(each.what, each.said) for each in resumed])
+    if not all(each.is_done for each in resumed):
+        raise typer.Exit(1)
+
+
+def trigger(
+    skus: Annotated[list[str], typer.Argument(help="Part numbers, as the supplier writes them.")],
+    *,
+    seller: Annotated[
+        str | None, typer.Option(help="Whose listings; needed where several sellers list a part.")
+    ] = None,
+    reason: Reason = "",
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let parts board the next call, before all others.
+
+    One that is due that way already, or aboard a call, is left as it is, and the answer says so.
+    """
+    with open_desk(server) as desk:
+        rulings = desk.trigger([Sku(sku) for sku in skus], seller=seller_id(seller), reason=reason)
+        if as_json:
+            done = sum(each.is_done for each in rulings)
+            emit({"listings": rulings, "done": done, "left": len(rulings) - done})
+        else:
+            rows = [(each.sku, each.user_id, each.said) for each in rulings]
+            table(("part", "seller", "result"), rows)
+
+
+def _kind(
+    skus: Sequence[str] | None, *, is_all: bool, is_supplier: bool, seller: str | None
+) -> PauseKind | None:
+    """Return what is meant, None if nothing is named; raises InvalidError for two things."""
+    is_one = is_supplier and len(skus or ()) == 1  # then the word is the supplier's name
+    if bool((skus and not is_one) or seller) + is_all + is_supplier > 1:
+        raise InvalidError("name one thing: parts, --seller, --supplier or --all")
+    if is_all or is_supplier:
+        return PauseKind.ALL if is_all else PauseKind.SUPPLIER
+    if skus:
+        return PauseKind.LISTING
+    return None if seller is None else PauseKind.SELLER
+
+
+def _skus(words: Sequence[str] | None, kind: PauseKind) -> list[Sku]:
+    return [Sku(word) for word in words or () if kind is PauseKind.LISTING]
+
+
+def _supplier(words: Sequence[str] | None, kind: PauseKind) -> SupplierName | None:
+    return SupplierName(words[0]) if words and kind is PauseKind.SUPPLIER else None
+
+
+def _show(pauses: Sequence[Pause], now: datetime) -> None:
+    rows = [
+        (
+            each.what,
+            say_time(each.since, now),
+            "resumed" if each.until is None else say_time(each.until, now),
+            each.actor,
+            each.reason,
+        )
+        for each in pauses
+    ]
+    table(("paused", "since", "until", "by", "because"), rows, empty="nothing is paused")
+    if rows:
+        say("Let it go on with: headway resume")

@@ -1,0 +1,68 @@
+"""Long work at a server: begun there, followed from here, and cancelled by Ctrl-C."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from headway.cli.progress import progress, tell_share
+from headway.cli.server_api import PROVIDER
+from headway.cli.target import open_desk
+from headway.clock import SystemClock
+from headway.core.runs import Run, RunKind, RunStatus
+from headway.errors import HeadwayError, InvalidError, StoreError, TransientError
+
+LOOK_S_MIN, LOOK_S_MAX = 0.2, 2.0
+MISUSED, NO_DATABASE = 2, 3
+# Whoever waits here does so in real time, whatever clock the server runs on.
+WALL = SystemClock()
+
+
+def run_elsewhere(
+    server: str, kind: RunKind, request: Mapping[str, Any], *, tells: bool = False
+) -> Run:
+    """Let a server work it out, and wait for it; raises what kept it from a result.
+
+    With `tells`, how far it is goes to stderr as JSON.
+    """
+    with open_desk(server) as desk:
+        run = desk.runs.start(kind, request)
+        try:
+            over = _followed(desk.runs.find, run, tells=tells)
+        except KeyboardInterrupt:
+            with suppress(HeadwayError):  # it may be over by now, or the server gone
+                desk.runs.cancel(run.id)
+            raise
+    if over.status is RunStatus.DONE:
+        return over
+    if over.status is RunStatus.CANCELLED:
+        raise TransientError(f"the run was cancelled at {server}", provider=PROVIDER)
+    if over.exit_code == MISUSED:
+        raise InvalidError(over.error)
+    if over.exit_code == NO_DATABASE:
+        raise StoreError(over.error)
+    raise TransientError(over.error, provider=PROVIDER)
+
+
+def refuse_files(server: str, **files: object) -> None:
+    """Refuse what cannot travel; raises InvalidError."""
+    for name, given in files.items():
+        if given is not None:
+            raise InvalidError(
+                f"--{name} works on this machine, and the run is at {server}; leave it out, or run"
+                ' it here: --server ""'
+            )
+
+
+def _followed(find: Callable[[str], Run], run: Run, *, tells: bool) -> Run:
+    wait_s = LOOK_S_MIN
+    with progress(f"{run.kind} at the server", 1.0) as advance:
+        shown = 0.0
+        while not run.is_over:
+            WALL.sleep(wait_s)
+            wait_s = min(2 * wait_s, LOOK_S_MAX)
+            run = find(run.id)
+            advance(run.progress - shown)
+            shown = run.progress
+            if tells:
+                tell_share(run.progress)
+    return run

@@ -1,0 +1,268 @@
+"""A client of another Headway's API: one question, its answer, or what its refusal means.
+
+A POST carries a key of its own, so that it may be sent again when the connection breaks: it is done
+once. Told to wait, it waits, but not for ever. The key never stands in an error.
+"""
+
+import json
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NoReturn
+
+import httpx
+
+from headway import __version__
+from headway.clock import Clock, fresh_id
+from headway.errors import (
+    ConfigError,
+    ConflictError,
+    ForbiddenError,
+    HeadwayError,
+    InvalidError,
+    NotFoundError,
+    StoreError,
+    TimedOutError,
+    TooManyError,
+    UnauthenticatedError,
+    UnreadableError,
+    UnsentError,
+)
+from headway.providers.http import retry_after_s
+
+PROVIDER = "headway"
+CONNECT_S, ANSWER_S = 10.0, 120.0
+WAIT_S_MIN, WAIT_S_MAX = 1.0, 30.0
+TOLD_TO_WAIT = {409, 429, 503}
+BAD = 400
+NOT_SET_UP = "this server is not set up for that"
+PROBLEM = "application/problem+json"
+KINDS: dict[int, type[HeadwayError]] = {
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    503: StoreError,
+}
+Query = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A good answer: its JSON, and the version and clock of the server that gave it."""
+
+    json: Any
+    version: str
+    now: datetime
+    speed: float | None
+
+
+class HeadwayApi:
+    """One server, asked with one key; `last` is the newest answer."""
+
+    def __init__(
+        self, url: str, key: str, *, clock: Clock, transport: httpx.BaseTransport | None = None
+    ) -> None:
+        self.url = _checked(url)
+        self.last: Told | None = None
+        self._clock = clock
+        self._client = httpx.Client(
+            base_url=self.url,
+            headers={
+                "Authorization": f"Bearer {_printable(key)}",
+                "User-Agent": f"headway/{__version__}",
+            },
+            timeout=httpx.Timeout(ANSWER_S, connect=CONNECT_S),
+            follow_redirects=False,
+            # A certificate of one's own may be named (SSL_CERT_FILE); a proxy would see the key.
+            verify=httpx.create_ssl_context(trust_env=True),
+            trust_env=False,
+            transport=transport,
+        )
+
+    def close(self) -> None:
+        """Let the connection go."""
+        self._client.close()
+
+    def get(self, path: str, query: Query | None = None) -> Told:
+        """Look at something; raises HeadwayError."""
+        return self._told(self._ask("GET", path, query=query))
+
+    def post(self, path: str, body: Mapping[str, Any] | None = None) -> Told:
+        """Do something, once; raises HeadwayError."""
+        return self._told(self._ask("POST", path, body=body or {}))
+
+    def put(self, path: str, body: Mapping[str, Any]) -> Told:
+        """Set something; raises HeadwayError."""
+        return self._told(self._ask("PUT", path, body=body))
+
+    def delete(self, path: str, query: Query | None = None) -> Told:
+        """End or take back something; raises HeadwayError."""
+        return self._told(self._ask("DELETE", path, query=query))
+
+    def lines(self, path: str, query: Query | None = None) -> Iterator[str]:
+        """Yield the lines of a long answer as they come; raises HeadwayError, also under way."""
+        request = self._client.build_request("GET", path, params=_given(query))
+        with self._explained():
+            answer = self._client.send(request, stream=True)
+            try:
+                if answer.status_code >= BAD or answer.is_redirect:
+                    answer.read()
+                self._told(answer, is_json=False)
+                yield from answer.iter_lines()
+            finally:
+                answer.close()
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> httpx.Response:
+        """Ask until there is an answer that does not ask for patience."""
+        headers = {"Idempotency-Key": fresh_id()} if method == "POST" else {}
+        request = self._client.build_request(
+            method, path, params=_given(query), json=body, headers=headers
+        )
+        waited_s, is_again = 0.0, False
+        while True:
+            try:
+                with self._explained():
+                    answer = self._client.send(request)
+            except TimedOutError as error:
+                # Silence is no broken connection: who was slow once will be slow twice.
+                if is_again or isinstance(error.__cause__, httpx.TimeoutException):
+                    raise
+                is_again = True
+                continue
+            wait_s = retry_after_s(answer.headers) if answer.status_code in TOLD_TO_WAIT else None
+            if wait_s is None or waited_s + wait_s > WAIT_S_MAX:
+                return answer
+            wait_s = max(wait_s, WAIT_S_MIN)
+            self._clock.sleep(wait_s)
+            waited_s += wait_s
+
+    def _told(self, answer: httpx.Response, *, is_json: bool = True) -> Told:
+        """Read an answer; raises what it means if it is not a good one."""
+        if answer.is_redirect:
+            where = _plain(answer.headers.get("location", ""))
+            raise ConfigError(f"{self.url} sends us on to {where}; give that address: --server URL")
+        if answer.status_code >= BAD:
+            self._refused(answer)
+        try:
+            told = Told(
+                json=answer.json() if is_json else None,
+                version=_plain(answer.headers["headway-version"]),
+                now=datetime.fromisoformat(answer.headers["headway-now"]),
+                speed=float(speed) if (speed := answer.headers.get("headway-speed")) else None,
+            )
+        except (KeyError, ValueError):
+            self._stranger(answer)
+        self.last = told
+        return told
+
+    def _refused(self, answer: httpx.Response) -> NoReturn:
+        """Raise the error that a refusal stands for, with the same words."""
+        status = answer.status_code
+        try:
+            problem = json.loads(answer.content)
+            detail, title = _plain(problem["detail"]), problem["title"]
+        except (ValueError, KeyError, TypeError):
+            self._stranger(answer)
+        if not answer.headers.get("content-type", "").startswith(PROBLEM):
+            self._stranger(answer)
+        if status == httpx.codes.UNAUTHORIZED:
+            raise UnauthenticatedError(
+                f"{self.url} does not know the key in HEADWAY_API_KEY, or it is over; make one"
+                " there: headway key create NAME --role operator"
+            )
+        if status == httpx.codes.TOO_MANY_REQUESTS:
+            raise TooManyError(detail, retry_after_s=retry_after_s(answer.headers) or 0.0)
+        is_known = "headway-version" in answer.headers
+        if status in {httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED} and not is_known:
+            raise UnreadableError(
+                f"{self.url} cannot be asked for that; it may run another version of headway than"
+                f" this one, {__version__}",
+                provider=PROVIDER,
+            )
+        if title == NOT_SET_UP:
+            raise ConfigError(detail)
+        raise KINDS.get(status, InvalidError)(detail)
+
+    def _stranger(self, answer: httpx.Response) -> NoReturn:
+        raise UnreadableError(
+            f"what answers at {self.url} is not headway, or something stands before it"
+            f" (it said {answer.status_code})",
+            provider=PROVIDER,
+            status=answer.status_code,
+        )
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say what a broken exchange means; the text of such an error may quote a header."""
+        try:
+            yield
+        except httpx.ConnectTimeout as error:
+            said = f"no connection to {self.url} within {CONNECT_S:g} s"
+            raise UnsentError(said, provider=PROVIDER) from error
+        except httpx.ConnectError as error:
+            said = f"no connection to {self.url}: {_why(error)}"
+            raise UnsentError(said, provider=PROVIDER) from error
+        except httpx.TimeoutException as error:
+            said = f"{self.url} did not answer within {ANSWER_S:g} s; what was asked may be done"
+            raise TimedOutError(said, provider=PROVIDER) from error
+        except httpx.HTTPError as error:
+            said = f"the connection to {self.url} broke; what was asked may be done"
+            raise TimedOutError(said, provider=PROVIDER) from error
+
+
+def _checked(url: str) -> str:
+    """Return an address to ask; raises ConfigError."""
+    try:
+        parsed = httpx.URL(url.strip())
+    except httpx.InvalidURL:
+        parsed = httpx.URL()
+    if parsed.scheme not in {"http", "https"} or not parsed.host:
+        raise ConfigError("--server: write an address such as https://headway.example.com")
+    if parsed.userinfo or parsed.query or parsed.fragment:
+        raise ConfigError("--server: write the address alone; the key is in HEADWAY_API_KEY")
+    return str(parsed).rstrip("/")
+
+
+def _printable(key: str) -> str:
+    """Return a key that fits into a header; raises ConfigError that does not show it."""
+    key = key.strip()
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ConfigError("HEADWAY_API_KEY is not a key; make one: headway key create")
+    return key
+
+
+def _given(query: Query | None) -> dict[str, Any]:
+    return {name: value for name, value in (query or {}).items() if value not in (None, "", ())}
+
+
+def _plain(text: object) -> str:
+    return "".join(char if char.isprintable() else " " for char in str(text))
+
+
+def _why(error: BaseException) -> str:
+    """Say what kept a connection from being made, by what lies under it."""
+    under: BaseException | None = error
+    while under is not None:
+        if isinstance(under, ssl.SSLCertVerificationError):
+            return (
+                f"its certificate is not good ({under.verify_message}); name the authority's with"
+                " SSL_CERT_FILE"
+            )
+        if isinstance(under, ssl.SSLError):
+            return "it does not speak TLS as we do; is it http:// instead of https://?"
+        if isinstance(under, socket.gaierror):
+            return "there is no host of that name"
+        if isinstance(under, ConnectionRefusedError):
+            return "nobody listens there; start it with: headway run"
+        under = under.__cause__ or under.__context__
+    return "it cannot be reached"

@@ -1,0 +1,95 @@
+"""`headway move`: a person chooses when in a day a part is read."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from headway.cli.held_changes import Seller
+from headway.cli.output import AsJson, emit, table
+from headway.cli.target import Server, open_desk, seller_id
+from headway.core.catalog.listings import Sku
+from headway.core.reasons import say_time
+from headway.core.timetable.policies.policy import PRIORITY_MAX
+from headway.errors import InvalidError
+from headway.store.timetable.slots import Moved, Slot, Wish
+
+EXAMPLES = (
+    'move "WF330523=7A" --hour 6',
+    'move "WF330523=7A" --hour 14 --minute 30 --priority 5',
+    'move "WF330523=7A" --auto',
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    epilog = "\n\n".join(["Examples:", *(f"headway {line}" for line in EXAMPLES)])
+    app.command("move", epilog=epilog)(move)
+
+
+def move(
+    skus: Annotated[list[str], typer.Argument(help="Part numbers, as the supplier writes them.")],
+    *,
+    hour: Annotated[
+        int | None, typer.Option(min=0, max=23, help="The hour of the day, in UTC.")
+    ] = None,
+    minute: Annotated[
+        int | None, typer.Option(min=0, max=59, help="The minute of that hour.", show_default="0")
+    ] = None,
+    priority: Annotated[
+        int | None,
+        typer.Option(min=0, max=PRIORITY_MAX, help="The higher, the earlier within its slot."),
+    ] = None,
+    auto: Annotated[
+        bool, typer.Option("--auto", help="Let the policy choose the slot again.")
+    ] = False,
+    seller: Seller = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give parts another slot of the day, or a priority in theirs.
+
+    A chosen slot is kept when another policy takes over. Where it is so far away that the part
+    would become too old, the part is read once before it.
+    """
+    wish = _wish(hour, minute, priority, is_auto=auto)
+    with open_desk(server) as desk:
+        moved = desk.move([Sku(sku) for sku in skus], wish, seller=seller_id(seller))
+        if as_json:
+            emit({"listings": moved})
+        else:
+            _show(moved, desk.now)
+
+
+def _wish(hour: int | None, minute: int | None, priority: int | None, *, is_auto: bool) -> Wish:
+    """Return what was asked for; raises InvalidError where it contradicts itself."""
+    if hour is None and minute is not None:
+        raise InvalidError("--minute needs --hour: it is the minute of that hour")
+    if hour is not None and is_auto:
+        raise InvalidError("say --hour, or --auto to let the policy choose; not both")
+    if hour is None and priority is None and not is_auto:
+        raise InvalidError("say where to: --hour, --priority or --auto")
+    return Wish(
+        hour_bucket=hour, minute_offset=minute or 0, sync_priority=priority, is_auto=is_auto
+    )
+
+
+def _show(moved: Sequence[Moved], now: datetime) -> None:
+    rows = [
+        (
+            each.sku,
+            each.user_id,
+            _slot(each.old),
+            _slot(each.new),
+            "parked; see: headway revive" if each.is_parked else say_time(each.next_sync_at, now),
+        )
+        for each in moved
+    ]
+    table(("part", "seller", "was at", "is at", "due"), rows)
+
+
+def _slot(slot: Slot) -> str:
+    time = f"{slot.hour_bucket:02}:{slot.minute_offset:02}"
+    chosen = ", chosen" if slot.manual_slot_override else ""
+    return f"{time}, priority {slot.sync_priority}{chosen}" if slot.sync_priority else time + chosen

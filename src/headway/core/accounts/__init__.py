@@ -1,0 +1,1 @@
+"""Jobs of the account lane: order, pagination, records, webhooks, reasons."""

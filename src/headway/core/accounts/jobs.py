@@ -1,0 +1,298 @@
+"""Jobs of the account lane: who goes first, what an end of a run makes of a job.
+
+queued ──claim──▶ running ──▶ completed ──due──▶ queued      (a backfill stays completed)
+                     ├──────▶ queued                         yields, told to wait, quota spent
+                     ├──────▶ failed ──due──▶ queued         2^n minutes later
+                     ├──────▶ dead ──revive──▶ queued        the fifth failure; the seller is told
+                     └──────▶ plan_limit_reached ──month, upgrade──▶ queued
+any but dead ──disconnect──▶ cancelled ──reconnect──▶ queued, from its cursor
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from hashlib import sha256
+from math import ceil
+
+from headway.core.accounts.pagination import Cursor
+from headway.core.catalog.listings import SellerId
+
+
+class PlatformName(StrEnum):
+    """Where sellers sell."""
+
+    SHOPIFY = "shopify"
+    ETSY = "etsy"
+    PRINTIFY = "printify"
+
+
+class Tier(StrEnum):
+    """What a seller pays for, least first."""
+
+    FREE = "free"
+    STARTER = "starter"
+    GROWTH = "growth"
+    PRO = "pro"
+
+    @property
+    def weight(self) -> int:
+        """1 for free to 4 for pro."""
+        return list(Tier).index(self) + 1
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether the seller pays."""
+        return self is not Tier.FREE
+
+
+class Kind(StrEnum):
+    """What a job pulls."""
+
+    ORDERS = "orders"
+    LISTINGS = "listings"
+    CUSTOMERS = "customers"
+    PAYMENTS = "payments"
+
+
+class JobType(StrEnum):
+    """Why a job runs, least urgent first."""
+
+    BACKFILL = "backfill"
+    INCREMENTAL = "incremental"
+    WEBHOOK = "webhook_triggered"
+
+    @property
+    def weight(self) -> int:
+        """1 for a backfill to 3 for a webhook."""
+        return list(JobType).index(self) + 1
+
+
+class JobStatus(StrEnum):
+    """Where a job stands; see the drawing above."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    LIMITED = "plan_limit_reached"
+    FAILED = "failed"
+    DEAD = "dead"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """A seller's connection to a platform; `shop` is a domain or the platform's shop id.
+
+    `owner_id` is whom the platform's limit binds where that is not the shop.
+    """
+
+    id: str
+    user_id: SellerId
+    platform: PlatformName
+    shop: str
+    owner_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A claimed job, with what is needed to run and to settle it.
+
+    `wanted` are ids that webhooks named. `run_calls` counts the calls of the run under way, over
+    all its claims; `is_first` until a run was completed; `is_paused` once a person stopped it.
+    `enlisted_at` is when its account was connected.
+    """
+
+    id: str
+    account: Account
+    kind: Kind
+    type: JobType
+    tier: Tier
+    fence: int
+    cursor: Cursor
+    started_at: datetime
+    due_at: datetime
+    retry_count: int = 0
+    calls_estimate: float = 0.0
+    run_calls: int = 0
+    wanted: tuple[str, ...] = ()
+    is_first: bool = False
+    is_paused: bool = False
+    enlisted_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRule:
+    """The numbers of the account lane; see `config` for what each means."""
+
+    intervals: Mapping[Tier, timedelta]
+    kind_intervals: Mapping[Kind, timedelta]
+    order_quotas: Mapping[Tier, int]
+    running_max: int = 10
+    failures_max: int = 5
+    # A job gains a point of score for each such span that it waits beyond its due time.
+    ageing: timedelta = timedelta(minutes=5)
+    # After so many calls a run gives way to others, and goes on later.
+    calls_per_claim: Mapping[JobType, int] = field(
+        default_factory=lambda: {
+            JobType.BACKFILL: 10,
+            JobType.INCREMENTAL: 50,
+            JobType.WEBHOOK: 50,
+        }
+    )
+    lease: timedelta = timedelta(seconds=90)
+
+
+# Etsy and Printify tell buyers only on orders; Shopify tells payments with them, Printify never.
+KINDS: Mapping[PlatformName, tuple[Kind, ...]] = {
+    PlatformName.SHOPIFY: (Kind.ORDERS, Kind.LISTINGS, Kind.CUSTOMERS),
+    PlatformName.ETSY: (Kind.ORDERS, Kind.LISTINGS, Kind.PAYMENTS),
+    PlatformName.PRINTIFY: (Kind.ORDERS, Kind.LISTINGS),
+}
+# What has a history to be pulled once; listings are walked whole every time.
+BACKFILLED = frozenset({Kind.ORDERS, Kind.CUSTOMERS, Kind.PAYMENTS})
+
+
+MINUTE = timedelta(minutes=1)
+# What a run reserves of a day: what it needs as a rule, never next to nothing, never a great part.
+CALLS_MIN = 2
+CALLS_MAX = 100
+# How fast the estimate of a run's calls follows what runs need.
+LEARNING = 0.3
+DAY = timedelta(days=1)
+THROTTLE_MAX = timedelta(minutes=15)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCandidate:
+    """A job at the front of the queue, not yet claimed.
+
+    `is_over_quota` when its seller has used up the month's orders.
+    """
+
+    id: str
+    account_id: str
+    user_id: SellerId
+    platform: PlatformName
+    score: int
+    tier: Tier
+    type: JobType
+    due_at: datetime
+    calls_estimate: float = 0.0
+    run_calls: int = 0
+    is_over_quota: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """What a claim comes to: where the job stands now, and until when."""
+
+    status: JobStatus
+    next_run_at: datetime | None
+    retry_count: int = 0
+    reason: str = ""
+
+
+def score(tier: Tier, job_type: JobType) -> int:
+    """Return who goes first, before ageing: 43 for a pro's webhook to 11 for a free backfill."""
+    return tier.weight * 10 + job_type.weight
+
+
+SCORES = tuple(score(tier, each) for tier in Tier for each in JobType)
+
+
+def rank(base: int, due_at: datetime, now: datetime, ageing: timedelta) -> float:
+    """Return who goes first, highest: the score, and a point for each span of waiting."""
+    return base + max(timedelta(0), now - due_at) / ageing
+
+
+def in_order(
+    candidates: Iterable[JobCandidate], now: datetime, ageing: timedelta
+) -> list[JobCandidate]:
+    """Return the candidates, best first; of equals, who is due longest."""
+    return sorted(
+        candidates,
+        key=lambda each: (-rank(each.score, each.due_at, now, ageing), each.due_at, each.id),
+    )
+
+
+def reservation(estimate: float, *, run_calls: int, job_type: JobType, rule: JobRule) -> int:
+    """Return how many calls a claim reserves: what its run still needs, as far as it may go."""
+    needed = ceil(estimate) - run_calls
+    return max(CALLS_MIN, min(needed, rule.calls_per_claim[job_type], CALLS_MAX))
+
+
+def learn(estimate: float, calls: int) -> float:
+    """Return what a run is expected to need, after one that needed that many calls."""
+    return float(calls) if estimate <= 0 else estimate + LEARNING * (calls - estimate)
+
+
+def next_month(now: datetime) -> datetime:
+    """Return the first instant of the next calendar month."""
+    first = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return (first + timedelta(days=32)).replace(day=1)
+
+
+def throttle_pause(times: int, job_id: str) -> timedelta:
+    """Return how long to keep still when told to wait but not how long, the n-th time in a row."""
+    pause = min(timedelta(seconds=2 ** min(times, 20)), THROTTLE_MAX)
+    return pause * (1 + _phase(job_id)) / 2
+
+
+def interval(tier: Tier, kind: Kind, rule: JobRule) -> timedelta:
+    """Return how often what is new is looked for."""
+    return max(rule.intervals[tier], rule.kind_intervals[kind])
+
+
+def stretched(tier: Tier, kind: Kind, rule: JobRule, stretch: float) -> timedelta:
+    """Return the interval where a platform's day is too short for all: a day at most."""
+    span = interval(tier, kind, rule)
+    return max(span, min(span * stretch, DAY))
+
+
+def completed(job: Job, rule: JobRule, now: datetime, *, stretch: float = 1.0) -> Ending:
+    """End a run that is done; what is new is looked for again, history is not.
+
+    The first interval is cut by chance, so that accounts which came together part.
+    """
+    if job.type is JobType.BACKFILL:
+        return Ending(status=JobStatus.COMPLETED, next_run_at=None)
+    span = stretched(job.tier, job.kind, rule, stretch)
+    if job.is_first:
+        span *= (1 + _phase(job.id)) / 2
+    return Ending(status=JobStatus.COMPLETED, next_run_at=max(now, job.started_at + span))
+
+
+def failed(job: Job, rule: JobRule, reason: str, now: datetime) -> Ending:
+    """Charge a job with a failure: tried again after 2^n minutes, dead after a few."""
+    count = job.retry_count + 1
+    if count >= rule.failures_max:
+        return Ending(status=JobStatus.DEAD, next_run_at=None, retry_count=count, reason=reason)
+    return Ending(
+        status=JobStatus.FAILED,
+        next_run_at=now + 2**count * MINUTE,
+        retry_count=count,
+        reason=reason,
+    )
+
+
+def rescheduled(job: Job, until: datetime, reason: str) -> Ending:
+    """Give a job back that is not to blame: it goes on where it is, from then on."""
+    return Ending(
+        status=JobStatus.QUEUED, next_run_at=until, retry_count=job.retry_count, reason=reason
+    )
+
+
+def limited(job: Job, now: datetime) -> Ending:
+    """Set a job aside until its seller may have orders again."""
+    return Ending(
+        status=JobStatus.LIMITED,
+        next_run_at=next_month(now),
+        retry_count=job.retry_count,
+        reason="the month's orders are used up",
+    )
+
+
+def _phase(job_id: str) -> float:
+    """Return a number in [0, 1) that is this job's own."""
+    return int.from_bytes(sha256(job_id.encode()).digest()[:4], "big") / 2**32

@@ -1,0 +1,269 @@
+"""Why a job of the account lane waits, until when, and its place (law L13)."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from headway.core.accounts.jobs import (
+    JobStatus,
+    JobType,
+    Kind,
+    PlatformName,
+    Tier,
+    next_month,
+    rank,
+)
+from headway.core.catalog.listings import SellerId
+from headway.core.limits.daily_shares import Share, share_of
+from headway.core.pauses import Pause, longest
+from headway.core.reasons import say_pause, say_span, say_time
+
+
+class JobState(StrEnum):
+    """What a job is doing, or what it waits for."""
+
+    RUNNING = "running"
+    SILENT = "silent"
+    DONE = "done"
+    DEAD = "dead"
+    CANCELLED = "cancelled"
+    QUOTA = "plan limit"
+    BACKOFF = "backoff"
+    NOT_DUE = "not due"
+    NO_ANSWER = "no answer"
+    TOLD_TO_WAIT = "told to wait"
+    PAUSED = "paused"
+    BUDGET = "budget"
+    BUSY = "account busy"
+    FULL = "all places taken"
+    NEXT = "next"
+    IN_LINE = "in line"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStanding:
+    """One job's row, and its place among those that are due (`has_more`: at least that far).
+
+    `is_over_quota` if its seller's orders of the month are used up: it is set aside once it is due.
+    """
+
+    id: str
+    account_id: str
+    user_id: SellerId
+    platform: PlatformName
+    shop: str
+    kind: Kind
+    type: JobType
+    tier: Tier
+    score: int
+    status: JobStatus
+    next_run_at: datetime | None
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    lease_until: datetime | None = None
+    lease_owner: str | None = None
+    retry_count: int = 0
+    last_error: str = ""
+    wait_reason: str = ""
+    calls_estimate: float = 0.0
+    run_calls: int = 0
+    queries_used: int = 0
+    changed_at: datetime | None = None
+    ahead_count: int | None = None
+    has_more: bool = False
+    is_over_quota: bool = False
+
+    @property
+    def name(self) -> str:
+        """How a person calls it; the history of a kind is another job than what is new."""
+        history = "/history" if self.type is JobType.BACKFILL else ""
+        return f"{self.user_id}/{self.platform}/{self.kind}{history}"
+
+    def is_due(self, now: datetime) -> bool:
+        """Tell whether it would run if nothing held it up."""
+        return self.status in WAITING and self.next_run_at is not None and self.next_run_at <= now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shut:
+    """Why no job of a platform and share may run now, and from when on one may."""
+
+    state: JobState
+    why: str
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLine:
+    """What every job waits for: places, accounts that are busy, platforms and budgets."""
+
+    running_count: int
+    running_max: int
+    ageing: timedelta
+    busy: Collection[str] = ()
+    pauses: Sequence[Pause] = ()
+    shut: Mapping[tuple[PlatformName, Share], Shut] = field(default_factory=dict)
+    order_quotas: Mapping[Tier, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAnswer:
+    """Why a job waits and until when; None if only a person ends it."""
+
+    state: JobState
+    sentence: str
+    until: datetime | None = None
+
+
+WAITING = frozenset({JobStatus.QUEUED, JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.LIMITED})
+
+
+def aged(standing: JobStanding, line: JobLine, now: datetime) -> float:
+    """Return the score with what waiting has added to it."""
+    due_at = standing.next_run_at or now
+    return rank(standing.score, due_at, now, line.ageing)
+
+
+def why(standing: JobStanding, line: JobLine, now: datetime) -> JobAnswer:
+    """Say what a job does, or what blocks it and until when; the first thing that does."""
+    if standing.status is JobStatus.RUNNING:
+        return _running(standing, now)
+    if standing.next_run_at is None:
+        return _at_rest(standing)
+    if standing.is_over_quota and standing.next_run_at < next_month(now):
+        return _over_quota(standing, next_month(now), now)
+    if standing.is_due(now):
+        return _due(standing, line, now)
+    held = _held(standing, line, f"Due at {say_time(standing.next_run_at, now)}", now)
+    if held is not None and (held.until is None or held.until > standing.next_run_at):
+        return held
+    return _later(standing, standing.next_run_at, now)
+
+
+def _running(standing: JobStanding, now: datetime) -> JobAnswer:
+    until = standing.lease_until or now
+    if until < now:
+        return JobAnswer(
+            state=JobState.SILENT,
+            sentence=(
+                f"Its worker has been silent since {say_time(until, now)}; the next round gives it"
+                " back, and it goes on where it was."
+            ),
+            until=now,
+        )
+    calls = f"{standing.run_calls:,} call{'' if standing.run_calls == 1 else 's'}"
+    about = f" of about {standing.calls_estimate:,.0f}" if standing.calls_estimate else ""
+    since = f" since {say_time(standing.started_at, now)}" if standing.started_at else ""
+    return JobAnswer(
+        state=JobState.RUNNING,
+        sentence=f"Runs{since}, {calls}{about} so far.",
+        until=until,
+    )
+
+
+def _at_rest(standing: JobStanding) -> JobAnswer:
+    if standing.status is JobStatus.DEAD:
+        count = standing.retry_count
+        return JobAnswer(
+            state=JobState.DEAD,
+            sentence=(
+                f"Dead after {count} failure{'' if count == 1 else 's'} in a row"
+                f" ({standing.last_error or 'no reason given'}); mend that, then:"
+                f" headway revive {standing.id}"
+            ),
+        )
+    if standing.status is JobStatus.CANCELLED:
+        reason = standing.wait_reason or "no reason given"
+        return JobAnswer(
+            state=JobState.CANCELLED,
+            sentence=(
+                f"Cancelled, the account is disconnected ({reason}); once it is connected again it"
+                " goes on from where it was."
+            ),
+        )
+    return JobAnswer(state=JobState.DONE, sentence="All history is pulled; nothing is left to do.")
+
+
+def _over_quota(standing: JobStanding, until: datetime, now: datetime) -> JobAnswer:
+    return JobAnswer(
+        state=JobState.QUOTA,
+        sentence=(
+            f"The orders of the month that {standing.tier} pays for are used up; it goes on at"
+            f" {say_time(until, now)}, or at once with a higher tier."
+        ),
+        until=until,
+    )
+
+
+def _later(standing: JobStanding, until: datetime, now: datetime) -> JobAnswer:
+    if standing.status is JobStatus.LIMITED:
+        return _over_quota(standing, until, now)
+    at = say_time(until, now)
+    if standing.status is JobStatus.FAILED:
+        count = standing.retry_count
+        return JobAnswer(
+            state=JobState.BACKOFF,
+            sentence=(
+                f"Failed {'once' if count == 1 else f'{count} times in a row'}"
+                f" ({standing.last_error or 'no reason given'}); tried again at {at}."
+            ),
+            until=until,
+        )
+    reason = f": {standing.wait_reason}" if standing.wait_reason else ""
+    return JobAnswer(state=JobState.NOT_DUE, sentence=f"Due at {at}{reason}.", until=until)
+
+
+def _held(standing: JobStanding, line: JobLine, due: str, now: datetime) -> JobAnswer | None:
+    """Say what keeps it from running even when it is due, if anything does: a pause, a budget."""
+    pause = longest(each for each in line.pauses if stops_job(each, standing.user_id))
+    if pause is not None:
+        return JobAnswer(
+            state=JobState.PAUSED,
+            sentence=f"{due}, but {pause.what} is {say_pause(pause, now)}.",
+            until=pause.until,
+        )
+    shut = line.shut.get((standing.platform, share_of(standing.tier, standing.type)))
+    if shut is not None:
+        return JobAnswer(
+            state=shut.state,
+            sentence=f"{due}, but {shut.why}; free from {say_time(shut.until, now)}.",
+            until=shut.until,
+        )
+    return None
+
+
+def _due(standing: JobStanding, line: JobLine, now: datetime) -> JobAnswer:
+    due = f"Due {_since(standing, now)}"
+    held = _held(standing, line, due, now)
+    if held is not None:
+        return held
+    if standing.account_id in line.busy:
+        return JobAnswer(
+            state=JobState.BUSY,
+            sentence=f"{due}; another job of this shop runs, and a shop is read by one at a time.",
+            until=now,
+        )
+    if line.running_count >= line.running_max:
+        return JobAnswer(
+            state=JobState.FULL,
+            sentence=f"{due}; {line.running_count} jobs run, and no more may at once.",
+            until=now,
+        )
+    if not standing.ahead_count:
+        return JobAnswer(
+            state=JobState.NEXT, sentence=f"{due}; the next free worker takes it.", until=now
+        )
+    ahead = f"{standing.ahead_count:,}{' or more' if standing.has_more else ''}"
+    verb = "goes" if standing.ahead_count == 1 else "go"
+    return JobAnswer(state=JobState.IN_LINE, sentence=f"{due}; {ahead} {verb} first.", until=now)
+
+
+def stops_job(pause: Pause, seller: SellerId) -> bool:
+    """Tell whether a pause stops the jobs of a seller."""
+    return pause.stops_writes and pause.covers(seller)
+
+
+def _since(standing: JobStanding, now: datetime) -> str:
+    due_at = standing.next_run_at or now
+    return "now" if due_at >= now else f"for {say_span(now - due_at)}"

@@ -1,0 +1,186 @@
+"""What a verified webhook means: whose it is, and what is to be looked at because of it.
+
+A webhook is a hint, never data: it says that something changed, and the platform is asked what.
+Only the end of an account and Shopify's privacy topics act by themselves.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from headway.core.accounts.jobs import Kind, PlatformName
+from headway.errors import RequestError
+
+ID_CHARS_MAX = 200
+GID = re.compile(r"gid://shopify/\w+/")
+RECEIPT = re.compile(r"/receipts/([0-9]{1,20})(?:[/?#]|$)")
+# By the first word of a topic: what it is about, and where its id stands.
+SHOPIFY_TOPICS: Mapping[str, tuple[Kind, tuple[str, ...]]] = {
+    "orders": (Kind.ORDERS, ("id", "order_edit.order_id")),
+    "refunds": (Kind.ORDERS, ("order_id",)),
+    "fulfillments": (Kind.ORDERS, ("order_id",)),
+    "products": (Kind.LISTINGS, ("id",)),
+    "customers": (Kind.CUSTOMERS, ("id",)),
+}
+ETSY_TOPICS = frozenset({"order.paid", "order.canceled", "order.shipped", "order.delivered"})
+PRINTIFY_TOPICS: Mapping[str, Kind] = {"order": Kind.ORDERS, "product": Kind.LISTINGS}
+
+
+class Effect(StrEnum):
+    """What a webhook makes us do."""
+
+    WAKE = "wake"
+    DISCONNECT = "disconnect"
+    REDACT_CUSTOMER = "redact_customer"
+    REDACT_SHOP = "redact_shop"
+    RECORD = "record"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hook:
+    """One delivery. `kind` and `external_id` say what to look at, as far as it tells.
+
+    `order_ids` are the orders whose buyer wants to be forgotten.
+    """
+
+    platform: PlatformName
+    delivery_id: str
+    shop: str
+    topic: str
+    effect: Effect
+    kind: Kind | None = None
+    external_id: str | None = None
+    order_ids: tuple[str, ...] = ()
+
+
+# Shopify's three topics that every public app must accept.
+PRIVACY: Mapping[str, Effect] = {
+    "customers/data_request": Effect.RECORD,
+    "customers/redact": Effect.REDACT_CUSTOMER,
+    "shop/redact": Effect.REDACT_SHOP,
+}
+REASONS: Mapping[PlatformName, str] = {
+    PlatformName.SHOPIFY: "the app was uninstalled in the shop",
+    PlatformName.PRINTIFY: "the shop was disconnected at Printify",
+}
+
+
+def read_hook(platform: PlatformName, headers: Mapping[str, str], body: bytes) -> Hook:
+    """Read a delivery whose signature is good; header names in lower case; raises RequestError."""
+    try:
+        told = json.loads(body)
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, dict):
+        raise RequestError("the body is not a JSON object")
+    if platform is PlatformName.SHOPIFY:
+        return _shopify(headers, told)
+    return _etsy(headers, told) if platform is PlatformName.ETSY else _printify(told)
+
+
+def _shopify(headers: Mapping[str, str], told: Mapping[str, Any]) -> Hook:
+    topic = _text(headers.get("x-shopify-topic"), "the header X-Shopify-Topic").lower()
+    effect, kind, external_id = PRIVACY.get(topic, Effect.NOTHING), None, None
+    orders: tuple[str, ...] = ()
+    if topic == "app/uninstalled":
+        effect = Effect.DISCONNECT
+    elif topic in PRIVACY:
+        external_id, orders = _forgotten(told, effect)
+    elif (subject := topic.partition("/")[0]) in SHOPIFY_TOPICS:
+        effect = Effect.WAKE
+        kind, paths = SHOPIFY_TOPICS[subject]
+        ids = (_number(_find(told, path)) for path in paths)
+        external_id = next((each for each in ids if each is not None), None)
+    return Hook(
+        platform=PlatformName.SHOPIFY,
+        delivery_id=_text(headers.get("x-shopify-webhook-id"), "the header X-Shopify-Webhook-Id"),
+        shop=_text(
+            headers.get("x-shopify-shop-domain"), "the header X-Shopify-Shop-Domain"
+        ).lower(),
+        topic=topic,
+        effect=effect,
+        kind=kind,
+        external_id=external_id,
+        order_ids=orders,
+    )
+
+
+def _forgotten(told: Mapping[str, Any], effect: Effect) -> tuple[str | None, tuple[str, ...]]:
+    """Return which customer a privacy topic is about, and which of their orders it names."""
+    if effect is Effect.REDACT_SHOP:
+        return None, ()
+    customer = _number(_find(told, "customer.id"))
+    if customer is None:
+        # Without a name it would be everybody.
+        raise RequestError("customer.id is missing, or is not a short word")
+    asked = told.get("orders_to_redact")
+    found = (_number(each) for each in asked) if isinstance(asked, list) else ()
+    return customer, tuple(each for each in found if each is not None)
+
+
+def _etsy(headers: Mapping[str, str], told: Mapping[str, Any]) -> Hook:
+    # One page of Etsy writes order.paid, another ORDER_PAID.
+    topic = _text(told.get("event_type"), "event_type").lower().replace("_", ".")
+    is_used = topic in ETSY_TOPICS
+    receipt = RECEIPT.search(str(told.get("resource_url", "")))
+    return Hook(
+        platform=PlatformName.ETSY,
+        delivery_id=_text(headers.get("webhook-id"), "the header webhook-id"),
+        shop=_text(told.get("shop_id"), "shop_id"),
+        topic=topic,
+        effect=Effect.WAKE if is_used else Effect.NOTHING,
+        kind=Kind.ORDERS if is_used else None,
+        external_id=receipt[1] if receipt and is_used else None,
+    )
+
+
+def _printify(told: Mapping[str, Any]) -> Hook:
+    topic = _text(told.get("type"), "type")
+    is_end = topic == "shop:disconnected"
+    kind = PRINTIFY_TOPICS.get(topic.partition(":")[0])
+    subject = _find(told, "resource.id")
+    shop = subject if is_end else _find(told, "resource.data.shop_id")
+    effect = Effect.WAKE if kind else Effect.NOTHING
+    return Hook(
+        platform=PlatformName.PRINTIFY,
+        delivery_id=_text(told.get("id"), "id"),
+        shop=_text(shop, "resource.id" if is_end else "resource.data.shop_id"),
+        topic=topic,
+        effect=Effect.DISCONNECT if is_end else effect,
+        kind=kind,
+        external_id=_id(subject) if kind else None,
+    )
+
+
+def _find(told: Mapping[str, Any], path: str) -> object:
+    """Return what stands at a dotted path, None if nothing does."""
+    found: object = told
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def _text(value: object, where: str) -> str:
+    text = _id(value)
+    if text is None:
+        raise RequestError(f"{where} is missing, or is not a short word")
+    return text
+
+
+def _id(value: object) -> str | None:
+    """Return an id or a word as text; None if it is neither, or nothing that a table may hold."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    # Python refuses to write numbers that are absurdly long.
+    text = value if isinstance(value, str) else str(value) if abs(value) < 10**30 else ""
+    return text if 0 < len(text) <= ID_CHARS_MAX and text.isprintable() else None
+
+
+def _number(value: object) -> str | None:
+    """Return an id as the warehouse holds it: the bare number, however Shopify wrote it."""
+    text = _id(value)
+    return None if text is None else GID.sub("", text)

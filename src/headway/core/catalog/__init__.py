@@ -1,0 +1,1 @@
+"""Listings and shops: quotes, change detection, guard, lifecycle, push planning."""

@@ -1,0 +1,226 @@
+"""Prices in bulk: which go so, which call comes next, and what its answer means for each listing.
+
+All is decided from what is stored, so any worker may make the next call. That the shop is about to
+be told to run is stored before it is told: nobody runs it again without having looked.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Protocol
+
+from headway.core.catalog import push_results
+from headway.core.catalog.listings import Sku
+from headway.core.catalog.push_planning import Parcel, needs, price_write
+from headway.core.catalog.storefront import (
+    BulkIntent,
+    BulkProgress,
+    Change,
+    Gid,
+    Kind,
+    Phase,
+    PriceWrite,
+    Pushed,
+    Said,
+    Shop,
+    UploadTarget,
+    Verdict,
+)
+from headway.errors import ConnectorError, PermanentError
+
+# So many lines are a few megabytes, far from the 100 that a file may have.
+WRITES_MAX = 10_000
+POLL_FIRST, POLL_MAX = timedelta(seconds=10), timedelta(seconds=60)
+# What cannot be started by then goes in ordinary calls; what has not ended by then is read back.
+START_MAX = timedelta(minutes=15)
+RUN_MAX = timedelta(hours=24)
+COMPLETED = "COMPLETED"
+
+
+class Step(StrEnum):
+    """What is done next; the last two need no call."""
+
+    STAGE = "stage"
+    UPLOAD = "upload"
+    RUN = "run"
+    FIND = "find"
+    STATUS = "status"
+    FETCH = "fetch"
+    DROP = "drop"
+    GIVE_UP = "give up"
+
+
+NEXT = {
+    Phase.NEW: Step.STAGE,
+    Phase.STAGED: Step.UPLOAD,
+    Phase.UPLOADED: Step.RUN,
+    Phase.ASKED: Step.FIND,
+    Phase.RUNNING: Step.STATUS,
+    Phase.COMPLETED: Step.FETCH,
+}
+# These calls go to the host of a file, which is not the shop's.
+ELSEWHERE = frozenset({Step.UPLOAD, Step.FETCH})
+
+
+class Target(Protocol):
+    """Where the shop wants a file."""
+
+    @property
+    def url(self) -> str:
+        """The address."""
+
+    @property
+    def parameters(self) -> tuple[tuple[str, str], ...]:
+        """What must go with the file."""
+
+
+class Standing(Protocol):
+    """How an operation stands in the shop."""
+
+    @property
+    def id(self) -> Gid:
+        """Which it is."""
+
+    @property
+    def status(self) -> str:
+        """The shop's word for how it stands."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will be done."""
+
+    @property
+    def url(self) -> str | None:
+        """Where its answers are."""
+
+
+def choose(waiting: Sequence[Change], shop: Shop) -> list[Change]:
+    """Return those whose price may go in bulk: seen before, and never failed since."""
+    return [
+        each
+        for each in waiting
+        if each.ids is not None
+        and each.applied is not None
+        and each.failures == 0
+        and needs(each, shop).price
+    ][:WRITES_MAX]
+
+
+def is_due(bulk: BulkIntent, now: datetime) -> bool:
+    """Tell whether its next step may be made."""
+    return bulk.progress.poll_at is None or bulk.progress.poll_at <= now
+
+
+def next_step(bulk: BulkIntent, now: datetime) -> Step:
+    """Return what is to be done next."""
+    progress = bulk.progress
+    if progress.asked_at is None:
+        return Step.DROP if now - bulk.created_at > START_MAX else NEXT[progress.phase]
+    return Step.GIVE_UP if now - progress.asked_at > RUN_MAX else NEXT[progress.phase]
+
+
+def asking(bulk: BulkIntent, now: datetime) -> BulkIntent:
+    """Note that the shop is about to be told to run it."""
+    return replace(bulk, progress=replace(bulk.progress, phase=Phase.ASKED, asked_at=now))
+
+
+def staged(target: Target, now: datetime) -> BulkProgress:
+    """Go on to upload."""
+    place = UploadTarget(url=target.url, parameters=target.parameters)
+    return BulkProgress(phase=Phase.STAGED, target=place, poll_at=now)
+
+
+def uploaded(path: str, now: datetime) -> BulkProgress:
+    """Go on to run."""
+    return BulkProgress(phase=Phase.UPLOADED, path=path, poll_at=now)
+
+
+def started(bulk: BulkIntent, operation: Gid | None, now: datetime) -> BulkProgress:
+    """Go on to wait for its end; without an operation the shop could not start one now."""
+    if operation is None:
+        return _not_asked(bulk, later(bulk, now))
+    return replace(
+        bulk.progress, phase=Phase.RUNNING, operation=operation, poll_at=now + POLL_FIRST
+    )
+
+
+def found(bulk: BulkIntent, standing: Standing | None, now: datetime) -> BulkProgress | None:
+    """Go on with the operation whose reply was lost; if there is none it may be run again."""
+    return _not_asked(bulk, now) if standing is None else stood(bulk, standing, now)
+
+
+def stood(bulk: BulkIntent, standing: Standing, now: datetime) -> BulkProgress | None:
+    """Go on to its answers, or wait longer; None if it ended and nobody can say what it did."""
+    progress = replace(bulk.progress, phase=Phase.RUNNING, operation=standing.id)
+    if not standing.is_over:
+        return replace(progress, poll_at=later(bulk, now))
+    if standing.status != COMPLETED or standing.url is None:
+        return None
+    return replace(progress, phase=Phase.COMPLETED, url=standing.url, poll_at=now)
+
+
+def failed(
+    bulk: BulkIntent, step: Step, error: ConnectorError | None, now: datetime
+) -> BulkProgress:
+    """Return from where to go on after a call that failed, or without an error was not made."""
+    at = later(bulk, now)
+    if step is Step.UPLOAD or (step is Step.RUN and isinstance(error, PermanentError)):
+        return BulkProgress(poll_at=at)
+    if step is Step.RUN and (error is None or isinstance(error, push_results.NOT_DONE)):
+        return _not_asked(bulk, at)
+    if step is Step.FETCH:
+        # The address of the answers is good for some days only; the shop tells another.
+        return replace(bulk.progress, phase=Phase.RUNNING, poll_at=at)
+    return replace(bulk.progress, poll_at=at)
+
+
+def later(bulk: BulkIntent, now: datetime) -> datetime:
+    """Return when to ask again: the longer it takes, the less often."""
+    return now + min(max((now - bulk.created_at) / 6, POLL_FIRST), POLL_MAX)
+
+
+def judge(
+    lines: Iterable[tuple[PriceWrite, Said]],
+    changes: Mapping[Sku, Change],
+    shop: Shop,
+    now: datetime,
+) -> tuple[list[Pushed], list[Change]]:
+    """Settle each line as an ordinary price write; return also those to be read back.
+
+    A line without an answer may have been done. So may one that is to be sent again: the shop's
+    words do not tell them apart. What is not among the changes is settled, or gone.
+    """
+    pushed, unsure = [], []
+    for write, said in lines:
+        change = changes.get(write.sku)
+        if change is None:
+            continue
+        if said.verdict is Verdict.AGAIN:
+            unsure.append(change)
+        else:
+            pushed.append(_judge(change, write, said, shop, now))
+    return pushed, unsure
+
+
+def apart(changes: Iterable[Change], reason: str, now: datetime) -> list[Pushed]:
+    """Let prices for which bulk did not work go in ordinary calls: who failed is not chosen."""
+    return [
+        Pushed(change=each, retry_at=now, failures=each.failures + 1, error=reason)
+        for each in changes
+    ]
+
+
+def _judge(change: Change, write: PriceWrite, said: Said, shop: Shop, now: datetime) -> Pushed:
+    if change.applied is None or change.ids is None or change.ids.variant != write.variant:
+        # It was lost sight of meanwhile: this answer may be about another variant.
+        return Pushed(change=change, retry_at=now, failures=change.failures)
+    parcel = Parcel(kind=Kind.PRICE, changes=[change], writes=[write])
+    (pushed,) = push_results.after_write(parcel, [said], shop, now)
+    if pushed.retry_at is not None and price_write(change) != write:
+        return replace(pushed, retry_at=now)  # a newer price was not refused
+    return pushed
+
+
+def _not_asked(bulk: BulkIntent, poll_at: datetime) -> BulkProgress:
+    return replace(bulk.progress, phase=Phase.UPLOADED, asked_at=None, poll_at=poll_at)

@@ -1,0 +1,151 @@
+"""The guard (law L9): which changes reach a shop by themselves, and which wait for a person.
+
+A price that moves too far, or a change of too much of a catalogue within a day, is held. Stock
+flows all the same, for a missed change sells what does not exist; but in a mass change what falls
+to zero stays too.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from headway.core.catalog.change_detection import Held, Observed, Terms, desire, money
+from headway.core.catalog.listings import Listing
+
+DAY = timedelta(days=1)
+# Of a small catalogue so many may move within a day, whatever their share.
+MASS_MIN = 20
+# By these words a hold is known again: a mass change stays held although its day is over.
+MASS = "listings moved within a day"
+OFFER = ("price", "cost", "compare_at")
+
+State = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """How far a price may move, and how much of a catalogue within a day; a share of 1 is all."""
+
+    move_max: Decimal = Decimal("0.50")
+    share_max: Decimal = Decimal("0.25")
+
+    def mass_least(self, catalogue_count: int) -> int:
+        """Return how many moves within a day make a mass change."""
+        return max(MASS_MIN, int(self.share_max * catalogue_count) + 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SellerStanding:
+    """A seller's terms and guard, and how much of the catalogue moved within a day."""
+
+    terms: Terms
+    guard: Guard = Guard()
+    catalogue_count: int = 0
+    moved_count: int = 0
+    mass_approved_until: datetime | None = None
+
+    def find_mass(self, listing: Listing, now: datetime) -> str | None:
+        """Say that one more move is too many, or that this listing is held for that already."""
+        approved_until = self.mass_approved_until
+        if self.guard.share_max >= 1 or (approved_until is not None and approved_until > now):
+            return None
+        if listing.held_reason is not None and MASS in listing.held_reason:
+            return listing.held_reason
+        count = self.moved_count + (not has_moved_lately(listing, now))
+        if count < self.guard.mass_least(self.catalogue_count):
+            return None
+        share = _percent(self.guard.share_max)
+        return f"{count:,} of {self.catalogue_count:,} {MASS}; more than {share} is held"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """What a read makes of a listing's states; a desired state of None is left as it is."""
+
+    desired: State | None = None
+    proposed: State | None = None
+    rejected: State | None = None
+    held_reason: str | None = None
+
+
+def weigh(listing: Listing, observed: Observed, standing: SellerStanding, now: datetime) -> Weighed:
+    """Decide what of an observation becomes desired, and what waits for a person."""
+    wanted, old = desire(observed, standing.terms), listing.desired
+    if old is None:  # nothing to compare with
+        if not isinstance(wanted, Held):
+            return Weighed(desired=wanted.as_json())
+        if listing.rejected is not None and is_same_offer(_unpriced(observed), listing.rejected):
+            return Weighed(rejected=listing.rejected)
+        return Weighed(held_reason=wanted.reason)
+    kept = {**old, "quantities": observed.as_json()["quantities"]}
+    new: State | None
+    reason: str | None
+    if isinstance(wanted, Held):
+        new, reason, offer = None, wanted.reason, _unpriced(observed)
+    else:
+        new = offer = {**old, **wanted.as_json()}
+        reason = _find_move(old, new, standing.guard)
+    is_refused = listing.rejected is not None and is_same_offer(offer, listing.rejected)
+    if is_refused:
+        new, reason = kept, None
+    desired = kept if reason or new is None else new
+    if moves(old, desired) and (mass := standing.find_mass(listing, now)):
+        reason = reason or mass
+        desired = {**kept, "quantities": old["quantities"]} if _empties(old, kept) else kept
+    return Weighed(
+        desired=desired,
+        proposed=new if reason else None,
+        rejected=listing.rejected if is_refused or new is None else None,
+        held_reason=reason,
+    )
+
+
+def moves(old: State, new: State) -> bool:
+    """Tell whether the price moves, or stock falls to zero: what the mass guard counts."""
+    return money(old, "price") != money(new, "price") or _empties(old, new)
+
+
+def has_moved_lately(listing: Listing, now: datetime) -> bool:
+    """Tell whether a listing is among those that moved within the day."""
+    return listing.moved_at is not None and listing.moved_at > now - DAY
+
+
+def is_same_offer(state: State, other: State) -> bool:
+    """Tell whether two states ask the same price, for the same cost, in the same currency."""
+    return state.get("currency") == other.get("currency") and all(
+        money(state, fact) == money(other, fact) for fact in OFFER
+    )
+
+
+def find_move(old: Decimal, new: Decimal, move_max: Decimal) -> str | None:
+    """Say that a price would move too far, if it would."""
+    if abs(new - old) <= move_max * old:
+        return None
+    if old <= 0:
+        return f"the price would move from {old} to {new}"
+    way = "fall" if new < old else "rise"
+    share = f"{abs(new - old) / old * 100:,.1f} %"
+    allowed = _percent(move_max)
+    return f"the price would {way} by {share}, from {old} to {new}; more than {allowed} is held"
+
+
+def _find_move(old: State, new: State, guard: Guard) -> str | None:
+    if old["currency"] != new["currency"]:
+        return f"the currency would change from {old['currency']} to {new['currency']}"
+    return find_move(Decimal(old["price"]), Decimal(new["price"]), guard.move_max)
+
+
+def _unpriced(observed: Observed) -> State:
+    """Return a quote without a usable price in the form in which a person refuses it."""
+    seen = observed.as_json()
+    return {"price": None, "cost": seen["net_price"], "currency": seen["currency"]}
+
+
+def _empties(old: State, new: State) -> bool:
+    return any(old["quantities"].values()) and not any(new["quantities"].values())
+
+
+def _percent(share: Decimal) -> str:
+    return f"{(share * 100).normalize():,f} %"

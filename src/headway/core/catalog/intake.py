@@ -1,0 +1,344 @@
+"""What may come in: part numbers, sellers, shop SKUs and ids, the rows of an import, their fates.
+
+Decides what a name may be and how a shop calls a part; whether it is already there is the store's.
+"""
+
+import csv
+import hashlib
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, Literal
+
+from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName
+from headway.core.catalog.storefront import Gid
+from headway.core.reasons import Line, say_time
+from headway.errors import InvalidError
+
+CHARS_MAX = 255
+SUPPLIER_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
+SLUG_CHARS_MAX = 60
+HASH_CHARS = 12
+BOM = b"\xef\xbb\xbf"
+IDS = {
+    "shopify_product_id": "Product",
+    "shopify_variant_id": "ProductVariant",
+    "shopify_inventory_item_id": "InventoryItem",
+}
+TIERS = {"free": 1, "starter": 2, "growth": 3, "pro": 4}
+WORTH = ("sales", "margin", "tier")
+COLUMNS = ("sku", "seller", "shop_sku", "title", *IDS, "family", "weight", *WORTH)
+# What we write beside a refused row, so that the file of refused rows can be mended and imported.
+NOTES = ("line", "reason")
+
+# A weight compares parts. Within these bounds no arithmetic over it runs out of numbers.
+WEIGHT_MIN, WEIGHT_MAX = 1e-6, 1e6
+# What sold nothing may sell tomorrow: it counts as one in a hundred days, or as a hundredth earned.
+WORTH_MIN = 0.01
+NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+ShopSkuForm = Literal["same", "base"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One usable row of an import; what the file does not give is None.
+
+    `family` is whom the part changes with. `weight` is what a minute of staleness costs compared
+    with other parts; `sales` (units a day), `margin` (money a unit) and `tier` are given instead.
+    """
+
+    line: int
+    sku: Sku
+    seller: SellerId
+    shop_sku: str | None = None
+    title: str | None = None
+    shopify_product_id: Gid | None = None
+    shopify_variant_id: Gid | None = None
+    shopify_inventory_item_id: Gid | None = None
+    family: str | None = None
+    weight: float | None = None
+    sales: float | None = None
+    margin: float | None = None
+    tier: str | None = None
+
+    @property
+    def value_weight(self) -> float | None:
+        """The weight that the file gives, or that follows from what it gives; None if neither."""
+        if self.weight is not None:
+            return max(WEIGHT_MIN, self.weight)
+        if self.sales is None and self.margin is None and self.tier is None:
+            return None
+        return weigh(sales=self.sales, margin=self.margin, tier=self.tier)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedRow:
+    """One row that is kept out, and why; the reason names the field."""
+
+    line: int
+    reason: str
+    cells: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What an import came to."""
+
+    added: int
+    updated: int
+    unchanged: int
+    refused: Sequence[RefusedRow]
+    sellers: Sequence[SellerId] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part on its way into a shop: requested, normalized, published, blocked, failed or refused.
+
+    While it is requested, `place` is its place among those that board first, or `due_at` is when it
+    is tried again after a failure.
+    """
+
+    sku: Sku
+    shop_sku: str
+    status: str
+    reason: str = ""
+    shopify_product_id: str | None = None
+    place: int | None = None
+    due_at: datetime | None = None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it may still become something else by itself."""
+        return self.status in {"requested", "normalized"}
+
+
+def sku_of(text: str) -> Sku:
+    """Return a supplier's part number, stripped; raises InvalidError that shows it."""
+    return Sku(_name(text, "part number"))
+
+
+def supplier_named(text: str) -> SupplierName:
+    """Return a name that a supplier may have; raises InvalidError."""
+    if not SUPPLIER_NAME.fullmatch(text) or text == MAIN:
+        raise InvalidError(
+            f"a supplier's name is 1 to 40 small letters, digits and -, a letter first, and not"
+            f" {MAIN}, which is the one of the settings"
+        )
+    return SupplierName(text)
+
+
+def seller_of(text: str) -> SellerId:
+    """Return a seller's id, stripped; raises InvalidError that shows it."""
+    return SellerId(_name(text, "seller"))
+
+
+def shop_sku(sku: Sku, form: ShopSkuForm) -> str:
+    """Return the shop's SKU of a part: the supplier's, or that without its `=suffix`."""
+    base = sku.rpartition("=")[0].strip() if form == "base" else ""
+    return base or sku
+
+
+def weigh(*, sales: float | None, margin: float | None, tier: str | None) -> float:
+    """Multiply what is known of a part's worth to a weight; what is not known counts as 1."""
+    known = (sales, margin, None if tier is None else TIERS[tier])
+    weight = math.prod(max(WORTH_MIN, each) for each in known if each is not None)
+    return min(weight, WEIGHT_MAX)
+
+
+def handle_of(sku: str) -> str:
+    """Return the handle of a shop's SKU: readable, safe in an address, and no other SKU's."""
+    slug = re.sub(r"[^a-z0-9]+", "-", sku.lower())[:SLUG_CHARS_MAX].strip("-")
+    mark = hashlib.sha256(sku.encode()).hexdigest()[:HASH_CHARS]
+    return f"{slug}-{mark}" if slug else mark
+
+
+def gid_of(text: str, kind: str) -> Gid:
+    """Read `gid://shopify/Product/123`, or its plain number; raises InvalidError."""
+    match = re.fullmatch(rf"(?:gid://shopify/{kind}/)?([1-9][0-9]{{0,19}})", text.strip())
+    if match is None:
+        raise InvalidError(f"{_shown(text)} is neither gid://shopify/{kind}/123 nor 123")
+    return Gid(f"gid://shopify/{kind}/{match.group(1)}")
+
+
+def text_lines(lines: Iterable[bytes]) -> Iterator[str]:
+    """Read UTF-8, with or without a mark at its start; raises InvalidError that names the line."""
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield (line.removeprefix(BOM) if number == 1 else line).decode()
+        except UnicodeDecodeError:
+            raise InvalidError(f"line {number} is not UTF-8; save the file as UTF-8") from None
+
+
+def read_rows(
+    lines: Iterable[bytes], *, only: SellerId | None = None, otherwise: SellerId | None = None
+) -> Iterator[Row | RefusedRow]:
+    """Read the rows of an import; raises InvalidError for a file that is unusable as a whole.
+
+    `only` refuses the rows of any other seller; `otherwise` is whose a row is that names none.
+    """
+    records = _records(text_lines(lines))
+    header = _header(next(records, (1, []))[1])
+    if "seller" not in header and otherwise is None:
+        raise InvalidError("whose parts are these? name the seller with --seller, or in a column")
+    for line, cells in records:
+        if isinstance(cells, str):
+            yield RefusedRow(line=line, reason=cells, cells={})
+        elif any(cell.strip() for cell in cells):
+            yield _read(line, header, cells, only=only, otherwise=otherwise)
+
+
+def read_at(part: Part, line: Line, *, seats: int, now: datetime) -> datetime | None:
+    """Estimate when a requested part is read, at the earliest; None if it is not waiting."""
+    if part.place is None:
+        return part.due_at
+    blocked_until = line.breaker.blocked_until(now)
+    first = max(filter(None, (now, line.permit_at, line.paused_until, blocked_until)))
+    return first + (part.place - 1) // seats * line.pace
+
+
+def fate(part: Part, expected_at: datetime | None, now: datetime) -> str:
+    """Say in a few words what has become of a part, or what it waits for."""
+    said = [part.reason] if part.reason else []
+    if part.status == "published":
+        said = [part.shopify_product_id or ""]
+    elif part.status == "normalized":
+        said.insert(0, "waiting to be created in the shop")
+    if part.place is not None:
+        said.append(f"number {part.place:,} in line")
+    if expected_at is not None:
+        said.append(f"read at about {say_time(expected_at, now)}")
+    return "; ".join(said)
+
+
+def _name(text: str, what: str) -> str:
+    name = text.strip()
+    if not name:
+        raise InvalidError(f"a {what} is empty")
+    if len(name) > CHARS_MAX:
+        raise InvalidError(
+            f"the {what} {_shown(name)} has {len(name)} characters; at most {CHARS_MAX} are allowed"
+        )
+    if not name.isprintable():
+        raise InvalidError(f"the {what} {_shown(name)} holds a character that cannot be printed")
+    return name
+
+
+def _title(text: str) -> str:
+    title = " ".join(text.split())
+    if len(title) > CHARS_MAX:
+        raise InvalidError(f"has {len(title)} characters; at most {CHARS_MAX} are allowed")
+    if any(unicodedata.category(each) in {"Cc", "Cs"} for each in title):
+        raise InvalidError("holds a control character")
+    return title
+
+
+def _number(text: str, *, is_above_0: bool = False) -> float:
+    # What float() reads beyond this nobody means: nan, 1_000, digits of another script.
+    number = float(text) if NUMBER.fullmatch(text) else math.nan
+    if not 0 <= number <= WEIGHT_MAX or (is_above_0 and number == 0):
+        bounds = "above 0 and up" if is_above_0 else "from 0"
+        raise InvalidError(
+            f"{_shown(text)} is not a number {bounds} to 1,000,000, such as 2 or 1.5"
+        )
+    return number
+
+
+def _tier(text: str) -> str:
+    if text.lower() not in TIERS:
+        raise InvalidError(f"{_shown(text)} is none of {', '.join(TIERS)}")
+    return text.lower()
+
+
+def _shown(text: str) -> str:
+    """Quote what somebody typed, so that it neither fills the screen nor steers the terminal."""
+    return repr(text if len(text) <= SLUG_CHARS_MAX else f"{text[:SLUG_CHARS_MAX]}…")
+
+
+def _records(lines: Iterable[str]) -> Iterator[tuple[int, list[str] | str]]:
+    """Yield the line at which each record begins, and its cells, or what is wrong with it."""
+    reader = csv.reader(lines, strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            # Who knows how many rows it has swallowed: to leave out but one would be a lie.
+            if reader.line_num > line:
+                raise InvalidError(f"line {line}: a quote is opened and not closed") from None
+            yield line, f"this is not CSV: {error}"
+        else:
+            yield line, cells
+
+
+def _header(cells: Sequence[str] | str) -> list[str]:
+    names = [cell.strip().lower() for cell in cells]
+    known = f"the first line names the columns, separated by commas: {', '.join(COLUMNS)}"
+    if isinstance(cells, str) or not any(names):
+        raise InvalidError(known)
+    if unknown := [name for name in names if name not in COLUMNS + NOTES]:
+        raise InvalidError(f"unknown column {', '.join(map(_shown, unknown))}; {known}")
+    if len(set(names)) < len(names):
+        raise InvalidError(f"a column is there twice; {known}")
+    if "sku" not in names:
+        raise InvalidError(f"there is no column sku; {known}")
+    return names
+
+
+def _read(
+    line: int,
+    header: Sequence[str],
+    cells: Sequence[str],
+    *,
+    only: SellerId | None,
+    otherwise: SellerId | None,
+) -> Row | RefusedRow:
+    given = dict(zip(header, map(str.strip, cells), strict=False))
+    seller = given.get("seller") or otherwise
+    reason = ""
+    if any(cells[len(header) :]):
+        reason = f"{len(cells)} cells under {len(header)} columns"
+    elif seller is None:
+        reason = "seller: there is none"
+    elif only not in {None, seller}:
+        reason = f"seller: this import is for {only} only (--seller)"
+    else:
+        try:
+            return Row(line=line, **_values(given | {"seller": seller}))
+        except InvalidError as error:
+            reason = str(error)
+    return RefusedRow(line=line, reason=reason, cells=given)
+
+
+def _values(given: Mapping[str, str]) -> dict[str, Any]:
+    values = {}
+    for column in COLUMNS:
+        if given.get(column) or column == "sku":
+            try:
+                values[column] = READERS[column](given.get(column, ""))
+            except InvalidError as error:
+                raise InvalidError(f"{column}: {error}") from None
+    if "weight" in values and (others := [column for column in WORTH if column in values]):
+        raise InvalidError(f"weight: it is given beside {' and '.join(others)}; leave out either")
+    return values
+
+
+READERS: dict[str, Callable[[str], str | float]] = {
+    "sku": sku_of,
+    "seller": seller_of,
+    "shop_sku": partial(_name, what="shop SKU"),
+    "title": _title,
+    **{column: partial(gid_of, kind=kind) for column, kind in IDS.items()},
+    "family": partial(_name, what="family"),
+    "weight": partial(_number, is_above_0=True),
+    "sales": _number,
+    "margin": _number,
+    "tier": _tier,
+}

@@ -1,0 +1,348 @@
+"""What becomes of a listing after its turn: outcome, next due time, failures, parking, events.
+
+Only evidence about one SKU counts against it (law L8). A failed call goes through `suspicions`,
+which charges nobody unless bisecting has left a single suspect.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from headway.core.catalog.change_detection import Observed, observe
+from headway.core.catalog.guard import (
+    SellerStanding,
+    Weighed,
+    has_moved_lately,
+    is_same_offer,
+    moves,
+    weigh,
+)
+from headway.core.catalog.listings import Evidence, Listing, Outcome, Quote, Reply, SellerId, Turn
+from headway.core.catalog.staging import Staging, stage
+from headway.core.timetable.policies.policy import Policy, Seen
+from headway.core.timetable.seats import is_suspect
+
+STOCK_KINDS = ("quantity_changed", "stock_status_changed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureRule:
+    """How often one SKU may fail, and how long it waits in between."""
+
+    failures_max: int = 5
+    backoff_base: timedelta = timedelta(hours=2)
+    backoff_max: timedelta = timedelta(hours=24)
+    missing_confirmations: int = 3
+    draft_parked: bool = False
+
+    def backoff(self, failures: int) -> timedelta:
+        """Return the wait after this many failures in a row: 2, 4, 8, 16, 24 hours."""
+        return min(self.backoff_max, self.backoff_base * (1 << min(failures - 1, 30)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """An append-only fact about a listing."""
+
+    kind: str
+    old: Mapping[str, Any] | None = None
+    new: Mapping[str, Any] | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """Everything that one turn writes about one listing, in one transaction.
+
+    A desired state of None is left as it is; so are the held ones after a failure. `is_news` if
+    the shop shows it, or would if nobody had to approve: what a policy counts as a change.
+    """
+
+    listing: Listing
+    outcome: Outcome
+    turn: Turn
+    next_sync_at: datetime
+    failures: int = 0
+    missing_count: int = 0
+    suspicion: int = 0
+    is_parked: bool = False
+    error: str | None = None
+    observed: Observed | None = None
+    desired: Mapping[str, Any] | None = None
+    proposed: Mapping[str, Any] | None = None
+    rejected: Mapping[str, Any] | None = None
+    held_reason: str | None = None
+    staging: Staging | None = None
+    evidence: Evidence | None = None
+    family: str | None = None
+    is_news: bool = False
+    events: tuple[Event, ...] = field(default_factory=tuple)
+
+    @property
+    def is_good_read(self) -> bool:
+        """Whether the supplier told us about this SKU."""
+        return self.outcome is not Outcome.FAILED
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the part may not be published as it is."""
+        return self.staging is not None and self.staging.status == "blocked"
+
+    @property
+    def changes_desired(self) -> bool:
+        """Whether the shop is to show something else from now on."""
+        return self.desired is not None and self.desired != self.listing.desired
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether price or stock took a step that the mass guard counts, in earnest or held."""
+        old, new = self.listing.desired, self.proposed or self.desired
+        if old is None or new is None:
+            return False
+        return moves(old, new) and moves(self.listing.proposed or old, new)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """The rules of a deployment, applied to one reply."""
+
+    rule: FailureRule
+    policy: Policy
+
+    def settle_all(
+        self,
+        listings: Sequence[Listing],
+        reply: Reply,
+        now: datetime,
+        standings: Mapping[SellerId, SellerStanding],
+    ) -> list[Settlement]:
+        """Decide what a reply means for everybody aboard; each move counts for the next."""
+        standings = dict(standings)
+        settlements = []
+        for each in listings:
+            standing = standings[each.user_id]
+            settled = self.settle(each, reply, now, standing)
+            if settled.has_moved and not has_moved_lately(each, now):
+                moved_count = standing.moved_count + 1
+                standings[each.user_id] = replace(standing, moved_count=moved_count)
+            settlements.append(settled)
+        return settlements
+
+    def settle(
+        self, listing: Listing, reply: Reply, now: datetime, standing: SellerStanding
+    ) -> Settlement:
+        """Decide what a reply means for one of the listings that it was asked for."""
+        quote = reply.quotes.get(listing.sku)
+        if quote is not None:
+            raw = None if listing.batch_id is None else reply.raw.get(listing.sku)
+            return self._read(listing, quote, raw, now, standing)
+        if listing.sku in reply.faulty:
+            error = f"unusable line: {reply.faulty[listing.sku]}"
+            return self.charge(listing, now, error, standing=standing)
+        return self._missed(listing, now, standing)
+
+    def _read(
+        self,
+        listing: Listing,
+        quote: Quote,
+        raw: Mapping[str, Any] | None,
+        now: datetime,
+        standing: SellerStanding,
+    ) -> Settlement:
+        observed = observe(quote, standing.terms)
+        has_changed = observed.fingerprint() != listing.last_boeing_hash
+        events = _change_events(listing, observed) if has_changed else ()
+        weighed, staging, error = weigh(listing, observed, standing, now), None, None
+        if listing.batch_id is not None:
+            staging = stage(quote, observed, weighed, standing.terms, raw)
+        if staging is not None and staging.status == "blocked":
+            error = staging.reason
+            weighed = Weighed(held_reason=error)
+            events += (Event(kind="publish_blocked", new=observed.as_json(), error=error),)
+        elif _is_held_anew(listing, weighed, events):
+            new = weighed.proposed or observed.as_json()
+            held = Event(
+                kind="change_held", old=listing.desired, new=new, error=weighed.held_reason
+            )
+            events += (held,)
+        is_held = weighed.held_reason is not None
+        is_news = has_changed and (is_held or weighed.desired != listing.desired)
+        following = self.policy.next_read(Seen(listing=listing, at=now, has_changed=is_news))
+        return Settlement(
+            listing=listing,
+            outcome=Outcome.UPDATED if has_changed else Outcome.UNCHANGED,
+            turn=Turn.SCHEDULED,
+            next_sync_at=following.next_sync_at,
+            error=error,
+            observed=observed,
+            desired=weighed.desired,
+            proposed=weighed.proposed,
+            rejected=weighed.rejected,
+            held_reason=weighed.held_reason,
+            staging=staging,
+            evidence=following.evidence,
+            family=listing.family or quote.vendor or None,
+            is_news=is_news,
+            events=events,
+        )
+
+    def _missed(self, listing: Listing, now: datetime, standing: SellerStanding) -> Settlement:
+        """Take absence for evidence only when it is confirmed; then the part is not for sale."""
+        count = listing.missing_count + 1
+        events: tuple[Event, ...] = (Event(kind="sku_missing", new={"missing_count": count}),)
+        weighed = Weighed()
+        beyond = count - self.rule.missing_confirmations
+        # Beyond, if the number was lowered meanwhile: whoever still shows stock shows none now.
+        if (shown := listing.desired) is not None and (
+            beyond == 0 or (beyond > 0 and any(shown["quantities"].values()))
+        ):
+            weighed, event = _withdraw(listing, shown, now, standing)
+            events += event
+        counted = f"{count} times" if beyond > 0 else f"{count} of {count - beyond}"
+        error = f"not in the supplier's reply ({counted})"
+        return self.charge(
+            listing,
+            now,
+            error,
+            missing_count=count,
+            weighed=weighed,
+            events=events,
+            standing=standing,
+        )
+
+    def charge(
+        self,
+        listing: Listing,
+        now: datetime,
+        error: str,
+        *,
+        missing_count: int = 0,
+        suspicion: int = 0,
+        weighed: Weighed | None = None,
+        events: tuple[Event, ...] = (),
+        standing: SellerStanding | None = None,
+    ) -> Settlement:
+        """Count a failure of this very SKU; back off, and park it when there were too many."""
+        failures = listing.consecutive_failures + 1
+        is_parked = failures >= self.rule.failures_max
+        weighed, staging = weighed or Weighed(), None
+        events += (Event(kind="sync_failed", new={"failures": failures}, error=error),)
+        if is_parked:
+            events += (Event(kind="product_deactivated", error=error),)
+            weighed, held = self._parked(listing, weighed, now, standing)
+            events += held
+            if listing.batch_id is not None:
+                staging = Staging(status="failed", reason=error)
+        return Settlement(
+            listing=listing,
+            outcome=Outcome.FAILED,
+            turn=Turn.RETRY,
+            next_sync_at=self.policy.next_try(
+                replace(listing, consecutive_failures=failures), now, self.rule.backoff(failures)
+            ),
+            failures=failures,
+            missing_count=missing_count,
+            suspicion=suspicion,
+            is_parked=is_parked,
+            error=error,
+            desired=weighed.desired,
+            proposed=weighed.proposed,
+            held_reason=weighed.held_reason,
+            staging=staging,
+            events=events,
+        )
+
+    def _parked(
+        self, listing: Listing, weighed: Weighed, now: datetime, standing: SellerStanding | None
+    ) -> tuple[Weighed, tuple[Event, ...]]:
+        """Take a part off sale until it is revived, if that is the rule and it is known at all.
+
+        Its stock goes too: a product with other variants stays for sale, and this one must not.
+        Too many within a day wait for a person, as whatever else empties a shop.
+        """
+        old, shown = listing.desired, weighed.desired or listing.desired
+        if old is None or shown is None or not self.rule.draft_parked:
+            return weighed, ()
+        nothing = dict.fromkeys(shown["quantities"], 0)
+        off = {**shown, "quantities": nothing, "status": "DRAFT"}
+        mass = standing.find_mass(listing, now) if standing and moves(old, off) else None
+        if mass is None:
+            return replace(weighed, desired=off), ()
+        held = replace(weighed, desired=None, proposed=off, held_reason=mass)
+        if weighed.held_reason or not _is_held_anew(listing, held, ()):
+            return held, ()
+        return held, (Event(kind="change_held", old=old, new=off, error=mass),)
+
+
+def suspicions(
+    listings: Sequence[Listing], seats: int, *, last_call_was_good: bool
+) -> tuple[dict[str, int], list[Listing]]:
+    """After a failed call, return each listing's suspicion by id, and whoever stands convicted.
+
+    A SKU is convicted when the supplier had just answered others, it was the only suspect aboard,
+    and it had failed as the only one before. The company of a convict stays as it was.
+    """
+    alone_at = 1 + math.ceil(math.log2(seats))
+    suspects = {each.sku for each in listings if is_suspect(each.suspicion)}
+    if last_call_was_good:
+        convicted = [
+            each for each in listings if each.suspicion > alone_at and suspects == {each.sku}
+        ]
+        if convicted:
+            return {each.id: each.suspicion for each in listings}, convicted
+    return {each.id: each.suspicion + 1 for each in listings}, []
+
+
+def _change_events(listing: Listing, observed: Observed) -> tuple[Event, ...]:
+    old, new = listing.observed, observed.as_json()
+    if old is None:
+        return (Event(kind="first_observed", new=new),)
+    kinds = {
+        "price_changed": ("list_price", "currency"),
+        "cost_changed": ("net_price",),
+        "quantity_changed": ("quantities",),
+    }
+    events = tuple(
+        Event(kind=kind, old={f: old.get(f) for f in fields}, new={f: new[f] for f in fields})
+        for kind, fields in kinds.items()
+        if any(old.get(f) != new[f] for f in fields)
+    )
+    before, after = _stock_status(old), _stock_status(new)
+    if before == after:
+        return events
+    status = {"stock_status": before}, {"stock_status": after}
+    return (*events, Event(kind="stock_status_changed", old=status[0], new=status[1]))
+
+
+def _stock_status(observed: Mapping[str, Any]) -> str:
+    return "in stock" if any((observed.get("quantities") or {}).values()) else "out of stock"
+
+
+def _is_held_anew(listing: Listing, weighed: Weighed, events: tuple[Event, ...]) -> bool:
+    """Tell whether what is held is another thing than before: each is told once."""
+    if weighed.held_reason is None:
+        return False
+    if weighed.proposed is not None:
+        return listing.proposed is None or not is_same_offer(weighed.proposed, listing.proposed)
+    is_same_price = all(event.kind in STOCK_KINDS for event in events)
+    return weighed.held_reason != listing.held_reason or not is_same_price
+
+
+def _withdraw(
+    listing: Listing, shown: Mapping[str, Any], now: datetime, standing: SellerStanding
+) -> tuple[Weighed, tuple[Event, ...]]:
+    """Let the shop show none of a part that is gone, unless too many go within a day."""
+    nothing = {"quantities": dict.fromkeys(shown["quantities"], 0)}
+    empty = {**shown, **nothing}
+    mass = standing.find_mass(listing, now) if moves(shown, empty) else None
+    if mass is None:
+        # A price that waits for approval must not bring the stock back with it.
+        proposed = listing.proposed and {**listing.proposed, **nothing}
+        event = Event(kind="not_listed", old=shown, new=empty)
+        return Weighed(desired=empty, proposed=proposed), (event,)
+    weighed = Weighed(proposed=empty, held_reason=mass)
+    if not _is_held_anew(listing, weighed, ()):
+        return weighed, ()
+    return weighed, (Event(kind="change_held", old=shown, new=empty, error=mass),)

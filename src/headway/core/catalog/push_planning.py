@@ -1,0 +1,318 @@
+"""What the next call to a shop should do, and what its answer means for each listing.
+
+A visit is planned from stored state alone, one call at a time: first what is unsure, then what must
+be known before writing, then writes. So a worker may vanish anywhere, and the next one goes on.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+from headway.core.catalog.change_detection import CENT, money, plain
+from headway.core.catalog.storefront import (
+    Change,
+    Creation,
+    Errand,
+    Gid,
+    Intent,
+    Kind,
+    PriceWrite,
+    Shop,
+    Shown,
+    Status,
+    StatusWrite,
+    StockWrite,
+    Write,
+)
+
+# So many listings are looked at in one visit.
+CHANGES_MAX = 300
+STOCK_MAX = 250
+PRICES_MAX = 10
+STATUSES_MAX = 10
+FIND_MAX = 10
+# A read costs points by what it may return; so many points are reserved for any call.
+CALL_POINTS = 450
+READ_POINTS, LEVEL_POINTS = 8, 3
+PRICE_FACTS = ("price", "compare_at", "cost", "currency")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parcel:
+    """One call: whom it is about and, if it writes, what; `is_patrol` looks without need."""
+
+    kind: Kind
+    changes: Sequence[Change] = ()
+    writes: Sequence[Write] = ()
+    is_patrol: bool = False
+
+    def intent(self, id_: str) -> Intent:
+        """Write down what is about to be sent."""
+        return Intent(
+            id=id_,
+            kind=self.kind,
+            skus=[each.sku for each in self.changes],
+            writes=[_plain(asdict(write)) for write in self.writes],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What stands between what a shop shows and what it should."""
+
+    price: bool = False
+    status: bool = False
+    stock: Mapping[str, int] = field(default_factory=dict)
+    unstocked: Mapping[str, int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        """Whether anything is to be written."""
+        return self.price or self.status or bool(self.stock or self.unstocked)
+
+
+def next_parcel(errand: Errand, *, handle: Callable[[str], str]) -> Parcel | None:
+    """Return the one call that this visit should make; None when there is nothing to ask or say."""
+    shop = errand.shop
+    in_bulk = errand.bulk.skus if errand.bulk else frozenset()
+    if errand.open:
+        return _look(errand.changes, shop)
+    if shop.locations is None:
+        return Parcel(kind=Kind.LOCATIONS)
+    steps: list[Iterator[Parcel]] = [
+        _unseen(errand.changes, shop),
+        _statuses(errand.changes, shop),
+        # A stock call holds so much that it pays to gather; and a rise must wait for its price.
+        _stock(errand.changes, shop, least=STOCK_MAX // 2),
+        _prices([each for each in errand.changes if each.sku not in in_bulk], shop),
+        _activations(errand.changes, shop),
+        _stock(errand.changes, shop),
+        _creations(errand.changes, shop, handle),
+    ]
+    for step in steps:
+        for parcel in step:
+            return parcel
+    patrol = _look(errand.patrol, shop)
+    return None if patrol is None else replace(patrol, is_patrol=True)
+
+
+def needs(change: Change, shop: Shop) -> Needs:
+    """Compare what is desired with what the shop confirmed; a place the shop lacks is not sold."""
+    applied, wanted = change.applied or {}, change.desired
+    shown = applied.get("quantities") or {}
+    stock, unstocked = {}, {}
+    for name, quantity in wanted["quantities"].items():
+        if name not in (shop.locations or {}):
+            continue
+        if name in shown and shown[name] != quantity:
+            stock[name] = quantity
+        elif name not in shown and quantity > 0:
+            unstocked[name] = quantity
+    return Needs(
+        # A shop that asks nothing may go on so until a person has decided, but is not told to.
+        price=(money(wanted, "price") or 0) > 0
+        and any(money(applied, fact) != money(wanted, fact) for fact in PRICE_FACTS[:3]),
+        status="status" in wanted
+        and applied.get("status") != wanted["status"]
+        and not _shares_product(change),
+        stock=stock,
+        unstocked=unstocked,
+    )
+
+
+def confirmed(change: Change, applied: Mapping[str, Any], shop: Shop) -> Mapping[str, Any]:
+    """Return the state to store as applied: the desired one itself once nothing else is needed."""
+    return applied if needs(replace(change, applied=applied), shop) else change.desired
+
+
+def as_applied(shown: Shown, change: Change, shop: Shop) -> dict[str, Any]:
+    """Write what a shop shows in the form of a desired state.
+
+    A variant whose stock is not tracked sells whatever we say: it counts as having no price yet,
+    and what writes the price turns tracking on.
+    """
+    names = {gid: name for name, gid in (shop.locations or {}).items()}
+    applied: dict[str, Any] = {
+        "price": str(shown.price.quantize(CENT)) if shown.tracked else None,
+        "cost": plain(shown.cost),
+        "currency": change.desired["currency"],
+        "compare_at": None if shown.compare_at is None else str(shown.compare_at.quantize(CENT)),
+        "quantities": {
+            names[gid]: quantity for gid, quantity in shown.quantities.items() if gid in names
+        },
+    }
+    if "status" in change.desired:
+        applied["status"] = shown.status.value
+    return applied
+
+
+def _look(changes: Sequence[Change], shop: Shop) -> Parcel | None:
+    """Read back what has ids, else find it; as many as one call may cost."""
+    if not changes:
+        return None
+    if shop.locations is None:
+        return Parcel(kind=Kind.LOCATIONS)
+    known = _alike([each for each in changes if each.ids is not None])
+    if known:
+        most = max(1, CALL_POINTS // (READ_POINTS + LEVEL_POINTS * max(1, len(shop.locations))))
+        return Parcel(kind=Kind.READ, changes=known[: _cap(most, known)])
+    return _search(changes, shop)
+
+
+def _search(changes: Sequence[Change], shop: Shop) -> Parcel:
+    per_variant = READ_POINTS + LEVEL_POINTS * max(1, len(shop.locations or {}))
+    # A search may show two variants for each SKU that is looked for.
+    most = max(1, min(FIND_MAX, CALL_POINTS // (2 * per_variant)))
+    lost = _alike(changes)
+    return Parcel(kind=Kind.FIND, changes=lost[: _cap(most, lost)])
+
+
+def _unseen(changes: Sequence[Change], shop: Shop) -> Iterator[Parcel]:
+    """Look before writing: at whatever has no ids, or was never seen, or is to leave the shop."""
+    lost = [
+        each
+        for each in changes
+        if each.ids is None and each.rival is None and (each.applied is None or each.draft is None)
+    ]
+    if lost:
+        yield _search(lost, shop)
+    blind = [
+        each
+        for each in changes
+        if each.ids is not None
+        and (each.applied is None or ("status" in each.desired and "status" not in each.applied))
+    ]
+    parcel = _look(blind, shop)
+    if parcel is not None:
+        yield parcel
+
+
+def _statuses(changes: Sequence[Change], shop: Shop) -> Iterator[Parcel]:
+    due = _alike([each for each in changes if each.ids and needs(each, shop).status])
+    writes = [
+        StatusWrite(sku=each.sku, product=each.ids.product, status=Status(each.desired["status"]))
+        for each in due[: _cap(STATUSES_MAX, due)]
+        if each.ids
+    ]
+    if writes:
+        yield Parcel(kind=Kind.STATUS, changes=due[: len(writes)], writes=writes)
+
+
+def _activations(changes: Sequence[Change], shop: Shop) -> Iterator[Parcel]:
+    """Stock an item where it was not; one at a time, for it is rare."""
+    for each in changes:
+        need = needs(each, shop)
+        if each.ids is None or waits_for_price(each, need):
+            continue
+        for name, quantity in need.unstocked.items():
+            write = _quantity(each, shop, name, quantity)
+            yield Parcel(kind=Kind.ACTIVATE, changes=[each], writes=[write])
+
+
+def _stock(changes: Sequence[Change], shop: Shop, *, least: int = 1) -> Iterator[Parcel]:
+    """Pack quantities across products, if there are enough; a rise waits for its price."""
+    chosen: list[Change] = []
+    writes: list[StockWrite] = []
+    found = {each.sku: needs(each, shop) for each in changes if each.ids}
+    ready = [each for each in changes if each.ids and not waits_for_price(each, found[each.sku])]
+    stocked = _alike([each for each in ready if found[each.sku].stock])
+    most = _cap(STOCK_MAX, stocked)
+    for each in stocked:
+        stock = found[each.sku].stock
+        if writes and len(writes) + len(stock) > most:
+            break
+        chosen.append(each)
+        writes += [_quantity(each, shop, name, quantity) for name, quantity in stock.items()]
+    if len(writes) >= least:
+        yield Parcel(kind=Kind.STOCK, changes=chosen, writes=writes)
+
+
+def _prices(changes: Sequence[Change], shop: Shop) -> Iterator[Parcel]:
+    due = _alike([each for each in changes if each.ids and needs(each, shop).price])
+    due = due[: _cap(PRICES_MAX, due)]
+    if due:
+        yield Parcel(kind=Kind.PRICE, changes=due, writes=[price_write(each) for each in due])
+
+
+def price_write(change: Change) -> PriceWrite:
+    """Return the price, compare-at price and cost that a listing should have."""
+    assert change.ids is not None
+    return PriceWrite(
+        sku=change.sku,
+        product=change.ids.product,
+        variant=change.ids.variant,
+        price=Decimal(change.desired["price"]),
+        compare_at=money(change.desired, "compare_at"),
+        cost=Decimal(change.desired["cost"]),
+    )
+
+
+def _creations(
+    changes: Sequence[Change], shop: Shop, handle: Callable[[str], str]
+) -> Iterator[Parcel]:
+    """Make what was looked for and is not there; an empty applied state says so."""
+    for each in changes:
+        if each.ids or each.rival or each.draft is None or each.applied is None:
+            continue
+        locations, wanted = shop.locations or {}, each.desired
+        creation = Creation(
+            sku=each.sku,
+            shop_sku=each.shop_sku,
+            handle=handle(each.shop_sku),
+            title=each.draft.title,
+            description=each.draft.description,
+            vendor=each.draft.vendor,
+            price=Decimal(wanted["price"]),
+            compare_at=money(wanted, "compare_at"),
+            cost=Decimal(wanted["cost"]),
+            quantities={
+                locations[name]: quantity
+                for name, quantity in wanted["quantities"].items()
+                if name in locations
+            },
+        )
+        yield Parcel(kind=Kind.CREATE, changes=[each], writes=[creation])
+
+
+def _alike(changes: Sequence[Change]) -> list[Change]:
+    """Return those that failed least: who may be at fault goes apart from who is not."""
+    fewest = min((each.failures for each in changes), default=0)
+    return [each for each in changes if each.failures == fewest]
+
+
+def _cap(most: int, changes: Sequence[Change]) -> int:
+    """Halve a parcel with each failure of those in it, until the one at fault travels alone."""
+    return max(1, most >> max((each.failures for each in changes), default=0))
+
+
+def _quantity(change: Change, shop: Shop, name: str, quantity: int) -> StockWrite:
+    assert change.ids is not None
+    assert shop.locations is not None
+    applied = (change.applied or {}).get("quantities") or {}
+    return StockWrite(
+        sku=change.sku,
+        item=change.ids.item,
+        location=Gid(shop.locations[name]),
+        quantity=quantity,
+        change_from=applied.get(name),
+    )
+
+
+def waits_for_price(change: Change, need: Needs) -> bool:
+    """Tell whether stock may not be written yet: more of it, or any, at a price that is wrong."""
+    applied = change.applied or {}
+    shown = applied.get("quantities") or {}
+    rises = bool(need.unstocked) or any(
+        quantity > shown.get(name, 0) for name, quantity in need.stock.items()
+    )
+    return need.price and (rises or applied.get("price") is None)
+
+
+def _shares_product(change: Change) -> bool:
+    return (change.variants_count or 1) > 1
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: str(value) if isinstance(value, Decimal) else value for name, value in values.items()
+    }

@@ -1,0 +1,343 @@
+"""What a shop's answer means for each listing that the call was about.
+
+One bad product never blocks the others: each gets its own verdict, its own backoff, its own event.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from headway.core.catalog.change_detection import money
+from headway.core.catalog.guard import find_move
+from headway.core.catalog.lifecycle import Event
+from headway.core.catalog.push_planning import (
+    PRICE_FACTS,
+    Parcel,
+    as_applied,
+    confirmed,
+    needs,
+    waits_for_price,
+)
+from headway.core.catalog.storefront import (
+    Change,
+    Errand,
+    Found,
+    Kind,
+    PriceWrite,
+    Pushed,
+    Said,
+    Shop,
+    Shown,
+    Status,
+    StatusWrite,
+    StockWrite,
+    Verdict,
+    Write,
+)
+from headway.errors import PermanentError, ThrottledError, UnauthorizedError, UnsentError
+
+BACKOFF_FIRST = timedelta(minutes=5)
+BACKOFF_MAX = timedelta(hours=24)
+# An id that is not found is looked up again by its SKU once, and then believed to be gone.
+UNKNOWN_MAX = 1
+# What is not as we believed is read and written again at once; a shop that insists gets a rest.
+STALE_MAX = 3
+WORST = (
+    Verdict.REFUSED,
+    Verdict.UNKNOWN,
+    Verdict.STALE,
+    Verdict.UNSTOCKED,
+    Verdict.AGAIN,
+    Verdict.DONE,
+)
+# A request that seems lost may still be on its way: the shop is asked only when it has arrived.
+READ_BACK_AFTER = timedelta(seconds=5)
+# After these the shop has done nothing; after any other failure nobody can say.
+NOT_DONE = (UnsentError, ThrottledError, UnauthorizedError, PermanentError)
+# Longer than any bulk operation; its end wakes its listings.
+SLEEP = timedelta(days=2)
+
+
+def backoff(failures: int) -> timedelta:
+    """Return the wait after so many refusals in a row: 5, 10, 20 minutes, up to a day."""
+    return min(BACKOFF_MAX, BACKOFF_FIRST * (1 << min(max(failures - 1, 0), 20)))
+
+
+def idle(errand: Errand, now: datetime) -> list[Pushed]:
+    """Settle listings of which the shop already shows all that it can.
+
+    One whose shop SKU is another part's must not be mistaken for that. One that only lacks the
+    price which is on its way in bulk sleeps until that has ended.
+    """
+    if errand.open or errand.shop.locations is None:
+        return []
+    pushed = []
+    for each in errand.changes:
+        if each.rival is not None:
+            reason = f"its shop SKU {each.shop_sku} is that of {each.rival}; import it with another"
+            pushed.append(_refused(each, reason, now))
+        if each.ids is None or each.applied is None:
+            continue
+        if not needs(each, errand.shop):
+            pushed.append(Pushed(change=each, applied=each.desired))
+        elif errand.bulk and each.sku in errand.bulk.skus and lacks_only_price(each, errand.shop):
+            until = errand.bulk.created_at + SLEEP
+            pushed.append(Pushed(change=each, retry_at=until, failures=each.failures))
+    return pushed
+
+
+def lacks_only_price(change: Change, shop: Shop) -> bool:
+    """Tell whether nothing can be written to a listing but its price."""
+    need = needs(change, shop)
+    has_stock = bool(need.stock or need.unstocked)
+    return need.price and not need.status and (not has_stock or waits_for_price(change, need))
+
+
+def unsure(parcel: Parcel, now: datetime) -> list[Pushed]:
+    """Let the listings of a write whose answer was lost wait a moment, then be read back."""
+    return [
+        Pushed(change=each, retry_at=now + READ_BACK_AFTER, failures=each.failures)
+        for each in parcel.changes
+    ]
+
+
+def after_find(parcel: Parcel, found: Found, shop: Shop, now: datetime) -> list[Pushed]:
+    """Adopt what has exactly this SKU; what is not there is created, or reported."""
+    pushed = []
+    for each in parcel.changes:
+        shown = found.shown.get(each.shop_sku, ())
+        if each.shop_sku in found.unsure:
+            pushed.append(_unclear(each, now, is_alone=len(parcel.changes) == 1))
+        elif len(shown) > 1:
+            reason = (
+                f"{len(shown)} variants in the shop have the SKU {each.shop_sku}; rename all but"
+                " one, or import this part with its three ids"
+            )
+            pushed.append(_refused(each, reason, now))
+        elif shown:
+            pushed.append(_seen(each, shown[0], shop))
+        elif each.draft is not None:
+            pushed.append(Pushed(change=each, applied={}, failures=each.failures))
+        else:
+            reason = f"no variant in the shop has the SKU {each.shop_sku}; publish the part first"
+            pushed.append(_refused(each, reason, now))
+    return pushed
+
+
+def after_read(
+    parcel: Parcel, shown: Sequence[Shown | None], shop: Shop, *, repairs: bool
+) -> list[Pushed]:
+    """Believe the shop: what it shows is what was applied, by whomever.
+
+    A patrol only looks. Stock that is lower than ours was sold, and is left alone; any other
+    difference is drift, reported and, with `repairs`, written again.
+    """
+    pushed = []
+    for each, seen in zip(parcel.changes, shown, strict=True):
+        if seen is None:
+            pushed.append(_gone(each, "the shop no longer knows its ids"))
+        elif not parcel.is_patrol:
+            pushed.append(_seen(each, seen, shop))
+        else:
+            pushed.append(_patrolled(each, seen, shop, repairs=repairs))
+    return pushed
+
+
+def after_write(parcel: Parcel, said: Sequence[Said], shop: Shop, now: datetime) -> list[Pushed]:
+    """Settle each listing by the worst that was said about any of its writes."""
+    answers: dict[str, list[tuple[Write, Said]]] = {}
+    for write, answer in zip(parcel.writes, said, strict=True):
+        answers.setdefault(write.sku, []).append((write, answer))
+    return [_settle(each, answers[each.sku], parcel.kind, shop, now) for each in parcel.changes]
+
+
+def summary(pushed: Sequence[Pushed]) -> str:
+    """Say in a few words what a write came to."""
+    trouble = [each.error for each in pushed if each.error]
+    return f"{len(pushed) - len(trouble)} of {len(pushed)} done" + "".join(
+        f"; {text}" for text in trouble[:1]
+    )
+
+
+def refuse_all(parcel: Parcel, reason: str, now: datetime) -> list[Pushed]:
+    """Settle a call that the shop will never take: alone it is refused, else it is sent smaller."""
+    if len(parcel.changes) == 1:
+        # A patrol has looked, and goes on to the others.
+        return [replace(_refused(parcel.changes[0], reason, now), is_verified=parcel.is_patrol)]
+    return [_again(each, reason) for each in parcel.changes]
+
+
+def _settle(
+    change: Change, answers: Sequence[tuple[Write, Said]], kind: Kind, shop: Shop, now: datetime
+) -> Pushed:
+    worst = min((said for _, said in answers), key=lambda said: WORST.index(said.verdict))
+    match worst.verdict:
+        case Verdict.DONE if kind is Kind.CREATE:
+            assert worst.shown is not None, "a creation tells what it made"
+            return replace(_seen(change, worst.shown, shop), failures=0)
+        case Verdict.DONE:
+            return _done(change, [write for write, _ in answers], shop)
+        case Verdict.AGAIN:
+            return _again(change, worst.reason)
+        case Verdict.UNKNOWN if change.failures < UNKNOWN_MAX:
+            return _gone(change, worst.reason)
+        case Verdict.STALE | Verdict.UNSTOCKED:
+            return _misjudged(change, worst.reason, now)
+    is_unknown = worst.verdict is Verdict.UNKNOWN
+    return replace(_refused(change, worst.reason, now), forgets_ids=is_unknown)
+
+
+def _done(change: Change, writes: Sequence[Write], shop: Shop) -> Pushed:
+    names = {gid: name for name, gid in (shop.locations or {}).items()}
+    applied: dict[str, Any] = dict(change.applied or {})
+    status = None
+    for write in writes:
+        if isinstance(write, StockWrite):
+            quantities = applied.get("quantities") or {}
+            applied["quantities"] = {**quantities, names[write.location]: write.quantity}
+        elif isinstance(write, PriceWrite):
+            applied |= _priced(write, change)
+        elif isinstance(write, StatusWrite):
+            applied["status"] = status = write.status
+    return Pushed(
+        change=change,
+        applied=confirmed(change, applied, shop),
+        status=status,
+        events=(Event(kind="shopify_updated", old=change.applied, new=applied),),
+    )
+
+
+def _priced(write: PriceWrite, change: Change) -> dict[str, Any]:
+    """Return the price facts that were written; what is desired may have moved on since."""
+    return {
+        "price": str(write.price),
+        "compare_at": None if write.compare_at is None else str(write.compare_at),
+        "cost": str(write.cost),
+        "currency": change.desired["currency"],
+    }
+
+
+def _seen(change: Change, shown: Shown, shop: Shop) -> Pushed:
+    """Take over what the shop shows, ids and all."""
+    applied = as_applied(shown, change, shop)
+    after = confirmed(change, applied, shop)
+    events: tuple[Event, ...] = ()
+    if change.draft is not None:
+        new = {**applied, "shopify_product_id": shown.ids.product}
+        events = (Event(kind="product_published", new=new),)
+    elif change.ids != shown.ids:
+        events = (Event(kind="ids_resolved", new={"shopify_variant_id": shown.ids.variant}),)
+    elif after is change.desired and change.applied:
+        # A write whose answer was lost had arrived after all.
+        events = (Event(kind="shopify_updated", old=change.applied, new=after),)
+    leaves_sale = change.desired.get("status") == Status.DRAFT
+    is_first_look = change.applied is None or "status" not in change.applied
+    pushed = Pushed(
+        change=change,
+        applied=after,
+        ids=shown.ids,
+        handle=shown.handle or None,
+        status=shown.status,
+        former_status=shown.status if leaves_sale and is_first_look else None,
+        variants_count=shown.variants_count,
+        is_verified=True,
+        failures=0 if after is change.desired else change.failures,
+        staging=None if change.draft is None else "published",
+        events=events,
+    )
+    return _guarded(pushed, shown, shop)
+
+
+def _guarded(pushed: Pushed, shown: Shown, shop: Shop) -> Pushed:
+    """Hold a first price that is far from what the shop asks now: a person decides (law L9)."""
+    change = pushed.change
+    if not change.is_first or shop.guard_move is None:
+        return pushed
+    new = money(change.desired, "price")
+    assert new is not None
+    reason = find_move(shown.price, new, shop.guard_move)
+    if reason is None:
+        return pushed
+    kept = {
+        "price": str(shown.price),
+        "cost": None if shown.cost is None else str(shown.cost),
+        "compare_at": None if shown.compare_at is None else str(shown.compare_at),
+    }
+    held = Event(kind="change_held", old=kept, new=change.desired, error=reason)
+    return replace(
+        pushed,
+        held_reason=reason,
+        desired={**change.desired, **kept, "cost": kept["cost"] or change.desired["cost"]},
+        events=(*pushed.events, held),
+    )
+
+
+def _patrolled(change: Change, shown: Shown, shop: Shop, *, repairs: bool) -> Pushed:
+    applied, before = as_applied(shown, change, shop), change.applied or {}
+    has, had = applied["quantities"], before.get("quantities") or {}
+    # What the merchant keeps at other places is none of our business; a place of ours where the
+    # part is not stocked has come into the shop since, or was taken out of it by hand.
+    has_drifted = any(
+        money(applied, fact) != money(before, fact) for fact in PRICE_FACTS[:3]
+    ) or any(
+        has.get(name, 0) > had.get(name, 0)
+        or (quantity > 0 and name not in has and name in (shop.locations or {}))
+        for name, quantity in change.desired["quantities"].items()
+    )
+    if not has_drifted:
+        return Pushed(change=change, is_verified=True, failures=change.failures)
+    return Pushed(
+        change=change,
+        applied=applied if repairs else None,
+        status=shown.status,
+        is_verified=True,
+        failures=change.failures,
+        events=(Event(kind="drift_found", old=before, new=applied),),
+    )
+
+
+def _gone(change: Change, reason: str) -> Pushed:
+    return Pushed(
+        change=change,
+        forgets_ids=True,
+        forgets_applied=True,
+        failures=change.failures + 1,
+        error=reason,
+    )
+
+
+def _misjudged(change: Change, reason: str, now: datetime) -> Pushed:
+    """Read it back before writing again; it counts, so that others go before it."""
+    failures = change.failures + 1
+    return Pushed(
+        change=change,
+        forgets_applied=True,
+        retry_at=now + backoff(failures - STALE_MAX) if failures > STALE_MAX else None,
+        failures=failures,
+        error=reason,
+    )
+
+
+def _unclear(change: Change, now: datetime, *, is_alone: bool) -> Pushed:
+    """Look for it with fewer others, so that more of what the search finds is seen."""
+    if not is_alone:
+        return _again(change, "the search found too much")
+    reason = f"too many SKUs in the shop look like {change.shop_sku}; import it with its three ids"
+    return _refused(change, reason, now)
+
+
+def _again(change: Change, reason: str) -> Pushed:
+    return Pushed(change=change, failures=change.failures + 1, error=reason)
+
+
+def _refused(change: Change, reason: str, now: datetime) -> Pushed:
+    failures = change.failures + 1
+    return Pushed(
+        change=change,
+        retry_at=now + backoff(failures),
+        failures=failures,
+        error=reason,
+        staging=None if change.draft is None else "failed",
+        events=(Event(kind="shopify_update_failed", new=change.desired, error=reason),),
+    )

@@ -1,0 +1,72 @@
+"""What a part that is being published brings into its shop, or why it may not go there."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal
+
+from headway.core.catalog.change_detection import Observed, Terms
+from headway.core.catalog.guard import Weighed
+from headway.core.catalog.listings import Quote
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staging:
+    """What one read makes of a row of `product_staging`, in its columns, and the raw line."""
+
+    status: Literal["normalized", "blocked", "failed"]
+    reason: str = ""
+    title: str = ""
+    description: str = ""
+    vendor: str = ""
+    list_price: Decimal | None = None
+    net_price: Decimal | None = None
+    price: str | None = None
+    cost_per_item: str | None = None
+    currency: str | None = None
+    inventory_quantity: int | None = None
+    inventory_status: str | None = None
+    location_summary: str | None = None
+    raw: Mapping[str, Any] | None = None
+
+
+def stage(
+    quote: Quote,
+    observed: Observed,
+    weighed: Weighed,
+    terms: Terms,
+    raw: Mapping[str, Any] | None,
+) -> Staging:
+    """Normalize a part that was read well, or block it with the reason."""
+    reason = _unmapped(quote, terms)
+    if weighed.desired is None:
+        reason = weighed.held_reason
+    shown = weighed.desired or {}
+    return Staging(
+        status="blocked" if reason else "normalized",
+        reason=reason or "",
+        title=quote.name or quote.sku,
+        description=quote.description,
+        vendor=quote.vendor,
+        list_price=quote.list_price,
+        net_price=quote.net_price,
+        price=shown.get("price"),
+        cost_per_item=shown.get("cost"),
+        currency=quote.currency,
+        inventory_quantity=observed.quantity,
+        inventory_status="in_stock" if observed.quantity else "out_of_stock",
+        location_summary="; ".join(
+            f"{place}: {n}" for place, n in sorted(quote.quantities.items())
+        ),
+        raw=raw,
+    )
+
+
+def _unmapped(quote: Quote, terms: Terms) -> str | None:
+    """Say that all stock is where the shop does not sell from; no stock anywhere is none of it."""
+    places = sorted(place for place, quantity in quote.quantities.items() if quantity > 0)
+    if not places or any(place in terms.locations for place in places):
+        return None
+    are = "is" if len(places) == 1 else "are"
+    named = ", ".join(places)
+    return f"stocked only at {named}, which {are} not mapped; see HEADWAY_LOCATIONS"

@@ -1,0 +1,316 @@
+"""The words of the storefront as values: what a shop shows, what is written to it, what it said.
+
+Quantities are by the shop's location names here and in the tables; only the connector and what is
+sent know the ids of a shop.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, NewType
+
+from headway.core.catalog.lifecycle import Event
+from headway.core.catalog.listings import SellerId, Sku
+from headway.core.limits.transitions import Observation
+
+Gid = NewType("Gid", str)
+
+
+class Status(StrEnum):
+    """Whether a product is for sale, in the shop's words."""
+
+    ACTIVE = "ACTIVE"
+    ARCHIVED = "ARCHIVED"
+    DRAFT = "DRAFT"
+    UNLISTED = "UNLISTED"
+
+
+class Kind(StrEnum):
+    """What a call to the shop does; the first six write, and have an intent."""
+
+    STOCK = "stock"
+    ACTIVATE = "activate"
+    PRICE = "price"
+    STATUS = "status"
+    CREATE = "create"
+    BULK = "bulk"
+    READ = "read"
+    FIND = "find"
+    LOCATIONS = "locations"
+
+
+class Verdict(StrEnum):
+    """What the shop said about one item of a call."""
+
+    DONE = "done"
+    STALE = "stale"  # another value was there than we believed: read it back
+    UNKNOWN = "unknown"  # no such id: find the product again by its SKU
+    UNSTOCKED = "unstocked"  # not stocked at that location: activate it there
+    REFUSED = "refused"  # never as it is; the reason says why
+    AGAIN = "again"  # not done, through no fault of its own: send it again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shop:
+    """A seller's shop: its account, its locations (name to id), and the guard on its prices.
+
+    Locations are None while the shop has not told them lately.
+    """
+
+    id: str
+    user_id: SellerId
+    domain: str
+    locations: Mapping[str, Gid] | None = None
+    guard_move: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ids:
+    """Where a listing lives in its shop."""
+
+    product: Gid
+    variant: Gid
+    item: Gid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What a shop shows of one variant, as it was read; quantities by location id."""
+
+    ids: Ids
+    sku: str
+    price: Decimal
+    compare_at: Decimal | None
+    cost: Decimal | None
+    tracked: bool
+    status: Status
+    variants_count: int
+    quantities: Mapping[Gid, int]
+    handle: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StockWrite:
+    """One quantity; `change_from` is what we believe is there, None if we do not know."""
+
+    sku: Sku
+    item: Gid
+    location: Gid
+    quantity: int
+    change_from: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceWrite:
+    """Price, compare-at price and cost of one variant; its stock is tracked from then on."""
+
+    sku: Sku
+    product: Gid
+    variant: Gid
+    price: Decimal
+    compare_at: Decimal | None
+    cost: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusWrite:
+    """Whether a product is for sale."""
+
+    sku: Sku
+    product: Gid
+    status: Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Creation:
+    """A product to be made; the handle names it, so that making it twice makes one."""
+
+    sku: Sku
+    shop_sku: str
+    handle: str
+    title: str
+    description: str
+    vendor: str
+    price: Decimal
+    compare_at: Decimal | None
+    cost: Decimal
+    quantities: Mapping[Gid, int]
+
+
+Write = StockWrite | PriceWrite | StatusWrite | Creation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What the shop said about one write; `shown` where it told what it shows now."""
+
+    verdict: Verdict
+    reason: str = ""
+    shown: Shown | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a call cost in points, and how the shop's bucket stands; None where it was not said."""
+
+    requested: float
+    actual: float | None = None
+    available: float | None = None
+    capacity: float | None = None
+    restore_per_s: float | None = None
+
+    @property
+    def observation(self) -> Observation | None:
+        """What the limiter is to learn from it, once the call is settled."""
+        if self.available is None or self.capacity is None:
+            return None
+        return Observation(
+            used=max(0.0, self.capacity - self.available),
+            capacity=self.capacity,
+            restore_per_s=self.restore_per_s,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What a part that is being published brings along."""
+
+    shop_sku: str
+    title: str
+    description: str = ""
+    vendor: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A listing whose shop differs, or may differ, from what is desired.
+
+    `is_first` until anything was ever confirmed of it: its price in the shop is not yet ours. A
+    `rival` is another part that has its shop SKU already.
+    """
+
+    user_id: SellerId
+    sku: Sku
+    shop_sku: str
+    desired: Mapping[str, Any]
+    desired_version: int
+    applied: Mapping[str, Any] | None
+    ids: Ids | None = None
+    status: Status | None = None
+    former_status: Status | None = None
+    variants_count: int | None = None
+    failures: int = 0
+    error: str = ""
+    draft: Draft | None = None
+    is_first: bool = False
+    rival: Sku | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """A write that was stored before it was sent; its id is the idempotency key."""
+
+    id: str
+    kind: Kind
+    skus: Sequence[Sku]
+    writes: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+
+
+class Phase(StrEnum):
+    """How far prices that go in bulk have come."""
+
+    NEW = "new"
+    STAGED = "staged"  # there is a place for the file
+    UPLOADED = "uploaded"
+    ASKED = "asked"  # the shop was told to run it; what it said is not known
+    RUNNING = "running"
+    COMPLETED = "completed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadTarget:
+    """Where a file may be uploaded, and what must go with it; whoever has it may upload."""
+
+    url: str
+    parameters: tuple[tuple[str, str], ...] = field(repr=False)
+
+    @property
+    def path(self) -> str:
+        """What the shop calls the file afterwards."""
+        return dict(self.parameters)["key"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkProgress:
+    """What the next call of a bulk operation needs to know, and when it is due.
+
+    `asked_at` is since when the shop may be running it; `url` is where its answers are.
+    """
+
+    phase: Phase = Phase.NEW
+    target: UploadTarget | None = None
+    path: str = ""
+    asked_at: datetime | None = None
+    operation: Gid | None = None
+    url: str | None = None
+    poll_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkIntent:
+    """Prices that are on their way in bulk; no other price is written to these listings."""
+
+    id: str
+    skus: frozenset[Sku]
+    created_at: datetime
+    progress: BulkProgress = BulkProgress()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errand:
+    """One visit to one shop, leased: what is due there, what is unsure, what is to be verified."""
+
+    shop: Shop
+    fence: int
+    changes: Sequence[Change] = ()
+    open: Sequence[Intent] = ()
+    patrol: Sequence[Change] = ()
+    bulk: BulkIntent | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Variants by the shop SKU that was looked for, compared exactly; unsure: the page was cut."""
+
+    shown: Mapping[str, Sequence[Shown]]
+    unsure: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pushed:
+    """Everything that one visit writes about one listing, in one transaction.
+
+    What is None is left as it is. Where `applied` equals the newest desired state nothing is left
+    to push; else the listing is due again: at `retry_at` unless its desired state has moved on.
+    With a reason to hold, `desired` takes the place of a desired state that becomes a proposal.
+    """
+
+    change: Change
+    applied: Mapping[str, Any] | None = None
+    forgets_applied: bool = False
+    ids: Ids | None = None
+    forgets_ids: bool = False
+    handle: str | None = None
+    status: Status | None = None
+    former_status: Status | None = None
+    variants_count: int | None = None
+    is_verified: bool = False
+    retry_at: datetime | None = None
+    failures: int = 0
+    error: str = ""
+    staging: str | None = None
+    held_reason: str | None = None
+    desired: Mapping[str, Any] | None = None
+    events: tuple[Event, ...] = ()

@@ -1,0 +1,88 @@
+"""Batons: the right to have one message under way for one subject, and what it carries.
+
+Only what a scale-out needs lives here. Who is at work is said by leases and fences of the work
+itself; a baton only keeps many messages from being sent for one thing, and none from being lost.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from headway.core.accounts.jobs import Job
+from headway.core.catalog.listings import MAIN, SupplierName
+from headway.core.limits.transitions import Ticket
+
+# Whom the catalog lane reads and writes; the account lane has a provider for each platform.
+SUPPLIER, STOREFRONT = "boeing", "shopify"
+
+
+class Verb(StrEnum):
+    """What a message asks for."""
+
+    TICK = "tick"
+    FETCH = "fetch"
+    PUSH = "push"
+    PULL = "pull"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullClaim:
+    """A job half read, as it passes from one worker to the next.
+
+    `cursor` is None until its run has begun; for the counts see `engine.claim`.
+    """
+
+    job: Job
+    cursor: Mapping[str, Any] | None = None
+    day: Ticket | None = None
+    permit: Ticket | None = None
+    sent: int = 0
+    untold: int = 0
+    spent: int = 0
+    waits_since: datetime | None = None
+    has_refreshed: bool = False
+    is_answered: bool = False
+
+
+Carried = Ticket | PullClaim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Whom a baton is for: the provider, and which of its shops or places."""
+
+    verb: Verb
+    provider: str
+    which: str
+
+    @property
+    def name(self) -> str:
+        """How the store and a message name it, beside the verb."""
+        return f"{self.provider}:{self.which}"
+
+    @property
+    def queue(self) -> str:
+        """Where its messages wait."""
+        return f"{self.verb}.{self.provider}"
+
+
+def supplier_of(subject: Subject) -> SupplierName:
+    """Return whose line a fetch is for: numbers are places at the settings' supplier."""
+    return MAIN if subject.which.isdigit() else SupplierName(subject.which)
+
+
+def subject_of(verb: str, name: str) -> Subject:
+    """Read a subject's name."""
+    provider, _, which = name.partition(":")
+    return Subject(verb=Verb(verb), provider=provider, which=which)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baton:
+    """A baton in hand; every word about it names its fence, and is refused once that is old."""
+
+    subject: Subject
+    fence: int
+    carried: Carried | None = None

@@ -1,0 +1,1 @@
+"""Rate limits: rules, state, queue and transitions; quotas and daily shares."""

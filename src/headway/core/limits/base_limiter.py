@@ -1,0 +1,184 @@
+"""The verbs of a limiter, over one way to run a transition; each store brings its own way."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from headway.core.limits import transitions
+from headway.core.limits.rules import to_us
+from headway.core.limits.status import Status
+from headway.core.limits.transitions import (
+    Begun,
+    CallReport,
+    Moved,
+    Observation,
+    Request,
+    Shed,
+    Ticket,
+)
+
+T = TypeVar("T")
+Transition = Callable[[transitions.States, int], Moved[T]]
+PAUSE_JITTER = 0.1
+
+
+class Generator(Protocol):
+    """A source of numbers in [0, 1)."""
+
+    def random(self) -> float:
+        """Return the next."""
+
+
+class LimiterVerbs(Protocol):
+    """What every limiter can do; `run` is atomic for the keys it is given."""
+
+    resources: Mapping[str, transitions.Resource]
+    ids: Callable[[], str]
+    jitter: Generator | None
+
+    def run(
+        self, keys: tuple[str, ...], transition: Transition[T], report: CallReport | None = None
+    ) -> T:
+        """Lock the keys, read the clock, apply the transition, keep what it says, answer."""
+
+    def status(self, key: str) -> Status:
+        """Return what a person is shown of one key."""
+
+    def reserve(
+        self,
+        keys: Sequence[str],
+        *,
+        cost: float = 1,
+        priority: int = 0,
+        owner: str,
+        max_wait_s: float,
+        lease_s: float,
+        grace_s: float,
+        purpose: str = "",
+        begins: bool = False,
+        leave: float = 0,
+        after: Ticket | None = None,
+        report: CallReport | None = None,
+    ) -> Ticket | Shed:
+        """Queue for a start time; refuse at once when the wait would be too long.
+
+        With `begins` a ticket whose start is now has begun, and says so. `leave` is how many units
+        of a quota must stay free for others. `after` is a call on these keys that was sent and has
+        ended as `report` says: it is settled with this, whatever the answer.
+        """
+        request = Request(
+            id=self.ids(),
+            keys=transitions.find_keys(self.resources, keys),
+            cost=cost,
+            priority=priority,
+            owner=owner,
+            max_wait_s=max_wait_s,
+            lease_s=lease_s,
+            grace_s=grace_s,
+            purpose=purpose,
+            leave=leave,
+        )
+        assert after is None or (set(after.keys) <= set(request.keys) and not begins)
+
+        def transition(states: transitions.States, now_us: int) -> Moved[Ticket | Shed]:
+            if after is not None:
+                return transitions.follow(self.resources, states, after, request, now_us)
+            ask = transitions.take if begins else transitions.reserve
+            return ask(self.resources, states, request, now_us)
+
+        return self.run(request.keys, transition, report)
+
+    def knows(self, ticket: Ticket) -> bool:
+        """Tell whether the limits of a ticket are known here, where another may have reserved it.
+
+        One that is not is left to lapse.
+        """
+        return all(key in self.resources for key in ticket.keys)
+
+    def begin(self, ticket: Ticket) -> Begun:
+        """Ask to send now: Go, Hold (come back later) or Gone (reserve again)."""
+        return self.run(
+            transitions.find_keys(self.resources, ticket.keys),
+            lambda states, now_us: transitions.begin(self.resources, states, ticket, now_us),
+        )
+
+    def settle(
+        self,
+        ticket: Ticket,
+        *,
+        sent: bool,
+        actual: float | None = None,
+        is_late: bool = False,
+        report: CallReport | None = None,
+        seen: Observation | None = None,
+    ) -> None:
+        """Say how the call ended, and what its reply said of the meter.
+
+        `is_late` when it may still arrive after our finish.
+        """
+        self.run(
+            transitions.find_keys(self.resources, ticket.keys),
+            lambda states, now_us: transitions.settle(
+                self.resources,
+                states,
+                ticket,
+                sent=sent,
+                actual=actual,
+                is_late=is_late,
+                seen=seen,
+                now_us=now_us,
+            ),
+            report,
+        )
+
+    def spend(self, ticket: Ticket, amount: float, *, lease_s: float = 0) -> bool:
+        """Count a part of what a ticket reserved of a quota as used; False if it has not that much.
+
+        With `lease_s` the reservation lives at least that much longer.
+        """
+        return self.run(
+            transitions.find_keys(self.resources, ticket.keys),
+            lambda states, now_us: transitions.spend(
+                self.resources, states, ticket, amount, lease_s=lease_s, now_us=now_us
+            ),
+        )
+
+    def extend(self, ticket: Ticket, amount: float) -> bool:
+        """Reserve more of a quota for a call under way; False if there is not that much."""
+        return self.run(
+            transitions.find_keys(self.resources, ticket.keys),
+            lambda states, now_us: transitions.extend(
+                self.resources, states, ticket, amount, now_us
+            ),
+        )
+
+    def limit_of(self, key: str) -> float:
+        """Return the limit of a key's quota, as replies have taught it."""
+        (quota, *_) = self.resources[key].quotas
+        return self.run(
+            transitions.find_keys(self.resources, [key]),
+            lambda states, _now_us: Moved(answer=quota.room(states[key].quotas[0])),
+        )
+
+    def observe(self, key: str, observation: Observation, *, ticket: Ticket | None = None) -> None:
+        """Correct a meter by what a reply said; name the reply's ticket if it is not settled."""
+        self.run(
+            transitions.find_keys(self.resources, [key]),
+            lambda states, now_us: transitions.observe(
+                self.resources[key],
+                states[key],
+                observation,
+                ticket_id=ticket.id if ticket else None,
+                now_us=now_us,
+            ),
+        )
+
+    def pause(self, key: str, seconds: float, reason: str) -> None:
+        """Let nothing start for a while, longer if already so."""
+        share = PAUSE_JITTER * self.jitter.random() if self.jitter else 0
+        length_us = to_us(seconds * (1 + share))
+        self.run(
+            transitions.find_keys(self.resources, [key]),
+            lambda states, now_us: transitions.pause(
+                states[key], key, until_us=now_us + length_us, reason=reason
+            ),
+        )

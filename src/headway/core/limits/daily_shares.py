@@ -1,0 +1,80 @@
+"""How a platform's day is shared by sellers who want more of it than there is.
+
+What is used of a rolling day comes back only a day later, so whoever takes all that is free now
+leaves the others without for hours. Therefore it is known beforehand how many calls a day the jobs
+want at their intervals, the paid ones are planned for first, and intervals are stretched until the
+plan fits: all go on, evenly, and those who pay at their pace. A little is planned for nobody: for
+webhooks, tries again, and history.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from headway.core.accounts.jobs import JobType, Tier
+
+# What is planned of a day, and what of it is the free sellers' however much the others want.
+PLANNED = 0.9
+FREE_MIN = 0.05
+# What history leaves besides, or it would take all that webhooks and tries again need.
+SPARE = 0.05
+DAY = timedelta(days=1)
+
+
+class Share(StrEnum):
+    """Whose part of a day a job uses: history waits behind everybody's news."""
+
+    PAID = "paid"
+    FREE = "free"
+    HISTORY = "history"
+
+
+# However much the others want, nobody leaves anything to them for longer than this: so that nobody
+# waits for a whole day.
+PATIENCE = {Share.PAID: timedelta(0), Share.FREE: DAY / 2, Share.HISTORY: DAY * 3 / 4}
+
+
+def share_of(tier: Tier, job_type: JobType) -> Share:
+    """Return whose part a job uses."""
+    if job_type is JobType.BACKFILL:
+        return Share.HISTORY
+    return Share.PAID if tier.is_paid else Share.FREE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayPlan:
+    """A day's calls: the limit, and how many are wanted at everybody's intervals."""
+
+    limit: float
+    wanted: Mapping[Share, float]
+
+    def planned(self, share: Share) -> float:
+        """Return how many calls a day are this share's."""
+        usable, wanted = PLANNED * self.limit, self.wanted.get(Share.FREE, 0.0)
+        free_min = min(wanted, FREE_MIN * self.limit)
+        paid = min(self.wanted.get(Share.PAID, 0.0), usable - free_min)
+        free = max(free_min, min(wanted, usable - paid))
+        return {Share.PAID: paid, Share.FREE: free}.get(share, self.limit - paid - free)
+
+    def stretch(self, share: Share) -> float:
+        """Return how many times longer than promised this share's intervals are."""
+        wanted = self.wanted.get(share, 0.0)
+        return max(1.0, wanted / self.planned(share)) if wanted > 0 else 1.0
+
+    def leave(
+        self, share: Share, used: Mapping[Share, float], waited: timedelta = timedelta(0)
+    ) -> float:
+        """Return how much a job leaves to others: what these have not yet used of their plan.
+
+        Whoever has waited for too long leaves nothing.
+        """
+        if waited >= PATIENCE[share]:
+            return 0.0
+        left = self._unused(Share.PAID, used)
+        if share is Share.FREE:
+            return left
+        return left + self._unused(Share.FREE, used) + SPARE * self.limit
+
+    def _unused(self, share: Share, used: Mapping[Share, float]) -> float:
+        return max(0.0, self.planned(share) - used.get(share, 0.0))

@@ -1,0 +1,141 @@
+"""Who goes before whom, and when each would start: the queue of one resource.
+
+Also what beginning and ending a call does to its meters. Every start is a forecast until `begin`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from headway.core.limits.rules import Call, Resource, to_us
+from headway.core.limits.state import State, Waiting
+
+AGEING_US = to_us(600)
+
+
+def rank(one: Waiting, now_us: int) -> tuple[int, int]:
+    """Return its place: class, one better per ten minutes of waiting, then first come."""
+    return max(0, one.priority - (now_us - one.asked_at_us) // AGEING_US), one.sequence
+
+
+def ahead_of(asker: Waiting, state: State, now_us: int) -> list[Waiting]:
+    """Return who goes first; a ticket that another of its keys still blocks stands aside."""
+    place = rank(asker, now_us)
+    ready = [one for one in state.waiting if one.not_before_us <= now_us and one.id != asker.id]
+    ready.sort(key=lambda one: rank(one, now_us))
+    return [one for one in ready if rank(one, now_us) < place]
+
+
+def find_start_us(resource: Resource, state: State, asker: Waiting, now_us: int) -> int:
+    """Return when this ticket may start on this key, after everybody ahead of it.
+
+    Who sleeps until a promised time does not stop one who is awake and delays nobody: else
+    promises made before the queue shrank would leave slots empty.
+    """
+    ahead = ahead_of(asker, state, now_us)
+    start_us = plan(resource, state, [*ahead, asker], now_us)[-1]
+    asleep = [one for one in ahead if one.start_at_us > now_us]
+    if start_us <= now_us or not asleep:
+        return start_us
+    awake = [one for one in ahead if one.start_at_us <= now_us]
+    starts = plan(resource, state, [*awake, asker, *asleep], now_us)
+    delayed = zip(asleep, starts[len(awake) + 1 :], strict=True)
+    if starts[len(awake)] > now_us or any(at_us > one.start_at_us for one, at_us in delayed):
+        return start_us
+    return now_us
+
+
+def plan(resource: Resource, state: State, queue: Sequence[Waiting], now_us: int) -> list[int]:
+    """Return the start of each, none before the one in front of it."""
+    start_us = max(now_us, state.paused_until_us)
+    starts = []
+    for one in queue:
+        start_us = max(start_us, _earliest_us(resource, state, one, now_us))
+        state = charge(resource, state, one, start_us)
+        starts.append(start_us)
+    return starts
+
+
+def find_next_free_us(resource: Resource, state: State, now_us: int) -> int:
+    """Return when a ticket of cost 1 would start behind everybody who waits."""
+    queue = sorted(state.waiting, key=lambda one: rank(one, now_us))
+    last = Waiting(
+        id="",
+        sequence=state.next_sequence,
+        priority=0,
+        cost=1,
+        asked_at_us=now_us,
+        start_at_us=now_us,
+        not_before_us=now_us,
+        lease_us=0,
+        grace_us=0,
+        owner="",
+        purpose="",
+    )
+    return plan(resource, state, [*queue, last], now_us)[-1]
+
+
+def charge(resource: Resource, state: State, one: Waiting, begun_at_us: int) -> State:
+    """Begin a call at that instant: windows and quotas see it from now on, buckets fill."""
+    call = Call(
+        id=one.id,
+        priority=one.priority,
+        cost=one.cost,
+        begun_at_us=begun_at_us,
+        lease_until_us=begun_at_us + one.lease_us,
+        leave=one.leave,
+    )
+    buckets = tuple(
+        bucket.charge(level, one.cost, begun_at_us)
+        for bucket, level in zip(resource.buckets, state.buckets, strict=True)
+    )
+    return replace(state, calls=(*state.calls, call), buckets=buckets)
+
+
+def close(
+    resource: Resource,
+    state: State,
+    call: Call,
+    *,
+    arrived_us: int | None,
+    used: float,
+    now_us: int,
+) -> State:
+    """End a call; without an arrival it never left, and what it took is returned."""
+    buckets = tuple(
+        bucket.correct(level, call, used, now_us)
+        for bucket, level in zip(resource.buckets, state.buckets, strict=True)
+    )
+    # Charged to the moment of the report, never before the arrival: it cannot expire too soon.
+    quotas = tuple(
+        quota.charge(use, used - call.spent, now_us)
+        for quota, use in zip(resource.quotas, state.quotas, strict=True)
+    )
+    if arrived_us is not None:  # a unit that was spent on a request which then never left
+        quotas = tuple(
+            quota.discharge(use, max(0, call.spent - used))
+            for quota, use in zip(resource.quotas, quotas, strict=True)
+        )
+    state = replace(state, buckets=buckets, quotas=quotas)
+    if arrived_us is None:
+        return replace(state, calls=tuple(one for one in state.calls if one.id != call.id))
+    return state.swap(
+        replace(
+            call,
+            arrived_us=arrived_us,
+            is_lost=False,
+            spent=max(used, call.spent),
+            cost=max(used, min(call.cost, 1)),
+        )
+    )
+
+
+def _earliest_us(resource: Resource, state: State, one: Waiting, now_us: int) -> int:
+    times = [now_us]
+    times += [rule.earliest_us(state.calls, one.cost, now_us) for rule in resource.windows]
+    for bucket, level in zip(resource.buckets, state.buckets, strict=True):
+        times.append(bucket.earliest_us(level, one.cost))
+    for quota, use in zip(resource.quotas, state.quotas, strict=True):
+        times.append(
+            quota.earliest_us(use, state.calls, cost=one.cost, leave=one.leave, now_us=now_us)
+        )
+    return max(times)

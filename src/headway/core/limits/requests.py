@@ -1,0 +1,100 @@
+"""What is asked of the limiter, what it answers, and what a transition gives."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from headway.core.limits.state import Note, State
+from headway.core.monitoring.calls import ANSWERED
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shed:
+    """No ticket: the wait would be too long; by then it may no longer be."""
+
+    retry_in_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Go:
+    """Send now; after `send_within_s` it is too late, and the ticket is to be settled unsent."""
+
+    send_within_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """A place in the queue; sleep `wait_s` on a clock that never jumps, then begin.
+
+    One that was taken with leave to go at once has begun already.
+    """
+
+    id: str
+    keys: tuple[str, ...]
+    wait_s: float
+    start_at: datetime
+    position: int
+    go: Go | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Not yet: somebody better came, a pause, a correction; begin again after `wait_s`."""
+
+    wait_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gone:
+    """The ticket is not waiting any more; reserve again."""
+
+
+Begun = Go | Hold | Gone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What a reply's headers say of a bucket or quota; None where they are silent."""
+
+    used: float
+    capacity: float | None = None
+    restore_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallReport:
+    """What the ledger keeps of a call once it is over; `ended` is for the watch alone."""
+
+    result: str = ""
+    ended: str = ANSWERED
+    http_status: int | None = None
+    seats_paid: int | None = None
+    skus: Sequence[str] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked of `reserve`; class 0 is the best, `leave` is left to others of a quota."""
+
+    id: str
+    keys: tuple[str, ...]
+    owner: str
+    cost: float = 1
+    priority: int = 0
+    max_wait_s: float
+    lease_s: float
+    grace_s: float
+    purpose: str = ""
+    leave: float = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved(Generic[T]):
+    """What a transition gives: the states it changed, the answer, and notes for the ledger."""
+
+    answer: T
+    states: Mapping[str, State] = field(default_factory=dict)
+    notes: tuple[Note, ...] = ()

@@ -1,0 +1,427 @@
+"""Who may call, and when: two-phase tickets over several resources, as pure transitions.
+
+`reserve` gives a start time, `begin` commits to it, `settle` says how it ended. A transition takes
+the states of all keys of a ticket and an instant, and returns new states, an answer and notes for
+the ledger. Stores add only a lock and a clock (`store.limits`, `core.limits_memory`).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from math import isfinite
+
+from headway.core.limits.queue import ahead_of, charge, close, find_start_us
+from headway.core.limits.requests import (
+    Begun,
+    CallReport,
+    Go,
+    Gone,
+    Hold,
+    Moved,
+    Observation,
+    Request,
+    Shed,
+    Ticket,
+)
+from headway.core.limits.rules import SECOND_US, Bucket, Quota, Resource, Window, to_us
+from headway.core.limits.state import (
+    Ended,
+    LedgerCall,
+    Note,
+    State,
+    Waiting,
+    distrust,
+    fit,
+    hold,
+    instant,
+    shift,
+    tick,
+)
+from headway.errors import InvalidError, InvariantError
+
+__all__ = [
+    "Begun",
+    "Bucket",
+    "CallReport",
+    "Go",
+    "Gone",
+    "Hold",
+    "LedgerCall",
+    "Moved",
+    "Observation",
+    "Quota",
+    "Request",
+    "Resource",
+    "Shed",
+    "State",
+    "Ticket",
+    "Window",
+    "begin",
+    "enter",
+    "extend",
+    "find_keys",
+    "find_step_us",
+    "follow",
+    "observe",
+    "pause",
+    "reserve",
+    "settle",
+    "spend",
+    "take",
+]
+
+SEND_WITHIN_S = 1.0
+STEP_US = to_us(0.5)
+QUIET_REPLIES = 3
+
+
+Resources = Mapping[str, Resource]
+States = Mapping[str, State]
+
+
+def find_keys(resources: Resources, keys: Sequence[str]) -> tuple[str, ...]:
+    """Return the keys in the order in which they are locked; each must have rules."""
+    unknown = [key for key in keys if key not in resources]
+    if unknown or not keys:
+        raise InvariantError(f"no limit is set for {', '.join(unknown) or 'an empty list of keys'}")
+    return tuple(sorted(set(keys)))
+
+
+def find_step_us(before: tuple[float, int] | None, monotonic_s: float, now_us: int) -> int:
+    """Return by how much the clock jumped ahead since (monotonic seconds, instant); 0 if not."""
+    if before is None:
+        return 0
+    jump_us = (now_us - before[1]) - to_us(monotonic_s - before[0])
+    return jump_us if jump_us > STEP_US else 0
+
+
+def enter(
+    resources: Resources,
+    states: Mapping[str, State | None],
+    *,
+    now_us: int,
+    strange: Collection[str] = (),
+    steps_us: Mapping[str, int] | None = None,
+) -> Moved[int]:
+    """Open every operation: agree on one instant, the answer, and let time act on each key.
+
+    A key without a state, or `strange` because its store has another past, is distrusted; a key
+    whose clock jumped ahead is paused, and its past made that much younger again.
+    """
+    now_us = max([now_us, *(state.last_now_us for state in states.values() if state is not None)])
+    opened: dict[str, State] = {}
+    notes: list[Note] = []
+    for key, state in states.items():
+        resource = resources[key]
+        fitted = fit(resource, state or State(), now_us)
+        if state is None or key in strange:
+            fitted = distrust(resource, fitted, now_us)
+        if jump_us := (steps_us or {}).get(key, 0):
+            fitted = shift(resource, fitted, jump_us, now_us)
+        opened[key], lost = tick(resource, fitted, now_us)
+        notes += lost
+    return Moved(answer=now_us, states=opened, notes=tuple(notes))
+
+
+def reserve(
+    resources: Resources, states: States, request: Request, now_us: int
+) -> Moved[Ticket | Shed]:
+    """Queue for a start time; refuse at once when the wait would be too long."""
+    _refuse_impossible(resources, states, request)
+    asked = {key: _waiting(request, states[key].next_sequence, now_us) for key in request.keys}
+    starts = {key: find_start_us(resources[key], states[key], asked[key], now_us) for key in asked}
+    wait_us = max(starts.values()) - now_us
+    if wait_us > to_us(request.max_wait_s):
+        return Moved(answer=Shed(retry_in_s=wait_us / SECOND_US - request.max_wait_s))
+    ticket = Ticket(
+        id=request.id,
+        keys=request.keys,
+        wait_s=wait_us / SECOND_US,
+        start_at=instant(now_us + wait_us),
+        position=max(len(ahead_of(asked[key], states[key], now_us)) for key in asked),
+    )
+    queued = {
+        key: replace(states[key], next_sequence=one.sequence + 1) for key, one in asked.items()
+    }
+    return Moved(answer=ticket, states=_promise(queued, asked, starts))
+
+
+def take(
+    resources: Resources, states: States, request: Request, now_us: int
+) -> Moved[Ticket | Shed]:
+    """Reserve and, if the start is now, begin in the same breath: the ticket then says Go."""
+    reserved = reserve(resources, states, request, now_us)
+    ticket = reserved.answer
+    if isinstance(ticket, Shed) or ticket.wait_s > 0:
+        return reserved
+    begun = begin(resources, {**states, **reserved.states}, ticket, now_us)
+    assert isinstance(begun.answer, Go), "whoever may start now may begin now"
+    return Moved(
+        answer=replace(ticket, go=begun.answer),
+        states={**reserved.states, **begun.states},
+        notes=(*reserved.notes, *begun.notes),
+    )
+
+
+def follow(
+    resources: Resources, states: States, sent: Ticket, request: Request, now_us: int
+) -> Moved[Ticket | Shed]:
+    """Settle a call that was sent and, in the same breath, reserve the one that is to follow it."""
+    settled = settle(resources, states, sent, sent=True, now_us=now_us)
+    reserved = reserve(resources, {**states, **settled.states}, request, now_us)
+    return Moved(
+        answer=reserved.answer,
+        states={**settled.states, **reserved.states},
+        notes=(*settled.notes, *reserved.notes),
+    )
+
+
+def begin(resources: Resources, states: States, ticket: Ticket, now_us: int) -> Moved[Begun]:
+    """Let the call go now if every rule of every key allows it and nobody better wants the slot."""
+    asked = {key: one for key in ticket.keys for one in states[key].waiting if one.id == ticket.id}
+    if len(asked) < len(ticket.keys):
+        return Moved(answer=Gone(), states={key: states[key].without(ticket.id) for key in asked})
+    starts = {key: find_start_us(resources[key], states[key], asked[key], now_us) for key in asked}
+    wait_us = max(starts.values()) - now_us
+    if wait_us > 0:
+        promised = _promise(states, asked, starts)
+        return Moved(answer=Hold(wait_s=wait_us / SECOND_US), states=promised)
+    begun = {
+        key: charge(resources[key], states[key].without(one.id), one, now_us)
+        for key, one in asked.items()
+    }
+    within_s = min(_send_within_s(resources[key], one) for key, one in asked.items())
+    notes = tuple(_ledger_line(key, one, now_us) for key, one in asked.items())
+    return Moved(answer=Go(send_within_s=within_s), states=begun, notes=notes)
+
+
+def settle(
+    resources: Resources,
+    states: States,
+    ticket: Ticket,
+    *,
+    sent: bool,
+    actual: float | None = None,
+    is_late: bool = False,
+    seen: Observation | None = None,
+    now_us: int,
+) -> Moved[None]:
+    """Write down how the call ended; a second word on the same ticket changes nothing.
+
+    Without `actual` a call has used what it spent, or all it reserved if it never said. Unsent and
+    not begun, the ticket leaves the queue. What the reply said of a meter corrects it.
+    """
+    changed: dict[str, State] = {}
+    notes: list[Note] = []
+    for key in ticket.keys:
+        call = states[key].find(ticket.id)
+        if call is None and not sent:
+            changed[key] = states[key].without(ticket.id)
+        if call is None or (call.arrived_us is not None and not call.is_lost):
+            continue
+        arrived_us = now_us + (resources[key].jitter_us if is_late else 0) if sent else None
+        used = (call.spent or call.cost) if actual is None else actual
+        changed[key] = close(
+            resources[key],
+            states[key],
+            call,
+            arrived_us=arrived_us,
+            used=used if sent else 0,
+            now_us=now_us,
+        )
+        notes.append(_ended(key, ticket.id, now_us, arrived_us))
+        if seen is not None:
+            changed |= observe(resources[key], changed[key], seen, now_us=now_us).states
+    return Moved(answer=None, states=changed, notes=tuple(notes))
+
+
+def spend(
+    resources: Resources,
+    states: States,
+    ticket: Ticket,
+    amount: float,
+    *,
+    lease_s: float = 0,
+    now_us: int,
+) -> Moved[bool]:
+    """Count a part of a quota's reservation as used: on every key, or not at all.
+
+    Nothing is counted beyond what is reserved, nor of a reservation that has lapsed. With `lease_s`
+    the reservation lives at least that much longer.
+    """
+    changed = {}
+    for key in ticket.keys:
+        call = states[key].find(ticket.id)
+        if call is None or call.arrived_us is not None or call.reserved < amount:
+            return Moved(answer=False)
+        quotas = tuple(
+            quota.charge(use, amount, now_us)
+            for quota, use in zip(resources[key].quotas, states[key].quotas, strict=True)
+        )
+        until_us = max(call.lease_until_us, now_us + to_us(lease_s))
+        spent = replace(call, spent=call.spent + amount, lease_until_us=until_us)
+        changed[key] = replace(states[key].swap(spent), quotas=quotas)
+    return Moved(answer=True, states=changed)
+
+
+def extend(
+    resources: Resources, states: States, ticket: Ticket, amount: float, now_us: int
+) -> Moved[bool]:
+    """Reserve more of the quotas for a call under way: on every key, or not at all."""
+    changed = {}
+    for key in ticket.keys:
+        state = states[key]
+        call = state.find(ticket.id)
+        if call is None or call.arrived_us is not None or state.paused_until_us > now_us:
+            return Moved(answer=False)
+        for quota, use in zip(resources[key].quotas, state.quotas, strict=True):
+            earliest_us = quota.earliest_us(
+                use, state.calls, cost=amount, leave=call.leave, now_us=now_us
+            )
+            if earliest_us > now_us:
+                return Moved(answer=False)
+        changed[key] = state.swap(replace(call, cost=call.cost + amount))
+    return Moved(answer=True, states=changed)
+
+
+def observe(
+    resource: Resource,
+    state: State,
+    observation: Observation,
+    *,
+    ticket_id: str | None = None,
+    now_us: int,
+) -> Moved[None]:
+    """Correct the first quota, or the first bucket, by what a reply said.
+
+    A reply that names a restore rate, or meets a resource without quotas, speaks of the bucket.
+    Raised at once; lowered only after three replies in a row with nobody else in flight.
+    """
+    others = [call for call in state.calls if call.arrived_us is None and call.id != ticket_id]
+    if resource.quotas and observation.restore_per_s is None:
+        quota, use = resource.quotas[0], state.quotas[0]
+        # Others in flight hold reservations, which count beside what is used.
+        over = quota.used_at(use, now_us) - observation.used
+        use = replace(use, limit=observation.capacity or use.limit)
+        is_quiet, quiet_count = _count_quiet(over, use.quiet_count, has_others=bool(others))
+        if over < 0:
+            use = quota.charge(use, -over, now_us)
+        elif is_quiet:
+            use = quota.discharge(use, over)
+        use = replace(use, quiet_count=quiet_count)
+        changed = replace(state, quotas=(use, *state.quotas[1:]))
+    elif resource.buckets:
+        bucket, level = resource.buckets[0], state.buckets[0]
+        over = bucket.level_at(level, now_us) - observation.used - sum(one.cost for one in others)
+        is_quiet, quiet_count = _count_quiet(over, level.quiet_count, has_others=bool(others))
+        level = bucket.charge(level, -over if over < 0 or is_quiet else 0, now_us)
+        level = replace(
+            level,
+            capacity=observation.capacity or level.capacity,
+            restore_per_s=observation.restore_per_s or level.restore_per_s,
+            quiet_count=quiet_count,
+        )
+        changed = replace(state, buckets=(level, *state.buckets[1:]))
+    else:
+        return Moved(answer=None)
+    return Moved(answer=None, states={resource.key: changed})
+
+
+def pause(state: State, key: str, *, until_us: int, reason: str) -> Moved[None]:
+    """Let nothing start on this key for a while; a longer pause stays."""
+    return Moved(answer=None, states={key: hold(state, until_us, reason)})
+
+
+def _count_quiet(over: float, count: int, *, has_others: bool) -> tuple[bool, int]:
+    """Return whether the meter may be lowered now, and the count of quiet replies."""
+    if over <= 0 or has_others:
+        return False, 0
+    return count + 1 >= QUIET_REPLIES, (count + 1) % QUIET_REPLIES
+
+
+def _waiting(request: Request, sequence: int, now_us: int) -> Waiting:
+    return Waiting(
+        id=request.id,
+        sequence=sequence,
+        priority=request.priority,
+        cost=request.cost,
+        asked_at_us=now_us,
+        start_at_us=now_us,
+        not_before_us=now_us,
+        lease_us=to_us(request.lease_s),
+        grace_us=to_us(request.grace_s),
+        owner=request.owner,
+        purpose=request.purpose,
+        leave=request.leave,
+    )
+
+
+def _promise(
+    states: States, asked: Mapping[str, Waiting], starts: Mapping[str, int]
+) -> dict[str, State]:
+    """Write the start into every key's queue, with what the other keys said."""
+    start_us = max(starts.values())
+    promised = {}
+    for key, one in asked.items():
+        others_us = max((at_us for other, at_us in starts.items() if other != key), default=0)
+        told = replace(one, start_at_us=start_us, not_before_us=others_us)
+        waiting = (*states[key].without(one.id).waiting, told)
+        promised[key] = replace(states[key], waiting=waiting)
+    return promised
+
+
+def _send_within_s(resource: Resource, one: Waiting) -> float:
+    """Return how late the call may still leave.
+
+    Where every rule waits for the finish, a late call is counted late, and only the lease binds;
+    what trusts the begin must leave soon after it. A bucket's headroom holds what a late call adds.
+    """
+    within_s = [one.lease_us / SECOND_US / 2]
+    for rule in resource.rules:
+        if isinstance(rule, Bucket):
+            within_s.append(max(SEND_WITHIN_S, rule.headroom / rule.rate_per_s))
+        elif not isinstance(rule, Window):
+            within_s.append(SEND_WITHIN_S)
+        elif rule.anchor != "finish":
+            within_s.append(min(SEND_WITHIN_S, rule.jitter_s / 2))
+    return min(within_s)
+
+
+def _ledger_line(key: str, one: Waiting, now_us: int) -> LedgerCall:
+    return LedgerCall(
+        ticket_id=one.id,
+        key=key,
+        owner=one.owner,
+        purpose=one.purpose,
+        cost=one.cost,
+        begun_at=instant(now_us),
+        lease_until=instant(now_us + one.lease_us),
+    )
+
+
+def _ended(key: str, ticket_id: str, now_us: int, arrived_us: int | None) -> Ended:
+    return Ended(
+        ticket_id=ticket_id,
+        key=key,
+        status="unsent" if arrived_us is None else "sent",
+        finished_at=instant(now_us),
+        arrived_by=None if arrived_us is None else instant(arrived_us),
+    )
+
+
+def _refuse_impossible(resources: Resources, states: States, request: Request) -> None:
+    """Raise InvalidError for what could never be granted."""
+    if not (isfinite(request.cost) and request.cost > 0 and request.priority >= 0):
+        raise InvalidError("a permit's cost must be positive, and its class 0 or more")
+    for key in request.keys:
+        resource, state = resources[key], states[key]
+        rooms = [rule.limit for rule in resource.windows]
+        for bucket, level in zip(resource.buckets, state.buckets, strict=True):
+            # What a reply taught binds nobody for ever: a cost beyond it waits for an empty meter.
+            rooms.append(max(bucket.room(level), bucket.capacity - bucket.headroom))
+        for quota, use in zip(resource.quotas, state.quotas, strict=True):
+            rooms.append(max(quota.room(use), quota.limit))
+        if request.cost > min(rooms, default=request.cost):
+            raise InvalidError(
+                f"a permit of {request.cost:g} on {key} can never be given: "
+                f"at most {min(rooms):g}; ask for less at a time"
+            )

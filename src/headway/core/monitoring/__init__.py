@@ -1,0 +1,1 @@
+"""Alert rules, alert states, metrics and messages."""

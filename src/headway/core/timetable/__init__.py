@@ -1,0 +1,1 @@
+"""When a listing is due and which listings share a call."""

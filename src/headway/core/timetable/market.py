@@ -1,0 +1,165 @@
+"""The market of seats: what a look at a listing is worth, and the going price of a seat.
+
+`rates` learns how often listings change, `families` who changes together, and
+`policies.adaptive` decides when to look.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from headway.core.timetable.deadline import DEADLINE_MIN
+from headway.core.timetable.families import Family
+from headway.core.timetable.rates import GRID, Prior, Recency
+
+DAY_MIN = 1440
+# Below this many expected changes the closed form loses its digits, and the series has them.
+FEW = 1e-3
+# So close to 1 the number of changes is all rounding.
+LOST_MAX = 1 - 1e-12
+# A step of the price looks back so far at most: after an outage nobody knows the lag in between.
+STEP_MIN_MAX = 5.0
+PRICE_MIN, PRICE_MAX = 1e-9, 1e7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Market:
+    """What is known of the whole catalogue, as one call finds it.
+
+    `price` is the going price of a seat in minutes of expected staleness; None before the first
+    call, when it follows from the prior. `families` holds those of the listings aboard.
+    """
+
+    listings: int
+    seats_per_min: float
+    price: float | None = None
+    prior: Prior = field(default_factory=Prior)
+    recency: Recency = field(default_factory=Recency)
+    families: Mapping[str, Family] = field(default_factory=dict)
+    fitted_at: datetime | None = None
+    updated_at: datetime | None = None
+
+    @property
+    def round_min(self) -> float:
+        """How long it takes to read everybody once."""
+        return max(1, self.listings) / self.seats_per_min
+
+    @property
+    def going_price(self) -> float:
+        """The price of a seat, from the prior if there is no other."""
+        if self.price is not None:
+            return self.price
+        return initial_price(self.listings, self.seats_per_min, self.prior)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """Companions of a family to be read now: those last read before an instant, oldest first.
+
+    Without a limit, all of them.
+    """
+
+    family: str
+    read_before: datetime
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """What one call taught.
+
+    Counts are added to the market's, so that calls that end at once do not overwrite one another; a
+    family is replaced.
+    `lag_min` is how late the last listing was that had a due time of its own; the price follows it.
+    Families in `spares` are no longer swept: whoever waits gets its own due time back.
+    """
+
+    lag_min: float | None = None
+    hits: Sequence[float] = ()
+    hits_expected: Sequence[float] = ()
+    families: Sequence[Family] = ()
+    sweeps: Sequence[Sweep] = ()
+    spares: Sequence[str] = ()
+
+
+def worth(rate_per_day: float, age_min: float, weight: float = 1.0) -> float:
+    """Return the minutes of staleness that a look saves, compared with looking a little later.
+
+    `weight * (1 - (1 + x) e^-x) / rate` with x changes expected since the last look.
+    """
+    if rate_per_day <= 0 or age_min <= 0:
+        return 0.0
+    changes = rate_per_day / DAY_MIN * age_min
+    return weight * age_min * _lost(changes) / changes
+
+
+def look_after_min(
+    rate_per_day: float, price: float, weight: float = 1.0, most_min: float = DEADLINE_MIN
+) -> float:
+    """Return after how many minutes a look is worth its price, or `most_min` if that is sooner."""
+    if price <= 0:
+        return 0.0
+    if rate_per_day <= 0 or worth(rate_per_day, most_min, weight) <= price:
+        return most_min
+    rate_per_min = rate_per_day / DAY_MIN
+    changes = _changes_for(min(LOST_MAX, price * rate_per_min / weight))
+    return min(most_min, changes / rate_per_min)
+
+
+def _lost(changes: float) -> float:
+    """Return 1 - (1 + x) e^-x, to full precision."""
+    if changes < FEW:
+        return changes * changes * (0.5 - changes * (1 / 3 - changes * (0.125 - changes / 30)))
+    return -math.expm1(-changes) - changes * math.exp(-changes)
+
+
+def _changes_for(lost: float) -> float:
+    """Return the x with 1 - (1 + x) e^-x = lost, which lies between 0 and 1."""
+    root = math.sqrt(2 * lost)
+    if root < FEW:
+        return root + root * root / 3 + 11 / 72 * root**3
+    left = 1 - lost
+    changes = root + root * root / 3 + 11 / 72 * root**3
+    if lost > 0.8:  # noqa: PLR2004 - the series is for small x; from here, x = ln((1 + x) / left)
+        changes = -math.log(left)
+        for _ in range(4):
+            changes = math.log1p(changes) - math.log(left)
+    for _ in range(4):
+        slope = changes * math.exp(-changes)
+        step = (_lost(changes) - lost) / slope
+        # Halley: the slope of the slope is (1 - x) e^-x.
+        step /= 1 - step * (1 - changes) / (2 * changes)
+        changes -= step
+        if abs(step) < 1e-10 * changes:
+            break
+    return changes
+
+
+def initial_price(listings: int, seats_per_min: float, prior: Prior) -> float:
+    """Return the price at which the listings want as many seats as there are.
+
+    As long as the prior was never fitted, all listings look alike.
+    """
+    wanted = seats_per_min / max(1, listings)
+    if not prior.shares:
+        return worth(prior.mean, min(DEADLINE_MIN, 1 / wanted))
+    low, high = math.log(PRICE_MIN), math.log(PRICE_MAX)
+    for _ in range(40):
+        middle = (low + high) / 2
+        demand = sum(
+            share / max(1.0, look_after_min(rate, math.exp(middle)))
+            for share, rate in zip(prior.shares, GRID, strict=True)
+        )
+        low, high = (middle, high) if demand > wanted else (low, middle)
+    return min(math.exp(low), worth(GRID[-1], DEADLINE_MIN))
+
+
+def price_after(
+    log_price: float, lag_min: float, minutes_since: float, listings: int, seats_per_min: float
+) -> float:
+    """Return the logarithm of the price after a call that was so late; late makes dear."""
+    round_min = max(1, listings) / seats_per_min
+    lag_min = min(round_min / 2, max(-round_min / 2, lag_min))
+    step = lag_min * min(STEP_MIN_MAX, max(0.0, minutes_since)) / round_min**2
+    return min(math.log(PRICE_MAX), max(math.log(PRICE_MIN), log_price + step))

@@ -1,0 +1,54 @@
+"""When the supplier did not answer, as the call ledger shows it: law L3 forgives that time."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from headway.core.catalog.listings import AuthStep
+
+ANSWERED = frozenset({"ok", *(step.value for step in AuthStep)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedCall:
+    """A call of the ledger, as far as its end is known; `result` is None if nothing was learnt."""
+
+    begun_at: datetime
+    finished_at: datetime | None
+    result: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """A stretch that begins with a failed call and ends with the next one that was answered."""
+
+    starts_at: datetime
+    ends_at: datetime
+    failed_calls: int
+    reason: str
+
+
+def outages(calls: Iterable[LoggedCall], now: datetime) -> list[Outage]:
+    """Return the stretches without an answer, in order; one that still lasts ends now."""
+    found: list[Outage] = []
+    failed: list[LoggedCall] = []
+    for call in sorted(calls, key=lambda call: call.begun_at):
+        if call.result is None:
+            continue
+        if call.result not in ANSWERED:
+            failed.append(call)
+        elif failed:
+            found.append(_stretch(failed, call.finished_at or call.begun_at))
+            failed = []
+    if failed:
+        found.append(_stretch(failed, now))
+    return found
+
+
+def _stretch(failed: list[LoggedCall], ends_at: datetime) -> Outage:
+    return Outage(
+        starts_at=failed[0].begun_at,
+        ends_at=ends_at,
+        failed_calls=len(failed),
+        reason=failed[-1].result or "",
+    )

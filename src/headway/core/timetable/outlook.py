@@ -1,0 +1,148 @@
+"""When a listing will board: the queue played forward, by the very rule that boards it.
+
+Each call leaves when `departure` says and takes whom `board` chooses. Who was read comes back when
+the policy will want it again, so that it may go before others once more. As many of those who are
+read have changed as are likely to; which of them, nobody knows.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import islice
+
+from headway.core.catalog.listings import Candidate, Listing, Sku, Turn
+from headway.core.timetable.policies.policy import Policy, Seen
+from headway.core.timetable.seats import BoardingRule, board, departure
+
+# Of each turn so many are looked at for one call, in seats: as fetch does.
+FRONT_PER_SEAT = 3
+# So far ahead a forecast is worth its while: ten hours of calls.
+CALLS_MAX = 1200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departures:
+    """When calls may leave: the first permit, the time between two, and the sign-ins in between.
+
+    A token request costs a permit like any call; `sign_ins` says when each token must be renewed,
+    `token_life` how long the next one will last.
+    """
+
+    permit_at: datetime
+    headway: timedelta
+    sign_ins: tuple[datetime, ...] = ()
+    token_life: timedelta = timedelta(hours=1)
+
+    def at(self, leave_at: datetime) -> "Departures":
+        """Return what lies ahead when a call would leave then: first its sign-ins, then itself."""
+        permit_at, sign_ins = max(self.permit_at, leave_at), list(self.sign_ins)
+        for number, due_at in enumerate(self.sign_ins):
+            if due_at <= permit_at:
+                sign_ins[number] = permit_at + self.token_life
+                permit_at += self.headway
+        return replace(self, permit_at=permit_at, sign_ins=tuple(sign_ins))
+
+    @property
+    def after(self) -> "Departures":
+        """What is left after the next permit is used."""
+        return replace(self, permit_at=self.permit_at + self.headway)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """Everything that a forecast needs: who waits, how calls leave, what the policy will say."""
+
+    queue: Sequence[Listing]
+    departures: Departures
+    rule: BoardingRule
+    policy: Policy
+    retries_from: datetime | None = None
+
+
+def foresee(outlook: Outlook, now: datetime, wanted: Collection[Sku]) -> dict[Sku, datetime]:
+    """Return when each of these parts will board; what is too far off to tell is left out."""
+    line, left, found = _Line(outlook), set(wanted), dict[Sku, datetime]()
+    departures = replace(outlook.departures, permit_at=max(now, outlook.departures.permit_at))
+    for _ in range(CALLS_MAX):
+        if not left:
+            break
+        front, rule = line.front(), _rule_at(outlook, departures.permit_at)
+        leave_at = departure(front, departures.permit_at, rule)
+        if leave_at is None:
+            break
+        departures = departures.at(leave_at)
+        at = departures.permit_at
+        aboard = {each.sku for each in board(front, at, _rule_at(outlook, at))}
+        found |= dict.fromkeys(left & aboard, at)
+        left -= aboard
+        line.read(aboard, at)
+        departures = departures.after
+    return found
+
+
+def _rule_at(outlook: Outlook, at: datetime) -> BoardingRule:
+    """Return the rule of boarding: a window that is full stays so until the next one opens."""
+    is_full = outlook.retries_from is not None and at < outlook.retries_from
+    return replace(outlook.rule, retries_left=0 if is_full else None)
+
+
+@dataclass(slots=True)
+class _Line:
+    """The queue as it will be: each turn by due time, and each part as every seller lists it."""
+
+    outlook: Outlook
+    turns: dict[Turn, list[Listing]] = field(init=False)
+    parts: dict[Sku, list[Listing]] = field(init=False)
+    # The changes that were to be expected, less those that were assumed.
+    changes_open: float = 0.5
+
+    def __post_init__(self) -> None:
+        self.turns, self.parts = {turn: [] for turn in Turn}, {}
+        for each in sorted(self.outlook.queue, key=_place):
+            self.turns[each.turn].append(each)
+            self.parts.setdefault(each.sku, []).append(each)
+
+    def front(self) -> list[Candidate]:
+        """Return those who may board next, a few of each turn."""
+        depth = self.outlook.rule.seats * FRONT_PER_SEAT
+        return [
+            Candidate(
+                id=each.id,
+                user_id=each.user_id,
+                sku=each.sku,
+                turn=each.turn,
+                next_sync_at=each.next_sync_at,
+                suspicion=each.suspicion,
+            )
+            for turn in self.turns.values()
+            for each in islice(turn, depth)
+        ]
+
+    def read(self, skus: Collection[Sku], at: datetime) -> None:
+        """Let these be read, of every seller, and take their next place."""
+        for sku in skus:
+            for each in self.parts[sku]:
+                waiting = self.turns[each.turn]
+                del waiting[bisect_left(waiting, _place(each), key=_place)]
+            self.parts[sku] = [self._again(each, at) for each in self.parts[sku]]
+            for each in self.parts[sku]:
+                insort(self.turns[Turn.SCHEDULED], each, key=_place)
+
+    def _again(self, listing: Listing, at: datetime) -> Listing:
+        self.changes_open += self.outlook.policy.chance(listing, at)
+        has_changed = self.changes_open >= 1
+        self.changes_open -= has_changed
+        due = self.outlook.policy.next_read(Seen(listing=listing, at=at, has_changed=has_changed))
+        return replace(
+            listing,
+            turn=Turn.SCHEDULED,
+            next_sync_at=due.next_sync_at,
+            evidence=due.evidence,
+            last_successful_sync=at,
+            suspicion=0,
+        )
+
+
+def _place(listing: Listing) -> tuple[datetime, str]:
+    return listing.next_sync_at, listing.id

@@ -1,0 +1,49 @@
+"""`anchored`: a slot that the SKU decides and that never drifts (implementation plan v2)."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from headway.core.catalog.listings import Sku
+from headway.core.timetable.policies.policy import (
+    DAY,
+    EMPTY,
+    HOURS,
+    Catalogue,
+    Next,
+    OnceADay,
+    Placement,
+    Seen,
+    stable_number,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchored(OnceADay):
+    """Hour and minute from SHA-256 of the SKU; overdue is due, so catch-up needs no second job."""
+
+    name: str = "anchored"
+    slack: timedelta = timedelta(minutes=20)
+    age_max: timedelta = timedelta(hours=25)
+    early: timedelta = timedelta(minutes=25)
+
+    def place(self, sku: Sku, now: datetime, catalogue: Catalogue = EMPTY) -> Placement:
+        """Take hour and minute from two hashes of the SKU, as the document says."""
+        del catalogue
+        hour_bucket = stable_number(sku) % HOURS
+        minute_offset = stable_number(f"{sku}:offset") % 60
+        return Placement(
+            hour_bucket=hour_bucket,
+            minute_offset=minute_offset,
+            next_sync_at=self.due_in(sku, hour_bucket, minute_offset, 0, now),
+        )
+
+    def next_read(self, seen: Seen) -> Next:
+        """Return the next slot; one that a borrowed seat served a little early is skipped.
+
+        Skipping is bounded by `early`, so that early + slack stays inside the hour that law L3
+        leaves to the once-a-day policies.
+        """
+        it = seen.listing
+        slot = self.due_in(it.sku, it.hour_bucket, it.minute_offset, it.sync_priority, seen.at)
+        is_early = slot - seen.at <= self.early
+        return Next(next_sync_at=slot + DAY if is_early else slot, evidence=it.evidence)

@@ -1,0 +1,64 @@
+"""`packed`: as few hours as full calls need, filled one after the other (system design)."""
+
+import math
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from headway.core.catalog.listings import Sku
+from headway.core.timetable.policies.hours import HourSlots, Opening
+from headway.core.timetable.policies.policy import EMPTY, HOURS, Catalogue, Placement
+
+SEATS = 10
+WINDOWS = tuple(timedelta(hours=hour, minutes=30) for hour in (3, 7, 11, 15, 19, 23))
+WINDOW_SEATS = 100
+SWEEP = timedelta(hours=23, minutes=45)
+
+
+class SlotState(StrEnum):
+    """How full a slot is: what the document's dispatcher skips, borrows for, and processes."""
+
+    DORMANT = "dormant"
+    FILLING = "filling"
+    ACTIVE = "active"
+
+
+def slot_state(load: int) -> SlotState:
+    """Return the state of a slot that holds so many listings."""
+    if load == 0:
+        return SlotState.DORMANT
+    return SlotState.FILLING if load < SEATS else SlotState.ACTIVE
+
+
+def slots_wanted(listings: int) -> int:
+    """Return how many hours so many listings are worth."""
+    return min(HOURS, math.ceil(listings / SEATS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packed(HourSlots):
+    """A new hour for every ten listings, then the least loaded; retries every four hours."""
+
+    name: str = "packed"
+    slack: timedelta = timedelta(minutes=10)
+    age_max: timedelta = timedelta(hours=25)
+    early: timedelta = timedelta(hours=1)
+
+    def place(self, sku: Sku, now: datetime, catalogue: Catalogue = EMPTY) -> Placement:
+        """Take the first dormant hour if there should be one more, else the least loaded."""
+        loads = catalogue.loads
+        taken = [hour for hour in range(HOURS) if loads[hour]]
+        if len(taken) < slots_wanted(catalogue.listings + 1):
+            hour_bucket = next(hour for hour in range(HOURS) if not loads[hour])
+        else:
+            hour_bucket = min(taken, key=loads.__getitem__)
+        return self.placed(sku, hour_bucket, now)
+
+    def is_served(self, ahead: timedelta) -> bool:
+        """Let a seat borrowed in the hour before stand for the slot: ten listings, one call."""
+        return ahead <= self.early
+
+    def openings(self, listings: int) -> tuple[Opening, ...]:
+        """Return six windows, and the sweep at the end of the day, which takes whatever is left."""
+        windows = tuple(Opening(at=at, seats_max=WINDOW_SEATS) for at in WINDOWS)
+        return (*windows, Opening(at=SWEEP, seats_max=max(listings, WINDOW_SEATS)))

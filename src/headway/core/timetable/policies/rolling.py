@@ -1,0 +1,43 @@
+"""`rolling`: due 24 hours after the last good read (the simplified design document)."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from headway.core.catalog.listings import Sku
+from headway.core.timetable.policies.policy import (
+    DAY,
+    EMPTY,
+    Catalogue,
+    Next,
+    OnceADay,
+    Placement,
+    Seen,
+    bounded,
+    stable_number,
+)
+
+MINUTES_A_DAY = 1440
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rolling(OnceADay):
+    """Last good read plus a day; a new listing starts at a minute that its SKU decides."""
+
+    name: str = "rolling"
+    slack: timedelta = timedelta(minutes=20)
+    age_max: timedelta = timedelta(hours=25)
+
+    def place(self, sku: Sku, now: datetime, catalogue: Catalogue = EMPTY) -> Placement:
+        """Spread first reads over the day by a stable hash."""
+        del catalogue
+        hour_bucket, minute_offset = divmod(stable_number(sku) % MINUTES_A_DAY, 60)
+        return Placement(
+            hour_bucket=hour_bucket,
+            minute_offset=minute_offset,
+            next_sync_at=self.due_in(sku, hour_bucket, minute_offset, 0, now),
+        )
+
+    def next_read(self, seen: Seen) -> Next:
+        """Return a day from now, whoever was read; a priority takes some minutes off."""
+        ahead = timedelta(minutes=bounded(seen.listing.sync_priority))
+        return Next(next_sync_at=seen.at + DAY - ahead, evidence=seen.listing.evidence)

@@ -1,0 +1,310 @@
+"""The relay: whom to send a message to, and what a worker does with one. Knows no broker.
+
+The tick takes a baton for whatever is due and lets one message be sent for it. A worker that gets
+the message takes the baton up, does steps while there is something to do, and lays it down with
+what it has in hand: sent on at once if the next step is near, else until the tick finds it due.
+"""
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from headway.clock import Clock
+from headway.core.accounts.jobs import PlatformName
+from headway.core.catalog.listings import Done, SupplierName, Wait
+from headway.core.catalog.storefront import Shop
+from headway.core.dispatch import STOREFRONT, SUPPLIER, Baton, Carried, Subject, Verb
+from headway.errors import HeadwayError, InvariantError
+
+TICK = Subject(verb=Verb.TICK, provider="line", which="1")
+NONE, LEAST = timedelta(0), timedelta(milliseconds=20)
+# How many subjects a worker keeps a hand for; each takes a few kilobytes, and no connection.
+HANDS_MAX = 10_000
+
+
+class Batons(Protocol):
+    """Who has a message under way."""
+
+    def take(self, wanted: Sequence[Subject], *, life: timedelta) -> list[Baton]:
+        """Take the batons of those that have no message under way; each may be sent one now."""
+
+    def take_up(self, baton: Baton, *, life: timedelta) -> Baton | None:
+        """Take up what a message named, under a new fence; None if the message is an old one."""
+
+    def keep(self, batons: Collection[Baton], *, life: timedelta) -> int:
+        """Say that whoever has these is alive; return how many are still theirs."""
+
+    def rest(self, baton: Baton, *, wait: timedelta, carried: Carried | None = None) -> bool:
+        """Lay it down until then, with what is carried; False if it is no longer ours."""
+
+    def waking(self, *, limit: int) -> list[Subject]:
+        """Return those that carry something and whose time has come, the longest due first."""
+
+    def next_in(self) -> timedelta | None:
+        """Return how long until the next one that carries something is due; None if none does."""
+
+    def living(self, verb: Verb) -> list[Subject]:
+        """Return those of a verb that need no message now."""
+
+
+class DueSuppliers(Protocol):
+    """Which suppliers beside the settings' wait for a worker."""
+
+    def idle(self, now: datetime, *, limit: int) -> list[SupplierName]:
+        """Return those for which no worker was asked to come."""
+
+
+class DueShops(Protocol):
+    """Which shops wait for a worker."""
+
+    def idle_shops(
+        self, now: datetime, *, verified_before: datetime | None, limit: int
+    ) -> list[Shop]:
+        """Return those of the due shops for which no worker was asked to come."""
+
+
+class DueJobs(Protocol):
+    """How many jobs wait for a worker."""
+
+    def due_places(self, now: datetime, *, limit: int) -> Mapping[PlatformName, tuple[int, int]]:
+        """Return how many jobs of each platform are due, up to a limit, and how many run."""
+
+
+class Hand(Protocol):
+    """A worker's fetch, push or pull."""
+
+    def step(self) -> Done | Wait:
+        """Do the next short thing."""
+
+    def let_go(self) -> Carried | None:
+        """Let go of what is in hand, so that another worker may go on with it."""
+
+    def resume(self, carried: Carried) -> None:
+        """Go on with what another worker had in hand."""
+
+
+Send = Callable[[Baton, timedelta], None]
+Report = Callable[[str, str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayRule:
+    """How long things last between workers, and how many are sent for at once.
+
+    `life` is the silence after which a message or a worker counts as lost; a tick is missed by all,
+    and sooner, after `tick_life`. A worker stays `turn` at one subject while others wait. A wait up
+    to `hop` is waited out by the message itself. The tick looks every `look`, and sooner when
+    something in hand is due.
+    """
+
+    life: timedelta = timedelta(seconds=15)
+    tick_life: timedelta = timedelta(seconds=5)
+    turn: timedelta = timedelta(seconds=5)
+    hop: timedelta = timedelta(seconds=5)
+    look: timedelta = timedelta(seconds=1)
+    retry: timedelta = timedelta(seconds=10)
+    fetches: int = 1
+    pulls: int = 10
+    suppliers_max: int = 500
+    shops_max: int = 500
+
+
+class Relay:
+    """What one worker process does with its messages, in any number of threads."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        batons: Batons,
+        new_hand: Callable[[Subject], Hand],
+        send: Send,
+        rule: RelayRule,
+        report: Report,
+        stopping: threading.Event,
+    ) -> None:
+        self._clock = clock
+        self._batons = batons
+        self._new_hand = new_hand
+        self._send = send
+        self._rule = rule
+        self._report = report
+        self._lock = threading.Lock()
+        self._carried: dict[int, Baton] = {}
+        self._idle: dict[Subject, Hand] = {}
+        self._stopping = stopping
+
+    def carry(self, named: Baton) -> None:
+        """Take up the baton that a message names, and go on from there; an old message is let go.
+
+        Expected trouble is reported, and tried again once the baton's time is over.
+        """
+        try:
+            baton = self._batons.take_up(named, life=self._rule.life)
+            if baton is not None:
+                self._carry(baton)
+        except InvariantError:
+            raise
+        except HeadwayError as error:
+            self._report(named.subject.verb, str(error))
+
+    def keep(self) -> Wait:
+        """Say that this worker is alive, for all that it has in hand."""
+        # Under the lock: a baton that is just being laid down must not be picked up again by this.
+        with self._lock:
+            if self._carried:
+                self._batons.keep(list(self._carried.values()), life=self._rule.life)
+        return Wait(until=self._clock.now() + self._rule.life / 3, why="next sign of life")
+
+    def _carry(self, baton: Baton) -> None:
+        subject = baton.subject
+        with self._lock:
+            self._carried[id(baton)] = baton
+            hand = self._idle.pop(subject, None)
+        try:
+            hand = hand or self._new_hand(subject)
+            if baton.carried is not None:
+                hand.resume(baton.carried)
+            wait = self._turns(hand, subject)
+            carried = hand.let_go()
+        finally:
+            with self._lock:
+                del self._carried[id(baton)]
+        self._keep_hand(subject, hand)
+        self._pass_on(baton, wait, carried)
+
+    def _turns(self, hand: Hand, subject: Subject) -> timedelta:
+        """Do steps while there is something to do; return how long there is not."""
+        began_s = self._clock.monotonic()
+        while not self._stopping.is_set():
+            try:
+                result = hand.step()
+            except InvariantError:
+                raise
+            except HeadwayError as error:
+                self._report(subject.verb, str(error))
+                return self._rule.retry
+            if isinstance(result, Wait):
+                return max(NONE, result.until - self._clock.now())
+            if result.what:
+                self._report(subject.verb, result.what)
+            if self._clock.monotonic() - began_s >= self._rule.turn.total_seconds():
+                break
+        return NONE
+
+    def _pass_on(self, baton: Baton, wait: timedelta, carried: Carried | None) -> None:
+        """Lay the baton down; where the next step is near, send it on in the same breath."""
+        has_more = carried is not None or not wait
+        is_sent = has_more and wait <= self._rule.hop and not self._stopping.is_set()
+        rest = wait + self._rule.life if is_sent else wait
+        if self._batons.rest(baton, wait=rest, carried=carried) and is_sent:
+            self._send(baton, wait)
+
+    def _keep_hand(self, subject: Subject, hand: Hand) -> None:
+        with self._lock:
+            if len(self._idle) >= HANDS_MAX:
+                self._idle.pop(next(iter(self._idle)))
+            self._idle[subject] = hand
+
+
+class Rounds:
+    """The tick of a scale-out: housekeeping, then one message for whatever is due and has none.
+
+    Several at once are harmless; as a rule one worker ticks for all, elected by a baton.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        batons: Batons,
+        suppliers: DueSuppliers,
+        shops: DueShops,
+        jobs: DueJobs,
+        tick: Callable[[], Wait],
+        send: Send,
+        rule: RelayRule,
+        verify_every: timedelta | None,
+    ) -> None:
+        self._clock = clock
+        self._batons = batons
+        self._suppliers = suppliers
+        self._shops = shops
+        self._jobs = jobs
+        self._tick = tick
+        self._send = send
+        self._rule = rule
+        self._verify_every = verify_every
+        self._tick_at = clock.now()
+        self._baton: Baton | None = None
+
+    def step(self) -> Wait:
+        """Do a round if it is this worker's to tick, else say when to ask again."""
+        if not self._is_elected():
+            until = self._clock.now() + self._rule.tick_life / 3
+            return Wait(until=until, why="another worker ticks")
+        return self.round()
+
+    def round(self) -> Wait:
+        """Do one round, and say when the next is due."""
+        now = self._clock.now()
+        if now >= self._tick_at:
+            self._tick_at = self._tick().until
+        for baton in self._batons.take(self._wanted(now), life=self._rule.life):
+            self._send(baton, NONE)
+        next_in = self._batons.next_in()
+        wait = self._rule.look if next_in is None else min(self._rule.look, next_in)
+        return Wait(until=self._clock.now() + max(LEAST, wait), why="next round")
+
+    def give_way(self) -> None:
+        """Let another worker tick at once."""
+        if self._baton is not None:
+            self._batons.rest(self._baton, wait=NONE)
+            self._baton = None
+
+    def _is_elected(self) -> bool:
+        life = self._rule.tick_life
+        if self._baton is not None and self._batons.keep([self._baton], life=life):
+            return True
+        taken = self._batons.take([TICK], life=life)
+        self._baton = self._batons.take_up(taken[0], life=life) if taken else None
+        return self._baton is not None
+
+    def _wanted(self, now: datetime) -> list[Subject]:
+        """Return what a message may be needed for: what is due, or carries something that is."""
+        every = self._verify_every
+        verified_before = None if every is None else now - every
+        shops = self._shops.idle_shops(
+            now, verified_before=verified_before, limit=self._rule.shops_max
+        )
+        wanted = [
+            *self._batons.waking(limit=self._rule.shops_max),
+            *_places(Verb.FETCH, SUPPLIER, self._rule.fetches),
+            *(
+                Subject(verb=Verb.FETCH, provider=SUPPLIER, which=name)
+                for name in self._suppliers.idle(now, limit=self._rule.suppliers_max)
+            ),
+            *(Subject(verb=Verb.PUSH, provider=STOREFRONT, which=each.id) for each in shops),
+            *self._pulls(now),
+        ]
+        return list(dict.fromkeys(wanted))
+
+    def _pulls(self, now: datetime) -> list[Subject]:
+        """Return a free place for every due job that no worker is on the way to."""
+        due = self._jobs.due_places(now, limit=self._rule.pulls)
+        living = set(self._batons.living(Verb.PULL))
+        wanted: list[Subject] = []
+        for platform, (due_count, running) in due.items():
+            places = _places(Verb.PULL, platform.value, self._rule.pulls)
+            free = [each for each in places if each not in living]
+            on_the_way = max(0, len(places) - len(free) - running)
+            wanted += free[: max(0, due_count - on_the_way)]
+        return wanted
+
+
+def _places(verb: Verb, provider: str, count: int) -> list[Subject]:
+    return [
+        Subject(verb=verb, provider=provider, which=str(number)) for number in range(1, count + 1)
+    ]

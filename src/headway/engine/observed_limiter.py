@@ -1,0 +1,157 @@
+"""A limiter that is watched: every call passes it, so here each is seen once, whatever it was for.
+
+It decides nothing and asks nothing: what it tells is what the limiter and its caller said.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from headway.clock import Clock
+from headway.core.catalog.listings import SellerId
+from headway.core.limits.transitions import Begun, CallReport, Go, Observation, Shed, Ticket
+from headway.core.monitoring.calls import UNUSED, Call
+from headway.engine.ports_limits import Limiter
+
+
+class Watch(Protocol):
+    """Whoever wants to know of calls."""
+
+    def begun(self, call_id: str, seller: SellerId | None) -> None:
+        """Hear that a permit was begun; what this thread does now is done with it."""
+
+    def ended(self, call: Call) -> None:
+        """Hear how it ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    id: str
+    at: datetime
+    at_s: float
+    waited_s: float
+
+
+class Watched:
+    """One hand's way to the limiter; the hand has one call at a time, for `seller` if for one."""
+
+    def __init__(self, inner: Limiter, *, clock: Clock, verb: str, watch: Watch) -> None:
+        self.seller: SellerId | None = None
+        self._inner = inner
+        self._clock = clock
+        self._verb = verb
+        self._watch = watch
+        self._asked: tuple[str, float] | None = None
+        self._begun: _Begun | None = None
+
+    def reserve(
+        self,
+        keys: Sequence[str],
+        *,
+        cost: float = 1,
+        priority: int = 0,
+        owner: str,
+        max_wait_s: float,
+        lease_s: float,
+        grace_s: float,
+        purpose: str = "",
+        begins: bool = False,
+        after: Ticket | None = None,
+        report: CallReport | None = None,
+    ) -> Ticket | Shed:
+        """Pass on; see the call that has ended, and the one that begins."""
+        if after is not None:
+            self._end(after, report or CallReport())
+        answer = self._inner.reserve(
+            keys,
+            cost=cost,
+            priority=priority,
+            owner=owner,
+            max_wait_s=max_wait_s,
+            lease_s=lease_s,
+            grace_s=grace_s,
+            purpose=purpose,
+            begins=begins,
+            after=after,
+            report=report,
+        )
+        if isinstance(answer, Ticket):
+            self._asked = (answer.id, self._clock.monotonic())
+            if answer.go is not None:
+                self._begin(answer)
+        return answer
+
+    def begin(self, ticket: Ticket) -> Begun:
+        """Pass on; see whether it begins."""
+        answer = self._inner.begin(ticket)
+        if isinstance(answer, Go):
+            self._begin(ticket)
+        return answer
+
+    def settle(
+        self,
+        ticket: Ticket,
+        *,
+        sent: bool,
+        actual: float | None = None,
+        is_late: bool = False,
+        report: CallReport | None = None,
+        seen: Observation | None = None,
+    ) -> None:
+        """See how it ended, then pass on: a call was made whether or not that can be written."""
+        self._end(ticket, report or CallReport(ended=UNUSED))
+        self._inner.settle(
+            ticket, sent=sent, actual=actual, is_late=is_late, report=report, seen=seen
+        )
+
+    def knows(self, ticket: Ticket) -> bool:
+        """Pass on."""
+        return self._inner.knows(ticket)
+
+    def spend(self, ticket: Ticket, amount: float, *, lease_s: float = 0) -> bool:
+        """Pass on."""
+        return self._inner.spend(ticket, amount, lease_s=lease_s)
+
+    def extend(self, ticket: Ticket, amount: float) -> bool:
+        """Pass on."""
+        return self._inner.extend(ticket, amount)
+
+    def observe(self, key: str, observation: Observation, *, ticket: Ticket | None = None) -> None:
+        """Pass on."""
+        self._inner.observe(key, observation, ticket=ticket)
+
+    def pause(self, key: str, seconds: float, reason: str) -> None:
+        """Pass on."""
+        self._inner.pause(key, seconds, reason)
+
+    def _begin(self, ticket: Ticket) -> None:
+        now, now_s = self._clock.now(), self._clock.monotonic()
+        # Another hand may have asked, elsewhere: then the ticket's own times must do.
+        waited_s = (now - ticket.start_at).total_seconds() + ticket.wait_s
+        if self._asked is not None and self._asked[0] == ticket.id:
+            waited_s = now_s - self._asked[1]
+        self._begun = _Begun(id=ticket.id, at=now, at_s=now_s, waited_s=max(0.0, waited_s))
+        self._watch.begun(ticket.id, self.seller)
+
+    def _end(self, ticket: Ticket, report: CallReport) -> None:
+        """Tell of the call; what never began is no call, as a share of a platform's day is none."""
+        begun = self._begun
+        if begun is None or begun.id != ticket.id:
+            return
+        self._begun = None
+        self._watch.ended(
+            Call(
+                id=ticket.id,
+                verb=self._verb,
+                provider=ticket.keys[0].partition(":")[0],
+                seller=self.seller,
+                begun_at=begun.at,
+                waited_s=begun.waited_s,
+                took_s=self._clock.monotonic() - begun.at_s,
+                ended=report.ended,
+                http_status=report.http_status,
+                seats_used=len(report.skus),
+                seats_paid=report.seats_paid or 0,
+            )
+        )

@@ -1,0 +1,79 @@
+"""A claim under way: a job, where its run is, what it holds, what it has used."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from headway.core.accounts.jobs import Job
+from headway.core.accounts.pagination import Cursor, Walk
+from headway.core.dispatch import PullClaim
+from headway.core.limits.transitions import Ticket
+from headway.engine.ports import Platform
+
+
+@dataclass(slots=True, kw_only=True)
+class Claim:
+    """What a puller knows of the job in its hand.
+
+    `sent` are the calls of this claim, `untold` those that the store does not know of yet; `spent`
+    is what was taken of the day's reservation for them, and is one ahead before a call.
+    """
+
+    job: Job
+    walk: Walk
+    cursor: Cursor
+    day: Ticket | None
+    opened: Platform | None = None
+    permit: Ticket | None = None
+    sent: int = 0
+    untold: int = 0
+    spent: int = 0
+    waits_since: datetime | None = None
+    has_begun: bool = False
+    has_refreshed: bool = False
+    is_answered: bool = False
+
+    @property
+    def platform(self) -> Platform:
+        """The platform's connector."""
+        assert self.opened is not None, "a step opens it first"
+        return self.opened
+
+    @property
+    def what(self) -> str:
+        """What a person is told of it."""
+        account = self.job.account
+        return f"{account.platform} {account.shop} {self.job.kind}"
+
+    @property
+    def packed(self) -> PullClaim:
+        """The claim as it passes to another worker."""
+        return PullClaim(
+            job=self.job,
+            cursor=self.cursor if self.has_begun else None,
+            day=self.day,
+            permit=self.permit,
+            sent=self.sent,
+            untold=self.untold,
+            spent=self.spent,
+            waits_since=self.waits_since,
+            has_refreshed=self.has_refreshed,
+            is_answered=self.is_answered,
+        )
+
+
+def unpacked(given: PullClaim, walk: Walk) -> Claim:
+    """Return the claim as another worker left it."""
+    return Claim(
+        job=given.job,
+        walk=walk,
+        cursor=given.job.cursor if given.cursor is None else given.cursor,
+        day=given.day,
+        permit=given.permit,
+        sent=given.sent,
+        untold=given.untold,
+        spent=given.spent,
+        waits_since=given.waits_since,
+        has_begun=given.cursor is not None,
+        has_refreshed=given.has_refreshed,
+        is_answered=given.is_answered,
+    )

@@ -1,0 +1,182 @@
+"""Prices in bulk, one call per visit: a file goes to the shop, is run, and its answers come back.
+
+What a call came to is stored with the end of its visit. The answers are settled in pieces, each of
+which takes its listings out of the intent: who dies in between leaves the rest to the next.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from headway.clock import Clock
+from headway.core.catalog import bulk, push_results
+from headway.core.catalog.bulk import Step
+from headway.core.catalog.push_planning import CHANGES_MAX, Parcel, price_write
+from headway.core.catalog.storefront import (
+    BulkIntent,
+    BulkProgress,
+    Change,
+    Errand,
+    Kind,
+    PriceWrite,
+    Pushed,
+    Said,
+)
+from headway.engine.ports import Bulks, Pushes, Storefront
+from headway.errors import ConnectorError
+
+PIECE_MAX = 500
+NO_START = "it could not be sent in bulk"
+NO_ANSWER = "the bulk operation gave no answer for it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkHand:
+    """What a pusher needs for bulk: from how many prices on, and how the file is written."""
+
+    clock: Clock
+    pushes: Pushes
+    bulks: Bulks
+    from_count: int
+    write_file: Callable[[Sequence[PriceWrite]], bytes]
+    piece_max: int = PIECE_MAX
+
+    def resume(self, errand: Errand) -> "BulkVisit | None":
+        """Return the next step of what is under way, if it is due."""
+        now = self.clock.now()
+        # Without locations nobody can tell whether a listing needs more than its price.
+        if (
+            errand.bulk is None
+            or errand.shop.locations is None
+            or not bulk.is_due(errand.bulk, now)
+        ):
+            return None
+        step = bulk.next_step(errand.bulk, now)
+        return BulkVisit(hand=self, errand=errand, intent=errand.bulk, step=step)
+
+    def begin(self, errand: Errand, parcel: Parcel, ids: Callable[[], str]) -> "BulkVisit | None":
+        """Send prices in bulk instead of this parcel, if they are enough."""
+        is_busy = len(errand.changes) >= min(self.from_count, CHANGES_MAX)
+        if parcel.kind is not Kind.PRICE or errand.bulk is not None or not is_busy:
+            return None
+        now = self.clock.now()
+        # Counted first, for it is asked at every visit; most of those that wait are wanted then.
+        if self.bulks.count(errand, now=now, limit=self.from_count) < self.from_count:
+            return None
+        waiting = self.bulks.waiting(errand, now=now, limit=bulk.WRITES_MAX)
+        chosen = bulk.choose(waiting, errand.shop)
+        if len(chosen) < self.from_count:
+            return None
+        writes = [price_write(each) for each in chosen]
+        intent = Parcel(kind=Kind.BULK, changes=chosen, writes=writes).intent(ids())
+        asleep = [each for each in chosen if push_results.lacks_only_price(each, errand.shop)]
+        until = now + push_results.SLEEP
+        if not self.bulks.intend(errand, intent, asleep=asleep, until=until, now=now):
+            return None
+        opened = BulkIntent(id=intent.id, skus=frozenset(intent.skus), created_at=now)
+        return BulkVisit(hand=self, errand=errand, intent=opened, step=Step.STAGE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkVisit:
+    """One step of prices that go in bulk, in one visit to their shop."""
+
+    hand: BulkHand
+    errand: Errand
+    intent: BulkIntent
+    step: Step
+    writes: Sequence[PriceWrite] = ()
+
+    @property
+    def what(self) -> str:
+        """What a person is told of it."""
+        return f"bulk {self.step} of {len(self.intent.skus)}"
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether its call goes to another host than the shop's."""
+        return self.step in bulk.ELSEWHERE
+
+    def prepare(self) -> "BulkVisit | None":
+        """Do what must be stored or known before the call; None if there is nothing to call."""
+        bulks, now = self.hand.bulks, self.hand.clock.now()
+        if self.step is Step.DROP:
+            changes = bulks.changes(self.errand, self.intent.skus)
+            self._end(bulk.apart(changes, NO_START, now), voids=NO_START)
+            return None
+        if self.step is Step.GIVE_UP:
+            self.settle(None)
+            return None
+        if self.step is Step.RUN:
+            asking = bulk.asking(self.intent, now)
+            return replace(self, intent=asking) if bulks.note(self.errand, asking) else None
+        return replace(self, writes=bulks.writes(self.intent)) if self.is_elsewhere else self
+
+    def call(self, storefront: Storefront) -> BulkProgress | Sequence[Said] | None:
+        """Make the one call; None if the operation ended and nobody can say what it did."""
+        clock, intent, progress = self.hand.clock, self.intent, self.intent.progress
+        match self.step:
+            case Step.STAGE:
+                return bulk.staged(storefront.stage_upload(f"{intent.id}.jsonl"), clock.now())
+            case Step.UPLOAD:
+                content = self.hand.write_file(self.writes)
+                return bulk.uploaded(storefront.upload(progress.target, content), clock.now())
+            case Step.RUN:
+                operation = storefront.run_bulk(progress.path, key=intent.id)
+                return bulk.started(intent, operation, clock.now())
+            case Step.FIND:
+                return bulk.found(intent, storefront.find_bulk(intent.id), clock.now())
+            case Step.STATUS:
+                assert progress.operation is not None, "what runs has a name"
+                return bulk.stood(intent, storefront.bulk_status(progress.operation), clock.now())
+        assert progress.url is not None, "answers have an address"
+        return storefront.bulk_result(progress.url, self.writes)
+
+    def settle(
+        self, answer: BulkProgress | Sequence[Said] | None, *, call_id: str | None = None
+    ) -> bool:
+        """Write down what the call came to; False if the errand is no longer ours."""
+        now, errand, intent = self.hand.clock.now(), self.errand, self.intent
+        if isinstance(answer, BulkProgress):
+            progress = {intent.id: answer}
+            return self.hand.pushes.settle(errand, progress=progress, call_id=call_id, now=now)
+        changes = {each.sku: each for each in self.hand.bulks.changes(errand, intent.skus)}
+        if answer is None:
+            return self._end(unsure=list(changes.values()), call_id=call_id)
+        lines = zip(self.writes, answer, strict=True)
+        pushed, unsure = bulk.judge(lines, changes, errand.shop, now)
+        return self._end(pushed, unsure=unsure, call_id=call_id)
+
+    def fail(self, error: ConnectorError | None = None, *, call_id: str | None = None) -> None:
+        """Write down from where to go on after a call that failed, or was not made."""
+        now = self.hand.clock.now()
+        self.settle(bulk.failed(self.intent, self.step, error, now), call_id=call_id)
+
+    def _end(
+        self,
+        pushed: Sequence[Pushed] = (),
+        *,
+        unsure: Sequence[Change] = (),
+        voids: str = "",
+        call_id: str | None = None,
+    ) -> bool:
+        """Settle every listing, and the intent with the last; unsure ones are to be read back."""
+        now, id_, settle = self.hand.clock.now(), self.intent.id, self.hand.pushes.settle
+        kept = [each.sku for each in unsure]
+        told = [*pushed, *bulk.apart(unsure, NO_ANSWER, now)]
+        most = self.hand.piece_max
+        while len(told) > most:
+            piece, told = told[:most], told[most:]
+            narrows = {id_: sorted({*kept, *(each.change.sku for each in told)})}
+            if not settle(
+                self.errand, piece, narrows=narrows, call_id=call_id, keeps_lease=True, now=now
+            ):
+                return False
+        return settle(
+            self.errand,
+            told,
+            closes={} if kept or voids else {id_: push_results.summary(pushed)},
+            voids={id_: voids} if voids else None,
+            unbulks={id_: kept} if kept else None,
+            call_id=call_id,
+            now=now,
+        )

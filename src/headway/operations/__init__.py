@@ -1,0 +1,1 @@
+"""What people and programs may ask of Headway, one module per noun."""

@@ -1,0 +1,123 @@
+"""What a desk answers where no single row holds it: why a listing waits, what becomes of a part."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from headway.app import App
+from headway.core.catalog.intake import Part, fate, read_at
+from headway.core.catalog.listings import SellerId, Sku, Turn
+from headway.core.reasons import Explanation, Standing
+from headway.engine.explain import in_shop, reasons
+from headway.operations.outlook import line_ahead
+from headway.store.catalog.history import SeriesPoint
+from headway.store.catalog.suppliers import Suppliers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """Why a listing waits, until when, and how it stands in its shop."""
+
+    seller: SellerId
+    sku: Sku
+    turn: Turn
+    due_at: datetime
+    last_good_read_at: datetime | None
+    failures: int
+    last_error: str | None
+    explanation: Explanation
+    policy: str
+    timetable: str
+    in_shop: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedPart:
+    """A part that somebody wants in a shop, and when to expect it there."""
+
+    sku: Sku
+    shop_sku: str
+    status: str
+    reason: str
+    shopify_product_id: str | None
+    place: int | None
+    due_at: datetime | None
+    expected_at: datetime | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Parts that were asked for together, for one seller's shop, as they stand now."""
+
+    batch_id: str
+    seller: SellerId
+    parts: tuple[AskedPart, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """What a listing cost over time, and how much there was of it, at the supplier and in the shop.
+
+    Each point says what was known from its instant on.
+    """
+
+    seller: SellerId
+    points: tuple[SeriesPoint, ...]
+
+
+def explained(app: App, found: Sequence[Standing], now: datetime) -> list[Explained]:
+    """Say why each of these listings waits, each on the line of its supplier."""
+    suppliers = Suppliers(app.pool).of_sellers({each.user_id for each in found})
+    told = [
+        answer
+        for name in sorted(set(suppliers.values()))
+        for answer in _explained(
+            app.line_of(name), [each for each in found if suppliers[each.user_id] == name], now
+        )
+    ]
+    return sorted(told, key=lambda each: (each.sku, each.seller))
+
+
+def _explained(app: App, found: Sequence[Standing], now: datetime) -> list[Explained]:
+    line = line_ahead(app, now, {each.sku for each in found if each.is_active})
+    return [
+        Explained(
+            seller=each.user_id,
+            sku=each.sku,
+            turn=each.turn,
+            due_at=each.next_sync_at,
+            last_good_read_at=each.last_successful_sync,
+            failures=each.consecutive_failures,
+            last_error=each.last_error,
+            explanation=reasons(each, line, app.rule.boarding, now),
+            policy=app.policy.name,
+            timetable=app.why(each, now),
+            in_shop=in_shop(each, now),
+        )
+        for each in found
+    ]
+
+
+def batch_of(
+    app: App, batch_id: str, seller: SellerId, parts: Sequence[Part], now: datetime
+) -> Batch:
+    """Say what becomes of each of these parts."""
+    line, seats = app.line(now), app.rule.boarding.seats
+    asked = []
+    for each in parts:
+        expected_at = read_at(each, line, seats=seats, now=now)
+        asked.append(
+            AskedPart(
+                sku=each.sku,
+                shop_sku=each.shop_sku,
+                status=each.status,
+                reason=each.reason,
+                shopify_product_id=each.shopify_product_id,
+                place=each.place,
+                due_at=each.due_at,
+                expected_at=expected_at,
+                note=fate(each, expected_at, now),
+            )
+        )
+    return Batch(batch_id=batch_id, seller=seller, parts=tuple(asked))

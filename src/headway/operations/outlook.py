@@ -1,0 +1,52 @@
+"""What `explain` looks ahead with: the queue, the permits to come, and the policy as it stands."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from statistics import fmean
+
+from headway.app import App
+from headway.core.catalog.listings import Sku
+from headway.core.limits.state import LedgerCall
+from headway.core.reasons import Line
+from headway.core.timetable.outlook import Departures, Outlook, foresee
+from headway.providers.boeing.client import EARLY
+
+# A token tells its life when it is given; of the one after it we know no more than is usual.
+TOKEN_LIFE = timedelta(hours=1)
+# The calls of so long tell how long one lasts: half a tenth of a second is a minute in ten hours.
+LOOK_BACK = timedelta(hours=6)
+
+
+def line_ahead(app: App, now: datetime, wanted: Collection[Sku]) -> Line:
+    """Read what every listing waits for, and when these parts will board."""
+    line, policy = app.line(now), app.policy
+    if not wanted:
+        return line
+    if policy.is_eager:
+        policy = policy.informed(app.markets.load((), now))
+    blocked_until = line.breaker.blocked_until(now) or now
+    headway = line.pace + _lasting(app.limiter.calls_since(app.scope, now - LOOK_BACK))
+    outlook = Outlook(
+        queue=app.ahead.queue(now),
+        departures=Departures(
+            permit_at=max(line.permit_at, blocked_until, line.paused_until or now),
+            headway=headway,
+            sign_ins=tuple(at - EARLY for at in app.ahead.token_ends(app.scope)),
+            token_life=TOKEN_LIFE - EARLY,
+        ),
+        rule=app.rule.boarding,
+        policy=policy,
+        retries_from=line.retries_from,
+    )
+    return replace(line, pace=headway, boards=foresee(outlook, now, wanted))
+
+
+def _lasting(calls: Sequence[LedgerCall]) -> timedelta:
+    """Return how long a call lasts, as of late: the next permit counts from its end."""
+    spans_s = [
+        (each.arrived_by - each.begun_at).total_seconds()
+        for each in calls
+        if each.arrived_by is not None
+    ]
+    return timedelta(seconds=fmean(spans_s)) if spans_s else timedelta(0)

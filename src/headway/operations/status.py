@@ -1,0 +1,61 @@
+"""What the first screen shows, and the timetable of the day, of one application."""
+
+from datetime import datetime
+
+from headway.app import App
+from headway.core.catalog.listings import SellerId
+from headway.core.limits.rules import Resource
+from headway.providers.shopify.storefront import shop_resource, shop_scope
+from headway.store.status import Gate, Overview, overview
+from headway.store.timetable.hours import DayTimetable, TimetableViews
+
+HOUR_MIN = 60
+
+
+def look(app: App, *, seller: SellerId | None = None, theirs: App | None = None) -> Overview:
+    """Read the overview of an application, or a seller's of it; raises StoreError.
+
+    `theirs` is the same application behind that seller's wall.
+    """
+    status = app.limiter.status(app.scope)
+    gate = Gate(
+        # The next permit may be spoken for: by the very call that is waiting for it.
+        free_at=status.promised_at or status.next_free_at,
+        paused_until=status.paused_until,
+        pause_reason=status.reason,
+    )
+
+    def resource_of(shop: str) -> Resource:
+        scope = shop_scope(app.settings.shopify_client_id, shop)
+        return shop_resource(scope, restore_per_s=app.shop_restore_per_s)
+
+    now = app.clock.now()
+    return overview(
+        app.pool,
+        now,
+        supplier=app.supplier,
+        scope=app.scope,
+        gate=gate,
+        boarding=app.rule.boarding,
+        minute_limit=app.settings.rate_limit,
+        resource_of=resource_of,
+        accounts=lambda pool: app.lane.over(pool).status(now, user_id=seller),
+        seller=seller,
+        theirs=None if theirs is None else theirs.pool,
+    )
+
+
+def day_of(app: App, now: datetime) -> DayTimetable:
+    """Read the day around now: calls planned and made, and when what failed is tried again."""
+    views = TimetableViews(
+        app.pool,
+        seats=app.rule.boarding.seats,
+        calls_per_hour=app.settings.rate_limit * app.settings.budget_share * HOUR_MIN,
+    )
+    return views.day(
+        now,
+        supplier=app.supplier,
+        scope=app.scope,
+        policy=app.policy,
+        listed=app.schedule.listed(),
+    )

@@ -1,0 +1,156 @@
+"""The part of a desk that is about suppliers: who they are, who buys there, and how it goes."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+
+from headway.app import App
+from headway.app.providers import boeing_resource
+from headway.app.suppliers import add_supplier, remove_supplier
+from headway.core.catalog.listings import MAIN, Scope, SellerId, SupplierName
+from headway.core.pauses import Pause, longest
+from headway.core.timetable.seats import departure
+from headway.engine.fetch import FRONT_PER_SEAT
+from headway.errors import ConflictError
+from headway.providers.boeing.client import BoeingAccess, scope_of
+from headway.store import cursors
+from headway.store.catalog.supplier_list import SupplierView, SupplierViews
+from headway.store.catalog.suppliers import SupplierRow, Suppliers
+from headway.store.pauses import Pauses
+from headway.store.pool import Lent, guarded
+from headway.store.timetable.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedSupplier:
+    """A supplier as it is kept; it is not new where it only has another credential now."""
+
+    name: SupplierName
+    client_id: str
+    username: str
+    url: str
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenSeller:
+    """Whom a seller buys from now, and how many listings that moved."""
+
+    supplier: SupplierName
+    seller: SellerId
+    moved: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupplierLine:
+    """A supplier as its line stands: who stopped it, or when its next call leaves, if one will."""
+
+    view: SupplierView
+    pause: Pause | None
+    leaves_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupplierLines:
+    """The lines that a person should see first, of how many there are."""
+
+    first: tuple[SupplierLine, ...]
+    count: int
+
+
+class SupplierDesk:
+    """Suppliers, which are no seller's."""
+
+    def __init__(self, whole: App) -> None:
+        self._app = whole
+
+    def some(self, *, limit: int, cursor: str | None = None) -> list[SupplierView]:
+        """Return suppliers by name, the one of the settings first, from a cursor on."""
+        views = SupplierViews(self._app.pool)
+        if cursor is None:
+            rows = [self._main, *views.rows(limit=limit - 1)]
+        else:
+            (after,) = cursors.decode(cursor, str)
+            rows = views.rows(limit=limit, after="" if after == MAIN else after)
+        return views.views(self._scoped(rows), self._app.clock.now())
+
+    def add(self, name: SupplierName, access: BoeingAccess, *, url: str = "") -> AddedSupplier:
+        """Keep a supplier, or its new secrets; raises InvalidError and ConflictError."""
+        is_new = add_supplier(self._app, name, access, url=url)
+        kept = self._placed(Suppliers(self._app.pool).find(name))
+        return AddedSupplier(**asdict(kept), is_new=is_new)
+
+    def remove(self, name: SupplierName) -> SupplierRow:
+        """Forget a supplier and its secrets; raises NotFoundError, ConflictError if it is used."""
+        if name == MAIN:
+            raise ConflictError(f"{MAIN} is the supplier of the settings, and stays")
+        row = Suppliers(self._app.pool).find(name)
+        remove_supplier(self._app, name)
+        return self._placed(row)
+
+    def give(self, name: SupplierName, seller: SellerId) -> GivenSeller:
+        """Let a seller buy from this one from now on; due times stay. Raises NotFoundError."""
+        moved = Suppliers(self._app.pool).give(name, seller, now=self._app.clock.now())
+        return GivenSeller(supplier=name, seller=seller, moved=moved)
+
+    def worst(self, *, limit: int) -> SupplierLines:
+        """Return who does not answer, for the longest time first, then whose reads are oldest.
+
+        With the settings' alone there is nobody to choose among, and none is returned.
+        """
+        app, now = self._app, self._app.clock.now()
+        with guarded(), app.pool.connection() as connection:
+            lent = Lent(connection)
+            others, views = Suppliers(lent).all(), SupplierViews(lent)
+            if not others:
+                return SupplierLines(first=(), count=1)
+            every = self._scoped([self._main, *others])
+            names = views.worst(every, limit=limit)
+            chosen = {scope: row for scope, row in every.items() if row.name in names}
+            found = dict(zip(chosen, views.views(chosen, now), strict=True))
+            pauses, rule = Pauses(lent).standing(now), app.rule.boarding
+            wanted = {
+                scope: departure(
+                    Schedule(lent, row.name).front(now, limit=rule.seats * FRONT_PER_SEAT),
+                    now,
+                    rule,
+                )
+                for scope, row in chosen.items()
+            }
+        # Only now: who waits for a second connection while others do may wait for ever.
+        lines = [
+            self._line(scope, view, wanted[scope], pauses, now) for scope, view in found.items()
+        ]
+        lines.sort(key=lambda each: names.index(each.view.name))
+        return SupplierLines(first=tuple(lines), count=len(every))
+
+    def _line(
+        self,
+        scope: Scope,
+        view: SupplierView,
+        wanted_at: datetime | None,
+        pauses: Sequence[Pause],
+        now: datetime,
+    ) -> SupplierLine:
+        pause = longest(each for each in pauses if each.stops_line(view.name))
+        if wanted_at is None or pause is not None:
+            return SupplierLine(view=view, pause=pause, leaves_at=None)
+        self._app.limiter.know(boeing_resource(self._app.settings, scope))
+        status = self._app.limiter.status(scope)
+        blocked_until = view.breaker.blocked_until(now) or now
+        free_at = status.promised_at or status.next_free_at
+        return SupplierLine(view=view, pause=None, leaves_at=max(wanted_at, free_at, blocked_until))
+
+    @property
+    def _main(self) -> SupplierRow:
+        settings = self._app.settings
+        return SupplierRow(
+            name=MAIN, client_id=settings.boeing_client_id, username=settings.boeing_username
+        )
+
+    def _scoped(self, rows: Iterable[SupplierRow]) -> dict[Scope, SupplierRow]:
+        return {scope_of(each.client_id): self._placed(each) for each in rows}
+
+    def _placed(self, row: SupplierRow) -> SupplierRow:
+        """Return it with the address where it is asked."""
+        return replace(row, url=row.url or self._app.settings.boeing_url)

@@ -1,0 +1,1 @@
+"""Boeing: a supplier with two tokens and ten SKUs a call."""

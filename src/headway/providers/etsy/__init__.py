@@ -1,0 +1,1 @@
+"""Etsy: a platform behind Open API v3."""

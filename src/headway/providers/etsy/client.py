@@ -1,0 +1,183 @@
+"""Etsy's Open API v3 behind the engine's port `Platform`: each method that asks is one request.
+
+A refresh token is good for one use, so the new one is kept before anything is done with it. Should
+the reply that brings it be lost, only the seller can help, by connecting again.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+import httpx
+
+from headway.clock import Clock
+from headway.core.accounts.jobs import Account
+from headway.core.accounts.pagination import Ask, Page
+from headway.core.catalog.storefront import Cost
+from headway.core.limits.transitions import Observation
+from headway.errors import ConfigError, InvariantError, PermanentError, UnauthorizedError
+from headway.providers.boeing.client import TokenShelf
+from headway.providers.etsy import replies
+from headway.providers.etsy.api import CONNECT, EtsyAccess, EtsyDoor, EtsySelf, consent_url
+from headway.providers.etsy.limits import day_key, day_resource, second_key, second_resource
+from headway.providers.etsy.replies import PROVIDER, find_error
+from headway.providers.http import Answer, check_status
+from headway.providers.tokens import (
+    ACCESS,
+    REFRESH,
+    AccountTokens,
+    Grant,
+    Token,
+    replaced,
+    token_scope,
+)
+from headway.providers.vault import Vault
+
+__all__ = [
+    "EtsyAccess",
+    "EtsyConnector",
+    "EtsyDoor",
+    "EtsySelf",
+    "consent_url",
+    "day_resource",
+    "second_resource",
+]
+
+# Each list of the walks, and where it is.
+LISTS = {
+    "receipts": "/receipts",
+    "listings": "/listings",
+    "ledger": "/payment-account/ledger-entries",
+}
+NO_SCOPE = re.compile(r"scope", re.IGNORECASE)
+
+
+class EtsyConnector:
+    """One shop behind the engine's port `Platform`."""
+
+    def __init__(
+        self,
+        account: Account,
+        *,
+        url: str = "https://api.etsy.com",
+        access: EtsyAccess,
+        shelf: TokenShelf,
+        vault: Vault,
+        clock: Clock,
+        timeout_s: float = 30,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        if not re.fullmatch(r"[1-9][0-9]{0,19}", account.shop):
+            raise ConfigError(f"{account.shop!r} is no Etsy shop; write its number")
+        self._account = account
+        self._keystring = access.keystring
+        self._clock = clock
+        self._timeout_s = timeout_s
+        scope = token_scope(account.platform, account.shop)
+        self._tokens = AccountTokens(scope, shelf=shelf, vault=vault, clock=clock)
+        self._door = EtsyDoor(
+            access, url=url, clock=clock, timeout_s=timeout_s, transport=transport
+        )
+
+    def __repr__(self) -> str:
+        return f"EtsyConnector({self._account.shop})"
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The app's limit of a second."""
+        return (second_key(self._keystring),)
+
+    @property
+    def day_key(self) -> str | None:
+        """The app's quota of any 24 hours."""
+        return day_key(self._keystring)
+
+    @property
+    def seen(self) -> Mapping[str, Observation]:
+        """What the last reply said of the limits, by key; empty if it was silent."""
+        return self._door.seen
+
+    @property
+    def cost(self) -> Cost | None:
+        """None: a call is a call."""
+        return None
+
+    def close(self) -> None:
+        """Let the connections go."""
+        self._door.close()
+
+    def needs_token(self) -> bool:
+        """Tell whether the access token must be refreshed before anything else."""
+        return self._tokens.needs_refresh()
+
+    def refresh_token(self, *, send_by_s: float = math.inf) -> bool:
+        """Refresh it; False if no request was made: another worker is at it, or it is too late."""
+        return self._tokens.refresh(
+            self._fetch_grant, timeout_s=self._timeout_s, send_by_s=send_by_s
+        )
+
+    def price(self, ask: Ask) -> float:  # noqa: ARG002 - as the port has it
+        """Return 1: every request counts the same."""
+        return 1.0
+
+    def read(self, ask: Ask) -> Page:
+        """Make this request, and read its page; a receipt that is not there is told as missing."""
+        if ask.what == "receipt":
+            return self._read_receipt(str(ask.values["receipt_id"]))
+        if ask.what not in LISTS:
+            raise InvariantError(f"etsy has no {ask.what}")
+        answer = self._get(LISTS[ask.what], ask.values)
+        check_status(answer, provider=PROVIDER, shows_body=True)
+        if ask.what == "listings":
+            return replies.read_listings(answer.body)
+        if ask.what == "ledger":
+            return replies.read_ledger(answer.body)
+        sort_on = str(ask.values["sort_on"])
+        return replies.read_receipts(answer.body, sort_on=sort_on, now=self._clock.now())
+
+    def _read_receipt(self, receipt_id: str) -> Page:
+        # The id came with a webhook; what is no number is no receipt, and no part of an address.
+        if not re.fullmatch(r"[1-9][0-9]{0,19}", receipt_id):
+            return Page(missing=(receipt_id,))
+        answer = self._get(f"/receipts/{receipt_id}", {})
+        if answer.status == httpx.codes.NOT_FOUND:
+            return Page(missing=(receipt_id,))
+        check_status(answer, provider=PROVIDER, shows_body=True)
+        return replies.read_receipt(answer.body, now=self._clock.now())
+
+    def _get(self, path: str, params: Mapping[str, str | int]) -> Answer:
+        token = self._tokens.find(ACCESS)
+        if token is None:
+            text = f"no usable access token for the Etsy shop {self._account.shop}; {CONNECT}"
+            raise UnauthorizedError(text, provider=PROVIDER)
+        answer = self._door.get(f"/shops/{self._account.shop}{path}", params, bearer=token.text)
+        self._check_access(answer, token)
+        return answer
+
+    def _check_access(self, answer: Answer, token: Token) -> None:
+        """Raise if the token is refused, which kills it, or may not see this."""
+        if answer.status == httpx.codes.UNAUTHORIZED:
+            if self._tokens.kill(token):
+                raise replaced(PROVIDER)
+            helps = "another is fetched" if self._tokens.can_refresh else CONNECT
+            text = f"the Etsy shop {self._account.shop} refuses the access token; {helps}"
+            raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
+        if answer.status != httpx.codes.FORBIDDEN:
+            return
+        said = find_error(answer.body)
+        if NO_SCOPE.search(said):
+            text = f"the Etsy shop {self._account.shop} did not grant this ({said}); {CONNECT}"
+            raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
+        # A wall, or a shop that is not the seller's: nobody is disconnected on such a word.
+        text = f"etsy forbids this for the shop {self._account.shop}: {said or 'without a reason'}"
+        raise PermanentError(text, provider=PROVIDER, status=answer.status)
+
+    def _fetch_grant(self) -> Grant:
+        refresh = self._tokens.find(REFRESH)
+        assert refresh is not None, "a refresh needs a refresh token"
+        form = {"grant_type": "refresh_token", "refresh_token": refresh.text}
+        try:
+            return self._door.fetch_grant(form)
+        except UnauthorizedError:
+            self._tokens.kill(refresh)
+            raise

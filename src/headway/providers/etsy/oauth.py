@@ -1,0 +1,67 @@
+"""Etsy's consent page, in the shape that all platforms have."""
+
+from collections.abc import Sequence
+
+from headway.core.accounts.jobs import PlatformName
+from headway.core.catalog.listings import Scope
+from headway.core.limits.transitions import Resource
+from headway.errors import ConfigError, NotFoundError
+from headway.providers.etsy.api import CONSENT, EtsyAccess, EtsyDoor, consent_url
+from headway.providers.etsy.limits import day_resource, second_resource
+from headway.providers.oauth import FoundShop
+from headway.providers.tokens import Grant, token_scope
+
+
+class EtsyConsent:
+    """A seller lets our app into their Etsy shop; which shop that is, Etsy says afterwards."""
+
+    def __init__(
+        self,
+        door: EtsyDoor,
+        access: EtsyAccess,
+        *,
+        per_second: int,
+        per_day: int,
+        page: str = CONSENT,
+    ) -> None:
+        self._door = door
+        self._keystring = access.keystring
+        self._limits = (per_second, per_day)
+        self._page = page
+
+    def resources(self, shop: str) -> Sequence[Resource]:  # noqa: ARG002 - as the port has it
+        """Return the limits of the app: of a second, and of 24 hours."""
+        per_second, per_day = self._limits
+        return (
+            second_resource(self._keystring, limit=per_second),
+            day_resource(self._keystring, limit=per_day),
+        )
+
+    def url(self, *, redirect_uri: str, state: str, challenge: str, shop: str) -> str:  # noqa: ARG002
+        """Return Etsy's page; raises ConfigError."""
+        if not self._keystring:
+            raise ConfigError("HEADWAY_ETSY_KEYSTRING is not set, so nobody can connect a shop")
+        return consent_url(self._keystring, redirect_uri, state, challenge, page=self._page)
+
+    def exchange(self, code: str, *, redirect_uri: str, verifier: str, shop: str) -> Grant:  # noqa: ARG002
+        """Change the code for tokens; one call."""
+        return self._door.exchange_code(code, redirect_uri=redirect_uri, verifier=verifier)
+
+    def find_shop(self, grant: Grant, *, shop: str) -> FoundShop:  # noqa: ARG002
+        """Return the seller's shop; one call. Raises NotFoundError."""
+        found = self._door.find_self(grant.access)
+        if found.shop_id is None:
+            raise NotFoundError("this Etsy account has no shop; sign in at Etsy as its owner")
+        return FoundShop(shop=found.shop_id)
+
+    def find_title(self, grant: Grant, found: FoundShop) -> str:
+        """Return the shop's name; one call."""
+        return self._door.find_title(found.shop, grant.access)
+
+    def scope(self, found: FoundShop) -> Scope:
+        """Return where the connector looks for the tokens."""
+        return token_scope(PlatformName.ETSY, found.shop)
+
+    def close(self) -> None:
+        """Let connections go."""
+        self._door.close()

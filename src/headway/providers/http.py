@@ -1,0 +1,171 @@
+"""One HTTP request, its answer whole or an error of our tree; never a retry, never a sleep.
+
+Decides what a broken exchange and a status mean. It does not read bodies: that is the connector's.
+"""
+
+import logging
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http.cookiejar import DefaultCookiePolicy
+
+import httpx
+
+from headway import __version__
+from headway.clock import Clock, ScaledClock
+from headway.errors import (
+    ConnectorError,
+    PermanentError,
+    ThrottledError,
+    TimedOutError,
+    TransientError,
+    UnauthorizedError,
+    UnreadableError,
+    UnsentError,
+)
+from headway.providers.excerpt import RETRY_AFTER_S_MAX, excerpt
+from headway.providers.http_deadline import SEND_WITHIN_S, DeadlineTransport
+
+BODY_BYTES_MAX = 5_000_000
+HIDDEN_CHARS_MIN = 8  # shorter ones are no secret, and may stand in a body by chance
+NUMBER = re.compile(r"\s*(-?)([0-9]{1,30}(?:\.[0-9]{0,30})?)\s*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A whole answer, whatever its status."""
+
+    status: int
+    headers: httpx.Headers
+    body: bytes
+
+
+def build_client(
+    url: str, *, clock: Clock, timeout_s: float, transport: httpx.BaseTransport | None = None
+) -> httpx.Client:
+    """Make the client of one outside API; a transport stands in for the network."""
+    # Sockets know only the wall's seconds; a transport of ours counts on the clock it was given.
+    speed = clock.speed if isinstance(clock, ScaledClock) and transport is None else 1.0
+    soon_s = min(SEND_WITHIN_S, timeout_s) / speed
+    client = httpx.Client(
+        base_url=url,
+        transport=transport or DeadlineTransport(clock=clock, timeout_s=timeout_s, speed=speed),
+        timeout=httpx.Timeout(timeout_s / speed, connect=soon_s, write=soon_s, pool=soon_s),
+        follow_redirects=False,
+        trust_env=False,
+        headers={
+            "User-Agent": f"headway/{__version__}",
+            "Accept-Encoding": "identity",
+            "Connection": "close",
+        },
+    )
+    client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+    # At DEBUG httpcore writes the headers of replies, and one of them is a token.
+    logging.getLogger("httpcore").setLevel(logging.INFO)
+    return client
+
+
+def exchange(
+    client: httpx.Client,
+    request: httpx.Request,
+    *,
+    clock: Clock,
+    timeout_s: float,
+    provider: str,
+    hide: Collection[str] = (),
+) -> Answer:
+    """Send one request and read its whole answer within the timeout; raises ConnectorError.
+
+    What is in `hide` is cut from the body, should the other side echo it.
+    """
+    deadline_s = clock.monotonic() + timeout_s
+    try:
+        response = client.send(request, stream=True)
+        try:
+            body = _read(response, clock=clock, deadline_s=deadline_s, provider=provider)
+        finally:
+            response.close()
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        # The text of such an error may quote a header, and a header may be a secret.
+        raise _broken(error, provider) from None
+    for secret in hide:
+        if len(secret) >= HIDDEN_CHARS_MIN:
+            body = body.replace(secret.encode(), b"***")
+    return Answer(status=response.status_code, headers=response.headers, body=body)
+
+
+def check_status(answer: Answer, *, provider: str, shows_body: bool) -> None:
+    """Raise what a status other than 2xx means, with the start of the body if it may be shown."""
+    if 200 <= answer.status < 300:  # noqa: PLR2004 - the class of good answers
+        return
+    said = excerpt(answer.body) if shows_body else ""
+    text = f"{provider} answered {answer.status}" + (f": {said}" if said else "")
+    if answer.status == httpx.codes.TOO_MANY_REQUESTS:
+        raise ThrottledError(text, provider=provider, retry_after_s=retry_after_s(answer.headers))
+    raise _error_class(answer.status)(text, provider=provider, status=answer.status)
+
+
+def retry_after_s(headers: httpx.Headers) -> float | None:
+    """Read Retry-After: seconds, whole or not, or a date measured from the reply's own Date."""
+    value = headers.get("retry-after", "")
+    if number := NUMBER.fullmatch(value):
+        sign, seconds = number.groups()
+        return 0.0 if sign else min(float(seconds), RETRY_AFTER_S_MAX)
+    until, said_at = _http_date(value), _http_date(headers.get("date", ""))
+    if until is None or said_at is None:
+        return None
+    return min(max((until - said_at).total_seconds(), 0.0), RETRY_AFTER_S_MAX)
+
+
+def _read(response: httpx.Response, *, clock: Clock, deadline_s: float, provider: str) -> bytes:
+    """Read the body against the deadline; of an error's body, whatever comes is enough."""
+    body = bytearray()
+    is_error = response.status_code >= httpx.codes.BAD_REQUEST
+    if not is_error and response.headers.get("content-encoding", "identity") != "identity":
+        raise UnreadableError(f"{provider} sent a compressed reply unasked", provider=provider)
+    try:
+        for chunk in response.iter_raw():
+            body += chunk
+            if len(body) > BODY_BYTES_MAX:
+                if is_error:
+                    break
+                raise UnreadableError(f"{provider} sent more than 5 MB", provider=provider)
+            if clock.monotonic() > deadline_s:
+                raise httpx.ReadTimeout("the call's deadline has passed")
+    except httpx.HTTPError:
+        if not is_error:
+            raise
+    return bytes(body)
+
+
+def _broken(error: Exception, provider: str) -> ConnectorError:
+    name = type(error).__name__
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
+        return UnsentError(f"no connection to {provider} ({name})", provider=provider)
+    if isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol | httpx.InvalidURL):
+        return PermanentError(f"no valid request to {provider} ({name})", provider=provider)
+    if isinstance(error, httpx.TimeoutException):
+        return TimedOutError(f"no answer from {provider} in time", provider=provider)
+    return TimedOutError(f"the connection to {provider} broke ({name})", provider=provider)
+
+
+def _error_class(
+    status: int,
+) -> type[UnreadableError | TransientError | UnauthorizedError | PermanentError]:
+    if status in {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}:
+        return UnauthorizedError
+    if status < httpx.codes.BAD_REQUEST:  # a redirect: nothing here was promised to move
+        return UnreadableError
+    if status >= httpx.codes.INTERNAL_SERVER_ERROR or status == httpx.codes.REQUEST_TIMEOUT:
+        return TransientError
+    return PermanentError
+
+
+def _http_date(value: str) -> datetime | None:
+    try:
+        parsed = parsedate_to_datetime(value)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)

@@ -1,0 +1,18 @@
+"""How each platform is paged through, by kind of data."""
+
+from headway.core.accounts.jobs import Kind, PlatformName
+from headway.core.accounts.pagination import Walk
+from headway.providers.etsy.pagination import walk_of as etsy_walk
+from headway.providers.printify.pagination import walk_of as printify_walk
+from headway.providers.shopify.pagination import walk_of as shopify_walk
+
+WALKS = {
+    PlatformName.SHOPIFY: shopify_walk,
+    PlatformName.ETSY: etsy_walk,
+    PlatformName.PRINTIFY: printify_walk,
+}
+
+
+def walk_of(platform: PlatformName, kind: Kind, *, is_backfill: bool) -> Walk:
+    """Return how a job of this kind pages through that platform."""
+    return WALKS[platform](kind, is_backfill=is_backfill)

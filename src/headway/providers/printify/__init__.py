@@ -1,0 +1,1 @@
+"""Printify: a platform behind API v1."""

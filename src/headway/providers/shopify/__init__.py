@@ -1,0 +1,1 @@
+"""Shopify: a storefront and a platform behind the Admin GraphQL API."""

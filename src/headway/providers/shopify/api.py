@@ -1,0 +1,247 @@
+"""The door of one shop's Admin GraphQL API: tokens, version, refusals; for writing and reading.
+
+An answer from another API version is not believed: nobody here has read what its fields mean.
+"""
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import httpx
+
+from headway.clock import Clock
+from headway.core.catalog.listings import Scope
+from headway.core.catalog.storefront import Cost
+from headway.errors import AppRefusedError, ConfigError, UnauthorizedError, UnreadableError
+from headway.providers.boeing.client import TokenShelf
+from headway.providers.excerpt import excerpt
+from headway.providers.http import Answer, build_client, check_status, exchange
+from headway.providers.shopify import replies
+from headway.providers.shopify.limits import shop_scope
+from headway.providers.shopify.queries import Document
+from headway.providers.shopify.replies import PROVIDER, ShopReply
+from headway.providers.tokens import (
+    ACCESS,
+    REFRESH,
+    AccountTokens,
+    Grant,
+    Token,
+    read_grant,
+    replaced,
+)
+from headway.providers.vault import Vault
+
+VERSION = "2026-04"
+PATH = f"/admin/api/{VERSION}/graphql.json"
+TOKEN_PATH = "/admin/oauth/access_token"  # noqa: S105 - an address
+TOKEN_HEADER = "X-Shopify-Access-Token"  # noqa: S105 - a header's name
+VERSION_HEADER = "X-Shopify-API-Version"
+CONNECT = "connect the shop again with `headway connect`"
+# What a whole shop answers while nobody may enter; a person must act.
+CLOSED = {
+    402: "is frozen until its bill is paid; settle it in Shopify",
+    403: "denies access; see that the app is installed there and has its scopes",
+    404: "is not there; check its name",
+    423: "is locked by Shopify; clear that with their support",
+}
+REFUSED_GRANT = frozenset({400, 401})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShopAccess:
+    """The app that asks; a custom app, whose token never dies, needs neither."""
+
+    client_id: str = ""
+    client_secret: str = field(default="", repr=False)
+
+
+class ShopDoor:
+    """One worker's way into one shop."""
+
+    def __init__(
+        self,
+        domain: str,
+        *,
+        url: str,
+        access: ShopAccess,
+        shelf: TokenShelf,
+        vault: Vault,
+        clock: Clock,
+        timeout_s: float,
+        transport: httpx.BaseTransport | None,
+    ) -> None:
+        self.base = shop_address(url, domain)
+        self._domain = domain
+        self._access = access
+        self._clock = clock
+        self._timeout_s = timeout_s
+        self._transport = transport
+        self._clients: dict[str, httpx.Client] = {}
+        self._tokens = AccountTokens(self.scope, shelf=shelf, vault=vault, clock=clock)
+        self._cost: Cost | None = None
+
+    @property
+    def scope(self) -> Scope:
+        """The app and shop that the limit binds."""
+        return shop_scope(self._access.client_id, self._domain)
+
+    @property
+    def cost(self) -> Cost | None:
+        """What the last call cost, answered or refused; None if the shop did not say."""
+        return self._cost
+
+    def forget_cost(self) -> None:
+        """Let the next call begin with no cost known."""
+        self._cost = None
+
+    def close(self) -> None:
+        """Let the connections go."""
+        for client in self._clients.values():
+            client.close()
+
+    def needs_token(self) -> bool:
+        """Tell whether the access token must be refreshed before anything else."""
+        return self._tokens.needs_refresh()
+
+    def refresh_token(self, *, send_by_s: float = math.inf) -> bool:
+        """Refresh it; False if no request was made: another worker is at it, or it is too late."""
+        self._cost = None
+        return self._tokens.refresh(
+            self._fetch_grant, timeout_s=self._timeout_s, send_by_s=send_by_s
+        )
+
+    def ask(self, document: Document) -> ShopReply:
+        """Send a document; the reply's own errors are still to be looked at."""
+        self._cost = None
+        token = self._tokens.find(ACCESS)
+        if token is None:
+            raise UnauthorizedError(
+                f"no usable access token for {self._domain}; {CONNECT}", provider=PROVIDER
+            )
+        request = self._shop.build_request(
+            "POST",
+            PATH,
+            headers={TOKEN_HEADER: token.text},
+            json={"query": document.text, "variables": document.variables},
+        )
+        answer = self.exchange(self._shop, request, hide=(token.text,))
+        self._check_status(answer, token)
+        reply = replies.read_reply(answer.body)
+        self._cost = reply.cost
+        self._check_version(answer)
+        return reply
+
+    def client(self, base: str) -> httpx.Client:
+        """Return the client of the shop, or of other hosts; made late, for making it is dear."""
+        if base not in self._clients:
+            self._clients[base] = build_client(
+                base, clock=self._clock, timeout_s=self._timeout_s, transport=self._transport
+            )
+        return self._clients[base]
+
+    @property
+    def _shop(self) -> httpx.Client:
+        return self.client(str(self.base))
+
+    def exchange(
+        self, client: httpx.Client, request: httpx.Request, *, hide: Sequence[str] = ()
+    ) -> Answer:
+        """Send one request, to the shop or elsewhere."""
+        return exchange(
+            client,
+            request,
+            clock=self._clock,
+            timeout_s=self._timeout_s,
+            provider=PROVIDER,
+            hide=hide,
+        )
+
+    def _check_status(self, answer: Answer, token: Token) -> None:
+        """Raise on a bad status; a refusal kills the token used, and only that."""
+        if answer.status == httpx.codes.UNAUTHORIZED:
+            if self._tokens.kill(token):
+                raise replaced(PROVIDER)
+            helps = "another is fetched" if self._tokens.can_refresh else CONNECT
+            text = f"{self._domain} refuses the access token; {helps}"
+            raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
+        self._check_open(answer, said=excerpt(answer.body))
+        check_status(answer, provider=PROVIDER, shows_body=True)
+
+    def _check_version(self, answer: Answer) -> None:
+        """Raise if the shop fell forward to a version that headway has never read."""
+        version = answer.headers.get(VERSION_HEADER, "")
+        if version != VERSION:
+            spoken = f"version {excerpt(version.encode())}" if version else "no version"
+            raise UnreadableError(
+                f"{self._domain} answered in {spoken} of its API, not {VERSION}; upgrade headway",
+                provider=PROVIDER,
+            )
+
+    def _check_open(self, answer: Answer, *, said: str = "") -> None:
+        if why := CLOSED.get(answer.status):
+            shop_said = f" (it says: {said})" if said else ""
+            text = f"the shop {self._domain} {why}, then {CONNECT}{shop_said}"
+            raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
+
+    def _fetch_grant(self) -> Grant:
+        refresh = self._tokens.find(REFRESH)
+        assert refresh is not None, "a refresh needs a refresh token"
+        if not self._access.client_id or not self._access.client_secret:
+            raise AppRefusedError(
+                "HEADWAY_SHOPIFY_CLIENT_ID and HEADWAY_SHOPIFY_CLIENT_SECRET are needed to refresh"
+                " a token; set them",
+                provider=PROVIDER,
+            )
+        form = {
+            "client_id": self._access.client_id,
+            "client_secret": self._access.client_secret,
+            "grant_type": "refresh_token",
+            "refresh_token": refresh.text,
+        }
+        request = self._shop.build_request("POST", TOKEN_PATH, data=form)
+        answer = self.exchange(self._shop, request)
+        if answer.status in REFUSED_GRANT:
+            self._refuse_grant(answer, refresh)
+        self._check_open(answer)
+        check_status(answer, provider=PROVIDER, shows_body=False)
+        return read_grant(answer.body, self._clock.now(), provider=PROVIDER)
+
+    def _refuse_grant(self, answer: Answer, refresh: Token) -> None:
+        """Tell a wrong app secret, which is ours to mend, from a grant that is over."""
+        if oauth_error(answer.body) == "invalid_client":
+            text = "shopify refuses HEADWAY_SHOPIFY_CLIENT_ID or its secret; set them anew"
+            raise AppRefusedError(text, provider=PROVIDER, status=answer.status)
+        self._tokens.kill(refresh)
+        text = f"{self._domain} no longer lets us in; {CONNECT}"
+        raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
+
+
+def shop_address(template: str, domain: str) -> httpx.URL:
+    """Return the address of a shop; raises ConfigError."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?", domain):
+        raise ConfigError(f"{domain!r} is no shop; write it like example.myshopify.com")
+    address = find_address(template.replace("{shop}", domain))
+    if address is None:
+        raise ConfigError("HEADWAY_SHOPIFY_URL must be an address like https://{shop}")
+    return address
+
+
+def find_address(text: str) -> httpx.URL | None:
+    """Return the address that a text is, if it is a usable one."""
+    try:
+        address = httpx.URL(text)
+    except httpx.InvalidURL:
+        return None
+    is_usable = address.scheme in {"http", "https"} and re.fullmatch(r"[\w.:-]+", address.host)
+    return address if is_usable else None
+
+
+def oauth_error(body: bytes) -> str:
+    """Return what a token reply calls its error, if it does."""
+    try:
+        given = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    return str(given.get("error") or "") if isinstance(given, dict) else ""

@@ -1,0 +1,69 @@
+"""Fields of a shop's reply: each is as promised, or UnreadableError is raised."""
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from headway.core.catalog.storefront import Gid
+from headway.providers.shopify.replies import unreadable
+
+AMOUNT = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?")
+QUANTITY_MAX = 1_000_000_000
+GID_CHARS_MAX = 200
+
+
+def get(node: object, name: str) -> Any:  # noqa: ANN401 - JSON, of whatever shape
+    """Return what is under a name; None if there is no such thing."""
+    return node.get(name) if isinstance(node, dict) else None
+
+
+def part(node: object, name: str) -> Mapping[str, Any]:
+    """Return an object that must be there."""
+    found = get(node, name)
+    return found if isinstance(found, dict) else unreadable(f"no {name}")
+
+
+def nodes(page: object) -> list[Any]:
+    """Return the rows of a page."""
+    found = get(page, "nodes")
+    return found if isinstance(found, list) else unreadable("no list of nodes")
+
+
+def is_cut(page: object) -> bool:
+    """Tell whether a page goes on."""
+    return flag(part(page, "pageInfo"), "hasNextPage")
+
+
+def text(node: object, name: str) -> str:
+    """Return a text that must be there."""
+    found = get(node, name)
+    return found if isinstance(found, str) else unreadable(f"no {name}")
+
+
+def flag(node: object, name: str) -> bool:
+    """Return a truth that must be there."""
+    found = get(node, name)
+    return found if isinstance(found, bool) else unreadable(f"no {name}")
+
+
+def gid(node: object, name: str) -> Gid:
+    """Return an id that must be there."""
+    found = text(node, name)
+    if not found.startswith("gid://") or not found.isprintable() or len(found) > GID_CHARS_MAX:
+        unreadable(f"no usable {name}")
+    return Gid(found)
+
+
+def amount(node: object, name: str) -> Decimal:
+    """Return an amount of money that must be there, exact."""
+    found = text(node, name)
+    return Decimal(found) if AMOUNT.fullmatch(found) else unreadable(f"no usable {name}")
+
+
+def whole(node: object, name: str) -> int:
+    """Return a whole number that must be there."""
+    number = get(node, name)
+    if isinstance(number, bool) or not isinstance(number, int) or abs(number) > QUANTITY_MAX:
+        unreadable(f"no usable {name}")
+    return number

@@ -1,0 +1,293 @@
+"""How everything new is found at Shopify, which sorts by the time of the last change.
+
+A run reads what changed, the oldest change first. A row that changes meanwhile moves to the end of
+the list and is met there. The platform's cursor is good within one run only; what lasts is a stamp,
+up to which everything was seen. It stays a few minutes behind: changes reach the list late, clocks
+are apart, and a row may tell of a change that its place in the list does not know of yet.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from headway.core.accounts.jobs import Kind
+from headway.core.accounts.pagination import RUN, Ask, Cursor, Page, Step, Walk, begun_since
+
+# What is younger is not settled: its place may be wrong, and others may still come before it.
+OVERLAP = timedelta(minutes=5)
+DAY = timedelta(days=1)
+# How far back the first run looks beyond what it must.
+FIRST_REACH = DAY
+# An app without the scope `read_all_orders` sees no order that is older.
+HORIZON = timedelta(days=60)
+ALL_ORDERS = "read_all_orders"
+BEGINNING = datetime(2004, 1, 1, tzinfo=UTC)
+# Shopify shows 25,000 rows of one list; well before that the walk begins another at its stamp.
+ROWS_MAX = 20_000
+# A page whose `next` is this was not read: the platform does not know the cursor any more.
+STALE = ""
+CURSOR_LIFE = timedelta(hours=1)
+# How many of a kind one call may name.
+IDS_MAX = {"orders": 12, "products": 12, "customers": 100}
+ONE = {"orders": "order", "products": "product"}
+NOBODY: Mapping[str, list[Any]] = {"wanted": [], "cut": []}
+
+
+def walk_of(kind: Kind, *, is_backfill: bool) -> Walk:
+    """Return how this kind is walked."""
+    if is_backfill:
+        assert kind in {Kind.ORDERS, Kind.CUSTOMERS}, f"{kind} of Shopify have no backfill"
+        return OrderHistory() if kind is Kind.ORDERS else AllCustomers()
+    assert kind is not Kind.PAYMENTS, "payments of Shopify come with their orders"
+    if kind is Kind.LISTINGS:
+        return Listings()
+    return Changes(noun=kind.value, has_whole_days=kind is Kind.CUSTOMERS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """The rows that were named, then all that changed since the stamp.
+
+    Where the platform's filter knows whole days only, of whichever time zone, a list begins a day
+    earlier.
+    """
+
+    noun: str
+    has_whole_days: bool = False
+    recheck_after: timedelta | None = None
+
+    def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:
+        """Begin a run, or go on with the one under way; `wanted` rows come first."""
+        newest = cursor.get("newest") or _text(begun_since(cursor, now) - FIRST_REACH)
+        run = cursor.get(RUN)
+        if run is None:
+            run = {
+                **_list_from(self._from(_instant(newest)), now),
+                "until": _text(now + OVERLAP),
+                **NOBODY,
+            }
+        elif now - _instant(run["read_at"]) > CURSOR_LIFE:
+            run = {**run, **_list_from(self._from(_instant(newest)), now)}
+        return {**cursor, "newest": newest, RUN: _with_wanted(run, wanted)}
+
+    def ask(self, cursor: Cursor) -> Ask:
+        """Ask for rows by name, for one that did not fit on a page, or for the next page."""
+        run = cursor[RUN]
+        return _ask_by_name(self.noun, run) or _ask_list(self.noun, "updated_at", run)
+
+    def turn(self, cursor: Cursor, page: Page, now: datetime) -> Step:
+        """Take a page; the run is done at the end of the list, or at what changed since it began.
+
+        Without that second end a busy shop would keep one run for ever.
+        """
+        run = cursor[RUN]
+        if _ask_by_name(self.noun, run) is not None:
+            return self._close({**cursor, RUN: _take_named(self.noun, run, page)})
+        newest = _settled(cursor["newest"], run, page)
+        moved = _take_list(run, page, now, again=self._from(newest))
+        ends = page.stamps and min(page.stamps) > _instant(run["until"])
+        moved["is_end"] = moved["is_end"] or bool(ends)
+        return self._close({**cursor, "newest": _text(newest), RUN: moved})
+
+    def _close(self, cursor: Cursor) -> Step:
+        run = cursor[RUN]
+        if run["is_end"] and not run["wanted"] and not run["cut"]:
+            lasting = {name: value for name, value in cursor.items() if name != RUN}
+            return Step(cursor=lasting, is_done=True)
+        return Step(cursor=cursor)
+
+    def _from(self, instant: datetime) -> str:
+        """Return where a list must begin to hold all that changed since then."""
+        if not self.has_whole_days:
+            return _text(instant)
+        day = (instant - DAY).astimezone(UTC)
+        return _text(day.replace(hour=0, minute=0, second=0, microsecond=0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listings:
+    """Once a day, and when a product turns out to be gone, all variants by id; else what changed.
+
+    A whole walk brings the rows whole: that costs little more than their ids, and mends what moved
+    without a stamp. Whom it did not see is gone, unless a row on its way made no sense.
+    """
+
+    recheck_after: timedelta | None = None
+
+    def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:
+        """Begin a run, or go on with the one under way."""
+        run, whole_at = cursor.get(RUN), cursor.get("whole_at")
+        if run is None and (whole_at is None or now - _instant(whole_at) >= DAY):
+            run = _whole_from(now)
+        if run is not None and "above" in run:
+            return {**cursor, RUN: _with_wanted(run, wanted)}
+        return PRODUCTS.begin(cursor, now, wanted)
+
+    def ask(self, cursor: Cursor) -> Ask:
+        """Ask for the variants above the last one, or as `Changes` does."""
+        run = cursor[RUN]
+        if "above" not in run:
+            return PRODUCTS.ask(cursor)
+        whole = Ask(what="variants", values={"above": run["above"]})
+        return _ask_by_name("products", run) or whole
+
+    def turn(self, cursor: Cursor, page: Page, now: datetime) -> Step:
+        """Take a page; at the end of a whole walk it is known what is gone."""
+        run = cursor[RUN]
+        if "above" not in run:
+            if run["wanted"] and page.missing:
+                # Its variants went with it, and only a whole walk tells which these were.
+                return Step(cursor={**cursor, RUN: _whole_from(now)})
+            return PRODUCTS.turn(cursor, page, now)
+        if _ask_by_name("products", run) is not None:
+            return Step(cursor={**cursor, RUN: _take_named("products", run, page)})
+        is_clear = run["is_clear"] and not page.records.unreadable
+        if page.next is not None:
+            moved = {**run, "above": page.next, "is_clear": is_clear}
+            return Step(cursor={**cursor, RUN: moved})
+        begun_at = _instant(run["begun_at"])
+        lasting = {"newest": _text(begun_at - OVERLAP), "whole_at": run["begun_at"]}
+        gone_since = begun_at if is_clear else None
+        return Step(cursor=lasting, is_done=True, gone_since=gone_since)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderHistory:
+    """All orders up to now by when they were made, from as far back as the app may see, once."""
+
+    recheck_after: timedelta | None = None
+
+    def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:  # noqa: ARG002 - as the port has it
+        """Begin, or go on where the last claim stopped."""
+        run = cursor.get(RUN)
+        if run is None:
+            run = {"until": _text(now), "newest": None, **_list_from(None, now), **NOBODY}
+        elif now - _instant(run["read_at"]) > CURSOR_LIFE:
+            run = {**run, **_list_from(run["newest"], now)}
+        return {**cursor, RUN: run}
+
+    def ask(self, cursor: Cursor) -> Ask:
+        """Ask for the scopes first: they say how far back history goes."""
+        run = cursor[RUN]
+        if run["since"] is None:
+            return Ask(what="scopes")
+        return _ask_by_name("orders", run) or _ask_list("orders", "created_at", run)
+
+    def turn(self, cursor: Cursor, page: Page, now: datetime) -> Step:
+        """Take a page; after the last one history is whole."""
+        run = cursor[RUN]
+        if run["since"] is None:
+            horizon = None if ALL_ORDERS in page.ids else now - HORIZON
+            since = _text(horizon or BEGINNING)
+            told = {**run, **_list_from(since, now), "newest": since}
+            return Step(cursor={RUN: told}, horizon_at=horizon)
+        if _ask_by_name("orders", run) is not None:
+            moved = _take_named("orders", run, page)
+        else:
+            newest = _text(_settled(run["newest"], run, page))
+            moved = {**_take_list(run, page, now, again=newest), "newest": newest}
+        is_done = moved["is_end"] and not moved["cut"]
+        return Step(cursor={} if is_done else {RUN: moved}, is_done=is_done)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllCustomers:
+    """All customers by id, once; who comes or changes meanwhile is found by `Changes`."""
+
+    recheck_after: timedelta | None = None
+
+    def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:  # noqa: ARG002 - as the port has it
+        """Begin with the first id, or go on where the last claim stopped."""
+        return {**cursor, RUN: cursor.get(RUN) or {"above": "0"}}
+
+    def ask(self, cursor: Cursor) -> Ask:
+        """Ask for those above the last one."""
+        return Ask(what="all_customers", values={"above": cursor[RUN]["above"]})
+
+    def turn(self, cursor: Cursor, page: Page, now: datetime) -> Step:  # noqa: ARG002 - as the port has it
+        """Take a page; after the last one all are there."""
+        if page.next is None:
+            return Step(cursor={}, is_done=True)
+        return Step(cursor={**cursor, RUN: {"above": page.next}})
+
+
+PRODUCTS = Changes(noun="products")
+
+
+def _list_from(since: str | None, now: datetime) -> dict[str, Any]:
+    """Return the state of a list that is read from its beginning."""
+    fresh = {"since": since, "after": None, "rows": 0, "is_end": False}
+    return {**fresh, "begun_at": _text(now), "read_at": _text(now)}
+
+
+def _whole_from(now: datetime) -> dict[str, Any]:
+    return {"above": "0", "begun_at": _text(now), "is_clear": True, **NOBODY}
+
+
+def _with_wanted(run: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
+    """Return the run with more to be read by name; a name may come as the platform's long id."""
+    numbers = [each.rpartition("/")[2] for each in wanted]
+    return {**run, "wanted": list(dict.fromkeys([*run["wanted"], *numbers]))}
+
+
+def _ask_by_name(noun: str, run: Mapping[str, Any]) -> Ask | None:
+    if run["wanted"]:
+        ids = run["wanted"][: IDS_MAX[noun]]
+        return Ask(what=f"{noun}_by_id", values={"ids": ids})
+    if run["cut"]:
+        external_id, after = run["cut"][0]
+        return Ask(what=ONE[noun], values={"id": external_id, "next": after})
+    return None
+
+
+def _ask_list(noun: str, field: str, run: Mapping[str, Any]) -> Ask:
+    values = {"field": field, "since": run["since"], "after": run["after"]}
+    if field == "created_at":
+        values["until"] = run["until"]
+    return Ask(what=noun, values=values)
+
+
+def _take_named(noun: str, run: Mapping[str, Any], page: Page) -> dict[str, Any]:
+    """Return the run after rows by name: those that did not fit wait for a call of their own."""
+    if run["wanted"]:
+        return {**run, "wanted": run["wanted"][IDS_MAX[noun] :], "cut": _queue(run, page)}
+    [external_id, _], *others = run["cut"]
+    if page.next is not None:
+        others = [[external_id, page.next], *others]
+    elif page.cut:  # it changed while it was read, and is read anew
+        others = [*others, [external_id, None]]
+    return {**run, "cut": others}
+
+
+def _take_list(run: Mapping[str, Any], page: Page, now: datetime, *, again: str) -> dict[str, Any]:
+    """Return the run after a page of its list; `again` is where a fresh list would begin."""
+    rows = run["rows"] + len(page.ids)
+    moved = {**run, "cut": _queue(run, page), "read_at": _text(now)}
+    is_too_long = rows >= ROWS_MAX and _instant(again) > _instant(run["since"])
+    if page.next == STALE or (is_too_long and page.next is not None):
+        return {**moved, **_list_from(again, now)}
+    return {**moved, "after": page.next, "rows": rows, "is_end": page.next is None}
+
+
+def _queue(run: Mapping[str, Any], page: Page) -> list[list[str | None]]:
+    waiting = {external_id for external_id, _ in run["cut"]}
+    return [*run["cut"], *([each, None] for each in page.cut if each not in waiting)]
+
+
+def _settled(newest: str, run: Mapping[str, Any], page: Page) -> datetime:
+    """Return up to which stamp all was seen, after this page of the list.
+
+    What was not settled when the list was begun may come in behind the place that was read.
+    """
+    settled = _instant(run["begun_at"]) - OVERLAP
+    stamps = [stamp for stamp in page.stamps if stamp <= settled]
+    return max([_instant(newest), *([settled] if page.next is None else stamps)])
+
+
+def _text(instant: datetime) -> str:
+    return instant.astimezone(UTC).isoformat()
+
+
+def _instant(text: str) -> datetime:
+    return datetime.fromisoformat(text)

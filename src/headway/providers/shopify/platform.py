@@ -1,0 +1,99 @@
+"""A shop's orders, listings and customers behind the engine's port `Platform`.
+
+The same app, tokens and bucket of points as for writing: both lanes share one limit.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import httpx
+
+from headway.clock import Clock
+from headway.core.accounts.jobs import Account
+from headway.core.accounts.pagination import Ask, Page
+from headway.core.catalog.listings import Scope
+from headway.core.catalog.storefront import Cost
+from headway.core.limits.transitions import Observation
+from headway.providers.boeing.client import TokenShelf
+from headway.providers.shopify.api import ShopAccess, ShopDoor
+from headway.providers.shopify.read_queries import document_of, price_of
+from headway.providers.shopify.read_replies import check_access, read_page, read_part
+from headway.providers.vault import Vault
+
+
+class ShopifyAccount:
+    """One seller's shop, read."""
+
+    # There is no quota of a day.
+    day_key: str | None = None
+
+    def __init__(
+        self,
+        account: Account,
+        *,
+        url: str = "https://{shop}",
+        access: ShopAccess,
+        shelf: TokenShelf,
+        vault: Vault,
+        clock: Clock,
+        timeout_s: float = 30,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._door = ShopDoor(
+            account.shop,
+            url=url,
+            access=access,
+            shelf=shelf,
+            vault=vault,
+            clock=clock,
+            timeout_s=timeout_s,
+            transport=transport,
+        )
+
+    def __repr__(self) -> str:
+        return f"ShopifyAccount({self.scope})"
+
+    @property
+    def scope(self) -> Scope:
+        """The app and shop that the limit binds."""
+        return self._door.scope
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The bucket of points that binds every call."""
+        return (self.scope,)
+
+    @property
+    def cost(self) -> Cost | None:
+        """What the last call cost, answered or refused; None if the shop did not say."""
+        return self._door.cost
+
+    @property
+    def seen(self) -> Mapping[str, Observation]:
+        """What the last reply said of the bucket."""
+        found = None if self.cost is None else self.cost.observation
+        return {} if found is None else {self.scope: found}
+
+    def close(self) -> None:
+        """Let the connections go."""
+        self._door.close()
+
+    def needs_token(self) -> bool:
+        """Tell whether the access token must be refreshed before anything else."""
+        return self._door.needs_token()
+
+    def refresh_token(self, *, send_by_s: float = math.inf) -> bool:
+        """Refresh it; False if no request was made: another worker is at it, or it is too late."""
+        return self._door.refresh_token(send_by_s=send_by_s)
+
+    def price(self, ask: Ask) -> float:
+        """Return what this request costs in points, at most."""
+        return price_of(ask)
+
+    def read(self, ask: Ask) -> Page:
+        """Make this request, and read its page; raises ConnectorError."""
+        former = read_part(ask.values.get("next"))
+        reply = self._door.ask(document_of(ask, after=former.after if former else None))
+        check_access(reply)
+        reply.refuse()
+        return read_page(ask, reply)

@@ -1,0 +1,233 @@
+"""The GraphQL that is sent to a shop, with its variables.
+
+Every value travels as a variable: a text depends on nothing but how many items it carries.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from html import escape
+from typing import Any
+
+from headway.core.catalog.storefront import Creation, Gid, PriceWrite, StatusWrite, StockWrite
+
+PAGE_MAX = 250
+# What one search may cost, and what a variant and each of its stock levels add to it.
+SEARCH_POINTS, VARIANT_POINTS, LEVEL_POINTS = 450, 8, 3
+# A new product may be stocked at places that nobody asked for.
+LEVELS_SPARE = 10
+
+SEEN = """
+fragment Seen on ProductVariant {
+  id sku price compareAtPrice
+  product { id handle status variantsCount { count } }
+  inventoryItem {
+    id tracked unitCost { amount }
+    inventoryLevels(first: $levels) {
+      nodes { location { id } quantities(names: ["available"]) { name quantity } }
+      pageInfo { hasNextPage }
+    }
+  }
+}
+"""
+LOCATIONS = """
+query Locations($first: Int!) {
+  shop { currencyCode }
+  locations(first: $first, includeLegacy: true) { nodes { id name } pageInfo { hasNextPage } }
+}
+"""
+FIND = f"""
+query Find($first: Int!, $search: String!, $levels: Int!) {{
+  productVariants(first: $first, query: $search) {{
+    nodes {{ ...Seen }} pageInfo {{ hasNextPage }}
+  }}
+}}
+{SEEN}"""
+READ = f"""
+query Read($ids: [ID!]!, $levels: Int!) {{ nodes(ids: $ids) {{ ...Seen }} }}
+{SEEN}"""
+SET_STOCK = """
+mutation SetStock($input: InventorySetQuantitiesInput!, $key: String!) {
+  inventorySetQuantities(input: $input) @idempotent(key: $key) {
+    userErrors { code field message }
+  }
+}
+"""
+ACTIVATE = """
+mutation Activate($item: ID!, $location: ID!, $available: Int!, $key: String!) {
+  inventoryActivate(inventoryItemId: $item, locationId: $location, available: $available)
+    @idempotent(key: $key) {
+    inventoryLevel { quantities(names: ["available"]) { name quantity } }
+    userErrors { field message }
+  }
+}
+"""
+CREATE = f"""
+mutation Create($identifier: ProductSetIdentifiers!, $input: ProductSetInput!, $levels: Int!) {{
+  productSet(identifier: $identifier, input: $input, synchronous: true) {{
+    product {{ variants(first: 1) {{ nodes {{ ...Seen }} }} }}
+    userErrors {{ code field message }}
+  }}
+}}
+{SEEN}"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One request: its text and its variables."""
+
+    text: str
+    variables: Mapping[str, Any]
+
+
+def locations() -> Document:
+    """Ask for every active location, those of fulfilment services too, in one page."""
+    return Document(text=LOCATIONS, variables={"first": PAGE_MAX})
+
+
+def find(shop_skus: Sequence[str], *, levels: int) -> Document:
+    """Search by SKU, with as long a page as the call may cost: a search finds more than it should.
+
+    Some words of a SKU are enough for a hit, so the exact one may stand far down.
+    """
+    search = " OR ".join(f"sku:{_quoted(sku)}" for sku in shop_skus)
+    fitting = SEARCH_POINTS // (VARIANT_POINTS + LEVEL_POINTS * levels)
+    first = max(len(shop_skus) + 1, min(PAGE_MAX, fitting))
+    variables = {"first": first, "search": search, "levels": _page(levels)}
+    return Document(text=FIND, variables=variables)
+
+
+def read(variants: Sequence[Gid], *, levels: int) -> Document:
+    """Ask for variants by id."""
+    return Document(text=READ, variables={"ids": list(variants), "levels": _page(levels)})
+
+
+def set_stock(writes: Sequence[StockWrite], *, key: str) -> Document:
+    """Set quantities; what we believe is there is always said, null when we do not know."""
+    quantities = [
+        {
+            "inventoryItemId": write.item,
+            "locationId": write.location,
+            "quantity": write.quantity,
+            "changeFromQuantity": write.change_from,
+        }
+        for write in writes
+    ]
+    given = {
+        "name": "available",
+        "reason": "correction",
+        "referenceDocumentUri": f"headway://push/{key}",
+        "quantities": quantities,
+    }
+    return Document(text=SET_STOCK, variables={"input": given, "key": key})
+
+
+def activate(write: StockWrite, *, key: str) -> Document:
+    """Stock an item at a location."""
+    variables = {
+        "item": write.item,
+        "location": write.location,
+        "available": write.quantity,
+        "key": key,
+    }
+    return Document(text=ACTIVATE, variables=variables)
+
+
+def by_product(writes: Sequence[PriceWrite]) -> list[list[int]]:
+    """Group the places of writes by their product, which is what one mutation takes."""
+    groups: dict[Gid, list[int]] = {}
+    for at, write in enumerate(writes):
+        groups.setdefault(write.product, []).append(at)
+    return list(groups.values())
+
+
+def set_prices(writes: Sequence[PriceWrite]) -> Document:
+    """Set prices, one aliased mutation per product: p0, p1 and so on, as `by_product` groups."""
+    variables: dict[str, Any] = {}
+    for number, places in enumerate(by_product(writes)):
+        given = product_prices(writes, places)
+        variables |= {f"p{number}": given["productId"], f"v{number}": given["variants"]}
+    count = len(variables) // 2
+    heads = ", ".join(f"$p{n}: ID!, $v{n}: [ProductVariantsBulkInput!]!" for n in range(count))
+    lines = [
+        f"  p{n}: productVariantsBulkUpdate(productId: $p{n}, variants: $v{n})"
+        " { userErrors { code field message } }"
+        for n in range(count)
+    ]
+    return Document(text=_mutation("SetPrices", heads, lines), variables=variables)
+
+
+def set_statuses(writes: Sequence[StatusWrite]) -> Document:
+    """Set statuses, one aliased mutation per product: s0, s1 and so on."""
+    variables = {
+        f"s{at}": {"id": write.product, "status": write.status.value}
+        for at, write in enumerate(writes)
+    }
+    heads = ", ".join(f"${name}: ProductUpdateInput!" for name in variables)
+    lines = [
+        f"  {name}: productUpdate(product: ${name}) {{ userErrors {{ field message }} }}"
+        for name in variables
+    ]
+    return Document(text=_mutation("SetStatuses", heads, lines), variables=variables)
+
+
+def create(creation: Creation) -> Document:
+    """Make a product of one variant, or set the one of that handle."""
+    variant = {
+        "optionValues": [{"optionName": "Title", "name": "Default Title"}],
+        "sku": creation.shop_sku,
+        "price": _money(creation.price),
+        "compareAtPrice": _money(creation.compare_at),
+        "inventoryItem": {"cost": _money(creation.cost), "tracked": True},
+        "inventoryQuantities": [
+            {"locationId": location, "name": "available", "quantity": quantity}
+            for location, quantity in creation.quantities.items()
+        ],
+    }
+    given = {
+        "handle": creation.handle,
+        "title": creation.title,
+        # The supplier's words are plain text, and must stay so on a page of HTML.
+        "descriptionHtml": escape(creation.description),
+        "vendor": creation.vendor,
+        "status": "ACTIVE",
+        "productOptions": [{"name": "Title", "values": [{"name": "Default Title"}]}],
+        "variants": [variant],
+    }
+    variables = {
+        "identifier": {"handle": creation.handle},
+        "input": given,
+        "levels": _page(len(creation.quantities) + LEVELS_SPARE),
+    }
+    return Document(text=CREATE, variables=variables)
+
+
+def product_prices(writes: Sequence[PriceWrite], places: Sequence[int]) -> dict[str, Any]:
+    """Return the variables of one price mutation: a product, and its variants at these places."""
+    variants = [
+        {
+            "id": writes[at].variant,
+            "price": _money(writes[at].price),
+            "compareAtPrice": _money(writes[at].compare_at),
+            "inventoryItem": {"cost": _money(writes[at].cost), "tracked": True},
+        }
+        for at in places
+    ]
+    return {"productId": writes[places[0]].product, "variants": variants}
+
+
+def _mutation(name: str, heads: str, lines: Sequence[str]) -> str:
+    return "\n".join([f"mutation {name}({heads}) {{", *lines, "}"])
+
+
+def _quoted(value: str) -> str:
+    """Quote a value for a search: only the backslash and the quote itself are special inside."""
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _page(levels: int) -> int:
+    return max(1, min(PAGE_MAX, levels))
+
+
+def _money(amount: Decimal | None) -> str | None:
+    return None if amount is None else format(amount, "f")

@@ -1,0 +1,268 @@
+"""The GraphQL that reads a shop's orders, listings and customers, and what it costs at most.
+
+An object costs a point, a list two more, and all that it may hold; a call may cost 1,000. So pages
+are short, and what belongs to an order is cut there: an order that may have more is asked for by
+itself, with all of it.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from headway.core.accounts.pagination import Ask
+from headway.providers.shopify.queries import Document
+
+# What an app must be granted to read all this; with `read_all_orders` history has no end.
+SCOPES = ("read_orders", "read_customers", "read_products")
+ORDERS, LINES, PARCELS, REFUNDS, MOVES = 12, 8, 3, 3, 5
+LINES_OF_ONE = 200
+PRODUCTS, VARIANTS = 12, 50
+PAGE_MAX = 250
+LIST_POINTS = 2
+# An order itself, its customer and five sums of two objects; a position with variant and price.
+HEAD_POINTS, LINE_POINTS, PARCEL_POINTS, REFUND_POINTS, MOVE_POINTS = 12, 4, 2, 3, 3
+ORDER_POINTS = (
+    HEAD_POINTS
+    + LIST_POINTS
+    + LINE_POINTS * LINES
+    + PARCEL_POINTS * PARCELS
+    + REFUND_POINTS * REFUNDS
+    + MOVE_POINTS * MOVES
+)
+ONE_ORDER_POINTS = (
+    HEAD_POINTS
+    + LIST_POINTS
+    + LINE_POINTS * LINES_OF_ONE
+    + (PARCEL_POINTS + REFUND_POINTS + MOVE_POINTS)
+)
+PRODUCT_POINTS = 1 + LIST_POINTS + VARIANTS
+VARIANT_POINTS, CUSTOMER_POINTS, SHOP_POINTS = 2, 3, 1
+SORT_KEYS = {"updated_at": "UPDATED_AT", "created_at": "CREATED_AT"}
+
+ORDER = """
+fragment Head on Order {
+  id name createdAt processedAt updatedAt cancelledAt closedAt
+  displayFinancialStatus displayFulfillmentStatus
+  customer { id }
+  totalPriceSet { ...Sum }
+  subtotalPriceSet { ...Sum }
+  totalShippingPriceSet { ...Sum }
+  totalTaxSet { ...Sum }
+  totalDiscountsSet { ...Sum }
+}
+fragment Sum on MoneyBag { shopMoney { amount currencyCode } }
+fragment Line on LineItem {
+  id sku title quantity variant { id } originalUnitPriceSet { ...Sum }
+}
+fragment Parcel on Fulfillment {
+  id status createdAt deliveredAt trackingInfo { company number }
+}
+fragment Back on Refund { id createdAt note totalRefundedSet { ...Sum } }
+fragment Move on OrderTransaction { id kind status createdAt processedAt amountSet { ...Sum } }
+"""
+SEEN_ORDER = f"""
+fragment Seen on Order {{
+  ...Head
+  lineItems(first: $lines) {{ nodes {{ ...Line }} pageInfo {{ hasNextPage endCursor }} }}
+  fulfillments(first: $parcels) {{ ...Parcel }}
+  refunds(first: $refunds) {{ ...Back }}
+  transactions(first: $moves) {{ ...Move }}
+}}
+{ORDER}"""
+COUNTS = "$lines: Int!, $parcels: Int!, $refunds: Int!, $moves: Int!"
+LIST_ORDERS = f"""
+query Orders(
+  $first: Int!, $after: String, $search: String!, $sort: OrderSortKeys!, {COUNTS}
+) {{
+  orders(first: $first, after: $after, query: $search, sortKey: $sort) {{
+    nodes {{ ...Seen }} pageInfo {{ hasNextPage endCursor }}
+  }}
+}}
+{SEEN_ORDER}"""
+NAMED_ORDERS = f"""
+query NamedOrders($ids: [ID!]!, {COUNTS}) {{ nodes(ids: $ids) {{ ...Seen }} }}
+{SEEN_ORDER}"""
+ONE_ORDER = f"""
+query OneOrder($id: ID!, $lines: Int!, $after: String) {{
+  order(id: $id) {{
+    ...Head
+    lineItems(first: $lines, after: $after) {{
+      nodes {{ ...Line }} pageInfo {{ hasNextPage endCursor }}
+    }}
+    fulfillments {{ ...Parcel }}
+    refunds {{ ...Back }}
+    transactions {{ ...Move }}
+  }}
+}}
+{ORDER}"""
+VARIANT = """
+fragment Variant on ProductVariant { id sku title price inventoryQuantity }
+"""
+SEEN_PRODUCT = f"""
+fragment Seen on Product {{
+  id title status updatedAt
+  variants(first: $variants, after: $after_variant) {{
+    nodes {{ ...Variant }} pageInfo {{ hasNextPage endCursor }}
+  }}
+}}
+{VARIANT}"""
+LIST_PRODUCTS = f"""
+query Products(
+  $first: Int!, $after: String, $search: String!, $variants: Int!, $after_variant: String
+) {{
+  shop {{ currencyCode }}
+  products(first: $first, after: $after, query: $search, sortKey: UPDATED_AT) {{
+    nodes {{ ...Seen }} pageInfo {{ hasNextPage endCursor }}
+  }}
+}}
+{SEEN_PRODUCT}"""
+NAMED_PRODUCTS = f"""
+query NamedProducts($ids: [ID!]!, $variants: Int!, $after_variant: String) {{
+  shop {{ currencyCode }}
+  nodes(ids: $ids) {{ ...Seen }}
+}}
+{SEEN_PRODUCT}"""
+ALL_VARIANTS = f"""
+query AllVariants($first: Int!, $search: String!) {{
+  shop {{ currencyCode }}
+  productVariants(first: $first, query: $search, sortKey: ID) {{
+    nodes {{ ...Variant product {{ title status updatedAt }} }} pageInfo {{ hasNextPage }}
+  }}
+}}
+{VARIANT}"""
+CUSTOMER = """
+fragment Seen on Customer {
+  id displayName updatedAt defaultEmailAddress { emailAddress } defaultAddress { countryCodeV2 }
+}
+"""
+LIST_CUSTOMERS = f"""
+query Customers($first: Int!, $after: String, $search: String!, $sort: CustomerSortKeys!) {{
+  customers(first: $first, after: $after, query: $search, sortKey: $sort) {{
+    nodes {{ ...Seen }} pageInfo {{ hasNextPage endCursor }}
+  }}
+}}
+{CUSTOMER}"""
+NAMED_CUSTOMERS = f"""
+query NamedCustomers($ids: [ID!]!) {{ nodes(ids: $ids) {{ ...Seen }} }}
+{CUSTOMER}"""
+GRANTED = "query Granted { currentAppInstallation { accessScopes { handle } } }"
+
+Values = Mapping[str, Any]
+
+
+def document_of(ask: Ask, *, after: str | None = None) -> Document:
+    """Return the request for what is asked; `after` is how far one order or product was read."""
+    return MAKERS[ask.what](ask.values, after)
+
+
+def price_of(ask: Ask) -> float:
+    """Return what that costs at most."""
+    return PRICES[ask.what](ask.values)
+
+
+def gid(kind: str, number: str) -> str:
+    """Return the platform's long id."""
+    return f"gid://shopify/{kind}/{number}"
+
+
+def _orders(values: Values, _: str | None) -> Document:
+    field = values["field"]
+    search = _since(field, values)
+    if values.get("until"):
+        search += f" AND {field}:<='{_moment(values['until'])}'"
+    paging = {"first": ORDERS, "after": values["after"], "search": search}
+    return Document(
+        text=LIST_ORDERS, variables={**paging, "sort": SORT_KEYS[field], **_order_counts()}
+    )
+
+
+def _orders_by_id(values: Values, _: str | None) -> Document:
+    ids = [gid("Order", each) for each in values["ids"]]
+    return Document(text=NAMED_ORDERS, variables={"ids": ids, **_order_counts()})
+
+
+def _order(values: Values, after: str | None) -> Document:
+    variables = {"id": gid("Order", values["id"]), "lines": LINES_OF_ONE, "after": after}
+    return Document(text=ONE_ORDER, variables=variables)
+
+
+def _order_counts() -> dict[str, int]:
+    return {"lines": LINES, "parcels": PARCELS, "refunds": REFUNDS, "moves": MOVES}
+
+
+def _products(values: Values, _: str | None) -> Document:
+    search = _since("updated_at", values)
+    paging = {"first": PRODUCTS, "after": values["after"], "search": search}
+    variables = {**paging, "variants": VARIANTS, "after_variant": None}
+    return Document(text=LIST_PRODUCTS, variables=variables)
+
+
+def _products_by_id(values: Values, _: str | None) -> Document:
+    ids = [gid("Product", each) for each in values["ids"]]
+    variables = {"ids": ids, "variants": VARIANTS, "after_variant": None}
+    return Document(text=NAMED_PRODUCTS, variables=variables)
+
+
+def _product(values: Values, after: str | None) -> Document:
+    ids = [gid("Product", values["id"])]
+    variables = {"ids": ids, "variants": PAGE_MAX, "after_variant": after}
+    return Document(text=NAMED_PRODUCTS, variables=variables)
+
+
+def _variants(values: Values, _: str | None) -> Document:
+    search = f"id:>{values['above']}"
+    return Document(text=ALL_VARIANTS, variables={"first": PAGE_MAX, "search": search})
+
+
+def _customers(values: Values, _: str | None) -> Document:
+    search = _since("updated_at", values)
+    paging = {"first": PAGE_MAX, "after": values["after"], "search": search}
+    return Document(text=LIST_CUSTOMERS, variables={**paging, "sort": "UPDATED_AT"})
+
+
+def _all_customers(values: Values, _: str | None) -> Document:
+    search = f"id:>{values['above']}"
+    paging = {"first": PAGE_MAX, "after": None, "search": search}
+    return Document(text=LIST_CUSTOMERS, variables={**paging, "sort": "ID"})
+
+
+def _customers_by_id(values: Values, _: str | None) -> Document:
+    ids = [gid("Customer", each) for each in values["ids"]]
+    return Document(text=NAMED_CUSTOMERS, variables={"ids": ids})
+
+
+def _since(field: str, values: Values) -> str:
+    return f"{field}:>='{_moment(values['since'])}'"
+
+
+def _moment(given: str) -> str:
+    """Write an instant as the platform does: its stamps know no parts of a second."""
+    return f"{datetime.fromisoformat(given).astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+MAKERS: Mapping[str, Callable[[Values, str | None], Document]] = {
+    "orders": _orders,
+    "orders_by_id": _orders_by_id,
+    "order": _order,
+    "products": _products,
+    "products_by_id": _products_by_id,
+    "product": _product,
+    "variants": _variants,
+    "customers": _customers,
+    "customers_by_id": _customers_by_id,
+    "all_customers": _all_customers,
+    "scopes": lambda _, __: Document(text=GRANTED, variables={}),
+}
+PRICES: Mapping[str, Callable[[Values], float]] = {
+    "orders": lambda _: LIST_POINTS + ORDERS * ORDER_POINTS,
+    "orders_by_id": lambda values: len(values["ids"]) * ORDER_POINTS,
+    "order": lambda _: ONE_ORDER_POINTS,
+    "products": lambda _: SHOP_POINTS + LIST_POINTS + PRODUCTS * PRODUCT_POINTS,
+    "products_by_id": lambda values: SHOP_POINTS + len(values["ids"]) * PRODUCT_POINTS,
+    "product": lambda _: SHOP_POINTS + 1 + LIST_POINTS + PAGE_MAX,
+    "variants": lambda _: SHOP_POINTS + LIST_POINTS + PAGE_MAX * VARIANT_POINTS,
+    "customers": lambda _: LIST_POINTS + PAGE_MAX * CUSTOMER_POINTS,
+    "customers_by_id": lambda values: len(values["ids"]) * CUSTOMER_POINTS,
+    "all_customers": lambda _: LIST_POINTS + PAGE_MAX * CUSTOMER_POINTS,
+    "scopes": lambda _: 2,
+}

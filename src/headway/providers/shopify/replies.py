@@ -1,0 +1,259 @@
+"""What a shop's reply says, as values; pure, and prepared for any bytes.
+
+A reply that breaks its promise raises UnreadableError: after a write nobody then knows whether it
+was done. Here are its outer layer and its errors; `shopify_shown` reads what the shop shows.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, NoReturn
+
+from headway.core.catalog.storefront import Cost, Said, Verdict
+from headway.errors import (
+    InvariantError,
+    PermanentError,
+    ThrottledError,
+    TimedOutError,
+    UnauthorizedError,
+    UnreadableError,
+)
+from headway.providers.excerpt import RETRY_AFTER_S_MAX, excerpt
+
+PROVIDER = "shopify"
+POINTS_MAX = 1_000_000_000
+
+VERDICTS = {
+    "CHANGE_FROM_QUANTITY_STALE": Verdict.STALE,
+    "COMPARE_QUANTITY_STALE": Verdict.STALE,
+    "INVALID_INVENTORY_ITEM": Verdict.UNKNOWN,
+    "PRODUCT_DOES_NOT_EXIST": Verdict.UNKNOWN,
+    "PRODUCT_VARIANT_DOES_NOT_EXIST": Verdict.UNKNOWN,
+    "ITEM_NOT_STOCKED_AT_LOCATION": Verdict.UNSTOCKED,
+}
+# Some mutations say no code, only words.
+GONE = re.compile(r"(does not|doesn't) exist|(not|couldn't be) found|not be found", re.IGNORECASE)
+ALREADY_ACTIVE = re.compile(r"already (active|stocked)", re.IGNORECASE)
+# These name the product, and so every variant of it that was sent.
+SHARED = {"PRODUCT_DOES_NOT_EXIST", "PRODUCT_SUSPENDED"}
+CONCURRENT = re.compile(r"request is currently in progress", re.IGNORECASE)
+MISMATCH = re.compile(r"same idempotency key cannot be used", re.IGNORECASE)
+NO_ACCESS = {"ACCESS_DENIED", "SHOP_INACTIVE"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One error that a shop told, at the top or inside a payload; `field` is its path."""
+
+    code: str
+    message: str
+    field: tuple[str, ...] = ()
+
+    def index(self, count: int) -> int | None:
+        """Return which of so many items it names, if it names one."""
+        numbers = [int(part) for part in self.field if part.isascii() and part.isdigit()]
+        return numbers[0] if numbers and numbers[0] < count else None
+
+    @property
+    def verdict(self) -> Verdict:
+        """What it means for the item that it names."""
+        if self.code in VERDICTS:
+            return VERDICTS[self.code]
+        if not self.code and ALREADY_ACTIVE.search(self.message):
+            return Verdict.STALE
+        if not self.code and GONE.search(self.message) and "locationId" not in self.field:
+            return Verdict.UNKNOWN
+        return Verdict.REFUSED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShopReply:
+    """A reply's outer layer: its data, its errors, and what it cost."""
+
+    data: Mapping[str, Any]
+    faults: tuple[Fault, ...]
+    cost: Cost | None
+
+    def refuse(self) -> None:
+        """Raise what an error at the top means; nothing was done but for a lost answer."""
+        for fault in self.faults:
+            _raise_idempotency(fault)
+            if fault.code == "THROTTLED":
+                wait_s = _wait_s(self.cost)
+                text = f"{PROVIDER} is throttling: {fault.message}"
+                raise ThrottledError(text, provider=PROVIDER, status=200, retry_after_s=wait_s)
+            if fault.code == "MAX_COST_EXCEEDED":
+                raise PermanentError(f"too much for one call: {fault.message}", provider=PROVIDER)
+        if not any(self.data.values()):
+            self._deny()
+
+    def whole(self, name: str) -> Any:  # noqa: ANN401 - JSON, of whatever shape
+        """Return the one field of a read, which had no errors at all.
+
+        Nothing where an error was is not the same as nothing there.
+        """
+        self.check_read(name)
+        if self.data.get(name) is None:
+            self._lacks(name)
+        return self.data[name]
+
+    def check_read(self, name: str) -> None:
+        """Raise if the read of this field had any error."""
+        self._deny()
+        if self.faults:
+            self._lacks(name)
+
+    def payload(self, name: str) -> Mapping[str, Any]:
+        """Return the payload of a single write."""
+        payload = self.data.get(name)
+        if not isinstance(payload, dict):
+            self._lacks(name)
+        return payload
+
+    def faults_of(self, name: str) -> list[Fault]:
+        """Return the user errors of a single write, in whose payload they must be."""
+        faults = user_faults(self.payload(name))
+        return self._lacks(name) if faults is None else faults
+
+    def _deny(self) -> None:
+        for fault in self.faults:
+            if fault.code in NO_ACCESS:
+                raise UnauthorizedError(
+                    f"the shop denies access: {fault.message}; grant the app its scopes, then"
+                    " connect the shop again",
+                    provider=PROVIDER,
+                )
+
+    def _lacks(self, name: str) -> NoReturn:
+        said = self.faults[0].message if self.faults else "and no error"
+        unreadable(f"no usable {name}: {said}")
+
+
+def unreadable(why: str) -> NoReturn:
+    """Raise UnreadableError in one line."""
+    raise UnreadableError(f"{PROVIDER}'s reply has {why}"[:250], provider=PROVIDER)
+
+
+def read_reply(body: bytes) -> ShopReply:
+    """Read the outer layer of a reply; raises UnreadableError."""
+    try:
+        document = json.loads(body)
+        # What cannot be written again as UTF-8, or holds a NUL, no table would take.
+        if b"\\u0000" in json.dumps(document, ensure_ascii=False).encode():
+            unreadable("a character that cannot be stored")
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        unreadable(f"no JSON object: {excerpt(body) or 'an empty body'}")
+    data, errors = document.get("data"), document.get("errors") or []
+    if not isinstance(errors, list):
+        errors = [{"message": str(errors)}]
+    return ShopReply(
+        data=data if isinstance(data, dict) else {},
+        faults=tuple(_fault(error) for error in errors),
+        cost=_cost(document.get("extensions")),
+    )
+
+
+def user_faults(payload: object) -> list[Fault] | None:
+    """Return the user errors of a payload; None if it is no payload."""
+    errors = payload.get("userErrors") if isinstance(payload, dict) else None
+    return [_fault(error) for error in errors] if isinstance(errors, list) else None
+
+
+def share(faults: Sequence[Fault], count: int) -> list[Said]:
+    """Share the errors of a write that was done whole or not at all among its items.
+
+    Who is named gets its verdict; the others are not done, through no fault of their own.
+    """
+    if not faults:
+        return [Said(verdict=Verdict.DONE)] * count
+    named: dict[int, Said] = {}
+    for fault in faults:
+        _raise_idempotency(fault)
+        index = fault.index(count)
+        if fault.code in SHARED or count == 1:
+            places = list(range(count))
+        else:
+            places = [] if index is None else [index]
+        for place in places:
+            named.setdefault(place, Said(verdict=fault.verdict, reason=fault.message))
+    why = "another item of the same call was at fault" if named else faults[0].message
+    others = Said(verdict=Verdict.AGAIN, reason=f"not done: {why}")
+    return [named.get(place, others) for place in range(count)]
+
+
+def read_aliased(reply: ShopReply, names: Mapping[str, int]) -> dict[str, list[Said]]:
+    """Read the payloads of aliased writes, each of so many items.
+
+    One that is missing may have been done: it is read back. If all are missing, the shop did not
+    answer at all.
+    """
+    faults = {name: user_faults(reply.data.get(name)) for name in names}
+    if all(found is None for found in faults.values()):
+        reply.payload(next(iter(names)))
+        unreadable("no user errors")
+    said = {}
+    for name, count in names.items():
+        found = faults[name]
+        if found is None:
+            own = [fault.message for fault in reply.faults if fault.field[:1] == (name,)]
+            lost = Said(
+                verdict=Verdict.STALE, reason=f"no answer: {(own or ['no reason given'])[0]}"
+            )
+            said[name] = [lost] * count
+        else:
+            said[name] = share(found, count)
+    return said
+
+
+def _raise_idempotency(fault: Fault) -> None:
+    if fault.code == "IDEMPOTENCY_CONCURRENT_REQUEST" or CONCURRENT.search(fault.message):
+        raise TimedOutError("the same write is still under way in the shop", provider=PROVIDER)
+    if fault.code == "IDEMPOTENCY_KEY_PARAMETER_MISMATCH" or MISMATCH.search(fault.message):
+        raise InvariantError(f"one idempotency key was used for two writes: {fault.message}")
+
+
+def _fault(error: object) -> Fault:
+    """Read an error of either kind; whatever it lacks, it stays an error."""
+    given = error if isinstance(error, dict) else {}
+    extensions = given.get("extensions")
+    code = given.get("code") or (extensions.get("code") if isinstance(extensions, dict) else None)
+    path = given.get("field") or given.get("path") or ()
+    message = excerpt(str(given.get("message") or "").encode(errors="replace"))
+    return Fault(
+        code=code if isinstance(code, str) else "",
+        message=message or (str(code) if code else "an error without a text"),
+        field=tuple(str(part) for part in path) if isinstance(path, list) else (),
+    )
+
+
+def _cost(extensions: object) -> Cost | None:
+    cost = extensions.get("cost") if isinstance(extensions, dict) else None
+    if not isinstance(cost, dict) or (requested := _points(cost, "requestedQueryCost")) is None:
+        return None
+    bucket = cost.get("throttleStatus")
+    bucket = bucket if isinstance(bucket, dict) else {}
+    return Cost(
+        requested=requested,
+        actual=_points(cost, "actualQueryCost"),
+        available=_points(bucket, "currentlyAvailable"),
+        capacity=_points(bucket, "maximumAvailable") or None,
+        restore_per_s=_points(bucket, "restoreRate") or None,
+    )
+
+
+def _points(given: Mapping[str, Any], name: str) -> float | None:
+    value = given.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value <= POINTS_MAX and isfinite(value) else None
+
+
+def _wait_s(cost: Cost | None) -> float | None:
+    if cost is None or cost.available is None or cost.restore_per_s is None:
+        return None
+    lacking = cost.requested - cost.available
+    return min(max(lacking / cost.restore_per_s, 0.0), RETRY_AFTER_S_MAX)

@@ -1,0 +1,225 @@
+"""Shopify's Admin GraphQL API behind the engine's port `Storefront`: each method is one request.
+
+After a write UnsentError, ThrottledError, UnauthorizedError and PermanentError mean that nothing
+was done; any other error leaves it open. So does an answer from another API version: nobody here
+has read what its fields mean.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import httpx
+
+from headway.clock import Clock
+from headway.core.catalog.listings import Scope
+from headway.core.catalog.storefront import (
+    Cost,
+    Creation,
+    Found,
+    Gid,
+    PriceWrite,
+    Said,
+    Shop,
+    Shown,
+    StatusWrite,
+    StockWrite,
+)
+from headway.errors import (
+    PermanentError,
+    TransientError,
+    UnreadableError,
+)
+from headway.providers.boeing.client import TokenShelf
+from headway.providers.shopify import bulk, replies
+from headway.providers.shopify import product_replies as shown
+from headway.providers.shopify import queries as documents
+from headway.providers.shopify.api import ShopAccess, ShopDoor, find_address
+from headway.providers.shopify.bulk import Bulk, UploadTarget
+from headway.providers.shopify.limits import (
+    read_call_limit,
+    rest_resource,
+    shop_resource,
+    shop_scope,
+)
+from headway.providers.shopify.queries import Document
+from headway.providers.shopify.replies import PROVIDER, ShopReply
+from headway.providers.tokens import store_tokens
+from headway.providers.vault import Vault
+
+__all__ = [
+    "Bulk",
+    "ShopAccess",
+    "ShopifyConnector",
+    "UploadTarget",
+    "read_call_limit",
+    "rest_resource",
+    "shop_resource",
+    "shop_scope",
+    "store_tokens",
+]
+
+
+class ShopifyConnector:
+    """One shop behind the engine's port `Storefront`."""
+
+    def __init__(
+        self,
+        shop: Shop,
+        *,
+        url: str = "https://{shop}",
+        access: ShopAccess,
+        shelf: TokenShelf,
+        vault: Vault,
+        clock: Clock,
+        timeout_s: float = 30,
+        currency: str | None = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._currency = currency
+        self._door = ShopDoor(
+            shop.domain,
+            url=url,
+            access=access,
+            shelf=shelf,
+            vault=vault,
+            clock=clock,
+            timeout_s=timeout_s,
+            transport=transport,
+        )
+
+    def __repr__(self) -> str:
+        return f"ShopifyConnector({self.scope})"
+
+    @property
+    def scope(self) -> Scope:
+        """The app and shop that the limit binds."""
+        return self._door.scope
+
+    @property
+    def cost(self) -> Cost | None:
+        """What the last call cost, answered or refused; None if the shop did not say."""
+        return self._door.cost
+
+    def close(self) -> None:
+        """Let the connections go."""
+        self._door.close()
+
+    def needs_token(self) -> bool:
+        """Tell whether the access token must be refreshed before anything else."""
+        return self._door.needs_token()
+
+    def refresh_token(self, *, send_by_s: float = math.inf) -> bool:
+        """Refresh it; False if no request was made: another worker is at it, or it is too late."""
+        return self._door.refresh_token(send_by_s=send_by_s)
+
+    def locations(self) -> Mapping[str, Gid]:
+        """Return the active locations, name to id, of a shop that sells in our currency."""
+        reply = self._ask(documents.locations())
+        shown.check_currency(reply, self._currency)
+        return shown.read_locations(reply)
+
+    def find(self, shop_skus: Sequence[str], *, locations: int) -> Found:
+        """Look variants up by exact SKU, with the stock at that many locations."""
+        assert shop_skus, "nothing to look for"
+        return shown.read_found(self._ask(documents.find(shop_skus, levels=locations)), shop_skus)
+
+    def read(self, variants: Sequence[Gid], *, locations: int) -> Sequence[Shown | None]:
+        """Return what the shop shows of each variant; None for one that is not there."""
+        return shown.read_nodes(self._ask(documents.read(variants, levels=locations)), variants)
+
+    def set_stock(self, writes: Sequence[StockWrite], *, key: str) -> Sequence[Said]:
+        """Set quantities, all or none; those at fault are told, the others are then not done."""
+        assert 0 < len(writes) <= documents.PAGE_MAX, f"{len(writes)} quantities in one call"
+        reply = self._ask(documents.set_stock(writes, key=key))
+        return replies.share(reply.faults_of("inventorySetQuantities"), len(writes))
+
+    def activate(self, write: StockWrite, *, key: str) -> Said:
+        """Stock an item at a location where it was not, at that quantity."""
+        return shown.read_activated(self._ask(documents.activate(write, key=key)), write.quantity)
+
+    def set_prices(self, writes: Sequence[PriceWrite]) -> Sequence[Said]:
+        """Set prices and costs; the variants of one product all or none, products by themselves."""
+        groups = documents.by_product(writes)
+        names = {f"p{number}": len(places) for number, places in enumerate(groups)}
+        said = replies.read_aliased(self._ask(documents.set_prices(writes)), names)
+        answers = {
+            place: one
+            for places, name in zip(groups, names, strict=True)
+            for place, one in zip(places, said[name], strict=True)
+        }
+        return [answers[place] for place in range(len(writes))]
+
+    def set_status(self, writes: Sequence[StatusWrite]) -> Sequence[Said]:
+        """Set whether products are for sale, each by itself."""
+        names = {f"s{place}": 1 for place in range(len(writes))}
+        said = replies.read_aliased(self._ask(documents.set_statuses(writes)), names)
+        return [said[name][0] for name in names]
+
+    def create(self, creation: Creation) -> Said:
+        """Make a product, or set the one of that handle."""
+        return shown.read_created(self._ask(documents.create(creation)))
+
+    def stage_upload(self, name: str) -> UploadTarget:
+        """Ask where the file of a bulk operation may be uploaded."""
+        return bulk.read_target(self._ask(bulk.stage_upload(name)))
+
+    def upload(self, target: UploadTarget, content: bytes) -> str:
+        """Upload the file, and return what the shop calls it; the host is not the shop's."""
+        assert len(content) <= bulk.FILE_BYTES_MAX, "more than 100 MB in one file"
+        request = self._files.build_request(
+            "POST",
+            self._elsewhere(target.url),
+            data=dict(target.parameters),
+            files={"file": ("file.jsonl", content, "text/jsonl")},
+        )
+        answer = self._door.exchange(self._files, request)
+        _check_file(answer.status, "the upload was refused; stage it anew")
+        return target.path
+
+    def run_bulk(self, path: str, *, key: str) -> Gid | None:
+        """Start a bulk price change on that file; None if the shop cannot start one now."""
+        return bulk.read_started(self._ask(bulk.run_bulk(path, key=key)))
+
+    def find_bulk(self, key: str) -> Bulk | None:
+        """Find the operation of this intent, when the reply that named it was lost."""
+        return bulk.read_bulk_of(self._ask(bulk.find_bulk()), key)
+
+    def bulk_status(self, operation: Gid) -> Bulk:
+        """Tell how a bulk operation stands."""
+        return bulk.read_bulk(self._ask(bulk.bulk_status(operation)).whole("bulkOperation"))
+
+    def bulk_result(self, url: str, writes: Sequence[PriceWrite]) -> Sequence[Said]:
+        """Fetch what was said of each write; the host is not the shop's."""
+        try:
+            with self._files.stream("GET", self._elsewhere(url)) as response:
+                _check_file(response.status_code, "no answers; ask how the operation stands")
+                return bulk.read_results(bulk.split_lines(response.iter_bytes()), writes)
+        except httpx.HTTPError as error:
+            name = type(error).__name__
+            raise TransientError(f"the answers broke off ({name})", provider=PROVIDER) from None
+
+    def _ask(self, document: Document) -> ShopReply:
+        reply = self._door.ask(document)
+        reply.refuse()
+        return reply
+
+    @property
+    def _files(self) -> httpx.Client:
+        return self._door.client("")
+
+    def _elsewhere(self, url: str) -> str:
+        """Check the address of a file: encrypted, unless the shop itself is not."""
+        self._door.forget_cost()
+        address = find_address(url)
+        if address is None or address.scheme not in {"https", self._door.base.scheme}:
+            raise UnreadableError("shopify named no usable address for a file", provider=PROVIDER)
+        return url
+
+
+def _check_file(status: int, advice: str) -> None:
+    """Raise what a file host's bad status means: never that the shop refuses us."""
+    if 200 <= status < 300:  # noqa: PLR2004 - the class of good answers
+        return
+    is_passing = status >= httpx.codes.INTERNAL_SERVER_ERROR or status in {408, 429}
+    error = TransientError if is_passing else PermanentError
+    raise error(f"a file host answered {status}: {advice}", provider=PROVIDER, status=status)

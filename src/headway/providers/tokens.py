@@ -1,0 +1,232 @@
+"""The tokens of one account, shared by all workers: which is alive, and who fetches the next.
+
+A token that was given alone never dies, unless its expiry was given too. Others live an hour or a
+few, and each refresh brings a new pair. The new refresh token is kept first: should the rest be
+lost, it fetches another access token. Shopify takes the old one until the new one is used, so a
+lost reply is asked for again; elsewhere a lost reply may need a person.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from headway.clock import Clock, fresh_id
+from headway.core.accounts.jobs import PlatformName
+from headway.core.catalog.listings import Scope
+from headway.errors import ConflictError, InvalidError, TransientError, UnreadableError
+from headway.providers.boeing.client import TokenShelf
+from headway.providers.vault import Vault
+
+ACCESS, REFRESH = "access", "refresh"
+NEVER = datetime(2999, 1, 1, tzinfo=UTC)
+EARLY = timedelta(minutes=2)
+LIFE_S, REFRESH_LIFE_S = 3600, 90 * 86_400
+LIFE_S_MIN, LIFE_S_MAX = 300, 366 * 86_400
+LEASE_MARGIN_S = 10.0
+TOKEN_CHARS_MAX = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A token of this account."""
+
+    name: str
+    text: str = field(repr=False)
+    expires_at: datetime
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """What a refresh brought; no refresh token if the old one stays."""
+
+    access: str = field(repr=False)
+    access_until: datetime
+    refresh: str | None = field(repr=False)
+    refresh_until: datetime
+
+
+class AccountTokens:
+    """One worker's view of an account's tokens; it looks again when what it knows is not enough."""
+
+    def __init__(self, scope: Scope, *, shelf: TokenShelf, vault: Vault, clock: Clock) -> None:
+        self._scope = scope
+        self._shelf = shelf
+        self._vault = vault
+        self._clock = clock
+        self._known: dict[str, Token] = {}
+
+    def find(self, name: str, *, early: timedelta = timedelta(0)) -> Token | None:
+        """Return the token of this name if it is alive, and stays so for a while."""
+        if self._alive(name, early) is None:
+            self._reload()  # another worker may have refreshed meanwhile
+        return self._alive(name, early)
+
+    @property
+    def can_refresh(self) -> bool:
+        """Whether a new access token can be had without a person."""
+        return self.find(REFRESH) is not None
+
+    def needs_refresh(self) -> bool:
+        """Tell whether the access token is dead or dying, and another can be had."""
+        return self.find(ACCESS, early=EARLY) is None and self.can_refresh
+
+    def kill(self, token: Token) -> bool:
+        """Let exactly this token be dead, for all workers; True if a newer one is alive already."""
+        self._shelf.invalidate(self._scope, {token.name: token.version}, now=self._clock.now())
+        self._known = {}
+        return self.find(token.name) is not None
+
+    def begin_refresh(self, owner: str, *, timeout_s: float) -> bool:
+        """Take the lease to refresh; False while another holds it."""
+        now = self._clock.now()
+        until = now + timedelta(seconds=timeout_s + LEASE_MARGIN_S)
+        return self._shelf.begin_refresh(self._scope, owner=owner, now=now, lease_until=until)
+
+    def refresh(self, fetch: Callable[[], Grant], *, timeout_s: float, send_by_s: float) -> bool:
+        """Fetch a new grant and keep it, one worker at a time; False if none was asked for."""
+        owner = fresh_id()
+        if not self.begin_refresh(owner, timeout_s=timeout_s):
+            return False
+        try:
+            if not self.needs_refresh() or self._clock.monotonic() > send_by_s:
+                return False
+            grant = fetch()
+            self.keep(grant, owner=owner, renewed_at=self._clock.now())
+        finally:
+            self.end_refresh(owner)
+        return True
+
+    def end_refresh(self, owner: str) -> None:
+        """Give the lease back."""
+        self._shelf.end_refresh(self._scope, owner=owner)
+
+    def keep(self, grant: Grant, *, owner: str, renewed_at: datetime | None = None) -> None:
+        """Keep what a refresh brought, the refresh token first; a renewal is told once."""
+        if grant.refresh is not None:
+            self._save(REFRESH, grant.refresh, grant.refresh_until, owner)
+        self._save(ACCESS, grant.access, grant.access_until, owner, renewed_at)
+        self._known = {}
+
+    def drop(self, name: str) -> None:
+        """Let the token of this name be dead, if there is one."""
+        token = self.find(name)
+        if token is not None:
+            self.kill(token)
+
+    def _save(
+        self,
+        name: str,
+        text: str,
+        expires_at: datetime,
+        owner: str,
+        renewed_at: datetime | None = None,
+    ) -> None:
+        self._shelf.save(
+            self._scope,
+            name,
+            secret=self._vault.encrypt(text),
+            expires_at=expires_at,
+            owner=owner,
+            renewed_at=renewed_at,
+        )
+
+    def _alive(self, name: str, early: timedelta) -> Token | None:
+        token = self._known.get(name)
+        is_alive = token is not None and token.expires_at > self._clock.now() + early
+        return token if is_alive else None
+
+    def _reload(self) -> None:
+        self._known = {
+            row.name: Token(
+                name=row.name,
+                text=self._vault.decrypt(row.secret),
+                expires_at=row.expires_at,
+                version=row.version,
+            )
+            for row in self._shelf.load(self._scope)
+        }
+
+
+def replaced(provider: str) -> TransientError:
+    """Make the error of a call whose token another worker, or a person, replaced meanwhile."""
+    text = f"{provider} refuses a token that was just replaced; the new one is tried"
+    return TransientError(text, provider=provider, status=401)
+
+
+def token_scope(platform: PlatformName, shop: str) -> Scope:
+    """Return the name under which the tokens of a shop are kept; Shopify's are kept per app."""
+    return Scope(f"{platform}:shop:{shop}")
+
+
+def store_tokens(
+    shelf: TokenShelf,
+    vault: Vault,
+    scope: Scope,
+    *,
+    clock: Clock,
+    access: str,
+    expires_at: datetime | None = None,
+    refresh: str | None = None,
+    refresh_expires_at: datetime | None = None,
+) -> None:
+    """Keep the tokens of an account that a person connects.
+
+    An access token that comes alone and without an expiry never dies.
+    """
+    for name, text in ((ACCESS, access), (REFRESH, refresh)):
+        if text is not None and not is_usable(text):
+            raise InvalidError(f"the {name} token is empty or holds spaces or line ends")
+    tokens, owner = AccountTokens(scope, shelf=shelf, vault=vault, clock=clock), fresh_id()
+    if not tokens.begin_refresh(owner, timeout_s=LEASE_MARGIN_S):
+        raise ConflictError("the account's tokens are being refreshed; try again in a minute")
+    try:
+        if refresh is None:
+            tokens.drop(REFRESH)
+        now = clock.now()
+        grant = Grant(
+            access=access,
+            access_until=expires_at or (_until(now, LIFE_S, LIFE_S) if refresh else NEVER),
+            refresh=refresh,
+            refresh_until=refresh_expires_at or _until(now, REFRESH_LIFE_S, REFRESH_LIFE_S),
+        )
+        tokens.keep(grant, owner=owner)
+    finally:
+        tokens.end_refresh(owner)
+
+
+def read_grant(body: bytes, now: datetime, *, provider: str) -> Grant:
+    """Read a token reply; its text is never shown, for it holds the tokens."""
+    try:
+        given = json.loads(body)
+    except (ValueError, RecursionError):
+        given = None
+    given = given if isinstance(given, dict) else {}
+    access, refresh = given.get("access_token"), given.get("refresh_token")
+    if not is_usable(access) or (refresh is not None and not is_usable(refresh)):
+        raise UnreadableError(f"{provider}'s token reply holds no usable token", provider=provider)
+    return Grant(
+        access=str(access),
+        access_until=_until(now, given.get("expires_in"), LIFE_S),
+        refresh=refresh,
+        refresh_until=_until(now, given.get("refresh_token_expires_in"), REFRESH_LIFE_S),
+    )
+
+
+def is_usable(text: Any) -> bool:  # noqa: ANN401 - whatever a reply or a person gave
+    """Tell whether a header can carry this as a token."""
+    return (
+        isinstance(text, str)
+        and 0 < len(text) <= TOKEN_CHARS_MAX
+        and text.isascii()
+        and text.isprintable()
+        and " " not in text
+    )
+
+
+def _until(now: datetime, life_s: object, usual_s: float) -> datetime:
+    if isinstance(life_s, bool) or not isinstance(life_s, int | float) or not life_s > 0:
+        life_s = usual_s
+    return now + timedelta(seconds=min(max(life_s, LIFE_S_MIN), LIFE_S_MAX))

@@ -1,0 +1,186 @@
+"""The Celery runner: a few threads that work off messages; four tasks, and no logic in them.
+
+Threads, not forked processes: a step waits for others nearly all the time, and the threads share
+connections to the database and to the shops. For more processors start more workers.
+"""
+
+import logging
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from celery import Celery
+from celery.apps.worker import Worker
+from celery.exceptions import SecurityWarning
+from celery.worker import state
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
+
+from headway.app import App
+from headway.app.dispatch import relay, rounds, rule_of
+from headway.app.monitoring import notify_of
+from headway.core.dispatch import Baton, Verb, subject_of
+from headway.engine.dispatch import RelayRule
+from headway.errors import HeadwayError, InvariantError
+from headway.runners.celery_app import QUEUES, explained, task_name
+from headway.runners.embedded import EmbeddedRunner, Report
+
+STOP_S = 10.0
+LOGGERS = ("celery", "kombu")
+
+
+class CeleryRunner:
+    """One worker process: its tasks, its sign of life and, unless beat does, its tick."""
+
+    def __init__(
+        self,
+        app: App,
+        celery: Celery,
+        *,
+        owner: str,
+        report: Report,
+        rule: RelayRule | None = None,
+        ticks: bool = True,
+        speed: float = 1.0,
+    ) -> None:
+        self._celery = celery
+        self._owner = owner
+        self._report = report
+        self._ticks = ticks
+        # How many of the application's seconds pass in a real one, as in a demo.
+        self._speed = speed
+        self._threads = EmbeddedRunner(app.clock, report)
+        rule = rule or rule_of(app)
+        self._relay = relay(
+            app,
+            owner,
+            send=self._send,
+            report=report,
+            rule=rule,
+            stopping=self._threads.stopping,
+        )
+        self._rounds = rounds(app, send=self._send, rule=rule)
+        self._notify = notify_of(app)
+        self._is_ticking = threading.Lock()
+        celery.task(self._tick, name=task_name(Verb.TICK))
+        for verb in (Verb.FETCH, Verb.PUSH, Verb.PULL):
+            celery.task(self._task(verb), name=task_name(verb))
+
+    def run(self, *, concurrency: int, queues: Sequence[str] = QUEUES) -> None:
+        """Work until told to stop; then end the steps in hand, and give back the rest.
+
+        Raises InvariantError if a bug stopped it.
+        """
+        with warnings.catch_warnings():
+            # Of root and pickles: we take JSON only, and who runs us is for the deployment to say.
+            warnings.simplefilter("ignore", SecurityWarning)
+            worker = _Worker(
+                app=self._celery,
+                hostname=self._owner,
+                pool="threads",
+                concurrency=concurrency,
+                queues=list(queues),
+                quiet=True,
+                without_gossip=True,
+                without_mingle=True,
+                without_heartbeat=True,
+            )
+        handler = _Said(self._report, self._threads.stopping)
+        for name in LOGGERS:
+            logging.getLogger(name).addHandler(handler)
+            logging.getLogger(name).propagate = False
+        threading.Thread(target=self._await_stop, name="stop", daemon=True).start()
+        self._threads.start(life=self._relay.keep)
+        if self._ticks:
+            self._threads.start(tick=self._rounds.step)
+        if self._notify is not None:
+            self._threads.start(notify=self._notify.step)
+        try:
+            worker.start()
+        finally:
+            self._threads.stop(STOP_S)
+            state.should_stop = None
+            for name in LOGGERS:
+                logging.getLogger(name).removeHandler(handler)
+        self._rounds.give_way()
+        self._threads.check()
+
+    def stop(self) -> None:
+        """Ask it to end; fit for a signal handler."""
+        self._threads.stopping.set()
+
+    def _await_stop(self) -> None:
+        self._threads.stopping.wait()
+        state.should_stop = 0  # Celery's own way to be told so: its loop looks there
+
+    def _task(self, verb: Verb) -> Callable[[str, int], None]:
+        def carry(subject: str, fence: int) -> None:
+            named = Baton(subject=subject_of(verb, subject), fence=fence)
+            self._guarded(verb, lambda: self._relay.carry(named))
+
+        carry.__name__ = verb.value
+        return carry
+
+    def _tick(self) -> None:
+        """Do one round, as beat asks; one at a time in each process is enough."""
+        if self._is_ticking.acquire(blocking=False):
+            try:
+                self._guarded(Verb.TICK, self._rounds.round)
+            finally:
+                self._is_ticking.release()
+
+    def _guarded(self, name: str, does: Callable[[], object]) -> None:
+        """Report trouble; let a bug stop this worker, whose message else came again for ever."""
+        try:
+            does()
+        except InvariantError as error:
+            self._threads.fail(name, error)
+        except HeadwayError as error:
+            self._report(name, str(error))
+        except Exception as error:  # noqa: BLE001 - whatever it is, a silent failure would be worse
+            self._threads.fail(name, error)
+
+    def _send(self, baton: Baton, wait: timedelta) -> None:
+        send_by(self._celery, baton, wait.total_seconds() / self._speed)
+
+
+def send_by(celery: Celery, baton: Baton, wait_s: float) -> None:
+    """Send the message of a baton, to be heard after that many real seconds; BrokerError if not."""
+    subject = baton.subject
+    try:
+        celery.send_task(
+            task_name(subject.verb),
+            args=[subject.name, baton.fence],
+            queue=subject.queue,
+            countdown=wait_s or None,
+        )
+    except (OperationalError, RedisError, OSError) as error:
+        raise explained(error) from None  # the cause may hold the address with its password
+
+
+class _Worker(Worker):  # type: ignore[misc]
+    """Celery's worker without its banner, its logging and its hands on our signals."""
+
+    def setup_logging(self, colorize: bool | None = None) -> bool:  # noqa: ARG002, FBT001 - as Celery calls it
+        return True
+
+    def install_platform_tweaks(self, worker: Worker) -> None:
+        """Leave signals to the command."""
+
+
+class _Said(logging.Handler):
+    """Tells in one line what Celery warns of; it names a broker without its password.
+
+    Nobody who ends a worker wants to know that a message had just come and was given back.
+    """
+
+    def __init__(self, report: Report, stopping: threading.Event) -> None:
+        super().__init__(logging.WARNING)
+        self._report = report
+        self._stopping = stopping
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell it."""
+        if not self._stopping.is_set():
+            self._report("broker", " ".join(record.getMessage().split()))

@@ -1,0 +1,38 @@
+"""A process among others: it says that it lives, in a thread of its own, as long as it runs."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from headway.clock import Clock
+from headway.errors import HeadwayError
+from headway.store.monitoring.processes import Presence, Processes
+
+EVERY_S = 30.0
+STOP_S = 5.0
+
+
+@contextmanager
+def present(processes: Processes, presence: Presence, wall: Clock) -> Iterator[None]:
+    """Say every half minute that this process lives, and at the end that it does not."""
+    stopping = threading.Event()
+
+    def work() -> None:
+        while not stopping.is_set():
+            wall.sleep(EVERY_S, stopping)
+            # Without a database nobody can be told; it is tried again.
+            with contextlib.suppress(HeadwayError):
+                if not stopping.is_set():
+                    processes.see(presence, wall)
+
+    processes.see(presence, wall)
+    thread = threading.Thread(target=work, name="presence", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join(STOP_S)
+        with contextlib.suppress(HeadwayError):
+            processes.leave(presence)

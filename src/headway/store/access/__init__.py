@@ -1,0 +1,1 @@
+"""API keys, sessions, idempotency keys and tenant isolation."""

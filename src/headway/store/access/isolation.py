@@ -1,0 +1,42 @@
+"""Walls: a pool whose every transaction knows who acts, and sees one seller's rows at most.
+
+Behind a wall the database itself hides what belongs to others (row-level security, migration 0006):
+a query that forgets its seller finds nothing. What is set lasts as long as the transaction, so it
+works through a transaction pooler, and nothing is left behind on the connection.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from headway.core.catalog.listings import SellerId
+from headway.store.pool import Pool
+
+ROLE = "headway_seller"
+# One round trip for all; set_config with true is SET LOCAL, for the role as well.
+ACT = "SELECT set_config('headway.actor', %s, true)"
+ENTER = f"""
+SELECT set_config('headway.actor', %s, true), set_config('headway.seller', %s, true),
+  set_config('role', '{ROLE}', true)
+"""
+
+
+class Walled:
+    """A pool for one person: what is written says who did it, a seller is kept to their own."""
+
+    def __init__(self, pool: Pool, *, actor: str, seller: SellerId | None = None) -> None:
+        self._pool = pool
+        self._actor = actor
+        self._seller = seller
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection[TupleRow]]:
+        """Lend a connection inside one transaction, which the end of the block commits."""
+        with self._pool.connection() as connection, connection.transaction():
+            if self._seller is None:
+                connection.execute(ACT, (self._actor,))
+            else:
+                connection.execute(ENTER, (self._actor, self._seller))
+            yield connection

@@ -1,0 +1,220 @@
+"""Who may come in: keys, links that work once, and the count of wrong tries.
+
+Keys and links are random, and kept as SHA-256 digests: a digest is found by the index, so how long
+a look takes says nothing of how near a guess was. Instants are a person's, never those of a demo's
+faster clock; only events are dated by the deployment's, as all events are.
+"""
+
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from psycopg.errors import UniqueViolation
+
+from headway.clock import Clock, fresh_id, fresh_secret
+from headway.core.access import Grant, Principal, Role
+from headway.core.catalog.listings import SellerId
+from headway.errors import ConflictError, TooManyError
+from headway.store.access.secrets import SECRET_CHARS, USE_WRITTEN, digest, granted, tell
+from headway.store.access.sessions import end_of_key
+from headway.store.pool import Pool, guarded
+
+MARK = "hw_"
+PREFIX_CHARS = len(MARK) + 8
+# A link is typed and shown in narrow places, and works once: 128 bits are enough.
+LINK_CHARS = 32
+TRIES_MAX = 10
+TRIES_SPAN = timedelta(minutes=15)
+
+KEY_COLUMNS = """id::text, name, prefix, role, user_id, created_at, expires_at, last_used_at,
+  revoked_at"""
+ADD_KEY = """
+INSERT INTO access_keys (id, name, prefix, hash, role, user_id, created_at, expires_at)
+VALUES (%(id)s, %(name)s, %(prefix)s, %(hash)s, %(role)s, %(user_id)s, %(now)s, %(expires_at)s)
+"""
+KEYS = f"SELECT {KEY_COLUMNS} FROM access_keys ORDER BY revoked_at IS NOT NULL, name, created_at"
+FIND_KEY = """
+SELECT id::text, name, role, user_id, hash, last_used_at FROM access_keys
+WHERE hash = %(hash)s AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > %(now)s)
+"""
+USE_KEY = """
+UPDATE access_keys SET last_used_at = %(now)s
+WHERE id = %(id)s AND (last_used_at IS NULL OR last_used_at <= %(before)s)
+"""
+# Who is meant by a word is settled before anything is done: a name may look like a beginning.
+MEANT = f"""
+SELECT {KEY_COLUMNS} FROM access_keys
+WHERE (id::text = %(which)s OR name = %(which)s OR prefix = %(which)s) AND revoked_at IS NULL
+ORDER BY name FOR UPDATE
+"""
+REVOKE = "UPDATE access_keys SET revoked_at = %(now)s WHERE id = %(id)s"
+ADD_LINK = """
+INSERT INTO login_links (hash, name, role, user_id, created_at, expires_at)
+VALUES (%(hash)s, %(name)s, %(role)s, %(user_id)s, %(now)s, %(expires_at)s)
+"""
+TAKE_LINK = """
+DELETE FROM login_links WHERE hash = %(hash)s AND expires_at > %(now)s
+RETURNING name, role, user_id
+"""
+FORGET_LINKS = "DELETE FROM login_links WHERE expires_at <= %(now)s"
+TRY = """
+INSERT INTO login_tries AS row (address, tries, begun_at) VALUES (%(address)s, 1, %(now)s)
+ON CONFLICT (address) DO UPDATE SET
+  tries = CASE WHEN row.begun_at <= %(before)s THEN 1 ELSE row.tries + 1 END,
+  begun_at = CASE WHEN row.begun_at <= %(before)s THEN %(now)s ELSE row.begun_at END
+RETURNING tries, begun_at
+"""
+FORGIVE = "DELETE FROM login_tries WHERE address = %(address)s OR begun_at <= %(before)s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A key as people see it: never the key itself."""
+
+    id: str
+    name: str
+    prefix: str
+    role: Role
+    user_id: SellerId | None
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+
+
+class Access:
+    """Tables `access_keys`, `login_links` and `login_tries`.
+
+    `clock` dates the events; without one it is the instant that a verb is given.
+    """
+
+    def __init__(self, pool: Pool, *, clock: Clock | None = None) -> None:
+        self._pool = pool
+        self._clock = clock
+
+    def add_key(self, grant: Grant, *, now: datetime) -> tuple[Key, str]:
+        """Make a key; return how people see it, and the key, which is nowhere afterwards."""
+        secret = MARK + fresh_secret()
+        values = {**granted(grant), "id": fresh_id(), "hash": digest(secret), "now": now}
+        values |= {"prefix": secret[:PREFIX_CHARS], "expires_at": grant.expires_at}
+        facts = {name: values[name] for name in ("name", "prefix", "role", "expires_at")}
+        try:
+            with guarded(), self._pool.connection() as connection, connection.transaction():
+                connection.execute(ADD_KEY, values)
+                tell(connection, "key_created", facts, seller=grant.seller, at=self._at(now))
+        except Exception as error:
+            if isinstance(error.__cause__, UniqueViolation):
+                told = f"there is a key named {grant.name}; revoke it, or choose another name"
+                raise ConflictError(told) from None
+            raise
+        return next(each for each in self.all_keys() if each.id == values["id"]), secret
+
+    def all_keys(self) -> list[Key]:
+        """Return every key, those that were revoked last."""
+        with guarded(), self._pool.connection() as connection:
+            return _keys(connection.execute(KEYS).fetchall())
+
+    def has_operator(self, *, now: datetime) -> bool:
+        """Return whether any operator has a key that works."""
+        return any(
+            each.role is Role.OPERATOR
+            and each.revoked_at is None
+            and (each.expires_at is None or each.expires_at > now)
+            for each in self.all_keys()
+        )
+
+    def revoke_key(self, which: str, *, now: datetime) -> Key | None:
+        """Let a key named by its id, name or prefix open nothing, and end its sessions.
+
+        None if there is none; raises ConflictError if the word means several.
+        """
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            key = _meant(which, _keys(connection.execute(MEANT, {"which": which}).fetchall()))
+            if key is None:
+                return None
+            connection.execute(REVOKE, {"id": key.id, "now": now})
+            at = self._at(now)
+            facts = {"name": key.name, "prefix": key.prefix, "role": key.role}
+            tell(connection, "key_revoked", facts, seller=key.user_id, at=at)
+            end_of_key(connection, key.id, at=at)
+        return replace(key, revoked_at=now)
+
+    def find_key(self, secret: str, *, now: datetime) -> Principal | None:
+        """Return whom a key stands for, and write down its use; None if it opens nothing."""
+        if len(secret) != len(MARK) + SECRET_CHARS or not secret.startswith(MARK):
+            return None
+        before = now - USE_WRITTEN
+        values = {"hash": digest(secret), "now": now, "before": before}
+        with guarded(), self._pool.connection() as connection:
+            row = connection.execute(FIND_KEY, values).fetchone()
+            if row is None or not hmac.compare_digest(bytes(row[4]), digest(secret)):
+                return None
+            id_, name, role, user_id, _, used_at = row
+            if used_at is None or used_at <= before:
+                connection.execute(USE_KEY, {**values, "id": id_})
+        return Principal(id=f"key:{id_}", name=name, role=Role(role), seller=user_id, key_id=id_)
+
+    def add_link(self, grant: Grant, *, expires_at: datetime, now: datetime) -> str:
+        """Make a link's secret, which lets one browser in, once."""
+        secret = fresh_secret()[:LINK_CHARS]
+        values = {**granted(grant), "hash": digest(secret), "expires_at": expires_at, "now": now}
+        facts = {name: values[name] for name in ("name", "role", "expires_at")}
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            connection.execute(FORGET_LINKS, values)
+            connection.execute(ADD_LINK, values)
+            tell(connection, "link_created", facts, seller=grant.seller, at=self._at(now))
+        return secret
+
+    def take_link(self, secret: str, *, now: datetime) -> Grant | None:
+        """Return what a link grants, and use it up; None if it is unknown, used or too old."""
+        with guarded(), self._pool.connection() as connection:
+            values = {"hash": digest(secret), "now": now}
+            row = connection.execute(TAKE_LINK, values).fetchone()
+        if row is None:
+            return None
+        name, role, user_id = row
+        return Grant(name=name, role=Role(role), seller=user_id)
+
+    def count_try(self, address: str, *, now: datetime) -> None:
+        """Count a login before it is looked at; raises TooManyError after too many wrong ones."""
+        values = {"address": address, "now": now, "before": now - TRIES_SPAN}
+        with guarded(), self._pool.connection() as connection:
+            row = connection.execute(TRY, values).fetchone()
+        assert row is not None, "the statement always answers"
+        tries, begun_at = row
+        if tries > TRIES_MAX:
+            wait_s = max(1.0, (begun_at + TRIES_SPAN - now).total_seconds())
+            raise TooManyError(
+                f"too many wrong logins from this address; try again in {_minutes(wait_s)}",
+                retry_after_s=wait_s,
+            )
+
+    def forgive(self, address: str, *, now: datetime) -> None:
+        """Forget the wrong tries of an address that has logged in, and all that are long over."""
+        values = {"address": address, "before": now - TRIES_SPAN}
+        with guarded(), self._pool.connection() as connection:
+            connection.execute(FORGIVE, values)
+
+    def _at(self, now: datetime) -> datetime:
+        return now if self._clock is None else self._clock.now()
+
+
+def _meant(which: str, found: Sequence[Key]) -> Key | None:
+    """Return the key that a word means; an id means one key, whatever the others are called."""
+    of_id = [key for key in found if key.id == which]
+    if len(of_id or found) > 1:
+        named = ", ".join(f"{key.name} ({key.prefix}, id {key.id})" for key in found)
+        raise ConflictError(f"{which} means several keys: {named}; say which by its id")
+    return next(iter(of_id or found), None)
+
+
+def _keys(rows: Sequence[Sequence[Any]]) -> list[Key]:
+    told = [dict(zip(Key.__dataclass_fields__, row, strict=True)) for row in rows]
+    return [Key(**{**one, "role": Role(one["role"])}) for one in told]
+
+
+def _minutes(wait_s: float) -> str:
+    minutes = max(1, round(wait_s / 60))
+    return "a minute" if minutes == 1 else f"{minutes} minutes"

@@ -1,0 +1,187 @@
+"""Browsers that are logged in, by a key or by a link: who, since when, from where.
+
+A session's secret is in its cookie, and kept as a digest. It ends by itself in time, with its key,
+by its own browser, or by an operator; the last three are events.
+"""
+
+import hmac
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from headway.clock import Clock, fresh_id, fresh_secret
+from headway.core.access import Grant, Principal, Role
+from headway.core.catalog.listings import SellerId
+from headway.store.access.secrets import SECRET_CHARS, USE_WRITTEN, digest, granted, tell
+from headway.store.pool import Pool, guarded
+
+LOGGED_OUT, ENDED, KEY_REVOKED = "logged out", "ended by an operator", "its key was revoked"
+COLUMNS = """session.id::text, session.name, session.role, session.user_id,
+  (SELECT prefix FROM access_keys WHERE access_keys.id = session.key_id), session.address,
+  session.created_at, session.last_seen_at, session.expires_at"""
+ADD = f"""
+INSERT INTO sessions AS session
+  (id, hash, key_id, name, role, user_id, address, created_at, expires_at, last_seen_at)
+VALUES (%(id)s, %(hash)s, %(key_id)s, %(name)s, %(role)s, %(user_id)s, %(address)s, %(now)s,
+  %(expires_at)s, %(now)s)
+RETURNING {COLUMNS}
+"""
+LIVE = """session.expires_at > %(now)s AND (session.key_id IS NULL OR EXISTS (
+  SELECT FROM access_keys AS key WHERE key.id = session.key_id AND key.revoked_at IS NULL
+    AND (key.expires_at IS NULL OR key.expires_at > %(now)s)))"""
+FIND = f"""
+SELECT session.id::text, session.name, session.role, session.user_id, session.key_id::text,
+  session.hash, session.last_seen_at
+FROM sessions AS session WHERE session.hash = %(hash)s AND {LIVE}
+"""
+SEE = "UPDATE sessions SET last_seen_at = %(now)s WHERE id = %(id)s AND last_seen_at <= %(before)s"
+ALL = f"SELECT {COLUMNS} FROM sessions AS session WHERE {LIVE} ORDER BY session.last_seen_at DESC"
+END = f"DELETE FROM sessions AS session WHERE {{which}} AND {LIVE} RETURNING {COLUMNS}"
+END_MINE = END.format(which="hash = %(hash)s")
+END_ONE = END.format(which="id::text = %(id)s")
+END_NAMED = END.format(which="name = %(name)s")
+# The key is revoked in the same transaction, so what it began counts as live no longer.
+END_OF_KEY = f"DELETE FROM sessions AS session WHERE key_id = %(key_id)s RETURNING {COLUMNS}"
+FORGET = "DELETE FROM sessions WHERE expires_at <= %(now)s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrowserSession:
+    """A browser that is logged in; `prefix` is its key's beginning, None if it came by a link."""
+
+    id: str
+    name: str
+    role: Role
+    user_id: SellerId | None
+    prefix: str | None
+    address: str
+    created_at: datetime
+    last_seen_at: datetime
+    expires_at: datetime
+
+
+class Sessions:
+    """Table `sessions`; `clock` dates the events, else it is the instant that a verb is given."""
+
+    def __init__(self, pool: Pool, *, clock: Clock | None = None) -> None:
+        self._pool = pool
+        self._clock = clock
+
+    def begin(
+        self, who: Principal | Grant, *, expires_at: datetime, now: datetime, address: str = ""
+    ) -> str:
+        """Log a browser in; return the secret that its cookie holds."""
+        secret = fresh_secret()
+        key_id = who.key_id if isinstance(who, Principal) else None
+        values = {**granted(who), "id": fresh_id(), "hash": digest(secret), "key_id": key_id}
+        values |= {"expires_at": expires_at, "now": now, "address": address}
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            connection.execute(FORGET, values)
+            (begun,) = _sessions(connection.execute(ADD, values).fetchall())
+            facts = {**_facts(begun), "expires_at": expires_at}
+            tell(
+                connection,
+                "session_begun",
+                facts,
+                seller=begun.user_id,
+                at=self._at(now),
+                actor=begun.name,
+            )
+        return secret
+
+    def find(self, secret: str, *, now: datetime) -> Principal | None:
+        """Return who is logged in with this cookie; None if nobody is, or not any more."""
+        if len(secret) != SECRET_CHARS:
+            return None
+        before = now - USE_WRITTEN
+        values = {"hash": digest(secret), "now": now, "before": before}
+        with guarded(), self._pool.connection() as connection:
+            row = connection.execute(FIND, values).fetchone()
+            if row is None or not hmac.compare_digest(bytes(row[5]), digest(secret)):
+                return None
+            id_, name, role, user_id, key_id, _, seen_at = row
+            if seen_at <= before:
+                connection.execute(SEE, {**values, "id": id_})
+        return Principal(
+            id=f"session:{id_}", name=name, role=Role(role), seller=user_id, key_id=key_id
+        )
+
+    def live(self, *, now: datetime) -> list[BrowserSession]:
+        """Return every session that lets somebody in, those seen last first."""
+        with guarded(), self._pool.connection() as connection:
+            return _sessions(connection.execute(ALL, {"now": now}).fetchall())
+
+    def log_out(self, secret: str, *, now: datetime) -> None:
+        """End the session of a browser that asks for it itself."""
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            ended = _ended(connection, END_MINE, {"hash": digest(secret), "now": now})
+            _tell_ended(connection, ended, LOGGED_OUT, at=self._at(now), is_own=True)
+
+    def end(self, id_: str, *, now: datetime) -> BrowserSession | None:
+        """End one session; None if there is none that lives."""
+        return next(iter(self._end(END_ONE, {"id": id_, "now": now}, now)), None)
+
+    def end_named(self, name: str, *, now: datetime) -> list[BrowserSession]:
+        """End all sessions of somebody, by the name that the audit shows."""
+        return self._end(END_NAMED, {"name": name, "now": now}, now)
+
+    def _end(
+        self, statement: str, values: Mapping[str, Any], now: datetime
+    ) -> list[BrowserSession]:
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            ended = _ended(connection, statement, values)
+            _tell_ended(connection, ended, ENDED, at=self._at(now))
+        return ended
+
+    def _at(self, now: datetime) -> datetime:
+        return now if self._clock is None else self._clock.now()
+
+
+def end_of_key(connection: Connection[TupleRow], key_id: str, *, at: datetime) -> None:
+    """End what a key began, in the transaction in which it is revoked."""
+    ended = _ended(connection, END_OF_KEY, {"key_id": key_id})
+    _tell_ended(connection, ended, KEY_REVOKED, at=at)
+
+
+def _ended(
+    connection: Connection[TupleRow], statement: str, values: Mapping[str, Any]
+) -> list[BrowserSession]:
+    return _sessions(connection.execute(statement, values).fetchall())
+
+
+def _tell_ended(
+    connection: Connection[TupleRow],
+    ended: Sequence[BrowserSession],
+    why: str,
+    *,
+    at: datetime,
+    is_own: bool = False,
+) -> None:
+    for each in ended:
+        tell(
+            connection,
+            "session_ended",
+            {**_facts(each), "why": why},
+            seller=each.user_id,
+            at=at,
+            actor=each.name if is_own else None,
+        )
+
+
+def _facts(session: BrowserSession) -> dict[str, Any]:
+    """Return what an event tells of a session."""
+    told = asdict(session)
+    return {
+        "session": session.id,
+        **{name: told[name] for name in ("name", "role", "address")},
+        "by": "a link" if session.prefix is None else f"key {session.prefix}",
+    }
+
+
+def _sessions(rows: Sequence[Sequence[Any]]) -> list[BrowserSession]:
+    told = [dict(zip(BrowserSession.__dataclass_fields__, row, strict=True)) for row in rows]
+    return [BrowserSession(**{**one, "role": Role(one["role"])}) for one in told]

@@ -1,0 +1,1 @@
+"""Connected accounts, their jobs, credentials and records."""

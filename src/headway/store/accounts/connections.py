@@ -1,0 +1,329 @@
+"""Sellers' shops: who is connected to which, and how much waits there.
+
+A seller has one shop on a platform and a shop one seller. Neither is exchanged once the shop was
+written or read: the ids that are stored mean nothing in another shop. Until then it was a mistake.
+"""
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg import Connection
+
+from headway.core.accounts import jobs
+from headway.core.accounts.jobs import PlatformName
+from headway.core.catalog.listings import SellerId
+from headway.errors import ConflictError, InvalidError, NotFoundError
+from headway.store.accounts.job_rows import cancel, enlist, lock_seller, resume
+from headway.store.monitoring.notices import Topic, add_notice, subject_of
+from headway.store.pool import Pool, guarded
+
+# Where the API of every shop is, whatever address its customers see. A token goes nowhere else.
+HOST = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.myshopify\.com")
+# What a merchant's browser shows while looking at the shop from inside.
+ADMIN = re.compile(r"admin\.shopify\.com/store/([a-z0-9-]+)")
+
+# Etsy and Printify number their shops.
+SHOP_NUMBER = re.compile(r"[1-9][0-9]{0,18}")
+
+COLUMNS = """
+id::text, user_id, platform, shop, status, reason, locations, locations_at, owner_id, title,
+horizon_at
+"""
+# A name that was mistyped must not be the seller's, or the shop's, for ever.
+UNDO = """
+DELETE FROM connected_accounts AS row
+WHERE platform = %(platform)s AND (user_id = %(user_id)s) <> (shop = %(shop)s)
+  AND status = 'disconnected'
+  AND NOT EXISTS (SELECT FROM push_intent WHERE account_id = row.id)
+  AND NOT EXISTS (SELECT FROM orders WHERE account_id = row.id)
+  AND NOT EXISTS (SELECT FROM listings WHERE account_id = row.id)
+  AND NOT EXISTS (SELECT FROM customers WHERE account_id = row.id)
+  AND NOT EXISTS (SELECT FROM payments WHERE account_id = row.id)
+  AND NOT EXISTS (SELECT FROM listing_state AS state
+                  WHERE row.platform = 'shopify' AND state.user_id = row.user_id
+                    AND applied IS NOT NULL)
+"""
+# It begins as one that comes back does: the next statement connects either.
+CONNECT = """
+INSERT INTO connected_accounts AS row (user_id, platform, shop, status, created_at, updated_at)
+VALUES (%(user_id)s, %(platform)s, %(shop)s, 'disconnected', %(now)s, %(now)s)
+ON CONFLICT DO NOTHING
+"""
+FIND = f"""
+SELECT {COLUMNS} FROM connected_accounts
+WHERE platform = %(platform)s AND user_id = %(user_id)s AND shop = %(shop)s
+"""
+# Whose token is new is not yet another account: what is not told stays.
+RECONNECT = f"""
+UPDATE connected_accounts SET status = 'connected', reason = '', locations = NULL,
+  locations_at = NULL, owner_id = coalesce(nullif(%(owner_id)s, ''), owner_id),
+  title = coalesce(nullif(%(title)s, ''), title), updated_at = %(now)s
+WHERE platform = %(platform)s AND user_id = %(user_id)s AND shop = %(shop)s
+RETURNING {COLUMNS}
+"""
+IN_THE_WAY = """
+SELECT user_id, shop FROM connected_accounts
+WHERE platform = %(platform)s AND (user_id = %(user_id)s OR shop = %(shop)s)
+ORDER BY user_id = %(user_id)s DESC
+"""
+DISCONNECT = f"""
+UPDATE connected_accounts SET status = 'disconnected', reason = %(reason)s, updated_at = %(now)s
+WHERE id = %(account_id)s AND user_id = %(user_id)s
+RETURNING {COLUMNS}
+"""
+EVENT = """
+INSERT INTO sync_audit_log
+  (user_id, sync_timestamp, event_type, new_value, error_message, created_at)
+VALUES (%(user_id)s, %(now)s, %(event)s, %(value)s::jsonb, nullif(%(reason)s, ''), %(now)s)
+"""
+LIST = f"""
+SELECT {COLUMNS} FROM connected_accounts
+WHERE (%(platform)s::text IS NULL OR platform = %(platform)s)
+  AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
+ORDER BY user_id, platform <> 'shopify', platform
+"""
+SOME = f"""
+SELECT {COLUMNS} FROM connected_accounts
+WHERE (%(user_id)s::text IS NULL OR user_id = %(user_id)s) AND (%(after)s::text IS NULL
+  OR (user_id, platform <> 'shopify', platform)
+     > (%(after)s, %(platform)s::text <> 'shopify', %(platform)s::text))
+ORDER BY user_id, platform <> 'shopify', platform LIMIT %(limit)s
+"""
+TALLY = """
+SELECT user_id,
+  (SELECT count(*) FROM product WHERE product.user_id = account.user_id),
+  (SELECT count(*) FROM listing_state AS state
+   WHERE state.user_id = account.user_id AND push_at IS NOT NULL),
+  (SELECT count(*) FROM listing_state AS state
+   WHERE state.user_id = account.user_id AND push_at IS NOT NULL AND push_failures > 0),
+  (SELECT count(*) FROM listing_state AS state
+   WHERE state.user_id = account.user_id AND held_reason IS NOT NULL)
+FROM connected_accounts AS account
+WHERE platform = 'shopify' AND user_id = ANY(%(user_ids)s)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """A seller's connection to a shop; locations by name are None until the shop told them."""
+
+    id: str
+    user_id: SellerId
+    platform: PlatformName
+    shop: str
+    status: str
+    reason: str
+    locations: Mapping[str, Any] | None
+    locations_at: datetime | None
+    owner_id: str
+    title: str
+    horizon_at: datetime | None
+
+    @property
+    def bare(self) -> jobs.Account:
+        """The account as jobs know it."""
+        return jobs.Account(
+            id=self.id,
+            user_id=self.user_id,
+            platform=self.platform,
+            shop=self.shop,
+            owner_id=self.owner_id,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """What is in a seller's shop, and what waits to get there."""
+
+    products: int
+    waiting: int
+    failing: int
+    held: int
+
+
+class Accounts:
+    """Table `connected_accounts`, the shops in it."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def connect(
+        self,
+        user_id: SellerId,
+        shop: str,
+        *,
+        platform: PlatformName = PlatformName.SHOPIFY,
+        owner_id: str = "",
+        title: str = "",
+        now: datetime,
+    ) -> Account:
+        """Connect a seller to a shop with its jobs, or connect them again; raises ConflictError."""
+        values = {
+            "user_id": user_id,
+            "platform": platform.value,
+            "shop": shop_name(platform, shop),
+            "owner_id": owner_id,
+            "title": title,
+            "now": now,
+        }
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            lock_seller(connection, user_id)
+            connection.execute(UNDO, values)
+            connection.execute(CONNECT, values)
+            row = connection.execute(FIND, values).fetchone()
+            if row is None:
+                raise _conflict(connection, values)
+            before = _account(row)
+            resume(connection, before.bare, now=now)
+            row = connection.execute(RECONNECT, values).fetchone()
+            assert row is not None, "the seller's lock keeps it there"
+            account = _account(row)
+            enlist(connection, account.bare, now=now)
+            if before.status == "disconnected":
+                _tell(connection, account, "account_connected", now=now)
+        return account
+
+    def disconnect(
+        self,
+        user_id: SellerId,
+        reason: str,
+        *,
+        platform: PlatformName = PlatformName.SHOPIFY,
+        now: datetime,
+    ) -> Account:
+        """Stop visiting a seller's shop, cancel its jobs, keep why and tell the seller."""
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            whose = {"platform": platform.value, "user_id": user_id}
+            row = connection.execute(LIST, whose).fetchone()
+            if row is None:
+                raise NotFoundError(_no_shop(user_id, platform))
+            return disconnect(connection, _account(row).bare, reason, now=now)
+
+    def list(self, platform: PlatformName | None = None) -> list[Account]:
+        """Return every shop, or those of one platform, by seller."""
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(LIST, {"platform": platform, "user_id": None}).fetchall()
+        return [_account(row) for row in rows]
+
+    def of_seller(
+        self, user_id: SellerId, platform: PlatformName = PlatformName.SHOPIFY
+    ) -> Account:
+        """Return a seller's shop; raises NotFoundError."""
+        with guarded(), self._pool.connection() as connection:
+            row = connection.execute(LIST, {"platform": platform, "user_id": user_id}).fetchone()
+        if row is None:
+            raise NotFoundError(_no_shop(user_id, platform))
+        return _account(row)
+
+    def some(
+        self, user_id: SellerId | None, *, after: tuple[str | None, str | None], limit: int
+    ) -> Sequence[Account]:
+        """Return shops by seller, or one seller's, after that seller's on that platform."""
+        seller, platform = after
+        values = {"user_id": user_id, "after": seller, "platform": platform, "limit": limit}
+        with guarded(), self._pool.connection() as connection:
+            return [_account(row) for row in connection.execute(SOME, values).fetchall()]
+
+    def tally(self, user_ids: Collection[SellerId]) -> dict[SellerId, Tally]:
+        """Count what is in the shops of these sellers, and what waits to get there."""
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(TALLY, {"user_ids": list(user_ids)}).fetchall()
+        return {
+            user_id: Tally(products=products, waiting=waiting, failing=failing, held=held)
+            for user_id, products, waiting, failing, held in rows
+        }
+
+
+def disconnect(
+    connection: Connection[Any], account: jobs.Account, reason: str, *, now: datetime
+) -> Account:
+    """Mark an account in the caller's transaction, cancel its jobs, tell the seller.
+
+    Who was disconnected already, with nothing left to cancel, is told nothing new.
+    """
+    lock_seller(connection, account.user_id)
+    whose = {"platform": account.platform.value, "user_id": account.user_id}
+    cancelled = cancel(connection, account, reason, now=now)
+    before = connection.execute(LIST, whose).fetchone()
+    values = {
+        "account_id": account.id,
+        "user_id": account.user_id,
+        "reason": reason,
+        "now": now,
+    }
+    row = connection.execute(DISCONNECT, values).fetchone()
+    if before is None or row is None:
+        raise NotFoundError(_no_shop(account.user_id, account.platform))
+    found = _account(row)
+    if cancelled or _account(before).status == "connected":
+        _tell(connection, found, "account_disconnected", now=now)
+        add_notice(
+            connection,
+            Topic.DISCONNECTED,
+            subject_of(account.id, now),
+            user_id=account.user_id,
+            text=f"{found.platform} shop {found.title or found.shop} is disconnected: {reason}",
+            now=now,
+        )
+    return found
+
+
+def shop_name(platform: PlatformName, text: str) -> str:
+    """Return the name under which a shop is known, however it was written; raises InvalidError."""
+    if platform is PlatformName.SHOPIFY:
+        return shop_domain(text)
+    if not SHOP_NUMBER.fullmatch(text.strip()):
+        raise InvalidError(f"{text!r} is not an id of a shop on {platform}; it is a number")
+    return text.strip()
+
+
+def shop_domain(text: str) -> str:
+    """Return the host name of a shop, however a person wrote it; raises InvalidError."""
+    bare = re.sub(r"^[a-z][a-z0-9+.-]*://", "", text.strip().lower())
+    if inside := ADMIN.match(bare):
+        return f"{inside[1]}.myshopify.com"
+    host = re.split(r"[/?#]", bare, maxsplit=1)[0].removesuffix(".")
+    if not HOST.fullmatch(host):
+        raise InvalidError(f"{text!r} is not a shop's address; write it as name.myshopify.com")
+    return host
+
+
+def _no_shop(user_id: SellerId, platform: PlatformName) -> str:
+    if platform is PlatformName.SHOPIFY:
+        return f"{user_id} has no shop; connect one with: headway connect SHOP --seller {user_id}"
+    return (
+        f"{user_id} has no shop on {platform}; connect one with:"
+        f" headway connect SHOP --seller {user_id} --platform {platform}"
+    )
+
+
+def _conflict(connection: Connection[Any], values: Mapping[str, Any]) -> ConflictError:
+    owner, owned = connection.execute(IN_THE_WAY, values).fetchall()[0]
+    if owner == values["user_id"]:
+        return ConflictError(
+            f"{owner} has the shop {owned}; connect {values['shop']} as another seller"
+        )
+    return ConflictError(f"{owned} is the shop of {owner}; a shop has one seller")
+
+
+def _tell(connection: Connection[Any], account: Account, event: str, *, now: datetime) -> None:
+    value = {"account": account.id, "platform": account.platform.value, "shop": account.shop}
+    connection.execute(
+        EVENT,
+        {
+            "user_id": account.user_id,
+            "event": event,
+            "value": json.dumps(value),
+            "reason": account.reason,
+            "now": now,
+        },
+    )
+
+
+def _account(row: Sequence[Any]) -> Account:
+    told = dict(zip(Account.__dataclass_fields__, row, strict=True))
+    return Account(**{**told, "platform": PlatformName(told["platform"])})

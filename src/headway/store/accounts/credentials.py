@@ -1,0 +1,200 @@
+"""Tokens shared by all workers, and the lease under which one of them refreshes.
+
+What comes here is encrypted already. A version is never used twice, so that a worker which was
+refused can kill the token it used and never a newer one.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from headway.core.catalog.listings import Scope, SellerId
+from headway.core.monitoring.metrics import TokenSign
+from headway.store.pool import Pool, guarded
+
+ENDING_SHOWN = 20
+
+LOAD = """
+SELECT name, secret, expires_at, version FROM credential WHERE scope = %s ORDER BY name
+"""
+
+# The lease is the fence: who lost it may not write over what its successor has fetched. Locking
+# its row keeps a successor from slipping in between the look and the write.
+SAVE = """
+WITH lease AS (
+  SELECT scope FROM credential_refresh WHERE scope = %(scope)s AND owner = %(owner)s FOR UPDATE
+), kept AS (
+  INSERT INTO credential (scope, name, secret, expires_at)
+  SELECT scope, %(name)s, %(secret)s, %(expires_at)s FROM lease
+  ON CONFLICT (scope, name) DO UPDATE SET secret = excluded.secret,
+    expires_at = excluded.expires_at, version = credential.version + 1
+  RETURNING version
+), told AS (
+  INSERT INTO sync_audit_log (user_id, sync_timestamp, event_type, new_value, created_at)
+  SELECT account.user_id, %(renewed_at)s::timestamptz, 'token_refreshed', jsonb_build_object(
+      'platform', account.platform, 'shop', account.shop, 'until', %(expires_at)s::timestamptz),
+    %(renewed_at)s::timestamptz
+  FROM kept JOIN connected_accounts AS account
+    ON account.platform = split_part(%(scope)s::text, ':', 1)
+    AND account.shop = regexp_replace(%(scope)s::text, '^.*:', '')
+  WHERE %(renewed_at)s::timestamptz IS NOT NULL
+)
+SELECT version FROM kept
+"""
+
+INVALIDATE = """
+UPDATE credential SET expires_at = least(credential.expires_at, %(now)s)
+FROM unnest(%(names)s::text[], %(versions)s::bigint[]) AS used (name, version)
+WHERE credential.scope = %(scope)s
+  AND credential.name = used.name AND credential.version = used.version
+"""
+
+BEGIN_REFRESH = """
+INSERT INTO credential_refresh AS held (scope, owner, lease_until)
+VALUES (%(scope)s, %(owner)s, %(lease_until)s)
+ON CONFLICT (scope) DO UPDATE SET owner = excluded.owner, lease_until = excluded.lease_until
+WHERE held.lease_until <= %(now)s
+RETURNING owner
+"""
+
+END_REFRESH = "DELETE FROM credential_refresh WHERE scope = %s AND owner = %s"
+
+# A grant ends with the longer-lived of its tokens: the one that renews the other.
+ENDING = """
+SELECT account.user_id, account.platform || ' ' || account.shop, max(credential.expires_at)
+FROM connected_accounts AS account JOIN credential ON credential.scope = CASE account.platform
+  WHEN 'shopify' THEN 'shopify:' || %(client_id)s || ':' || account.shop
+  ELSE account.platform || ':shop:' || account.shop END
+WHERE account.status = 'connected' AND (%(seller)s::text IS NULL OR account.user_id = %(seller)s)
+GROUP BY account.user_id, account.platform, account.shop
+HAVING max(credential.expires_at) < %(before)s
+ORDER BY 3 LIMIT %(limit)s
+"""
+FORGET = "DELETE FROM credential WHERE scope = %s"
+LOAD_ALL = "SELECT scope, name, version, secret FROM credential ORDER BY scope, name"
+REPLACE = """
+UPDATE credential SET secret = %s WHERE scope = %s AND name = %s AND version = %s AND secret = %s
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credential:
+    """One stored token; its secret is encrypted, and still nobody's to print."""
+
+    name: str
+    secret: bytes = field(repr=False)
+    expires_at: datetime
+    version: int
+
+
+class Credentials:
+    """Tables `credential` and `credential_refresh` behind the connectors' port."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def load(self, scope: Scope) -> list[Credential]:
+        """Return the tokens of this scope, dead ones too."""
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(LOAD, (scope,)).fetchall()
+        return [
+            Credential(name=name, secret=bytes(secret), expires_at=expires_at, version=version)
+            for name, secret, expires_at, version in rows
+        ]
+
+    def save(
+        self,
+        scope: Scope,
+        name: str,
+        *,
+        secret: bytes,
+        expires_at: datetime,
+        owner: str,
+        renewed_at: datetime | None = None,
+    ) -> int | None:
+        """Keep a token and return its version; None if the owner's lease was taken over.
+
+        That it was renewed, if it was, is an event of its account's seller.
+        """
+        values = {
+            "scope": scope,
+            "name": name,
+            "secret": secret,
+            "expires_at": expires_at,
+            "owner": owner,
+            "renewed_at": renewed_at,
+        }
+        with guarded(), self._pool.connection() as connection:
+            row = connection.execute(SAVE, values).fetchone()
+        return None if row is None else int(row[0])
+
+    def invalidate(self, scope: Scope, versions: Mapping[str, int], *, now: datetime) -> None:
+        """Let exactly these versions, by name, be dead; newer ones live on."""
+        values = {
+            "scope": scope,
+            "names": list(versions),
+            "versions": list(versions.values()),
+            "now": now,
+        }
+        with guarded(), self._pool.connection() as connection:
+            connection.execute(INVALIDATE, values)
+
+    def begin_refresh(
+        self, scope: Scope, *, owner: str, now: datetime, lease_until: datetime
+    ) -> bool:
+        """Take the lease to refresh; False while another holds it."""
+        values = {"scope": scope, "owner": owner, "now": now, "lease_until": lease_until}
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(BEGIN_REFRESH, values).fetchone() is not None
+
+    def end_refresh(self, scope: Scope, *, owner: str) -> None:
+        """Give the lease back, if it is still this owner's."""
+        with guarded(), self._pool.connection() as connection:
+            connection.execute(END_REFRESH, (scope, owner))
+
+    def ending(
+        self,
+        before: datetime,
+        *,
+        client_id: str,
+        seller: SellerId | None = None,
+        limit: int = ENDING_SHOWN,
+    ) -> list[TokenSign]:
+        """Return the grants that end before an instant, of one seller or of all."""
+        values = {
+            "before": before,
+            "client_id": client_id or "app",
+            "seller": seller,
+            "limit": limit,
+        }
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(ENDING, values).fetchall()
+        return [
+            TokenSign(seller=SellerId(seller), name=name, expires_at=expires_at)
+            for seller, name, expires_at in rows
+        ]
+
+    def forget(self, scope: Scope) -> None:
+        """Remove what is kept under this name; no tokens, whose versions must not come again."""
+        with guarded(), self._pool.connection() as connection:
+            connection.execute(FORGET, (scope,))
+
+    def secrets(self) -> list[bytes]:
+        """Return every secret, as it is stored."""
+        with guarded(), self._pool.connection() as connection:
+            return [bytes(row[-1]) for row in connection.execute(LOAD_ALL).fetchall()]
+
+    def reencrypt(self, rotate: Callable[[bytes], bytes | None]) -> int:
+        """Write every secret anew as `rotate` makes it, None to leave it; return how many.
+
+        Each is written by itself, and only if it is still what was read: a worker that saves a
+        token meanwhile neither waits nor loses it.
+        """
+        written = 0
+        with guarded(), self._pool.connection() as connection:
+            for scope, name, version, secret in connection.execute(LOAD_ALL).fetchall():
+                rotated = rotate(bytes(secret))
+                if rotated is not None:
+                    values = (rotated, scope, name, version, secret)
+                    written += connection.execute(REPLACE, values).rowcount
+        return written

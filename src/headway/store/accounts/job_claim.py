@@ -1,0 +1,373 @@
+"""Who runs next: one transaction that looks at the heads of the queue, never at its length.
+
+For every platform and score one short range scan of one index finds the longest due. The best of
+them is leased, and what it needs of its platform's day is reserved, both or neither. Claims take
+turns by a lock, so that no two see the same free place.
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from psycopg import Connection
+
+from headway.core.accounts.jobs import (
+    CALLS_MIN,
+    Account,
+    Job,
+    JobCandidate,
+    JobRule,
+    JobType,
+    Kind,
+    PlatformName,
+    Tier,
+    in_order,
+    next_month,
+    reservation,
+    score,
+)
+from headway.core.catalog.listings import SellerId
+from headway.core.limits.daily_shares import DayPlan, Share, share_of
+from headway.core.limits.transitions import Shed, Ticket
+from headway.store.limits.day_demand import used_by_share
+from headway.store.limits.limiter import PostgresLimiter
+from headway.store.pause_sql import ALL_PAUSED, is_seller_paused
+
+# How many jobs become due again with each claim: many more than a claim takes.
+AGAIN_MAX = 32
+# How far a claim looks past jobs of accounts that are busy; twice as far with every further look.
+DEPTH = 4
+LOOKS_MAX = 9
+WANTED_MAX = 200
+
+LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('headway claim of jobs', 0))"
+# Whether anybody is due: most looks find nobody, and need neither the lock nor a transaction.
+IS_ANY_DUE = f"""
+SELECT NOT {ALL_PAUSED} AND (EXISTS (
+  SELECT FROM sync_jobs WHERE status IN ('completed', 'failed', 'plan_limit_reached')
+    AND next_run_at <= %(now)s
+) OR EXISTS (
+  SELECT FROM unnest(%(platforms)s::text[], %(scores)s::smallint[]) AS class (platform, score)
+  CROSS JOIN LATERAL (
+    SELECT FROM sync_jobs AS queued WHERE status = 'queued' AND platform = class.platform
+      AND score = class.score AND next_run_at <= %(now)s AND NOT {is_seller_paused("queued")}
+    LIMIT 1) AS job))
+"""
+# How many are due and how many run, by platform; no further than somebody needs to know.
+DUE_PLACES = f"""
+WITH due AS (
+  (SELECT platform FROM sync_jobs WHERE status IN ('completed', 'failed', 'plan_limit_reached')
+    AND next_run_at <= %(now)s ORDER BY next_run_at LIMIT {AGAIN_MAX})
+  UNION ALL
+  SELECT class.platform
+  FROM unnest(%(platforms)s::text[], %(scores)s::smallint[]) AS class (platform, score)
+  CROSS JOIN LATERAL (
+    SELECT FROM sync_jobs AS queued WHERE status = 'queued' AND platform = class.platform
+      AND score = class.score AND next_run_at <= %(now)s AND NOT {is_seller_paused("queued")}
+    LIMIT %(limit)s) AS job
+)
+SELECT platform, count(*) FILTER (WHERE is_due), count(*) FILTER (WHERE NOT is_due)
+FROM (
+  SELECT platform, true AS is_due FROM due WHERE NOT {ALL_PAUSED}
+  UNION ALL
+  SELECT platform, false FROM sync_jobs WHERE status = 'running') AS job
+GROUP BY platform
+"""
+AGAIN = f"""
+WITH due AS (
+  SELECT id, status FROM sync_jobs
+  WHERE status IN ('completed', 'failed', 'plan_limit_reached') AND next_run_at <= %(now)s
+  ORDER BY next_run_at LIMIT {AGAIN_MAX} FOR NO KEY UPDATE SKIP LOCKED
+), again AS (
+  UPDATE sync_jobs AS job SET status = 'queued', updated_at = %(now)s
+  FROM due WHERE job.id = due.id
+  RETURNING job.id, job.user_id, job.platform, job.kind, due.status
+)
+INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, new_value, created_at)
+SELECT user_id, id, %(now)s, 'plan_limit_lifted',
+  jsonb_build_object('platform', platform, 'kind', kind), %(now)s
+FROM again WHERE status = 'plan_limit_reached'
+"""
+RUNNING = "SELECT account_id::text FROM sync_jobs WHERE status = 'running'"
+FRONT = f"""
+SELECT job.id::text, job.account_id::text, job.user_id, job.platform, job.score, job.tier,
+  job.job_type, job.next_run_at, job.calls_estimate, job.run_calls,
+  (profile.orders_month = %(month)s AND profile.orders_count >=
+    (%(quotas)s::jsonb ->> profile.tier)::integer) IS TRUE
+FROM unnest(%(platforms)s::text[], %(scores)s::smallint[]) AS class (platform, score)
+CROSS JOIN LATERAL (
+  SELECT * FROM sync_jobs AS queued
+  WHERE status = 'queued' AND platform = class.platform AND score = class.score
+    AND next_run_at <= %(now)s AND account_id <> ALL (%(busy)s::uuid[])
+    AND NOT {is_seller_paused("queued")}
+  ORDER BY next_run_at LIMIT {{depth:d}}) AS job
+LEFT JOIN profiles AS profile ON profile.user_id = job.user_id
+WHERE NOT {ALL_PAUSED}
+"""
+# Of all the seller's jobs at once: the quota is the seller's. Who pays for more by now is left.
+SET_ASIDE = """
+WITH queued AS (
+  SELECT job.id FROM sync_jobs AS job
+  JOIN unnest(%(sellers)s::text[], %(tiers)s::text[]) AS seller (user_id, tier)
+    ON job.user_id = seller.user_id AND job.tier = seller.tier
+  WHERE job.status = 'queued' ORDER BY job.id FOR NO KEY UPDATE OF job SKIP LOCKED
+), aside AS (
+  UPDATE sync_jobs AS job SET status = 'plan_limit_reached', next_run_at = %(next_month)s,
+    wait_reason = 'the month''s orders are used up', updated_at = %(now)s
+  FROM queued WHERE job.id = queued.id
+  RETURNING job.id, job.user_id, job.platform, job.kind, job.job_type
+)
+INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, new_value, created_at)
+SELECT user_id, id, %(now)s, 'plan_limit_reached', jsonb_build_object('platform', platform,
+  'kind', kind, 'job_type', job_type, 'until', %(next_month)s::timestamptz), %(now)s
+FROM aside
+"""
+HOLD = """
+SELECT id::text FROM sync_jobs WHERE id = ANY (%(ids)s::uuid[]) AND status = 'queued'
+FOR NO KEY UPDATE SKIP LOCKED
+"""
+# A run that was cut off keeps its start, and what came too late for it; a new one begins to count
+# its calls.
+LEASE = """
+UPDATE sync_jobs AS job SET status = 'running', fence = fence + 1, lease_owner = %(owner)s,
+  lease_until = %(lease_until)s, wait_reason = '', updated_at = %(now)s,
+  woken_at = CASE WHEN cursor ? 'run' THEN woken_at END,
+  started_at = CASE WHEN cursor ? 'run' THEN coalesce(started_at, %(now)s) ELSE %(now)s END,
+  run_calls = CASE WHEN cursor ? 'run' THEN run_calls ELSE 0 END
+FROM connected_accounts AS account
+WHERE job.id = ANY (%(ids)s::uuid[]) AND account.id = job.account_id
+RETURNING job.id::text, job.kind, job.job_type, job.tier, job.fence, job.cursor, job.started_at,
+  job.next_run_at, job.retry_count, job.calls_estimate, job.run_calls, job.completed_at IS NULL,
+  job.created_at,
+  account.id::text, account.user_id, account.platform, account.shop, account.owner_id
+"""
+# In a statement of its own, after the jobs' rows are locked: no delivery slips in between.
+WANTED = f"""
+SELECT account_id::text, delivery.external_id
+FROM unnest(%(accounts)s::uuid[], %(kinds)s::text[]) AS job (account_id, kind)
+CROSS JOIN LATERAL (
+  SELECT external_id FROM webhook_deliveries AS one
+  WHERE one.account_id = job.account_id AND one.kind = job.kind AND handled_at IS NULL
+    AND external_id IS NOT NULL
+  GROUP BY external_id ORDER BY min(received_at), external_id LIMIT {WANTED_MAX}) AS delivery
+"""
+
+Claimed = tuple[Job, Ticket | None]
+SHARES = {score(tier, each): share_of(tier, each) for tier in Tier for each in JobType}
+
+
+@dataclass(slots=True, kw_only=True)
+class JobClaim:
+    """One claim under way: who is busy, which shares of which platform have no budget left.
+
+    `wanted` is how much of its day each platform's jobs want, where it has one.
+    """
+
+    connection: Connection[Any]
+    limiter: PostgresLimiter
+    rule: JobRule
+    days: Mapping[PlatformName, str]
+    wanted: Mapping[PlatformName, Mapping[Share, float]]
+    now: datetime
+    owner: str
+    closed: set[tuple[PlatformName, Share]]
+    busy: set[str] = field(default_factory=set)
+    over: dict[SellerId, Tier] = field(default_factory=dict)
+    plans: dict[str, DayPlan] = field(default_factory=dict)
+    used: dict[str, Mapping[Share, float]] = field(default_factory=dict)
+    taken: list[Claimed] = field(default_factory=list)
+
+    def take(self, limit: int) -> list[Claimed]:
+        """Lease the most deserving jobs, up to a limit and as many as may run at once."""
+        self.connection.execute(LOCK)
+        self.connection.execute(AGAIN, {"now": self.now})
+        self.busy = {account for (account,) in self.connection.execute(RUNNING)}
+        limit = min(limit, self.rule.running_max - len(self.busy))
+        for look in range(LOOKS_MAX):
+            if len(self.taken) >= limit:
+                break
+            if not self._board(self._front((limit + DEPTH) << look), limit):
+                break
+        return self.taken
+
+    def _front(self, depth: int) -> list[JobCandidate]:
+        """Return the longest due of every platform and score that may run at all."""
+        classes = [
+            (platform.value, number)
+            for platform in PlatformName
+            for number, share in SHARES.items()
+            if (platform, share) not in self.closed
+        ]
+        if not classes:
+            return []
+        values = {
+            "platforms": [platform for platform, _ in classes],
+            "scores": [number for _, number in classes],
+            "busy": list(self.busy),
+            "quotas": json.dumps(self.rule.order_quotas),
+            "month": self.now.date().replace(day=1),
+            "now": self.now,
+        }
+        rows = self.connection.execute(FRONT.format(depth=depth), values).fetchall()
+        return in_order([_candidate(row) for row in rows], self.now, self.rule.ageing)
+
+    def _board(self, front: Sequence[JobCandidate], limit: int) -> bool:
+        """Take from the front whoever may run; tell whether another look may find more."""
+        before = (len(self.busy), len(self.closed))
+        self.over = {each.user_id: each.tier for each in front if each.is_over_quota}
+        self._claim(self._choose(front, limit - len(self.taken)))
+        if self.over:
+            values = {
+                "sellers": list(self.over),
+                "tiers": list(self.over.values()),
+                "next_month": next_month(self.now),
+                "now": self.now,
+            }
+            self.connection.execute(SET_ASIDE, values)
+        return bool(self.over) or before != (len(self.busy), len(self.closed))
+
+    def _choose(self, front: Sequence[JobCandidate], room: int) -> list[JobCandidate]:
+        """Return the best, one of each account, of sellers who may still have orders."""
+        best: dict[str, JobCandidate] = {}
+        for each in front:
+            if len(best) < room and each.user_id not in self.over:
+                best.setdefault(each.account_id, each)
+        return list(best.values())
+
+    def _claim(self, chosen: Sequence[JobCandidate]) -> None:
+        """Lease those for whom there is a budget, and note why the others are not."""
+        if not chosen:
+            return
+        held = self.connection.execute(HOLD, {"ids": [each.id for each in chosen]}).fetchall()
+        tickets: dict[str, Ticket | None] = {}
+        for each in chosen:
+            if (each.id,) not in held:  # somebody has it in hand; its account can wait
+                self.busy.add(each.account_id)
+                continue
+            if (each.platform, share_of(each.tier, each.type)) in self.closed:
+                continue
+            key = self.days.get(each.platform)
+            ticket = None if key is None else self._reserve(each, key)
+            if key is None or ticket is not None:
+                self.busy.add(each.account_id)
+                tickets[each.id] = ticket
+        if tickets:
+            self.taken += [(job, tickets[job.id]) for job in self._lease(list(tickets))]
+
+    def _reserve(self, each: JobCandidate, key: str) -> Ticket | None:
+        """Reserve a part of the day; None if there is none left for this share, nor for lesser."""
+        limiter = self.limiter.within(self.connection)
+        if key not in self.plans:
+            # Locked from here on, so nobody changes either before the claim is over.
+            limit = limiter.limit_of(key)
+            self.plans[key] = DayPlan(limit=limit, wanted=self.wanted[each.platform])
+            self.used[key] = used_by_share(self.connection, key, self.now)
+        plan, share = self.plans[key], share_of(each.tier, each.type)
+        wish = reservation(
+            each.calls_estimate, run_calls=each.run_calls, job_type=each.type, rule=self.rule
+        )
+        for cost in sorted({min(wish, plan.limit), min(CALLS_MIN, plan.limit)}, reverse=True):
+            ticket = limiter.reserve(
+                [key],
+                cost=cost,
+                leave=plan.leave(share, self.used[key], self.now - each.due_at),
+                owner=self.owner,
+                max_wait_s=0,
+                lease_s=self.rule.lease.total_seconds(),
+                grace_s=0,
+                purpose="pull",
+                begins=True,
+            )
+            if not isinstance(ticket, Shed):
+                return ticket
+        lesser = list(Share)[list(Share).index(share) :]
+        self.closed |= {(each.platform, one) for one in lesser}
+        return None
+
+    def _lease(self, ids: Sequence[str]) -> list[Job]:
+        values = {
+            "ids": ids,
+            "owner": self.owner,
+            "lease_until": self.now + self.rule.lease,
+            "now": self.now,
+        }
+        rows = self.connection.execute(LEASE, values).fetchall()
+        assert len(rows) == len(ids), "their rows are locked"
+        jobs = sorted((_job(row) for row in rows), key=lambda job: ids.index(job.id))
+        news = [job for job in jobs if job.type is not JobType.BACKFILL]
+        named = {
+            "accounts": [job.account.id for job in news],
+            "kinds": [job.kind.value for job in news],
+        }
+        wanted: dict[str, list[str]] = {job.account.id: [] for job in news}
+        for account_id, external_id in self.connection.execute(WANTED, named) if news else ():
+            wanted[account_id].append(external_id)
+        return [replace(job, wanted=tuple(wanted.get(job.account.id, ()))) for job in jobs]
+
+
+def is_any_due(
+    connection: Connection[Any], now: datetime, without: Collection[PlatformName]
+) -> bool:
+    """Tell whether a claim may find somebody."""
+    values = {**_classes(without), "now": now}
+    return connection.execute(IS_ANY_DUE, values).fetchone() == (True,)
+
+
+def due_places(
+    connection: Connection[Any], now: datetime, *, limit: int
+) -> dict[PlatformName, tuple[int, int]]:
+    """Return how many jobs of each platform are due, up to a limit, and how many run."""
+    rows = connection.execute(DUE_PLACES, {**_classes(()), "limit": limit, "now": now})
+    return {PlatformName(name): (min(due, limit), running) for name, due, running in rows}
+
+
+def _classes(without: Collection[PlatformName]) -> dict[str, Any]:
+    platforms = [each for each in PlatformName if each not in without]
+    classes = [(platform.value, number) for platform in platforms for number in SHARES]
+    return {
+        "platforms": [platform for platform, _ in classes],
+        "scores": [number for _, number in classes],
+    }
+
+
+def closed_to(without: Collection[PlatformName]) -> set[tuple[PlatformName, Share]]:
+    """Return what a claim passes over from the start."""
+    return {(platform, share) for platform in without for share in Share}
+
+
+def _candidate(row: Sequence[Any]) -> JobCandidate:
+    values = dict(zip(JobCandidate.__dataclass_fields__, row, strict=True))
+    values["platform"] = PlatformName(values["platform"])
+    values["tier"], values["type"] = Tier(values["tier"]), JobType(values["type"])
+    return JobCandidate(**values)
+
+
+def _job(row: Sequence[Any]) -> Job:
+    *mine, account_id, user_id, platform, shop, owner_id = row
+    names = (
+        "id",
+        "kind",
+        "type",
+        "tier",
+        "fence",
+        "cursor",
+        "started_at",
+        "due_at",
+        "retry_count",
+        "calls_estimate",
+        "run_calls",
+        "is_first",
+        "enlisted_at",
+    )
+    values = dict(zip(names, mine, strict=True))
+    values["kind"], values["type"] = Kind(values["kind"]), JobType(values["type"])
+    account = Account(
+        id=account_id,
+        user_id=SellerId(user_id),
+        platform=PlatformName(platform),
+        shop=shop,
+        owner_id=owner_id,
+    )
+    return Job(**{**values, "tier": Tier(values["tier"])}, account=account)

@@ -1,0 +1,377 @@
+"""The rows of `sync_jobs`: claim with its budget, commit page by page, settle, rescue.
+
+Every write of a claim names its fence, and is refused as a whole once the job is no longer its own.
+Every end of a claim leaves an event, in the same transaction.
+"""
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import product
+from typing import Any
+
+from psycopg import Connection, DataError
+
+from headway.core.accounts.jobs import (
+    KINDS,
+    Account,
+    Ending,
+    Job,
+    JobRule,
+    JobStatus,
+    JobType,
+    PlatformName,
+    Tier,
+    learn,
+    rescheduled,
+    stretched,
+)
+from headway.core.accounts.pagination import Page, Step
+from headway.core.limits.daily_shares import DayPlan, share_of
+from headway.errors import InvalidError, StoreError
+from headway.store.accounts import connections, warehouse
+from headway.store.accounts.job_claim import Claimed, JobClaim, closed_to, due_places, is_any_due
+from headway.store.accounts.job_rows import lock_seller
+from headway.store.limits.day_demand import DayDemand
+from headway.store.limits.limiter import PostgresLimiter
+from headway.store.pause_sql import ALL_PAUSED, is_seller_paused
+from headway.store.pool import Pool, guarded
+
+# A page that came is progress: only failures in a row count, else a long history could not end.
+COMMIT = f"""
+UPDATE sync_jobs AS job SET cursor = %(cursor)s::jsonb, retry_count = 0, silences = 0,
+  run_calls = run_calls + %(calls)s, queries_used = queries_used + %(calls)s,
+  lease_until = %(lease_until)s, updated_at = %(now)s
+WHERE id = %(id)s AND fence = %(fence)s AND status = 'running'
+RETURNING run_calls, {ALL_PAUSED} OR {is_seller_paused("job")}
+"""
+KEEP = """
+UPDATE sync_jobs SET lease_until = %(lease_until)s, updated_at = %(now)s
+WHERE id = %(id)s AND fence = %(fence)s AND status = 'running'
+"""
+OURS = """
+SELECT tier FROM sync_jobs WHERE id = %(id)s AND fence = %(fence)s AND status = 'running'
+FOR NO KEY UPDATE
+"""
+# A job that was woken stays a webhook's and is due at once, unless it failed: then it waits as all
+# that fail do. What is new is looked for by the same job for ever, so a done one is incremental.
+SETTLE = f"""
+WITH ours AS (
+  SELECT id, woken_at IS NOT NULL AS is_woken,
+    CASE WHEN job_type = 'backfill' THEN job_type
+         WHEN woken_at IS NOT NULL THEN '{JobType.WEBHOOK}'
+         WHEN %(status)s = 'completed' THEN '{JobType.INCREMENTAL}' ELSE job_type END AS new_type
+  FROM sync_jobs WHERE id = %(id)s AND fence = %(fence)s AND status = 'running' FOR NO KEY UPDATE
+), ended AS (
+  UPDATE sync_jobs AS job SET status = %(status)s, job_type = new_type,
+    score = score / 10 * 10 + CASE new_type WHEN '{JobType.BACKFILL}' THEN 1
+      WHEN '{JobType.INCREMENTAL}' THEN 2 ELSE 3 END,
+    next_run_at = CASE WHEN is_woken AND new_type <> 'backfill' AND %(status)s = 'completed'
+      THEN %(now)s ELSE %(next_run_at)s::timestamptz END,
+    woken_at = CASE WHEN %(status)s = 'completed' THEN NULL ELSE woken_at END,
+    lease_owner = NULL, lease_until = NULL,
+    completed_at = CASE WHEN %(status)s = 'completed' THEN %(now)s ELSE completed_at END,
+    retry_count = %(retry_count)s, wait_reason = %(wait_reason)s,
+    last_error = CASE WHEN %(status)s = 'completed' THEN NULL
+      ELSE coalesce(%(error)s, last_error) END,
+    calls_estimate = coalesce(%(estimate)s, calls_estimate),
+    run_calls = CASE WHEN %(status)s = 'completed' THEN 0 ELSE run_calls + %(calls)s END,
+    queries_used = queries_used + %(calls)s, updated_at = %(now)s
+  FROM ours WHERE job.id = ours.id
+  RETURNING job.id, job.user_id, job.next_run_at
+), told AS (
+  INSERT INTO notices (user_id, topic, subject, text, created_at)
+  SELECT user_id, 'job_dead', id || ' ' || %(fence)s, %(notice)s, %(now)s
+  FROM ended WHERE %(status)s = 'dead'
+  ON CONFLICT DO NOTHING
+)
+INSERT INTO sync_audit_log
+  (user_id, job_id, sync_timestamp, event_type, new_value, error_message, created_at)
+SELECT user_id, id, %(now)s, %(event)s,
+  %(told)s::jsonb || jsonb_build_object('next_run_at', next_run_at), %(error)s, %(now)s
+FROM ended
+"""
+USED = """
+INSERT INTO rate_budgets AS budget (scope, platform, hour, tier, is_backfill, used)
+VALUES (%(scope)s, %(platform)s, %(hour)s, %(tier)s, %(is_backfill)s, %(calls)s)
+ON CONFLICT (scope, hour, tier, is_backfill) DO UPDATE SET used = budget.used + excluded.used
+"""
+# A worker's death is not the job's fault: it keeps its place. The second time in a row it may be,
+# and others go first.
+RESCUE = """
+WITH silent AS (
+  SELECT id, lease_owner FROM sync_jobs WHERE status = 'running' AND lease_until < %(now)s
+  ORDER BY lease_until LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+), freed AS (
+  UPDATE sync_jobs AS job SET status = 'queued', fence = fence + 1,
+    next_run_at = CASE WHEN silences = 0 THEN least(next_run_at, %(now)s) ELSE %(now)s END,
+    silences = least(silences + 1, 1000), lease_owner = NULL, lease_until = NULL,
+    wait_reason = 'its worker fell silent', updated_at = %(now)s
+  FROM silent WHERE job.id = silent.id
+  RETURNING job.id, job.user_id, job.platform, job.kind, job.job_type, job.started_at,
+    job.run_calls, silent.lease_owner
+)
+INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, new_value, created_at)
+SELECT user_id, id, %(now)s, 'job_rescued', jsonb_build_object('platform', platform, 'kind', kind,
+  'job_type', job_type, 'started_at', started_at, 'queries_used', run_calls,
+  'duration_s', extract(epoch FROM %(now)s - started_at), 'owner', lease_owner), %(now)s
+FROM freed
+"""
+# Who was told to wait longer than is needed by now.
+RELAX = """
+UPDATE sync_jobs SET next_run_at = greatest(%(now)s, started_at + %(span)s), updated_at = %(now)s
+WHERE platform = %(platform)s AND tier = %(tier)s AND kind = %(kind)s AND status = 'completed'
+  AND NOT is_backfill AND next_run_at > greatest(%(now)s, started_at + %(span)s) + %(slack)s
+"""
+RELAX_SLACK = timedelta(minutes=5)
+FORGET_BUDGETS = "DELETE FROM rate_budgets WHERE hour < %s"
+
+EVENTS = {
+    JobStatus.COMPLETED: "job_completed",
+    JobStatus.FAILED: "job_failed",
+    JobStatus.DEAD: "job_dead",
+    JobStatus.LIMITED: "plan_limit_reached",
+    JobStatus.CANCELLED: "job_cancelled",
+}
+
+
+class Jobs:
+    """Table `sync_jobs` behind the engine's port; `days` names the quota of a platform's day."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        limiter: PostgresLimiter,
+        rule: JobRule,
+        *,
+        days: Mapping[PlatformName, str] | None = None,
+        demand: DayDemand | None = None,
+    ) -> None:
+        self._pool = pool
+        self._limiter = limiter
+        self._rule = rule
+        self._days = days or {}
+        self._demand = demand or DayDemand(pool, rule)
+        self._plans: dict[str, DayPlan] = {}
+        self._warehouse = warehouse.Warehouse(pool)
+
+    def claim(
+        self, *, now: datetime, owner: str, without: Collection[PlatformName] = ()
+    ) -> Claimed | None:
+        """Lease the most deserving job that may run now, and reserve its budget with it."""
+        taken = self.claim_many(now=now, owner=owner, without=without, limit=1)
+        return taken[0] if taken else None
+
+    def claim_many(
+        self, *, now: datetime, owner: str, without: Collection[PlatformName] = (), limit: int = 10
+    ) -> list[Claimed]:
+        """Lease several jobs, best first, in one transaction."""
+        with guarded(), self._pool.connection() as connection:
+            if not is_any_due(connection, now, without):
+                return []
+        self._limiter.create(tuple(self._days.values()))
+        wanted = {platform: self._demand.wanted(platform, now) for platform in self._days}
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            claim = JobClaim(
+                connection=connection,
+                limiter=self._limiter,
+                rule=self._rule,
+                days=self._days,
+                wanted=wanted,
+                now=now,
+                owner=owner,
+                closed=closed_to(without),
+            )
+            taken = claim.take(limit)
+        self._plans |= claim.plans
+        return taken
+
+    def due_places(self, now: datetime, *, limit: int) -> dict[PlatformName, tuple[int, int]]:
+        """Return how many jobs of each platform are due, up to a limit, and how many run."""
+        with guarded(), self._pool.connection() as connection:
+            return due_places(connection, now, limit=limit)
+
+    def keep(self, job: Job, *, now: datetime) -> bool:
+        """Renew the lease of a job in hand; False if it is no longer ours."""
+        values = {"id": job.id, "fence": job.fence, "now": now}
+        with guarded(), self._pool.connection() as connection:
+            given = {**values, "lease_until": now + self._rule.lease}
+            return connection.execute(KEEP, given).rowcount > 0
+
+    def stretch(self, job: Job) -> float:
+        """Return how many times its interval a claimed job waits, the day being short."""
+        plan = self._plans.get(self._days.get(job.account.platform, ""))
+        return 1.0 if plan is None else plan.stretch(share_of(job.tier, JobType.INCREMENTAL))
+
+    def commit(
+        self, job: Job, page: Page, step: Step, *, calls: int, asked_at: datetime, now: datetime
+    ) -> Job | None:
+        """Write a page, its cursor and a heartbeat in one transaction; None if it is not ours.
+
+        Raises InvalidError for a page that no table can hold.
+        """
+        values = {
+            "id": job.id,
+            "fence": job.fence,
+            "cursor": json.dumps(step.cursor),
+            "calls": calls,
+            "lease_until": now + self._rule.lease,
+            "now": now,
+        }
+        try:
+            with guarded(), self._pool.connection() as connection, connection.transaction():
+                row = connection.execute(COMMIT, values).fetchone()
+                if row is None:
+                    return None
+                warehouse.write(
+                    connection, job.account, page, step, kind=job.kind, asked_at=asked_at, now=now
+                )
+                self._count(connection, job, calls, now)
+        except StoreError as error:
+            if isinstance(error.__cause__, DataError):  # it would be so for ever
+                raise InvalidError(f"a page cannot be stored: {error}") from error
+            raise
+        run_calls, is_paused = row
+        return replace(
+            job, cursor=step.cursor, retry_count=0, run_calls=run_calls, is_paused=is_paused
+        )
+
+    def settle(
+        self,
+        job: Job,
+        status: JobStatus,
+        *,
+        next_run_at: datetime | None,
+        retry_count: int = 0,
+        reason: str = "",
+        calls: int = 0,
+        now: datetime,
+    ) -> bool:
+        """End a claim; False if the job is no longer ours. One that was woken is due at once."""
+        ending = Ending(
+            status=status, next_run_at=next_run_at, retry_count=retry_count, reason=reason
+        )
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            if status is JobStatus.LIMITED and _has_moved(connection, job):
+                ending = rescheduled(job, now, "")
+            values = _settled(job, ending, calls=calls, now=now)
+            is_ours = connection.execute(SETTLE, values).rowcount == 1
+            # A call that was made counts, whoever has the job now.
+            self._count(connection, job, calls, now)
+        return is_ours
+
+    def relax(self, now: datetime) -> int:
+        """Let jobs run sooner whose platform's day is no longer as short; return how many."""
+        count = 0
+        for platform, key in self._days.items():
+            limit = self._limiter.status(key).gauges[0].limit
+            plan = DayPlan(limit=limit, wanted=self._demand.wanted(platform, now))
+            for tier, kind in product(Tier, KINDS[platform]):
+                stretch = plan.stretch(share_of(tier, JobType.INCREMENTAL))
+                values = {
+                    "platform": platform.value,
+                    "tier": tier.value,
+                    "kind": kind.value,
+                    "span": stretched(tier, kind, self._rule, stretch),
+                    "slack": RELAX_SLACK,
+                    "now": now,
+                }
+                with guarded(), self._pool.connection() as connection:
+                    count += connection.execute(RELAX, values).rowcount
+        return count
+
+    def open_orders(self, account: Account, *, checked_before: datetime, limit: int) -> list[str]:
+        """Return open orders that were not looked at since then, the longest ago first."""
+        return self._warehouse.open_orders(account, checked_before=checked_before, limit=limit)
+
+    def orders_left(self, account: Account, *, now: datetime) -> int:
+        """Return how many orders of this month the seller's tier still allows."""
+        quotas = self._rule.order_quotas
+        return self._warehouse.orders_left(account, now=now, quotas=quotas)
+
+    def disconnect(self, job: Job, reason: str, *, calls: int = 0, now: datetime) -> bool:
+        """Mark the account whose grant is refused, cancel its jobs and tell the seller.
+
+        False if the job is no longer ours: whoever has it now may have been let in meanwhile.
+        """
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            lock_seller(connection, job.account.user_id)
+            self._count(connection, job, calls, now)
+            if connection.execute(OURS, {"id": job.id, "fence": job.fence}).fetchone() is None:
+                return False
+            connections.disconnect(connection, job.account, reason, now=now)
+        return True
+
+    def rescue(self, now: datetime, *, limit: int = 100) -> int:
+        """Give back jobs whose lease ran out, under a new fence; return how many."""
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(RESCUE, {"now": now, "limit": limit}).rowcount
+
+    def forget(self, before: datetime) -> int:
+        """Remove what was used of budgets before that instant; return how many rows."""
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(FORGET_BUDGETS, [before]).rowcount
+
+    def _count(self, connection: Connection[Any], job: Job, calls: int, now: datetime) -> None:
+        """Note what was used of the platform's budget, by hour and tier."""
+        if not calls:
+            return
+        platform = job.account.platform
+        values = {
+            "scope": self._days.get(platform, platform.value),
+            "platform": platform,
+            "hour": now.replace(minute=0, second=0, microsecond=0),
+            "tier": job.tier,
+            "is_backfill": job.type is JobType.BACKFILL,
+            "calls": calls,
+        }
+        connection.execute(USED, values)
+
+
+_CHARGED = (JobStatus.FAILED, JobStatus.DEAD)
+
+
+def _has_moved(connection: Connection[Any], job: Job) -> bool:
+    """Tell whether the seller pays for something else by now; the job stays locked."""
+    row = connection.execute(OURS, {"id": job.id, "fence": job.fence}).fetchone()
+    return row is not None and row[0] != job.tier
+
+
+def _settled(job: Job, ending: Ending, *, calls: int, now: datetime) -> dict[str, Any]:
+    run_calls, status, reason = job.run_calls + calls, ending.status, ending.reason
+    is_done, is_charged = status is JobStatus.COMPLETED, status in _CHARGED
+    return {
+        "id": job.id,
+        "fence": job.fence,
+        "status": status,
+        "next_run_at": ending.next_run_at,
+        "retry_count": ending.retry_count,
+        "wait_reason": "" if is_done or is_charged else reason,
+        "error": reason if is_charged else None,
+        "notice": f"{_name(job)} stopped after {ending.retry_count} failures: {reason}",
+        "estimate": learn(job.calls_estimate, run_calls) if is_done else None,
+        "calls": calls,
+        "event": EVENTS.get(status, "job_rescheduled" if reason else "job_yielded"),
+        "told": json.dumps(_told(job, run_calls, reason, now)),
+        "now": now,
+    }
+
+
+def _name(job: Job) -> str:
+    history = " history" if job.type is JobType.BACKFILL else ""
+    return f"Reading {job.kind}{history} of {job.account.platform} {job.account.shop}"
+
+
+def _told(job: Job, run_calls: int, reason: str, now: datetime) -> dict[str, object]:
+    """Return what the event of an end says."""
+    return {
+        "platform": job.account.platform,
+        "kind": job.kind,
+        "job_type": job.type,
+        "tier": job.tier,
+        "started_at": job.started_at.isoformat(),
+        "duration_s": (now - job.started_at).total_seconds(),
+        "queries_used": run_calls,
+        "reason": reason,
+    }

@@ -1,0 +1,135 @@
+"""People on the way through a platform's consent page, each known by what only they hold.
+
+A visit is one row. It begins as a ticket that an operator gave away, becomes a state once a browser
+shows the ticket, and is gone once the platform sends that browser back: each step works once.
+The table holds digests of tickets, so reading it lets nobody in.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from headway.core.accounts.jobs import PlatformName
+from headway.core.catalog.listings import SellerId
+from headway.store.pool import Pool, guarded
+
+TICKET = "ticket:"
+COLUMNS = "platform, user_id, shop, verifier"
+OPEN = """
+INSERT INTO oauth_visits (state, platform, user_id, shop, verifier, expires_at)
+VALUES (%(state)s, %(platform)s, %(user_id)s, %(shop)s, %(verifier)s, %(expires_at)s)
+"""
+BEGIN = f"""
+UPDATE oauth_visits SET state = %(state)s, expires_at = %(expires_at)s
+WHERE state = %(ticket)s AND platform = %(platform)s AND expires_at > %(now)s
+RETURNING {COLUMNS}
+"""
+FIND = f"""
+SELECT {COLUMNS} FROM oauth_visits
+WHERE state = %(state)s AND platform = %(platform)s AND expires_at > %(now)s
+"""
+END = f"""
+DELETE FROM oauth_visits
+WHERE state = %(state)s AND platform = %(platform)s AND expires_at > %(now)s
+RETURNING {COLUMNS}
+"""
+FORGET = "DELETE FROM oauth_visits WHERE expires_at < %s"
+LOAD_ALL = "SELECT state, verifier FROM oauth_visits ORDER BY state"
+REPLACE = "UPDATE oauth_visits SET verifier = %s WHERE state = %s AND verifier = %s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """For whom a shop is to be connected; the verifier is encrypted."""
+
+    platform: PlatformName
+    user_id: SellerId
+    shop: str
+    verifier: bytes = field(repr=False)
+
+
+class OAuthVisits:
+    """Table `oauth_visits`."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def open(self, visit: Visit, *, ticket: str, expires_at: datetime) -> None:
+        """Let whoever shows this ticket connect a shop to that seller, once."""
+        values = {
+            "state": _digest(ticket),
+            "platform": visit.platform,
+            "user_id": visit.user_id,
+            "shop": visit.shop,
+            "verifier": visit.verifier,
+            "expires_at": expires_at,
+        }
+        with guarded(), self._pool.connection() as connection:
+            connection.execute(OPEN, values)
+
+    def begin(
+        self,
+        platform: PlatformName,
+        *,
+        ticket: str,
+        state: str,
+        expires_at: datetime,
+        now: datetime,
+    ) -> Visit | None:
+        """Turn a ticket into a state; None if there is no such ticket, or it was used."""
+        values = {
+            "platform": platform,
+            "ticket": _digest(ticket),
+            "state": state,
+            "expires_at": expires_at,
+            "now": now,
+        }
+        return self._one(BEGIN, values)
+
+    def find(self, platform: PlatformName, state: str, *, now: datetime) -> Visit | None:
+        """Return a visit that is under way; None if there is none."""
+        if state.startswith(TICKET):
+            return None
+        return self._one(FIND, {"platform": platform, "state": state, "now": now})
+
+    def end(self, platform: PlatformName, state: str, *, now: datetime) -> Visit | None:
+        """Take a visit away; None if there is none: unknown, over, or taken before."""
+        if state.startswith(TICKET):
+            return None
+        return self._one(END, {"platform": platform, "state": state, "now": now})
+
+    def forget(self, before: datetime) -> int:
+        """Remove visits that were over before then; return how many."""
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(FORGET, (before,)).rowcount
+
+    def secrets(self) -> list[bytes]:
+        """Return every verifier, as it is stored."""
+        with guarded(), self._pool.connection() as connection:
+            return [bytes(row[-1]) for row in connection.execute(LOAD_ALL).fetchall()]
+
+    def reencrypt(self, rotate: Callable[[bytes], bytes | None]) -> int:
+        """Write every verifier anew as `rotate` makes it, None to leave it; return how many."""
+        written = 0
+        with guarded(), self._pool.connection() as connection:
+            for state, verifier in connection.execute(LOAD_ALL).fetchall():
+                rotated = rotate(bytes(verifier))
+                if rotated is not None:
+                    values = (rotated, state, verifier)
+                    written += connection.execute(REPLACE, values).rowcount
+        return written
+
+    def _one(self, statement: str, values: dict[str, object]) -> Visit | None:
+        with guarded(), self._pool.connection() as connection:
+            row = connection.execute(statement, values).fetchone()
+        if row is None:
+            return None
+        platform, user_id, shop, verifier = row
+        return Visit(
+            platform=PlatformName(platform), user_id=user_id, shop=shop, verifier=bytes(verifier)
+        )
+
+
+def _digest(ticket: str) -> str:
+    return TICKET + hashlib.sha256(ticket.encode()).hexdigest()

@@ -1,0 +1,406 @@
+"""The account lane as the screens show it: accounts, sellers' quotas, jobs, budgets and notices.
+
+Only so many accounts are counted as are shown, and each count has a bound. Nothing here writes.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from psycopg import Connection
+
+from headway.core.accounts.jobs import JobRule, JobStatus, PlatformName, Tier, next_month
+from headway.core.accounts.reasons import JobLine
+from headway.core.catalog.listings import SellerId
+from headway.core.limits.rules import Resource
+from headway.errors import InvalidError
+from headway.store import cursors
+from headway.store.accounts.job_list import (
+    JobMark,
+    JobView,
+    counts,
+    find,
+    is_uuid,
+    mark_of,
+    of_account,
+    of_seller,
+    of_status,
+    read_line,
+)
+from headway.store.accounts.job_queue import queue, up_to
+from headway.store.limits.day_demand import DayDemand
+from headway.store.limits.quotas import Budget, read_budgets
+from headway.store.monitoring.notices import Notice, Topic
+from headway.store.pool import Pool, guarded
+
+COUNT_MAX = 10_000
+ACCOUNTS_SHOWN = 12
+JOBS_SHOWN = 10
+STOPPED_SHOWN = 5
+NOTICES_SHOWN = 5
+MARK = "account"
+
+# Who needs a person comes first; both halves are read from an index.
+CHOSEN = """
+SELECT * FROM (
+  (SELECT * FROM connected_accounts WHERE status = 'disconnected' AND {filter} {lost}
+   ORDER BY user_id, platform LIMIT %(limit)s)
+  UNION ALL
+  (SELECT * FROM connected_accounts WHERE status = 'connected' AND {filter} {connected}
+   ORDER BY user_id, platform LIMIT %(limit)s)) AS both_kinds
+ORDER BY status = 'connected', user_id, platform LIMIT %(limit)s
+"""
+FILTER = """(%(user_id)s::text IS NULL OR user_id = %(user_id)s)
+  AND (%(platform)s::text IS NULL OR platform = %(platform)s)"""
+ACCOUNTS = """
+SELECT account.id::text, account.user_id, coalesce(profile.tier, 'free'), account.platform,
+  account.shop, account.title, account.status = 'connected', account.reason, account.horizon_at,
+  (SELECT placed_at FROM orders WHERE account_id = account.id ORDER BY placed_at DESC LIMIT 1),
+  (SELECT count(*) FROM (SELECT FROM orders WHERE account_id = account.id
+     LIMIT %(most)s) AS few),
+  (SELECT count(*) FROM (SELECT FROM listings WHERE account_id = account.id
+     AND state <> 'removed' LIMIT %(most)s) AS few),
+  (SELECT count(*) FROM (SELECT FROM unreadable_records WHERE account_id = account.id
+     LIMIT %(most)s) AS few),
+  jobs.last_run_at, jobs.next_run_at, jobs.running, jobs.dead, jobs.is_backfilled
+FROM ({chosen}) AS account
+LEFT JOIN profiles AS profile ON profile.user_id = account.user_id
+CROSS JOIN LATERAL (
+  SELECT max(completed_at) AS last_run_at,
+    min(next_run_at) FILTER (WHERE status <> 'running') AS next_run_at,
+    min(kind) FILTER (WHERE status = 'running') AS running,
+    count(*) FILTER (WHERE status = 'dead') AS dead,
+    coalesce(bool_and(status = 'completed') FILTER (WHERE is_backfill), true) AS is_backfilled
+  FROM sync_jobs WHERE account_id = account.id) AS jobs
+ORDER BY account.status = 'connected', account.user_id, account.platform
+"""
+AFTER = "AND (user_id, platform) > (%(after_user)s, %(after_platform)s)"
+NONE = "AND false"
+ACCOUNT_EXISTS = """
+SELECT FROM connected_accounts WHERE id = %(id)s::uuid
+  AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
+"""
+ACCOUNTS_COUNT = """
+SELECT count(*) FROM (SELECT FROM connected_accounts
+  WHERE %(user_id)s::text IS NULL OR user_id = %(user_id)s LIMIT %(most)s) AS few
+"""
+SELLERS = """
+SELECT seller.user_id, coalesce(profile.tier, 'free'),
+  CASE WHEN profile.orders_month = %(month)s THEN profile.orders_count ELSE 0 END
+FROM unnest(%(user_ids)s::text[]) AS seller (user_id)
+LEFT JOIN profiles AS profile ON profile.user_id = seller.user_id
+ORDER BY seller.user_id
+"""
+NOTICES = """
+SELECT id::text, user_id, topic, subject, text, created_at, delivered_at FROM notices
+WHERE %(user_id)s::text IS NULL OR user_id = %(user_id)s
+ORDER BY created_at DESC, id LIMIT %(limit)s
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountView:
+    """One account: what is in the warehouse of it, and how its jobs stand.
+
+    `running` is the kind that is being pulled. `horizon_at` is from when on the platform shows
+    orders, where it hides older ones.
+    """
+
+    id: str
+    user_id: SellerId
+    tier: Tier
+    platform: PlatformName
+    shop: str
+    title: str
+    is_connected: bool
+    trouble: str
+    horizon_at: datetime | None
+    newest_order_at: datetime | None
+    orders: int
+    listings: int
+    unreadable: int
+    last_run_at: datetime | None
+    next_run_at: datetime | None
+    running: str | None
+    dead: int
+    is_backfilled: bool
+
+    @property
+    def cursor(self) -> str:
+        """Where a list goes on after it."""
+        return cursors.encode(MARK, int(self.is_connected), self.user_id, self.platform)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SellerView:
+    """What a seller has used of the month's orders."""
+
+    user_id: SellerId
+    tier: Tier
+    orders: int
+    orders_max: int
+    resets_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountsStatus:
+    """Everything the first screen shows of the account lane."""
+
+    accounts: tuple[AccountView, ...] = ()
+    accounts_count: int = 0
+    sellers: tuple[SellerView, ...] = ()
+    running: tuple[JobView, ...] = ()
+    running_max: int = 0
+    queue: tuple[JobView, ...] = ()
+    due_count: int = 0
+    dead: tuple[JobView, ...] = ()
+    dead_count: int = 0
+    budgets: tuple[Budget, ...] = ()
+    notices: tuple[Notice, ...] = ()
+
+
+def accounts_status(
+    connection: Connection,
+    now: datetime,
+    *,
+    rule: JobRule,
+    days: Mapping[PlatformName, Resource],
+    demand: DayDemand,
+) -> AccountsStatus:
+    """Read how the accounts stand; `days` are the platforms whose day has a quota."""
+    budgets = read_budgets(connection, now, days, demand)
+    line = read_line(connection, now, rule=rule, budgets=budgets)
+    accounts = read_accounts(connection, limit=ACCOUNTS_SHOWN)
+    due_count, dead_count = counts(connection, now)
+    return AccountsStatus(
+        accounts=accounts,
+        accounts_count=count_accounts(connection),
+        sellers=read_sellers(connection, now, {each.user_id for each in accounts}, rule=rule),
+        running=tuple(
+            of_status(connection, now, line, JobStatus.RUNNING, limit=2 * rule.running_max)
+        ),
+        running_max=rule.running_max,
+        queue=tuple(queue(connection, now, line, limit=JOBS_SHOWN)),
+        due_count=due_count,
+        dead=tuple(of_status(connection, now, line, JobStatus.DEAD, limit=STOPPED_SHOWN)),
+        dead_count=dead_count,
+        budgets=budgets,
+        notices=_notices(connection),
+    )
+
+
+def seller_status(
+    connection: Connection,
+    now: datetime,
+    user_id: SellerId,
+    *,
+    rule: JobRule,
+    days: Mapping[PlatformName, Resource],
+    demand: DayDemand,
+) -> AccountsStatus:
+    """Read how one seller's accounts stand; the platforms' days are nobody's to see alone."""
+    line = read_line(
+        connection, now, rule=rule, budgets=read_budgets(connection, now, days, demand)
+    )
+    jobs = of_seller(connection, now, line, user_id)
+    waiting = [each for each in jobs if each.due_at and each.status is not JobStatus.RUNNING]
+    dead = [each for each in jobs if each.status is JobStatus.DEAD]
+    return AccountsStatus(
+        accounts=read_accounts(connection, user_id=user_id, limit=ACCOUNTS_SHOWN),
+        accounts_count=count_accounts(connection, user_id),
+        sellers=read_sellers(connection, now, {user_id}, rule=rule),
+        running=tuple(each for each in jobs if each.status is JobStatus.RUNNING),
+        running_max=rule.running_max,
+        queue=tuple(waiting[:JOBS_SHOWN]),
+        due_count=sum(each.place is not None for each in waiting),
+        dead=tuple(dead[:STOPPED_SHOWN]),
+        dead_count=len(dead),
+        notices=_notices(connection, user_id),
+    )
+
+
+def read_accounts(
+    connection: Connection,
+    *,
+    user_id: SellerId | None = None,
+    platform: PlatformName | None = None,
+    limit: int,
+    cursor: str | None = None,
+) -> tuple[AccountView, ...]:
+    """Read accounts, those that need a person first, from a cursor on."""
+    where, after = _after(cursor)
+    values = {
+        "user_id": user_id,
+        "platform": platform,
+        "limit": limit,
+        "most": COUNT_MAX,
+        **after,
+    }
+    chosen = CHOSEN.format(filter=FILTER, **where)
+    rows = connection.execute(ACCOUNTS.format(chosen=chosen), values).fetchall()
+    told = [dict(zip(AccountView.__dataclass_fields__, row, strict=True)) for row in rows]
+    return tuple(
+        AccountView(**{**one, "tier": Tier(one["tier"]), "platform": PlatformName(one["platform"])})
+        for one in told
+    )
+
+
+def _after(cursor: str | None) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what a cursor leaves of the lost accounts and of the others; raises InvalidError."""
+    if cursor is None:
+        return {"lost": "", "connected": ""}, {}
+    name, is_connected, user_id, platform = cursors.decode(cursor, str, int, str, str)
+    if name != MARK:
+        raise InvalidError(cursors.STRANGE)
+    values = {"after_user": user_id, "after_platform": platform}
+    if is_connected:
+        return {"lost": NONE, "connected": AFTER}, values
+    return {"lost": AFTER, "connected": ""}, values
+
+
+def count_accounts(connection: Connection, user_id: SellerId | None = None) -> int:
+    """Count the accounts, up to a bound."""
+    values = {"most": COUNT_MAX, "user_id": user_id}
+    row = connection.execute(ACCOUNTS_COUNT, values).fetchone()
+    assert row is not None, "an aggregate always answers"
+    return int(row[0])
+
+
+def read_sellers(
+    connection: Connection, now: datetime, user_ids: Collection[SellerId], *, rule: JobRule
+) -> tuple[SellerView, ...]:
+    """Read what these sellers have used of the month's orders."""
+    values = {"user_ids": sorted(user_ids), "month": now.date().replace(day=1)}
+    return tuple(
+        SellerView(
+            user_id=SellerId(user_id),
+            tier=Tier(tier),
+            orders=orders,
+            orders_max=rule.order_quotas[Tier(tier)],
+            resets_at=next_month(now),
+        )
+        for user_id, tier, orders in connection.execute(SELLERS, values).fetchall()
+    )
+
+
+def _notices(connection: Connection, user_id: SellerId | None = None) -> tuple[Notice, ...]:
+    values = {"limit": NOTICES_SHOWN, "user_id": user_id}
+    rows = connection.execute(NOTICES, values).fetchall()
+    told = [dict(zip(Notice.__dataclass_fields__, row, strict=True)) for row in rows]
+    return tuple(Notice(**{**one, "topic": Topic(one["topic"])}) for one in told)
+
+
+def _rest(found: list[JobView], after: JobMark | None) -> list[JobView]:
+    """Return what comes after the last job that was shown; a seller's jobs are a few dozen."""
+    if after is None:
+        return found
+    ids = [each.id for each in found]
+    return found[ids.index(after.id) + 1 :] if after.id in ids else []
+
+
+class LaneViews:
+    """What a person may ask of the account lane; each answer is of one instant."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        rule: JobRule,
+        days: Mapping[PlatformName, Resource],
+        demand: DayDemand,
+    ) -> None:
+        self._demand = demand
+        self._pool = pool
+        self._rule = rule
+        self._days = days
+
+    def over(self, pool: Pool) -> "LaneViews":
+        """Return the same views over another pool, such as one behind a wall."""
+        return LaneViews(pool, self._rule, self._days, self._demand)
+
+    def status(self, now: datetime, *, user_id: SellerId | None = None) -> AccountsStatus:
+        """Return everything the first screen shows, of all sellers or of one."""
+        with guarded(), self._pool.connection() as connection:
+            if user_id is None:
+                return accounts_status(
+                    connection, now, rule=self._rule, days=self._days, demand=self._demand
+                )
+            return seller_status(
+                connection, now, user_id, rule=self._rule, days=self._days, demand=self._demand
+            )
+
+    def accounts(
+        self,
+        *,
+        user_id: SellerId | None = None,
+        platform: PlatformName | None = None,
+        limit: int,
+        cursor: str | None = None,
+    ) -> tuple[AccountView, ...]:
+        """Return accounts, those that need a person first, from a cursor on."""
+        with guarded(), self._pool.connection() as connection:
+            return read_accounts(
+                connection, user_id=user_id, platform=platform, limit=limit, cursor=cursor
+            )
+
+    def sellers(self, now: datetime, user_ids: Collection[SellerId]) -> tuple[SellerView, ...]:
+        """Return what these sellers have used of the month's orders."""
+        with guarded(), self._pool.connection() as connection:
+            return read_sellers(connection, now, user_ids, rule=self._rule)
+
+    def jobs(
+        self,
+        now: datetime,
+        *,
+        user_id: SellerId | None = None,
+        platform: PlatformName | None = None,
+        status: JobStatus | None = None,
+        limit: int,
+        cursor: str | None = None,
+    ) -> list[JobView]:
+        """Return jobs in the order in which they run; of a seller all, or those that stand so."""
+        after = mark_of(cursor)
+        with guarded(), self._pool.connection() as connection:
+            line = self._line(connection, now)
+            if user_id is not None:
+                found = of_seller(connection, now, line, user_id, platform=platform)
+                return [each for each in _rest(found, after) if status in {None, each.status}][
+                    :limit
+                ]
+            if status is not None:
+                return of_status(
+                    connection, now, line, status, platform=platform, limit=limit, after=after
+                )
+            return queue(connection, now, line, platform=platform, limit=limit, after=after)
+
+    def places(self, now: datetime, jobs: Sequence[JobView]) -> list[int]:
+        """Return the place of each in everybody's queue, up to a bound."""
+        marks = [mark_of(each.cursor) for each in jobs]
+        with guarded(), self._pool.connection() as connection:
+            line = self._line(connection, now)
+            return [up_to(connection, now, line, mark) for mark in marks if mark is not None]
+
+    def of_account(
+        self, now: datetime, account_id: str, *, user_id: SellerId | None = None
+    ) -> list[JobView] | None:
+        """Return the jobs of an account; None if there is no such account, or not of this one."""
+        if not is_uuid(account_id):
+            return None
+        with guarded(), self._pool.connection() as connection:
+            asked = {"id": account_id, "user_id": user_id}
+            if connection.execute(ACCOUNT_EXISTS, asked).fetchone() is None:
+                return None
+            return of_account(connection, now, self._line(connection, now), account_id)
+
+    def job(self, now: datetime, name: str) -> JobView | None:
+        """Return a job by its id or as `seller/platform/kind`; None if there is none."""
+        with guarded(), self._pool.connection() as connection:
+            return find(connection, now, self._line(connection, now), name)
+
+    def budgets(self, now: datetime) -> tuple[Budget, ...]:
+        """Return the day of each platform that has a quota."""
+        with guarded(), self._pool.connection() as connection:
+            return read_budgets(connection, now, self._days, self._demand)
+
+    def _line(self, connection: Connection, now: datetime) -> JobLine:
+        budgets = read_budgets(connection, now, self._days, self._demand)
+        return read_line(connection, now, rule=self._rule, budgets=budgets)

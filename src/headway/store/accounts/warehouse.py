@@ -1,0 +1,296 @@
+"""The warehouse: a page goes in whole, in a handful of statements, as often as one likes.
+
+What is there afterwards is each record as it was read last. `write` is one part of its caller's
+transaction, which holds the fence; it never commits by itself.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import isfinite
+from typing import Any, TypeVar
+
+from psycopg import Connection
+from psycopg.rows import dict_row
+
+from headway.core.accounts.jobs import Account, Kind, Tier
+from headway.core.accounts.pagination import Page, Step
+from headway.core.accounts.warehouse import Customer, Order, Records, Unreadable
+from headway.core.catalog.listings import CLOCKS_APART_MAX, SellerId
+from headway.errors import InvariantError
+from headway.store.accounts import warehouse_sql as sql
+from headway.store.pool import Pool, guarded
+
+# What no text of the database can hold, and what stands there instead.
+UNFIT = re.compile("[\x00\ud800-\udfff]")
+UNFIT_JSON = re.compile("\\\\u0000|[\ud800-\udfff]")
+INSTEAD = "\ufffd"
+Values = dict[str, Any]
+Record = TypeVar("Record")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What the warehouse has of one account."""
+
+    orders: int
+    open_orders: int
+    listings: int
+    customers: int
+    payments: int
+    unreadable: int
+    newest_order_at: datetime | None
+
+
+def write(
+    connection: Connection[Any],
+    account: Account,
+    page: Page,
+    step: Step,
+    *,
+    kind: Kind,
+    asked_at: datetime,
+    now: datetime,
+) -> None:
+    """Put a page of this kind into the warehouse, and what it says of things that are gone.
+
+    Webhooks that came after `asked_at` stay wanted: the page may be older than they are.
+    """
+    whose: Values = {
+        "account_id": account.id,
+        "user_id": account.user_id,
+        "platform": account.platform.value,
+        "now": now,
+    }
+    if connection.execute(sql.WALL, whose).fetchone() is None:
+        raise InvariantError(f"account {account.id} is not {account.user_id}'s {account.platform}")
+    records = page.records
+    _write_orders(connection, whose, records.orders, now)
+    for statement, columns, rows in (
+        (sql.LISTINGS, sql.LISTING, _last(records.listings, _by_id)),
+        (sql.CUSTOMERS, sql.CUSTOMER, _newest(records.customers)),
+        (sql.PAYMENTS, sql.PAYMENT, _last(records.payments, _by_id)),
+    ):
+        if rows:
+            connection.execute(statement, {**whose, "rows": _json(rows, columns)})
+    _write_unreadable(connection, whose, records, missing=page.missing, kind=kind)
+    _write_gone(connection, whose, page, step, kind=kind)
+    ids = _ids([*page.ids, *page.missing, *_ids_of(records, kind)])
+    values = {"kind": kind.value, "ids": ids, "is_done": step.is_done, "asked_at": asked_at}
+    connection.execute(sql.HANDLED, {**whose, **values})
+
+
+def _write_orders(
+    connection: Connection[Any], whose: Values, orders: Sequence[Order], now: datetime
+) -> None:
+    orders = _last(orders, _by_id)
+    if not orders:
+        return
+    values = {**whose, **_month(now), "ids": _ids(each.external_id for each in orders)}
+    told = connection.execute(sql.ORDERS, {**values, "rows": _json(orders, sql.ORDER)}).fetchone()
+    assert told is not None, "a count always answers"
+    changed: set[str] = set()
+    for table, statement in sql.REPLACE.items():
+        parts = [
+            {"order_id": order.external_id, **_row(part, sql.PARTS[table])}
+            for order in orders
+            for part in _last(getattr(order, table), _by_id)
+        ]
+        rows = connection.execute(statement, {**values, "rows": _dump(parts)}).fetchall()
+        changed |= {order_id for (order_id,) in rows}
+    if changed:
+        connection.execute(sql.TOUCH, {**whose, "ids": sorted(changed)})
+    if told[0]:  # most pages bring nothing new, and leave the seller's row to others
+        connection.execute(sql.COUNT, {**values, "more": told[0]})
+
+
+def _write_unreadable(
+    connection: Connection[Any],
+    whose: Values,
+    records: Records,
+    *,
+    missing: Sequence[str],
+    kind: Kind,
+) -> None:
+    """Keep what made no sense; what reads well again, or is no longer there, leaves."""
+    bad = _last(records.unreadable, lambda each: (each.kind, each.external_id))
+    if bad:
+        columns = ("kind", "external_id", "reason", "raw")
+        connection.execute(sql.UNREADABLE, {**whose, "rows": _json(bad, columns)})
+        for statement, which in (
+            (sql.LOOKED_AT_ORDERS, Kind.ORDERS),
+            (sql.LOOKED_AT_LISTINGS, Kind.LISTINGS),
+        ):
+            ids = _ids(each.external_id for each in bad if each.kind == which)
+            if ids:
+                connection.execute(statement, {**whose, "ids": ids})
+    still = {(each.kind, each.external_id) for each in bad}
+    well = {(each.value, id_) for each in Kind for id_ in _readable(records, each)}
+    well |= {(kind.value, id_) for id_ in missing}
+    rows = [{"kind": kind_, "external_id": id_} for kind_, id_ in sorted(well - still)]
+    if rows:
+        connection.execute(sql.HEALED, {**whose, "rows": _dump(rows)})
+
+
+def _write_gone(
+    connection: Connection[Any], whose: Values, page: Page, step: Step, *, kind: Kind
+) -> None:
+    missing = _ids(set(page.missing) - set(_ids_of(page.records, kind)))
+    if missing and kind is Kind.ORDERS:
+        connection.execute(sql.GONE_ORDERS, {**whose, "ids": missing})
+    if missing and kind is Kind.LISTINGS:
+        connection.execute(sql.GONE_LISTINGS, {**whose, "ids": missing})
+    if step.gone_since is not None:
+        # Who began the walk and who saw a listing last may have clocks that are apart.
+        since = step.gone_since - CLOCKS_APART_MAX
+        connection.execute(sql.REMOVED, {**whose, "since": since})
+    if step.horizon_at is not None:
+        connection.execute(sql.HORIZON, {**whose, "horizon_at": step.horizon_at})
+
+
+class Warehouse:
+    """What the warehouse has, account by account."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def open_orders(self, account: Account, *, checked_before: datetime, limit: int) -> list[str]:
+        """Return open orders that were not looked at since then, the longest ago first."""
+        values = {**_whose(account), "checked_before": checked_before, "limit": limit}
+        with guarded(), self._pool.connection() as connection:
+            return [row[0] for row in connection.execute(sql.OPEN_ORDERS, values)]
+
+    def orders_left(self, account: Account, *, now: datetime, quotas: Mapping[Tier, int]) -> int:
+        """Return how many orders of this month the seller's tier still allows."""
+        tier, count = orders_standing(self._pool, account.user_id, now=now)
+        return max(0, quotas[tier] - count)
+
+    def counts(self, account: Account) -> Counts:
+        """Count what there is of an account, for people to see."""
+        with guarded(), self._pool.connection() as connection:
+            row = connection.execute(sql.COUNTS, _whose(account)).fetchone()
+        assert row is not None, "a count always answers"
+        return Counts(**dict(zip(Counts.__dataclass_fields__, row, strict=True)))
+
+    def unreadable(self, account: Account, *, limit: int = 100) -> list[Unreadable]:
+        """Return what made no sense, the newest first."""
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(
+                sql.UNREADABLES, {**_whose(account), "limit": limit}
+            ).fetchall()
+        return [
+            Unreadable(kind=kind, external_id=external_id, reason=reason, raw=raw)
+            for kind, external_id, reason, raw in rows
+        ]
+
+    def rows(self, account_id: str) -> dict[str, dict[tuple[str, ...], dict[str, Any]]]:
+        """Return all that is stored of an account: table, key and column to value."""
+        found: dict[str, dict[tuple[str, ...], dict[str, Any]]] = {}
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            cursor = connection.cursor(row_factory=dict_row)
+            for table, key in sql.KEYS.items():
+                rows = cursor.execute(sql.ROWS.format(table=table), {"account_id": account_id})
+                found[table] = {tuple(row[name] for name in key): row for row in rows}
+        return found
+
+
+def orders_standing(pool: Pool, user_id: SellerId, *, now: datetime) -> tuple[Tier, int]:
+    """Return what a seller pays for, and how many orders of this month there are."""
+    with guarded(), pool.connection() as connection:
+        row = connection.execute(sql.STANDING, {"user_id": user_id, **_month(now)}).fetchone()
+    assert row is not None, "a count always answers"
+    return Tier(row[0]), int(row[1])
+
+
+def _whose(account: Account) -> Values:
+    return {"account_id": account.id, "user_id": account.user_id}
+
+
+def _month(now: datetime) -> Values:
+    """Return the calendar month that orders are counted in."""
+    month = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    following = (month + timedelta(days=32)).replace(day=1)
+    # The day is told apart: made of the instant, it would be the session's, which may not be UTC's.
+    return {"month": month, "next_month": following, "first_day": month.date()}
+
+
+def _by_id(record: Any) -> str:  # noqa: ANN401 - any of the records
+    return str(record.external_id)
+
+
+def _last(records: Iterable[Record], key: Callable[[Record], object]) -> list[Record]:
+    """Return each record once, as it came last: a page may show one twice."""
+    return list({key(each): each for each in records}.values())
+
+
+def _newest(customers: Iterable[Customer]) -> list[Customer]:
+    """Return each customer once, as whoever knows them best tells."""
+    found: dict[str, Customer] = {}
+    for each in customers:
+        known = found.get(each.external_id)
+        is_older = (
+            known is not None
+            and known.modified_at is not None
+            and each.modified_at is not None
+            and each.modified_at < known.modified_at
+        )
+        if not is_older:
+            found[each.external_id] = each
+    return list(found.values())
+
+
+def _readable(records: Records, kind: Kind) -> list[str]:
+    return [_by_id(each) for each in getattr(records, kind.value)]
+
+
+def _ids_of(records: Records, kind: Kind) -> list[str]:
+    """Return the ids of this kind that a page told of, whether they made sense or not."""
+    bad = [each.external_id for each in records.unreadable if each.kind == kind]
+    return [*_readable(records, kind), *bad]
+
+
+def _ids(ids: Iterable[str]) -> list[str]:
+    return sorted({_fit(each) for each in ids})
+
+
+def _json(records: Iterable[Any], columns: Iterable[str]) -> str:
+    return _dump([_row(each, columns) for each in records])
+
+
+def _row(record: Any, columns: Iterable[str]) -> Values:  # noqa: ANN401 - any of the records
+    return {name: getattr(record, name) for name in columns}
+
+
+def _dump(rows: Sequence[Values]) -> str:
+    """Return rows as JSON that the database takes; only the odd page is cleaned, which is slow."""
+    try:
+        text = json.dumps(rows, ensure_ascii=False, allow_nan=False, default=_told)
+    except ValueError:  # a number that is none
+        text = ""
+    if text and not UNFIT_JSON.search(text):
+        return text
+    return json.dumps(_clean(rows), ensure_ascii=False, allow_nan=False, default=_told)
+
+
+def _told(value: object) -> Any:  # noqa: ANN401 - whatever JSON takes
+    """Return money by its digits, and instants as they are written."""
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+def _clean(value: Any) -> Any:  # noqa: ANN401 - whatever JSON a platform sent
+    """Return this without what the database cannot hold."""
+    if isinstance(value, str):
+        return _fit(value)
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {_fit(str(name)): _clean(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(each) for each in value]
+    return value
+
+
+def _fit(text: str) -> str:
+    return UNFIT.sub(INSTEAD, text)

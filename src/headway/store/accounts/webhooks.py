@@ -1,0 +1,141 @@
+"""Webhooks that were verified: each is taken once, and wakes the one job that looks.
+
+A delivery stays wanted until a run has read what it names. However many come, the job runs once
+for all of them; one that comes while it runs makes it run again.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from psycopg import Connection
+
+from headway.core.accounts.jobs import Account, JobStatus, JobType
+from headway.core.accounts.webhooks import REASONS, Effect, Hook
+from headway.store.accounts.connections import disconnect
+from headway.store.accounts.job_rows import lock_seller
+from headway.store.pool import Pool, guarded
+
+# Deliveries of no job: what the platform says of the account itself, and of people's privacy.
+NO_JOB = {Effect.DISCONNECT: "account"}
+PRIVACY = "privacy"
+
+FIND = """
+SELECT id::text, user_id, shop FROM connected_accounts
+WHERE platform = %(platform)s AND shop = %(shop)s
+"""
+TAKE = """
+INSERT INTO webhook_deliveries
+  (platform, delivery_id, account_id, topic, kind, external_id, received_at, handled_at)
+VALUES (%(platform)s, %(delivery_id)s, %(account_id)s, %(topic)s, %(kind)s, %(external_id)s,
+  %(now)s, CASE WHEN %(is_wanted)s THEN NULL ELSE %(now)s::timestamptz END)
+ON CONFLICT DO NOTHING
+"""
+# The job's row is locked even if nothing is left to change: whoever claims it then sees this
+# delivery, and whoever claimed it before is told. What failed keeps its backoff, and goes
+# first when that is over: else a burst would use up all its tries. A run that is under way may be
+# past what changed, whoever has it in hand or will: another follows it.
+WAKE = f"""
+WITH job AS (
+  SELECT id, user_id, status, is_late,
+    CASE WHEN is_late AND woken_at IS NULL THEN false WHEN status = '{JobStatus.RUNNING}' THEN true
+      ELSE job_type = '{JobType.WEBHOOK}' AND status <> '{JobStatus.COMPLETED}'
+        AND (next_run_at <= %(now)s OR status = '{JobStatus.FAILED}') END AS is_awake
+  FROM sync_jobs
+  CROSS JOIN LATERAL (SELECT status = '{JobStatus.RUNNING}' OR cursor ? 'run' AS is_late) AS run
+  WHERE account_id = %(account_id)s AND kind = %(kind)s AND NOT is_backfill AND status IN
+    ('{JobStatus.QUEUED}', '{JobStatus.RUNNING}', '{JobStatus.COMPLETED}', '{JobStatus.FAILED}')
+  FOR NO KEY UPDATE OF sync_jobs
+), woken AS (
+  UPDATE sync_jobs SET
+    job_type = '{JobType.WEBHOOK}',
+    score = score / 10 * 10 + {JobType.WEBHOOK.weight},
+    status = CASE sync_jobs.status WHEN '{JobStatus.COMPLETED}' THEN '{JobStatus.QUEUED}'
+      ELSE sync_jobs.status END,
+    next_run_at = CASE WHEN sync_jobs.status IN ('{JobStatus.RUNNING}', '{JobStatus.FAILED}')
+      THEN next_run_at ELSE least(next_run_at, %(now)s) END,
+    woken_at = CASE WHEN is_late THEN %(now)s ELSE woken_at END,
+    updated_at = %(now)s
+  FROM job WHERE sync_jobs.id = job.id AND NOT is_awake
+  RETURNING sync_jobs.id
+)
+INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, new_value, created_at)
+SELECT user_id, id, %(now)s, 'job_woken',
+  jsonb_build_object('topic', %(topic)s::text, 'external_id', %(external_id)s::text), %(now)s
+FROM job JOIN woken USING (id)
+"""
+# People's own names only; what they bought is the seller's to keep.
+REDACT = """
+UPDATE customers SET name = '', email = '', updated_at = %(now)s
+WHERE account_id = %(account_id)s AND (%(external_id)s::text IS NULL
+  OR external_id = %(external_id)s) AND (name <> '' OR email <> '')
+"""
+# Kept in the platform's own words, so with whatever names stand in them.
+REDACT_RAW = """
+DELETE FROM unreadable_records
+WHERE account_id = %(account_id)s AND (%(external_id)s::text IS NULL
+  OR (kind = 'customers' AND external_id = %(external_id)s)
+  OR (kind = 'orders' AND external_id = ANY(%(order_ids)s)))
+"""
+FORGET = """
+DELETE FROM webhook_deliveries WHERE received_at < %s AND handled_at IS NOT NULL
+"""
+
+
+class Fate(StrEnum):
+    """What became of a delivery."""
+
+    TAKEN = "taken"
+    REPEATED = "repeated"
+    UNKNOWN_SHOP = "unknown shop"
+
+
+class Hooks:
+    """Table `webhook_deliveries`, and what a delivery sets going."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def take(self, hook: Hook, *, now: datetime) -> Fate:
+        """Keep a delivery and act on it in one transaction; one that was taken before is left."""
+        values = {
+            "platform": hook.platform,
+            "delivery_id": hook.delivery_id,
+            "shop": hook.shop,
+            "topic": hook.topic,
+            "kind": hook.kind or NO_JOB.get(hook.effect, PRIVACY),
+            "external_id": hook.external_id,
+            "order_ids": list(hook.order_ids),
+            # A request for somebody's data is a person's to answer.
+            "is_wanted": hook.effect in {Effect.WAKE, Effect.RECORD},
+            "now": now,
+        }
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            row = connection.execute(FIND, values).fetchone()
+            if row is None:
+                return Fate.UNKNOWN_SHOP
+            account = Account(id=row[0], user_id=row[1], platform=hook.platform, shop=row[2])
+            values["account_id"] = account.id
+            if hook.effect is Effect.DISCONNECT:
+                # Before the delivery's row locks the account's: whoever connects takes them so.
+                lock_seller(connection, account.user_id)
+            if not connection.execute(TAKE, values).rowcount:
+                return Fate.REPEATED
+            _act(connection, hook, account, values)
+        return Fate.TAKEN
+
+    def forget(self, before: datetime) -> int:
+        """Remove deliveries that were handled and came before then; return how many."""
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(FORGET, (before,)).rowcount
+
+
+def _act(connection: Connection, hook: Hook, account: Account, values: Mapping[str, Any]) -> None:
+    if hook.effect is Effect.WAKE:
+        connection.execute(WAKE, values)
+    elif hook.effect is Effect.DISCONNECT:
+        disconnect(connection, account, REASONS[hook.platform], now=values["now"])
+    elif hook.effect in {Effect.REDACT_CUSTOMER, Effect.REDACT_SHOP}:
+        connection.execute(REDACT, values)
+        connection.execute(REDACT_RAW, values)

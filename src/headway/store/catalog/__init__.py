@@ -1,0 +1,1 @@
+"""Listings, products, changes, pushes and history."""

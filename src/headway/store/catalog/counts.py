@@ -1,0 +1,148 @@
+"""How many listings are in which state, and how old: counted, or fairly sampled where many."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from psycopg import Connection
+
+from headway.core.catalog.listings import SellerId
+from headway.store.catalog.suppliers import LINES
+from headway.store.sampling import share_of
+
+COUNT_MAX = 10_000
+# A seller's listings are all counted up to so many; of more, a fair sample.
+THEIRS_ALL_MAX = 4_000
+THEIRS_SOME = 1_500
+PAUSED, PARKED, UNREAD, STALE = -3, -2, -1, 24
+
+# Whole hours since the last good read, or what else it stands for.
+AGE = f"""CASE WHEN sync_status = 'parked' THEN {PARKED} WHEN is_paused THEN {PAUSED}
+  WHEN last_successful_sync IS NULL THEN {UNREAD}
+  ELSE least({STALE}, greatest(0,
+    floor(extract(epoch FROM %(now)s - last_successful_sync)::float8 / 3600)))::int END"""
+# What was switched off, or blocked before it was ever published, is nobody's trouble.
+AGES = f"""
+SELECT {AGE}, count(*), min(last_successful_sync) FILTER (WHERE consecutive_failures = 0)
+FROM product_sync_schedule TABLESAMPLE SYSTEM (%(percent)s)
+WHERE is_active OR sync_status = 'parked' GROUP BY 1
+"""
+# One seller's rows: all of them, or a few in an order without rhyme or reason.
+THEIR_AGES = f"""
+SELECT {AGE}, count(*), min(last_successful_sync) FILTER (WHERE consecutive_failures = 0),
+  count(*) FILTER (WHERE is_active AND NOT is_paused AND sync_status <> 'syncing'
+    AND next_sync_at < %(late)s),
+  count(*) FILTER (WHERE is_active AND NOT is_paused AND consecutive_failures > 0),
+  count(*) FILTER (WHERE sync_status = 'syncing')
+FROM ({{theirs}}) AS row
+WHERE is_active OR sync_status = 'parked' GROUP BY 1
+"""
+ALL_OF_THEM = """
+SELECT * FROM product_sync_schedule WHERE user_id = %(seller)s ORDER BY sku LIMIT %(all)s
+"""
+SOME_OF_THEM = """
+SELECT row.* FROM (SELECT user_id, sku FROM listing_search WHERE user_id = %(seller)s
+                   ORDER BY place LIMIT %(some)s) AS theirs
+CROSS JOIN LATERAL (SELECT * FROM product_sync_schedule AS row
+  WHERE row.user_id = theirs.user_id AND row.sku = theirs.sku LIMIT 1) AS row
+"""
+THEIR_SIZE = "SELECT catalogue_count FROM profiles WHERE user_id = %(seller)s"
+BEHIND = f"""
+SELECT
+  (SELECT count(*) FROM (SELECT FROM {LINES} CROSS JOIN LATERAL (
+     SELECT FROM product_sync_schedule WHERE supplier = line.name AND is_active
+       AND sync_status <> 'syncing' AND NOT is_paused
+       AND turn IN ('manual', 'onboarding', 'scheduled', 'retry') AND next_sync_at < %(late)s
+     LIMIT %(most)s) AS late LIMIT %(most)s) AS overdue),
+  (SELECT count(*) FROM (SELECT FROM product_sync_schedule WHERE is_active
+     AND consecutive_failures > 0 AND sync_status <> 'syncing' AND NOT is_paused
+     LIMIT %(most)s) AS failing),
+  (SELECT count(*) FROM (SELECT FROM product_sync_schedule
+     WHERE sync_status = 'parked' LIMIT %(most)s) AS parked),
+  (SELECT count(*) FROM product_sync_schedule WHERE sync_status = 'syncing')
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Listings by state; fresh, stale, unread, parked and paused add up to the total."""
+
+    total: int
+    fresh: int
+    stale: int
+    unread: int
+    parked: int
+    failing: int
+    overdue: int
+    aboard: int
+    is_estimate: bool
+    paused: int = 0
+
+    @property
+    def fresh_share(self) -> float | None:
+        """The share of listings read within a day."""
+        return self.fresh / self.total if self.total else None
+
+
+def count_listings(
+    connection: Connection, now: datetime, slack: timedelta, seller: SellerId | None
+) -> tuple[Counts, tuple[int, ...], datetime | None]:
+    """Count listings by the age of their last good read; a large table is sampled."""
+    if seller is not None:
+        return _their_counts(connection, now, slack, seller)
+    share = share_of(connection, "product_sync_schedule")
+    rows = connection.execute(AGES, {"now": now, "percent": share.percent}).fetchall()
+    seen, is_estimate = sum(count for _, count, _ in rows), share.is_estimate
+    weight = share.size / seen if is_estimate and seen else 1.0
+    by_age = {age: round(count * weight) for age, count, _ in rows}
+    values = {"late": now - slack, "most": COUNT_MAX}
+    overdue, failing, parked, aboard = connection.execute(BEHIND, values).fetchall()[0]
+    if not is_estimate:
+        parked = by_age.get(PARKED, 0)
+    ages_h = tuple(by_age.get(age, 0) for age in range(STALE + 1))
+    counts = Counts(
+        total=share.size if is_estimate else seen,
+        fresh=sum(ages_h[:STALE]),
+        stale=ages_h[STALE],
+        unread=by_age.get(UNREAD, 0),
+        parked=parked,
+        failing=failing,
+        overdue=overdue,
+        aboard=aboard,
+        is_estimate=is_estimate,
+        paused=by_age.get(PAUSED, 0),
+    )
+    oldest = [read_at for age, _, read_at in rows if age >= 0 and read_at is not None]
+    return counts, ages_h, min(oldest, default=None)
+
+
+def _their_counts(
+    connection: Connection, now: datetime, slack: timedelta, seller: SellerId
+) -> tuple[Counts, tuple[int, ...], datetime | None]:
+    bounds = {"all": THEIRS_ALL_MAX, "some": THEIRS_SOME}
+    values = {"now": now, "late": now - slack, "seller": seller, **bounds}
+    (listed,) = connection.execute(THEIR_SIZE, values).fetchone() or (0,)
+    is_large = listed > THEIRS_ALL_MAX
+    theirs = THEIR_AGES.format(theirs=SOME_OF_THEM if is_large else ALL_OF_THEM)
+    rows = connection.execute(theirs, values).fetchall()
+    seen = sum(row[1] for row in rows)
+    weight = listed / seen if is_large and seen else 1.0
+    by_age = {row[0]: round(row[1] * weight) for row in rows}
+    ages_h = tuple(by_age.get(age, 0) for age in range(STALE + 1))
+    overdue, failing, aboard = (
+        round(sum(row[column] for row in rows) * weight) for column in (3, 4, 5)
+    )
+    total = sum(by_age.values())
+    counts = Counts(
+        total=total,
+        fresh=sum(ages_h[:STALE]),
+        stale=ages_h[STALE],
+        unread=by_age.get(UNREAD, 0),
+        parked=by_age.get(PARKED, 0),
+        failing=failing,
+        overdue=overdue,
+        aboard=aboard,
+        paused=by_age.get(PAUSED, 0),
+        is_estimate=is_large or seen >= THEIRS_ALL_MAX,
+    )
+    oldest = [row[2] for row in rows if row[0] >= 0 and row[2] is not None]
+    return counts, ages_h, min(oldest, default=None)

@@ -1,0 +1,322 @@
+"""What happened to a listing: its events, its prices and stock over time, its latest reads.
+
+A page is a short range of an index. An export goes through any number of events in chunks, each a
+statement of its own, so that it holds neither memory nor a transaction, however slow its reader.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from psycopg.rows import class_row
+
+from headway.core.catalog.listings import Scope, SellerId, Sku
+from headway.errors import InvalidError
+from headway.store import cursors
+from headway.store.pool import Pool, guarded
+from headway.store.status import Call, call_of
+
+LIMIT = 50
+LIMIT_MAX = 200
+CHUNK = 1000
+EVENTS_MAX = 5000
+POINTS_MAX = 500
+# Every listing is read once a day, and a supplier is called at most so often in two.
+READS_AGO = timedelta(days=2)
+CALLS_MAX = 6000
+READS_SHOWN = 10
+
+COLUMNS = """id::text, sync_timestamp AS at, user_id, sku, job_id::text, event_type AS kind,
+  old_value AS old, new_value AS new, coalesce(error_message, '') AS error, actor,
+  batch_id::text AS call_id"""
+PAGE = f"""
+SELECT {COLUMNS} FROM sync_audit_log WHERE sku = %(sku)s {{more}}
+ORDER BY sync_timestamp DESC, sync_audit_log.id DESC LIMIT %(rows)s
+"""
+# The kinds are chosen among so many as a chunk holds: rare ones must not make a statement long.
+SOME = f"""
+SELECT {COLUMNS} FROM (SELECT * FROM sync_audit_log WHERE true {{more}}
+  ORDER BY sync_timestamp, id LIMIT %(rows)s) AS chunk
+ORDER BY sync_timestamp, chunk.id
+"""
+CHANGES = """
+SELECT sync_timestamp, event_type, new_value FROM sync_audit_log
+WHERE sku = %(sku)s AND user_id = %(seller)s AND event_type = ANY(%(kinds)s)
+  AND sync_timestamp >= %(since)s
+ORDER BY sync_timestamp DESC, id DESC LIMIT %(most)s
+"""
+BEFORE = """
+SELECT last.sync_timestamp, last.event_type, last.new_value
+FROM unnest(%(kinds)s::text[]) AS asked(kind) CROSS JOIN LATERAL (
+  SELECT sync_timestamp, event_type, new_value, id FROM sync_audit_log
+  WHERE sku = %(sku)s AND user_id = %(seller)s AND event_type = asked.kind
+    AND sync_timestamp < %(since)s
+  ORDER BY sync_timestamp DESC, id DESC LIMIT 1) AS last
+ORDER BY last.sync_timestamp, last.id
+"""
+READS = """
+SELECT begun_at, finished_at, status, coalesce(result, ''), http_status,
+  coalesce(cardinality(skus), 0), coalesce(seats_paid, 0)
+FROM unnest(%(keys)s::text[]) AS asked(key)
+CROSS JOIN LATERAL (SELECT * FROM call_ledger
+      WHERE key = asked.key AND begun_at <= %(now)s AND begun_at > %(since)s
+      ORDER BY begun_at DESC LIMIT %(calls)s) AS recent
+WHERE %(sku)s = ANY(skus) ORDER BY begun_at DESC LIMIT %(rows)s
+"""
+SEEN = ("first_observed", "price_changed", "cost_changed", "quantity_changed", "not_listed")
+SHOWN = ("product_published", "shopify_updated", "drift_found")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryEvent:
+    """One event; `actor` is who did it, None for the engine, and `call_id` the call that told it.
+
+    Events of the account lane name a job, or only a seller.
+    """
+
+    id: str
+    at: datetime
+    user_id: SellerId
+    sku: Sku | None
+    job_id: str | None
+    kind: str
+    old: Mapping[str, Any] | None
+    new: Mapping[str, Any] | None
+    error: str
+    actor: str | None
+    call_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryPage:
+    """Some events, the newest first, and where to go on; None at the end."""
+
+    items: tuple[HistoryEvent, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesPoint:
+    """What was known from this instant on: the supplier's price and stock, and the shop's."""
+
+    at: datetime
+    supplier_price: Decimal | None = None
+    supplier_quantity: int | None = None
+    shop_price: Decimal | None = None
+    shop_quantity: int | None = None
+
+
+class HistoryViews:
+    """`sync_audit_log` and `call_ledger`, as a person reads them."""
+
+    def __init__(self, pool: Pool, *, chunk: int = CHUNK) -> None:
+        self._pool = pool
+        self._chunk = chunk
+
+    def page(
+        self,
+        sku: Sku,
+        *,
+        seller: SellerId | None = None,
+        cursor: str | None = None,
+        limit: int = LIMIT,
+        kinds: Collection[str] = (),
+    ) -> HistoryPage:
+        """Return the next events of a SKU, the newest first; raises InvalidError for a cursor."""
+        limit = max(1, min(limit, LIMIT_MAX))
+        asked = _Asked(seller=seller, kinds=kinds, after=_after(cursor), is_back=True)
+        values = {**asked.values, "sku": sku, "rows": limit + 1}
+        with guarded(), self._pool.connection() as connection:
+            reader = connection.cursor(row_factory=class_row(HistoryEvent))
+            rows = reader.execute(PAGE.format(more=asked.where), values).fetchall()
+        last = rows[limit - 1] if len(rows) > limit else None
+        return HistoryPage(
+            items=tuple(rows[:limit]),
+            next_cursor=None if last is None else cursors.encode("history", last.at, last.id),
+        )
+
+    def series(
+        self,
+        sku: Sku,
+        seller: SellerId,
+        since: datetime,
+        *,
+        points_max: int = POINTS_MAX,
+    ) -> tuple[SeriesPoint, ...]:
+        """Return price and stock over time, the oldest first, beginning with what was known then.
+
+        Of more points than asked for, the last of each of so many equal spans is kept.
+        """
+        values = {"sku": sku, "seller": seller, "kinds": [*SEEN, *SHOWN], "most": EVENTS_MAX}
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(CHANGES, {**values, "since": since}).fetchall()[::-1]
+            begin = rows[0][0] if len(rows) == EVENTS_MAX else since
+            before = connection.execute(BEFORE, {**values, "since": begin}).fetchall()
+        known = _Known()
+        for _, kind, new in before:
+            known = known.told(kind, new or {})
+        points = [known.at(begin)] if before else []
+        for at, kind, new in rows:
+            known = known.told(kind, new or {})
+            if points and points[-1].at == at:
+                points.pop()
+            points.append(known.at(at))
+        return _thinned(points, points_max)
+
+    def export(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        seller: SellerId | None = None,
+        sku: Sku | None = None,
+        kinds: Collection[str] = (),
+    ) -> Iterator[HistoryEvent]:
+        """Yield every event from `since` until just before `until`, the oldest first."""
+        asked = _Asked(seller=seller, sku=sku, since=since, until=until)
+        while True:
+            with guarded(), self._pool.connection() as connection:
+                reader = connection.cursor(row_factory=class_row(HistoryEvent))
+                values = {**asked.values, "rows": self._chunk}
+                rows = reader.execute(SOME.format(more=asked.where), values).fetchall()
+            yield from (row for row in rows if not kinds or row.kind in kinds)
+            if len(rows) < self._chunk:
+                return
+            asked = replace(asked, after=(rows[-1].at, rows[-1].id))
+
+    def latest_reads(self, sku: Sku, *, keys: Sequence[Scope], now: datetime) -> tuple[Call, ...]:
+        """Return calls of the last two days to these suppliers that carried this SKU."""
+        values = {
+            "sku": sku,
+            "keys": list(keys),
+            "now": now,
+            "since": now - READS_AGO,
+            "calls": CALLS_MAX,
+            "rows": READS_SHOWN,
+        }
+        with guarded(), self._pool.connection() as connection:
+            return tuple(map(call_of, connection.execute(READS, values).fetchall()))
+
+
+def series_of(events: Iterable[HistoryEvent]) -> tuple[SeriesPoint, ...]:
+    """Return price and stock over time from one seller's events of a part, the oldest first."""
+    known, points = _Known(), []
+    for event in events:
+        if event.kind in {*SEEN, *SHOWN}:
+            known = known.told(event.kind, event.new or {})
+            points.append(known.at(event.at))
+    return tuple(points)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """Which events, as conditions and their values; none is written that does not bind."""
+
+    seller: SellerId | None = None
+    sku: Sku | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    kinds: Collection[str] = ()
+    after: tuple[datetime, str] | None = None
+    is_back: bool = False
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What the conditions name."""
+        at, id_ = self.after or (None, None)
+        return {
+            "seller": self.seller,
+            "sku": self.sku,
+            "since": self.since,
+            "until": self.until,
+            "kinds": list(self.kinds),
+            "after_at": at,
+            "after_id": id_,
+        }
+
+    @property
+    def where(self) -> str:
+        """The conditions, each with its AND."""
+        sign = "<" if self.is_back else ">"
+        known = {
+            "AND user_id = %(seller)s": self.seller is not None,
+            "AND sku = %(sku)s": self.sku is not None,
+            "AND sync_timestamp >= %(since)s": self.since is not None,
+            "AND sync_timestamp < %(until)s": self.until is not None,
+            "AND event_type = ANY(%(kinds)s)": bool(self.kinds),
+            f"AND (sync_timestamp, id) {sign} (%(after_at)s, %(after_id)s::uuid)": self.after
+            is not None,
+        }
+        return " ".join(condition for condition, binds in known.items() if binds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What the events have told so far."""
+
+    list_price: Decimal | None = None
+    net_price: Decimal | None = None
+    quantities: Mapping[str, int] | None = None
+    shop_price: Decimal | None = None
+    shop_quantities: Mapping[str, int] | None = None
+
+    def told(self, kind: str, new: Mapping[str, Any]) -> "_Known":
+        """Return what is known after one more event; what it does not name stays."""
+        quantities = new.get("quantities")
+        if kind in SHOWN:
+            price = _decimal(new.get("price"))
+            return replace(
+                self,
+                shop_price=self.shop_price if price is None else price,
+                shop_quantities=self.shop_quantities if quantities is None else quantities,
+            )
+        return replace(
+            self,
+            list_price=_decimal(new["list_price"]) if "list_price" in new else self.list_price,
+            net_price=_decimal(new["net_price"]) if "net_price" in new else self.net_price,
+            quantities=self.quantities if quantities is None else quantities,
+        )
+
+    def at(self, at: datetime) -> SeriesPoint:
+        """Return it as a point of the series."""
+        return SeriesPoint(
+            at=at,
+            supplier_price=self.list_price or self.net_price,
+            supplier_quantity=_sum(self.quantities),
+            shop_price=self.shop_price,
+            shop_quantity=_sum(self.shop_quantities),
+        )
+
+
+def _thinned(points: Sequence[SeriesPoint], most: int) -> tuple[SeriesPoint, ...]:
+    if len(points) <= most:
+        return tuple(points)
+    first, *rest = points
+    span = (rest[-1].at - first.at) / (most - 1)
+    last_of = {-((first.at - each.at) // span): each for each in rest}
+    return (first, *last_of.values())
+
+
+def _after(cursor: str | None) -> tuple[datetime, str] | None:
+    """Return where a cursor of a history points; raises InvalidError."""
+    if cursor is None:
+        return None
+    name, at, id_ = cursors.decode(cursor, str, datetime, str)
+    try:
+        key = str(UUID(id_))
+    except ValueError:
+        key = ""
+    if name != "history" or not key:
+        raise InvalidError(cursors.STRANGE)
+    return at, key
+
+
+def _decimal(text: Any) -> Decimal | None:  # noqa: ANN401 - JSON's word for a number
+    return None if text is None else Decimal(str(text))
+
+
+def _sum(quantities: Mapping[str, int] | None) -> int | None:
+    return None if quantities is None else sum(quantities.values())

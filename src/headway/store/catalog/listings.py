@@ -1,0 +1,146 @@
+"""New listings enter the schedule here: many at once, none twice, none without a proper name."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, LiteralString
+
+from psycopg import Cursor
+
+from headway.core.catalog.intake import seller_of, sku_of
+from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName, Turn
+from headway.core.timetable.policies import Catalogue, Policy
+from headway.core.timetable.policies.policy import EMPTY, HOURS
+from headway.core.timetable.seats import URGENT
+from headway.store.pause_sql import is_listing_paused, is_seller_paused
+from headway.store.pool import Pool, guarded
+
+# One file, or one request to publish, at a time: whose shop SKU it is must not change meanwhile,
+# nor how many listings an hour holds.
+LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('headway intake', 0))"
+
+STAGE = """
+CREATE TEMPORARY TABLE arriving (
+  line bigint, user_id text, sku text, value_weight double precision, family text
+) ON COMMIT DROP
+"""
+# A part that is listed already has its slot, and is in the loads.
+NEW = """
+SELECT user_id, sku, min(value_weight), min(family), coalesce(min(profile.supplier), %(main)s)
+FROM arriving LEFT JOIN profiles AS profile USING (user_id) WHERE NOT EXISTS (
+  SELECT FROM product_sync_schedule AS row
+  WHERE row.user_id = arriving.user_id AND row.sku = arriving.sku)
+GROUP BY user_id, sku ORDER BY min(line)
+"""
+STAGE_SLOTS = """
+CREATE TEMPORARY TABLE placed (
+  user_id text, sku text, value_weight double precision, family text, supplier text,
+  hour_bucket smallint, minute_offset smallint, next_sync_at timestamptz
+) ON COMMIT DROP
+"""
+LOADS = """
+SELECT hour_bucket, count(*) FROM product_sync_schedule
+WHERE supplier = %(supplier)s AND is_active GROUP BY hour_bucket
+"""
+# Whoever places the first listings need not place them anew when it begins to run.
+BEGIN = """
+INSERT INTO timetable (policy, adopted_at) SELECT %(policy)s, %(now)s
+WHERE NOT EXISTS (SELECT FROM product_sync_schedule) ON CONFLICT DO NOTHING
+"""
+# What is paused comes marked; see `store.pauses`, which takes the same lock.
+ENTER = f"""
+INSERT INTO product_sync_schedule
+  (user_id, sku, hour_bucket, minute_offset, next_sync_at, turn, value_weight, family, supplier,
+   is_paused, created_at, updated_at)
+SELECT user_id, sku, hour_bucket, minute_offset, next_sync_at, %(turn)s, coalesce(value_weight, 1),
+  family, supplier, {is_seller_paused("placed")} OR {is_listing_paused("placed")}, %(now)s, %(now)s
+FROM placed
+ON CONFLICT (user_id, sku) DO NOTHING
+"""
+
+
+COUNT_SKUS = """
+SELECT count(*) FROM (
+  SELECT DISTINCT supplier, sku FROM product_sync_schedule WHERE is_active) AS seat
+"""
+
+
+class Listings:
+    """The way into `product_sync_schedule`, and how much is there."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def add(
+        self,
+        keys: Iterable[tuple[SellerId, Sku]],
+        *,
+        policy: Policy,
+        now: datetime,
+        turn: Turn = Turn.SCHEDULED,
+    ) -> int:
+        """Give each new listing its slot; those already there stay as they are.
+
+        Raises InvalidError that shows a seller or a part number that cannot be one; then none is
+        added.
+        """
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            return enter(connection.cursor(), keys, policy=policy, now=now, turn=turn)
+
+    def count_skus(self) -> int:
+        """Return how many SKUs take a seat: one that two sellers list takes one."""
+        with guarded(), self._pool.connection() as connection:
+            found = connection.execute(COUNT_SKUS).fetchone()
+        assert found is not None
+        return int(found[0])
+
+
+def enter(
+    cursor: Cursor[tuple[Any, ...]],
+    keys: Iterable[tuple[SellerId, Sku]],
+    *,
+    policy: Policy,
+    now: datetime,
+    turn: Turn,
+) -> int:
+    """Add listings inside the caller's transaction; an urgent turn is due at once."""
+    cursor.execute(STAGE)
+    with cursor.copy("COPY arriving FROM STDIN") as copy:
+        for line, (user_id, sku) in enumerate(keys):
+            copy.write_row((line, seller_of(user_id), sku_of(sku), None, None))
+    cursor.execute("ANALYZE arriving")
+    return enter_staged(cursor, policy=policy, now=now, turn=turn)
+
+
+def enter_staged(
+    cursor: Cursor[tuple[Any, ...]], *, policy: Policy, now: datetime, turn: Turn
+) -> int:
+    """Give each arriving listing that is new its slot, in the order of arrival; return how many.
+
+    Each counts in the loads that the next one finds.
+    """
+    cursor.execute(LOCK)
+    catalogues: dict[SupplierName, Catalogue] = {}
+    cursor.execute(BEGIN, {"policy": policy.name, "now": now})
+    cursor.execute(STAGE_SLOTS)
+    # Held here meanwhile, so that any number of them costs the same few statements.
+    keys = cursor.connection.execute(NEW, {"main": MAIN}).fetchall()
+    if policy.weighs_slots:
+        catalogues = {each: read_catalogue(cursor, each) for each in {key[-1] for key in keys}}
+    with cursor.copy("COPY placed FROM STDIN") as copy:
+        for user_id, sku, value_weight, family, supplier in keys:
+            place = policy.place(sku, now, catalogues.get(supplier, EMPTY))
+            if policy.weighs_slots:
+                catalogues[supplier] = catalogues[supplier].with_one_in(place.hour_bucket)
+            due_at = now if turn in URGENT else place.next_sync_at
+            slot = (place.hour_bucket, place.minute_offset, due_at)
+            copy.write_row((user_id, sku, value_weight, family, supplier, *slot))
+    return cursor.execute(ENTER, {"now": now, "turn": turn.value}).rowcount
+
+
+def read_catalogue(
+    cursor: Cursor[tuple[Any, ...]], supplier: SupplierName, loads: LiteralString = LOADS
+) -> Catalogue:
+    """Count a supplier's active listings of each hour; nobody else places any until we are done."""
+    cursor.execute(LOCK)
+    found = dict(cursor.execute(loads, {"supplier": supplier}).fetchall())
+    return Catalogue(loads=tuple(found.get(hour, 0) for hour in range(HOURS)))

@@ -1,0 +1,333 @@
+"""The listings as a person looks through them: by state, by seller, by text; a page at a time.
+
+Every page is a short range of an index, whatever the filter and however far on it is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+from psycopg import Connection
+from psycopg.rows import dict_row
+
+from headway.core.catalog.listings import SellerId, Sku, Turn
+from headway.errors import InvalidError
+from headway.store import cursors
+from headway.store.catalog.search import Piece, Search
+from headway.store.pool import Pool, guarded
+
+DAY = timedelta(days=1)
+LIMIT = 50
+LIMIT_MAX = 200
+# How many listings one page looks through for a text that is everywhere.
+WALK_MAX = 10_000
+
+
+class State(StrEnum):
+    """How a listing stands with its supplier, in one word; the first that fits is it."""
+
+    PARKED = "parked"
+    INACTIVE = "inactive"
+    PAUSED = "paused"
+    READING = "reading"
+    FAILING = "failing"
+    UNREAD = "unread"
+    STALE = "stale"
+    FRESH = "fresh"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductView:
+    """One listing: what the supplier said, what its shop shows and should show, what comes next.
+
+    `shop_*` is what the shop confirmed, `desired_*` what it should show. `slot` is the time of day,
+    in UTC, that a once-a-day policy gave it.
+    """
+
+    user_id: SellerId
+    sku: Sku
+    shop_sku: str | None
+    title: str
+    state: State
+    turn: Turn
+    slot: str
+    due_at: datetime
+    last_good_read_at: datetime | None
+    failures: int
+    last_error: str
+    supplier_price: Decimal | None
+    supplier_quantity: int | None
+    shop_price: Decimal | None
+    shop_quantity: int | None
+    desired_price: Decimal | None
+    desired_quantity: int | None
+    held_reason: str
+    push_at: datetime | None
+    push_error: str
+    shop_status: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductPage:
+    """Some listings, and where to go on; None at the end.
+
+    A page may be short, or empty, though there is more: go on as long as there is a cursor.
+    """
+
+    items: tuple[ProductView, ...]
+    next_cursor: str | None
+
+
+STATE = """CASE WHEN row.sync_status = 'parked' THEN 'parked' WHEN NOT row.is_active THEN 'inactive'
+  WHEN row.is_paused THEN 'paused' WHEN row.sync_status = 'syncing' THEN 'reading'
+  WHEN row.consecutive_failures > 0 THEN 'failing'
+  WHEN row.last_successful_sync IS NULL THEN 'unread'
+  WHEN row.last_successful_sync <= %(day_ago)s THEN 'stale' ELSE 'fresh' END"""
+STOCK = "(SELECT sum(value::numeric)::int FROM jsonb_each_text({state} -> 'quantities'))"
+# The rows are chosen first, so that the rest is read for one page only.
+VIEW = f"""
+SELECT row.user_id, row.sku, coalesce(product.shop_sku, staging.shop_sku) AS shop_sku,
+  coalesce(nullif(product.title, ''), staging.title, '') AS title, {STATE} AS state, row.turn,
+  to_char(row.hour_bucket, 'FM00') || ':' || to_char(row.minute_offset, 'FM00') AS slot,
+  row.next_sync_at AS due_at, row.last_successful_sync AS last_good_read_at,
+  row.consecutive_failures AS failures, coalesce(row.last_error, '') AS last_error,
+  row.last_price AS supplier_price, row.last_quantity AS supplier_quantity,
+  (state.applied ->> 'price')::numeric AS shop_price,
+  {STOCK.format(state="state.applied")} AS shop_quantity,
+  (state.desired ->> 'price')::numeric AS desired_price,
+  {STOCK.format(state="state.desired")} AS desired_quantity,
+  coalesce(state.held_reason, '') AS held_reason, state.push_at,
+  coalesce(state.push_error, '') AS push_error, product.status AS shop_status, {{marks}}
+FROM ({{chosen}}) AS row
+LEFT JOIN listing_state AS state USING (user_id, sku)
+LEFT JOIN product USING (user_id, sku)
+LEFT JOIN product_staging AS staging USING (user_id, sku)
+ORDER BY {{order}}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One way through the listings: which of them, by what they are sorted, which way round.
+
+    With `only`, so many as one page may look through are walked, and some of those are shown.
+    """
+
+    name: str
+    where: str
+    by: tuple[str, ...] = ("user_id", "sku")
+    kinds: tuple[type, ...] = (str, str)
+    is_descending: bool = False
+    table: str = "product_sync_schedule"
+    is_schedule: bool = True
+    only: str = ""
+
+    @property
+    def sorting(self) -> str:
+        """What comes after ORDER BY."""
+        return ", ".join(f"row.{each}{' DESC' if self.is_descending else ''}" for each in self.by)
+
+    def walked(self, *, goes_on: bool, rows: str) -> str:
+        """Return the statement that reads the next so many rows on this way."""
+        sign = "<" if self.is_descending else ">"
+        places = ", ".join(f"%(after_{number})s" for number in range(len(self.by)))
+        after = f" AND ({', '.join(f'row.{each}' for each in self.by)}) {sign} ({places})"
+        return (
+            f"SELECT * FROM {self.table} AS row WHERE {self.where}{after if goes_on else ''}"
+            f" ORDER BY {self.sorting} LIMIT %({rows})s"
+        )
+
+    def view(self, *, goes_on: bool) -> str:
+        """Return the statement that reads a page, and what its rows are sorted by."""
+        chosen = self.walked(goes_on=goes_on, rows="walk" if self.only else "rows")
+        if self.only:
+            chosen = f"SELECT * FROM ({chosen}) AS row WHERE {self.only} ORDER BY {self.sorting} LIMIT %(rows)s"  # noqa: E501
+        if not self.is_schedule:
+            marks = ", ".join(f"found.{each}" for each in self.by if each not in ("user_id", "sku"))
+            chosen = f"SELECT row.*, {marks} FROM ({chosen}) AS found JOIN product_sync_schedule AS row USING (user_id, sku)"  # noqa: E501
+        marks = ", ".join(f"row.{each} AS mark_{number}" for number, each in enumerate(self.by))
+        return VIEW.format(chosen=chosen, order=self.sorting, marks=marks)
+
+    def of(self, seller: SellerId | None) -> "Order":
+        """Return the same way among one seller's listings alone."""
+        if seller is None:
+            return self
+        kept = [pair for pair in zip(self.by, self.kinds, strict=True) if pair[0] != "user_id"]
+        return replace(
+            self,
+            where=f"{self.where} AND row.user_id = %(seller)s",
+            by=tuple(by for by, _ in kept),
+            kinds=tuple(kind for _, kind in kept),
+        )
+
+
+GOING = "row.is_active AND NOT row.is_paused"
+PLAIN = f"{GOING} AND row.sync_status <> 'syncing' AND row.consecutive_failures = 0"
+FAILING = f"{GOING} AND row.consecutive_failures > 0 AND row.sync_status <> 'syncing'"
+OFF = "NOT row.is_active AND row.sync_status <> 'parked'"
+TIMED: Mapping[str, Any] = {
+    "by": ("last_successful_sync", "user_id", "sku"),
+    "kinds": (datetime, str, str),
+}
+ALL = Order(name="all", where="true")
+OF_SKU = Order(name="sku", where="row.sku = %(sku)s")
+# The oldest of the stale come first, and the newest of the fresh: whatever becomes stale meanwhile
+# is behind a reader of the one, and before a reader of the other.
+ORDERS = {
+    State.PARKED: Order(name="parked", where="row.sync_status = 'parked'"),
+    State.INACTIVE: Order(name="inactive", where=OFF),
+    State.PAUSED: Order(name="paused", where="row.is_active AND row.is_paused"),
+    State.READING: Order(name="reading", where=f"{GOING} AND row.sync_status = 'syncing'"),
+    State.FAILING: Order(name="failing", where=FAILING),
+    State.UNREAD: Order(name="unread", where=f"{PLAIN} AND row.last_successful_sync IS NULL"),
+    State.STALE: Order(
+        name="stale", where=f"{PLAIN} AND row.last_successful_sync <= %(day_ago)s", **TIMED
+    ),
+    State.FRESH: Order(
+        name="fresh",
+        where=f"{PLAIN} AND row.last_successful_sync > %(day_ago)s",
+        is_descending=True,
+        **TIMED,
+    ),
+}
+FOUND = """(SELECT *, CASE WHEN starts_with(folded, %(piece)s) THEN 0 ELSE 1 END AS rank
+  FROM listing_search_found(%(piece)s, %(seller)s))"""
+FOUND_ROWS = f"""(SELECT row.*, found.rank, found.folded FROM {FOUND} AS found
+  JOIN product_sync_schedule AS row USING (user_id, sku))"""
+LOOKED_UP = Order(
+    name="found",
+    table=FOUND,
+    is_schedule=False,
+    where="true",
+    by=("rank", "folded", "user_id", "sku"),
+    kinds=(int, str, str, str),
+)
+BEGINNING = Order(
+    name="beginning",
+    table="listing_search",
+    is_schedule=False,
+    where="row.folded >= %(piece)s AND row.folded < %(end)s",
+    by=("folded", "user_id", "sku"),
+    kinds=(str, str, str),
+)
+ELSEWHERE = Order(
+    name="elsewhere",
+    table="listing_search",
+    is_schedule=False,
+    where="true",
+    by=("place", "user_id", "sku"),
+    kinds=(int, str, str),
+    only="strpos(row.words, %(piece)s) > 0 AND NOT starts_with(row.folded, %(piece)s)",
+)
+HOLDS = """(SELECT strpos(words, %(piece)s) > 0 FROM listing_search AS search
+  WHERE search.user_id = row.user_id AND search.sku = row.sku)"""
+
+
+class ProductViews:
+    """The listings, a page at a time."""
+
+    def __init__(
+        self, pool: Pool, *, search: Search | None = None, walk_max: int = WALK_MAX
+    ) -> None:
+        self._pool = pool
+        self._search = search or Search()
+        self._walk_max = walk_max
+
+    def page(
+        self,
+        now: datetime,
+        *,
+        q: str = "",
+        state: State | None = None,
+        seller: SellerId | None = None,
+        cursor: str | None = None,
+        limit: int = LIMIT,
+    ) -> ProductPage:
+        """Return the next listings that match; raises InvalidError for a strange cursor or text."""
+        limit = max(1, min(limit, LIMIT_MAX))
+        values: dict[str, Any] = {"day_ago": now - DAY, "seller": seller, "walk": self._walk_max}
+        plain = ALL if state is None else ORDERS[state]
+        with guarded(), self._pool.connection() as connection:
+            if not q:
+                return _page(connection, plain.of(seller), values, cursor, limit)
+            piece = self._search.look(connection, q, seller)
+            values |= {"piece": piece.text, "end": piece.end}
+            order = _way(piece, plain, cursor).of(seller)
+            page = _page(connection, order, values, cursor, limit)
+            if order.name != BEGINNING.name or len(page.items) == limit:
+                return page
+            others = ELSEWHERE.of(seller)
+            more = _page(connection, others, values, None, limit - len(page.items))
+            return replace(more, items=page.items + more.items)
+
+    def of_sku(
+        self, now: datetime, sku: Sku, *, seller: SellerId | None = None
+    ) -> tuple[ProductView, ...]:
+        """Return every listing of this SKU, of one seller or of all, as far as a page goes."""
+        values = {"day_ago": now - DAY, "seller": seller, "sku": sku}
+        with guarded(), self._pool.connection() as connection:
+            return _page(connection, OF_SKU.of(seller), values, None, LIMIT_MAX).items
+
+
+def _way(piece: Piece, plain: Order, cursor: str | None) -> Order:
+    """Choose how to find a piece; whoever began one way goes on that way."""
+    ways: tuple[Order, ...] = (LOOKED_UP, BEGINNING, ELSEWHERE)
+    if plain is not ALL:
+        found = replace(LOOKED_UP, table=FOUND_ROWS, is_schedule=True, where=plain.where)
+        ways = (found, replace(plain, only=HOLDS))
+    if cursor is None:
+        return ways[1 if piece.is_common else 0]
+    name = cursors.name(cursor)
+    for way in ways:
+        if way.name == name:
+            return way
+    raise InvalidError(cursors.STRANGE)
+
+
+def _page(
+    connection: Connection,
+    order: Order,
+    values: Mapping[str, Any],
+    cursor: str | None,
+    limit: int,
+) -> ProductPage:
+    after = _after(cursor, order)
+    given = {**values, **after, "rows": limit + 1}
+    with connection.cursor(row_factory=dict_row) as reader:
+        rows = reader.execute(order.view(goes_on=bool(after)), given).fetchall()
+        marks = [_marks(row) for row in rows]
+        items = tuple(ProductView(**_typed(row)) for row in rows[:limit])
+        if len(rows) > limit or (order.name == BEGINNING.name and len(rows) == limit):
+            return ProductPage(
+                items=items, next_cursor=cursors.encode(order.name, *marks[limit - 1])
+            )
+        if not order.only:
+            return ProductPage(items=items, next_cursor=None)
+        # The walk ended before the page was full: at the end of the way, or of our patience.
+        way = order.walked(goes_on=bool(after), rows="one") + " OFFSET %(walk)s - 1"
+        last = reader.execute(way, {**given, "one": 1}).fetchone()
+    end = None if last is None else cursors.encode(order.name, *(last[by] for by in order.by))
+    return ProductPage(items=items, next_cursor=end)
+
+
+def _after(cursor: str | None, order: Order) -> dict[str, Any]:
+    """Return where a cursor points, as the statement's values."""
+    if cursor is None:
+        return {}
+    name, *parts = cursors.decode(cursor, str, *order.kinds)
+    if name != order.name:
+        raise InvalidError(cursors.STRANGE)
+    return {f"after_{number}": part for number, part in enumerate(parts)}
+
+
+def _marks(row: dict[str, Any]) -> list[Any]:
+    """Take what a row was sorted by out of it."""
+    names = [name for name in row if name.startswith("mark_")]
+    return [row.pop(name) for name in names]
+
+
+def _typed(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "state": State(row["state"]), "turn": Turn(row["turn"])}

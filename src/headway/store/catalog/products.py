@@ -1,0 +1,275 @@
+"""Products that a shop already has enter here: a whole file in one transaction, in few statements.
+
+Decides which rows collide with each other or with what is there; those are kept out by line, the
+rest goes in. A part that is there already gets only what the file gives, and keeps its shop SKU.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from psycopg import Cursor, Rollback
+
+from headway.core.catalog.intake import COLUMNS, Imported, RefusedRow, Row, ShopSkuForm, shop_sku
+from headway.core.catalog.listings import SellerId, Sku, Turn
+from headway.core.timetable.policies import Policy
+from headway.store.catalog.listings import LOCK, enter_staged
+from headway.store.pool import Pool, guarded
+
+MANY = 1000
+
+STAGE = """
+CREATE TEMPORARY TABLE arriving (
+  line bigint, user_id text, sku text, shop_sku text, is_shop_sku_given boolean, title text,
+  shopify_product_id text, shopify_variant_id text, shopify_inventory_item_id text,
+  family text, weight double precision, sales double precision, margin double precision, tier text,
+  value_weight double precision, is_revalued boolean
+) ON COMMIT DROP
+"""
+KEEP_SHOP_SKUS = """
+UPDATE arriving SET shop_sku = product.shop_sku FROM product
+WHERE product.user_id = arriving.user_id AND product.sku = arriving.sku AND NOT is_shop_sku_given
+"""
+REFUSE = """
+WITH refused AS (DELETE FROM arriving USING ({found}) AS found
+                 WHERE arriving.line = found.line RETURNING arriving.*, found.reason)
+SELECT line, reason, sku, user_id, CASE WHEN is_shop_sku_given THEN shop_sku END, title,
+  shopify_product_id, shopify_variant_id, shopify_inventory_item_id,
+  family, weight, sales, margin, tier
+FROM refused
+"""
+# In this order: a row that is out already is nobody's rival.
+REFUSALS = (
+    """
+  SELECT line, 'sku: the part is in line ' || first || ' already' AS reason FROM (
+    SELECT line, min(line) OVER (PARTITION BY user_id, sku) AS first FROM arriving) AS numbered
+  WHERE line > first""",
+    """
+  SELECT line, 'shop_sku: in the shop the part is ' || product.shop_sku
+    || ', which an import does not change' AS reason
+  FROM arriving JOIN product USING (user_id, sku) WHERE product.shop_sku <> arriving.shop_sku""",
+    """
+  SELECT line, 'shop_sku: ' || arriving.shop_sku || ' is the shop SKU of ' || min(owner.sku)
+    AS reason
+  FROM arriving JOIN (
+    SELECT user_id, shop_sku, sku FROM product UNION ALL
+    SELECT user_id, shop_sku, sku FROM product_staging WHERE status IN ('requested', 'normalized')
+  ) AS owner USING (user_id, shop_sku)
+  WHERE owner.sku <> arriving.sku GROUP BY line, arriving.shop_sku""",
+    """
+  SELECT line, 'shopify_variant_id: it is the variant of ' || min(product.sku) AS reason
+  FROM arriving JOIN product USING (user_id, shopify_variant_id)
+  WHERE product.sku <> arriving.sku AND NOT EXISTS (SELECT FROM arriving AS moving
+    WHERE moving.user_id = product.user_id AND moving.sku = product.sku
+      AND moving.shopify_variant_id <> product.shopify_variant_id)
+  GROUP BY line""",
+    """
+  SELECT line, 'shopify_variant_id: ' || others || ' parts of this file have it' AS reason
+  FROM (SELECT line, count(*) OVER (PARTITION BY user_id, shopify_variant_id) AS others
+        FROM arriving WHERE shopify_variant_id IS NOT NULL) AS counted
+  WHERE others > 1""",
+    """
+  SELECT line, 'shop_sku: ' || shop_sku || ' would be the shop SKU of ' || others
+    || ' parts of this file' AS reason
+  FROM (SELECT line, shop_sku, count(*) OVER (PARTITION BY user_id, shop_sku) AS others
+        FROM arriving) AS counted
+  WHERE others > 1""",
+)
+# Rows are locked in the order of their ids, and before any state is, as settle does. Who is aboard
+# a call stays there: its settle leaves both as they are here.
+REVALUE = """
+WITH found AS (
+  SELECT row.id, arriving.line, arriving.value_weight, arriving.family
+  FROM arriving JOIN product_sync_schedule AS row USING (user_id, sku)
+  WHERE (arriving.value_weight IS NOT NULL OR arriving.family IS NOT NULL)
+    AND (arriving.value_weight <> row.value_weight OR arriving.family <> coalesce(row.family, ''))
+  ORDER BY row.id FOR UPDATE OF row
+), revalued AS (
+  UPDATE product_sync_schedule AS row SET
+    value_weight = coalesce(found.value_weight, row.value_weight),
+    family = coalesce(found.family, row.family)
+  FROM found WHERE row.id = found.id
+  RETURNING found.line
+)
+UPDATE arriving SET is_revalued = true FROM revalued WHERE arriving.line = revalued.line
+"""
+HAS_OTHER_IDS = """
+  (coalesce(arriving.shopify_product_id, product.shopify_product_id),
+   coalesce(arriving.shopify_variant_id, product.shopify_variant_id),
+   coalesce(arriving.shopify_inventory_item_id, product.shopify_inventory_item_id))
+  IS DISTINCT FROM
+  (product.shopify_product_id, product.shopify_variant_id, product.shopify_inventory_item_id)
+"""
+# A visit under way would settle what it did to another product. Its fence is taken, not its lease:
+# until that has run out its call may still arrive.
+END_VISITS = f"""
+UPDATE connected_accounts SET push_fence = push_fence + 1
+WHERE platform = 'shopify' AND user_id IN (
+  SELECT user_id FROM arriving JOIN product USING (user_id, sku) WHERE {HAS_OTHER_IDS})
+"""
+# What the shop confirmed was said of another product: it must be read and written anew, and its
+# price is not yet ours.
+FORGET = f"""
+UPDATE listing_state AS state SET applied = NULL, applied_at = NULL, applied_version = 0,
+  verified_at = NULL, push_failures = 0, push_error = NULL,
+  push_at = CASE WHEN state.desired IS NULL THEN NULL ELSE %(now)s END
+FROM arriving JOIN product USING (user_id, sku)
+WHERE state.user_id = product.user_id AND state.sku = product.sku AND {HAS_OTHER_IDS}
+"""
+# A row that was there before has an xmax: its old version was locked by this very statement.
+WRITE = """
+WITH written AS (
+  INSERT INTO product AS row (user_id, sku, shop_sku, title, shopify_product_id,
+    shopify_variant_id, shopify_inventory_item_id, created_at, updated_at)
+  SELECT user_id, sku, shop_sku, coalesce(title, ''), shopify_product_id, shopify_variant_id,
+    shopify_inventory_item_id, %(now)s, %(now)s
+  FROM arriving ORDER BY user_id, sku
+  ON CONFLICT (user_id, sku) DO UPDATE SET
+    title = coalesce(nullif(excluded.title, ''), row.title),
+    shopify_product_id = coalesce(excluded.shopify_product_id, row.shopify_product_id),
+    shopify_variant_id = coalesce(excluded.shopify_variant_id, row.shopify_variant_id),
+    shopify_inventory_item_id =
+      coalesce(excluded.shopify_inventory_item_id, row.shopify_inventory_item_id),
+    updated_at = excluded.updated_at
+  WHERE coalesce(nullif(excluded.title, ''), row.title) <> row.title
+     OR excluded.shopify_product_id <> coalesce(row.shopify_product_id, '')
+     OR excluded.shopify_variant_id <> coalesce(row.shopify_variant_id, '')
+     OR excluded.shopify_inventory_item_id <> coalesce(row.shopify_inventory_item_id, '')
+  RETURNING user_id, sku, xmax = 0 AS is_new
+)
+SELECT count(*) FILTER (WHERE is_new),
+  count(*) FILTER (WHERE NOT is_new) + (SELECT count(*) FROM arriving WHERE is_revalued
+    AND NOT EXISTS (SELECT FROM written
+                    WHERE written.user_id = arriving.user_id AND written.sku = arriving.sku)),
+  (SELECT count(*) FROM arriving)
+FROM written
+"""
+SELLERS = "SELECT DISTINCT user_id FROM arriving ORDER BY user_id"
+
+UNSCHEDULED = """
+FROM product WHERE (%(seller)s::text IS NULL OR user_id = %(seller)s)
+  AND NOT EXISTS (SELECT FROM product_sync_schedule AS row
+                  WHERE row.user_id = product.user_id AND row.sku = product.sku)
+"""
+COUNT_UNSCHEDULED = f"SELECT count(*) {UNSCHEDULED}"
+SOME_UNSCHEDULED = f"""
+SELECT user_id, sku {UNSCHEDULED} AND (user_id, sku) > (%(after_user)s, %(after_sku)s)
+ORDER BY user_id, sku LIMIT %(limit)s
+"""
+
+
+class Products:
+    """The rows of `product`, as far as a file brings them."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def take_in(
+        self,
+        rows: Iterable[Row | RefusedRow],
+        *,
+        form: ShopSkuForm,
+        policy: Policy,
+        now: datetime,
+        is_rehearsal: bool = False,
+    ) -> Imported:
+        """Add or complete products and give each a schedule row; a rehearsal leaves no trace.
+
+        All in one transaction, the reading of the rows included: whatever is raised there, nothing
+        was done.
+        """
+        refused: list[RefusedRow] = []
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            cursor = connection.cursor()
+            _stage(cursor, rows, refused, form=form)
+            _refuse(cursor, refused)
+            imported = _write(cursor, refused, policy=policy, now=now)
+            if is_rehearsal:
+                raise Rollback
+        return imported
+
+    def unscheduled_count(self, *, seller: SellerId | None = None) -> int:
+        """Count the products that nothing keeps in step."""
+        with guarded(), self._pool.connection() as connection:
+            told = connection.execute(COUNT_UNSCHEDULED, {"seller": seller}).fetchone()
+        assert told is not None, "a count always answers"
+        return int(told[0])
+
+    def unscheduled(
+        self, *, seller: SellerId | None = None, after: tuple[str, str] = ("", ""), limit: int
+    ) -> list[tuple[SellerId, Sku]]:
+        """Return the next products that have no schedule row, in order of seller and SKU."""
+        user_id, sku = after
+        values = {"seller": seller, "after_user": user_id, "after_sku": sku, "limit": limit}
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(SOME_UNSCHEDULED, values).fetchall()
+
+
+def _stage(
+    cursor: Cursor[tuple[Any, ...]],
+    rows: Iterable[Row | RefusedRow],
+    refused: list[RefusedRow],
+    *,
+    form: ShopSkuForm,
+) -> None:
+    cursor.execute(STAGE)
+    with cursor.copy("COPY arriving FROM STDIN") as copy:
+        for row in rows:
+            if isinstance(row, RefusedRow):
+                refused.append(row)
+                continue
+            copy.write_row(
+                (
+                    row.line,
+                    row.seller,
+                    row.sku,
+                    row.shop_sku or shop_sku(row.sku, form),
+                    row.shop_sku is not None,
+                    row.title,
+                    row.shopify_product_id,
+                    row.shopify_variant_id,
+                    row.shopify_inventory_item_id,
+                    row.family,
+                    row.weight,
+                    row.sales,
+                    row.margin,
+                    row.tier,
+                    row.value_weight,
+                    None,
+                )
+            )
+
+
+def _refuse(cursor: Cursor[tuple[Any, ...]], refused: list[RefusedRow]) -> None:
+    """Take out of the staged rows whatever collides, and tell by line."""
+    cursor.execute("ANALYZE arriving")
+    cursor.execute(LOCK)
+    cursor.execute(KEEP_SHOP_SKUS)
+    for found in REFUSALS:
+        for line, reason, *values in cursor.execute(REFUSE.format(found=found)).fetchall():
+            given = zip(COLUMNS, values, strict=True)
+            cells = {name: "" if value is None else str(value) for name, value in given}
+            refused.append(RefusedRow(line=line, reason=reason, cells=cells))
+    refused.sort(key=lambda each: each.line)
+
+
+def _write(
+    cursor: Cursor[tuple[Any, ...]], refused: list[RefusedRow], *, policy: Policy, now: datetime
+) -> Imported:
+    sellers = [user_id for (user_id,) in cursor.execute(SELLERS).fetchall()]
+    cursor.execute(REVALUE)
+    cursor.execute(END_VISITS)
+    cursor.execute(FORGET, {"now": now})
+    told = cursor.execute(WRITE, {"now": now}).fetchone()
+    assert told is not None, "a count always answers"
+    added, updated, entering = told
+    enter_staged(cursor, policy=policy, now=now, turn=Turn.SCHEDULED)
+    if added > MANY:  # else the first pushes are planned for the table as it was
+        cursor.execute("ANALYZE product, product_sync_schedule")
+    return Imported(
+        added=added,
+        updated=updated,
+        unchanged=entering - added - updated,
+        refused=refused,
+        sellers=sellers,
+    )

@@ -1,0 +1,278 @@
+"""Parts that a seller wants in the shop: asked for once, however often they are asked for.
+
+Decides what becomes of each part of a request: published already, under way already, requested, or
+refused because its shop SKU is another part's. A part belongs to the batch that asked for it last.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from psycopg import Connection
+
+from headway.core.catalog.intake import Part, ShopSkuForm, shop_sku, sku_of
+from headway.core.catalog.listings import SellerId, Sku, Turn
+from headway.core.timetable.policies import Policy
+from headway.errors import ConflictError, InvalidError
+from headway.store.catalog.listings import LOCK, enter
+from headway.store.pool import Pool, guarded
+
+PARTS_MAX = 10_000
+NAMED_MAX = 5
+UNDER_WAY = {"requested", "normalized"}
+REFUSED = "refused"
+CONNECT = "connect a shop first: headway connect SHOP --seller {seller}"
+FIELDS = tuple(Part.__dataclass_fields__)
+
+Conn = Connection[tuple[Any, ...]]
+
+SHOPS = """
+SELECT user_id FROM connected_accounts WHERE platform = 'shopify' AND status = 'connected'
+ORDER BY user_id LIMIT %(limit)s
+"""
+SHOP = "SELECT status, reason FROM connected_accounts WHERE platform = 'shopify' AND user_id = %s"
+# A part is in the shop if all its ids are known; an import may have told only some of them.
+STANDINGS = """
+SELECT asked.sku, product.shop_sku,
+  CASE WHEN num_nulls(shopify_variant_id, shopify_inventory_item_id) = 0
+       THEN product.shopify_product_id END,
+  staging.shop_sku, staging.status
+FROM unnest(%(skus)s::text[]) AS asked(sku)
+LEFT JOIN product ON product.user_id = %(seller)s AND product.sku = asked.sku
+LEFT JOIN product_staging AS staging
+  ON staging.user_id = %(seller)s AND staging.sku = asked.sku
+"""
+OWNERS = """
+SELECT shop_sku, sku FROM product
+WHERE user_id = %(seller)s AND shop_sku = ANY(%(shop_skus)s)
+UNION SELECT shop_sku, sku FROM product_staging
+WHERE user_id = %(seller)s AND shop_sku = ANY(%(shop_skus)s)
+  AND status IN ('requested', 'normalized')
+"""
+# What came to nothing is asked for anew, and gives its shop SKU to whoever has that now.
+CLEAR = """
+DELETE FROM product_staging
+WHERE user_id = %(seller)s AND status NOT IN ('requested', 'normalized')
+  AND (sku = ANY(%(fresh)s) OR (shop_sku = ANY(%(shop_skus)s) AND sku <> ALL(%(skus)s)))
+"""
+ASK = """
+INSERT INTO product_staging AS row (user_id, sku, shop_sku, batch_id, status, shopify_product_id,
+  created_at, updated_at)
+SELECT %(seller)s, sku, shop_sku, %(batch_id)s::uuid, status, product_id, %(now)s, %(now)s
+FROM unnest(%(skus)s::text[], %(shop_skus)s::text[], %(statuses)s::text[], %(ids)s::text[])
+  AS asked(sku, shop_sku, status, product_id) ORDER BY sku
+ON CONFLICT (user_id, sku) DO UPDATE SET batch_id = excluded.batch_id,
+  status = CASE excluded.status WHEN 'published' THEN 'published' ELSE row.status END,
+  reason = CASE excluded.status WHEN 'published' THEN '' ELSE row.reason END
+"""
+# Whoever boards first anyway is left alone. Who is aboard a call keeps its lease, and is read once
+# more after it: that call may have left before the part was asked for.
+HURRY = """
+WITH free AS (
+  SELECT id, sync_status = 'parked' AS was_parked FROM product_sync_schedule
+  WHERE user_id = %(seller)s AND sku = ANY(%(fresh)s)
+    AND (sync_status = 'syncing' OR NOT (is_active AND turn IN ('manual', 'onboarding')))
+  ORDER BY id FOR UPDATE SKIP LOCKED
+), hurried AS (
+  UPDATE product_sync_schedule AS row SET
+    turn = 'onboarding', next_sync_at = %(now)s, is_active = true, updated_at = %(now)s,
+    sync_status = CASE WHEN was_parked THEN 'pending' ELSE row.sync_status END,
+    consecutive_failures = 0, missing_count = 0, suspicion = 0, last_error = NULL
+  FROM free WHERE row.id = free.id
+  RETURNING row.user_id, row.sku, was_parked
+)
+INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type, batch_id, created_at)
+SELECT user_id, sku, %(now)s, 'listing_revived', %(batch_id)s::uuid, %(now)s
+FROM hurried WHERE was_parked
+"""
+
+PARTS = """
+WITH queue AS (
+  SELECT id, row_number() OVER (PARTITION BY supplier
+    ORDER BY turn = 'onboarding', next_sync_at, id) AS place
+  FROM product_sync_schedule
+  WHERE supplier = ANY(ARRAY(
+      SELECT DISTINCT row.supplier FROM product_staging AS staging
+      JOIN product_sync_schedule AS row USING (user_id, sku) WHERE {chosen}))
+    AND is_active AND sync_status <> 'syncing' AND NOT is_paused
+    AND turn IN ('manual', 'onboarding')
+)
+SELECT staging.sku, staging.shop_sku, staging.status,
+  coalesce(CASE WHEN staging.status = 'normalized' THEN coalesce(held_reason, push_error)
+                WHEN staging.status <> 'requested' THEN staging.reason
+                WHEN row.sync_status = 'syncing' THEN 'is being read now'
+                ELSE row.last_error END, ''),
+  coalesce(product.shopify_product_id, staging.shopify_product_id),
+  CASE WHEN staging.status = 'requested' THEN queue.place END,
+  CASE WHEN staging.status = 'requested' AND row.sync_status <> 'syncing'
+       THEN row.next_sync_at END
+FROM product_staging AS staging
+LEFT JOIN product USING (user_id, sku)
+LEFT JOIN listing_state AS state USING (user_id, sku)
+LEFT JOIN product_sync_schedule AS row USING (user_id, sku)
+LEFT JOIN queue ON queue.id = row.id
+WHERE {chosen} ORDER BY staging.sku
+"""
+OF_BATCH = PARTS.format(
+    chosen="""staging.batch_id = %(batch_id)s::uuid
+  AND (%(seller)s::text IS NULL OR staging.user_id = %(seller)s)"""
+)
+OF_SKUS = PARTS.format(chosen="staging.user_id = %(seller)s AND staging.sku = ANY(%(skus)s)")
+OWNER = "SELECT user_id FROM product_staging WHERE batch_id = %s::uuid LIMIT 1"
+
+
+class Publishing:
+    """The rows of `product_staging`: asking for parts, and what became of them."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def seller(self, named: SellerId | None) -> SellerId:
+        """Return the seller of that name, or the only one who has a shop; raises RequestError."""
+        if named is not None:
+            return named
+        with guarded(), self._pool.connection() as connection:
+            found = connection.execute(SHOPS, {"limit": NAMED_MAX}).fetchall()
+        match [user_id for (user_id,) in found]:
+            case []:
+                raise ConflictError(f"no seller has a shop; {CONNECT.format(seller='NAME')}")
+            case [only]:
+                return SellerId(only)
+            case several:
+                raise InvalidError(f"name the seller (--seller): {', '.join(several)}")
+
+    def request(
+        self,
+        user_id: SellerId,
+        skus: Iterable[str],
+        *,
+        batch_id: str,
+        form: ShopSkuForm,
+        policy: Policy,
+        now: datetime,
+    ) -> list[Part]:
+        """Ask for parts, in one transaction; return each part's standing, in the order given.
+
+        Raises InvalidError that shows a part number that cannot be one, and ConflictError if the
+        seller has no shop; then nothing was done.
+        """
+        asked = _folded(skus)
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            connection.execute(LOCK)
+            _require_shop(connection, user_id)
+            parts = _judge(connection, user_id, asked, form)
+            taken = [each for each in parts if each.status != REFUSED]
+            fresh = [each.sku for each in taken if each.status == "requested"]
+            told = {"batch_id": batch_id, "fresh": fresh, "now": now}
+            values = _columns(user_id, taken) | told
+            for statement in (CLEAR, ASK, HURRY):
+                connection.execute(statement, values)
+            keys = [(user_id, sku) for sku in fresh]
+            enter(connection.cursor(), keys, policy=policy, now=now, turn=Turn.ONBOARDING)
+            seen = {each.sku: each for each in _read(connection, OF_SKUS, values)}
+        return [seen.get(each.sku, each) for each in parts]
+
+    def owner(self, batch_id: str) -> SellerId | None:
+        """Return whose batch it is; None if no part belongs to it."""
+        with guarded(), self._pool.connection() as connection:
+            found = connection.execute(OWNER, (batch_id,)).fetchone()
+        return None if found is None else SellerId(found[0])
+
+    def batch(self, batch_id: str, *, seller: SellerId | None = None) -> list[Part]:
+        """Return the parts of a batch; none if there is no such batch, or not of this seller."""
+        with guarded(), self._pool.connection() as connection:
+            return _read(connection, OF_BATCH, {"batch_id": batch_id, "seller": seller})
+
+    def parts(self, user_id: SellerId, skus: Sequence[Sku]) -> list[Part]:
+        """Return what became of these parts, as far as they were ever asked for."""
+        with guarded(), self._pool.connection() as connection:
+            return _read(connection, OF_SKUS, {"seller": user_id, "skus": list(skus)})
+
+
+def _folded(skus: Iterable[str]) -> list[Sku]:
+    asked = list(dict.fromkeys(sku_of(sku) for sku in skus))
+    if not asked:
+        raise InvalidError("no part number was given")
+    if len(asked) > PARTS_MAX:
+        raise InvalidError(f"{len(asked):,} parts at once; ask for at most {PARTS_MAX:,}")
+    return asked
+
+
+def _require_shop(connection: Conn, user_id: SellerId) -> None:
+    found = connection.execute(SHOP, (user_id,)).fetchone()
+    status, reason = found or ("", "")
+    if status == "connected":
+        return
+    lacks = (
+        f"the shop of {user_id} is disconnected ({reason})" if found else f"{user_id} has no shop"
+    )
+    raise ConflictError(f"{lacks}; {CONNECT.format(seller=user_id)}")
+
+
+def _judge(connection: Conn, user_id: SellerId, asked: list[Sku], form: ShopSkuForm) -> list[Part]:
+    """Decide about each part: published, under way, to be requested, or refused."""
+    rows = connection.execute(STANDINGS, {"seller": user_id, "skus": asked}).fetchall()
+    found = {row[0]: _standing(*row, form=form) for row in rows}
+    values = _columns(user_id, [each for each in found.values() if each.status == "requested"])
+    owners = defaultdict(set)
+    for name, sku in connection.execute(OWNERS, values):
+        owners[name].add(sku)
+    parts = [_unless_taken(found[sku], owners) for sku in asked]
+    rivals = defaultdict(list)
+    for each in parts:
+        if each.status == "requested":
+            rivals[each.shop_sku].append(each.sku)
+    return [_unless_rivalled(each, rivals[each.shop_sku]) for each in parts]
+
+
+def _standing(
+    sku: Sku,
+    product_shop_sku: str | None,
+    product_id: str | None,
+    staged_shop_sku: str | None,
+    staged_status: str | None,
+    *,
+    form: ShopSkuForm,
+) -> Part:
+    if product_id is not None:
+        assert product_shop_sku is not None, "a product has a shop SKU"
+        return Part(
+            sku=sku, shop_sku=product_shop_sku, status="published", shopify_product_id=product_id
+        )
+    if staged_status in UNDER_WAY:
+        assert staged_shop_sku is not None, "a staged part has a shop SKU"
+        return Part(sku=sku, shop_sku=staged_shop_sku, status=staged_status)
+    return Part(sku=sku, shop_sku=product_shop_sku or shop_sku(sku, form), status="requested")
+
+
+def _unless_taken(part: Part, owners: Mapping[str, set[Sku]]) -> Part:
+    others = owners.get(part.shop_sku, set()) - {part.sku}
+    if part.status != "requested" or not others:
+        return part
+    reason = f"its shop SKU {part.shop_sku} is that of {min(others)}"
+    return replace(part, status=REFUSED, reason=reason)
+
+
+def _unless_rivalled(part: Part, rivals: Sequence[Sku]) -> Part:
+    if part.status != "requested" or len(rivals) == 1:
+        return part
+    others = " and ".join([sku for sku in rivals if sku != part.sku][:NAMED_MAX])
+    reason = f"{others} would have the same shop SKU {part.shop_sku}; ask for one of them"
+    return replace(part, status=REFUSED, reason=reason)
+
+
+def _columns(user_id: SellerId, parts: Sequence[Part]) -> dict[str, Any]:
+    return {
+        "seller": user_id,
+        "skus": [each.sku for each in parts],
+        "shop_skus": [each.shop_sku for each in parts],
+        "statuses": [each.status for each in parts],
+        "ids": [each.shopify_product_id for each in parts],
+    }
+
+
+def _read(connection: Conn, statement: str, values: Mapping[str, Any]) -> list[Part]:
+    rows = connection.execute(statement, values).fetchall()
+    return [Part(**dict(zip(FIELDS, row, strict=True))) for row in rows]

@@ -1,0 +1,463 @@
+"""What a person decides about changes: approve, reject, roll back, and revive what is parked.
+
+Each verb is one transaction with its events. A listing's row in the schedule is locked before its
+state, as claim and settle do. A read under way would judge by what a person has just changed: its
+lease ends here, the fence refuses its settle, and the part is due again.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from psycopg import Connection
+
+from headway.core.catalog.change_detection import money
+from headway.core.catalog.listings import SellerId, Sku
+from headway.core.pauses import longest
+from headway.core.reasons import say_pause
+from headway.errors import InvalidError, NotFoundError
+from headway.store import cursors
+from headway.store.catalog.suppliers import Suppliers
+from headway.store.pauses import standing
+from headway.store.pool import Lent, Pool, guarded
+
+MASS_LIFTED = timedelta(hours=24)
+MONEY = ("price", "cost", "compare_at")
+NAMED_MAX = 5
+WOULD = "would be rolled back"
+Key = tuple[SellerId, Sku]
+
+ASKED = "unnest(%(user_ids)s::text[], %(skus)s::text[]) AS asked (user_id, sku)"
+HELD = """
+SELECT user_id, sku, held_reason, held_at, desired, coalesce(proposed, observed),
+  proposed IS NOT NULL
+FROM listing_state
+WHERE held_reason IS NOT NULL AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
+  AND (%(held_at)s::timestamptz IS NULL
+       OR (held_at, user_id, sku) > (%(held_at)s, %(after_user)s, %(after_sku)s))
+ORDER BY held_at, user_id, sku LIMIT %(limit)s
+"""
+HELD_KEYS = """
+SELECT user_id, sku FROM listing_state
+WHERE held_reason IS NOT NULL AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
+"""
+PARKED_KEYS = """
+SELECT user_id, sku FROM product_sync_schedule
+WHERE sync_status = 'parked' AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
+"""
+# Whatever the shop was told since, or is still to be told.
+CHANGED_KEYS = """
+SELECT user_id, sku FROM product_sync_schedule WHERE user_id = %(user_id)s AND sku IN (
+  SELECT sku FROM sync_audit_log WHERE user_id = %(user_id)s AND sync_timestamp >= %(since)s
+    AND event_type IN ('shopify_updated', 'product_published')
+  UNION SELECT sku FROM listing_state WHERE user_id = %(user_id)s AND desired_at >= %(since)s)
+"""
+SELLERS = """
+SELECT sku, array_agg(user_id ORDER BY user_id) FROM product_sync_schedule
+WHERE sku = ANY(%(skus)s) GROUP BY sku
+"""
+LOCK = f"""
+SELECT row.user_id, row.sku FROM product_sync_schedule AS row JOIN {ASKED} USING (user_id, sku)
+ORDER BY row.id FOR UPDATE OF row
+"""
+END_LEASES = f"""
+UPDATE product_sync_schedule AS row SET
+  sync_status = CASE last_sync_status WHEN 'pending' THEN 'pending' WHEN 'failed' THEN 'failed'
+                ELSE 'success' END,
+  fence = row.fence + 1, lease_owner = NULL, lease_until = NULL
+FROM {ASKED}
+WHERE row.user_id = asked.user_id AND row.sku = asked.sku AND row.sync_status = 'syncing'
+"""
+READ = f"""
+SELECT user_id, sku, state.observed, state.desired, state.proposed, state.rejected,
+  state.held_reason
+FROM {ASKED} JOIN listing_state AS state USING (user_id, sku)
+ORDER BY user_id, sku FOR UPDATE OF state
+"""
+# The state that the shop had then: after the last write before that instant, or else before the
+# first one after it.
+HISTORY = f"""
+SELECT asked.user_id, asked.sku, coalesce(earlier.state, later.state) FROM {ASKED}
+LEFT JOIN LATERAL (
+  SELECT new_value AS state FROM sync_audit_log AS log
+  WHERE log.user_id = asked.user_id AND log.sku = asked.sku AND log.sync_timestamp <= %(to)s
+    AND event_type IN ('shopify_updated', 'product_published') AND new_value ->> 'price' <> ''
+  ORDER BY sync_timestamp DESC LIMIT 1) AS earlier ON true
+LEFT JOIN LATERAL (
+  SELECT old_value AS state FROM sync_audit_log AS log
+  WHERE log.user_id = asked.user_id AND log.sku = asked.sku AND log.sync_timestamp > %(to)s
+    AND event_type IN ('shopify_updated', 'product_published')
+  ORDER BY sync_timestamp LIMIT 1) AS later ON true
+"""
+WRITE = """
+WITH new AS (
+  SELECT * FROM jsonb_to_recordset(%(rows)s::jsonb) AS new(
+    user_id text, sku text, desired jsonb, rejected jsonb, old_value jsonb, new_value jsonb)
+), written AS (
+  UPDATE listing_state AS row SET
+    desired = coalesce(new.desired, row.desired),
+    desired_version = row.desired_version + CASE WHEN new.desired IS NULL THEN 0 ELSE 1 END,
+    desired_at = CASE WHEN new.desired IS NULL THEN row.desired_at ELSE %(now)s END,
+    push_at = CASE WHEN new.desired IS NULL THEN row.push_at ELSE %(now)s END,
+    held_reason = NULL, held_at = NULL, proposed = NULL, rejected = new.rejected
+  FROM new WHERE row.user_id = new.user_id AND row.sku = new.sku
+)
+INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type, old_value, new_value,
+  error_message, created_at)
+SELECT user_id, sku, %(now)s, %(kind)s, old_value, new_value, %(reason)s, %(now)s FROM new
+"""
+LIFT_MASS_GUARD = """
+INSERT INTO profiles AS row (user_id, mass_approved_until, created_at, updated_at)
+SELECT user_id, %(until)s, %(now)s, %(now)s FROM unnest(%(user_ids)s::text[]) AS user_id
+ON CONFLICT (user_id) DO UPDATE SET
+  mass_approved_until = greatest(row.mass_approved_until, excluded.mass_approved_until),
+  updated_at = excluded.updated_at
+"""
+# A part that was taken off sale returns to what it was: what it still is if the shop has not been
+# told yet, else what it was before.
+REVIVE = f"""
+WITH revived AS (
+  UPDATE product_sync_schedule AS row SET is_active = true, sync_status = 'pending',
+    consecutive_failures = 0, missing_count = 0, suspicion = 0, last_error = NULL,
+    turn = 'manual', next_sync_at = %(now)s, updated_at = %(now)s
+  FROM {ASKED}
+  WHERE row.user_id = asked.user_id AND row.sku = asked.sku AND row.sync_status = 'parked'
+  RETURNING row.user_id, row.sku
+), wanted AS (
+  SELECT user_id, sku, state.desired AS old_value,
+    coalesce(nullif(product.status, 'DRAFT'), product.former_status, 'ACTIVE') AS status
+  FROM revived JOIN listing_state AS state USING (user_id, sku)
+  LEFT JOIN product USING (user_id, sku) WHERE state.desired ->> 'status' = 'DRAFT'
+), offered AS (
+  UPDATE listing_state AS row SET
+    desired = row.desired || jsonb_build_object('status', wanted.status),
+    desired_version = row.desired_version + 1, desired_at = %(now)s, push_at = %(now)s
+  FROM wanted WHERE row.user_id = wanted.user_id AND row.sku = wanted.sku
+  RETURNING row.user_id, row.sku, row.desired AS new_value
+)
+INSERT INTO sync_audit_log
+  (user_id, sku, sync_timestamp, event_type, old_value, new_value, created_at)
+SELECT user_id, sku, %(now)s, 'listing_revived', old_value, new_value, %(now)s
+FROM revived LEFT JOIN wanted USING (user_id, sku) LEFT JOIN offered USING (user_id, sku)
+RETURNING user_id, sku, old_value, new_value
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldChange:
+    """A change that waits for a person; `new` is the observation where none can be approved."""
+
+    user_id: SellerId
+    sku: Sku
+    reason: str
+    held_at: datetime
+    old: Mapping[str, Any] | None
+    new: Mapping[str, Any] | None
+    can_approve: bool
+
+    @property
+    def price_old(self) -> Decimal | None:
+        """The price that the shop keeps meanwhile."""
+        return _price(self.old)
+
+    @property
+    def price_new(self) -> Decimal | None:
+        """The price that an approval lets pass; None where none can be approved."""
+        return _price(self.new) if self.can_approve else None
+
+    @property
+    def cursor(self) -> str:
+        """Where a list goes on after it."""
+        return cursors.encode(self.held_at, self.user_id, self.sku)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruling:
+    """What a person's verb came to for one listing: done, or left as it was, and why."""
+
+    user_id: SellerId
+    sku: Sku
+    is_done: bool
+    said: str
+    old: Mapping[str, Any] | None = None
+    new: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State:
+    """One row of `listing_state`, as far as a person can change it."""
+
+    user_id: SellerId
+    sku: Sku
+    observed: Mapping[str, Any] | None = None
+    desired: Mapping[str, Any] | None = None
+    proposed: Mapping[str, Any] | None = None
+    rejected: Mapping[str, Any] | None = None
+    held_reason: str | None = None
+
+    def quoted(self) -> Mapping[str, Any] | None:
+        """Return what the supplier's quote makes of the shop, so that fetch knows it again."""
+        if self.held_reason is None:
+            return self.rejected or self.desired
+        seen = self.observed or {}
+        unpriced = {
+            "price": None,
+            "cost": seen.get("net_price"),
+            "currency": seen.get("currency"),
+            "compare_at": None,
+        }
+        return self.proposed or unpriced
+
+    def ruled(self, said: str, new: Mapping[str, Any] | None = None) -> Ruling:
+        """Return the ruling that makes it `new`, or leaves it as it is."""
+        return Ruling(
+            user_id=self.user_id,
+            sku=self.sku,
+            is_done=new is not None,
+            said=said,
+            old=self.desired,
+            new=new,
+        )
+
+
+def _price(values: Mapping[str, Any] | None) -> Decimal | None:
+    price = (values or {}).get("price")
+    return None if price is None else Decimal(str(price))
+
+
+class Review:
+    """Changes and parts that wait for a person."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def held(
+        self, user_id: SellerId | None = None, *, limit: int, cursor: str | None = None
+    ) -> list[HeldChange]:
+        """Return held changes of one seller or of all, the oldest first, from a cursor on."""
+        nobody = (None, None, None)
+        after = nobody if cursor is None else cursors.decode(cursor, datetime, str, str)
+        held_at, after_user, after_sku = after
+        values = {
+            "user_id": user_id,
+            "limit": limit,
+            "held_at": held_at,
+            "after_user": after_user,
+            "after_sku": after_sku,
+        }
+        names = tuple(HeldChange.__dataclass_fields__)
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(HELD, values).fetchall()
+        return [HeldChange(**dict(zip(names, row, strict=True))) for row in rows]
+
+    def sellers_of(self, skus: Sequence[Sku]) -> dict[Sku, list[SellerId]]:
+        """Return who lists each of these SKUs; one that nobody lists is left out."""
+        with guarded(), self._pool.connection() as connection:
+            return dict(connection.execute(SELLERS, {"skus": list(skus)}).fetchall())
+
+    def approve(
+        self, user_id: SellerId, skus: Sequence[Sku], *, reason: str, now: datetime
+    ) -> list[Ruling]:
+        """Let held changes reach the shop; each SKU gets its answer."""
+        with self._transaction() as connection:
+            keys = _lock(connection, [(user_id, sku) for sku in skus])
+            return _decide(
+                connection, keys, _approved, kind="change_approved", reason=reason, now=now
+            )
+
+    def approve_all(self, user_id: SellerId | None, *, reason: str, now: datetime) -> list[Ruling]:
+        """Let everything held, of one seller or of all, reach the shop.
+
+        For a day the guard against mass changes lets the rest of these sellers' change pass too.
+        """
+        if not reason.strip():
+            raise InvalidError("say why everything may pass: the reason is kept with each change")
+        with self._transaction() as connection:
+            keys = _lock(connection, connection.execute(HELD_KEYS, {"user_id": user_id}))
+            rulings = _decide(
+                connection, keys, _approved, kind="change_approved", reason=reason, now=now
+            )
+            sellers = sorted({each.user_id for each in rulings if each.is_done})
+            values = {"user_ids": sellers, "until": now + MASS_LIFTED, "now": now}
+            connection.execute(LIFT_MASS_GUARD, values)
+        return rulings
+
+    def reject(
+        self, user_id: SellerId, skus: Sequence[Sku], *, reason: str, now: datetime
+    ) -> list[Ruling]:
+        """Keep the shop as it is; the same quote is not held again."""
+        with self._transaction() as connection:
+            keys = _lock(connection, [(user_id, sku) for sku in skus])
+            return _decide(
+                connection, keys, _rejected, kind="change_rejected", reason=reason, now=now
+            )
+
+    def rollback(
+        self,
+        user_id: SellerId,
+        skus: Sequence[Sku] | None = None,
+        *,
+        since: datetime | None = None,
+        to: datetime,
+        reason: str,
+        now: datetime,
+        dry_run: bool = False,
+    ) -> list[Ruling]:
+        """Give listings, or all that changed since an instant, the price the shop showed at `to`.
+
+        Stock stays as the supplier says. The quote that is undone is not taken up again.
+        """
+        assert (skus is None) != (since is None), "either listings or an instant"
+        with self._transaction() as connection:
+            asked: Iterable[Key] = [(user_id, sku) for sku in skus or ()]
+            if since is not None:
+                asked = connection.execute(CHANGED_KEYS, {"user_id": user_id, "since": since})
+            keys = _lock(connection, asked)
+            rows = connection.execute(HISTORY, {**_columns(keys), "to": to}).fetchall()
+            past = {(seller, sku): state for seller, sku, state in rows}
+
+            def rule(state: _State) -> Ruling:
+                return _rolled_back(state, past.get((state.user_id, state.sku)))
+
+            if dry_run:
+                trial = [rule(each) for each in _read(connection, keys)]
+                return [replace(each, said=WOULD) if each.is_done else each for each in trial]
+            return _decide(connection, keys, rule, kind="rolled_back", reason=reason, now=now)
+
+    def revive(self, user_id: SellerId, skus: Sequence[Sku], *, now: datetime) -> list[Ruling]:
+        """Restart parked listings, back on sale as they were; they board the next call."""
+        with self._transaction() as connection:
+            return _revive(connection, _lock(connection, [(user_id, sku) for sku in skus]), now)
+
+    def revive_all(self, user_id: SellerId | None, *, now: datetime) -> list[Ruling]:
+        """Restart everything parked, of one seller or of all."""
+        with self._transaction() as connection:
+            parked = connection.execute(PARKED_KEYS, {"user_id": user_id})
+            return _revive(connection, _lock(connection, parked), now)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            yield connection
+
+
+def _lock(connection: Connection, asked: Iterable[Key]) -> list[Key]:
+    """Hold these listings still until the transaction ends; raises NotFoundError for strangers."""
+    keys = list(dict.fromkeys(asked))
+    known = set(connection.execute(LOCK, _columns(keys)).fetchall())
+    unknown = [(seller, sku) for seller, sku in keys if (seller, sku) not in known]
+    if unknown:
+        named = ", ".join(sku for _, sku in unknown[:NAMED_MAX])
+        more = f" and {len(unknown) - NAMED_MAX} more" if len(unknown) > NAMED_MAX else ""
+        raise NotFoundError(f"{unknown[0][0]} does not list {named}{more}; nothing was done")
+    return keys
+
+
+def _decide(
+    connection: Connection,
+    keys: Sequence[Key],
+    rule: Callable[[_State], Ruling],
+    *,
+    kind: str,
+    reason: str,
+    now: datetime,
+) -> list[Ruling]:
+    """Rule on each listing and write what is done, with its event."""
+    states = _read(connection, keys)
+    rulings = [rule(each) for each in states]
+    rows = [
+        {
+            "user_id": ruling.user_id,
+            "sku": ruling.sku,
+            "desired": None if kind == "change_rejected" else ruling.new,
+            "rejected": None if kind == "change_approved" else state.quoted(),
+            "old_value": ruling.old,
+            "new_value": ruling.new,
+        }
+        for state, ruling in zip(states, rulings, strict=True)
+        if ruling.is_done
+    ]
+    if rows:
+        done = [(each.user_id, each.sku) for each in rulings if each.is_done]
+        connection.execute(END_LEASES, _columns(done))
+        values = {"rows": json.dumps(rows), "kind": kind, "reason": reason or None, "now": now}
+        connection.execute(WRITE, values)
+    return rulings
+
+
+def _revive(connection: Connection, keys: Sequence[Key], now: datetime) -> list[Ruling]:
+    _read(connection, keys)  # which locks them in the order that everybody keeps
+    rows = connection.execute(REVIVE, {**_columns(keys), "now": now}).fetchall()
+    revived = {(seller, sku): (old, new) for seller, sku, old, new in rows}
+    pauses = standing(connection, now)
+    bought = Suppliers(Lent(connection)).of_sellers({seller for seller, _ in keys})
+
+    def said(seller: SellerId, sku: Sku) -> str:
+        pause = longest(
+            each for each in pauses if each.covers(seller, sku) and each.reaches(bought[seller])
+        )
+        paused = "" if pause is None else f"; {pause.what} is {say_pause(pause, now)}"
+        return ("revived" if (seller, sku) in revived else "not parked") + paused
+
+    return [
+        Ruling(
+            user_id=seller,
+            sku=sku,
+            is_done=(seller, sku) in revived,
+            said=said(seller, sku),
+            old=revived.get((seller, sku), (None, None))[0],
+            new=revived.get((seller, sku), (None, None))[1],
+        )
+        for seller, sku in keys
+    ]
+
+
+def _read(connection: Connection, keys: Sequence[Key]) -> list[_State]:
+    """Return the states of these listings in their order; one never read has an empty one."""
+    names = tuple(_State.__dataclass_fields__)
+    rows = connection.execute(READ, _columns(keys)).fetchall()
+    found = {(row[0], row[1]): _State(**dict(zip(names, row, strict=True))) for row in rows}
+    return [found.get(key) or _State(user_id=key[0], sku=key[1]) for key in keys]
+
+
+def _approved(state: _State) -> Ruling:
+    if state.held_reason is None:
+        return state.ruled("nothing is held")
+    if state.proposed is None:
+        return state.ruled(
+            f"cannot be approved ({state.held_reason}); reject it, or wait for the next read"
+        )
+    new, shown = dict(state.proposed), state.desired or {}
+    if "status" in shown:  # whether it is on sale is another question
+        new["status"] = shown["status"]
+    if "quantities" in shown and not any(shown["quantities"].values()):
+        new["quantities"] = shown["quantities"]  # gone since it was proposed
+    return state.ruled("approved", new)
+
+
+def _rejected(state: _State) -> Ruling:
+    if state.held_reason is None:
+        return state.ruled("nothing is held")
+    return state.ruled("rejected", state.quoted())
+
+
+def _rolled_back(state: _State, past: Mapping[str, Any] | None) -> Ruling:
+    if past is None or past.get("price") is None or state.desired is None:
+        return state.ruled("the shop's history does not reach back to that time")
+    currency = past.get("currency") or state.desired["currency"]
+    if Decimal(past["price"]) <= 0 or currency != state.desired["currency"]:
+        return state.ruled(f"the shop asked {past['price']} {currency} then, no price for it now")
+    # A fact that the history does not know stays, but what was not crossed out then is not now.
+    facts = {name: past[name] for name in (*MONEY, "currency") if past.get(name) is not None}
+    new = {**state.desired, "compare_at": None, **facts}
+    if all(money(state.desired, name) == money(new, name) for name in MONEY):
+        return state.ruled("shows that price already")
+    return state.ruled("rolled back", new)
+
+
+def _columns(keys: Sequence[Key]) -> dict[str, Any]:
+    return {"user_ids": [seller for seller, _ in keys], "skus": [sku for _, sku in keys]}

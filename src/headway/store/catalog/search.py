@@ -1,0 +1,64 @@
+"""Search: which way leads soonest to the listings that hold a piece of text.
+
+A piece that few listings hold is looked up by its three-character pieces. One that is everywhere
+would be found too often for that: then the listings that begin with it come first, and the others
+in an order without rhyme or reason, in which any piece of the way holds its share of them. Either
+way a page finds just what ILIKE over all rows would.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import Connection
+
+from headway.core.catalog.listings import SellerId
+from headway.errors import InvalidError
+
+TEXT_MAX = 200
+GRAM = 3
+# How many listings are looked at to learn how common a piece is.
+PROBE = 2000
+# From one in so many listings on, it counts as common.
+COMMON = 200
+
+LOOK = """
+SELECT lower(%(q)s::text), count(*), count(*) FILTER (WHERE strpos(words, lower(%(q)s::text)) > 0)
+FROM (SELECT words FROM listing_search WHERE {where} ORDER BY place LIMIT %(probe)s) AS probe
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A text that is searched for, in the database's own small letters."""
+
+    text: str
+    is_common: bool
+
+    @property
+    def end(self) -> str:
+        """What comes, in the order of characters, after all that begins with it."""
+        return self.text[:-1] + chr(ord(self.text[-1]) + 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """How common a piece must be to be looked for on the way instead of looked up."""
+
+    probe: int = PROBE
+    common: int = COMMON
+
+    def look(self, connection: Connection, q: str, seller: SellerId | None) -> Piece:
+        """Learn how common a piece is; raises InvalidError for what cannot be searched for."""
+        if len(q) > TEXT_MAX:
+            raise InvalidError(f"q: at most {TEXT_MAX} characters are searched for")
+        if not q.isprintable():
+            raise InvalidError("q: only printable characters are searched for")
+        values: dict[str, Any] = {"q": q, "seller": seller, "probe": self.probe}
+        where = "true" if seller is None else "user_id = %(seller)s"
+        row = connection.execute(LOOK.format(where=where), values).fetchone()
+        assert row is not None, "a count always answers"
+        text, seen, hits = row
+        is_all = seen < self.probe
+        # What is too short has no pieces to be looked up by.
+        is_common = hits * self.common >= seen or len(text) < GRAM
+        return Piece(text=text, is_common=is_common and not is_all)

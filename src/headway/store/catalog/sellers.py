@@ -1,0 +1,236 @@
+"""Sellers as the engine and a person know them: own terms over the deployment's, and the guard."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from difflib import get_close_matches
+from typing import Any
+
+from headway.core.accounts.jobs import Tier
+from headway.core.catalog.guard import DAY, MASS_MIN, Guard, SellerStanding
+from headway.core.catalog.listings import SellerId
+from headway.errors import InvalidError, NotFoundError
+from headway.store.accounts import job_rows
+from headway.store.accounts.job_rows import lock_seller
+from headway.store.accounts.warehouse import orders_standing
+from headway.store.pool import Pool, guarded
+
+Term = Decimal | str | None
+
+# A seller who was never counted is counted on the spot, as far as this.
+UNCOUNTED_MAX = 1000
+
+
+def _one_of(*words: str) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: value in words, f"must be one of {', '.join(words)}"
+
+
+def _between(least: int, most: int, *, is_open: bool = False) -> tuple[Callable[[Any], bool], str]:
+    def fits(value: object) -> bool:
+        return (
+            isinstance(value, Decimal)
+            and value.is_finite()
+            and (least < value or (value == least and not is_open))
+            and value <= most
+        )
+
+    return fits, f"must be a number {'above' if is_open else 'from'} {least} to {most}"
+
+
+# What a seller may choose, in the order of the columns: as the settings, so with their bounds.
+TERMS = {
+    "price_basis": _one_of("list", "net"),
+    "markup": _between(-1, 100, is_open=True),
+    "rounding": _one_of("cent", "whole", "99"),
+    "margin_min": _between(-1, 100, is_open=True),
+    "compare_at": _one_of("none", "list"),
+    "guard_move": _between(0, 10**6),
+    "guard_share": _between(0, 1),
+}
+COLUMNS = ", ".join(f"profile.{name}" for name in TERMS)
+
+# Each count ends where it decides: beyond that many moves everything is held anyway.
+STANDINGS = f"""
+SELECT seller.user_id, {COLUMNS}, profile.mass_approved_until, catalogue.count, moved.count
+FROM unnest(%(user_ids)s::text[]) AS seller(user_id)
+LEFT JOIN profiles AS profile ON profile.user_id = seller.user_id
+CROSS JOIN LATERAL (
+  SELECT CASE WHEN profile.catalogue_count > 0 THEN profile.catalogue_count ELSE (
+    SELECT count(*) FROM (
+      SELECT FROM product_sync_schedule AS row
+      WHERE row.user_id = seller.user_id AND row.is_active LIMIT {UNCOUNTED_MAX}) AS few
+  ) END AS count, coalesce(profile.guard_share, %(share)s) AS share
+) AS catalogue
+CROSS JOIN LATERAL (
+  SELECT count(*) FROM (
+    SELECT FROM listing_state AS state
+    WHERE state.user_id = seller.user_id AND state.moved_at > %(since)s
+    ORDER BY state.moved_at LIMIT CASE WHEN catalogue.share >= 1 THEN 0
+          ELSE greatest({MASS_MIN}, floor(catalogue.share * catalogue.count) + 1) END) AS those
+) AS moved
+"""
+OWN_TERMS = f"SELECT {COLUMNS} FROM profiles AS profile WHERE user_id = %(user_id)s"
+SET_TERMS = """
+INSERT INTO profiles (user_id, {names}, created_at, updated_at)
+VALUES (%(user_id)s, {values}, %(now)s, %(now)s)
+ON CONFLICT (user_id) DO UPDATE SET {updates}, updated_at = %(now)s
+"""
+APPROVE_MASS = """
+INSERT INTO profiles (user_id, mass_approved_until, created_at, updated_at)
+VALUES (%(user_id)s, %(until)s, %(now)s, %(now)s)
+ON CONFLICT (user_id) DO UPDATE SET mass_approved_until = %(until)s, updated_at = %(now)s
+"""
+TIER = "SELECT tier FROM profiles WHERE user_id = %(user_id)s"
+SET_TIER = """
+INSERT INTO profiles (user_id, tier, created_at, updated_at)
+VALUES (%(user_id)s, %(tier)s, %(now)s, %(now)s)
+ON CONFLICT (user_id) DO UPDATE SET tier = excluded.tier, updated_at = excluded.updated_at
+"""
+TELL_TIER = """
+INSERT INTO sync_audit_log
+  (user_id, sync_timestamp, event_type, old_value, new_value, created_at)
+VALUES (%(user_id)s, %(now)s, 'tier_set', jsonb_build_object('tier', %(old)s::text),
+  jsonb_build_object('tier', %(tier)s::text), %(now)s)
+"""
+# In the order of names, so that two who count at once do not wait for each other in a ring.
+COUNT = """
+INSERT INTO profiles AS profile (user_id, catalogue_count, created_at, updated_at)
+SELECT user_id, count(*) FILTER (WHERE is_active), %(now)s, %(now)s
+FROM product_sync_schedule
+WHERE %(user_ids)s::text[] IS NULL OR user_id = ANY(%(user_ids)s::text[])
+GROUP BY user_id ORDER BY user_id
+ON CONFLICT (user_id) DO UPDATE SET
+  catalogue_count = excluded.catalogue_count, updated_at = excluded.updated_at
+WHERE profile.catalogue_count <> excluded.catalogue_count
+"""
+# One step of the index for each seller, however long the schedule is.
+NAMES = """
+WITH RECURSIVE lister AS (
+  (SELECT user_id FROM product_sync_schedule ORDER BY user_id LIMIT 1)
+  UNION ALL
+  SELECT (SELECT row.user_id FROM product_sync_schedule AS row
+          WHERE row.user_id > lister.user_id ORDER BY row.user_id LIMIT 1)
+  FROM lister WHERE lister.user_id IS NOT NULL
+)
+SELECT user_id FROM lister WHERE user_id IS NOT NULL
+UNION SELECT user_id FROM profiles UNION SELECT user_id FROM connected_accounts ORDER BY user_id
+"""
+
+
+class Sellers:
+    """`profiles` over what the deployment has chosen for everybody."""
+
+    def __init__(self, pool: Pool, defaults: SellerStanding) -> None:
+        self._pool = pool
+        self._defaults = defaults
+
+    def over(self, pool: Pool) -> "Sellers":
+        """Return the same over another pool, such as one behind a wall."""
+        return Sellers(pool, self._defaults)
+
+    def standings(
+        self, user_ids: Collection[SellerId], now: datetime
+    ) -> Mapping[SellerId, SellerStanding]:
+        """Return how each of these sellers stands, with a profile or without."""
+        values = {
+            "user_ids": sorted(user_ids),
+            "share": self._defaults.guard.share_max,
+            "since": now - DAY,
+        }
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(STANDINGS, values).fetchall()
+        return {user_id: self._standing(*facts) for user_id, *facts in rows}
+
+    def own_terms(self, user_id: SellerId) -> Mapping[str, Term]:
+        """Return what a seller has chosen, None where the deployment's choice holds."""
+        with guarded(), self._pool.connection() as connection:
+            row = connection.execute(OWN_TERMS, {"user_id": user_id}).fetchone()
+        return dict(zip(TERMS, row or (None,) * len(TERMS), strict=True))
+
+    def set_terms(self, user_id: SellerId, changes: Mapping[str, Term], *, now: datetime) -> None:
+        """Change some of a seller's terms, None to go by the deployment's; raises InvalidError."""
+        for name, value in changes.items():
+            if name not in TERMS:
+                raise InvalidError(f"{name} is not a seller's term; known: {', '.join(TERMS)}")
+            fits, rule = TERMS[name]
+            if value is not None and not fits(value):
+                raise InvalidError(f"{name} {rule}")
+        if not changes:
+            return
+        statement = SET_TERMS.format(
+            names=", ".join(changes),
+            values=", ".join(f"%({name})s" for name in changes),
+            updates=", ".join(f"{name} = excluded.{name}" for name in changes),
+        )
+        with guarded(), self._pool.connection() as connection:
+            connection.execute(statement, {**changes, "user_id": user_id, "now": now})
+
+    def tier(self, user_id: SellerId) -> Tier:
+        """Return what a seller pays for."""
+        with guarded(), self._pool.connection() as connection:
+            row = connection.execute(TIER, {"user_id": user_id}).fetchone()
+        return Tier.FREE if row is None else Tier(row[0])
+
+    def orders_count(self, user_id: SellerId, *, now: datetime) -> int:
+        """Return how many orders of this month the seller has used of the quota."""
+        return orders_standing(self._pool, user_id, now=now)[1]
+
+    def set_tier(
+        self, user_id: SellerId, tier: Tier, *, quotas: Mapping[Tier, int], now: datetime
+    ) -> int:
+        """Let a seller pay for this from now on, with all jobs; return how many may go on."""
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            lock_seller(connection, user_id)
+            row = connection.execute(TIER, {"user_id": user_id}).fetchone()
+            lifted = job_rows.set_tier(connection, user_id, tier, quota=quotas[tier], now=now)
+            values = {"user_id": user_id, "tier": tier.value, "now": now}
+            connection.execute(SET_TIER, values)
+            old = Tier.FREE.value if row is None else row[0]
+            if old != tier.value:
+                connection.execute(TELL_TIER, {**values, "old": old})
+        return lifted
+
+    def approve_mass(self, user_id: SellerId, until: datetime, now: datetime) -> None:
+        """Let a mass change of this seller pass until that instant."""
+        with guarded(), self._pool.connection() as connection:
+            connection.execute(APPROVE_MASS, {"user_id": user_id, "until": until, "now": now})
+
+    def count_catalogues(self, now: datetime, user_ids: Collection[SellerId] | None = None) -> int:
+        """Count the listings of all sellers, or of these; return whose number changed."""
+        asked = None if user_ids is None else sorted(user_ids)
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(COUNT, {"user_ids": asked, "now": now}).rowcount
+
+    def names(self) -> list[SellerId]:
+        """Return every seller that lists anything, chose anything or has a shop."""
+        with guarded(), self._pool.connection() as connection:
+            return [SellerId(row[0]) for row in connection.execute(NAMES).fetchall()]
+
+    def known(self, name: str | None) -> SellerId | None:
+        """Return the seller of that name, None for all; raises NotFoundError, a slip must show."""
+        if name is None:
+            return None
+        names = self.names()
+        if name not in names:
+            close = get_close_matches(name, names, n=1)
+            hint = f"did you mean {close[0]}?" if close else "see: headway shops"
+            raise NotFoundError(f"there is no seller {name}; {hint}")
+        return SellerId(name)
+
+    def _standing(self, *facts: Any) -> SellerStanding:  # noqa: ANN401 - a row
+        *chosen, mass_approved_until, catalogue_count, moved_count = facts
+        own = {name: value for name, value in zip(TERMS, chosen, strict=True) if value is not None}
+        guard = Guard(
+            move_max=own.pop("guard_move", self._defaults.guard.move_max),
+            share_max=own.pop("guard_share", self._defaults.guard.share_max),
+        )
+        if "price_basis" in own:
+            own["basis"] = own.pop("price_basis")
+        return SellerStanding(
+            terms=replace(self._defaults.terms, **own),
+            guard=guard,
+            catalogue_count=catalogue_count,
+            moved_count=moved_count,
+            mass_approved_until=mass_approved_until,
+        )

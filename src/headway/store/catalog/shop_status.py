@@ -1,0 +1,340 @@
+"""The shops as the screens show them: in step or not, what waits, what is held, how fast it goes.
+
+Only so many shops are counted as are shown, each count has a bound, and a large table is sampled.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from psycopg import Connection
+
+from headway.core.catalog.listings import SellerId, Sku
+from headway.core.limits.rules import Resource
+from headway.core.limits.state import at_us, load
+from headway.core.limits.status import show
+from headway.core.limits.transitions import enter
+from headway.store.sampling import share_of
+
+DAY = timedelta(days=1)
+COUNT_MAX = 10_000
+EVENTS_MAX = 1_000
+HELD_LOOKED_AT = 500
+CALLS_LOOKED_AT = 50
+ROWS_SHOWN = 10
+
+# Who needs a person comes first. Each count is one walk along an index, without its rows.
+SHOPS = """
+SELECT account.user_id, account.shop, account.status, account.reason,
+  greatest(due.count - refused.count, 0), refused.count, worst.error, held.count, account.total
+FROM (SELECT user_id, shop, status, reason, count(*) OVER () AS total
+      FROM connected_accounts WHERE platform = 'shopify' {whose}
+      ORDER BY status = 'connected', user_id LIMIT %(shops)s) AS account
+CROSS JOIN LATERAL (
+  SELECT count(*) FROM (SELECT FROM listing_state
+    WHERE user_id = account.user_id AND push_at IS NOT NULL LIMIT %(most)s) AS few) AS due
+CROSS JOIN LATERAL (
+  SELECT count(*) FROM (SELECT FROM listing_state
+    WHERE user_id = account.user_id AND push_at IS NOT NULL AND push_failures > 0
+    LIMIT %(most)s) AS few) AS refused
+LEFT JOIN LATERAL (
+  SELECT push_error AS error FROM listing_state
+  WHERE user_id = account.user_id AND push_at IS NOT NULL AND push_failures > 0
+  ORDER BY push_failures DESC, sku LIMIT 1) AS worst ON true
+CROSS JOIN LATERAL (
+  SELECT count(*) FROM (SELECT FROM listing_state
+    WHERE user_id = account.user_id AND held_reason IS NOT NULL LIMIT %(most)s) AS few) AS held
+ORDER BY account.status = 'connected', account.user_id
+"""
+DOMAINS = """
+SELECT shop FROM connected_accounts WHERE platform = 'shopify' {whose}
+ORDER BY status = 'connected', user_id LIMIT %(shops)s
+"""
+IN_STEP = """
+SELECT user_id, count(*) FILTER (WHERE applied IS NOT NULL AND push_at IS NULL),
+  count(*) FILTER (WHERE desired IS NOT NULL)
+FROM listing_state TABLESAMPLE SYSTEM (%(percent)s)
+WHERE user_id = ANY(%(user_ids)s) GROUP BY user_id
+"""
+LIMITERS = "SELECT key, state FROM limiter WHERE key = ANY(%(keys)s)"
+BREAKERS = """
+SELECT scope, reason FROM breaker WHERE scope = ANY(%(keys)s) AND open_until > %(now)s
+"""
+LAST_WRITES = """
+SELECT asked.key, last.begun_at, last.result FROM unnest(%(keys)s::text[]) AS asked(key)
+CROSS JOIN LATERAL (
+  SELECT begun_at, result FROM (
+    SELECT begun_at, result, status FROM call_ledger
+    WHERE key = asked.key AND begun_at <= %(now)s
+    ORDER BY begun_at DESC LIMIT %(calls)s) AS recent
+  WHERE status = 'sent' AND result ~ '^(stock|activate|price|status|create|bulk) of '
+  ORDER BY begun_at DESC LIMIT 1) AS last
+"""
+HELD = """
+SELECT user_id, sku, held_at, held_reason, (desired ->> 'price')::numeric,
+  (proposed ->> 'price')::numeric, proposed IS NOT NULL,
+  (SELECT count(*) FROM (SELECT FROM listing_state WHERE held_reason IS NOT NULL {whose}
+                         LIMIT %(most)s) AS all_of_them)
+FROM (SELECT * FROM listing_state WHERE held_reason IS NOT NULL {whose}
+      LIMIT %(held)s) AS few
+ORDER BY held_at DESC, user_id, sku LIMIT %(rows)s
+"""
+FAILING = """
+SELECT state.user_id, state.sku, state.push_failures, coalesce(state.push_error, ''), state.push_at
+FROM unnest(%(user_ids)s::text[]) AS asked(user_id)
+CROSS JOIN LATERAL (
+  SELECT * FROM listing_state
+  WHERE user_id = asked.user_id AND push_at IS NOT NULL AND push_failures > 0
+  ORDER BY push_failures DESC, sku LIMIT %(rows)s) AS state
+ORDER BY state.push_failures DESC, state.user_id, state.sku LIMIT %(rows)s
+"""
+# What was seen or decided about a listing opens a chapter; it is over with the last write in it.
+# Only what the supplier showed is timed: a person, or whoever edits the shop, takes their time, and
+# what a shop sold before us was not ours until the shop was looked at.
+WRITTEN = """
+WITH recent AS (
+  SELECT user_id, sku, sync_timestamp AS at,
+    event_type IN ('shopify_updated', 'product_published') AS is_write,
+    event_type = 'product_published' AS is_birth, event_type = 'first_observed' AS is_first,
+    event_type IN ('first_observed', 'price_changed', 'quantity_changed', 'cost_changed',
+                   'not_listed') AS is_seen,
+    event_type IN ('change_approved', 'change_rejected', 'rolled_back', 'listing_revived',
+                   'drift_found', 'product_deactivated') AS is_decided
+  FROM (SELECT * FROM sync_audit_log
+        WHERE sync_timestamp > %(day_ago)s AND sync_timestamp <= %(now)s {whose}
+        ORDER BY sync_timestamp DESC LIMIT %(events)s) AS events
+), told AS (
+  SELECT *, count(*) FILTER (WHERE is_seen OR is_decided)
+    OVER (PARTITION BY user_id, sku ORDER BY at) AS chapter
+  FROM recent
+), chapters AS (
+  SELECT min(at) FILTER (WHERE is_seen) AS seen_at, max(at) FILTER (WHERE is_write) AS written_at,
+    bool_or(is_birth) OR NOT bool_or(is_first) AS is_ours
+  FROM told GROUP BY user_id, sku, chapter
+), timed AS (
+  SELECT extract(epoch FROM written_at - seen_at)::float AS lag_s FROM chapters
+  WHERE written_at IS NOT NULL AND seen_at IS NOT NULL AND is_ours
+)
+SELECT (SELECT count(*) FROM chapters WHERE written_at IS NOT NULL),
+  (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY lag_s) FROM timed),
+  (SELECT percentile_cont(0.95) WITHIN GROUP (ORDER BY lag_s) FROM timed),
+  (SELECT count(*) FROM recent)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShopStatus:
+    """One shop: what is in step with what is desired, what is not, and why.
+
+    Points are None until the shop was called; `trouble` says why nothing can be written now.
+    """
+
+    user_id: SellerId
+    shop: str
+    is_connected: bool
+    trouble: str
+    listed: int
+    in_step: int
+    waiting: int
+    failing: int
+    failing_reason: str
+    held: int
+    points_used: float | None
+    points_max: float | None
+    pushed_at: datetime | None
+    pushed: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A change that waits for a person; without a new price it cannot be approved."""
+
+    user_id: SellerId
+    sku: Sku
+    at: datetime
+    reason: str
+    price_old: Decimal | None
+    price_new: Decimal | None
+    can_approve: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failing:
+    """A listing that its shop refused, and when it is tried again."""
+
+    user_id: SellerId
+    sku: Sku
+    failures: int
+    error: str
+    next_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """How much reached the shops in 24 h, and how long after it was observed."""
+
+    count: int
+    p50_s: float | None
+    p95_s: float | None
+    is_partial: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorefrontStatus:
+    """Everything the first screen shows of the shops."""
+
+    shops: tuple[ShopStatus, ...]
+    shops_count: int
+    is_estimate: bool
+    held: tuple[Held, ...]
+    held_count: int
+    failing: tuple[Failing, ...]
+    written: Written
+
+
+def storefront_status(
+    connection: Connection,
+    now: datetime,
+    *,
+    resource_of: Callable[[str], Resource],
+    calls: "ShopCalls",
+    seller: SellerId | None = None,
+) -> StorefrontStatus:
+    """Read how the shops stand, of all sellers or of one; `resource_of` names a shop's limit.
+
+    What calls have used was read before: a connection behind a wall does not see the limits.
+    """
+    whose = _whose(seller)
+    values = {
+        "shops": ROWS_SHOWN,
+        "rows": ROWS_SHOWN,
+        "most": COUNT_MAX,
+        "held": HELD_LOOKED_AT,
+        "now": now,
+        "seller": seller,
+    }
+    rows = connection.execute(SHOPS.format(whose=whose), values).fetchall()
+    asked = values | {"user_ids": [row[0] for row in rows]}
+    in_step, is_estimate = _in_step(connection, asked)
+    held = connection.execute(HELD.format(whose=whose), values).fetchall()
+    return StorefrontStatus(
+        shops=tuple(_shop(row, in_step, calls, resource_of(row[1]).key) for row in rows),
+        shops_count=rows[0][-1] if rows else 0,
+        is_estimate=is_estimate,
+        held=tuple(_held(row) for row in held),
+        held_count=held[0][-1] if held else 0,
+        failing=tuple(_failing(row) for row in connection.execute(FAILING, asked)),
+        written=_written(connection, values | {"day_ago": now - DAY}, whose),
+    )
+
+
+def shop_calls(
+    connection: Connection,
+    now: datetime,
+    *,
+    resource_of: Callable[[str], Resource],
+    seller: SellerId | None = None,
+) -> "ShopCalls":
+    """Read what calls to the shops that are shown have used."""
+    values = {"shops": ROWS_SHOWN, "seller": seller}
+    shops = connection.execute(DOMAINS.format(whose=_whose(seller)), values).fetchall()
+    return ShopCalls.read(connection, [resource_of(shop) for (shop,) in shops], now)
+
+
+def _whose(seller: SellerId | None) -> str:
+    return "" if seller is None else "AND user_id = %(seller)s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShopCalls:
+    """What calls to the shops have used, by key."""
+
+    points: Mapping[str, tuple[float, float]]
+    breakers: Mapping[str, str]
+    last: Mapping[str, tuple[datetime, str]]
+
+    @classmethod
+    def read(
+        cls, connection: Connection, resources: Sequence[Resource], now: datetime
+    ) -> "ShopCalls":
+        """Read limits, breakers and the last write of each shop."""
+        known = {each.key: each for each in resources}
+        values = {"keys": list(known), "now": now, "calls": CALLS_LOOKED_AT}
+        stored = connection.execute(LIMITERS, values).fetchall()
+        states = {key: load(state) for key, state in stored if state}
+        opened = enter(known, states, now_us=at_us(now))
+        points = {}
+        for key, state in opened.states.items():
+            gauge = show(known[key], state, recent=(), now_us=opened.answer).gauges[0]
+            points[key] = (gauge.used, gauge.limit)
+        return cls(
+            points=points,
+            breakers=dict(connection.execute(BREAKERS, values).fetchall()),
+            last={key: (at, said) for key, at, said in connection.execute(LAST_WRITES, values)},
+        )
+
+
+def _shop(
+    row: Sequence[Any], in_step: Mapping[str, tuple[int, int]], calls: ShopCalls, key: str
+) -> ShopStatus:
+    user_id, shop, status, reason, waiting, failing, error, held, _ = row
+    points_used, points_max = calls.points.get(key, (None, None))
+    pushed_at, pushed = calls.last.get(key, (None, ""))
+    is_connected = status == "connected"
+    steady, listed = in_step.get(user_id, (0, 0))
+    return ShopStatus(
+        user_id=user_id,
+        shop=shop,
+        is_connected=is_connected,
+        trouble=calls.breakers.get(key, "") if is_connected else reason or "disconnected",
+        listed=listed,
+        in_step=steady,
+        waiting=waiting,
+        failing=failing,
+        failing_reason=error or "",
+        held=held,
+        points_used=points_used,
+        points_max=points_max,
+        pushed_at=pushed_at,
+        pushed=pushed,
+    )
+
+
+def _in_step(
+    connection: Connection, values: Mapping[str, Any]
+) -> tuple[dict[str, tuple[int, int]], bool]:
+    """Count each seller's listings, and those whose shop shows what it should."""
+    share = share_of(connection, "listing_state")
+    rows = connection.execute(IN_STEP, {**values, "percent": share.percent}).fetchall()
+    counted = {
+        user_id: (round(steady * share.weight), round(listed * share.weight))
+        for user_id, steady, listed in rows
+    }
+    return counted, share.is_estimate
+
+
+def _held(row: Sequence[Any]) -> Held:
+    user_id, sku, at, reason, old, new, can_approve, _ = row
+    return Held(
+        user_id=user_id,
+        sku=sku,
+        at=at,
+        reason=reason,
+        price_old=old,
+        price_new=new,
+        can_approve=can_approve,
+    )
+
+
+def _failing(row: Sequence[Any]) -> Failing:
+    user_id, sku, failures, error, next_at = row
+    return Failing(user_id=user_id, sku=sku, failures=failures, error=error, next_at=next_at)
+
+
+def _written(connection: Connection, values: Mapping[str, Any], whose: str) -> Written:
+    asked = {**values, "events": EVENTS_MAX}
+    statement = WRITTEN.format(whose=whose)
+    count, p50_s, p95_s, looked_at = connection.execute(statement, asked).fetchall()[0]
+    return Written(count=count, p50_s=p50_s, p95_s=p95_s, is_partial=looked_at >= EVENTS_MAX)

@@ -1,0 +1,128 @@
+"""Suppliers as whoever oversees the deployment sees them: who buys there, and how it goes.
+
+Every figure is a range of an index, so that a page costs the same however many suppliers there are.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from psycopg.rows import class_row
+
+from headway.core.catalog.listings import Scope, SupplierName
+from headway.core.limits.breaker import Breaker
+from headway.store import cursors
+from headway.store.catalog.suppliers import COLUMNS, SupplierRow
+from headway.store.limits.breakers import Breakers
+from headway.store.pool import Lent, Pool, guarded
+
+DAY = timedelta(days=1)
+
+SOME = f"""
+SELECT {COLUMNS} FROM suppliers WHERE name > %(after)s AND removed_at IS NULL
+ORDER BY name LIMIT %(limit)s
+"""
+# What fails is told of with its reasons, and makes its supplier look no older than it is.
+OLDEST = """LEFT JOIN LATERAL (
+  SELECT last_successful_sync AS read_at FROM product_sync_schedule
+  WHERE supplier = asked.name AND is_active AND sync_status <> 'syncing' AND NOT is_paused
+    AND last_successful_sync IS NOT NULL AND consecutive_failures = 0
+  ORDER BY last_successful_sync LIMIT 1
+) AS oldest ON true"""
+FIGURES = f"""
+SELECT asked.name, coalesce(bought.sellers, 0), coalesce(bought.listings, 0)::bigint, calls.count,
+  oldest.read_at
+FROM unnest(%(names)s::text[], %(scopes)s::text[]) AS asked(name, scope)
+LEFT JOIN (
+  SELECT supplier, count(*) AS sellers, sum(catalogue_count) AS listings FROM profiles
+  WHERE supplier = ANY(%(names)s) GROUP BY supplier
+) AS bought ON bought.supplier = asked.name
+CROSS JOIN LATERAL (
+  SELECT count(*) FROM call_ledger WHERE key = asked.scope AND begun_at > %(day_ago)s
+    AND begun_at <= %(now)s AND status <> 'unsent'
+) AS calls
+{OLDEST}
+"""
+WORST = f"""
+SELECT asked.name FROM unnest(%(names)s::text[], %(scopes)s::text[]) AS asked(name, scope)
+LEFT JOIN breaker USING (scope) {OLDEST}
+ORDER BY breaker.opened_at, oldest.read_at, asked.name LIMIT %(limit)s
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupplierView:
+    """A supplier, whom it serves and how it goes; calls are those of the last 24 hours."""
+
+    name: SupplierName
+    client_id: str
+    username: str
+    url: str
+    sellers: int
+    listings: int
+    calls: int
+    breaker: Breaker
+    oldest_read_at: datetime | None
+
+    @property
+    def cursor(self) -> str:
+        """Where a list goes on after it."""
+        return cursors.encode(self.name)
+
+
+class SupplierViews:
+    """Reads over `suppliers`, and over what their lines leave behind."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def rows(self, *, limit: int, after: str = "") -> list[SupplierRow]:
+        """Return suppliers beside the settings', in the order of their names."""
+        with guarded(), self._pool.connection() as connection:
+            cursor = connection.cursor(row_factory=class_row(SupplierRow))
+            return cursor.execute(SOME, {"after": after, "limit": limit}).fetchall()
+
+    def views(self, asked: Mapping[Scope, SupplierRow], now: datetime) -> list[SupplierView]:
+        """Return how these stand, in the same order; the scope is whom a supplier's limit binds."""
+        values = {
+            "names": [each.name for each in asked.values()],
+            "scopes": list(asked),
+            "now": now,
+            "day_ago": now - DAY,
+        }
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(FIGURES, values).fetchall()
+            breakers = Breakers(Lent(connection)).load_all(list(asked))
+        figures = {name: told for name, *told in rows}
+        return [
+            _view(row, *figures[row.name], breaker=breakers[scope]) for scope, row in asked.items()
+        ]
+
+    def worst(self, asked: Mapping[Scope, SupplierRow], *, limit: int) -> list[SupplierName]:
+        """Return who does not answer, for the longest time first, then whose reads are oldest."""
+        names = [each.name for each in asked.values()]
+        values = {"names": names, "scopes": list(asked), "limit": limit}
+        with guarded(), self._pool.connection() as connection:
+            return [name for (name,) in connection.execute(WORST, values).fetchall()]
+
+
+def _view(
+    row: SupplierRow,
+    sellers: int,
+    listings: int,
+    calls: int,
+    oldest_read_at: datetime | None,
+    *,
+    breaker: Breaker,
+) -> SupplierView:
+    return SupplierView(
+        name=row.name,
+        client_id=row.client_id,
+        username=row.username,
+        url=row.url,
+        sellers=sellers,
+        listings=listings,
+        calls=calls,
+        breaker=breaker,
+        oldest_read_at=oldest_read_at,
+    )

@@ -1,0 +1,196 @@
+"""Suppliers beside the one of the settings: who they are, and which seller buys from which."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any
+
+from psycopg.errors import UniqueViolation
+from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
+
+from headway.core.catalog.listings import MAIN, SellerId, SupplierName
+from headway.core.dispatch import SUPPLIER, Verb
+from headway.errors import ConflictError, NotFoundError
+from headway.store.catalog.listings import LOCK
+from headway.store.dispatch import is_resting
+from headway.store.pool import Pool, guarded
+
+# For statements that look at the queue of every supplier, each by its index.
+LINES = f"""(SELECT '{MAIN}' AS name
+  UNION ALL SELECT name FROM suppliers WHERE removed_at IS NULL) AS line"""
+COLUMNS = "name, client_id, username, url"
+ALL = f"SELECT {COLUMNS} FROM suppliers WHERE removed_at IS NULL ORDER BY name"
+ONE = f"SELECT {COLUMNS} FROM suppliers WHERE name = %(name)s AND removed_at IS NULL"
+# Workers keep in mind by which credential a name is asked, and where: these never change.
+ADD = """
+WITH before AS (SELECT removed_at FROM suppliers WHERE name = %(name)s)
+INSERT INTO suppliers AS row (name, client_id, username, url, created_at)
+VALUES (%(name)s, %(client_id)s, %(username)s, %(url)s, %(now)s)
+ON CONFLICT (name) DO UPDATE SET username = excluded.username, removed_at = NULL
+WHERE row.client_id = excluded.client_id AND excluded.url IN ('', row.url)
+RETURNING NOT EXISTS (SELECT FROM before WHERE removed_at IS NULL)
+"""
+REMOVE = "UPDATE suppliers SET removed_at = %(now)s WHERE name = %(name)s"
+UNPAUSE = "DELETE FROM pauses WHERE supplier = %(name)s"
+BUYERS = "SELECT user_id FROM profiles WHERE supplier = %(name)s ORDER BY user_id LIMIT 3"
+BOUGHT_FROM = "SELECT user_id, supplier FROM profiles WHERE user_id = ANY(%(user_ids)s)"
+CHOOSE = """
+INSERT INTO profiles (user_id, supplier, created_at, updated_at)
+VALUES (%(user_id)s, %(name)s, %(now)s, %(now)s)
+ON CONFLICT (user_id) DO UPDATE SET supplier = excluded.supplier, updated_at = excluded.updated_at
+"""
+# Who is aboard a call of the supplier before is not settled by its reply: that no longer counts.
+MOVE = """
+WITH theirs AS (
+  SELECT id FROM product_sync_schedule WHERE user_id = %(user_id)s ORDER BY id FOR UPDATE
+)
+UPDATE product_sync_schedule AS row SET supplier = %(name)s, fence = row.fence + 1,
+  lease_owner = NULL, lease_until = NULL, swept_from = NULL, updated_at = %(now)s,
+  sync_status = CASE WHEN row.sync_status <> 'syncing' THEN row.sync_status
+    WHEN last_sync_status IN ('pending', 'failed') THEN last_sync_status ELSE 'success' END
+FROM theirs WHERE row.id = theirs.id
+"""
+TELL = """
+INSERT INTO sync_audit_log
+  (user_id, sync_timestamp, event_type, old_value, new_value, created_at)
+VALUES (%(user_id)s, %(now)s, %(kind)s, %(old)s, %(new)s, %(now)s)
+"""
+IDLE = f"""
+SELECT name FROM suppliers
+WHERE removed_at IS NULL AND NOT {is_resting(Verb.FETCH, f"'{SUPPLIER}:' || name")}
+ORDER BY name LIMIT %(limit)s
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupplierRow:
+    """A supplier: by which credential it is asked, and where; '' where the settings say."""
+
+    name: SupplierName
+    client_id: str
+    username: str
+    url: str = ""
+
+
+class Suppliers:
+    """Table `suppliers`, and which of them sellers buy from."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def all(self) -> list[SupplierRow]:
+        """Return them by name, without the one of the settings."""
+        with guarded(), self._pool.connection() as connection:
+            cursor = connection.cursor(row_factory=class_row(SupplierRow))
+            return cursor.execute(ALL).fetchall()
+
+    def names(self) -> list[SupplierName]:
+        """Return what they are called, the one of the settings first."""
+        return [MAIN, *(each.name for each in self.all())]
+
+    def find(self, name: SupplierName) -> SupplierRow:
+        """Return one by its name; raises NotFoundError, a slip must show."""
+        with guarded(), self._pool.connection() as connection:
+            cursor = connection.cursor(row_factory=class_row(SupplierRow))
+            found = cursor.execute(ONE, {"name": name}).fetchone()
+        if found is not None:
+            return found
+        close = get_close_matches(name, self.names(), n=1)
+        hint = f"did you mean {close[0]}?" if close else "see: headway supplier list"
+        raise NotFoundError(f"there is no supplier {name}; {hint}")
+
+    def idle(self, now: datetime, *, limit: int) -> list[SupplierName]:
+        """Return those for which no worker was asked to come, without the one of the settings."""
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(IDLE, {"now": now, "limit": limit}).fetchall()
+        return [name for (name,) in rows]
+
+    def of_sellers(self, user_ids: Collection[SellerId]) -> Mapping[SellerId, SupplierName]:
+        """Return whom each of these sellers buys from."""
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(BOUGHT_FROM, {"user_ids": list(user_ids)}).fetchall()
+        chosen: dict[str, str] = dict(rows)
+        return {each: SupplierName(chosen.get(each, MAIN)) for each in user_ids}
+
+    def add(self, row: SupplierRow, *, now: datetime) -> bool:
+        """Keep a supplier, or who signs in there now; return whether it is new.
+
+        Raises ConflictError if another has the same credential: they would share its limit; and if
+        this name has another one.
+        """
+        values = {
+            "name": row.name,
+            "client_id": row.client_id,
+            "username": row.username,
+            "url": row.url,
+            "now": now,
+        }
+        told = {"name": row.name, "client_id": row.client_id}
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            try:
+                found = connection.execute(ADD, values).fetchone()
+            except UniqueViolation:
+                raise ConflictError(
+                    f"another supplier has the client id {row.client_id}; one limit binds both"
+                ) from None
+            if found is None:
+                raise ConflictError(
+                    f"{row.name} is, or was, asked by another client id or at another address; add"
+                    " this one under another name"
+                )
+            connection.execute(TELL, _event("supplier_added", new=told, now=now))
+        return bool(found[0])
+
+    def remove(self, name: SupplierName, *, now: datetime) -> None:
+        """Forget a supplier; raises NotFoundError, and ConflictError while a seller buys there."""
+        self.find(name)
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            connection.execute(LOCK)
+            buyers = [row[0] for row in connection.execute(BUYERS, {"name": name}).fetchall()]
+            if buyers:
+                raise ConflictError(
+                    f"{', '.join(buyers)} buys from {name}; first: headway supplier give main"
+                    f" --seller {buyers[0]}"
+                )
+            connection.execute(UNPAUSE, {"name": name})
+            connection.execute(REMOVE, {"name": name, "now": now})
+            connection.execute(TELL, _event("supplier_removed", old={"name": name}, now=now))
+
+    def give(self, name: SupplierName, user_id: SellerId, *, now: datetime) -> int:
+        """Let a seller buy from this one from now on; return how many listings that moved.
+
+        Their due times stay, so that no herd comes; each shows the new supplier's word when it is
+        next read.
+        """
+        if name != MAIN:
+            self.find(name)
+        values = {"name": name, "user_id": user_id, "now": now}
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            connection.execute(LOCK)
+            row = connection.execute(BOUGHT_FROM, {"user_ids": [user_id]}).fetchone()
+            old = MAIN if row is None else row[1]
+            if old == name:
+                return 0
+            connection.execute(CHOOSE, values)
+            moved = connection.execute(MOVE, values).rowcount
+            told = _event("supplier_chosen", old={"name": old}, new={"name": name}, now=now)
+            connection.execute(TELL, {**told, "user_id": user_id})
+        return moved
+
+
+def _event(
+    kind: str,
+    *,
+    now: datetime,
+    old: Mapping[str, str] | None = None,
+    new: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    return {
+        "user_id": "",
+        "kind": kind,
+        "old": None if old is None else Jsonb(old),
+        "new": None if new is None else Jsonb(new),
+        "now": now,
+    }

@@ -1,0 +1,143 @@
+"""The rows of `batons`: who has a message under way, until when, and what waits with it.
+
+On a real clock the server's own time counts, so that hosts whose clocks are apart agree.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from headway.clock import Clock
+from headway.core.dispatch import Baton, Carried, Subject, Verb, subject_of
+from headway.store.pool import Pool, guarded
+
+CARRIED: TypeAdapter[Carried] = TypeAdapter(Carried)
+NOW = "coalesce(%(now)s::timestamptz, clock_timestamp())"
+
+# In one order, so that two who take many at once do not wait for each other in a ring.
+TAKE = f"""
+INSERT INTO batons AS baton (verb, subject, until)
+SELECT verb, subject, {NOW} + %(life)s
+FROM unnest(%(verbs)s::text[], %(subjects)s::text[]) AS wanted (verb, subject)
+ORDER BY verb, subject
+ON CONFLICT (verb, subject) DO UPDATE SET until = excluded.until WHERE baton.until <= {NOW}
+RETURNING verb, subject, fence
+"""
+# What is carried goes with who takes it up: it must never be in two hands.
+TAKE_UP = f"""
+WITH before AS (
+  SELECT verb, subject, carried FROM batons
+  WHERE verb = %(verb)s AND subject = %(subject)s AND fence = %(fence)s FOR NO KEY UPDATE
+)
+UPDATE batons AS baton SET fence = fence + 1, until = {NOW} + %(life)s, carried = NULL
+FROM before WHERE baton.verb = before.verb AND baton.subject = before.subject
+RETURNING baton.fence, before.carried
+"""
+KEEP = f"""
+UPDATE batons AS baton SET until = {NOW} + %(life)s
+FROM unnest(%(verbs)s::text[], %(subjects)s::text[], %(fences)s::bigint[])
+  AS ours (verb, subject, fence)
+WHERE baton.verb = ours.verb AND baton.subject = ours.subject AND baton.fence = ours.fence
+"""
+REST = f"""
+UPDATE batons SET until = {NOW} + %(wait)s, carried = %(carried)s::jsonb
+WHERE verb = %(verb)s AND subject = %(subject)s AND fence = %(fence)s
+"""
+WAKING = f"""
+SELECT verb, subject FROM batons WHERE carried IS NOT NULL AND until <= {NOW}
+ORDER BY until LIMIT %(limit)s
+"""
+NEXT_IN = f"SELECT min(until) - {NOW} FROM batons WHERE carried IS NOT NULL"
+LIVING = f"SELECT verb, subject FROM batons WHERE verb = %(verb)s AND until > {NOW}"
+FORGET = "DELETE FROM batons WHERE until < %(before)s"
+
+
+def is_resting(verb: Verb, subject: str) -> str:
+    """Return the condition that a subject, an expression, needs no message at `%(now)s`."""
+    return f"""EXISTS (SELECT FROM batons AS baton WHERE baton.verb = '{verb}'
+    AND baton.subject = {subject} AND baton.until > %(now)s)"""
+
+
+class Batons:
+    """Table `batons` behind the engine's port."""
+
+    def __init__(self, pool: Pool, clock: Clock) -> None:
+        self._pool = pool
+        self._clock = clock
+
+    def take(self, wanted: Sequence[Subject], *, life: timedelta) -> list[Baton]:
+        """Take the batons of those that have no message under way; each may be sent one now."""
+        rows = self._ask(TAKE, **_columns(wanted), life=life) if wanted else []
+        return [
+            Baton(subject=subject_of(verb, subject), fence=fence) for verb, subject, fence in rows
+        ]
+
+    def take_up(self, baton: Baton, *, life: timedelta) -> Baton | None:
+        """Take up what a message named, under a new fence; None if the message is an old one."""
+        rows = self._ask(TAKE_UP, **_key(baton), life=life)
+        if not rows:
+            return None
+        ((fence, carried),) = rows
+        return Baton(subject=baton.subject, fence=fence, carried=_read(carried))
+
+    def keep(self, batons: Collection[Baton], *, life: timedelta) -> int:
+        """Say that whoever has these is alive; return how many are still theirs."""
+        values = _columns([each.subject for each in batons])
+        fences = [each.fence for each in batons]
+        with guarded(), self._pool.connection() as connection:
+            given = {**values, "fences": fences, "life": life, "now": self._now()}
+            return connection.execute(KEEP, given).rowcount
+
+    def rest(self, baton: Baton, *, wait: timedelta, carried: Carried | None = None) -> bool:
+        """Lay it down until then, with what is carried; False if it is no longer ours."""
+        told = None if carried is None else CARRIED.dump_json(carried).decode()
+        with guarded(), self._pool.connection() as connection:
+            given = {**_key(baton), "wait": wait, "carried": told, "now": self._now()}
+            return connection.execute(REST, given).rowcount > 0
+
+    def waking(self, *, limit: int) -> list[Subject]:
+        """Return those that carry something and whose time has come, the longest due first."""
+        return [subject_of(verb, subject) for verb, subject in self._ask(WAKING, limit=limit)]
+
+    def next_in(self) -> timedelta | None:
+        """Return how long until the next one that carries something is due; None if none does."""
+        ((wait,),) = self._ask(NEXT_IN)
+        return None if wait is None else max(timedelta(0), wait)
+
+    def living(self, verb: Verb) -> list[Subject]:
+        """Return those of a verb that need no message now."""
+        return [subject_of(*row) for row in self._ask(LIVING, verb=verb.value)]
+
+    def forget(self, before: datetime) -> int:
+        """Remove those that nobody touched since then; return how many."""
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(FORGET, {"before": before}).rowcount
+
+    def _ask(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(statement, {**values, "now": self._now()}).fetchall()
+
+    def _now(self) -> datetime | None:
+        return None if self._clock.is_real else self._clock.now()
+
+
+def _key(baton: Baton) -> dict[str, Any]:
+    subject = baton.subject
+    return {"verb": subject.verb.value, "subject": subject.name, "fence": baton.fence}
+
+
+def _columns(subjects: Sequence[Subject]) -> dict[str, Any]:
+    return {
+        "verbs": [each.verb.value for each in subjects],
+        "subjects": [each.name for each in subjects],
+    }
+
+
+def _read(stored: object) -> Carried | None:
+    """Read what was carried; what another version left and this one cannot read is let go."""
+    try:
+        return None if stored is None else CARRIED.validate_python(stored)
+    except ValidationError:
+        return None

@@ -1,0 +1,1 @@
+"""The limiter in PostgreSQL, its ledger, breakers and quotas."""

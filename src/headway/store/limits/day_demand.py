@@ -1,0 +1,66 @@
+"""What the jobs of a platform want of its day, and what each share has used of it."""
+
+import threading
+from collections.abc import Mapping
+from contextlib import nullcontext
+from datetime import datetime, timedelta
+from typing import Any
+
+from psycopg import Connection
+
+from headway.core.accounts.jobs import CALLS_MIN, DAY, JobRule, Kind, PlatformName, Tier, interval
+from headway.core.limits.daily_shares import Share
+from headway.store.pool import Pool, guarded
+
+# All jobs are counted, so not often; sellers come and go slowly.
+COUNT_EVERY = timedelta(minutes=10)
+WANTED = f"""
+SELECT tier, kind, sum(CASE WHEN calls_estimate > 0 THEN calls_estimate ELSE {CALLS_MIN} END)
+FROM sync_jobs
+WHERE platform = %(platform)s AND NOT is_backfill
+  AND status NOT IN ('dead', 'cancelled', 'plan_limit_reached')
+GROUP BY tier, kind
+"""
+USED = f"""
+SELECT CASE WHEN is_backfill THEN '{Share.HISTORY}' WHEN tier = '{Tier.FREE}' THEN '{Share.FREE}'
+  ELSE '{Share.PAID}' END AS share, sum(used)
+FROM rate_budgets WHERE scope = %(scope)s AND hour > %(since)s GROUP BY share
+"""
+
+
+class DayDemand:
+    """Tables `sync_jobs` and `rate_budgets`, counted by share."""
+
+    def __init__(self, pool: Pool, rule: JobRule) -> None:
+        self._pool = pool
+        self._rule = rule
+        self._counted: dict[PlatformName, tuple[datetime, Mapping[Share, float]]] = {}
+        self._lock = threading.Lock()
+
+    def wanted(
+        self, platform: PlatformName, now: datetime, connection: Connection[Any] | None = None
+    ) -> Mapping[Share, float]:
+        """Return how many calls a day jobs want at their intervals, as counted lately."""
+        with self._lock:
+            counted = self._counted.get(platform)
+            if counted is None or abs(now - counted[0]) > COUNT_EVERY:
+                counted = self._counted[platform] = (now, self._count(platform, connection))
+        return counted[1]
+
+    def _count(
+        self, platform: PlatformName, connection: Connection[Any] | None
+    ) -> Mapping[Share, float]:
+        lent = self._pool.connection() if connection is None else nullcontext(connection)
+        with guarded(), lent as borrowed:
+            rows = borrowed.execute(WANTED, {"platform": platform.value}).fetchall()
+        wanted = dict.fromkeys(Share, 0.0)
+        for tier, kind, calls in rows:
+            share = Share.PAID if Tier(tier).is_paid else Share.FREE
+            wanted[share] += calls * (DAY / interval(Tier(tier), Kind(kind), self._rule))
+        return wanted
+
+
+def used_by_share(connection: Connection[Any], key: str, now: datetime) -> Mapping[Share, float]:
+    """Return what each share has used of a day in the last 24 hours."""
+    values = {"scope": key, "since": now - DAY}
+    return {Share(share): used for share, used in connection.execute(USED, values)}

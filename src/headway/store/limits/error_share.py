@@ -1,0 +1,30 @@
+"""How many replies of a scope were errors, as the ledger of calls has it."""
+
+from datetime import datetime
+
+from headway.core.limits.error_budget import SPAN, pause_for
+from headway.store.pool import Pool, guarded
+
+# A call without an answer is no reply: it has no status, and counts for nothing here.
+COUNT = """
+SELECT count(*) FILTER (WHERE http_status >= 400), count(*) FROM call_ledger
+WHERE key = %s AND begun_at > %s AND http_status IS NOT NULL
+"""
+
+
+class ErrorShare:
+    """Table `call_ledger`, read for the share of errors."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def pause_for(self, key: str, *, now: datetime) -> float | None:
+        """Return for how many seconds this scope must keep still; None for not at all."""
+        return pause_for(*self.count(key, since=now - SPAN))
+
+    def count(self, key: str, *, since: datetime) -> tuple[int, int]:
+        """Return the error replies and all replies of calls that began after that."""
+        with guarded(), self._pool.connection() as connection:
+            row = connection.execute(COUNT, (key, since)).fetchone()
+        assert row is not None, "a count is always one row"
+        return row[0], row[1]

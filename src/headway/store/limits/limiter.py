@@ -1,0 +1,471 @@
+"""The limiter in PostgreSQL: one row per resource is both its state and its lock.
+
+An operation on one key reads its row and the clock (the server's, unless time is virtual), applies
+a pure transition, and writes in one statement that counts only if the row is still the one that
+was read: two trips, and no lock is held between them. Whoever loses that race, touches several keys
+or finds anything out of the ordinary takes one short transaction: lock the rows in key order, then
+read the clock, apply, write. Any database error surfaces as StoreError and nothing is granted.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, TypeVar
+
+import psycopg
+
+from headway.clock import Clock, fresh_id
+from headway.core.limits.base_limiter import Generator, LimiterVerbs, Transition
+from headway.core.limits.state import (
+    LedgerCall,
+    Note,
+    State,
+    at_us,
+    dump,
+    dump_rules,
+    instant,
+    load,
+)
+from headway.core.limits.status import RECENT_CALLS, Status, show
+from headway.core.limits.transitions import CallReport, Resource, enter, find_keys, find_step_us
+from headway.errors import StoreError
+from headway.store.pool import Pool, guarded
+
+T = TypeVar("T")
+Connection = psycopg.Connection[tuple[Any, ...]]
+COMPACT = json.JSONEncoder(separators=(",", ":"))
+
+CREATE = """
+INSERT INTO limiter (key, rules, state, lineage, updated_at)
+SELECT key, '[]', '{}', '', %s FROM unnest(%s::text[]) AS wanted (key) ORDER BY key
+ON CONFLICT (key) DO NOTHING
+"""
+READ = """
+SELECT key, rules, state, lineage, pg_postmaster_start_time() FROM limiter
+WHERE key = ANY (%s) ORDER BY key
+"""
+LOCK = READ + "FOR UPDATE"
+# A row's xmin names the transaction that wrote it, so it is another after every write.
+PEEK = """
+SELECT rules, state, lineage, pg_postmaster_start_time(), xmin::text,
+       (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+FROM limiter WHERE key = %s
+"""
+# Read in a statement of its own: in the locking one it would show the time before the wait. The
+# timeout frees the rows if our host vanishes in the middle; it ends with the transaction.
+CLOCK = """
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+       set_config('idle_in_transaction_session_timeout', '10s', true)
+"""
+WRITE = """
+UPDATE limiter SET state = %s::jsonb, lineage = %s, updated_at = %s WHERE key = %s
+"""
+WRITE_RULES = "UPDATE limiter SET rules = %s::jsonb WHERE key = %s"
+BEGAN = """
+INSERT INTO call_ledger (owner, purpose, cost, begun_at, lease_until, ticket_id, key)
+VALUES (%s, %s, %s, %s, %s, %s, %s)
+"""
+ENDED = """
+UPDATE call_ledger SET status = %s, finished_at = %s, arrived_by = %s,
+       result = %s, http_status = %s, seats_paid = %s, skus = %s
+WHERE ticket_id = %s AND key = %s
+"""
+# A row that somebody holds is passed over: to wait here would be to decide by an old clock.
+SWAPPED = """
+WITH same AS (
+  SELECT key FROM limiter
+  WHERE key = %s AND xmin::text = %s AND pg_postmaster_start_time() = %s FOR UPDATE SKIP LOCKED
+), swapped AS (
+  UPDATE limiter AS row SET state = %s::jsonb, lineage = %s, updated_at = %s
+  FROM same WHERE row.key = same.key RETURNING row.key, row.xmin::text
+){noted}
+SELECT xmin FROM swapped
+"""
+SWAP = SWAPPED.format(noted="")
+SWAP_BEGAN = SWAPPED.format(
+    noted=""", noted AS (
+  INSERT INTO call_ledger (ticket_id, key, owner, purpose, cost, begun_at, lease_until)
+  SELECT %s::uuid, key, %s, %s, %s, %s::timestamptz, %s::timestamptz FROM swapped)"""
+)
+SWAP_ENDED = SWAPPED.format(
+    noted=""", noted AS (
+  UPDATE call_ledger AS line SET status = %s, finished_at = %s, arrived_by = %s,
+    result = %s, http_status = %s, seats_paid = %s, skus = %s
+  FROM swapped WHERE line.ticket_id = %s AND line.key = swapped.key)"""
+)
+# Where writers race, locks are the faster way; whoever lost a race takes them this many times.
+LOCKS_AFTER_RACE = 32
+LOST = """
+UPDATE call_ledger SET status = 'lost', arrived_by = %s
+WHERE ticket_id = %s AND key = %s AND status = 'begun'
+"""
+LINES = """
+SELECT ticket_id::text, key, owner, purpose, cost, begun_at, lease_until, finished_at, arrived_by,
+       status
+FROM call_ledger WHERE key = %s
+"""
+FORGET = """
+DELETE FROM call_ledger WHERE key = ANY (ARRAY(SELECT key FROM limiter)) AND begun_at < %s
+  AND status <> 'begun'
+"""
+MAY_READ_LINEAGE = """
+SELECT has_function_privilege('pg_control_system()', 'execute')
+   AND has_function_privilege('pg_control_checkpoint()', 'execute')
+"""
+# A server that may lose commits in a crash has a new past after every start.
+FRAGILE = """
+CASE WHEN 'off' IN (current_setting('fsync'), current_setting('synchronous_commit'))
+     THEN pg_postmaster_start_time()::text ELSE '' END
+"""
+LINEAGE = f"""
+SELECT concat_ws(' ', system_identifier, timeline_id, {FRAGILE})
+FROM pg_control_system(), pg_control_checkpoint()
+"""
+# Without leave to read the control file a restored copy cannot be told from its original; the
+# database's own number is the best there is, and only a dump loaded elsewhere is noticed.
+LINEAGE_GUESS = f"""
+SELECT concat_ws(' ', oid, {FRAGILE}) FROM pg_database WHERE datname = current_database()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A row as it was read without a lock, and what the clocks showed: ours before, its own."""
+
+    state: State
+    lineage: str
+    started_at: datetime
+    xmin: str
+    before_s: float
+    told_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    rules: Any
+    state: State | None
+    lineage: str
+    started_at: datetime
+
+
+class PostgresLimiter(LimiterVerbs):
+    """A limiter whose states and ledger are tables, shared by any number of processes."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        clock: Clock,
+        resources: Iterable[Resource],
+        *,
+        ids: Callable[[], str] = fresh_id,
+        jitter: Generator | None = None,
+    ) -> None:
+        self.resources = {resource.key: resource for resource in resources}
+        self.ids = ids
+        self.jitter = jitter
+        self._pool = pool
+        self._clock = clock
+        self._rules = {key: _rules(one) for key, one in self.resources.items()}
+        self._created: set[str] = set()
+        self._seen: dict[str, tuple[float, int]] = {}
+        self._lineage: tuple[datetime, str] | None = None
+        self._locks_left: dict[str, int] = {}
+        self._kept: dict[str, _Seen] = {}
+
+    def know(self, resource: Resource) -> None:
+        """Learn of a resource that came after the start, such as a shop's bucket."""
+        if resource.key not in self.resources:
+            self._rules[resource.key] = _rules(resource)
+            self.resources[resource.key] = resource
+
+    def run(
+        self, keys: tuple[str, ...], transition: Transition[T], report: CallReport | None = None
+    ) -> T:
+        """Apply the transition in one transaction; what it answers holds once this returns."""
+        try:
+            with guarded():
+                self.create(keys)
+                done = self._swap(keys, transition, report)
+                if done is None:
+                    with self._pool.connection() as conn, conn.transaction():
+                        done = self._operate(conn, keys, transition, report)
+        except StoreError:
+            self._doubt()
+            raise
+        answer, seen = done
+        self._seen.update(dict.fromkeys(keys, seen))
+        return answer
+
+    def within(self, connection: Connection) -> "LimiterWithin":
+        """Return the same limiter inside a transaction of the caller's, to stand or fall with it.
+
+        The rows stay locked until that transaction ends; `create` must have made them before.
+        """
+        return LimiterWithin(self, connection)
+
+    def run_in(
+        self,
+        connection: Connection,
+        keys: tuple[str, ...],
+        transition: Transition[T],
+        report: CallReport | None = None,
+    ) -> T:
+        """Apply the transition in a transaction that is under way."""
+        try:
+            with guarded():
+                answer, seen = self._operate(connection, keys, transition, report)
+        except StoreError:
+            self._doubt()
+            raise
+        self._seen.update(dict.fromkeys(keys, seen))
+        return answer
+
+    def create(self, keys: Sequence[str]) -> None:
+        """Make the rows of these keys, if they are not there."""
+        if self._created.issuperset(keys):
+            return
+        # In a transaction of its own, so that rows are only ever locked in key order.
+        with guarded(), self._pool.connection() as conn:
+            conn.execute(CREATE, [self._clock.now(), list(keys)])
+        self._created.update(keys)
+
+    def status(self, key: str) -> Status:
+        """Return what a person is shown of one key; locks nothing."""
+        keys = find_keys(self.resources, [key])
+        with guarded(), self._pool.connection() as conn, conn.transaction():
+            rows = _read(conn, READ, keys)
+            _, now_us = self._look(conn)
+            recent = conn.execute(
+                LINES + "ORDER BY begun_at DESC, ticket_id DESC LIMIT %s", [key, RECENT_CALLS]
+            ).fetchall()
+        state = rows[key].state if key in rows else None
+        opened = enter(self.resources, {key: state}, now_us=now_us)
+        return show(
+            self.resources[key],
+            opened.states[key],
+            recent=tuple(_line(line) for line in recent),
+            now_us=opened.answer,
+        )
+
+    def calls_since(self, key: str, since: datetime) -> list[LedgerCall]:
+        """Return the ledger of one key from an instant on, in the order of begin."""
+        with guarded(), self._pool.connection() as conn:
+            lines = conn.execute(
+                LINES + "AND begun_at >= %s ORDER BY begun_at, ticket_id", [key, since]
+            ).fetchall()
+        return [_line(line) for line in lines]
+
+    def forget(self, before: datetime) -> int:
+        """Remove calls that are over and began before that instant; return how many."""
+        with guarded(), self._pool.connection() as conn:
+            return conn.execute(FORGET, [before]).rowcount
+
+    def _doubt(self) -> None:
+        """Trust nothing of what was known: another server, or an older copy, may answer next."""
+        self._lineage = None
+        self._created.clear()
+
+    def _swap(
+        self, keys: tuple[str, ...], transition: Transition[T], report: CallReport | None
+    ) -> tuple[T, tuple[float, int]] | None:
+        """Do it without a lock; None if that is not for this case, or another was faster."""
+        key, *others = keys
+        locks_left = self._locks_left.get(key, 0)
+        if others or locks_left:
+            self._locks_left[key] = max(0, locks_left - 1)
+            return None
+        with self._pool.connection() as conn:
+            # Where the time is not the server's, the row that we wrote last tells all, if it lasts.
+            kept = self._kept.pop(key, None)
+            done = self._exchange(conn, key, self._now(kept), transition, report) if kept else None
+            if done is None:
+                row = self._peek(conn, key)
+                done = self._exchange(conn, key, row, transition, report) if row else None
+                if row is not None and done is None:
+                    self._locks_left[key] = LOCKS_AFTER_RACE
+        return done
+
+    def _exchange(
+        self,
+        conn: Connection,
+        key: str,
+        row: _Seen,
+        transition: Transition[T],
+        report: CallReport | None,
+    ) -> tuple[T, tuple[float, int]] | None:
+        """Write what the transition makes of the row if it is still the same; None if not."""
+        step_us = find_step_us(self._seen.get(key), self._clock.monotonic(), row.told_us)
+        opened = enter(
+            self.resources, {key: row.state}, now_us=row.told_us, steps_us={key: step_us}
+        )
+        moved = transition(opened.states, opened.answer)
+        notes = (*opened.notes, *moved.notes)
+        if len(notes) > 1 or any(note.status == "lost" for note in notes):
+            return None
+        state = {**opened.states, **moved.states}[key]
+        statement, noted = _noted(notes, report or CallReport())
+        values = [_text(dump(state)), row.lineage, instant(opened.answer), *noted]
+        swapped = conn.execute(statement, [key, row.xmin, row.started_at, *values]).fetchone()
+        if swapped is None:
+            return None
+        if not self._clock.is_real:
+            self._kept[key] = replace(row, state=state, xmin=swapped[0])
+        return moved.answer, (row.before_s, row.told_us)
+
+    def _peek(self, conn: Connection, key: str) -> _Seen | None:
+        """Read the row and the clock; None if anything about it is out of the ordinary."""
+        before_s = self._clock.monotonic()
+        row = conn.execute(PEEK, [key]).fetchone()
+        if row is None:
+            return None
+        rules, stored, lineage, started_at, xmin, told_us = row
+        is_known = (started_at, lineage) == self._lineage and rules == self._rules[key]
+        if not is_known or not stored:
+            return None
+        seen = _Seen(load(stored), lineage, started_at, xmin, before_s, told_us)
+        return seen if self._clock.is_real else self._now(seen)
+
+    def _now(self, row: _Seen) -> _Seen:
+        """Return the row with what a clock that is not the server's shows now."""
+        clock = self._clock
+        return replace(row, before_s=clock.monotonic(), told_us=at_us(clock.now()))
+
+    def _operate(
+        self,
+        conn: Connection,
+        keys: tuple[str, ...],
+        transition: Transition[T],
+        report: CallReport | None,
+    ) -> tuple[T, tuple[float, int]]:
+        for key in keys:
+            self._kept.pop(key, None)
+        rows = _read(conn, LOCK, keys)
+        if len(rows) < len(keys):
+            raise StoreError("the limiter's rows have vanished; they are made anew, try again")
+        seen = self._look(conn)
+        # From before the last look to after this one: a slow reply must not pass for a jump.
+        after_s, now_us = self._clock.monotonic(), seen[1]
+        lineage = self._find_lineage(conn, rows)
+        opened = enter(
+            self.resources,
+            {key: row.state for key, row in rows.items()},
+            now_us=now_us,
+            strange=[key for key, row in rows.items() if row.lineage != lineage],
+            steps_us={key: find_step_us(self._seen.get(key), after_s, now_us) for key in keys},
+        )
+        moved = transition(opened.states, opened.answer)
+        self._write(conn, rows, {**opened.states, **moved.states}, lineage, opened.answer)
+        for note in (*opened.notes, *moved.notes):
+            _note(conn, note, report or CallReport())
+        return moved.answer, seen
+
+    def _look(self, conn: Connection) -> tuple[float, int]:
+        """Return our monotonic seconds just before the look at the clock, and what it showed."""
+        before_s = self._clock.monotonic()
+        if not self._clock.is_real:
+            return before_s, at_us(self._clock.now())
+        told = conn.execute(CLOCK).fetchone()
+        assert told is not None
+        return before_s, int(told[0])
+
+    def _find_lineage(self, conn: Connection, rows: Mapping[str, _Row]) -> str:
+        """Return which past this server has; asked anew only when another server answers."""
+        started_at = next(iter(rows.values())).started_at
+        if self._lineage is None or self._lineage[0] != started_at:
+            may_read = conn.execute(MAY_READ_LINEAGE).fetchone() == (True,)
+            told = conn.execute(LINEAGE if may_read else LINEAGE_GUESS).fetchone()
+            assert told is not None
+            self._lineage = (started_at, str(told[0]))
+        return self._lineage[1]
+
+    def _write(
+        self,
+        conn: Connection,
+        rows: Mapping[str, _Row],
+        states: Mapping[str, State],
+        lineage: str,
+        now_us: int,
+    ) -> None:
+        for key, state in states.items():
+            conn.execute(WRITE, [_text(dump(state)), lineage, instant(now_us), key])
+            if rows[key].rules != self._rules[key]:
+                conn.execute(WRITE_RULES, [_text(self._rules[key]), key])
+
+
+class LimiterWithin(LimiterVerbs):
+    """A limiter whose every operation is a part of one transaction; see `within`."""
+
+    def __init__(self, limiter: PostgresLimiter, connection: Connection) -> None:
+        self.resources = limiter.resources
+        self.ids = limiter.ids
+        self.jitter = limiter.jitter
+        self._limiter = limiter
+        self._connection = connection
+
+    def run(
+        self, keys: tuple[str, ...], transition: Transition[T], report: CallReport | None = None
+    ) -> T:
+        """Apply the transition; what it answers holds once the transaction is over."""
+        return self._limiter.run_in(self._connection, keys, transition, report)
+
+    def status(self, key: str) -> Status:
+        """Return what a person is shown of one key, as it was before the transaction."""
+        return self._limiter.status(key)
+
+
+def _read(conn: Connection, statement: str, keys: Sequence[str]) -> dict[str, _Row]:
+    return {
+        key: _Row(rules, load(state) if state else None, lineage, started_at)
+        for key, rules, state, lineage, started_at in conn.execute(statement, [list(keys)])
+    }
+
+
+def _noted(notes: Sequence[Note], report: CallReport) -> tuple[str, list[Any]]:
+    """Return the swap that also writes the note of one key, if any, and the note's values."""
+    if not notes:
+        return SWAP, []
+    note = notes[0]
+    *values, ticket_id, _key = _values(note, report)
+    if isinstance(note, LedgerCall):
+        return SWAP_BEGAN, [ticket_id, *values]
+    return SWAP_ENDED, [*values, ticket_id]
+
+
+def _note(conn: Connection, note: Note, report: CallReport) -> None:
+    if isinstance(note, LedgerCall):
+        conn.execute(BEGAN, _values(note, report))
+    elif note.status == "lost":
+        conn.execute(LOST, [note.arrived_by, note.ticket_id, note.key])
+    else:
+        conn.execute(ENDED, _values(note, report))
+
+
+def _values(note: Note, report: CallReport) -> list[Any]:
+    """Return a note's columns, those by which its line is found last."""
+    if isinstance(note, LedgerCall):
+        told = [note.owner, note.purpose, note.cost, note.begun_at, note.lease_until]
+    else:
+        told = [
+            note.status,
+            note.finished_at,
+            note.arrived_by,
+            report.result or None,
+            report.http_status,
+            report.seats_paid,
+            list(report.skus),
+        ]
+    return [*told, note.ticket_id, note.key]
+
+
+def _line(values: Sequence[Any]) -> LedgerCall:
+    names = LedgerCall.__slots__
+    return LedgerCall(**dict(zip(names, values, strict=True)))
+
+
+def _rules(resource: Resource) -> Any:  # noqa: ANN401 - JSON, as the table holds it
+    return json.loads(_text(dump_rules(resource)))
+
+
+def _text(value: object) -> str:
+    return COMPACT.encode(value)

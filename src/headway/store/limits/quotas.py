@@ -1,0 +1,189 @@
+"""Quotas as the screens show them: used by hour, reserved, and what the next day will bring."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from psycopg import Connection
+
+from headway.core.accounts.jobs import CALLS_MIN, PlatformName
+from headway.core.limits.daily_shares import DayPlan, Share
+from headway.core.limits.forecast import (
+    DAY,
+    HOUR,
+    HOURS,
+    Forecast,
+    Point,
+    Use,
+    foretell,
+    hour_of,
+    pace,
+)
+from headway.core.limits.rules import Quota, QuotaUse, Resource
+from headway.core.limits.state import State, at_us, instant, load
+from headway.core.limits.transitions import enter
+from headway.store.limits.day_demand import DayDemand, used_by_share
+
+# What is stretched by less than this nobody would notice.
+STRETCHED = 1.05
+STATES = "SELECT key, state FROM limiter WHERE key = ANY (%(keys)s) AND state <> '{}'"
+USED = """
+SELECT scope, hour, sum(used), sum(used) FILTER (WHERE tier <> 'free') FROM rate_budgets
+WHERE scope = ANY (%(keys)s) AND hour >= %(since)s AND hour <= %(now)s
+GROUP BY scope, hour
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HourUse:
+    """What was used in the hour that begins then, by all and by those who pay."""
+
+    hour: datetime
+    used: float
+    used_by_paid: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """A platform's day, shared by all its sellers: `past` and `forecast` are of the rolling sum.
+
+    `left_to_paid` is what sellers who do not pay leave of the rest to those who do, `stretch` how
+    many times their interval each share waits. There is room for a run `from_at`; None is at once.
+    """
+
+    platform: PlatformName
+    limit: float
+    used: float
+    reserved: float
+    left_to_paid: float
+    paused_until: datetime | None
+    pause_reason: str
+    stretch: Mapping[Share, float]
+    from_at: Mapping[Share, datetime | None]
+    hours: tuple[HourUse, ...]
+    past: tuple[Point, ...]
+    forecast: Forecast
+
+    @property
+    def stretched(self) -> str:
+        """Say whose intervals are longer than promised, and how many times; empty if nobody's."""
+        longer = {share: times for share, times in self.stretch.items() if times >= STRETCHED}
+        return ", ".join(f"{share} {times:.1f} times" for share, times in longer.items())
+
+    @property
+    def left(self) -> float:
+        """What nobody has used or reserved."""
+        return max(0.0, self.limit - self.used - self.reserved)
+
+    def why_shut(self, share: Share) -> str:
+        """Say why a job of this share may have none now."""
+        name = self.platform.value.capitalize()
+        if self.paused_until is not None:
+            return f"{name} told us to wait"
+        spent = f"{self.used + self.reserved:,.0f} of {name}'s {self.limit:,.0f} calls"
+        if share is Share.PAID or self.left < CALLS_MIN:
+            return f"{spent} in 24 h are used or reserved"
+        whom = "sellers who pay" if share is Share.FREE else "what is new"
+        return f"the last {self.left:,.0f} of {name}'s day are left to {whom}"
+
+
+def read_budgets(
+    connection: Connection,
+    now: datetime,
+    days: Mapping[PlatformName, Resource],
+    demand: DayDemand,
+) -> tuple[Budget, ...]:
+    """Read the day of each platform that has one."""
+    keys = [day.key for day in days.values()]
+    values = {"keys": keys, "since": hour_of(now) - 2 * DAY, "now": now}
+    states = {key: load(state) for key, state in connection.execute(STATES, values).fetchall()}
+    used: dict[str, list[HourUse]] = {key: [] for key in keys}
+    for key, hour, amount, paid in connection.execute(USED, values).fetchall():
+        at = hour.astimezone(UTC)
+        used[key].append(HourUse(hour=at, used=amount, used_by_paid=paid or 0.0))
+    return tuple(
+        _budget(
+            platform,
+            day,
+            states.get(day.key),
+            used[day.key],
+            wanted=demand.wanted(platform, now, connection),
+            by_share=used_by_share(connection, day.key, now),
+            now=now,
+        )
+        for platform, day in days.items()
+    )
+
+
+def _budget(
+    platform: PlatformName,
+    day: Resource,
+    stored: State | None,
+    hours: list[HourUse],
+    *,
+    wanted: Mapping[Share, float],
+    by_share: Mapping[Share, float],
+    now: datetime,
+) -> Budget:
+    now_us = at_us(now)
+    state = enter({day.key: day}, {day.key: stored or State()}, now_us=now_us).states[day.key]
+    quota, meter = day.quotas[0], state.quotas[0]
+    reserved = float(sum(call.reserved for call in state.calls))
+    limit, used = float(quota.room(meter)), float(quota.used_at(meter, now_us))
+    by_hour = {each.hour: each for each in hours}
+    plan = DayPlan(limit=limit, wanted=wanted)
+    paused_us = state.paused_until_us if state.paused_until_us > now_us else 0
+
+    def free_from(leave: float) -> datetime | None:
+        earliest_us = quota.earliest_us(
+            meter, state.calls, cost=min(CALLS_MIN, limit), leave=leave, now_us=now_us
+        )
+        at_last_us = max(earliest_us, paused_us)
+        return instant(at_last_us) if at_last_us > now_us else None
+
+    forecast = foretell(
+        _uses(quota, meter),
+        limit=limit,
+        reserved=reserved,
+        wanted=pace({hour: each.used for hour, each in by_hour.items()}, now),
+        now=now,
+    )
+    return Budget(
+        platform=platform,
+        limit=limit,
+        used=used,
+        reserved=reserved,
+        left_to_paid=min(plan.leave(Share.FREE, by_share), max(0.0, limit - used - reserved)),
+        paused_until=instant(paused_us) if paused_us else None,
+        pause_reason=state.pause_reason if paused_us else "",
+        stretch={share: plan.stretch(share) for share in (Share.PAID, Share.FREE)},
+        from_at={share: free_from(plan.leave(share, by_share)) for share in Share},
+        hours=tuple(_hour(by_hour, hour_of(now) - step * HOUR) for step in reversed(range(HOURS))),
+        past=_past(by_hour, now, used),
+        forecast=forecast,
+    )
+
+
+def _uses(quota: Quota, meter: QuotaUse) -> list[Use]:
+    """Return what is in the window, and when the limiter lets each leave it."""
+    bucket = timedelta(seconds=quota.bucket_s if quota.is_rolling else quota.span_s)
+    stay = timedelta(seconds=quota.span_s if quota.is_rolling else 0)
+    epoch = instant(0)
+    return [
+        Use(leaves_at=epoch + (number + 1) * bucket + stay, amount=amount)
+        for number, amount in meter.used
+    ]
+
+
+def _past(by_hour: Mapping[datetime, HourUse], now: datetime, used: float) -> tuple[Point, ...]:
+    """Return the rolling sum at each full hour of the last day, and now."""
+    points = []
+    for step in reversed(range(HOURS)):
+        end = hour_of(now) - step * HOUR
+        inside = [_hour(by_hour, end - back * HOUR).used for back in range(1, HOURS + 1)]
+        points.append(Point(at=end, used=sum(inside)))
+    return (*points, Point(at=now, used=used))
+
+
+def _hour(by_hour: Mapping[datetime, HourUse], hour: datetime) -> HourUse:
+    return by_hour.get(hour, HourUse(hour=hour, used=0.0, used_by_paid=0.0))

@@ -1,0 +1,1 @@
+"""Alerts, notices, processes, freshness and law checks."""

@@ -1,0 +1,158 @@
+"""What is wrong or was, minute by minute, and what there is to tell of it, in one transaction.
+
+Whoever judges holds a lock until the end of the transaction; another tick leaves it to them.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from psycopg import Connection
+from psycopg.types.json import Jsonb
+
+from headway.core.catalog.listings import SellerId
+from headway.core.monitoring.alert_state import AlertState, News, Word, judge
+from headway.core.monitoring.alerts import Alert
+from headway.core.monitoring.messages import Message
+from headway.core.monitoring.rules import BY_NAME, Severity
+from headway.store.monitoring.outbox import post, withdraw
+from headway.store.pool import Pool, guarded
+
+# What was over for longer explains nothing any more.
+REMEMBERED = timedelta(days=1)
+ALONE = "SELECT pg_try_advisory_xact_lock(hashtextextended('headway watch', 0))"
+LOAD = """
+SELECT name, subject, severity, sentence, link, count, seller, since, well_since, fired_at,
+  resolved_at
+FROM alert_states WHERE resolved_at IS NULL OR resolved_at > %(after)s ORDER BY name, subject
+"""
+SAVE = """
+INSERT INTO alert_states (name, subject, severity, sentence, link, count, seller, since, well_since,
+  fired_at, resolved_at)
+VALUES (%(name)s, %(subject)s, %(severity)s, %(sentence)s, %(link)s, %(count)s, %(seller)s,
+  %(since)s, %(well_since)s, %(fired_at)s, %(resolved_at)s)
+ON CONFLICT (name, subject) DO UPDATE SET severity = excluded.severity,
+  sentence = excluded.sentence, link = excluded.link, count = excluded.count,
+  seller = excluded.seller, since = excluded.since, well_since = excluded.well_since,
+  fired_at = excluded.fired_at, resolved_at = excluded.resolved_at
+"""
+DROP = "DELETE FROM alert_states WHERE name = %(name)s AND subject = %(subject)s"
+FORGET = "DELETE FROM alert_states WHERE resolved_at < %(before)s"
+# The seller of what concerns everybody is ''.
+TELL = """
+INSERT INTO sync_audit_log (user_id, sync_timestamp, event_type, new_value, actor, created_at)
+VALUES (%(seller)s, %(now)s, %(kind)s, %(value)s, 'watch', %(now)s)
+"""
+Write = Callable[[News], Message | None]
+
+
+class AlertStates:
+    """Table `alert_states`."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def turn(
+        self, found: Sequence[Alert], now: datetime, *, write: Write = lambda _news: None
+    ) -> Sequence[News] | None:
+        """Judge what is wrong now; return the news, or None if another is at it.
+
+        States, events and the messages that `write` makes of the news are kept or lost together.
+        """
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            if connection.execute(ALONE).fetchone() != (True,):
+                return None
+            states = _load(connection, now)
+            verdict = judge(states, found, now)
+            before = {each.key: each for each in states}
+            for state in verdict.kept:
+                if before.get(state.key) != state:
+                    connection.execute(SAVE, _values(state))
+            for name, subject in verdict.dropped:
+                connection.execute(DROP, {"name": name, "subject": subject})
+            for news in verdict.news:
+                _tell(connection, news, now)
+                _post(connection, news, write)
+        return verdict.news
+
+    def all(self, now: datetime) -> list[AlertState]:
+        """Return what stands, begins to, or was over within the last day."""
+        with guarded(), self._pool.connection() as connection:
+            return _load(connection, now)
+
+    def forget(self, before: datetime) -> int:
+        """Remove what was over before that instant; return how many."""
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(FORGET, {"before": before}).rowcount
+
+
+def _load(connection: Connection[Any], now: datetime) -> list[AlertState]:
+    rows = connection.execute(LOAD, {"after": now - REMEMBERED}).fetchall()
+    # A rule that a later release has given up leaves a row that nothing judges.
+    return [_state(row) for row in rows if row[0] in BY_NAME]
+
+
+def _state(row: Sequence[Any]) -> AlertState:
+    name, subject, severity, sentence, link, count, seller, *instants = row
+    since, well_since, fired_at, resolved_at = instants
+    return AlertState(
+        alert=Alert(
+            name=name,
+            subject=subject,
+            severity=Severity(severity),
+            sentence=sentence,
+            link=link,
+            count=count,
+            seller=None if seller is None else SellerId(seller),
+            since=since,
+        ),
+        since=since,
+        well_since=well_since,
+        fired_at=fired_at,
+        resolved_at=resolved_at,
+    )
+
+
+def _values(state: AlertState) -> dict[str, Any]:
+    alert = state.alert
+    return {
+        "name": alert.name,
+        "subject": alert.subject,
+        "severity": alert.severity.value,
+        "sentence": alert.sentence,
+        "link": alert.link,
+        "count": alert.count,
+        "seller": alert.seller,
+        "since": state.since,
+        "well_since": state.well_since,
+        "fired_at": state.fired_at,
+        "resolved_at": state.resolved_at,
+    }
+
+
+def _tell(connection: Connection[Any], news: News, now: datetime) -> None:
+    alert = news.state.alert
+    told = {
+        "alert": alert.name,
+        "subject": alert.subject,
+        "severity": alert.severity.value,
+        "text": alert.sentence,
+    }
+    is_over = news.word is Word.RESOLVED
+    values = {
+        "seller": alert.seller or "",
+        "now": now,
+        "kind": "alert_resolved" if is_over else "alert_fired",
+        "value": Jsonb(told),
+    }
+    connection.execute(TELL, values)
+
+
+def _post(connection: Connection[Any], news: News, write: Write) -> None:
+    message = write(news)
+    if message is None:
+        return
+    # What was over before anybody heard of it is not worth two messages in the morning.
+    if news.word is Word.RESOLVED and withdraw(connection, message.begins_with):
+        return
+    post(connection, message)

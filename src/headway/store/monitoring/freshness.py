@@ -1,0 +1,189 @@
+"""Freshness over time: every five minutes, how many listings were young enough, tier by tier.
+
+A large table is sampled, so a look costs the same at any size. Whoever looks first in a span of
+five minutes writes it down; the others leave it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+from headway.core.accounts.jobs import Tier
+from headway.store.pool import Pool, guarded
+from headway.store.sampling import Share, share_of
+
+EVERY = timedelta(minutes=5)
+DAY = timedelta(days=1)
+MINUTE = timedelta(minutes=1)
+POINTS_MAX = 300
+# A promise is kept when so many of a tier's listings are younger than promised.
+KEPT_SHARE = 0.95
+
+IS_THERE = "SELECT EXISTS (SELECT FROM freshness_samples WHERE at = %(at)s)"
+# Who was parked or paused waits for a person, and counts for nothing but the total. Who has only
+# just come was promised to be read, and is not late yet.
+LOOK = """
+INSERT INTO freshness_samples (at, tier, total, parked, paused, fresh, stale, unread, kept,
+  promise_min, oldest_read_at)
+SELECT %(at)s, tier, round(count(*) * %(weight)s),
+  round(count(*) FILTER (WHERE NOT is_active) * %(weight)s),
+  round(count(*) FILTER (WHERE is_active AND is_paused) * %(weight)s),
+  round(count(*) FILTER (WHERE goes AND read_at > %(day_ago)s) * %(weight)s),
+  round(count(*) FILTER (WHERE goes AND read_at <= %(day_ago)s) * %(weight)s),
+  round(count(*) FILTER (WHERE goes AND read_at IS NULL) * %(weight)s),
+  round(count(*) FILTER (WHERE goes
+    AND coalesce(read_at, came_at) > %(now)s - promise.minutes * interval '1 minute')
+    * %(weight)s),
+  min(promise.minutes), min(read_at) FILTER (WHERE goes AND consecutive_failures = 0)
+FROM (SELECT is_active, is_paused, is_active AND NOT is_paused AS goes, consecutive_failures,
+        last_successful_sync AS read_at, row.created_at AS came_at,
+        coalesce(profiles.tier, 'free') AS tier
+      FROM (SELECT * FROM product_sync_schedule TABLESAMPLE SYSTEM (%(percent)s)
+            WHERE is_active OR sync_status = 'parked') AS row
+      LEFT JOIN profiles USING (user_id)) AS listing
+JOIN unnest(%(tiers)s::text[], %(minutes)s::float8[]) AS promise(tier, minutes) USING (tier)
+GROUP BY tier
+ON CONFLICT DO NOTHING
+"""
+COLUMNS = """at, tier, total, parked, paused, fresh, stale, unread, kept, promise_min,
+  oldest_read_at"""
+LATEST = f"""
+SELECT {COLUMNS} FROM freshness_samples
+WHERE at = (SELECT max(at) FROM freshness_samples) ORDER BY tier
+"""
+# Of more samples than points, the last of each of so many equal spans.
+SERIES = f"""
+WITH span AS (
+  SELECT greatest(1, extract(epoch FROM max(at) - %(since)s) / %(spans)s) AS step_s
+  FROM freshness_samples WHERE at >= %(since)s
+), chosen AS (
+  SELECT max(at) AS at FROM freshness_samples, span WHERE at >= %(since)s
+  GROUP BY ceil(extract(epoch FROM at - %(since)s) / step_s)
+)
+SELECT {COLUMNS} FROM freshness_samples JOIN chosen USING (at) ORDER BY at, tier
+"""
+FORGET = "DELETE FROM freshness_samples WHERE at < %(before)s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierFreshness:
+    """How fresh the listings of one tier's sellers were; `kept` were younger than promised."""
+
+    tier: Tier
+    total: int
+    parked: int
+    paused: int
+    fresh: int
+    stale: int
+    unread: int
+    kept: int
+    promise_min: float
+    oldest_read_at: datetime | None
+
+    @property
+    def kept_share(self) -> float | None:
+        """The share that was younger than promised, of those that nobody stopped."""
+        going = self.total - self.parked - self.paused
+        return self.kept / going if going > 0 else None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the promise was kept; one to nobody is."""
+        share = self.kept_share
+        return share is None or share >= KEPT_SHARE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freshness:
+    """How fresh all listings were at one instant, and those of each tier that has any."""
+
+    at: datetime
+    tiers: tuple[TierFreshness, ...]
+
+    @property
+    def total(self) -> int:
+        """How many there were, parked and paused ones included."""
+        return sum(each.total for each in self.tiers)
+
+    @property
+    def fresh(self) -> int:
+        """How many were read within a day."""
+        return sum(each.fresh for each in self.tiers)
+
+    @property
+    def stale(self) -> int:
+        """How many were last read longer ago."""
+        return sum(each.stale for each in self.tiers)
+
+    @property
+    def fresh_share(self) -> float | None:
+        """The share of listings read within a day."""
+        return self.fresh / self.total if self.total else None
+
+    @property
+    def oldest_age_s(self) -> float | None:
+        """How long ago the oldest good read was, failing listings left aside."""
+        reads = [each.oldest_read_at for each in self.tiers if each.oldest_read_at is not None]
+        return (self.at - min(reads)).total_seconds() if reads else None
+
+
+class FreshnessSamples:
+    """`freshness_samples`; `promises_min` says how young a tier's listings shall be."""
+
+    def __init__(self, pool: Pool, *, promises_min: Mapping[Tier, float]) -> None:
+        self._pool = pool
+        self._promises_min = promises_min
+
+    def sample(self, now: datetime) -> datetime:
+        """Look once in every span of five minutes; return when the next one begins."""
+        at = _floor(now)
+        with guarded(), self._pool.connection() as connection:
+            if connection.execute(IS_THERE, {"at": at}).fetchone() != (True,):
+                share = share_of(connection, "product_sync_schedule")
+                connection.execute(LOOK, self._values(now, at, share))
+        return at + EVERY
+
+    def _values(self, now: datetime, at: datetime, share: Share) -> dict[str, Any]:
+        return {
+            "now": now,
+            "at": at,
+            "day_ago": now - DAY,
+            "percent": share.percent,
+            "weight": share.weight,
+            "tiers": [tier.value for tier in Tier],
+            "minutes": [float(self._promises_min[tier]) for tier in Tier],
+        }
+
+    def latest(self) -> Freshness | None:
+        """Return the last sample; None before the first."""
+        found = self._read(LATEST, {})
+        return found[0] if found else None
+
+    def series(self, since: datetime, *, points_max: int = POINTS_MAX) -> tuple[Freshness, ...]:
+        """Return the samples since then, the oldest first, thinned to about so many."""
+        return self._read(SERIES, {"since": since, "spans": max(1, points_max - 1)})
+
+    def forget(self, before: datetime) -> int:
+        """Remove samples taken before that instant; return how many."""
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(FORGET, {"before": before}).rowcount
+
+    def _read(self, statement: str, values: Mapping[str, Any]) -> tuple[Freshness, ...]:
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(statement, values).fetchall()
+        return tuple(
+            Freshness(at=at, tiers=tuple(_tier(row) for row in group))
+            for at, group in groupby(rows, key=lambda row: row[0])
+        )
+
+
+def _tier(row: tuple[Any, ...]) -> TierFreshness:
+    names = [each.name for each in fields(TierFreshness)]
+    values = dict(zip(names, row[1:], strict=True))
+    return TierFreshness(**{**values, "tier": Tier(values["tier"])})
+
+
+def _floor(now: datetime) -> datetime:
+    return now - (now - datetime.min.replace(tzinfo=UTC)) % EVERY

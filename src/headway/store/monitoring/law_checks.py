@@ -1,0 +1,332 @@
+"""The live law check: each statement finds the rows that break one law of the design.
+
+Nothing here writes. A statement returns the number of offenders and the first few, each as
+(seller, SKU, what is wrong); what cannot be judged from the tables is not asked here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from headway.core.catalog.listings import MAIN, SupplierName
+from headway.core.limits.rules import Window
+from headway.core.timetable.outages import ANSWERED, LoggedCall, Outage
+from headway.store.monitoring.pause_spans import Span, spans
+from headway.store.pause_sql import ALL_PAUSED, is_seller_paused
+from headway.store.pool import Pool, guarded
+
+EXAMPLES = 5
+RESCUE_LATE = timedelta(minutes=5)
+# A pusher that fell silent is followed by another minutes after its lease; see `store.pushes`.
+TAKEOVER_LATE = timedelta(minutes=10)
+DAY = timedelta(days=1)
+
+# What a failure must say to count against one SKU; a failed call alone proves nothing (law L8).
+EVIDENCE = (
+    "unusable line:%",
+    "every call with this SKU fails:%",
+    "not in the supplier's reply%",
+)
+
+# L3: older than the policy allows, less the time during which the supplier gave no answer or it was
+# paused. What is paused now is left aside. A
+# listing whose own SKU fails is not read because of what the supplier says about it, and one that
+# was just revived or asked for boards the next call.
+LATE = """
+WITH old AS (
+  SELECT user_id, sku, coalesce(last_successful_sync, created_at) AS read_at
+  FROM product_sync_schedule
+  WHERE supplier = %(supplier)s AND is_active AND NOT is_paused AND consecutive_failures = 0
+    AND coalesce(last_successful_sync, created_at) < %(now)s - %(age_max)s
+    AND NOT (turn IN ('manual', 'onboarding') AND next_sync_at > %(now)s - interval '1 hour')
+), judged AS (
+  SELECT old.*, (
+    SELECT coalesce(sum(upper(span) - lower(span)), '0') FROM unnest((
+      SELECT range_agg(tstzrange(
+        greatest(starts_at, read_at - %(age_max)s), least(ends_at, %(now)s)))
+      FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[], %(sellers)s::text[],
+        %(skus)s::text[]) AS silence(starts_at, ends_at, seller, part)
+      WHERE ends_at > read_at - %(age_max)s AND starts_at < %(now)s
+        AND coalesce(seller, user_id) = user_id AND coalesce(part, sku) = sku
+    )) AS span) AS excused
+  FROM old
+)
+SELECT user_id, sku,
+  'last good read ' || to_char(read_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') || ' UTC'
+FROM judged WHERE %(now)s - read_at - excused > %(age_max)s
+ORDER BY read_at, user_id, sku
+"""
+OLD_COUNTS = """
+SELECT count(*) FILTER (WHERE consecutive_failures = 0),
+       count(*) FILTER (WHERE consecutive_failures > 0)
+FROM product_sync_schedule
+WHERE supplier = %(supplier)s AND is_active AND NOT is_paused
+  AND coalesce(last_successful_sync, created_at) < %(now)s - %(age_max)s
+"""
+SKU_COUNT = """
+SELECT count(DISTINCT sku) FROM product_sync_schedule
+WHERE supplier = %(supplier)s AND is_active AND NOT is_paused
+"""
+
+# L5: the first cannot happen while the table's own constraint stands. A shop is left alone only
+# as long as its pusher may be alive.
+LEASES = f"""
+(SELECT user_id, sku, CASE
+  WHEN lease_until IS NULL OR lease_owner IS NULL THEN 'is being read under no lease'
+  ELSE 'lease of ' || lease_owner || ' ran out at '
+       || to_char(lease_until AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')
+       || ' UTC and nobody freed it: no headway is running its rounds' END
+FROM product_sync_schedule
+WHERE sync_status = 'syncing'
+  AND (lease_until IS NULL OR lease_owner IS NULL OR lease_until < %(late)s)
+ORDER BY lease_until NULLS FIRST, user_id, sku)
+UNION ALL
+(SELECT user_id, shop, 'lease of ' || push_owner || ' ran out at '
+  || to_char(push_lease_until AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')
+  || ' UTC and nobody took over: no headway is pushing'
+FROM connected_accounts AS account
+WHERE status = 'connected' AND push_lease_until < %(silent)s
+  AND NOT {ALL_PAUSED} AND NOT {is_seller_paused("account")}
+ORDER BY push_lease_until, user_id)
+"""
+
+# L6: what was seen must be wanted or held; what is wanted must be shown or on its way; and a write
+# of which nobody knows the end is read back.
+LOST = f"""
+(SELECT user_id, sku, CASE
+  WHEN desired_version < applied_version THEN 'applied version ' || applied_version
+       || ' is ahead of the desired version ' || desired_version
+  WHEN desired IS NULL THEN 'was observed, but nothing is desired and nothing is held'
+  ELSE 'the shop does not show what is desired, and nothing is to push it' END
+FROM listing_state
+WHERE desired_version < applied_version
+   OR (held_reason IS NULL AND CASE WHEN desired IS NULL THEN observed IS NOT NULL
+       ELSE push_at IS NULL AND desired IS DISTINCT FROM applied END)
+ORDER BY user_id, sku)
+UNION ALL
+(SELECT intent.user_id, intent.skus[1], 'its ' || kind || ' was sent at '
+  || to_char(intent.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI')
+  || ' UTC and nobody has looked what became of it'
+FROM push_intent AS intent JOIN connected_accounts AS account ON account.id = intent.account_id
+WHERE state = 'open' AND account.status = 'connected'
+  AND NOT {ALL_PAUSED} AND NOT {is_seller_paused("intent")}
+  AND NOT EXISTS (SELECT FROM product_sync_schedule AS row WHERE row.is_paused
+    AND row.user_id = intent.user_id AND row.sku = ANY (intent.skus))
+  AND intent.created_at < CASE kind WHEN 'bulk' THEN %(bulk_late)s ELSE %(late)s END
+ORDER BY intent.created_at, intent.id)
+"""
+
+# L7: one visit sends one write, and nothing is sent again while an earlier write is unsure.
+DOUBLED = """
+(SELECT user_id, min(skus[1]), count(*) || ' writes were sent on one visit to the shop'
+FROM push_intent WHERE kind <> 'bulk'
+GROUP BY account_id, user_id, fence HAVING count(*) > 1 ORDER BY user_id, fence)
+UNION ALL
+(SELECT user_id, sku, count(*) || ' open intents write its ' || facet
+FROM (
+  SELECT account_id, user_id, unnest(skus) AS sku, CASE kind WHEN 'bulk' THEN 'price'
+    WHEN 'activate' THEN 'stock' ELSE kind END AS facet
+  FROM push_intent WHERE state = 'open') AS unsure
+GROUP BY account_id, user_id, sku, facet HAVING count(*) > 1 ORDER BY user_id, sku)
+"""
+
+# L8: each failure counted against a SKU needs an event that names evidence about that very SKU.
+BLAMED = """
+SELECT row.user_id, row.sku, CASE
+  WHEN last.failures IS NULL THEN row.consecutive_failures || ' failures, none with evidence'
+  ELSE row.consecutive_failures || ' failures, evidence for ' || last.failures END
+FROM product_sync_schedule AS row
+LEFT JOIN LATERAL (
+  SELECT max((new_value ->> 'failures')::int) AS failures FROM sync_audit_log AS event
+  WHERE event.sku = row.sku AND event.user_id = row.user_id AND event_type = 'sync_failed'
+    AND sync_timestamp >= coalesce(row.last_successful_sync, row.created_at)
+    AND error_message LIKE ANY(%(evidence)s)
+) AS last ON true
+WHERE (row.consecutive_failures > 0 OR row.sync_status = 'parked')
+  AND coalesce(last.failures, 0) < greatest(row.consecutive_failures, 1)
+ORDER BY row.user_id, row.sku
+"""
+
+# L9: a price is plain digits above zero, in the currency of the shop. What is held may be what a
+# shop asked before it was ours.
+HARMFUL = """
+SELECT user_id, sku, CASE WHEN applied ->> 'price' ~ '^(-|[0.]+$)'
+    AND held_reason IS NULL THEN 'the shop shows the price ' || (applied ->> 'price')
+  ELSE 'desired price ' || coalesce(desired ->> 'price', 'missing') || ' '
+    || coalesce(desired ->> 'currency', '(no currency)') END
+FROM listing_state
+WHERE (held_reason IS NULL AND applied ->> 'price' ~ '^(-|[0.]+$)')
+   OR (desired IS NOT NULL AND (
+     coalesce(desired ->> 'currency', '') <> %(currency)s
+     OR coalesce(desired ->> 'price', '') !~ '^[0-9]+(\\.[0-9]+)?$'
+     OR (held_reason IS NULL AND (desired ->> 'price') ~ '^[0.]+$')))
+ORDER BY user_id, sku
+"""
+
+# L10: the foreign key forbids the first; a restored or hand-made database may lack the key.
+STRAYS = """
+(SELECT user_id, sku, 'has a state but no schedule row of the same seller'
+FROM listing_state AS state
+WHERE NOT EXISTS (SELECT FROM product_sync_schedule AS row
+                  WHERE row.user_id = state.user_id AND row.sku = state.sku)
+ORDER BY user_id, sku)
+UNION ALL
+(SELECT user_id, named.sku, 'was written to the shop of ' || user_id || ', who does not list it'
+FROM push_intent AS intent CROSS JOIN LATERAL unnest(skus) AS named(sku)
+WHERE created_at >= %(since)s
+  AND NOT EXISTS (SELECT FROM listing_state AS state
+                  WHERE state.user_id = intent.user_id AND state.sku = named.sku)
+ORDER BY user_id, named.sku)
+"""
+
+CALLS = """
+SELECT begun_at, finished_at, status, result FROM call_ledger
+WHERE key = %(key)s AND begun_at >= %(since)s AND status IN ('sent', 'unsent') ORDER BY begun_at
+"""
+FILL = """
+SELECT count(*), coalesce(sum(cardinality(skus)), 0), coalesce(sum(seats_paid), 0) FROM call_ledger
+WHERE key = %(key)s AND begun_at >= %(since)s AND status = 'sent' AND seats_paid > 0
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """How many rows break a law, and the first few of them."""
+
+    count: int = 0
+    examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ages:
+    """Law L3 in numbers: who is late, who has an excuse, and whether the seats suffice at all."""
+
+    late: Findings
+    excused_count: int
+    failing_count: int
+    sku_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fill:
+    """Seats used and paid for, in how many calls."""
+
+    calls: int
+    seats_used: int
+    seats_paid: int
+
+
+class Laws:
+    """The questions, one method each."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def ages(
+        self,
+        now: datetime,
+        *,
+        supplier: SupplierName = MAIN,
+        age_max: timedelta,
+        outages: Sequence[Outage],
+    ) -> Ages:
+        """Find a supplier's listings whose good read is too old (L3); pauses excuse them too."""
+        with guarded(), self._pool.connection() as connection:
+            paused = spans(connection, now - 2 * age_max - DAY, now, supplier=supplier)
+        silences = paused + [
+            Span(seller=None, sku=None, starts_at=each.starts_at, ends_at=each.ends_at)
+            for each in outages
+        ]
+        values = {
+            "supplier": supplier,
+            "now": now,
+            "age_max": age_max,
+            "starts": [each.starts_at for each in silences],
+            "ends": [each.ends_at for each in silences],
+            "sellers": [each.seller for each in silences],
+            "skus": [each.sku for each in silences],
+        }
+        late = self._find(LATE, values)
+        old, failing = self._row(OLD_COUNTS, values)
+        (sku_count,) = self._row(SKU_COUNT, values)
+        return Ages(
+            late=late,
+            excused_count=old - late.count,
+            failing_count=failing,
+            sku_count=sku_count,
+        )
+
+    def leases(self, now: datetime) -> Findings:
+        """Find rows held by nobody, rows and shops held by somebody long silent (L5)."""
+        return self._find(
+            LEASES, {"late": now - RESCUE_LATE, "silent": now - TAKEOVER_LATE, "now": now}
+        )
+
+    def lost(self, now: datetime) -> Findings:
+        """Find observations, wishes and writes that led nowhere (L6)."""
+        return self._find(LOST, {"late": now - DAY, "bulk_late": now - 3 * DAY, "now": now})
+
+    def doubled(self) -> Findings:
+        """Find writes that may have been sent twice (L7)."""
+        return self._find(DOUBLED, {})
+
+    def blamed(self) -> Findings:
+        """Find failures without evidence about the SKU itself (L8)."""
+        return self._find(BLAMED, {"evidence": list(EVIDENCE)})
+
+    def harmful(self, currency: str) -> Findings:
+        """Find prices that no shop may show (L9)."""
+        return self._find(HARMFUL, {"currency": currency})
+
+    def strays(self, now: datetime) -> Findings:
+        """Find states without a schedule row, and a day's writes for nobody's listing (L10)."""
+        return self._find(STRAYS, {"since": now - DAY})
+
+    def calls(self, key: str, *, since: datetime) -> list[LoggedCall]:
+        """Return the ledger's calls that are over."""
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(CALLS, {"key": key, "since": since}).fetchall()
+        return [_logged(row) for row in rows]
+
+    def windows(self) -> dict[str, list[Window]]:
+        """Return the windows each limited resource was last used under, by key."""
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute("SELECT key, rules FROM limiter ORDER BY key").fetchall()
+        return {
+            key: [_window(rule) for rule in rules if rule["kind"] == "window"]
+            for key, rules in rows
+        }
+
+    def fill(self, key: str, *, since: datetime) -> Fill:
+        """Count the seats of the price calls that were sent."""
+        calls, used, paid = self._row(FILL, {"key": key, "since": since})
+        return Fill(calls=calls, seats_used=used, seats_paid=paid)
+
+    def _find(self, statement: str, values: Mapping[str, Any]) -> Findings:
+        counted = f"SELECT *, count(*) OVER () FROM ({statement}) AS found LIMIT {EXAMPLES}"
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(counted, values).fetchall()
+        return Findings(
+            count=rows[0][3] if rows else 0,
+            examples=tuple(f"{sku} of {seller}: {wrong}" for seller, sku, wrong, _ in rows),
+        )
+
+    def _row(self, statement: str, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        with guarded(), self._pool.connection() as connection:
+            row = connection.execute(statement, values).fetchone()
+        assert row is not None, "an aggregate always answers"
+        return row
+
+
+def _logged(row: tuple[Any, ...]) -> LoggedCall:
+    begun_at, finished_at, status, result = row
+    # A permit that came back unused says nothing about the supplier, unless nobody could connect.
+    was_answered = status == "sent" or result not in ANSWERED
+    return LoggedCall(
+        begun_at=begun_at, finished_at=finished_at, result=result if was_answered else None
+    )
+
+
+def _window(rule: Mapping[str, Any]) -> Window:
+    return Window(**{name: value for name, value in rule.items() if name != "kind"})

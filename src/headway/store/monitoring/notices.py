@@ -1,0 +1,125 @@
+"""What sellers are told: each news once, by its topic and subject.
+
+A subject says of what and since when, so that what happens again is news again.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from psycopg import Connection
+
+from headway.core.catalog.listings import SellerId
+from headway.store.pool import Pool, guarded
+
+ADD = """
+INSERT INTO notices (user_id, topic, subject, text, created_at)
+VALUES (%(user_id)s, %(topic)s, %(subject)s, %(text)s, %(now)s)
+ON CONFLICT ON CONSTRAINT notices_once DO NOTHING
+"""
+LIST = """
+SELECT id::text, user_id, topic, subject, text, created_at, delivered_at FROM notices
+WHERE user_id = %(user_id)s ORDER BY created_at DESC, id LIMIT %(limit)s
+"""
+
+# Only what a person must renew: a token that no other can refresh. A scope ends with the shop.
+EXPIRING = """
+INSERT INTO notices (user_id, topic, subject, text, created_at)
+SELECT account.user_id, 'token_expiring', concat_ws(' ', token.scope, token.name, token.version),
+  account.platform || ' shop ' || coalesce(nullif(account.title, ''), account.shop)
+    || ' must be connected again by '
+    || to_char(token.expires_at AT TIME ZONE 'UTC', 'FMDD Mon YYYY'), %(now)s
+FROM credential AS token JOIN connected_accounts AS account
+  ON account.platform = split_part(token.scope, ':', 1)
+  AND account.shop = regexp_replace(token.scope, '^.*:', '') AND account.status = 'connected'
+WHERE token.expires_at > %(now)s AND token.expires_at < %(until)s AND (token.name = 'refresh'
+  OR NOT EXISTS (SELECT FROM credential AS other
+                 WHERE other.scope = token.scope AND other.name = 'refresh'))
+ON CONFLICT ON CONSTRAINT notices_once DO NOTHING
+"""
+EXPIRES_SOON = timedelta(days=14)
+
+
+class Topic(StrEnum):
+    """What a notice is about."""
+
+    JOB_DEAD = "job_dead"
+    DISCONNECTED = "account_disconnected"
+    PRICE_HELD = "price_held"
+    TOKEN_EXPIRING = "token_expiring"  # noqa: S105 - a word, no token
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """One piece of news for one seller."""
+
+    id: str
+    user_id: SellerId
+    topic: Topic
+    subject: str
+    text: str
+    created_at: datetime
+    delivered_at: datetime | None
+
+
+def subject_of(id_: str, since: datetime) -> str:
+    """Return the subject of what has been so with this job, account or token since then."""
+    return f"{id_} {since:%Y-%m-%dT%H:%M:%S.%fZ}"
+
+
+def add_notice(
+    connection: Connection[Any],
+    topic: Topic,
+    subject: str,
+    *,
+    user_id: SellerId,
+    text: str,
+    now: datetime,
+) -> bool:
+    """Tell a seller, in the caller's transaction; False if that was told already."""
+    values = {
+        "topic": topic.value,
+        "subject": subject,
+        "user_id": user_id,
+        "text": text,
+        "now": now,
+    }
+    return connection.execute(ADD, values).rowcount == 1
+
+
+class Notices:
+    """Table `notices`."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def add(
+        self, topic: Topic, subject: str, *, user_id: SellerId, text: str, now: datetime
+    ) -> bool:
+        """Tell a seller; False if that was told already."""
+        with guarded(), self._pool.connection() as connection:
+            return add_notice(connection, topic, subject, user_id=user_id, text=text, now=now)
+
+    def warn_of_tokens(self, now: datetime) -> int:
+        """Tell sellers, once, whose account needs a person soon; return how many were told."""
+        values = {"now": now, "until": now + EXPIRES_SOON}
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(EXPIRING, values).rowcount
+
+    def list(self, user_id: SellerId, *, limit: int = 100) -> list[Notice]:
+        """Return what a seller was told, the newest first."""
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(LIST, {"user_id": user_id, "limit": limit}).fetchall()
+        return [
+            Notice(
+                id=id_,
+                user_id=SellerId(whose),
+                topic=Topic(topic),
+                subject=subject,
+                text=text,
+                created_at=created_at,
+                delivered_at=delivered_at,
+            )
+            for id_, whose, topic, subject, text, created_at, delivered_at in rows
+        ]

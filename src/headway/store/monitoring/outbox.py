@@ -1,0 +1,170 @@
+"""What is to be sent to people: written with what it tells of, sent at least once to each address.
+
+A sender leases a message; after a crash another sends it again to those addresses only that are not
+noted as having it. The mark in its text tells whoever gets it twice that it is the same.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from psycopg import Connection
+
+from headway.core.monitoring.messages import (
+    GIVE_UP_AFTER,
+    Letter,
+    Message,
+    Quiet,
+    again_after,
+    notice_message,
+)
+from headway.core.monitoring.rules import Severity
+from headway.store.pool import Pool, guarded
+
+LEASE = timedelta(minutes=5)
+POST = """
+INSERT INTO outbox (key, severity, title, body, created_at, due_at, notice_id)
+VALUES (%(key)s, %(severity)s, %(title)s, %(body)s, %(created_at)s, %(due_at)s, %(notice_id)s)
+ON CONFLICT ON CONSTRAINT outbox_once DO NOTHING
+"""
+WITHDRAW = """
+DELETE FROM outbox WHERE starts_with(key, %(begins_with)s) AND ended_at IS NULL
+  AND delivered = '{}' AND tries = 0
+"""
+TOLD = "SELECT EXISTS (SELECT FROM outbox WHERE starts_with(key, %(begins_with)s))"
+CLAIM = """
+UPDATE outbox SET lease_until = %(lease_until)s, tries = tries + 1
+WHERE id = (SELECT id FROM outbox WHERE ended_at IS NULL AND due_at <= %(now)s
+              AND (lease_until IS NULL OR lease_until < %(now)s)
+            ORDER BY due_at, created_at FOR UPDATE SKIP LOCKED LIMIT 1)
+RETURNING id::text, tries, severity, title, body, created_at, delivered
+"""
+NEXT = """
+SELECT min(greatest(due_at, coalesce(lease_until, due_at))) FROM outbox WHERE ended_at IS NULL
+"""
+NOTE = """
+UPDATE outbox SET delivered = delivered || %(target)s::text
+WHERE id = %(id)s AND tries = %(tries)s AND ended_at IS NULL
+"""
+END = """
+WITH ended AS (
+  UPDATE outbox SET ended_at = %(now)s, is_sent = %(is_sent)s, error = %(error)s,
+    lease_until = NULL
+  WHERE id = %(id)s AND tries = %(tries)s AND ended_at IS NULL RETURNING notice_id
+)
+UPDATE notices SET delivered_at = %(now)s FROM ended
+WHERE %(is_sent)s AND notices.id = ended.notice_id AND delivered_at IS NULL
+"""
+AGAIN = """
+UPDATE outbox SET due_at = %(due_at)s, error = %(error)s, lease_until = NULL
+WHERE id = %(id)s AND tries = %(tries)s AND ended_at IS NULL
+"""
+# At most one notice a day tells a seller that something new is held.
+HELD = """
+INSERT INTO notices (user_id, topic, subject, text, created_at)
+SELECT user_id, 'price_held', user_id || ' ' || to_char(max(held_at) AT TIME ZONE 'UTC',
+  'YYYY-MM-DD'), count(*) || CASE WHEN count(*) = 1 THEN ' change is' ELSE ' changes are' END
+  || ' held for a person to approve or reject', %(now)s
+FROM listing_state WHERE held_reason IS NOT NULL GROUP BY user_id
+ON CONFLICT ON CONSTRAINT notices_once DO NOTHING
+"""
+UNTOLD = """
+SELECT id::text, user_id, topic, text FROM notices
+WHERE delivered_at IS NULL AND created_at > %(since)s
+  AND NOT EXISTS (SELECT FROM outbox WHERE notice_id = notices.id)
+ORDER BY created_at, id LIMIT 100
+"""
+FORGET = "DELETE FROM outbox WHERE ended_at < %(before)s"
+
+
+def post(connection: Connection[Any], message: Message) -> bool:
+    """Write a message in the caller's transaction; False if it was written before."""
+    values = {
+        "key": message.key,
+        "severity": message.severity.value,
+        "title": message.title,
+        "body": message.body,
+        "created_at": message.created_at,
+        "due_at": message.due_at,
+        "notice_id": message.notice_id,
+    }
+    return connection.execute(POST, values).rowcount == 1
+
+
+def withdraw(connection: Connection[Any], begins_with: str) -> bool:
+    """Take back what nobody was told yet, in the caller's transaction; True if that was all."""
+    values = {"begins_with": begins_with}
+    taken = connection.execute(WITHDRAW, values).rowcount
+    return taken > 0 and connection.execute(TOLD, values).fetchone() == (False,)
+
+
+class Outbox:
+    """Table `outbox`."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def gather(self, now: datetime, *, quiet: Quiet | None) -> int:
+        """Write a message of every notice of the last day that has none; return how many."""
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            connection.execute(HELD, {"now": now})
+            rows = connection.execute(UNTOLD, {"since": now - GIVE_UP_AFTER}).fetchall()
+            return sum(
+                post(
+                    connection,
+                    notice_message(
+                        id_, topic=topic, seller=seller, text=text, now=now, quiet=quiet
+                    ),
+                )
+                for id_, seller, topic, text in rows
+            )
+
+    def claim(self, now: datetime) -> Letter | None:
+        """Lease the message that has been due longest; None if none is."""
+        values = {"now": now, "lease_until": now + LEASE}
+        with guarded(), self._pool.connection() as connection:
+            row = connection.execute(CLAIM, values).fetchone()
+        if row is None:
+            return None
+        id_, tries, severity, title, body, created_at, delivered = row
+        return Letter(
+            id=id_,
+            tries=tries,
+            severity=Severity(severity),
+            title=title,
+            body=body,
+            created_at=created_at,
+            delivered=tuple(delivered),
+        )
+
+    def next_at(self) -> datetime | None:
+        """Return when the next message may be sent; None if none waits."""
+        with guarded(), self._pool.connection() as connection:
+            row = connection.execute(NEXT).fetchone()
+        return None if row is None else row[0]
+
+    def note(self, letter: Letter, target: str) -> bool:
+        """Note that an address has it; False if the message is no longer ours."""
+        values = {"id": letter.id, "tries": letter.tries, "target": target}
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(NOTE, values).rowcount == 1
+
+    def settle(self, letter: Letter, error: str, *, now: datetime) -> bool:
+        """End it, or try again later what failed, for a day; return whether it has ended."""
+        is_sent = not error
+        has_ended = is_sent or now - letter.created_at >= GIVE_UP_AFTER
+        values = {
+            "id": letter.id,
+            "tries": letter.tries,
+            "now": now,
+            "error": error,
+            "is_sent": is_sent,
+            "due_at": now + again_after(letter.tries),
+        }
+        with guarded(), self._pool.connection() as connection:
+            connection.execute(END if has_ended else AGAIN, values)
+        return has_ended
+
+    def forget(self, before: datetime) -> int:
+        """Remove what was ended before that instant; return how many."""
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(FORGET, {"before": before}).rowcount

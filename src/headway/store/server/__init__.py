@@ -1,0 +1,1 @@
+"""The embedded PostgreSQL: locate, start, own, stop."""

@@ -1,0 +1,161 @@
+"""What `headway doctor` asks of a database server: version, clock, how we reach it, our rights."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import psycopg
+
+from headway.core.catalog.listings import SellerId
+from headway.errors import StoreError
+from headway.store.access.isolation import ROLE, Walled
+from headway.store.pool import Pool, guarded
+
+ROUNDS = 3
+SERVER = """
+SELECT current_setting('server_version'), current_user,
+  pg_is_in_recovery() OR current_setting('transaction_read_only')::bool, clock_timestamp(),
+  (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
+  current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+"""
+# Older servers know no options of a membership: whoever is a member may become the role.
+RIGHTS = f"""
+SELECT rolsuper OR rolbypassrls, current_schema() IS NOT NULL,
+  coalesce(has_schema_privilege(current_schema(), 'CREATE'), false),
+  has_database_privilege(current_database(), 'TEMPORARY'),
+  EXISTS (SELECT FROM pg_roles WHERE rolname = '{ROLE}')
+  AND pg_has_role('{ROLE}', CASE WHEN current_setting('server_version_num')::int >= 160000
+    THEN 'SET' ELSE 'MEMBER' END)
+FROM pg_roles WHERE rolname = current_user
+"""
+# Our tables are those of whoever made the record of migrations.
+CLOSED = """
+SELECT relname FROM pg_class
+WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')
+  AND relowner = (SELECT relowner FROM pg_class WHERE oid = to_regclass('headway_migration'))
+  AND (NOT has_table_privilege(oid, 'SELECT') OR NOT has_table_privilege(oid, 'INSERT')
+    OR NOT has_table_privilege(oid, 'UPDATE') OR NOT has_table_privilege(oid, 'DELETE')
+    OR row_security_active(oid))
+ORDER BY relname
+"""
+EXISTS = "SELECT to_regclass('product_sync_schedule') IS NOT NULL"
+BOUND = "SELECT row_security_active('product_sync_schedule')"
+NOBODY = SellerId("")
+NO_BLOCKS = "transaction blocks not allowed"
+
+
+class Pooling(StrEnum):
+    """What stands between us and the server, as far as it can be noticed."""
+
+    NONE = "none"
+    SESSION = "session"
+    TRANSACTION = "transaction"
+    STATEMENT = "statement"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFacts:
+    """The server as one client sees it."""
+
+    version: str
+    place: str
+    user: str
+    clock: datetime
+    pooling: Pooling
+    is_read_only: bool
+    connections: int
+    connections_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rights:
+    """What our role may do.
+
+    Without a schema that it may use it sees nothing at all. `closed` names our tables that it
+    cannot use in full. Whether walls hold is not known before there are tables.
+    """
+
+    is_above_walls: bool
+    has_schema: bool
+    may_create: bool
+    may_make_temporary: bool
+    may_be_seller: bool
+    closed: tuple[str, ...]
+    has_walls: bool | None
+
+
+def probe(pool: Pool) -> ServerFacts:
+    """Look at the server over two connections, in turns."""
+    with guarded(), pool.connection() as one, pool.connection() as other:
+        pooling = _pooling(one, other)
+        row = one.execute(SERVER).fetchone()
+        assert row is not None
+        info = one.info
+        place = f"{info.host}:{info.port}/{info.dbname}"
+    version, user, is_read_only, clock, connections, connections_max = row
+    return ServerFacts(
+        version=version,
+        place=place,
+        user=user,
+        clock=clock,
+        pooling=pooling,
+        is_read_only=is_read_only,
+        connections=connections,
+        connections_max=connections_max,
+    )
+
+
+def _pooling(one: "psycopg.Connection[Any]", other: "psycopg.Connection[Any]") -> Pooling:
+    """Tell what stands between, by the backends that two clients meet in turns.
+
+    A pooler has backend numbers of its own to give out, so what it told at the login is not what
+    the backend says of itself. By transaction, two clients meet the same backend, or one of them
+    meets several; by session, each keeps its own.
+    """
+    met: dict[int, set[int]] = {0: set(), 1: set()}
+    for _ in range(ROUNDS):
+        for number, connection in enumerate((one, other)):
+            row = connection.execute("SELECT pg_backend_pid()").fetchone()
+            assert row is not None
+            met[number].add(row[0])
+    if met == {0: {one.info.backend_pid}, 1: {other.info.backend_pid}}:
+        return Pooling.NONE
+    if met[0].isdisjoint(met[1]) and len(met[0]) == len(met[1]) == 1:
+        return Pooling.SESSION
+    try:
+        with other.transaction():
+            other.execute("SELECT 1")
+    except psycopg.Error as error:
+        if NO_BLOCKS in str(error):
+            return Pooling.STATEMENT
+        raise
+    return Pooling.TRANSACTION
+
+
+def rights(pool: Pool) -> Rights:
+    """Look what our role may do, and whether a wall holds, where there is a schema to keep it."""
+    with guarded(), pool.connection() as connection:
+        row = connection.execute(RIGHTS).fetchone()
+        assert row is not None
+        closed = tuple(name for (name,) in connection.execute(CLOSED).fetchall())
+        exists = connection.execute(EXISTS).fetchone() == (True,)
+    is_above_walls, has_schema, may_create, may_make_temporary, may_be_seller = row
+    return Rights(
+        is_above_walls=is_above_walls,
+        has_schema=has_schema,
+        may_create=may_create,
+        may_make_temporary=may_make_temporary,
+        may_be_seller=may_be_seller,
+        closed=closed,
+        has_walls=_has_walls(pool) if exists else None,
+    )
+
+
+def _has_walls(pool: Pool) -> bool:
+    """Enter a wall as a web request does, and see whether the database keeps it."""
+    try:
+        with guarded(), Walled(pool, actor="doctor", seller=NOBODY).connection() as connection:
+            return connection.execute(BOUND).fetchone() == (True,)
+    except StoreError:
+        return False

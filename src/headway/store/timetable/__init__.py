@@ -1,0 +1,1 @@
+"""The schedule: claims, due times, slots and the market of seats."""

@@ -1,0 +1,147 @@
+"""The timetable of a day: calls planned for the hours ahead, calls made in those behind.
+
+What is planned follows from due times, counted on a sample where there are many; what was made is
+in the ledger. Hours are those of the clock, in UTC.
+"""
+
+import math
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from headway.core.catalog.listings import MAIN, Scope, SupplierName
+from headway.core.timetable.policies.policy import HOURS, Policy, RetryWindow
+from headway.store.pool import Pool, guarded
+from headway.store.sampling import share_of
+
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+WINDOWS_MAX = 48
+
+# Whoever is overdue is due in the hour that has begun.
+PLANNED = """
+SELECT grouping(hour) = 0, coalesce(hour, hour_bucket)::int, count(*)
+FROM (SELECT hour_bucket, CASE WHEN next_sync_at < %(start)s + interval '1 day' THEN
+        greatest(0, floor(extract(epoch FROM next_sync_at - %(start)s) / 3600)) ELSE -1 END AS hour
+      FROM product_sync_schedule TABLESAMPLE SYSTEM (%(percent)s)
+      WHERE supplier = %(supplier)s AND is_active AND NOT is_paused) AS listing
+GROUP BY GROUPING SETS ((hour), (hour_bucket))
+"""
+MADE = """
+SELECT floor(extract(epoch FROM begun_at - %(since)s) / 3600)::int, count(*),
+  count(*) FILTER (WHERE status = 'sent' AND coalesce(http_status, 200) = 200),
+  coalesce(sum(cardinality(skus)) FILTER (WHERE seats_paid > 0), 0)
+FROM call_ledger
+WHERE key = %(key)s AND begun_at >= %(since)s AND begun_at <= %(now)s AND status <> 'unsent'
+GROUP BY 1
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedHour:
+    """An hour ahead: listings that come due in it, and the calls that will be made in it."""
+
+    at: datetime
+    due: int
+    calls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeHour:
+    """An hour behind: calls made in it, how many were answered well, and the seats they used."""
+
+    at: datetime
+    calls: int
+    good: int
+    seats: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayTimetable:
+    """A day behind and a day ahead; the hour that has begun is in both.
+
+    `slots` counts the listings of each hour of the day, where the policy gives slots. `backlog` is
+    what is still due after the last hour.
+    """
+
+    now: datetime
+    planned: tuple[PlannedHour, ...]
+    made: tuple[MadeHour, ...]
+    windows: tuple[RetryWindow, ...]
+    slots: tuple[int, ...]
+    backlog: int
+    is_estimate: bool
+
+
+class TimetableViews:
+    """The timetable as a person reads it."""
+
+    def __init__(self, pool: Pool, *, seats: int, calls_per_hour: float) -> None:
+        self._pool = pool
+        self._seats = seats
+        self._calls_per_hour = calls_per_hour
+
+    def day(
+        self,
+        now: datetime,
+        *,
+        supplier: SupplierName = MAIN,
+        scope: Scope,
+        policy: Policy,
+        listed: int,
+    ) -> DayTimetable:
+        """Read a supplier's day around now; `listed` is how many listings it has."""
+        start = now.replace(minute=0, second=0, microsecond=0)
+        since = start - DAY + HOUR
+        with guarded(), self._pool.connection() as connection:
+            share = share_of(connection, "product_sync_schedule")
+            values = {"start": start, "percent": share.percent, "supplier": supplier}
+            counted = connection.execute(PLANNED, values).fetchall()
+            made = {
+                hour: figures
+                for hour, *figures in connection.execute(
+                    MADE, {"key": scope, "since": since, "now": now}
+                )
+            }
+        weight = share.weight
+        due = {hour: round(count * weight) for is_due, hour, count in counted if is_due}
+        slots = {hour: round(count * weight) for is_due, hour, count in counted if not is_due}
+        planned, backlog = self._plan(start, [due.get(hour, 0) for hour in range(HOURS)], policy)
+        return DayTimetable(
+            now=now,
+            planned=planned,
+            made=tuple(_made(since + hour * HOUR, made.get(hour)) for hour in range(HOURS)),
+            windows=_windows(now, policy, listed),
+            slots=() if policy.is_eager else tuple(slots.get(hour, 0) for hour in range(HOURS)),
+            backlog=backlog,
+            is_estimate=share.is_estimate,
+        )
+
+    def _plan(
+        self, start: datetime, due: list[int], policy: Policy
+    ) -> tuple[tuple[PlannedHour, ...], int]:
+        """Let the due board in full calls, as many an hour as are allowed; others wait."""
+        hours, waiting, most = [], 0, math.floor(self._calls_per_hour)
+        for number, count in enumerate(due):
+            waiting += count
+            calls = most if policy.is_eager else min(most, math.ceil(waiting / self._seats))
+            waiting = max(0, waiting - calls * self._seats)
+            hours.append(PlannedHour(at=start + number * HOUR, due=count, calls=calls))
+        return tuple(hours), waiting
+
+
+def _made(at: datetime, figures: list[int] | None) -> MadeHour:
+    calls, good, seats = figures or (0, 0, 0)
+    return MadeHour(at=at, calls=calls, good=good, seats=int(seats))
+
+
+def _windows(now: datetime, policy: Policy, listed: int) -> tuple[RetryWindow, ...]:
+    """Return the windows of the next day, the one that now lies in first."""
+    windows: list[RetryWindow] = []
+    at = now
+    while at < now + DAY and len(windows) < WINDOWS_MAX:
+        window = policy.retry_window(at, listed)
+        if window is None or window.closes_at <= at:
+            break
+        windows.append(window)
+        at = window.closes_at
+    return tuple(windows)

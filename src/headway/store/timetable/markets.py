@@ -1,0 +1,251 @@
+"""The market of seats: its price, who changes how often, who changes together.
+
+It also moves due times: of a family that is swept, of listings whom the deadline calls. Every
+statement adds or replaces one small thing, so any number of workers may learn at once.
+"""
+
+import json
+import math
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+from headway.core.catalog.listings import MAIN, Sku, SupplierName
+from headway.core.timetable.families import Family
+from headway.core.timetable.market import Lesson, Market, price_after
+from headway.core.timetable.rates import RATES, Prior, Recency
+from headway.store.pool import Pool, guarded
+
+# Two short looks by index, at whoever waits and at whoever is aboard: there may be any number of
+# other suppliers.
+OURS = """(
+  SELECT * FROM product_sync_schedule WHERE supplier = %(supplier)s AND is_active
+    AND NOT is_paused AND sync_status <> 'syncing'
+  UNION ALL
+  SELECT * FROM product_sync_schedule WHERE supplier = %(supplier)s AND is_active
+    AND NOT is_paused AND sync_status = 'syncing') AS ours"""
+LOAD = """
+SELECT listings, exp(log_price), prior, hits, hits_expected, fitted_at, updated_at,
+  (SELECT jsonb_object_agg(name, state) FROM family
+   WHERE scope = %(scope)s AND name = ANY(%(names)s))
+FROM market WHERE scope = %(scope)s
+"""
+# A price steps slowly where a round takes long, so one that belongs to a catalogue of another size
+# would be wrong for days: then it follows from the prior again.
+COUNT = f"""
+INSERT INTO market AS row (scope, listings, updated_at)
+SELECT %(scope)s, count(DISTINCT sku), %(now)s FROM {OURS}
+ON CONFLICT (scope) DO UPDATE SET listings = excluded.listings,
+  log_price = CASE WHEN excluded.listings BETWEEN row.listings / 2.0 AND row.listings * 2
+                   THEN row.log_price END
+"""
+ADDED = """(SELECT array_agg(coalesce(old, 0) + coalesce(new, 0) ORDER BY number)
+    FROM unnest({column}, %({column})s::float8[]) WITH ORDINALITY AS bin(old, new, number))"""
+LEARN = f"""
+WITH kept AS (
+  INSERT INTO family (scope, name, state, updated_at)
+  SELECT %(scope)s, key, value, %(now)s FROM jsonb_each(%(families)s::jsonb) ORDER BY key
+  ON CONFLICT (scope, name) DO UPDATE SET state = excluded.state, updated_at = %(now)s
+)
+UPDATE market SET log_price = coalesce(log_price, ln(%(price)s::float8)) + %(step)s,
+  hits = coalesce({ADDED.format(column="hits")}, '{{}}'),
+  hits_expected = coalesce({ADDED.format(column="hits_expected")}, '{{}}'),
+  updated_at = %(now)s
+WHERE scope = %(scope)s
+"""
+
+# Listings of about the same evidence make one cell, so a fit costs the same at any size.
+CELLS = f"""
+SELECT avg(changes_seen), avg(watched_days), count(*) FROM {OURS} WHERE watched_days > 0
+GROUP BY round(changes_seen::numeric, 1),
+  width_bucket(ln(greatest(watched_days, 0.001)), ln(0.001), ln(1000), 140)
+"""
+FIT = """
+UPDATE market SET prior = %(prior)s, fitted_at = %(now)s, hits = %(hits)s,
+  hits_expected = %(hits_expected)s
+WHERE scope = %(scope)s AND fitted_at IS NOT DISTINCT FROM %(fitted_at)s
+"""
+
+WAITS = """supplier = %(supplier)s AND is_active AND NOT is_paused AND sync_status <> 'syncing'
+    AND turn = 'scheduled'"""
+
+# Whoever is swept comes before those who are merely due, but not before those whom the deadline
+# calls: these are due since they were last read. Both are counted in parts, as seats are: however
+# many sellers list one, it takes one seat, and all of its listings are read by it.
+SWEEP = """
+UPDATE product_sync_schedule AS row SET swept_from = row.next_sync_at, updated_at = %(now)s,
+  next_sync_at = least(%(now)s, (
+    SELECT min(next_sync_at) FROM (
+      SELECT next_sync_at, last_successful_sync FROM product_sync_schedule
+      WHERE {waits} AND next_sync_at > last_successful_sync
+      ORDER BY next_sync_at LIMIT 1) AS first))
+FROM (
+  SELECT id FROM product_sync_schedule
+  WHERE {companion} AND sku IN (
+    SELECT sku FROM product_sync_schedule WHERE {companion}
+    GROUP BY sku ORDER BY min(last_successful_sync), sku LIMIT %(limit)s)
+  ORDER BY id FOR UPDATE SKIP LOCKED
+) AS companion WHERE row.id = companion.id
+RETURNING row.sku
+""".format(
+    waits=WAITS,
+    companion=f"""family = %(family)s AND {WAITS} AND last_successful_sync < %(read_before)s
+    AND swept_from IS NULL AND next_sync_at > %(now)s""",
+)
+SPARE = f"""
+UPDATE product_sync_schedule AS row SET next_sync_at = row.swept_from, swept_from = NULL,
+  updated_at = %(now)s
+FROM (
+  SELECT id FROM product_sync_schedule
+  WHERE family = ANY(%(families)s) AND {WAITS} AND swept_from IS NOT NULL
+  ORDER BY id FOR UPDATE SKIP LOCKED
+) AS companion WHERE row.id = companion.id
+RETURNING row.sku
+"""
+
+# The two kinds by themselves: whoever came just now must not hide whom nobody has read for long.
+OLDEST = f"""
+SELECT least(
+  (SELECT last_successful_sync FROM product_sync_schedule
+   WHERE {WAITS} AND last_successful_sync IS NOT NULL ORDER BY last_successful_sync LIMIT 1),
+  (SELECT min(created_at) FROM product_sync_schedule
+   WHERE {WAITS} AND last_successful_sync IS NULL))
+"""
+AGES = f"""
+SELECT floor(extract(epoch FROM %(now)s - coalesce(last_successful_sync, created_at)) / 60)::int,
+  count(DISTINCT sku)
+FROM {OURS} WHERE turn = 'scheduled' GROUP BY 1
+"""
+HURRY = """
+UPDATE product_sync_schedule AS row SET next_sync_at = row.last_successful_sync,
+  swept_from = NULL, updated_at = %(now)s
+FROM (
+  SELECT id FROM product_sync_schedule
+  WHERE {oldest} AND sku IN (
+    SELECT sku FROM product_sync_schedule WHERE {oldest}
+    GROUP BY sku ORDER BY min(last_successful_sync), sku LIMIT %(count)s)
+  ORDER BY id FOR UPDATE SKIP LOCKED
+) AS oldest WHERE row.id = oldest.id AND row.next_sync_at > row.last_successful_sync
+RETURNING row.sku
+""".format(oldest=f"{WAITS} AND last_successful_sync IS NOT NULL")
+
+
+class Markets:
+    """The rows of `market` and `family` of one supplier, and the due times that they move."""
+
+    def __init__(
+        self, pool: Pool, supplier: SupplierName = MAIN, *, scope: str, seats_per_min: float
+    ) -> None:
+        self._pool = pool
+        self._whose = {"scope": scope, "supplier": supplier}
+        self._seats_per_min = seats_per_min
+
+    def load(self, families: Collection[str], now: datetime) -> Market:
+        """Return the market as it is, with what is known of these families."""
+        row = self._load(families)
+        if row is None:
+            self.count(now)
+            row = self._load(families)
+        assert row is not None, "it was just counted"
+        listings, price, prior, hits, expected, fitted_at, updated_at, states = row
+        return Market(
+            listings=listings,
+            seats_per_min=self._seats_per_min,
+            price=price,
+            # Another version's shares, of other rates, count for nothing.
+            prior=Prior(shares=tuple(prior) if len(prior) == RATES else ()),
+            recency=Recency(hits=tuple(hits), hits_expected=tuple(expected)),
+            families={
+                name: Family.from_json(name, state) for name, state in (states or {}).items()
+            },
+            fitted_at=fitted_at,
+            updated_at=updated_at,
+        )
+
+    def count(self, now: datetime) -> None:
+        """Count the SKUs among which the seats are shared."""
+        self._execute(COUNT, {"now": now})
+
+    def learn(self, market: Market, lesson: Lesson, now: datetime) -> list[Sku]:
+        """Keep what a call taught; return the SKUs whose due time it moved."""
+        values = {
+            "now": now,
+            "price": market.going_price,
+            "step": _price_step(market, lesson, now),
+            "hits": list(lesson.hits),
+            "hits_expected": list(lesson.hits_expected),
+            "families": json.dumps({each.name: each.as_json() for each in lesson.families}),
+        }
+        self._execute(LEARN, values)
+        moved: list[Sku] = []
+        if lesson.spares:
+            moved += self._skus(SPARE, {"families": list(lesson.spares), "now": now})
+        for sweep in lesson.sweeps:
+            named = {
+                "family": sweep.family,
+                "read_before": sweep.read_before,
+                "limit": sweep.limit,
+                "now": now,
+            }
+            moved += self._skus(SWEEP, named)
+        return moved
+
+    def refit(self, market: Market, now: datetime) -> None:
+        """Learn anew how rates are spread, unless another worker just did."""
+        with guarded(), self._pool.connection() as connection:
+            cells = connection.execute(CELLS, self._whose).fetchall()
+        recency = market.recency.decayed()
+        values = {
+            "prior": list(market.prior.refit(cells).shares),
+            "hits": list(recency.hits),
+            "hits_expected": list(recency.hits_expected),
+            "fitted_at": market.fitted_at,
+            "now": now,
+        }
+        self._execute(FIT, values)
+
+    def oldest(self) -> datetime | None:
+        """Return when the listing that waits longest was last read, or came; None if none waits."""
+        with guarded(), self._pool.connection() as connection:
+            row = connection.execute(OLDEST, self._whose).fetchone()
+        assert row is not None, "an expression always answers"
+        found: datetime | None = row[0]
+        return found
+
+    def ages_min(self, now: datetime) -> Mapping[int, int]:
+        """Return how many SKUs were last read that many minutes ago."""
+        with guarded(), self._pool.connection() as connection:
+            return dict(connection.execute(AGES, {**self._whose, "now": now}).fetchall())
+
+    def hurry(self, count: int, now: datetime) -> list[Sku]:
+        """Let so many of those read longest ago board before all others; return who moved."""
+        return self._skus(HURRY, {"count": count, "now": now})
+
+    def _load(self, families: Collection[str]) -> tuple[Any, ...] | None:
+        values = {**self._whose, "names": list(families)}
+        with guarded(), self._pool.connection() as connection:
+            return connection.execute(LOAD, values).fetchone()
+
+    def _execute(self, statement: str, values: Mapping[str, Any]) -> None:
+        with guarded(), self._pool.connection() as connection:
+            connection.execute(statement, {**values, **self._whose})
+
+    def _skus(self, statement: str, values: Mapping[str, Any]) -> list[Sku]:
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(statement, {**values, **self._whose}).fetchall()
+        return [row[0] for row in rows]
+
+
+def _price_step(market: Market, lesson: Lesson, now: datetime) -> float:
+    """Return what to add to the logarithm of the price."""
+    if lesson.lag_min is None or market.updated_at is None:
+        return 0.0
+    log_price = math.log(market.going_price)
+    after = price_after(
+        log_price,
+        lesson.lag_min,
+        (now - market.updated_at).total_seconds() / 60,
+        market.listings,
+        market.seats_per_min,
+    )
+    return after - log_price

@@ -1,0 +1,380 @@
+"""The timetable as a whole: another policy takes over, a person moves a slot, a window opens.
+
+Reads and retries move one listing's due time at a time; what is here moves many, or a slot.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from psycopg import Connection
+from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
+
+from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName, Turn
+from headway.core.timetable.policies import Catalogue, Policy
+from headway.core.timetable.policies.hours import FAILURES_MAX, OLD
+from headway.core.timetable.policies.policy import EMPTY, OnceADay, latest_due
+from headway.errors import InvalidError, NotFoundError
+from headway.store.catalog.listings import LOCK, read_catalogue
+from headway.store.pool import Pool, guarded
+
+CHUNK = 10_000
+FIRST = "00000000-0000-0000-0000-000000000000"
+# What a supplier of two calls a minute, ten seats each, can give.
+SEATS_PER_MIN = 20.0
+# However large the catalogue, a part of the seats is left to whoever must not wait for its slot.
+SPARE_MIN = 0.1
+DAY_MIN = 1440.0
+
+BEGIN = """
+INSERT INTO timetable (policy, adopted_at) VALUES ('', %(now)s) ON CONFLICT DO NOTHING
+"""
+ADOPTED = "SELECT policy FROM timetable FOR UPDATE"
+ADOPT = "UPDATE timetable SET policy = %(policy)s, adopted_at = %(now)s"
+# Whoever writes listings waits: locks taken row by row could meet in another order, and nobody is
+# to find half a timetable. So does whoever locks a row first and writes it in a second statement;
+# under a weaker lock the two of us would wait for each other.
+ALONE = "LOCK TABLE product_sync_schedule IN EXCLUSIVE MODE"
+LOADS_KEPT = """
+SELECT hour_bucket, count(*) FROM product_sync_schedule
+WHERE supplier = %(supplier)s AND is_active AND manual_slot_override GROUP BY hour_bucket
+"""
+COLUMNS = """
+id::text, supplier, sku, hour_bucket, minute_offset, sync_priority, manual_slot_override, turn,
+sync_status, is_active, next_sync_at, coalesce(last_successful_sync, created_at) AS read_at
+"""
+SUPPLIERS = "SELECT DISTINCT supplier FROM product_sync_schedule ORDER BY supplier"
+# Parked ones too: a revived listing must find a slot of this policy.
+SOME = f"""
+SELECT {COLUMNS} FROM product_sync_schedule
+WHERE supplier = %(supplier)s AND id > %(after)s ORDER BY id LIMIT %(limit)s
+"""
+PLACE = """
+UPDATE product_sync_schedule AS row SET hour_bucket = new.hour_bucket,
+  minute_offset = new.minute_offset, next_sync_at = new.next_sync_at, swept_from = NULL,
+  updated_at = %(now)s
+FROM unnest(%(ids)s::uuid[], %(hours)s::smallint[], %(minutes)s::smallint[],
+  %(due)s::timestamptz[]) AS new(id, hour_bucket, minute_offset, next_sync_at)
+WHERE row.id = new.id
+"""
+# Those who cannot wait for their slot, the latest deadline first: each is due when it must be, or a
+# step before the one behind it. So as many deadlines as you like on one instant become a queue that
+# ends there. Where that queue would have to begin before now, it begins now, in the same order.
+SPREAD = """
+WITH hurried AS (
+  SELECT id, next_sync_at AS latest,
+    row_number() OVER (ORDER BY next_sync_at DESC, id) AS number, count(*) OVER () AS total
+  FROM product_sync_schedule
+  WHERE supplier = %(supplier)s AND is_active AND turn = 'scheduled' AND sync_status <> 'syncing'
+    AND next_sync_at = coalesce(last_successful_sync, created_at) + %(span)s
+), spread AS (
+  SELECT id, greatest(
+    min(latest + number * %(step)s) OVER (ORDER BY number) - number * %(step)s,
+    %(now)s + (total - number) * interval '1 microsecond') AS due_at
+  FROM hurried
+)
+UPDATE product_sync_schedule AS row SET next_sync_at = spread.due_at
+FROM spread WHERE row.id = spread.id AND row.next_sync_at <> spread.due_at
+"""
+# What the log knows of changes, forgotten by half in a month: as if the policy had looked on. One
+# read that changed price and stock is one change. It was watched from its first answer to its last.
+WARM_START = """
+WITH changes AS (
+  SELECT DISTINCT user_id, sku, sync_timestamp AS at FROM sync_audit_log
+  WHERE event_type IN ('price_changed', 'quantity_changed', 'cost_changed')
+), begun AS (
+  SELECT user_id, sku, min(sync_timestamp) AS at FROM sync_audit_log
+  WHERE event_type = 'first_observed' GROUP BY user_id, sku
+), watched AS (
+  SELECT row.id, coalesce(begun.at, row.created_at) AS since, row.last_successful_sync AS until,
+    row.user_id, row.sku
+  FROM product_sync_schedule AS row LEFT JOIN begun USING (user_id, sku)
+  WHERE row.changes_seen = 0 AND row.watched_days = 0
+    AND row.last_successful_sync > coalesce(begun.at, row.created_at)
+), told AS (
+  SELECT watched.id, max(changes.at) AS changed_at,
+    45 * (1 - exp(-(extract(epoch FROM watched.until - watched.since) / 86400 / 45)::float8))
+      AS watched_days,
+    coalesce(sum(exp(-(extract(epoch FROM watched.until - changes.at) / 86400 / 45)::float8)), 0)
+      AS changes_seen
+  FROM watched LEFT JOIN changes ON changes.user_id = watched.user_id
+    AND changes.sku = watched.sku AND changes.at > watched.since AND changes.at <= watched.until
+  GROUP BY watched.id, watched.until, watched.since
+)
+UPDATE product_sync_schedule AS row SET changes_seen = told.changes_seen,
+  watched_days = told.watched_days, changed_at = told.changed_at
+FROM told WHERE row.id = told.id
+"""
+# The same place as `place_in_window` gives: fewest failures first, then the oldest attempt. Whoever
+# tried since the window opened has had its turn in it.
+ROLL = """
+WITH waiting AS (
+  SELECT id, %(opens_at)s + interval '1 second' * (least(consecutive_failures, %(failures_max)s)
+    + 0.999 * (1 - least(extract(epoch FROM %(opens_at)s - last_sync_at)
+                         / extract(epoch FROM %(old)s::interval), 1))::float8) AS due_at
+  FROM product_sync_schedule
+  WHERE supplier = %(supplier)s AND turn = 'retry' AND is_active AND sync_status <> 'syncing'
+    AND last_sync_at < %(opens_at)s
+    AND (next_sync_at < %(opens_at)s OR next_sync_at >= %(opens_at)s + interval '5 minutes')
+  ORDER BY id FOR UPDATE SKIP LOCKED
+)
+UPDATE product_sync_schedule AS row SET next_sync_at = waiting.due_at, updated_at = %(now)s
+FROM waiting WHERE row.id = waiting.id
+RETURNING row.sku
+"""
+ONE = f"""
+SELECT {COLUMNS} FROM product_sync_schedule
+WHERE user_id = %(user_id)s AND sku = %(sku)s FOR UPDATE
+"""
+MOVE = """
+UPDATE product_sync_schedule SET hour_bucket = %(hour_bucket)s, minute_offset = %(minute_offset)s,
+  sync_priority = %(sync_priority)s, manual_slot_override = %(manual_slot_override)s,
+  next_sync_at = %(next_sync_at)s, updated_at = %(now)s
+WHERE id = %(id)s
+"""
+TELL = """
+INSERT INTO sync_audit_log
+  (user_id, sku, sync_timestamp, event_type, old_value, new_value, created_at)
+VALUES (%(user_id)s, %(sku)s, %(now)s, 'slot_moved', %(old)s, %(new)s, %(now)s)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """Where a listing is in the timetable, in the words of its columns."""
+
+    hour_bucket: int
+    minute_offset: int
+    sync_priority: int
+    manual_slot_override: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a person wants of a slot; None leaves it as it is. `is_auto` lets the policy choose."""
+
+    hour_bucket: int | None = None
+    minute_offset: int = 0
+    sync_priority: int | None = None
+    is_auto: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """What became of a listing that was to be moved."""
+
+    user_id: SellerId
+    sku: Sku
+    old: Slot
+    new: Slot
+    next_sync_at: datetime
+    is_parked: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """A listing as far as the timetable is concerned."""
+
+    id: str
+    supplier: SupplierName
+    sku: Sku
+    hour_bucket: int
+    minute_offset: int
+    sync_priority: int
+    manual_slot_override: bool
+    turn: str
+    sync_status: str
+    is_active: bool
+    next_sync_at: datetime
+    read_at: datetime
+
+    @property
+    def slot(self) -> Slot:
+        """Where it is."""
+        return Slot(
+            hour_bucket=self.hour_bucket,
+            minute_offset=self.minute_offset,
+            sync_priority=self.sync_priority,
+            manual_slot_override=self.manual_slot_override,
+        )
+
+    @property
+    def waits_for_slot(self) -> bool:
+        """Whether its due time comes from its slot."""
+        return self.is_active and self.turn == Turn.SCHEDULED
+
+    def due(self, policy: Policy, slot: Slot, now: datetime) -> datetime:
+        """Return when it is due in this slot, or before it so that it does not become too old."""
+        latest = latest_due(self.read_at, age_max=policy.age_max, slack=policy.slack)
+        if not isinstance(policy, OnceADay):
+            return min(latest, policy.place(self.sku, now).next_sync_at)
+        hour, minute = slot.hour_bucket, slot.minute_offset
+        return min(latest, policy.due_in(self.sku, hour, minute, slot.sync_priority, now))
+
+
+class Timetable:
+    """Slots and due times of many listings; windows for retries are one supplier's."""
+
+    def __init__(self, pool: Pool, supplier: SupplierName = MAIN) -> None:
+        self._pool = pool
+        self._supplier = supplier
+
+    def adopt(self, policy: Policy, now: datetime, *, seats_per_min: float = SEATS_PER_MIN) -> int:
+        """Place every listing anew if another policy had placed them; return how many.
+
+        All or nothing, once, whoever else starts at the same time. Nobody becomes older by it than
+        the policy allows, as far as the supplier's seats go. Slots that a person chose are kept;
+        so are the due times of whoever is urgent, retried, parked or aboard a call.
+        """
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            connection.execute(LOCK)
+            connection.execute(BEGIN, {"now": now})
+            if connection.execute(ADOPTED).fetchone() == (policy.name,):
+                return 0
+            connection.execute(ALONE)
+            suppliers = [name for (name,) in connection.execute(SUPPLIERS).fetchall()]
+            count = sum(
+                _place_all(connection, each, policy, now, seats_per_min=seats_per_min)
+                for each in suppliers
+            )
+            if policy.is_eager:
+                connection.execute(WARM_START)
+            connection.execute(ADOPT, {"policy": policy.name, "now": now})
+            return count
+
+    def roll_retries(self, now: datetime, opens_at: datetime) -> Sequence[Sku]:
+        """Move the retries that wait for other windows into this one; return who moved.
+
+        They are those that earlier windows had no seat for, and those that expected the next one
+        later, before the catalogue had grown.
+        """
+        values = {
+            "supplier": self._supplier,
+            "now": now,
+            "opens_at": opens_at,
+            "failures_max": FAILURES_MAX,
+            "old": OLD,
+        }
+        with guarded(), self._pool.connection() as connection:
+            return [sku for (sku,) in connection.execute(ROLL, values)]
+
+    def move(
+        self, user_id: SellerId, sku: Sku, wish: Wish, *, policy: Policy, now: datetime
+    ) -> Moved:
+        """Give a listing another slot, or let the policy choose it again.
+
+        Raises InvalidError under a policy that has no slots. It is read once more before the new
+        slot where it would become too old otherwise.
+        """
+        if policy.is_eager:
+            raise InvalidError(
+                f"under {policy.name} a part has no slot: it is read when a look is worth most;"
+                " give it a weight (headway import) or another policy (HEADWAY_POLICY)"
+            )
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            if wish.is_auto:  # before the row: that is the order in which everybody locks
+                connection.execute(LOCK)
+            key = {"user_id": user_id, "sku": sku}
+            row = connection.cursor(row_factory=class_row(_Row)).execute(ONE, key).fetchone()
+            if row is None:
+                raise NotFoundError(f"{user_id} does not list {sku}")
+            catalogue = EMPTY
+            if wish.is_auto:
+                catalogue = read_catalogue(connection.cursor(), row.supplier)
+            new = _wished(row, wish, policy, catalogue, now)
+            due_at = row.due(policy, new, now) if row.waits_for_slot else row.next_sync_at
+            values = {**asdict(new), "next_sync_at": due_at, "id": row.id, "now": now}
+            connection.execute(MOVE, values)
+            if new != row.slot:
+                told = {"old": Jsonb(asdict(row.slot)), "new": Jsonb(asdict(new)), "now": now}
+                connection.execute(TELL, {**key, **told})
+        return Moved(
+            user_id=user_id,
+            sku=sku,
+            old=row.slot,
+            new=new,
+            next_sync_at=due_at,
+            is_parked=not row.is_active,
+        )
+
+
+def _place_all(
+    connection: Connection[Any],
+    supplier: SupplierName,
+    policy: Policy,
+    now: datetime,
+    *,
+    seats_per_min: float,
+) -> int:
+    """Give every listing of a supplier a slot and a due time; return how many are active."""
+    count = _place_slots(connection, supplier, policy, now)
+    spare = max(seats_per_min - count / DAY_MIN, SPARE_MIN * seats_per_min)
+    values = {
+        "supplier": supplier,
+        "now": now,
+        "span": latest_due(now, age_max=policy.age_max, slack=policy.slack) - now,
+        "step": timedelta(minutes=1 / spare),
+    }
+    connection.execute(SPREAD, values)
+    return count
+
+
+def _place_slots(
+    connection: Connection[Any], supplier: SupplierName, policy: Policy, now: datetime
+) -> int:
+    """Give everybody a slot, a chunk at a time; return how many are active."""
+    catalogue = EMPTY
+    if policy.weighs_slots:
+        catalogue = read_catalogue(connection.cursor(), supplier, LOADS_KEPT)
+    cursor = connection.cursor(row_factory=class_row(_Row))
+    count, values = 0, {"supplier": supplier, "limit": CHUNK, "after": FIRST}
+    while rows := cursor.execute(SOME, values).fetchall():
+        values["after"] = rows[-1].id
+        ids, hours, minutes, due = [], [], [], []
+        for row in rows:
+            slot = row.slot
+            if not slot.manual_slot_override:
+                slot = _policy_slot(row, policy, catalogue, now)
+                if policy.weighs_slots and row.is_active:
+                    catalogue = catalogue.with_one_in(slot.hour_bucket)
+            is_idle = row.waits_for_slot and row.sync_status != "syncing"
+            ids.append(row.id)
+            hours.append(slot.hour_bucket)
+            minutes.append(slot.minute_offset)
+            due.append(row.due(policy, slot, now) if is_idle else row.next_sync_at)
+            count += row.is_active
+        placed = {"ids": ids, "hours": hours, "minutes": minutes, "due": due, "now": now}
+        connection.execute(PLACE, placed)
+    return count
+
+
+def _policy_slot(row: _Row, policy: Policy, catalogue: Catalogue, now: datetime) -> Slot:
+    """Return the slot that a policy gives a listing by itself."""
+    place = policy.place(row.sku, now, catalogue)
+    return replace(row.slot, hour_bucket=place.hour_bucket, minute_offset=place.minute_offset)
+
+
+def _wished(row: _Row, wish: Wish, policy: Policy, catalogue: Catalogue, now: datetime) -> Slot:
+    """Return the slot as a person wants it."""
+    slot = row.slot
+    if wish.sync_priority is not None:
+        slot = replace(slot, sync_priority=wish.sync_priority)
+    if wish.hour_bucket is not None:
+        return replace(
+            slot,
+            hour_bucket=wish.hour_bucket,
+            minute_offset=wish.minute_offset,
+            manual_slot_override=True,
+        )
+    if not wish.is_auto:
+        return slot
+    without = catalogue.without_one_in(row.hour_bucket) if row.is_active else catalogue
+    chosen = _policy_slot(row, policy, without, now)
+    return replace(
+        slot,
+        hour_bucket=chosen.hour_bucket,
+        minute_offset=chosen.minute_offset,
+        manual_slot_override=False,
+    )

@@ -1,0 +1,86 @@
+"""A person wants listings read now: they are due at once, before all others.
+
+One transaction with its events. Asking again changes nothing.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from headway.core.catalog.listings import SellerId, Sku
+from headway.core.pauses import Pause, longest
+from headway.core.reasons import say_pause
+from headway.errors import NotFoundError
+from headway.store.catalog.review import Ruling
+from headway.store.pauses import standing
+from headway.store.pool import Pool, guarded
+
+NAMED_MAX = 5
+
+ASK = """
+SELECT sku, sync_status, is_active, turn = 'manual' AND next_sync_at <= %(now)s
+FROM product_sync_schedule WHERE user_id = %(user_id)s AND sku = ANY(%(skus)s)
+ORDER BY id FOR UPDATE
+"""
+TRIGGER = """
+WITH triggered AS (
+  UPDATE product_sync_schedule SET turn = 'manual', next_sync_at = %(now)s, swept_from = NULL,
+    updated_at = %(now)s
+  WHERE user_id = %(user_id)s AND sku = ANY(%(skus)s)
+  RETURNING user_id, sku
+)
+INSERT INTO sync_audit_log
+  (user_id, sku, sync_timestamp, event_type, error_message, created_at)
+SELECT user_id, sku, %(now)s, 'sync_triggered', %(reason)s, %(now)s FROM triggered
+"""
+
+
+class Triggers:
+    """Due times that a person brings forward."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def trigger(
+        self, user_id: SellerId, skus: Sequence[Sku], *, reason: str, now: datetime
+    ) -> list[Ruling]:
+        """Let listings board the next call; each SKU gets its answer.
+
+        One that is paused goes first when it is resumed. Raises NotFoundError for strangers; then
+        nothing is done.
+        """
+        asked = list(dict.fromkeys(skus))
+        values = {"user_id": user_id, "skus": asked, "reason": reason or None, "now": now}
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            rows = {row[0]: row for row in connection.execute(ASK, values)}
+            _assert_listed(user_id, asked, rows)
+            pauses = standing(connection, now, seller=user_id)
+            rulings = [_ruled(user_id, rows[sku], pauses, now) for sku in asked]
+            done = [each.sku for each in rulings if each.is_done]
+            if done:
+                connection.execute(TRIGGER, {**values, "skus": done})
+        return rulings
+
+
+def _ruled(user_id: SellerId, row: Sequence[Any], pauses: Sequence[Pause], now: datetime) -> Ruling:
+    sku, status, is_active, is_first = row
+    pause = longest(each for each in pauses if each.covers(user_id, sku))
+    if status == "parked":
+        is_done, said = False, "parked; revive it"
+    elif not is_active:
+        is_done, said = False, "switched off; publish it again"
+    elif status == "syncing":
+        is_done, said = False, "is aboard now"
+    elif pause is not None:
+        is_done, said = not is_first, f"{say_pause(pause, now)}; boards the first call after that"
+    else:
+        is_done, said = not is_first, "boards the next call"
+    return Ruling(user_id=user_id, sku=sku, is_done=is_done, said=said)
+
+
+def _assert_listed(user_id: SellerId, asked: Sequence[Sku], rows: dict[Sku, Any]) -> None:
+    unknown = [sku for sku in asked if sku not in rows]
+    if unknown:
+        more = f" and {len(unknown) - NAMED_MAX} more" if len(unknown) > NAMED_MAX else ""
+        named = ", ".join(unknown[:NAMED_MAX])
+        raise NotFoundError(f"{user_id} does not list {named}{more}; nothing was done")

@@ -1,0 +1,170 @@
+"""The gate of the site: who asks, whether a browser was led astray, and whether it is too often.
+
+A program shows a key (`Authorization: Bearer`), a browser the cookie of its session. The cookie
+goes along with every request, wanted or not, so a session's writes must also show a token that only
+our own page knows, and come from our own page as far as the browser tells.
+"""
+
+import hashlib
+import hmac
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from ipaddress import IPv6Address, ip_address, ip_network
+from urllib.parse import urlsplit
+
+from fastapi import Request, Response
+
+from headway import __version__
+from headway.app import App
+from headway.clock import Clock, ScaledClock
+from headway.core.access import Grant, Principal
+from headway.errors import ForbiddenError, UnauthenticatedError
+from headway.operations.listings import Desk
+from headway.store.access.idempotency import Idempotency
+from headway.store.access.keys import Access
+from headway.store.access.sessions import Sessions
+from headway.web.request_limits import Buckets
+
+# Who answers, and what its clock says; a demo's runs faster than life.
+VERSION_HEADER, NOW_HEADER, SPEED_HEADER = "Headway-Version", "Headway-Now", "Headway-Speed"
+COOKIE = "headway_session"
+CSRF_HEADER = "X-CSRF-Token"
+SAFE = {"GET", "HEAD", "OPTIONS"}
+OUR_SITES = {"same-origin", "none"}
+NOBODY = (
+    "send a key as 'Authorization: Bearer hw_...' (make one: headway key create), or log in at"
+    " /login"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visitor:
+    """Somebody who was let in; `csrf` is the token of a session, None for a key."""
+
+    principal: Principal
+    csrf: str | None = field(default=None, repr=False)
+
+
+class Gate:
+    """Lets people and programs in, over the tables of keys and sessions.
+
+    `wall` is the time that people live in, whatever clock the engine runs on.
+    """
+
+    def __init__(self, app: App, *, wall: Clock) -> None:
+        self.app = app
+        self.access = Access(app.pool, clock=app.clock)
+        self.sessions = Sessions(app.pool, clock=app.clock)
+        self.idempotency = Idempotency(app.pool)
+        self._wall = wall
+        self._buckets = Buckets(app.settings.requests_per_minute, wall)
+        self._session_life = timedelta(hours=app.settings.session_h)
+        self._public = urlsplit(app.settings.public_url)
+
+    def now(self) -> datetime:
+        """Return the instant that people live in."""
+        return self._wall.now()
+
+    def admit(self, request: Request) -> Visitor:
+        """Return who asks; raises UnauthenticatedError, ForbiddenError or TooManyError."""
+        visitor = self.visitor(request)
+        if visitor is None:
+            self._buckets.take(f"address {address_of(request)}")
+            raise UnauthenticatedError(NOBODY)
+        self._buckets.take(visitor.principal.holder)
+        if visitor.csrf is not None and request.method not in SAFE:
+            self.require_own_page(request)
+            shown = request.headers.get(CSRF_HEADER, "")
+            if not hmac.compare_digest(shown.encode(), visitor.csrf.encode()):
+                raise ForbiddenError(f"the header {CSRF_HEADER} lacks this session's token")
+        return visitor
+
+    def visitor(self, request: Request) -> Visitor | None:
+        """Return who asks, by key or else by session; None if it is nobody we know."""
+        scheme, _, shown = request.headers.get("authorization", "").partition(" ")
+        if scheme:
+            is_key = scheme.lower() == "bearer"
+            found = self.access.find_key(shown.strip(), now=self.now()) if is_key else None
+            return None if found is None else Visitor(principal=found)
+        secret = request.cookies.get(COOKIE, "")
+        found = self.sessions.find(secret, now=self.now())
+        return None if found is None else Visitor(principal=found, csrf=csrf_of(secret))
+
+    def require_own_page(self, request: Request) -> None:
+        """Refuse what a page of another site made this browser send; raises ForbiddenError."""
+        site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+        ours = {request.headers.get("host", ""), self._public.netloc} - {""}
+        is_foreign = site is not None and site not in OUR_SITES
+        if is_foreign or (origin is not None and _netloc(origin) not in ours):
+            raise ForbiddenError("this was sent by a page of another site")
+
+    def desk(self, visitor: Visitor) -> Desk:
+        """Return the desk of somebody who was let in."""
+        who = visitor.principal
+        return Desk(self.app, actor=who.name, seller=who.seller, wall=self._wall)
+
+    def sign(self, reply: Response) -> Response:
+        """Say in a reply who answers, and on what clock, so that a program can tell the time."""
+        clock = self.app.clock
+        reply.headers[VERSION_HEADER] = __version__
+        reply.headers[NOW_HEADER] = clock.now().isoformat()
+        if isinstance(clock, ScaledClock):
+            reply.headers[SPEED_HEADER] = repr(clock.speed)
+        return reply
+
+    def log_in(self, request: Request, reply: Response, who: Principal | Grant) -> None:
+        """Begin a session under a new id; the one that this browser had is over."""
+        self.log_out(request, reply)
+        now = self.now()
+        secret = self.sessions.begin(
+            who,
+            expires_at=now + self._session_life,
+            now=now,
+            address=request.client.host if request.client else "",
+        )
+        reply.set_cookie(
+            COOKIE,
+            secret,
+            max_age=int(self._session_life.total_seconds()),
+            secure=self.is_https(request),
+            httponly=True,
+            samesite="lax",
+        )
+
+    def log_out(self, request: Request, reply: Response) -> None:
+        """End the session that this browser has."""
+        if secret := request.cookies.get(COOKIE):
+            self.sessions.log_out(secret, now=self.now())
+        reply.delete_cookie(COOKIE, secure=self.is_https(request), httponly=True, samesite="lax")
+
+    def is_https(self, request: Request) -> bool:
+        """Return whether browsers reach us over https, as the server or the settings know."""
+        return "https" in {request.url.scheme, self._public.scheme}
+
+
+def csrf_of(secret: str) -> str:
+    """Return the token of a session: known to whoever has the cookie's value, stored nowhere."""
+    return hmac.new(secret.encode(), b"headway csrf", hashlib.sha256).hexdigest()
+
+
+def _netloc(origin: str) -> str:
+    """Return whose page an origin names; nobody's if it is none."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
+
+
+def address_of(request: Request) -> str:
+    """Return whom wrong logins are counted for: an address, or the network of an IPv6 host."""
+    host = request.client.host if request.client else ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address):
+        # A socket for both kinds names IPv4 hosts so; their networks would all be one.
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        return str(ip_network((address, 64), strict=False))
+    return str(address)

@@ -1,0 +1,17 @@
+"""What may go wrong, as routes declare it beside what every route may answer."""
+
+from typing import Any
+
+from headway.web.response_model import ProblemShape
+
+PROBLEMS: dict[int, str] = {
+    404: "No such thing, or not yours to see.",
+    409: "Not as things are; the detail says why.",
+    422: "Malformed; the detail names the field.",
+    503: "The database is down.",
+}
+
+
+def said(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return what a route declares for these."""
+    return {status: {"model": ProblemShape, "description": PROBLEMS[status]} for status in statuses}

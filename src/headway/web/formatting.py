@@ -1,0 +1,336 @@
+"""How values read on the page: times, spans, money, and the words of the ledger."""
+
+import hashlib
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from headway.core.accounts.jobs import PlatformName
+from headway.core.catalog.listings import SellerId, Sku, Turn
+from headway.core.limits import forecast
+from headway.core.reasons import say_span, say_time
+from headway.store.accounts.status import AccountView
+from headway.store.catalog.change_list import Change, Fate
+from headway.store.catalog.history import HistoryEvent, SeriesPoint
+from headway.store.catalog.shop_status import Held
+from headway.store.limits.quotas import Budget
+from headway.store.monitoring.freshness import Freshness
+from headway.store.monitoring.processes import Process
+from headway.store.status import Seat
+from headway.store.timetable.hours import DayTimetable
+
+CENT = Decimal("0.01")
+RESULTS = {"oauth": "sign-in", "part_token": "part token", "ok": "read", "begun": "under way"}
+COUNTED_MAX = 10_000
+TENTHS_BELOW_S = 10
+DOES = {"run": "the work, page and API", "worker": "the work", "api": "page and API"}
+# A process gives a sign of life every half minute, and may be late once.
+HEARD_WITHIN = timedelta(seconds=75)
+LIMIT_NEAR = 3
+PRICES = {"list_price": "", "price": "", "net_price": "cost ", "cost": "cost "}
+FATES = {
+    Fate.WRITTEN: "in the shop",
+    Fate.WAITING: "waiting",
+    Fate.HELD: "held",
+    Fate.REFUSED: "refused",
+    Fate.REJECTED: "rejected",
+    Fate.REPLACED: "replaced",
+    Fate.UNNEEDED: "no change",
+    Fate.NO_SHOP: "no shop",
+}
+
+
+class Part(Protocol):
+    """Any row that is about one listing."""
+
+    @property
+    def user_id(self) -> SellerId:
+        """Whose it is."""
+
+    @property
+    def sku(self) -> Sku:
+        """Which part."""
+
+
+def clock_time(at: datetime) -> str:
+    """Write the time of day, in UTC."""
+    return f"{at:%H:%M:%S}"
+
+
+def ago(at: datetime | None, now: datetime) -> str:
+    """Write how long ago something was, or how soon it will be."""
+    if at is None:
+        return "never"
+    if at > now:
+        return f"in {say_span(at - now)}"
+    return f"{say_span(now - at)} ago"
+
+
+def since(at: datetime | None, now: datetime) -> str:
+    """Write how long ago something was that cannot be still to come, whichever clock says so."""
+    return ago(None if at is None else min(at, now), now)
+
+
+def does(process: Process) -> str:
+    """Say what a process is for."""
+    return DOES.get(process.verb, process.verb)
+
+
+def is_silent(process: Process, now: datetime) -> bool:
+    """Tell whether a process should have been heard of again by now."""
+    return now - process.seen_at > HEARD_WITHIN
+
+
+def age(at: datetime | None, now: datetime) -> str:
+    """Write how old something is."""
+    return "none yet" if at is None else say_span(now - at)
+
+
+def money(amount: Decimal | None) -> str:
+    """Write a price with cents."""
+    return "none" if amount is None else f"{amount.quantize(CENT):,}"
+
+
+def number(count: float | None) -> str:
+    """Write a whole number in groups of three; a count that stopped at its bound says so."""
+    return "none" if count is None else f"{count:,.0f}"
+
+
+def bounded(count: int) -> str:
+    """Write a count that stops at a bound."""
+    return f"{count:,}+" if count >= COUNTED_MAX else f"{count:,}"
+
+
+def percent(share: float | None) -> str:
+    """Write a share; 100 % only when nothing is missing."""
+    if share is None:
+        return "none yet"
+    shown = min(share * 100, 99.9) if share < 1 else 100.0
+    return f"{shown:.0f} %" if shown in {0.0, 100.0} else f"{shown:.1f} %"
+
+
+def countdown(at: datetime | None, now: datetime) -> str:
+    """Write the time left as a timetable would: 2:05, or 1:02:05."""
+    left_s = 0 if at is None else max(0, int((at - now).total_seconds()))
+    hours, rest = divmod(left_s, 3600)
+    minutes, seconds = divmod(rest, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def lag(seconds: float | None) -> str:
+    """Write how long something took; tenths matter while it is quick."""
+    if seconds is None:
+        return "none yet"
+    return f"{seconds:.1f} s" if seconds < TENTHS_BELOW_S else say_span(timedelta(seconds=seconds))
+
+
+def fate(change: Change) -> str:
+    """Name what became of a change in its shop."""
+    return FATES[change.fate]
+
+
+def decide(held: Held) -> str:
+    """Write the command by which a person decides about a held change."""
+    verb = "approve" if held.can_approve else "publish" if held.price_old is None else "reject"
+    dashes = ["--"] if held.sku.startswith("-") else []
+    return shlex.join(["headway", verb, "--seller", held.user_id, *dashes, held.sku])
+
+
+def result(text: str) -> str:
+    """Name what the ledger calls a result."""
+    return RESULTS.get(text, text)
+
+
+def sentence(text: str) -> str:
+    """Begin with a capital, and leave the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def platform(name: PlatformName) -> str:
+    """Write a platform as it writes itself."""
+    return name.value.capitalize()
+
+
+def connect(account: AccountView) -> str:
+    """Write the command by which a lost account is connected again."""
+    shop = "etsy" if account.platform is PlatformName.ETSY else account.shop
+    words = ["headway", "connect", shop, "--seller", account.user_id]
+    if account.platform is PlatformName.PRINTIFY:
+        words += ["--platform", "printify"]
+    return shlex.join(words)
+
+
+def curve(budget: Budget) -> dict[str, object]:
+    """Return what the page's script draws of a quota: instants in seconds."""
+    return {
+        "limit": budget.limit,
+        "past": [[round(each.at.timestamp()), each.used] for each in budget.past],
+        "next": [[round(each.at.timestamp()), each.used] for each in budget.forecast.points],
+        "hours": [[round(each.hour.timestamp()), each.used] for each in budget.hours],
+    }
+
+
+def part_url(each: Part) -> str:
+    """Return where a listing is explained."""
+    # A browser takes these two for folders, however they are written.
+    if each.sku in {".", ".."}:
+        return f"/parts/?sku={each.sku}&seller={path(each.user_id)}"
+    return f"/parts/{path(each.sku)}?seller={path(each.user_id)}"
+
+
+def path(text: str) -> str:
+    """Write a text as one piece of an address, whatever is in it."""
+    return quote(text, safe="")
+
+
+def put(given: dict[str, object], name: str, value: object) -> dict[str, object]:
+    """Return the same with one thing more."""
+    return {**given, name: value}
+
+
+def anchor(*words: object) -> str:
+    """Return an id of the page for anything: always the same, and without a blank."""
+    told = "\x1f".join(str(each) for each in words)
+    return "i" + hashlib.sha256(told.encode()).hexdigest()[:12]
+
+
+def boards_because(seat: Seat, now: datetime) -> str:
+    """Say in a merchant's words why a part has its seat."""
+    due = "due" if seat.due_at is None else f"due {ago(seat.due_at, now)}"
+    return {
+        Turn.MANUAL: "asked for by a person",
+        Turn.ONBOARDING: "new, read for the first time",
+        Turn.SCHEDULED: due,
+        Turn.RETRY: f"tried again after a failure, {due}",
+        Turn.AHEAD: f"takes a spare seat, {due}",
+    }[seat.turn]
+
+
+def happened(kind: str) -> str:
+    """Write an event's kind in words."""
+    return sentence(kind.replace("shopify", "shop").replace("_", " "))
+
+
+def difference(event: HistoryEvent) -> str:
+    """Write what an event changed, from what to what, as far as it was a price or a stock."""
+    old, new = event.old or {}, event.new or {}
+    told = []
+    for name, word in (
+        ("list_price", ""),
+        ("price", ""),
+        ("net_price", "cost "),
+        ("cost", "cost "),
+        ("stock_status", ""),
+    ):
+        if new.get(name) is not None and old.get(name) != new.get(name):
+            told.append(f"{word}{_from(old.get(name))}{new[name]}")
+    before, after = _stock(old), _stock(new)
+    if after is not None and before != after:
+        told.append(f"stock {_from(before)}{after}")
+    return ", ".join(told)
+
+
+def _from(value: object) -> str:
+    return "" if value is None else f"{value} → "
+
+
+def _stock(values: Mapping[str, Any]) -> int | None:
+    found = values.get("quantities")
+    return sum(found.values()) if isinstance(found, dict) else None
+
+
+def prices(points: Sequence[SeriesPoint]) -> dict[str, object]:
+    """Return what the page's script draws of a listing's past: a step for each point."""
+    return {
+        "supplier": [[_epoch_s(each.at), _float(each.supplier_price)] for each in points],
+        "shop": [[_epoch_s(each.at), _float(each.shop_price)] for each in points],
+        "stock": [[_epoch_s(each.at), each.supplier_quantity] for each in points],
+    }
+
+
+def shares(series: Sequence[Freshness]) -> list[list[float | None]]:
+    """Return the share fresh at each sample, in per cent."""
+    return [
+        [_epoch_s(each.at), None if each.fresh_share is None else round(100 * each.fresh_share, 2)]
+        for each in series
+    ]
+
+
+def oldest(series: Sequence[Freshness]) -> list[list[float | None]]:
+    """Return the age of the oldest good read at each sample, in hours."""
+    return [
+        [
+            _epoch_s(each.at),
+            None if each.oldest_age_s is None else round(each.oldest_age_s / 3600, 2),
+        ]
+        for each in series
+    ]
+
+
+def two_days(day: DayTimetable, limit: int) -> dict[str, object]:
+    """Return what the page's script draws of the timetable.
+
+    A limit that is far away would make every bar a dash: then it is left to words.
+    """
+    counts = [each.calls for each in day.made] + [each.calls for each in day.planned]
+    most = max(counts, default=0)
+    return {
+        "limit": limit if most * LIMIT_NEAR >= limit else None,
+        "now": _epoch_s(day.now),
+        "made": [[_epoch_s(each.at), each.calls] for each in day.made],
+        "planned": [[_epoch_s(each.at), each.calls] for each in day.planned],
+        "windows": [[_epoch_s(each.opens_at), _epoch_s(each.closes_at)] for each in day.windows],
+    }
+
+
+def _epoch_s(at: datetime) -> int:
+    return round(at.timestamp())
+
+
+def _float(amount: Decimal | None) -> float | None:
+    return None if amount is None else float(amount)
+
+
+def epoch_ms(at: datetime | None) -> int | None:
+    """Return what the page's script counts in."""
+    return None if at is None else int(at.timestamp() * 1000)
+
+
+FILTERS = {
+    "clock_time": clock_time,
+    "ago": ago,
+    "age": age,
+    "since": since,
+    "does": does,
+    "is_silent": is_silent,
+    "money": money,
+    "number": number,
+    "bounded": bounded,
+    "percent": percent,
+    "countdown": countdown,
+    "lag": lag,
+    "fate": fate,
+    "decide": decide,
+    "result": result,
+    "sentence": sentence,
+    "epoch_ms": epoch_ms,
+    "part_url": part_url,
+    "path": path,
+    "put": put,
+    "happened": happened,
+    "difference": difference,
+    "prices": prices,
+    "shares": shares,
+    "oldest": oldest,
+    "two_days": two_days,
+    "anchor": anchor,
+    "boards_because": boards_because,
+    "platform": platform,
+    "connect": connect,
+    "curve": curve,
+    "forecast": forecast.say,
+    "short_time": say_time,
+}

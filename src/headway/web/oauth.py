@@ -1,0 +1,302 @@
+"""`/connect/{platform}`: a person lets Headway into a shop, at the platform's own page.
+
+An operator gives away a link with a ticket, which names the seller and works once. The browser that
+shows it gets a cookie; the state that goes to the platform is the cookie's digest, so only that
+browser can come back with it. Nothing is written before the platform has said whose shop it is.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from jinja2 import Environment
+
+from headway.app import App
+from headway.app.providers import shared_vault
+from headway.clock import fresh_id, fresh_secret
+from headway.core.accounts.jobs import PlatformName
+from headway.core.limits.transitions import CallReport, Go, Gone, Hold, Shed, Ticket
+from headway.engine.ports_limits import Limiter
+from headway.errors import (
+    ConfigError,
+    ConnectorError,
+    HeadwayError,
+    RequestError,
+    StoreError,
+    TimedOutError,
+    UnsentError,
+)
+from headway.providers.oauth import Consent, FoundShop, challenge_of
+from headway.providers.shopify.oauth_requests import check_callback
+from headway.providers.tokens import Grant, store_tokens
+from headway.store.accounts.connections import Accounts, shop_domain
+from headway.store.accounts.credentials import Credentials
+from headway.store.accounts.oauth_flows import OAuthVisits, Visit
+
+STATE_LIFE = timedelta(minutes=10)
+PERMIT_WAIT_S = 5.0
+GRACE_S = 10.0
+T = TypeVar("T")
+# Makes a page of a status, a title and a text.
+Show = Callable[[int, str, str], Response]
+Endpoint = Callable[[Request], Response]
+NEW_LINK = "Ask for a new link: headway connect."
+
+
+class _RefusedError(Exception):
+    """Why a person is turned away, in words for that person."""
+
+    def __init__(self, status: int, title: str, text: str) -> None:
+        super().__init__(title)
+        self.status, self.title, self.text = status, title, text
+
+
+def router(app: App, pages: Environment) -> APIRouter:
+    """Make the routes of one application; none while nobody knows where browsers reach it."""
+    routes = APIRouter(include_in_schema=False)
+    if not app.settings.public_url:
+        return routes
+    for platform in app.consents:
+        flow = _Flow(app, platform)
+        path = f"/connect/{platform}"
+        routes.add_api_route(path, _told(pages, flow.start), methods=["GET"])
+        routes.add_api_route(f"{path}/callback", _told(pages, flow.finish), methods=["GET"])
+    return routes
+
+
+def redirect_uri(public_url: str, platform: PlatformName) -> str:
+    """Return where a platform sends people back to; raises ConfigError."""
+    address = urlsplit(public_url)
+    if address.scheme not in {"http", "https"} or not address.netloc:
+        raise ConfigError("HEADWAY_PUBLIC_URL must be an address like https://headway.example")
+    return f"{public_url.rstrip('/')}/connect/{platform}/callback"
+
+
+class _Flow:
+    """The two visits of one person: on the way to the platform, and on the way back."""
+
+    def __init__(self, app: App, platform: PlatformName) -> None:
+        self._app = app
+        self._platform = platform
+        self._visits = OAuthVisits(app.pool)
+        self._accounts = Accounts(app.pool)
+        self._cookie = f"headway_connect_{platform}"
+
+    def start(self, request: Request, _: Show) -> Response:
+        """Take the ticket, and send the person to the platform."""
+        app, now, asked = self._app, self._app.clock.now(), request.query_params
+        back = redirect_uri(app.settings.public_url, self._platform)
+        secret = fresh_secret()
+        visit = self._visits.begin(
+            self._platform,
+            ticket=asked.get("ticket", ""),
+            state=_state(secret),
+            expires_at=now + STATE_LIFE,
+            now=now,
+        )
+        if visit is None or asked.get("seller", visit.user_id) != visit.user_id:
+            text = f"The link is not complete, was used, or is too old. {NEW_LINK}"
+            raise _RefusedError(403, "This link does not work", text)
+        verifier = shared_vault(app.settings).decrypt(visit.verifier)
+        with closing(app.consents[self._platform]()) as consent:
+            url = consent.url(
+                redirect_uri=back,
+                state=_state(secret),
+                challenge=challenge_of(verifier),
+                shop=visit.shop,
+            )
+        reply = RedirectResponse(url, status_code=302, headers={"Cache-Control": "no-store"})
+        reply.set_cookie(
+            self._cookie,
+            secret,
+            max_age=int(STATE_LIFE.total_seconds()),
+            path="/connect",
+            secure=back.startswith("https:"),
+            httponly=True,
+            samesite="lax",
+        )
+        return reply
+
+    def finish(self, request: Request, show: Show) -> Response:
+        """Take the person back, change the code for tokens, and connect the shop."""
+        visit, state = self._known(request)
+        code = request.query_params.get("code", "")
+        if "error" in request.query_params or not code:
+            self._visits.end(self._platform, state, now=self._app.clock.now())
+            text = f"Nothing was connected. {NEW_LINK}"
+            raise _RefusedError(403, "You did not let us in", text)
+        with closing(self._app.consents[self._platform]()) as consent:
+            grant = self._exchange(consent, visit, state, code)
+            found = self._permitted(
+                consent, visit.shop, lambda: consent.find_shop(grant, shop=visit.shop)
+            )
+            if not found.title:
+                title = self._permitted(
+                    consent, visit.shop, lambda: consent.find_title(grant, found)
+                )
+                found = replace(found, title=title)
+            self._keep(consent, visit, grant, found)
+        reply = show(200, f"connected: {found.title or found.shop}", _welcome(visit))
+        reply.delete_cookie(self._cookie, path="/connect")
+        return reply
+
+    def _known(self, request: Request) -> tuple[Visit, str]:
+        """Return the visit that this browser began, still under way."""
+        state = request.query_params.get("state", "")
+        secret = request.cookies.get(self._cookie, "")
+        is_its = hmac.compare_digest(_state(secret).encode(), state.encode("utf-8", "replace"))
+        if not secret or not is_its:
+            text = f"The visit was begun in another browser, or not at all. {NEW_LINK}"
+            raise _RefusedError(403, "This browser did not ask to connect a shop", text)
+        visit = self._visits.find(self._platform, state, now=self._app.clock.now())
+        if visit is None:
+            raise _over()
+        if self._platform is PlatformName.SHOPIFY:
+            self._check_shopify(dict(request.query_params), visit)
+        return visit, state
+
+    def _check_shopify(self, asked: Mapping[str, str], visit: Visit) -> None:
+        """Believe the query only as Shopify signed it, for the shop that was asked."""
+        secret = self._app.settings.shopify_client_secret.get_secret_value()
+        is_its = check_callback(asked, secret)
+        if not is_its or shop_domain(asked.get("shop", "")) != visit.shop:
+            text = f"Shopify did not send you here, or for another shop. {NEW_LINK}"
+            raise _RefusedError(403, "This is not Shopify's answer", text)
+
+    def _exchange(self, consent: Consent, visit: Visit, state: str, code: str) -> Grant:
+        """Change the code for tokens; the visit is over from here on, whatever comes."""
+        back = redirect_uri(self._app.settings.public_url, self._platform)
+        verifier = shared_vault(self._app.settings).decrypt(visit.verifier)
+
+        def call() -> Grant:
+            if self._visits.end(self._platform, state, now=self._app.clock.now()) is None:
+                raise _over()
+            return consent.exchange(code, redirect_uri=back, verifier=verifier, shop=visit.shop)
+
+        advice = "Load this page again in a minute."
+        return self._permitted(consent, visit.shop, call, advice)
+
+    def _permitted(
+        self, consent: Consent, shop: str, call: Callable[[], T], advice: str = NEW_LINK
+    ) -> T:
+        """Make one call within the limits; a person waits a few seconds for a permit, no longer."""
+        resources, limiter = consent.resources(shop), self._app.watched("connect")
+        for each in resources:
+            self._app.limiter.know(each)
+        timeout_s = self._app.settings.platform_timeout_s
+        ticket = limiter.reserve(
+            [each.key for each in resources],
+            owner=fresh_id(),
+            max_wait_s=PERMIT_WAIT_S,
+            lease_s=timeout_s + GRACE_S,
+            grace_s=GRACE_S,
+            purpose="connect",
+            begins=True,
+        )
+        if isinstance(ticket, Shed) or not self._goes(limiter, ticket):
+            text = f"Its limit is used up for now. {advice}"
+            raise _RefusedError(
+                503, f"{self._platform.title()} cannot be asked at the moment", text
+            )
+        try:
+            answer = call()
+        except _RefusedError:
+            limiter.settle(ticket, sent=False)
+            raise
+        except HeadwayError as error:
+            is_late = isinstance(error, TimedOutError)
+            is_sent = not isinstance(error, UnsentError | ConfigError | StoreError)
+            report = CallReport(result="connect failed", ended=getattr(error, "ended", "failed"))
+            limiter.settle(ticket, sent=is_sent, is_late=is_late, report=report)
+            raise
+        limiter.settle(ticket, sent=True, report=CallReport(result="connect"))
+        return answer
+
+    def _goes(self, limiter: Limiter, ticket: Ticket) -> bool:
+        """Wait for the permit's start; False if it does not come after all."""
+        begun, wait_s = ticket.go, ticket.wait_s
+        while begun is None:
+            self._app.clock.sleep(wait_s)
+            match limiter.begin(ticket):
+                case Go() as begun:
+                    pass
+                case Hold(wait_s=wait_s) if wait_s <= PERMIT_WAIT_S:
+                    pass
+                case Hold() | Gone():
+                    limiter.settle(ticket, sent=False)
+                    return False
+        return True
+
+    def _keep(self, consent: Consent, visit: Visit, grant: Grant, found: FoundShop) -> None:
+        """Connect the shop and keep its tokens; without the tokens it is not connected."""
+        app, now = self._app, self._app.clock.now()
+        self._accounts.connect(
+            visit.user_id,
+            found.shop,
+            platform=self._platform,
+            owner_id=found.owner_id,
+            title=found.title,
+            now=now,
+        )
+        try:
+            store_tokens(
+                Credentials(app.pool),
+                shared_vault(app.settings),
+                consent.scope(found),
+                clock=app.clock,
+                access=grant.access,
+                expires_at=grant.access_until,
+                refresh=grant.refresh,
+                refresh_expires_at=grant.refresh_until,
+            )
+        except HeadwayError:
+            reason = "its tokens could not be stored; connect it again"
+            self._accounts.disconnect(visit.user_id, reason, platform=self._platform, now=now)
+            raise
+        # A job that ran in between found no token, and was cancelled.
+        self._accounts.connect(visit.user_id, found.shop, platform=self._platform, now=now)
+
+
+def _state(secret: str) -> str:
+    """Return what the platform sees of the cookie."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _over() -> _RefusedError:
+    text = f"It took longer than ten minutes, or was finished before. {NEW_LINK}"
+    return _RefusedError(410, "This visit is over", text)
+
+
+def _welcome(visit: Visit) -> str:
+    return f"Its orders are pulled for {visit.user_id} from now on. You may close this page."
+
+
+def _told(pages: Environment, handle: Callable[[Request, Show], Response]) -> Endpoint:
+    """Make an endpoint whose every trouble is a page with the right status."""
+
+    def show(status: int, title: str, text: str) -> Response:
+        html = pages.get_template("connect.html").render(title=title, text=text)
+        return HTMLResponse(html, status_code=status, headers={"Cache-Control": "no-store"})
+
+    def endpoint(request: Request) -> Response:
+        try:
+            return handle(request, show)
+        except _RefusedError as refusal:
+            return show(refusal.status, refusal.title, refusal.text)
+        except RequestError as error:
+            return show(error.status_code, "The shop was not connected", str(error))
+        except ConnectorError as error:
+            return show(502, f"{error.provider.title()} did not play along", f"{error}. {NEW_LINK}")
+        except ConfigError as error:
+            return show(503, "This server is not set up for that", str(error))
+        except StoreError:
+            return show(503, "The database is down", "Load this page again in a minute.")
+
+    return endpoint

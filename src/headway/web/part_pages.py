@@ -1,0 +1,87 @@
+"""The pages of parts: a list to search and filter, and each part on a page of its own."""
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment
+
+from headway.app import App
+from headway.core.catalog.listings import SellerId, Sku
+from headway.errors import RequestError, StoreError
+from headway.operations.listings import Desk
+from headway.store.catalog.product_list import ProductPage, State
+from headway.store.timetable.positions import Standings
+from headway.web.live import Key
+from headway.web.login import PageRoute
+from headway.web.pages import NO_STORE, show, somebody
+from headway.web.sections import ACTOR, part_subject
+
+ROWS_SHOWN = 50
+SUGGESTED = 6
+NOTHING_TO_SAY = 204
+NOTHING = ProductPage(items=(), next_cursor=None)
+
+
+def router(app: App, pages: Environment) -> APIRouter:
+    """Make the routes of an application's parts."""
+    routes = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+    @routes.get("/parts", response_class=HTMLResponse)
+    def parts(
+        request: Request, q: str = "", state: str = "", seller: str = "", cursor: str = ""
+    ) -> HTMLResponse:
+        """List parts, found by a piece of text, a state, a seller."""
+        own = somebody(request).seller
+        desk = Desk(app, actor=ACTOR, seller=own)
+        found, trouble = NOTHING, ""
+        if request.state.visitor is None:
+            return show(request, Key(view="parts", seller=own))
+        try:
+            found = desk.products(
+                q=q.strip(),
+                state=State(state) if state in set(State) else None,
+                seller=SellerId(seller) if seller else None,
+                cursor=cursor or None,
+                limit=ROWS_SHOWN,
+            )
+        except (RequestError, StoreError) as error:
+            trouble = str(error)
+        similar = []
+        if q and not found.items and not trouble:
+            similar = Standings(app.pool).similar(Sku(q.strip()), seller=own)
+        still = pages.get_template("parts_list.html").render(
+            found=found,
+            trouble=trouble,
+            similar=similar,
+            q=q,
+            state=state,
+            states=list(State),
+            seller=seller,
+            cursor=cursor,
+            is_walled=own is not None,
+            now=app.clock.now(),
+        )
+        return show(request, Key(view="parts", seller=own), still=still)
+
+    # Not a page of its own: whoever is not logged in is told so, not sent to the login.
+    @routes.get("/find", response_class=Response)
+    def find(request: Request, q: str = "") -> Response:
+        """Suggest the first few parts that match what somebody types."""
+        own = somebody(request).seller
+        try:
+            desk = Desk(app, actor=ACTOR, seller=own)
+            found = desk.products(q=q.strip(), limit=SUGGESTED)
+        except (RequestError, StoreError):
+            return Response(status_code=NOTHING_TO_SAY)
+        html = pages.get_template("suggestions.html").render(
+            found=found, q=q.strip(), is_walled=own is not None
+        )
+        return Response(html, media_type="text/html", headers=NO_STORE)
+
+    @routes.get("/parts/{name:path}", response_class=HTMLResponse)
+    def part(request: Request, name: str, sku: str = "", seller: str = "") -> HTMLResponse:
+        """Show one part: why it waits, its prices over time, what happened to it."""
+        subject = part_subject(name or sku, seller)
+        key = Key(view="part", seller=somebody(request).seller, subject=subject)
+        return show(request, key, title=name or sku)
+
+    return routes

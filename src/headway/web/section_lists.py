@@ -1,0 +1,165 @@
+"""The long lists of the sections, a page at a time; the address says how far on each of them is.
+
+Each list goes on by itself: whoever turns the page of one keeps the place in the others. A page is
+as live as the first one, and one look serves all who have it open.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs, urlencode
+
+from headway.core.accounts.jobs import JobStatus
+from headway.core.catalog.listings import SellerId
+from headway.errors import InvalidError
+from headway.operations.listings import Desk
+from headway.store.accounts.job_list import JobView
+from headway.store.catalog.product_list import ProductView, State
+from headway.store.cursors import CHARS_MAX
+from headway.store.status import Trouble
+from headway.web.listings import cut
+
+# A section begins with a few rows of each list; whoever reads on in one of them sees more of it.
+ROWS_FIRST = 10
+ROWS_ONWARD = 50
+# A seller's jobs are a few dozen, and all of them are shown.
+JOBS_MAX = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Some rows of a list, and the addresses of its first and its next page, where there are.
+
+    `trouble` says why there are none, of an address that somebody has cut short.
+    """
+
+    name: str
+    rows: tuple[Any, ...] = ()
+    first: str | None = None
+    next: str | None = None
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A job, and its place in everybody's queue."""
+
+    job: JobView
+    place: int
+
+
+Rows = tuple[Any, ...]
+# Behind whose wall, from which cursor: the rows, and where to go on.
+Read = Callable[[Desk, SellerId | None, str | None], tuple[Rows, str | None]]
+
+
+def subject_of(view: str, query: str) -> str:
+    """Return what of an address says how far on its lists are, always written alike."""
+    given = parse_qs(query, max_num_fields=50)
+    told = {name: given[name][0] for name in LISTS.get(view, ()) if name in given}
+    return urlencode({name: cursor for name, cursor in told.items() if len(cursor) <= CHARS_MAX})
+
+
+def read(desk: Desk, view: str, subject: str, *, seller: SellerId | None) -> dict[str, Page]:
+    """Read a page of each list of a section; raises StoreError."""
+    asked = {name: given[0] for name, given in parse_qs(subject).items()}
+    return {name: _page(desk, view, name, asked, seller) for name in LISTS[view]}
+
+
+def _page(
+    desk: Desk, view: str, name: str, asked: Mapping[str, str], seller: SellerId | None
+) -> Page:
+    others = {each: cursor for each, cursor in asked.items() if each != name}
+    first = _address(view, name, others) if name in asked else None
+    try:
+        rows, cursor = LISTS[view][name](desk, seller, asked.get(name))
+    except InvalidError:
+        return Page(name=name, first=first, trouble="this address leads nowhere")
+    following = None if cursor is None else _address(view, name, {**others, name: cursor})
+    return Page(name=name, rows=rows, first=first, next=following)
+
+
+def _address(view: str, name: str, asked: Mapping[str, str]) -> str:
+    query = f"?{urlencode(asked)}" if asked else ""
+    return f"/{view}{query}#{name}"
+
+
+def _rows(cursor: str | None) -> int:
+    return ROWS_FIRST if cursor is None else ROWS_ONWARD
+
+
+def _held(desk: Desk, _: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
+    most = _rows(cursor)
+    rows, following = cut(desk.held(limit=most + 1, cursor=cursor), most)
+    return tuple(rows), following
+
+
+def _changes(desk: Desk, _: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
+    found = desk.changes(limit=_rows(cursor), cursor=cursor)
+    return found.items, found.next_cursor
+
+
+def _listings(state: State) -> Read:
+    def listings(desk: Desk, _: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
+        found = desk.products(state=state, limit=_rows(cursor), cursor=cursor)
+        return tuple(map(_trouble, found.items)), found.next_cursor
+
+    return listings
+
+
+def _trouble(each: ProductView) -> Trouble:
+    return Trouble(
+        user_id=each.user_id,
+        sku=each.sku,
+        failures=each.failures,
+        error=each.last_error,
+        next_at=each.due_at,
+        is_parked=each.state is State.PARKED,
+    )
+
+
+def _accounts(desk: Desk, _: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
+    most = _rows(cursor)
+    rows, following = cut(desk.lane.accounts(limit=most + 1, cursor=cursor), most)
+    return tuple(rows), following
+
+
+def _jobs(status: JobStatus) -> Read:
+    def jobs(desk: Desk, _: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
+        most = _rows(cursor)
+        found = desk.lane.jobs(status=status, limit=most + 1, cursor=cursor)
+        rows, following = cut(found, most)
+        return tuple(rows), following
+
+    return jobs
+
+
+def _queue(desk: Desk, seller: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
+    if seller is not None:
+        jobs = desk.lane.jobs(limit=JOBS_MAX)
+        own = [each for each in jobs if each.due_at and each.status is not JobStatus.RUNNING]
+        return tuple(map(_placed, own, desk.lane.places(own))), None
+    most = _rows(cursor)
+    rows, following = cut(desk.lane.jobs(limit=most + 1, cursor=cursor), most)
+    # Everybody's: whoever is next in the list is next in the queue.
+    (begin,) = desk.lane.places(rows[:1]) or [0]
+    return tuple(map(_placed, rows, range(begin, begin + len(rows)))), following
+
+
+def _placed(job: JobView, place: int) -> Placed:
+    return Placed(job=job, place=place)
+
+
+LISTS: Mapping[str, Mapping[str, Read]] = {
+    "changes": {"held": _held, "changes": _changes},
+    "trouble": {
+        "parked": _listings(State.PARKED),
+        "failing": _listings(State.FAILING),
+        "dead": _jobs(JobStatus.DEAD),
+    },
+    "accounts": {
+        "queue": _queue,
+        "running": _jobs(JobStatus.RUNNING),
+        "accounts": _accounts,
+    },
+}

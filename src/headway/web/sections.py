@@ -1,0 +1,196 @@
+"""What each section of the page reads, behind whose wall; one look serves all its viewers."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from headway.app import App
+from headway.core.access import Need
+from headway.core.catalog.listings import SellerId, Sku
+from headway.errors import NotFoundError
+from headway.operations.answers import Explained
+from headway.operations.listings import Desk
+from headway.operations.suppliers import SupplierLines
+from headway.store.catalog.history import HistoryEvent, SeriesPoint
+from headway.store.catalog.product_list import ProductView
+from headway.store.monitoring.freshness import Freshness
+from headway.store.monitoring.processes import Process, Processes
+from headway.store.status import Call
+from headway.store.timetable.hours import DayTimetable
+from headway.web.live import Key, More, Scene
+from headway.web.section_lists import LISTS, Page, read
+
+ACTOR = "page"
+FRESHNESS_SHOWN = timedelta(days=7)
+PRICES_SHOWN = timedelta(days=30)
+EVENTS_SHOWN = 25
+SUPPLIERS_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A section of the page: where it is, what it is called, what is drawn."""
+
+    name: str
+    title: str
+    path: str = ""
+    icon: str = ""
+    shortcut: str = ""
+    need: Need | None = None
+
+    @property
+    def template(self) -> str:
+        """The file that draws it."""
+        return f"{self.name}.html"
+
+
+SECTIONS = {
+    each.name: each
+    for each in (
+        Section(name="now", path="/", title="Now", icon="clock", shortcut="n"),
+        Section(name="freshness", path="/freshness", title="Freshness", icon="fresh", shortcut="f"),
+        Section(
+            name="timetable",
+            path="/timetable",
+            title="Timetable",
+            icon="timetable",
+            shortcut="t",
+            need=Need.OVERSEE,
+        ),
+        Section(name="changes", path="/changes", title="Changes", icon="swap", shortcut="c"),
+        Section(name="trouble", path="/trouble", title="Trouble", icon="warning", shortcut="x"),
+        Section(name="accounts", path="/accounts", title="Accounts", icon="link", shortcut="a"),
+        Section(name="parts", path="/parts", title="Parts", icon="parts", shortcut="p"),
+        Section(
+            name="keys", path="/keys", title="Keys", icon="key", shortcut="k", need=Need.OPERATE
+        ),
+        Section(name="part", title="Part"),
+    )
+}
+MENU = [each for each in SECTIONS.values() if each.path]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NowSeen:
+    """Who runs on this database, and the suppliers that it asks; belongs to no seller."""
+
+    processes: tuple[Process, ...] = ()
+    suppliers: SupplierLines = field(default_factory=lambda: SupplierLines(first=(), count=0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreshnessSeen:
+    """How fresh everything was over time; belongs to no seller."""
+
+    latest: Freshness | None
+    series: tuple[Freshness, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartSeen:
+    """One listing of a part: how it stands, why it waits, and what it cost over time."""
+
+    view: ProductView
+    explained: Explained
+    points: tuple[SeriesPoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartsSeen:
+    """A part as its page shows it, listing by listing."""
+
+    sku: Sku
+    listings: tuple[PartSeen, ...] = ()
+    events: tuple[HistoryEvent, ...] = ()
+    reads: tuple[Call, ...] = ()
+    trouble: str = ""
+
+
+def scene(app: App, seller: SellerId | None) -> Scene:
+    """Read what every section shows something of; raises StoreError."""
+    desk = _desk(app, seller)
+    seen = desk.status()
+    return Scene(overview=seen, alerts=tuple(desk.alerts_in(seen)))
+
+
+def more(app: App) -> More:
+    """Return how an application is asked for what a section shows besides the scene."""
+
+    def ask(key: Key, seen: Scene) -> object:
+        asked = MORE.get(key.view)
+        return None if asked is None else asked(app, key, seen)
+
+    return ask
+
+
+def _part(app: App, key: Key, seen: Scene) -> PartsSeen:
+    name, _, named = key.subject.partition("\x1f")
+    sku, seller = Sku(name), SellerId(named) if named else None
+    desk, now = _desk(app, key.seller), seen.overview.now
+    if "\0" in key.subject:  # the database would refuse it, and not because it is down
+        return PartsSeen(sku=sku, trouble="no part number holds such a character")
+    try:
+        reasons = desk.explain(sku, seller=seller)
+        told = desk.series(sku, seller=seller, since=now - PRICES_SHOWN)
+        found = {each.user_id: each for each in desk.product(sku, seller=seller)}
+        events = desk.history(sku, seller=seller, limit=EVENTS_SHOWN).items
+    except NotFoundError as trouble:
+        return PartsSeen(sku=sku, trouble=str(trouble))
+    points = {each.seller: each.points for each in told}
+    return PartsSeen(
+        sku=sku,
+        listings=tuple(
+            PartSeen(
+                view=found[each.seller],
+                explained=each,
+                points=points[each.seller],
+            )
+            for each in reasons
+            if each.seller in found and each.seller in points
+        ),
+        events=events,
+        reads=desk.calls(sku, seller=seller),
+    )
+
+
+def _now(app: App, key: Key, _: Scene) -> NowSeen:
+    if key.seller is not None:
+        return NowSeen()
+    return NowSeen(
+        processes=tuple(Processes(app.pool).alive()),
+        suppliers=_desk(app, None).suppliers.worst(limit=SUPPLIERS_SHOWN),
+    )
+
+
+def _freshness(app: App, key: Key, seen: Scene) -> FreshnessSeen | None:
+    if key.seller is not None:
+        return None
+    series = _desk(app, None).freshness(seen.overview.now - FRESHNESS_SHOWN)
+    return FreshnessSeen(latest=series[-1] if series else None, series=series)
+
+
+def _timetable(app: App, key: Key, _: Scene) -> DayTimetable:
+    return _desk(app, key.seller).timetable()
+
+
+def part_subject(sku: str, seller: str) -> str:
+    """Return the subject of a key for a part's page."""
+    return f"{sku}\x1f{seller}"
+
+
+def _desk(app: App, seller: SellerId | None) -> Desk:
+    return Desk(app, actor=ACTOR, seller=seller)
+
+
+def _lists(app: App, key: Key, _: Scene) -> dict[str, Page]:
+    return read(_desk(app, key.seller), key.view, key.subject, seller=key.seller)
+
+
+MORE: Mapping[str, Callable[[App, Key, Scene], object]] = {
+    **dict.fromkeys(LISTS, _lists),
+    "now": _now,
+    "freshness": _freshness,
+    "timetable": _timetable,
+    "keys": lambda app, key, _seen: _desk(app, key.seller).access.all_keys(),
+    "part": _part,
+}

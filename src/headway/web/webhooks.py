@@ -1,0 +1,92 @@
+"""`/webhooks/{platform}`: what platforms tell us, verified on the raw body before it is parsed.
+
+Whoever cannot sign learns nothing but that. To the platform the answer is good whatever we make of
+a delivery, since a platform that hears errors stops telling: the shops that we do not know and the
+topics that we do not use included. All work but one short transaction is left to a job.
+"""
+
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import SecretStr
+from starlette.concurrency import run_in_threadpool
+
+from headway.app import App
+from headway.config import Settings
+from headway.core.accounts.jobs import PlatformName
+from headway.core.accounts.webhooks import Effect, read_hook
+from headway.errors import ConfigError
+from headway.providers.webhook_signatures import SETTINGS, is_signed
+from headway.store.accounts.webhooks import Fate
+from headway.web.body_limits import read_body
+from headway.web.problems import ProblemRoute, problem
+from headway.web.response_model import ProblemShape
+
+LOG = logging.getLogger(__name__)
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    202: {"description": "Verified, but no such shop is connected: nothing was done."},
+    400: {"model": ProblemShape, "description": "Verified, but malformed."},
+    401: {"model": ProblemShape, "description": "Not signed by the platform; nothing was read."},
+    408: {"model": ProblemShape, "description": "The body did not come in time."},
+    413: {"model": ProblemShape, "description": "Larger than a webhook may be."},
+    503: {"model": ProblemShape, "description": "No secret is set, or the database is down."},
+}
+
+
+def router(app: App, *, body_wait_s: float) -> APIRouter:
+    """Make the routes of one application."""
+    routes = APIRouter(route_class=ProblemRoute, tags=["webhooks"])
+    for platform in PlatformName:
+        routes.add_api_route(
+            f"/webhooks/{platform}",
+            _endpoint(app, platform, body_wait_s),
+            methods=["POST"],
+            name=f"{platform} webhook",
+            responses=PROBLEMS,
+        )
+    return routes
+
+
+def _endpoint(
+    app: App, platform: PlatformName, body_wait_s: float
+) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    async def receive(request: Request) -> Response:
+        """Take a delivery: the same one is taken once, and many wake one job."""
+        secret = _secrets(app.settings)[platform].get_secret_value()
+        if not secret:
+            raise ConfigError(f"{SETTINGS[platform]} is not set, so no webhook can be verified")
+        body = await read_body(request, wait_s=body_wait_s)
+        if isinstance(body, Response):
+            return body
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        if not is_signed(platform, secret, headers, body, now=app.clock.now()):
+            return problem(
+                401,
+                f"{platform} did not sign this body with the secret that is set",
+                title="the signature is wrong",
+            )
+        hook = read_hook(platform, headers, body)
+        if hook.effect is Effect.NOTHING:
+            return _told("not used", status=200)
+        fate = await run_in_threadpool(app.hooks.take, hook, now=app.clock.now())
+        if fate is Fate.UNKNOWN_SHOP:
+            LOG.warning("a webhook of %s shop %s, which is not connected", platform, hook.shop)
+            return _told(fate, status=202)
+        return _told(fate, status=200)
+
+    return receive
+
+
+def _told(fate: str, *, status: int) -> Response:
+    return JSONResponse({"fate": fate}, status_code=status)
+
+
+def _secrets(settings: Settings) -> Mapping[PlatformName, SecretStr]:
+    return {
+        PlatformName.SHOPIFY: settings.shopify_client_secret,
+        PlatformName.ETSY: settings.etsy_webhook_secret,
+        PlatformName.PRINTIFY: settings.printify_webhook_secret,
+    }

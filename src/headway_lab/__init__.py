@@ -1,0 +1,1 @@
+"""Simulators, simulations and the demo: what stands outside Headway and tests it."""

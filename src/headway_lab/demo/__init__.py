@@ -1,0 +1,1 @@
+"""The demo: simulated providers over real HTTP, the real engine, a clock that runs faster."""

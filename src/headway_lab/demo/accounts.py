@@ -1,0 +1,317 @@
+"""The demo's account lane: sellers of three tiers on three platforms, orders, and webhooks.
+
+The shops on Shopify are those that the catalogue is written to. Etsy's day is small, so that the
+watcher sees it run short: who does not pay then waits, and says why.
+"""
+
+import heapq
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+import httpx
+from pydantic import SecretStr
+
+from headway.app import App
+from headway.app.providers import shared_vault
+from headway.clock import Clock, rng
+from headway.core.accounts.jobs import Kind, PlatformName, Tier
+from headway.core.catalog.listings import SellerId, Wait
+from headway.engine.pull import Pull
+from headway.providers.etsy.limits import day_key
+from headway.providers.tokens import store_tokens, token_scope
+from headway.store.accounts.connections import Accounts
+from headway.store.accounts.credentials import Credentials
+from headway.store.accounts.job_claim import Claimed
+from headway.store.accounts.jobs import Jobs
+from headway_lab.demo.shops import SELLERS, ShopFloor, domain_of
+from headway_lab.simulators.etsy.simulator import EtsyApp, EtsySimulator
+from headway_lab.simulators.printify.simulator import PrintifySimulator
+from headway_lab.simulators.shopify.simulator import ShopifySimulator
+from headway_lab.simulators.shopify.tokens import AppSecret
+from headway_lab.simulators.transport import SimTransport
+from headway_lab.virtual_clock import VirtualClock
+
+TIERS = dict(zip(SELLERS, (Tier.PRO, Tier.GROWTH, Tier.FREE), strict=True))
+TITLES = dict(zip(SELLERS, ("Acme Hangar", "Northwind Models", "Skyline Prints"), strict=True))
+# What Etsy allows the demo's app in 24 hours: somewhat less than all would like.
+ETSY_DAY = 300
+# How often it looks, in minutes: fewer runs than in earnest, so that so small a day goes round.
+INTERVALS = {Tier.FREE: 120, Tier.STARTER: 60, Tier.GROWTH: 60, Tier.PRO: 30}
+KIND_INTERVALS = {Kind.ORDERS: 0, Kind.LISTINGS: 720, Kind.CUSTOMERS: 360, Kind.PAYMENTS: 360}
+HOOK_SECRET = "whsec_ZGVtby1vZi1oZWFkd2F5"  # noqa: S105 - of a platform that is not one
+HISTORY = timedelta(days=14)
+HISTORY_ORDERS = {Tier.PRO: 40, Tier.GROWTH: 18, Tier.FREE: 5}
+LISTINGS = {Tier.PRO: 24, Tier.GROWTH: 12, Tier.FREE: 6}
+# Orders of one shop in an hour.
+ORDERS_PER_H = {Tier.PRO: 1.2, Tier.GROWTH: 0.6, Tier.FREE: 0.2}
+SHIP_H, CANCEL_H, REFUND_H = (0.5, 5.0), (0.1, 1.0), (1.0, 6.0)
+CANCEL_SHARE, REFUND_SHARE = 0.06, 0.1
+# Platforms do not tell everything.
+TOLD_SHARE = 0.85
+HOUR = timedelta(hours=1)
+# In the past nobody polls more often than somebody can be due.
+PAST_POLL = timedelta(minutes=20)
+
+ETSY_HOST, PRINTIFY_HOST = "etsy.demo", "printify.demo"
+ACCOUNT_SETTINGS: Mapping[str, object] = {
+    "shopify_client_secret": SecretStr(AppSecret().client_secret),
+    "etsy_url": f"http://{ETSY_HOST}",
+    "etsy_keystring": EtsyApp().keystring,
+    "etsy_shared_secret": SecretStr(EtsyApp().shared_secret),
+    "etsy_day_limit": ETSY_DAY,
+    "etsy_webhook_secret": SecretStr(HOOK_SECRET),
+    "printify_url": f"http://{PRINTIFY_HOST}",
+    "printify_webhook_secret": SecretStr(HOOK_SECRET),
+    "intervals_min": INTERVALS,
+    "kind_intervals_min": KIND_INTERVALS,
+}
+
+Shop = tuple[SellerId, PlatformName]
+Tell = Callable[[PlatformName, Mapping[str, str], bytes], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marketplace:
+    """The simulated platforms, and what the sellers' shops are called there."""
+
+    etsy: EtsySimulator
+    printify: PrintifySimulator
+    shopify: ShopifySimulator
+    names: Mapping[Shop, str]
+    skus: Mapping[SellerId, Sequence[str]]
+
+    def move_in(self, app: App) -> None:
+        """Let the sellers pay, and connect their shops on Etsy."""
+        for seller, tier in TIERS.items():
+            quotas = app.job_rule.order_quotas
+            app.sellers.set_tier(seller, tier, quotas=quotas, now=app.clock.now())
+        self.connect(app, PlatformName.ETSY)
+
+    def connect(self, app: App, wanted: PlatformName) -> None:
+        """Connect all shops on a platform; those on Shopify are, for the catalogue."""
+        vault, shelf, now = shared_vault(app.settings), Credentials(app.pool), app.clock.now()
+        for (seller, platform), name in self.names.items():
+            if platform is not wanted:
+                continue
+            tokens: dict[str, Any] = {"access": self.printify.personal_token(seller)}
+            if platform is PlatformName.ETSY:
+                pair = self.etsy.grant(int(name))
+                tokens = {"access": pair.access, "refresh": pair.refresh}
+            store_tokens(shelf, vault, token_scope(platform, name), clock=app.clock, **tokens)
+            Accounts(app.pool).connect(
+                seller,
+                name,
+                platform=platform,
+                owner_id=name if platform is PlatformName.PRINTIFY else "",
+                title=TITLES[seller],
+                now=now,
+            )
+
+
+def open_marketplace(clock: Clock, floor: ShopFloor, *, seed: int) -> Marketplace:
+    """Open the shops on Etsy and Printify, and let all of them have a history."""
+    etsy = EtsySimulator(clock, seed=seed, per_day=ETSY_DAY, hook_secret=HOOK_SECRET)
+    printify = PrintifySimulator(clock, seed=seed, hook_secret=HOOK_SECRET)
+    names: dict[Shop, str] = {}
+    for seller, tier in TIERS.items():
+        shop = etsy.add_shop(name=TITLES[seller].replace(" ", "")).owner.shop_id
+        own = printify.add_shop(account=seller, title=TITLES[seller])
+        for _ in range(LISTINGS[tier]):
+            etsy.add_listing(shop)
+            printify.add_product(own)
+        names[seller, PlatformName.SHOPIFY] = domain_of(seller)
+        names[seller, PlatformName.ETSY] = str(shop)
+        names[seller, PlatformName.PRINTIFY] = str(own)
+    skus = {seller: [sku for owner, sku, _ in floor.sold if owner == seller] for seller in SELLERS}
+    market = Marketplace(etsy=etsy, printify=printify, shopify=floor.shops, names=names, skus=skus)
+    _remember(market, clock.now(), seed)
+    return market
+
+
+def _remember(market: Marketplace, now: datetime, seed: int) -> None:
+    """Let orders have been placed in the weeks before."""
+    luck = rng(f"history:{seed}")
+    for (seller, platform), name in market.names.items():
+        count = HISTORY_ORDERS[TIERS[seller]]
+        for at in sorted(now - HISTORY * luck.random() for _ in range(count)):
+            placed = at.replace(microsecond=0)
+            if platform is PlatformName.ETSY:
+                market.etsy.place_order(int(name), at=placed)
+            elif platform is PlatformName.PRINTIFY:
+                market.printify.shop(int(name)).place_order(placed)
+            elif market.skus[seller]:
+                market.shopify.place_order(name, [(luck.choice(market.skus[seller]), 1)], at=placed)
+
+
+class Trade:
+    """Buyers and sellers, drawn from the seed; `step` lets them do what is due."""
+
+    def __init__(self, market: Marketplace, clock: Clock, *, seed: int) -> None:
+        self._market = market
+        self._clock = clock
+        self._luck = rng(f"trade:{seed}")
+        self._order = itertools.count()
+        self._due: list[tuple[datetime, int, Callable[[], None]]] = []
+        self._tell: Tell | None = None
+        for shop in market.names:
+            self._later(self._pause(shop), partial(self._buy, shop))
+
+    def tell_by(self, tell: Tell | None, clock: Clock) -> None:
+        """Go on by another clock, and let the platforms tell of what happens from here on."""
+        self._tell, self._clock = tell, clock
+
+    def step(self) -> Wait:
+        """Let everybody act whose time has come, and say when the next one does."""
+        now = self._clock.now()
+        while self._due and self._due[0][0] <= now:
+            heapq.heappop(self._due)[2]()
+        return Wait(until=self._due[0][0], why="nobody buys")
+
+    def _buy(self, shop: Shop) -> None:
+        self._later(self._pause(shop), lambda: self._buy(shop))
+        number = self._place(shop)
+        if number is None:
+            return
+        self._say(shop, "placed", number)
+        if self._luck.random() < CANCEL_SHARE:
+            self._later(self._hours(CANCEL_H), lambda: self._end(shop, "cancelled", number))
+            return
+        self._later(self._hours(SHIP_H), lambda: self._end(shop, "shipped", number))
+
+    def _end(self, shop: Shop, deed: str, number: str) -> None:
+        (_, platform), name = shop, self._market.names[shop]
+        _DEEDS[platform, deed](self._market, name, number)
+        self._say(shop, deed, number)
+        may_return = deed == "shipped" and (platform, "refunded") in _DEEDS
+        if may_return and self._luck.random() < REFUND_SHARE:
+            self._later(self._hours(REFUND_H), lambda: self._end(shop, "refunded", number))
+
+    def _place(self, shop: Shop) -> str | None:
+        (seller, platform), name, market = shop, self._market.names[shop], self._market
+        if platform is PlatformName.ETSY:
+            return str(market.etsy.place_order(int(name)))
+        if platform is PlatformName.PRINTIFY:
+            return market.printify.place_order(int(name))
+        if not market.skus[seller]:
+            return None
+        lines = [(self._luck.choice(market.skus[seller]), self._luck.randint(1, 2))]
+        return market.shopify.place_order(name, lines)
+
+    def _say(self, shop: Shop, deed: str, number: str) -> None:
+        """Let the platform tell us, if it does."""
+        (_, platform), name, market = shop, self._market.names[shop], self._market
+        topic = _TOPICS.get((platform, deed))
+        if self._tell is None or topic is None or self._luck.random() > TOLD_SHARE:
+            return
+        if platform is PlatformName.ETSY:
+            headers, body = market.etsy.hook(topic, int(name), int(number))
+        elif platform is PlatformName.PRINTIFY:
+            headers, body = market.printify.hook(topic, int(name), number)
+        else:
+            sent = market.shopify.hook(topic, number, shop=name)
+            headers, body = dict(sent.headers), sent.body
+        self._tell(platform, headers, body)
+
+    def _later(self, pause: timedelta, act: Callable[[], None]) -> None:
+        heapq.heappush(self._due, (self._clock.now() + pause, next(self._order), act))
+
+    def _pause(self, shop: Shop) -> timedelta:
+        return HOUR * self._luck.expovariate(ORDERS_PER_H[TIERS[shop[0]]])
+
+    def _hours(self, between: tuple[float, float]) -> timedelta:
+        return HOUR * self._luck.uniform(*between)
+
+
+def post_to(url: str, client: httpx.Client) -> Tell:
+    """Return how a platform tells us: by a request to the page's own address."""
+
+    def tell(platform: PlatformName, headers: Mapping[str, str], body: bytes) -> None:
+        try:
+            client.post(f"{url}webhooks/{platform}", headers=dict(headers), content=body)
+        except httpx.HTTPError:
+            return  # a platform that cannot reach us tells us nothing; the next pull finds it
+
+    return tell
+
+
+class Doors(httpx.BaseTransport):
+    """Simulators in one process, each behind its own host, one behind all others."""
+
+    def __init__(
+        self, by_host: Mapping[str, httpx.BaseTransport], other: httpx.BaseTransport
+    ) -> None:
+        self._by_host = by_host
+        self._other = other
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Let the host's own simulator answer."""
+        return self._by_host.get(request.url.host, self._other).handle_request(request)
+
+
+def doors(market: Marketplace, clock: VirtualClock, *, seed: int) -> Doors:
+    """Return the way to all platforms in virtual time."""
+    return Doors(
+        {
+            ETSY_HOST: SimTransport(market.etsy.handle, clock, seed=seed),
+            PRINTIFY_HOST: SimTransport(market.printify.handle, clock, seed=seed),
+        },
+        SimTransport(market.shopify.handle, clock, seed=seed),
+    )
+
+
+class EtsyJobs(Jobs):
+    """The jobs of one platform, as if there were no others."""
+
+    def claim(
+        self, *, now: datetime, owner: str, without: Collection[PlatformName] = ()
+    ) -> Claimed | None:
+        """Lease the most deserving job of Etsy."""
+        others = {*without, PlatformName.SHOPIFY, PlatformName.PRINTIFY}
+        return super().claim(now=now, owner=owner, without=others)
+
+
+def past_pull(app: App, *, is_late: bool = False) -> Pull:
+    """Return a puller of the past, which looks for work now and then: first of Etsy alone.
+
+    Etsy's day must have a past; of the others a late look is enough.
+    """
+    days = {PlatformName.ETSY: day_key(app.settings.etsy_keystring)}
+    jobs = EtsyJobs(app.pool, app.limiter, app.job_rule, days=days)
+    slow = replace(app, pull_rule=replace(app.pull_rule, poll=PAST_POLL))
+    return slow.pull("past", jobs=None if is_late else jobs)
+
+
+def _print_out(market: Marketplace, name: str, number: str) -> None:
+    while market.printify.advance(int(name), number) != "fulfilled":
+        continue
+
+
+Deed = Callable[[Marketplace, str, str], object]
+_DEEDS: Mapping[tuple[PlatformName, str], Deed] = {
+    (PlatformName.ETSY, "shipped"): lambda m, name, order: m.etsy.ship(int(name), int(order)),
+    (PlatformName.ETSY, "cancelled"): lambda m, name, order: m.etsy.cancel(int(name), int(order)),
+    (PlatformName.ETSY, "refunded"): lambda m, name, order: m.etsy.refund(int(name), int(order)),
+    (PlatformName.SHOPIFY, "shipped"): lambda m, name, order: m.shopify.fulfil(name, order),
+    (PlatformName.SHOPIFY, "cancelled"): lambda m, name, order: m.shopify.cancel(name, order),
+    (PlatformName.SHOPIFY, "refunded"): lambda m, name, order: m.shopify.refund(name, order),
+    (PlatformName.PRINTIFY, "shipped"): _print_out,
+    (PlatformName.PRINTIFY, "cancelled"): lambda m, name, order: m.printify.cancel(
+        int(name), order
+    ),
+}
+_TOPICS = {
+    (PlatformName.ETSY, "placed"): "order.paid",
+    (PlatformName.ETSY, "shipped"): "order.shipped",
+    (PlatformName.ETSY, "cancelled"): "order.canceled",
+    (PlatformName.SHOPIFY, "placed"): "orders/create",
+    (PlatformName.SHOPIFY, "shipped"): "fulfillments/create",
+    (PlatformName.SHOPIFY, "cancelled"): "orders/cancelled",
+    (PlatformName.SHOPIFY, "refunded"): "refunds/create",
+    (PlatformName.PRINTIFY, "placed"): "order:created",
+    (PlatformName.PRINTIFY, "shipped"): "order:shipment:created",
+    (PlatformName.PRINTIFY, "cancelled"): "order:updated",
+}

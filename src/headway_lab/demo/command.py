@@ -1,0 +1,311 @@
+"""`headway demo`: everything on the embedded database, in one process or some, faster than life.
+
+What it starts it stops, in the opposite order: on Ctrl-C, on SIGTERM, and when a part fails to
+start. The database is made anew each time, because the demo's time begins anew.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import httpx
+import typer
+from pydantic import SecretStr
+
+from headway import config
+from headway.app import App, build
+from headway.app.monitoring import watch_of
+from headway.app.suppliers import lines_of
+from headway.cli.console import Voice
+from headway.cli.run import POOL_SIZE
+from headway.cli.serving import join, login_link, show_line, stoppable
+from headway.cli.session import note_of
+from headway.cli.speed import build_fast
+from headway.cli.worker import require_scale
+from headway.clock import ScaledClock, SystemClock
+from headway.config import Settings
+from headway.engine.tick import EVERY
+from headway.runners.embedded import EmbeddedRunner
+from headway.runners.worker_processes import Crew
+from headway.store.migrate import upgrade
+from headway.store.pool import open_pool
+from headway.store.server.embedded import EmbeddedServer
+from headway.web.server import address, listen
+from headway_lab.demo.accounts import ACCOUNT_SETTINGS, doors, post_to
+from headway_lab.demo.shops import People
+from headway_lab.demo.world import PAST_H, Stage, live_past, past_settings, set_stage
+from headway_lab.simulators.boeing import SignIn
+from headway_lab.simulators.transport import SimTransport, serve
+from headway_lab.virtual_clock import VirtualClock
+
+if TYPE_CHECKING:
+    from psycopg_pool import ConnectionPool as Pool
+
+    from headway.runners.valkey import EmbeddedValkey
+
+DATABASE = "demo"
+PAST = timedelta(hours=PAST_H)
+# A crash of the machine may lose the last moments, never the database; and a demo has no past.
+SERVER = {"synchronous_commit": "off"}
+TICK_S = 0.5
+STOP_S = 1.0
+TELL_S = 2.0
+SPEED_MAX, PRODUCTS_MAX, WORKERS_MAX = 2000, 20_000, 8
+# Of workers that we hear ourselves.
+TOLD_IN = {"PYTHONUNBUFFERED": "1", "HEADWAY_LOG_FORMAT": "text"}
+# Each worker's; all of them need connections to one small database.
+STEPS_AT_ONCE = 4
+EXAMPLES = """Examples:
+
+headway demo --speed 300 --products 2000 --port 0
+
+headway demo --workers 3
+"""
+SIGN_IN = SignIn(client_id="demo")
+# What a merchant has changed is repaired while somebody is still watching: within a real minute, or
+# as soon as the shops' points allow.
+PATROL_H, PATROL_PACE = 1.0, 130_000
+
+
+class PolicyName(StrEnum):
+    """The policies to choose from."""
+
+    ADAPTIVE = "adaptive"
+    PACKED = "packed"
+    SPLIT = "split"
+    ANCHORED = "anchored"
+    ROLLING = "rolling"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("demo", epilog=EXAMPLES)(demo)
+
+
+def demo(
+    *,
+    speed: Annotated[
+        float, typer.Option(min=1, max=SPEED_MAX, help="How many times faster than life.")
+    ] = 60,
+    products: Annotated[
+        int, typer.Option(min=1, max=PRODUCTS_MAX, help="How many parts the sellers list.")
+    ] = 500,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port of the page; 0 takes a free one.")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Which world to draw; the same seed, the same world.")
+    ] = 1,
+    policy: Annotated[
+        PolicyName | None,
+        typer.Option(help="When a part is due; the policy of the settings if not said."),
+    ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=WORKERS_MAX,
+            help="Let so many worker processes do the work, on a Valkey of its own.",
+        ),
+    ] = 0,
+) -> None:
+    """Run everything in one process, faster than life.
+
+    A simulated supplier and three sellers with shops on Shopify, Etsy and Printify over real HTTP,
+    the engine, an embedded database and the page. Ctrl-C ends it and leaves nothing running.
+
+    With --workers it is scaled out on this machine: headway worker processes do the engine's work.
+    """
+    settings = _settings(config.load(), port=port, policy=policy, products=products, speed=speed)
+    voice = Voice(settings)
+    valkey = _valkey(settings) if workers else None
+    with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
+        stack.enter_context(voice.log.heard())
+        taken = stack.enter_context(listen(settings.web_host, settings.web_port))
+        voice.say(f"Headway demo, {speed:g} times faster than life.")
+        _keep_private(settings.data_dir.parent)
+        server = stack.enter_context(
+            EmbeddedServer(settings.data_dir, clock=SystemClock(), settings=SERVER)
+        )
+        if valkey is not None:
+            settings = _with_broker(stack, settings, valkey)
+        pool = stack.enter_context(_fresh_pool(server, POOL_SIZE + settings.pull_workers))
+        clock, stage = _past(settings, pool, voice, products=products, seed=seed, speed=speed)
+        app = _application(stack, settings, pool, stage, clock)
+        note = {"database": DATABASE, "page": address(taken)}
+        server.announce(note_of(app.settings, clock) | note)
+        stage.trade.tell_by(post_to(address(taken), stack.enter_context(_client())), clock)
+        join(stack, app, "api" if workers else "run", voice)
+        stack.callback(lambda: voice.say(stage.verdict))
+        runner = _play(stack, app, stage, seed)
+        page = login_link(app, taken)
+        voice.say(f"The page: {page}")
+        crew = _hire(stack, app, workers, voice)
+        if not workers:
+            _work(runner, app, speed)
+        show_line(stack, app, runner, taken, voice, page=page, speed=speed, crew=crew)
+    voice.say("The demo has ended; nothing is left running.")
+
+
+def _settings(
+    given: Settings, *, port: int | None, policy: PolicyName | None, products: int, speed: float
+) -> Settings:
+    """Return the demo's settings: its own folder, supplier and shops, the rest as given."""
+    changes: dict[str, object] = {
+        "data_dir": given.data_dir.expanduser() / "demo",
+        "boeing_client_id": SIGN_IN.client_id,
+        "boeing_client_secret": SecretStr(SIGN_IN.client_secret),
+        "boeing_username": SIGN_IN.username,
+        "boeing_password": SecretStr(SIGN_IN.password),
+        "boeing_url": "http://127.0.0.1",
+        "shopify_url": "http://127.0.0.1/{shop}",
+        "shopify_client_id": "",
+        **ACCOUNT_SETTINGS,
+        "patrol_h": max(PATROL_H, products * speed / PATROL_PACE),
+    }
+    if port is not None:
+        changes["web_port"] = port
+    if policy is not None:
+        changes["policy"] = policy.value
+    return given.model_copy(update=changes)
+
+
+def _keep_private(folder: Path) -> None:
+    """Make the folder that the demo's lies in, so that `doctor` finds it as `run` leaves it."""
+    with contextlib.suppress(OSError):  # the server finds the same trouble and says what to do
+        folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+
+
+@contextmanager
+def _fresh_pool(server: EmbeddedServer, size: int) -> "Iterator[Pool]":
+    """Open an empty database: the demo's time begins anew, so its past must too."""
+    server.drop_database(DATABASE)
+    server.ensure_database(DATABASE)
+    with open_pool(server.dsn(DATABASE), size=size, prepares=True) as pool:
+        upgrade(pool, SystemClock())
+        yield pool
+
+
+def _past(
+    settings: Settings, pool: "Pool", voice: Voice, *, products: int, seed: int, speed: float
+) -> tuple[ScaledClock, Stage]:
+    """Live through the past on virtual time, and return the clock that goes on from there."""
+    start = SystemClock().now().replace(second=0, microsecond=0)
+    virtual = VirtualClock(start - PAST)
+    stage = set_stage(virtual, settings, products=products, seed=seed, sign_in=SIGN_IN, speed=speed)
+    app = build(
+        past_settings(settings, products=products),
+        virtual,
+        pool,
+        transport=SimTransport(stage.supplier.handle, virtual, seed=seed),
+        shop_transport=SimTransport(stage.floor.shops.handle, virtual, seed=seed),
+        platform_transport=doors(stage.market, virtual, seed=seed),
+    )
+    app.adopt()
+    with voice.console.status("") as status:
+        live_past(
+            stage,
+            virtual,
+            app,
+            progress=lambda share: status.update(
+                f"Living through the past with {products:,} parts: {share:.0%}"
+            ),
+        )
+    clock = ScaledClock(speed, start=start)
+    stage.clock.pass_to(clock)
+    return clock, stage
+
+
+def _application(
+    stack: ExitStack, settings: Settings, pool: "Pool", stage: Stage, clock: ScaledClock
+) -> App:
+    """Serve supplier and shops over real HTTP and put the application together against them."""
+    supplier = stack.enter_context(serve(stage.supplier.handle, clock))
+    shops = stack.enter_context(serve(stage.floor.shops.handle, clock))
+    etsy = stack.enter_context(serve(stage.market.etsy.handle, clock))
+    printify = stack.enter_context(serve(stage.market.printify.handle, clock))
+    # Sockets know only real seconds: whoever is asked may be silent for as many of those as ever.
+    more = max(1.0, clock.speed)
+    changes = {
+        "boeing_url": supplier.url,
+        "boeing_timeout_s": settings.boeing_timeout_s * more,
+        "shopify_url": f"{shops.url}/{{shop}}",
+        "shopify_timeout_s": settings.shopify_timeout_s * more,
+        "etsy_url": etsy.url,
+        "printify_url": printify.url,
+        "platform_timeout_s": settings.platform_timeout_s * more,
+    }
+    return build_fast(stack, settings.model_copy(update=changes), clock, pool)
+
+
+def _client() -> httpx.Client:
+    """Return what platforms tell us with: requests to our own address, through no proxy."""
+    return httpx.Client(timeout=TELL_S, trust_env=False)
+
+
+def _play(stack: ExitStack, app: App, stage: Stage, seed: int) -> EmbeddedRunner:
+    """Turn the world and its people, each in a thread."""
+    runner = EmbeddedRunner(app.clock)
+    stack.callback(runner.stop, STOP_S)
+    runner.start(
+        world=stage.shelves.step,
+        people=People(app, stage.floor, seed=seed).step,
+        trade=stage.trade.step,
+    )
+    return runner
+
+
+def _work(runner: EmbeddedRunner, app: App, speed: float) -> None:
+    """Turn the engine too."""
+    bell = app.clock.event()
+    runner.start(
+        bells={"push": bell},
+        tick=app.tick(
+            every=max(EVERY, timedelta(seconds=TICK_S * speed)), watch=watch_of(app)
+        ).step,
+        fetch=lines_of(app, "demo", rings=bell.set).step,
+        push=app.push("demo").step,
+        **{
+            f"pull-{number}": app.pull(f"demo:{number}").step
+            for number in range(1, app.settings.pull_workers + 1)
+        },
+    )
+
+
+def _valkey(settings: Settings) -> "EmbeddedValkey":
+    """Make a broker, not started yet; raises ConfigError where its parts are not installed."""
+    require_scale("headway demo --workers")
+    from headway.runners.valkey import EmbeddedValkey  # noqa: PLC0415 - an extra
+
+    return EmbeddedValkey(settings.data_dir / "valkey", clock=SystemClock(), keeps=False)
+
+
+def _with_broker(stack: ExitStack, settings: Settings, valkey: "EmbeddedValkey") -> Settings:
+    """Run a broker as long as the demo lasts, with nothing on it of another demo."""
+    stack.enter_context(valkey)
+    return settings.model_copy(update={"broker_url": SecretStr(valkey.url), "ticks": "workers"})
+
+
+def _hire(stack: ExitStack, app: App, count: int, voice: Voice) -> Crew:
+    """Let worker processes do the engine's work; they join by the note in the demo's folder."""
+
+    def tell(name: str, text: str) -> None:
+        if not voice.is_watched:  # there the view shows it
+            voice.say(f"{name} | {text}")
+
+    # Where they find the demo, whatever else they might have been told to work on.
+    place = {"HEADWAY_DATA_DIR": str(app.settings.data_dir.resolve()), "DATABASE_URL": ""}
+    crew = Crew(
+        count,
+        options=("--concurrency", str(STEPS_AT_ONCE)),
+        environ={**os.environ, "HEADWAY_SERVER": "", **TOLD_IN, **place},
+        report=tell,
+    )
+    stack.callback(crew.stop)
+    crew.start()
+    return crew

@@ -1,0 +1,193 @@
+"""The demo's shops: what they sell when it begins, and what people do in them behind our back."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from headway.app import App
+from headway.app.rules import seller_defaults
+from headway.cli.speed import POINTS, restore_per_s
+from headway.clock import Clock, fresh_id, rng
+from headway.config import Settings
+from headway.core.catalog.change_detection import CENT, Desired, desire, observe
+from headway.core.catalog.intake import Row
+from headway.core.catalog.listings import Quote, SellerId, Sku, Wait
+from headway.core.catalog.storefront import Gid
+from headway.providers.shopify.storefront import shop_scope, store_tokens
+from headway.providers.vault import open_vault
+from headway.store.accounts.connections import Accounts
+from headway.store.accounts.credentials import Credentials
+from headway.store.catalog.products import Products
+from headway.store.catalog.publishing import Publishing
+from headway_lab.simulators.boeing import Part
+from headway_lab.simulators.shopify.faults import ShopFaultPlan
+from headway_lab.simulators.shopify.shop import ShopIds, ShopSetup, ShopView
+from headway_lab.simulators.shopify.simulator import ShopifySimulator
+
+SELLERS = (SellerId("acme"), SellerId("northwind"), SellerId("skyline"))
+TOKEN = "demo-access-token"  # noqa: S105 - of a shop that is not one
+ERROR_RATE = 0.005
+# How often, in all shops together, a customer buys, a merchant edits a price, parts are published.
+BUYS_EVERY = timedelta(minutes=4)
+EDITS_EVERY = timedelta(minutes=30)
+PUBLISHES_EVERY = timedelta(minutes=40)
+PUBLISHED_AT_ONCE = 2
+EDITS = (Decimal("0.90"), Decimal("1.15"), Decimal("0.80"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShopFloor:
+    """The simulated shops, what each sells, and the parts that are not in them yet."""
+
+    shops: ShopifySimulator
+    sold: Sequence[tuple[SellerId, Sku, ShopIds]]
+    newcomers: list[tuple[SellerId, Sku]]
+    restore_per_s: float
+
+    def move_in(self, app: App) -> None:
+        """Connect each seller's shop, and import what it sells."""
+        settings, now = app.settings, app.clock.now()
+        keys = settings.secret_key.get_secret_value() if settings.secret_key else None
+        vault, accounts = open_vault(keys, settings.data_dir), Accounts(app.pool)
+        for seller in SELLERS:
+            scope = shop_scope(settings.shopify_client_id, domain_of(seller))
+            accounts.connect(seller, domain_of(seller), now=now)
+            store_tokens(Credentials(app.pool), vault, scope, clock=app.clock, access=TOKEN)
+        Products(app.pool).take_in(self._rows(), form=settings.shop_sku, policy=app.policy, now=now)
+        app.sellers.count_catalogues(now)
+
+    def publish(self, app: App, most: int) -> None:
+        """Ask for some of the parts that are in no shop yet."""
+        wanted = self.newcomers[:most]
+        for seller in dict(wanted):
+            Publishing(app.pool).request(
+                seller,
+                [sku for owner, sku in wanted if owner == seller],
+                batch_id=fresh_id(),
+                form=app.settings.shop_sku,
+                policy=app.policy,
+                now=app.clock.now(),
+            )
+        del self.newcomers[:most]
+
+    def _rows(self) -> Iterator[Row]:
+        for line, (seller, sku, ids) in enumerate(self.sold, start=1):
+            yield Row(
+                line=line,
+                sku=sku,
+                seller=seller,
+                shop_sku=sku,
+                title=sku,
+                shopify_product_id=Gid(ids.product),
+                shopify_variant_id=Gid(ids.variant),
+                shopify_inventory_item_id=Gid(ids.item),
+            )
+
+
+class People:
+    """Customers and merchants, drawn from the seed; `step` lets them do what is due."""
+
+    def __init__(self, app: App, floor: ShopFloor, *, seed: int) -> None:
+        self._app = app
+        self._floor = floor
+        self._rng = rng(f"people:{seed}")
+        now = app.clock.now()
+        self._habits = {
+            self._buy: BUYS_EVERY,
+            self._edit: EDITS_EVERY,
+            self._publish: PUBLISHES_EVERY,
+        }
+        self._due: dict[object, datetime] = {}
+        for act, every in self._habits.items():
+            self._due[act] = now + every * self._rng.random()
+
+    def step(self) -> Wait:
+        """Let everybody act whose time has come, and say when the next one does."""
+        now = self._app.clock.now()
+        for act, every in self._habits.items():
+            if self._due[act] <= now:
+                act()
+                self._due[act] = now + every * self._rng.uniform(0.5, 1.5)
+        return Wait(until=min(self._due.values()), why="a quiet shop")
+
+    def _buy(self) -> None:
+        shop, view = self._pick()
+        places = [name for name, count in (view.quantities if view else {}).items() if count > 0]
+        if view is not None and places:
+            self._floor.shops.sell(shop, view.sku, self._rng.choice(places))
+
+    def _edit(self) -> None:
+        shop, view = self._pick()
+        if view is not None:
+            price = (view.price * self._rng.choice(EDITS)).quantize(CENT)
+            self._floor.shops.edit_price(shop, view.sku, max(price, CENT))
+
+    def _publish(self) -> None:
+        self._floor.publish(self._app, PUBLISHED_AT_ONCE)
+
+    def _pick(self) -> tuple[str, ShopView | None]:
+        """Choose a product; None if it is gone."""
+        seller, sku, _ = self._rng.choice(self._floor.sold)
+        return domain_of(seller), self._floor.shops.shown(domain_of(seller), sku)
+
+
+def domain_of(seller: SellerId) -> str:
+    """Return the address of a demo seller's shop."""
+    return f"{seller}.myshopify.com"
+
+
+def open_shops(
+    clock: Clock,
+    settings: Settings,
+    *,
+    sold: Sequence[Part],
+    newcomers: Sequence[Sku],
+    seed: int,
+    speed: float,
+) -> ShopFloor:
+    """Open a shop for each seller that sells its share of the parts at the price it should."""
+    restored_per_s = restore_per_s(speed)
+    setups = [
+        ShopSetup(
+            domain=domain_of(seller),
+            locations=list(dict.fromkeys(settings.locations.values())),
+            currency=settings.currency,
+            access_token=TOKEN,
+            capacity=POINTS,
+            restore_per_s=restored_per_s,
+        )
+        for seller in SELLERS
+    ]
+    faults = ShopFaultPlan(seed, rates={"error": ERROR_RATE})
+    shops = ShopifySimulator(clock, shops=setups, faults=faults, seed=seed)
+    owners = [SELLERS[index % len(SELLERS)] for index in range(len(sold) + len(newcomers))]
+    return ShopFloor(
+        shops=shops,
+        sold=[
+            (seller, Sku(part.sku), _shelve(shops, settings, seller, part))
+            for seller, part in zip(owners, sold, strict=False)
+        ],
+        newcomers=list(zip(owners[len(sold) :], newcomers, strict=True)),
+        restore_per_s=restored_per_s,
+    )
+
+
+def _shelve(shops: ShopifySimulator, settings: Settings, seller: SellerId, part: Part) -> ShopIds:
+    """Put a part on sale as the seller's terms say."""
+    terms = seller_defaults(settings).terms
+    quote = Quote(
+        sku=Sku(part.sku),
+        list_price=part.list_price,
+        net_price=part.net_price,
+        currency=part.currency,
+        quantities=part.stock,
+    )
+    observed = observe(quote, terms)
+    wanted = desire(observed, terms)
+    price = wanted.price if isinstance(wanted, Desired) else part.list_price
+    assert price is not None, "every part of the demo's world has a price"
+    cost = wanted.cost if isinstance(wanted, Desired) else None
+    return shops.seed_product(
+        domain_of(seller), part.sku, price=price, cost=cost, quantities=observed.quantities
+    )

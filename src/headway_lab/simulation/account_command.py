@@ -1,0 +1,139 @@
+"""`headway simulate --lane account`: days of sellers' shops in minutes, the laws looking on."""
+
+import contextlib
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from headway.cli.output import facts, say, table
+from headway.cli.progress import tell_share
+from headway.clock import SystemClock
+from headway_lab.charts.chart import days_of
+from headway_lab.simulation.accounts.report import figures
+from headway_lab.simulation.accounts.scenario import AccountPlan, AccountScenario, Parts
+from headway_lab.simulation.accounts.world import DAY_S
+from headway_lab.simulation.results import (
+    alert_facts,
+    foresight_fact,
+    law_facts,
+    print_alerts,
+    print_broken,
+)
+from headway_lab.simulation.throwaway_database import open_lab
+
+
+def run_accounts(
+    plan: AccountPlan, url: str | None, parts: Parts | None = None, *, tells: bool = False
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Run it; return the report, and what to say of the laws that broke.
+
+    With `tells`, how far it is goes to stderr as JSON.
+    """
+    wall = SystemClock()
+    shown = _told(plan) if tells else _progress(plan)
+    with open_lab(url) as lab, shown as progress:
+        began_s = wall.monotonic()
+        scenario = AccountScenario(plan, lab.pool, lab.data_dir, parts)
+        scenario.run(progress)
+        report = figures(scenario, real_seconds=wall.monotonic() - began_s)
+    broken = [str(each) for each in scenario.book.examples]
+    return report, tuple([*broken, f"reproduce: {_command(plan)}"] if broken else ())
+
+
+def print_accounts(report: Mapping[str, Any]) -> None:
+    """Print one run as a person reads it."""
+    title = f"{report['sellers']:,} sellers, {days_of(report['days'])}, seed {report['seed']}"
+    say(title, style="bold")
+    headings = (
+        "tier", "sellers", "age of orders", "95 % of the time", "runs served", "of Etsy's",
+        "longest wait",
+    )  # fmt: skip
+    table(headings, [_tier(report, tier) for tier in report["sellers_by_tier"]], right={1})
+    rows = [
+        (
+            name,
+            f"{report['calls_by_provider'][name]:,}",
+            f"{report['refusals_by_provider'][name]:,}",
+            f"{report['accounts_by_provider'][name]:,}",
+        )
+        for name in report["calls_by_provider"]
+    ]
+    table(("platform", "calls", "refused", "accounts"), rows, right={1, 2, 3})
+    facts([*_pairs(report), *alert_facts(report), *law_facts(report)])
+    print_alerts(report)
+    print_broken(report)
+
+
+def _tier(report: Mapping[str, Any], tier: str) -> tuple[str, ...]:
+    age = report["age_by_tier_min"].get(tier)
+    served, etsy = report["served_by_tier"].get(tier), report["etsy_served_by_tier"].get(tier)
+    return (
+        tier,
+        f"{report['sellers_by_tier'][tier]:,}",
+        "" if age is None else f"{age['mean']:.1f} min",
+        "" if age is None else f"under {age['p95']:.1f} min",
+        "" if served is None else f"{served:.0%}",
+        "" if etsy is None else f"{etsy:.0%}",
+        f"{report['longest_wait_by_tier_h'][tier]:.1f} h",
+    )
+
+
+def _pairs(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    rows = f"{report['rows']:,}: {report['rows_missing']:,} missing, {report['rows_wrong']:,} wrong"
+    aside = f"{report['rows_withheld']:,} beyond a quota, {report['rows_hidden']:,} hidden"
+    runs = report["runs"]
+    kinds = ", ".join(f"{name} {count:,}" for name, count in runs.items())
+    hooks = ", ".join(f"{name} {count:,}" for name, count in report["webhooks"].items())
+    injected = ", ".join(f"{kind} {count:,}" for kind, count in report["faults_injected"].items())
+    day = f"{report['etsy_demand_per_day']:,} calls wanted, {report['etsy_day_limit']:,} allowed"
+    return [
+        ("Etsy's day", f"{day}; at most {report['peak_quota_share']:.1%} used"),
+        ("rows", f"{rows}; {aside}"),
+        ("runs", kinds),
+        (
+            "starved",
+            f"{report['starved']:,} jobs; {report['plan_limited']:,} sellers at their quota",
+        ),
+        foresight_fact(report),
+        ("rescued", f"{report['rescued']:,}; {report['refused']:,} late words refused"),
+        ("grants lost", f"{report['grants_lost']:,}, connected again by their sellers"),
+        ("webhooks", hooks or "none"),
+        ("faults injected", injected or "none"),
+        ("real time", f"{report['real_seconds']:.1f} s; {report['settling_h']:.0f} h to settle"),
+    ]
+
+
+@contextlib.contextmanager
+def _told(plan: AccountPlan) -> Iterator[Callable[[float], None]]:
+    yield lambda at_s: tell_share(at_s / DAY_S / plan.days)
+
+
+@contextlib.contextmanager
+def _progress(plan: AccountPlan) -> Iterator[Callable[[float], None]]:
+    """Show how far the run is, to a person only."""
+    if not sys.stderr.isatty():
+        yield lambda _at_s: None
+        return
+    columns = (
+        TextColumn(f"{len(plan.world.tiers):,} sellers"),
+        BarColumn(),
+        TextColumn("day {task.completed:.1f} of {task.total:g}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=plan.days)
+        yield lambda at_s: bar.update(task, completed=min(at_s / DAY_S, plan.days))
+
+
+def _command(plan: AccountPlan) -> str:
+    words = [
+        "headway", "simulate", "--lane", "account", "--sellers", str(len(plan.world.tiers)),
+        "--days", f"{plan.days:g}", "--seed", str(plan.seed), "--workers", str(plan.workers),
+        *(word for spec in plan.faults.specs for word in ("--fault", spec)),
+        *(["--watch"] if plan.is_watched else []),
+    ]  # fmt: skip
+    return shlex.join(words)

@@ -1,0 +1,146 @@
+"""Etsy as a run sees it: one app whose day all its sellers share."""
+
+from collections.abc import Callable, Mapping
+
+from headway.clock import Clock
+from headway_lab.simulation.accounts.platforms import Grant, Hook, PastClock, Truth
+from headway_lab.simulation.accounts.world import Deed, Event, ShopPlan
+from headway_lab.simulation.faults import Faults
+from headway_lab.simulators.etsy.records import Buyer
+from headway_lab.simulators.etsy.simulator import EtsySimulator
+from headway_lab.simulators.faults import FaultPlan
+from headway_lab.simulators.transport import SimTransport
+
+# What Etsy allows, which is not to be taken from our own settings.
+PER_SECOND = 10
+# A change may be shown a little later than it is stamped.
+LAG_S = (0.0, 90.0)
+TOKEN_LIFE_S = 3600.0
+TOPICS = {
+    Deed.ORDER: "order.paid",
+    Deed.SHIP: "order.shipped",
+    Deed.DELIVER: "order.delivered",
+    Deed.CANCEL: "order.canceled",
+}
+
+
+class EtsyVenue:
+    """The simulator, and what our numbers are called there."""
+
+    def __init__(
+        self, clock: Clock, past: PastClock, faults: Faults, *, day_limit: int, seed: int
+    ) -> None:
+        plan = FaultPlan(seed, rates=faults.shares, outage=faults.outages)
+        self.day_limit = self.short_day = day_limit
+        self._peak_share: float | None = None
+        self.simulator = EtsySimulator(
+            past, faults=plan, per_second=PER_SECOND, per_day=day_limit, lag_s=LAG_S, seed=seed
+        )
+        self.wire = SimTransport(self.simulator.handle, clock, seed=seed)
+        self._shops: dict[str, int] = {}
+        self._orders: dict[tuple[str, int], int] = {}
+        self._listings: dict[tuple[str, int], int] = {}
+
+    @property
+    def calls(self) -> int:
+        """How many requests arrived."""
+        return self.simulator.log.calls
+
+    @property
+    def refusals(self) -> int:
+        """How many came too fast, or beyond the day."""
+        return sum(self.simulator.log.refusals.values())
+
+    @property
+    def injected(self) -> Mapping[str, int]:
+        """What went wrong."""
+        return self.simulator.faults.injected
+
+    @property
+    def peak_share(self) -> float:
+        """The most calls in any 24 hours, of what the day allows, while it was short."""
+        now = self.simulator.log.calls_max_day / self.short_day
+        return now if self._peak_share is None else self._peak_share
+
+    def lift(self, factor: int) -> None:
+        """Let the day be that much longer from now on: Etsy grants more to who asks for it."""
+        self._peak_share = self.peak_share
+        self.day_limit *= factor
+        self.simulator.meter.per_day = self.day_limit
+
+    def breach(self) -> str | None:
+        """Tell of 24 hours, or of a second, with too many calls."""
+        log = self.simulator.log
+        if log.calls_max_day > self.day_limit:
+            return f"{log.calls_max_day} calls came in 24 hours of {self.day_limit}"
+        if log.calls_max_second > PER_SECOND:
+            return f"{log.calls_max_second} calls came in a second of {PER_SECOND}"
+        return None
+
+    def open(self, shop: ShopPlan) -> None:
+        """Open a shop."""
+        self._shops[shop.key] = self.simulator.add_shop(shop.number).owner.shop_id
+
+    def name(self, shop: ShopPlan) -> str:
+        """Return the shop's number."""
+        return str(self._shops[shop.key])
+
+    def owner(self, shop: ShopPlan) -> str:
+        """Return nobody: the limit is the app's."""
+        assert shop.key in self._shops
+        return ""
+
+    def grant(self, shop: ShopPlan) -> Grant:
+        """Consent: a pair of tokens, of which one lives an hour."""
+        pair = self.simulator.grant(self._shops[shop.key])
+        return Grant(access=pair.access, refresh=pair.refresh, life_s=TOKEN_LIFE_S)
+
+    def act(self, shop: ShopPlan, event: Event) -> Callable[[], Hook] | None:
+        """Let something happen; Etsy tells of orders only."""
+        shop_id, key = self._shops[shop.key], (shop.key, event.number)
+        self._act(shop_id, key, event)
+        if event.deed not in TOPICS:
+            return None
+
+        def tell() -> Hook:
+            headers, body = self.simulator.hook(TOPICS[event.deed], shop_id, self._orders[key])
+            return Hook(headers=headers, body=body)
+
+        return tell
+
+    def truth(self, shop: ShopPlan) -> Truth:
+        """Return what is true of a shop."""
+        return self.simulator.truth(self._shops[shop.key])
+
+    def _act(self, shop_id: int, key: tuple[str, int], event: Event) -> None:
+        simulator, deed = self.simulator, event.deed
+        if deed is Deed.ORDER:
+            items = [(self._listings[key[0], listing], count) for listing, count in event.lines]
+            buyer = _buyer(event.customer)
+            self._orders[key] = simulator.place_order(shop_id, buyer=buyer, items=items)
+        elif deed is Deed.SHIP:
+            simulator.ship(shop_id, self._orders[key])
+        elif deed is Deed.DELIVER:
+            simulator.deliver(shop_id, self._orders[key])
+        elif deed is Deed.CANCEL:
+            simulator.cancel(shop_id, self._orders[key])
+        elif deed is Deed.REFUND:
+            self._refund(shop_id, self._orders[key], event)
+        elif deed is Deed.LIST:
+            self._listings[key] = simulator.add_listing(shop_id, price=int(event.price * 100))
+        elif deed is Deed.EDIT:
+            changes = {"price": int(event.price * 100), "quantity": 10 + event.number % 40}
+            simulator.edit_listing(shop_id, self._listings[key], state="active", **changes)
+        elif deed is Deed.REMOVE:
+            simulator.remove_listing(shop_id, self._listings[key])
+
+    def _refund(self, shop_id: int, receipt_id: int, event: Event) -> None:
+        total = self.simulator.shop(shop_id).receipts[receipt_id].total
+        self.simulator.refund(
+            shop_id, receipt_id, amount=int(total * event.share), reason="as agreed"
+        )
+
+
+def _buyer(number: int) -> Buyer:
+    email = f"buyer{number}@example.com" if number % 3 else None
+    return Buyer(id=900_000 + number, name=f"Buyer {number}", email=email, country="US")

@@ -1,0 +1,37 @@
+"""Law L13: every hour a few jobs are asked why they wait, and the answer must hold water."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from headway.app import App
+from headway.core.accounts.jobs import JobStatus, interval
+from headway_lab.simulation.forecast_checks import Foresight, Foretold
+from headway_lab.simulation.law_book import LawBook
+
+ASKED = 6
+SECOND = timedelta(seconds=1)
+WAITING = (JobStatus.QUEUED, JobStatus.FAILED, JobStatus.LIMITED, JobStatus.COMPLETED)
+
+
+def ask(app: App, book: LawBook) -> None:
+    """Ask the front of the queue and some of every standing: each has a reason and an instant."""
+    now = app.clock.now()
+    front = app.lane.jobs(now, limit=ASKED)
+    others = [each for one in WAITING for each in app.lane.jobs(now, status=one, limit=2)]
+    for view in (*front, *others):
+        is_history = view.status is JobStatus.COMPLETED and view.due_at is None
+        if not view.reason:
+            book.broken("L13", f"{view.name} cannot say what blocks it")
+        elif view.status in WAITING and not is_history and (view.until is None or view.until < now):
+            book.broken("L13", f"{view.name} says {view.reason!r} and no instant to come")
+
+
+def foretell(app: App, names: Sequence[str], foresight: Foresight, *, at_s: float) -> None:
+    """Ask these jobs until when they wait, and remember what they said."""
+    now = app.clock.now()
+    for view in (app.lane.job(now, name) for name in names):
+        if view is None or view.status not in WAITING or view.until is None:
+            continue
+        headway_s = interval(view.tier, view.kind, app.job_rule) / SECOND
+        at = at_s + (view.until - now) / SECOND
+        foresight.said(view.id, Foretold(state=view.state, at_s=at, headway_s=headway_s))

@@ -1,0 +1,241 @@
+"""The laws of the account lane, checked at every operation that a worker makes on a job.
+
+The mirror holds who runs what under which fence, as we saw it claimed. Nothing here asks the
+engine what it thinks.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from headway.clock import Clock
+from headway.core.accounts.jobs import Account, Job, JobStatus, Kind, PlatformName, Tier
+from headway.core.accounts.pagination import Page
+from headway_lab.simulation.accounts.ages import Ages, Track
+from headway_lab.simulation.accounts.world import DAY_S
+from headway_lab.simulation.forecast_checks import Foresight
+from headway_lab.simulation.job_evidence import JobEvidence
+from headway_lab.simulation.law_book import LawBook
+
+STARVED_S = DAY_S
+# The law's numbers, whatever our settings say.
+INTERVAL_S = {Tier.FREE: 3600.0, Tier.STARTER: 1800.0, Tier.GROWTH: 900.0, Tier.PRO: 300.0}
+KIND_INTERVAL_S = {
+    Kind.ORDERS: 0.0,
+    Kind.LISTINGS: 21_600.0,
+    Kind.CUSTOMERS: 21_600.0,
+    Kind.PAYMENTS: 3600.0,
+}
+# No heartbeat for less than this is no silence.
+LEASE_S_MIN = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A job that somebody runs."""
+
+    job_id: str
+    fence: int
+    seen_s: float
+
+
+def interval_s(tier: Tier, kind: Kind) -> float:
+    """Return how often a job of that tier and kind should run."""
+    return max(INTERVAL_S[tier], KIND_INTERVAL_S[kind])
+
+
+class AccountLaws:
+    """Sees every operation on jobs, and says which law it broke."""
+
+    def __init__(
+        self,
+        *,
+        book: LawBook,
+        clock: Clock,
+        evidence: JobEvidence,
+        ages: Ages,
+        foresight: Foresight,
+    ) -> None:
+        self._book = book
+        self._clock = clock
+        self._evidence = evidence
+        self._ages = ages
+        self._foresight = foresight
+        self._accounts: dict[str, Account] = {}
+        self._running: dict[str, Held] = {}
+        self._fences: dict[str, int] = {}
+        self._away: set[str] = set()
+        self._fed: set[str] = set()
+        self._troubled: set[str] = set()
+        self.ended: Counter[str] = Counter()
+        self.claims: Counter[str] = Counter()
+        self.limited: set[str] = set()
+        self.refused = self.rescued = self.pages = self.yields = 0
+        book.put_in_play(("L1", "L5", "L6", "L7", "L10", "L11", "L12", "L13"))
+
+    # -- who is there ------------------------------------------------------------------------
+
+    def connected(self, account: Account) -> None:
+        """Follow an account and all its jobs from now on; one that comes back is owed again."""
+        at_s = self._clock.monotonic()
+        self._accounts[account.id] = account
+        self._away.discard(account.id)
+        # It was not there all day.
+        self._troubled.add(account.id)
+        for row in self._evidence.jobs():
+            if row.account_id != account.id:
+                continue
+            if row.id not in self._ages.tracks:
+                tier, kind = Tier(row.tier), Kind(row.kind)
+                track = Track(
+                    tier=tier,
+                    platform=PlatformName(row.platform),
+                    kind=kind,
+                    is_backfill=row.job_type == "backfill",
+                    interval_s=interval_s(tier, kind),
+                )
+                self._ages.follow(row.id, track, at_s)
+            elif row.status == JobStatus.QUEUED:
+                self._ages.resume(row.id, at_s)
+
+    def left(self, account: Account) -> None:
+        """Note that an account is disconnected: its jobs run no more, nothing is owed to them."""
+        at_s = self._clock.monotonic()
+        self._running.pop(account.id, None)
+        self._away.add(account.id)
+        self._troubled.add(account.id)
+        for row in self._evidence.jobs():
+            if row.account_id == account.id and row.id in self._ages.tracks:
+                self._ages.stop(row.id, at_s)
+
+    def upgraded(self, user_id: str, tier: Tier) -> None:
+        """Note that a seller pays for more."""
+        at_s = self._clock.monotonic()
+        for row in self._evidence.jobs():
+            if row.user_id == user_id and row.id in self._ages.tracks:
+                self._ages.pay(row.id, tier, interval_s(tier, Kind(row.kind)), at_s)
+
+    # -- one operation each ------------------------------------------------------------------
+
+    def claimed(self, job: Job) -> None:
+        """Check that nobody else runs anything of this account, and that it is whose it was."""
+        account, at_s = job.account, self._clock.monotonic()
+        self.claims[job.type] += 1
+        self._foresight.boarded(job.id, at_s)
+        if account != self._accounts.get(account.id):
+            self._book.broken("L10", f"a job of {account.user_id} came with another's account")
+        if account.id in self._away:
+            self._book.broken(
+                "L5", f"{account.id} is disconnected and {job.kind} of it was claimed"
+            )
+        held = self._running.get(account.id)
+        if held is not None:
+            what = f"{job.kind} of {account.id}"
+            self._book.broken("L5", f"{what} was claimed while another job of it runs")
+        if job.fence <= self._fences.get(job.id, -1):
+            self._book.broken("L5", f"{job.kind} of {account.id} has the old fence {job.fence}")
+        self._fences[job.id] = job.fence
+        self._running[account.id] = Held(job_id=job.id, fence=job.fence, seen_s=at_s)
+        self._ages.resume(job.id, at_s)
+
+    def committed(self, job: Job, page: Page, *, is_taken: bool) -> None:
+        """Check that a page was taken from whoever holds the job, and from nobody else."""
+        self._check_held(job, "page", is_taken=is_taken)
+        if not is_taken:
+            return
+        self.pages += 1
+        at_s = self._clock.monotonic()
+        self._running[job.account.id] = Held(job_id=job.id, fence=job.fence, seen_s=at_s)
+        self._ages.progressed(job.id, at_s)
+        self._fed.add(job.account.id)
+        wrong = [each.external_id for each in page.records.unreadable]
+        if wrong:
+            self._book.broken("L6", f"{job.account.platform} {job.kind} unreadable: {wrong[:3]}")
+
+    def settled(self, job: Job, status: JobStatus, reason: str, *, is_taken: bool) -> None:
+        """Check that a claim was ended by whoever held it, and count how."""
+        self._check_held(job, "settle", is_taken=is_taken)
+        if not is_taken:
+            return
+        at_s = self._clock.monotonic()
+        self._running.pop(job.account.id, None)
+        self.ended[status] += 1
+        if status is JobStatus.COMPLETED:
+            self._ages.done(job.id, at_s)
+        elif status is JobStatus.LIMITED:
+            self.note_limited(job.id, job.account)
+        elif status is JobStatus.DEAD:
+            self._ages.stop(job.id, at_s)
+            what = f"{job.account.platform} {job.kind} of {job.account.user_id}"
+            self._book.broken("L12", f"{what} is dead: {reason}")
+
+    def note_limited(self, job_id: str, account: Account) -> None:
+        """Note that a seller's month is used up."""
+        self.limited.add(account.user_id)
+        self._troubled.add(account.id)
+        self._ages.stop(job_id, self._clock.monotonic())
+
+    def rescued_by(self, count: int) -> None:
+        """Check that only the silent were rescued, and let them run no more."""
+        self.rescued += count
+        if not count:
+            return
+        running, at_s = self._evidence.running(), self._clock.monotonic()
+        gone = {
+            id_: held
+            for id_, held in self._running.items()
+            if running.get(id_) != (held.job_id, held.fence)
+        }
+        for id_, held in gone.items():
+            if at_s - held.seen_s < LEASE_S_MIN:
+                self._book.broken("L5", f"a job of {id_} was rescued from a living worker")
+            del self._running[id_]
+
+    # -- what time brings --------------------------------------------------------------------
+
+    def compare(self) -> None:
+        """Compare who runs with the mirror, and look for rows under another's name."""
+        running = self._evidence.running()
+        known = {id_: (held.job_id, held.fence) for id_, held in self._running.items()}
+        for id_ in running.keys() ^ known.keys():
+            self._book.broken("L5", f"a job of {id_} runs or rests and nobody did it")
+        for id_ in running.keys() & known.keys():
+            if running[id_] != known[id_]:
+                self._book.broken("L5", f"another job of {id_} runs than was claimed")
+        for table, id_, name in self._evidence.strays():
+            self._book.broken("L10", f"{table} of {id_} bears the name {name}")
+
+    def note_set_aside(self) -> None:
+        """Follow the jobs that a claim set aside because their seller's month is used up."""
+        for row in self._evidence.jobs():
+            if row.status == JobStatus.LIMITED:
+                self.note_limited(row.id, self._accounts[row.account_id])
+
+    def close_day(self, *, day: int) -> None:
+        """Check that every account that was there all day got something of its platform."""
+        for id_, account in self._accounts.items():
+            if id_ not in self._fed and id_ not in self._troubled:
+                what = f"{account.user_id} on {account.platform}"
+                self._book.broken("L12", f"nothing was pulled for {what} on day {day}")
+        self._fed.clear()
+        self._troubled = set(self._away)
+
+    def close(self) -> int:
+        """Check that no job waited for a day beyond its time; return how many did."""
+        self._ages.close(self._clock.monotonic())
+        starved = self._ages.late(STARVED_S)
+        for id_ in starved:
+            track = self._ages.tracks[id_]
+            what = f"a {track.tier} {track.kind} job on {track.platform}"
+            self._book.broken("L12", f"{what} waited for more than a day beyond its time")
+        return len(starved)
+
+    def _check_held(self, job: Job, what: str, *, is_taken: bool) -> None:
+        held = self._running.get(job.account.id)
+        is_ours = held is not None and (held.job_id, held.fence) == (job.id, job.fence)
+        self.refused += not is_taken
+        if is_taken and not is_ours:
+            self._book.broken("L5", f"a late {what} of {job.kind} {job.account.id} was taken")
+        if is_ours and not is_taken:
+            self._book.broken(
+                "L5", f"a {what} of {job.kind} {job.account.id} was refused its holder"
+            )

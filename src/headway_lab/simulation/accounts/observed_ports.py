@@ -1,0 +1,142 @@
+"""What stands between a pull worker and the world.
+
+Each operation is done and shown to the laws, and only then may the worker die of it. So the mirror
+never misses what a dead worker had done.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
+
+import httpx
+
+from headway.core.accounts.jobs import Account, Job, JobStatus, PlatformName
+from headway.core.accounts.pagination import Page, Step
+from headway.core.limits.transitions import Ticket
+from headway.engine import ports
+from headway_lab.simulation.accounts.laws import AccountLaws
+from headway_lab.simulation.crashes import Life
+
+
+class WitnessedJobs:
+    """The jobs as one worker uses them, before our eyes."""
+
+    def __init__(
+        self,
+        inner: ports.Jobs,
+        laws: AccountLaws,
+        life: Life,
+        *,
+        lost: Callable[[Account, str], None],
+        check_budget: Callable[[], None],
+    ) -> None:
+        self._inner = inner
+        self._laws = laws
+        self._life = life
+        self._lost = lost
+        self._check_budget = check_budget
+
+    def claim(
+        self, *, now: datetime, owner: str, without: Collection[PlatformName] = ()
+    ) -> tuple[Job, Ticket | None] | None:
+        """Claim, and let the laws see what."""
+        self._life.boards()
+        self._life.touch()
+        claimed = self._inner.claim(now=now, owner=owner, without=without)
+        if claimed is not None:
+            self._laws.claimed(claimed[0])
+            self._check_budget()
+        self._life.touch()
+        return claimed
+
+    def keep(self, job: Job, *, now: datetime) -> bool:
+        """Renew a lease."""
+        self._life.touch()
+        return self._inner.keep(job, now=now)
+
+    def commit(
+        self, job: Job, page: Page, step: Step, *, calls: int, asked_at: datetime, now: datetime
+    ) -> Job | None:
+        """Commit a page, and let the laws see whether it was taken."""
+        self._life.freeze()
+        self._life.touch()
+        taken = self._inner.commit(job, page, step, calls=calls, asked_at=asked_at, now=now)
+        self._laws.committed(job, page, is_taken=taken is not None)
+        self._life.touch()
+        return taken
+
+    def settle(
+        self,
+        job: Job,
+        status: JobStatus,
+        *,
+        next_run_at: datetime | None,
+        retry_count: int = 0,
+        reason: str = "",
+        calls: int = 0,
+        now: datetime,
+    ) -> bool:
+        """End a claim, and let the laws see how."""
+        self._life.freeze()
+        self._life.touch()
+        is_taken = self._inner.settle(
+            job,
+            status,
+            next_run_at=next_run_at,
+            retry_count=retry_count,
+            reason=reason,
+            calls=calls,
+            now=now,
+        )
+        self._laws.settled(job, status, reason, is_taken=is_taken)
+        self._life.touch()
+        return is_taken
+
+    def stretch(self, job: Job) -> float:
+        """Return how many times its interval a job waits."""
+        return self._inner.stretch(job)
+
+    def relax(self, now: datetime) -> int:
+        """Let jobs run sooner."""
+        return self._inner.relax(now)
+
+    def open_orders(self, account: Account, *, checked_before: datetime, limit: int) -> list[str]:
+        """Return open orders that were not looked at for long."""
+        self._life.touch()
+        return self._inner.open_orders(account, checked_before=checked_before, limit=limit)
+
+    def orders_left(self, account: Account, *, now: datetime) -> int:
+        """Return what is left of the month."""
+        self._life.touch()
+        return self._inner.orders_left(account, now=now)
+
+    def disconnect(self, job: Job, reason: str, *, calls: int = 0, now: datetime) -> bool:
+        """Disconnect, and let the seller see it."""
+        self._life.touch()
+        is_ours = self._inner.disconnect(job, reason, calls=calls, now=now)
+        if is_ours:
+            self._lost(job.account, reason)
+        self._life.touch()
+        return is_ours
+
+    def rescue(self, now: datetime, *, limit: int = 100) -> int:
+        """Rescue, and let the laws see whom."""
+        self._life.touch()
+        count = self._inner.rescue(now, limit=limit)
+        self._laws.rescued_by(count)
+        self._life.touch()
+        return count
+
+
+class WatchedTransport(httpx.BaseTransport):
+    """The wires to the platforms: after every request we ask them whether it was too many."""
+
+    def __init__(self, wires: Mapping[str, httpx.BaseTransport], check: Callable[[], None]) -> None:
+        self._wires = wires
+        self._check = check
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Let one request pass to the platform of its host."""
+        try:
+            return self._wires[request.url.host].handle_request(request)
+        finally:
+            self._check()

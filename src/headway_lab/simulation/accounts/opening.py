@@ -1,0 +1,69 @@
+"""How a run begins: its settings, and how large Etsy's day is against what its sellers want."""
+
+from collections.abc import Iterable
+from math import ceil
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from headway.config import Settings
+from headway.core.accounts.jobs import Kind, PlatformName
+from headway_lab.simulation.accounts.laws import interval_s
+from headway_lab.simulation.accounts.world import DAY_S, HOUR_S, ShopPlan
+from headway_lab.simulators.etsy.simulator import EtsyApp
+from headway_lab.simulators.shopify.tokens import AppSecret
+
+# What we believe of Etsy's day before its first reply says otherwise.
+BELIEVED = 1.5
+ROWS_PER_CALL = 100
+# Five states, and the first of them twice.
+LISTING_CALLS = 6
+REWALK_DAYS = 45
+HOOK_SECRETS = {
+    PlatformName.ETSY: "whsec_c2ltLWhvb2stc2VjcmV0",
+    PlatformName.PRINTIFY: "sim-hook-secret",
+}
+
+
+def etsy_demand(shops: Iterable[ShopPlan]) -> float:
+    """Return how many calls a day the sellers of Etsy would take, were there no limit."""
+    return sum(_calls_per_day(shop) for shop in shops if shop.platform is PlatformName.ETSY)
+
+
+def _calls_per_day(shop: ShopPlan) -> float:
+    orders = shop.orders_per_day * min(REWALK_DAYS, shop.history_days)
+    listing_calls = LISTING_CALLS + shop.listings // ROWS_PER_CALL
+    return (
+        DAY_S / interval_s(shop.tier, Kind.ORDERS)
+        + ceil(orders / ROWS_PER_CALL)
+        + listing_calls * DAY_S / interval_s(shop.tier, Kind.LISTINGS)
+        + DAY_S / interval_s(shop.tier, Kind.PAYMENTS)
+        # An access token lives an hour.
+        + DAY_S / HOUR_S
+    )
+
+
+def host(platform: PlatformName) -> str:
+    """Return where a platform is not."""
+    return f"{platform}.invalid"
+
+
+def account_settings(data_dir: Path, *, etsy_limit: int) -> Settings:
+    """Return the default settings, for platforms that are not there and a limit that is wrong."""
+    app, shopify = EtsyApp(), AppSecret()
+    return Settings.model_validate(
+        {
+            "data_dir": data_dir,
+            "boeing_client_id": "none",
+            "shopify_url": f"http://{host(PlatformName.SHOPIFY)}/{{shop}}",
+            "shopify_client_id": shopify.client_id,
+            "shopify_client_secret": SecretStr(shopify.client_secret),
+            "etsy_url": f"http://{host(PlatformName.ETSY)}",
+            "etsy_keystring": app.keystring,
+            "etsy_shared_secret": SecretStr(app.shared_secret),
+            "etsy_webhook_secret": SecretStr(HOOK_SECRETS[PlatformName.ETSY]),
+            "etsy_day_limit": round(etsy_limit * BELIEVED),
+            "printify_url": f"http://{host(PlatformName.PRINTIFY)}",
+            "printify_webhook_secret": SecretStr(HOOK_SECRETS[PlatformName.PRINTIFY]),
+        }
+    )

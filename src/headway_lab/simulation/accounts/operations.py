@@ -1,0 +1,103 @@
+"""Where sellers and platforms come to us: the same verbs that the page and the API use."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from headway.app import App
+from headway.app.providers import shared_vault
+from headway.clock import Clock
+from headway.core.accounts.jobs import Account, PlatformName, Tier
+from headway.core.accounts.webhooks import Effect, read_hook
+from headway.core.catalog.listings import Scope, SellerId
+from headway.providers.shopify.storefront import shop_scope
+from headway.providers.tokens import store_tokens, token_scope
+from headway.providers.webhook_signatures import is_signed
+from headway.store.accounts.connections import Accounts
+from headway.store.accounts.credentials import Credentials
+from headway_lab.simulation.accounts.laws import AccountLaws
+from headway_lab.simulation.accounts.platforms import Hook, Venue
+from headway_lab.simulation.accounts.world import QUOTAS, ShopPlan
+
+LEFT = "the seller disconnected it"
+
+
+class FrontDesk:
+    """Connects, disconnects, upgrades and takes webhooks, on the true clock."""
+
+    def __init__(
+        self,
+        app: App,
+        clock: Clock,
+        venues: Mapping[PlatformName, Venue],
+        laws: AccountLaws,
+    ) -> None:
+        self._app = app
+        self._clock = clock
+        self._venues = venues
+        self._laws = laws
+        self._accounts = Accounts(app.pool)
+        self._vault = shared_vault(app.settings)
+
+    def enter(self, tiers: Mapping[SellerId, Tier]) -> None:
+        """Let sellers pay for what they do as the run begins."""
+        for seller, tier in tiers.items():
+            self._app.sellers.set_tier(seller, tier, quotas=QUOTAS, now=self._clock.now())
+
+    def connect(self, shop: ShopPlan) -> Account:
+        """Connect a shop, or connect it again, with fresh tokens."""
+        venue, now = self._venues[shop.platform], self._clock.now()
+        grant, name = venue.grant(shop), venue.name(shop)
+        life = None if grant.life_s is None else timedelta(seconds=grant.life_s)
+        store_tokens(
+            Credentials(self._app.pool),
+            self._vault,
+            self._scope(shop.platform, name),
+            clock=self._clock,
+            access=grant.access,
+            refresh=grant.refresh,
+            expires_at=None if life is None else now + life,
+        )
+        account = self._accounts.connect(
+            shop.seller, name, platform=shop.platform, owner_id=venue.owner(shop), now=now
+        )
+        self._laws.connected(account.bare)
+        return account.bare
+
+    def disconnect(self, shop: ShopPlan) -> None:
+        """Disconnect a shop."""
+        account = self._accounts.disconnect(
+            shop.seller, LEFT, platform=shop.platform, now=self._clock.now()
+        )
+        self._laws.left(account.bare)
+
+    def upgrade(self, shop: ShopPlan, tier: Tier) -> None:
+        """Let a seller pay for more."""
+        self._app.sellers.set_tier(shop.seller, tier, quotas=QUOTAS, now=self._clock.now())
+        self._laws.upgraded(shop.seller, tier)
+
+    def deliver(self, platform: PlatformName, hook: Hook) -> str:
+        """Take a webhook as the web does: verified, read, taken once."""
+        headers, now = (
+            {name.lower(): each for name, each in hook.headers.items()},
+            self._clock.now(),
+        )
+        if not is_signed(platform, self._secret(platform), headers, hook.body, now=now):
+            return "refused"
+        told = read_hook(platform, headers, hook.body)
+        if told.effect is Effect.NOTHING:
+            return "not used"
+        return str(self._app.hooks.take(told, now=now))
+
+    def _secret(self, platform: PlatformName) -> str:
+        settings = self._app.settings
+        secrets = {
+            PlatformName.SHOPIFY: settings.shopify_client_secret,
+            PlatformName.ETSY: settings.etsy_webhook_secret,
+            PlatformName.PRINTIFY: settings.printify_webhook_secret,
+        }
+        return secrets[platform].get_secret_value()
+
+    def _scope(self, platform: PlatformName, name: str) -> Scope:
+        if platform is PlatformName.SHOPIFY:
+            return shop_scope(self._app.settings.shopify_client_id, name)
+        return token_scope(platform, name)

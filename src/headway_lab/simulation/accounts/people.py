@@ -1,0 +1,123 @@
+"""What people do while a run goes on: they buy, ship, edit, leave us, come back and pay more.
+
+Platforms tell us of some of it. A grant that was lost, because a worker died between a platform's
+reply and our tables, is given again by its seller within the hour.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from headway.clock import rng
+from headway.core.accounts.jobs import Account, PlatformName, Tier
+from headway_lab.simulation.accounts.laws import AccountLaws
+from headway_lab.simulation.accounts.platforms import Hook, Venue
+from headway_lab.simulation.accounts.world import AccountWorld, Deed, Event, ShopPlan
+from headway_lab.virtual_clock import VirtualClock
+
+REGRANT_S = (300.0, 3600.0)
+
+
+class Desk(Protocol):
+    """Where sellers come to us."""
+
+    def connect(self, shop: ShopPlan) -> Account:
+        """Connect a shop, or connect it again."""
+
+    def disconnect(self, shop: ShopPlan) -> None:
+        """Disconnect a shop."""
+
+    def upgrade(self, shop: ShopPlan, tier: Tier) -> None:
+        """Let a seller pay for more."""
+
+    def deliver(self, platform: PlatformName, hook: Hook) -> str:
+        """Take what a platform tells; return what became of it."""
+
+
+class People:
+    """All that happens, as it was drawn."""
+
+    def __init__(
+        self,
+        clock: VirtualClock,
+        world: AccountWorld,
+        venues: Mapping[PlatformName, Venue],
+        desk: Desk,
+        laws: AccountLaws,
+        *,
+        seed: int,
+    ) -> None:
+        self._clock = clock
+        self._world = world
+        self._venues = venues
+        self._desk = desk
+        self._laws = laws
+        self._luck = rng(f"people:{seed}")
+        self._shops: dict[str, ShopPlan] = {}
+        self._wanted: set[str] = set()
+        self.grants_lost = 0
+        self.hooks: Counter[str] = Counter()
+
+    def arrive(self) -> None:
+        """Let every seller connect every shop."""
+        for shop in self._world.shops.values():
+            self._connect(shop)
+
+    def live(self) -> None:
+        """Let all that was drawn happen in its time."""
+        for event in self._world.future:
+            self._clock.sleep(event.at_s - self._clock.monotonic())
+            self._act(event)
+
+    def lost(self, account: Account, _reason: str) -> None:
+        """Let the seller of an account whose grant was refused give another one."""
+        self._laws.left(account)
+        shop = self._shops[account.id]
+        if shop.key not in self._wanted:
+            return
+        self.grants_lost += 1
+        self._later(self._luck.uniform(*REGRANT_S), lambda: self._regrant(shop))
+
+    def _act(self, event: Event) -> None:
+        shop = self._world.shops[event.shop]
+        if event.deed is Deed.LEAVE:
+            self._wanted.discard(shop.key)
+            self._desk.disconnect(shop)
+        elif event.deed is Deed.RETURN:
+            self._connect(shop)
+        elif event.deed is Deed.UPGRADE:
+            self._desk.upgrade(shop, event.tier)
+        else:
+            self._tell(shop, event, self._venues[shop.platform].act(shop, event))
+
+    def _connect(self, shop: ShopPlan) -> None:
+        self._wanted.add(shop.key)
+        account = self._desk.connect(shop)
+        self._shops[account.id] = shop
+
+    def _regrant(self, shop: ShopPlan) -> None:
+        if shop.key in self._wanted:
+            self._connect(shop)
+
+    def _tell(self, shop: ShopPlan, event: Event, hook: Callable[[], Hook] | None) -> None:
+        """Let the platform tell us of what it did, as often and as late as was drawn."""
+        if hook is None or not shop.hooked:
+            return
+        told: list[Hook] = []
+
+        def deliver() -> None:
+            # A platform that tells twice repeats itself.
+            told.append(told[0] if told else hook())
+            self.hooks[self._desk.deliver(shop.platform, told[-1])] += 1
+
+        for delay_s in event.hooks_s:
+            self._later(delay_s, deliver)
+        if not event.hooks_s:
+            self.hooks["never sent"] += 1
+
+    def _later(self, delay_s: float, act: Callable[[], None]) -> None:
+        def wait_and_act() -> None:
+            self._clock.sleep(delay_s)
+            act()
+
+        self._clock.spawn(wait_and_act)

@@ -1,0 +1,101 @@
+"""What every simulated platform is to a run: shops, what happens in them, grants, calls, truth."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import httpx
+
+from headway.clock import Clock
+from headway_lab.simulation.accounts.world import Event, ShopPlan
+
+Truth = Mapping[str, Mapping[Any, Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """What a seller's consent brings."""
+
+    access: str = field(repr=False)
+    refresh: str | None = field(default=None, repr=False)
+    life_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hook:
+    """A webhook as it comes to our door."""
+
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+
+class Venue(Protocol):
+    """A platform, as the world uses it."""
+
+    @property
+    def wire(self) -> httpx.BaseTransport:
+        """The way to it."""
+
+    @property
+    def calls(self) -> int:
+        """How many requests arrived, by its own log."""
+
+    @property
+    def refusals(self) -> int:
+        """How many of them came too fast."""
+
+    @property
+    def injected(self) -> Mapping[str, int]:
+        """What went wrong there, by kind."""
+
+    def breach(self) -> str | None:
+        """Return how its own log says that a limit was broken; None if none was."""
+
+    def open(self, shop: ShopPlan) -> None:
+        """Open a shop."""
+
+    def name(self, shop: ShopPlan) -> str:
+        """Return what the platform calls a shop."""
+
+    def owner(self, shop: ShopPlan) -> str:
+        """Return whom its limit binds, where that is not the shop."""
+
+    def grant(self, shop: ShopPlan) -> Grant:
+        """Let a seller consent."""
+
+    def act(self, shop: ShopPlan, event: Event) -> Callable[[], Hook] | None:
+        """Let something happen; return what the platform would tell of it, if it would."""
+
+    def truth(self, shop: ShopPlan) -> Truth:
+        """Return what the warehouse should hold of a shop, by table and key."""
+
+
+class PastClock:
+    """A platform's clock: it can be set back while history is written."""
+
+    is_real = False
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._back_s = 0.0
+
+    def set(self, at_s: float | None) -> None:
+        """Let it be that second of the run, or the present one again."""
+        self._back_s = 0.0 if at_s is None else at_s - self._clock.monotonic()
+
+    def now(self) -> datetime:
+        """Return the instant."""
+        return self._clock.now() + timedelta(seconds=self._back_s)
+
+    def monotonic(self) -> float:
+        """Return the second of the run."""
+        return self._clock.monotonic() + self._back_s
+
+    def sleep(self, seconds: float, wake: Any = None) -> None:  # noqa: ANN401 - as every clock
+        """Let time pass."""
+        self._clock.sleep(seconds, wake)
+
+    def event(self) -> Any:  # noqa: ANN401 - as every clock
+        """Make an event."""
+        return self._clock.event()

@@ -1,0 +1,109 @@
+"""Printify as a run sees it: shops of several accounts, orders that are made and sent."""
+
+from collections.abc import Callable, Mapping
+
+from headway.clock import Clock
+from headway_lab.simulation.accounts.platforms import Grant, Hook, PastClock, Truth
+from headway_lab.simulation.accounts.world import Deed, Event, ShopPlan
+from headway_lab.simulation.faults import Faults
+from headway_lab.simulators.faults import FaultPlan
+from headway_lab.simulators.printify.simulator import PrintifySimulator
+from headway_lab.simulators.transport import SimTransport
+
+# What Printify allows, which is not to be taken from our own settings.
+LIMIT = 600
+FULFILLED = "fulfilled"
+TOPICS = {
+    Deed.ORDER: "order:created",
+    Deed.SHIP: "order:shipment:created",
+    Deed.DELIVER: "order:shipment:delivered",
+    Deed.CANCEL: "order:updated",
+    Deed.REMOVE: "product:deleted",
+}
+
+
+class PrintifyVenue:
+    """The simulator, and what our numbers are called there."""
+
+    def __init__(self, clock: Clock, past: PastClock, faults: Faults, *, seed: int) -> None:
+        plan = FaultPlan(seed, rates=faults.shares, outage=faults.outages)
+        self.simulator = PrintifySimulator(past, faults=plan, limit=LIMIT, seed=seed)
+        self.wire = SimTransport(self.simulator.handle, clock, seed=seed)
+        self._shops: dict[str, int] = {}
+        self._orders: dict[tuple[str, int], str] = {}
+        self._products: dict[tuple[str, int], str] = {}
+
+    @property
+    def calls(self) -> int:
+        """How many requests arrived."""
+        return sum(self.simulator.calls.values())
+
+    @property
+    def refusals(self) -> int:
+        """How many came too fast."""
+        return self.simulator.refusals
+
+    @property
+    def injected(self) -> Mapping[str, int]:
+        """What went wrong."""
+        return self.simulator.faults.injected
+
+    def breach(self) -> str | None:
+        """Tell of an account whose calls were too many in a minute."""
+        most = self.simulator.max_calls_in_window
+        return f"{most} calls of one account came in a minute" if most > LIMIT else None
+
+    def open(self, shop: ShopPlan) -> None:
+        """Open a shop in its seller's account."""
+        self._shops[shop.key] = self.simulator.add_shop(account=shop.seller)
+
+    def name(self, shop: ShopPlan) -> str:
+        """Return the shop's number."""
+        return str(self._shops[shop.key])
+
+    def owner(self, shop: ShopPlan) -> str:
+        """Return the account, known by the smallest number of its shops: here there is one."""
+        return self.name(shop)
+
+    def grant(self, shop: ShopPlan) -> Grant:
+        """Make a personal token."""
+        return Grant(access=self.simulator.personal_token(shop.seller))
+
+    def act(self, shop: ShopPlan, event: Event) -> Callable[[], Hook] | None:
+        """Let something happen; refunds are no business of Printify's."""
+        subject = self._act(self._shops[shop.key], (shop.key, event.number), event)
+        if subject is None or event.deed not in TOPICS:
+            return None
+
+        def tell() -> Hook:
+            topic = TOPICS[event.deed]
+            headers, body = self.simulator.hook(topic, self._shops[shop.key], subject)
+            return Hook(headers=headers, body=body)
+
+        return tell
+
+    def truth(self, shop: ShopPlan) -> Truth:
+        """Return what is true of a shop."""
+        return self.simulator.truth(self._shops[shop.key])
+
+    def _act(self, shop_id: int, key: tuple[str, int], event: Event) -> str | None:
+        simulator, deed = self.simulator, event.deed
+        if deed is Deed.ORDER:
+            self._orders[key] = simulator.place_order(shop_id)
+        elif deed is Deed.SHIP:
+            while simulator.advance(shop_id, self._orders[key]) != FULFILLED:
+                pass
+        elif deed is Deed.DELIVER:
+            simulator.deliver(shop_id, self._orders[key])
+        elif deed is Deed.CANCEL:
+            simulator.cancel(shop_id, self._orders[key])
+        elif deed is Deed.LIST:
+            self._products[key] = simulator.add_product(shop_id)
+        elif deed is Deed.EDIT:
+            simulator.edit_product(shop_id, self._products[key])
+        elif deed is Deed.REMOVE:
+            simulator.remove_product(shop_id, self._products[key])
+        else:
+            return None
+        is_listing = deed in {Deed.LIST, Deed.EDIT, Deed.REMOVE}
+        return (self._products if is_listing else self._orders)[key]

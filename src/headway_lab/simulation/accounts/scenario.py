@@ -1,0 +1,355 @@
+"""One run of the account lane: the real engine and store in virtual time, the laws looking on."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from headway.app import App, build
+from headway.app.monitoring import watch_of
+from headway.clock import Clock, fresh_id, rng
+from headway.config import Settings
+from headway.core.accounts.jobs import PlatformName
+from headway.core.catalog.listings import Done, Wait
+from headway.engine.pull import Pull
+from headway.providers.etsy.limits import day_key
+from headway.runners.embedded import Step, turn
+from headway.store.accounts.connections import Accounts
+from headway.store.accounts.warehouse import Warehouse
+from headway.store.pool import Pool
+from headway_lab.simulation.accounts.ages import Ages
+from headway_lab.simulation.accounts.comparison_report import Judge, Tally
+from headway_lab.simulation.accounts.etsy import EtsyVenue
+from headway_lab.simulation.accounts.explain_checks import ask, foretell
+from headway_lab.simulation.accounts.faults import AccountFaults
+from headway_lab.simulation.accounts.laws import AccountLaws
+from headway_lab.simulation.accounts.observed_ports import WatchedTransport, WitnessedJobs
+from headway_lab.simulation.accounts.opening import account_settings, etsy_demand, host
+from headway_lab.simulation.accounts.operations import FrontDesk
+from headway_lab.simulation.accounts.people import People
+from headway_lab.simulation.accounts.platforms import PastClock, Venue
+from headway_lab.simulation.accounts.printify import PrintifyVenue
+from headway_lab.simulation.accounts.shopify import ShopifyVenue
+from headway_lab.simulation.accounts.world import DAY_S, HOUR_S, AccountWorld
+from headway_lab.simulation.alert_log import Heard
+from headway_lab.simulation.crashes import Life, MortalPool, MortalTransport
+from headway_lab.simulation.forecast_checks import Foresight
+from headway_lab.simulation.job_evidence import JobEvidence
+from headway_lab.simulation.law_book import LawBook
+from headway_lab.simulation.workers import Crew
+from headway_lab.virtual_clock import VirtualClock
+
+# The month changes on the fifth day of a run: quotas begin anew.
+START = datetime(2026, 1, 27, tzinfo=UTC)
+WORKERS = 4
+# Longer than in earnest: a bell tells an idle worker when a job becomes due.
+POLL = timedelta(minutes=10)
+TICK = timedelta(minutes=1)
+TIDY_EVERY_H = 6
+# How often somebody asks until when some jobs wait: hourly, or so many times in a run.
+ASKINGS_MAX, ASKED_JOBS, JOBS_MAX = 100, 6, 500
+DEMAND_TO_QUOTA = 1.6
+# Once nothing happens any more: when to look whether all is in the warehouse. Etsy's orders are
+# read again every day, whatever their stamps say; a little later everything must be there.
+# What is gone is found by a whole walk, a day after the last at the soonest, when its job is due.
+LOOKS_H = (3, 8, 16, 26, 38, 54)
+LIFT = 10
+BUDGET_EVERY = 10
+HOURS = 24
+# What a worker says that found nothing to do.
+IDLE = "no job may run"
+RING_S = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountPlan:
+    """What to run."""
+
+    world: AccountWorld
+    days: float = 1.0
+    seed: int = 1
+    faults: AccountFaults = field(default_factory=AccountFaults)
+    workers: int = WORKERS
+    looks_h: tuple[float, ...] = LOOKS_H
+    # Whether alerts are judged each minute, which takes its time.
+    is_watched: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Parts that a test may swap for wrong ones, to see the law book notice."""
+
+    settings: Callable[[Settings], Settings] = lambda settings: settings
+    app: Callable[[App], App] = lambda app: app
+    jobs: Callable[[Any], Any] = lambda jobs: jobs
+    pull: Callable[[Pull], Pull] = lambda pull: pull
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What the days came to; `tally` is of the end, once nothing happened any more."""
+
+    served: dict[str, float]
+    etsy_served: dict[str, float]
+    age_min: dict[str, dict[str, float]]
+    etsy_age_min: dict[str, dict[str, float]]
+    longest_wait_h: dict[str, float]
+    starved: int
+    tally: Tally = field(default_factory=Tally)
+    settling_s: float = 0.0
+
+
+class AccountScenario:
+    """The world, the platforms, the engine and the law book of one run."""
+
+    def __init__(
+        self, plan: AccountPlan, pool: Pool, data_dir: Path, parts: Parts | None = None
+    ) -> None:
+        self.plan = plan
+        self._parts = parts or Parts()
+        self._pool = pool
+        self.clock = VirtualClock(START)
+        self._stop = threading.Event()
+        self._ids = rng(f"ids:{plan.seed}")
+        self.book = LawBook(self.clock)
+        self.evidence = JobEvidence(pool)
+        self.evidence.number_ids()
+        self.etsy_demand = etsy_demand(plan.world.shops.values())
+        limit = max(1, round(self.etsy_demand / DEMAND_TO_QUOTA))
+        self.settings = self._parts.settings(account_settings(data_dir, etsy_limit=limit))
+        self.venues = self._open_venues(limit)
+        wires = {host(name): venue.wire for name, venue in self.venues.items()}
+        self._wire = WatchedTransport(wires, self._check_limits)
+        self.app = self._build(pool)
+        self.ages = Ages()
+        self.foresight = Foresight()
+        self.heard = Heard(self.clock)
+        self.laws = AccountLaws(
+            book=self.book,
+            clock=self.clock,
+            evidence=self.evidence,
+            ages=self.ages,
+            foresight=self.foresight,
+        )
+        self.crew = Crew(self.clock, faults=plan.faults.workers, seed=plan.seed, stop=self._stop)
+        desk = FrontDesk(self.app, self.clock, self.venues, self.laws)
+        self.people = People(self.clock, plan.world, self.venues, desk, self.laws, seed=plan.seed)
+        self.judge = Judge(
+            book=self.book,
+            evidence=self.evidence,
+            warehouse=Warehouse(pool),
+            accounts=Accounts(pool),
+            venues=self.venues,
+            shops=plan.world.shops,
+            tier_of=self.app.sellers.tier,
+        )
+        self._claims = 0
+        self._idle: dict[str, None] = {}
+        self._refusals = dict.fromkeys(PlatformName, 0)
+        self._breaches: dict[PlatformName, str] = {}
+        desk.enter(plan.world.tiers)
+        self.people.arrive()
+        self.evidence.tidy()
+
+    def run(self, progress: Callable[[float], None] = lambda _at_s: None) -> None:
+        """Let the days pass, then let the world stand still until all is in the warehouse."""
+        self.clock.spawn(self.people.live)
+        self.clock.spawn(self._tick)
+        for number in range(self.plan.workers):
+            self.crew.spawn(f"pull-{number + 1}", self._pull, has_bell=True)
+        self.clock.spawn(self._ring)
+        self.clock.spawn(lambda: self._look_around(progress))
+        self.clock.spawn(self._foretell)
+        self.crew.spawn_mishaps()
+        end_s = self.plan.days * DAY_S
+        self.clock.run(end_s)
+        self.foresight.close(end_s)
+        self.outcome = self._measure()
+        self._settle(end_s)
+        self._stop.set()
+        self.crew.end()
+        self.clock.run(self.clock.monotonic() + 2 * HOUR_S)
+
+    # -- setting up --------------------------------------------------------------------------
+
+    def _open_venues(self, etsy_limit: int) -> dict[PlatformName, Venue]:
+        """Open every shop, and let its history happen."""
+        seed, faults, past = self.plan.seed, self.plan.faults.platforms, PastClock(self.clock)
+        self.etsy = EtsyVenue(
+            self.clock,
+            past,
+            faults[PlatformName.ETSY],
+            day_limit=etsy_limit,
+            seed=seed,
+        )
+        shops = self.plan.world.shops
+        on_shopify = [each for each in shops.values() if each.platform is PlatformName.SHOPIFY]
+        venues: dict[PlatformName, Venue] = {
+            PlatformName.SHOPIFY: ShopifyVenue(
+                self.clock, past, faults[PlatformName.SHOPIFY], shops=on_shopify, seed=seed
+            ),
+            PlatformName.ETSY: self.etsy,
+            PlatformName.PRINTIFY: PrintifyVenue(
+                self.clock, past, faults[PlatformName.PRINTIFY], seed=seed
+            ),
+        }
+        for shop in shops.values():
+            venues[shop.platform].open(shop)
+        for event in self.plan.world.history:
+            past.set(event.at_s)
+            venues[shops[event.shop].platform].act(shops[event.shop], event)
+        past.set(None)
+        return venues
+
+    def _build(
+        self,
+        pool: Any,  # noqa: ANN401 - a pool or a mortal one
+        *,
+        wire: httpx.BaseTransport | None = None,
+        clock: Clock | None = None,
+    ) -> App:
+        app = build(
+            self.settings,
+            clock or self.clock,
+            pool,
+            platform_transport=wire or self._wire,
+            ids=lambda: fresh_id(self._ids),
+        )
+        return self._parts.app(replace(app, pull_rule=replace(app.pull_rule, poll=POLL)))
+
+    # -- the actors --------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        jobs = self._witnessed(Life(self.clock))
+        watch = watch_of(self.app, hears=self.heard.hear) if self.plan.is_watched else None
+        step = self.app.tick(jobs=jobs, every=TICK, has_samples=False, watch=watch).step
+        turn(step, self.clock, self._stop, lambda _name, _text: None, "tick")
+
+    def _pull(self, life: Life, owner: str, clock: Clock) -> Step:
+        pool = MortalPool(self._pool, life)
+        app = self._build(pool, clock=clock, wire=MortalTransport(self._wire, life))
+        # Permits go by the database's clock, whatever the worker's own says. Who cannot die shares
+        # one limiter with all others, which then knows the rows that it wrote last.
+        is_mortal = self.plan.faults.workers.is_deadly
+        limiter = self._build(pool).limiter if is_mortal else self.app.limiter
+        pull = app.pull(owner, limiter=limiter, jobs=self._witnessed(life))
+        return self._noting_idleness(owner.partition(".")[0], self._parts.pull(pull).step)
+
+    def _noting_idleness(self, name: str, step: Step) -> Step:
+        def noted() -> Done | Wait:
+            self._idle.pop(name, None)
+            result = step()
+            if isinstance(result, Wait) and result.why == IDLE:
+                self._idle[name] = None
+            return result
+
+        return noted
+
+    def _ring(self) -> None:
+        """Wake one idle worker whenever a job becomes due, as polling would in earnest."""
+        looked_at = self.clock.now()
+        while not self._stop.is_set():
+            due_at = self.evidence.next_due(looked_at)
+            now = self.clock.now()
+            if due_at is not None and due_at <= now:
+                looked_at = now
+                if self._idle:
+                    self.crew.ring(self._idle.popitem()[0])
+            wait_s = RING_S if due_at is None else (due_at - now).total_seconds()
+            self.clock.sleep(min(max(wait_s, 1.0), RING_S))
+
+    def _witnessed(self, life: Life) -> WitnessedJobs:
+        return WitnessedJobs(
+            self._parts.jobs(self.app.jobs),
+            self.laws,
+            life,
+            lost=self.people.lost,
+            check_budget=self._check_budget,
+        )
+
+    def _look_around(self, progress: Callable[[float], None]) -> None:
+        """Once an hour compare who runs; every day look who was fed."""
+        hour = 0
+        while not self._stop.is_set():
+            self.clock.sleep(HOUR_S)
+            if self._stop.is_set():
+                return
+            hour += 1
+            self.laws.note_set_aside()
+            self.laws.compare()
+            ask(self.app, self.book)
+            if hour % HOURS == 0:
+                self.laws.close_day(day=hour // HOURS - 1)
+            if hour % TIDY_EVERY_H == 0:
+                self.evidence.tidy()
+            progress(self.clock.monotonic())
+
+    def _foretell(self) -> None:
+        """Now and then ask some jobs until when they wait."""
+        draw, end_s = rng(f"foretell:{self.plan.seed}"), self.plan.days * DAY_S
+        every_s = max(HOUR_S, end_s / ASKINGS_MAX)
+        while True:
+            self.clock.sleep(draw.uniform(0, 2 * every_s))
+            at_s = self.clock.monotonic()
+            if at_s >= end_s:
+                return
+            waiting = sorted(
+                each.id for each in self.app.lane.jobs(self.clock.now(), limit=JOBS_MAX)
+            )
+            asked = draw.sample(waiting, min(ASKED_JOBS, len(waiting)))
+            foretell(self.app, asked, self.foresight, at_s=at_s)
+
+    # -- what the platforms and the limiter say ----------------------------------------------
+
+    def _check_limits(self) -> None:
+        """Ask every platform's own log whether the call that just arrived was one too many."""
+        for name, venue in self.venues.items():
+            if venue.refusals > self._refusals[name]:
+                count = venue.refusals - self._refusals[name]
+                self._refusals[name] = venue.refusals
+                self.book.broken("L1", f"{name} refused a call", count=count)
+            breach = venue.breach()
+            if breach is not None and breach != self._breaches.get(name):
+                self._breaches[name] = breach
+                self.book.broken("L1", f"{name}: {breach}")
+
+    def _check_budget(self) -> None:
+        """Now and then read the day's meter: what is used and reserved fits in its limit."""
+        self._claims += 1
+        if self._claims % BUDGET_EVERY:
+            return
+        for gauge in self.app.limiter.status(day_key(self.settings.etsy_keystring)).gauges:
+            if gauge.used + gauge.reserved > gauge.limit:
+                text = f"{gauge.used:g} used and {gauge.reserved:g} reserved of {gauge.limit:g}"
+                self.book.broken("L11", f"of Etsy's day {text}")
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def _measure(self) -> Outcome:
+        starved = self.laws.close()
+        return Outcome(
+            served=self.ages.served(),
+            etsy_served=self.ages.served(only=PlatformName.ETSY),
+            age_min=self.ages.age_min(),
+            etsy_age_min=self.ages.age_min(only=PlatformName.ETSY),
+            longest_wait_h=self.ages.worst_h(),
+            starved=starved,
+        )
+
+    def _settle(self, end_s: float) -> None:
+        """Run on while the world stands still, until all is there or it is too late.
+
+        Etsy's day is long by now: what a short one makes wait is judged already.
+        """
+        self.etsy.lift(LIFT)
+        for hours in self.plan.looks_h:
+            self.clock.run(end_s + hours * HOUR_S)
+            tally = self.judge.look(self.clock.now(), is_final=hours == self.plan.looks_h[-1])
+            self.outcome = replace(self.outcome, tally=tally, settling_s=hours * HOUR_S)
+            if tally.is_equal:
+                break
+        self.laws.compare()

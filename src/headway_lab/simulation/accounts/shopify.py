@@ -1,0 +1,145 @@
+"""Shopify as a run sees it: a shop of its own for each seller, with customers."""
+
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+
+from headway.clock import Clock
+from headway_lab.simulation.accounts.platforms import Grant, Hook, PastClock, Truth
+from headway_lab.simulation.accounts.world import CENT, Deed, Event, ShopPlan
+from headway_lab.simulation.faults import Faults
+from headway_lab.simulators.shopify.faults import ShopFault, ShopFaultPlan
+from headway_lab.simulators.shopify.shop import ShopSetup
+from headway_lab.simulators.shopify.simulator import ShopifySimulator
+from headway_lab.simulators.transport import SimTransport
+
+TOPICS = {
+    Deed.ORDER: "orders/create",
+    Deed.SHIP: "fulfillments/create",
+    Deed.DELIVER: "orders/updated",
+    Deed.CANCEL: "orders/cancelled",
+    Deed.REFUND: "refunds/create",
+}
+# What the lane's words mean at this simulator.
+SHARES = {
+    "timeout": ShopFault.LOST_REPLY,
+    "error": ShopFault.ERROR,
+    "slow": ShopFault.SLOW,
+    "html": ShopFault.HTML,
+}
+
+
+class ShopifyVenue:
+    """The simulator, and what our numbers are called there."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        past: PastClock,
+        faults: Faults,
+        *,
+        shops: Iterable[ShopPlan],
+        seed: int,
+    ) -> None:
+        rates = {SHARES[kind].value: share for kind, share in faults.shares.items()}
+        self._setups = {
+            shop.key: ShopSetup(domain=domain(shop), access_token=f"sim-token-{shop.number}")
+            for shop in shops
+        }
+        self.simulator = ShopifySimulator(
+            past,
+            shops=self._setups.values(),
+            faults=ShopFaultPlan(seed, rates=rates, outage=faults.outages),
+            seed=seed,
+        )
+        self.wire = SimTransport(self.simulator.handle, clock, seed=seed)
+        self._orders: dict[tuple[str, int], str] = {}
+        self._customers: dict[tuple[str, int], str] = {}
+
+    @property
+    def calls(self) -> int:
+        """How many requests arrived."""
+        return self.simulator.requests
+
+    @property
+    def refusals(self) -> int:
+        """How many found the bucket empty."""
+        return self.simulator.refusals
+
+    @property
+    def injected(self) -> Mapping[str, int]:
+        """What went wrong."""
+        return self.simulator.faults.injected
+
+    def breach(self) -> str | None:
+        """Return nothing: a bucket that lacks points refuses, and that is counted."""
+        return None
+
+    def open(self, shop: ShopPlan) -> None:
+        """Open a shop: it was made with the simulator."""
+        assert shop.key in self._setups
+
+    def name(self, shop: ShopPlan) -> str:
+        """Return the shop's address."""
+        return self._setups[shop.key].domain
+
+    def owner(self, shop: ShopPlan) -> str:
+        """Return nobody: the limit is the app's in the shop."""
+        assert shop.key in self._setups
+        return ""
+
+    def grant(self, shop: ShopPlan) -> Grant:
+        """Give the token of a custom app, which lives for ever."""
+        return Grant(access=self._setups[shop.key].access_token)
+
+    def act(self, shop: ShopPlan, event: Event) -> Callable[[], Hook] | None:
+        """Let something happen; of listings nothing is told."""
+        key = (shop.key, event.number)
+        self._act(self.name(shop), key, event)
+        if event.deed not in TOPICS:
+            return None
+
+        def tell() -> Hook:
+            told = self.simulator.hook(TOPICS[event.deed], self._orders[key], shop=self.name(shop))
+            return Hook(headers=told.headers, body=told.body)
+
+        return tell
+
+    def truth(self, shop: ShopPlan) -> Truth:
+        """Return what is true of a shop."""
+        return self.simulator.truth(self.name(shop))
+
+    def _act(self, name: str, key: tuple[str, int], event: Event) -> None:
+        simulator, deed, sku = self.simulator, event.deed, f"SKU-{event.number}"
+        if deed is Deed.ORDER:
+            lines = [(f"SKU-{listing}", count) for listing, count in event.lines]
+            customer = self._customer(name, key[0], event.customer)
+            self._orders[key] = simulator.place_order(name, lines, customer=customer)
+        elif deed is Deed.SHIP:
+            simulator.fulfil(name, self._orders[key])
+        elif deed is Deed.DELIVER:
+            simulator.deliver(name, self._orders[key])
+        elif deed is Deed.CANCEL:
+            simulator.cancel(name, self._orders[key])
+        elif deed is Deed.REFUND:
+            amount = None if event.share == 1 else (event.share * Decimal(10)).quantize(CENT)
+            simulator.refund(name, self._orders[key], amount)
+        elif deed is Deed.LIST:
+            simulator.seed_product(name, sku, price=event.price)
+        elif deed is Deed.EDIT:
+            simulator.edit_price(name, sku, event.price)
+        elif deed is Deed.REMOVE:
+            simulator.remove_product(name, sku)
+
+    def _customer(self, name: str, key: str, number: int) -> str:
+        """Return somebody who buys, who may be new; now and then one moves to another country."""
+        if (key, number) not in self._customers:
+            made = self.simulator.add_customer(name, f"Buyer {number}", email=f"b{number}@x.test")
+            self._customers[key, number] = made
+        elif number % 5 == 0:
+            self.simulator.edit_customer(name, self._customers[key, number], country="CA")
+        return self._customers[key, number]
+
+
+def domain(shop: ShopPlan) -> str:
+    """Return a shop's address."""
+    return f"shop-{shop.number}.myshopify.com"

@@ -1,0 +1,301 @@
+"""The sellers, their shops, and all that happens in them, drawn from the seed before the run.
+
+Seconds count from the run's start; what lies before it is the history that a backfill finds.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from enum import StrEnum
+
+from headway.clock import Rng, rng
+from headway.core.accounts.jobs import PlatformName, Tier
+from headway.core.catalog.listings import SellerId
+
+DAY_S = 86_400.0
+HOUR_S = 3600.0
+MONTH_DAYS = 30
+CENT = Decimal("0.01")
+
+TIER_SHARES = {Tier.FREE: 0.60, Tier.STARTER: 0.20, Tier.GROWTH: 0.15, Tier.PRO: 0.05}
+PLATFORM_SHARES = {
+    PlatformName.ETSY: 0.60,
+    PlatformName.SHOPIFY: 0.45,
+    PlatformName.PRINTIFY: 0.35,
+}
+# The law's numbers, whatever our settings say: what a tier may hold in a month.
+QUOTAS = {Tier.FREE: 50, Tier.STARTER: 300, Tier.GROWTH: 1500, Tier.PRO: 5000}
+USED_SHARE = (0.04, 0.45)
+# Free sellers who sell more than they pay for.
+GREEDY_SHARE, GREEDY_USE = 0.08, (1.6, 2.4)
+HISTORY_DAYS = (10.0, 18.0)
+# Some have sold for longer than a platform shows.
+LONG_SHARE, LONG_HISTORY_DAYS = 0.06, (70.0, 95.0)
+LISTINGS = {Tier.FREE: (3, 25), Tier.STARTER: (8, 60), Tier.GROWTH: (20, 130), Tier.PRO: (60, 260)}
+
+SHIP_H, DELIVER_D = (1.0, 48.0), (0.5, 3.0)
+# Of the others no carrier ever tells; Printify's own carriers nearly always do.
+DELIVERED_SHARE = {
+    PlatformName.ETSY: 0.6,
+    PlatformName.SHOPIFY: 0.6,
+    PlatformName.PRINTIFY: 0.97,
+}
+CANCEL_SHARE, CANCEL_H = 0.03, (0.05, 8.0)
+REFUND_SHARE, PARTIAL_SHARE, REFUND_D = 0.04, 0.4, (0.05, 6.0)
+EDITS_PER_D, LISTED_PER_D, REMOVED_PER_D = 0.8, 0.12, 0.08
+CUSTOMERS_PER_ORDER = 0.7
+LEAVES_PER_D, AWAY_H = 0.01, (0.5, 10.0)
+
+HOOKED_SHARE, SHAKY_SHARE = 0.5, 0.4
+PROMPT_S, LATE_S = (0.5, 4.0), (600.0, 10_800.0)
+LATE_CHANCE, TWICE_CHANCE, NEVER_CHANCE = 0.15, 0.15, 0.15
+
+
+class Deed(StrEnum):
+    """What somebody does; the last three are the seller's dealings with us."""
+
+    ORDER = "order"
+    SHIP = "ship"
+    DELIVER = "deliver"
+    CANCEL = "cancel"
+    REFUND = "refund"
+    LIST = "list"
+    EDIT = "edit"
+    REMOVE = "remove"
+    LEAVE = "leave"
+    RETURN = "return"
+    UPGRADE = "upgrade"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """At this second somebody does this in a shop, to its order or listing of that number.
+
+    `share` is how much of an order's money is given back. `hooks_s` are how much later the platform
+    tells us: not at all, once or twice.
+    """
+
+    at_s: float
+    shop: str
+    deed: Deed
+    number: int = 0
+    lines: tuple[tuple[int, int], ...] = ()
+    customer: int = 0
+    price: Decimal = Decimal(0)
+    share: Decimal = Decimal(1)
+    tier: Tier = Tier.FREE
+    hooks_s: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShopPlan:
+    """One shop of a seller: where, and how much goes on in it."""
+
+    key: str
+    number: int
+    platform: PlatformName
+    seller: SellerId
+    tier: Tier
+    orders_per_day: float
+    history_days: float
+    listings: int
+    hooked: bool
+    shaky: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountWorld:
+    """All sellers and shops, and all that happens, in order."""
+
+    tiers: Mapping[SellerId, Tier]
+    shops: Mapping[str, ShopPlan]
+    events: tuple[Event, ...]
+
+    @property
+    def history(self) -> tuple[Event, ...]:
+        """What had happened when the run starts."""
+        return tuple(each for each in self.events if each.at_s < 0)
+
+    @property
+    def future(self) -> tuple[Event, ...]:
+        """What happens during the run."""
+        return tuple(each for each in self.events if each.at_s >= 0)
+
+
+def account_world(*, sellers: int, days: float, seed: int) -> AccountWorld:
+    """Draw a world."""
+    tiers = _tiers(sellers, seed)
+    shops: dict[str, ShopPlan] = {}
+    events: list[Event] = []
+    for place, (seller, tier) in enumerate(tiers.items()):
+        luck = rng(f"seller:{seed}:{seller}")
+        own = _shops(seller, tier, place, luck)
+        shops |= {shop.key: shop for shop in own}
+        for shop in own:
+            events += _told(shop, _life(shop, days, rng(f"life:{seed}:{shop.key}")), seed)
+        events += _dealings(own, tier, days, luck)
+    events.sort(key=lambda each: (each.at_s, each.shop, each.number))
+    return AccountWorld(tiers=tiers, shops=shops, events=tuple(events))
+
+
+def _tiers(sellers: int, seed: int) -> dict[SellerId, Tier]:
+    """Give out the tiers in their shares, at least one of each where there are enough sellers."""
+    drawn: list[Tier] = []
+    for tier, share in TIER_SHARES.items():
+        drawn += [tier] * max(1, round(sellers * share))
+    # Whom rounding made too many are free ones; whom it made too few are free too.
+    drawn = drawn[max(0, len(drawn) - sellers) :]
+    drawn += [Tier.FREE] * (sellers - len(drawn))
+    rng(f"tiers:{seed}").shuffle(drawn)
+    return {SellerId(f"seller-{number + 1}"): tier for number, tier in enumerate(drawn)}
+
+
+def _shops(seller: SellerId, tier: Tier, place: int, luck: Rng) -> list[ShopPlan]:
+    platforms = [each for each, share in PLATFORM_SHARES.items() if luck.random() < share]
+    platforms = platforms or [luck.choice(list(PlatformName))]
+    is_greedy = tier is Tier.FREE and luck.random() < GREEDY_SHARE
+    used = luck.uniform(*(GREEDY_USE if is_greedy else USED_SHARE))
+    orders_per_day = QUOTAS[tier] * used / MONTH_DAYS / len(platforms)
+    is_long = tier is not Tier.PRO and luck.random() < LONG_SHARE
+    history_days = luck.uniform(*(LONG_HISTORY_DAYS if is_long else HISTORY_DAYS))
+    return [
+        ShopPlan(
+            key=f"{platform}-{place + 1}",
+            number=1000 + place,
+            platform=platform,
+            seller=seller,
+            tier=tier,
+            orders_per_day=orders_per_day,
+            history_days=history_days,
+            listings=luck.randint(*LISTINGS[tier]),
+            hooked=luck.random() < HOOKED_SHARE,
+            shaky=luck.random() < SHAKY_SHARE,
+        )
+        for platform in platforms
+    ]
+
+
+# -- one shop's life ---------------------------------------------------------------------------
+
+
+def _life(shop: ShopPlan, days: float, luck: Rng) -> list[Event]:
+    begin_s, end_s = -shop.history_days * DAY_S, days * DAY_S
+    shelf = _Shelf(shop, luck, begin_s)
+    deeds = [
+        *((at_s, Deed.ORDER) for at_s in _times(luck, shop.orders_per_day, begin_s, end_s)),
+        *((at_s, Deed.EDIT) for at_s in _times(luck, EDITS_PER_D, begin_s, end_s)),
+        *((at_s, Deed.LIST) for at_s in _times(luck, LISTED_PER_D, begin_s, end_s)),
+        *((at_s, Deed.REMOVE) for at_s in _times(luck, REMOVED_PER_D, begin_s, end_s)),
+    ]
+    orders = 0
+    for at_s, deed in sorted(deeds):
+        if deed is not Deed.ORDER:
+            shelf.change(at_s, deed)
+            continue
+        orders += 1
+        shelf.events += _order(shop, orders, shelf.stock, at_s, luck)
+    return [each for each in shelf.events if each.at_s < end_s]
+
+
+class _Shelf:
+    """What is on offer while a life is drawn."""
+
+    def __init__(self, shop: ShopPlan, luck: Rng, begin_s: float) -> None:
+        self._shop = shop
+        self._luck = luck
+        self._made = 0
+        self.stock: list[int] = []
+        self.events: list[Event] = []
+        for _ in range(shop.listings):
+            self.change(begin_s, Deed.LIST)
+
+    def change(self, at_s: float, deed: Deed) -> None:
+        """Put a listing on offer, edit one, or take one off; one always stays."""
+        if deed is Deed.LIST:
+            self._made += 1
+            number = self._made
+            self.stock.append(number)
+        else:
+            number = self._luck.choice(self.stock)
+        if deed is Deed.REMOVE:
+            if len(self.stock) == 1:
+                return
+            self.stock.remove(number)
+        price = Decimal(self._luck.randint(400, 9900)) * CENT
+        event = Event(at_s=at_s, shop=self._shop.key, deed=deed, number=number, price=price)
+        self.events.append(event)
+
+
+def _order(
+    shop: ShopPlan, number: int, stock: list[int], at_s: float, luck: Rng
+) -> Iterator[Event]:
+    """Yield an order and what becomes of it."""
+    chosen = luck.sample(stock, min(len(stock), luck.choice((1, 1, 1, 2, 3))))
+    lines = tuple((listing, luck.choice((1, 1, 2))) for listing in chosen)
+    customer = luck.randint(1, max(1, round(number * CUSTOMERS_PER_ORDER)))
+    event = Event(
+        at_s=at_s, shop=shop.key, deed=Deed.ORDER, number=number, lines=lines, customer=customer
+    )
+    yield event
+    if luck.random() < CANCEL_SHARE:
+        yield replace(event, deed=Deed.CANCEL, at_s=at_s + luck.uniform(*CANCEL_H) * HOUR_S)
+        return
+    shipped_s = at_s + luck.uniform(*SHIP_H) * HOUR_S
+    yield replace(event, deed=Deed.SHIP, at_s=shipped_s)
+    if luck.random() < DELIVERED_SHARE[shop.platform]:
+        yield replace(event, deed=Deed.DELIVER, at_s=shipped_s + luck.uniform(*DELIVER_D) * DAY_S)
+    if luck.random() < REFUND_SHARE:
+        share = Decimal(luck.randint(10, 60)) / 100 if luck.random() < PARTIAL_SHARE else Decimal(1)
+        refunded_s = shipped_s + luck.uniform(*REFUND_D) * DAY_S
+        yield replace(event, deed=Deed.REFUND, at_s=refunded_s, share=share)
+
+
+def _times(luck: Rng, per_day: float, begin_s: float, end_s: float) -> Iterator[float]:
+    """Yield the instants of a Poisson process."""
+    at_s = begin_s
+    while per_day > 0:
+        at_s += luck.expovariate(per_day / DAY_S)
+        if at_s >= end_s:
+            return
+        yield at_s
+
+
+def _told(shop: ShopPlan, events: list[Event], seed: int) -> list[Event]:
+    """Choose of which events the platform tells us, and when; of history it never does."""
+    if not shop.hooked:
+        return events
+    luck = rng(f"hooks:{seed}:{shop.key}")
+    return [
+        replace(each, hooks_s=_delays(shop, luck)) if each.at_s >= 0 else each for each in events
+    ]
+
+
+def _delays(shop: ShopPlan, luck: Rng) -> tuple[float, ...]:
+    prompt_s = luck.uniform(*PROMPT_S)
+    draw = luck.random() if shop.shaky else 1.0
+    if draw < NEVER_CHANCE:
+        return ()
+    if draw < NEVER_CHANCE + LATE_CHANCE:
+        return (luck.uniform(*LATE_S),)
+    if draw < NEVER_CHANCE + LATE_CHANCE + TWICE_CHANCE:
+        return (prompt_s, prompt_s + luck.uniform(*PROMPT_S))
+    return (prompt_s,)
+
+
+# -- sellers' dealings with us -----------------------------------------------------------------
+
+
+def _dealings(shops: list[ShopPlan], tier: Tier, days: float, luck: Rng) -> Iterator[Event]:
+    """Yield when a seller disconnects a shop and connects it again, or pays for more."""
+    for shop in shops:
+        free_s = 0.0
+        for at_s in _times(luck, LEAVES_PER_D, 0.0, days * DAY_S):
+            if at_s < free_s:
+                continue
+            free_s = at_s + luck.uniform(*AWAY_H) * HOUR_S
+            yield Event(at_s=at_s, shop=shop.key, deed=Deed.LEAVE)
+            yield Event(at_s=free_s, shop=shop.key, deed=Deed.RETURN)
+    is_greedy = sum(shop.orders_per_day for shop in shops) * MONTH_DAYS > QUOTAS[tier]
+    if is_greedy and luck.random() < 0.3:  # noqa: PLR2004 - some of them pay, once they feel it
+        at_s = luck.uniform(0.3, 1.0) * days * DAY_S
+        yield Event(at_s=at_s, shop=shops[0].key, deed=Deed.UPGRADE, tier=Tier.STARTER)

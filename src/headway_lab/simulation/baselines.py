@@ -1,0 +1,121 @@
+"""What a result is measured against: the best possible, and equal turns with every permitted seat.
+
+Both are in stale minutes per listing and day, over the days of the run, from shops that are true at
+the start, for the listings that the figures follow. Neither knows of faults, nor of the seconds
+between a read and the shop.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from headway.config import Settings
+from headway.core.catalog.listings import Sku
+from headway.core.timetable.capacity import Throughput
+from headway.core.timetable.optimum import DAY_MIN, relaxed_optimum
+from headway_lab.simulation.scenario import Scenario
+from headway_lab.simulation.truth import Face
+from headway_lab.simulation.world import DAY_S, World
+from headway_lab.simulators.boeing import DELAY_S, Part
+from headway_lab.simulators.transport import NETWORK_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Yardsticks:
+    """The permitted budget, and what could be made of it; a world without rates has no bound."""
+
+    seats_per_min: float
+    bound_min: float | None
+    round_robin_min: float
+
+
+def yardsticks(scenario: Scenario) -> Yardsticks:
+    """Measure what was possible in a run."""
+    plan, throughput = scenario.plan, permitted(scenario.settings)
+    listings = Counter(
+        str(shelf.sku)
+        for shelf in scenario.shops.shelves.values()
+        if not scenario.fates.strikes(shelf.sku)
+    )
+    return Yardsticks(
+        seats_per_min=throughput.seats_per_min,
+        bound_min=bound(plan.world, listings, throughput, days=plan.days),
+        round_robin_min=replay_equal_turns(
+            plan.world,
+            listings,
+            throughput,
+            days=plan.days,
+            face=lambda part: scenario.eye.see(part).face,
+        ),
+    )
+
+
+def permitted(settings: Settings) -> Throughput:
+    """Return what the limiter lets through, at the simulated supplier's mean response."""
+    return Throughput(
+        calls_per_min=settings.rate_limit,
+        gap_s=settings.rate_gap_s,
+        seats=settings.batch_size,
+        response_s=sum(DELAY_S) / 2 + sum(NETWORK_S) / 2,
+    )
+
+
+def bound(
+    world: World, listings: Mapping[str, int], throughput: Throughput, *, days: float
+) -> float | None:
+    """Return the relaxed optimum with true rates, or None where there are none.
+
+    A shop that is true at the start is as good as read then: a part that is read n times has
+    n + 1 equal spans at best. So each SKU adds one read to what the days permit.
+    """
+    if world.rates_per_day is None:
+        return None
+    skus = list(world.start)
+    return relaxed_optimum(
+        [world.rates_per_day[sku] for sku in skus],
+        throughput.seats_per_min + len(skus) / (days * DAY_MIN),
+        cap_min=min(DAY_MIN, days * DAY_MIN),
+        weights=[listings.get(sku, 0) for sku in skus],
+    )
+
+
+def replay_equal_turns(
+    world: World,
+    listings: Mapping[str, int],
+    throughput: Throughput,
+    *,
+    days: float,
+    face: Callable[[Part], Face],
+) -> float:
+    """Return what the run's own changes come to if SKUs are read in turn, the first at once."""
+    end_s, cycle_s = days * DAY_S, DAY_S / throughput.price_calls_per_day
+    place = {str(sku): number for number, sku in enumerate(world.start)}
+
+    def next_read_s(sku: str, at_s: float) -> float:
+        call = -(-at_s // cycle_s)
+        rounds = max(0, -(-(call * throughput.seats - place[sku]) // len(place)))
+        return float((rounds * len(place) + place[sku]) // throughput.seats * cycle_s)
+
+    moving = {Sku(change.part.sku) for change in world.changes if listings.get(change.part.sku)}
+    truth: dict[str, Face] = {sku: face(world.start[sku]) for sku in moving}
+    shown = dict(truth)
+    since_s = dict.fromkeys(truth, 0.0)
+    stale_s = 0.0
+
+    def pass_until(sku: str, now_s: float) -> float:
+        """Return for how long the shop was wrong since the last change, and let it be read."""
+        if shown[sku] == truth[sku]:
+            return 0.0
+        read_s = next_read_s(sku, since_s[sku])
+        if read_s < now_s:
+            shown[sku] = truth[sku]
+        return (min(read_s, now_s) - since_s[sku]) * listings[sku]
+
+    for change in world.changes:
+        sku = change.part.sku
+        if sku in truth and change.at_s < end_s:
+            stale_s += pass_until(sku, change.at_s)
+            truth[sku], since_s[sku] = face(change.part), change.at_s
+    stale_s += sum(pass_until(sku, end_s) for sku in truth)
+    followed = sum(listings.values())
+    return stale_s / 60 / followed / days if followed else 0.0

@@ -1,0 +1,75 @@
+"""Law L3: how old each listing's last good read is, and whether an overdue one has an excuse.
+
+An excuse is a supplier that was down, and then the time to catch up; or evidence against the SKU
+itself. That our own workers died is no excuse.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from headway_lab.simulators.faults import Interval
+
+HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """What is promised, and what suspends it."""
+
+    age_max_s: float
+    load: float
+    outages: Sequence[Interval] = ()
+
+    def excused_until(self, read_s: float, now_s: float) -> float:
+        """Return until when an outage since the last read excuses a listing; 0 if none does."""
+        until_s = 0.0
+        for outage in self.outages:
+            if outage.start_s < now_s and outage.end_s > read_s:
+                length_s = outage.end_s - outage.start_s
+                backlog_s = length_s * self.load / (1 - self.load)
+                until_s = max(until_s, outage.end_s + backlog_s + HOUR_S)
+        return until_s
+
+
+class Deadlines:
+    """Every listing's deadline, nearest first."""
+
+    def __init__(self, ids: Iterable[str], promise: Promise) -> None:
+        self._promise = promise
+        self._read_s = dict.fromkeys(ids, 0.0)
+        self._heap = [(promise.age_max_s, id_, 0.0) for id_ in self._read_s]
+        heapq.heapify(self._heap)
+        self.worst_age_s = 0.0
+
+    def age_s(self, id_: str, now_s: float) -> float:
+        """Return how old the last good read is; before the first, how long it is awaited."""
+        return now_s - self._read_s[id_]
+
+    def read(self, id_: str, at_s: float, *, counts: bool = True) -> None:
+        """Note a good read of what was true at that second."""
+        if at_s < self._read_s[id_]:
+            return
+        if counts:
+            self.worst_age_s = max(self.worst_age_s, at_s - self._read_s[id_])
+        self._read_s[id_] = at_s
+        heapq.heappush(self._heap, (at_s + self._promise.age_max_s, id_, at_s))
+
+    def overdue(self, now_s: float, has_evidence: Callable[[str], bool]) -> Iterable[str]:
+        """Yield, once each, the listings that are too old and have no excuse."""
+        while self._heap and self._heap[0][0] < now_s:
+            _, id_, read_s = heapq.heappop(self._heap)
+            if self._read_s[id_] != read_s:
+                continue  # it was read since
+            excused_s = self._promise.excused_until(read_s, now_s)
+            if has_evidence(id_):
+                excused_s = max(excused_s, now_s + HOUR_S)
+            if excused_s > now_s:
+                heapq.heappush(self._heap, (excused_s, id_, read_s))
+            else:
+                yield id_
+
+    def close(self, now_s: float, counted: Iterable[str]) -> None:
+        """Count the ages at the end of the run too."""
+        ages_s = [self.age_s(id_, now_s) for id_ in counted]
+        self.worst_age_s = max([self.worst_age_s, *ages_s])

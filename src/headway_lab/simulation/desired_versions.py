@@ -1,0 +1,132 @@
+"""Law L6 at the shop: each desired version of a listing ends shown there, or replaced by a newer.
+
+The time from the settle that stored a version to the effect that completed it is a figure.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from headway_lab.simulation.faults import Faults
+from headway_lab.simulation.shops import Shelf
+from headway_lab.simulation.truth import Face
+from headway_lab.simulators.faults import Interval
+
+MayWait = Callable[[float], bool]
+# A pusher that hears no bell looks once a minute, and needs a few calls.
+WAIT_S = 180.0
+# The lease of one that died, and hosts' clocks that are apart, a few times over; or a breaker.
+TROUBLE_S = 1800.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grace:
+    """How long a desired state may be on its way, and what suspends that."""
+
+    wait_s: float
+    outages: Sequence[Interval] = ()
+
+    def covers(self, since_s: float, now_s: float) -> bool:
+        """Tell whether what is on its way since then may still be."""
+        ends_s = [each.end_s for each in self.outages if each.start_s < now_s]
+        return now_s - max([since_s, *ends_s]) <= self.wait_s
+
+
+def grace_of(faults: Faults) -> Grace:
+    """Return how long things may take when this goes wrong."""
+    troubles = (faults.is_deadly, faults.shop_shares, faults.shop_outages)
+    wait_s = WAIT_S + 2 * faults.skew_max_s + TROUBLE_S * sum(map(bool, troubles))
+    return Grace(wait_s=wait_s, outages=faults.shop_silences)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Wish:
+    """A version on its way: since when, and which facets the shop still lacks."""
+
+    since_s: float
+    left: set[str]
+    is_told: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """What was desired of a listing at one time, and what its read had shown, if it was one."""
+
+    face: Face
+    seen: Face | None
+
+
+class Wishes:
+    """Follows what is desired of every listing that is in a shop."""
+
+    def __init__(self, shelves: Mapping[str, Shelf], followed: Collection[str]) -> None:
+        self._shelves = shelves
+        self._followed = followed
+        self._versions = {
+            id_: [Version(face=dict(shelf.face), seen=dict(shelf.face))]
+            for id_, shelf in shelves.items()
+        }
+        self._open: dict[str, _Wish] = {}
+        self.pushed = 0
+        self.superseded = 0
+        self.push_s: list[float] = []
+
+    def want(self, id_: str, face: Face, seen: Face | None, now_s: float) -> None:
+        """Note a new desired version."""
+        if id_ not in self._versions:
+            return
+        old = self._versions[id_][-1].face
+        face = {**old, **face}
+        self._versions[id_].append(Version(face=face, seen=seen))
+        moved = {facet for facet, value in face.items() if old.get(facet) != value}
+        replaced = self._open.pop(id_, None)
+        if replaced is not None:
+            moved |= replaced.left
+        left = moved.intersection(self._shelves[id_].lacks(face))
+        if left:
+            self._open[id_] = _Wish(since_s=now_s, left=left)
+        counts = id_ in self._followed
+        # One that was replaced was never shown whole; one that the shop shows already needs none.
+        self.superseded += counts * ((replaced is not None) + (not left))
+
+    def shown(self, id_: str, now_s: float) -> None:
+        """Note that a shelf shows something else now."""
+        wish = self._open.get(id_)
+        if wish is None:
+            return
+        wish.left.intersection_update(self._shelves[id_].lacks(self._versions[id_][-1].face))
+        if not wish.left:
+            del self._open[id_]
+            self.pushed += id_ in self._followed
+            self.push_s.append(now_s - wish.since_s)
+
+    def first_to_want(self, id_: str, facet: str, value: object) -> int | None:
+        """Return the first of the versions in a row that wanted this of a facet, the latest row."""
+        versions = self._versions[id_]
+        numbers = [n for n, each in enumerate(versions) if each.face[facet] == value]
+        if not numbers:
+            return None
+        first = numbers[-1]
+        while first > 0 and versions[first - 1].face[facet] == value:
+            first -= 1
+        return first
+
+    def version(self, id_: str, number: int) -> Version:
+        """Return a version by its number."""
+        return self._versions[id_][number]
+
+    def overdue(self, may_wait: MayWait) -> Iterable[tuple[Shelf, float, list[str]]]:
+        """Yield, once each, what has been on its way for longer than it may, and what it lacks."""
+        for id_, wish in self._open.items():
+            if not wish.is_told and not may_wait(wish.since_s):
+                wish.is_told = True
+                yield self._shelves[id_], wish.since_s, sorted(wish.left)
+
+    def strange(self, may_wait: MayWait) -> Iterable[tuple[Shelf, str, object]]:
+        """Yield each facet that is neither desired nor on its way, nor a merchant's fresh deed."""
+        for id_, shelf in self._shelves.items():
+            face = self._versions[id_][-1].face
+            wish = self._open.get(id_)
+            for facet in shelf.lacks(face):
+                is_fresh = facet in shelf.meddled and may_wait(shelf.meddled[facet][0])
+                if not is_fresh and (wish is None or facet not in wish.left):
+                    yield shelf, facet, face[facet]

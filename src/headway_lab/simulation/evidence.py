@@ -1,0 +1,202 @@
+"""What the simulation's law book reads straight from the tables, past the engine and its ports.
+
+It writes in two places: `open_shops` begins a run, and `tidy` does at an instant of our choosing
+what autovacuum would do at one of its own, so that two runs of one seed find the same order.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from headway.core.catalog.listings import SellerId, Sku
+from headway.store.pool import Pool, guarded
+
+ROWS = """
+SELECT row.id::text, row.user_id, row.sku, row.sync_status, row.fence, row.lease_owner,
+  row.lease_until, row.next_sync_at, row.turn, row.is_active, row.consecutive_failures,
+  row.missing_count, row.suspicion, row.last_successful_sync,
+  state.desired_version, state.held_reason, state.observed::text, state.desired::text
+FROM product_sync_schedule AS row LEFT JOIN listing_state AS state USING (user_id, sku)
+"""
+# Whatever the engine writes to a row shows in one of these.
+BRIEFS = """
+SELECT row.id::text, row.user_id, row.sku, row.sync_status, row.fence, row.turn, row.is_active,
+  row.consecutive_failures, extract(epoch FROM row.next_sync_at)::float8, state.desired_version
+FROM product_sync_schedule AS row LEFT JOIN listing_state AS state USING (user_id, sku)
+"""
+# Who may take a spare seat: everyone free, also before its time, but a retry only when due.
+LEFT_BEHIND = """
+SELECT count(DISTINCT sku) FROM product_sync_schedule
+WHERE is_active AND sync_status <> 'syncing' AND NOT is_paused AND suspicion <= 1
+  AND (turn <> 'retry' OR next_sync_at <= %(now)s)
+"""
+STRAYS = """
+SELECT count(*) FROM listing_state AS state
+WHERE NOT EXISTS (SELECT FROM product_sync_schedule AS row
+                  WHERE row.user_id = state.user_id AND row.sku = state.sku)
+"""
+OPEN_INTENTS = "SELECT user_id, kind, skus, writes FROM push_intent WHERE state = 'open'"
+CONNECT = """
+INSERT INTO connected_accounts (id, user_id, platform, shop, created_at, updated_at)
+VALUES (%(id)s, %(user_id)s, 'shopify', %(shop)s, %(now)s, %(now)s)
+"""
+COPY_STATES = """
+COPY listing_state (user_id, sku, desired, desired_at, desired_version, applied, applied_at,
+  applied_version, verified_at) FROM STDIN
+"""
+COPY_PRODUCTS = """
+COPY product (user_id, sku, shop_sku, shopify_product_id, shopify_variant_id,
+  shopify_inventory_item_id, status, created_at, updated_at) FROM STDIN
+"""
+BUSY_TABLES = (
+    "product_sync_schedule", "listing_state", "limiter", "breaker", "credential",
+    "connected_accounts", "push_intent", "product",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """A seller's shop as a run begins."""
+
+    id: str
+    user_id: SellerId
+    shop: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shelved:
+    """A listing that is in its shop as a run begins: what is shown, and under which ids."""
+
+    user_id: SellerId
+    sku: Sku
+    state: Mapping[str, Any]
+    product: str
+    variant: str
+    item: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenIntent:
+    """A write that is stored and of which nobody has said yet what became of it."""
+
+    user_id: SellerId
+    kind: str
+    skus: Sequence[str]
+    writes: Sequence[dict[str, Any]]
+
+
+class Row(NamedTuple):
+    """One listing as the tables have it; a tuple, for a run makes and compares millions."""
+
+    id: str
+    user_id: SellerId
+    sku: Sku
+    sync_status: str
+    fence: int
+    lease_owner: str | None
+    lease_until: datetime | None
+    next_sync_at: datetime
+    turn: str
+    is_active: bool
+    consecutive_failures: int
+    missing_count: int
+    suspicion: int
+    last_successful_sync: datetime | None
+    desired_version: int | None
+    held_reason: str | None
+    observed: Mapping[str, Any] | None
+    desired: Mapping[str, Any] | None
+
+    @property
+    def is_leased(self) -> bool:
+        """Whether some worker holds it."""
+        return self.sync_status == "syncing"
+
+    @property
+    def brief(self) -> tuple[Any, ...]:
+        """The row as `briefs` has it."""
+        return (
+            self.id, self.user_id, self.sku, self.sync_status, self.fence, self.turn,
+            self.is_active, self.consecutive_failures, self.next_sync_at.timestamp(),
+            self.desired_version,
+        )  # fmt: skip
+
+
+class Evidence:
+    """The tables as they are."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._documents: dict[str, Mapping[str, Any]] = {}
+
+    def all_rows(self) -> list[Row]:
+        """Return every listing."""
+        return self._rows("", {})
+
+    def briefs(self) -> dict[str, tuple[Any, ...]]:
+        """Return every listing by id in short, which takes a tenth of the time."""
+        with guarded(), self._pool.connection() as connection:
+            return {row[0]: row for row in connection.execute(BRIEFS).fetchall()}
+
+    def rows_of(self, skus: Sequence[Sku]) -> list[Row]:
+        """Return all sellers' listings of these SKUs."""
+        return self._rows("WHERE row.sku = ANY(%(skus)s)", {"skus": list(skus)})
+
+    def left_behind(self, now: datetime) -> int:
+        """Count the SKUs free to travel with anybody that could still board."""
+        with guarded(), self._pool.connection() as connection:
+            found = connection.execute(LEFT_BEHIND, {"now": now}).fetchone()
+        assert found is not None
+        return int(found[0])
+
+    def strays(self) -> int:
+        """Count the states that belong to no listing."""
+        with guarded(), self._pool.connection() as connection:
+            found = connection.execute(STRAYS).fetchone()
+        assert found is not None
+        return int(found[0])
+
+    def open_intents(self) -> list[OpenIntent]:
+        """Return the intents that are open."""
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(OPEN_INTENTS).fetchall()
+        return [OpenIntent(user_id=u, kind=k, skus=s, writes=w) for u, k, s, w in rows]
+
+    def open_shops(
+        self, accounts: Iterable[Account], shelved: Iterable[Shelved], *, now: datetime
+    ) -> None:
+        """Connect shops, and let each show what is desired of its listings, verified now."""
+        with guarded(), self._pool.connection() as connection, connection.transaction():
+            cursor, listings = connection.cursor(), list(shelved)
+            for account in accounts:
+                values = {"id": account.id, "user_id": account.user_id, "shop": account.shop}
+                cursor.execute(CONNECT, {**values, "now": now})
+            with cursor.copy(COPY_STATES) as copy:
+                for each in listings:
+                    state = json.dumps(dict(each.state))
+                    copy.write_row((each.user_id, each.sku, *(state, now, 1) * 2, now))
+            with cursor.copy(COPY_PRODUCTS) as copy:
+                for each in listings:
+                    ids = (each.product, each.variant, each.item)
+                    copy.write_row((each.user_id, each.sku, each.sku, *ids, "ACTIVE", now, now))
+
+    def tidy(self) -> None:
+        """Remove dead rows and renew the planner's statistics."""
+        with guarded(), self._pool.connection() as connection:
+            for table in BUSY_TABLES:
+                connection.execute(f"VACUUM (ANALYZE) {table}")
+
+    def _rows(self, where: str, values: Mapping[str, Any]) -> list[Row]:
+        with guarded(), self._pool.connection() as connection:
+            rows = connection.execute(ROWS + where, values).fetchall()
+        return [Row._make((*row, self._read(o), self._read(d))) for *row, o, d in rows]
+
+    def _read(self, text: str | None) -> Mapping[str, Any] | None:
+        """Read a state; one that was read before, as most were, is the same object again."""
+        if text is None:
+            return None
+        if text not in self._documents:
+            self._documents[text] = json.loads(text)
+        return self._documents[text]

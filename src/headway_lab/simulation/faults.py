@@ -1,0 +1,246 @@
+"""Reading `--fault`: short texts that say what goes wrong, turned into the simulators' plans."""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headway.clock import rng
+from headway.core.catalog.listings import Sku
+from headway.core.pauses import PauseKind
+from headway.errors import InvalidError
+from headway_lab.simulators.faults import BadPrice, FaultPlan, Interval
+from headway_lab.simulators.shopify.faults import ShopFaultPlan
+
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+CALL_FAULTS = ("timeout", "error", "slow", "truncate", "html", "drop", "duplicate")
+SHOP = "shop-"
+SHOP_FAULTS = ("lost-reply", "lost-request", "error", "slow", "html", "throttle")
+KNOWN = (
+    "outage:6h@10:00, outage:6h@1d10:00, timeout:5%, error:5%, slow:10%, truncate:1%, html:1%,"
+    " drop:1%, duplicate:5%, crash:1/h, stall:1/h, away:2h@10:00, clock:90s, poison:2,"
+    " vanish:3@10:00, badprice:3@10:00, shop-outage:2h@10:00, shop-lost-reply:5%,"
+    " shop-lost-request:5%, shop-error:5%, shop-slow:5%, shop-html:1%, shop-throttle:5%,"
+    " shop-stale:55@10:00, shop-edit:3/d, shop-sale:20/d, pause:2h@10:00,"
+    " pause-supplier:2h@10:00, pause-seller:2h@10:00"
+)
+
+
+PAUSES = {
+    "pause": PauseKind.ALL,
+    "pause-supplier": PauseKind.SUPPLIER,
+    "pause-seller": PauseKind.SELLER,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Something that a person pauses, and for how long."""
+
+    kind: PauseKind
+    span: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """All that a run is to suffer, as it was asked for."""
+
+    specs: tuple[str, ...] = ()
+    outages: tuple[Interval, ...] = ()
+    shares: Mapping[str, float] = field(default_factory=dict)
+    crashes_per_h: float = 0.0
+    stalls_per_h: float = 0.0
+    absences: tuple[Interval, ...] = ()
+    skew_max_s: float = 0.0
+    poison: int = 0
+    vanish: tuple[tuple[int, float], ...] = ()
+    badprice: tuple[tuple[int, float], ...] = ()
+    shop_outages: tuple[Interval, ...] = ()
+    shop_shares: Mapping[str, float] = field(default_factory=dict)
+    shop_stale: tuple[tuple[int, float], ...] = ()
+    shop_edits_per_h: float = 0.0
+    shop_sales_per_h: float = 0.0
+    stops: tuple[Stop, ...] = ()
+
+    @property
+    def silences(self) -> tuple[Interval, ...]:
+        """When the supplier does not answer, may not be asked, or nobody is there to ask."""
+        return (*self.outages, *self.absences, *(each.span for each in self.stops))
+
+    @property
+    def shop_silences(self) -> tuple[Interval, ...]:
+        """When shops do not answer, may not be written to, or nobody is there to write."""
+        stops = (each.span for each in self.stops if each.kind is not PauseKind.SUPPLIER)
+        return (*self.shop_outages, *self.absences, *stops)
+
+    @property
+    def is_deadly(self) -> bool:
+        """Whether workers die or freeze."""
+        return self.crashes_per_h > 0 or self.stalls_per_h > 0 or bool(self.absences)
+
+    def shop_plan(self, *, seed: int) -> ShopFaultPlan:
+        """Return the shops' plan for the whole run."""
+        return ShopFaultPlan(seed, rates=self.shop_shares, outage=self.shop_outages)
+
+    def fates(self, skus: Sequence[Sku], *, seed: int) -> "Fates":
+        """Choose whom it strikes; the same seed strikes the same SKUs."""
+        fated = sum(count for count, _ in (*self.vanish, *self.badprice)) + self.poison
+        if fated > len(skus):
+            raise InvalidError(f"--fault: {fated} SKUs are to suffer but there are {len(skus)}")
+        order: list[str] = sorted(skus)
+        rng(f"fates:{seed}").shuffle(order)
+        taken = iter(order)
+        vanish = {next(taken): Interval(start_s=at, end_s=math.inf) for at in _each(self.vanish)}
+        ways = list(BadPrice)
+        badprice = {
+            next(taken): (ways[index % len(ways)], Interval(start_s=at, end_s=math.inf))
+            for index, at in enumerate(_each(self.badprice))
+        }
+        poison = frozenset(next(taken) for _ in range(self.poison))
+        return Fates(poison=poison, vanish=vanish, badprice=badprice)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fates:
+    """The SKUs that suffer, each from one thing."""
+
+    poison: frozenset[str] = frozenset()
+    vanish: Mapping[str, Interval] = field(default_factory=dict)
+    badprice: Mapping[str, tuple[BadPrice, Interval]] = field(default_factory=dict)
+
+    def strikes(self, sku: str) -> bool:
+        """Tell whether this SKU suffers from anything of its own."""
+        return sku in self.poison or sku in self.vanish or sku in self.badprice
+
+    def plan(self, faults: Faults, *, seed: int) -> FaultPlan:
+        """Return the simulator's plan for the whole run."""
+        return FaultPlan(
+            seed,
+            rates=faults.shares,
+            outage=faults.outages,
+            poison=self.poison,
+            vanish=self.vanish,
+            badprice=self.badprice,
+        )
+
+
+def parse_faults(specs: Sequence[str]) -> Faults:
+    """Read all specs of a run; raises InvalidError that shows how to write one."""
+    values: dict[str, list[tuple[float, float]]] = {}
+    for spec in specs:
+        kind, _, rest = spec.partition(":")
+        if kind not in READERS:
+            raise InvalidError(f"--fault {spec!r} is not known; known: {KNOWN}")
+        try:
+            values.setdefault(kind, []).append(READERS[kind](rest))
+        except ValueError:
+            shown = " or ".join(each for each in KNOWN.split(", ") if each.startswith(f"{kind}:"))
+            raise InvalidError(f"--fault {spec!r} cannot be read; write it as {shown}") from None
+
+    def total(kind: str) -> float:
+        return sum(first for first, _ in values.get(kind, ()))
+
+    def shares(kinds: Sequence[str], prefix: str = "") -> dict[str, float]:
+        return {kind: total(prefix + kind) for kind in kinds if prefix + kind in values}
+
+    def intervals(kind: str) -> tuple[Interval, ...]:
+        spans = values.get(kind, ())
+        return tuple(Interval(start_s=at, end_s=at + length) for length, at in spans)
+
+    def counts(kind: str) -> tuple[tuple[int, float], ...]:
+        return tuple((int(count), at) for count, at in values.get(kind, ()))
+
+    calls, shop_calls = shares(CALL_FAULTS), shares(SHOP_FAULTS, SHOP)
+    if max(sum(calls.values()), sum(shop_calls.values())) > 1:
+        raise InvalidError("--fault: the shares of calls add up to more than 100 %; lower them")
+    return Faults(
+        specs=tuple(specs),
+        outages=intervals("outage"),
+        shares=calls,
+        crashes_per_h=total("crash"),
+        stalls_per_h=total("stall"),
+        absences=intervals("away"),
+        skew_max_s=max((first for first, _ in values.get("clock", ())), default=0.0),
+        poison=int(total("poison")),
+        vanish=counts("vanish"),
+        badprice=counts("badprice"),
+        shop_outages=intervals("shop-outage"),
+        shop_shares=shop_calls,
+        shop_stale=counts("shop-stale"),
+        shop_edits_per_h=total("shop-edit"),
+        shop_sales_per_h=total("shop-sale"),
+        stops=tuple(
+            Stop(kind=kind, span=span) for name, kind in PAUSES.items() for span in intervals(name)
+        ),
+    )
+
+
+def _match(pattern: str, text: str) -> tuple[str, ...]:
+    found = re.fullmatch(pattern, text, re.ASCII)
+    if not found:
+        raise ValueError(text)
+    return tuple(group or "" for group in found.groups())
+
+
+def _instant(text: str) -> float:
+    """Read `10:00` or `1d10:00` as seconds from the start."""
+    days, hour, minute = _match(r"(?:(\d{1,4})d)?([01]?\d|2[0-3]):([0-5]\d)", text)
+    return int(days or 0) * 86_400 + int(hour) * 3600 + int(minute) * 60
+
+
+def _span_at(text: str) -> tuple[float, float]:
+    number, unit, at = _match(r"(\d{1,6}(?:\.\d+)?)([smhd])@(.+)", text)
+    length_s = float(number) * SECONDS[unit]
+    if length_s <= 0:
+        raise ValueError(text)
+    return length_s, _instant(at)
+
+
+def _span(text: str) -> tuple[float, float]:
+    number, unit = _match(r"[±+]?(\d{1,6}(?:\.\d+)?)([smh])", text)
+    return float(number) * SECONDS[unit], 0.0
+
+
+def _share(text: str) -> tuple[float, float]:
+    (number,) = _match(r"(\d{1,3}(?:\.\d+)?)%", text)
+    if not 0 <= float(number) <= 100:  # noqa: PLR2004 - per cent
+        raise ValueError(text)
+    return float(number) / 100, 0.0
+
+
+def _per_hour(text: str) -> tuple[float, float]:
+    number, unit = _match(r"(\d{1,6}(?:\.\d+)?)/([mhd])", text)
+    return float(number) * 3600 / SECONDS[unit], 0.0
+
+
+def _count_at(text: str) -> tuple[float, float]:
+    count, at = _match(r"(\d{1,9})(?:@(.+))?", text)
+    return int(count), _instant(at) if at else 0.0
+
+
+def _count(text: str) -> tuple[float, float]:
+    (count,) = _match(r"(\d{1,9})", text)
+    return int(count), 0.0
+
+
+def _each(counts: Sequence[tuple[int, float]]) -> list[float]:
+    return [at for count, at in counts for _ in range(count)]
+
+
+READERS: Mapping[str, Callable[[str], tuple[float, float]]] = {
+    **dict.fromkeys(CALL_FAULTS, _share),
+    "outage": _span_at,
+    "crash": _per_hour,
+    "stall": _per_hour,
+    "away": _span_at,
+    "clock": _span,
+    "poison": _count,
+    "vanish": _count_at,
+    "badprice": _count_at,
+    **{SHOP + kind: _share for kind in SHOP_FAULTS},
+    "shop-outage": _span_at,
+    "shop-stale": _count_at,
+    "shop-edit": _per_hour,
+    "shop-sale": _per_hour,
+    **dict.fromkeys(PAUSES, _span_at),
+}

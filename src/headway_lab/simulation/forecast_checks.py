@@ -1,0 +1,104 @@
+"""What `explain` foretold, and when it came: its instants held against what happened.
+
+At seeded instants some that wait are asked why and until when. An answer is right within one
+headway: the time between two departures of their line. A listing goes with a call, so an instant
+names the call nearest to it, and is right if that, the one before or the one after was the one. A
+job has a departure of its own, at its interval.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from headway_lab.simulation.figures import percentile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foretold:
+    """One answer: what it waits for, when it goes, and its headway; None for that of the calls."""
+
+    state: str
+    at_s: float
+    headway_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """An answer whose time has come, and when it came true; None if it never did."""
+
+    said: Foretold
+    went_s: float | None
+
+
+class Foresight:
+    """The answers of one run."""
+
+    def __init__(self) -> None:
+        self._open: dict[Hashable, list[Foretold]] = {}
+        self._came: list[Outcome] = []
+        self._departures: list[float] = []
+
+    def said(self, who: Hashable, answer: Foretold) -> None:
+        """Remember an answer until it comes true."""
+        self._open.setdefault(who, []).append(answer)
+
+    def departed(self, at_s: float) -> None:
+        """Note that a call left with somebody aboard."""
+        self._departures.append(at_s)
+
+    def boarded(self, who: Hashable, at_s: float) -> None:
+        """Hold everything that was said of this one against the instant at which it went."""
+        self._came += [Outcome(said=said, went_s=at_s) for said in self._open.pop(who, ())]
+
+    def close(self, end_s: float) -> None:
+        """Count as wrong what should have come by now; what lies beyond the end is not known."""
+        for answers in self._open.values():
+            late = [each for each in answers if self._last_s(each) < end_s]
+            self._came += [Outcome(said=each, went_s=None) for each in late]
+        self._open.clear()
+
+    def figures(self) -> dict[str, Any]:
+        """Return how often the answers were right, as a report holds it."""
+        off_s = sorted(
+            abs(each.went_s - each.said.at_s) for each in self._came if each.went_s is not None
+        )
+        asked = Counter(each.said.state for each in self._came)
+        right = Counter(each.said.state for each in self._came if self._is_right(each))
+        return {
+            "asked": len(self._came),
+            "share": round(right.total() / len(self._came), 4) if self._came else None,
+            "median_error_s": round(median(off_s), 1) if off_s else None,
+            "p90_error_s": _rounded(percentile(off_s, 0.9)),
+            "by_reason": {
+                state: {"asked": count, "share": round(right[state] / count, 4)}
+                for state, count in sorted(asked.items())
+            },
+        }
+
+    def _is_right(self, outcome: Outcome) -> bool:
+        said, went_s = outcome.said, outcome.went_s
+        if went_s is None:
+            return False
+        if said.headway_s is not None:
+            return abs(went_s - said.at_s) <= said.headway_s
+        return abs(self._nearest(said.at_s) - self._nearest(went_s)) <= 1
+
+    def _nearest(self, at_s: float) -> int:
+        """Return the number of the departure that is nearest to an instant."""
+        after = bisect_left(self._departures, at_s)
+        around = [each for each in (after - 1, after) if 0 <= each < len(self._departures)]
+        return min(around, key=lambda each: abs(self._departures[each] - at_s))
+
+    def _last_s(self, said: Foretold) -> float:
+        """Return until when an answer may still come true; for ever, with calls yet to leave."""
+        if said.headway_s is not None:
+            return said.at_s + said.headway_s
+        next_one = bisect_left(self._departures, said.at_s) + 1
+        return self._departures[next_one] if next_one < len(self._departures) else float("inf")
+
+
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, 1)

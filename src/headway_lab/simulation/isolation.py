@@ -1,0 +1,85 @@
+"""Law L4 under `split`: what retries do never shows in the scheduled calls of an hour.
+
+The numbers are the document's, not taken from the policy that is judged.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from headway.clock import Clock
+from headway.core.catalog.listings import Listing, Turn
+from headway_lab.simulation.deadlines import HOUR_S, Promise
+from headway_lab.simulation.law_book import LawBook
+
+HOURS = 24
+SEATS = 10
+# From how many listings on, windows open every so many hours for so many retries.
+WINDOWS = ((20_000, 2, 150), (10_000, 4, 100), (0, 4, 50))
+FIRST_OPENING = timedelta(hours=2, minutes=30)
+
+
+class Isolation:
+    """Counts retries by window and scheduled calls by hour."""
+
+    def __init__(self, *, book: LawBook, clock: Clock, listings: int, promise: Promise) -> None:
+        self._book = book
+        self._clock = clock
+        self._promise = promise
+        every_h, self._cap = next(rest for size, *rest in WINDOWS if listings >= size)
+        self._every = timedelta(hours=every_h)
+        self._start = clock.now()
+        self._retried: dict[int, set[str]] = defaultdict(set)
+        self._calls: Counter[int] = Counter()
+        self._ailing: dict[int, int] = {}
+        self._disturbed: set[int] = set()
+        book.put_in_play(("L4",))
+
+    def claimed(
+        self, listings: Sequence[Listing], *, now: datetime, ailing: Callable[[], int]
+    ) -> None:
+        """Note who boarded by the worker's clock, and how many fail or are parked by now."""
+        due = [each for each in listings if each.next_sync_at <= now]
+        scheduled = {each.sku for each in due if each.turn is Turn.SCHEDULED}
+        # A sibling that shares the seat of a scheduled listing displaces nobody.
+        retried = {each.sku for each in listings if each.turn is Turn.RETRY} - scheduled
+        window = (now - self._start - FIRST_OPENING) // self._every
+        before = len(self._retried[window])
+        self._retried[window] |= retried
+        if max(before, self._cap) < len(self._retried[window]):
+            self._book.broken(
+                "L4", f"{len(self._retried[window])} retries in a window of {self._cap}"
+            )
+        hour = self._hour()
+        if hour not in self._ailing:
+            self._ailing[hour] = ailing()
+        if scheduled:
+            self._calls[hour] += 1
+
+    def disturbed(self) -> None:
+        """Note that seats were given back or rescued: their calls leave again, in this hour."""
+        self._disturbed.add(self._hour())
+
+    def close(self, *, end_s: float) -> None:
+        """Compare the hours of each day, now that all of them are over."""
+        days: dict[int, list[int]] = defaultdict(list)
+        for hour in range(int(end_s // HOUR_S)):
+            if not self._has_excuse(hour):
+                days[hour // HOURS].append(hour)
+        for day, hours in days.items():
+            calls = [self._calls[hour] for hour in hours]
+            # Whoever fails waits for a window, and its hour has a seat less.
+            ailing = max(self._ailing.get(hour, 0) for hour in hours)
+            if max(calls) - min(calls) > 1 + math.ceil(ailing / SEATS):
+                told = " ".join(map(str, calls))
+                self._book.broken("L4", f"scheduled calls of the hours of day {day}: {told}")
+
+    def _has_excuse(self, hour: int) -> bool:
+        """Tell whether calls of this hour failed or were lost, or an outage is caught up with."""
+        if {hour - 1, hour} & self._disturbed:
+            return True
+        return self._promise.excused_until(0.0, (hour + 1) * HOUR_S) > hour * HOUR_S
+
+    def _hour(self) -> int:
+        return int(self._clock.monotonic() // HOUR_S)

@@ -1,0 +1,391 @@
+"""The laws, checked at every operation that a worker makes, against a mirror of the tables.
+
+The mirror holds each listing's row as it was after the last operation that we saw. So whatever an
+operation did to a row it had no business with shows at once, and in the hourly comparison.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from headway.clock import Clock
+from headway.core.catalog.lifecycle import Settlement
+from headway.core.catalog.listings import Listing, Outcome, Sku, Turn
+from headway_lab.simulation.deadlines import Deadlines
+from headway_lab.simulation.desired_versions import Wishes
+from headway_lab.simulation.evidence import Evidence, Row
+from headway_lab.simulation.faults import Fates
+from headway_lab.simulation.figures import Figures
+from headway_lab.simulation.forecast_checks import Foresight
+from headway_lab.simulation.isolation import Isolation
+from headway_lab.simulation.law_book import LawBook
+from headway_lab.simulation.pauses import Stops
+from headway_lab.simulation.truth import Eye, Served, Sight, difference, face_of
+
+# What a failed call, a release or a rescue must leave as it was.
+BLAMELESS = (
+    "next_sync_at", "turn", "is_active", "consecutive_failures", "missing_count",
+    "last_successful_sync", "observed", "desired", "desired_version", "held_reason",
+)  # fmt: skip
+MASS_WORDS = "listings moved within a day"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The numbers that the laws speak of."""
+
+    seats: int
+    failures_max: int
+    missing_confirmations: int
+    currency: str
+    guard_move: Decimal
+    is_overloaded: bool = False
+
+
+class Laws:
+    """Sees every operation on the schedule, and says which law it broke."""
+
+    def __init__(
+        self,
+        *,
+        book: LawBook,
+        evidence: Evidence,
+        clock: Clock,
+        rules: Rules,
+        fates: Fates,
+        eye: Eye,
+        figures: Figures,
+        wishes: Wishes,
+        deadlines: Deadlines,
+        isolation: Isolation | None = None,
+        stops: Stops,
+        foresight: Foresight,
+    ) -> None:
+        self._book = book
+        self._evidence = evidence
+        self._clock = clock
+        self._rules = rules
+        self._fates = fates
+        self._eye = eye
+        self._figures = figures
+        self._wishes = wishes
+        self._deadlines = deadlines
+        self._isolation = isolation
+        self._stops = stops
+        self._foresight = foresight
+        self._rows = {row.id: row for row in evidence.all_rows()}
+        self._leased: set[str] = set()
+        self._ids: dict[Sku, list[str]] = defaultdict(list)
+        for row in self._rows.values():
+            self._ids[row.sku].append(row.id)
+        self.rescued = 0
+        self.refused = 0
+        self.retry_seats: Counter[int] = Counter()
+        book.put_in_play(("L2", "L5", "L6", "L8", "L9", "L10"))
+        if not rules.is_overloaded:
+            book.put_in_play(("L3",))
+
+    # -- one operation each ------------------------------------------------------------------
+
+    def claimed(
+        self, listings: Sequence[Listing], *, now: datetime, owner: str, lease_until: datetime
+    ) -> None:
+        """Check who boarded: nobody twice, nobody's sibling left, no seat empty without need."""
+        skus = {each.sku for each in listings}
+        for each in listings:
+            row = self._rows[each.id]
+            if row.is_leased:
+                self._book.broken("L5", f"{each.sku} claimed though {row.lease_owner} holds it")
+            if each.fence <= row.fence:
+                self._book.broken("L5", f"{each.sku} claimed under the old fence {each.fence}")
+            if (each.user_id, each.sku) != (row.user_id, row.sku):
+                self._book.broken("L10", f"row of {row.user_id} came as one of {each.user_id}")
+            if not row.is_active:
+                self._book.broken("L5", f"{each.sku} claimed though it is parked")
+        self._stops.claimed(listings)
+        self._check_seats(skus, {each.id for each in listings}, now)
+        if listings:
+            self._foresight.departed(self._clock.monotonic())
+        for each in listings:
+            self._foresight.boarded(each.id, self._clock.monotonic())
+            self._leased.add(each.id)
+            self._rows[each.id] = self._rows[each.id]._replace(
+                sync_status="syncing",
+                fence=each.fence,
+                lease_owner=owner,
+                lease_until=lease_until,
+            )
+        self._count_retries(listings)
+        if self._isolation is not None:
+            self._isolation.claimed(listings, now=now, ailing=lambda: self.ailing)
+        self.check_ages()
+
+    def called(self, skus: Sequence[str]) -> None:
+        """Check that a request may leave, and what it carries: parts, or none to sign in."""
+        self._stops.called(f"{len(skus)} parts" if skus else "to sign in")
+        if len(set(skus)) != len(skus):
+            self._book.broken("L2", f"a SKU took two seats of one call: {sorted(skus)}")
+        if len(skus) > self._rules.seats:
+            self._book.broken("L2", f"{len(skus)} SKUs in a call of {self._rules.seats} seats")
+
+    def settled(
+        self, settlements: Sequence[Settlement], refused: int, served: Served | None
+    ) -> list[Sku]:
+        """Check what a settle wrote, row by row; return the SKUs that were read well."""
+        ours = {each.listing.id: each for each in settlements if self._holds(each.listing)}
+        if refused != len(settlements) - len(ours):
+            late = len(settlements) - len(ours)
+            self._book.broken("L5", f"{refused} settles were refused, {late} came too late")
+        self.refused += refused
+        for old, row in self._refresh({each.listing.sku for each in settlements}):
+            if row.id in ours:
+                sight = self._check_settled(old, ours[row.id], row, served)
+                self._note_wish(old, row, sight)
+            elif row != old:
+                self._book.broken("L10", f"{row.user_id}/{row.sku} changed by another's settle")
+        self.check_ages()
+        return [each.listing.sku for each in ours.values() if each.outcome is not Outcome.FAILED]
+
+    def released(self, listings: Sequence[Listing]) -> None:
+        """Check that giving seats back charged nobody."""
+        self._disturb()
+        ours = {each.id for each in listings if self._holds(each)}
+        for old, row in self._refresh({each.sku for each in listings}):
+            if row.id not in ours:
+                if row != old:
+                    self._book.broken("L10", f"{row.user_id}/{row.sku} changed by a release")
+                continue
+            if row.is_leased:
+                self._book.broken("L5", f"{row.sku} was released and is still held")
+            self._check_blameless(old, row, "a failed call")
+        self.check_ages()
+
+    def pardoned(self) -> None:
+        """Check that lifting suspicion did nothing else to anybody."""
+        for old, row in self._refresh({row.sku for row in self._rows.values() if row.suspicion}):
+            self._check_blameless(old, row, "a pardon")
+
+    def moved(self, skus: Collection[Sku]) -> None:
+        """Check that a policy which moved due times did nothing else to anybody."""
+        for old, row in self._refresh(set(skus)):
+            if old._replace(next_sync_at=row.next_sync_at) != row:
+                self._book.broken("L10", f"{row.user_id}/{row.sku} changed with its due time")
+
+    def rescued_by(self, count: int, now: datetime) -> None:
+        """Check that a tick freed exactly the listings whose lease had run out."""
+        silent = [
+            self._rows[id_]
+            for id_ in self._leased
+            if (until := self._rows[id_].lease_until) is not None and until < now
+        ]
+        if count != len(silent):
+            self._book.broken("L5", f"{count} listings rescued, {len(silent)} had fallen silent")
+        self.rescued += count
+        if count:
+            self._disturb()
+        ids = {row.id for row in silent}
+        for old, row in self._refresh({row.sku for row in silent}):
+            if row.id not in ids:
+                continue
+            if row.is_leased or row.fence != old.fence + 1:
+                self._book.broken("L5", f"{row.sku} was rescued but keeps its lease or fence")
+            self._check_blameless(old, row, "a rescue")
+        self.check_ages()
+
+    # -- what time brings --------------------------------------------------------------------
+
+    def check_ages(self) -> None:
+        """Check law L3 at this instant."""
+        if self._rules.is_overloaded:
+            return
+        now_s = self._clock.monotonic()
+        for id_ in self._deadlines.overdue(now_s, self._has_evidence):
+            row = self._rows[id_]
+            age_h = self._deadlines.age_s(id_, now_s) / 3600
+            self._book.broken("L3", f"{row.sku} was last read {age_h:.2f} h ago")
+
+    def compare(self, *, is_whole: bool = False) -> None:
+        """Compare the table with the mirror, in short or whole: nothing may have changed unseen."""
+        if is_whole:
+            found: dict[str, Any] = {row.id: row for row in self._evidence.all_rows()}
+            known: dict[str, Any] = dict(self._rows)
+        else:
+            found = self._evidence.briefs()
+            known = {id_: row.brief for id_, row in self._rows.items()}
+        if found.keys() != known.keys():
+            self._book.broken("L6", f"{len(found)} listings in the table, {len(known)} known")
+        for id_, row in self._rows.items():
+            if id_ in found and found[id_] != known[id_]:
+                self._book.broken("L10", f"{row.user_id}/{row.sku} changed and nobody did it")
+        if strays := self._evidence.strays():
+            self._book.broken("L10", f"{strays} states belong to no listing", count=strays)
+        self.check_ages()
+
+    @property
+    def parked(self) -> list[Row]:
+        """Who is stopped for good."""
+        return [row for row in self._rows.values() if not row.is_active]
+
+    @property
+    def failing(self) -> list[Row]:
+        """Who has failures of its own."""
+        return [row for row in self._rows.values() if row.consecutive_failures > 0]
+
+    @property
+    def ailing(self) -> int:
+        """How many fail or are stopped: they are in nobody's scheduled calls."""
+        return sum(row.consecutive_failures > 0 for row in self._rows.values())
+
+    @property
+    def held(self) -> list[Row]:
+        """Whose change waits for a person."""
+        return [row for row in self._rows.values() if row.held_reason is not None]
+
+    def counted(self) -> list[str]:
+        """Return the listings whose age counts: those that nothing but we could keep from reads."""
+        return [id_ for id_ in self._rows if not self._has_evidence(id_)]
+
+    def may_leave_sale(self, id_: str) -> bool:
+        """Tell whether a listing suffers from something of its own, and was charged for it."""
+        row = self._rows[id_]
+        return self._fates.strikes(row.sku) and row.consecutive_failures > 0
+
+    # -- the parts ---------------------------------------------------------------------------
+
+    def _refresh(self, skus: set[Sku]) -> list[tuple[Row, Row]]:
+        """Read these SKUs' rows anew; return each as it was and as it is."""
+        rows = self._evidence.rows_of(sorted(skus)) if skus else []
+        pairs = [(self._rows[row.id], row) for row in rows]
+        for row in rows:
+            self._rows[row.id] = row
+            if not row.is_leased:
+                self._leased.discard(row.id)
+        for old, row in pairs:
+            self._check_harmless(old, row)
+        return pairs
+
+    def _holds(self, listing: Listing) -> bool:
+        row = self._rows[listing.id]
+        return row.is_leased and row.fence == listing.fence
+
+    def _check_seats(self, skus: set[Sku], taken: set[str], now: datetime) -> None:
+        for sku in skus:
+            for id_ in self._ids[sku]:
+                row = self._rows[id_]
+                is_free = row.is_active and not row.is_leased
+                if id_ not in taken and is_free and not self._stops.stops(row.user_id):
+                    self._book.broken("L2", f"{sku} of {row.user_id} will need a seat of its own")
+        if 0 < len(skus) < self._rules.seats and (left := self._evidence.left_behind(now)):
+            self._book.broken(
+                "L2", f"a call leaves with {len(skus)} SKUs while {left} more were eligible"
+            )
+
+    def _disturb(self) -> None:
+        """Note that calls of this hour have to leave again."""
+        if self._isolation is not None:
+            self._isolation.disturbed()
+
+    def _count_retries(self, listings: Sequence[Listing]) -> None:
+        retries = {each.sku for each in listings if each.turn is Turn.RETRY}
+        if retries:
+            # Four-hour windows that open at 02:30, as the document on retries has them.
+            window = int((self._clock.monotonic() - 9000) // 14_400)
+            self.retry_seats[window] += len(retries)
+
+    def _check_settled(
+        self, old: Row, each: Settlement, row: Row, served: Served | None
+    ) -> Sight | None:
+        """Check what was written about a listing; return what its read had truly shown."""
+        if row.is_leased or row.fence != old.fence:
+            self._book.broken("L5", f"{row.sku} was settled but is not free under its own fence")
+        if each.outcome is Outcome.FAILED:
+            self._check_charged(old, row, served)
+            return None
+        if served is None or row.sku not in served.parts:
+            self._book.broken("L6", f"{row.sku} was settled as read but the reply lacks it")
+            return None
+        sight = self._eye.see(served.parts[row.sku])
+        if row.held_reason is None:
+            wrong = difference(sight, self._rules.currency, row.observed, row.desired)
+            if wrong:
+                self._book.broken("L6", f"{row.sku}: {wrong}")
+        else:
+            self._check_held(old, row, sight)
+        is_moot = row.held_reason is None and row.desired_version == old.desired_version
+        self._deadlines.read(row.id, served.at_s, counts=not self._fates.strikes(row.sku))
+        self._figures.read(
+            row.id, served_s=served.at_s, now_s=self._clock.monotonic(), is_moot=is_moot
+        )
+        return sight
+
+    def _note_wish(self, old: Row, row: Row, sight: Sight | None) -> None:
+        """Let the shop be expected to show what is newly desired."""
+        if row.desired is not None and row.desired_version != old.desired_version:
+            seen = None if sight is None else sight.face
+            self._wishes.want(row.id, face_of(row.desired), seen, self._clock.monotonic())
+
+    def _check_charged(self, old: Row, row: Row, served: Served | None) -> None:
+        """Check that a failure which counts against a SKU rests on evidence about that SKU."""
+        is_missing = served is not None and row.sku not in served.parts
+        is_odd = served is not None and (
+            row.sku in served.odd or self._fates.badprice.get(row.sku) is not None
+        )
+        is_convicted = served is None and row.sku in self._fates.poison
+        if not (is_missing or is_odd or is_convicted):
+            self._book.broken("L8", f"{row.sku} was charged for a failure that is not its own")
+        if row.consecutive_failures != old.consecutive_failures + 1:
+            self._book.broken("L8", f"{row.sku} was charged {row.consecutive_failures} failures")
+        is_withdrawn = is_missing and row.missing_count >= self._rules.missing_confirmations
+        # Parked it may leave the sale, but keeps its price and stock.
+        is_drafted = not row.is_active and row.desired == _drafted(old.desired)
+        if row.desired != old.desired and not is_withdrawn and not is_drafted:
+            self._book.broken("L8", f"{row.sku} failed and its desired state moved")
+        if not row.is_active and not self._fates.strikes(row.sku):
+            self._book.broken("L8", f"{row.sku} was parked and nothing is wrong with it")
+        if not row.is_active and row.consecutive_failures < self._rules.failures_max:
+            self._book.broken("L8", f"{row.sku} parked after {row.consecutive_failures} failures")
+
+    def _check_blameless(self, old: Row, row: Row, what: str) -> None:
+        for name in BLAMELESS:
+            if getattr(old, name) != getattr(row, name):
+                self._book.broken("L8", f"{what} changed {name} of {row.user_id}/{row.sku}")
+
+    def _check_held(self, old: Row, row: Row, sight: Sight) -> None:
+        """Check that a held price stays, and that stock flows all the same."""
+        if _money_facts(row.desired) != _money_facts(old.desired):
+            self._book.broken("L9", f"{row.sku} is held but its desired price moved")
+        if row.desired is None or tuple(sorted(row.desired["quantities"].items())) == sight.stock:
+            return
+        is_mass = MASS_WORDS in (row.held_reason or "")
+        if not is_mass or any(quantity for _, quantity in sight.stock):
+            self._book.broken("L6", f"{row.sku}: a held price keeps its stock from the shop")
+
+    def _check_harmless(self, old: Row, row: Row) -> None:
+        if row.desired is None:
+            return
+        price, currency = Decimal(row.desired["price"]), row.desired["currency"]
+        if price <= 0 or currency != self._rules.currency:
+            self._book.broken("L9", f"{row.sku} is to be sold at {price} {currency}")
+        if old.desired is None:
+            return
+        before = Decimal(old.desired["price"])
+        low, high = (before * (1 + way * self._rules.guard_move) for way in (-1, 1))
+        if not low <= price <= high:
+            self._book.broken("L9", f"{row.sku} goes from {before} to {price} and nobody approved")
+
+    def _has_evidence(self, id_: str) -> bool:
+        row = self._rows[id_]
+        return not row.is_active or row.consecutive_failures > 0 or self._fates.strikes(row.sku)
+
+
+def _drafted(desired: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    if desired is None:
+        return None
+    return {**desired, "quantities": dict.fromkeys(desired["quantities"], 0), "status": "DRAFT"}
+
+
+def _money_facts(desired: Mapping[str, Any] | None) -> list[Any]:
+    return [(desired or {}).get(fact) for fact in ("price", "cost", "compare_at", "currency")]

@@ -1,0 +1,80 @@
+"""What stands between a pusher and its errands.
+
+Each operation is done and shown to the laws, and only then may the pusher die of it. Between a
+store and a send, or a reply and a settle, it may freeze.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from headway.core.catalog.storefront import Errand, Intent, Pushed, Shop
+from headway.engine import ports
+from headway_lab.simulation.crashes import Life
+from headway_lab.simulation.shop_laws import ShopLaws
+
+
+class WitnessedPushes:
+    """The errands as one pusher uses them, before our eyes."""
+
+    def __init__(self, inner: ports.Pushes, laws: ShopLaws, life: Life) -> None:
+        self._inner = inner
+        self._laws = laws
+        self._life = life
+
+    def due_shops(self, now: datetime, **more: Any) -> list[Shop]:  # noqa: ANN401 - as the port
+        """Return the shops that are due."""
+        self._life.touch()
+        shops = self._inner.due_shops(now, **more)
+        self._life.touch()
+        return shops
+
+    def claim(
+        self,
+        shop: Shop,
+        *,
+        now: datetime,
+        owner: str,
+        lease_until: datetime,
+        **more: Any,  # noqa: ANN401 - as the port
+    ) -> Errand | None:
+        """Claim, and let the laws see who else is there."""
+        self._life.boards()
+        self._life.touch()
+        errand = self._inner.claim(shop, now=now, owner=owner, lease_until=lease_until, **more)
+        if errand is not None:
+            lease_s = (lease_until - now).total_seconds()
+            self._laws.claimed(errand, owner=owner, lease_s=lease_s)
+        self._life.touch()
+        return errand
+
+    def intend(self, errand: Errand, intent: Intent, *, now: datetime) -> bool:
+        """Store an intent."""
+        self._life.touch()
+        is_ours = self._inner.intend(errand, intent, now=now)
+        self._life.freeze()
+        self._life.touch()
+        return is_ours
+
+    def settle(
+        self,
+        errand: Errand,
+        pushed: Sequence[Pushed] = (),
+        *,
+        keeps_lease: bool = False,
+        **more: Any,  # noqa: ANN401 - as the port
+    ) -> bool:
+        """Settle, and let the laws see whether it was taken."""
+        self._life.freeze()
+        self._life.touch()
+        is_ours = self._inner.settle(errand, pushed, keeps_lease=keeps_lease, **more)
+        self._laws.settled(errand, is_ours=is_ours, keeps_lease=keeps_lease)
+        self._life.touch()
+        return is_ours
+
+    def disconnect(self, shop: Shop, reason: str, *, now: datetime) -> None:
+        """Give a shop up, which no simulated shop has given cause for."""
+        self._life.touch()
+        self._inner.disconnect(shop, reason, now=now)
+        self._laws.gave_up(shop, reason)
+        self._life.touch()

@@ -1,0 +1,99 @@
+"""How a run begins: its settings, and shops that show every listing as they should."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from headway.app import App
+from headway.app.rules import seller_defaults
+from headway.clock import Clock, Rng, fresh_id
+from headway.config import Settings
+from headway.core.catalog.change_detection import Desired, desire, observe
+from headway.core.catalog.listings import Quote, SellerId, Sku
+from headway.providers.shopify.storefront import shop_scope, store_tokens
+from headway.providers.vault import open_vault
+from headway.store.accounts.credentials import Credentials
+from headway_lab.simulation.evidence import Account, Evidence, Row, Shelved
+from headway_lab.simulation.faults import Faults
+from headway_lab.simulation.shops import Shops
+from headway_lab.simulation.truth import Eye
+from headway_lab.simulators.boeing import Part, SignIn
+
+
+def simulated(policy: str, data_dir: Path, *, patrols: bool) -> Settings:
+    """Return the default settings, for a supplier and shops that are not there."""
+    access = SignIn()
+    return Settings.model_validate(
+        {
+            "policy": policy,
+            "data_dir": data_dir,
+            "boeing_url": "http://boeing.invalid",
+            "boeing_client_id": access.client_id,
+            "boeing_client_secret": SecretStr(access.client_secret),
+            "boeing_username": access.username,
+            "boeing_password": SecretStr(access.password),
+            "shopify_url": "http://shop.invalid/{shop}",
+            "drift": "repair" if patrols else "off",
+        }
+    )
+
+
+def new_shops(
+    clock: Clock, settings: Settings, sellers: Sequence[SellerId], faults: Faults, seed: int
+) -> Shops:
+    """Make an empty shop for each seller."""
+    return Shops(
+        clock,
+        sellers=sellers,
+        places=list(dict.fromkeys(settings.locations.values())),
+        currency=settings.currency,
+        faults=faults.shop_plan(seed=seed),
+        seed=seed,
+    )
+
+
+def open_shops(
+    app: App, shops: Shops, evidence: Evidence, *, eye: Eye, parts: Mapping[Sku, Part], ids: Rng
+) -> None:
+    """Connect the shops, and put every listing that has a price on sale at it.
+
+    The shop shows what a perfect reader sees, the tables what the engine makes of it: were they to
+    differ, the laws would find out.
+    """
+    rows = sorted(evidence.all_rows(), key=lambda row: (row.user_id, row.sku))
+    shelved = [_shelve(app, shops, eye, row, parts[row.sku]) for row in rows]
+    accounts = [
+        Account(id=fresh_id(ids), user_id=seller, shop=setup.domain)
+        for seller, setup in shops.setups.items()
+    ]
+    evidence.open_shops(accounts, filter(None, shelved), now=app.clock.now())
+    vault = open_vault(None, app.settings.data_dir)
+    for setup in shops.setups.values():
+        scope = shop_scope(app.settings.shopify_client_id, setup.domain)
+        token = setup.access_token
+        store_tokens(Credentials(app.pool), vault, scope, clock=app.clock, access=token)
+
+
+def _shelve(app: App, shops: Shops, eye: Eye, row: Row, part: Part) -> Shelved | None:
+    terms = seller_defaults(app.settings).terms
+    list_price, net_price = eye.shown_prices(part)
+    quote = Quote(
+        sku=row.sku,
+        list_price=list_price,
+        net_price=net_price,
+        currency=eye.currency,
+        quantities=part.stock,
+    )
+    wanted = desire(observe(quote, terms), terms)
+    if not isinstance(wanted, Desired):
+        return None  # without a price it was never for sale
+    ids = shops.stock(row, eye.see(part))
+    return Shelved(
+        user_id=row.user_id,
+        sku=row.sku,
+        state=wanted.as_json(),
+        product=ids.product,
+        variant=ids.variant,
+        item=ids.item,
+    )

@@ -1,0 +1,147 @@
+"""What a run comes to: the figures that `headway simulate --json` prints, in the design's order."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from headway.errors import InvalidError
+from headway_lab.simulation.baselines import yardsticks
+from headway_lab.simulation.faults import SHOP
+from headway_lab.simulation.figures import percentile
+from headway_lab.simulation.hours import HOUR_S, hours_in
+from headway_lab.simulation.scenario import Scenario
+from headway_lab.simulation.world import DAY_S
+
+HOURS = 24
+WINDOWS_PER_DAY = 6
+
+
+def figures(scenario: Scenario, *, real_seconds: float) -> dict[str, Any]:
+    """Return the whole report; only the two figures of real time differ between equal runs."""
+    plan, tally, simulator = scenario.plan, scenario.tally, scenario.simulator
+    wishes, shops = scenario.wishes, scenario.shops.simulator
+    push_s = sorted(wishes.push_s)
+    calls = len(scenario.log.flights)
+    seats_paid = calls * scenario.settings.batch_size
+    followed_s = scenario.figures.followed * plan.days * DAY_S
+    wrong_share = tally.wrong_s / followed_s if followed_s else 0.0
+    staleness_min = wrong_share * 1440
+    possible = yardsticks(scenario)
+    return {
+        "lane": "catalog",
+        "policy": plan.policy,
+        "products": len(plan.world.start),
+        "days": plan.days,
+        "seed": plan.seed,
+        "world": plan.world.name,
+        "calls": calls,
+        "seats_used": scenario.log.seats_used,
+        "seats_paid": seats_paid,
+        "fill": round(scenario.log.seats_used / seats_paid, 4) if seats_paid else None,
+        "max_calls_in_window": simulator.max_calls_in_window,
+        "refusals": simulator.refusals,
+        "laws": scenario.book.counts,
+        "laws_not_in_play": scenario.book.not_in_play,
+        "freshness": round(1 - wrong_share, 6),
+        "staleness_min_per_listing_day": round(staleness_min, 3),
+        "staleness_bound_min": _rounded(possible.bound_min),
+        "staleness_round_robin_min": round(possible.round_robin_min, 3),
+        "staleness_to_bound": _ratio(staleness_min, possible.bound_min),
+        "staleness_to_round_robin": _ratio(staleness_min, possible.round_robin_min),
+        "permitted_seats_per_min": round(possible.seats_per_min, 3),
+        "detection_p50_min": _minutes(percentile(tally.detection_s, 0.5)),
+        "detection_p95_min": _minutes(percentile(tally.detection_s, 0.95)),
+        "worst_age_h": round(scenario.deadlines.worst_age_s / 3600, 3),
+        "changes": tally.changes,
+        "pushed": wishes.pushed,
+        "held": len(scenario.laws.held),
+        "superseded": tally.superseded + wishes.superseded,
+        "lost": scenario.lost,
+        "double_writes": len(shops.double_writes()),
+        "push_p50_s": _rounded(percentile(push_s, 0.5)),
+        "push_p95_s": _rounded(percentile(push_s, 0.95)),
+        "parked": len(scenario.laws.parked),
+        "scheduled_per_hour": _per_hour(scenario),
+        "retries_per_window": _per_window(scenario),
+        "staleness_by_hour": _staleness_by_hour(scenario),
+        "calls_by_hour": _calls_by_hour(scenario),
+        "rescued": scenario.laws.rescued,
+        "eta_within_headway": scenario.foresight.figures(),
+        "alerts": scenario.heard.figures() if plan.is_watched else None,
+        "auth_calls": simulator.calls["oauth"] + simulator.calls["part_token"],
+        "shop_calls": dict(sorted(shops.calls.items())),
+        "shop_points": shops.points,
+        "shop_refusals": shops.refusals,
+        "faults_injected": _injected(scenario),
+        "real_seconds": round(real_seconds, 2),
+        "simulated_seconds_per_real_second": round(plan.days * DAY_S / max(real_seconds, 1e-9)),
+    }
+
+
+def write_trace(scenario: Scenario, path: Path) -> None:
+    """Write each seat of each price call as a row `t_min,call,sku,ok`."""
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(("t_min", "call", "sku", "ok"))
+            for flight in scenario.log.flights:
+                for sku in flight.skus:
+                    is_read = int(sku in flight.read)
+                    writer.writerow((f"{flight.at_s / 60:.4f}", flight.number, sku, is_read))
+    except OSError as error:
+        raise InvalidError(f"cannot write --trace {path}: {error.strerror or error}") from None
+
+
+def _minutes(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds / 60, 1)
+
+
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, 3)
+
+
+def _ratio(staleness_min: float, yardstick_min: float | None) -> float | None:
+    return round(staleness_min / yardstick_min, 3) if yardstick_min else None
+
+
+def _per_hour(scenario: Scenario) -> list[float]:
+    """Return the scheduled calls in each hour of the day, as an average day has them."""
+    counts = [0] * HOURS
+    for flight in scenario.log.flights:
+        if flight.is_scheduled:
+            counts[int(flight.at_s // 3600) % HOURS] += 1
+    return [round(count / scenario.plan.days, 2) for count in counts]
+
+
+def _per_window(scenario: Scenario) -> list[int]:
+    """Return the most retry seats in each four-hour window of a day, the first from 02:30 on."""
+    most = [0] * WINDOWS_PER_DAY
+    for window, seats in scenario.laws.retry_seats.items():
+        most[window % WINDOWS_PER_DAY] = max(most[window % WINDOWS_PER_DAY], seats)
+    return most
+
+
+def _staleness_by_hour(scenario: Scenario) -> list[float]:
+    """Return the stale minutes per listing in each hour of the run: at most 60 each."""
+    followed = scenario.figures.followed
+    seconds = scenario.tally.wrong_s_by_hour
+    return [round(wrong_s / followed / 60, 6) if followed else 0.0 for wrong_s in seconds]
+
+
+def _calls_by_hour(scenario: Scenario) -> list[int]:
+    """Return the price calls in each hour of the run."""
+    counts = [0] * hours_in(scenario.plan.days * DAY_S)
+    for flight in scenario.log.flights:
+        # What leaves at the very end belongs to the last hour.
+        counts[min(int(flight.at_s // HOUR_S), len(counts) - 1)] += 1
+    return counts
+
+
+def _injected(scenario: Scenario) -> dict[str, int]:
+    people, shops = scenario.people, scenario.shops.simulator
+    injected = {str(kind): count for kind, count in scenario.simulator.faults.injected.items()}
+    injected |= {f"{SHOP}{kind}": count for kind, count in shops.faults.injected.items()}
+    injected |= {"crash": scenario.crew.crashes, "stall": scenario.crew.stalls}
+    injected |= {"shop-edit": people.edits, "shop-sale": people.sales}
+    injected["shop-stale"] = people.renumbered
+    return {kind: count for kind, count in sorted(injected.items()) if count}

@@ -1,0 +1,394 @@
+"""One run: the real engine on the real store in virtual time, with the laws looking on."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from headway.app import App, build
+from headway.app.monitoring import watch_of
+from headway.app.providers import boeing_resource
+from headway.clock import Clock, fresh_id, rng
+from headway.config import Settings
+from headway.core.catalog.listings import SellerId
+from headway.core.laws import replay_windows
+from headway.runners.embedded import Step, turn
+from headway.store.pool import Pool
+from headway_lab.simulation.alert_log import Heard
+from headway_lab.simulation.crashes import Life, MortalPool, MortalTransport
+from headway_lab.simulation.deadlines import Deadlines, Promise
+from headway_lab.simulation.desired_versions import Wishes, grace_of
+from headway_lab.simulation.evidence import Evidence
+from headway_lab.simulation.explain_checks import ask, foretell
+from headway_lab.simulation.faults import Faults
+from headway_lab.simulation.figures import Figures
+from headway_lab.simulation.forecast_checks import Foresight
+from headway_lab.simulation.isolation import Isolation
+from headway_lab.simulation.law_book import LawBook
+from headway_lab.simulation.laws import Laws, Rules
+from headway_lab.simulation.observed_ports import (
+    CallLog,
+    Hands,
+    WitnessedMarkets,
+    WitnessedSchedule,
+    WitnessedTimetable,
+    WitnessedTransport,
+)
+from headway_lab.simulation.observed_pushes import WitnessedPushes
+from headway_lab.simulation.opening import new_shops, open_shops, simulated
+from headway_lab.simulation.pauses import Stops
+from headway_lab.simulation.people import People
+from headway_lab.simulation.shop_laws import ShopLaws
+from headway_lab.simulation.truth import Eye
+from headway_lab.simulation.workers import Crew
+from headway_lab.simulation.world import DAY_S, Catalogue, World
+from headway_lab.simulators.boeing import BoeingSimulator
+from headway_lab.simulators.transport import SimTransport
+from headway_lab.virtual_clock import VirtualClock
+
+START = datetime(2026, 1, 5, tzinfo=UTC)
+# Longer than in earnest: here nobody adds a listing, and a wait for those there are ends by itself.
+POLL = timedelta(minutes=5)
+# A bell tells a pusher of news; by itself it looks for what failed, or what a dead one left.
+FAULTY_PUSH_POLL = timedelta(minutes=1)
+# What the supplier allows, which is not to be taken from our own settings.
+LIMIT, SPAN_S = 2, 60.0
+# How far a price may move by itself: the law's number, whatever our settings say.
+GUARD_MOVE = Decimal("0.50")
+HOUR_S = 3600.0
+TIDY_EVERY_H = 6
+# All rows are compared every hour of the first day; a long run then does so when it tidies.
+COMPARE_HOURLY_H = 24
+# Half as often as in earnest: who is rescued waits for minutes anyway.
+TICK = timedelta(minutes=1)
+# Where nobody dies there is nobody to rescue, and without windows nothing begins on the minute.
+QUIET_TICK = timedelta(minutes=3)
+# A permit every half minute, and about a second for the call that it was for.
+CALL_CYCLE_S = 31.0
+# How often somebody asks until when some parts wait: hourly, but not more often than so many times
+# in a run, since looking ahead takes its time.
+ASKINGS_MAX, ASKED_PARTS = 20, 6
+AUTH_CALLS_PER_DAY = 48
+LOAD_MAX = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to run."""
+
+    world: World
+    policy: str = "rolling"
+    days: float = 1.0
+    seed: int = 1
+    faults: Faults = field(default_factory=Faults)
+    workers: int = 2
+    sellers: int = 1
+    poll: timedelta = POLL
+    # Whether alerts are judged each minute, which takes longer than all else.
+    is_watched: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Parts that a test may swap for wrong ones, to see the law book notice."""
+
+    settings: Callable[[Settings], Settings] = lambda settings: settings
+    app: Callable[[App], App] = lambda app: app
+    schedule: Callable[[Any], Any] = lambda schedule: schedule
+    pushes: Callable[[Any], Any] = lambda pushes: pushes
+
+
+class Scenario:
+    """The world, the supplier, the shops, the engine and the law book of one run."""
+
+    def __init__(self, plan: Plan, pool: Pool, data_dir: Path, parts: Parts | None = None) -> None:
+        self.plan = plan
+        self._parts = parts or Parts()
+        self._pool = pool
+        self.clock = VirtualClock(START)
+        self._stop = threading.Event()
+        self._ids = rng(f"ids:{plan.seed}")
+        self.book = LawBook(self.clock)
+        self.catalogue = Catalogue(plan.world, self.clock)
+        self.fates = plan.faults.fates(list(plan.world.start), seed=plan.seed)
+        self.simulator = BoeingSimulator(
+            self.catalogue,
+            self.clock,
+            faults=self.fates.plan(plan.faults, seed=plan.seed),
+            seed=plan.seed,
+        )
+        self._wire = SimTransport(self.simulator.handle, self.clock, seed=plan.seed)
+        patrols = plan.faults.shop_edits_per_h > 0
+        self.settings = self._parts.settings(simulated(plan.policy, data_dir, patrols=patrols))
+        self._evidence = Evidence(pool)
+        self.sellers = [SellerId(f"seller-{number + 1}") for number in range(plan.sellers)]
+        self.shops = new_shops(self.clock, self.settings, self.sellers, plan.faults, plan.seed)
+        self._shop_wire = SimTransport(self.shops.simulator.handle, self.clock, seed=plan.seed)
+        self.app = self._build(pool)
+        self.app.adopt()
+        self._enter_listings()
+        self._look_on()
+        self.lost = 0
+        self.heard = Heard(self.clock)
+        self.crew = Crew(self.clock, faults=plan.faults, seed=plan.seed, stop=self._stop)
+        self.people = People(
+            self.clock,
+            self.shops,
+            self.shop_laws,
+            places=sorted(set(self.settings.locations.values())),
+            seed=plan.seed,
+        )
+
+    def run(self, progress: Callable[[float], None] = lambda _at_s: None) -> None:
+        """Let the days pass."""
+        self.clock.spawn(self._change_the_world)
+        self.clock.spawn(self._tick)
+        for number in range(self.plan.workers):
+            self.crew.spawn(f"fetch-{number + 1}", self._fetch)
+        # Where pushers die or freeze, another is there to take over.
+        for number in range(2 if self.plan.faults.is_deadly else 1):
+            self.crew.spawn(f"push-{number + 1}", self._push, has_bell=True)
+        self.clock.spawn(lambda: self._look_around(progress))
+        self.clock.spawn(self._foretell)
+        self.crew.spawn_mishaps()
+        self.people.spawn(self.crew, self.plan.faults)
+        self.stops.spawn(self.crew, self.app.pauses.pause)
+        end_s = self.plan.days * DAY_S
+        self.clock.run(end_s)
+        self._close(end_s)
+
+    # -- setting up --------------------------------------------------------------------------
+
+    def _build(
+        self,
+        pool: Any,  # noqa: ANN401 - a pool or a mortal one
+        *,
+        wire: httpx.BaseTransport | None = None,
+        shop_wire: httpx.BaseTransport | None = None,
+        clock: Clock | None = None,
+    ) -> App:
+        app = build(
+            self.settings,
+            clock or self.clock,
+            pool,
+            transport=wire or self._wire,
+            shop_transport=shop_wire or self._shop_wire,
+            ids=lambda: fresh_id(self._ids),
+        ).with_poll(self.plan.poll)
+        poll = FAULTY_PUSH_POLL if self.plan.faults.specs else POLL
+        return self._parts.app(replace(app, push_rule=replace(app.push_rule, poll=poll)))
+
+    def _enter_listings(self) -> None:
+        skus = sorted(self.plan.world.start)
+        keys = [(self.sellers[0], sku) for sku in skus]
+        # Other sellers list a part of the same catalogue: their listings share its seats.
+        for number, seller in enumerate(self.sellers[1:], start=1):
+            keys += [(seller, sku) for sku in skus[number::5]]
+        self.app.listings.add(keys, policy=self.app.policy, now=self.clock.now())
+        self.app.sellers.count_catalogues(self.clock.now())
+        self.eye = Eye(
+            places=self.settings.locations,
+            currency=self.settings.currency,
+            shown_prices=self.simulator.shown_prices,
+            markup=self.settings.markup,
+            margin_min=self.settings.margin_min,
+            basis=self.settings.price_basis,
+            rounding=self.settings.rounding,
+            compare_at=self.settings.compare_at,
+        )
+        start, ids = self.plan.world.start, self._ids
+        open_shops(self.app, self.shops, self._evidence, eye=self.eye, parts=start, ids=ids)
+        self._evidence.tidy()
+
+    def _look_on(self) -> None:
+        """Let the laws and the figures see everything from here on."""
+        plan, rows, shelves = self.plan, self._evidence.all_rows(), self.shops.shelves
+        followed = {
+            id_: shelf for id_, shelf in shelves.items() if not self.fates.strikes(shelf.sku)
+        }
+        calls_per_day = len(plan.world.start) / self.settings.batch_size + AUTH_CALLS_PER_DAY
+        load = calls_per_day * CALL_CYCLE_S / DAY_S
+        self.promise = Promise(
+            age_max_s=self.app.policy.age_max.total_seconds(),
+            load=min(load, LOAD_MAX),
+            outages=plan.faults.silences,
+        )
+        self.grace = grace_of(plan.faults)
+        self.stops = Stops(plan.faults, book=self.book, clock=self.clock, seller=self.sellers[0])
+        self.figures = Figures(followed)
+        self.foresight = Foresight()
+        self.wishes = Wishes(shelves, followed.keys())
+        self.deadlines = Deadlines([row.id for row in rows], self.promise)
+        self.listings = len(rows)
+        self.isolation = self._judge_retries(is_overloaded=load > LOAD_MAX)
+        self.laws = Laws(
+            book=self.book,
+            evidence=self._evidence,
+            clock=self.clock,
+            rules=Rules(
+                seats=self.settings.batch_size,
+                failures_max=self.settings.failures_max,
+                missing_confirmations=self.settings.missing_confirmations,
+                currency=self.settings.currency,
+                guard_move=GUARD_MOVE,
+                is_overloaded=load > LOAD_MAX,
+            ),
+            fates=self.fates,
+            eye=self.eye,
+            figures=self.figures,
+            wishes=self.wishes,
+            deadlines=self.deadlines,
+            isolation=self.isolation,
+            stops=self.stops,
+            foresight=self.foresight,
+        )
+        self.shop_laws = ShopLaws(
+            book=self.book,
+            evidence=self._evidence,
+            clock=self.clock,
+            shops=self.shops,
+            wishes=self.wishes,
+            figures=self.figures,
+            guard_move=GUARD_MOVE,
+            stops=self.stops,
+            may_leave_sale=lambda shelf: self.laws.may_leave_sale(shelf.id),
+        )
+        self.log = CallLog(simulator=self.simulator, limit=LIMIT, book=self.book)
+
+    def _judge_retries(self, *, is_overloaded: bool) -> Isolation | None:
+        """Put law L4 in play where it is promised, and hours have seats to spare."""
+        if self.plan.policy != "split" or is_overloaded:
+            return None
+        return Isolation(
+            book=self.book, clock=self.clock, listings=self.listings, promise=self.promise
+        )
+
+    # -- the actors --------------------------------------------------------------------------
+
+    def _change_the_world(self) -> None:
+        for change in self.plan.world.changes:
+            self.clock.sleep(change.at_s - self.clock.monotonic())
+            if self._stop.is_set():
+                return
+            self.catalogue.become(change.part)
+            self.figures.changed(change.part.sku, self.eye.see(change.part).face, change.at_s)
+
+    def _tick(self) -> None:
+        hands = Hands(life=Life(self.clock))
+        schedule = WitnessedSchedule(self._schedule(), self.laws, hands)
+        is_quiet = self.app.policy.is_eager and not self.plan.faults.is_deadly
+        step = self.app.tick(
+            schedule=schedule,
+            markets=WitnessedMarkets(self.app.markets, self.laws, hands.life),
+            timetable=WitnessedTimetable(self.app.timetable, self.laws),
+            every=QUIET_TICK if is_quiet and not self.plan.is_watched else TICK,
+            has_samples=self.plan.is_watched,
+            watch=watch_of(self.app, hears=self.heard.hear) if self.plan.is_watched else None,
+        ).step
+        turn(step, self.clock, self._stop, lambda _name, _text: None, "tick")
+
+    def _fetch(self, life: Life, owner: str, clock: Clock) -> Step:
+        hands = Hands(life=life)
+        wire = WitnessedTransport(
+            self._wire,
+            clock=self.clock,
+            catalogue=self.catalogue,
+            laws=self.laws,
+            log=self.log,
+            hands=hands,
+        )
+        pool = MortalPool(self._pool, life)
+        app = self._build(pool, wire=wire, clock=clock)
+        # Permits go by the database's clock, whatever the worker's own says.
+        limiter = self._build(pool).limiter
+        schedule = WitnessedSchedule(self._schedule(), self.laws, hands)
+        return app.fetch(
+            owner,
+            schedule=schedule,
+            markets=WitnessedMarkets(self.app.markets, self.laws, life),
+            limiter=limiter,
+            rings=self.crew.ring,
+        ).step
+
+    def _push(self, life: Life, owner: str, clock: Clock) -> Step:
+        pool = MortalPool(self._pool, life)
+        app = self._build(pool, shop_wire=MortalTransport(self._shop_wire, life), clock=clock)
+        limiter = self._build(pool).limiter
+        pushes = WitnessedPushes(self._parts.pushes(self.app.pushes), self.shop_laws, life)
+        return app.push(owner, pushes=pushes, limiter=limiter).step
+
+    def _schedule(self) -> Any:  # noqa: ANN401 - a port, or a wrong one in a test
+        return self._parts.schedule(self.app.schedule)
+
+    def _look_around(self, progress: Callable[[float], None]) -> None:
+        """Once an hour look for what is due, and now and then compare everything and tidy up."""
+        hour = 0
+        while not self._stop.is_set():
+            self.clock.sleep(HOUR_S)
+            if self._stop.is_set():
+                return
+            hour += 1
+            if hour <= COMPARE_HOURLY_H or hour % TIDY_EVERY_H == 0:
+                self.laws.compare()
+            self.lost += self.shop_laws.check_wishes(self._may_wait_for_push)
+            ask(self.app, self.book)
+            if hour % TIDY_EVERY_H == 0:
+                self.shop_laws.check_shelves(self._may_stay)
+                self._evidence.tidy()
+            progress(self.clock.monotonic())
+
+    def _foretell(self) -> None:
+        """Now and then ask some parts until when they wait."""
+        draw, skus = rng(f"foretell:{self.plan.seed}"), sorted(self.plan.world.start)
+        every_s = max(HOUR_S, self.plan.days * DAY_S / ASKINGS_MAX)
+        while not self._stop.is_set():
+            self.clock.sleep(draw.uniform(0, 2 * every_s))
+            if self._stop.is_set():
+                return
+            asked = draw.sample(skus, min(ASKED_PARTS, len(skus)))
+            foretell(self.app, asked, self.foresight, at_s=self.clock.monotonic())
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def _close(self, end_s: float) -> None:
+        self.foresight.close(end_s)
+        self.laws.compare(is_whole=True)
+        self.deadlines.close(end_s, self.laws.counted())
+        if self.isolation is not None:
+            self.isolation.close(end_s=end_s)
+        self._replay_ledger()
+        self.tally = self.figures.close(end_s, may_wait=self._may_wait)
+        for sku, at_s in self.tally.lost:
+            self.book.broken("L6", f"the change of {sku} at {at_s / 60:.1f} min was never seen")
+        self.lost += len(self.tally.lost) + self.shop_laws.check_wishes(self._may_wait_for_push)
+        self.shop_laws.check_shelves(self._may_stay)
+        self.shop_laws.close()
+        # Whoever is on the way finds that time is over: nothing of it reaches the tables.
+        self._stop.set()
+        self.crew.end()
+        self.clock.run(end_s + 2 * HOUR_S)
+
+    def _may_wait(self, changed_s: float) -> bool:
+        end_s = self.plan.days * DAY_S
+        is_young = end_s - changed_s <= self.promise.age_max_s
+        return is_young or self.promise.excused_until(changed_s, end_s) > end_s
+
+    def _may_wait_for_push(self, since_s: float) -> bool:
+        return self.grace.covers(since_s, self.clock.monotonic())
+
+    def _may_stay(self, edited_s: float) -> bool:
+        """Tell whether the patrol may not have come by yet since a merchant's edit."""
+        patrol_s = self.settings.patrol_h * HOUR_S + HOUR_S
+        return self._may_wait_for_push(edited_s + patrol_s)
+
+    def _replay_ledger(self) -> None:
+        resource = boeing_resource(self.settings)
+        window = replace(resource.windows[0], limit=LIMIT, span_s=SPAN_S)
+        calls = self.app.limiter.calls_since(resource.key, START)
+        for breach in replay_windows(calls, window):
+            self.book.broken("L1", f"by the ledger, call {breach.ticket_id} was one too many")

@@ -1,0 +1,234 @@
+"""The laws at the shops' doors: each effect is judged at the instant at which it happens.
+
+The judges are the shop's own log, the intents that are stored at that instant, and what the
+supplier truly said; never what a pusher believes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from headway.clock import Clock
+from headway.core.catalog.storefront import Errand, Shop
+from headway_lab.simulation.desired_versions import MayWait, Wishes
+from headway_lab.simulation.evidence import Evidence, OpenIntent
+from headway_lab.simulation.figures import Figures
+from headway_lab.simulation.law_book import LawBook
+from headway_lab.simulation.pauses import Stops
+from headway_lab.simulation.shops import Shelf, Shops
+from headway_lab.simulators.shopify.request import Effect
+
+# Which intents may have an effect of which kind.
+COVERED_BY = {
+    "price": ("price", "bulk"),
+    "cost": ("price", "bulk"),
+    "compare_at": ("price", "bulk"),
+    "stock": ("stock", "activate"),
+    "status": ("status",),
+}
+CENT = Decimal("0.01")
+
+
+@dataclass(slots=True, kw_only=True)
+class _Lease:
+    """Who is at a shop, under which fence, and until when by everybody's clock."""
+
+    owner: str
+    fence: int
+    until_s: float
+    is_over: bool = False
+
+
+class ShopLaws:
+    """Sees every visit and every effect, and says which law it broke."""
+
+    def __init__(
+        self,
+        *,
+        book: LawBook,
+        evidence: Evidence,
+        clock: Clock,
+        shops: Shops,
+        wishes: Wishes,
+        figures: Figures,
+        guard_move: Decimal,
+        stops: Stops,
+        may_leave_sale: Callable[[Shelf], bool],
+    ) -> None:
+        self._book = book
+        self._evidence = evidence
+        self._clock = clock
+        self._shops = shops
+        self._wishes = wishes
+        self._figures = figures
+        self._guard_move = guard_move
+        self._stops = stops
+        self._may_leave_sale = may_leave_sale
+        self._leases: dict[str, _Lease] = {}
+        self._written: dict[tuple[str, str], int] = {}
+        self._open: tuple[tuple[int, float], list[OpenIntent]] = ((-1, -1.0), [])
+        self._refusals = 0
+        self.refused = 0
+        shops.simulator.on_effect = self.happened
+        book.put_in_play(("L1", "L5", "L6", "L7", "L8", "L9", "L10"))
+
+    # -- visits ------------------------------------------------------------------------------
+
+    def claimed(self, errand: Errand, *, owner: str, lease_s: float) -> None:
+        """Check that it may be visited, and nobody else was there, by everybody's clock."""
+        self._stops.visited(errand.shop.user_id)
+        now_s, shop = self._clock.monotonic(), errand.shop
+        old = self._leases.get(shop.id)
+        if old is not None and not old.is_over and now_s < old.until_s:
+            self._book.broken("L5", f"{owner} is at {shop.domain} while {old.owner} is")
+        if old is not None and errand.fence <= old.fence:
+            self._book.broken("L5", f"{owner} is at {shop.domain} under an old fence")
+        strangers = [each.sku for each in errand.changes if each.user_id != shop.user_id]
+        if strangers:
+            self._book.broken("L10", f"{strangers[0]} is not {shop.user_id}'s to be pushed")
+        self._leases[shop.id] = _Lease(owner=owner, fence=errand.fence, until_s=now_s + lease_s)
+
+    def settled(self, errand: Errand, *, is_ours: bool, keeps_lease: bool) -> None:
+        """Check that the settle of a visit was taken exactly if the shop was still its own."""
+        lease = self._leases[errand.shop.id]
+        was_ours = lease.fence == errand.fence and not lease.is_over
+        if is_ours is not was_ours:
+            told = "taken" if is_ours else "refused"
+            self._book.broken("L5", f"a settle for {errand.shop.domain} was {told} by mistake")
+        lease.is_over |= was_ours and not keeps_lease
+        self.refused += not is_ours
+        self.check_limit()
+
+    def gave_up(self, shop: Shop, reason: str) -> None:
+        """Note that a shop is visited no more: all that is desired of it is lost."""
+        self._book.broken("L6", f"{shop.domain} was given up: {reason}")
+
+    def check_limit(self) -> None:
+        """Ask the shops whether they had to refuse a call."""
+        refusals = self._shops.simulator.refusals
+        if refusals > self._refusals:
+            count = refusals - self._refusals
+            self._book.broken("L1", "a shop refused a call beyond its limit", count=count)
+            self._refusals = refusals
+
+    # -- effects -----------------------------------------------------------------------------
+
+    def happened(self, effect: Effect) -> None:
+        """Check one facet of a write that a shop has just accepted."""
+        shelf, facet = self._shops.shelf_of(effect), self._shops.facet_of(effect)
+        if shelf is None or effect.kind not in COVERED_BY:
+            self._book.broken("L10", f"{effect.kind} of {effect.id} in {effect.shop} is nobody's")
+            return
+        self._check_intent(effect, shelf, facet)
+        self._check_wanted(effect, shelf, facet)
+        if effect.kind == "price":
+            self._check_price(effect, shelf)
+        shelf.write(facet, effect.new)
+        self.moved(shelf)
+
+    def moved(self, shelf: Shelf) -> None:
+        """Let the figures see what a shop shows now."""
+        now_s = self._clock.monotonic()
+        self._wishes.shown(shelf.id, now_s)
+        self._figures.shown(shelf.id, now_s)
+
+    def meddled(self, shelf: Shelf, facet: str) -> None:
+        """Let somebody else have changed a facet: to write it again is no second effect."""
+        self._written.pop((shelf.id, facet), None)
+        self.moved(shelf)
+
+    def check_wishes(self, may_wait: MayWait) -> int:
+        """Check that nothing desired is on its way for longer than it may (L6); return how many."""
+        now_s, count = self._clock.monotonic(), 0
+        for shelf, since_s, left in self._wishes.overdue(may_wait):
+            count += 1
+            wait_min = (now_s - since_s) / 60
+            text = f"{left[0]} of {shelf.sku} is desired since {wait_min:.1f} min and not shown"
+            self._book.broken("L6", text)
+        return count
+
+    def check_shelves(self, may_stay: MayWait) -> None:
+        """Check that the shops show nothing that nobody desired, but a merchant's fresh deeds."""
+        for shelf, facet, wanted in self._wishes.strange(may_stay):
+            shown = shelf.face[facet]
+            self._book.broken("L6", f"{facet} of {shelf.sku} is {shown}, and {wanted} is desired")
+
+    def close(self) -> None:
+        """Check the limits once more, and the shops' own shelves and logs."""
+        self.check_limit()
+        for text in self._shops.strangers():
+            self._book.broken("L6", text)
+        for effect in self._shops.simulator.double_writes():
+            at_min = effect.at_s / 60
+            self._book.broken("L7", f"{effect.kind} of {effect.id} was there at {at_min:.1f} min")
+
+    # -- the parts ---------------------------------------------------------------------------
+
+    def _check_intent(self, effect: Effect, shelf: Shelf, facet: str) -> None:
+        """Check that what was written is what somebody had stored before sending it."""
+        fitting = [each for each in self._intents(effect) if _covers(each, effect, shelf.sku)]
+        if any(each.user_id == shelf.seller for each in fitting):
+            return
+        if fitting:
+            other = fitting[0].user_id
+            self._book.broken("L10", f"{facet} of {shelf.seller}/{shelf.sku} written for {other}")
+        else:
+            self._book.broken("L7", f"{facet} of {shelf.sku} was written and no intent is stored")
+
+    def _intents(self, effect: Effect) -> list[OpenIntent]:
+        """Return what is open in the tables now; all facets of one request share one look."""
+        key = (effect.request, self._clock.monotonic())
+        if self._open[0] != key:
+            self._open = (key, self._evidence.open_intents())
+        return self._open[1]
+
+    def _check_wanted(self, effect: Effect, shelf: Shelf, facet: str) -> None:
+        """Check that somebody desired it, nobody since wrote something newer, and nobody did it."""
+        number = self._wishes.first_to_want(shelf.id, facet, effect.new)
+        if number is None:
+            self._book.broken("L6", f"{facet} of {shelf.sku} is {effect.new}; nobody desired that")
+        else:
+            written = self._written.get((shelf.id, facet), -1)
+            if number <= written:
+                which = "again" if number == written else "over a newer one"
+                self._book.broken("L7", f"{facet} of {shelf.sku} was written {which}")
+            self._written[shelf.id, facet] = number
+        self._check_blame(effect, shelf, facet, number)
+
+    def _check_blame(self, effect: Effect, shelf: Shelf, facet: str, number: int | None) -> None:
+        """Check that a part leaves the sale only on evidence of its own, or because it is gone."""
+        if effect.kind == "stock" and effect.new == 0:
+            seen = None if number is None else self._wishes.version(shelf.id, number).seen
+            is_true = seen is not None and seen[facet] == 0
+        else:
+            is_true = effect.kind != "status" or effect.new == "ACTIVE"
+        if not is_true and not self._may_leave_sale(shelf):
+            self._book.broken("L8", f"{facet} of {shelf.sku} is {effect.new} without evidence")
+
+    def _check_price(self, effect: Effect, shelf: Shelf) -> None:
+        """Check a price against the one before; against ours, if a merchant came in between."""
+        _, old = shelf.meddled.get("price", (0.0, effect.old))
+        new = effect.new
+        if not isinstance(new, Decimal) or new <= 0:
+            self._book.broken("L9", f"{shelf.sku} is sold at {new}")
+        elif isinstance(old, Decimal) and abs(new - old) > self._guard_move * old:
+            self._book.broken("L9", f"{shelf.sku} went from {old} to {new} and nobody approved")
+
+
+def _covers(intent: OpenIntent, effect: Effect, sku: str) -> bool:
+    """Tell whether an intent says that exactly this will be written."""
+    return (
+        intent.kind in COVERED_BY[effect.kind]
+        and sku in intent.skus
+        and any(write["sku"] == sku and _says(write, effect) for write in intent.writes)
+    )
+
+
+def _says(write: dict[str, Any], effect: Effect) -> bool:
+    if effect.kind == "stock":
+        return bool(write["location"] == effect.location and write["quantity"] == effect.new)
+    told = write[effect.kind]
+    if isinstance(effect.new, Decimal):
+        return told is not None and Decimal(told).quantize(CENT) == effect.new
+    return bool(told == effect.new)

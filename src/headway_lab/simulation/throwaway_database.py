@@ -1,0 +1,143 @@
+"""Where a simulation runs: a throw-away PostgreSQL in memory, or such a database elsewhere."""
+
+import gc
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from headway.clock import SystemClock
+from headway.store.migrate import upgrade
+from headway.store.pool import Pool, SoloPool
+from headway.store.server.embedded import EmbeddedServer
+from headway_lab.simulation.scratch_database import scratch_database
+
+PREFIX = "headway-sim-"
+DATABASE = "simulation"
+LOOK_S = 0.2
+IDLE_COLUMN = 4
+DOOR_LENGTH_MAX = 80
+# A run holds a whole world that never dies; to look through it for garbage all the time is a
+# twentieth of the run. What comes and goes with a call has no cycles.
+RARELY = (100_000, 50, 100)
+# Nothing here must outlive the run. Autovacuum works by the wall clock, and would make two runs of
+# one seed differ; the scenario tidies at instants of its own.
+FAST = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "jit": "off",
+    # Nobody watches this server.
+    "track_activities": "off",
+    "track_counts": "off",
+    "update_process_title": "off",
+    # The same few statements all day; a plan for each call costs as much as the statement.
+    "plan_cache_mode": "force_generic_plan",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lab:
+    """An empty, migrated database, and a folder for what must be a file."""
+
+    pool: Pool
+    data_dir: Path
+
+
+@contextmanager
+def open_lab(database_url: str | None = None) -> Iterator[Lab]:
+    """Open a database that nobody else sees and that ends with the run."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(_folder())
+        is_own = database_url is None
+        if database_url is not None:
+            dsn = stack.enter_context(scratch_database(database_url))
+        else:
+            stack.enter_context(_one_core())
+            stack.callback(gc.set_threshold, *gc.get_threshold())
+            gc.set_threshold(*RARELY)
+            settings = {**FAST, "unix_socket_directories": _door(folder / "db" / "pg")}
+            server = EmbeddedServer(folder / "db", clock=SystemClock(), settings=settings)
+            stack.enter_context(server)
+            server.ensure_database(DATABASE)
+            dsn = server.dsn(DATABASE)
+        pool = stack.enter_context(closing(SoloPool(dsn, prepares=is_own)))
+        upgrade(pool, SystemClock())
+        yield Lab(pool=pool, data_dir=folder)
+
+
+@contextmanager
+def _one_core() -> Iterator[None]:
+    """Keep this thread and the server that it starts on one core, where the system lets us.
+
+    They only ever take turns, twenty times a call; to wake somebody on another core takes longer
+    than most of the statements.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {_idlest(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+def _door(pg: Path) -> str:
+    """Return where the server's socket is to be: a third faster than loopback, if it may be there.
+
+    The system wants the whole name of a socket to be short.
+    """
+    return str(pg) if len(str(pg)) < DOOR_LENGTH_MAX else ""
+
+
+def _idlest(cores: set[int]) -> int:
+    """Return the core that has had the least to do just now."""
+    before = _idle_ticks()
+    SystemClock().sleep(LOOK_S)
+    after = _idle_ticks()
+    return max(sorted(cores), key=lambda core: after.get(core, 0) - before.get(core, 0))
+
+
+def _idle_ticks() -> dict[int, int]:
+    """Return how long each core has been idle since the system started."""
+    rows = [row.split() for row in Path("/proc/stat").read_text(encoding="ascii").splitlines()]
+    cores = [row for row in rows if re.fullmatch(r"cpu\d+", row[0])]
+    return {int(row[0].removeprefix("cpu")): int(row[IDLE_COLUMN]) for row in cores}
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    home = _memory()
+    _sweep(home)
+    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=home))
+    # The server may have to run as another user, who must be able to pass through.
+    folder.chmod(0o711)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _memory() -> Path:
+    shared = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
+    return shared if os.access(shared, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+
+
+def _sweep(home: Path) -> None:
+    """Remove what a run that was killed could not."""
+    for folder in home.glob(f"{PREFIX}*"):
+        try:
+            os.kill(int(folder.name.removeprefix(PREFIX).partition("-")[0]), 0)
+        except ProcessLookupError:
+            shutil.rmtree(folder, ignore_errors=True)
+        except (PermissionError, ValueError):
+            continue

@@ -1,0 +1,117 @@
+"""The workers of a run: each lives, may freeze, dies, and is born again a little later."""
+
+import threading
+from collections.abc import Callable
+
+from headway.clock import Clock, rng
+from headway.runners.embedded import Step, turn
+from headway_lab.simulation.crashes import Crashed, Life, SkewedClock
+from headway_lab.simulation.faults import Faults
+from headway_lab.virtual_clock import VirtualClock
+
+HOUR_S = 3600.0
+Hire = Callable[[Life, str, Clock], Step]
+
+
+class Crew:
+    """Whoever may die; what a hire makes is one incarnation's step."""
+
+    def __init__(
+        self, clock: VirtualClock, *, faults: Faults, seed: int, stop: threading.Event
+    ) -> None:
+        self._clock = clock
+        self._faults = faults
+        self._seed = seed
+        self._stop = stop
+        self._luck = rng(f"luck:{seed}")
+        self._lives: dict[str, Life] = {}
+        self._bells: dict[str, threading.Event] = {}
+        self.crashes = 0
+        self.stalls = 0
+
+    def spawn(self, name: str, hire: Hire, *, has_bell: bool = False) -> None:
+        """Let a worker begin; one with a bell wakes when it rings."""
+        self._lives[name] = Life(self._clock)
+        bell = self._clock.event() if has_bell else None
+        if bell is not None:
+            self._bells[name] = bell
+        self._clock.spawn(lambda: self._work(name, hire, bell))
+
+    def ring(self, name: str | None = None) -> None:
+        """Wake whoever has a bell, or only the one of that name."""
+        for whose, bell in self._bells.items():
+            if name in {None, whose}:
+                bell.set()
+
+    def spawn_mishaps(self) -> None:
+        """Let crashes and stalls strike as often as was asked for, and all be away when."""
+        self.spawn_times("crash", self._faults.crashes_per_h, self._crash)
+        self.spawn_times("stall", self._faults.stalls_per_h, self._stall)
+        for absence in self._faults.absences:
+            self.spawn_at(absence.start_s, self.end)
+
+    def spawn_times(self, name: str, per_h: float, strike: Callable[[], None]) -> None:
+        """Let something happen at random instants, so often in an hour."""
+        if per_h <= 0:
+            return
+        generator = rng(f"{name}:{self._seed}")
+
+        def strike_at_times() -> None:
+            while not self._stop.is_set():
+                self._clock.sleep(generator.expovariate(per_h / HOUR_S))
+                if not self._stop.is_set():
+                    strike()
+
+        self._clock.spawn(strike_at_times)
+
+    def spawn_at(self, at_s: float, act: Callable[[], None]) -> None:
+        """Let something happen at that second."""
+
+        def wait_and_act() -> None:
+            self._clock.sleep(at_s - self._clock.monotonic())
+            if not self._stop.is_set():
+                act()
+
+        self._clock.spawn(wait_and_act)
+
+    def end(self) -> None:
+        """Let everybody be gone: nothing of theirs reaches the tables any more."""
+        for life in self._lives.values():
+            life.end()
+
+    def _work(self, name: str, hire: Hire, bell: threading.Event | None) -> None:
+        """Be one worker, incarnation after incarnation."""
+        generator = rng(f"{name}:{self._seed}")
+        number = 0
+        while not self._stop.is_set():
+            number += 1
+            life = self._lives[name] = Life(self._clock)
+            skew_s = self._faults.skew_max_s
+            clock = SkewedClock(self._clock, generator.uniform(-skew_s, skew_s))
+            try:
+                step = hire(life, f"{name}.{number}", clock)
+                turn(step, clock, self._stop, _unheard, name, bell=bell)
+            except Crashed:
+                away_s = self._away_s()
+                self.crashes += not (self._stop.is_set() or away_s)
+                self._clock.sleep(away_s + generator.uniform(1, 30))
+
+    def _away_s(self) -> float:
+        """Return how long it is until workers are there again."""
+        now_s = self._clock.monotonic()
+        spans = (each for each in self._faults.absences if each.holds(now_s))
+        return max((each.end_s - now_s for each in spans), default=0.0)
+
+    def _crash(self) -> None:
+        self._pick().doom(self._luck)
+
+    def _stall(self) -> None:
+        self.stalls += 1
+        self._pick().stall(self._luck.uniform(100, 400), skips=self._luck.randrange(2))
+
+    def _pick(self) -> Life:
+        return self._luck.choice(list(self._lives.values()))
+
+
+def _unheard(_name: str, _text: str) -> None:
+    """Take what a step reports; the laws look for themselves."""

@@ -1,0 +1,132 @@
+"""What a warehouse must hold of a simulated Etsy shop, written from the shop's own records.
+
+Rows are in the warehouse's tables and columns, by the keys that they have within an account. What
+depends on when we looked (`is_open`, `checked_at`) is not here, nor are listings that were removed.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from headway_lab.simulators.etsy.records import Entry, Listing, Owner, Receipt, instant
+
+Rows = dict[Any, dict[str, Any]]
+
+
+def tables(
+    owner: Owner, receipts: Iterable[Receipt], listings: Iterable[Listing], ledger: Iterable[Entry]
+) -> dict[str, Rows]:
+    """Return every row, by table and key."""
+    orders: Rows = {}
+    customers: Rows = {}
+    parts: dict[str, Rows] = {"line_items": {}, "shipments": {}, "refunds": {}}
+    for receipt in sorted(receipts, key=lambda each: (each.created_s, each.id)):
+        orders[str(receipt.id)] = _order(receipt, owner)
+        # Whoever buys again is known by the newest order.
+        customers[str(receipt.buyer.id)] = _customer(receipt)
+        parts["line_items"] |= _line_items(receipt, owner)
+        parts["shipments"] |= _shipments(receipt)
+        parts["refunds"] |= _refunds(receipt, owner)
+    return {
+        "orders": orders,
+        **parts,
+        "customers": customers,
+        "listings": {str(each.id): _listing(each, owner) for each in listings},
+        "payments": {str(each.id): _payment(each, owner) for each in ledger},
+    }
+
+
+def _order(receipt: Receipt, owner: Owner) -> dict[str, Any]:
+    return {
+        "number": str(receipt.id),
+        "status": receipt.status,
+        "payment_status": "paid" if receipt.is_paid else "unpaid",
+        "fulfillment_status": "shipped" if receipt.parcels else "unshipped",
+        "currency": owner.currency,
+        "total": owner.exact(receipt.total),
+        "subtotal": owner.exact(receipt.price - receipt.discount),
+        "shipping": owner.exact(receipt.shipping),
+        "tax": owner.exact(receipt.tax + receipt.vat),
+        "discount": owner.exact(receipt.discount),
+        "customer_id": str(receipt.buyer.id),
+        "placed_at": instant(receipt.created_s),
+        "modified_at": instant(receipt.updated_s),
+        "cancelled_at": None,
+    }
+
+
+def _customer(receipt: Receipt) -> dict[str, Any]:
+    buyer = receipt.buyer
+    return {
+        "name": buyer.name,
+        "email": buyer.email or "",
+        "country": buyer.country,
+        "modified_at": instant(receipt.created_s),
+    }
+
+
+def _line_items(receipt: Receipt, owner: Owner) -> Rows:
+    return {
+        (str(receipt.id), str(each.id)): {
+            "listing_id": str(each.listing_id),
+            "sku": each.sku,
+            "title": each.title,
+            "quantity": each.quantity,
+            "price": owner.exact(each.price),
+            "currency": owner.currency,
+        }
+        for each in receipt.positions
+    }
+
+
+def _shipments(receipt: Receipt) -> Rows:
+    return {
+        (str(receipt.id), str(each.id)): {
+            "status": "shipped",
+            "carrier": each.carrier,
+            "tracking": each.tracking,
+            "shipped_at": instant(each.sent_s),
+            "delivered_at": None,
+        }
+        for each in receipt.parcels
+    }
+
+
+def _refunds(receipt: Receipt, owner: Owner) -> Rows:
+    rows: Rows = {}
+    places: Counter[int] = Counter()
+    for each in receipt.repayments:
+        places[each.at_s] += 1
+        place = places[each.at_s]
+        name = str(each.at_s) if place == 1 else f"{each.at_s}-{place}"
+        rows[(str(receipt.id), name)] = {
+            "status": "success",
+            "amount": owner.exact(each.amount),
+            "currency": owner.currency,
+            "reason": each.reason,
+            "refunded_at": instant(each.at_s),
+        }
+    return rows
+
+
+def _listing(listing: Listing, owner: Owner) -> dict[str, Any]:
+    return {
+        "sku": listing.sku,
+        "title": listing.title,
+        "state": listing.state,
+        "price": owner.exact(listing.price),
+        "currency": owner.currency,
+        "quantity": listing.quantity,
+        "modified_at": instant(listing.updated_s),
+    }
+
+
+def _payment(entry: Entry, owner: Owner) -> dict[str, Any]:
+    return {
+        "order_id": str(entry.receipt_id) if entry.receipt_id else None,
+        "kind": entry.kind,
+        "status": "",
+        "amount": owner.exact(entry.amount),
+        "currency": owner.currency,
+        "paid_at": instant(entry.at_s),
+    }

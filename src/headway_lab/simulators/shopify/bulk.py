@@ -1,0 +1,188 @@
+"""Bulk work of a simulated shop: a file is staged, then one mutation runs over its lines.
+
+Lines run at their own pace on the clock, and are caught up with whenever somebody looks.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from headway_lab.simulators.shopify.request import Info, Payload, Visit
+from headway_lab.simulators.shopify.schema import Operation, read_document
+from headway_lab.simulators.wire import SimReply, json_reply
+
+RUNNING_MAX = 5
+FILE_BYTES_MAX = 100_000_000
+NOT_ITSELF = frozenset({"bulkOperationRunMutation", "stagedUploadsCreate"})
+RunLine = Callable[["BulkOperation", Mapping[str, Any], float], Payload]
+
+
+@dataclass(slots=True, kw_only=True)
+class BulkOperation:
+    """One mutation over many lines, and how far it has come."""
+
+    id: str
+    text: str
+    operation: Operation
+    request: int
+    lines: list[dict[str, Any]]
+    created_at: datetime
+    starts_s: float
+    line_s: float
+    url: str
+    results: list[bytes] = field(default_factory=list)
+    completed_at: datetime | None = None
+
+    @property
+    def ends_s(self) -> float:
+        """When its last line is done."""
+        return self.starts_s + self.line_s * len(self.lines)
+
+    def view(self, at_s: float) -> Payload:
+        """Return it as the API shows it."""
+        is_done = self.completed_at is not None
+        body = b"".join(self.results)
+        running = "RUNNING" if at_s >= self.starts_s else "CREATED"
+        return {
+            "__typename": "BulkOperation",
+            "id": self.id,
+            "completedAt": self.completed_at and self.completed_at.isoformat(),
+            "createdAt": self.created_at.isoformat(),
+            "errorCode": None,
+            "fileSize": str(len(body)) if is_done else None,
+            "objectCount": str(len(self.results)),
+            "rootObjectCount": str(len(self.results)),
+            "partialDataUrl": None,
+            "query": self.text,
+            "status": "COMPLETED" if is_done else running,
+            "type": "MUTATION",
+            "url": self.url if is_done else None,
+        }
+
+
+class BulkDesk:
+    """The staged files and bulk operations of one shop."""
+
+    def __init__(
+        self, *, start_s: float, line_s: float, file_bytes_max: int = FILE_BYTES_MAX
+    ) -> None:
+        self._start_s = start_s
+        self._line_s = line_s
+        self._file_bytes_max = file_bytes_max
+        self._keys: dict[str, str] = {}
+        self._files: dict[str, bytes] = {}
+        self.operations: dict[str, BulkOperation] = {}
+        self.running: list[BulkOperation] = []
+
+    def stage(self, number: int, filename: str) -> str:
+        """Make room for a file; return the key that its upload and its use must name."""
+        key = f"tmp/{number}/bulk/{filename}"
+        self._keys[str(number)] = key
+        return key
+
+    def upload(self, number: str, content_type: str, body: bytes) -> SimReply:
+        """Take a file that comes as a form with the parameters it was given."""
+        form = _multipart(content_type, body)
+        key = form.get("key", b"").decode("utf-8", errors="replace")
+        if not key or key != self._keys.get(number) or "file" not in form:
+            return json_reply({"error": "the form is not what was agreed"}, status=403)
+        if len(form["file"]) > self._file_bytes_max:
+            return json_reply({"error": "EntityTooLarge"}, status=400)
+        self._files[key] = form["file"]
+        return SimReply(status=201)
+
+    def run(self, visit: Visit, text: str, path: str) -> tuple[str, str] | BulkOperation:
+        """Start an operation, or return the code and reason why not."""
+        operation = read_document(text)
+        if not isinstance(operation, Operation) or not _is_fit(operation):
+            return "INVALID_MUTATION", "The mutation must be one that the shop can run in bulk."
+        if path not in self._files:
+            return "NO_SUCH_FILE", "The JSONL file could not be found."
+        if len(self.running) >= RUNNING_MAX:
+            return "LIMIT_REACHED", "Bulk operations limit reached. Please try again later."
+        try:
+            lines = [json.loads(line) for line in self._files[path].splitlines() if line.strip()]
+        except ValueError:
+            lines = []
+        if not lines or not all(isinstance(line, dict) for line in lines):
+            return "INVALID_STAGED_UPLOAD_FILE", "Every line must be a JSON object."
+        gid = visit.shop.new_id("BulkOperation")
+        made = BulkOperation(
+            id=gid,
+            text=text,
+            operation=operation,
+            request=visit.request,
+            lines=lines,
+            created_at=visit.now,
+            starts_s=visit.at_s + self._start_s,
+            line_s=self._line_s,
+            url=f"{visit.url}/bulk/{gid.rpartition('/')[2]}.jsonl",
+        )
+        self.operations[gid] = made
+        self.running.append(made)
+        return made
+
+    def advance(self, at_s: float, now: datetime, run_line: RunLine) -> None:
+        """Run the lines whose time has come."""
+        for each in self.running:
+            while len(each.results) < len(each.lines):
+                index = len(each.results)
+                line_at_s = each.starts_s + each.line_s * (index + 1)
+                if line_at_s > at_s:
+                    break
+                result = run_line(each, each.lines[index], line_at_s)
+                text = json.dumps({**result, "__lineNumber": index}, separators=(",", ":"))
+                each.results.append(text.encode() + b"\n")
+            if len(each.results) == len(each.lines):
+                each.completed_at = now - timedelta(seconds=at_s - each.ends_s)
+        self.running = [each for each in self.running if each.completed_at is None]
+
+    def result(self, number: str) -> SimReply:
+        """Answer a request for the lines of an operation that is done."""
+        operation = self.operations.get(f"gid://shopify/BulkOperation/{number}")
+        if operation is None or operation.completed_at is None:
+            return json_reply({"error": "not found"}, status=404)
+        headers = {"Content-Type": "application/jsonl"}
+        return SimReply(headers=headers, body=b"".join(operation.results))
+
+
+def stage_uploads(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN401
+    """Give addresses where files may be put."""
+    visit = info.context
+    targets = []
+    for each in arguments["input"]:
+        number = int(visit.shop.new_id("StagedUpload").rpartition("/")[2])
+        key = visit.bulk.stage(number, each["filename"])
+        given = {"key": key, "Content-Type": each["mimeType"], "policy": f"simulated-{number}"}
+        url = f"{visit.url}/staged/{number}"
+        parameters = [{"name": name, "value": value} for name, value in given.items()]
+        targets.append({"url": url, "resourceUrl": f"{url}/{key}", "parameters": parameters})
+    return {"stagedTargets": targets, "userErrors": []}
+
+
+def run_mutation(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN401
+    """Start one mutation over the lines of a staged file."""
+    visit = info.context
+    made = visit.bulk.run(visit, arguments["mutation"], arguments["stagedUploadPath"])
+    if isinstance(made, BulkOperation):
+        return {"bulkOperation": made.view(visit.at_s), "userErrors": []}
+    code, message = made
+    return {"bulkOperation": None, "userErrors": [visit.user_error(code, None, message)]}
+
+
+def _is_fit(operation: Operation) -> bool:
+    is_one = operation.is_mutation and len(operation.fields) == 1
+    return is_one and operation.fields[0] not in NOT_ITSELF
+
+
+def _multipart(content_type: str, body: bytes) -> dict[str, bytes]:
+    """Read the parts of a form by name."""
+    boundary = content_type.partition("boundary=")[2].strip('"').encode("latin-1")
+    form: dict[str, bytes] = {}
+    for part in body.split(b"--" + boundary)[1:-1] if boundary else ():
+        head, _, content = part.partition(b"\r\n\r\n")
+        name = head.partition(b' name="')[2].partition(b'"')[0]
+        form[name.decode("latin-1")] = content.removesuffix(b"\r\n")
+    return form

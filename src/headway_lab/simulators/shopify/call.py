@@ -1,0 +1,79 @@
+"""A request to a simulated Shopify as it was read: which shop, which door, which operation."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphql import GraphQLError
+
+from headway_lab.simulators.shopify.schema import Operation, read_document
+
+MUTATION_S = 0.03
+PATH = re.compile(
+    r"(?:/(?P<shop>[^/]+\.[^/]+))?/(?:"
+    r"admin/api/\d{4}-\d{2}/(?P<api>graphql|shop)\.json|admin/oauth/(?P<oauth>access_token)"
+    r"|staged/(?P<staged>\d+)|bulk/(?P<bulk>\d+)\.jsonl)"
+)
+METHODS = {"graphql": "POST", "shop": "GET", "oauth": "POST", "staged": "POST", "bulk": "GET"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A request, read; `door` is empty where there is none at its path."""
+
+    shop: str
+    door: str
+    number: str
+    headers: Mapping[str, str]
+    body: bytes
+    operation: Operation | tuple[GraphQLError, ...] | None = None
+    variables: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it is counted as: the root fields of its document, or its door."""
+        if isinstance(self.operation, Operation):
+            return tuple(dict.fromkeys(self.operation.fields))
+        return (self.door or "other",)
+
+    @property
+    def work_s(self) -> float:
+        """How much longer than others it takes: many mutations are more work than one."""
+        if isinstance(self.operation, Operation) and self.operation.is_mutation:
+            return MUTATION_S * (len(self.operation.fields) - 1)
+        return 0.0
+
+
+def read_call(method: str, path: str, headers: Mapping[str, str], body: bytes) -> Call:
+    """Read a request; the shop is the first part of its path, or else its host."""
+    lowered = {name.lower(): value for name, value in headers.items()}
+    match = PATH.fullmatch(path)
+    named = {name: value for name, value in match.groupdict().items() if value} if match else {}
+    shop = named.pop("shop", "") or lowered.get("host", "").partition(":")[0]
+    kind, number = next(iter(named.items()), ("", ""))
+    door = number if kind == "api" else kind
+    if METHODS.get(door) != method:
+        door = ""
+    asked = _asked(body) if door == "graphql" else {}
+    query, variables = asked.get("query"), asked.get("variables") or {}
+    name = asked.get("operationName")
+    is_fit = isinstance(query, str) and isinstance(variables, dict) and isinstance(name, str | None)
+    return Call(
+        shop=shop,
+        door=door,
+        number=number,
+        headers=lowered,
+        body=body,
+        operation=read_document(str(query), name) if is_fit else None,
+        variables=variables,
+    )
+
+
+def _asked(body: bytes) -> dict[str, Any]:
+    try:
+        asked = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return asked if isinstance(asked, dict) else {}

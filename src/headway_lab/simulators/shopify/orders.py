@@ -1,0 +1,263 @@
+"""What a simulated shop sold: its orders, and what customers, merchants and carriers do to them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+
+from headway_lab.simulators.shopify.customers import Customers
+from headway_lab.simulators.shopify.index import Index
+from headway_lab.simulators.shopify.shop import Shop, number
+
+CENT = Decimal("0.01")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A position; its variant may be gone from the shop, or never have been there."""
+
+    number: int
+    sku: str
+    title: str
+    quantity: int
+    price: Decimal
+    variant: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parcel:
+    """A shipment of a part of an order, or of all of it."""
+
+    number: int
+    at: datetime
+    company: str
+    trackings: tuple[str, ...]
+    is_whole: bool
+    status: str = "SUCCESS"
+    delivered_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenBack:
+    """A refund; its money moves by a transaction of its own."""
+
+    number: int
+    at: datetime
+    amount: Decimal
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A transaction."""
+
+    number: int
+    at: datetime
+    kind: str
+    status: str
+    amount: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """An order with all that belongs to it; its version says which state of it this is."""
+
+    number: int
+    name: str
+    at: datetime
+    updated_at: datetime
+    customer: int | None
+    lines: tuple[Line, ...]
+    shipping: Decimal
+    tax: Decimal
+    discount: Decimal
+    parcels: tuple[Parcel, ...] = ()
+    refunds: tuple[GivenBack, ...] = ()
+    moves: tuple[Move, ...] = ()
+    cancelled_at: datetime | None = None
+    closed_at: datetime | None = None
+
+    @property
+    def subtotal(self) -> Decimal:
+        """What the positions come to, less the discount."""
+        return sum((each.price * each.quantity for each in self.lines), -self.discount)
+
+    @property
+    def total(self) -> Decimal:
+        """What is to be paid."""
+        return self.subtotal + self.shipping + self.tax
+
+    @property
+    def got(self) -> Decimal:
+        """What was paid and not given back."""
+        return sum((_signed(each) for each in self.moves), Decimal(0))
+
+    @property
+    def financial(self) -> str:
+        """What the merchant reads about the money."""
+        paid = sum((each.amount for each in self.moves if _signed(each) > 0), Decimal(0))
+        if paid == 0:
+            kinds = [each.kind for each in self.moves if each.status == "SUCCESS"]
+            last = kinds[-1] if kinds else ""
+            return {"VOID": "VOIDED", "AUTHORIZATION": "AUTHORIZED"}.get(last, "PENDING")
+        if self.got < paid:
+            return "PARTIALLY_REFUNDED" if self.got > 0 else "REFUNDED"
+        return "PAID" if paid >= self.total else "PARTIALLY_PAID"
+
+    @property
+    def fulfillment(self) -> str:
+        """What the merchant reads about the parcels."""
+        if not self.parcels:
+            return "UNFULFILLED"
+        is_whole = any(each.is_whole for each in self.parcels)
+        return "FULFILLED" if is_whole else "PARTIALLY_FULFILLED"
+
+
+class Orders:
+    """The orders of one shop; every verb returns the order as it is then."""
+
+    def __init__(self, shop: Shop, customers: Customers, numbers: Iterator[int]) -> None:
+        self._shop = shop
+        self._customers = customers
+        self._numbers = numbers
+        self.rows: dict[int, Order] = {}
+        self.by_creation = Index()
+        self.by_change = Index()
+
+    def place(
+        self,
+        lines: Sequence[tuple[str, int]],
+        *,
+        now: datetime,
+        customer: str | None = None,
+        payment: str = "SALE",
+        shipping: Decimal = Decimal("4.90"),
+        tax: Decimal = Decimal(0),
+        discount: Decimal = Decimal(0),
+    ) -> Order:
+        """Sell SKUs; the payment is a SALE, an AUTHORIZATION, or empty while it is awaited."""
+        order = Order(
+            number=next(self._numbers),
+            name=f"#{1001 + len(self.rows)}",
+            at=now,
+            updated_at=now,
+            customer=None if customer is None else int(customer),
+            lines=tuple(self._line(sku, quantity) for sku, quantity in lines),
+            shipping=shipping,
+            tax=tax,
+            discount=discount,
+        )
+        if payment:
+            order = replace(order, moves=(self._move(payment, order.total, now),))
+        self.by_creation.put(order.number, now)
+        if order.customer is not None:
+            self._customers.touch(order.customer, now)
+        return self._put(order, now)
+
+    def edit(self, order_id: str, adds: Sequence[tuple[str, int]] = (), *, now: datetime) -> Order:
+        """Add positions, or only touch the order as a new tag does."""
+        order = self.rows[int(order_id)]
+        lines = tuple(self._line(sku, quantity) for sku, quantity in adds)
+        return self._put(replace(order, lines=(*order.lines, *lines)), now)
+
+    def pay(self, order_id: str, *, now: datetime) -> Order:
+        """Take the money that is still missing."""
+        order = self.rows[int(order_id)]
+        has_hold = any(each.kind == "AUTHORIZATION" for each in order.moves)
+        move = self._move("CAPTURE" if has_hold else "SALE", order.total - order.got, now)
+        return self._put(replace(order, moves=(*order.moves, move)), now)
+
+    def decline(self, order_id: str, *, now: datetime) -> Order:
+        """Let a payment fail."""
+        order = self.rows[int(order_id)]
+        move = replace(self._move("SALE", order.total, now), status="FAILURE")
+        return self._put(replace(order, moves=(*order.moves, move)), now)
+
+    def fulfil(
+        self,
+        order_id: str,
+        *,
+        now: datetime,
+        company: str = "UPS",
+        trackings: Sequence[str] = (),
+        is_whole: bool = True,
+    ) -> Order:
+        """Send a parcel; the one that makes it whole closes a paid order."""
+        order = self.rows[int(order_id)]
+        own = next(self._numbers)
+        parcel = Parcel(
+            number=own,
+            at=now,
+            company=company,
+            trackings=tuple(trackings) or (f"1Z{own}",),
+            is_whole=is_whole,
+        )
+        is_over = is_whole and order.got >= order.total
+        closed_at = order.closed_at or (now if is_over else None)
+        return self._put(replace(order, parcels=(*order.parcels, parcel), closed_at=closed_at), now)
+
+    def deliver(self, order_id: str, *, now: datetime) -> Order:
+        """Let every parcel arrive."""
+        order = self.rows[int(order_id)]
+        parcels = tuple(
+            replace(each, delivered_at=each.delivered_at or now) for each in order.parcels
+        )
+        return self._put(replace(order, parcels=parcels), now)
+
+    def refund(
+        self, order_id: str, amount: Decimal | None = None, *, now: datetime, note: str = ""
+    ) -> Order:
+        """Give money back: that much, or all that is left."""
+        order = self.rows[int(order_id)]
+        given = order.got if amount is None else min(amount, order.got)
+        back = GivenBack(number=next(self._numbers), at=now, amount=given, note=note)
+        refunds, moves = (*order.refunds, back), order.moves
+        if given > 0:
+            moves = (*moves, self._move("REFUND", given, now))
+        return self._put(replace(order, refunds=refunds, moves=moves), now)
+
+    def cancel(self, order_id: str, *, now: datetime) -> Order:
+        """Cancel an order: what was paid goes back, what was held is let go."""
+        order = self.rows[int(order_id)]
+        if order.got > 0:
+            order = self.refund(order_id, now=now, note="cancelled")
+        elif order.financial == "AUTHORIZED":
+            void = self._move("VOID", order.total, now)
+            order = replace(order, moves=(*order.moves, void))
+        return self._put(replace(order, cancelled_at=now, closed_at=order.closed_at or now), now)
+
+    def delete(self, order_id: str) -> None:
+        """Delete an order, as merchants may with some."""
+        del self.rows[int(order_id)]
+        self.by_change.drop(int(order_id))
+        self.by_creation.drop(int(order_id))
+
+    def _put(self, order: Order, now: datetime) -> Order:
+        self.rows[order.number] = replace(order, updated_at=now)
+        self.by_change.put(order.number, now)
+        return self.rows[order.number]
+
+    def _line(self, sku: str, quantity: int) -> Line:
+        variants = self._shop.by_sku(sku)
+        price, title = Decimal("10.00"), sku
+        if variants:
+            price, title = variants[0].price, self._shop.products[variants[0].product].title
+        return Line(
+            number=next(self._numbers),
+            sku=sku,
+            title=title,
+            quantity=quantity,
+            price=price.quantize(CENT),
+            variant=str(number(variants[0].id)) if variants else None,
+        )
+
+    def _move(self, kind: str, amount: Decimal, now: datetime) -> Move:
+        return Move(number=next(self._numbers), at=now, kind=kind, status="SUCCESS", amount=amount)
+
+
+def _signed(move: Move) -> Decimal:
+    if move.status != "SUCCESS":
+        return Decimal(0)
+    if move.kind in {"SALE", "CAPTURE"}:
+        return move.amount
+    return -move.amount if move.kind == "REFUND" else Decimal(0)

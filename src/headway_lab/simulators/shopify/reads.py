@@ -1,0 +1,339 @@
+"""What a simulated shop answers to questions, and the table of all that it can resolve."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from graphql import GraphQLInterfaceType, GraphQLObjectType, get_named_type, is_leaf_type
+
+from headway_lab.simulators.shopify import bulk, products, stock, upsert
+from headway_lab.simulators.shopify.lists import Page
+from headway_lab.simulators.shopify.order_replies import clock_text
+from headway_lab.simulators.shopify.request import Info, Payload, Visit, check_length, refuse
+from headway_lab.simulators.shopify.schema import LIST_MAX, SCHEMA, attach, money_text, short_text
+from headway_lab.simulators.shopify.search import search
+from headway_lab.simulators.shopify.shop import Level, Product, Shop, Variant, number
+
+NO_STOCK = frozenset(
+    {"committed", "damaged", "incoming", "quality_control", "reserved", "safety_stock"}
+)
+BULK_FILTERS = {"status": "status", "operation_type": "type"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """A variant seen as what lies on the shelf."""
+
+    variant: Variant
+
+    @property
+    def id(self) -> str:
+        """The id of the inventory item."""
+        return self.variant.item
+
+
+TYPES = {Variant: "ProductVariant", Item: "InventoryItem", Level: "InventoryLevel", Shop: "Shop"}
+
+
+def page(values: Sequence[Any], arguments: Mapping[str, Any]) -> Page:
+    """Return the first ones after a cursor; raises GraphQLError."""
+    first, after = arguments.get("first"), arguments.get("after")
+    if first is None:
+        raise refuse("BAD_REQUEST", "you must provide one of first or last")
+    if not 0 < first <= LIST_MAX:
+        raise refuse("BAD_REQUEST", f"first must be between 1 and {LIST_MAX}")
+    start = 0
+    if after is not None:
+        cursors = [_cursor(each) for each in values]
+        if after not in cursors:
+            raise refuse("BAD_REQUEST", "after is not a valid cursor")
+        start = cursors.index(after) + 1
+    nodes = values[start : start + first]
+    return Page(
+        nodes=nodes,
+        cursors=[_cursor(each) for each in nodes],
+        has_next=start + first < len(values),
+        has_previous=start > 0,
+    )
+
+
+def find_node(visit: Visit, gid: str) -> object | None:
+    """Return what has this id, if anything has; raises GraphQLError."""
+    kind = gid.removeprefix("gid://shopify/").partition("/")[0]
+    if not gid.startswith("gid://shopify/") or not number(gid):
+        raise refuse("BAD_REQUEST", f"Invalid global id {gid!r}")
+    shop = visit.shop
+    found: object | None = None
+    if kind == "Product":
+        found = shop.products.get(gid)
+    elif kind == "ProductVariant":
+        found = shop.variants.get(gid)
+    elif kind == "InventoryItem":
+        found = _item(shop, gid)
+    elif kind == "Location":
+        found = shop.locations.get(gid)
+    elif kind == "BulkOperation":
+        operation = visit.bulk.operations.get(gid)
+        found = operation and operation.view(visit.at_s)
+    elif kind == "Order":
+        found = visit.trade.order_of(number(gid), visit.now)
+    elif kind == "Customer":
+        found = visit.trade.customer_of(number(gid))
+    return found
+
+
+def _nodes(_: object, info: Info, ids: Sequence[str]) -> list[object | None]:
+    check_length(ids)
+    return [find_node(info.context, each) for each in ids]
+
+
+def _one_of(kind: str) -> Callable[..., Any]:
+    def find(_: object, info: Info, **arguments: Any) -> object | None:  # noqa: ANN401
+        gid = arguments["id"]
+        is_kind = gid.startswith(f"gid://shopify/{kind}/")
+        return find_node(info.context, gid) if is_kind else None
+
+    return find
+
+
+def _locations(_: object, info: Info, **arguments: Any) -> Page:  # noqa: ANN401
+    locations = info.context.shop.locations.values()
+    has_all = arguments["includeInactive"]
+    return page([each for each in locations if each.is_active or has_all], arguments)
+
+
+def _variants(_: object, info: Info, **arguments: Any) -> Page:  # noqa: ANN401
+    return page(search(info.context.shop, arguments.get("query")), arguments)
+
+
+def _by_identifier(_: object, info: Info, identifier: Mapping[str, Any]) -> Product | None:
+    shop = info.context.shop
+    if identifier.get("handle"):
+        return shop.by_handle(identifier["handle"])
+    return shop.products.get(identifier.get("id") or "")
+
+
+def _bulk_operations(_: object, info: Info, **arguments: Any) -> Page:  # noqa: ANN401
+    visit = info.context
+    views = [each.view(visit.at_s) for each in visit.bulk.operations.values()]
+    for term in (arguments.get("query") or "").split():
+        field, _, value = term.partition(":")
+        if field not in BULK_FILTERS:
+            raise refuse("BAD_REQUEST", f"The simulated shop cannot search by {field!r}")
+        views = [each for each in views if each[BULK_FILTERS[field]] == value.upper()]
+    return page(views[::-1], arguments)
+
+
+def _levels(item: Item, info: Info, **arguments: Any) -> Page:  # noqa: ANN401
+    levels = info.context.shop.levels(item.id)
+    has_all = arguments["includeInactive"]
+    return page([each for each in levels if each.is_active or has_all], arguments)
+
+
+def _level(item: Item, info: Info, **arguments: Any) -> Level | None:  # noqa: ANN401
+    level = info.context.shop.level(item.id, arguments["locationId"])
+    is_seen = level is not None and (level.is_active or arguments["includeInactive"])
+    return level if is_seen else None
+
+
+def _quantities(level: Level, _: Info, names: Sequence[str]) -> list[Payload]:
+    unknown = set(names) - NO_STOCK - set(stock.NAMES)
+    if unknown:
+        raise refuse("BAD_REQUEST", f"{min(unknown)!r} is not the name of a quantity")
+    return [{"name": name, "quantity": 0 if name in NO_STOCK else level.quantity} for name in names]
+
+
+def _unit_cost(item: Item, info: Info) -> Payload | None:
+    if item.variant.cost is None:
+        return None
+    currency = info.context.shop.setup.currency
+    return {"amount": short_text(item.variant.cost), "currencyCode": currency}
+
+
+def _changes(group: Payload, _: Info, **arguments: Any) -> list[Payload]:  # noqa: ANN401
+    asked = {"inventoryItemIds": "item", "locationIds": "location", "quantityNames": "name"}
+    wanted = {ours: arguments[name] for name, ours in asked.items() if arguments.get(name)}
+    return [
+        each
+        for each in group["changes"]
+        if all(each[name] in values for name, values in wanted.items())
+    ]
+
+
+def _item(shop: Shop, item_id: str) -> Item | None:
+    variant = shop.variants.get(shop.items.get(item_id, ""))
+    return None if variant is None else Item(variant=variant)
+
+
+def _total(variant: Variant, info: Info) -> int:
+    return sum(each.quantity for each in info.context.shop.levels(variant.item) if each.is_active)
+
+
+def _product_variants(product: Product, info: Info, **arguments: Any) -> Page:  # noqa: ANN401
+    variants = [info.context.shop.variants[each] for each in product.variants]
+    return page(variants, arguments)
+
+
+def _installation(_: object, info: Info) -> Payload:
+    scopes = info.context.shop.setup.scopes
+    granted = [{"handle": each} for each in scopes]
+    return {"id": "gid://shopify/AppInstallation/1", "accessScopes": granted}
+
+
+def _some_of(name: str) -> Callable[..., Any]:
+    """Resolve a list that may be cut to its first ones."""
+
+    def cut(node: Mapping[str, Any], _: Info, first: int | None = None) -> Sequence[Any]:
+        values: Sequence[Any] = node[name]
+        return values if first is None else values[:first]
+
+    return cut
+
+
+def _parts_of(type_name: str) -> dict[str, Callable[..., Any]]:
+    """Resolve the objects that rows of this type hold ready, so that they are counted."""
+    kind = SCHEMA.type_map[type_name]
+    assert isinstance(kind, GraphQLObjectType)
+    names = [
+        name for name, each in kind.fields.items() if not is_leaf_type(get_named_type(each.type))
+    ]
+    return {name: partial(_part, name) for name in names}
+
+
+def _part(name: str, node: Mapping[str, Any], _: Info) -> object:
+    return node[name]
+
+
+def _buyer(order: Mapping[str, Any], info: Info) -> Payload | None:
+    return None if order["customer"] is None else info.context.trade.customer_of(order["customer"])
+
+
+def _title(variant: Variant, _: Info) -> str:
+    return " / ".join(value for _, value in variant.options)
+
+
+def _changed_at(product: Product, info: Info) -> str | None:
+    return clock_text(info.context.shop.changed_at(product.id))
+
+
+def _cursor(value: Any) -> str:  # noqa: ANN401 - whatever stands on a page
+    if isinstance(value, Level):
+        return f"level-{number(value.location)}"
+    return f"at-{number(value['id'] if isinstance(value, dict) else value.id)}"
+
+
+def _type_of(value: object, *_: object) -> str:
+    if isinstance(value, dict):
+        return str(value["__typename"])
+    return TYPES.get(type(value), type(value).__name__)
+
+
+CONNECTION: dict[str, Callable[..., Any]] = {
+    "nodes": lambda page, _: page.nodes,
+    "edges": lambda page, _: [
+        {"cursor": cursor, "node": node}
+        for cursor, node in zip(page.cursors, page.nodes, strict=True)
+    ],
+    "pageInfo": lambda page, _: {
+        "hasNextPage": page.has_next,
+        "hasPreviousPage": page.has_previous,
+        "startCursor": page.cursors[0] if page.cursors else None,
+        "endCursor": page.cursors[-1] if page.cursors else None,
+    },
+}
+RESOLVERS: dict[str, dict[str, Callable[..., Any]]] = {
+    "QueryRoot": {
+        "bulkOperation": _one_of("BulkOperation"),
+        "bulkOperations": _bulk_operations,
+        "currentAppInstallation": _installation,
+        "customers": lambda _, info, **given: info.context.trade.list_customers(
+            info.context.now, given
+        ),
+        "inventoryItem": _one_of("InventoryItem"),
+        "locations": _locations,
+        "node": lambda _, info, id: find_node(info.context, id),  # noqa: A006 - as the API has it
+        "nodes": _nodes,
+        "order": _one_of("Order"),
+        "orders": lambda _, info, **given: info.context.trade.list_orders(info.context.now, given),
+        "product": _one_of("Product"),
+        "products": lambda _, info, **given: info.context.trade.list_products(
+            info.context.now, given
+        ),
+        "productByIdentifier": _by_identifier,
+        "productVariant": _one_of("ProductVariant"),
+        "productVariants": _variants,
+        "shop": lambda _, info: info.context.shop,
+    },
+    "Mutation": {
+        "bulkOperationRunMutation": bulk.run_mutation,
+        "inventoryActivate": stock.activate,
+        "inventorySetQuantities": stock.set_quantities,
+        "productSet": upsert.set_product,
+        "productUpdate": products.update_product,
+        "productVariantsBulkUpdate": products.update_variants,
+        "stagedUploadsCreate": bulk.stage_uploads,
+    },
+    "Shop": {
+        "currencyCode": lambda shop, _: shop.setup.currency,
+        "myshopifyDomain": lambda shop, _: shop.setup.domain,
+        "name": lambda shop, _: shop.setup.domain.partition(".")[0],
+    },
+    "Location": {"isActive": lambda location, _: location.is_active},
+    "Product": {
+        "descriptionHtml": lambda product, _: product.description,
+        "updatedAt": _changed_at,
+        "variants": _product_variants,
+        "variantsCount": lambda product, _: {"count": len(product.variants)},
+    },
+    "ProductVariant": {
+        "compareAtPrice": lambda variant, _: money_text(variant.compare_at),
+        "inventoryItem": lambda variant, _: Item(variant=variant),
+        "inventoryQuantity": _total,
+        "price": lambda variant, _: money_text(variant.price),
+        "product": lambda variant, info: info.context.shop.products[variant.product],
+        "title": _title,
+    },
+    "Order": {
+        **_parts_of("Order"),
+        "customer": _buyer,
+        "fulfillments": _some_of("fulfillments"),
+        "lineItems": lambda order, _, **given: page(order["lineItems"], given),
+        "refunds": _some_of("refunds"),
+        "transactions": _some_of("transactions"),
+    },
+    **{name: _parts_of(name) for name in ("Customer", "MoneyBag", "OrderTransaction", "Refund")},
+    "LineItem": {
+        **_parts_of("LineItem"),
+        "variant": lambda line, info: info.context.shop.variants.get(line["variant"] or ""),
+    },
+    "Fulfillment": {"trackingInfo": _some_of("trackingInfo")},
+    "InventoryItem": {
+        "inventoryLevel": _level,
+        "inventoryLevels": _levels,
+        "sku": lambda item, _: item.variant.sku,
+        "tracked": lambda item, _: item.variant.tracked,
+        "unitCost": _unit_cost,
+    },
+    "InventoryLevel": {
+        "id": lambda level, _: (
+            f"gid://shopify/InventoryLevel/{number(level.location)}"
+            f"?inventory_item_id={number(level.item)}"
+        ),
+        "isActive": lambda level, _: level.is_active,
+        "item": lambda level, info: _item(info.context.shop, level.item),
+        "location": lambda level, info: info.context.shop.locations[level.location],
+        "quantities": _quantities,
+    },
+    "InventoryAdjustmentGroup": {"changes": _changes},
+    "InventoryChange": {
+        "item": lambda change, info: _item(info.context.shop, change["item"]),
+        "location": lambda change, info: info.context.shop.locations.get(change["location"]),
+    },
+    **{name: CONNECTION for name in SCHEMA.type_map if name.endswith("Connection")},
+}
+
+attach(RESOLVERS)
+node_type = SCHEMA.type_map["Node"]
+assert isinstance(node_type, GraphQLInterfaceType)
+node_type.resolve_type = _type_of

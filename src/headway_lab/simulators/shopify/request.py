@@ -1,0 +1,181 @@
+"""One request inside a simulated shop: whose it is, what it wrote, and whether it came before.
+
+The log of writes is the judge of "one effect": a write that changed nothing of its item is double.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from graphql import GraphQLError, GraphQLResolveInfo, get_directive_values
+
+from headway_lab.simulators.shopify.schema import LIST_MAX, SCHEMA
+from headway_lab.simulators.shopify.shop import Shop
+
+if TYPE_CHECKING:
+    from headway_lab.simulators.shopify.bulk import BulkDesk
+    from headway_lab.simulators.shopify.order_replies import Trade
+
+KEY_LIFE_S = 86_400.0
+Facet = tuple[str, str, str | None, object, object]  # kind, id, location, old, new
+UserError = dict[str, Any]
+Payload = dict[str, Any]
+CONCURRENT = "IDEMPOTENCY_CONCURRENT_REQUEST", "This request is currently in progress, try again."
+MISMATCH = (
+    "IDEMPOTENCY_KEY_PARAMETER_MISMATCH",
+    "The same idempotency key cannot be used with different operation parameters.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """One facet of an accepted write; facets of the same `write` belong to the same item."""
+
+    at_s: float
+    shop: str
+    kind: str
+    id: str
+    location: str | None
+    old: object
+    new: object
+    request: int
+    write: int
+
+
+@dataclass(slots=True, kw_only=True)
+class WriteLog:
+    """All accepted writes, what was said about the others, and who wants to know."""
+
+    effects: list[Effect] = field(default_factory=list)
+    codes: Counter[str] = field(default_factory=Counter)
+    replays: int = 0
+    writes: int = 0
+    on_effect: Callable[[Effect], None] | None = None
+
+    def double_writes(self) -> list[Effect]:
+        """Return the first facet of every write that found everything as it wanted it."""
+        firsts: dict[int, Effect] = {}
+        changed: set[int] = set()
+        for effect in self.effects:
+            firsts.setdefault(effect.write, effect)
+            if effect.old != effect.new:
+                changed.add(effect.write)
+        return [effect for write, effect in firsts.items() if write not in changed]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Used:
+    """An idempotency key that was seen, and what came of it."""
+
+    fingerprint: str
+    payload: Payload
+    request: int
+    at_s: float
+    ends_s: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Visit:
+    """What a resolver knows: the shop, the instant, the request, and where it is written down."""
+
+    shop: Shop
+    trade: "Trade"
+    log: WriteLog
+    keys: dict[str, Used]
+    bulk: "BulkDesk"
+    url: str
+    now: datetime
+    at_s: float
+    ends_s: float
+    request: int
+    points: int = 0
+
+    def record(self, facets: Sequence[Facet]) -> None:
+        """Note an accepted write of one item."""
+        self.log.writes += 1
+        for kind, id_, location, old, new in facets:
+            effect = Effect(
+                at_s=self.at_s,
+                shop=self.shop.setup.domain,
+                kind=kind,
+                id=id_,
+                location=location,
+                old=old,
+                new=new,
+                request=self.request,
+                write=self.log.writes,
+            )
+            self.log.effects.append(effect)
+            if self.log.on_effect is not None:
+                self.log.on_effect(effect)
+
+    def user_error(
+        self, code: str | None, path: Sequence[str | int] | None, message: str
+    ) -> UserError:
+        """Say what is wrong with a part of the input."""
+        self.log.codes[code or "user error"] += 1
+        where = None if path is None else [str(each) for each in path]
+        return {"code": code, "field": where, "message": message}
+
+
+Info: TypeAlias = "GraphQLResolveInfo[Visit]"
+
+
+def refuse(code: str, message: str) -> GraphQLError:
+    """Make the error of a request that is not executed."""
+    return GraphQLError(message, extensions={"code": code})
+
+
+def check_length(values: Sequence[object]) -> None:
+    """Refuse a list that is longer than any list may be."""
+    if len(values) > LIST_MAX:
+        raise refuse(
+            "MAX_INPUT_SIZE_EXCEEDED",
+            f"The input array size of {len(values)} is greater than the maximum allowed of"
+            f" {LIST_MAX}.",
+        )
+
+
+def once(
+    info: Info,
+    arguments: Mapping[str, Any],
+    *,
+    act: Callable[[], Payload],
+    decline: Callable[[UserError], Payload],
+) -> Payload:
+    """Act the first time a key is seen; afterwards give the same answer without acting."""
+    visit = info.context
+    directive = SCHEMA.get_directive("idempotent")
+    assert directive is not None
+    given = get_directive_values(directive, info.field_nodes[0], info.variable_values)
+    if not given or not given["key"]:
+        raise refuse(
+            "BAD_REQUEST",
+            "The @idempotent directive is required for this mutation but was not provided.",
+        )
+    fingerprint = info.field_name + json.dumps(arguments, sort_keys=True, default=str)
+    for key in list(
+        takewhile(lambda key: visit.keys[key].at_s <= visit.at_s - KEY_LIFE_S, visit.keys)
+    ):
+        del visit.keys[key]
+    used = visit.keys.get(given["key"])
+    if used is not None:
+        if used.fingerprint != fingerprint:
+            return decline(visit.user_error(MISMATCH[0], None, MISMATCH[1]))
+        if visit.at_s < used.ends_s and used.request != visit.request:
+            return decline(visit.user_error(CONCURRENT[0], None, CONCURRENT[1]))
+        visit.log.replays += 1
+        return used.payload
+    payload = act()
+    visit.keys[given["key"]] = Used(
+        fingerprint=fingerprint,
+        payload=payload,
+        request=visit.request,
+        at_s=visit.at_s,
+        ends_s=visit.ends_s,
+    )
+    return payload

@@ -1,0 +1,99 @@
+"""The shop's search language as far as it is asked: `sku:A-1 OR sku:"B 2"`, AND by a space.
+
+A SKU is found by its words: `sku:A-1` finds every SKU that holds `a` and `1`. Quotes keep the
+words together and in order, no more; whoever wants one SKU has to compare.
+"""
+
+import re
+from collections.abc import Iterator
+from operator import eq, ge, gt, le, lt
+
+from graphql import GraphQLError
+
+from headway_lab.simulators.shopify.shop import WORD, Shop, Variant, number, pick
+
+TERM = re.compile(
+    r"""\s*(?:(?P<mark>[()])|(?P<link>OR|AND)(?=[\s(]|$)
+    |(?:(?P<field>\w+):)?(?:"(?P<double>(?:\\.|[^"\\])*)"|'(?P<single>(?:\\.|[^'\\])*)'
+    |(?P<plain>(?:\\.|[^\s()"'\\])+)))""",
+    re.VERBOSE,
+)
+HOLDS = {"=": eq, "<": lt, "<=": le, ">": gt, ">=": ge}
+Token = tuple[str, str, str, bool]  # kind, field, value, quoted
+
+
+def search(shop: Shop, query: str | None) -> list[Variant]:
+    """Return the variants that a query finds, the oldest first; raises GraphQLError."""
+    if not query or not query.strip():
+        return pick(shop.variants, shop.variants)
+    tokens = list(_tokens(query))
+    found = _any_of(shop, tokens)
+    if tokens:
+        raise GraphQLError("The query has a bracket too many")
+    return pick(shop.variants, found)
+
+
+def _tokens(query: str) -> Iterator[Token]:
+    """Yield the tokens last to first, so that the next one is popped from the end."""
+    tokens: list[Token] = []
+    at = 0
+    text = query.rstrip()
+    while at < len(text):
+        match = TERM.match(text, at)
+        if match is None:
+            raise GraphQLError(f"The query cannot be read at {text[at:]!r}")
+        at = match.end()
+        if sign := match["mark"] or match["link"]:
+            tokens.append((sign, "", "", False))
+            continue
+        value = next(each for each in match.group("double", "single", "plain") if each is not None)
+        plain = re.sub(r"\\(.)", r"\1", value)
+        tokens.append(("term", match["field"] or "", plain, match["plain"] is None))
+    yield from reversed(tokens)
+
+
+def _any_of(shop: Shop, tokens: list[Token]) -> set[str]:
+    found = _all_of(shop, tokens)
+    while tokens and tokens[-1][0] == "OR":
+        tokens.pop()
+        found |= _all_of(shop, tokens)
+    return found
+
+
+def _all_of(shop: Shop, tokens: list[Token]) -> set[str]:
+    found = _one(shop, tokens)
+    while tokens and tokens[-1][0] not in {"OR", ")"}:
+        if tokens[-1][0] == "AND":
+            tokens.pop()
+        found &= _one(shop, tokens)
+    return found
+
+
+def _one(shop: Shop, tokens: list[Token]) -> set[str]:
+    kind, field, value, is_quoted = tokens.pop() if tokens else ("end", "", "", False)
+    if kind == "(":
+        found = _any_of(shop, tokens)
+        if not tokens or tokens.pop()[0] != ")":
+            raise GraphQLError("The query lacks a bracket")
+        return found
+    if kind != "term":
+        raise GraphQLError("The query lacks a term")
+    if field in {"sku", ""}:
+        found = set(shop.by_words(value))
+        return {each for each in found if not is_quoted or _holds(shop, each, value)}
+    if field in {"id", "product_id"}:
+        sign, key = re.fullmatch(r"([<>]=?)?(.*)", value).groups()  # type: ignore[union-attr]
+        holds, key = HOLDS[sign or "="], number(f"/{key}")
+        return {
+            each.id
+            for each in shop.variants.values()
+            if holds(number(each.id if field == "id" else each.product), key)
+        }
+    raise GraphQLError(f"The simulated shop cannot search by {field!r}")
+
+
+def _holds(shop: Shop, variant_id: str, value: str) -> bool:
+    """Tell whether the SKU holds these words one after the other."""
+    words = " ".join(WORD.findall(value.lower()))
+    sku = " ".join(WORD.findall(shop.variants[variant_id].sku.lower()))
+    return f" {words} " in f" {sku} "

@@ -1,0 +1,426 @@
+"""A simulated Shopify: many shops, their Admin API 2026-04, its limits, its vices.
+
+It judges us by its own log: what each call wrote, and whether that was there already.
+"""
+
+import itertools
+import math
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from headway.clock import Clock, rng
+from headway_lab.simulators.shopify import reads  # noqa: F401 - what the schema's fields resolve to
+from headway_lab.simulators.shopify.bulk import BulkDesk, BulkOperation
+from headway_lab.simulators.shopify.call import Call, read_call
+from headway_lab.simulators.shopify.customers import Customers
+from headway_lab.simulators.shopify.execute import answer
+from headway_lab.simulators.shopify.faults import ShopFault, ShopFaultPlan
+from headway_lab.simulators.shopify.meter import CallBucket, PointBucket
+from headway_lab.simulators.shopify.order_replies import Trade
+from headway_lab.simulators.shopify.orders import Orders
+from headway_lab.simulators.shopify.request import Effect, Used, Visit, WriteLog
+from headway_lab.simulators.shopify.schema import Operation
+from headway_lab.simulators.shopify.shop import Shop, ShopIds, ShopSetup, ShopView
+from headway_lab.simulators.shopify.tokens import AppSecret, TokenDesk
+from headway_lab.simulators.shopify.truth import Truth, truth
+from headway_lab.simulators.shopify.webhooks import Delivery, deliver, sign_query
+from headway_lab.simulators.wire import SimReply, json_reply
+
+QUERY_POINTS_MAX = 1000
+HTML_PAGE = b"<!DOCTYPE html><html><title>Something went wrong</title></html>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """A shop with all that the platform keeps beside it; buckets are by app."""
+
+    shop: Shop
+    trade: Trade
+    tokens: TokenDesk
+    bulk: BulkDesk
+    keys: dict[str, Used] = field(default_factory=dict)
+    points: dict[str, PointBucket] = field(default_factory=dict)
+    calls: dict[str, CallBucket] = field(default_factory=dict)
+
+
+class ShopifySimulator:
+    """Answers requests as Shopify does, and keeps a log of what they did."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        shops: Iterable[ShopSetup],
+        app: AppSecret | None = None,
+        faults: ShopFaultPlan | None = None,
+        seed: int = 0,
+        version: str = "2026-04",
+        token_life_s: float = 3600.0,
+        delay_s: tuple[float, float] = (0.15, 0.6),
+        bulk_start_s: float = 2.0,
+        bulk_line_s: float = 0.02,
+        index_lag_s: float = 5.0,
+    ) -> None:
+        self._clock = clock
+        self._origin_s = clock.monotonic()
+        self._generator = rng(f"shopify {seed}")
+        self._version = version
+        self._delay_s = delay_s
+        # Over real HTTP each call has a thread of its own; nothing below ever sleeps.
+        self._lock = threading.RLock()
+        self._numbers = itertools.count(1001)
+        self._app = app or AppSecret()
+        self._branches: dict[str, Branch] = {}
+        for setup in shops:
+            shop, customers = Shop(setup, self._numbers, clock.now), Customers(self._numbers)
+            orders = Orders(shop, customers, self._numbers)
+            self._branches[setup.domain] = Branch(
+                shop=shop,
+                trade=Trade(shop=shop, orders=orders, customers=customers, lag_s=index_lag_s),
+                tokens=TokenDesk(setup, self._app, token_life_s, self._generator),
+                bulk=BulkDesk(start_s=bulk_start_s, line_s=bulk_line_s),
+            )
+        self.faults = faults or ShopFaultPlan(seed)
+        self.log = WriteLog()
+        self.calls: Counter[str] = Counter()
+        self.requests = 0
+        self.points = 0
+        self.refusals = 0
+        self.throttled = 0
+
+    @property
+    def effects(self) -> list[Effect]:
+        """Every facet of every accepted write, in order."""
+        return self.log.effects
+
+    @property
+    def on_effect(self) -> Callable[[Effect], None] | None:
+        """Who is told of each effect at the moment it happens."""
+        return self.log.on_effect
+
+    @on_effect.setter
+    def on_effect(self, listener: Callable[[Effect], None] | None) -> None:
+        self.log.on_effect = listener
+
+    @property
+    def max_level(self) -> float:
+        """The most points that any bucket ever lacked."""
+        buckets = [each for branch in self._branches.values() for each in branch.points.values()]
+        return max((each.level_max for each in buckets), default=0.0)
+
+    def double_writes(self) -> list[Effect]:
+        """Return the first facet of every write that changed nothing of its item."""
+        return self.log.double_writes()
+
+    def elapsed_s(self) -> float:
+        """Return the second it is on the simulator's own clock, as faults are planned on."""
+        return self._clock.monotonic() - self._origin_s
+
+    def handle(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> SimReply:
+        """Answer one request at the instant of its arrival."""
+        with self._lock:
+            at_s = self.elapsed_s()
+            fault = self.faults.call_fault(at_s)
+            if fault is ShopFault.REFUSED:
+                return SimReply(fate="refuse")
+            self._catch_up(at_s)
+            call = read_call(method, path, headers, body)
+            self.requests += 1
+            self.calls.update(call.names)
+            delay_s = self._generator.uniform(*self._delay_s) + call.work_s
+            if fault is ShopFault.SLOW:
+                delay_s += self.faults.slowness_s()
+            reply = self._suffer(call, fault, at_s, at_s + delay_s)
+            return replace(reply, delay_s=delay_s)
+
+    def _suffer(self, call: Call, fault: ShopFault | None, at_s: float, ends_s: float) -> SimReply:
+        """Serve the call, unless a fault comes before, and let one that comes after spoil it."""
+        is_drained = fault is ShopFault.THROTTLE
+        if fault in {None, ShopFault.SLOW, ShopFault.THROTTLE}:
+            return self._serve(call, at_s, ends_s, is_drained=is_drained)
+        is_applied = fault is ShopFault.LOST_REPLY or (
+            fault is ShopFault.HTML and self.faults.chance()
+        )
+        # A pair of tokens that is lost on its way needs a person, and no run could go on.
+        if is_applied and call.door != "oauth":
+            self._serve(call, at_s, ends_s, is_drained=False)
+        if fault is ShopFault.SILENT:
+            return SimReply(fate="hang")
+        if fault in {ShopFault.LOST_REPLY, ShopFault.LOST_REQUEST}:
+            return SimReply(fate="hang" if self.faults.chance() else "drop")
+        status = 200 if fault is ShopFault.HTML else 502
+        return SimReply(status=status, headers={"Content-Type": "text/html"}, body=HTML_PAGE)
+
+    def _serve(self, call: Call, at_s: float, ends_s: float, *, is_drained: bool) -> SimReply:
+        branch = self._branches.get(call.shop)
+        if branch is None or not call.door:
+            return json_reply({"errors": "Not Found"}, status=404)
+        content_type = call.headers.get("content-type", "")
+        if call.door == "staged":
+            return branch.bulk.upload(call.number, content_type, call.body)
+        if call.door == "bulk":
+            return branch.bulk.result(call.number)
+        if call.door == "oauth":
+            return branch.tokens.answer(content_type, call.body, at_s)
+        return self._versioned(self._api(branch, call, at_s, ends_s, is_drained=is_drained))
+
+    def _api(
+        self, branch: Branch, call: Call, at_s: float, ends_s: float, *, is_drained: bool
+    ) -> SimReply:
+        app = branch.tokens.app_of(call.headers.get("x-shopify-access-token", ""), at_s)
+        if app is None:
+            text = "[API] Invalid API key or access token (unrecognized login or wrong password)"
+            return json_reply({"errors": text}, status=401)
+        if call.door == "shop":
+            return self._rest(branch, app, at_s, is_drained=is_drained)
+        if call.operation is None:
+            text = "Required parameter missing or invalid"
+            return json_reply({"errors": {"query": text}}, status=400)
+        if not isinstance(call.operation, Operation):
+            self.log.codes["invalid document"] += 1
+            errors = [error.formatted for error in call.operation]
+            return json_reply({"errors": errors})
+        visit = self._visit(branch, call.headers.get("host", ""), at_s, ends_s)
+        bucket = branch.points.setdefault(
+            app, PointBucket(branch.shop.setup.capacity, branch.shop.setup.restore_per_s)
+        )
+        if is_drained:
+            bucket.drain(at_s)
+        said = self._graphql(call.operation, call.variables, visit, bucket, is_drained=is_drained)
+        return json_reply(said)
+
+    def _graphql(
+        self,
+        operation: Operation,
+        variables: Mapping[str, Any],
+        visit: Visit,
+        bucket: PointBucket,
+        *,
+        is_drained: bool,
+    ) -> dict[str, Any]:
+        requested = operation.cost(variables)
+        actual: int | None = None
+        said: dict[str, Any]
+        if requested > QUERY_POINTS_MAX:
+            text = f"Query cost is {requested}, over the single query max cost limit (1000)."
+            said = self._error(text, "MAX_COST_EXCEEDED", cost=requested, maxCost=1000)
+        elif not bucket.take(requested, visit.at_s):
+            self.throttled += 1
+            self.refusals += not is_drained
+            said = self._error("Throttled", "THROTTLED")
+        else:
+            said = answer(operation, variables, visit)
+            actual = requested if operation.is_mutation else min(visit.points, requested)
+            self.points += actual
+            bucket.refund(requested - actual)
+            for error in said.get("errors", ()):
+                self.log.codes[error.get("extensions", {}).get("code", "error")] += 1
+        status = {
+            "maximumAvailable": bucket.capacity,
+            "currentlyAvailable": math.floor(bucket.available(visit.at_s)),
+            "restoreRate": bucket.restore_per_s,
+        }
+        cost = {"requestedQueryCost": requested, "actualQueryCost": actual}
+        return {**said, "extensions": {"cost": {**cost, "throttleStatus": status}}}
+
+    def _error(self, message: str, code: str, **extensions: Any) -> dict[str, Any]:  # noqa: ANN401
+        self.log.codes[code] += 1
+        return {"errors": [{"message": message, "extensions": {"code": code, **extensions}}]}
+
+    def _rest(self, branch: Branch, app: str, at_s: float, *, is_drained: bool) -> SimReply:
+        bucket = branch.calls.setdefault(app, CallBucket())
+        fits, level = (False, bucket.size) if is_drained else bucket.add(at_s)
+        headers = {"X-Shopify-Shop-Api-Call-Limit": f"{level}/{bucket.size}"}
+        if not fits:
+            self.refusals += not is_drained
+            text = "Exceeded 2 calls per second for api client."
+            headers["Retry-After"] = "2.0"
+            return json_reply({"errors": text}, status=429, headers=headers)
+        setup = branch.shop.setup
+        shop = {"name": setup.domain.partition(".")[0], "currency": setup.currency}
+        body = {"shop": {**shop, "myshopify_domain": setup.domain}}
+        return json_reply(body, headers=headers)
+
+    def _versioned(self, reply: SimReply) -> SimReply:
+        headers = {**reply.headers, "X-Shopify-API-Version": self._version}
+        return replace(reply, headers=headers)
+
+    def _visit(
+        self,
+        branch: Branch,
+        host: str,
+        at_s: float,
+        ends_s: float,
+        request: int | None = None,
+    ) -> Visit:
+        return Visit(
+            shop=branch.shop,
+            trade=branch.trade,
+            log=self.log,
+            keys=branch.keys,
+            bulk=branch.bulk,
+            url=f"http://{host}/{branch.shop.setup.domain}",
+            now=self._clock.now(),
+            at_s=at_s,
+            ends_s=ends_s,
+            request=self.requests if request is None else request,
+        )
+
+    def _catch_up(self, at_s: float) -> None:
+        """Run what bulk operations have done meanwhile."""
+        for branch in self._branches.values():
+            if branch.bulk.running:
+                run_line = partial(self._run_line, branch)
+                branch.bulk.advance(at_s, self._clock.now(), run_line)
+
+    def _run_line(
+        self, branch: Branch, bulk: BulkOperation, variables: Mapping[str, Any], at_s: float
+    ) -> dict[str, Any]:
+        visit = self._visit(branch, "", at_s, at_s, bulk.request)
+        return answer(bulk.operation, variables, visit)
+
+    # For tests and worlds: what is in a shop, and what people do to it behind our back.
+
+    def shop(self, domain: str) -> Shop:
+        """Return the shelves of a shop as they are now."""
+        with self._lock:
+            self._catch_up(self.elapsed_s())
+            return self._branches[domain].shop
+
+    def tokens(self, domain: str) -> TokenDesk:
+        """Return the tokens of a shop."""
+        return self._branches[domain].tokens
+
+    def seed_product(self, shop: str, sku: str, **details: Any) -> ShopIds:  # noqa: ANN401
+        """Put a product on the shelves; see Shop.seed_product."""
+        with self._lock:
+            return self.shop(shop).seed_product(sku, **details)
+
+    def shown(self, shop: str, sku: str) -> ShopView | None:
+        """Return what the shop shows of a SKU."""
+        with self._lock:
+            return self.shop(shop).shown(sku)
+
+    def renumber(self, shop: str, sku: str) -> ShopIds:
+        """Give a product new ids; the old ones are not found any more."""
+        with self._lock:
+            return self.shop(shop).renumber(sku)
+
+    def delete(self, shop: str, sku: str) -> None:
+        """Delete the product of a SKU."""
+        with self._lock:
+            self.shop(shop).delete(sku)
+
+    def edit_price(self, shop: str, sku: str, price: Decimal) -> None:
+        """Change a price as the merchant does."""
+        with self._lock:
+            self.shop(shop).edit_price(sku, price)
+
+    def sell(self, shop: str, sku: str, location: str, quantity: int = 1) -> int:
+        """Let a customer buy; return what is left there."""
+        with self._lock:
+            return self.shop(shop).sell(sku, location, quantity)
+
+    # What a shop sold. Ids are the numbers at the end of the platform's long ones.
+
+    def place_order(
+        self,
+        shop: str,
+        lines: Sequence[tuple[str, int]],
+        *,
+        at: datetime | None = None,
+        **details: Any,  # noqa: ANN401
+    ) -> str:
+        """Sell SKUs, now or in the past; see Orders.place."""
+        with self._lock:
+            now = at or self._second()
+            return str(self._branches[shop].trade.orders.place(lines, now=now, **details).number)
+
+    def edit_order(self, shop: str, order: str, adds: Sequence[tuple[str, int]] = ()) -> None:
+        """Add positions to an order, or only touch it."""
+        with self._lock:
+            self._branches[shop].trade.orders.edit(order, adds, now=self._second())
+
+    def pay(self, shop: str, order: str) -> None:
+        """Take the money that is still missing."""
+        with self._lock:
+            self._branches[shop].trade.orders.pay(order, now=self._second())
+
+    def fulfil(self, shop: str, order: str, **details: Any) -> None:  # noqa: ANN401
+        """Send a parcel; see Orders.fulfil."""
+        with self._lock:
+            self._branches[shop].trade.orders.fulfil(order, now=self._second(), **details)
+
+    def deliver(self, shop: str, order: str) -> None:
+        """Let the parcels of an order arrive."""
+        with self._lock:
+            self._branches[shop].trade.orders.deliver(order, now=self._second())
+
+    def refund(self, shop: str, order: str, amount: Decimal | None = None, note: str = "") -> None:
+        """Give money back: that much, or all that is left."""
+        with self._lock:
+            orders = self._branches[shop].trade.orders
+            orders.refund(order, amount, now=self._second(), note=note)
+
+    def cancel(self, shop: str, order: str) -> None:
+        """Cancel an order."""
+        with self._lock:
+            self._branches[shop].trade.orders.cancel(order, now=self._second())
+
+    def add_customer(self, shop: str, name: str, **details: str) -> str:
+        """Let somebody sign up; see Customers.add."""
+        with self._lock:
+            customers = self._branches[shop].trade.customers
+            return str(customers.add(name, now=self._second(), **details).number)
+
+    def edit_customer(self, shop: str, customer: str, **changes: str) -> None:
+        """Change what is known of somebody."""
+        with self._lock:
+            customers = self._branches[shop].trade.customers
+            customers.edit(customer, now=self._second(), **changes)
+
+    def edit_product(self, shop: str, sku: str, **changes: Any) -> None:  # noqa: ANN401
+        """Change what the product of a SKU says of itself: title, status."""
+        with self._lock:
+            shelves = self.shop(shop)
+            product = shelves.products[shelves.by_sku(sku)[0].product]
+            shelves.put_product(replace(product, **changes))
+
+    def remove_product(self, shop: str, sku: str) -> None:
+        """Delete the product of a SKU."""
+        self.delete(shop, sku)
+
+    def truth(self, shop: str, *, since: datetime | None = None) -> Truth:
+        """Return what the shop holds in the words of our tables; see `shopify_truth`."""
+        with self._lock:
+            return truth(self._branches[shop].trade, since=since)
+
+    def hook(self, topic: str, order: str, *, shop: str) -> Delivery:
+        """Write the webhook of an order, product or customer, by its number, and sign it."""
+        with self._lock:
+            name = "order_id" if topic.startswith(("refunds/", "fulfillments/")) else "id"
+            return deliver(
+                topic,
+                {name: int(order)},
+                shop=shop,
+                webhook_id=f"{self._generator.getrandbits(128):032x}",
+                secret=self._app.client_secret,
+            )
+
+    def consent(self, shop: str, state: str) -> dict[str, str]:
+        """Let the merchant agree to our scopes; return what the browser brings back, signed."""
+        with self._lock:
+            code = self._branches[shop].tokens.consent(self.elapsed_s())
+            stamp = str(int(self._clock.now().timestamp()))
+            params = {"code": code, "shop": shop, "state": state, "timestamp": stamp}
+            return sign_query(params, self._app.client_secret)
+
+    def _second(self) -> datetime:
+        """Return the instant as the platform stamps it: by whole seconds."""
+        return self._clock.now().replace(microsecond=0)

@@ -1,0 +1,195 @@
+"""Stock in a simulated shop: set quantities, all or none, and stock an item somewhere new."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from headway_lab.simulators.shopify.request import (
+    Facet,
+    Info,
+    Payload,
+    UserError,
+    Visit,
+    check_length,
+    once,
+    refuse,
+)
+from headway_lab.simulators.shopify.shop import Level
+
+NAMES = ("available", "on_hand")
+REASONS = frozenset(
+    {
+        "correction",
+        "cycle_count_available",
+        "damaged",
+        "movement_created",
+        "movement_received",
+        "movement_updated",
+        "movement_canceled",
+        "other",
+        "promotion",
+        "quality_control",
+        "received",
+        "reservation_created",
+        "reservation_deleted",
+        "reservation_updated",
+        "restock",
+        "safety_stock",
+        "shrinkage",
+    }
+)
+QUANTITY_MAX = 1_000_000_000
+
+
+def set_quantities(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN401
+    """Set quantities under an idempotency key."""
+    wanted = arguments["input"]
+    check_length(wanted["quantities"])
+    if any("changeFromQuantity" not in each for each in wanted["quantities"]):
+        raise refuse(
+            "INVALID_FIELD_ARGUMENTS",
+            "InventoryQuantityInput must include the following argument: changeFromQuantity.",
+        )
+    return once(
+        info,
+        arguments,
+        act=lambda: _set(info.context, wanted),
+        decline=lambda error: {"inventoryAdjustmentGroup": None, "userErrors": [error]},
+    )
+
+
+def activate(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN401
+    """Stock an item at a location under an idempotency key."""
+    return once(
+        info,
+        arguments,
+        act=lambda: _activate(info.context, arguments),
+        decline=lambda error: {"inventoryLevel": None, "userErrors": [error]},
+    )
+
+
+def _set(visit: Visit, wanted: Mapping[str, Any]) -> Payload:
+    errors = _form_errors(visit, wanted)
+    seen: set[tuple[str, str]] = set()
+    for index, each in enumerate(wanted["quantities"]):
+        pair = (each["inventoryItemId"], each["locationId"])
+        if pair in seen:
+            errors.append(
+                visit.user_error(
+                    "NO_DUPLICATE_INVENTORY_ITEM_ID_GROUP_ID_PAIR",
+                    ("input", "quantities", index, "locationId"),
+                    "The combination of inventoryItemId and locationId must be unique.",
+                )
+            )
+        elif fault := _fault(visit, each):
+            code, name, message = fault
+            path = ("input", "quantities", index, name)
+            errors.append(visit.user_error(code, path, message))
+        seen.add(pair)
+    if errors:
+        return {"inventoryAdjustmentGroup": None, "userErrors": errors}
+    return {"inventoryAdjustmentGroup": _apply(visit, wanted), "userErrors": []}
+
+
+def _form_errors(visit: Visit, wanted: Mapping[str, Any]) -> list[UserError]:
+    document = wanted.get("referenceDocumentUri")
+    checks = (
+        (wanted["name"] in NAMES, "INVALID_NAME", "name"),
+        (wanted["reason"] in REASONS, "INVALID_REASON", "reason"),
+        (
+            document is None or bool(urlsplit(document).scheme),
+            "INVALID_REFERENCE_DOCUMENT",
+            "referenceDocumentUri",
+        ),
+    )
+    return [
+        visit.user_error(code, ("input", name), f"The specified {name} is invalid.")
+        for is_good, code, name in checks
+        if not is_good
+    ]
+
+
+def _fault(  # noqa: PLR0911 - one for each rule
+    visit: Visit, each: Mapping[str, Any]
+) -> tuple[str, str, str] | None:
+    """Return code, field and message of what is wrong with one quantity, if anything is."""
+    shop, quantity = visit.shop, each["quantity"]
+    location = shop.locations.get(each["locationId"])
+    variant = shop.variants.get(shop.items.get(each["inventoryItemId"], ""))
+    if variant is None:
+        return "INVALID_INVENTORY_ITEM", "inventoryItemId", "The inventory item does not exist."
+    if location is None or not location.is_active:
+        return "INVALID_LOCATION", "locationId", "The location does not exist."
+    if not variant.tracked:
+        return "NON_MUTABLE_INVENTORY_ITEM", "inventoryItemId", "The item may not be adjusted."
+    if quantity < -QUANTITY_MAX:
+        return "INVALID_QUANTITY_TOO_LOW", "quantity", "The quantity is too low."
+    if quantity < 0:
+        return "INVALID_QUANTITY_NEGATIVE", "quantity", "The quantity can't be negative."
+    if quantity > QUANTITY_MAX:
+        return "INVALID_QUANTITY_TOO_HIGH", "quantity", "The quantity is too high."
+    level = shop.level(variant.item, location.id)
+    if level is None or not level.is_active:
+        text = "The inventory item is not stocked at the location."
+        return "ITEM_NOT_STOCKED_AT_LOCATION", "locationId", text
+    if each["changeFromQuantity"] not in {None, level.quantity}:
+        text = "The changeFromQuantity value does not match persisted value."
+        return "CHANGE_FROM_QUANTITY_STALE", "changeFromQuantity", text
+    return None
+
+
+def _apply(visit: Visit, wanted: Mapping[str, Any]) -> Payload | None:
+    facets: dict[str, list[Facet]] = {}
+    changes: list[Payload] = []
+    for each in wanted["quantities"]:
+        item, location, quantity = each["inventoryItemId"], each["locationId"], each["quantity"]
+        level = visit.shop.level(item, location)
+        assert level is not None
+        visit.shop.put_level(replace(level, quantity=quantity))
+        facet: Facet = ("stock", item, location, level.quantity, quantity)
+        facets.setdefault(item, []).append(facet)
+        if quantity != level.quantity:
+            change = {"delta": quantity - level.quantity, "quantityAfterChange": quantity}
+            place = {"item": item, "location": location}
+            changes += [{**change, **place, "name": name} for name in NAMES]
+    for of_item in facets.values():
+        visit.record(of_item)
+    if not changes:
+        return None
+    return {
+        "id": visit.shop.new_id("InventoryAdjustmentGroup"),
+        "createdAt": visit.now.isoformat(),
+        "reason": wanted["reason"],
+        "referenceDocumentUri": wanted.get("referenceDocumentUri"),
+        "changes": changes,
+    }
+
+
+def _activate(visit: Visit, wanted: Mapping[str, Any]) -> Payload:
+    shop = visit.shop
+    item, location = wanted["inventoryItemId"], wanted["locationId"]
+    place = shop.locations.get(location)
+    level = shop.level(item, location)
+    quantity = wanted.get("available", wanted.get("onHand"))
+    fault = None
+    if item not in shop.items:
+        fault = ("inventoryItemId", "The inventory item does not exist.")
+    elif place is None or not place.is_active:
+        fault = ("locationId", "The location does not exist.")
+    elif level is not None and level.is_active and quantity is not None:
+        text = "Not allowed to set available quantity when the item is already active there."
+        fault = ("available", text)
+    elif quantity is not None and not 0 <= quantity <= QUANTITY_MAX:
+        fault = ("available", "The quantity is out of range.")
+    if fault is not None:
+        name, message = fault
+        error = visit.user_error(None, (name,), message)
+        return {"inventoryLevel": None, "userErrors": [error]}
+    # A level that was given up is remembered, and comes back with its old quantity.
+    old = level.quantity if level is not None else 0
+    new = Level(item=item, location=location, quantity=old if quantity is None else quantity)
+    before = level.quantity if level is not None and level.is_active else None
+    shop.put_level(new)
+    visit.record([("stock", item, location, before, new.quantity)])
+    return {"inventoryLevel": new, "userErrors": []}

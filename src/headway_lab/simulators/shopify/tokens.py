@@ -1,0 +1,110 @@
+"""Who may speak to a simulated shop: a static token of a custom app, or a pair that rotates.
+
+A refresh token is good for one use: the answer that is lost takes the pair with it.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs
+
+from headway.clock import Rng
+from headway_lab.simulators.shopify.shop import ShopSetup
+from headway_lab.simulators.wire import SimReply, json_reply
+
+REFRESH_LIFE_S = 90 * 86_400
+CODE_LIFE_S = 600
+CUSTOM_APP = "custom"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppSecret:
+    """What the platform knows an app by."""
+
+    client_id: str = "sim-app"
+    client_secret: str = field(default="sim-app-secret", repr=False)
+
+
+class TokenDesk:
+    """The tokens of one shop."""
+
+    def __init__(self, setup: ShopSetup, app: AppSecret, life_s: float, generator: Rng) -> None:
+        self._app = app
+        self._life_s = life_s
+        self._generator = generator
+        self._static = setup.access_token
+        self._scope = ",".join(setup.scopes)
+        self._access: dict[str, float] = {}
+        self._codes: dict[str, float] = {}
+        self._refresh = {setup.refresh_token: float(REFRESH_LIFE_S)} if setup.refresh_token else {}
+
+    def app_of(self, token: str, at_s: float) -> str | None:
+        """Return the app that this token stands for, if it is alive."""
+        if token and token == self._static:
+            return CUSTOM_APP
+        return self._app.client_id if self._access.get(token, at_s) > at_s else None
+
+    def issue(self, at_s: float, *, expires: bool = True) -> str:
+        """Make an access token as an installation would."""
+        token = f"shpat_{self._generator.getrandbits(128):032x}"
+        self._access[token] = at_s + self._life_s if expires else math.inf
+        return token
+
+    def consent(self, at_s: float) -> str:
+        """Let the merchant agree; return the code that the browser brings back."""
+        code = f"{self._generator.getrandbits(128):032x}"
+        self._codes[code] = at_s + CODE_LIFE_S
+        return code
+
+    def revoke(self) -> None:
+        """Let no access token be good any more; refresh tokens still are."""
+        self._static = ""
+        self._access.clear()
+
+    def answer(self, content_type: str, body: bytes, at_s: float) -> SimReply:
+        """Answer a request for tokens: for a code from the consent page, or for a new pair."""
+        form = _form(content_type, body)
+        known = (self._app.client_id, self._app.client_secret)
+        if (form.get("client_id"), form.get("client_secret")) != known:
+            return json_reply({"error": "invalid_client"}, status=401)
+        if "code" in form:
+            return self._exchange(form, at_s)
+        if form.get("grant_type") != "refresh_token":
+            return json_reply({"error": "unsupported_grant_type"}, status=400)
+        if self._refresh.pop(str(form.get("refresh_token")), at_s) <= at_s:
+            return json_reply({"error": "invalid_grant"}, status=400)
+        return self._pair(at_s)
+
+    def _exchange(self, form: Mapping[str, Any], at_s: float) -> SimReply:
+        """Take a code, which is good once; without `expiring=1` the token never dies."""
+        if self._codes.pop(str(form["code"]), at_s) <= at_s:
+            return json_reply({"error": "invalid_request"}, status=400)
+        if str(form.get("expiring")) == "1":
+            return self._pair(at_s)
+        token = self.issue(at_s, expires=False)
+        return json_reply({"access_token": token, "scope": self._scope})
+
+    def _pair(self, at_s: float) -> SimReply:
+        again = f"shprt_{self._generator.getrandbits(128):032x}"
+        self._refresh[again] = at_s + REFRESH_LIFE_S
+        return json_reply(
+            {
+                "access_token": self.issue(at_s),
+                "expires_in": int(self._life_s),
+                "refresh_token": again,
+                "refresh_token_expires_in": REFRESH_LIFE_S,
+                "scope": self._scope,
+            }
+        )
+
+
+def _form(content_type: str, body: bytes) -> Mapping[str, Any]:
+    if "json" not in content_type:
+        return {key: values[0] for key, values in parse_qs(body.decode("latin-1")).items()}
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}

@@ -1,0 +1,136 @@
+"""What a simulated shop holds, in the words of our tables: what a reader should end up with.
+
+Written from the shop's own records, so that it can judge whoever reads them through the API.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from headway_lab.simulators.shopify.order_replies import Trade
+from headway_lab.simulators.shopify.orders import Move, Order
+from headway_lab.simulators.shopify.shop import number
+
+Row = dict[str, Any]
+Truth = dict[str, dict[Any, Row]]
+SIGNS = {"SALE": 1, "CAPTURE": 1, "REFUND": -1}
+
+
+def truth(trade: Trade, *, since: datetime | None = None) -> Truth:
+    """Return table to key to row: orders made since then, all listings and customers.
+
+    What belongs to an order is keyed by the order's id and its own.
+    """
+    tables: Truth = {name: {} for name in ("orders", "line_items", "shipments", "refunds")}
+    tables |= {"payments": {}, "listings": _listings(trade), "customers": _customers(trade)}
+    currency = trade.shop.setup.currency
+    for order in trade.orders.rows.values():
+        if since is not None and order.at < since:
+            continue
+        own = str(order.number)
+        tables["orders"][own] = _order(order, currency)
+        for table, rows in _parts(order, currency).items():
+            tables[table] |= {(own, key): row for key, row in rows.items()}
+        for move in order.moves:
+            tables["payments"][str(move.number)] = _payment(order, move, currency)
+    return tables
+
+
+def _order(order: Order, currency: str) -> Row:
+    status = "closed" if order.closed_at else "open"
+    return {
+        "number": order.name,
+        "status": "cancelled" if order.cancelled_at else status,
+        "payment_status": order.financial.lower(),
+        "fulfillment_status": order.fulfillment.lower(),
+        "is_open": False,
+        "currency": currency,
+        "total": order.total,
+        "subtotal": order.subtotal,
+        "shipping": order.shipping,
+        "tax": order.tax,
+        "discount": order.discount,
+        "customer_id": None if order.customer is None else str(order.customer),
+        "placed_at": order.at,
+        "modified_at": order.updated_at,
+        "cancelled_at": order.cancelled_at,
+    }
+
+
+def _parts(order: Order, currency: str) -> Mapping[str, dict[str, Row]]:
+    lines = {
+        str(each.number): {
+            "listing_id": each.variant,
+            "sku": each.sku,
+            "title": each.title,
+            "quantity": each.quantity,
+            "price": each.price,
+            "currency": currency,
+        }
+        for each in order.lines
+    }
+    parcels = {
+        str(each.number): {
+            "status": each.status.lower(),
+            "carrier": each.company,
+            "tracking": ", ".join(each.trackings),
+            "shipped_at": each.at,
+            "delivered_at": each.delivered_at,
+        }
+        for each in order.parcels
+    }
+    refunds = {
+        str(each.number): {
+            "status": "",
+            "amount": each.amount,
+            "currency": currency,
+            "reason": each.note,
+            "refunded_at": each.at,
+        }
+        for each in order.refunds
+    }
+    return {"line_items": lines, "shipments": parcels, "refunds": refunds}
+
+
+def _payment(order: Order, move: Move, currency: str) -> Row:
+    sign = SIGNS.get(move.kind, 0) if move.status == "SUCCESS" else 0
+    return {
+        "order_id": str(order.number),
+        "kind": move.kind.lower(),
+        "status": move.status.lower(),
+        "amount": move.amount * sign if sign else Decimal(0),
+        "currency": currency,
+        "paid_at": move.at,
+    }
+
+
+def _listings(trade: Trade) -> dict[Any, Row]:
+    shop = trade.shop
+    listings = {}
+    for variant in shop.variants.values():
+        product = shop.products[variant.product]
+        option = " / ".join(value for _, value in variant.options)
+        is_plain = option == "Default Title"
+        listings[str(number(variant.id))] = {
+            "sku": variant.sku,
+            "title": product.title if is_plain else f"{product.title} - {option}",
+            "state": product.status.lower(),
+            "price": variant.price,
+            "currency": shop.setup.currency,
+            "quantity": sum(each.quantity for each in shop.levels(variant.item) if each.is_active),
+            "modified_at": shop.changed_at(product.id),
+        }
+    return listings
+
+
+def _customers(trade: Trade) -> dict[Any, Row]:
+    return {
+        str(each.number): {
+            "name": each.name,
+            "email": each.email,
+            "country": each.country,
+            "modified_at": each.updated_at,
+        }
+        for each in trade.customers.rows.values()
+    }

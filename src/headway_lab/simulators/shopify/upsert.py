@@ -1,0 +1,180 @@
+"""`productSet` in a simulated shop: make a product or make it be as said, lists included.
+
+What a list leaves out is deleted; a product without variants keeps one that says nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from headway_lab.simulators.shopify.products import (
+    edited,
+    handle_fault,
+    money_fault,
+    product_facets,
+    retold,
+    variant_facets,
+)
+from headway_lab.simulators.shopify.request import Facet, Info, Payload, Visit, check_length, refuse
+from headway_lab.simulators.shopify.shop import DEFAULT_OPTIONS, Level, Product, Variant
+
+Fault = tuple[str, tuple[str | int, ...], str]
+
+
+def set_product(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN401
+    """Make the product of that handle or id be as the input says."""
+    visit = info.context
+    wanted, identifier = arguments["input"], arguments.get("identifier") or {}
+    if not arguments["synchronous"]:
+        raise refuse("BAD_REQUEST", "The simulated shop sets products synchronously only.")
+    check_length(wanted.get("variants") or ())
+    product = _find(visit, wanted, identifier)
+    fault = _product_fault(visit, wanted, identifier, product) or _variants_fault(
+        visit, wanted, product
+    )
+    if fault is not None:
+        return {"product": None, "userErrors": [visit.user_error(*fault)]}
+    if product is None:
+        base = _made(visit, wanted)
+        sku = next((each.get("sku") for each in wanted.get("variants") or ()), None)
+        facets: list[Facet] = [("create", base.id, None, None, sku or base.handle)]
+    else:
+        base = retold(product, wanted)
+        facets = product_facets(product, base, wanted)
+    visit.shop.put_product(base)
+    facets += _set_variants(visit, base, wanted.get("variants") or ())
+    visit.record(facets)
+    return {"product": visit.shop.products[base.id], "userErrors": []}
+
+
+def _find(visit: Visit, wanted: Mapping[str, Any], identifier: Mapping[str, Any]) -> Product | None:
+    if identifier.get("handle"):
+        return visit.shop.by_handle(identifier["handle"])
+    return visit.shop.products.get(identifier.get("id") or wanted.get("id") or "")
+
+
+def _product_fault(  # noqa: PLR0911 - one for each rule
+    visit: Visit,
+    wanted: Mapping[str, Any],
+    identifier: Mapping[str, Any],
+    product: Product | None,
+) -> Fault | None:
+    handle = identifier.get("handle")
+    if identifier and wanted.get("id"):
+        return "ID_NOT_ALLOWED", ("input", "id"), "The id is not allowed with an identifier"
+    if handle and not wanted.get("handle"):
+        text = "The input field corresponding to the identifier is required"
+        return "MISSING_FIELD_REQUIRED", ("input", "handle"), text
+    if handle and wanted["handle"].lower() != handle.lower():
+        text = "The identifier does not match the field in the input"
+        return "INPUT_MISMATCH", ("input", "handle"), text
+    if product is None and (identifier.get("id") or wanted.get("id")):
+        return "PRODUCT_DOES_NOT_EXIST", ("input",), "Product does not exist"
+    if product is not None and product.is_suspended:
+        return "PRODUCT_SUSPENDED", ("input",), "Product is suspended"
+    if code := handle_fault(visit.shop, wanted.get("handle"), product):
+        return code, ("input", "handle"), "Handle is taken, or not made of letters and hyphens"
+    if product is None and not wanted.get("title"):
+        return "INVALID_INPUT", ("input", "title"), "Title can't be blank"
+    if bool(wanted.get("variants")) != bool(wanted.get("productOptions")):
+        has = bool(wanted.get("variants"))
+        code = "PRODUCT_OPTIONS_INPUT_MISSING" if has else "VARIANTS_INPUT_MISSING"
+        return code, ("input",), "Variants and options must be given together"
+    return None
+
+
+def _variants_fault(
+    visit: Visit, wanted: Mapping[str, Any], product: Product | None
+) -> Fault | None:
+    known = {each["name"] for each in wanted.get("productOptions") or () if each.get("name")}
+    seen: set[tuple[tuple[str, str], ...]] = set()
+    for index, each in enumerate(wanted.get("variants") or ()):
+        path = ("input", "variants", index)
+        options = _options(each)
+        if options in seen or {name for name, _ in options} != known:
+            return "INVALID_VARIANT", path, "The option values are not those of one new variant"
+        seen.add(options)
+        variant = _same(visit, product, each)
+        if each.get("id") and variant is None:
+            text = "Product variant does not exist"
+            return "PRODUCT_VARIANT_DOES_NOT_EXIST", (*path, "id"), text
+        if fault := money_fault(each):
+            return "INVALID_VARIANT", (*path, *fault[1].split(".")), fault[2]
+        for number, stock in enumerate(each.get("inventoryQuantities") or ()):
+            level = visit.shop.level(variant.item, stock["locationId"]) if variant else None
+            is_closed = variant is not None and (level is None or not level.is_active)
+            is_sound = stock["name"] in {"available", "on_hand"} and stock["quantity"] >= 0
+            if stock["locationId"] not in visit.shop.locations or is_closed or not is_sound:
+                where = (*path, "inventoryQuantities", number)
+                return "INVALID_INPUT", where, "The quantity cannot be set at that location"
+    return None
+
+
+def _made(visit: Visit, wanted: Mapping[str, Any]) -> Product:
+    handle = (wanted.get("handle") or visit.shop.free_handle(wanted["title"])).lower()
+    blank = Product(id=visit.shop.new_id("Product"), handle=handle, title=wanted["title"])
+    return retold(blank, wanted)
+
+
+def _set_variants(
+    visit: Visit, product: Product, wanted: Sequence[Mapping[str, Any]]
+) -> list[Facet]:
+    shop = visit.shop
+    facets: list[Facet] = []
+    kept: list[str] = []
+    for each in wanted or ({},):
+        old = _same(visit, product, each) if each else None
+        base = old or Variant(
+            id=shop.new_id("ProductVariant"),
+            item=shop.new_id("InventoryItem"),
+            product=product.id,
+            options=_options(each),
+        )
+        new = edited(base, each)
+        shop.put_variant(new)
+        kept.append(new.id)
+        facets += variant_facets(base, new)
+        if old is None:
+            facets.append(("variant", new.id, None, None, new.sku))
+        facets += _set_stock(visit, new, each, is_new=old is None)
+    for gone in (each for each in product.variants if each not in kept):
+        facets.append(("delete", gone, None, shop.variants[gone].sku, None))
+        shop.drop_variant(gone)
+    shop.put_product(replace(product, variants=tuple(kept)))
+    return facets
+
+
+def _set_stock(
+    visit: Visit, variant: Variant, wanted: Mapping[str, Any], *, is_new: bool
+) -> list[Facet]:
+    quantities = {
+        each["locationId"]: each["quantity"] for each in wanted.get("inventoryQuantities") or ()
+    }
+    if is_new and not quantities:  # what is new lies at the first location, until it is counted
+        quantities = {next(iter(visit.shop.locations)): 0}
+    facets: list[Facet] = []
+    for location, quantity in quantities.items():
+        level = visit.shop.level(variant.item, location)
+        old = level.quantity if level is not None else None
+        visit.shop.put_level(Level(item=variant.item, location=location, quantity=quantity))
+        facets.append(("stock", variant.item, location, old, quantity))
+    return facets
+
+
+def _same(visit: Visit, product: Product | None, wanted: Mapping[str, Any]) -> Variant | None:
+    """Return the variant of the product that the input means: by its id, or by its options."""
+    for variant_id in product.variants if product is not None else ():
+        variant = visit.shop.variants[variant_id]
+        if wanted.get("id") == variant_id or (
+            not wanted.get("id") and variant.options == _options(wanted)
+        ):
+            return variant
+    return None
+
+
+def _options(wanted: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    pairs = [
+        (each.get("optionName") or "", each.get("name") or "")
+        for each in wanted.get("optionValues") or ()
+    ]
+    return tuple(sorted(pairs)) or DEFAULT_OPTIONS

@@ -1,0 +1,254 @@
+"""The client of a server's API, against a socket that answers what the test wrote down."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from headway.cli.server_api import NOT_SET_UP, HeadwayApi
+from headway.errors import (
+    ConfigError,
+    ConflictError,
+    HeadwayError,
+    NotFoundError,
+    StoreError,
+    TimedOutError,
+    TooManyError,
+    UnauthenticatedError,
+    UnreadableError,
+    UnsentError,
+)
+from headway_lab.virtual_clock import VirtualClock
+
+KEY = "hw_a-key-that-nobody-may-see"
+SIGNED = {
+    "Headway-Version": "9.9",
+    "Headway-Now": "2026-01-01T00:00:00+00:00",
+    "Content-Type": "application/json",
+}
+PROBLEM = {"Content-Type": "application/problem+json"}
+BREAK = b""
+
+
+def reply(status: int, body: object, headers: dict[str, str]) -> bytes:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    told = {**headers, "Content-Length": str(len(raw)), "Connection": "close"}
+    head = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+    return f"HTTP/1.1 {status} X\r\n{head}\r\n".encode() + raw
+
+
+def problem(status: int, detail: str, **headers: str) -> bytes:
+    body = {"title": "t", "status": status, "detail": detail}
+    return reply(status, body, {**SIGNED, **PROBLEM, **headers})
+
+
+GOOD = reply(200, {"a": 1}, SIGNED)
+
+
+class Script:
+    """A server that says one thing after another, and keeps what it heard."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+
+    def say(self, *replies: bytes) -> None:
+        threading.Thread(target=self._serve, args=(replies,), daemon=True).start()
+
+    def _serve(self, replies: tuple[bytes, ...]) -> None:
+        for each in replies:
+            connection, _ = self._socket.accept()
+            with connection:
+                self.heard.append(_whole(connection))
+                connection.sendall(each)
+
+    def blurt(self, said: bytes) -> None:
+        """Say one thing to whoever comes, whatever they want."""
+
+        def serve() -> None:
+            connection, _ = self._socket.accept()
+            with connection:
+                connection.sendall(said)
+
+        threading.Thread(target=serve, daemon=True).start()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    @property
+    def keys(self) -> list[str]:
+        return [_header(each, "idempotency-key") for each in self.heard]
+
+
+def _whole(connection: socket.socket) -> str:
+    raw = b""
+    while b"\r\n\r\n" not in raw:
+        raw += connection.recv(65_536)
+    head, _, body = raw.partition(b"\r\n\r\n")
+    length = int(_header(head.decode(), "content-length") or 0)
+    while len(body) < length:
+        body += connection.recv(65_536)
+    return (head + b"\r\n\r\n" + body).decode()
+
+
+def _header(request: str, name: str) -> str:
+    pairs = (line.partition(": ") for line in request.split("\r\n")[1:])
+    return next((value for key, _, value in pairs if key.lower() == name), "")
+
+
+@pytest.fixture
+def script() -> Iterator[Script]:
+    made = Script()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def api(script: Script, clock: VirtualClock) -> Iterator[HeadwayApi]:
+    made = HeadwayApi(script.url, KEY, clock=clock)
+    yield made
+    made.close()
+
+
+def test_an_answer_is_told_with_the_version_and_clock_of_the_server(
+    script: Script, api: HeadwayApi
+) -> None:
+    script.say(reply(200, {"a": 1}, {**SIGNED, "Headway-Speed": "60.0"}))
+    told = api.get("/api/x/a%2Fb", {"q": "a b", "none": None, "empty": ""})
+    assert (told.json, told.version, told.speed) == ({"a": 1}, "9.9", 60.0)
+    assert told.now.isoformat() == "2026-01-01T00:00:00+00:00"
+    assert script.heard[0].startswith("GET /api/x/a%2Fb?q=a+b HTTP/1.1\r\n")
+    assert _header(script.heard[0], "authorization") == f"Bearer {KEY}"
+
+
+def test_a_post_whose_connection_breaks_is_sent_once_more_under_the_same_key(
+    script: Script, api: HeadwayApi
+) -> None:
+    script.say(BREAK, GOOD, GOOD)
+    assert api.post("/api/x", {"b": 2}).json == {"a": 1}
+    first, again = script.keys
+    assert first == again != ""
+    assert [each.endswith('{"b":2}') for each in script.heard] == [True, True]
+    api.post("/api/x")
+    assert script.keys[2] not in {"", first}, "another question has another key"
+
+
+def test_a_connection_that_breaks_twice_is_told(script: Script, api: HeadwayApi) -> None:
+    script.say(BREAK, BREAK)
+    with pytest.raises(TimedOutError, match="broke; what was asked may be done"):
+        api.post("/api/x")
+
+
+@pytest.mark.parametrize("status", (409, 429, 503))
+def test_told_to_wait_it_waits_and_asks_again(
+    script: Script, api: HeadwayApi, clock: VirtualClock, status: int
+) -> None:
+    script.say(problem(status, "wait", **{"Retry-After": "7"}), GOOD)
+    assert api.post("/api/x").json == {"a": 1}
+    assert clock.monotonic() == 7
+    assert script.keys[0] == script.keys[1]
+
+
+def test_it_does_not_wait_for_ever(script: Script, api: HeadwayApi, clock: VirtualClock) -> None:
+    script.say(*[problem(429, "too often", **{"Retry-After": "20"})] * 2)
+    with pytest.raises(TooManyError, match="too often") as caught:
+        api.get("/api/x")
+    assert caught.value.retry_after_s == 20
+    assert clock.monotonic() == 20
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    (
+        (404, NotFoundError),
+        (409, ConflictError),
+        (503, StoreError),
+    ),
+)
+def test_a_refusal_is_the_error_that_it_was_there_in_the_same_words(
+    script: Script, api: HeadwayApi, status: int, kind: type[HeadwayError]
+) -> None:
+    script.say(problem(status, "no part is called A=1"))
+    with pytest.raises(kind, match=r"^no part is called A=1$"):
+        api.get("/api/x")
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "words"),
+    (
+        (reply(200, b"<html>", {}), UnreadableError, "is not headway"),
+        (reply(200, {"a": 1}, {}), UnreadableError, "is not headway"),
+        (reply(200, b"{", SIGNED), UnreadableError, "is not headway"),
+        (reply(502, b"<html>", {}), UnreadableError, r"is not headway.*\(it said 502\)"),
+        (reply(404, [1], PROBLEM), UnreadableError, "is not headway"),
+        (reply(301, b"", {"Location": "https://b/"}), ConfigError, "on to https://b/"),
+        (
+            reply(404, {"title": "t", "detail": "nothing here"}, PROBLEM),
+            UnreadableError,
+            "another version",
+        ),
+        (
+            reply(401, {"title": "t", "detail": "who?"}, PROBLEM),
+            UnauthenticatedError,
+            "does not know the key in HEADWAY_API_KEY, or it is over; make one there",
+        ),
+        (
+            reply(503, {"title": NOT_SET_UP, "detail": "no key file"}, {**SIGNED, **PROBLEM}),
+            ConfigError,
+            "no key file",
+        ),
+    ),
+)
+def test_what_is_no_answer_of_headway_is_one_clear_line_without_the_key(
+    script: Script, api: HeadwayApi, answer: bytes, kind: type[HeadwayError], words: str
+) -> None:
+    script.say(answer)
+    with pytest.raises(kind, match=words) as caught:
+        api.get("/api/x")
+    assert KEY not in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+def test_nobody_there_is_told_as_such(script: Script, clock: VirtualClock) -> None:
+    url = script.url
+    script.close()
+    with pytest.raises(UnsentError, match="nobody listens there"):
+        HeadwayApi(url, KEY, clock=clock).get("/api/x")
+
+
+def test_a_server_without_tls_is_told_as_such(script: Script, clock: VirtualClock) -> None:
+    script.blurt(reply(400, b"", {}))
+    with pytest.raises(UnsentError, match="is it http:// instead of https://"):
+        HeadwayApi(script.url.replace("http:", "https:"), KEY, clock=clock).get("/api/x")
+
+
+def test_a_long_answer_comes_line_by_line_and_one_cut_short_is_an_error(
+    script: Script, api: HeadwayApi
+) -> None:
+    whole = reply(200, b"one\ntwo\n", SIGNED)
+    script.say(whole, whole[:-4], problem(404, "no such seller"))
+    assert list(api.lines("/api/audit")) == ["one", "two"]
+    lines = api.lines("/api/audit")
+    assert next(lines) == "one"
+    with pytest.raises(TimedOutError, match="broke"):
+        list(lines)
+    with pytest.raises(NotFoundError, match="no such seller"):
+        list(api.lines("/api/audit"))
+
+
+@pytest.mark.parametrize(
+    "url", ("headway.example.com", "ftp://a", "http://", "https://me:word@a", "https://a?b=1", "[")
+)
+def test_an_address_that_is_none_is_refused(clock: VirtualClock, url: str) -> None:
+    with pytest.raises(ConfigError, match=r"^--server: write"):
+        HeadwayApi(url, KEY, clock=clock)
+
+
+@pytest.mark.parametrize("key", ("hw_a b", "hw_ä", "hw_a\nhw_b"))
+def test_a_key_that_is_none_is_refused_without_showing_it(clock: VirtualClock, key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        HeadwayApi("http://127.0.0.1", key, clock=clock)
+    assert "hw_" not in str(caught.value)

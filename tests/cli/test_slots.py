@@ -1,0 +1,100 @@
+"""move as a person types it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.clock import SystemClock
+from headway.core.catalog.listings import SellerId, Sku
+from headway.core.timetable.policies import by_name
+from headway.store.catalog.listings import Listings
+
+Headway = Callable[..., Any]
+SPLIT = {"HEADWAY_POLICY": "split"}
+SLOTS = """
+SELECT sku, hour_bucket, minute_offset, sync_priority, manual_slot_override
+FROM product_sync_schedule ORDER BY user_id, sku
+"""
+
+
+@pytest.fixture
+def slots(pool: ConnectionPool) -> Callable[[], list[tuple[Any, ...]]]:
+    """Enter two parts of one seller and one of another; return a look at their slots."""
+    for seller, sku in (("acme", "P1"), ("acme", "P2"), ("zenith", "P2")):
+        keys = [(SellerId(seller), Sku(sku))]
+        Listings(pool).add(keys, policy=by_name("split"), now=SystemClock().now())
+
+    def look() -> list[tuple[Any, ...]]:
+        with pool.connection() as connection:
+            return connection.execute(SLOTS).fetchall()
+
+    return look
+
+
+def test_a_part_is_moved_and_the_answer_says_from_where_to_where(
+    on_database: Headway, slots: Callable[[], list[Any]]
+) -> None:
+    shown = on_database("move", "P1", "--hour", "14", "--minute", "30", **SPLIT)
+    assert shown.code == 0
+    assert "P1    acme    00:00   14:30, chosen" in shown.out
+    assert slots()[0] == ("P1", 14, 30, 0, True)
+    told = on_database("move", "P1", "--priority", "5", "--json", **SPLIT).object()
+    (listing,) = told["listings"]
+    assert listing["old"]["sync_priority"] == 0
+    assert listing["new"] == {
+        "hour_bucket": 14, "minute_offset": 30, "sync_priority": 5, "manual_slot_override": True,
+    }  # fmt: skip
+    assert listing["next_sync_at"].endswith("+00:00")
+    on_database("move", "P1", "--auto", **SPLIT)
+    assert slots()[0] == ("P1", 0, 0, 5, False)
+
+
+def test_a_part_of_several_sellers_needs_the_seller(
+    on_database: Headway, slots: Callable[[], list[Any]]
+) -> None:
+    before = slots()
+    said = on_database("move", "P1", "P2", "--hour", "4", **SPLIT).complaint(2)
+    assert said == "headway: P2 is listed by acme, zenith; say whose: name the seller (--seller)"
+    assert slots() == before
+    on_database("move", "P2", "--hour", "4", "--seller", "zenith", **SPLIT)
+    assert [row[1] for row in slots()] == [0, 1, 4]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    (
+        (["P1"], "say where to: --hour, --priority or --auto"),
+        (["P1", "--minute", "5"], "--minute needs --hour"),
+        (["P1", "--hour", "5", "--auto"], "say --hour, or --auto"),
+        (["P1", "--hour", "24"], "'--hour': Input should be less than or equal to 23"),
+        (["P1", "--priority", "11"], "'--priority': Input should be less than or equal to 10"),
+        (["P9", "--hour", "5"], "no listing has the part number P9"),
+        (["P1", "--hour", "5", "--seller", "zenith"], "zenith does not list P1"),
+    ),
+)
+def test_what_makes_no_sense_is_told_and_nothing_is_done(
+    on_database: Headway, slots: Callable[[], list[Any]], options: list[str], said: str
+) -> None:
+    before = slots()
+    assert said in on_database("move", *options, **SPLIT).complaint(2)
+    assert slots() == before
+
+
+def test_a_policy_without_slots_says_so(
+    on_database: Headway, slots: Callable[[], list[Any]]
+) -> None:
+    before = slots()
+    said = on_database("move", "P1", "--hour", "5", HEADWAY_POLICY="adaptive").complaint(2)
+    assert "under adaptive a part has no slot" in said
+    assert "give it a weight (headway import)" in said, "what to do instead"
+    assert slots() == before
+
+
+def test_a_parked_part_keeps_the_slot_for_later(
+    on_database: Headway, slots: Callable[[], list[Any]], execute: Callable[..., None]
+) -> None:
+    execute("UPDATE product_sync_schedule SET is_active = false, sync_status = 'parked'")
+    assert "parked; see: headway revive" in on_database("move", "P1", "--hour", "5", **SPLIT).out
+    assert slots()[0][1] == 5

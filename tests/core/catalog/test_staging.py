@@ -1,0 +1,109 @@
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from headway.core.catalog.change_detection import Terms
+from headway.core.catalog.guard import SellerStanding
+from headway.core.catalog.lifecycle import FailureRule, Judge, Settlement
+from headway.core.catalog.listings import Listing, Quote, Reply, SellerId, Sku, Turn
+from headway.core.catalog.staging import Staging
+from headway.core.timetable.policies import Rolling
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+SKU = Sku("WF338109=K3")
+TERMS = Terms(locations={"Dallas Central": "Dallas", "Miami FL": "Miami"}, currency="USD")
+STANDING = SellerStanding(terms=TERMS)
+JUDGE = Judge(rule=FailureRule(), policy=Rolling())
+LISTING = Listing(
+    id="1",
+    user_id=SellerId("s"),
+    sku=SKU,
+    turn=Turn.ONBOARDING,
+    fence=1,
+    next_sync_at=NOW,
+    hour_bucket=0,
+    minute_offset=0,
+    created_at=NOW,
+    batch_id="b",
+)
+QUOTE = Quote(
+    sku=SKU,
+    list_price=Decimal(10),
+    net_price=Decimal(8),
+    currency="USD",
+    quantities={"Miami FL": 2, "Dallas Central": 5, "Germany CSC": 9},
+    name="Seal",
+    description="A seal.",
+    vendor="Acme",
+)
+
+
+def read(listing: Listing = LISTING, **change: Any) -> Settlement:
+    reply = Reply(quotes={SKU: replace(QUOTE, **change)}, raw={SKU: {"name": "Seal"}})
+    return JUDGE.settle(listing, reply, NOW, STANDING)
+
+
+def test_a_part_that_is_published_brings_all_that_was_said_about_it() -> None:
+    settled = read()
+    assert settled.staging == Staging(
+        status="normalized",
+        title="Seal",
+        description="A seal.",
+        vendor="Acme",
+        list_price=Decimal(10),
+        net_price=Decimal(8),
+        price="11.00",
+        cost_per_item="8",
+        currency="USD",
+        inventory_quantity=7,
+        inventory_status="in_stock",
+        location_summary="Dallas Central: 5; Germany CSC: 9; Miami FL: 2",
+        raw={"name": "Seal"},
+    )
+    assert settled.turn is Turn.SCHEDULED
+    assert not settled.is_blocked
+
+
+def test_a_part_without_a_name_goes_by_its_number() -> None:
+    staging = read(name="").staging
+    assert staging is not None
+    assert staging.title == SKU
+
+
+def test_a_part_stocked_only_where_the_shop_does_not_sell_is_blocked_with_the_reason() -> None:
+    settled = read(quantities={"Germany CSC": 9, "Miami FL": 0})
+    reason = "stocked only at Germany CSC, which is not mapped; see HEADWAY_LOCATIONS"
+    assert settled.is_blocked
+    assert (settled.error, settled.held_reason, settled.desired) == (reason, reason, None)
+    assert [event.kind for event in settled.events] == ["first_observed", "publish_blocked"]
+    both = read(quantities={"Germany CSC": 9, "Singapore": 1})
+    assert "Germany CSC, Singapore, which are not mapped" in (both.error or "")
+
+
+def test_a_part_without_any_stock_is_published_with_none() -> None:
+    for nothing in ({}, {"Germany CSC": 0}):
+        settled = read(quantities=nothing)
+        assert not settled.is_blocked
+        assert (settled.desired or {})["quantities"] == {"Dallas": 0, "Miami": 0}
+
+
+def test_a_part_whose_price_is_unusable_is_blocked_and_told_once() -> None:
+    settled = read(list_price=None, net_price=None)
+    assert settled.is_blocked
+    assert settled.error == "no price was quoted"
+    assert "change_held" not in [event.kind for event in settled.events]
+
+
+def test_a_part_that_is_not_being_published_is_never_blocked() -> None:
+    settled = read(replace(LISTING, batch_id=None), quantities={"Germany CSC": 9})
+    assert settled.staging is None
+    assert (settled.desired or {})["quantities"] == {"Dallas": 0, "Miami": 0}
+
+
+def test_a_part_that_the_supplier_omits_stays_requested_until_it_is_parked() -> None:
+    missed = JUDGE.settle(LISTING, Reply(quotes={}), NOW, STANDING)
+    assert missed.staging is None
+    last = replace(LISTING, consecutive_failures=4)
+    parked = JUDGE.settle(last, Reply(quotes={}), NOW, STANDING)
+    assert parked.staging == Staging(status="failed", reason=parked.error or "")

@@ -1,0 +1,166 @@
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.core.catalog.listings import Candidate, SellerId, Sku, Turn
+from headway.core.timetable.seats import BoardingRule, board, departure, suspects_max
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+RULE = BoardingRule(seats=10, slack=timedelta(minutes=20))
+
+
+def candidate(
+    sku: str,
+    *,
+    due_min: float = 0,
+    turn: Turn = Turn.SCHEDULED,
+    suspicion: int = 0,
+    seller: str = "s",
+) -> Candidate:
+    return Candidate(
+        id=f"{seller}/{sku}",
+        user_id=SellerId(seller),
+        sku=Sku(sku),
+        turn=turn,
+        next_sync_at=NOW + timedelta(minutes=due_min),
+        suspicion=suspicion,
+    )
+
+
+def skus(aboard: list[Candidate]) -> list[str]:
+    return [each.sku for each in aboard]
+
+
+def test_a_call_with_ten_due_leaves_at_once() -> None:
+    front = [candidate(f"P{n}", due_min=-n) for n in range(10)]
+    assert departure(front, NOW, RULE) == NOW
+
+
+def test_a_call_with_fewer_due_waits_for_company_until_the_first_has_no_slack_left() -> None:
+    front = [candidate("P1", due_min=-5), candidate("P2", due_min=600)]
+    assert departure(front, NOW, RULE) == NOW + timedelta(minutes=15)
+
+
+def test_a_call_leaves_when_its_tenth_seat_becomes_due() -> None:
+    front = [candidate(f"P{n}", due_min=n) for n in range(10)]
+    assert departure(front, NOW, RULE) == NOW + timedelta(minutes=9)
+
+
+def test_an_urgent_turn_sends_the_call_at_once() -> None:
+    front = [candidate("P1", due_min=60), candidate("P2", turn=Turn.MANUAL)]
+    assert departure(front, NOW, RULE) == NOW
+
+
+def test_an_empty_queue_never_departs() -> None:
+    assert departure([], NOW, RULE) is None
+
+
+def test_turns_board_best_first_and_spare_seats_are_borrowed() -> None:
+    front = [
+        candidate("ahead", due_min=30),
+        candidate("retry", due_min=-1, turn=Turn.RETRY),
+        candidate("later-retry", due_min=1, turn=Turn.RETRY),
+        candidate("due", due_min=-2),
+        candidate("new", turn=Turn.ONBOARDING),
+        candidate("asked", turn=Turn.MANUAL),
+    ]
+    assert skus(board(front, NOW, RULE)) == ["asked", "new", "due", "retry", "ahead"]
+
+
+def test_the_scheduled_without_slack_go_before_all_but_a_few_urgent_turns() -> None:
+    flood = [candidate(f"N{n}", due_min=-99, turn=Turn.ONBOARDING) for n in range(20)]
+    asked = [candidate("asked", turn=Turn.MANUAL)]
+    late = [candidate(f"L{n}", due_min=-21) for n in range(12)]
+    due = [candidate(f"P{n}", due_min=-19) for n in range(12)]
+    aboard = skus(board(flood + asked + late + due, NOW, RULE))
+    assert aboard == ["asked", "N0"] + [f"L{n}" for n in range(8)]
+    retry = [candidate("R", due_min=-21, turn=Turn.RETRY)]
+    assert skus(board(flood + late + retry, NOW, RULE))[:4] == ["N0", "N1", "R", "L0"]
+    aboard = skus(board(flood + asked + late[:3] + due, NOW, RULE))
+    assert aboard == ["asked", "N0", "L0", "L1", "L2"] + [f"N{n}" for n in range(1, 6)]
+
+
+def test_with_patience_the_due_let_urgent_turns_go_first_for_longer() -> None:
+    rule = BoardingRule(seats=10, slack=timedelta(0), patience=timedelta(hours=1), is_eager=True)
+    flood = [candidate(f"N{n}", turn=Turn.ONBOARDING) for n in range(20)]
+    due = [candidate(f"P{n}", due_min=-59) for n in range(12)]
+    assert skus(board(flood + due, NOW, rule)) == [f"N{n}" for n in range(10)]
+    late = [candidate(f"L{n}", due_min=-61) for n in range(5)]
+    retry = [candidate("R", due_min=-1, turn=Turn.RETRY)]
+    aboard = skus(board(flood + due + late + retry, NOW, rule))
+    assert aboard == ["N0", "N1", "R", "L0", "L1", "L2", "L3", "L4", "N2", "N3"]
+
+
+def test_one_long_overdue_retry_goes_with_the_scheduled_and_the_next_waits() -> None:
+    due = [candidate(f"P{n}", due_min=-n) for n in range(12)]
+    late = [candidate(f"R{n}", due_min=-90 + n, turn=Turn.RETRY) for n in range(3)]
+    aboard = skus(board(due + late, NOW, RULE))
+    assert [sku for sku in aboard if sku.startswith("R")] == ["R0"]
+
+
+def test_a_sku_of_two_sellers_takes_one_seat() -> None:
+    front = [candidate(f"P{n}", seller=seller) for n in range(10) for seller in ("a", "b")]
+    assert skus(board(front, NOW, RULE)) == [f"P{n}" for n in range(10)]
+
+
+def test_one_failed_call_restricts_nobody_and_each_further_one_halves_the_company() -> None:
+    assert [suspects_max(n, 10) for n in range(7)] == [10, 10, 5, 3, 2, 1, 1]
+
+
+def test_suspects_are_bisected_while_the_others_take_the_other_seats() -> None:
+    front = [candidate(f"S{n}", due_min=-99, suspicion=2) for n in range(10)]
+    front += [candidate(f"P{n}", due_min=n, suspicion=n % 2) for n in range(10)]
+    aboard = skus(board(front, NOW, RULE))
+    assert len(aboard) == 10
+    assert sum(sku.startswith("S") for sku in aboard) == 5
+
+
+def test_the_worst_suspect_aboard_decides_how_much_company_it_has() -> None:
+    worst = [candidate("W", due_min=-99, suspicion=5)]
+    front = worst + [candidate(f"S{n}", suspicion=2) for n in range(10)]
+    assert skus(board(front, NOW, RULE)) == ["W"]
+    aboard = board(front + [candidate(f"P{n}", due_min=1) for n in range(9)], NOW, RULE)
+    assert [each.sku for each in aboard if each.suspicion] == ["W"]
+    assert len(aboard) == 10
+
+
+def test_after_a_failed_call_the_least_suspect_board_first() -> None:
+    suspects = [candidate(f"S{n}", due_min=-99, suspicion=2) for n in range(10)]
+    fallen = [candidate(f"F{n}", due_min=-50, suspicion=1) for n in range(4)]
+    clean = [candidate(f"P{n}", due_min=5) for n in range(4)]
+    aboard = skus(board(suspects + fallen + clean, NOW, RULE, least_suspect=True))
+    assert [sku[0] for sku in aboard] == ["P"] * 4 + ["F"] * 4 + ["S"] * 2
+    assert board([], NOW, RULE, least_suspect=True) == []
+
+
+candidates = st.lists(
+    st.builds(
+        candidate,
+        st.sampled_from([f"P{n}" for n in range(15)]),
+        due_min=st.integers(-200, 200),
+        turn=st.sampled_from([Turn.MANUAL, Turn.ONBOARDING, Turn.SCHEDULED, Turn.RETRY]),
+        seller=st.sampled_from("ab"),
+    ),
+    max_size=40,
+)
+
+
+@given(candidates)
+def test_seats_are_full_whenever_enough_skus_may_board_and_no_sku_boards_twice(
+    front: list[Candidate],
+) -> None:
+    eligible = {
+        each.sku for each in front if each.turn is not Turn.RETRY or each.next_sync_at <= NOW
+    }
+    aboard = skus(board(front, NOW, RULE))
+    assert len(aboard) == min(RULE.seats, len(eligible))
+    assert len(set(aboard)) == len(aboard)
+
+
+@given(candidates)
+def test_nobody_due_waits_longer_than_the_slack(front: list[Candidate]) -> None:
+    leave_at = departure(front, NOW, RULE)
+    for each in front:
+        assert leave_at is not None
+        assert leave_at <= max(NOW, each.next_sync_at + RULE.slack)

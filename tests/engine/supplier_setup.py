@@ -1,0 +1,88 @@
+"""A tick and workers in virtual time, and a broker between them that may lose or repeat."""
+
+import heapq
+import itertools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from tests.engine.conftest import Line
+
+from headway.app.dispatch import relay, rounds, rule_of
+from headway.core.dispatch import Baton
+from headway.runners.embedded import turn
+from headway_lab.virtual_clock import VirtualClock
+
+QUIET = threading.Event()
+
+
+@dataclass
+class Broker:
+    """Messages by the instant at which they are delivered; `copies` of each arrive."""
+
+    clock: VirtualClock
+    copies: int = 1
+    sent: int = 0
+    waiting: list[tuple[datetime, int, Baton]] = field(default_factory=list)
+    _order: Any = field(default_factory=itertools.count)
+
+    def send(self, baton: Baton, wait: timedelta) -> None:
+        self.sent += 1
+        for _ in range(self.copies):
+            heapq.heappush(self.waiting, (self.clock.now() + wait, next(self._order), baton))
+
+    def next(self) -> Baton | None:
+        if not self.waiting or self.waiting[0][0] > self.clock.now():
+            return None
+        return heapq.heappop(self.waiting)[2]
+
+
+@dataclass
+class Office:
+    """A tick and some workers on one line, in virtual time."""
+
+    line: Line
+    broker: Broker
+    reports: list[tuple[str, str]] = field(default_factory=list)
+    stops: dict[str, threading.Event] = field(default_factory=dict)
+
+    def open(self, *names: str) -> None:
+        app, clock, send = self.line.app, self.line.clock, self.broker.send
+        tick = rounds(app, send=send, rule=rule_of(app))
+        clock.spawn(lambda: turn(tick.step, clock, QUIET, self.told, "tick"))
+        for name in names:
+            self.stops[name] = threading.Event()
+            clock.spawn(self.worker(name))
+
+    def worker(self, name: str) -> Callable[[], None]:
+        app, clock, stop = self.line.app, self.line.clock, self.stops[name]
+        hand = relay(
+            app,
+            name,
+            send=self.broker.send,
+            report=self.told,
+            rule=rule_of(app),
+            stopping=stop,
+        )
+
+        def work() -> None:
+            while not stop.is_set():
+                baton = self.broker.next()
+                if baton is not None:
+                    hand.carry(baton)
+                clock.sleep(0.05)
+
+        return work
+
+    def told(self, name: str, text: str) -> None:
+        self.reports.append((name, text))
+
+    def run(self, until: Callable[[], bool], seconds: int = 3600) -> int:
+        """Let virtual time pass until the condition holds; return how many seconds that took."""
+        for second in range(seconds):
+            if until():
+                return second
+            self.line.clock.sleep(1)
+        raise AssertionError(f"no end in sight: {self.reports[-5:]}")

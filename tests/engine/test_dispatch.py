@@ -1,0 +1,284 @@
+"""The relay in virtual time: real store, real hands, and a broker that may lose or repeat."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from psycopg_pool import ConnectionPool
+from tests.engine.conftest import Line
+from tests.engine.pull_setup import make_pulls, page_of
+from tests.engine.shop_setup import make_shops
+from tests.engine.supplier_setup import Broker, Office
+
+from headway.app.dispatch import rounds, rule_of
+from headway.core.catalog.listings import Done, Wait
+from headway.core.dispatch import Carried, Subject, Verb
+from headway.core.limits.transitions import Ticket
+from headway.engine.dispatch import Hand, Relay, RelayRule
+from headway.errors import InvariantError, StoreError
+from headway.store.dispatch import Batons
+from headway_lab.virtual_clock import VirtualClock
+
+FETCH = Subject(verb=Verb.FETCH, provider="boeing", which="1")
+
+
+@pytest.fixture
+def office(line: Line) -> Office:
+    line.add(*(f"P{number}" for number in range(30)))
+    line.make_due(*(f"P{number}" for number in range(30)))
+    return Office(line=line, broker=Broker(line.clock))
+
+
+def unread(line: Line) -> int:
+    return int(
+        line.one("SELECT count(*) FROM product_sync_schedule WHERE last_successful_sync IS NULL")
+    )
+
+
+def test_everything_due_is_read_within_the_limit_and_no_worker_sleeps_with_a_permit(
+    office: Office,
+) -> None:
+    office.open("a", "b")
+    took = office.run(lambda: unread(office.line) == 0)
+    supplier = office.line.supplier
+    assert (office.line.price_calls(), supplier.refusals) == (3, 0)
+    # A minute of caution, then two tokens and three calls, thirty seconds apart.
+    assert took < 60 + 5 * 30
+    assert office.line.one("SELECT count(DISTINCT owner) FROM call_ledger") <= 2
+
+
+def test_a_broker_that_loses_everything_costs_a_baton_s_life_and_nothing_else(
+    office: Office,
+) -> None:
+    office.open("a", "b")
+    office.run(lambda: office.line.price_calls() >= 1)
+    office.broker.waiting.clear()
+    office.run(lambda: unread(office.line) == 0, seconds=300)
+    assert office.line.supplier.refusals == 0
+
+
+def test_messages_that_are_delivered_twice_start_nothing_twice(office: Office) -> None:
+    office.broker.copies = 3
+    office.open("a", "b")
+    office.run(lambda: unread(office.line) == 0)
+    sent = office.broker.sent
+    assert office.line.price_calls() == 3
+    # One chain of messages: about one for each permit, none for the copies.
+    assert sent < 20
+
+
+def test_a_worker_that_is_told_to_stop_hands_its_permit_to_the_next(office: Office) -> None:
+    line = office.line
+    office.open("a")
+    carried = "SELECT count(*) FROM batons WHERE carried IS NOT NULL"
+    office.run(lambda: bool(line.one(carried)))
+    (waiting,) = line.ask("SELECT carried ->> 'id' FROM batons WHERE carried IS NOT NULL")
+    office.stops["a"].set()
+    office.stops["b"] = threading.Event()
+    line.clock.spawn(office.worker("b"))
+    office.run(lambda: unread(line) == 0)
+    used = line.ask("SELECT 1 FROM call_ledger WHERE ticket_id = %s", waiting[0])
+    assert used, "the permit was used, not lost"
+
+
+@dataclass
+class Toy:
+    """A hand that does what a test says."""
+
+    does: Callable[[], Done | Wait]
+    held: Carried | None = None
+
+    def step(self) -> Done | Wait:
+        return self.does()
+
+    def let_go(self) -> Carried | None:
+        return self.held
+
+    def resume(self, carried: Carried) -> None:
+        self.held = carried
+
+
+@dataclass
+class Desk:
+    relay: Relay
+    batons: Batons
+    broker: Broker
+    reports: list[tuple[str, str]]
+
+    def message(self) -> None:
+        for baton in self.batons.take([FETCH], life=timedelta(seconds=15)):
+            self.relay.carry(baton)
+
+
+@pytest.fixture
+def desk_of(pool: ConnectionPool, clock: VirtualClock) -> Callable[[Hand], Desk]:
+    def make(hand: Hand) -> Desk:
+        batons, broker, reports = Batons(pool, clock), Broker(clock), list[tuple[str, str]]()
+        one = Relay(
+            clock=clock,
+            batons=batons,
+            new_hand=lambda _subject: hand,
+            send=broker.send,
+            rule=RelayRule(),
+            report=lambda *each: reports.append(each),
+            stopping=threading.Event(),
+        )
+        return Desk(relay=one, batons=batons, broker=broker, reports=reports)
+
+    return make
+
+
+def test_trouble_is_reported_in_one_line_and_tried_again_later(
+    desk_of: Callable[[Hand], Desk], clock: VirtualClock
+) -> None:
+    def step() -> Wait:
+        raise StoreError("the database is away")
+
+    desk = desk_of(Toy(step))
+    desk.message()
+    desk.message()
+    assert desk.reports == [("fetch", "the database is away")]
+    clock.sleep(10)
+    desk.message()
+    assert len(desk.reports) == 2
+
+
+def test_a_bug_is_not_swallowed(desk_of: Callable[[Hand], Desk]) -> None:
+    def step() -> Wait:
+        raise InvariantError("two owners")
+
+    with pytest.raises(InvariantError, match="two owners"):
+        desk_of(Toy(step)).message()
+
+
+def test_a_worker_stays_at_one_subject_for_a_turn_and_then_queues_again(
+    desk_of: Callable[[Hand], Desk], clock: VirtualClock
+) -> None:
+    def step() -> Done:
+        clock.sleep(1)
+        return Done(what="did it")
+
+    desk = desk_of(Toy(step))
+    desk.message()
+    assert len(desk.reports) == 5
+    assert desk.broker.sent == 1
+
+
+def test_copies_of_a_message_do_not_become_chains_of_their_own(
+    desk_of: Callable[[Hand], Desk], clock: VirtualClock
+) -> None:
+    ticket = Ticket(id="t", keys=("k",), wait_s=2, start_at=clock.now(), position=0)
+    desk = desk_of(Toy(lambda: Wait(until=clock.now() + timedelta(seconds=2)), held=ticket))
+    desk.broker.copies = 2
+    desk.message()
+    for _ in range(5):
+        clock.sleep(2)
+        while (baton := desk.broker.next()) is not None:
+            desk.relay.carry(baton)
+    assert desk.broker.sent == 6
+
+
+def test_a_wait_with_nothing_in_hand_is_left_to_the_tick(
+    desk_of: Callable[[Hand], Desk], clock: VirtualClock
+) -> None:
+    desk = desk_of(Toy(lambda: Wait(until=clock.now() + timedelta(seconds=2))))
+    desk.message()
+    assert desk.broker.sent == 0
+    assert desk.batons.living(Verb.FETCH) == [FETCH]
+    clock.sleep(2)
+    assert desk.batons.living(Verb.FETCH) == []
+
+
+def test_one_worker_ticks_for_all_and_another_when_it_falls_silent(office: Office) -> None:
+    app, clock = office.line.app, office.line.clock
+    first, second = (rounds(app, send=office.broker.send, rule=rule_of(app)) for _ in range(2))
+    assert first.step().why == "next round"
+    assert second.step().why == "another worker ticks"
+    clock.sleep(5)
+    assert second.step().why == "next round"
+    assert first.step().why == "another worker ticks"
+    second.give_way()
+    assert first.step().why == "next round"
+
+
+def test_a_job_half_read_goes_on_in_another_hand_where_it_was(pool: ConnectionPool) -> None:
+    pulls = make_pulls(pool)
+    pulls.rows.add("a")
+    pulls.script.answers = [page_of("1", more=True), page_of("2", more=True), page_of("3")]
+    first, second = pulls.worker("a"), pulls.worker("b")
+    pulls.drive("1 rows", first)
+    carried = first.let_go()
+    assert carried is not None
+    second.resume(carried)
+    pulls.drive("done", second)
+    assert [ask.values["page"] for _, ask in pulls.script.asks] == [1, 2, 3]
+    assert first.let_go() is None
+
+
+def test_a_job_that_was_rescued_meanwhile_is_not_gone_on_with(pool: ConnectionPool) -> None:
+    pulls = make_pulls(pool)
+    pulls.rows.add("a")
+    first, second = pulls.worker("a"), pulls.worker("b")
+    first.step()
+    carried = first.let_go()
+    assert carried is not None
+    pulls.rows.jobs.rescue(pulls.rows.clock.now() + timedelta(hours=1))
+    second.resume(carried)
+    assert second.let_go() is None
+
+
+@pytest.mark.parametrize("is_ours", (True, False))
+def test_a_job_s_permit_lapses_where_nobody_opened_its_account(
+    pool: ConnectionPool, *, is_ours: bool
+) -> None:
+    pulls = make_pulls(pool)
+    pulls.rows.add("a")
+    first, second = pulls.worker("a"), pulls.worker("b")
+    first.step()
+    carried = first.let_go()
+    assert carried is not None
+    if not is_ours:
+        pulls.rows.jobs.rescue(pulls.rows.clock.now() + timedelta(hours=1))
+    second.resume(replace(carried, permit=foreign_permit(pulls.rows.clock)))
+    second.give_back()
+    assert second.let_go() is None
+
+
+def test_a_job_claimed_under_another_key_is_given_back_at_once(pool: ConnectionPool) -> None:
+    pulls = make_pulls(pool)
+    pulls.rows.add("a")
+    first, second = pulls.worker("a"), pulls.worker("b")
+    first.step()
+    carried = first.let_go()
+    assert carried is not None
+    second.resume(replace(carried, day=foreign_permit(pulls.rows.clock)))
+    assert second.let_go() is None
+    pulls.drive("done", second)
+
+
+def test_a_permit_for_a_supplier_under_another_name_lapses_by_itself(line: Line) -> None:
+    fetch = line.app.fetch("a")
+    fetch.resume(foreign_permit(line.clock))
+    assert fetch.let_go() is None
+
+
+def test_a_permit_for_a_shop_that_nobody_opened_here_lapses_by_itself(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    shops = make_shops(pool, clock, tmp_path)
+    push = shops.app.push("a", only=shops.one("SELECT id::text FROM connected_accounts LIMIT 1"))
+    push.resume(foreign_permit(shops.clock))
+    shops.drive(push)
+    push.resume(foreign_permit(shops.clock))
+    shops.ask("UPDATE connected_accounts SET locations = '{}', locations_at = %s", clock.now())
+    assert isinstance(push.step(), Wait)
+    assert push.let_go() is None
+
+
+def foreign_permit(clock: VirtualClock) -> Ticket:
+    """Return a permit of a limit that only another process knows."""
+    keys = ("shopify:other:elsewhere.myshopify.com",)
+    return Ticket(id="1", keys=keys, wait_s=1, start_at=clock.now(), position=1)

@@ -1,0 +1,236 @@
+"""The demo's world in virtual time: the past that it lives through, and the people in its shops."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+from pydantic import SecretStr
+from tests.conftest import START, fresh_database
+
+from headway.app import App, build
+from headway.app.rules import LEASE_MARGIN
+from headway.cli.speed import at_speed, relay_at_speed
+from headway.config import Settings
+from headway.core.accounts.jobs import PlatformName
+from headway.core.accounts.webhooks import read_hook
+from headway.core.catalog.listings import SellerId, Sku, Wait
+from headway.engine.dispatch import RelayRule
+from headway.operations.status import look
+from headway.providers.webhook_signatures import is_signed
+from headway.store.pool import open_pool
+from headway.store.server.embedded import EmbeddedServer
+from headway_lab.demo.accounts import ACCOUNT_SETTINGS, ETSY_DAY, TIERS, doors
+from headway_lab.demo.shops import SELLERS, People, domain_of
+from headway_lab.demo.world import (
+    NEWCOMERS,
+    PUBLISHED_BEFORE,
+    Stage,
+    live_past,
+    past_settings,
+    set_stage,
+)
+from headway_lab.simulators.boeing import SignIn
+from headway_lab.simulators.shopify.shop import ShopView
+from headway_lab.simulators.transport import SimTransport
+from headway_lab.virtual_clock import VirtualClock
+
+PRODUCTS = 60
+SIGN_IN = SignIn()
+SECRETS = {
+    PlatformName.SHOPIFY: "shopify_client_secret",
+    PlatformName.ETSY: "etsy_webhook_secret",
+    PlatformName.PRINTIFY: "printify_webhook_secret",
+}
+STATES = """
+SELECT user_id, sku, desired, applied, proposed ->> 'price' FROM listing_state
+WHERE applied IS NOT NULL
+"""
+
+
+@dataclass
+class Play:
+    app: App
+    stage: Stage
+    clock: VirtualClock
+    shares: list[float]
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        with self.app.pool.connection() as connection:
+            return connection.execute(sql).fetchall()
+
+    def shown(self, seller: SellerId, sku: Sku) -> ShopView:
+        view = self.stage.floor.shops.shown(domain_of(seller), sku)
+        assert view is not None
+        return view
+
+
+def lived_through(pool: ConnectionPool, clock: VirtualClock, folder: Path) -> Play:
+    """Set the stage and live through its past."""
+    settings = Settings(
+        data_dir=folder,
+        boeing_url="http://supplier.test",
+        boeing_client_id=SIGN_IN.client_id,
+        boeing_client_secret=SecretStr(SIGN_IN.client_secret),
+        boeing_username=SIGN_IN.username,
+        boeing_password=SecretStr(SIGN_IN.password),
+        shopify_url="http://shop.test/{shop}",
+        patrol_h=1,
+    ).model_copy(update=ACCOUNT_SETTINGS)
+    stage = set_stage(clock, settings, products=PRODUCTS, seed=1, sign_in=SIGN_IN, speed=60)
+    app = build(
+        past_settings(settings, products=PRODUCTS),
+        clock,
+        pool,
+        transport=SimTransport(stage.supplier.handle, clock),
+        shop_transport=SimTransport(stage.floor.shops.handle, clock),
+        platform_transport=doors(stage.market, clock, seed=1),
+    )
+    shares: list[float] = []
+    live_past(stage, clock, app, progress=shares.append)
+    return Play(app=app, stage=stage, clock=clock, shares=shares)
+
+
+@pytest.fixture(scope="module")
+def past(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
+    """Yield a past for tests that only look at it: to live through one takes long."""
+    with fresh_database(postgres) as dsn, open_pool(dsn, prepares=True) as pool:
+        yield lived_through(pool, VirtualClock(START), tmp_path_factory.mktemp("past"))
+
+
+@pytest.fixture(scope="module")
+def play(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
+    """Yield another past, from which each test goes on, in whatever order."""
+    with fresh_database(postgres) as dsn, open_pool(dsn, prepares=True) as pool:
+        yield lived_through(pool, VirtualClock(START), tmp_path_factory.mktemp("play"))
+
+
+def test_the_past_leaves_every_shop_as_it_should_be_and_no_limit_was_exceeded(past: Play) -> None:
+    shops = past.stage.floor.shops
+    states = past.rows(STATES)
+    assert len(states) > PRODUCTS
+    for user_id, sku, desired, applied, proposed in states:
+        shown = past.shown(user_id, sku)
+        assert desired == applied
+        assert shown.price == Decimal(desired["price"]) != Decimal(proposed or 0)
+        assert shown.quantities == desired["quantities"]
+    assert shops.double_writes() == []
+    assert (shops.refusals, past.stage.supplier.refusals) == (0, 0)
+    assert past.shares == sorted(past.shares)
+
+
+def test_in_the_past_parts_were_published_and_a_wrong_price_was_held(past: Play) -> None:
+    staged = dict(past.rows("SELECT status, count(*) FROM product_staging GROUP BY 1"))
+    assert staged.keys() <= {"published", "blocked"}
+    assert sum(staged.values()) == PUBLISHED_BEFORE
+    assert staged["published"] > 0
+    held = past.rows("SELECT held_reason FROM listing_state WHERE proposed IS NOT NULL")
+    assert any("the price would fall by 95.0 %" in reason for (reason,) in held)
+
+
+def test_in_the_past_a_change_was_in_the_shop_seconds_after_it_was_seen(past: Play) -> None:
+    written = look(past.app).storefront.written
+    assert written.count > 0
+    assert written.p95_s is not None
+    assert written.p95_s < 10
+
+
+def test_the_past_of_an_eager_policy_costs_a_tenth_of_its_calls(past: Play) -> None:
+    assert past.app.policy.is_eager
+    ((calls,),) = past.rows("SELECT count(*) FROM call_ledger WHERE seats_paid > 0")
+    assert 300 < calls < 450, "thirty hours are 3,600 permits"
+
+
+@pytest.mark.parametrize(
+    ("products", "given", "share"),
+    ((500, 1.0, 0.1), (500, 0.05, 0.05), (9600, 1.0, 0.5), (28_800, 1.0, 1.0)),
+)
+def test_in_the_past_everybody_is_read_within_a_day_and_nobody_spends_more_than_set(
+    products: int, given: float, share: float
+) -> None:
+    past = past_settings(Settings(budget_share=given), products=products)
+    assert past.budget_share == pytest.approx(share)
+
+
+def test_what_people_do_in_the_shops_is_seen_and_repaired(play: Play) -> None:
+    floor, app = play.stage.floor, replace(play.app, shop_restore_per_s=1000 / 60)
+    people, push = People(app, floor, seed=1), app.push("test")
+    until = play.clock.now() + timedelta(hours=2)
+    while play.clock.now() < until:
+        wait = people.step()
+        play.clock.sleep((wait.until - play.clock.now()).total_seconds())
+    assert any(
+        play.shown(user_id, sku).quantities != applied["quantities"]
+        for user_id, sku, _, applied, _ in play.rows(STATES)
+    ), "somebody bought"
+    asked = play.rows("SELECT count(*) FROM product_staging")[0][0]
+    assert asked == NEWCOMERS - len(floor.newcomers) > PUBLISHED_BEFORE
+    until += timedelta(hours=2)
+    while play.clock.now() < until:
+        result = push.step()
+        if isinstance(result, Wait):
+            play.clock.sleep(max(0.0, (result.until - play.clock.now()).total_seconds()))
+    assert play.rows("SELECT FROM sync_audit_log WHERE event_type = 'drift_found'")
+    for user_id, sku, desired, _, _ in play.rows(STATES):
+        assert play.shown(user_id, sku).price == Decimal(desired["price"])
+
+
+def test_at_speed_real_work_gets_real_time(past: Play) -> None:
+    app = at_speed(past.app, 60)
+    assert app.shop_restore_per_s == past.stage.floor.restore_per_s
+    assert app.push_rule.lease == past.app.push_rule.lease + 59 * LEASE_MARGIN
+    assert app.push_rule.poll == timedelta(seconds=15)
+    slow = at_speed(past.app, 0.5)
+    assert slow.push_rule == past.app.push_rule
+    assert relay_at_speed(RelayRule(), 60).life == timedelta(minutes=15)
+
+
+def test_every_seller_has_a_share_of_the_parts(past: Play) -> None:
+    owners = [seller for seller, _, _ in past.stage.floor.sold]
+    assert {owners.count(seller) for seller in SELLERS} == {PRODUCTS // 3}
+
+
+def test_in_the_past_etsy_was_pulled_within_its_day_and_nothing_is_missing(past: Play) -> None:
+    market = past.stage.market
+    assert market.etsy.log.refusals == {}
+    assert 50 < market.etsy.log.calls_max_day <= ETSY_DAY
+    (budget,) = look(past.app).accounts.budgets
+    assert budget.used == market.etsy.log.calls
+    for seller in SELLERS:
+        number = market.names[seller, PlatformName.ETSY]
+        truth = market.etsy.truth(int(number))["orders"]
+        found = past.rows(
+            "SELECT count(*) FROM orders JOIN connected_accounts AS account"
+            f" ON account.id = account_id WHERE shop = '{number}'"
+        )
+        # What was bought since the last look is still to come.
+        assert 0 <= len(truth) - found[0][0] <= 5
+
+
+def test_three_sellers_of_three_tiers_have_shops_on_all_platforms(past: Play) -> None:
+    lane = look(past.app).accounts
+    assert {each.user_id: each.tier for each in lane.accounts} == TIERS
+    assert len(lane.accounts) == 9
+    assert all(each.is_connected for each in lane.accounts)
+    assert lane.dead == ()
+
+
+def test_platforms_tell_of_orders_and_each_delivery_is_taken_once(play: Play) -> None:
+    fates = []
+
+    def tell(platform: PlatformName, headers: Mapping[str, str], body: bytes) -> None:
+        lowered, now = {name.lower(): value for name, value in headers.items()}, play.clock.now()
+        secret = ACCOUNT_SETTINGS[SECRETS[platform]]
+        assert isinstance(secret, SecretStr)
+        assert is_signed(platform, secret.get_secret_value(), lowered, body, now=now)
+        fates.append((platform, play.app.hooks.take(read_hook(platform, lowered, body), now=now)))
+
+    play.stage.trade.tell_by(tell, play.clock)
+    before = len(play.rows("SELECT FROM webhook_deliveries"))
+    play.clock.run(play.clock.monotonic() + 6 * 3600)
+    assert {platform for platform, _ in fates} == set(PlatformName)
+    assert len(play.rows("SELECT FROM webhook_deliveries")) - before == len(fates)

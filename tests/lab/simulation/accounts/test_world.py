@@ -1,0 +1,82 @@
+"""The world of the account lane: the same for the same seed, and shaped as sellers are."""
+
+from collections import Counter, defaultdict
+
+import pytest
+
+from headway.core.accounts.jobs import PlatformName, Tier
+from headway_lab.simulation.accounts.world import DAY_S, QUOTAS, AccountWorld, Deed, account_world
+
+
+@pytest.fixture(scope="module")
+def world() -> AccountWorld:
+    return account_world(sellers=200, days=7, seed=1)
+
+
+def test_one_seed_makes_one_world() -> None:
+    first, again, other = (account_world(sellers=10, days=1, seed=seed) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_tiers_and_platforms_come_in_their_shares(world: AccountWorld) -> None:
+    tiers = Counter(world.tiers.values())
+    assert tiers == {Tier.FREE: 120, Tier.STARTER: 40, Tier.GROWTH: 30, Tier.PRO: 10}
+    platforms = Counter(shop.platform for shop in world.shops.values())
+    assert 100 <= platforms[PlatformName.ETSY] <= 140
+    assert 70 <= platforms[PlatformName.SHOPIFY] <= 110
+    assert 55 <= platforms[PlatformName.PRINTIFY] <= 90
+    assert {shop.seller for shop in world.shops.values()} == set(world.tiers)
+
+
+@pytest.mark.parametrize("sellers", (1, 2, 3, 5, 12))
+def test_a_small_world_has_as_many_sellers_as_asked_for(sellers: int) -> None:
+    assert len(account_world(sellers=sellers, days=1, seed=3).tiers) == sellers
+
+
+def test_few_sell_more_than_they_pay_for_and_some_of_them_pay_more(world: AccountWorld) -> None:
+    per_day: Counter[str] = Counter()
+    for shop in world.shops.values():
+        per_day[shop.seller] += shop.orders_per_day  # type: ignore[assignment]
+    greedy = {each for each, rate in per_day.items() if rate * 30 > QUOTAS[world.tiers[each]]}
+    assert 3 <= len(greedy) <= 20
+    assert {world.tiers[each] for each in greedy} == {Tier.FREE}
+    upgrades = [event for event in world.events if event.deed is Deed.UPGRADE]
+    assert {world.shops[event.shop].seller for event in upgrades} <= greedy
+
+
+def test_an_order_is_placed_first_and_a_cancelled_one_never_ships(world: AccountWorld) -> None:
+    lives: dict[tuple[str, int], list[Deed]] = defaultdict(list)
+    for event in world.events:
+        if event.deed in (Deed.ORDER, Deed.SHIP, Deed.DELIVER, Deed.CANCEL, Deed.REFUND):
+            lives[event.shop, event.number].append(event.deed)
+    assert all(life[0] is Deed.ORDER for life in lives.values())
+    cancelled = [life for life in lives.values() if Deed.CANCEL in life]
+    assert 0.02 < len(cancelled) / len(lives) < 0.04
+    assert all(life == [Deed.ORDER, Deed.CANCEL] for life in cancelled)
+    assert any(Deed.REFUND in life for life in lives.values())
+
+
+def test_only_what_is_on_offer_is_bought_edited_or_removed(world: AccountWorld) -> None:
+    offered: dict[str, set[int]] = defaultdict(set)
+    for event in world.events:
+        shelf = offered[event.shop]
+        if event.deed is Deed.LIST:
+            shelf.add(event.number)
+        elif event.deed is Deed.EDIT:
+            assert event.number in shelf
+        elif event.deed is Deed.REMOVE:
+            shelf.remove(event.number)
+            assert shelf, "a shop never sells nothing"
+        elif event.deed is Deed.ORDER:
+            assert {listing for listing, _ in event.lines} <= shelf
+
+
+def test_nothing_of_the_history_is_told_and_some_of_the_future_late_twice_or_never(
+    world: AccountWorld,
+) -> None:
+    assert not any(event.hooks_s for event in world.history)
+    assert world.future[-1].at_s < 7 * DAY_S + 10 * 3600
+    told = Counter(len(event.hooks_s) for event in world.future)
+    assert min(told[0], told[1], told[2]) > 100
+    assert max(delay for event in world.future for delay in event.hooks_s) > 3600

@@ -1,0 +1,162 @@
+"""The yardsticks beside a result: of the same history, listings and days."""
+
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from psycopg_pool import ConnectionPool
+
+from headway.app import App
+from headway.config import Settings
+from headway.core.catalog.listings import Sku
+from headway.core.timetable.capacity import TOKEN_CALLS_PER_DAY, Throughput
+from headway.core.timetable.optimum import relaxed_optimum, round_robin, stale_min_per_day
+from headway_lab.simulation.baselines import bound, permitted, replay_equal_turns
+from headway_lab.simulation.report import figures
+from headway_lab.simulation.scenario import Parts, Plan, Scenario
+from headway_lab.simulation.world import Change, World, seeded_world
+from headway_lab.simulation.worlds import WORLDS
+from headway_lab.simulators.boeing import Part
+
+PERMITTED = permitted(Settings())
+
+
+def part(sku: str, price: int = 1) -> Part:
+    return Part(sku=sku, list_price=None, net_price=Decimal(price), stock={})
+
+
+def world_of(count: int, *changes: tuple[float, str, int]) -> World:
+    start = {Sku(sku): part(sku) for sku in "ABCDEFGHIJ"[:count]}
+    return World(
+        name="x",
+        start=start,
+        changes=tuple(Change(at_s=at_s, part=part(sku, price)) for at_s, sku, price in changes),
+    )
+
+
+def throughput_of(price_calls_per_day: float, *, seats: int) -> Throughput:
+    gap_s = 86_400 / (price_calls_per_day + TOKEN_CALLS_PER_DAY)
+    return Throughput(calls_per_min=1e9, gap_s=gap_s, seats=seats, response_s=0)
+
+
+def equal_turns(world: World, **listings: int) -> float:
+    """Return the stale seconds of a day in all, with a call of two seats a minute."""
+    counted = listings or dict.fromkeys(map(str, world.start), 1)
+    throughput = throughput_of(1440, seats=2)
+    minutes = replay_equal_turns(
+        world, counted, throughput, days=1, face=lambda each: {"price": each.net_price}
+    )
+    return minutes * 60 * sum(counted.values())
+
+
+def test_a_change_is_stale_until_the_turn_of_its_part() -> None:
+    # Six parts, two a minute: A and B at 0, 3, 6 ... minutes, E and F at 2, 5 ...
+    assert equal_turns(world_of(6, (10, "A", 2))) == pytest.approx(170)
+    assert equal_turns(world_of(6, (10, "B", 2))) == pytest.approx(170)
+    assert equal_turns(world_of(6, (10, "E", 2))) == pytest.approx(110)
+    assert equal_turns(world_of(6, (130, "F", 2))) == pytest.approx(170)
+
+
+def test_the_turns_go_on_over_the_end_of_a_round() -> None:
+    # Of five parts the second round begins in the middle of a call: A at 0, 2, 5, 7 ...
+    assert equal_turns(world_of(5, (10, "A", 2))) == pytest.approx(110)
+    assert equal_turns(world_of(5, (130, "A", 2))) == pytest.approx(170)
+
+
+def test_a_change_taken_back_is_stale_only_between() -> None:
+    assert equal_turns(world_of(6, (10, "A", 2), (40, "A", 1))) == pytest.approx(30)
+    # ... unless it was read meanwhile, and is wrong until the next turn.
+    assert equal_turns(world_of(6, (170, "A", 2), (190, "A", 1))) == pytest.approx(10 + 170)
+
+
+def test_of_two_changes_before_a_turn_the_part_is_stale_since_the_first() -> None:
+    assert equal_turns(world_of(6, (10, "A", 2), (40, "A", 3))) == pytest.approx(170)
+
+
+def test_what_no_shop_shows_and_what_comes_after_the_end_is_not_counted() -> None:
+    assert equal_turns(world_of(6, (10, "A", 1))) == 0
+    assert equal_turns(world_of(6, (90_000, "A", 2))) == 0
+
+
+def test_the_end_of_the_run_ends_the_count() -> None:
+    assert equal_turns(world_of(6, (86_390, "A", 2))) == pytest.approx(10)
+
+
+def test_each_listing_of_a_part_counts_and_a_part_that_is_not_followed_takes_its_turn() -> None:
+    changes = ((10, "A", 2), (10, "C", 2))
+    assert equal_turns(world_of(6, *changes), A=2, B=1) == pytest.approx(2 * 170)
+
+
+def test_the_replay_is_what_the_theory_says_of_equal_turns() -> None:
+    world = WORLDS["equal"](products=1000, days=60, seed=5)
+    assert world.rates_per_day is not None
+    replayed = replay_equal_turns(
+        world,
+        dict.fromkeys(map(str, world.start), 1),
+        PERMITTED,
+        days=60,
+        face=lambda each: {"price": each.net_price, "stock": shown_stock(each)},
+    )
+    expected = round_robin(list(world.rates_per_day.values()), PERMITTED.seats_per_min)
+    assert replayed == pytest.approx(expected, rel=0.06)
+
+
+def shown_stock(each: Part) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(item for item in each.stock.items() if item[0] != "Germany CSC"))
+
+
+def test_the_bound_is_the_optimum_of_the_true_rates_and_none_without_them() -> None:
+    world = seeded_world(products=300, days=30, seed=2)
+    listings = dict.fromkeys(map(str, world.start), 1)
+    assert world.rates_per_day is not None
+    rates = list(world.rates_per_day.values())
+    in_the_long_run = relaxed_optimum(rates, PERMITTED.seats_per_min)
+    found = bound(world, listings, PERMITTED, days=3000)
+    assert found == pytest.approx(in_the_long_run, rel=1e-3)
+    assert bound(replace(world, rates_per_day=None), listings, PERMITTED, days=30) is None
+
+
+def test_the_bound_counts_each_listing_of_a_part_and_those_that_are_not_followed_only_read() -> (
+    None
+):
+    rates = {Sku("A"): 2.0, Sku("B"): 0.5, Sku("C"): 9.0}
+    world = replace(world_of(3), rates_per_day=rates)
+    throughput = throughput_of(60, seats=1)
+    found = bound(world, {"A": 3, "B": 1}, throughput, days=1000)
+    expected = relaxed_optimum([2.0, 0.5, 9.0], 60 / 1440, weights=[3, 1, 0])
+    assert found == pytest.approx(expected, rel=1e-3)
+    assert found != pytest.approx(relaxed_optimum([2.0, 0.5, 9.0], 60 / 1440), rel=0.01)
+
+
+@settings(deadline=None)
+@given(st.floats(min_value=0.05, max_value=5), st.integers(min_value=1, max_value=9))
+def test_a_true_start_is_worth_a_read(days: float, reads: int) -> None:
+    world = replace(world_of(1), rates_per_day={Sku("A"): 3.0})
+    found = bound(world, {"A": 1}, throughput_of(reads / days, seats=1), days=days)
+    span_min = days * 1440 / (reads + 1)
+    if span_min <= 1440:
+        assert found == pytest.approx(stale_min_per_day(3.0, span_min))
+
+
+def test_the_line_is_as_fast_as_the_real_limiter_lets_it_be(
+    pool: ConnectionPool, tmp_path: Path
+) -> None:
+    def eager(app: App) -> App:
+        boarding = replace(app.rule.boarding, is_eager=True)
+        return replace(app, rule=replace(app.rule, boarding=boarding))
+
+    world = seeded_world(products=60, days=0.125, seed=1)
+    scenario = Scenario(Plan(world=world, days=0.125), pool, tmp_path, Parts(app=eager))
+    scenario.run()
+    flights = scenario.log.flights
+    spent_s = flights[-1].at_s - flights[0].at_s
+    token_calls = scenario.simulator.calls["oauth"] + scenario.simulator.calls["part_token"] - 2
+    calls = len(flights) - 1 + token_calls
+    assert calls / spent_s * 86_400 == pytest.approx(PERMITTED.calls_per_day, rel=0.005)
+    report = figures(scenario, real_seconds=1)
+    assert report["permitted_seats_per_min"] == round(PERMITTED.seats_per_min, 3)
+    assert report["staleness_bound_min"] < 0.2
+    assert report["staleness_round_robin_min"] < 1

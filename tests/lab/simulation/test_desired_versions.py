@@ -1,0 +1,106 @@
+"""Law L6 at the shop: each desired version is shown, replaced, or overdue; and how long it took."""
+
+from typing import Any
+
+from headway.core.catalog.listings import SellerId, Sku
+from headway_lab.simulation.desired_versions import TROUBLE_S, WAIT_S, Wishes, grace_of
+from headway_lab.simulation.faults import parse_faults
+from headway_lab.simulation.shops import Shelf
+
+MIAMI = "stock at Miami"
+
+
+def shelf() -> Shelf:
+    face = {"price": 1, MIAMI: 5, "status": "ACTIVE"}
+    return Shelf(id="id", seller=SellerId("acme"), sku=Sku("A"), face=face)
+
+
+def wishes_for(shown: Shelf) -> Wishes:
+    return Wishes({"id": shown}, {"id"})
+
+
+def want(wishes: Wishes, at_s: float, **facts: Any) -> None:
+    face = {"price": 1, MIAMI: 5, **facts}
+    wishes.want("id", face, face, at_s)
+
+
+def never(_since_s: float) -> bool:
+    return False
+
+
+def test_a_version_is_pushed_when_the_shop_shows_all_of_it() -> None:
+    shown = shelf()
+    wishes = wishes_for(shown)
+    want(wishes, 100, **{"price": 2, MIAMI: 4})
+    shown.write(MIAMI, 4)
+    wishes.shown("id", 101)
+    assert wishes.pushed == 0
+    shown.write("price", 2)
+    wishes.shown("id", 103)
+    assert (wishes.pushed, wishes.push_s) == (1, [3])
+    assert list(wishes.overdue(never)) == []
+
+
+def test_a_newer_version_replaces_one_that_is_on_its_way() -> None:
+    shown = shelf()
+    wishes = wishes_for(shown)
+    want(wishes, 100, price=2)
+    want(wishes, 200, price=3)
+    shown.write("price", 3)
+    wishes.shown("id", 201)
+    assert (wishes.pushed, wishes.superseded, wishes.push_s) == (1, 1, [1])
+
+
+def test_a_version_that_goes_back_to_what_is_shown_needs_no_push() -> None:
+    wishes = wishes_for(shelf())
+    want(wishes, 100, price=2)
+    want(wishes, 200)
+    assert (wishes.pushed, wishes.superseded) == (0, 2)
+    assert list(wishes.overdue(never)) == []
+
+
+def test_an_overdue_version_is_told_once_with_what_it_lacks() -> None:
+    wishes = wishes_for(shelf())
+    want(wishes, 100, price=2, status="DRAFT")
+    ((_, since_s, left),) = wishes.overdue(never)
+    assert (since_s, left) == (100, ["price", "status"])
+    assert list(wishes.overdue(never)) == []
+
+
+def test_a_merchants_edit_is_strange_once_it_may_not_stay_and_a_sale_never_is() -> None:
+    shown = shelf()
+    wishes = wishes_for(shown)
+    shown.take(MIAMI, 1)
+    assert list(wishes.strange(never)) == []
+    shown.meddle("price", 9, 100)
+    assert [facet for _, facet, _ in wishes.strange(never)] == ["price"]
+    assert list(wishes.strange(lambda since_s: since_s == 100)) == []
+
+
+def test_what_differs_and_nobody_meddled_with_is_strange_unless_it_is_on_its_way() -> None:
+    shown = shelf()
+    wishes = wishes_for(shown)
+    want(wishes, 100, price=2)
+    assert list(wishes.strange(never)) == []
+    shown.write(MIAMI, 0)
+    assert [(facet, wanted) for _, facet, wanted in wishes.strange(never)] == [(MIAMI, 5)]
+
+
+def test_a_value_belongs_to_the_first_of_the_latest_versions_in_a_row_that_wanted_it() -> None:
+    wishes = wishes_for(shelf())
+    want(wishes, 100, price=2)
+    want(wishes, 200, **{"price": 2, MIAMI: 4})
+    want(wishes, 300)
+    assert wishes.first_to_want("id", "price", 2) == 1
+    assert wishes.first_to_want("id", "price", 1) == 3
+    assert wishes.first_to_want("id", "price", 7) is None
+
+
+def test_an_outage_suspends_the_wait_and_troubles_lengthen_it() -> None:
+    quiet = grace_of(parse_faults([]))
+    assert quiet.covers(100, 100 + WAIT_S)
+    assert not quiet.covers(100, 101 + WAIT_S)
+    troubled = grace_of(parse_faults(["shop-outage:2h@01:00", "crash:1/h", "clock:10s"]))
+    most_s = WAIT_S + 20 + 2 * TROUBLE_S
+    assert troubled.covers(3600, 3 * 3600 + most_s)
+    assert not troubled.covers(3600, 3 * 3600 + most_s + 1)

@@ -1,0 +1,35 @@
+"""The law book sees who does not stand still in a pause."""
+
+import pytest
+
+from headway.core.catalog.listings import SellerId
+from headway_lab.simulation.faults import parse_faults
+from headway_lab.simulation.law_book import LawBook
+from headway_lab.simulation.pauses import Stops
+from headway_lab.virtual_clock import VirtualClock
+
+ACME, BOLT = SellerId("acme"), SellerId("bolt")
+
+
+@pytest.mark.parametrize(
+    ("fault", "broken"),
+    (
+        ("pause:2h@01:00", {"a call", "the shop of acme", "the shop of bolt"}),
+        ("pause-supplier:2h@01:00", {"a call"}),
+        ("pause-seller:2h@01:00", {"the shop of acme"}),
+        ("pause:2h@04:00", set()),
+        ("outage:2h@01:00", set()),
+    ),
+)
+def test_calls_and_visits_in_a_pause_are_told_and_others_are_not(
+    clock: VirtualClock, fault: str, broken: set[str]
+) -> None:
+    book = LawBook(clock)
+    clock.sleep(2 * 3600)
+    stops = Stops(parse_faults([fault]), book=book, clock=clock, seller=ACME)
+    stops.called("to sign in")
+    for seller in (ACME, BOLT):
+        stops.visited(seller)
+    told = {each.text.split(" was ")[0].split(" (")[0] for each in book.examples}
+    assert told == broken
+    assert book.counts.get("L1", 0) == len(broken)

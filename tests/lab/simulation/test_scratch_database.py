@@ -1,0 +1,52 @@
+"""Throw-away databases: gone after the run, and those of runs that were killed an hour later."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from headway.clock import SystemClock, fresh_id
+from headway_lab.simulation.scratch_database import scratch_database
+
+HOUR_S = 3600
+
+
+def names(dsn: str) -> set[str]:
+    with psycopg.connect(dsn) as connection:
+        rows = connection.execute("SELECT datname FROM pg_database WHERE datname LIKE '%sim%'")
+        return {name for (name,) in rows}
+
+
+@contextmanager
+def left_behind(dsn: str, age_s: float) -> Iterator[str]:
+    """Make a database as a run does that began so long ago; what is left of it goes at the end."""
+    began_s = int(SystemClock().now().timestamp() - age_s)
+    name = f"headway_sim_{began_s}_{fresh_id().replace('-', '')}"
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        try:
+            yield name
+        finally:
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(name)))
+
+
+def test_it_is_another_database_and_gone_afterwards(database: str) -> None:
+    with scratch_database(database) as dsn:
+        name = conninfo_to_dict(dsn)["dbname"]
+        assert names(database) == {name}
+    assert names(database) == set()
+
+
+def test_what_a_killed_run_left_behind_is_removed_by_the_next(database: str) -> None:
+    with (
+        left_behind(database, 2 * HOUR_S) as old,
+        left_behind(database, HOUR_S / 2) as young,
+        left_behind(database, 2 * HOUR_S) as lived_in,
+        psycopg.connect(make_conninfo(database, dbname=lived_in)),
+        scratch_database(database),
+    ):
+        kept = names(database)
+        assert old not in kept
+        assert {young, lived_in} < kept

@@ -1,0 +1,79 @@
+"""A simulated shop to talk to: `shop.ask` sends a document and returns the parsed answer."""
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from headway_lab.simulators.shopify.shop import ShopIds, ShopSetup
+from headway_lab.simulators.shopify.simulator import ShopifySimulator
+from headway_lab.simulators.wire import SimReply
+from headway_lab.virtual_clock import VirtualClock
+
+DOMAIN = "acme.myshopify.com"
+SET_STOCK = """
+mutation ($input: InventorySetQuantitiesInput!, $key: String!) {
+  inventorySetQuantities(input: $input) @idempotent(key: $key) {
+    inventoryAdjustmentGroup { reason changes { name delta quantityAfterChange } }
+    userErrors { code field message }
+  }
+}
+"""
+
+
+class ShopDesk:
+    """One client of one simulated shop with a static token."""
+
+    def __init__(self, clock: VirtualClock, **options: Any) -> None:
+        setup = ShopSetup(domain=DOMAIN, locations=("Dallas", "Chicago", "Miami"))
+        self.clock = clock
+        self.simulator = ShopifySimulator(clock, **{"shops": [setup], **options})
+        self.domain = DOMAIN
+        self.locations = {each.name: each.id for each in self.shelves.locations.values()}
+
+    @property
+    def shelves(self) -> Any:
+        return self.simulator.shop(DOMAIN)
+
+    def send(self, query: str, variables: dict[str, Any], **headers: str) -> SimReply:
+        body = json.dumps({"query": query, "variables": variables}).encode()
+        given = {"X-Shopify-Access-Token": "sim-static-token", "Host": "shop.test", **headers}
+        path = f"/{DOMAIN}/admin/api/2026-04/graphql.json"
+        return self.simulator.handle("POST", path, given, body)
+
+    def ask(self, document: str, /, **variables: Any) -> dict[str, Any]:
+        self.clock.sleep(1)
+        return json.loads(self.send(document, variables).body)
+
+    def do(self, document: str, /, **variables: Any) -> Any:
+        """Return the payload of the only root field, or fail with the errors."""
+        answer = self.ask(document, **variables)
+        assert "errors" not in answer, answer["errors"]
+        return next(iter(answer["data"].values()))
+
+    def seed(self, sku: str, **details: Any) -> ShopIds:
+        given = {"price": Decimal("10.00"), "quantities": {"Dallas": 5, "Chicago": 2}}
+        return self.simulator.seed_product(DOMAIN, sku, **{**given, **details})
+
+    def shown(self, sku: str) -> Any:
+        return self.simulator.shown(DOMAIN, sku)
+
+    def quantity(self, ids: ShopIds, place: str, quantity: int, **more: Any) -> dict[str, Any]:
+        wanted = {"inventoryItemId": ids.item, "locationId": self.locations[place]}
+        return {**wanted, "quantity": quantity, "changeFromQuantity": None, **more}
+
+    def set_stock(self, *quantities: dict[str, Any], key: str = "k", **more: Any) -> Any:
+        wanted = {"name": "available", "reason": "correction", "quantities": quantities, **more}
+        return self.do(SET_STOCK, input=wanted, key=key)
+
+
+@pytest.fixture
+def open_shop(clock: VirtualClock) -> Callable[..., ShopDesk]:
+    return lambda **options: ShopDesk(clock, **options)
+
+
+@pytest.fixture
+def shop(clock: VirtualClock) -> ShopDesk:
+    return ShopDesk(clock)

@@ -1,0 +1,204 @@
+"""Bulk work in the simulated shop: staging, running on the clock, and reading the results."""
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import pytest
+
+from headway.clock import SystemClock
+from headway_lab.simulators.shopify.bulk import BulkDesk
+from headway_lab.simulators.shopify.shop import ShopSetup
+from headway_lab.simulators.shopify.simulator import ShopifySimulator
+from headway_lab.simulators.transport import SimTransport, serve
+from headway_lab.virtual_clock import VirtualClock
+
+STAGE = """
+mutation {
+  stagedUploadsCreate(input: [{
+    resource: BULK_MUTATION_VARIABLES, filename: "lines.jsonl", mimeType: "text/jsonl",
+    httpMethod: POST
+  }]) { stagedTargets { url parameters { name value } } userErrors { message } }
+}
+"""
+RUN = """
+mutation ($mutation: String!, $path: String!) {
+  bulkOperationRunMutation(mutation: $mutation, stagedUploadPath: $path) {
+    bulkOperation { id status url } userErrors { code message }
+  }
+}
+"""
+STATUS = """
+query ($id: ID!) {
+  bulkOperation(id: $id) { status objectCount url completedAt }
+  node(id: $id) { ... on BulkOperation { status } }
+  running: bulkOperations(first: 9, query: "status:running") { nodes { id } }
+  all: bulkOperations(first: 9, query: "operation_type:mutation") { nodes { id } }
+}
+"""
+PRICE = """
+mutation ($product: ID!, $variants: [ProductVariantsBulkInput!]!) {
+  productVariantsBulkUpdate(productId: $product, variants: $variants) { userErrors { code } }
+}
+"""
+DOMAIN = "acme.myshopify.com"
+PATH = f"/{DOMAIN}/admin/api/2026-04/graphql.json"
+
+
+class Client:
+    def __init__(self, http: httpx.Client) -> None:
+        self.http = http
+
+    def ask(self, query: str, **variables: Any) -> Any:
+        body = {"query": query, "variables": variables}
+        headers = {"X-Shopify-Access-Token": "sim-static-token"}
+        answer = self.http.post(PATH, json=body, headers=headers).json()
+        assert "errors" not in answer, answer
+        return answer["data"]
+
+    def upload(self, lines: list[Any]) -> str:
+        (target,) = self.ask(STAGE)["stagedUploadsCreate"]["stagedTargets"]
+        form = {each["name"]: each["value"] for each in target["parameters"]}
+        content = b"\n".join(json.dumps(line).encode() for line in lines)
+        files = {"file": ("lines.jsonl", content, "text/jsonl")}
+        assert self.http.post(target["url"], data=form, files=files).status_code == 201
+        return form["key"]
+
+    def run(self, path: str, mutation: str = PRICE) -> Any:
+        return self.ask(RUN, mutation=mutation, path=path)["bulkOperationRunMutation"]
+
+
+def open_both(clock: VirtualClock, **options: Any) -> tuple[ShopifySimulator, Client]:
+    simulator = ShopifySimulator(clock, shops=[ShopSetup(domain=DOMAIN)], **options)
+    transport = SimTransport(simulator.handle, clock)
+    return simulator, Client(httpx.Client(base_url="http://shop.test", transport=transport))
+
+
+def seed(simulator: ShopifySimulator, count: int) -> list[dict[str, Any]]:
+    every = [simulator.seed_product(DOMAIN, f"A-{number}") for number in range(count)]
+    return [
+        {"product": ids.product, "variants": [{"id": ids.variant, "price": "11.00"}]}
+        for ids in every
+    ]
+
+
+def test_one_mutation_runs_per_line_as_time_passes(clock: VirtualClock) -> None:
+    simulator, client = open_both(clock, bulk_start_s=10.0, bulk_line_s=1.0)
+    lines = seed(simulator, 20)
+    lines[7]["product"] = "gid://shopify/Product/1"
+    started = client.run(client.upload(lines))
+    assert started["userErrors"] == []
+    gid = started["bulkOperation"]["id"]
+    assert client.ask(STATUS, id=gid)["bulkOperation"]["status"] == "CREATED"
+    assert not simulator.effects
+    clock.sleep(15)
+    seen = client.ask(STATUS, id=gid)
+    assert seen["bulkOperation"]["status"] == seen["node"]["status"] == "RUNNING"
+    assert seen["running"]["nodes"] == seen["all"]["nodes"] == [{"id": gid}]
+    assert 0 < len(simulator.effects) < 10
+    clock.sleep(30)
+    done = client.ask(STATUS, id=gid)["bulkOperation"]
+    assert (done["status"], done["objectCount"]) == ("COMPLETED", "20")
+    results = [json.loads(line) for line in client.http.get(done["url"]).text.splitlines()]
+    assert [each["__lineNumber"] for each in results] == list(range(20))
+    failed = [
+        number
+        for number, each in enumerate(results)
+        if each["data"]["productVariantsBulkUpdate"]["userErrors"]
+    ]
+    assert failed == [7]
+    assert len(simulator.effects) == 19
+    gaps = {round(b.at_s - a.at_s, 6) for a, b in pairwise(simulator.effects)}
+    assert gaps <= {1.0, 2.0}
+
+
+def test_whoever_looks_at_the_shelves_sees_what_bulk_has_done(clock: VirtualClock) -> None:
+    simulator, client = open_both(clock)
+    client.run(client.upload(seed(simulator, 3)))
+    clock.sleep(60)
+    shown = simulator.shown(DOMAIN, "A-2")
+    assert shown is not None
+    assert str(shown.price) == "11.00"
+
+
+def test_five_run_at_a_time(clock: VirtualClock) -> None:
+    simulator, client = open_both(clock)
+    path = client.upload(seed(simulator, 1))
+    said = [client.run(path)["userErrors"] for _ in range(6)]
+    assert said[:5] == [[]] * 5
+    assert said[5][0]["code"] == "LIMIT_REACHED"
+    clock.sleep(60)
+    assert client.run(path)["userErrors"] == []
+
+
+@pytest.mark.parametrize(
+    ("mutation", "code"),
+    (
+        ("{ shop { name } }", "INVALID_MUTATION"),
+        ("mutation { nothing }", "INVALID_MUTATION"),
+        (f"mutation {{ {STAGE.strip()[9:-1]} }}", "INVALID_MUTATION"),
+    ),
+)
+def test_not_everything_runs_in_bulk(clock: VirtualClock, mutation: str, code: str) -> None:
+    simulator, client = open_both(clock)
+    said = client.run(client.upload(seed(simulator, 1)), mutation)
+    assert said["userErrors"][0]["code"] == code
+
+
+def test_a_file_must_be_there_and_hold_objects(clock: VirtualClock) -> None:
+    _, client = open_both(clock)
+    assert client.run("tmp/nowhere")["userErrors"][0]["code"] == "NO_SUCH_FILE"
+    code = client.run(client.upload([1, 2]))["userErrors"][0]["code"]
+    assert code == "INVALID_STAGED_UPLOAD_FILE"
+
+
+def test_a_form_without_its_parameters_is_turned_away(clock: VirtualClock) -> None:
+    _, client = open_both(clock)
+    (target,) = client.ask(STAGE)["stagedUploadsCreate"]["stagedTargets"]
+    files = {"file": ("lines.jsonl", b"{}", "text/jsonl")}
+    assert client.http.post(target["url"], files=files).status_code == 403
+    wrong = {"key": "tmp/else"}
+    assert client.http.post(target["url"], data=wrong, files=files).status_code == 403
+    assert client.http.get(f"http://shop.test/{DOMAIN}/bulk/1.jsonl").status_code == 404
+
+
+@pytest.mark.parametrize(("size", "status"), ((100, 201), (101, 400)))
+def test_a_file_may_not_be_too_large(size: int, status: int) -> None:
+    desk = BulkDesk(start_s=0, line_s=0, file_bytes_max=100)
+    key = desk.stage(1, "lines.jsonl")
+    request = httpx.Request("POST", "http://x.test", data={"key": key}, files={"file": b"x" * size})
+    assert desk.upload("1", request.headers["content-type"], request.read()).status == status
+
+
+def test_a_line_has_its_own_idempotency_key(clock: VirtualClock) -> None:
+    simulator, client = open_both(clock)
+    ids = simulator.seed_product(DOMAIN, "A-1", quantities={"Dallas": 1})
+    place = simulator.shop(DOMAIN).location_named("Dallas").id
+    quantity = {"inventoryItemId": ids.item, "locationId": place, "quantity": 4}
+    wanted = {"name": "available", "reason": "correction"}
+    wanted["quantities"] = [{**quantity, "changeFromQuantity": None}]
+    mutation = (
+        "mutation ($input: InventorySetQuantitiesInput!, $key: String!)"
+        " { inventorySetQuantities(input: $input) @idempotent(key: $key) { userErrors { code } } }"
+    )
+    client.run(client.upload([{"input": wanted, "key": "same"}] * 3), mutation)
+    clock.sleep(60)
+    assert simulator.shop(DOMAIN)
+    assert (len(simulator.effects), simulator.log.replays) == (1, 2)
+
+
+def test_bulk_works_over_real_http() -> None:
+    wall = SystemClock()
+    simulator = ShopifySimulator(
+        wall, shops=[ShopSetup(domain=DOMAIN)], delay_s=(0, 0), bulk_start_s=0, bulk_line_s=0
+    )
+    with (
+        serve(simulator.handle, wall) as server,
+        httpx.Client(base_url=server.url, trust_env=False) as http,
+    ):
+        client = Client(http)
+        gid = client.run(client.upload(seed(simulator, 5)))["bulkOperation"]["id"]
+        done = client.ask(STATUS, id=gid)["bulkOperation"]
+        assert len(http.get(done["url"]).text.splitlines()) == 5
+    assert len(simulator.effects) == 5

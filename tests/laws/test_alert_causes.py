@@ -1,0 +1,295 @@
+"""What truly happens in a simulated day, and what the watch tells of it: once, soon, and its end.
+
+Supplier, shops, workers and people bring these about, and nothing is written into our tables. When
+a rule's number is reached is read off the history, not asked of the watch.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.config import Settings
+from headway.core.monitoring.alert_state import Word
+from headway.operations.listings import Desk
+from headway.providers.shopify.storefront import shop_scope, store_tokens
+from headway.providers.vault import open_vault
+from headway.store.accounts.connections import Accounts
+from headway.store.accounts.credentials import Credentials
+from headway_lab.simulation.faults import parse_faults
+from headway_lab.simulation.scenario import START, Parts, Plan, Scenario
+from headway_lab.simulation.world import seeded_world
+from headway_lab.simulators.faults import FaultPlan
+from headway_lab.simulators.meter import Admission, Gate
+
+SOON_MIN = 5
+ONCE = (Word.FIRED, Word.RESOLVED)
+Act = Callable[[Scenario], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Story:
+    """A cause, and its end; minutes count from the beginning.
+
+    `wrong` is from when on the rule's number is reached: a minute, or a query for the instant.
+    The cause ends at `ends`; until `over` it must be told that all is well. `beside` may be told
+    too, once each.
+    """
+
+    wrong: float | str
+    over: float
+    ends: float
+    faults: Sequence[str] = ()
+    acts: Mapping[float, Act] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    parts: Parts = field(default_factory=Parts)
+    products: int = 60
+    share_per_day: float = 0.05
+    beside: frozenset[str] = frozenset()
+
+
+def ops(scenario: Scenario) -> Desk:
+    return Desk(scenario.app, actor="ops")
+
+
+def mend(scenario: Scenario) -> None:
+    """Let the supplier be well from now on."""
+    scenario.simulator.faults = FaultPlan(1)
+
+
+def reject(scenario: Scenario) -> None:
+    mend(scenario)
+    ops(scenario).reject([each.sku for each in ops(scenario).held(limit=10)])
+
+
+def revive(scenario: Scenario) -> None:
+    mend(scenario)
+    ops(scenario).revive_all()
+
+
+def suspended(*, is_suspended: bool) -> Act:
+    """Let the platform suspend all products of the shop, or none."""
+
+    def act(scenario: Scenario) -> None:
+        (setup,) = scenario.shops.setups.values()
+        shop = scenario.shops.simulator.shop(setup.domain)
+        for sku in scenario.plan.world.start:
+            shop.edit_status(sku, "ACTIVE", is_suspended=is_suspended)
+
+    return act
+
+
+def uninstall(scenario: Scenario) -> None:
+    (setup,) = scenario.shops.setups.values()
+    scenario.shops.simulator.tokens(setup.domain).revoke()
+
+
+def install(scenario: Scenario, *, lasting: timedelta | None = None) -> None:
+    """Let the seller connect the shop again, with a token that is good; its grant may end."""
+    app, (seller,) = scenario.app, scenario.sellers
+    domain = scenario.shops.setups[seller].domain
+    tokens = scenario.shops.simulator.tokens(domain)
+    token = tokens.issue(scenario.shops.simulator.elapsed_s(), expires=False)
+    scope = shop_scope(app.settings.shopify_client_id, domain)
+    vault = open_vault(None, app.settings.data_dir)
+    grant: dict[str, Any] = {}
+    if lasting is not None:
+        grant = {"refresh": "shprt_1", "refresh_expires_at": app.clock.now() + lasting}
+    store_tokens(Credentials(app.pool), vault, scope, clock=app.clock, access=token, **grant)
+    Accounts(app.pool).connect(seller, domain, now=app.clock.now())
+
+
+def fall_silent(scenario: Scenario) -> None:
+    """Let a worker take parts in hand and never be heard of again."""
+    now = scenario.clock.now()
+    skus = sorted(scenario.plan.world.start)[:3]
+    scenario.app.schedule.claim(
+        skus, now=now, owner="gone", lease_until=now + timedelta(seconds=90)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blocked:
+    """A supplier that blocks our key until a minute has come, as if it was asked too often."""
+
+    until_min: float
+    after: Gate
+
+    def admit(self, at_s: float) -> Admission:
+        left_s = self.until_min * 60 - at_s
+        return Admission(is_refused=True, wait_s=left_s) if left_s > 0 else self.after.admit(at_s)
+
+
+def block(scenario: Scenario) -> None:
+    scenario.simulator.gate = Blocked(until_min=50, after=scenario.simulator.gate)
+
+
+class Idle:
+    """A schedule whose tick rescues nobody until a minute has come."""
+
+    def __init__(self, inner: Any, until: datetime) -> None:
+        self._inner, self._until = inner, until
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def rescue(self, now: datetime) -> int:
+        return self._inner.rescue(now) if now >= self._until else 0
+
+
+def first(kind: str) -> str:
+    """Return the query for the instant of the first event of a kind."""
+    return f"SELECT min(sync_timestamp) FROM sync_audit_log WHERE event_type = '{kind}'"
+
+
+THIRD_BAD_CALL = """
+SELECT begun_at FROM call_ledger WHERE status = 'sent' AND cardinality(skus) > 0 AND result <> 'ok'
+ORDER BY begun_at LIMIT 1 OFFSET 2
+"""
+FOURTH_REFUSAL = """
+SELECT min(sync_timestamp) FROM (
+  SELECT sync_timestamp, row_number() OVER (PARTITION BY sku ORDER BY sync_timestamp) AS number
+  FROM sync_audit_log WHERE event_type = 'shopify_update_failed') AS refusal WHERE number = 4
+"""
+THROTTLED = "SELECT min(begun_at) FROM call_ledger WHERE http_status = 429"
+PROMISED = {"promises_min": dict.fromkeys(("free", "starter", "growth", "pro"), 60)}
+AT_ONCE = {"failures_max": 1, "missing_confirmations": 1}
+LATE, SLIPPING = frozenset({"few_synced"}), frozenset({"promise_slipping"})
+STORIES = {
+    "permit_wait": Story(acts={20: block}, wrong=THROTTLED, ends=50, over=54),
+    "token_expiring": Story(
+        acts={5: partial(install, lasting=timedelta(days=7, minutes=15)), 60: install},
+        wrong=20,
+        ends=60,
+        over=64,
+    ),
+    "error_share": Story(
+        faults=["error:15%"], wrong=THIRD_BAD_CALL, acts={40: mend}, ends=40, over=40 + 60 + 10
+    ),
+    "reads_failed": Story(
+        faults=["vanish:90@00:30"], products=100, wrong=32, acts={40: mend}, ends=40, over=115
+    ),
+    "few_synced": Story(faults=["away:90m@00:20"], wrong=80, ends=110, over=120),
+    "overdue": Story(
+        faults=["away:90m@00:20"], products=150, wrong=85, ends=110, over=150, beside=LATE
+    ),
+    "stale": Story(
+        faults=["away:1460m@00:10"], products=20, wrong=1449, ends=1470, over=1600,
+        beside=SLIPPING | {"promise_burning"},
+    ),
+    "promise_burning": Story(
+        faults=["away:2h@00:20"], products=20, settings=PROMISED, wrong=95, ends=140, over=220,
+        beside=SLIPPING
+    ),
+    "promise_slipping": Story(
+        faults=["vanish:4@00:20"],
+        products=20,
+        settings=PROMISED,
+        wrong=124,
+        acts={100: mend},
+        ends=140,
+        over=210,
+    ),
+    "held": Story(
+        faults=["badprice:1@00:30"], wrong=first("change_held"), acts={60: reject}, ends=60, over=64
+    ),
+    "parked": Story(
+        faults=["vanish:1@00:10"],
+        settings=AT_ONCE,
+        wrong=first("product_deactivated"),
+        acts={60: revive},
+        ends=60,
+        over=64,
+    ),
+    "refused_by_shop": Story(
+        share_per_day=12,
+        acts={10: suspended(is_suspended=True), 90: suspended(is_suspended=False)},
+        wrong=FOURTH_REFUSAL,
+        ends=90,
+        over=180,
+    ),
+    "stuck": Story(
+        acts={20: fall_silent},
+        parts=Parts(schedule=lambda inner: Idle(inner, START + timedelta(minutes=60))),
+        wrong=32,
+        ends=60,
+        over=68,
+    ),
+    "disconnected": Story(
+        share_per_day=12,
+        acts={20: uninstall, 60: install},
+        wrong=first("account_disconnected"),
+        ends=60,
+        over=64,
+    ),
+}  # fmt: skip
+
+
+# The others take as long each, and are left to the campaign.
+QUICK = ("parked", "disconnected", "permit_wait")
+
+
+def live(story: Story, pool: ConnectionPool, folder: Path) -> Scenario:
+    days, faults = (story.over + 2) / 1440, parse_faults(story.faults)
+    world = seeded_world(
+        products=story.products, days=days, seed=1, share_per_day=story.share_per_day
+    )
+    plan = Plan(world=world, policy="adaptive", days=days, faults=faults, is_watched=True)
+
+    def chosen(settings: Settings) -> Settings:
+        return settings.model_copy(update=dict(story.settings))
+
+    scenario = Scenario(plan, pool, folder, replace(story.parts, settings=chosen))
+    for minute, act in story.acts.items():
+        scenario.crew.spawn_at(minute * 60, partial(act, scenario))
+    scenario.run()
+    return scenario
+
+
+def wrong_min(story: Story, pool: ConnectionPool) -> float:
+    if not isinstance(story.wrong, str):
+        return story.wrong
+    with pool.connection() as connection:
+        ((at,),) = connection.execute(story.wrong.encode()).fetchall()
+    return float((at - START).total_seconds() / 60)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in QUICK else (pytest.mark.campaign,))
+        for name in STORIES
+    ],
+)
+def test_the_watch_tells_within_five_minutes_once_and_when_it_is_over(
+    pool: ConnectionPool, tmp_path: Path, name: str
+) -> None:
+    story = STORIES[name]
+    told: dict[str, list[tuple[Word, float]]] = {}
+    for each in live(story, pool, tmp_path).heard.told:
+        told.setdefault(each.name, []).append((each.word, each.at_s / 60))
+    assert told.keys() - story.beside == {name} - story.beside, told
+    assert {tuple(word for word, _ in words) for words in told.values()} == {ONCE}, told
+    (_, fired_at), (_, over_at) = told[name]
+    wrong_at = wrong_min(story, pool)
+    assert wrong_at <= fired_at <= wrong_at + SOON_MIN
+    assert story.ends <= over_at <= story.over
+
+
+def test_a_part_that_fails_is_shown_and_told_to_nobody(
+    pool: ConnectionPool, tmp_path: Path
+) -> None:
+    shown: dict[float, set[str]] = {}
+
+    def look(scenario: Scenario) -> None:
+        shown[scenario.clock.monotonic() / 60] = {each.name for each in ops(scenario).alerts()}
+
+    acts = {9: look, 25: look, 30: mend, 200: look}
+    story = Story(faults=["vanish:1@00:10"], acts=acts, wrong=10, ends=30, over=200)
+    assert live(story, pool, tmp_path).heard.told == []
+    assert shown == {9: set(), 25: {"failing"}, 200: set()}

@@ -1,0 +1,90 @@
+"""The watch in simulated days: an alert fires soon after its cause, once, and is over after it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.core.monitoring.alert_state import Word
+from headway_lab.simulation.faults import parse_faults
+from headway_lab.simulation.scenario import Plan, Scenario
+from headway_lab.simulation.world import seeded_world
+
+Watch = Callable[..., Scenario]
+SOON_MIN = 5
+
+
+@pytest.fixture
+def watch(pool: ConnectionPool, tmp_path: Path) -> Watch:
+    def run_it(
+        *faults: str,
+        policy: str = "adaptive",
+        products: int = 100,
+        days: float,
+        share_per_day: float = 0.05,
+    ) -> Scenario:
+        world = seeded_world(products=products, days=days, seed=1, share_per_day=share_per_day)
+        plan = Plan(
+            world=world,
+            policy=policy,
+            days=days,
+            faults=parse_faults(faults),
+            is_watched=True,
+        )
+        scenario = Scenario(plan, pool, tmp_path)
+        scenario.run()
+        return scenario
+
+    return run_it
+
+
+def spans(scenario: Scenario) -> dict[str, list[tuple[float, Word]]]:
+    """Return what was told of each alert, by minute."""
+    told: dict[str, list[tuple[float, Word]]] = {}
+    for each in scenario.heard.told:
+        told.setdefault(each.name, []).append((each.at_s / 60, each.word))
+    return told
+
+
+def test_each_fault_is_told_within_five_minutes_once_and_told_when_it_is_over(
+    watch: Watch,
+) -> None:
+    scenario = watch(
+        "outage:30m@00:30",
+        "pause-supplier:30m@01:40",
+        "shop-outage:30m@02:50",
+        days=0.16,
+        share_per_day=4.0,
+    )
+    told = spans(scenario)
+    assert told.keys() == {"supplier_down", "paused", "shop_refused"}
+    # An outage is over for us with the probe that is answered: at most a quarter of an hour later.
+    for name, begins, ends_by in (
+        ("supplier_down", 30, 60 + 15 + 3),
+        ("paused", 100, 130),
+        ("shop_refused", 170, 200 + 15 + 3),
+    ):
+        (fired_at, fired), (resolved_at, resolved) = told[name]
+        assert (fired, resolved) == (Word.FIRED, Word.RESOLVED)
+        assert begins <= fired_at <= begins + SOON_MIN, name
+        assert begins + 30 <= resolved_at <= ends_by + 1, name
+
+
+def test_errors_that_come_and_go_are_told_once_and_nothing_else_beside_them(watch: Watch) -> None:
+    scenario = watch("error:15%", days=0.1)
+    ((name, (first, *more)),) = spans(scenario).items()
+    assert (name, first[1]) == ("error_share", Word.FIRED)
+    assert {word for _, word in more} <= {Word.WORSE}
+    assert len(more) <= 1
+
+
+@pytest.mark.parametrize(("policy", "days"), (("rolling", 0.2), ("adaptive", 0.06)))
+def test_a_quiet_morning_raises_nothing(watch: Watch, policy: str, days: float) -> None:
+    assert spans(watch(policy=policy, days=days)) == {}
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("policy", ("adaptive", "packed", "split", "anchored", "rolling"))
+def test_a_quiet_week_raises_nothing(watch: Watch, policy: str) -> None:
+    assert spans(watch(policy=policy, products=500, days=7)) == {}

@@ -1,0 +1,135 @@
+"""What truly happens to accounts in a simulated day, and what the watch tells of it."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.core.accounts.jobs import JobStatus, PlatformName
+from headway.core.monitoring.alert_state import Word
+from headway.operations.listings import Desk
+from headway_lab.simulation.accounts.faults import parse_account_faults
+from headway_lab.simulation.accounts.printify import PrintifyVenue
+from headway_lab.simulation.accounts.scenario import START, AccountPlan, AccountScenario
+from headway_lab.simulation.accounts.world import account_world
+from headway_lab.simulators.printify.simulator import PER_PAGE_MAX, PrintifySimulator
+
+SOON_MIN = 5
+ONCE = (Word.FIRED, Word.RESOLVED)
+Act = Callable[[AccountScenario], None]
+
+
+def live(
+    pool: ConnectionPool,
+    folder: Path,
+    *faults: str,
+    acts: Mapping[float, Act] | None = None,
+    sellers: int = 3,
+    days: float,
+) -> AccountScenario:
+    plan = AccountPlan(
+        world=account_world(sellers=sellers, days=days, seed=1),
+        days=days,
+        faults=parse_account_faults(faults),
+        looks_h=(),
+        is_watched=True,
+    )
+    scenario = AccountScenario(plan, pool, folder)
+    for minute, act in (acts or {}).items():
+        scenario.crew.spawn_at(minute * 60, partial(act, scenario))
+    scenario.run()
+    return scenario
+
+
+def told_of(scenario: AccountScenario, name: str) -> list[tuple[Word, float]]:
+    """Return what was told of one alert, and at which minute."""
+    return [(each.word, each.at_s / 60) for each in scenario.heard.told if each.name == name]
+
+
+def minute_of(pool: ConnectionPool, query: str) -> float:
+    with pool.connection() as connection:
+        ((at,),) = connection.execute(query.encode()).fetchall()
+    assert isinstance(at, datetime)
+    return (at - START).total_seconds() / 60
+
+
+@pytest.mark.campaign
+def test_a_platform_that_is_down_is_told_once_whoever_asks_it(
+    pool: ConnectionPool, tmp_path: Path
+) -> None:
+    plan = AccountPlan(
+        world=account_world(sellers=8, days=0.2, seed=1),
+        days=0.2,
+        faults=parse_account_faults(["etsy-outage:1h@02:00"]),
+        looks_h=(),
+        is_watched=True,
+    )
+    scenario = AccountScenario(plan, pool, tmp_path)
+    scenario.run()
+    told = [(each.word, each.at_s / 60) for each in scenario.heard.told if each.subject == "etsy"]
+    (fired, fired_at), (over, over_at) = told
+    assert (fired, over) == ONCE
+    # Three accounts must fail, each at its own hour; then it is soon.
+    assert 120 <= fired_at <= 180
+    assert 180 <= over_at <= 200
+    words = Counter((each.subject, each.word) for each in scenario.heard.told)
+    assert set(words.values()) == {1}, "what was told of one account was told again"
+
+
+def printify(scenario: AccountScenario) -> PrintifySimulator:
+    venue = scenario.venues[PlatformName.PRINTIFY]
+    assert isinstance(venue, PrintifyVenue)
+    return venue.simulator
+
+
+def narrow(scenario: AccountScenario) -> None:
+    """Let Printify refuse pages as long as we ask for, from now on."""
+    printify(scenario).per_page_max = {"orders": 2, "products": 2}
+
+
+def mend(scenario: AccountScenario) -> None:
+    """Let it take them again, and a person revive what died of it."""
+    printify(scenario).per_page_max = dict(PER_PAGE_MAX)
+    lane = Desk(scenario.app, actor="ops").lane
+    lane.revive([each.id for each in lane.jobs(status=JobStatus.DEAD, limit=50)])
+
+
+@pytest.mark.campaign
+def test_jobs_that_die_are_told_once_and_when_they_are_revived(
+    pool: ConnectionPool, tmp_path: Path
+) -> None:
+    scenario = live(pool, tmp_path, acts={60: narrow, 360: mend}, days=0.26)
+    (fired, fired_at), (over, over_at) = told_of(scenario, "dead_jobs")
+    assert (fired, over) == ONCE
+    first = minute_of(
+        pool, "SELECT min(sync_timestamp) FROM sync_audit_log WHERE event_type = 'job_dead'"
+    )
+    assert first <= fired_at <= first + SOON_MIN
+    assert 360 <= over_at <= 364
+
+
+def spend_etsy(scenario: AccountScenario) -> None:
+    """Let somebody else of the same app use up the day."""
+    simulator = scenario.etsy.simulator
+    simulator.meter.spend(simulator.meter.per_day, simulator.elapsed_s())
+
+
+@pytest.mark.campaign
+def test_a_day_that_is_used_up_is_told_once_and_when_there_is_room(
+    pool: ConnectionPool, tmp_path: Path
+) -> None:
+    scenario = live(pool, tmp_path, acts={120: spend_etsy}, days=1.3)
+    (fired, fired_at), (over, over_at) = told_of(scenario, "quota_spent")
+    assert (fired, over) == ONCE
+    first = minute_of(
+        pool,
+        "SELECT min(begun_at) FROM call_ledger WHERE key LIKE 'etsy:%'"
+        f" AND begun_at > timestamptz '{START.isoformat()}' + interval '120 minutes'",
+    )
+    assert first <= fired_at <= first + SOON_MIN
+    # What others used is known to have left by the end of its hour.
+    assert 120 + 1440 <= over_at <= 120 + 1440 + 65

@@ -1,0 +1,143 @@
+"""The rules for Prometheus: written from the table, read and tried by Prometheus' own tool."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.monitoring.prometheus import Programs
+from tests.monitoring.prometheus_server import EXPORTED
+
+from headway.core.monitoring.rules import LIMITS, RULES, Rule
+from headway.observe.metrics import GAUGES
+from headway.observe.prometheus_rules import alert_name, prometheus_rules
+
+HOUR = 'headway_hour{{what="{what}"}}'
+TROUBLE = 'headway_trouble{{what="{what}"}}'
+# What a rule's figures are while all is well, and when it is wrong; both for all of them.
+WELL = {
+    "headway_supplier_up": 1.0,
+    "headway_permit_delay_seconds": 0.0,
+    **{HOUR.format(what=what): 1200.0 for what in ("calls", "reads")},
+    **{HOUR.format(what=what): 0.0 for what in ("calls_failed", "reads_failed", "overdue")},
+    **{
+        TROUBLE.format(what=what): 0.0
+        for what in (
+            "paused", "refusals_in_a_row", "stuck", "shops_down", "tokens_ending", "quotas_spent",
+        )
+    },
+    'headway_listings{state="stale"}': 0.0,
+    'headway_listings{state="parked"}': 0.0,
+    'headway_promise_burn_fast{tier="pro"}': 0.0,
+    'headway_promise_burn_slow{tier="pro"}': 0.0,
+    "headway_changes_held": 0.0,
+    'headway_failures{blame="listing"}': 0.0,
+    "headway_accounts_disconnected": 0.0,
+    'headway_jobs{status="dead"}': 0.0,
+}  # fmt: skip
+WRONG = {
+    "supplier_down": {"headway_supplier_up": 0},
+    "permit_wait": {"headway_permit_delay_seconds": 31},
+    "error_share": {HOUR.format(what="calls_failed"): 61},
+    "reads_failed": {HOUR.format(what="reads_failed"): 61},
+    "few_synced": {HOUR.format(what="reads"): 0, HOUR.format(what="overdue"): 30},
+    "overdue": {HOUR.format(what="overdue"): 101},
+    "stale": {'headway_listings{state="stale"}': 1},
+    "promise_burning": {'headway_promise_burn_fast{tier="pro"}': 6},
+    "promise_slipping": {'headway_promise_burn_slow{tier="pro"}': 1.5},
+    "paused": {TROUBLE.format(what="paused"): 1},
+    "held": {"headway_changes_held": 1},
+    "parked": {'headway_listings{state="parked"}': 1},
+    "refused_by_shop": {TROUBLE.format(what="refusals_in_a_row"): 4},
+    "failing": {'headway_failures{blame="listing"}': 1},
+    "stuck": {TROUBLE.format(what="stuck"): 1},
+    "shop_refused": {TROUBLE.format(what="shops_down"): 1},
+    "disconnected": {"headway_accounts_disconnected": 1},
+    "token_expiring": {TROUBLE.format(what="tokens_ending"): 1},
+    "dead_jobs": {'headway_jobs{status="dead"}': 1},
+    "quota_spent": {TROUBLE.format(what="quotas_spent"): 1},
+}
+BEGINS_MIN, LASTS_MIN = 400, 20
+
+
+def test_the_file_is_what_the_command_writes() -> None:
+    assert EXPORTED.read_text(encoding="utf-8") == prometheus_rules(), (
+        "write it anew: headway alerts --prometheus-rules > deploy/prometheus/headway.rules.yml"
+    )
+
+
+def test_every_figure_that_a_rule_asks_for_is_a_metric_of_ours() -> None:
+    asked = set(re.findall(r"headway_([a-z_]+)", prometheus_rules()))
+    assert asked <= GAUGES.keys()
+
+
+def test_a_deployments_own_numbers_are_in_its_rules() -> None:
+    assert 'headway_hour{what="overdue"} > 7)' in prometheus_rules({**LIMITS, "overdue": 7})
+
+
+@pytest.fixture
+def promtool(programs: Programs) -> str:
+    return programs.promtool
+
+
+def run(promtool: str, *words: str) -> None:
+    done = subprocess.run(
+        [promtool, *words], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_promtool_reads_the_rules(promtool: str) -> None:
+    run(promtool, "check", "rules", str(EXPORTED))
+
+
+def trial(rule: Rule) -> dict[str, object]:
+    """Let one thing go wrong after a while, and say when the rule must fire and be over."""
+    begins, ends = BEGINS_MIN, BEGINS_MIN + LASTS_MIN
+    series = []
+    for name, well in WELL.items():
+        wrong = WRONG[rule.name].get(name, well)
+        values = f"{well:g}x{begins - 1} {wrong:g}x{LASTS_MIN - 1} {well:g}x60"
+        series.append({"series": name, "values": values})
+    after, over = (int(span.total_seconds() // 60) for span in (rule.after, rule.over))
+    quiet = begins - 1
+    asked = [
+        (quiet, False),
+        (begins + after + 2, True),
+        (ends - 1, True),
+        (ends + over + 2, False),
+    ]
+    query = (
+        f'count(ALERTS{{alertname="{alert_name(rule.name)}", alertstate="firing"}}) or vector(0)'
+    )
+    others = (
+        f'count(ALERTS{{alertname!="{alert_name(rule.name)}", alertstate="firing"}}) or vector(0)'
+    )
+    checks = [(query, at, int(fires)) for at, fires in asked]
+    checks.append((others, ends - 1, 0))
+    return {
+        "interval": "1m",
+        "input_series": series,
+        "promql_expr_test": [
+            {
+                "expr": text,
+                "eval_time": f"{at}m",
+                "exp_samples": [{"labels": "{}", "value": value}],
+            }
+            for text, at, value in checks
+        ],
+    }
+
+
+def test_promtool_sees_each_alert_fire_alone_within_five_minutes_and_end(
+    promtool: str, tmp_path: Path
+) -> None:
+    trials = {
+        "rule_files": [str(EXPORTED)],
+        "evaluation_interval": "1m",
+        "tests": [trial(rule) for rule in RULES],
+    }
+    path = tmp_path / "trials.yml"  # JSON is YAML too
+    path.write_text(json.dumps(trials), encoding="utf-8")
+    run(promtool, "test", "rules", str(path))

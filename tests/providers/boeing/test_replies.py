@@ -1,0 +1,313 @@
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.core.catalog.listings import Reply, Sku
+from headway.errors import UnreadableError
+from headway.providers.boeing.replies import parse_reply
+
+A, B = Sku("WF338109=K3"), Sku("2D2019-5=E9")
+LINE = {
+    "aviallPartNumber": "WF338109=K3",
+    "productCode": "WF338109",
+    "listPrice": 20.5,
+    "netPrice": "10.25",
+    "quantity": 7,
+    "inStock": True,
+    "locationAvailabilities": [
+        {"location": "Dallas Central", "availQuantity": 5},
+        {"location": "Germany CSC", "availQuantity": "2"},
+    ],
+}
+
+
+def reply_to(*lines: object, asked: tuple[Sku, ...] = (A,), currency: object = "USD") -> Reply:
+    return parse_reply(json.dumps({"currency": currency, "lineItems": lines}).encode(), asked)
+
+
+def line(**changes: object) -> dict[str, Any]:
+    return {**LINE, **changes}
+
+
+def places(*quantities: object) -> list[dict[str, object]]:
+    return [{"location": "Dallas Central", "availQuantity": each} for each in quantities]
+
+
+def test_a_good_line_becomes_a_quote_with_its_suffix_kept() -> None:
+    quote = reply_to(LINE).quotes[A]
+    assert quote.sku == "WF338109=K3"
+    assert (quote.list_price, quote.net_price) == (Decimal("20.5"), Decimal("10.25"))
+    assert quote.currency == "USD"
+    assert quote.quantities == {"Dallas Central": 5, "Germany CSC": 2}
+
+
+def test_a_list_price_of_zero_is_no_list_price() -> None:
+    for zero in (0, 0.0, "0", "0.00", None, ""):
+        quote = reply_to(line(listPrice=zero)).quotes[A]
+        assert quote.list_price is None
+        assert quote.net_price == Decimal("10.25")
+
+
+def test_a_price_has_one_spelling() -> None:
+    for spelling in ("1000", "1000.00", 1000, 1e3, "+1000", " 1000 ", 1000.00000000000001):
+        price = reply_to(line(netPrice=spelling)).quotes[A].net_price
+        assert str(price) == "1000"
+    assert reply_to(line(netPrice=70.74000000000001)).quotes[A].net_price == Decimal("70.74")
+
+
+@pytest.mark.parametrize(
+    "price",
+    (-1, "-0.01", "n/a", "1,234.50", "$5", "1_000", "١٢", True, [], {}, 1e10, 1e-9, "1e3",
+     float("nan"), float("inf"), "NaN", "Infinity"),
+)  # fmt: skip
+def test_a_price_nobody_can_mean_makes_its_sku_faulty(price: object) -> None:
+    reply = reply_to(line(netPrice=price), line(aviallPartNumber=B), asked=(A, B))
+    assert set(reply.faulty) == {A}
+    assert set(reply.quotes) == {B}
+
+
+@pytest.mark.parametrize(
+    "quantity",
+    (-1, "-3", 1.5, "1.5", 10**9 + 1, True, None, "many", "", [], float("nan"), float("inf")),
+)
+def test_a_quantity_nobody_can_mean_makes_its_sku_faulty(quantity: object) -> None:
+    assert set(reply_to(line(locationAvailabilities=places(quantity))).faulty) == {A}
+
+
+def test_a_location_named_twice_holds_the_sum() -> None:
+    quote = reply_to(line(locationAvailabilities=places(3, "4", 2.0))).quotes[A]
+    assert quote.quantities == {"Dallas Central": 9}
+
+
+def test_a_sum_beyond_reason_is_faulty() -> None:
+    assert A in reply_to(line(locationAvailabilities=places(10**9, 1))).faulty
+
+
+@pytest.mark.parametrize("name", ("", "  ", None, 5, "nul\0", "\ud800", "x" * 201))
+def test_a_location_without_a_usable_name_is_faulty(name: object) -> None:
+    place = [{"location": name, "availQuantity": 1}]
+    assert A in reply_to(line(locationAvailabilities=place)).faulty
+
+
+def test_no_stock_anywhere_is_believed_when_the_line_says_so() -> None:
+    for empty in ([], None):
+        sold_out = line(locationAvailabilities=empty, inStock=False, quantity=0)
+        assert reply_to(sold_out).quotes[A].quantities == {}
+
+
+def test_stock_without_a_location_is_never_read_as_none() -> None:
+    for changes in (
+        {"locationAvailabilities": [], "inStock": True, "quantity": 0},
+        {"locationAvailabilities": [], "inStock": False, "quantity": 3},
+        {"locationAvailabilities": None, "inStock": None, "quantity": None},
+        {"locationAvailabilities": {"Dallas Central": 5}},
+        {"locationAvailabilities": "Dallas Central"},
+    ):
+        assert A in reply_to(line(**changes)).faulty
+
+
+def test_name_description_and_vendor_are_plain_lines_of_bounded_length() -> None:
+    quote = reply_to(
+        line(name=" Seal\n\0 ring ", description="d" * 9000, supplierName="Acme\ud800")
+    ).quotes[A]
+    assert (quote.name, quote.vendor) == ("Seal ring", "Acme")
+    assert quote.description == "d" * 5000
+    plain = reply_to(line(name=5, description=None, supplierName=["x"])).quotes[A]
+    assert (plain.name, plain.description, plain.vendor) == ("", "", "")
+
+
+def test_lines_that_differ_in_words_only_are_one() -> None:
+    assert A in reply_to(line(name="Seal"), line(name="seal, ring")).quotes
+
+
+def test_the_raw_line_of_a_quote_is_kept_digit_by_digit() -> None:
+    raw = reply_to(line(weight=0.1, hazmatCode=None, dim="1 x 2")).raw[A]
+    assert raw == {
+        **LINE,
+        "listPrice": "20.5",
+        "quantity": "7",
+        "weight": "0.1",
+        "hazmatCode": None,
+        "dim": "1 x 2",
+        "locationAvailabilities": [
+            {"location": "Dallas Central", "availQuantity": "5"},
+            {"location": "Germany CSC", "availQuantity": "2"},
+        ],
+    }
+
+
+def test_only_quoted_lines_are_kept_raw() -> None:
+    reply = reply_to(
+        LINE, line(aviallPartNumber=B, netPrice="n/a"), line(aviallPartNumber="X"), asked=(A, B)
+    )
+    assert set(reply.raw) == {A}
+
+
+def test_a_raw_line_is_bounded_and_fit_for_the_database_whatever_it_holds() -> None:
+    endless: list[Any] = []
+    for _ in range(200):
+        endless = [endless, "nul\0", "\ud800"]
+    fields = {f"field{n}\0": "x" * 10_000 for n in range(200)}
+    text = json.dumps(reply_to(line(dim=endless, **fields)).raw[A], ensure_ascii=False)
+    assert len(text) < 100 * 5100
+    assert text.count("[") <= 4
+    assert "\0" not in text
+    text.encode()
+
+
+def test_skus_match_without_regard_to_case_but_exactly() -> None:
+    lower = Sku("wf338109=k3")
+    assert reply_to(LINE, asked=(lower,)).quotes[lower].sku == lower
+    assert reply_to(LINE, asked=(Sku("WF338109=K"),)).missing == {"WF338109=K"}
+
+
+def test_a_sku_listed_with_spaces_around_it_is_not_taken_for_missing() -> None:
+    spaced = Sku(f" {A} ")
+    reply = reply_to(line(), asked=(spaced,))
+    assert (set(reply.quotes), reply.missing) == ({spaced}, frozenset())
+
+
+def test_the_part_number_matches_before_the_product_code() -> None:
+    base = Sku("WF338109")
+    assert set(reply_to(LINE, asked=(base,)).quotes) == {base}
+    both = reply_to(LINE, asked=(A, base))
+    assert set(both.quotes) == {A}
+    assert both.missing == {base}
+
+
+def test_two_variants_under_one_product_code_are_not_mixed_up() -> None:
+    other = line(aviallPartNumber="WF338109=E9", netPrice=99)
+    assert reply_to(LINE, other, asked=(Sku("WF338109"),)).faulty == {
+        "WF338109": "two different lines"
+    }
+    assert reply_to(LINE, other).quotes[A].net_price == Decimal("10.25")
+
+
+def test_equal_lines_are_one_and_different_lines_are_faulty() -> None:
+    shuffled = line(locationAvailabilities=LINE["locationAvailabilities"][::-1])
+    assert A in reply_to(LINE, shuffled).quotes
+    assert reply_to(LINE, line(netPrice=11)).faulty == {A: "two different lines"}
+
+
+def test_lines_nobody_asked_for_are_ignored_and_absent_ones_are_missing() -> None:
+    reply = reply_to(LINE, asked=(B,))
+    assert reply.missing == {B}
+    assert not reply.quotes
+
+
+def test_beside_a_line_without_a_number_no_sku_is_called_missing() -> None:
+    for nameless in ({}, None, 5, "text", {"aviallPartNumber": 5}):
+        reply = reply_to(LINE, nameless, asked=(A, B))
+        assert set(reply.faulty) == {B}
+        assert set(reply.quotes) == {A}
+
+
+def test_an_error_inside_a_line_is_about_that_sku() -> None:
+    reply = reply_to(line(error="not\x00sold\nhere"))
+    assert reply.faulty == {A: "the supplier says: not sold here"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    (
+        b"",
+        b"null",
+        b"[]",
+        b'"text"',
+        b"<html>maintenance</html>",
+        b'{"currency":"USD","lineItems":[{"aviallPartN',
+        b'{"currency":"USD"}',
+        b'{"currency":"USD","lineItems":null}',
+        b'{"currency":"USD","lineItems":{}}',
+        b'{"lineItems":[]}',
+        b'{"currency":"","lineItems":[]}',
+        b'{"currency":5,"lineItems":[]}',
+        b'{"error":"internal","status":500}',
+        b"\xff\xfe\x00",
+        b"[" * 100_000,
+    ),
+)
+def test_a_reply_that_breaks_its_promise_is_unreadable(body: bytes) -> None:
+    with pytest.raises(UnreadableError) as raised:
+        parse_reply(body, [A])
+    assert len(str(raised.value)) <= 250
+    assert str(raised.value).isprintable()
+
+
+def test_numbers_beyond_all_bounds_harm_only_their_own_line() -> None:
+    huge = b'{"currency":"USD","lineItems":[{"productCode":"%s","netPrice":%s}]}'
+    for number in (b"1e99999999999999999999", b"9" * 10_000, b"1e-99999999999999999999"):
+        assert A in parse_reply(huge % (A.encode(), number), [A]).faulty
+
+
+def is_sound(reply: Reply, asked: list[Sku]) -> bool:
+    prices = [
+        price
+        for quote in reply.quotes.values()
+        for price in (quote.list_price, quote.net_price)
+        if price is not None
+    ]
+    stock = [each for quote in reply.quotes.values() for each in quote.quantities.values()]
+    json.dumps(dict(reply.raw), ensure_ascii=False).encode()
+    sorted_once = sorted([*reply.quotes, *reply.missing, *reply.faulty]) == sorted(asked)
+    return (
+        sorted_once
+        and all(price.is_finite() and price > 0 for price in prices)
+        and all(type(each) is int and 0 <= each <= 10**9 for each in stock)
+    )
+
+
+scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.decimals().map(str)
+)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5
+)
+some_places = st.lists(
+    st.fixed_dictionaries({"location": scalars, "availQuantity": scalars}), max_size=3
+)
+some_lines = st.fixed_dictionaries(
+    {},
+    optional={
+        "aviallPartNumber": st.sampled_from([A, B, A.lower(), "other"]) | scalars,
+        "productCode": st.sampled_from([A, B]) | scalars,
+        "listPrice": values,
+        "netPrice": values,
+        "quantity": values,
+        "inStock": values,
+        "locationAvailabilities": some_places | values,
+        "error": values,
+        "name": values,
+        "dim": values,
+    },
+)
+documents = st.fixed_dictionaries(
+    {"currency": st.sampled_from(["USD", "eur"]) | values},
+    optional={"lineItems": st.lists(some_lines | values, max_size=4) | values},
+)
+
+
+@given(st.binary() | st.text().map(lambda text: text.encode("utf-8", "surrogatepass")))
+def test_any_bytes_are_a_reply_or_an_unreadable_one(body: bytes) -> None:
+    try:
+        reply = parse_reply(body, [A, B])
+    except UnreadableError:
+        return
+    assert is_sound(reply, [A, B])
+
+
+@given(documents, st.integers(min_value=0))
+def test_any_document_whole_or_cut_is_a_sound_reply_or_an_unreadable_one(
+    document: dict[str, Any], cut: int
+) -> None:
+    body = json.dumps(document).encode()
+    for each in (body, body[: cut % (len(body) + 1)]):
+        try:
+            reply = parse_reply(each, [A, B])
+        except UnreadableError:
+            continue
+        assert is_sound(reply, [A, B])

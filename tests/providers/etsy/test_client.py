@@ -1,0 +1,223 @@
+"""Etsy's connector over real HTTP, against answers that were written beforehand."""
+
+import contextlib
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.clock import ScaledClock
+from headway.core.accounts.jobs import Account, PlatformName
+from headway.core.accounts.pagination import Ask
+from headway.core.catalog.listings import SellerId
+from headway.errors import (
+    AppRefusedError,
+    ConnectorError,
+    PermanentError,
+    ThrottledError,
+    TransientError,
+    UnauthorizedError,
+    UnreadableError,
+)
+from headway.providers.etsy.client import EtsyAccess, EtsyConnector
+from headway.providers.tokens import REFRESH, AccountTokens, store_tokens, token_scope
+from headway.providers.vault import Vault
+from headway.store.accounts.credentials import Credentials
+from headway_lab.simulators.transport import serve
+from headway_lab.simulators.wire import SimReply, json_reply
+
+VAULT = Vault(["MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="])
+ACCESS = EtsyAccess(keystring="the-keystring", shared_secret="hush-shared-secret")
+SCOPE = token_scope(PlatformName.ETSY, "77")
+SECRETS = ("hush-shared-secret", "77.hush-access-token", "77.hush-refresh-token", "77.hush-new")
+LISTINGS = Ask(what="listings", values={"state": "active", "limit": 100, "offset": 90})
+EMPTY = {"count": 0, "results": []}
+
+
+class Desk:
+    """An Etsy that gives the answers it was told to give, and keeps what it was asked."""
+
+    def __init__(self, pool: ConnectionPool, clock: ScaledClock) -> None:
+        self.shelf = Credentials(pool)
+        self.clock = clock
+        self.answers: list[SimReply] = []
+        self.asked: list[tuple[str, str, Mapping[str, str], bytes]] = []
+        self.url = ""
+
+    def handle(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> SimReply:
+        self.asked.append((method, path, {k.lower(): v for k, v in headers.items()}, body))
+        return self.answers.pop(0)
+
+    def says(self, body: object, status: int = 200, **headers: str) -> None:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.answers.append(json_reply(body, status=status, headers=named))
+
+
+@pytest.fixture
+def desk(pool: ConnectionPool) -> Iterator[Desk]:
+    clock = ScaledClock(10, start=datetime(2026, 1, 1, tzinfo=UTC))
+    desk = Desk(pool, clock)
+    store_tokens(desk.shelf, VAULT, SCOPE, clock=clock, access=SECRETS[1], refresh=SECRETS[2])
+    with serve(desk.handle, clock) as server:
+        desk.url = server.url
+        yield desk
+
+
+@pytest.fixture
+def etsy(desk: Desk) -> Iterator[EtsyConnector]:
+    account = Account(id="1", user_id=SellerId("s"), platform=PlatformName.ETSY, shop="77")
+    connector = EtsyConnector(
+        account,
+        url=desk.url,
+        access=ACCESS,
+        shelf=desk.shelf,
+        vault=VAULT,
+        clock=desk.clock,
+    )
+    with contextlib.closing(connector):
+        yield connector
+
+
+def test_a_request_carries_the_apps_key_and_the_sellers_token(
+    desk: Desk, etsy: EtsyConnector
+) -> None:
+    desk.says(EMPTY, x_limit_per_day="500", x_remaining_today="480")
+    assert etsy.read(LISTINGS).ids == ()
+    (method, path, headers, body) = desk.asked[0]
+    assert (method, body) == ("GET", b"")
+    assert path == "/v3/application/shops/77/listings?state=active&limit=100&offset=90"
+    assert headers["x-api-key"] == "the-keystring:hush-shared-secret"
+    assert headers["authorization"] == "Bearer 77.hush-access-token"
+    assert etsy.seen["etsy:the-keystring"].used == 20
+    assert set(etsy.seen) == {"etsy:the-keystring"}
+
+
+def test_a_refresh_asks_once_and_keeps_the_new_pair(desk: Desk, etsy: EtsyConnector) -> None:
+    tokens = AccountTokens(SCOPE, shelf=desk.shelf, vault=VAULT, clock=desk.clock)
+    tokens.drop("access")
+    pair = {"access_token": SECRETS[3], "refresh_token": "77.next", "expires_in": 3600}
+    desk.says(
+        {**pair, "token_type": "Bearer"}, x_limit_per_second="10", x_remaining_this_second="4"
+    )
+    assert etsy.refresh_token()
+    (method, path, headers, body) = desk.asked[0]
+    assert (method, path) == ("POST", "/v3/public/oauth/token")
+    assert headers["content-type"] == "application/x-www-form-urlencoded"
+    assert body.decode() == (
+        "grant_type=refresh_token&refresh_token=77.hush-refresh-token&client_id=the-keystring"
+    )
+    assert etsy.seen["etsy:the-keystring:second"].used == 6
+    kept = AccountTokens(SCOPE, shelf=desk.shelf, vault=VAULT, clock=desk.clock).find(REFRESH)
+    assert kept is not None
+    assert kept.text == "77.next"
+    desk.says(EMPTY)
+    etsy.read(LISTINGS)
+    assert desk.asked[1][2]["authorization"] == f"Bearer {SECRETS[3]}"
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait_s"),
+    (
+        ({"Retry_After": "86400"}, 86_400),
+        ({"Retry_After": "1.5"}, 1.5),
+        (
+            {
+                "Retry_After": "Thu, 01 Jan 2026 00:01:00 GMT",
+                "Date": "Thu, 01 Jan 2026 00:00:00 GMT",
+            },
+            60,
+        ),
+        ({"Retry_After": "soon"}, None),
+        ({}, None),
+    ),
+)
+def test_told_to_wait_it_says_how_long(
+    desk: Desk, etsy: EtsyConnector, headers: dict[str, str], wait_s: float | None
+) -> None:
+    desk.says({"error": "Exceeded daily rate limit"}, 429, **headers)
+    with pytest.raises(ThrottledError, match="Exceeded daily rate limit") as told:
+        etsy.read(LISTINGS)
+    assert told.value.retry_after_s == wait_s
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error", "text"),
+    (
+        (403, {"error": "Shared secret is required in x-api-key header."}, AppRefusedError, "key"),
+        (401, {"error": "Missing API key or invalid API key"}, AppRefusedError, "HEADWAY_ETSY_"),
+        (403, {"error": "insufficient_scope"}, UnauthorizedError, "must connect the shop again"),
+        (403, {"error": "Go away"}, PermanentError, "Go away"),
+        (403, "a wall", PermanentError, "without a reason"),
+        (401, {"error": "invalid_token"}, UnauthorizedError, "another is fetched"),
+        (404, {"error": "No such shop"}, PermanentError, "No such shop"),
+        (400, {"error": "Invalid offset"}, PermanentError, "Invalid offset"),
+        (500, {"error": "Server Error"}, TransientError, "500"),
+        (302, {}, UnreadableError, "302"),
+        (200, {"error": "Server Error"}, UnreadableError, "no results"),
+    ),
+)
+def test_a_refusal_is_laid_at_the_right_door(
+    *,
+    desk: Desk,
+    etsy: EtsyConnector,
+    status: int,
+    body: Any,
+    error: type[ConnectorError],
+    text: str,
+) -> None:
+    desk.says(body, status)
+    with pytest.raises(ConnectorError, match=text) as told:
+        etsy.read(LISTINGS)
+    assert type(told.value) is error
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error"),
+    (
+        (400, {"error": "invalid_grant"}, UnauthorizedError),
+        (401, {"error": "invalid_token"}, UnauthorizedError),
+        (401, {"error": "invalid_client"}, AppRefusedError),
+        (400, {"error": "invalid_request"}, AppRefusedError),
+        (403, {"error": "Shared secret is required in x-api-key header."}, AppRefusedError),
+        (403, "a wall", PermanentError),
+        (429, {"error": "Exceeded per second rate limit"}, ThrottledError),
+        (503, {}, TransientError),
+        (200, {"access_token": "has spaces in it"}, UnreadableError),
+    ),
+)
+def test_only_a_dead_grant_costs_the_refresh_token(
+    desk: Desk, etsy: EtsyConnector, status: int, body: Any, error: type[ConnectorError]
+) -> None:
+    AccountTokens(SCOPE, shelf=desk.shelf, vault=VAULT, clock=desk.clock).drop("access")
+    desk.says(body, status)
+    with pytest.raises(error) as told:
+        etsy.refresh_token()
+    assert type(told.value) is error
+    assert etsy.needs_token() is (error is not UnauthorizedError)
+
+
+def test_no_secret_is_ever_shown(
+    desk: Desk, etsy: EtsyConnector, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    echo = {"error": " ".join(SECRETS), "access_token": SECRETS[3], "refresh_token": "a b"}
+    texts = []
+    for status in (200, 400, 403, 429, 500, 401):
+        desk.says(echo, status)
+        with pytest.raises(ConnectorError) as told:
+            etsy.read(LISTINGS)
+        texts.append(f"{told.value!r} {told.value.__cause__!r}")
+    for status in (200, 429, 500, 400):
+        desk.says(echo, status)
+        with pytest.raises(ConnectorError) as told:
+            etsy.refresh_token()
+        texts.append(f"{told.value!r} {told.value.__cause__!r}")
+    shown = json.dumps([*texts, caplog.text, repr(etsy), repr(ACCESS)])
+    for secret in (SECRETS[0], SECRETS[1]):
+        assert secret not in shown
+    for text in texts[6:]:
+        assert not any(secret in text for secret in SECRETS)

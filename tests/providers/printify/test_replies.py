@@ -1,0 +1,321 @@
+"""Printify's replies, whatever is in them: rows that make no sense are kept, pages are refused."""
+
+import contextlib
+import json
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.core.accounts.pagination import Page
+from headway.core.accounts.warehouse import Order
+from headway.errors import UnreadableError
+from headway.providers.printify.replies import (
+    read_order,
+    read_orders,
+    read_products,
+    read_said,
+    read_shops,
+)
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+LINE = {
+    "product_id": "p1",
+    "variant_id": 7,
+    "quantity": 2,
+    "cost": 900,
+    "metadata": {"title": "Tee", "price": 2200, "sku": "TEE-7"},
+}
+ORDER = {
+    "id": "5a96f649b2439217d070f507",
+    "address_to": {"first_name": "Ada", "last_name": "Ash", "email": "ADA@x.org", "country": "US"},
+    "line_items": [LINE],
+    "metadata": {"shop_order_id": 1370762297, "shop_order_label": "#17"},
+    "total_price": 4400,
+    "total_shipping": 405,
+    "total_tax": 0,
+    "status": "fulfilled",
+    "shipments": [
+        {
+            "carrier": "usps",
+            "number": "94001",
+            "url": "u",
+            "delivered_at": "2026-02-02 10:00:00+02:00",
+        }
+    ],
+    "created_at": "2026-01-18 13:24:28+00:00",
+    "fulfilled_at": "2026-01-25 13:24:28+00:00",
+}
+VARIANT = {"id": 7, "sku": "TEE-7", "title": "M", "price": 2200, "is_enabled": True}
+PRODUCT = {
+    "id": "p1",
+    "title": "Tee",
+    "visible": True,
+    "is_locked": False,
+    "updated_at": "2026-02-01 08:00:00+00:00",
+    "variants": [VARIANT, {**VARIANT, "id": 8, "is_enabled": False}],
+}
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**20), 10**20)
+    | st.floats()
+    | st.sampled_from(["", "x", "\x00", "\ud800", "2026-01-01", "0001-01-01T00:00:00+14:00"]),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["id", "price", "a"]), inner)
+    ),
+    max_leaves=4,
+)
+
+
+def page(*rows: Any, **envelope: Any) -> bytes:
+    whole = {"current_page": 1, "last_page": 1, "total": len(rows), "data": rows}
+    return json.dumps({**whole, **envelope}).encode()
+
+
+def orders(*rows: Any, **envelope: Any) -> Page:
+    return read_orders(page(*rows, **envelope), limit=10, now=NOW)
+
+
+def order(**changes: Any) -> Order:
+    [read] = orders({**ORDER, **changes}).records.orders
+    return read
+
+
+def test_an_order_is_read_in_the_sellers_view() -> None:
+    read = order()
+    assert (read.number, read.status, read.currency) == ("#17", "fulfilled", "USD")
+    assert (read.total, read.shipping, read.tax) == (
+        Decimal("44.00"),
+        Decimal("4.05"),
+        Decimal("0.00"),
+    )
+    assert read.placed_at == datetime(2026, 1, 18, 13, 24, 28, tzinfo=UTC)
+    [line] = read.line_items
+    assert (line.external_id, line.listing_id, line.price) == ("p1:7", "p1:7", Decimal("22.00"))
+    assert (line.sku, line.title, line.quantity) == ("TEE-7", "Tee", 2)
+    [parcel] = read.shipments
+    assert (parcel.external_id, parcel.status, parcel.tracking) == (
+        "usps:94001",
+        "delivered",
+        "94001",
+    )
+    assert parcel.delivered_at == datetime(2026, 2, 2, 8, tzinfo=UTC)
+
+
+def test_a_line_without_a_retail_price_shows_its_cost() -> None:
+    [line] = order(line_items=[{**LINE, "metadata": None}]).line_items
+    assert line.price == Decimal("9.00")
+
+
+def test_lines_and_parcels_of_one_kind_are_told_apart() -> None:
+    parcel = {"carrier": "dhl", "number": ""}
+    read = order(line_items=[LINE, LINE, LINE], shipments=[parcel, parcel])
+    assert [line.external_id for line in read.line_items] == ["p1:7", "p1:7:2", "p1:7:3"]
+    assert [each.external_id for each in read.shipments] == ["dhl:", "dhl::2"]
+
+
+@pytest.mark.parametrize(
+    ("status", "is_open"),
+    (
+        ("pending", True),
+        ("on-hold", True),
+        ("has-issues", True),
+        ("payment-not-received", True),
+        ("a status of tomorrow", True),
+        ("canceled", False),
+        ("unfulfillable", False),
+    ),
+)
+def test_a_status_says_whether_anything_can_still_happen(status: str, is_open: bool) -> None:  # noqa: FBT001
+    assert order(status=status).is_open == is_open
+
+
+@pytest.mark.parametrize(
+    ("shipments", "days", "is_open"),
+    (
+        ([{"carrier": "dhl", "number": "1", "delivered_at": "2026-02-28"}], 1, False),
+        ([{"carrier": "dhl", "number": "1"}], 29, True),
+        ([{"carrier": "dhl", "number": "1"}], 31, False),
+        ([], 29, True),
+        (None, 31, False),
+    ),
+)
+def test_a_fulfilled_order_waits_a_month_for_its_delivery(
+    shipments: Any,
+    days: int,
+    is_open: bool,  # noqa: FBT001
+) -> None:
+    fulfilled_at = (NOW - timedelta(days=days)).isoformat()
+    assert order(shipments=shipments, fulfilled_at=fulfilled_at).is_open == is_open
+
+
+def test_a_buyer_is_known_by_email_or_by_name_and_address() -> None:
+    def buyer(**address: Any) -> str | None:
+        return order(address_to=address).customer_id
+
+    assert buyer(email="ADA@x.org ") == buyer(email="ada@x.org", first_name="Other")
+    assert buyer(email="ada@x.org") != buyer(email="eve@x.org")
+    assert buyer(first_name="Ada", zip="1") == buyer(first_name="ADA", zip="1")
+    assert buyer(first_name="Ada", zip="1") != buyer(first_name="Ada", zip="2")
+    assert buyer() is None
+    assert order(address_to=None).customer_id is None
+    [customer] = orders(ORDER, {**ORDER, "id": "other"}).records.customers
+    assert (customer.name, customer.email, customer.country) == ("Ada Ash", "ADA@x.org", "US")
+
+
+def test_only_variants_that_are_on_offer_are_listings() -> None:
+    read = read_products(page(PRODUCT), limit=50)
+    [listing] = read.records.listings
+    assert (listing.external_id, listing.sku, listing.title) == ("p1:7", "TEE-7", "Tee - M")
+    assert (listing.price, listing.currency, listing.quantity) == (Decimal("22.00"), "USD", None)
+    assert listing.modified_at == datetime(2026, 2, 1, 8, tzinfo=UTC)
+    assert read.ids == ("p1",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    (({}, "visible"), ({"visible": False}, "hidden"), ({"is_locked": True}, "locked")),
+)
+def test_a_listing_has_the_state_of_its_product(changes: dict[str, Any], state: str) -> None:
+    [listing] = read_products(page({**PRODUCT, **changes}), limit=50).records.listings
+    assert listing.state == state
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    (
+        ({"status": None}, "no status"),
+        ({"total_price": "4400"}, "no usable total_price"),
+        ({"total_price": 44.5}, "no usable total_price"),
+        ({"total_tax": -1}, "no usable total_tax"),
+        ({"total_shipping": True}, "no usable total_shipping"),
+        ({"created_at": "yesterday"}, "no usable created_at"),
+        ({"line_items": None}, "no list line_items"),
+        ({"line_items": [3]}, "no list line_items"),
+        ({"line_items": [{**LINE, "quantity": "two"}]}, "no usable quantity"),
+        ({"line_items": [{**LINE, "product_id": ""}]}, "no product_id"),
+        ({"metadata": {"shop_order_label": []}}, "no shop_order_label"),
+    ),
+)
+def test_a_bad_row_is_kept_in_printifys_words_and_the_others_are_read(
+    changes: dict[str, Any], reason: str
+) -> None:
+    bad = {**ORDER, **changes}
+    read = orders({**ORDER, "id": "good"}, bad)
+    assert [each.external_id for each in read.records.orders] == ["good"]
+    [kept] = read.records.unreadable
+    assert (kept.kind, kept.external_id, kept.reason) == ("orders", ORDER["id"], reason)
+    assert kept.raw == bad
+    assert read.ids == ("good", ORDER["id"])
+
+
+@pytest.mark.parametrize("row", (None, 7, "x", [], {**ORDER, "status": "a\x00b"}, {"a": "\ud800"}))
+def test_a_row_that_no_table_takes_is_kept_as_text(row: Any) -> None:
+    [kept] = orders(row).records.unreadable
+    assert json.loads(kept.raw["text"]) == row
+    assert len(kept.external_id) == 32
+
+
+def test_a_text_that_only_speaks_of_nul_is_no_nul() -> None:
+    assert order(status="\\u0000").status == "\\u0000"
+
+
+@pytest.mark.parametrize(
+    "body",
+    (
+        b"",
+        b"<html>",
+        b"[]",
+        b'{"status":"error","message":"no"}',
+        b"[" * 100_000,
+        page(ORDER, total=None),
+        page(ORDER, total="1"),
+        page(ORDER, last_page=None),
+        page(ORDER, data={}),
+        page(*[ORDER] * 11),
+        page(ORDER, per_page=5),
+    ),
+    ids=range(11),
+)
+def test_a_bad_page_is_refused_whole(body: bytes) -> None:
+    with pytest.raises(UnreadableError) as caught:
+        read_orders(body, limit=10, now=NOW)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) <= 250
+
+
+@pytest.mark.parametrize("depth", (100, 500, 900, 990, 5000))
+def test_a_row_that_is_nested_without_end_does_no_harm(depth: int) -> None:
+    nested = b"[" * depth + b"]" * depth
+    body = page("NESTED").replace(b'"NESTED"', b'{"id": "x", "a": ' + nested + b"}")
+    with contextlib.suppress(UnreadableError):
+        assert read_orders(body, limit=10, now=NOW).records.orders == ()
+
+
+@pytest.mark.parametrize("body", (b"[]", b"3", b'{"status":"error"}'))
+def test_what_is_no_order_is_refused(body: bytes) -> None:
+    with pytest.raises(UnreadableError, match="no order"):
+        read_order(body, now=NOW)
+
+
+def test_a_page_tells_where_the_next_one_is() -> None:
+    assert orders(ORDER, current_page=2, last_page=5).next == "3"
+    assert orders(ORDER, current_page=5, last_page=5).next is None
+    assert orders(current_page=2, last_page=5).next is None
+    assert orders(ORDER, total=41).total == 41
+
+
+def test_stamps_and_ids_are_of_the_rows_as_they_stood() -> None:
+    read = orders(ORDER, {**ORDER, "id": "b", "status": None}, {"created_at": "?"})
+    assert read.ids == (ORDER["id"], "b")
+    assert read.stamps == (datetime(2026, 1, 18, 13, 24, 28, tzinfo=UTC),) * 2
+
+
+def test_an_order_that_is_on_a_page_twice_is_read_once() -> None:
+    read = orders(ORDER, {**ORDER, "status": "pending"})
+    assert [each.status for each in read.records.orders] == ["fulfilled"]
+
+
+def test_the_smallest_shop_stands_for_the_account() -> None:
+    rows = [{"id": 92, "title": "B"}, {"id": 7, "title": None, "sales_channel": "x"}]
+    shops = read_shops(json.dumps(rows).encode())
+    assert [(shop.id, shop.title, shop.owner_id) for shop in shops] == [
+        ("7", "", "7"),
+        ("92", "B", "7"),
+    ]
+    assert read_shops(b"[]") == ()
+    for body in (b"{}", b"[3]", b'[{"id":"x"}]'):
+        with pytest.raises(UnreadableError):
+            read_shops(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    (
+        (b'{"message":"Not found.","errors":{"reason":"No order"}}', "Not found.: No order"),
+        (b'{"message":"No\\nway"}', "No way"),
+        (b'{"errors":[]}', '{"errors":[]}'),
+        (b"<p>Oops", "<p>Oops"),
+        (b"3", "3"),
+    ),
+)
+def test_an_error_reply_is_told_in_one_line(body: bytes, said: str) -> None:
+    assert read_said(body) == said
+
+
+@given(
+    changes=st.dictionaries(st.sampled_from([*ORDER, *PRODUCT, "extra"]), json_values, max_size=3)
+)
+def test_whatever_a_row_holds_it_is_read_or_kept(changes: dict[str, Any]) -> None:
+    read = orders({**ORDER, **changes}).records
+    assert len(read.orders) + len(read.unreadable) == 1
+    products = read_products(page({**PRODUCT, **changes}), limit=50).records
+    assert len(products.unreadable) <= 1
+    for kept in (*read.unreadable, *products.unreadable):
+        text = json.dumps(kept.raw, allow_nan=False, ensure_ascii=False)
+        assert b"\\u0000" not in text.encode().replace(b"\\\\", b"")
+        assert kept.external_id

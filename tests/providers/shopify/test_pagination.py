@@ -1,0 +1,344 @@
+"""Walks of Shopify on a paper shop that changes while it is read: nothing is ever missed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headway.clock import Rng, rng
+from headway.core.accounts.jobs import Kind
+from headway.core.accounts.pagination import RUN, Ask, Page, Walk
+from headway.core.accounts.warehouse import Records, Unreadable
+from headway.providers.shopify import pagination
+from headway.providers.shopify.pagination import OVERLAP, STALE, walk_of
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+PAGE = 3
+MINUTE = timedelta(minutes=1)
+
+
+@dataclass
+class PaperShop:
+    """Rows with all their changes; the list knows of them up to `lag` later, the row at once."""
+
+    lag: timedelta = timedelta(0)
+    now: datetime = START
+    changes: dict[str, list[datetime]] = field(default_factory=dict)
+    seen: dict[str, datetime] = field(default_factory=dict)
+    life: int = 0
+    asked: list[Ask] = field(default_factory=list)
+
+    def change(self, row: int) -> None:
+        self.changes.setdefault(str(row), []).append(self.now)
+
+    def places(self) -> list[tuple[datetime, str]]:
+        known = {
+            row: [each for each in stamps if each <= self.now - self.lag * (int(row) % 3) / 2]
+            for row, stamps in self.changes.items()
+        }
+        return sorted((stamps[-1], row) for row, stamps in known.items() if stamps)
+
+    def read(self, ask: Ask) -> Page:
+        self.asked.append(ask)
+        if ask.what.endswith("_by_id"):
+            ids = ask.values["ids"]
+            there = [each for each in ids if each in self.changes]
+            return self._page(there, None, missing=tuple(set(ids) - set(there)))
+        since = datetime.fromisoformat(ask.values["since"])
+        if ask.what == "customers":
+            assert since.time() == datetime.min.time()
+        after = ask.values["after"]
+        if after is not None and not after.startswith(f"{self.life} "):
+            return Page(next=STALE)
+        passed = None
+        if after is not None:
+            stamp, row = after.partition(" ")[2].split("|")
+            passed = (datetime.fromisoformat(stamp), row)
+        rows = [
+            each for each in self.places() if each[0] >= since and (passed is None or each > passed)
+        ]
+        cursor = (
+            f"{self.life} {rows[PAGE - 1][0].isoformat()}|{rows[PAGE - 1][1]}"
+            if (len(rows) > PAGE)
+            else None
+        )
+        return self._page([row for _, row in rows[:PAGE]], cursor)
+
+    def _page(self, ids: Sequence[str], cursor: str | None, missing: tuple[str, ...] = ()) -> Page:
+        for row in ids:
+            self.seen[row] = self.changes[row][-1]
+        stamps = tuple(self.changes[row][-1] for row in ids)
+        return Page(ids=tuple(ids), stamps=stamps, next=cursor, missing=missing)
+
+    def lacks(self) -> set[str]:
+        return {row for row, stamps in self.changes.items() if self.seen.get(row) != stamps[-1]}
+
+
+def run_whole(walk: Walk, shop: Any, cursor: Any, wanted: Sequence[str] = ()) -> Any:
+    cursor = walk.begin(cursor, shop.now, wanted)
+    for _ in range(1000):
+        step = walk.turn(cursor, shop.read(walk.ask(cursor)), shop.now)
+        cursor = step.cursor
+        if step.is_done:
+            assert RUN not in cursor
+            return step
+    raise AssertionError("the run has no end")
+
+
+WORDS = ("change", "change", "change", "wait", "read", "read", "claim", "forget", "run")
+
+
+def happen(walk: Walk, shop: PaperShop, cursor: Any, generator: Rng) -> Any:
+    """Let one thing happen, and return the cursor after it."""
+    what = generator.choice(WORDS)
+    if what == "change":
+        shop.change(generator.randrange(13))
+    elif what == "wait":
+        shop.now += timedelta(seconds=generator.randrange(1, 200))
+    elif what == "claim":
+        return walk.begin(cursor, shop.now, [str(generator.randrange(13))])
+    elif what == "forget":
+        shop.life += 1
+        shop.now += timedelta(hours=generator.choice((0, 0, 0, 2)))
+    elif what == "run":
+        return run_whole(walk, shop, cursor).cursor
+    else:
+        cursor = walk.begin(cursor, shop.now, ())
+        cursor = walk.turn(cursor, shop.read(walk.ask(cursor)), shop.now).cursor
+    shop.now += timedelta(seconds=1)
+    return cursor
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    seed=st.integers(0, 1_000_000),
+    length=st.integers(5, 150),
+    lag_s=st.sampled_from([0, 60, 290]),
+    kind=st.sampled_from([Kind.ORDERS, Kind.CUSTOMERS]),
+)
+def test_whatever_changes_while_the_shop_is_read_every_last_change_is_seen(
+    seed: int, length: int, lag_s: int, kind: Kind
+) -> None:
+    walk, shop = walk_of(kind, is_backfill=False), PaperShop(lag=timedelta(seconds=lag_s))
+    generator = rng(f"walk {seed}")
+    cursor: Any = {}
+    for _ in range(length):
+        cursor = happen(walk, shop, cursor, generator)
+    for _ in range(3):
+        shop.now += timedelta(minutes=10)
+        cursor = run_whole(walk, shop, cursor).cursor
+    assert shop.lacks() == set()
+
+
+def test_a_run_starts_a_little_before_the_end_of_the_last_one() -> None:
+    walk, shop = walk_of(Kind.ORDERS, is_backfill=False), PaperShop()
+    shop.change(1)
+    shop.now += timedelta(hours=3)
+    cursor = run_whole(walk, shop, {}).cursor
+    since = (shop.now - OVERLAP).isoformat()
+    assert cursor == {"newest": since}
+    ask = walk.ask(walk.begin(cursor, shop.now, ()))
+    assert ask == Ask(what="orders", values={"field": "updated_at", "since": since, "after": None})
+
+
+def test_a_customer_list_begins_at_midnight_a_day_earlier() -> None:
+    walk = walk_of(Kind.CUSTOMERS, is_backfill=False)
+    ask = walk.ask(walk.begin({"newest": "2026-03-01T00:03:00+00:00"}, START, ()))
+    assert ask.values["since"] == "2026-02-28T00:00:00+00:00"
+
+
+def test_wanted_rows_are_read_first_many_at_once_and_each_once() -> None:
+    walk, shop = walk_of(Kind.ORDERS, is_backfill=False), PaperShop()
+    wanted = [f"gid://shopify/Order/{number}" for number in range(20)] + ["3", "99"]
+    shop.change(3)
+    run_whole(walk, shop, {}, wanted)
+    assert [each.what for each in shop.asked] == ["orders_by_id", "orders_by_id", "orders"]
+    assert [len(each.values["ids"]) for each in shop.asked[:2]] == [12, 9]
+
+
+def test_a_busy_shop_does_not_keep_one_run_for_ever() -> None:
+    walk, shop = walk_of(Kind.ORDERS, is_backfill=False), PaperShop()
+    cursor: Any = walk.begin({}, shop.now, ())
+    for number in range(400):
+        shop.now += MINUTE
+        shop.change(number)
+        shop.change(number + 1000)
+        shop.change(number + 2000)
+        shop.change(number + 3000)
+        step = walk.turn(cursor, shop.read(walk.ask(cursor)), shop.now)
+        cursor = step.cursor
+        if step.is_done:
+            break
+    assert step.is_done
+    assert number < 30
+
+
+def test_a_stamp_from_the_future_does_not_move_the_start_of_the_next_run_beyond_now() -> None:
+    walk = walk_of(Kind.ORDERS, is_backfill=False)
+    cursor = walk.begin({}, START, ())
+    page = Page(ids=("1",), stamps=(datetime(2099, 1, 1, tzinfo=UTC),), next="more")
+    step = walk.turn(cursor, page, START)
+    assert step.is_done
+    assert step.cursor["newest"] == (START - timedelta(days=1)).isoformat()
+
+
+def test_a_list_that_grows_too_long_for_the_platform_begins_anew_at_its_stamp() -> None:
+    walk = walk_of(Kind.ORDERS, is_backfill=False)
+    cursor: Any = walk.begin({}, START, ())
+    for number in range(100):
+        stamp = START - timedelta(hours=1) + timedelta(seconds=number)
+        page = Page(ids=("1",) * 250, stamps=(stamp,) * 250, next=f"at {number}")
+        cursor = walk.turn(cursor, page, START).cursor
+    afters = cursor[RUN]["rows"], cursor[RUN]["since"]
+    assert afters == (20 * 250, (START - timedelta(hours=1) + timedelta(seconds=79)).isoformat())
+
+
+def order_page(**given: Any) -> Page:
+    return Page(ids=("1", "2"), stamps=(START, START), **given)
+
+
+def test_an_order_that_did_not_fit_is_read_to_its_end_before_the_list_goes_on() -> None:
+    walk = walk_of(Kind.ORDERS, is_backfill=False)
+    cursor: Any = walk.begin({}, START, ())
+    cursor = walk.turn(cursor, order_page(cut=("2",), next="page two"), START).cursor
+    assert walk.ask(cursor) == Ask(what="order", values={"id": "2", "next": None})
+    cursor = walk.turn(cursor, Page(ids=("2",), next="half"), START).cursor
+    assert walk.ask(cursor) == Ask(what="order", values={"id": "2", "next": "half"})
+    cursor = walk.turn(cursor, Page(ids=("2",), cut=("2",)), START).cursor
+    assert walk.ask(cursor) == Ask(what="order", values={"id": "2", "next": None})
+    cursor = walk.turn(cursor, Page(ids=("2",)), START).cursor
+    assert walk.ask(cursor).values["after"] == "page two"
+
+
+def test_a_run_is_not_done_while_an_order_waits_to_be_read_whole() -> None:
+    for walk in (walk_of(Kind.ORDERS, is_backfill=False), walk_of(Kind.ORDERS, is_backfill=True)):
+        cursor: Any = walk.begin({}, START, ())
+        if walk.ask(cursor).what == "scopes":
+            cursor = walk.turn(cursor, Page(), START).cursor
+        step = walk.turn(cursor, order_page(cut=("2",)), START)
+        assert not step.is_done
+        assert walk.ask(walk.begin(step.cursor, START, ())).what == "order"
+        assert walk.turn(step.cursor, Page(ids=("2",)), START).is_done
+
+
+@pytest.mark.parametrize(
+    ("scopes", "since", "horizon"),
+    (
+        (("read_orders",), "2025-12-31T12:00:00+00:00", START - timedelta(days=60)),
+        (("read_orders", "read_all_orders"), "2004-01-01T00:00:00+00:00", None),
+    ),
+)
+def test_history_begins_as_far_back_as_the_app_may_see_and_says_so(
+    scopes: tuple[str, ...], since: str, horizon: datetime | None
+) -> None:
+    walk = walk_of(Kind.ORDERS, is_backfill=True)
+    cursor = walk.begin({}, START, ())
+    assert walk.ask(cursor) == Ask(what="scopes")
+    step = walk.turn(cursor, Page(ids=scopes), START)
+    assert step.horizon_at == horizon
+    assert walk.ask(step.cursor) == Ask(
+        what="orders",
+        values={
+            "field": "created_at",
+            "since": since,
+            "after": None,
+            "until": START.isoformat(),
+        },
+    )
+
+
+def test_history_that_was_cut_off_for_long_goes_on_at_its_newest_stamp() -> None:
+    walk = walk_of(Kind.ORDERS, is_backfill=True)
+    cursor: Any = walk.turn(walk.begin({}, START, ()), Page(), START).cursor
+    stamps = (START - timedelta(days=9), START - timedelta(days=8))
+    cursor = walk.turn(cursor, Page(ids=("1", "2"), stamps=stamps, next="on"), START).cursor
+    soon = walk.begin(cursor, START + MINUTE, ())
+    assert walk.ask(soon).values["after"] == "on"
+    late = walk.ask(walk.begin(cursor, START + timedelta(days=2), ()))
+    assert (late.values["since"], late.values["after"]) == (stamps[1].isoformat(), None)
+    assert walk.turn(soon, Page(), START).is_done
+
+
+def test_customers_of_old_are_walked_by_id() -> None:
+    walk = walk_of(Kind.CUSTOMERS, is_backfill=True)
+    cursor = walk.begin({}, START, ())
+    assert walk.ask(cursor) == Ask(what="all_customers", values={"above": "0"})
+    cursor = walk.begin(walk.turn(cursor, Page(ids=("7",), next="7"), START).cursor, START, ())
+    assert walk.ask(cursor) == Ask(what="all_customers", values={"above": "7"})
+    assert walk.turn(cursor, Page(), START).is_done
+
+
+def unreadable() -> Records:
+    odd = Unreadable(kind="listings", external_id="7", reason="no price", raw={})
+    return Records(unreadable=(odd,))
+
+
+def whole_walk(*pages: Page) -> Any:
+    walk = walk_of(Kind.LISTINGS, is_backfill=False)
+    cursor = walk.begin({}, START, ())
+    for page in pages:
+        assert walk.ask(cursor).what == "variants"
+        step = walk.turn(cursor, page, START + MINUTE)
+        cursor = step.cursor
+    return step
+
+
+def test_the_first_walk_of_listings_is_whole_and_tells_what_is_gone() -> None:
+    step = whole_walk(Page(ids=("5",), next="5"), Page(ids=("9",)))
+    assert step.is_done
+    assert step.gone_since == START
+    newest = (START - OVERLAP).isoformat()
+    assert step.cursor == {"newest": newest, "whole_at": START.isoformat()}
+
+
+def test_a_whole_walk_with_a_row_that_made_no_sense_takes_nothing_for_gone() -> None:
+    step = whole_walk(Page(ids=("5",), next="5", records=unreadable()), Page(ids=("9",)))
+    assert step.is_done
+    assert step.gone_since is None
+
+
+def test_listings_are_walked_whole_once_a_day_and_by_change_in_between() -> None:
+    walk = walk_of(Kind.LISTINGS, is_backfill=False)
+    lasting = {"newest": START.isoformat(), "whole_at": START.isoformat()}
+    asked = [
+        walk.ask(walk.begin(lasting, START + timedelta(hours=hours), ())).what
+        for hours in (1, 23, 24)
+    ]
+    assert asked == ["products", "products", "variants"]
+
+
+def test_a_wanted_product_that_is_gone_makes_the_walk_whole() -> None:
+    walk = walk_of(Kind.LISTINGS, is_backfill=False)
+    lasting = {"newest": START.isoformat(), "whole_at": START.isoformat()}
+    cursor = walk.begin(lasting, START + MINUTE, ["gid://shopify/Product/5"])
+    assert walk.ask(cursor) == Ask(what="products_by_id", values={"ids": ["5"]})
+    step = walk.turn(cursor, Page(missing=("5",)), START + MINUTE)
+    assert walk.ask(step.cursor) == Ask(what="variants", values={"above": "0"})
+
+
+def test_a_product_that_is_wanted_during_a_whole_walk_is_read_at_once() -> None:
+    walk = walk_of(Kind.LISTINGS, is_backfill=False)
+    cursor: Any = walk.turn(walk.begin({}, START, ()), Page(ids=("5",), next="5"), START).cursor
+    cursor = walk.begin(cursor, START + MINUTE, ["8"])
+    assert walk.ask(cursor).what == "products_by_id"
+    cursor = walk.turn(cursor, Page(ids=("8",), cut=("8",)), START).cursor
+    assert walk.ask(cursor) == Ask(what="product", values={"id": "8", "next": None})
+    cursor = walk.turn(cursor, Page(ids=("8",)), START).cursor
+    assert walk.ask(cursor) == Ask(what="variants", values={"above": "5"})
+
+
+def test_no_open_order_needs_another_look() -> None:
+    for kind in (Kind.ORDERS, Kind.LISTINGS, Kind.CUSTOMERS):
+        assert walk_of(kind, is_backfill=False).recheck_after is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_backfill"), ((Kind.PAYMENTS, False), (Kind.LISTINGS, True), (Kind.PAYMENTS, True))
+)
+def test_what_shopify_has_no_walk_for_is_a_bug(kind: Kind, *, is_backfill: bool) -> None:
+    with pytest.raises(AssertionError):
+        pagination.walk_of(kind, is_backfill=is_backfill)

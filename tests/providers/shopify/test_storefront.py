@@ -1,0 +1,494 @@
+"""The shop's connector over real HTTP, against answers that were written beforehand."""
+
+import contextlib
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.clock import ScaledClock
+from headway.core.catalog.listings import SellerId, Sku
+from headway.core.catalog.storefront import (
+    Cost,
+    Creation,
+    Gid,
+    PriceWrite,
+    Said,
+    Shop,
+    Status,
+    StatusWrite,
+    StockWrite,
+    Verdict,
+)
+from headway.errors import (
+    ConnectorError,
+    InvariantError,
+    PermanentError,
+    ThrottledError,
+    TimedOutError,
+    TransientError,
+    UnauthorizedError,
+    UnreadableError,
+    UnsentError,
+)
+from headway.providers.shopify.storefront import (
+    ShopAccess,
+    ShopifyConnector,
+    shop_scope,
+    store_tokens,
+)
+from headway.providers.vault import Vault
+from headway.store.accounts.credentials import Credentials
+from headway_lab.simulators.transport import serve
+from headway_lab.simulators.wire import SimReply, json_reply
+
+VAULT = Vault(["MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="])
+VERSION = {"X-Shopify-API-Version": "2026-04"}
+SECRET = "shpat_hush_hush_hush"
+SHOP = Shop(id="1", user_id=SellerId("seller"), domain="one.myshopify.com")
+SCOPE = shop_scope("", SHOP.domain)
+COST = {
+    "requestedQueryCost": 120,
+    "actualQueryCost": 12,
+    "throttleStatus": {"maximumAvailable": 2000.0, "currentlyAvailable": 20, "restoreRate": 100.0},
+}
+
+
+class Desk:
+    """A shop that gives the answers it was told to give, and keeps what it was asked."""
+
+    def __init__(self, pool: ConnectionPool, clock: ScaledClock) -> None:
+        self.shelf = Credentials(pool)
+        self.clock = clock
+        self.answers: list[SimReply] = []
+        self.asked: list[tuple[str, str, Mapping[str, str], bytes]] = []
+        self.url = ""
+
+    def handle(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> SimReply:
+        self.asked.append((method, path, {k.lower(): v for k, v in headers.items()}, body))
+        return self.answers.pop(0)
+
+    def says(self, data: object, *, errors: object = None, cost: object = None) -> None:
+        body = {"data": data, "errors": errors, "extensions": {"cost": cost}}
+        self.answers.append(json_reply(body, headers=VERSION))
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        return json.loads(self.asked[-1][3])["variables"]
+
+
+@pytest.fixture
+def desk(pool: ConnectionPool) -> Iterator[Desk]:
+    clock = ScaledClock(10, start=datetime(2026, 1, 1, tzinfo=UTC))
+    desk = Desk(pool, clock)
+    store_tokens(desk.shelf, VAULT, SCOPE, clock=clock, access=SECRET)
+    with serve(desk.handle, clock) as server:
+        desk.url = server.url
+        yield desk
+
+
+@pytest.fixture
+def shop(desk: Desk) -> Iterator[ShopifyConnector]:
+    connector = ShopifyConnector(
+        SHOP,
+        url=desk.url,
+        access=ShopAccess(),
+        shelf=desk.shelf,
+        vault=VAULT,
+        clock=desk.clock,
+        timeout_s=20,
+    )
+    with contextlib.closing(connector):
+        yield connector
+
+
+def gid(kind: str, number: int) -> Gid:
+    return Gid(f"gid://shopify/{kind}/{number}")
+
+
+def variant(number: int, *, sku: str = "WF1=K3", **given: Any) -> dict[str, Any]:
+    levels = [
+        {
+            "location": {"id": gid("Location", place)},
+            "quantities": [{"name": "available", "quantity": place - 2}],
+        }
+        for place in (1, 2)
+    ]
+    return {
+        "id": gid("ProductVariant", number),
+        "sku": sku,
+        "price": "11.00",
+        "compareAtPrice": None,
+        "product": {
+            "id": gid("Product", number),
+            "handle": "wf1",
+            "status": "ACTIVE",
+            "variantsCount": {"count": 1},
+        },
+        "inventoryItem": {
+            "id": gid("InventoryItem", number),
+            "tracked": True,
+            "unitCost": {"amount": "9.5"},
+            "inventoryLevels": {"nodes": levels, "pageInfo": {"hasNextPage": False}},
+        },
+        **given,
+    }
+
+
+def page(*nodes: object, cut: bool = False) -> dict[str, Any]:
+    return {"nodes": list(nodes), "pageInfo": {"hasNextPage": cut}}
+
+
+def stock(number: int, quantity: int = 5) -> StockWrite:
+    return StockWrite(
+        sku=Sku(f"WF{number}"),
+        item=gid("InventoryItem", number),
+        location=gid("Location", 1),
+        quantity=quantity,
+        change_from=None,
+    )
+
+
+def price(number: int, product: int) -> PriceWrite:
+    return PriceWrite(
+        sku=Sku(f"WF{number}"),
+        product=gid("Product", product),
+        variant=gid("ProductVariant", number),
+        price=Decimal("11.00"),
+        compare_at=None,
+        cost=Decimal("9.5"),
+    )
+
+
+def status(number: int) -> StatusWrite:
+    return StatusWrite(sku=Sku(f"WF{number}"), product=gid("Product", number), status=Status.DRAFT)
+
+
+def errors(*given: tuple[str, list[str] | None]) -> dict[str, Any]:
+    return {
+        "userErrors": [
+            {"code": code, "field": field, "message": f"says {code}"} for code, field in given
+        ]
+    }
+
+
+def verdicts(said: Any) -> list[str]:
+    return [each.verdict.value for each in said]
+
+
+def test_a_request_bears_the_token_the_version_and_one_connection(
+    desk: Desk, shop: ShopifyConnector
+) -> None:
+    desk.says({"locations": page({"id": gid("Location", 1), "name": "Dallas"})})
+    assert shop.locations() == {"Dallas": gid("Location", 1)}
+    [(method, path, headers, _)] = desk.asked
+    assert (method, path) == ("POST", "/admin/api/2026-04/graphql.json")
+    assert headers["x-shopify-access-token"] == SECRET
+    assert headers["connection"] == "close"
+
+
+def test_a_name_that_two_locations_bear_names_neither(desk: Desk, shop: ShopifyConnector) -> None:
+    names = ["Dallas", "Miami", "Dallas"]
+    nodes = [{"id": gid("Location", at), "name": name} for at, name in enumerate(names)]
+    desk.says({"locations": page(*nodes)})
+    first, last = gid("Location", 0), gid("Location", 2)
+    assert shop.locations() == {"Miami": gid("Location", 1), first: first, last: last}
+
+
+def test_more_locations_than_a_page_holds_is_said(desk: Desk, shop: ShopifyConnector) -> None:
+    desk.says({"locations": page({"id": gid("Location", 1), "name": "Dallas"}, cut=True)})
+    with pytest.raises(PermanentError, match="more than 250"):
+        shop.locations()
+
+
+def test_a_search_is_compared_exactly(desk: Desk, shop: ShopifyConnector) -> None:
+    skus = ["WF1=K3", 'a"b', "not there"]
+    found = [variant(1), variant(2, sku="WF1"), variant(3, sku='a"b'), variant(4, sku="wf1=k3")]
+    desk.says({"productVariants": page(*found, variant(5))})
+    answer = shop.find(skus, locations=2)
+    assert {sku: [one.ids.variant for one in each] for sku, each in answer.shown.items()} == {
+        "WF1=K3": [gid("ProductVariant", 1), gid("ProductVariant", 5)],
+        'a"b': [gid("ProductVariant", 3)],
+    }
+    assert answer.unsure == frozenset()
+    assert desk.variables["search"] == r'sku:"WF1=K3" OR sku:"a\"b" OR sku:"not there"'
+
+
+def test_a_search_that_was_cut_is_unsure_of_what_it_did_not_show(
+    desk: Desk, shop: ShopifyConnector
+) -> None:
+    desk.says({"productVariants": page(variant(1), cut=True)})
+    assert shop.find(["WF1=K3", "far down"], locations=2).unsure == {"far down"}
+
+
+def test_what_the_shop_shows_is_read_whole(desk: Desk, shop: ShopifyConnector) -> None:
+    gids = [gid("ProductVariant", at) for at in (1, 2, 3)]
+    desk.says({"nodes": [variant(1, compareAtPrice="12.50"), None, {}]})
+    first, *others = shop.read(gids, locations=2)
+    assert others == [None, None]
+    assert first is not None
+    assert (first.ids.product, first.ids.item) == (gid("Product", 1), gid("InventoryItem", 1))
+    assert (first.sku, first.handle, first.status) == ("WF1=K3", "wf1", Status.ACTIVE)
+    assert (first.price, first.compare_at, first.cost) == (
+        Decimal("11.00"),
+        Decimal("12.50"),
+        Decimal("9.5"),
+    )
+    assert first.quantities == {gid("Location", 1): -1, gid("Location", 2): 0}
+    assert (first.tracked, first.variants_count) == (True, 1)
+
+
+def test_nothing_where_an_error_was_is_not_taken_for_gone(
+    desk: Desk, shop: ShopifyConnector
+) -> None:
+    fault = {"message": "Timeout", "path": ["nodes", 0], "extensions": {"code": "TIMEOUT"}}
+    desk.says({"nodes": [None]}, errors=[fault])
+    with pytest.raises(UnreadableError, match="Timeout"):
+        shop.read([gid("ProductVariant", 1)], locations=2)
+
+
+def test_stock_is_done_when_nobody_complains(desk: Desk, shop: ShopifyConnector) -> None:
+    desk.says({"inventorySetQuantities": errors()})
+    assert verdicts(shop.set_stock([stock(1), stock(2)], key="k")) == ["done", "done"]
+    assert desk.variables["input"]["referenceDocumentUri"] == "headway://push/k"
+
+
+def test_whoever_is_at_fault_is_named_and_the_others_are_to_be_sent_again(
+    desk: Desk, shop: ShopifyConnector
+) -> None:
+    named = errors(
+        ("CHANGE_FROM_QUANTITY_STALE", ["input", "quantities", "1", "changeFromQuantity"]),
+        ("INVALID_INVENTORY_ITEM", ["input", "quantities", "2", "inventoryItemId"]),
+        ("ITEM_NOT_STOCKED_AT_LOCATION", ["input", "quantities", "3", "locationId"]),
+        ("INVALID_QUANTITY_TOO_HIGH", ["input", "quantities", "4", "quantity"]),
+    )
+    desk.says({"inventorySetQuantities": named})
+    said = shop.set_stock([stock(number) for number in range(6)], key="k")
+    assert verdicts(said) == ["again", "stale", "unknown", "unstocked", "refused", "again"]
+    assert said[4].reason == "says INVALID_QUANTITY_TOO_HIGH"
+    assert "another item" in said[0].reason
+
+
+def test_an_error_that_names_nobody_splits_a_parcel_and_refuses_a_single_one(
+    desk: Desk, shop: ShopifyConnector
+) -> None:
+    for field in (None, [], ["input", "reason"], ["input", "quantities", "99"]):
+        desk.says({"inventorySetQuantities": errors(("INVALID_REASON", field))})
+        assert verdicts(shop.set_stock([stock(1), stock(2)], key="k")) == ["again", "again"]
+        desk.says({"inventorySetQuantities": errors(("INVALID_REASON", field))})
+        [alone] = shop.set_stock([stock(1)], key="k")
+        assert alone == Said(verdict=Verdict.REFUSED, reason="says INVALID_REASON")
+
+
+@pytest.mark.parametrize("at_top", (False, True))
+def test_a_key_still_in_use_is_ambiguous_and_one_used_twice_is_a_bug(
+    desk: Desk, shop: ShopifyConnector, *, at_top: bool
+) -> None:
+    for code, error in (
+        ("IDEMPOTENCY_CONCURRENT_REQUEST", TimedOutError),
+        ("IDEMPOTENCY_KEY_PARAMETER_MISMATCH", InvariantError),
+    ):
+        if at_top:
+            desk.says(None, errors=[{"message": "no", "extensions": {"code": code}}])
+        else:
+            desk.says({"inventorySetQuantities": errors((code, None))})
+        with pytest.raises(error):
+            shop.set_stock([stock(1)], key="k")
+
+
+def test_an_activation_tells_when_another_quantity_was_kept(
+    desk: Desk, shop: ShopifyConnector
+) -> None:
+    for quantity, verdict in ((5, Verdict.DONE), (7, Verdict.STALE)):
+        level = {"quantities": [{"name": "available", "quantity": quantity}]}
+        desk.says({"inventoryActivate": {"inventoryLevel": level, "userErrors": []}})
+        assert shop.activate(stock(1), key="k").verdict is verdict
+    for message, field, verdict in (
+        ("The item is already active at the location.", ["available"], Verdict.STALE),
+        ("The inventory item could not be found.", ["inventoryItemId"], Verdict.UNKNOWN),
+        ("The location could not be found.", ["locationId"], Verdict.REFUSED),
+        ("No.", None, Verdict.REFUSED),
+    ):
+        fault = {"field": field, "message": message}
+        desk.says({"inventoryActivate": {"inventoryLevel": None, "userErrors": [fault]}})
+        assert shop.activate(stock(1), key="k") == Said(verdict=verdict, reason=message)
+
+
+def test_prices_are_answered_in_the_order_in_which_they_were_given(
+    desk: Desk, shop: ShopifyConnector
+) -> None:
+    writes = [price(1, 1), price(2, 2), price(3, 1), price(4, 3), price(5, 4)]
+    gone = errors(("PRODUCT_DOES_NOT_EXIST", ["productId"]))
+    bad = errors(("NEGATIVE_PRICE_VALUE", ["variants", "1", "price"]))
+    fault = {"message": "Internal error", "path": ["p3"]}
+    desk.says({"p0": bad, "p1": errors(), "p2": gone, "p3": None}, errors=[fault])
+    said = shop.set_prices(writes)
+    assert verdicts(said) == ["again", "done", "refused", "unknown", "stale"]
+    assert said[4].reason == "no answer: Internal error"
+
+
+def test_a_product_that_is_gone_is_gone_for_all_its_variants(
+    desk: Desk, shop: ShopifyConnector
+) -> None:
+    desk.says({"p0": errors(("PRODUCT_DOES_NOT_EXIST", ["productId"]))})
+    assert verdicts(shop.set_prices([price(1, 1), price(2, 1)])) == ["unknown", "unknown"]
+
+
+def test_statuses_are_answered_one_by_one_also_without_a_code(
+    desk: Desk, shop: ShopifyConnector
+) -> None:
+    gone = {"userErrors": [{"field": ["id"], "message": "Product does not exist"}]}
+    bad = {"userErrors": [{"field": ["status"], "message": "Is\n not\tallowed" + "!" * 900}]}
+    desk.says({"s0": {"userErrors": []}, "s1": gone, "s2": bad})
+    said = shop.set_status([status(1), status(2), status(3)])
+    assert verdicts(said) == ["done", "unknown", "refused"]
+    assert said[2].reason.startswith("Is not allowed!")
+    assert len(said[2].reason) <= 200
+
+
+def test_a_creation_shows_what_was_made_even_where_nobody_asked(
+    desk: Desk, shop: ShopifyConnector
+) -> None:
+    made = variant(1)
+    made["inventoryItem"]["inventoryLevels"]["pageInfo"]["hasNextPage"] = True
+    desk.says({"productSet": {"product": {"variants": page(made)}, "userErrors": []}})
+    said = shop.create(creation())
+    assert said.verdict is Verdict.DONE
+    assert said.shown is not None
+    assert said.shown.ids.variant == gid("ProductVariant", 1)
+    desk.says({"productSet": {"product": None, **errors(("HANDLE_NOT_UNIQUE", ["input"]))}})
+    assert shop.create(creation()).verdict is Verdict.REFUSED
+
+
+def creation() -> Creation:
+    return Creation(
+        sku=Sku("WF1=K3"),
+        shop_sku="WF1=K3",
+        handle="wf1",
+        title="A part",
+        description="",
+        vendor="",
+        price=Decimal(11),
+        compare_at=None,
+        cost=Decimal("9.5"),
+        quantities={gid("Location", 1): 5},
+    )
+
+
+def test_the_cost_is_that_of_the_last_call_and_only_of_that(
+    desk: Desk, shop: ShopifyConnector
+) -> None:
+    assert shop.cost is None
+    desk.says({"nodes": []}, cost=COST)
+    shop.read([], locations=1)
+    assert shop.cost == Cost(
+        requested=120, actual=12, available=20, capacity=2000, restore_per_s=100
+    )
+    desk.answers.append(SimReply(status=502))
+    with pytest.raises(TransientError):
+        shop.read([], locations=1)
+    assert shop.cost is None
+
+
+def test_throttled_in_a_200_says_how_long_to_wait_and_what_it_would_cost(
+    desk: Desk, shop: ShopifyConnector
+) -> None:
+    fault = {"message": "Throttled", "extensions": {"code": "THROTTLED"}}
+    desk.says(None, errors=[fault], cost={**COST, "actualQueryCost": None})
+    with pytest.raises(ThrottledError) as raised:
+        shop.set_stock([stock(1)], key="k")
+    assert raised.value.retry_after_s == pytest.approx(1.0)
+    assert shop.cost is not None
+    assert (shop.cost.requested, shop.cost.available) == (120, 20)
+    desk.says(None, errors=[fault])
+    with pytest.raises(ThrottledError) as raised:
+        shop.set_stock([stock(1)], key="k")
+    assert raised.value.retry_after_s is None
+
+
+def test_a_429_says_how_long_to_wait(desk: Desk, shop: ShopifyConnector) -> None:
+    desk.answers.append(SimReply(status=429, headers={"Retry-After": "2.0"}))
+    with pytest.raises(ThrottledError) as raised:
+        shop.locations()
+    assert raised.value.retry_after_s == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    (
+        ("MAX_COST_EXCEEDED", PermanentError),
+        ("ACCESS_DENIED", UnauthorizedError),
+        ("INTERNAL_SERVER_ERROR", UnreadableError),
+        ("", UnreadableError),
+    ),
+)
+def test_an_error_at_the_top_has_its_own_class(
+    desk: Desk, shop: ShopifyConnector, code: str, error: type[ConnectorError]
+) -> None:
+    for call in (shop.locations, lambda: shop.set_prices([price(1, 1)])):
+        desk.says(None, errors=[{"message": "shop says no", "extensions": {"code": code}}])
+        with pytest.raises(ConnectorError, match="shop says no") as raised:
+            call()
+        assert type(raised.value) is error
+
+
+@pytest.mark.parametrize("answered", ("2026-07", "", "unstable"))
+def test_an_answer_of_another_version_leaves_a_write_open_and_says_what_to_do(
+    desk: Desk, shop: ShopifyConnector, answered: str
+) -> None:
+    headers = {"X-Shopify-API-Version": answered} if answered else {}
+    desk.answers.append(json_reply({"data": {"s0": {"userErrors": []}}}, headers=headers))
+    with pytest.raises(UnreadableError, match="upgrade headway") as raised:
+        shop.set_status([status(1)])
+    assert answered in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), ((402, "bill"), (403, "scopes"), (404, "name"), (423, "support"))
+)
+def test_a_shop_that_is_closed_says_what_to_do(
+    desk: Desk, shop: ShopifyConnector, code: int, words: str
+) -> None:
+    desk.answers.append(SimReply(status=code, body=f'{{"errors":"no {SECRET}"}}'.encode()))
+    with pytest.raises(UnauthorizedError, match=words) as raised:
+        shop.locations()
+    assert raised.value.status == code
+    assert "headway connect" in str(raised.value)
+    assert SECRET not in str(raised.value)
+    desk.says({"locations": page()})
+    assert shop.locations() == {}, "its token is not to blame"
+
+
+def test_a_lost_connection_after_sending_is_ambiguous_and_before_it_is_not(
+    desk: Desk, shop: ShopifyConnector
+) -> None:
+    for fate in ("drop", "hang"):
+        desk.answers.append(SimReply(fate=fate))
+        with pytest.raises(TimedOutError):
+            shop.set_stock([stock(1)], key="k")
+    nobody = ShopifyConnector(
+        SHOP,
+        url="http://127.0.0.1:9",
+        access=ShopAccess(),
+        shelf=desk.shelf,
+        vault=VAULT,
+        clock=desk.clock,
+    )
+    with contextlib.closing(nobody), pytest.raises(UnsentError):
+        nobody.set_stock([stock(1)], key="k")
+
+
+def test_no_token_reaches_a_log_a_text_or_a_repr(
+    desk: Desk, shop: ShopifyConnector, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    desk.says({"s0": {"userErrors": [{"message": f"you sent {SECRET}", "field": None}]}})
+    [said] = shop.set_status([status(1)])
+    assert said.reason == "you sent ***"
+    shown = f"{shop!r} {shop._door._tokens.find('access')!r} {ShopAccess(client_secret=SECRET)!r}"
+    assert SECRET not in caplog.text + shown

@@ -1,0 +1,335 @@
+"""A shop's tokens: who fetches the next one, what is kept first, and when a person is needed."""
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from urllib.parse import parse_qs
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.core.catalog.listings import SellerId
+from headway.core.catalog.storefront import Shop
+from headway.errors import (
+    AppRefusedError,
+    ConfigError,
+    ConflictError,
+    InvalidError,
+    ThrottledError,
+    TimedOutError,
+    TransientError,
+    UnauthorizedError,
+    UnreadableError,
+)
+from headway.providers.shopify.storefront import (
+    ShopAccess,
+    ShopifyConnector,
+    shop_scope,
+    store_tokens,
+)
+from headway.providers.tokens import read_grant
+from headway.providers.vault import Vault
+from headway.store.accounts.credentials import Credentials
+from headway_lab.simulators.transport import SimTransport
+from headway_lab.simulators.wire import SimReply, json_reply
+from headway_lab.virtual_clock import VirtualClock
+
+VAULT = Vault(["MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="])
+SHOP = Shop(id="1", user_id=SellerId("seller"), domain="one.myshopify.com")
+ACCESS = ShopAccess(client_id="app-1", client_secret="hush-app-secret")
+SCOPE = shop_scope("app-1", SHOP.domain)
+NOTHING = {"data": {"locations": {"nodes": [], "pageInfo": {"hasNextPage": False}}}}
+
+
+class Door:
+    """A shop that lets in whoever has the newest token, and gives a new pair for the old one."""
+
+    def __init__(self, clock: VirtualClock, shelf: Credentials) -> None:
+        self.clock = clock
+        self.shelf = shelf
+        self.access, self.refresh = "access-0000", "refresh-0000"
+        self.refreshes = 0
+        self.forms: list[dict[str, list[str]]] = []
+        self.spoil: SimReply | None = None
+
+    def handle(self, _: str, path: str, headers: Mapping[str, str], body: bytes) -> SimReply:
+        if path.endswith("graphql.json"):
+            lowered = {name.lower(): value for name, value in headers.items()}
+            is_good = lowered["x-shopify-access-token"] == self.access
+            version = {"X-Shopify-API-Version": "2026-04"}
+            return json_reply(NOTHING, status=200 if is_good else 401, headers=version)
+        self.forms.append(parse_qs(body.decode()))
+        if self.spoil is not None:
+            return self.spoil
+        if self.forms[-1]["refresh_token"] != [self.refresh]:
+            return json_reply({"error": "invalid_grant"}, status=400)
+        self.refreshes += 1
+        self.access = f"access-{self.refreshes:04}"
+        self.refresh = f"refresh-{self.refreshes:04}"
+        pair = {"access_token": self.access, "refresh_token": self.refresh, "expires_in": 3600}
+        return json_reply(pair)
+
+    def worker(self, access: ShopAccess = ACCESS) -> ShopifyConnector:
+        transport = SimTransport(self.handle, self.clock)
+        return ShopifyConnector(
+            SHOP,
+            access=access,
+            shelf=self.shelf,
+            vault=VAULT,
+            clock=self.clock,
+            transport=transport,
+        )
+
+    def connect(self, *, lasts: timedelta | None = timedelta(hours=1)) -> None:
+        until = None if lasts is None else self.clock.now() + lasts
+        store_tokens(
+            self.shelf,
+            VAULT,
+            SCOPE,
+            clock=self.clock,
+            access=self.access,
+            expires_at=until,
+            refresh=None if lasts is None else self.refresh,
+        )
+
+    def stored(self) -> dict[str, str]:
+        return {row.name: VAULT.decrypt(row.secret) for row in self.shelf.load(SCOPE)}
+
+
+@pytest.fixture
+def door(clock: VirtualClock, pool: ConnectionPool) -> Door:
+    return Door(clock, Credentials(pool))
+
+
+@pytest.fixture
+def worker(door: Door) -> Iterator[ShopifyConnector]:
+    with contextlib.closing(door.worker()) as made:
+        yield made
+
+
+def test_without_tokens_a_person_must_connect_the_shop(worker: ShopifyConnector) -> None:
+    assert not worker.needs_token()
+    with pytest.raises(UnauthorizedError, match="headway connect"):
+        worker.locations()
+
+
+def test_the_token_of_a_custom_app_never_dies(door: Door, worker: ShopifyConnector) -> None:
+    door.connect(lasts=None)
+    door.clock.sleep(400 * 86_400)
+    assert not worker.needs_token()
+    assert worker.locations() == {}
+
+
+def test_a_custom_token_that_is_refused_is_dead_for_all_and_needs_a_person(
+    door: Door, worker: ShopifyConnector
+) -> None:
+    door.connect(lasts=None)
+    door.access = "revoked-and-replaced"
+    with pytest.raises(UnauthorizedError, match="headway connect") as raised:
+        worker.locations()
+    assert "access-0000" not in str(raised.value)
+    with contextlib.closing(door.worker()) as other:
+        assert not other.needs_token()
+        with pytest.raises(UnauthorizedError, match="no usable access token"):
+            other.locations()
+
+
+def test_a_token_is_refreshed_shortly_before_it_dies(door: Door, worker: ShopifyConnector) -> None:
+    door.connect()
+    door.clock.sleep(3600 - 121)
+    assert not worker.needs_token()
+    door.clock.sleep(2)
+    assert worker.needs_token()
+    assert worker.locations() == {}, "until then it still serves"
+    assert worker.refresh_token(send_by_s=door.clock.monotonic() + 60)
+    assert not worker.needs_token()
+    assert worker.locations() == {}
+    assert door.forms == [
+        {
+            "client_id": ["app-1"],
+            "client_secret": ["hush-app-secret"],
+            "grant_type": ["refresh_token"],
+            "refresh_token": ["refresh-0000"],
+        }
+    ]
+    assert door.stored() == {"access": "access-0001", "refresh": "refresh-0001"}
+
+
+def test_a_refused_token_is_fetched_anew_once_for_all_workers(door: Door) -> None:
+    door.connect()
+    with contextlib.ExitStack() as stack:
+        workers = [stack.enter_context(contextlib.closing(door.worker())) for _ in range(4)]
+        for each in workers:
+            each.locations()
+        door.access = "revoked-and-replaced"
+        for each in workers[:3]:
+            with pytest.raises(UnauthorizedError, match="another is fetched"):
+                each.locations()
+        assert workers[1].needs_token()
+        assert workers[1].refresh_token()
+        # A latecomer still sends the dead one, and must not kill the new one by that; nor is it
+        # told that nobody is let in any more, which would cost the seller the shop.
+        with pytest.raises(TransientError, match="just replaced"):
+            workers[3].locations()
+        for each in workers:
+            assert not each.needs_token()
+            assert not each.refresh_token()
+            assert each.locations() == {}
+    assert door.refreshes == 1
+
+
+def test_nobody_refreshes_while_another_does_nor_too_late(
+    door: Door, worker: ShopifyConnector
+) -> None:
+    door.connect(lasts=timedelta(0))
+    now = door.clock.now()
+    assert not worker.refresh_token(send_by_s=door.clock.monotonic() - 1)
+    until = now + timedelta(minutes=1)
+    assert door.shelf.begin_refresh(SCOPE, owner="another", now=now, lease_until=until)
+    assert not worker.refresh_token()
+    assert not door.forms
+    door.clock.sleep(61)
+    assert worker.refresh_token()
+
+
+def test_the_new_refresh_token_is_kept_before_the_new_access_token(
+    door: Door, worker: ShopifyConnector
+) -> None:
+    door.connect(lasts=timedelta(0))
+    saved = []
+
+    class Shelf(Credentials):
+        def save(self, scope: str, name: str, **values: object) -> int | None:
+            saved.append(name)
+            if name == "access":
+                raise RuntimeError("the worker dies here")
+            return super().save(scope, name, **values)  # type: ignore[arg-type]
+
+    worker._door._tokens._shelf = Shelf(door.shelf._pool)
+    with pytest.raises(RuntimeError):
+        worker.refresh_token()
+    assert saved == ["refresh", "access"]
+    with contextlib.closing(door.worker()) as other:
+        assert other.refresh_token()
+        assert other.locations() == {}
+
+
+def test_a_lost_reply_is_asked_for_again_with_the_same_token(
+    door: Door, worker: ShopifyConnector
+) -> None:
+    door.connect(lasts=timedelta(0))
+    for spoil, error in (
+        (SimReply(fate="drop"), TimedOutError),
+        (SimReply(status=503), TransientError),
+        (SimReply(status=429, headers={"Retry-After": "5"}), ThrottledError),
+        (SimReply(body=b"<html>"), UnreadableError),
+        (json_reply({"access_token": "has spaces in it"}), UnreadableError),
+        (json_reply({"access_token": "fine", "refresh_token": 5}), UnreadableError),
+    ):
+        door.spoil = spoil
+        with pytest.raises(error) as raised:
+            worker.refresh_token()
+        assert "hush" not in str(raised.value)
+        assert worker.needs_token()
+    door.spoil = None
+    assert worker.refresh_token()
+
+
+@pytest.mark.parametrize("status", (400, 401))
+def test_a_refused_refresh_needs_a_person_and_is_not_tried_twice(
+    door: Door, worker: ShopifyConnector, status: int
+) -> None:
+    door.connect(lasts=timedelta(0))
+    door.spoil = json_reply({"error": "invalid_grant"}, status=status)
+    with pytest.raises(UnauthorizedError, match="headway connect"):
+        worker.refresh_token()
+    assert not worker.needs_token()
+    assert not worker.refresh_token()
+    door.spoil = None
+    door.connect()
+    assert worker.locations() == {}
+
+
+def test_a_wrong_app_secret_is_ours_to_mend_and_costs_no_grant(
+    door: Door, worker: ShopifyConnector
+) -> None:
+    door.connect(lasts=timedelta(0))
+    door.spoil = json_reply({"error": "invalid_client"}, status=401)
+    with pytest.raises(AppRefusedError, match="HEADWAY_SHOPIFY_CLIENT_ID"):
+        worker.refresh_token()
+    door.spoil = None
+    assert worker.refresh_token()
+
+
+def test_without_an_app_no_refresh_is_sent(door: Door) -> None:
+    door.connect(lasts=timedelta(0))
+    nameless = ShopAccess(client_id="app-1")
+    refused = pytest.raises(AppRefusedError, match="HEADWAY_SHOPIFY_CLIENT_SECRET")
+    with contextlib.closing(door.worker(nameless)) as worker, refused:
+        worker.refresh_token()
+    assert not door.forms
+
+
+def test_connecting_with_a_token_that_stays_forgets_the_old_refresh_token(
+    door: Door, worker: ShopifyConnector
+) -> None:
+    door.connect()
+    door.connect(lasts=None)
+    door.access = "revoked"
+    with pytest.raises(UnauthorizedError, match="headway connect"):
+        worker.locations()
+    assert not worker.needs_token()
+
+
+def test_an_access_token_that_can_be_refreshed_lives_an_hour_unless_it_says_otherwise(
+    door: Door, worker: ShopifyConnector
+) -> None:
+    store_tokens(
+        door.shelf, VAULT, SCOPE, clock=door.clock, access=door.access, refresh=door.refresh
+    )
+    door.clock.sleep(3700)
+    assert worker.needs_token()
+
+
+def test_tokens_are_stored_encrypted_and_what_no_header_carries_is_refused(door: Door) -> None:
+    door.connect()
+    for row in door.shelf.load(SCOPE):
+        assert b"access-0000" not in row.secret
+        assert b"refresh-0000" not in row.secret
+    for bad in ("", " padded", "new\nline", "nul\0", "schlüssel"):
+        with pytest.raises(InvalidError, match="access token") as raised:
+            store_tokens(door.shelf, VAULT, SCOPE, clock=door.clock, access=bad)
+        assert not bad or bad not in str(raised.value)
+    now = door.clock.now()
+    until = now + timedelta(minutes=1)
+    assert door.shelf.begin_refresh(SCOPE, owner="another", now=now, lease_until=until)
+    with pytest.raises(ConflictError, match="try again"):
+        door.connect()
+
+
+def test_a_life_that_is_absurd_or_absent_is_brought_to_reason(clock: VirtualClock) -> None:
+    now = clock.now()
+
+    def life(given: object) -> timedelta:
+        body = {"access_token": "a", "expires_in": given}
+        return read_grant(json.dumps(body).encode(), now, provider="shopify").access_until - now
+
+    assert life(3600) == timedelta(hours=1)
+    assert life(1) == timedelta(minutes=5)
+    assert life(10**30) == timedelta(days=366)
+    for nonsense in (None, "soon", True, -1, 0, [], float("nan")):
+        assert life(nonsense) == timedelta(hours=1)
+
+
+@pytest.mark.parametrize("domain", ("", "a/b", "a b", "a?b", "x@y", "évil.example", "a\n"))
+def test_a_name_that_is_no_shop_is_refused(domain: str) -> None:
+    odd = Shop(id="1", user_id=SellerId("s"), domain=domain)
+    with pytest.raises(ConfigError, match="no shop"):
+        ShopifyConnector(odd, access=ShopAccess(), shelf=None, vault=None, clock=None)
+
+
+@pytest.mark.parametrize("url", ("", "shop", "ftp://{shop}", "http://", "http://["))
+def test_a_bad_address_is_explained_in_one_line(url: str) -> None:
+    with pytest.raises(ConfigError, match="HEADWAY_SHOPIFY_URL"):
+        ShopifyConnector(SHOP, url=url, access=ShopAccess(), shelf=None, vault=None, clock=None)

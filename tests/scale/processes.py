@@ -1,0 +1,193 @@
+"""A process that has imported everything, and forks for each command that a test starts.
+
+To import takes longer than all else that a command does before it works; where somebody is killed
+every second, there would be no time left to work. What runs is `headway ...` as ever.
+"""
+
+import ctypes
+import functools
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+PR_SET_PDEATHSIG = 1
+LOOK_S = 0.05
+MESSAGE_BYTES = 1 << 16
+BORN_S = 60
+# The environment of a process names by how many seconds its host's clock is ahead.
+SKEW = "CLOCK_AHEAD_S"
+
+
+class Child:
+    """One command as a process, much as `subprocess.Popen` shows one."""
+
+    def __init__(self, nursery: "Nursery", pid: int) -> None:
+        self.pid, self._nursery = pid, nursery
+        self.returncode: int | None = None
+        self._has_ended = threading.Event()
+
+    def send_signal(self, how: signal.Signals) -> None:
+        """Send it, unless it has ended; its parent does, so that no stranger can be hit."""
+        self._nursery.ask({"pid": self.pid, "signal": int(how)})
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self, timeout_s: float) -> int:
+        assert self._has_ended.wait(timeout_s), f"{self.pid} does not end"
+        assert self.returncode is not None
+        return self.returncode
+
+    def ended(self, code: int) -> None:
+        self.returncode = code
+        self._has_ended.set()
+
+
+class Nursery:
+    """The forking process, as tests see it; `source` is a folder with another headway."""
+
+    def __init__(self, source: Path | None) -> None:
+        path = [str(source)] if source else []
+        path += filter(None, [os.environ.get("PYTHONPATH")])
+        self._door, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.scale.processes", str(theirs.fileno())],
+                cwd=Path(__file__).parents[2],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+            )
+        self._lock = threading.Lock()
+        self._children: dict[int, Child] = {}
+        self._born: Child | None = None
+        self._is_born = threading.Event()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def start(self, arguments: Sequence[str], environ: Mapping[str, str], output: int) -> Child:
+        """Start a command; what it says goes to the file `output`."""
+        with self._lock:
+            self._is_born.clear()
+            told = json.dumps({"arguments": list(arguments), "environ": dict(environ)}).encode()
+            socket.send_fds(self._door, [told], [output])
+            assert self._is_born.wait(BORN_S), "the nursery has died"
+            assert self._born is not None
+            return self._born
+
+    def ask(self, what: Mapping[str, Any]) -> None:
+        self._door.send(json.dumps(what).encode())
+
+    def _listen(self) -> None:
+        while told := self._door.recv(MESSAGE_BYTES):
+            news = json.loads(told)
+            if "code" in news:
+                self._children.pop(news["pid"]).ended(news["code"])
+            else:
+                self._born = self._children[news["pid"]] = Child(self, news["pid"])
+                self._is_born.set()
+
+
+@functools.cache
+def nursery(source: Path | None = None) -> Nursery:
+    """Return the one of this run of tests, for each source; it ends with it."""
+    return Nursery(source)
+
+
+# -- in the forking process --------------------------------------------------------------------
+
+
+def serve(door: socket.socket) -> None:
+    """Fork for whoever asks, pass on signals, and tell who ended; end with who asks."""
+    alive: set[int] = set()
+    while True:
+        if select.select([door], [], [], LOOK_S)[0]:
+            told, files, _, _ = socket.recv_fds(door, MESSAGE_BYTES, 1)
+            if not told:
+                return
+            asked = json.loads(told)
+            if "signal" in asked:
+                if asked["pid"] in alive:
+                    os.kill(asked["pid"], asked["signal"])
+            else:
+                alive.add(_fork(door, asked, files[0]))
+        while alive:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                break
+            alive.remove(pid)
+            code = os.waitstatus_to_exitcode(status)
+            door.send(json.dumps({"pid": pid, "code": code}).encode())
+
+
+def _fork(door: socket.socket, asked: Mapping[str, Any], output: int) -> int:
+    pid = os.fork()
+    if pid == 0:
+        door.close()
+        os._exit(_become(asked["arguments"], asked["environ"], output))
+    os.close(output)
+    door.send(json.dumps({"pid": pid}).encode())
+    return pid
+
+
+def _become(arguments: Sequence[str], environ: Mapping[str, str], output: int) -> int:
+    """Be the command: it ends with who started it."""
+    from headway.cli import main  # noqa: PLC0415 - not in the tests' own process
+
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    for number in (1, 2):
+        os.dup2(output, number)
+    os.close(output)
+    os.environ.clear()
+    os.environ.update(environ)
+    sys.argv = ["headway", *arguments]
+    _set_clock(float(environ.get(SKEW, "0")))
+    try:
+        code = main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return code
+
+
+def _set_clock(ahead_s: float) -> None:
+    """Let this process be on a host whose clock is that much ahead."""
+    import headway.cli.serving  # noqa: PLC0415 - not in the tests' own process
+    import headway.cli.worker  # noqa: PLC0415
+    from headway.clock import SystemClock  # noqa: PLC0415
+
+    class Skewed(SystemClock):
+        def now(self) -> datetime:
+            return super().now() + timedelta(seconds=ahead_s)
+
+    if ahead_s:
+        headway.cli.worker.SystemClock = Skewed  # type: ignore[misc]
+        headway.cli.serving.WALL = Skewed()
+
+
+def _import_all() -> None:
+    import headway.cli.api  # noqa: PLC0415 - to have them
+    import headway.cli.run  # noqa: PLC0415
+    import headway.cli.worker  # noqa: PLC0415
+    import headway.runners.celery_runner  # noqa: F401, PLC0415
+
+
+if __name__ == "__main__":
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    _import_all()
+    serve(socket.socket(fileno=int(sys.argv[1])))

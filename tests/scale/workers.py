@@ -1,0 +1,68 @@
+"""Runners as processes: the embedded one, or Celery's workers; a test waits on what they say."""
+
+import os
+import queue
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.scale.processes import Child, nursery
+
+PATIENCE_S = 60
+
+
+@dataclass(kw_only=True)
+class Crew:
+    """Processes that do the work, and what they say, line by line."""
+
+    environ: Mapping[str, str] = field(repr=False)
+    # Where another version of headway is, if they are of that.
+    source: Path | None = None
+    said: list[str] = field(default_factory=list)
+    processes: list[Child] = field(default_factory=list)
+    # For how long nobody may say anything before it counts as stuck.
+    patience_s: float = PATIENCE_S
+    _lines: "queue.Queue[str]" = field(default_factory=queue.Queue)
+
+    def start(self, *arguments: str) -> Child:
+        theirs, ours = os.pipe()
+        environ = {"PATH": "/usr/bin:/bin", **self.environ}
+        try:
+            process = nursery(self.source).start(arguments, environ, ours)
+        finally:
+            os.close(ours)
+        self.processes.append(process)
+        threading.Thread(target=self._read, args=(process, theirs), daemon=True).start()
+        return process
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Wait until it holds; it is looked at again whenever somebody has done something."""
+        while not condition():
+            try:
+                self.said.append(self._lines.get(timeout=self.patience_s))
+            except queue.Empty:
+                told = "\n".join(self.said[-30:])
+                raise AssertionError(f"nothing happens any more; last:\n{told}") from None
+
+    def until_said(self, words: str) -> str:
+        """Wait until somebody says this; return the line."""
+        self.until(lambda: any(words in line for line in self.said))
+        return next(line for line in self.said if words in line)
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> list[int]:
+        """End all that still run; return how each ended."""
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(how)
+        codes = [process.wait(PATIENCE_S) for process in self.processes]
+        self.processes.clear()
+        return codes
+
+    def _read(self, process: Child, output: int) -> None:
+        with open(output, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                self._lines.put(line.rstrip())
+        process.wait(PATIENCE_S)
+        self._lines.put(f"[{process.pid} ended]")

@@ -1,0 +1,139 @@
+"""The queue page by page: every job once, in one order, at a cost that does not grow."""
+
+from datetime import timedelta
+
+import pytest
+from psycopg_pool import ConnectionPool
+from tests.store.accounts.lane import Lane
+from tests.store.accounts.test_status import MANY
+
+from headway.core.accounts.jobs import JobStatus
+from headway.errors import InvalidError
+from headway.store import cursors
+from headway.store.accounts.job_list import JobView, mark_of
+from headway.store.accounts.job_queue import (
+    COMING,
+    DUE,
+    _coming_values,
+    _due_bounds,
+    _values,
+    classes,
+)
+from headway.store.accounts.status import LaneViews
+from headway.store.limits.day_demand import DayDemand
+from headway_lab.virtual_clock import VirtualClock
+
+MINUTE = timedelta(minutes=1)
+# Some due, some to come, some that rest; by five minutes, which is what a point of score is worth.
+SPREAD = """
+UPDATE sync_jobs SET next_run_at = %s + (hashtext(id::text) %% 7) * interval '5 minutes',
+  status = CASE WHEN hashtext(id::text) %% 3 = 0 AND NOT is_backfill THEN 'completed'
+    ELSE 'queued' END
+"""
+
+
+@pytest.fixture
+def lane(pool: ConnectionPool, clock: VirtualClock) -> Lane:
+    return Lane(pool, clock)
+
+
+@pytest.fixture
+def views(lane: Lane) -> LaneViews:
+    return LaneViews(lane.pool, lane.rule, lane.days, DayDemand(lane.pool, lane.rule))
+
+
+def walk(views: LaneViews, lane: Lane, size: int, **asked: JobStatus) -> list[JobView]:
+    """Read a list page by page to its end."""
+    found: list[JobView] = []
+    while page := views.jobs(
+        lane.now, limit=size, cursor=found[-1].cursor if found else None, **asked
+    ):
+        found += page
+    return found
+
+
+@pytest.mark.parametrize("size", (1, 4, 7))
+def test_pages_of_the_queue_are_the_queue(lane: Lane, views: LaneViews, size: int) -> None:
+    lane.connect()
+    lane.ask(SPREAD, lane.now)
+    whole = views.jobs(lane.now, limit=500)
+    paged = walk(views, lane, size)
+    assert [each.id for each in paged] == [each.id for each in whole]
+    assert [each.place for each in paged] == [each.place for each in whole]
+    assert len({each.id for each in whole}) == len(whole) > 3 * 7
+    assert {each.place is None for each in whole} == {True, False}
+
+
+def test_a_place_counts_everybody_who_goes_first_due_or_not(lane: Lane, views: LaneViews) -> None:
+    lane.connect()
+    lane.ask(SPREAD, lane.now)
+    whole = views.jobs(lane.now, limit=500)
+    assert views.places(lane.now, whole) == list(range(1, len(whole) + 1))
+
+
+@pytest.mark.parametrize("status", ("dead", "completed", "queued"))
+def test_pages_of_those_that_stand_alike_are_all_of_them(
+    lane: Lane, views: LaneViews, status: str
+) -> None:
+    lane.connect()
+    lane.ask(
+        "UPDATE sync_jobs SET status = %s, updated_at = %s - (hashtext(id::text) %% 3) * interval"
+        " '1 hour', next_run_at = CASE WHEN %s = 'dead' OR (%s = 'completed' AND is_backfill)"
+        " THEN NULL ELSE next_run_at END",
+        status,
+        lane.now,
+        status,
+        status,
+    )
+    whole = views.jobs(lane.now, status=JobStatus(status), limit=500)
+    paged = walk(views, lane, 4, status=JobStatus(status))
+    assert [each.id for each in paged] == [each.id for each in whole]
+    assert len(whole) > 4
+
+
+def test_pages_of_accounts_begin_with_the_lost_and_are_all_of_them(
+    lane: Lane, views: LaneViews
+) -> None:
+    lane.connect()
+    lane.ask(
+        "UPDATE connected_accounts SET status = 'disconnected', reason = 'gone'"
+        " WHERE platform = 'etsy'"
+    )
+    whole = views.accounts(limit=100)
+    found = list(views.accounts(limit=2))
+    while page := views.accounts(limit=2, cursor=found[-1].cursor):
+        found += page
+    assert [each.id for each in found] == [each.id for each in whole]
+    assert [each.is_connected for each in whole[:3]] == [False] * 3
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    (
+        "nonsense",
+        cursors.encode("account", 1, "acme", "etsy"),
+        cursors.encode("job", 10**9, None, None, None, "0" * 32),
+        cursors.encode("job", 12, None, None, None, "no id"),
+    ),
+)
+def test_a_cursor_of_another_list_is_refused(lane: Lane, views: LaneViews, cursor: str) -> None:
+    with pytest.raises(InvalidError):
+        views.jobs(lane.now, limit=5, cursor=cursor)
+
+
+def test_a_page_far_on_is_read_from_the_index(lane: Lane, views: LaneViews) -> None:
+    with lane.pool.connection() as connection:
+        connection.execute(MANY)  # type: ignore[arg-type]
+    page = views.jobs(lane.now, limit=20)
+    far = cursors.encode("job", 12, lane.now - 365 * 24 * 60 * MINUTE, None, None, page[-1].id)
+    mark, lines = mark_of(far), classes(None)
+    asked = (
+        (DUE, _values(lines, _due_bounds(mark, lane.rule.ageing), lane.now, 20)),
+        (COMING, _coming_values(lines, mark, lane.now, 20)),
+    )
+    with lane.pool.connection() as connection:
+        for statement, values in asked:
+            plan = connection.execute(f"EXPLAIN {statement}", values).fetchall()
+            told = "\n".join(row[0] for row in plan)
+            assert "sync_jobs_claim" in told
+            assert "Seq Scan" not in told

@@ -1,0 +1,305 @@
+"""Jobs come and go with their account, and keep their place with their seller's tier."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.core.accounts.jobs import BACKFILLED, KINDS, JobType, PlatformName, Tier, score
+from headway.core.catalog.change_detection import Terms
+from headway.core.catalog.guard import SellerStanding
+from headway.core.catalog.listings import SellerId
+from headway.errors import ConflictError, InvalidError, NotFoundError
+from headway.store.accounts.connections import Account, Accounts, disconnect
+from headway.store.accounts.job_rows import SPREAD, JobRows, first_run_at
+from headway.store.catalog.sellers import Sellers
+from headway.store.monitoring.notices import Notices
+
+A, B = SellerId("a"), SellerId("b")
+NOW = datetime(2026, 3, 10, tzinfo=UTC)
+LATER = NOW + timedelta(hours=1)
+QUOTAS = {Tier.FREE: 50, Tier.STARTER: 300, Tier.GROWTH: 1500, Tier.PRO: 5000}
+ETSY, PRINTIFY = PlatformName.ETSY, PlatformName.PRINTIFY
+RUN = """
+UPDATE sync_jobs SET status = 'running', fence = 7, lease_owner = 'w', lease_until = %s,
+  cursor = '{"since": 1, "run": {"page": 3}}', retry_count = 2
+WHERE kind = 'orders' AND NOT is_backfill
+"""
+
+
+@pytest.fixture
+def accounts(pool: ConnectionPool) -> Accounts:
+    return Accounts(pool)
+
+
+def connect(
+    accounts: Accounts, seller: SellerId = A, shop: str = "11", *, now: datetime = NOW
+) -> Account:
+    return accounts.connect(seller, shop, platform=ETSY, title="Ada's", now=now)
+
+
+def ask(pool: ConnectionPool, statement: str, *values: Any) -> list[Any]:
+    with pool.connection() as connection:
+        cursor = connection.execute(statement, values)
+        return cursor.fetchall() if cursor.description else []
+
+
+def sellers(pool: ConnectionPool) -> Sellers:
+    return Sellers(pool, SellerStanding(terms=Terms(locations={}, currency="USD")))
+
+
+def events(pool: ConnectionPool, kind: str) -> int:
+    (row,) = ask(pool, "SELECT count(*) FROM sync_audit_log WHERE event_type = %s", kind)
+    return int(row[0])
+
+
+@pytest.mark.parametrize(
+    ("platform", "shop"),
+    ((ETSY, "123"), (PRINTIFY, "55"), (PlatformName.SHOPIFY, "foo.myshopify.com")),
+)
+def test_an_account_comes_with_a_job_for_each_kind_and_one_for_its_history(
+    accounts: Accounts, pool: ConnectionPool, platform: PlatformName, shop: str
+) -> None:
+    account = accounts.connect(A, shop, platform=platform, owner_id="9", title="T", now=NOW)
+    assert (account.platform, account.shop, account.owner_id) == (platform, shop, "9")
+    assert (account.title, account.status) == ("T", "connected")
+    rows = ask(
+        pool,
+        "SELECT kind, job_type, tier, score, status, user_id, next_run_at FROM sync_jobs"
+        " WHERE account_id = %s",
+        account.id,
+    )
+    wanted = {(kind.value, "incremental") for kind in KINDS[platform]}
+    wanted |= {(kind.value, "backfill") for kind in KINDS[platform] if kind in BACKFILLED}
+    assert {row[:2] for row in rows} == wanted
+    assert len(rows) == len(wanted)
+    for _, job_type, *rest in rows:
+        assert rest == [
+            "free", score(Tier.FREE, JobType(job_type)), "queued", A, first_run_at(account.id, NOW),
+        ]  # fmt: skip
+    assert events(pool, "account_connected") == 1
+
+
+def test_a_thousand_accounts_are_no_herd() -> None:
+    instants = sorted(first_run_at(f"account {number}", NOW) for number in range(1000))
+    assert instants[0] >= NOW
+    assert instants[-1] < NOW + SPREAD
+    tenths = [int((each - NOW) / SPREAD * 10) for each in instants]
+    assert all(70 <= tenths.count(tenth) <= 130 for tenth in range(10))
+    assert first_run_at("account 1", NOW) == first_run_at("account 1", NOW)
+
+
+def test_connecting_twice_changes_no_job(accounts: Accounts, pool: ConnectionPool) -> None:
+    connect(accounts)
+    ask(pool, RUN, LATER)
+    before = ask(pool, "SELECT * FROM sync_jobs ORDER BY id")
+    account = accounts.connect(A, "11", platform=ETSY, now=LATER)
+    assert account.title == "Ada's", "what is not told again stays"
+    assert ask(pool, "SELECT * FROM sync_jobs ORDER BY id") == before
+    assert events(pool, "account_connected") == 1
+
+
+def test_disconnecting_cancels_running_jobs_by_a_new_fence_and_tells_why(
+    accounts: Accounts, pool: ConnectionPool
+) -> None:
+    account, other = connect(accounts), connect(accounts, B, "12")
+    ask(pool, RUN, LATER)
+    ask(pool, "UPDATE sync_jobs SET status = 'completed', next_run_at = NULL WHERE is_backfill"
+              " AND kind = 'payments'")  # fmt: skip
+    gone = accounts.disconnect(A, "the grant is refused", platform=ETSY, now=LATER)
+    assert (gone.id, gone.status, gone.reason) == (
+        account.id, "disconnected", "the grant is refused",
+    )  # fmt: skip
+    rows = ask(
+        pool,
+        "SELECT kind, is_backfill, status, fence, next_run_at, lease_until FROM sync_jobs"
+        " WHERE account_id = %s ORDER BY 1, 2",
+        account.id,
+    )
+    assert rows == [
+        ("listings", False, "cancelled", 1, None, None),
+        ("orders", False, "cancelled", 8, None, None),
+        ("orders", True, "cancelled", 1, None, None),
+        ("payments", False, "cancelled", 1, None, None),
+        ("payments", True, "completed", 0, None, None),
+    ]
+    assert ask(
+        pool,
+        "SELECT count(*) FROM sync_jobs WHERE account_id = %s AND status = 'cancelled'",
+        other.id,
+    ) == [(0,)]
+    (notice,) = Notices(pool).list(A)
+    assert notice.text == "etsy shop Ada's is disconnected: the grant is refused"
+    assert (events(pool, "account_disconnected"), events(pool, "job_cancelled")) == (1, 4)
+
+
+def test_a_grant_that_many_find_refused_is_told_once_and_again_after_a_reconnect(
+    accounts: Accounts, pool: ConnectionPool
+) -> None:
+    account = connect(accounts)
+
+    def refuse(_: int) -> str:
+        with pool.connection() as connection, connection.transaction():
+            return disconnect(connection, account.bare, "refused", now=LATER).status
+
+    with ThreadPoolExecutor(max_workers=4) as workers:
+        assert set(workers.map(refuse, range(8))) == {"disconnected"}
+    assert len(Notices(pool).list(A)) == events(pool, "account_disconnected") == 1
+    connect(accounts, now=LATER)
+    accounts.disconnect(A, "refused", platform=ETSY, now=LATER + timedelta(hours=1))
+    assert len(Notices(pool).list(A)) == events(pool, "account_disconnected") == 2
+
+
+def test_reconnecting_resumes_from_the_cursors_and_forgives_failures(
+    accounts: Accounts, pool: ConnectionPool
+) -> None:
+    account = connect(accounts)
+    ask(pool, RUN, LATER)
+    ask(pool, "UPDATE sync_jobs SET status = 'completed', next_run_at = NULL WHERE is_backfill")
+    ask(pool, "UPDATE sync_jobs SET status = 'dead', next_run_at = NULL, retry_count = 5"
+              " WHERE kind = 'listings'")  # fmt: skip
+    accounts.disconnect(A, "moved", platform=ETSY, now=NOW)
+    again = connect(accounts, now=LATER)
+    assert (again.id, again.status, again.reason) == (account.id, "connected", "")
+    rows = ask(
+        pool,
+        "SELECT kind, is_backfill, status, retry_count, next_run_at, fence, cursor FROM sync_jobs"
+        " ORDER BY 1, 2",
+    )
+    due, cursor = first_run_at(account.id, LATER), {"since": 1, "run": {"page": 3}}
+    assert rows == [
+        ("listings", False, "queued", 0, due, 0, {}),
+        ("orders", False, "queued", 0, due, 8, cursor),
+        ("orders", True, "completed", 0, None, 0, {}),
+        ("payments", False, "queued", 0, due, 1, {}),
+        ("payments", True, "completed", 0, None, 0, {}),
+    ]
+    assert events(pool, "job_revived") == 1
+
+
+def test_a_shop_has_one_seller_on_every_platform_and_is_exchanged_only_unread(
+    accounts: Accounts, pool: ConnectionPool
+) -> None:
+    account = connect(accounts)
+    accounts.connect(A, "11", platform=PRINTIFY, now=NOW)
+    with pytest.raises(ConflictError, match="11 is the shop of a; a shop has one seller"):
+        connect(accounts, B)
+    with pytest.raises(ConflictError, match="a has the shop 11; connect 12 as another seller"):
+        connect(accounts, A, "12")
+    accounts.disconnect(A, "mistyped", platform=ETSY, now=NOW)
+    account = connect(accounts, A, "12")
+    assert accounts.of_seller(A, PRINTIFY).status == "connected"
+    ask(pool, "INSERT INTO listings (account_id, external_id, user_id, platform, state, checked_at,"
+              " created_at, updated_at) VALUES (%s, '1', 'a', 'etsy', '', now(), now(), now())",
+        account.id)  # fmt: skip
+    accounts.disconnect(A, "closed", platform=ETSY, now=NOW)
+    with pytest.raises(ConflictError, match="a has the shop 12"):
+        connect(accounts, A, "13")
+
+
+def test_a_refused_connection_leaves_no_job(accounts: Accounts, pool: ConnectionPool) -> None:
+    connect(accounts)
+    with pytest.raises(ConflictError):
+        connect(accounts, B)
+    assert ask(pool, "SELECT DISTINCT user_id FROM sync_jobs") == [(A,)]
+
+
+@pytest.mark.parametrize("written", ("", "acme", "12a", "0", "-1", "1" * 30))
+def test_what_is_no_shops_number_is_refused(accounts: Accounts, written: str) -> None:
+    with pytest.raises(InvalidError, match="is not an id of a shop on etsy; it is a number"):
+        connect(accounts, A, written)
+
+
+def test_a_seller_without_that_shop_is_told_how_to_connect_one(accounts: Accounts) -> None:
+    said = "a has no shop on etsy; connect one with: headway connect SHOP --seller a --platform"
+    with pytest.raises(NotFoundError, match=said):
+        accounts.of_seller(A, ETSY)
+    with pytest.raises(NotFoundError, match=said):
+        accounts.disconnect(A, "", platform=ETSY, now=NOW)
+
+
+def test_a_tier_moves_all_jobs_of_its_seller_up_and_down_and_no_others(
+    accounts: Accounts, pool: ConnectionPool
+) -> None:
+    connect(accounts)
+    connect(accounts, B, "12")
+    ask(pool, RUN, LATER)
+    ask(pool, "UPDATE sync_jobs SET job_type = 'webhook_triggered', score = 13"
+              " WHERE kind = 'payments' AND NOT is_backfill")  # fmt: skip
+    every = "SELECT tier, score, job_type FROM sync_jobs WHERE user_id = %s"
+    for tier in (Tier.PRO, Tier.STARTER, Tier.FREE):
+        sellers(pool).set_tier(A, tier, quotas=QUOTAS, now=NOW)
+        assert sellers(pool).tier(A) is tier
+        found = ask(pool, every, A)
+        assert len(found) == 5
+        for name, number, job_type in found:
+            assert (name, number) == (tier, score(tier, JobType(job_type)))
+    assert {name for name, *_ in ask(pool, every, B)} == {"free"}
+    assert sellers(pool).tier(SellerId("nobody")) is Tier.FREE
+
+
+def test_jobs_of_an_account_that_comes_later_have_the_sellers_tier(
+    accounts: Accounts, pool: ConnectionPool
+) -> None:
+    sellers(pool).set_tier(A, Tier.GROWTH, quotas=QUOTAS, now=NOW)
+    connect(accounts)
+    assert set(ask(pool, "SELECT tier, score FROM sync_jobs")) == {("growth", 31), ("growth", 32)}
+
+
+@pytest.mark.parametrize(
+    ("tier", "month", "lifted"),
+    (
+        (Tier.STARTER, NOW, 2), (Tier.FREE, NOW, 0),
+        (Tier.FREE, NOW - timedelta(days=31), 2),
+    ),
+)  # fmt: skip
+def test_a_better_tier_lifts_the_quota_where_it_allows_more(
+    accounts: Accounts, pool: ConnectionPool, tier: Tier, month: datetime, lifted: int
+) -> None:
+    for seller, shop in ((A, "11"), (B, "12")):
+        connect(accounts, seller, shop)
+    until = datetime(2026, 4, 1, tzinfo=UTC)
+    ask(pool, "UPDATE sync_jobs SET status = 'plan_limit_reached', next_run_at = %s,"
+              " wait_reason = 'used up' WHERE kind = 'orders'", until)  # fmt: skip
+    ask(pool, "INSERT INTO profiles (user_id, orders_month, orders_count) VALUES ('a', %s, 60)",
+        month.replace(day=1))  # fmt: skip
+    assert sellers(pool).set_tier(A, tier, quotas=QUOTAS, now=LATER) == lifted
+    rows = "SELECT DISTINCT status, next_run_at, wait_reason FROM sync_jobs WHERE kind = 'orders'"
+    expected = ("queued", LATER, "") if lifted else ("plan_limit_reached", until, "used up")
+    assert ask(pool, rows + " AND user_id = 'a'") == [expected]
+    assert ask(pool, rows + " AND user_id = 'b'") == [("plan_limit_reached", until, "used up")]
+    assert events(pool, "plan_limit_lifted") == lifted
+
+
+def test_the_dead_are_revived_one_or_all_and_only_by_their_own_seller(
+    accounts: Accounts, pool: ConnectionPool
+) -> None:
+    account = connect(accounts)
+    connect(accounts, B, "12")
+    ask(pool, "UPDATE sync_jobs SET status = 'dead', next_run_at = NULL, retry_count = 5,"
+              " last_error = 'x'")  # fmt: skip
+    rows = JobRows(pool)
+    (job,) = ask(pool, "SELECT id::text FROM sync_jobs WHERE account_id = %s AND kind = 'listings'",
+                 account.id)  # fmt: skip
+    with pytest.raises(NotFoundError, match="there is no job and no account"):
+        rows.revive(job[0], user_id=B, now=LATER)
+    assert rows.revive(job[0], user_id=A, now=LATER) == 1
+    assert ask(pool, "SELECT status, retry_count, next_run_at, last_error FROM sync_jobs"
+                     " WHERE id = %s", job[0]) == [("queued", 0, LATER, None)]  # fmt: skip
+    assert rows.revive(account.id, now=LATER) == 4
+    assert rows.revive(account.id, now=LATER) == 0
+    assert ask(pool, "SELECT DISTINCT user_id FROM sync_jobs WHERE status = 'dead'") == [(B,)]
+    assert events(pool, "job_revived") == 5
+
+
+def test_the_dead_of_a_disconnected_account_wait_for_its_connection(
+    accounts: Accounts, pool: ConnectionPool
+) -> None:
+    account = connect(accounts)
+    ask(pool, "UPDATE sync_jobs SET status = 'dead', next_run_at = NULL")
+    accounts.disconnect(A, "closed", platform=ETSY, now=NOW)
+    with pytest.raises(ConflictError, match="connect it again"):
+        JobRows(pool).revive(account.id, now=LATER)
+    assert ask(pool, "SELECT DISTINCT status FROM sync_jobs") == [("dead",)]

@@ -1,0 +1,330 @@
+"""The account lane as the screens show it: in the order in which jobs run, each with its reason."""
+
+from datetime import timedelta
+
+import pytest
+from psycopg_pool import ConnectionPool
+from tests.store.accounts.lane import DAY_KEY, Lane
+
+from headway.core.accounts.jobs import JobStatus, JobType, PlatformName, Tier
+from headway.core.accounts.reasons import JobState
+from headway.core.catalog.listings import Scope, SellerId
+from headway.core.limits.breaker import Breaker
+from headway.core.limits.daily_shares import Share
+from headway.core.limits.transitions import Observation
+from headway.store.accounts.connections import Accounts
+from headway.store.accounts.job_list import JobView, find, is_job_name, of_seller, read_line
+from headway.store.accounts.job_queue import queue
+from headway.store.accounts.status import (
+    AccountsStatus,
+    AccountView,
+    accounts_status,
+    read_accounts,
+)
+from headway.store.limits.breakers import Breakers
+from headway.store.limits.day_demand import DayDemand
+from headway.store.limits.quotas import read_budgets
+from headway_lab.virtual_clock import VirtualClock
+
+HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+ORDER = """
+INSERT INTO orders (account_id, external_id, user_id, platform, status, is_open, currency, total,
+  placed_at, checked_at, created_at, updated_at)
+SELECT id, 'o' || n, user_id, platform, 'paid', true, 'USD', 1, %s, %s, %s, %s
+FROM connected_accounts, generate_series(1, %s) AS n WHERE user_id = %s AND platform = %s
+"""
+MANY = """
+INSERT INTO connected_accounts (user_id, platform, shop, status)
+SELECT 's' || n, 'etsy', n, 'connected' FROM generate_series(1, 30000) AS n;
+INSERT INTO sync_jobs (account_id, user_id, platform, kind, job_type, score, next_run_at)
+SELECT id, user_id, platform, kind, 'incremental', 12, '2000-01-01'::timestamptz
+  + shop::int * interval '1 second'
+FROM connected_accounts, unnest(ARRAY['orders', 'listings', 'payments']) AS kind
+WHERE user_id LIKE 's%';
+ANALYZE sync_jobs
+"""
+
+
+@pytest.fixture
+def lane(pool: ConnectionPool, clock: VirtualClock) -> Lane:
+    return Lane(pool, clock)
+
+
+def look(lane: Lane) -> AccountsStatus:
+    with lane.pool.connection() as connection:
+        return accounts_status(
+            connection,
+            lane.now,
+            rule=lane.rule,
+            days=lane.days,
+            demand=DayDemand(lane.pool, lane.rule),
+        )
+
+
+def line_up(lane: Lane, limit: int = 100) -> list[JobView]:
+    with lane.pool.connection() as connection:
+        budgets = read_budgets(connection, lane.now, lane.days, DayDemand(lane.pool, lane.rule))
+        line = read_line(connection, lane.now, rule=lane.rule, budgets=budgets)
+        return queue(connection, lane.now, line, limit=limit)
+
+
+def explain(lane: Lane, name: str) -> JobView:
+    with lane.pool.connection() as connection:
+        budgets = read_budgets(connection, lane.now, lane.days, DayDemand(lane.pool, lane.rule))
+        line = read_line(connection, lane.now, rule=lane.rule, budgets=budgets)
+        found = find(connection, lane.now, line, name)
+    assert found is not None
+    return found
+
+
+def test_without_an_account_there_is_nothing_to_show(lane: Lane) -> None:
+    seen = look(lane)
+    assert (seen.accounts, seen.accounts_count, seen.queue, seen.dead) == ((), 0, (), ())
+    assert (seen.due_count, seen.dead_count, seen.notices) == (0, 0, ())
+    assert seen.budgets[0].left == 100
+
+
+def test_the_queue_is_in_the_order_in_which_jobs_are_claimed(lane: Lane) -> None:
+    lane.connect()
+    lane.limiter.observe(DAY_KEY, Observation(used=0, capacity=10_000))
+    lane.ask("UPDATE sync_jobs SET next_run_at = %s WHERE tier = 'free'", lane.now - 3 * HOUR)
+    shown = [each.id for each in line_up(lane) if each.place]
+    claimed = []
+    for _ in shown:
+        job, _ticket = lane.claim()
+        claimed.append(job.id)
+        # It is done with, so that the next may run: only the order is looked at here.
+        again_at = None if job.type is JobType.BACKFILL else lane.now + 9 * HOUR
+        lane.jobs.settle(job, JobStatus.COMPLETED, next_run_at=again_at, now=lane.now)
+    assert claimed == shown
+
+
+def test_places_count_from_one_and_ageing_is_shown(lane: Lane) -> None:
+    lane.connect(Tier.FREE)
+    lane.ask("UPDATE sync_jobs SET next_run_at = %s", lane.now - 10 * MINUTE)
+    views = line_up(lane)
+    assert [each.place for each in views] == list(range(1, len(views) + 1))
+    assert (views[0].score, views[0].aged_score) == (12, 14.0)
+    assert views[0].state is JobState.NEXT
+    assert views[1].reason == "Due for 10 min; 1 goes first."
+
+
+def test_those_that_are_not_due_come_after_those_that_are_soonest_first(lane: Lane) -> None:
+    lane.connect(Tier.PRO)
+    lane.ask("UPDATE sync_jobs SET next_run_at = %s", lane.now + HOUR)
+    lane.ask(
+        "UPDATE sync_jobs SET next_run_at = %s WHERE kind = 'payments' AND NOT is_backfill",
+        lane.now + MINUTE,
+    )
+    lane.ask(
+        "UPDATE sync_jobs SET next_run_at = %s WHERE kind = 'customers' AND NOT is_backfill",
+        lane.now,
+    )
+    views = line_up(lane)
+    assert [each.kind for each in views[:2]] == ["customers", "payments"]
+    assert [each.place for each in views[:3]] == [1, None, None]
+    assert views[1].state is JobState.NOT_DUE
+    assert views[1].until == lane.now + MINUTE
+
+
+def test_one_who_rests_until_due_is_in_line_before_anybody_queued_it(lane: Lane) -> None:
+    lane.connect(Tier.PRO)
+    lane.ask("UPDATE sync_jobs SET next_run_at = %s", lane.now + HOUR)
+    lane.ask(
+        "UPDATE sync_jobs SET status = 'completed', next_run_at = %s"
+        " WHERE kind = 'orders' AND NOT is_backfill",
+        lane.now,
+    )
+    assert {each.kind for each in line_up(lane) if each.place} == {"orders"}
+    assert look(lane).due_count == 3
+
+
+def test_a_job_of_a_shop_that_is_being_read_says_so(lane: Lane) -> None:
+    lane.connect(Tier.PRO)
+    job, _ = lane.claim()
+    mine = [each for each in line_up(lane) if each.account_id == job.account.id and each.place]
+    assert mine
+    assert {each.state for each in mine} == {JobState.BUSY}
+    assert [each.id for each in look(lane).running] == [job.id]
+
+
+def test_a_spent_day_blocks_its_platform_and_says_until_when(lane: Lane) -> None:
+    lane.connect()
+    lane.limiter.create([DAY_KEY])
+    ticket = lane.limiter.reserve(
+        [DAY_KEY], cost=99, owner="x", max_wait_s=0, lease_s=60, grace_s=0, purpose="", begins=True
+    )
+    lane.limiter.settle(ticket, sent=True, actual=99)
+    etsy = [each for each in line_up(lane) if each.platform is PlatformName.ETSY]
+    assert {each.state for each in etsy} == {JobState.BUDGET}
+    (budget,) = look(lane).budgets
+    assert (budget.used, budget.left) == (99, 1)
+    assert {each.until for each in etsy} == {*budget.from_at.values()}
+    assert budget.from_at[Share.PAID] is not None
+    assert budget.from_at[Share.PAID] > lane.now + 24 * HOUR - MINUTE
+    assert "99 of Etsy's 100 calls in 24 h are used or reserved" in etsy[0].reason
+
+
+def test_what_is_left_to_those_who_pay_blocks_only_those_who_do_not(lane: Lane) -> None:
+    lane.connect()
+    lane.limiter.create([DAY_KEY])
+    ticket = lane.limiter.reserve(
+        [DAY_KEY], cost=85, owner="x", max_wait_s=0, lease_s=60, grace_s=0, purpose="", begins=True
+    )
+    lane.limiter.settle(ticket, sent=True, actual=85)
+    lane.ask(
+        "INSERT INTO rate_budgets (scope, platform, hour, tier, used)"
+        " VALUES (%s, 'etsy', date_trunc('hour', %s::timestamptz, 'UTC'), 'pro', 40)",
+        DAY_KEY,
+        lane.now,
+    )
+    states = {
+        each.tier: each.state
+        for each in line_up(lane)
+        if each.platform is PlatformName.ETSY and each.type is not JobType.BACKFILL
+    }
+    assert states[Tier.FREE] is JobState.BUDGET
+    assert states[Tier.PRO] is not JobState.BUDGET
+    free = explain(lane, "fern/etsy/orders")
+    assert "the last 15 of Etsy's day are left to sellers who pay" in free.reason
+    budget = look(lane).budgets[0]
+    assert budget.left_to_paid == budget.left == 15, "not more than there is"
+
+
+def test_a_platform_that_does_not_answer_is_the_reason_of_its_jobs(lane: Lane) -> None:
+    lane.connect()
+    until = lane.now + 5 * MINUTE
+    breaker = Breaker(failures=3, open_until=until, opened_at=lane.now, reason="timed out")
+    Breakers(lane.pool).save(Scope("printify"), breaker)
+    seen = explain(lane, "prime/printify/orders")
+    assert (seen.state, seen.until) == (JobState.NO_ANSWER, until)
+    assert "timed out" in seen.reason
+
+
+def test_a_dead_job_says_why_and_what_to_do(lane: Lane) -> None:
+    lane.connect(Tier.FREE)
+    job, _ = lane.claim()
+    lane.jobs.settle(
+        job, JobStatus.DEAD, next_run_at=None, retry_count=5, reason="malformed", now=lane.now
+    )
+    seen = look(lane)
+    assert [each.id for each in seen.dead] == [job.id]
+    assert seen.dead[0].reason == (
+        f"Dead after 5 failures in a row (malformed); mend that, then: headway revive {job.id}"
+    )
+    assert seen.dead_count == 1
+    assert seen.accounts[[a.id for a in seen.accounts].index(job.account.id)].dead == 1
+    assert [notice.user_id for notice in seen.notices] == ["fern"]
+
+
+def test_disconnected_accounts_come_first_with_their_reason(lane: Lane) -> None:
+    lane.connect()
+    Accounts(lane.pool).disconnect(
+        SellerId("prime"), "the grant was revoked", platform=PlatformName.ETSY, now=lane.now
+    )
+    seen = look(lane)
+    assert (seen.accounts[0].user_id, seen.accounts[0].platform) == ("prime", PlatformName.ETSY)
+    assert not seen.accounts[0].is_connected
+    assert seen.accounts[0].trouble == "the grant was revoked"
+    answer = explain(lane, "prime/etsy/orders")
+    assert answer.state is JobState.CANCELLED
+    assert "the grant was revoked" in answer.reason
+
+
+def test_an_account_counts_its_rows_and_knows_its_newest_order(lane: Lane) -> None:
+    lane.connect(Tier.GROWTH)
+    placed = lane.now - HOUR
+    values = (placed, lane.now, lane.now, lane.now, 3, "grove", "etsy")
+    lane.ask(ORDER, *values)
+    etsy, *others = read(lane)
+    assert (etsy.orders, etsy.newest_order_at) == (3, placed)
+    assert {each.orders for each in others} == {0}
+
+
+def read(lane: Lane) -> tuple[AccountView, ...]:
+    with lane.pool.connection() as connection:
+        return read_accounts(connection, user_id=SellerId("grove"), limit=10)
+
+
+def test_the_months_orders_are_shown_against_the_tiers_quota(lane: Lane) -> None:
+    lane.connect()
+    lane.ask(
+        "UPDATE profiles SET orders_month = date_trunc('month', %s::timestamptz, 'UTC'),"
+        " orders_count = 44 WHERE user_id = 'fern'",
+        lane.now,
+    )
+    by_name = {each.user_id: each for each in look(lane).sellers}
+    assert (by_name[SellerId("fern")].orders, by_name[SellerId("fern")].orders_max) == (44, 50)
+    assert by_name[SellerId("prime")].orders_max == 5000
+    lane.ask("UPDATE profiles SET orders_month = orders_month - interval '1 month'")
+    assert {each.orders for each in look(lane).sellers} == {0}
+
+
+def test_the_curve_is_the_rolling_sum_by_hour(lane: Lane) -> None:
+    for back, used in ((30, 7.0), (3, 5.0), (1, 2.0)):
+        lane.ask(
+            "INSERT INTO rate_budgets (scope, platform, hour, tier, used)"
+            " VALUES (%s, 'etsy', date_trunc('hour', %s::timestamptz, 'UTC'), 'pro', %s)",
+            DAY_KEY,
+            lane.now - back * HOUR,
+            used,
+        )
+    (budget,) = look(lane).budgets
+    assert [each.used for each in budget.hours[-4:]] == [5.0, 0.0, 2.0, 0.0]
+    assert [point.used for point in budget.past[-5:-1]] == [0.0, 5.0, 5.0, 7.0]
+    assert budget.past[0].used == 7.0
+    assert len(budget.forecast.points) == 25
+
+
+def test_a_seller_sees_all_jobs_with_what_has_ended_last(lane: Lane) -> None:
+    lane.connect(Tier.PRO)
+    lane.ask(
+        "UPDATE sync_jobs SET status = 'completed', next_run_at = NULL"
+        " WHERE is_backfill AND kind = 'orders'"
+    )
+    running, _ = lane.claim()
+    with lane.pool.connection() as connection:
+        line = read_line(connection, lane.now, rule=lane.rule, budgets=())
+        views = of_seller(connection, lane.now, line, SellerId("prime"))
+    assert len(views) == 13
+    assert views[0].id == running.id
+    assert [each.state for each in views[-3:]] == [JobState.DONE] * 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    ("acme/etsy/orders", "acme/etsy/orders/history", "0b9f9c3e-6c93-4a3c-8a54-5d7b0a3d9f11"),
+)
+def test_a_job_is_known_by_its_id_or_its_name(text: str) -> None:
+    assert is_job_name(text)
+
+
+@pytest.mark.parametrize(
+    "text", ("AN 960/10L", "acme/etsy/parts", "/etsy/orders", "WF330523=7A", "a/etsy/orders/x", "")
+)
+def test_a_part_is_no_job(text: str) -> None:
+    assert not is_job_name(text)
+
+
+def test_a_place_far_behind_is_counted_as_the_claim_would(lane: Lane) -> None:
+    lane.connect(Tier.PRO, Tier.FREE)
+    first = explain(lane, "prime/etsy/orders")
+    last = explain(lane, "fern/etsy/orders/history")
+    assert first.place == 1
+    assert last.place == 13 + 8 + 1  # after all of the pro's, and the free one's that are new
+
+
+def test_a_long_queue_is_read_from_its_head(lane: Lane) -> None:
+    with lane.pool.connection() as connection:
+        connection.execute(MANY)  # type: ignore[arg-type]
+        plan = connection.execute(
+            "EXPLAIN (FORMAT JSON) SELECT * FROM sync_jobs WHERE status = 'queued' AND"
+            " platform = 'etsy' AND score = 12 AND next_run_at <= now() ORDER BY next_run_at"
+            " LIMIT 10"
+        ).fetchone()
+    assert plan is not None
+    assert "sync_jobs_claim" in str(plan[0])
+    seen = look(lane)
+    assert [each.user_id for each in seen.queue[:3]] == ["s1", "s1", "s1"]
+    assert seen.due_count == seen.accounts_count == 10_000

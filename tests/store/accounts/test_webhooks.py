@@ -1,0 +1,287 @@
+"""Deliveries are taken once, wake one job, and leave alone what may not run."""
+
+import itertools
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.core.accounts.jobs import Kind, PlatformName
+from headway.core.accounts.webhooks import Effect, Hook
+from headway.store.accounts.webhooks import Fate, Hooks
+
+NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
+LATER = NOW + timedelta(hours=1)
+SHOP = "one.myshopify.com"
+Execute = Callable[..., list[Any]]
+numbers = itertools.count(1)
+JOB = """
+INSERT INTO sync_jobs (account_id, user_id, platform, kind, job_type, tier, score, status,
+  next_run_at, lease_owner, lease_until)
+VALUES (%s, 'acme', 'shopify', %s, %s, 'growth', %s, %s, %s, %s, %s) RETURNING id::text
+"""
+
+
+@pytest.fixture
+def execute(pool: ConnectionPool) -> Execute:
+    def run(statement: str, *values: object) -> list[Any]:
+        with pool.connection() as connection:
+            cursor = connection.execute(statement, values)
+            return cursor.fetchall() if cursor.description else []
+
+    return run
+
+
+@pytest.fixture
+def account(execute: Execute) -> str:
+    ((account_id,),) = execute(
+        "INSERT INTO connected_accounts (user_id, platform, shop)"
+        " VALUES ('acme', 'shopify', %s) RETURNING id::text",
+        SHOP,
+    )
+    return str(account_id)
+
+
+@pytest.fixture
+def make(execute: Execute, account: str) -> Callable[..., str]:
+    def job(status: str, *, kind: str = "orders", job_type: str = "incremental") -> str:
+        is_running = status == "running"
+        is_over = status in {"dead", "cancelled"} or (
+            status == "completed" and job_type == "backfill"
+        )
+        score = 30 + ("backfill", "incremental", "webhook_triggered").index(job_type) + 1
+        lease = ("w", LATER) if is_running else (None, None)
+        due = None if is_over else LATER
+        ((job_id,),) = execute(JOB, account, kind, job_type, score, status, due, *lease)
+        return str(job_id)
+
+    return job
+
+
+def hook(effect: Effect = Effect.WAKE, **values: Any) -> Hook:
+    usual: dict[str, Any] = {
+        "platform": PlatformName.SHOPIFY,
+        "delivery_id": f"w-{next(numbers)}",
+        "shop": SHOP,
+        "topic": "orders/updated",
+        "kind": Kind.ORDERS if effect is Effect.WAKE else None,
+        "external_id": "1" if effect is Effect.WAKE else None,
+    }
+    return Hook(effect=effect, **{**usual, **values})
+
+
+def state(execute: Execute, job_id: str) -> tuple[Any, ...]:
+    (row,) = execute(
+        "SELECT status, job_type, score, next_run_at, woken_at FROM sync_jobs WHERE id = %s", job_id
+    )
+    return tuple(row)
+
+
+@pytest.mark.parametrize(
+    ("status", "then"),
+    (
+        ("queued", ("queued", "webhook_triggered", 33, NOW, None)),
+        ("completed", ("queued", "webhook_triggered", 33, NOW, None)),
+        ("running", ("running", "webhook_triggered", 33, LATER, NOW)),
+        ("failed", ("failed", "webhook_triggered", 33, LATER, None)),
+        ("plan_limit_reached", ("plan_limit_reached", "incremental", 32, LATER, None)),
+        ("dead", ("dead", "incremental", 32, None, None)),
+        ("cancelled", ("cancelled", "incremental", 32, None, None)),
+    ),
+)
+def test_a_delivery_wakes_a_job_that_may_run(
+    pool: ConnectionPool,
+    execute: Execute,
+    make: Callable[..., str],
+    status: str,
+    then: tuple[Any, ...],
+) -> None:
+    job_id = make(status)
+    assert Hooks(pool).take(hook(), now=NOW) is Fate.TAKEN
+    assert state(execute, job_id) == then
+    wanted = "SELECT count(*) FROM webhook_deliveries WHERE handled_at IS NULL"
+    assert execute(wanted) == [(1,)], "it stays wanted until somebody has read it"
+
+
+def test_only_the_job_that_looks_for_news_of_that_kind_is_woken(
+    pool: ConnectionPool, execute: Execute, make: Callable[..., str]
+) -> None:
+    history = make("queued", job_type="backfill")
+    listings, orders = make("queued", kind="listings"), make("queued")
+    before = state(execute, history), state(execute, listings)
+    Hooks(pool).take(hook(), now=NOW)
+    assert (state(execute, history), state(execute, listings)) == before
+    assert state(execute, orders)[3] == NOW
+
+
+def test_a_job_that_is_due_already_is_not_put_back(
+    pool: ConnectionPool, execute: Execute, make: Callable[..., str]
+) -> None:
+    job_id = make("queued")
+    Hooks(pool).take(hook(), now=NOW)
+    Hooks(pool).take(hook(), now=NOW + timedelta(minutes=1))
+    assert state(execute, job_id)[3] == NOW
+
+
+def test_a_delivery_is_taken_once_however_many_bring_it_at_once(
+    pool: ConnectionPool, execute: Execute, make: Callable[..., str]
+) -> None:
+    make("queued")
+    hooks, same, fates = Hooks(pool), hook(), []
+    threads = [
+        threading.Thread(target=lambda: fates.append(hooks.take(same, now=NOW))) for _ in range(10)
+    ]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert sorted(fates) == [*[Fate.REPEATED] * 9, Fate.TAKEN]
+    assert execute("SELECT count(*) FROM webhook_deliveries") == [(1,)]
+
+
+def test_a_burst_for_one_account_is_one_job_and_one_event(
+    pool: ConnectionPool, execute: Execute, make: Callable[..., str]
+) -> None:
+    job_id = make("completed")
+    hooks = Hooks(pool)
+    burst = [hook(external_id=str(number)) for number in range(200)]
+    threads = [
+        threading.Thread(target=lambda part: [hooks.take(x, now=NOW) for x in part], args=(part,))
+        for part in (burst[start::8] for start in range(8))
+    ]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    due = "SELECT id::text FROM sync_jobs WHERE status = 'queued' AND next_run_at <= %s"
+    assert execute(due, NOW) == [(job_id,)]
+    assert execute("SELECT count(*) FROM webhook_deliveries WHERE handled_at IS NULL") == [(200,)]
+    woken = "SELECT job_id::text FROM sync_audit_log WHERE event_type = 'job_woken'"
+    assert execute(woken) == [(job_id,)]
+
+
+def test_a_replay_of_a_delivery_that_was_read_wakes_nobody(
+    pool: ConnectionPool, execute: Execute, make: Callable[..., str]
+) -> None:
+    job_id, same = make("queued"), hook()
+    Hooks(pool).take(same, now=NOW)
+    execute("UPDATE webhook_deliveries SET handled_at = %s", NOW)
+    execute("UPDATE sync_jobs SET next_run_at = %s, job_type = 'incremental', score = 32", LATER)
+    assert Hooks(pool).take(same, now=NOW) is Fate.REPEATED
+    assert state(execute, job_id)[:4] == ("queued", "incremental", 32, LATER)
+
+
+def test_a_shop_that_is_not_connected_leaves_no_trace(
+    pool: ConnectionPool, execute: Execute, make: Callable[..., str]
+) -> None:
+    make("queued")
+    for stranger in (hook(shop="two.myshopify.com"), hook(platform=PlatformName.ETSY)):
+        assert Hooks(pool).take(stranger, now=NOW) is Fate.UNKNOWN_SHOP
+    assert execute("SELECT count(*) FROM webhook_deliveries") == [(0,)]
+    assert execute("SELECT count(*) FROM sync_audit_log") == [(0,)]
+
+
+def test_the_end_of_an_account_cancels_its_jobs_and_tells_the_seller_once(
+    pool: ConnectionPool, execute: Execute, make: Callable[..., str]
+) -> None:
+    running, dead = make("running"), make("dead", kind="listings")
+    pulled = make("completed", job_type="backfill")
+    end = hook(Effect.DISCONNECT, topic="app/uninstalled")
+    for _ in range(2):
+        Hooks(pool).take(end, now=NOW)
+    reason = "the app was uninstalled in the shop"
+    assert execute("SELECT status, reason FROM connected_accounts") == [("disconnected", reason)]
+    assert [state(execute, each)[0] for each in (running, dead, pulled)] == [
+        "cancelled", "dead", "completed",
+    ]  # fmt: skip
+    lease = "SELECT fence, lease_owner FROM sync_jobs WHERE id = %s"
+    assert execute(lease, running) == [(1, None)]
+    assert execute("SELECT user_id, topic FROM notices") == [("acme", "account_disconnected")]
+    events = "SELECT event_type FROM sync_audit_log ORDER BY 1"
+    assert execute(events) == [("account_disconnected",), ("job_cancelled",)]
+
+
+@pytest.fixture
+def people(execute: Execute, account: str) -> str:
+    ((other,),) = execute(
+        "INSERT INTO connected_accounts (user_id, platform, shop)"
+        " VALUES ('zenith', 'shopify', 'two.myshopify.com') RETURNING id::text"
+    )
+    for owner, number in ((account, 1), (account, 2), (other, 1)):
+        execute(
+            "INSERT INTO customers (account_id, external_id, user_id, platform, name, email,"
+            " country, created_at, updated_at)"
+            " VALUES (%s, %s, 'x', 'shopify', 'Ann', 'ann@example', 'AT', %s, %s)",
+            owner, str(number), NOW, NOW,
+        )  # fmt: skip
+        for kind in ("customers", "orders"):
+            execute(
+                "INSERT INTO unreadable_records (account_id, kind, external_id, user_id, reason,"
+                " raw, seen_at) VALUES (%s, %s, %s, 'x', 'odd', '{}', %s)",
+                owner, kind, str(number), NOW,
+            )  # fmt: skip
+    return other
+
+
+def named(execute: Execute) -> list[tuple[str, str, str]]:
+    rows = "SELECT user_id, right(external_id, 1), name || email FROM customers AS row JOIN"
+    own = " (SELECT id, user_id AS seller FROM connected_accounts) AS a ON a.id = account_id"
+    found = execute(rows.replace("user_id", "seller") + own + " ORDER BY 1, 2")
+    return [tuple(row) for row in found]
+
+
+def test_a_customer_who_wants_to_be_forgotten_is(
+    pool: ConnectionPool, execute: Execute, people: str
+) -> None:
+    forgets = hook(
+        Effect.REDACT_CUSTOMER,
+        topic="customers/redact",
+        external_id="1",
+        order_ids=("2",),
+    )
+    Hooks(pool).take(forgets, now=NOW)
+    assert named(execute) == [
+        ("acme", "1", ""), ("acme", "2", "Annann@example"), ("zenith", "1", "Annann@example"),
+    ]  # fmt: skip
+    left = execute("SELECT kind, right(external_id, 1) FROM unreadable_records ORDER BY 1, 2")
+    assert left == [("customers", "1"), ("customers", "2"), ("orders", "1"), ("orders", "1")]
+    assert execute("SELECT kind, handled_at FROM webhook_deliveries") == [("privacy", NOW)]
+
+
+def test_a_shop_that_wants_to_be_forgotten_is_and_no_other(
+    pool: ConnectionPool, execute: Execute, people: str
+) -> None:
+    Hooks(pool).take(hook(Effect.REDACT_SHOP, topic="shop/redact"), now=NOW)
+    assert named(execute) == [
+        ("acme", "1", ""),
+        ("acme", "2", ""),
+        ("zenith", "1", "Annann@example"),
+    ]
+    assert execute("SELECT DISTINCT account_id::text FROM unreadable_records") == [(people,)]
+
+
+def test_a_request_for_data_is_kept_for_a_person(
+    pool: ConnectionPool, execute: Execute, people: str
+) -> None:
+    asks = hook(Effect.RECORD, topic="customers/data_request", external_id="1")
+    Hooks(pool).take(asks, now=NOW)
+    kept = "SELECT topic, external_id FROM webhook_deliveries WHERE handled_at IS NULL"
+    assert execute(kept) == [("customers/data_request", "1")]
+    assert ("acme", "1", "Annann@example") in named(execute)
+
+
+def test_deliveries_are_forgotten_once_handled_and_old(
+    pool: ConnectionPool, execute: Execute, make: Callable[..., str]
+) -> None:
+    make("dead")
+    for at in (NOW, NOW, LATER):
+        Hooks(pool).take(hook(), now=at)
+    execute(
+        "UPDATE webhook_deliveries SET handled_at = received_at WHERE delivery_id IN"
+        " (SELECT delivery_id FROM webhook_deliveries ORDER BY received_at, delivery_id OFFSET 1)"
+    )
+    assert Hooks(pool).forget(LATER) == 1
+    assert execute("SELECT count(*) FROM webhook_deliveries") == [(2,)]

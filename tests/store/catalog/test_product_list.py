@@ -1,0 +1,267 @@
+"""Every page of every list: each listing once, none forgotten, found by just what it holds."""
+
+import itertools
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from psycopg_pool import ConnectionPool
+
+from headway.core.catalog.listings import SellerId, Sku
+from headway.errors import InvalidError
+from headway.store.access.isolation import Walled
+from headway.store.catalog.product_list import ProductView, ProductViews, State
+from headway.store.catalog.search import Search
+
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+WAYS = {
+    "looked up": Search(probe=1, common=0),
+    "on the way": Search(probe=0),
+    "as it is": Search(),
+}
+
+ENTER = """
+INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at, last_successful_sync,
+  consecutive_failures, is_active, sync_status, lease_owner, lease_until, is_paused)
+VALUES (%(user_id)s, %(sku)s, 3, %(now)s, %(read_at)s, %(failures)s, %(is_active)s, %(status)s,
+  %(owner)s, %(lease_until)s, %(is_paused)s)
+"""
+NAME = "INSERT INTO product (user_id, sku, shop_sku, title) VALUES (%s, %s, %s, %s)"
+TRUTH = """
+SELECT row.user_id, row.sku FROM product_sync_schedule AS row LEFT JOIN product USING (user_id, sku)
+WHERE (row.sku ILIKE %(like)s OR product.shop_sku ILIKE %(like)s OR product.title ILIKE %(like)s)
+"""
+Key = tuple[str, str]
+
+pieces = st.text("aAbB1=/ %_", max_size=5)
+skus = st.text("aAbB1=/ %_", min_size=1, max_size=6).filter(lambda text: text == text.strip())
+rows = st.fixed_dictionaries(
+    {
+        "user_id": st.sampled_from(("acme", "Bolt", "cargo")),
+        "sku": skus,
+        "shop_sku": skus,
+        "title": pieces,
+        "state": st.sampled_from(State),
+        "age_h": st.sampled_from((0, 1, 23, 24, 25, 100)),
+    }
+)
+catalogues = st.lists(rows, max_size=25, unique_by=lambda row: (row["user_id"], row["sku"]))
+
+
+def enter(pool: ConnectionPool, row: dict[str, Any]) -> None:
+    state, is_unread = row["state"], row["state"] is State.UNREAD
+    aged = {State.FRESH: 1, State.STALE: 24 + row["age_h"]}.get(state, row["age_h"])
+    values = {
+        "user_id": row["user_id"],
+        "sku": row["sku"],
+        "now": NOW,
+        "read_at": None if is_unread else NOW - aged * HOUR,
+        "failures": 2 if state in {State.FAILING, State.PARKED, State.PAUSED} else 0,
+        "is_active": state not in {State.PARKED, State.INACTIVE},
+        "status": {State.PARKED: "parked", State.READING: "syncing"}.get(state, "success"),
+        "owner": "w" if state is State.READING else None,
+        "lease_until": NOW if state is State.READING else None,
+        # Whatever it was doing: it is what a person did that counts.
+        "is_paused": state is State.PAUSED,
+    }
+    with pool.connection() as connection:
+        connection.execute(ENTER, values)
+
+
+def fill(pool: ConnectionPool, catalogue: list[dict[str, Any]]) -> None:
+    with pool.connection() as connection:
+        connection.execute("TRUNCATE product_sync_schedule, product, product_staging CASCADE")
+        names: set[Key] = set()
+        for number, row in enumerate(catalogue):
+            key = (row["user_id"], row["shop_sku"])
+            # Some names come before their listing does, as an import brings them; some after it.
+            if number % 2:
+                enter(pool, row)
+            if number % 3 and key not in names:
+                names.add(key)
+                connection.execute(
+                    NAME, (row["user_id"], row["sku"], row["shop_sku"], row["title"])
+                )
+            if not number % 2:
+                enter(pool, row)
+
+
+def leaf(views: ProductViews, **asked: Any) -> Iterator[ProductView]:
+    """Go through all pages."""
+    cursor: str | None = None
+    for _ in range(500):
+        page = views.page(NOW, cursor=cursor, **asked)
+        assert len(page.items) <= asked["limit"]
+        yield from page.items
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+    raise AssertionError("it never ends")
+
+
+def keys(views: list[ProductView]) -> list[Key]:
+    return [(view.user_id, view.sku) for view in views]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@given(
+    catalogue=catalogues,
+    q=pieces,
+    state=st.none() | st.sampled_from(State),
+    seller=st.sampled_from((None, SellerId("acme"), SellerId("Bolt"), SellerId("nobody"))),
+    limit=st.integers(1, 7),
+    walk=st.integers(1, 9),
+)
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_pages_hold_each_listing_once_and_find_what_ilike_finds(
+    pool: ConnectionPool,
+    *,
+    way: str,
+    catalogue: list[dict[str, Any]],
+    q: str,
+    state: State | None,
+    seller: SellerId | None,
+    limit: int,
+    walk: int,
+) -> None:
+    fill(pool, catalogue)
+    escaped = q.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    with pool.connection() as connection:
+        held = set(connection.execute(TRUTH, {"like": f"%{escaped}%"}).fetchall())
+    expected = [
+        (row["user_id"], row["sku"])
+        for row in catalogue
+        if (row["user_id"], row["sku"]) in held
+        and (state is None or row["state"] is state)
+        and seller in {None, row["user_id"]}
+    ]
+    views = ProductViews(pool, search=WAYS[way], walk_max=walk)
+    found = list(leaf(views, q=q, state=state, seller=seller, limit=limit))
+    assert sorted(keys(found)) == sorted(expected)
+    states = {(row["user_id"], row["sku"]): row["state"] for row in catalogue}
+    assert all(view.state is states[view.user_id, view.sku] for view in found)
+
+
+def test_a_listing_shows_both_sides_and_what_comes_next(pool: ConnectionPool) -> None:
+    enter(pool, {"user_id": "acme", "sku": "P=1/2", "state": State.STALE, "age_h": 1})
+    with pool.connection() as connection:
+        connection.execute(NAME, ("acme", "P=1/2", "P", "Bolt"))
+        connection.execute(
+            """INSERT INTO listing_state (user_id, sku, desired, applied, held_reason, push_at)
+            VALUES ('acme', 'P=1/2', '{"price": "12.50", "quantities": {"Dallas": 1, "Miami": 2}}',
+              '{"price": "11.00", "quantities": {"Dallas": 4}}', 'why', %s)""",
+            (NOW,),
+        )
+    (view,) = ProductViews(pool).of_sku(NOW, Sku("P=1/2"), seller=SellerId("acme"))
+    assert (view.shop_sku, view.title, view.slot, view.state) == ("P", "Bolt", "03:00", "stale")
+    assert (str(view.shop_price), view.shop_quantity) == ("11.00", 4)
+    assert (str(view.desired_price), view.desired_quantity) == ("12.50", 3)
+    assert (view.held_reason, view.push_at, view.due_at) == ("why", NOW, NOW)
+    assert ProductViews(pool).of_sku(NOW, Sku("P=1/2"), seller=SellerId("bolt")) == ()
+
+
+def test_what_begins_with_the_text_comes_first(pool: ConnectionPool) -> None:
+    for sku in ("XAB1", "AB2", "ab1", "C"):
+        enter(pool, {"user_id": "acme", "sku": sku, "state": State.FRESH, "age_h": 1})
+    for search in WAYS.values():
+        page = ProductViews(pool, search=search).page(NOW, q="AB")
+        assert [view.sku for view in page.items] == ["ab1", "AB2", "XAB1"]
+
+
+def test_a_part_on_its_way_into_the_shop_is_found_by_its_title(pool: ConnectionPool) -> None:
+    enter(pool, {"user_id": "acme", "sku": "P1", "state": State.UNREAD, "age_h": 0})
+    with pool.connection() as connection:
+        connection.execute(
+            "INSERT INTO product_staging (user_id, sku, shop_sku, batch_id, title)"
+            " VALUES ('acme', 'P1', 'S1', gen_random_uuid(), 'Hex bolt')"
+        )
+        assert [view.title for view in ProductViews(pool).page(NOW, q="x BO").items] == ["Hex bolt"]
+        connection.execute("DELETE FROM product_staging")
+    assert ProductViews(pool).page(NOW, q="x BO").items == ()
+
+
+def test_a_cursor_of_another_list_is_refused(pool: ConnectionPool) -> None:
+    for sku in ("P1", "P2"):
+        enter(pool, {"user_id": "acme", "sku": sku, "state": State.FRESH, "age_h": 1})
+    views = ProductViews(pool)
+    cursor = views.page(NOW, state=State.FRESH, limit=1).next_cursor
+    for asked in ({"state": State.STALE}, {"q": "P"}, {"seller": SellerId("acme")}, {}):
+        with pytest.raises(InvalidError, match=r"^cursor: "):
+            views.page(NOW, cursor=cursor, **asked)
+
+
+@pytest.mark.parametrize("q", ("a" * 201, "a\0b", "a\nb", "\ud800"))
+def test_what_cannot_be_searched_for_is_refused(pool: ConnectionPool, q: str) -> None:
+    with pytest.raises(InvalidError, match=r"^q: "):
+        ProductViews(pool).page(NOW, q=q)
+
+
+@pytest.mark.parametrize("q", ("é", "\\", "%", "'", "_", "日本", "🙂"))
+def test_any_printable_text_may_be_searched_for(pool: ConnectionPool, q: str) -> None:
+    enter(pool, {"user_id": "acme", "sku": f"P{q}", "state": State.FRESH, "age_h": 1})
+    enter(pool, {"user_id": "acme", "sku": q, "state": State.FRESH, "age_h": 1})
+    for search in WAYS.values():
+        page = ProductViews(pool, search=search).page(NOW, q=q)
+        assert [view.sku for view in page.items] == [q, f"P{q}"]
+
+
+def test_behind_the_wall_only_ones_own_is_found_though_the_seller_is_forgotten(
+    pool: ConnectionPool,
+) -> None:
+    for seller in ("acme", "bolt"):
+        for sku in ("XPART1", "PART2"):
+            enter(pool, {"user_id": seller, "sku": sku, "state": State.FRESH, "age_h": 1})
+    acme = SellerId("acme")
+    walled = Walled(pool, actor="test", seller=acme)
+    for search in WAYS.values():
+        views = ProductViews(walled, search=search)
+        for state, seller in itertools.product((None, State.FRESH), (None, acme)):
+            found = list(leaf(views, q="part", state=state, seller=seller, limit=1))
+            assert sorted(keys(found)) == [("acme", "PART2"), ("acme", "XPART1")]
+            assert not list(leaf(views, q="part", seller=SellerId("bolt"), limit=1))
+    with Walled(pool, actor="test", seller=SellerId("")).connection() as connection:
+        found = connection.execute("SELECT * FROM listing_search_found('part', NULL)").fetchall()
+    assert found == []
+
+
+def test_a_seller_who_publishes_is_found_by_the_new_name(pool: ConnectionPool) -> None:
+    enter(pool, {"user_id": "acme", "sku": "P1", "state": State.UNREAD, "age_h": 0})
+    with Walled(pool, actor="test", seller=SellerId("acme")).connection() as connection:
+        connection.execute(
+            "INSERT INTO product_staging (user_id, sku, shop_sku, batch_id)"
+            " VALUES ('acme', 'P1', 'MINE-1', gen_random_uuid())"
+        )
+    assert len(ProductViews(pool).page(NOW, q="ine-").items) == 1
+
+
+@pytest.mark.parametrize("state", (None, State.FRESH))
+def test_a_page_that_looked_far_enough_says_where_to_go_on(
+    pool: ConnectionPool, state: State | None
+) -> None:
+    for number in range(12):
+        enter(pool, {"user_id": "acme", "sku": f"xp{number}", "state": State.FRESH, "age_h": 1})
+    views = ProductViews(pool, search=WAYS["on the way"], walk_max=3)
+    none = views.page(NOW, q="p1x", state=state, limit=2)
+    assert none.items == ()
+    assert none.next_cursor is not None
+    for limit in (1, 2, 3, 4, 20):
+        found = list(leaf(views, q="p", state=state, limit=limit))
+        assert sorted(keys(found)) == sorted(("acme", f"xp{number}") for number in range(12))
+    assert not list(leaf(views, q="p1x", state=state, limit=2))
+
+
+def test_a_day_old_to_the_second_is_stale_in_the_list_and_by_name(pool: ConnectionPool) -> None:
+    enter(pool, {"user_id": "acme", "sku": "P1", "state": State.STALE, "age_h": 0})
+    views = ProductViews(pool)
+    assert [view.state for view in views.page(NOW, state=State.STALE).items] == [State.STALE]
+    assert views.page(NOW, state=State.FRESH).items == ()
+    just_before = NOW - timedelta(microseconds=1)
+    assert [view.state for view in views.page(just_before, state=State.FRESH).items] == ["fresh"]

@@ -1,0 +1,180 @@
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.core.catalog.change_detection import Terms
+from headway.core.catalog.guard import Guard, SellerStanding
+from headway.core.catalog.listings import SellerId, Sku
+from headway.core.timetable.policies import Rolling
+from headway.errors import InvalidError
+from headway.store.catalog.listings import Listings
+from headway.store.catalog.sellers import Sellers
+from headway_lab.virtual_clock import VirtualClock
+
+A, B = SellerId("a"), SellerId("b")
+DEFAULTS = SellerStanding(terms=Terms(locations={"Miami FL": "Miami"}, currency="USD"))
+Ask = Callable[..., list[tuple[Any, ...]]]
+
+
+@pytest.fixture
+def sellers(pool: ConnectionPool) -> Sellers:
+    return Sellers(pool, DEFAULTS)
+
+
+@pytest.fixture
+def ask(pool: ConnectionPool) -> Ask:
+    def query(sql: str, *values: object) -> list[tuple[Any, ...]]:
+        with pool.connection() as connection:
+            cursor = connection.execute(sql, values)
+            return cursor.fetchall() if cursor.description else []
+
+    return query
+
+
+@pytest.fixture
+def enter(pool: ConnectionPool, clock: VirtualClock) -> Callable[[SellerId, int], None]:
+    def add(seller: SellerId, count: int) -> None:
+        keys = [(seller, Sku(f"P{number}")) for number in range(count)]
+        Listings(pool).add(keys, policy=Rolling(), now=clock.now())
+
+    return add
+
+
+def move(ask: Ask, seller: SellerId, count: int, at: object) -> None:
+    ask(
+        "INSERT INTO listing_state (user_id, sku, moved_at) SELECT user_id, sku, %s"
+        " FROM product_sync_schedule WHERE user_id = %s ORDER BY sku LIMIT %s",
+        at,
+        seller,
+        count,
+    )
+
+
+def test_a_seller_without_a_profile_stands_as_the_deployment_says(
+    sellers: Sellers, clock: VirtualClock
+) -> None:
+    assert sellers.standings([A], clock.now()) == {A: DEFAULTS}
+    assert set(sellers.own_terms(A).values()) == {None}
+
+
+def test_what_a_seller_chose_stands_over_the_deployments_and_can_be_given_up(
+    sellers: Sellers, clock: VirtualClock
+) -> None:
+    now = clock.now()
+    chosen = {
+        "price_basis": "net",
+        "markup": Decimal("0.3"),
+        "rounding": "99",
+        "margin_min": Decimal("0.05"),
+        "compare_at": "list",
+        "guard_move": Decimal("0.2"),
+        "guard_share": Decimal(1),
+    }
+    sellers.set_terms(A, chosen, now=now)
+    assert sellers.own_terms(A) == chosen
+    standings = sellers.standings([A, B], now)
+    assert standings[B] == DEFAULTS
+    assert standings[A].guard == Guard(move_max=Decimal("0.2"), share_max=Decimal(1))
+    assert standings[A].terms == Terms(
+        locations={"Miami FL": "Miami"},
+        currency="USD",
+        basis="net",
+        markup=Decimal("0.3"),
+        rounding="99",
+        margin_min=Decimal("0.05"),
+        compare_at="list",
+    )
+    sellers.set_terms(A, {"markup": None, "guard_share": None}, now=now)
+    assert sellers.standings([A], now)[A].terms.markup == DEFAULTS.terms.markup
+    assert sellers.own_terms(A) == {**chosen, "markup": None, "guard_share": None}
+    sellers.set_terms(A, {}, now=now)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    (
+        ("price_basis", "gross"),
+        ("markup", Decimal(-1)),
+        ("markup", Decimal("NaN")),
+        ("markup", "0.1"),
+        ("rounding", "up"),
+        ("margin_min", Decimal(101)),
+        ("compare_at", "net"),
+        ("guard_move", Decimal("-0.1")),
+        ("guard_share", Decimal("1.1")),
+        ("catalogue_count", Decimal(1)),
+    ),
+)
+def test_a_term_that_makes_no_sense_is_refused_by_name(
+    sellers: Sellers, clock: VirtualClock, name: str, value: Decimal | str
+) -> None:
+    with pytest.raises(InvalidError, match=name):
+        sellers.set_terms(A, {"rounding": "cent", name: value}, now=clock.now())
+    assert sellers.own_terms(A)["rounding"] is None, "nothing of it was stored"
+
+
+def test_catalogues_are_counted_by_who_is_active_for_all_or_for_some(
+    sellers: Sellers, clock: VirtualClock, ask: Ask, enter: Callable[..., None]
+) -> None:
+    now = clock.now()
+    enter(A, 5)
+    enter(B, 3)
+    assert sellers.count_catalogues(now) == 2
+    assert sellers.count_catalogues(now) == 0
+    ask("UPDATE product_sync_schedule SET is_active = false WHERE sku = 'P0'")
+    assert sellers.count_catalogues(now, [B]) == 1
+    counts = {name: each.catalogue_count for name, each in sellers.standings([A, B], now).items()}
+    assert counts == {A: 5, B: 2}
+    ask("UPDATE product_sync_schedule SET is_active = false")
+    assert sellers.count_catalogues(now) == 2
+
+
+def test_a_seller_who_was_never_counted_is_counted_on_the_spot(
+    sellers: Sellers, clock: VirtualClock, enter: Callable[..., None]
+) -> None:
+    enter(A, 7)
+    assert sellers.standings([A], clock.now())[A].catalogue_count == 7
+
+
+def test_moves_are_those_of_one_day_and_one_seller_and_counted_as_far_as_they_decide(
+    sellers: Sellers, clock: VirtualClock, ask: Ask, enter: Callable[..., None]
+) -> None:
+    now = clock.now()
+    enter(A, 200)
+    enter(B, 200)
+    move(ask, B, 200, now)
+    move(ask, A, 30, now - timedelta(hours=23))
+    assert sellers.standings([A], now)[A].moved_count == 30
+    assert sellers.standings([A], now + timedelta(hours=1))[A].moved_count == 0
+    assert sellers.standings([B], now)[B].moved_count == 51, "a quarter of 200, and one"
+    assert sellers.standings([B], now)[B].guard.mass_least(200) == 51
+    sellers.set_terms(B, {"guard_share": Decimal(1)}, now=now)
+    assert sellers.standings([B], now)[B].moved_count == 0
+
+
+def test_a_mass_change_is_let_pass_until_an_instant(sellers: Sellers, clock: VirtualClock) -> None:
+    now = clock.now()
+    until = now + timedelta(hours=2)
+    for _ in range(2):
+        sellers.approve_mass(A, until, now)
+    standings = sellers.standings([A, B], now)
+    assert standings[A].mass_approved_until == until
+    assert standings[B].mass_approved_until is None
+
+
+def test_names_are_all_who_list_chose_or_connected_anything(
+    sellers: Sellers, clock: VirtualClock, ask: Ask, enter: Callable[..., None]
+) -> None:
+    assert sellers.names() == []
+    enter(B, 2)
+    enter(A, 2)
+    sellers.set_terms(SellerId("chooser"), {"rounding": "99"}, now=clock.now())
+    ask(
+        "INSERT INTO connected_accounts (user_id, platform, shop)"
+        " VALUES ('d', 'shopify', 'd.example'), ('a', 'shopify', 'a.example')"
+    )
+    assert sellers.names() == ["a", "b", "chooser", "d"]

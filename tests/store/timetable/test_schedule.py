@@ -1,0 +1,499 @@
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from psycopg_pool import ConnectionPool
+
+from headway.core.catalog.change_detection import Terms
+from headway.core.catalog.guard import SellerStanding
+from headway.core.catalog.lifecycle import FailureRule, Judge
+from headway.core.catalog.listings import Listing, Quote, Reply, SellerId, Sku, Turn
+from headway.core.timetable.policies import Rolling
+from headway.errors import StoreError
+from headway.store.catalog.listings import Listings
+from headway.store.timetable.schedule import Schedule
+from headway_lab.virtual_clock import VirtualClock
+
+JUDGE = Judge(rule=FailureRule(), policy=Rolling())
+STANDING = SellerStanding(terms=Terms(locations={"Miami FL": "Miami"}, currency="USD"))
+BATCH = "00000000-0000-4000-8000-00000000000b"
+CALL = "00000000-0000-4000-8000-000000000001"
+Ask = Callable[..., list[tuple[Any, ...]]]
+
+
+@pytest.fixture
+def schedule(pool: ConnectionPool) -> Schedule:
+    return Schedule(pool)
+
+
+@pytest.fixture
+def ask(pool: ConnectionPool) -> Ask:
+    def query(sql: str, *values: object) -> list[tuple[Any, ...]]:
+        with pool.connection() as connection:
+            cursor = connection.execute(sql, values)
+            return cursor.fetchall() if cursor.description else []
+
+    return query
+
+
+def enter(pool: ConnectionPool, now: datetime, *keys: tuple[str, str]) -> int:
+    pairs = [(SellerId(seller), Sku(sku)) for seller, sku in keys]
+    return Listings(pool).add(pairs, policy=Rolling(), now=now)
+
+
+def claim(schedule: Schedule, now: datetime, *skus: str, owner: str = "w1") -> list[Listing]:
+    return schedule.claim(
+        [Sku(sku) for sku in skus],
+        now=now,
+        owner=owner,
+        lease_until=now + timedelta(seconds=90),
+    )
+
+
+def quoted(*skus: str, price: int = 10, quantity: int = 5) -> Reply:
+    return Reply(
+        quotes={
+            Sku(sku): Quote(
+                sku=Sku(sku),
+                list_price=Decimal(price),
+                net_price=Decimal(8),
+                currency="USD",
+                quantities={"Miami FL": quantity},
+            )
+            for sku in skus
+        }
+    )
+
+
+def settle(schedule: Schedule, listings: list[Listing], reply: Reply, now: datetime) -> int:
+    settlements = [JUDGE.settle(each, reply, now, STANDING) for each in listings]
+    return schedule.settle(settlements, now=now, call_id=CALL)
+
+
+def test_a_listing_enters_once_and_keeps_its_slot(
+    pool: ConnectionPool, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    assert enter(pool, now, ("a", "P/1 =E9"), ("b", "P/1 =E9")) == 2
+    before = ask("SELECT user_id, next_sync_at FROM product_sync_schedule ORDER BY 1")
+    assert enter(pool, now + timedelta(hours=5), ("a", "P/1 =E9")) == 0
+    assert ask("SELECT user_id, next_sync_at FROM product_sync_schedule ORDER BY 1") == before
+
+
+def test_the_front_holds_the_next_due_of_every_turn_and_no_held_or_inactive_row(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, *(("a", f"P{n}") for n in range(40)))
+    ask("UPDATE product_sync_schedule SET turn = 'manual' WHERE sku = 'P7'")
+    ask("UPDATE product_sync_schedule SET turn = 'retry' WHERE sku = 'P8'")
+    ask("UPDATE product_sync_schedule SET is_active = false WHERE sku = 'P9'")
+    claim(schedule, now, "P10")
+    front = schedule.front(now, limit=5)
+    assert {each.turn for each in front} == {Turn.MANUAL, Turn.SCHEDULED, Turn.RETRY}
+    assert len(front) == 7
+    everything = {each.sku for each in schedule.front(now, limit=100)}
+    assert everything == {f"P{n}" for n in range(40)} - {"P9", "P10"}
+    rest = {each.sku for each in schedule.front(now, limit=100, without={Sku("P1")})}
+    assert rest == everything - {"P1"}
+
+
+def test_the_front_can_leave_out_whoever_was_aboard_a_failed_call(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"), ("a", "P2"))
+    (listing,) = claim(schedule, now, "P1")
+    schedule.release([listing], suspicion={listing.id: 1})
+    assert {each.sku for each in schedule.front(now, limit=9)} == {"P1", "P2"}
+    assert {each.sku for each in schedule.front(now, limit=9, only_clean=True)} == {"P2"}
+
+
+def test_a_claim_takes_the_listing_of_every_seller_and_nobody_can_take_it_again(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"), ("b", "P1"), ("a", "P2"))
+    first = claim(schedule, now, "P1")
+    assert {each.user_id for each in first} == {"a", "b"}
+    assert {each.sku for each in claim(schedule, now, "P1", "P2", owner="w2")} == {"P2"}
+
+
+def test_a_settled_read_writes_schedule_state_and_events_together(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    assert settle(schedule, claim(schedule, now, "P1"), quoted("P1"), now) == 0
+    row = ask(
+        "SELECT sync_status, last_sync_status, last_successful_sync, next_sync_at, last_price,"
+        " last_quantity, lease_until FROM product_sync_schedule"
+    )
+    assert row == [("success", "updated", now, now + timedelta(days=1), Decimal(10), 5, None)]
+    assert ask("SELECT desired->>'price', desired_version FROM listing_state") == [("11.00", 1)]
+    assert ask("SELECT event_type, batch_id::text FROM sync_audit_log") == [
+        ("first_observed", CALL)
+    ]
+
+
+def test_a_read_that_changes_nothing_leaves_the_desired_version_alone(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    for reply, version in ((quoted("P1"), 1), (quoted("P1"), 1), (quoted("P1", price=12), 2)):
+        settle(schedule, claim(schedule, now, "P1"), reply, now)
+        assert ask("SELECT desired_version FROM listing_state") == [(version,)]
+
+
+def test_a_held_price_leaves_the_desired_state_and_says_why(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    settle(schedule, claim(schedule, now, "P1"), quoted("P1"), now)
+    foreign = replace(quoted("P1").quotes[Sku("P1")], currency="EUR")
+    settle(schedule, claim(schedule, now, "P1"), Reply(quotes={Sku("P1"): foreign}), now)
+    rows = ask("SELECT desired->>'price', held_reason, observed->>'currency' FROM listing_state")
+    assert rows == [("11.00", "quoted in EUR, the shop sells in USD", "EUR")]
+    settle(schedule, claim(schedule, now, "P1"), quoted("P1"), now)
+    assert ask("SELECT held_reason, held_at FROM listing_state") == [(None, None)]
+
+
+def test_a_hold_ends_when_the_setting_that_caused_it_is_put_right(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    mistaken = replace(STANDING, terms=replace(STANDING.terms, currency="EUR"))
+    for standing, reason in (
+        (STANDING, None),
+        (mistaken, "quoted in USD, the shop sells in EUR"),
+        (mistaken, "quoted in USD, the shop sells in EUR"),
+        (STANDING, None),
+    ):
+        (held,) = claim(schedule, now, "P1")
+        settled = JUDGE.settle(held, quoted("P1"), now, standing)
+        schedule.settle([settled], now=now, call_id=CALL)
+        assert ask("SELECT held_reason FROM listing_state") == [(reason,)]
+    assert ask("SELECT event_type FROM sync_audit_log ORDER BY event_type") == [
+        ("change_held",),
+        ("first_observed",),
+    ]
+
+
+def test_a_listing_retired_while_it_is_read_stays_retired(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    held = claim(schedule, now, "P1")
+    ask("UPDATE product_sync_schedule SET is_active = false")
+    assert settle(schedule, held, quoted("P1"), now) == 0
+    assert ask("SELECT is_active, sync_status FROM product_sync_schedule") == [(False, "success")]
+
+
+def test_a_part_that_goes_missing_stays_held(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    settle(schedule, claim(schedule, now, "P1"), quoted("P1"), now)
+    foreign = replace(quoted("P1").quotes[Sku("P1")], currency="EUR")
+    settle(schedule, claim(schedule, now, "P1"), Reply(quotes={Sku("P1"): foreign}), now)
+    for _ in range(3):
+        settle(schedule, claim(schedule, now, "P1"), Reply(quotes={}), now)
+    rows = ask("SELECT desired->'quantities'->>'Miami', held_reason FROM listing_state")
+    assert rows == [("0", "quoted in EUR, the shop sells in USD")]
+
+
+def test_a_late_settle_is_refused_by_its_fence_and_changes_nothing(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    late = claim(schedule, now, "P1")
+    later = now + timedelta(minutes=5)
+    assert schedule.rescue(later) == 1
+    assert settle(schedule, late, quoted("P1"), later) == 1
+    assert ask("SELECT count(*) FROM listing_state") == [(0,)]
+    second = claim(schedule, later, "P1", owner="w2")
+    assert settle(schedule, late, quoted("P1"), later) == 1, "even while another holds it"
+    assert settle(schedule, second, quoted("P1"), later) == 0
+
+
+def test_who_is_refused_in_a_settle_writes_nothing_while_the_others_write_all(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"), ("a", "P2"))
+    late = claim(schedule, now, "P1")
+    later = now + timedelta(minutes=5)
+    schedule.rescue(later)
+    both = [*late, *claim(schedule, later, "P2")]
+    assert settle(schedule, both, quoted("P1", "P2"), later) == 1
+    assert ask("SELECT sku FROM listing_state") == [("P2",)]
+    read = "SELECT DISTINCT sku FROM sync_audit_log WHERE event_type <> 'lease_rescued'"
+    assert ask(read) == [("P2",)]
+
+
+def test_rescue_acts_on_silence_only(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    before = ask("SELECT next_sync_at, turn, consecutive_failures FROM product_sync_schedule")
+    claim(schedule, now, "P1")
+    assert schedule.rescue(now + timedelta(seconds=89)) == 0
+    assert schedule.rescue(now + timedelta(seconds=91)) == 1
+    after = ask("SELECT next_sync_at, turn, consecutive_failures FROM product_sync_schedule")
+    assert after == before, "a rescued listing is as due as it was"
+    assert ask("SELECT event_type FROM sync_audit_log") == [("lease_rescued",)]
+
+
+def test_released_seats_are_as_due_as_before_and_carry_their_suspicion(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"), ("a", "P2"))
+    before = ask("SELECT sku, next_sync_at, turn FROM product_sync_schedule ORDER BY sku")
+    listings = sorted(claim(schedule, now, "P1", "P2"), key=lambda each: each.sku)
+    assert schedule.release(listings, suspicion={listings[0].id: 3}) == 2
+    assert schedule.release(listings, suspicion={}) == 0, "a second release finds nothing"
+    rows = ask(
+        "SELECT suspicion, consecutive_failures, sync_status"
+        " FROM product_sync_schedule ORDER BY sku"
+    )
+    assert rows == [(3, 0, "pending"), (0, 0, "pending")]
+    assert ask("SELECT sku, next_sync_at, turn FROM product_sync_schedule ORDER BY sku") == before
+
+
+def test_the_fifth_failure_parks_and_a_parked_listing_is_never_claimed(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    for _ in range(5):
+        settle(schedule, claim(schedule, now, "P1"), Reply(quotes={}), now)
+    assert ask(
+        "SELECT sync_status, is_active, consecutive_failures FROM product_sync_schedule"
+    ) == [("parked", False, 5)]
+    assert claim(schedule, now, "P1") == []
+    assert schedule.front(now, limit=10) == []
+
+
+def test_one_sellers_settle_never_touches_anothers_listing(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"), ("b", "P1"))
+    ours = [each for each in claim(schedule, now, "P1") if each.user_id == "a"]
+    settle(schedule, ours, quoted("P1"), now)
+    assert ask("SELECT user_id FROM listing_state") == [("a",)]
+    assert ask("SELECT sync_status FROM product_sync_schedule WHERE user_id = 'b'") == [
+        ("syncing",)
+    ]
+
+
+def test_a_statement_that_fails_writes_nothing_of_the_settlement(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    listings = claim(schedule, now, "P1")
+    settlements = [JUDGE.settle(each, quoted("P1"), now, STANDING) for each in listings]
+    with pytest.raises(StoreError):
+        schedule.settle(settlements, now=now, call_id="not a call")
+    assert ask("SELECT sync_status FROM product_sync_schedule") == [("syncing",)]
+    assert ask("SELECT count(*) FROM listing_state") == [(0,)]
+
+
+# -- held changes ------------------------------------------------------------------------------
+
+
+STATE = (
+    "SELECT desired->>'price', desired->'quantities'->>'Miami', proposed->>'price', held_reason,"
+    " push_at, moved_at, desired_version FROM listing_state"
+)
+
+
+def read(schedule: Schedule, now: datetime, **quote: int) -> None:
+    settle(schedule, claim(schedule, now, "P1"), quoted("P1", **quote), now)
+
+
+def test_a_held_price_waits_as_a_proposal_while_stock_goes_to_the_shop(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    first = clock.now()
+    enter(pool, first, ("a", "P1"))
+    read(schedule, first)
+    assert ask(STATE) == [("11.00", "5", None, None, first, None, 1)]
+    second, third = first + timedelta(hours=1), first + timedelta(hours=2)
+    read(schedule, second, price=100, quantity=3)
+    reason = "the price would rise by 900.0 %, from 11.00 to 110.00; more than 50 % is held"
+    assert ask(STATE) == [("11.00", "3", "110.00", reason, second, second, 2)]
+    read(schedule, third, price=100, quantity=3)
+    assert ask(STATE) == [("11.00", "3", "110.00", reason, second, second, 2)], "nothing new"
+    events = ask(
+        "SELECT old_value->>'price', new_value->>'price', error_message FROM sync_audit_log"
+        " WHERE event_type = 'change_held'"
+    )
+    assert events == [("11.00", "110.00", reason)]
+    read(schedule, third, quantity=3)
+    assert ask(STATE) == [("11.00", "3", None, None, second, second, 2)], "it came back by itself"
+
+
+def test_the_next_read_knows_what_a_person_refused_and_since_when_a_listing_moved(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    read(schedule, now)
+    read(schedule, now, price=100)
+    ask(
+        "UPDATE listing_state SET rejected = proposed, proposed = NULL, held_reason = NULL,"
+        " held_at = NULL"
+    )
+    (listing,) = claim(schedule, now, "P1")
+    assert (listing.rejected or {})["price"] == "110.00"
+    assert (listing.proposed, listing.moved_at, listing.desired_version) == (None, now, 1)
+    settle(schedule, [listing], quoted("P1", price=100, quantity=1), now)
+    assert ask(STATE) == [("11.00", "1", None, None, now, now, 2)]
+    assert ask("SELECT rejected->>'price' FROM listing_state") == [("110.00",)]
+    read(schedule, now, price=12)
+    assert ask("SELECT desired->>'price', rejected FROM listing_state") == [("13.20", None)]
+
+
+def test_a_price_that_push_put_back_while_we_were_reading_stays_and_we_bring_the_stock(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    read(schedule, now)
+    reading = claim(schedule, now, "P1")
+    ask(
+        'UPDATE listing_state SET proposed = desired, desired = desired || \'{"price": "99.00"}\','
+        " desired_version = 2, held_reason = 'far from the shop', held_at = %s",
+        now,
+    )
+    settle(schedule, reading, quoted("P1", price=12, quantity=1), now)
+    assert ask(STATE) == [("99.00", "1", "11.00", "far from the shop", now, now, 3)]
+
+
+def test_a_parked_listing_that_leaves_the_sale_is_to_be_pushed(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    read(schedule, now)
+    ask("UPDATE listing_state SET push_at = NULL")
+    ask("UPDATE product_sync_schedule SET consecutive_failures = 4")
+    drafts = replace(JUDGE, rule=FailureRule(draft_parked=True))
+    (listing,) = claim(schedule, now, "P1")
+    schedule.settle([drafts.charge(listing, now, "bad")], now=now, call_id=CALL)
+    rows = ask("SELECT desired->>'status', desired->>'price', push_at FROM listing_state")
+    assert rows == [("DRAFT", "11.00", now)]
+
+
+# -- publishing --------------------------------------------------------------------------------
+
+
+def request(ask: Ask, *sellers: str) -> None:
+    for seller in sellers:
+        ask(
+            "INSERT INTO product_staging (user_id, sku, shop_sku, batch_id)"
+            " VALUES (%s, 'P1', 'P1', %s)",
+            seller,
+            BATCH,
+        )
+
+
+def worded(**change: Any) -> Reply:
+    quote = replace(quoted("P1").quotes[Sku("P1")], name="Seal", vendor="Acme", **change)
+    return Reply(quotes={Sku("P1"): quote}, raw={Sku("P1"): {"name": "Seal", "listPrice": "10"}})
+
+
+def test_a_part_that_is_being_published_is_staged_with_its_raw_line(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"), ("b", "P1"))
+    request(ask, "a")
+    listings = claim(schedule, now, "P1")
+    assert {each.user_id: each.batch_id for each in listings} == {"a": BATCH, "b": None}
+    settle(schedule, listings, worded(), now)
+    rows = ask(
+        "SELECT user_id, status, reason, title, vendor, list_price, net_price, price,"
+        " cost_per_item, currency, inventory_quantity, inventory_status, location_summary,"
+        " updated_at FROM product_staging"
+    )
+    ten, eight, eleven = Decimal(10), Decimal(8), Decimal("11.00")
+    assert rows == [
+        ("a", "normalized", "", "Seal", "Acme", ten, eight, eleven, eight, "USD", 5, "in_stock",
+         "Miami FL: 5", now)
+    ]  # fmt: skip
+    raw = ask("SELECT user_id, sku, batch_id::text, raw_payload, created_at FROM boeing_raw_data")
+    assert raw == [("a", "P1", BATCH, {"name": "Seal", "listPrice": "10"}, now)]
+    assert ask("SELECT count(*) FROM listing_state WHERE push_at = %s", now) == [(2,)]
+    assert {each.batch_id for each in claim(schedule, now, "P1")} == {None}, "staged once"
+
+
+def test_a_part_that_was_read_before_it_is_published_is_pushed_all_the_same(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    read(schedule, now)
+    ask("UPDATE listing_state SET push_at = NULL")
+    request(ask, "a")
+    read(schedule, now)
+    assert ask("SELECT push_at, desired_version FROM listing_state") == [(now, 1)]
+    assert ask("SELECT status FROM product_staging") == [("normalized",)]
+
+
+def test_a_blocked_part_is_switched_off_with_the_reason_and_nothing_is_pushed(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    request(ask, "a")
+    settle(schedule, claim(schedule, now, "P1"), worded(quantities={"Germany CSC": 4}), now)
+    reason = "stocked only at Germany CSC, which is not mapped; see HEADWAY_LOCATIONS"
+    assert ask("SELECT status, reason FROM product_staging") == [("blocked", reason)]
+    rows = ask("SELECT is_active, sync_status, last_error FROM product_sync_schedule")
+    assert rows == [(False, "success", reason)]
+    rows = ask("SELECT desired, proposed, push_at, held_reason FROM listing_state")
+    assert rows == [(None, None, None, reason)]
+    rows = ask("SELECT error_message FROM sync_audit_log WHERE event_type = 'publish_blocked'")
+    assert rows == [(reason,)]
+    assert ask("SELECT count(*) FROM boeing_raw_data") == [(1,)]
+
+
+def test_a_part_that_never_appears_is_requested_until_it_is_parked_and_failed_then(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    request(ask, "a")
+    for _ in range(4):
+        settle(schedule, claim(schedule, now, "P1"), Reply(quotes={}), now)
+        assert ask("SELECT status FROM product_staging") == [("requested",)]
+    settle(schedule, claim(schedule, now, "P1"), Reply(quotes={}), now)
+    rows = ask("SELECT status, reason FROM product_staging")
+    assert rows == [("failed", "not in the supplier's reply (5 times)")]
+
+
+def test_a_late_settle_neither_stages_nor_stores_a_raw_line(
+    pool: ConnectionPool, schedule: Schedule, clock: VirtualClock, ask: Ask
+) -> None:
+    now = clock.now()
+    enter(pool, now, ("a", "P1"))
+    request(ask, "a")
+    late = claim(schedule, now, "P1")
+    schedule.rescue(now + timedelta(minutes=5))
+    assert settle(schedule, late, worded(), now) == 1
+    assert ask("SELECT status FROM product_staging") == [("requested",)]
+    assert ask("SELECT count(*) FROM boeing_raw_data") == [(0,)]

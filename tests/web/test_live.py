@@ -1,0 +1,162 @@
+"""One reader and one drawing of each view, whoever watches, and what is kept in an outage."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from psycopg_pool import ConnectionPool
+from tests.operations.room import ACME, Room, furnish
+
+from headway.core.catalog.listings import SellerId
+from headway.errors import StoreError
+from headway.web.live import Drawing, Feed, Key, Rights, Scene, Sight, as_event
+from headway_lab.virtual_clock import VirtualClock
+
+VIEWERS = 200
+NOW = Key(view="now")
+READER, WRITER = Rights(), Rights(can_write=True)
+
+
+class Counting:
+    """What a feed asks for, and how often it was asked."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self.reads: list[SellerId | None] = []
+        self.drawings: list[tuple[Key, Rights]] = []
+        self.is_down = False
+
+    def look(self, seller: SellerId | None) -> Scene:
+        self.reads.append(seller)
+        if self.is_down:
+            raise StoreError("it is gone")
+        return Scene(overview=self._room.desk(seller).status())
+
+    def draw(self, key: Key, sight: Sight, rights: Rights) -> str:
+        self.drawings.append((key, rights))
+        return f"{key.view} {rights.can_write} {sight.error} {sight.scene is not None}"
+
+    def feed(self, wall: VirtualClock) -> Feed:
+        return Feed(
+            self._room.app,
+            look=self.look,
+            more=lambda _key, _scene: None,
+            draw=self.draw,
+            refresh_s=1.0,
+            wall=wall,
+        )
+
+
+@pytest.fixture
+def counting(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Counting:
+    return Counting(furnish(pool, clock, tmp_path))
+
+
+def watch(feed: Feed, key: Key, rights: Rights) -> Drawing:
+    return feed.drawing(key, rights)
+
+
+def test_two_hundred_viewers_cost_one_read_and_one_drawing_per_refresh(
+    counting: Counting, clock: VirtualClock
+) -> None:
+    feed = counting.feed(clock)
+    for refresh in range(1, 4):
+        with ThreadPoolExecutor(32) as crowd:
+            drawn = list(crowd.map(lambda _: watch(feed, NOW, WRITER), range(VIEWERS)))
+        assert len(drawn) == VIEWERS
+        assert len(counting.reads) == refresh
+        assert len(counting.drawings) == refresh
+        clock.sleep(1.5)
+
+
+def test_views_share_one_read_and_each_rights_has_a_drawing_of_its_own(
+    counting: Counting, clock: VirtualClock
+) -> None:
+    feed = counting.feed(clock)
+    for key in (NOW, Key(view="changes"), Key(view="trouble")):
+        for rights in (READER, WRITER):
+            assert watch(feed, key, rights).html.startswith(f"{key.view} {rights.can_write}")
+    assert len(counting.reads) == 1
+    assert len(counting.drawings) == 6
+
+
+def test_a_seller_is_read_behind_the_own_wall(counting: Counting, clock: VirtualClock) -> None:
+    feed = counting.feed(clock)
+    watch(feed, NOW, WRITER)
+    watch(feed, Key(view="now", seller=ACME), WRITER)
+    assert counting.reads == [None, ACME]
+
+
+def test_while_somebody_reads_the_others_are_served_the_last_drawing(
+    counting: Counting, clock: VirtualClock
+) -> None:
+    feed = counting.feed(clock)
+    first = watch(feed, NOW, WRITER)
+    clock.sleep(2)
+    begun, go_on = threading.Event(), threading.Event()
+    plain = counting.draw
+
+    def slowly(key: Key, sight: Sight, rights: Rights) -> str:
+        begun.set()
+        assert go_on.wait(20)
+        return plain(key, sight, rights)
+
+    feed._draw = slowly
+    with ThreadPoolExecutor(1) as reader:
+        newer = reader.submit(feed.drawing, NOW, WRITER)
+        assert begun.wait(20)
+        try:
+            assert feed.drawing(NOW, WRITER) is first
+        finally:
+            go_on.set()
+        assert newer.result(20) is not first
+
+
+def test_through_an_outage_the_last_look_is_kept_with_the_time_it_began(
+    counting: Counting, clock: VirtualClock
+) -> None:
+    feed = counting.feed(clock)
+    watch(feed, NOW, WRITER)
+    counting.is_down = True
+    clock.sleep(2)
+    began = clock.now()
+    assert watch(feed, NOW, WRITER).is_down
+    clock.sleep(60)
+    sight = feed.newest(NOW)
+    assert (sight.error, sight.since) == ("it is gone", began)
+    assert sight.scene is not None
+    assert sight.overview is None, "nobody takes what was for what is"
+    counting.is_down = False
+    clock.sleep(2)
+    assert not watch(feed, NOW, WRITER).is_down
+
+
+def test_what_nobody_watches_any_more_is_forgotten(counting: Counting, clock: VirtualClock) -> None:
+    feed = counting.feed(clock)
+    for number in range(50):
+        watch(feed, Key(view="part", subject=str(number)), WRITER)
+    clock.sleep(120)
+    watch(feed, Key(view="part", subject="one more"), WRITER)
+    assert len(feed._places) <= 3
+
+
+def test_an_event_keeps_every_line_of_its_text() -> None:
+    assert as_event("<p>\n  one\n\n</p>\n") == "data: <p>\ndata: one\ndata: </p>\n\n"
+
+
+def test_a_slow_view_of_an_old_scene_does_not_pass_for_a_young_one(
+    counting: Counting, clock: VirtualClock
+) -> None:
+    feed = counting.feed(clock)
+
+    def slowly(_key: Key, scene: Scene) -> object:
+        if len(counting.reads) == 1:
+            clock.sleep(1.5)
+            feed.newest()
+        return scene
+
+    feed._more = slowly
+    old = feed.newest(NOW)
+    assert len(counting.reads) == 2, "another scene was read meanwhile"
+    assert feed.newest(NOW).scene is not old.scene

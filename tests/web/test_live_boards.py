@@ -1,0 +1,98 @@
+"""Boards that are watched: drawn once for all, who are woken by it; nobody looks by a timer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from psycopg_pool import ConnectionPool
+from tests.operations.room import ACME, furnish
+from tests.web.test_live import NOW, READER, WRITER, Counting
+
+from headway.clock import SystemClock
+from headway.web.live import Drawing, Feed, Key, Rights, Sight
+from headway.web.live_boards import Boards
+from headway_lab.virtual_clock import VirtualClock
+
+VIEWERS, TURNS = 200, 4
+PATIENCE_S = 120
+
+
+@pytest.fixture
+def counting(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Counting:
+    return Counting(furnish(pool, clock, tmp_path))
+
+
+def run(feed: Feed, scenario: Callable[[Boards], Awaitable[None]]) -> None:
+    """Let a scenario happen in a loop of its own, and end what it began."""
+
+    async def begin() -> None:
+        closing = asyncio.Event()
+        async with asyncio.timeout(PATIENCE_S):
+            await scenario(Boards(feed, closing=closing))
+        closing.set()
+
+    asyncio.run(begin())
+
+
+async def watch(boards: Boards, key: Key, rights: Rights, turns: int = TURNS) -> list[Drawing]:
+    """Watch a board until it was drawn so often."""
+    found: list[Drawing] = []
+    async with boards.watch(key, rights) as board:
+        seen = board.turns.count
+        while len(found) < turns:
+            seen = await board.after(seen)
+            found.append(board.drawings[rights])
+    return found
+
+
+def quick(counting: Counting) -> Feed:
+    feed = counting.feed(SystemClock())  # type: ignore[arg-type]
+    feed.refresh_s = 0.05
+    return feed
+
+
+def test_two_hundred_viewers_are_woken_by_the_same_drawing(counting: Counting) -> None:
+    async def scenario(boards: Boards) -> None:
+        crowd = [watch(boards, NOW, WRITER) for _ in range(VIEWERS)]
+        found = await asyncio.gather(*crowd)
+        assert all(each == found[0] for each in found), "each sees what all see"
+        assert len({id(each) for each in found[0]}) == TURNS, "and at each turn something new"
+
+    run(quick(counting), scenario)
+    assert len(counting.drawings) <= TURNS + 1
+    assert len(counting.reads) <= TURNS + 1
+
+
+def test_boards_of_one_wall_share_a_read_and_those_of_another_do_not(counting: Counting) -> None:
+    keys = [NOW, Key(view="changes"), Key(view="trouble"), Key(view="now", seller=ACME)]
+
+    async def scenario(boards: Boards) -> None:
+        await asyncio.gather(*(watch(boards, key, READER, turns=1) for key in keys))
+
+    run(quick(counting), scenario)
+    assert counting.reads.count(None) < len(keys) - 1
+    assert ACME in counting.reads
+
+
+def test_a_board_that_nobody_watches_any_more_is_not_drawn(counting: Counting) -> None:
+    async def scenario(boards: Boards) -> None:
+        await watch(boards, NOW, WRITER, turns=1)
+        assert (boards._boards, boards._scenes) == ({}, {})
+
+    run(quick(counting), scenario)
+
+
+def test_what_a_drawing_raises_reaches_whoever_watches(counting: Counting) -> None:
+    feed = quick(counting)
+
+    def broken(_key: Key, _sight: Sight, _rights: Rights) -> str:
+        raise ZeroDivisionError
+
+    feed._draw = broken
+
+    async def scenario(boards: Boards) -> None:
+        with pytest.raises(ZeroDivisionError):
+            await watch(boards, NOW, WRITER)
+
+    run(feed, scenario)

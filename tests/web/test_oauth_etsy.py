@@ -1,0 +1,134 @@
+"""A seller's whole way through the simulated Etsy, over real HTTP: link, consent, shop, webhook."""
+
+import contextlib
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import httpx
+import pytest
+from psycopg_pool import ConnectionPool
+from pydantic import SecretStr
+
+from headway.app import App, build
+from headway.app.providers import shared_vault
+from headway.clock import SystemClock, fresh_secret
+from headway.config import Settings
+from headway.core.accounts.jobs import PlatformName
+from headway.core.accounts.pagination import Ask
+from headway.core.catalog.listings import SellerId
+from headway.providers.etsy.client import EtsyAccess, EtsyConnector
+from headway.store.accounts.connections import Accounts
+from headway.store.accounts.credentials import Credentials
+from headway.store.accounts.oauth_flows import OAuthVisits, Visit
+from headway.web.server import SiteServer, address, listen
+from headway.web.site import create
+from headway_lab.simulators.etsy.simulator import EtsySimulator
+from headway_lab.simulators.transport import serve
+
+CLOCK = SystemClock()
+SECRET = "whsec_c2ltLWhvb2stc2VjcmV0"
+
+
+@pytest.fixture
+def etsy() -> EtsySimulator:
+    made = EtsySimulator(CLOCK, delay_s=(0, 0.01), hook_secret=SECRET)
+    made.add_shop(77, name="Mugs")
+    return made
+
+
+@pytest.fixture
+def app(pool: ConnectionPool, tmp_path: Path, etsy: EtsySimulator) -> Iterator[App]:
+    """Yield an application whose page is served at its public address."""
+    taken = listen("127.0.0.1", 0)
+    with serve(etsy.handle, CLOCK) as server:
+        settings = Settings(
+            data_dir=tmp_path,
+            public_url=address(taken),
+            etsy_url=server.url,
+            etsy_keystring="sim-keystring",
+            etsy_shared_secret=SecretStr("sim-shared-secret"),
+            etsy_webhook_secret=SecretStr(SECRET),
+        )
+        made = build(settings, CLOCK, pool)
+        serving = SiteServer(create(made), taken)
+        serving.start()
+        try:
+            yield made
+        finally:
+            serving.stop()
+
+
+def link(app: App, seller: str = "acme") -> str:
+    ticket, until = fresh_secret(), CLOCK.now() + timedelta(hours=1)
+    verifier = shared_vault(app.settings).encrypt(fresh_secret())
+    visit = Visit(platform=PlatformName.ETSY, user_id=SellerId(seller), shop="", verifier=verifier)
+    OAuthVisits(app.pool).open(visit, ticket=ticket, expires_at=until)
+    query = urlencode({"seller": seller, "ticket": ticket})
+    return f"{app.settings.public_url}connect/etsy?{query}"
+
+
+def walk(app: App) -> httpx.Response:
+    """Go where the browser of a person would who agrees, and return the last page."""
+    with httpx.Client(trust_env=False, timeout=20) as browser:
+        url = browser.get(link(app)).headers["location"]
+        return browser.get(browser.get(url).headers["location"])
+
+
+def connector(app: App) -> EtsyConnector:
+    access = EtsyAccess(keystring="sim-keystring", shared_secret="sim-shared-secret")
+    account = Accounts(app.pool).of_seller(SellerId("acme"), PlatformName.ETSY)
+    return EtsyConnector(
+        account.bare,
+        url=app.settings.etsy_url,
+        access=access,
+        shelf=Credentials(app.pool),
+        vault=shared_vault(app.settings),
+        clock=CLOCK,
+    )
+
+
+def test_a_seller_connects_a_shop_and_its_connector_finds_the_tokens(
+    app: App, etsy: EtsySimulator
+) -> None:
+    answer = walk(app)
+    assert answer.status_code == 200, answer.text
+    assert "connected: Mugs" in answer.text
+    account = Accounts(app.pool).of_seller(SellerId("acme"), PlatformName.ETSY)
+    assert (account.shop, account.title, account.status) == ("77", "Mugs", "connected")
+    with contextlib.closing(connector(app)) as worker:
+        assert not worker.needs_token()
+        ask = Ask(what="listings", values={"state": "active", "limit": 10, "offset": 0})
+        assert worker.read(ask).total == 0
+
+
+def test_every_call_of_the_way_is_one_that_etsy_counted(app: App, etsy: EtsySimulator) -> None:
+    walk(app)
+    hour_ago = CLOCK.now() - timedelta(hours=1)
+    ours = app.limiter.calls_since("etsy:sim-keystring", hour_ago)
+    assert len(ours) == 3
+    assert etsy.log.calls == 3
+
+
+def test_etsys_page_is_asked_for_what_we_read_and_nothing_else(app: App) -> None:
+    url = httpx.get(link(app), trust_env=False).headers["location"]
+    asked = parse_qs(urlsplit(url).query)
+    assert asked["scope"] == ["transactions_r listings_r shops_r"]
+    assert asked["code_challenge_method"] == ["S256"]
+    assert len(asked["code_challenge"][0]) == 43
+
+
+def test_a_webhook_that_etsy_signed_wakes_the_shop_that_was_connected(
+    app: App, etsy: EtsySimulator
+) -> None:
+    walk(app)
+    headers, body = etsy.hook("order.paid", 77, 4711)
+    url = f"{app.settings.public_url}webhooks/etsy"
+    answer = httpx.post(url, content=body, headers=headers, trust_env=False)
+    assert (answer.status_code, answer.json()) == (200, {"fate": "taken"})
+    with app.pool.connection() as connection:
+        woken = connection.execute(
+            "SELECT kind FROM sync_jobs WHERE job_type = 'webhook_triggered' AND score = 13"
+        ).fetchall()
+    assert woken == [("orders",)]

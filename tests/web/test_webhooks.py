@@ -1,0 +1,321 @@
+"""`/webhooks/...` over a real server and a real database."""
+
+import base64
+import hashlib
+import hmac
+import json
+import socket
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from psycopg_pool import ConnectionPool
+from pydantic import SecretStr
+
+from headway.app import build
+from headway.config import Settings
+from headway.core.accounts.jobs import PlatformName
+from headway.web.body_limits import BODY_BYTES_MAX, BODY_WAIT_S
+from headway.web.server import SiteServer, address, listen
+from headway.web.site import create
+from headway_lab.virtual_clock import VirtualClock
+
+Execute = Callable[..., list[Any]]
+KEY = b"0123456789abcdef0123456789abcdef"
+SECRETS: dict[str, Any] = {
+    "shopify_client_secret": SecretStr("hush-shopify"),
+    "etsy_webhook_secret": SecretStr("whsec_" + base64.b64encode(KEY).decode()),
+    "printify_webhook_secret": SecretStr("hush-printify"),
+}
+SHOPS = {"shopify": "one.myshopify.com", "etsy": "77", "printify": "815"}
+platforms = pytest.mark.parametrize("platform", [each.value for each in PlatformName])
+
+
+@pytest.fixture
+def execute(pool: ConnectionPool) -> Execute:
+    def run(statement: str, *values: object) -> list[Any]:
+        with pool.connection() as connection:
+            cursor = connection.execute(statement, values)
+            return cursor.fetchall() if cursor.description else []
+
+    return run
+
+
+@pytest.fixture
+def connected(execute: Execute, clock: VirtualClock) -> None:
+    for platform, shop in SHOPS.items():
+        execute(
+            "WITH new AS (INSERT INTO connected_accounts (user_id, platform, shop)"
+            " VALUES ('acme', %s, %s) RETURNING *) INSERT INTO sync_jobs"
+            " (account_id, user_id, platform, kind, job_type, score, next_run_at)"
+            " SELECT id, user_id, platform, 'orders', 'incremental', 12, 'infinity' FROM new",
+            platform,
+            shop,
+        )
+
+
+@pytest.fixture
+def serve(
+    pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> Iterator[Callable[..., httpx.Client]]:
+    ends: list[Callable[[], None]] = []
+
+    def start(*, body_wait_s: float = BODY_WAIT_S, **settings: Any) -> httpx.Client:
+        app = build(Settings(data_dir=tmp_path, **{**SECRETS, **settings}), clock, pool)
+        taken = listen("127.0.0.1", 0)
+        serving = SiteServer(create(app, body_wait_s=body_wait_s), taken)
+        serving.start()
+        client = httpx.Client(base_url=address(taken), timeout=20, trust_env=False)
+        ends.extend((client.close, serving.stop))
+        return client
+
+    yield start
+    for end in ends:
+        end()
+
+
+@pytest.fixture
+def api(serve: Callable[..., httpx.Client]) -> httpx.Client:
+    return serve()
+
+
+@pytest.fixture
+def delivery(clock: VirtualClock) -> Callable[..., tuple[bytes, dict[str, str]]]:
+    """Make a delivery as the platform would, signed by what its page says."""
+
+    def make(
+        platform: str, name: str = "d-1", *, shop: str | None = None, body: bytes | None = None
+    ) -> tuple[bytes, dict[str, str]]:
+        shop = shop or SHOPS[platform]
+        if platform == "shopify":
+            body = body or json.dumps({"id": 82}).encode()
+            mac = hmac.digest(b"hush-shopify", body, hashlib.sha256)
+            return body, {
+                "X-Shopify-Hmac-SHA256": base64.b64encode(mac).decode(),
+                "X-Shopify-Topic": "orders/updated",
+                "X-Shopify-Shop-Domain": shop,
+                "X-Shopify-Webhook-Id": name,
+            }
+        if platform == "etsy":
+            url = "https://api.etsy.com/v3/application/shops/77/receipts/82"
+            told = {"event_type": "order.paid", "shop_id": int(shop), "resource_url": url}
+            body = body or json.dumps(told).encode()
+            stamp = str(int(clock.now().timestamp()))
+            mac = hmac.digest(KEY, f"{name}.{stamp}.".encode() + body, hashlib.sha256)
+            return body, {
+                "webhook-id": name,
+                "webhook-timestamp": stamp,
+                "webhook-signature": f"v1,{base64.b64encode(mac).decode()}",
+            }
+        resource = {"id": "82", "type": "order", "data": {"shop_id": int(shop)}}
+        told = {"id": name, "type": "order:updated", "resource": resource}
+        body = body or json.dumps(told).encode()
+        return body, {
+            "X-Pfy-Signature": "sha256=" + hmac.digest(b"hush-printify", body, "sha256").hex()
+        }
+
+    return make
+
+
+def problem(answer: httpx.Response, status: int) -> str:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    told = answer.json()
+    assert set(told) == {"title", "status", "detail"}
+    return str(told["detail"])
+
+
+def taken(execute: Execute) -> int:
+    return int(execute("SELECT count(*) FROM webhook_deliveries")[0][0])
+
+
+def due(execute: Execute) -> int:
+    query = "SELECT count(*) FROM sync_jobs WHERE next_run_at < 'infinity'"
+    return int(execute(query)[0][0])
+
+
+@platforms
+@pytest.mark.usefixtures("connected")
+def test_a_delivery_wakes_the_job_of_its_account(
+    api: httpx.Client, execute: Execute, delivery: Callable[..., Any], platform: str
+) -> None:
+    body, headers = delivery(platform)
+    answer = api.post(f"/webhooks/{platform}", content=body, headers=headers)
+    assert (answer.status_code, answer.json()) == (200, {"fate": "taken"})
+    woken = "SELECT platform FROM sync_jobs WHERE job_type = 'webhook_triggered' AND score = 13"
+    assert execute(woken) == [(platform,)]
+    ((wanted,),) = execute("SELECT external_id FROM webhook_deliveries WHERE handled_at IS NULL")
+    assert wanted.endswith("82")
+
+
+@platforms
+@pytest.mark.usefixtures("connected")
+def test_a_wrong_signature_is_refused_and_nothing_is_stored(
+    api: httpx.Client, execute: Execute, delivery: Callable[..., Any], platform: str
+) -> None:
+    body, headers = delivery(platform)
+    for sent, given in ((body + b" ", headers), (body, {}), (b"not json", headers)):
+        said = problem(api.post(f"/webhooks/{platform}", content=sent, headers=given), 401)
+        assert "hush" not in said
+    assert (taken(execute), due(execute)) == (0, 0)
+
+
+@platforms
+@pytest.mark.usefixtures("connected")
+def test_a_replay_is_answered_well_and_happens_once(
+    api: httpx.Client, execute: Execute, delivery: Callable[..., Any], platform: str
+) -> None:
+    body, headers = delivery(platform)
+    fates = []
+    for _ in range(3):
+        answer = api.post(f"/webhooks/{platform}", content=body, headers=headers)
+        assert answer.status_code == 200
+        fates.append(answer.json()["fate"])
+    assert fates == ["taken", "repeated", "repeated"]
+    assert taken(execute) == 1
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_delivery_of_etsy_that_is_replayed_later_is_refused(
+    api: httpx.Client, execute: Execute, delivery: Callable[..., Any], clock: VirtualClock
+) -> None:
+    body, headers = delivery("etsy")
+    clock.sleep(301)
+    problem(api.post("/webhooks/etsy", content=body, headers=headers), 401)
+    assert taken(execute) == 0
+
+
+@platforms
+@pytest.mark.usefixtures("connected")
+def test_the_same_delivery_ten_times_at_once_is_taken_once(
+    api: httpx.Client, execute: Execute, delivery: Callable[..., Any], platform: str
+) -> None:
+    body, headers = delivery(platform)
+    with ThreadPoolExecutor(10) as threads:
+        sent = [
+            threads.submit(api.post, f"/webhooks/{platform}", content=body, headers=headers)
+            for _ in range(10)
+        ]
+    answers = [each.result() for each in sent]
+    assert {each.status_code for each in answers} == {200}
+    assert sorted(each.json()["fate"] for each in answers) == [*["repeated"] * 9, "taken"]
+    assert (taken(execute), due(execute)) == (1, 1)
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_burst_for_one_account_makes_one_job_due(
+    api: httpx.Client, execute: Execute, delivery: Callable[..., Any]
+) -> None:
+    burst = [delivery("shopify", f"d-{number}") for number in range(200)]
+    with ThreadPoolExecutor(10) as threads:
+        send = threads.map(
+            lambda x: api.post("/webhooks/shopify", content=x[0], headers=x[1]), burst
+        )
+        assert {each.status_code for each in send} == {200}
+    assert (taken(execute), due(execute)) == (200, 1)
+
+
+@platforms
+@pytest.mark.usefixtures("connected")
+def test_a_shop_that_is_not_connected_is_taken_politely_and_nothing_is_done(
+    api: httpx.Client,
+    execute: Execute,
+    delivery: Callable[..., Any],
+    platform: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    body, headers = delivery(platform, shop={"shopify": "two.myshopify.com"}.get(platform, "999"))
+    answer = api.post(f"/webhooks/{platform}", content=body, headers=headers)
+    assert (answer.status_code, answer.json()) == (202, {"fate": "unknown shop"})
+    assert (taken(execute), due(execute)) == (0, 0)
+    assert "not connected" in caplog.text
+
+
+@platforms
+@pytest.mark.parametrize("body", (b"{", b"[]", b"{}"))
+@pytest.mark.usefixtures("connected")
+def test_a_signed_body_that_makes_no_sense_is_told_so(
+    api: httpx.Client,
+    execute: Execute,
+    delivery: Callable[..., Any],
+    platform: str,
+    body: bytes,
+) -> None:
+    sent, headers = delivery(platform, body=body)
+    headers.pop("X-Shopify-Topic", None)
+    assert problem(api.post(f"/webhooks/{platform}", content=sent, headers=headers), 400)
+    assert taken(execute) == 0
+
+
+def test_a_topic_that_is_not_used_is_answered_well(
+    api: httpx.Client, execute: Execute, delivery: Callable[..., Any]
+) -> None:
+    body, headers = delivery("shopify")
+    headers["X-Shopify-Topic"] = "themes/publish"
+    answer = api.post("/webhooks/shopify", content=body, headers=headers)
+    assert (answer.status_code, answer.json()) == (200, {"fate": "not used"})
+    assert taken(execute) == 0
+
+
+@platforms
+def test_a_missing_secret_names_the_setting(
+    serve: Callable[..., httpx.Client], delivery: Callable[..., Any], platform: str
+) -> None:
+    api = serve(**dict.fromkeys(SECRETS, SecretStr("")))
+    body, headers = delivery(platform)
+    said = problem(api.post(f"/webhooks/{platform}", content=body, headers=headers), 503)
+    assert said.startswith("HEADWAY_")
+    assert "SECRET" in said
+
+
+@pytest.mark.parametrize("length", (f"Content-Length: {10**12}", "Transfer-Encoding: chunked"))
+def test_a_body_that_is_too_large_is_refused_while_it_comes(api: httpx.Client, length: str) -> None:
+    """An endless body would never be answered if it were kept first."""
+    host, port = api.base_url.host, api.base_url.port
+    with socket.create_connection((host, port), timeout=20) as wire:
+        wire.sendall(f"POST /webhooks/etsy HTTP/1.1\r\nHost: x\r\n{length}\r\n\r\n".encode())
+        answer = b""
+        if "chunked" in length:
+            piece = b"x" * 65_536
+            for _ in range(BODY_BYTES_MAX // len(piece) + 1):
+                wire.sendall(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+        while b"application/problem+json" not in answer:
+            got = wire.recv(65_536)
+            assert got, "the server said nothing"
+            answer += got
+    assert answer.startswith(b"HTTP/1.1 413 ")
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_body_that_comes_in_pieces_is_whole_in_the_end(
+    api: httpx.Client, delivery: Callable[..., Any]
+) -> None:
+    body, headers = delivery("printify")
+    pieces = (body[at : at + 1] for at in range(len(body)))
+    answer = api.post("/webhooks/printify", content=pieces, headers=headers)
+    assert answer.json() == {"fate": "taken"}
+
+
+def test_a_body_that_never_comes_is_given_up(serve: Callable[..., httpx.Client]) -> None:
+    api = serve(body_wait_s=0.05)
+    with socket.create_connection((api.base_url.host, api.base_url.port), timeout=20) as wire:
+        wire.sendall(b"POST /webhooks/etsy HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+        assert wire.recv(65_536).startswith(b"HTTP/1.1 408 ")
+
+
+def test_the_database_being_down_is_not_the_platforms_fault(
+    api: httpx.Client, pool: ConnectionPool, delivery: Callable[..., Any]
+) -> None:
+    body, headers = delivery("etsy")
+    pool.close()
+    assert "database" in problem(api.post("/webhooks/etsy", content=body, headers=headers), 503)
+
+
+def test_the_document_names_the_three_doors(api: httpx.Client) -> None:
+    paths = api.get("/openapi.json").json()["paths"]
+    for platform in SHOPS:
+        said = paths[f"/webhooks/{platform}"]["post"]["responses"]
+        assert {"200", "202", "400", "401", "408", "413", "503"} <= set(said)
