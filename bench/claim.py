@@ -20,11 +20,11 @@ from bench.services import CLOCK, migrated, postgres, scratch, version
 from bench.table import middle, p95, say, show
 from headway.clock import fresh_id
 from headway.core.catalog.change_detection import Desired, Terms, desire, observe
-from headway.core.catalog.guard import SellerStanding
+from headway.core.catalog.guard import SellerSettings
 from headway.core.catalog.lifecycle import FailureRule, Judge
 from headway.core.catalog.listings import Listing, Quote, Reply, Sku
 from headway.core.timetable.policies import Rolling
-from headway.core.timetable.seats import BoardingRule, board
+from headway.core.timetable.seats import SeatRule, board
 from headway.errors import ConfigError
 from headway.store.pool import open_pool
 from headway.store.server.embedded import EmbeddedServer
@@ -45,9 +45,9 @@ SETTINGS = {
     "max_wal_size": "8GB",
 }
 TERMS = Terms(locations={"Dallas Central": "Dallas", "Miami FL": "Miami"}, currency="USD")
-STANDING = SellerStanding(terms=TERMS)
+STANDING = SellerSettings(terms=TERMS)
 JUDGE = Judge(rule=FailureRule(), policy=Rolling())
-BOARDING = BoardingRule(seats=SEATS, slack=timedelta(minutes=20))
+BOARDING = SeatRule(seats=SEATS, slack=timedelta(minutes=20))
 TABLES = ("product_sync_schedule", "listing_state", "listing_search")
 
 # Due times are spread over the day without regard to where a row lies in the table.

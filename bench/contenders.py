@@ -17,7 +17,7 @@ from limits.storage import storage_from_string
 from limits.strategies import MovingWindowRateLimiter
 
 from bench.services import CLOCK
-from headway.core.limits.transitions import Bucket, Go, Gone, Hold, Resource, Shed, Ticket, Window
+from headway.core.limits.transitions import Bucket, Go, Gone, Hold, Permit, Resource, Shed, Window
 from headway.store.limits.limiter import PostgresLimiter
 from headway.store.pool import open_pool
 from limits import RateLimitItemPerSecond
@@ -98,7 +98,7 @@ def _tickets(order: Order, dsn: str, stack: ExitStack) -> Acquire:
     return acquire
 
 
-def _begun(limiter: PostgresLimiter, ticket: Ticket) -> bool:
+def _begun(limiter: PostgresLimiter, ticket: Permit) -> bool:
     """Begin, as late as the limiter wishes; False when the ticket is gone."""
     while True:
         match limiter.begin(ticket):

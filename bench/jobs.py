@@ -8,7 +8,7 @@ from psycopg_pool import ConnectionPool
 
 from bench.services import CLOCK, migrated, postgres, scratch, version
 from bench.table import middle, p95, say, show
-from headway.core.accounts.jobs import JobRule, JobStatus, Kind, PlatformName, Tier
+from headway.core.accounts.jobs import DataKind, JobRule, JobStatus, PlatformName, Tier
 from headway.core.limits.transitions import Quota, Resource
 from headway.store.accounts.jobs import Jobs
 from headway.store.limits.limiter import PostgresLimiter
@@ -31,7 +31,7 @@ SETTINGS = {
 MINUTE = timedelta(minutes=1)
 RULE = JobRule(
     intervals=dict.fromkeys(Tier, 60 * MINUTE),
-    kind_intervals=dict.fromkeys(Kind, timedelta(0)),
+    kind_intervals=dict.fromkeys(DataKind, timedelta(0)),
     order_quotas=dict.fromkeys(Tier, 1000),
 )
 # Sellers, each with one account at some platform; tiers as a young service has them.

@@ -18,7 +18,7 @@ from headway.config import Settings
 from headway.core.catalog.listings import SellerId, Wait
 from headway.providers.shopify.storefront import shop_scope, store_tokens
 from headway.providers.vault import open_vault
-from headway.store.accounts.connections import Accounts
+from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
 from headway.store.pool import open_pool
 from headway.store.server.embedded import EmbeddedServer
@@ -145,7 +145,7 @@ def open_world(
         )
         with pool.connection() as connection:
             _fill(connection, wire.simulator, skus)
-        Accounts(pool).connect(SELLER, SHOP, now=START)
+        ConnectedShops(pool).connect(SELLER, SHOP, now=START)
         vault, scope = open_vault(None, folder), shop_scope("", SHOP)
         store_tokens(Credentials(pool), vault, scope, clock=clock, access=TOKEN)
         world = World(app=app, clock=clock, wire=wire, skus=skus)

@@ -22,8 +22,8 @@ from bench.views import SETTINGS, filled
 from headway.app import build
 from headway.clock import fresh_id
 from headway.config import Settings
-from headway.core.access import Grant, Role
-from headway.store.access.keys import Access
+from headway.core.access import AccessGrant, Role
+from headway.store.access.keys import ApiKeys
 from headway.store.pool import Pool
 from headway.web.pages import STREAMS_MAX
 from headway.web.server import SiteServer, address, listen
@@ -104,9 +104,10 @@ def _measured(
 def _served(pool: Pool, folder: Path, viewers: int) -> Iterator[tuple[int, Sequence[str]]]:
     app = build(Settings(data_dir=folder), CLOCK, pool)
     grants = [
-        Grant(name=f"bench {fresh_id()}", role=Role.READER) for _ in range(0, viewers, STREAMS_MAX)
+        AccessGrant(name=f"bench {fresh_id()}", role=Role.READER)
+        for _ in range(0, viewers, STREAMS_MAX)
     ]
-    keys = [Access(pool).add_key(each, now=CLOCK.now())[1] for each in grants]
+    keys = [ApiKeys(pool).add_key(each, now=CLOCK.now())[1] for each in grants]
     taken = listen("127.0.0.1", 0)
     server = SiteServer(create(app, refresh_s=REFRESH_S), taken)
     server.start()

@@ -26,14 +26,14 @@ from headway.clock import Rng, rng
 from headway.config import Settings
 from headway.core.catalog.listings import SellerId, Sku
 from headway.errors import ConfigError
-from headway.operations.listings import Desk
-from headway.store.access.isolation import Walled
-from headway.store.catalog.history import HistoryViews
-from headway.store.catalog.product_list import ProductViews, State
+from headway.operations.listings import Operations
+from headway.store.access.isolation import TenantPool
+from headway.store.catalog.history import HistoryQueries
+from headway.store.catalog.product_list import ProductQueries, ProductState
 from headway.store.cursors import encode
 from headway.store.pool import Pool, open_pool
 from headway.store.server.embedded import EmbeddedServer
-from headway.store.timetable.hours import TimetableViews
+from headway.store.timetable.hours import TimetableQueries
 
 ROWS = (10_000, 1_000_000)
 EVENTS_EACH = 10
@@ -196,19 +196,19 @@ class Room:
 
     def all_looks(self) -> Mapping[str, Look]:
         """Everything that is measured, with other figures every time."""
-        walled = Walled(self.app.pool, actor="bench", seller=BIG)
+        walled = TenantPool(self.app.pool, actor="bench", seller=BIG)
         looks = dict(self._looks(self.app.pool, None))
-        looks["status"] = Desk(self.app, actor="bench").status
+        looks["status"] = Operations(self.app, actor="bench").status
         looks["timetable of a day"] = self._timetable
         looks["sample of freshness"] = self._sample
         looks |= {
             f"{name}, behind the wall": each for name, each in self._looks(walled, BIG).items()
         }
-        looks["status, behind the wall"] = Desk(self.app, actor="bench", seller=BIG).status
+        looks["status, behind the wall"] = Operations(self.app, actor="bench", seller=BIG).status
         return looks
 
     def _looks(self, pool: Pool, seller: SellerId | None) -> dict[str, Look]:
-        listings, history, now = ProductViews(pool), HistoryViews(pool), self.now
+        listings, history, now = ProductQueries(pool), HistoryQueries(pool), self.now
 
         def page(**asked: Callable[[], Any]) -> Look:
             return lambda: listings.page(
@@ -231,13 +231,13 @@ class Room:
         def then() -> datetime:
             return now - self.random.random() * timedelta(hours=23)
 
-        states = {f"list, {each}": page(state=partial(State, each)) for each in State}
+        states = {f"list, {each}": page(state=partial(ProductState, each)) for each in ProductState}
         return {
             "list, first page": page(),
             "list, a page far on": page(cursor=deep("all", owner, sku)),
             **states,
             "list, fresh, far on": page(
-                state=lambda: State.FRESH, cursor=deep("fresh", then, owner, sku)
+                state=lambda: ProductState.FRESH, cursor=deep("fresh", then, owner, sku)
             ),
             "search, a whole part number": page(q=sku),
             "search, its beginning": page(q=some(lambda n: f"{chr(65 + n % 26)}{n // 1000:05}")),
@@ -249,8 +249,8 @@ class Room:
             "search, a rare word": page(q=lambda: "GROMMET"),
             "search, one letter": page(q=lambda: "e"),
             "search, nothing found": page(q=some(lambda n: f"zq{n}")),
-            "search, stale bolts": page(q=lambda: "bolt", state=lambda: State.STALE),
-            "search, parked grommets": page(q=lambda: "grommet", state=lambda: State.PARKED),
+            "search, stale bolts": page(q=lambda: "bolt", state=lambda: ProductState.STALE),
+            "search, parked grommets": page(q=lambda: "grommet", state=lambda: ProductState.PARKED),
             "product": lambda: listings.of_sku(now, self.sku, seller=seller),
             "history": lambda: history.page(self.sku, seller=seller),
             "history as a chart": lambda: history.series(self.sku, BIG, now - timedelta(days=90)),
@@ -269,7 +269,7 @@ class Room:
         }
 
     def _timetable(self) -> None:
-        views = TimetableViews(self.app.pool, seats=10, calls_per_hour=120)
+        views = TimetableQueries(self.app.pool, seats=10, calls_per_hour=120)
         views.day(self.now, scope=self.app.scope, policy=self.app.policy, listed=self.rows)
 
     def _sample(self) -> None:

@@ -88,7 +88,7 @@ class TooManyError(RequestError):
         self.retry_after_s = retry_after_s
 
 
-class ConnectorError(HeadwayError):
+class ProviderError(HeadwayError):
     """An outside API failed; no listing is to blame. `ended` is the word that metrics have."""
 
     ended = "failed"
@@ -99,7 +99,7 @@ class ConnectorError(HeadwayError):
         self.status = status
 
 
-class TransientError(ConnectorError):
+class TransientError(ProviderError):
     """The other side failed in a way that may pass: 5xx, broken connection."""
 
 
@@ -139,13 +139,13 @@ class ThrottledError(TransientError):
         self.retry_after_s = retry_after_s
 
 
-class UnauthorizedError(ConnectorError):
+class UnauthorizedError(ProviderError):
     """The credential was refused; refresh it, then try again."""
 
     ended = "unauthorized"
 
 
-class PermanentError(ConnectorError):
+class PermanentError(ProviderError):
     """This very request will never be accepted."""
 
     ended = "refused"

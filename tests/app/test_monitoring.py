@@ -10,9 +10,9 @@ from psycopg_pool import ConnectionPool
 from headway.app import App, build
 from headway.app.monitoring import watch_of
 from headway.config import Settings
-from headway.core.monitoring.alert_state import News, Word
+from headway.core.monitoring.alert_state import AlertPhase, News
 from headway.core.monitoring.rules import BY_NAME, Severity
-from headway.operations.listings import Desk
+from headway.operations.listings import Operations
 from headway_lab.simulators.boeing import SignIn
 from headway_lab.virtual_clock import VirtualClock
 
@@ -185,7 +185,7 @@ class Room:
             for each in statements:
                 connection.execute(each, values)
 
-    def minutes(self, count: int) -> list[tuple[int, str, Word]]:
+    def minutes(self, count: int) -> list[tuple[int, str, AlertPhase]]:
         """Watch so many minutes; return what was told, and in which of them."""
         told = []
         for minute in range(count):
@@ -212,15 +212,15 @@ def test_it_fires_within_five_minutes_of_its_cause_and_is_over_after_it_once_eac
     assert room.minutes(2) == []
     room.bring_about(CAUSES[name])
     ((minute, fired, word),) = room.minutes(8)
-    assert (fired, word) == (name, Word.FIRED)
+    assert (fired, word) == (name, AlertPhase.FIRED)
     assert minute < SOON_MIN
     room.do(CAUSES[name].undoes)
     ((_, resolved, word),) = room.minutes(22)
-    assert (resolved, word) == (name, Word.RESOLVED)
+    assert (resolved, word) == (name, AlertPhase.RESOLVED)
 
 
 def test_what_is_only_noticed_is_shown_while_it_stands_and_never_told(room: Room) -> None:
-    desk = Desk(room.app, actor="tester")
+    desk = Operations(room.app, actor="tester")
     assert BY_NAME[SHOWN_ONLY].severity is Severity.NOTICE
     room.bring_about(CAUSES[SHOWN_ONLY])
     assert room.minutes(8) == []

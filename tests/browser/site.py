@@ -21,19 +21,19 @@ from headway.app import App, build
 from headway.cli.speed import build_fast
 from headway.clock import ScaledClock, SystemClock
 from headway.config import Settings
-from headway.core.access import Grant, Role
+from headway.core.access import AccessGrant, Role
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import SellerId, Sku
 from headway.engine.tick import EVERY
-from headway.operations.listings import Desk
+from headway.operations.listings import Operations
 from headway.runners.embedded import EmbeddedRunner, turn
-from headway.store.access.keys import Access
-from headway.store.accounts.connections import Accounts
+from headway.store.access.keys import ApiKeys
+from headway.store.accounts.connections import ConnectedShops
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 from headway_lab.demo.shops import SELLERS, ShopFloor, domain_of, open_shops
 from headway_lab.demo.world import Handover
-from headway_lab.simulators.boeing import BoeingSimulator, Part, SignIn
+from headway_lab.simulators.boeing import BoeingSimulator, SignIn, SupplierPart
 from headway_lab.simulators.transport import SimTransport, serve
 from headway_lab.virtual_clock import VirtualClock
 
@@ -55,9 +55,9 @@ SIGN_IN = SignIn()
 class Catalogue:
     """What the supplier sells; a test changes it as it likes."""
 
-    parts: dict[str, Part] = field(default_factory=dict)
+    parts: dict[str, SupplierPart] = field(default_factory=dict)
 
-    def lookup(self, sku: str) -> Part | None:
+    def lookup(self, sku: str) -> SupplierPart | None:
         return self.parts.get(sku)
 
     def move(self, sku: str, factor: str) -> None:
@@ -74,7 +74,7 @@ def catalogue() -> Catalogue:
     """Return every part at its first price; the odd one is of the first seller."""
     skus = [ODD, *(f"AN960-{number:04}" for number in range(1, PARTS))]
     parts = [
-        Part(
+        SupplierPart(
             sku=sku,
             list_price=Decimal(10 + number),
             net_price=Decimal(8 + number),
@@ -150,14 +150,14 @@ class House:
     def link(self, role: Role = Role.OPERATOR, seller: SellerId | None = None) -> str:
         """Return a link that logs somebody in, once, as the start prints one."""
         now = WALL.now()
-        grant = Grant(name=str(role), role=role, seller=seller)
-        secret = Access(self.pool).add_link(grant, expires_at=now + timedelta(days=1), now=now)
+        grant = AccessGrant(name=str(role), role=role, seller=seller)
+        secret = ApiKeys(self.pool).add_link(grant, expires_at=now + timedelta(days=1), now=now)
         return f"{self.url}login/{secret}"
 
     def key(self, role: Role = Role.OPERATOR, seller: SellerId | None = None) -> str:
         """Return a new key."""
-        grant = Grant(name=str(role), role=role, seller=seller)
-        return Access(self.pool).add_key(grant, now=WALL.now())[1]
+        grant = AccessGrant(name=str(role), role=role, seller=seller)
+        return ApiKeys(self.pool).add_key(grant, now=WALL.now())[1]
 
     def price_in_shop(self, sku: str) -> Decimal:
         """Ask the shop itself."""
@@ -227,11 +227,11 @@ def _live_past(settings: Settings, clock: VirtualClock, pool: ConnectionPool, wo
     app = replace(app, shop_restore_per_s=world.floor.restore_per_s)
     app.adopt()
     world.floor.move_in(app)
-    desk = Desk(app, actor="past")
+    desk = Operations(app, actor="past")
     desk.trigger(list(map(Sku, world.catalogue.parts)))
     for number, seller in enumerate((ACME, NORTHWIND), start=1):
         shop = f"10{number}"
-        Accounts(pool).connect(seller, shop, platform=PlatformName.ETSY, now=clock.now())
+        ConnectedShops(pool).connect(seller, shop, platform=PlatformName.ETSY, now=clock.now())
     bell = clock.event()
     for name, step, rung in (
         ("fetch", app.fetch("past", rings=bell.set).step, None),

@@ -16,8 +16,8 @@ from headway.app import App, build
 from headway.cli.target import ACTOR
 from headway.clock import ScaledClock, SystemClock
 from headway.config import Settings
-from headway.core.access import Grant, Role
-from headway.store.access.keys import Access
+from headway.core.access import AccessGrant, Role
+from headway.store.access.keys import ApiKeys
 from headway.store.pool import open_pool
 from headway.store.server.embedded import EmbeddedServer
 from headway.web.server import SiteServer, address, listen
@@ -104,8 +104,8 @@ def both(
         postgres.announce(note | {"clock": clock})
         with served(build(settings, still, pool)) as url:
             # The audit calls whoever has this key what it calls whoever types here.
-            grant = Grant(name=ACTOR, role=Role.OPERATOR)
-            _, key = Access(pool).add_key(grant, now=SystemClock().now())
+            grant = AccessGrant(name=ACTOR, role=Role.OPERATOR)
+            _, key = ApiKeys(pool).add_key(grant, now=SystemClock().now())
             with pool.connection() as connection:  # here nobody made one, and the logs are equal
                 connection.execute("DELETE FROM sync_audit_log WHERE event_type = 'key_created'")
             yield Both(

@@ -21,7 +21,7 @@ from headway.config import Settings
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.timetable.policies import by_name
 from headway.store.catalog.listings import Listings
-from headway.store.migrate import Kind, load
+from headway.store.migrate import MigrationKind, load
 from headway.store.monitoring.processes import Presence, Processes
 from headway.store.server.embedded import EmbeddedServer
 from headway.store.timetable.schedule import Schedule
@@ -335,7 +335,7 @@ def test_an_upgrade_is_refused_beside_older_processes_that_cannot_live_with_it(
     on_database: Headway, pool: ConnectionPool, execute: Execute
 ) -> None:
     made = next(each for each in load() if each.name == "processes")
-    breaking = max(each.version for each in load() if each.kind is not Kind.PRE)
+    breaking = max(each.version for each in load() if each.kind is not MigrationKind.PRE)
     on_database("db", "downgrade", "--to", str(min(breaking, made.version) - 1), "--yes")
     with pool.connection() as connection:
         connection.execute(made.up)

@@ -12,7 +12,7 @@ from psycopg_pool import ConnectionPool
 from headway.clock import SystemClock
 from headway.core.accounts.jobs import PlatformName
 from headway.providers.vault import open_vault
-from headway.store.accounts.oauth_flows import OAuthVisits
+from headway.store.accounts.oauth_flows import OAuthFlows
 
 Headway = Callable[..., Any]
 SETTINGS = {
@@ -41,7 +41,7 @@ def test_a_link_holds_a_ticket_for_that_seller(
     assert (link.netloc, link.path) == ("headway.example", f"/connect/{platform}")
     assert query["seller"] == ["acme"]
     now = SystemClock().now()
-    visit = OAuthVisits(pool).begin(
+    visit = OAuthFlows(pool).begin(
         platform,
         ticket=query["ticket"][0],
         state="s",
@@ -73,4 +73,4 @@ def test_what_is_not_set_is_named_before_anybody_is_sent_away(
     odd = {**SETTINGS, "HEADWAY_PUBLIC_URL": "headway.example"}
     said = on_database("connect", "etsy", "--seller", "acme", **odd).complaint(2)
     assert "HEADWAY_PUBLIC_URL must be an address" in said
-    assert OAuthVisits(pool).secrets() == []
+    assert OAuthFlows(pool).secrets() == []

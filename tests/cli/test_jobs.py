@@ -10,7 +10,7 @@ from tests.store.accounts.lane import Lane
 from headway.clock import SystemClock
 from headway.core.accounts.jobs import JobStatus, PlatformName, Tier
 from headway.core.catalog.listings import SellerId
-from headway.store.accounts.connections import Accounts
+from headway.store.accounts.connections import ConnectedShops
 from headway_lab.virtual_clock import VirtualClock
 
 
@@ -106,7 +106,7 @@ def test_a_sellers_jobs_are_made_due_and_the_others_say_why_not(
 ) -> None:
     lane.connect(Tier.FREE)
     lane.ask("UPDATE sync_jobs SET next_run_at = %s", lane.now + timedelta(hours=1))
-    Accounts(lane.pool).disconnect(
+    ConnectedShops(lane.pool).disconnect(
         SellerId("fern"), "revoked", platform=PlatformName.SHOPIFY, now=lane.now
     )
     seen = on_database("pull", "fern", "--kind", "orders", "--json").object()

@@ -10,7 +10,7 @@ from psycopg_pool import ConnectionPool
 
 from headway.clock import SystemClock
 from headway.core.access import Role
-from headway.store.access.keys import Access
+from headway.store.access.keys import ApiKeys
 
 Headway = Callable[..., Any]
 WALL = SystemClock()
@@ -33,10 +33,10 @@ def test_a_key_is_made_used_listed_and_revoked(on_database: Headway, pool: Conne
     assert len(secret) == 67
     assert "not shown again" in told
     now = WALL.now()
-    known = Access(pool).find_key(secret, now=now)
+    known = ApiKeys(pool).find_key(secret, now=now)
     assert known is not None
     assert (known.name, known.role, known.seller) == ("ci", Role.OPERATOR, None)
-    assert Access(pool).find_key(secret, now=now + timedelta(days=91)) is None
+    assert ApiKeys(pool).find_key(secret, now=now + timedelta(days=91)) is None
 
     listed = on_database("key", "list").out
     assert "ci" in listed
@@ -48,7 +48,7 @@ def test_a_key_is_made_used_listed_and_revoked(on_database: Headway, pool: Conne
         assert secret[3:] not in text
 
     assert "opens nothing" in on_database("key", "revoke", "ci").out
-    assert Access(pool).find_key(secret, now=now) is None
+    assert ApiKeys(pool).find_key(secret, now=now) is None
     assert "no more: revoked" in on_database("key", "list").out
     assert "no working key" in on_database("key", "revoke", "ci").complaint(2)
 
@@ -85,10 +85,10 @@ def test_a_link_is_made_for_the_page(on_database: Headway, pool: ConnectionPool)
     assert address.startswith(start)
     secret = address.removeprefix(start)
     assert secret not in dump(pool)
-    grant = Access(pool).take_link(secret, now=WALL.now())
+    grant = ApiKeys(pool).take_link(secret, now=WALL.now())
     assert grant is not None
     assert grant.role is Role.OPERATOR
-    assert Access(pool).take_link(secret, now=WALL.now()) is None
+    assert ApiKeys(pool).take_link(secret, now=WALL.now()) is None
 
 
 @pytest.mark.parametrize(

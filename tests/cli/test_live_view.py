@@ -7,27 +7,29 @@ from typing import cast
 import pytest
 from rich.console import Console
 
-from headway.cli.live_view import Watch, draw
+from headway.cli.live_view import LiveView, draw
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.limits.breaker import Breaker
-from headway.runners.worker_processes import Crew
-from headway.store.catalog.change_list import Change, Fate
-from headway.store.catalog.counts import Counts
+from headway.runners.worker_processes import WorkerProcesses
+from headway.store.catalog.change_list import ChangeOutcome, ObservedChange
+from headway.store.catalog.counts import ListingCounts
 from headway.store.catalog.shop_status import ShopStatus, StorefrontStatus, Written
-from headway.store.status import Call, Gate, NextCall, Overview, Spent, Why
-from headway.web.live import Feed, Scene, Sight
+from headway.store.status import NextCall, Overview, PermitStatus, RecentCall, Spent, Why
+from headway.web.live import Feed, Scene, Snapshot
 from headway_lab.virtual_clock import VirtualClock
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 HELD = "the price is missing from the reply, so the last one stays until a person has looked"
 
 
-WRITTEN = {"fate": Fate.WRITTEN, "written_at": NOW + timedelta(seconds=2.9)}
+WRITTEN = {"fate": ChangeOutcome.WRITTEN, "written_at": NOW + timedelta(seconds=2.9)}
 NOTHING = Written(count=0, p50_s=None, p95_s=None, is_partial=False)
 
 
-def change(sku: str, kind: str = "changed", note: str = "", **facts: object) -> Change:
-    return Change(at=NOW, user_id=SellerId("acme"), sku=Sku(sku), kind=kind, note=note, **facts)  # type: ignore[arg-type]  # the fields differ
+def change(sku: str, kind: str = "changed", note: str = "", **facts: object) -> ObservedChange:
+    return ObservedChange(
+        at=NOW, user_id=SellerId("acme"), sku=Sku(sku), kind=kind, note=note, **facts
+    )  # type: ignore[arg-type]  # the fields differ
 
 
 CHANGES = (
@@ -37,10 +39,10 @@ CHANGES = (
     ),
     change(
         "MS21214AD3-79=3G", note="cost 2277.30 to 2108.76", stock_old=1064, stock_new=2106,
-        shop_new=Decimal("2505.03"), fate=Fate.WAITING,
+        shop_new=Decimal("2505.03"), fate=ChangeOutcome.WAITING,
     ),
     change("MS98592AD0-93=9B", "not listed", stock_old=154, stock_new=0, **WRITTEN),
-    change("703A4108-906=9B", "held", HELD, shop_new=Decimal("10.00"), fate=Fate.HELD),
+    change("703A4108-906=9B", "held", HELD, shop_new=Decimal("10.00"), fate=ChangeOutcome.HELD),
 )  # fmt: skip
 
 
@@ -66,25 +68,26 @@ def overview(**differing: object) -> Overview:
         "now": NOW,
         "next_call": NextCall(leaves_at=NOW, why=Why.NOW, seats=(), seats_max=10),
         "spent": Spent(minute_count=0, minute_limit=2, day_count=0, day_limit=2880, fill=None),
-        "counts": Counts(
+        "counts": ListingCounts(
             total=4, fresh=4, stale=0, unread=0, parked=0, failing=0, overdue=0, aboard=0,
             is_estimate=False,
         ),
-        "oldest_read_at": NOW, "ages_h": (), "breaker": Breaker(), "gate": Gate(free_at=NOW),
+        "oldest_read_at": NOW, "ages_h": (), "breaker": Breaker(),
+        "gate": PermitStatus(free_at=NOW),
         "changes": CHANGES, "storefront": storefront(), "calls": (), "trouble": (),
         "calls_per_hour": (),
     }  # fmt: skip
     return Overview(**(values | differing))  # type: ignore[arg-type]
 
 
-def shown(seen: Overview, *, crew: Crew | None = None) -> str:
+def shown(seen: Overview, *, crew: WorkerProcesses | None = None) -> str:
     """Return the view as a terminal of 80 by 24 shows it."""
     # Drawing reads no feed: the sight is given.
     feed = cast("Feed", None)
-    watch = Watch(feed=feed, clock=VirtualClock(NOW), speed=60, url="http://x/", crew=crew)
+    watch = LiveView(feed=feed, clock=VirtualClock(NOW), speed=60, url="http://x/", crew=crew)
     console = Console(width=80, height=24, force_terminal=False)
     with console.capture() as captured:
-        console.print(draw(watch, Sight(scene=Scene(overview=seen)), height=24))
+        console.print(draw(watch, Snapshot(scene=Scene(overview=seen)), height=24))
     return captured.get()
 
 
@@ -103,7 +106,7 @@ def test_at_80_columns_a_change_is_whole_but_for_a_long_reason(words: tuple[str,
 
 
 def test_a_long_result_leaves_the_time_of_its_call_whole() -> None:
-    call = Call(
+    call = RecentCall(
         at=NOW, result="HTTP 503: " + "the supplier says it is busy, " * 3, is_good=False,
         is_over=True, seats_used=10, seats_paid=10, duration_s=31.5,
     )  # fmt: skip
@@ -117,7 +120,7 @@ def test_a_wait_says_why() -> None:
     later = NOW + timedelta(minutes=1)
     seen = overview(
         next_call=NextCall(leaves_at=later, why=Why.TOLD_TO_WAIT, seats=(), seats_max=10),
-        gate=Gate(free_at=later, paused_until=later, pause_reason="history unknown"),
+        gate=PermitStatus(free_at=later, paused_until=later, pause_reason="history unknown"),
     )
     assert "Calls are to wait until then: history unknown" in shown(seen)
 
@@ -140,7 +143,7 @@ def test_without_a_shop_it_says_how_to_connect_one() -> None:
 
 
 def test_each_worker_of_a_crew_has_a_line_and_the_view_still_fits() -> None:
-    crew = Crew(3, options=(), environ={}, report=lambda _name, _text: None)
+    crew = WorkerProcesses(3, options=(), environ={}, report=lambda _name, _text: None)
     lines = shown(overview(), crew=crew).splitlines()
     assert [each.split() for each in lines if each.startswith("Worker")] == [
         ["Worker", "1", "starts"], ["Worker", "2", "starts"], ["Worker", "3", "starts"],

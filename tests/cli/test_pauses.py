@@ -14,7 +14,7 @@ from headway.core.catalog.listings import SellerId, Sku
 from headway.core.pauses import PauseKind
 from headway.core.timetable.policies import by_name
 from headway.errors import ForbiddenError, InvalidError, NotFoundError
-from headway.operations.listings import Desk
+from headway.operations.listings import Operations
 from headway.store.catalog.listings import Listings
 
 Headway = Callable[..., Any]
@@ -82,7 +82,7 @@ def test_behind_a_wall_only_that_sellers_things_can_be_paused(
     pool: ConnectionPool, tmp_path: Path
 ) -> None:
     app = build(Settings(data_dir=tmp_path), SystemClock(), pool)
-    desk = Desk(app, actor="Zoe", seller=SellerId("zenith"))
+    desk = Operations(app, actor="Zoe", seller=SellerId("zenith"))
     for kind in (PauseKind.ALL, PauseKind.SUPPLIER):
         with pytest.raises(ForbiddenError, match="its own things"):
             desk.pause(kind)
@@ -96,7 +96,7 @@ def test_behind_a_wall_only_that_sellers_things_can_be_paused(
     assert (paused.seller, paused.actor) == ("zenith", "Zoe")
     (paused,) = desk.pause(PauseKind.LISTING, skus=[Sku("B")])
     assert paused.seller == "zenith"
-    Desk(app, actor="op").pause(PauseKind.SELLER, seller=SellerId("acme"))
+    Operations(app, actor="op").pause(PauseKind.SELLER, seller=SellerId("acme"))
     assert {each.seller for each in desk.pauses()} == {"zenith"}
     with pytest.raises(InvalidError, match="name the seller"):
-        Desk(app, actor="op").pause(PauseKind.SELLER)
+        Operations(app, actor="op").pause(PauseKind.SELLER)

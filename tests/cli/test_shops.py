@@ -15,10 +15,10 @@ from psycopg_pool import ConnectionPool
 
 from headway.clock import SystemClock
 from headway.core.accounts.jobs import PlatformName
-from headway.core.catalog.listings import Scope, SellerId
+from headway.core.catalog.listings import LimitKey, SellerId
 from headway.providers.shopify.storefront import shop_scope
 from headway.providers.vault import open_vault
-from headway.store.accounts.connections import Accounts
+from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulators.shopify.shop import ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
@@ -162,13 +162,13 @@ def test_what_cannot_be_connected_is_refused_in_one_line_and_keeps_no_token(
     said: str,
 ) -> None:
     token_file.with_name("empty").write_text("\n")
-    Accounts(pool).connect(SellerId("zenith"), "bar.myshopify.com", now=SystemClock().now())
+    ConnectedShops(pool).connect(SellerId("zenith"), "bar.myshopify.com", now=SystemClock().now())
     complaint = on_database("connect", "--seller", "acme", "--no-check", *arguments).complaint(2)
     assert said in complaint
     assert SECRET not in complaint
     with pool.connection() as connection:
         assert connection.execute("SELECT scope FROM credential").fetchall() == []
-    assert [each.user_id for each in Accounts(pool).list()] == ["zenith"]
+    assert [each.user_id for each in ConnectedShops(pool).list()] == ["zenith"]
 
 
 def test_disconnect_says_why_and_forgets_the_tokens(
@@ -197,7 +197,7 @@ def test_shops_shows_what_is_known_and_what_waits(
     assert "no shop is connected; connect one with" in on_database("shops").out
     now = SystemClock().now()
     for seller, shop in (("acme", FOO), ("zenith", "bar.myshopify.com")):
-        Accounts(pool).connect(SellerId(seller), shop, now=now)
+        ConnectedShops(pool).connect(SellerId(seller), shop, now=now)
     places = {"Dallas Central": "1", "Chicago IL": "2", "Miami FL": "3"}
     with pool.connection() as connection:
         connection.execute(
@@ -256,7 +256,7 @@ def test_terms_that_make_no_sense_are_refused(
 def platform_tokens(pool: ConnectionPool, tmp_path: Path, scope: str) -> dict[str, Any]:
     """Return the tokens of a shop elsewhere that are alive, with their last day."""
     vault, now = open_vault(None, tmp_path / "none"), SystemClock().now()
-    stored = Credentials(pool).load(Scope(scope))
+    stored = Credentials(pool).load(LimitKey(scope))
     return {
         each.name: (vault.decrypt(each.secret), (each.expires_at - now).days)
         for each in stored
@@ -273,7 +273,7 @@ def test_a_printify_shop_is_connected_with_a_token_of_a_year_and_disconnected_ag
     assert "printify shop 77 is connected to acme" in done.out
     scope = "printify:shop:77"
     assert platform_tokens(pool, tmp_path, scope) == {"access": (SECRET, 364)}
-    account = Accounts(pool).of_seller(SellerId("acme"), PlatformName.PRINTIFY)
+    account = ConnectedShops(pool).of_seller(SellerId("acme"), PlatformName.PRINTIFY)
     assert (account.owner_id, account.status) == ("12", "connected")
     (shop,) = on_database("shops", "--json").object()
     assert (shop["platform"], shop["tally"], shop["counts"]["orders"]) == ("printify", None, 0)
@@ -336,7 +336,7 @@ def test_a_tier_is_shown_and_set_with_what_is_left_of_the_month(
     seller = SellerId("acme")
     assert "there is no seller acme" in on_database("tier", "acme").complaint(2)
     now = SystemClock().now()
-    Accounts(pool).connect(seller, "7", platform=PlatformName.ETSY, now=now)
+    ConnectedShops(pool).connect(seller, "7", platform=PlatformName.ETSY, now=now)
     with pool.connection() as connection:
         connection.execute(
             "UPDATE sync_jobs SET status = 'plan_limit_reached' WHERE kind = 'orders'"

@@ -9,11 +9,11 @@ from psycopg_pool import ConnectionPool
 
 from headway.clock import SystemClock
 from headway.core.accounts.jobs import PlatformName
-from headway.core.catalog.listings import Scope, SellerId
+from headway.core.catalog.listings import LimitKey, SellerId
 from headway.providers.tokens import store_tokens
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
-from headway.store.accounts.oauth_flows import OAuthVisits, Visit
+from headway.store.accounts.oauth_flows import OAuthFlow, OAuthFlows
 
 Headway = Callable[..., Any]
 OLD = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
@@ -29,16 +29,16 @@ def fill(pool: ConnectionPool) -> Callable[[str], None]:
 
     def put(key: str) -> None:
         vault = Vault([key])
-        scope = Scope(f"etsy:{key[:4]}")
+        scope = LimitKey(f"etsy:{key[:4]}")
         shelf = Credentials(pool)
         store_tokens(shelf, vault, scope, clock=CLOCK, access="hush-access", refresh="hush-more")
-        visit = Visit(
+        visit = OAuthFlow(
             platform=PlatformName.ETSY,
             user_id=SellerId("acme"),
             shop="",
             verifier=vault.encrypt("hush-verifier"),
         )
-        OAuthVisits(pool).open(visit, ticket=key, expires_at=CLOCK.now() + timedelta(hours=1))
+        OAuthFlows(pool).open(visit, ticket=key, expires_at=CLOCK.now() + timedelta(hours=1))
 
     return put
 
@@ -61,7 +61,7 @@ def test_rotation_leaves_nothing_that_needs_an_old_key(
     assert "all but the first key may be removed from HEADWAY_SECRET_KEY" in done.out
     again = on_database("vault", "rotate", "--json", **BOTH).object()
     assert (again["written"], again["keys_that_may_go"]) == (0, [2])
-    stored = Credentials(pool).secrets() + OAuthVisits(pool).secrets()
+    stored = Credentials(pool).secrets() + OAuthFlows(pool).secrets()
     opened = {Vault([NEW]).decrypt(each) for each in stored}
     assert opened == {"hush-access", "hush-more", "hush-verifier"}
 

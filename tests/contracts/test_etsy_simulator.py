@@ -13,17 +13,17 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.core.accounts.jobs import KINDS, Account, Kind, PlatformName
-from headway.core.accounts.pagination import Ask
+from headway.core.accounts.jobs import KINDS, Account, DataKind, PlatformName
+from headway.core.accounts.pagination import PageRequest
 from headway.core.catalog.listings import SellerId
-from headway.errors import ConnectorError
+from headway.errors import ProviderError
 from headway.providers.etsy.api import SCOPES
-from headway.providers.etsy.client import EtsyAccess, EtsyConnector, EtsyDoor, consent_url
+from headway.providers.etsy.client import EtsyAccess, EtsyApi, EtsyPlatform, consent_url
 from headway.providers.pagination import walk_of
 from headway.providers.tokens import store_tokens, token_scope
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
-from headway_lab.simulators.etsy.records import Buyer
+from headway_lab.simulators.etsy.records import EtsyBuyer
 from headway_lab.simulators.etsy.simulator import EtsySimulator
 from headway_lab.simulators.transport import SimTransport
 from headway_lab.simulators.wire import SimReply
@@ -191,14 +191,14 @@ def witness() -> Witness:
 
 
 @pytest.fixture
-def connector(witness: Witness, pool: ConnectionPool) -> Iterator[EtsyConnector]:
+def connector(witness: Witness, pool: ConnectionPool) -> Iterator[EtsyPlatform]:
     clock, pair = witness.etsy._clock, witness.etsy.grant(SHOP)
     shelf, scope = Credentials(pool), token_scope(PlatformName.ETSY, str(SHOP))
     store_tokens(shelf, VAULT, scope, clock=clock, access=pair.access, refresh=pair.refresh)
     account = Account(
         id="1", user_id=SellerId("seller"), platform=PlatformName.ETSY, shop=str(SHOP)
     )
-    connector = EtsyConnector(
+    connector = EtsyPlatform(
         account,
         url="http://etsy.test",
         access=ACCESS,
@@ -215,7 +215,7 @@ def live(etsy: EtsySimulator) -> None:
     """Let everything happen that can, once at least."""
     for state in ("active", "inactive", "sold_out", "draft", "expired"):
         etsy.add_listing(SHOP, state=state, sku="" if state == "draft" else "MUG")
-    buyer = Buyer(id=5, name="Ada", email="ada@example.com", country="GB")
+    buyer = EtsyBuyer(id=5, name="Ada", email="ada@example.com", country="GB")
     orders = [etsy.place_order(SHOP, buyer=buyer) for _ in range(130)]
     orders.append(etsy.place_order(SHOP, is_paid=False, discount=10))
     etsy.ship(SHOP, orders[0])
@@ -226,14 +226,14 @@ def live(etsy: EtsySimulator) -> None:
 
 
 def test_what_walks_and_connector_ask_and_what_is_replied_fits_the_document(
-    witness: Witness, connector: EtsyConnector
+    witness: Witness, connector: EtsyPlatform
 ) -> None:
     live(witness.etsy)
     receipt = next(iter(witness.etsy.shop(SHOP).receipts))
     clock = witness.etsy._clock
     clock.sleep(120)
     for kind in KINDS[PlatformName.ETSY]:
-        for is_backfill in (False, True) if kind is not Kind.LISTINGS else (False,):
+        for is_backfill in (False, True) if kind is not DataKind.LISTINGS else (False,):
             walk = walk_of(PlatformName.ETSY, kind, is_backfill=is_backfill)
             cursor = walk.begin({"rewalked_s": 0}, clock.now(), [str(receipt)])
             while True:
@@ -245,7 +245,7 @@ def test_what_walks_and_connector_ask_and_what_is_replied_fits_the_document(
                 if step.is_done:
                     break
                 cursor = step.cursor
-    assert connector.read(Ask(what="receipt", values={"receipt_id": "4"})).missing == ("4",)
+    assert connector.read(PageRequest(what="receipt", values={"receipt_id": "4"})).missing == ("4",)
     assert witness.found == []
     assert witness.operations == {
         "getShopReceipts",
@@ -261,7 +261,7 @@ def test_what_walks_and_connector_ask_and_what_is_replied_fits_the_document(
 
 def test_the_way_in_fits_the_document(witness: Witness) -> None:
     clock = witness.etsy._clock
-    door = EtsyDoor(
+    door = EtsyApi(
         ACCESS, url="http://etsy.test", clock=clock, transport=SimTransport(witness.handle, clock)
     )
     pair = witness.etsy.grant(SHOP)
@@ -269,7 +269,7 @@ def test_the_way_in_fits_the_document(witness: Witness) -> None:
         door.find_self(pair.access)
         door.find_title(str(SHOP), pair.access)
         for wrong in ("nobody", pair.refresh):
-            with pytest.raises(ConnectorError):
+            with pytest.raises(ProviderError):
                 door.find_self(wrong)
     assert witness.found == []
     assert witness.operations == {"getMe", "getShop"}

@@ -21,7 +21,7 @@ from graphql import (
 from tests.contracts.test_shopify_documents import CONTRACT, assert_valid, schema
 
 from headway.config import Settings
-from headway.core.accounts.pagination import Ask
+from headway.core.accounts.pagination import PageRequest
 from headway.providers.shopify.pagination import IDS_MAX
 from headway.providers.shopify.read_queries import SCOPES, document_of, price_of
 from headway_lab.simulators.shopify.schema import Operation, read_document
@@ -29,21 +29,25 @@ from headway_lab.simulators.shopify.schema import Operation, read_document
 PAGE = Path(__file__).parents[2] / "docs/how-to/connect-a-shop.md"
 LISTED = {"since": "2026-01-01T00:00:00+00:00", "after": None}
 ASKS = {
-    "orders by change": Ask(what="orders", values={**LISTED, "field": "updated_at"}),
-    "orders by creation": Ask(
+    "orders by change": PageRequest(what="orders", values={**LISTED, "field": "updated_at"}),
+    "orders by creation": PageRequest(
         what="orders",
         values={**LISTED, "field": "created_at", "until": "2026-02-01T00:00:00+00:00"},
     ),
-    "orders by id": Ask(what="orders_by_id", values={"ids": ["1"] * IDS_MAX["orders"]}),
-    "one order": Ask(what="order", values={"id": "1", "next": None}),
-    "products": Ask(what="products", values={**LISTED, "field": "updated_at"}),
-    "products by id": Ask(what="products_by_id", values={"ids": ["1"] * IDS_MAX["products"]}),
-    "one product": Ask(what="product", values={"id": "1", "next": None}),
-    "all variants": Ask(what="variants", values={"above": "0"}),
-    "customers": Ask(what="customers", values={**LISTED, "field": "updated_at"}),
-    "customers by id": Ask(what="customers_by_id", values={"ids": ["1"] * IDS_MAX["customers"]}),
-    "all customers": Ask(what="all_customers", values={"above": "0"}),
-    "scopes": Ask(what="scopes"),
+    "orders by id": PageRequest(what="orders_by_id", values={"ids": ["1"] * IDS_MAX["orders"]}),
+    "one order": PageRequest(what="order", values={"id": "1", "next": None}),
+    "products": PageRequest(what="products", values={**LISTED, "field": "updated_at"}),
+    "products by id": PageRequest(
+        what="products_by_id", values={"ids": ["1"] * IDS_MAX["products"]}
+    ),
+    "one product": PageRequest(what="product", values={"id": "1", "next": None}),
+    "all variants": PageRequest(what="variants", values={"above": "0"}),
+    "customers": PageRequest(what="customers", values={**LISTED, "field": "updated_at"}),
+    "customers by id": PageRequest(
+        what="customers_by_id", values={"ids": ["1"] * IDS_MAX["customers"]}
+    ),
+    "all customers": PageRequest(what="all_customers", values={"above": "0"}),
+    "scopes": PageRequest(what="scopes"),
 }
 
 

@@ -23,7 +23,7 @@ from headway.core.catalog.storefront import (
     Creation,
     Gid,
     PriceWrite,
-    Status,
+    ProductStatus,
     StatusWrite,
     StockWrite,
 )
@@ -107,10 +107,13 @@ DOCUMENTS: dict[str, Document] = {
     "set prices of several variants": queries.set_prices(prices(5, products=1)),
     "set prices of many products": queries.set_prices(prices(90, products=40)),
     "set one status": queries.set_statuses(
-        [StatusWrite(sku=Sku("A"), product=gid("Product", 1), status=Status.DRAFT)]
+        [StatusWrite(sku=Sku("A"), product=gid("Product", 1), status=ProductStatus.DRAFT)]
     ),
     "set every status": queries.set_statuses(
-        [StatusWrite(sku=Sku("A"), product=gid("Product", 1), status=each) for each in Status]
+        [
+            StatusWrite(sku=Sku("A"), product=gid("Product", 1), status=each)
+            for each in ProductStatus
+        ]
     ),
     "create": queries.create(creation()),
     "create without stock": queries.create(creation(quantities={}, compare_at=Decimal(12))),

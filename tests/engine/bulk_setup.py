@@ -14,10 +14,10 @@ from headway.app import App, build
 from headway.clock import fresh_id
 from headway.core.catalog.listings import Done, Wait
 from headway.engine.push import Push
-from headway.engine.push_bulk import BulkHand
+from headway.engine.push_bulk import BulkPush
 from headway.providers.shopify.bulk import price_lines
 from headway.store.catalog.bulk import Bulks
-from headway_lab.simulators.shopify.bulk import BulkDesk, BulkOperation
+from headway_lab.simulators.shopify.bulk import BulkOperation, BulkOperations
 from headway_lab.simulators.transport import SimTransport
 from headway_lab.simulators.wire import SimReply
 
@@ -30,7 +30,7 @@ AWAITED = "SELECT count(*) FROM listing_state WHERE push_at IS NOT NULL"
 def pusher(app: App, *, from_count: int = FROM, piece_max: int = 3) -> Push:
     """Make a worker's push that sends prices in bulk, and settles them a few at a time."""
     push = app.push("w")
-    push._bulk = BulkHand(
+    push._bulk = BulkPush(
         clock=app.clock,
         pushes=app.pushes,
         bulks=Bulks(app.pool),
@@ -106,7 +106,7 @@ def reach(shops: Shops, push: Push, phase: str) -> None:
     shops.drive(push, until=lambda: shops.one(told, phase) == 1)
 
 
-def desk(shops: Shops) -> BulkDesk:
+def desk(shops: Shops) -> BulkOperations:
     """Return where the simulated shop keeps its files and operations."""
     return shops.simulator._branches[shops.domain("acme")].bulk
 

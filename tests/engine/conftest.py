@@ -15,7 +15,7 @@ from headway.clock import fresh_id, rng
 from headway.config import Settings
 from headway.core.catalog.listings import Done, SellerId, Sku, Wait
 from headway.engine.fetch import Fetch
-from headway_lab.simulators.boeing import BoeingSimulator, Part, SignIn
+from headway_lab.simulators.boeing import BoeingSimulator, SignIn, SupplierPart
 from headway_lab.simulators.faults import FaultPlan
 from headway_lab.simulators.transport import SimTransport
 from headway_lab.virtual_clock import VirtualClock
@@ -25,17 +25,17 @@ class Shelf:
     """A catalogue that a test may change at will."""
 
     def __init__(self) -> None:
-        self.parts: dict[str, Part] = {}
+        self.parts: dict[str, SupplierPart] = {}
 
     def stock(self, sku: str, *, price: str = "10", quantity: int = 5) -> None:
-        self.parts[sku] = Part(
+        self.parts[sku] = SupplierPart(
             sku=sku,
             list_price=Decimal(price),
             net_price=None,
             stock={"Miami FL": quantity},
         )
 
-    def lookup(self, sku: str) -> Part | None:
+    def lookup(self, sku: str) -> SupplierPart | None:
         return self.parts.get(sku)
 
 

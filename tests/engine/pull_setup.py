@@ -10,7 +10,7 @@ from psycopg_pool import ConnectionPool
 from tests.store.accounts.job_fixtures import DAY_KEY, MINUTE, RULE, Rows, make_rows
 
 from headway.core.accounts.jobs import Account, JobRule, PlatformName
-from headway.core.accounts.pagination import RUN, SINCE, Ask, Cursor, Page, Step
+from headway.core.accounts.pagination import RUN, SINCE, Cursor, Page, PageRequest, PageStep
 from headway.core.accounts.warehouse import Order, Records
 from headway.core.catalog.listings import Done, Wait
 from headway.core.catalog.storefront import Cost
@@ -51,16 +51,16 @@ class PlainWalk:
         run = cursor.get(RUN) or fresh
         return {**cursor, RUN: {**run, "wanted": [*wanted, *run["wanted"]]}}
 
-    def ask(self, cursor: Cursor) -> Ask:
+    def ask(self, cursor: Cursor) -> PageRequest:
         run = cursor[RUN]
-        return Ask(what="orders", values={"page": run["page"], "wanted": run["wanted"]})
+        return PageRequest(what="orders", values={"page": run["page"], "wanted": run["wanted"]})
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> Step:  # noqa: ARG002 - a port
+    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002 - a port
         lasting = {"mark": cursor[RUN]["at"]}
         if page.next is None:
-            return Step(cursor=lasting, is_done=True)
+            return PageStep(cursor=lasting, is_done=True)
         run = cursor[RUN]
-        return Step(cursor={**cursor, RUN: {**run, "page": run["page"] + 1, "wanted": []}})
+        return PageStep(cursor={**cursor, RUN: {**run, "page": run["page"] + 1, "wanted": []}})
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Script:
 
     clock: VirtualClock
     answers: list[Page | Exception | Callable[[], Page]] = field(default_factory=list)
-    asks: list[tuple[str, Ask]] = field(default_factory=list)
+    asks: list[tuple[str, PageRequest]] = field(default_factory=list)
     refreshes: int = 0
     refresh_error: Exception | None = None
     is_refreshing_elsewhere: bool = False
@@ -118,10 +118,10 @@ class ScriptedPlatform:
         self.script.dead_tokens.discard(self.account.shop)
         return True
 
-    def price(self, ask: Ask) -> float:  # noqa: ARG002 - a port
+    def price(self, ask: PageRequest) -> float:  # noqa: ARG002 - a port
         return self.script.price
 
-    def read(self, ask: Ask) -> Page:
+    def read(self, ask: PageRequest) -> Page:
         self.script.asks.append((self.account.shop, ask))
         self.script.clock.sleep(CALL_S)
         if self.account.shop in self.script.broken:

@@ -18,7 +18,7 @@ from headway.providers.shopify.storefront import shop_scope, store_tokens
 from headway.providers.vault import open_vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulators.shopify.faults import ShopFaultPlan
-from headway_lab.simulators.shopify.shop import ShopSetup, ShopView
+from headway_lab.simulators.shopify.shop import ShopScreen, ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
 from headway_lab.simulators.shopify.tokens import AppSecret
 from headway_lab.simulators.transport import SimTransport
@@ -110,7 +110,7 @@ class Shops:
             sku,
         )
 
-    def shown(self, sku: str, seller: str = "acme") -> ShopView:
+    def shown(self, sku: str, seller: str = "acme") -> ShopScreen:
         view = self.simulator.shown(self.domain(seller), sku)
         assert view is not None
         return view

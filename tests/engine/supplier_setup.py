@@ -11,7 +11,7 @@ from typing import Any
 from tests.engine.conftest import Line
 
 from headway.app.dispatch import relay, rounds, rule_of
-from headway.core.dispatch import Baton
+from headway.core.dispatch import DispatchLease
 from headway.runners.embedded import turn
 from headway_lab.virtual_clock import VirtualClock
 
@@ -25,15 +25,15 @@ class Broker:
     clock: VirtualClock
     copies: int = 1
     sent: int = 0
-    waiting: list[tuple[datetime, int, Baton]] = field(default_factory=list)
+    waiting: list[tuple[datetime, int, DispatchLease]] = field(default_factory=list)
     _order: Any = field(default_factory=itertools.count)
 
-    def send(self, baton: Baton, wait: timedelta) -> None:
+    def send(self, baton: DispatchLease, wait: timedelta) -> None:
         self.sent += 1
         for _ in range(self.copies):
             heapq.heappush(self.waiting, (self.clock.now() + wait, next(self._order), baton))
 
-    def next(self) -> Baton | None:
+    def next(self) -> DispatchLease | None:
         if not self.waiting or self.waiting[0][0] > self.clock.now():
             return None
         return heapq.heappop(self.waiting)[2]

@@ -30,12 +30,12 @@ from tests.engine.bulk_setup import (
 from tests.engine.shop_setup import Shops, make_shops, wanted
 
 from headway.clock import fresh_id
-from headway.core.catalog.storefront import BulkIntent, Errand, Intent, Kind
+from headway.core.catalog.storefront import BulkIntent, Intent, PushLease, WriteKind
 from headway.providers.shopify.storefront import shop_scope, store_tokens
 from headway.providers.vault import open_vault
 from headway.store.accounts.credentials import Credentials
 from headway.store.catalog.bulk import Bulks
-from headway_lab.simulation.crashes import Crashed, Life, MortalPool, MortalTransport
+from headway_lab.simulation.crashes import Crashed, CrashingPool, CrashingTransport, Life
 from headway_lab.simulators.shopify import bulk
 from headway_lab.simulators.wire import SimReply
 from headway_lab.virtual_clock import VirtualClock
@@ -52,8 +52,8 @@ def shops(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Shops:
 
 def live(shops: Shops, life: Life) -> bool:
     """Be a pusher until the work is done; False if its life ended before."""
-    mortal: Any = MortalPool(shops.pool, life)
-    app = rebuilt(shops, MortalTransport(Wire(shops).transport(), life), mortal)
+    mortal: Any = CrashingPool(shops.pool, life)
+    app = rebuilt(shops, CrashingTransport(Wire(shops).transport(), life), mortal)
     try:
         finish(shops, pusher(app))
     except Crashed:
@@ -326,8 +326,8 @@ def test_a_visit_that_was_taken_over_stores_nothing(shops: Shops) -> None:
     fill(shops)
     bulks, now = Bulks(shops.pool), shops.clock.now()
     (shop,) = shops.app.pushes.due_shops(now, verified_before=None, limit=1)
-    late = Errand(shop=shop, fence=99)
-    intent = Intent(id=fresh_id(), kind=Kind.BULK, skus=[])
+    late = PushLease(shop=shop, fence=99)
+    intent = Intent(id=fresh_id(), kind=WriteKind.BULK, skus=[])
     waiting = bulks.waiting(late, now=now, limit=10)
     assert len(waiting) == LISTINGS
     assert not bulks.intend(late, intent, asleep=waiting, until=now + DAY, now=now)
@@ -347,7 +347,7 @@ def test_a_listing_that_has_more_to_do_by_now_does_not_sleep(shops: Shops) -> No
     bulks = Bulks(shops.pool)
     waiting = bulks.waiting(errand, now=now, limit=10)
     shops.want("A-7", wanted("12.00", 1))
-    intent = Intent(id=fresh_id(), kind=Kind.BULK, skus=[each.sku for each in waiting])
+    intent = Intent(id=fresh_id(), kind=WriteKind.BULK, skus=[each.sku for each in waiting])
     assert bulks.intend(errand, intent, asleep=waiting, until=now + DAY, now=now)
     assert shops.ask("SELECT sku FROM listing_state WHERE push_at <= %s", now) == [("A-7",)]
 

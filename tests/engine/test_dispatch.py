@@ -16,10 +16,10 @@ from tests.engine.supplier_setup import Broker, Office
 from headway.app.dispatch import rounds, rule_of
 from headway.core.catalog.listings import Done, Wait
 from headway.core.dispatch import Carried, Subject, Verb
-from headway.core.limits.transitions import Ticket
-from headway.engine.dispatch import Hand, Relay, RelayRule
+from headway.core.limits.transitions import Permit
+from headway.engine.dispatch import Dispatcher, DispatchRule, Hand
 from headway.errors import InvariantError, StoreError
-from headway.store.dispatch import Batons
+from headway.store.dispatch import DispatchLeases
 from headway_lab.virtual_clock import VirtualClock
 
 FETCH = Subject(verb=Verb.FETCH, provider="boeing", which="1")
@@ -103,8 +103,8 @@ class Toy:
 
 @dataclass
 class Desk:
-    relay: Relay
-    batons: Batons
+    relay: Dispatcher
+    batons: DispatchLeases
     broker: Broker
     reports: list[tuple[str, str]]
 
@@ -116,13 +116,17 @@ class Desk:
 @pytest.fixture
 def desk_of(pool: ConnectionPool, clock: VirtualClock) -> Callable[[Hand], Desk]:
     def make(hand: Hand) -> Desk:
-        batons, broker, reports = Batons(pool, clock), Broker(clock), list[tuple[str, str]]()
-        one = Relay(
+        batons, broker, reports = (
+            DispatchLeases(pool, clock),
+            Broker(clock),
+            list[tuple[str, str]](),
+        )
+        one = Dispatcher(
             clock=clock,
             batons=batons,
             new_hand=lambda _subject: hand,
             send=broker.send,
-            rule=RelayRule(),
+            rule=DispatchRule(),
             report=lambda *each: reports.append(each),
             stopping=threading.Event(),
         )
@@ -170,7 +174,7 @@ def test_a_worker_stays_at_one_subject_for_a_turn_and_then_queues_again(
 def test_copies_of_a_message_do_not_become_chains_of_their_own(
     desk_of: Callable[[Hand], Desk], clock: VirtualClock
 ) -> None:
-    ticket = Ticket(id="t", keys=("k",), wait_s=2, start_at=clock.now(), position=0)
+    ticket = Permit(id="t", keys=("k",), wait_s=2, start_at=clock.now(), position=0)
     desk = desk_of(Toy(lambda: Wait(until=clock.now() + timedelta(seconds=2)), held=ticket))
     desk.broker.copies = 2
     desk.message()
@@ -278,7 +282,7 @@ def test_a_permit_for_a_shop_that_nobody_opened_here_lapses_by_itself(
     assert push.let_go() is None
 
 
-def foreign_permit(clock: VirtualClock) -> Ticket:
+def foreign_permit(clock: VirtualClock) -> Permit:
     """Return a permit of a limit that only another process knows."""
     keys = ("shopify:other:elsewhere.myshopify.com",)
-    return Ticket(id="1", keys=keys, wait_s=1, start_at=clock.now(), position=1)
+    return Permit(id="1", keys=keys, wait_s=1, start_at=clock.now(), position=1)

@@ -10,7 +10,7 @@ from headway.app import build
 from headway.core.catalog.listings import Sku, Wait
 from headway.core.limits.breaker import Breaker
 from headway.errors import StoreError
-from headway.providers.boeing.client import BoeingAccess, BoeingConnector
+from headway.providers.boeing.client import BoeingAccess, BoeingSupplier
 from headway.providers.vault import open_vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulators.boeing import SignIn
@@ -283,7 +283,7 @@ def test_a_token_request_that_would_leave_too_late_is_not_sent(line: Any, tmp_pa
     line.add(*SKUS[:10])
     line.make_due(*SKUS[:10])
     sign_in = SignIn()
-    slow = BoeingConnector(
+    slow = BoeingSupplier(
         "http://supplier.test",
         BoeingAccess(
             client_id=sign_in.client_id,

@@ -12,10 +12,10 @@ from tests.engine.shop_setup import make_shops, wanted
 
 from headway.core.catalog.listings import SellerId, Sku, Wait
 from headway.core.pauses import Pause, PauseKind
-from headway.core.reasons import State
+from headway.core.reasons import ListingState
 from headway.engine.explain import in_shop, reasons
 from headway.store.pauses import Pauses
-from headway.store.timetable.positions import Standings
+from headway.store.timetable.positions import ListingPositions
 from headway.store.timetable.triggers import Triggers
 from headway_lab.virtual_clock import VirtualClock
 
@@ -45,7 +45,7 @@ def for_an_hour(line: Any, fetch: Any) -> None:
 
 def answer(line: Any, sku: str) -> Any:
     now = line.clock.now()
-    (standing,) = Standings(line.pool).of_sku(Sku(sku), now)
+    (standing,) = ListingPositions(line.pool).of_sku(Sku(sku), now)
     return reasons(standing, line.app.line(now), line.app.rule.boarding, now)
 
 
@@ -68,7 +68,7 @@ def test_no_call_leaves_while_everything_or_the_supplier_is_paused_and_then_they
     assert line.supplier.calls == calls, "nor did anybody sign in anew"
     assert line.one(permits) <= spent + 1, "the one permit that was asked for before"
     assert line.one("SELECT count(*) FROM product_sync_schedule WHERE lease_owner <> ''") == 0
-    assert answer(line, "P1").state is State.PAUSED
+    assert answer(line, "P1").state is ListingState.PAUSED
     resume(line, kind)
     line.read(fetch)
 
@@ -133,7 +133,7 @@ def test_a_listing_aboard_when_the_pause_comes_is_settled_and_its_push_waits(
     assert shops.one("SELECT count(*) FROM call_ledger") == permits, "nobody asks to call for it"
     assert shops.shown("A-1").price == Decimal("11.00")
     now = clock.now()
-    (standing,) = Standings(pool).of_sku(Sku("A-1"), now)
+    (standing,) = ListingPositions(pool).of_sku(Sku("A-1"), now)
     assert "A-1 of acme is paused by Ada" in in_shop(standing, now)
     resume(shops, LISTING, "acme", "A-1")
     shops.drive(push)
@@ -259,4 +259,4 @@ def test_a_triggered_part_boards_the_next_call_and_asking_again_changes_nothing(
         " WHERE cardinality(skus) > 0"
     )
     resume(line, LISTING, "a", "P6")
-    assert answer(line, "P6").state is not State.PAUSED
+    assert answer(line, "P6").state is not ListingState.PAUSED

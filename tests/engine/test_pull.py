@@ -15,8 +15,8 @@ from headway.core.catalog.listings import CLOCKS_APART_MAX, Done, Wait
 from headway.core.limits.transitions import Observation
 from headway.errors import (
     ConfigError,
-    ConnectorError,
     PermanentError,
+    ProviderError,
     ThrottledError,
     TimedOutError,
     TransientError,
@@ -35,7 +35,7 @@ def row(pulls: Pulls, job_id: str, columns: str) -> Any:
     return pulls.rows.one(f"SELECT {columns} FROM sync_jobs WHERE id = %s", job_id)
 
 
-def error(kind: type[ConnectorError], **values: Any) -> ConnectorError:
+def error(kind: type[ProviderError], **values: Any) -> ProviderError:
     return kind("the platform said no", provider="etsy", **values)
 
 
@@ -202,7 +202,7 @@ def test_a_spent_day_is_asked_anew_every_hour_whatever_it_says(pulls: Pulls) -> 
 
 
 @pytest.mark.parametrize("kind", (TimedOutError, UnreadableError, UnsentError))
-def test_an_outage_never_kills_a_job(pulls: Pulls, kind: type[ConnectorError]) -> None:
+def test_an_outage_never_kills_a_job(pulls: Pulls, kind: type[ProviderError]) -> None:
     """Law L8: days without an answer, and all go on afterwards."""
     ids = [pulls.rows.add(f"s{number}", tier="pro") for number in range(3)]
     pulls.script.answers = [error(kind) for _ in range(20)]

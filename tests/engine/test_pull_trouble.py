@@ -9,9 +9,9 @@ from psycopg_pool import ConnectionPool
 from tests.engine.pull_setup import PlainWalk, Pulls, make_pulls, page_of
 from tests.store.accounts.job_fixtures import MINUTE
 
-from headway.core.accounts.jobs import Kind, PlatformName
-from headway.core.accounts.pagination import RUN, Cursor, Page, Step
-from headway.core.accounts.webhooks import Effect, Hook
+from headway.core.accounts.jobs import DataKind, PlatformName
+from headway.core.accounts.pagination import RUN, Cursor, Page, PageStep
+from headway.core.accounts.webhooks import Webhook, WebhookEffect
 from headway.core.catalog.listings import CLOCKS_APART_MAX, Wait
 from headway.errors import (
     AppRefusedError,
@@ -21,7 +21,7 @@ from headway.errors import (
     TransientError,
     UnauthorizedError,
 )
-from headway.store.accounts.webhooks import Hooks
+from headway.store.accounts.webhooks import Webhooks
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ class BrokenWalk(PlainWalk):
             raise KeyError("a buyer's name")
         return super().begin(cursor, now, wanted)
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> Step:
+    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
         if self.where == "turn":
             raise KeyError("a buyer's name")
         return super().turn(cursor, page, now)
@@ -113,16 +113,16 @@ def test_a_run_that_an_older_walk_left_behind_is_begun_anew_from_what_lasts(pull
 
 
 def take_hook(pulls: Pulls, delivery_id: str, external_id: str | None = "9") -> None:
-    hook = Hook(
+    hook = Webhook(
         platform=PlatformName.ETSY,
         delivery_id=delivery_id,
         shop="a-etsy",
         topic="order.paid",
-        effect=Effect.WAKE,
-        kind=Kind.ORDERS,
+        effect=WebhookEffect.WAKE,
+        kind=DataKind.ORDERS,
         external_id=external_id,
     )
-    Hooks(pulls.rows.pool).take(hook, now=pulls.rows.clock.now())
+    Webhooks(pulls.rows.pool).take(hook, now=pulls.rows.clock.now())
 
 
 @pytest.mark.parametrize("when", ("in a call", "in a pause", "before a crash"))

@@ -14,7 +14,7 @@ from tests.engine.shop_setup import PLACES, Shops, make_shops, wanted
 from tests.engine.test_push import stage
 
 from headway.core.catalog.change_detection import Desired, Observed, Terms, desire
-from headway.core.catalog.intake import Row
+from headway.core.catalog.intake import ImportRow
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.catalog.storefront import Gid
 from headway.core.timetable.policies import Rolling
@@ -308,7 +308,7 @@ def test_a_shop_that_asks_nothing_for_a_part_is_not_told_to(shops: Shops, *, tra
 
 def take_in(shops: Shops, sku: str, ids: ShopIds) -> None:
     """Import other ids for a part."""
-    row = Row(
+    row = ImportRow(
         line=2,
         sku=Sku(sku),
         seller=SellerId("acme"),

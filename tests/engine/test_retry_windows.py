@@ -6,11 +6,11 @@ import pytest
 from tests.conftest import START
 from tests.engine.conftest import Line, LineMaker
 
-from headway.core.catalog.listings import Turn, Wait
+from headway.core.catalog.listings import Priority, Wait
 from headway.engine.explain import reasons
 from headway.engine.fetch import Fetch
 from headway.engine.tick import Tick
-from headway.store.timetable.positions import Standings
+from headway.store.timetable.positions import ListingPositions
 
 HOUR = timedelta(hours=1)
 SKUS = [f"P{number:03}" for number in range(208)]
@@ -91,7 +91,9 @@ def test_whoever_found_no_seat_in_a_window_is_told_when_the_next_one_opens(line:
     fetch, tick = line.app.fetch("w"), line.app.tick(every=timedelta(minutes=5))
     live(line, fetch, tick, 10.9)
     now = line.clock.now()
-    waiting = [each for each in Standings(line.pool).sample(now) if each.turn is Turn.RETRY]
+    waiting = [
+        each for each in ListingPositions(line.pool).sample(now) if each.turn is Priority.RETRY
+    ]
     told = {
         each.sku: reasons(each, line.app.line(now), line.app.rule.boarding, now)
         for each in waiting

@@ -19,13 +19,13 @@ from headway.clock import fresh_id, rng
 from headway.config import Settings
 from headway.core.catalog.listings import MAIN, Done, SellerId, Sku, SupplierName, Wait
 from headway.core.pauses import Pause, PauseKind
-from headway.engine.fetch_all import Lines
+from headway.engine.fetch_all import FetchAll
 from headway.errors import ConflictError, NotFoundError
-from headway.operations.listings import Desk
+from headway.operations.listings import Operations
 from headway.providers.boeing.client import BoeingAccess
 from headway.store.catalog.suppliers import Suppliers
-from headway.store.monitoring.law_checks import Laws
-from headway.store.timetable.positions import Standings
+from headway.store.monitoring.law_checks import LawChecks
+from headway.store.timetable.positions import ListingPositions
 from headway_lab.simulators.boeing import BoeingSimulator, SignIn
 from headway_lab.simulators.faults import FaultPlan, Interval
 from headway_lab.simulators.transport import SimTransport
@@ -85,10 +85,10 @@ class Quarter:
         self.app.listings.add(keys, policy=self.app.policy, now=self.line.clock.now())
         self.line.make_due(*skus)
 
-    def read_all(self, lines: Lines, steps: int = 2000) -> None:
+    def read_all(self, lines: FetchAll, steps: int = 2000) -> None:
         self.drive(lines, lambda: self.line.one(UNREAD) == 0, steps)
 
-    def drive(self, lines: Lines, until: Callable[[], bool], steps: int = 2000) -> None:
+    def drive(self, lines: FetchAll, until: Callable[[], bool], steps: int = 2000) -> None:
         for _ in range(steps):
             if until():
                 return
@@ -188,7 +188,8 @@ def test_a_pause_of_one_supplier_stops_no_other_and_ends_where_it_began(
     now = clock.now()
     assert quarter.app.line_of(ACME).ahead.queue(now) == []
     (ours,), (theirs,) = (
-        Standings(quarter.app.pool).of_sku(Sku("P1"), now, seller=SellerId(name)) for name in "ab"
+        ListingPositions(quarter.app.pool).of_sku(Sku("P1"), now, seller=SellerId(name))
+        for name in "ab"
     )
     assert (ours.pauses, theirs.pauses) == ((), (stopped,))
     assert quarter.app.pauses.standing(now, seller=SellerId("a")) == []
@@ -212,7 +213,9 @@ def test_a_pause_of_one_supplier_excuses_what_is_read_there_alone(
     clock.sleep((2 * day).total_seconds())
     quarter.app.pauses.resume(PauseKind.SUPPLIER, supplier=ACME, now=clock.now())
     late = {
-        name: Laws(quarter.app.pool).ages(clock.now(), supplier=name, age_max=day, outages=()).late
+        name: LawChecks(quarter.app.pool)
+        .ages(clock.now(), supplier=name, age_max=day, outages=())
+        .late
         for name in (MAIN, ACME)
     }
     assert (late[MAIN].count, late[ACME].count) == (1, 0)
@@ -343,7 +346,7 @@ def test_a_part_is_explained_on_the_line_of_its_supplier(make_quarter: QuarterMa
     lines = lines_of(quarter.app, "w", rings=lambda: None)
     quarter.drive(lines, lambda: quarter.app.breakers.load(quarter.app.scope).is_open)
     quarter.line.make_due("P1")
-    told = Desk(quarter.app, actor="test").explain(Sku("P1"))
+    told = Operations(quarter.app, actor="test").explain(Sku("P1"))
     assert [each.seller for each in told] == ["a", "b"]
     assert "does not answer" in told[0].explanation.sentence
     assert "does not answer" not in told[1].explanation.sentence
@@ -357,11 +360,11 @@ def test_a_seller_sees_the_line_of_the_own_supplier(make_quarter: QuarterMaker) 
     quarter.list("a", MAIN, *SKUS, price="10")
     quarter.list("b", ACME, *SKUS, price="20")
     quarter.read_all(lines_of(quarter.app, "w", rings=lambda: None))
-    seen = Desk(quarter.app, actor="test", seller=SellerId("b")).status()
+    seen = Operations(quarter.app, actor="test", seller=SellerId("b")).status()
     assert (seen.supplier, seen.spent.day_count) == (ACME, quarter.suppliers[ACME].calls.total())
     # Whatever a seller asks for, another's line is not shown.
-    assert Desk(quarter.app, actor="test", seller=SellerId("b")).status(MAIN).supplier == ACME
-    everybody = Desk(quarter.app, actor="test")
+    assert Operations(quarter.app, actor="test", seller=SellerId("b")).status(MAIN).supplier == ACME
+    everybody = Operations(quarter.app, actor="test")
     assert everybody.status().supplier == MAIN
     assert everybody.status(ACME).spent == seen.spent
     with pytest.raises(NotFoundError, match="no supplier nobody"):
@@ -375,7 +378,7 @@ def test_a_supplier_that_is_down_is_named(make_quarter: QuarterMaker) -> None:
     scope = quarter.app.line_of(ACME).scope
     lines = lines_of(quarter.app, "w", rings=lambda: None)
     quarter.drive(lines, lambda: quarter.app.breakers.load(scope).is_open)
-    told = {each.subject: each for each in Desk(quarter.app, actor="test").alerts()}
+    told = {each.subject: each for each in Operations(quarter.app, actor="test").alerts()}
     assert told["acme"].name == "supplier_down"
     assert told["acme"].sentence.startswith("The supplier acme has not answered for")
 
@@ -400,7 +403,7 @@ def test_limits_are_shown_by_the_names_of_their_suppliers(make_quarter: QuarterM
     quarter.open(ACME)
     quarter.list("b", ACME, "P1", price="20")
     quarter.read_all(lines_of(quarter.app, "w", rings=lambda: None))
-    desk = Desk(quarter.app, actor="test")
+    desk = Operations(quarter.app, actor="test")
     assert {"boeing", "boeing:acme"} <= {each.name for each in desk.limits(limit=20)}
     assert desk.ledger("boeing:acme", limit=5) != []
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from headway.cli import sparkline
 from headway.errors import InvalidError
 from headway_lab.charts import terminal
-from headway_lab.charts.chart import Chart, Series, binned, chart_of, number, scale, ticks
-from headway_lab.charts.picture import RIGHT, TONES, Words, lay_out
+from headway_lab.charts.chart import Chart, ChartSeries, binned, chart_of, number, scale, ticks
+from headway_lab.charts.picture import RIGHT, TONES, DrawnText, lay_out
 from headway_lab.charts.plot import assert_plottable, write_plot
 from headway_lab.charts.svg import to_svg
 
@@ -75,7 +75,7 @@ def test_parts_of_a_run_keep_its_mean_however_many_they_are(
     values: list[float], more: float, count: int
 ) -> None:
     hours = len(values) + more
-    series = Series(name="", values=tuple(values), mean=0)
+    series = ChartSeries(name="", values=tuple(values), mean=0)
     mean = (sum(values) + values[-1] * more) / hours
     parts = binned(series, hours, count)
     assert len(parts) == count
@@ -213,10 +213,12 @@ def test_every_shape_lies_on_the_paper_and_has_a_colour_in_light_and_dark() -> N
     picture = lay_out(chart_of([report(name, 30, **known) for name in names]))
     for shape in picture.shapes:
         assert len(TONES[shape.tone]) == 2
-        for x, y in (shape.at,) if isinstance(shape, Words) else shape.points:
+        for x, y in (shape.at,) if isinstance(shape, DrawnText) else shape.points:
             assert 0 <= x <= picture.width
             assert 0 <= y <= picture.height
-    legend = [each for each in picture.shapes if isinstance(each, Words) and "name" in each.text]
+    legend = [
+        each for each in picture.shapes if isinstance(each, DrawnText) and "name" in each.text
+    ]
     assert len({each.at for each in legend}) == 12
     assert max(each.at[0] for each in legend) < RIGHT
 
@@ -224,7 +226,7 @@ def test_every_shape_lies_on_the_paper_and_has_a_colour_in_light_and_dark() -> N
 def test_names_of_yardsticks_close_to_each_other_do_not_overlap() -> None:
     known = {"staleness_bound_min": 3.8, "staleness_round_robin_min": 3.9}
     picture = lay_out(chart_of([report(**known)]))
-    names = [each for each in picture.shapes if isinstance(each, Words)]
+    names = [each for each in picture.shapes if isinstance(each, DrawnText)]
     bound, robin = (
         next(each.at[1] for each in names if each.text.startswith(name))
         for name in ("bound", "round robin")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from headway.clock import Rng, SystemClock, rng
-from headway.core.limits.transitions import Go, Hold, Resource, Shed, Ticket, Window
+from headway.core.limits.transitions import Go, Hold, Permit, Resource, Shed, Window
 from headway.errors import ConfigError, StoreError
 from headway.store.limits.limiter import PostgresLimiter
 from headway.store.pool import open_pool
@@ -61,7 +61,7 @@ class Caller:
                 self.clock.sleep(ticket.wait_s)
                 self.use(ticket)
 
-    def use(self, ticket: Ticket) -> None:
+    def use(self, ticket: Permit) -> None:
         while True:
             asked_s = self.clock.monotonic()
             try:
@@ -83,7 +83,7 @@ class Caller:
         self.maybe_die("answered")
         self.insist(lambda limiter: limiter.settle(ticket, sent=True, is_late=is_late))
 
-    def call(self, ticket: Ticket) -> bool:
+    def call(self, ticket: Permit) -> bool:
         """Call the supplier; return whether the call may still arrive."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_S)
         try:
@@ -96,7 +96,7 @@ class Caller:
             connection.close()
         return False
 
-    def reserve(self, limiter: PostgresLimiter) -> Ticket | Shed:
+    def reserve(self, limiter: PostgresLimiter) -> Permit | Shed:
         return limiter.reserve(
             ["supplier"],
             owner=str(os.getpid()),

@@ -13,12 +13,17 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.core.accounts.jobs import Job, JobStatus
-from headway.core.accounts.pagination import Page, Step, Walk
+from headway.core.accounts.pagination import Page, PageStep, Paginator
 from headway.engine.pull import Pull
 from headway.providers.etsy.pagination import ReceiptsWalk
 from headway_lab.simulation.accounts.faults import parse_account_faults
 from headway_lab.simulation.accounts.report import figures
-from headway_lab.simulation.accounts.scenario import LOOKS_H, AccountPlan, AccountScenario, Parts
+from headway_lab.simulation.accounts.scenario import (
+    LOOKS_H,
+    AccountParts,
+    AccountPlan,
+    AccountScenario,
+)
 from headway_lab.simulation.accounts.world import account_world
 
 Run = Callable[..., AccountScenario]
@@ -32,7 +37,7 @@ def run(pool: ConnectionPool, tmp_path: Path) -> Run:
         sellers: int = 6,
         days: float = 0.5,
         seed: int = 1,
-        parts: Parts | None = None,
+        parts: AccountParts | None = None,
         looks_h: tuple[float, ...] = LOOKS_H,
     ) -> AccountScenario:
         plan = AccountPlan(
@@ -97,14 +102,14 @@ class Wrong:
 class Forgetful(Wrong):
     """Moves the cursor though the page is not written."""
 
-    def commit(self, job: Job, page: Page, step: Step, **more: Any) -> Job | None:
+    def commit(self, job: Job, page: Page, step: PageStep, **more: Any) -> Job | None:
         return self.inner.commit(job, Page(total=page.total), step, **more)
 
 
 class Unfenced(Wrong):
     """Lets whoever comes late write all the same."""
 
-    def commit(self, job: Job, page: Page, step: Step, **more: Any) -> Job | None:
+    def commit(self, job: Job, page: Page, step: PageStep, **more: Any) -> Job | None:
         taken = self.inner.commit(job, page, step, **more)
         return job if taken is None else taken
 
@@ -113,13 +118,15 @@ class Unfenced(Wrong):
 
 
 def test_law_l6_a_cursor_that_moves_without_its_page_loses_rows(run: Run) -> None:
-    scenario = run(sellers=2, days=0.05, parts=Parts(jobs=Forgetful), looks_h=(1,))
+    scenario = run(sellers=2, days=0.05, parts=AccountParts(jobs=Forgetful), looks_h=(1,))
     assert "L6" in broken_by(scenario)
     assert any("missing" in each.text for each in scenario.book.examples)
 
 
 def test_law_l5_a_late_word_that_is_taken_is_noticed(run: Run) -> None:
-    scenario = run("stall:30/h", sellers=3, days=0.1, parts=Parts(jobs=Unfenced), looks_h=(1,))
+    scenario = run(
+        "stall:30/h", sellers=3, days=0.1, parts=AccountParts(jobs=Unfenced), looks_h=(1,)
+    )
     assert "L5" in broken_by(scenario)
     assert any("late" in each.text for each in scenario.book.examples if each.law == "L5")
 
@@ -132,7 +139,7 @@ def unreserved(jobs: Any) -> Any:
 
 @pytest.mark.campaign
 def test_law_l1_a_claim_without_its_reservation_overdraws_the_day(run: Run) -> None:
-    scenario = run(sellers=3, days=0.7, parts=Parts(jobs=unreserved), looks_h=(1,))
+    scenario = run(sellers=3, days=0.7, parts=AccountParts(jobs=unreserved), looks_h=(1,))
     assert "L1" in broken_by(scenario)
     assert any("etsy" in each.text for each in scenario.book.examples if each.law == "L1")
 
@@ -141,7 +148,7 @@ def hasty(pull: Pull) -> Pull:
     """Let Etsy's orders be read from where the last run ended, and never again."""
     usual = pull._walk_of
 
-    def walk_of(job: Job) -> Walk:
+    def walk_of(job: Job) -> Paginator:
         walk = usual(job)
         if isinstance(walk, ReceiptsWalk) and not walk.is_backfill:
             return replace(walk, overlap_s=0, recent_every_s=10**9)
@@ -153,7 +160,7 @@ def hasty(pull: Pull) -> Pull:
 
 @pytest.mark.campaign
 def test_law_l6_a_walk_without_overlap_loses_what_shows_late(run: Run) -> None:
-    scenario = run(sellers=4, days=1, seed=3, parts=Parts(pull=hasty))
+    scenario = run(sellers=4, days=1, seed=3, parts=AccountParts(pull=hasty))
     assert "L6" in broken_by(scenario)
     assert any("etsy" in each.text for each in scenario.book.examples if each.law == "L6")
 

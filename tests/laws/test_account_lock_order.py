@@ -8,14 +8,14 @@ from decimal import Decimal
 
 from psycopg_pool import ConnectionPool
 
-from headway.core.accounts.jobs import Kind, PlatformName, Tier
-from headway.core.accounts.pagination import Page, Step
+from headway.core.accounts.jobs import DataKind, PlatformName, Tier
+from headway.core.accounts.pagination import Page, PageStep
 from headway.core.accounts.warehouse import Order, Records
 from headway.core.catalog.change_detection import Terms
-from headway.core.catalog.guard import SellerStanding
+from headway.core.catalog.guard import SellerSettings
 from headway.core.catalog.listings import SellerId
 from headway.errors import StoreError
-from headway.store.accounts.connections import Accounts, disconnect
+from headway.store.accounts.connections import ConnectedShops, disconnect
 from headway.store.accounts.warehouse import write
 from headway.store.catalog.sellers import Sellers
 from headway.store.pool import guarded
@@ -32,8 +32,8 @@ HOLD = "SELECT FROM sync_jobs WHERE account_id = %s AND kind = 'orders' ORDER BY
 def test_pages_and_what_a_person_does_never_wait_for_each_other_in_a_ring(
     pool: ConnectionPool,
 ) -> None:
-    seller, accounts = SellerId("a"), Accounts(pool)
-    sellers = Sellers(pool, SellerStanding(terms=Terms(locations={}, currency="USD")))
+    seller, accounts = SellerId("a"), ConnectedShops(pool)
+    sellers = Sellers(pool, SellerSettings(terms=Terms(locations={}, currency="USD")))
     shops = {PlatformName.ETSY: "1", PlatformName.PRINTIFY: "2"}
     mine = [
         accounts.connect(seller, shop, platform=platform, now=NOW).bare
@@ -43,10 +43,10 @@ def test_pages_and_what_a_person_does_never_wait_for_each_other_in_a_ring(
     def commit(number: int) -> None:
         account, moment = mine[number % 2], NOW + timedelta(minutes=number)
         page = Page(records=Records(orders=(replace(ORDER, external_id=f"{number}"),)))
-        step = Step(cursor={}, horizon_at=moment)
+        step = PageStep(cursor={}, horizon_at=moment)
         with guarded(), pool.connection() as connection, connection.transaction():
             connection.execute(HOLD, [account.id])
-            write(connection, account, page, step, kind=Kind.ORDERS, asked_at=NOW, now=moment)
+            write(connection, account, page, step, kind=DataKind.ORDERS, asked_at=NOW, now=moment)
 
     def refuse(number: int) -> None:
         with guarded(), pool.connection() as connection, connection.transaction():

@@ -12,19 +12,19 @@ from psycopg_pool import ConnectionPool
 from tests.store.accounts.job_fixtures import RULE
 
 from headway.clock import SystemClock
-from headway.core.accounts.jobs import JobStatus, Kind, PlatformName, Tier
-from headway.core.accounts.pagination import Page, Step
+from headway.core.accounts.jobs import DataKind, JobStatus, PlatformName, Tier
+from headway.core.accounts.pagination import Page, PageStep
 from headway.core.accounts.warehouse import Order, Records
-from headway.core.accounts.webhooks import Effect, Hook
+from headway.core.accounts.webhooks import Webhook, WebhookEffect
 from headway.core.catalog.change_detection import Terms
-from headway.core.catalog.guard import SellerStanding
+from headway.core.catalog.guard import SellerSettings
 from headway.core.catalog.listings import SellerId
 from headway.core.limits.transitions import Observation, Quota, Resource
 from headway.errors import ConflictError
-from headway.store.accounts.connections import Accounts
+from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.job_rows import JobRows
 from headway.store.accounts.jobs import Jobs
-from headway.store.accounts.webhooks import Hooks
+from headway.store.accounts.webhooks import Webhooks
 from headway.store.catalog.sellers import Sellers
 from headway.store.limits.limiter import PostgresLimiter
 
@@ -50,8 +50,8 @@ class Storm:
         rule = replace(RULE, order_quotas=dict.fromkeys(Tier, ROUNDS), running_max=3)
         self.limiter, self.rule = limiter, rule
         self.jobs = Jobs(pool, limiter, rule, days={PlatformName.ETSY: DAY_KEY})
-        self.accounts, self.hooks, self.rows = Accounts(pool), Hooks(pool), JobRows(pool)
-        self.sellers = Sellers(pool, SellerStanding(terms=Terms(locations={}, currency="USD")))
+        self.accounts, self.hooks, self.rows = ConnectedShops(pool), Webhooks(pool), JobRows(pool)
+        self.sellers = Sellers(pool, SellerSettings(terms=Terms(locations={}, currency="USD")))
         self.numbers = count(1)
 
     def pull(self, number: int) -> None:
@@ -60,7 +60,7 @@ class Storm:
             return
         job, day = claimed
         order = replace(ORDER, external_id=str(next(self.numbers)))
-        page, step = Page(records=Records(orders=(order,))), Step(cursor={"run": {}})
+        page, step = Page(records=Records(orders=(order,))), PageStep(cursor={"run": {}})
         if day is not None and self.limiter.spend(day, 1):
             self.limiter.observe(DAY_KEY, Observation(used=number), ticket=day)
         self.jobs.commit(job, page, step, calls=1, asked_at=NOW, now=NOW)
@@ -94,13 +94,13 @@ class Storm:
     def ring(self, number: int) -> None:
         _, platform, shop = SHOPS[number % len(SHOPS)]
         is_end = platform is PlatformName.PRINTIFY and number % 6 == 1
-        hook = Hook(
+        hook = Webhook(
             platform=platform,
             delivery_id=f"{number // 2}",
             shop=shop,
             topic="news",
-            effect=Effect.DISCONNECT if is_end else Effect.WAKE,
-            kind=None if is_end else Kind.ORDERS,
+            effect=WebhookEffect.DISCONNECT if is_end else WebhookEffect.WAKE,
+            kind=None if is_end else DataKind.ORDERS,
             external_id=str(number),
         )
         self.hooks.take(hook, now=NOW)

@@ -15,20 +15,20 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.config import Settings
-from headway.core.monitoring.alert_state import Word
-from headway.operations.listings import Desk
+from headway.core.monitoring.alert_state import AlertPhase
+from headway.operations.listings import Operations
 from headway.providers.shopify.storefront import shop_scope, store_tokens
 from headway.providers.vault import open_vault
-from headway.store.accounts.connections import Accounts
+from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulation.faults import parse_faults
 from headway_lab.simulation.scenario import START, Parts, Plan, Scenario
 from headway_lab.simulation.world import seeded_world
 from headway_lab.simulators.faults import FaultPlan
-from headway_lab.simulators.meter import Admission, Gate
+from headway_lab.simulators.meter import Admission, CallGate
 
 SOON_MIN = 5
-ONCE = (Word.FIRED, Word.RESOLVED)
+ONCE = (AlertPhase.FIRED, AlertPhase.RESOLVED)
 Act = Callable[[Scenario], None]
 
 
@@ -53,8 +53,8 @@ class Story:
     beside: frozenset[str] = frozenset()
 
 
-def ops(scenario: Scenario) -> Desk:
-    return Desk(scenario.app, actor="ops")
+def ops(scenario: Scenario) -> Operations:
+    return Operations(scenario.app, actor="ops")
 
 
 def mend(scenario: Scenario) -> None:
@@ -101,7 +101,7 @@ def install(scenario: Scenario, *, lasting: timedelta | None = None) -> None:
     if lasting is not None:
         grant = {"refresh": "shprt_1", "refresh_expires_at": app.clock.now() + lasting}
     store_tokens(Credentials(app.pool), vault, scope, clock=app.clock, access=token, **grant)
-    Accounts(app.pool).connect(seller, domain, now=app.clock.now())
+    ConnectedShops(app.pool).connect(seller, domain, now=app.clock.now())
 
 
 def fall_silent(scenario: Scenario) -> None:
@@ -118,7 +118,7 @@ class Blocked:
     """A supplier that blocks our key until a minute has come, as if it was asked too often."""
 
     until_min: float
-    after: Gate
+    after: CallGate
 
     def admit(self, at_s: float) -> Admission:
         left_s = self.until_min * 60 - at_s
@@ -270,7 +270,7 @@ def test_the_watch_tells_within_five_minutes_once_and_when_it_is_over(
     pool: ConnectionPool, tmp_path: Path, name: str
 ) -> None:
     story = STORIES[name]
-    told: dict[str, list[tuple[Word, float]]] = {}
+    told: dict[str, list[tuple[AlertPhase, float]]] = {}
     for each in live(story, pool, tmp_path).heard.told:
         told.setdefault(each.name, []).append((each.word, each.at_s / 60))
     assert told.keys() - story.beside == {name} - story.beside, told

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.core.monitoring.alert_state import Word
+from headway.core.monitoring.alert_state import AlertPhase
 from headway_lab.simulation.faults import parse_faults
 from headway_lab.simulation.scenario import Plan, Scenario
 from headway_lab.simulation.world import seeded_world
@@ -39,9 +39,9 @@ def watch(pool: ConnectionPool, tmp_path: Path) -> Watch:
     return run_it
 
 
-def spans(scenario: Scenario) -> dict[str, list[tuple[float, Word]]]:
+def spans(scenario: Scenario) -> dict[str, list[tuple[float, AlertPhase]]]:
     """Return what was told of each alert, by minute."""
-    told: dict[str, list[tuple[float, Word]]] = {}
+    told: dict[str, list[tuple[float, AlertPhase]]] = {}
     for each in scenario.heard.told:
         told.setdefault(each.name, []).append((each.at_s / 60, each.word))
     return told
@@ -66,7 +66,7 @@ def test_each_fault_is_told_within_five_minutes_once_and_told_when_it_is_over(
         ("shop_refused", 170, 200 + 15 + 3),
     ):
         (fired_at, fired), (resolved_at, resolved) = told[name]
-        assert (fired, resolved) == (Word.FIRED, Word.RESOLVED)
+        assert (fired, resolved) == (AlertPhase.FIRED, AlertPhase.RESOLVED)
         assert begins <= fired_at <= begins + SOON_MIN, name
         assert begins + 30 <= resolved_at <= ends_by + 1, name
 
@@ -74,8 +74,8 @@ def test_each_fault_is_told_within_five_minutes_once_and_told_when_it_is_over(
 def test_errors_that_come_and_go_are_told_once_and_nothing_else_beside_them(watch: Watch) -> None:
     scenario = watch("error:15%", days=0.1)
     ((name, (first, *more)),) = spans(scenario).items()
-    assert (name, first[1]) == ("error_share", Word.FIRED)
-    assert {word for _, word in more} <= {Word.WORSE}
+    assert (name, first[1]) == ("error_share", AlertPhase.FIRED)
+    assert {word for _, word in more} <= {AlertPhase.WORSE}
     assert len(more) <= 1
 
 

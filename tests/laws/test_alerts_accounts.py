@@ -10,16 +10,16 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.core.accounts.jobs import JobStatus, PlatformName
-from headway.core.monitoring.alert_state import Word
-from headway.operations.listings import Desk
+from headway.core.monitoring.alert_state import AlertPhase
+from headway.operations.listings import Operations
 from headway_lab.simulation.accounts.faults import parse_account_faults
-from headway_lab.simulation.accounts.printify import PrintifyVenue
+from headway_lab.simulation.accounts.printify import SimulatedPrintify
 from headway_lab.simulation.accounts.scenario import START, AccountPlan, AccountScenario
 from headway_lab.simulation.accounts.world import account_world
 from headway_lab.simulators.printify.simulator import PER_PAGE_MAX, PrintifySimulator
 
 SOON_MIN = 5
-ONCE = (Word.FIRED, Word.RESOLVED)
+ONCE = (AlertPhase.FIRED, AlertPhase.RESOLVED)
 Act = Callable[[AccountScenario], None]
 
 
@@ -45,7 +45,7 @@ def live(
     return scenario
 
 
-def told_of(scenario: AccountScenario, name: str) -> list[tuple[Word, float]]:
+def told_of(scenario: AccountScenario, name: str) -> list[tuple[AlertPhase, float]]:
     """Return what was told of one alert, and at which minute."""
     return [(each.word, each.at_s / 60) for each in scenario.heard.told if each.name == name]
 
@@ -82,7 +82,7 @@ def test_a_platform_that_is_down_is_told_once_whoever_asks_it(
 
 def printify(scenario: AccountScenario) -> PrintifySimulator:
     venue = scenario.venues[PlatformName.PRINTIFY]
-    assert isinstance(venue, PrintifyVenue)
+    assert isinstance(venue, SimulatedPrintify)
     return venue.simulator
 
 
@@ -94,7 +94,7 @@ def narrow(scenario: AccountScenario) -> None:
 def mend(scenario: AccountScenario) -> None:
     """Let it take them again, and a person revive what died of it."""
     printify(scenario).per_page_max = dict(PER_PAGE_MAX)
-    lane = Desk(scenario.app, actor="ops").lane
+    lane = Operations(scenario.app, actor="ops").lane
     lane.revive([each.id for each in lane.jobs(status=JobStatus.DEAD, limit=50)])
 
 

@@ -13,14 +13,14 @@ from psycopg_pool import ConnectionPool
 from headway.app import App
 from headway.config import Settings
 from headway.core.catalog.lifecycle import Settlement
-from headway.core.catalog.listings import Candidate, Listing, Outcome, Sku, Turn
-from headway.core.timetable.policies import Next, Rolling, Seen
+from headway.core.catalog.listings import Candidate, Listing, Outcome, Priority, Sku
+from headway.core.timetable.policies import Next, ReadResult, Rolling
 from headway.engine.explain import reasons
-from headway.engine.ports import Schedule
+from headway.engine.ports import SchedulePort
 from headway_lab.simulation.explain_checks import ask
 from headway_lab.simulation.faults import parse_faults
 from headway_lab.simulation.scenario import Parts, Plan, Scenario
-from headway_lab.simulation.world import Change, World, seeded_world
+from headway_lab.simulation.world import World, WorldChange, seeded_world
 
 Run = Callable[..., dict[str, int]]
 # A supplier that was away leaves a queue, and a queue makes calls as fast as permits allow.
@@ -63,13 +63,13 @@ def with_price_crash(world: World, at_s: float) -> World:
         for part in parts
         if part.list_price and part.net_price
     ]
-    return replace(world, changes=tuple(Change(at_s=at_s, part=part) for part in fallen))
+    return replace(world, changes=tuple(WorldChange(at_s=at_s, part=part) for part in fallen))
 
 
 class Wrong:
     """A schedule that passes everything on; a subclass does one thing wrong."""
 
-    def __init__(self, inner: Schedule) -> None:
+    def __init__(self, inner: SchedulePort) -> None:
         self.inner = inner
 
     def __getattr__(self, name: str) -> object:
@@ -132,7 +132,7 @@ def test_l2_notices_that_a_second_seller_is_left_behind(run: Run) -> None:
 def test_l3_notices_a_policy_that_comes_back_too_late(run: Run) -> None:
     def lazy(app: App) -> App:
         class InThirtyHours(Rolling):
-            def next_read(self, seen: Seen) -> Next:
+            def next_read(self, seen: ReadResult) -> Next:
                 following = super().next_read(seen)
                 return replace(following, next_sync_at=seen.at + timedelta(hours=30))
 
@@ -191,7 +191,7 @@ def test_l8_notices_that_a_failed_call_is_charged_to_its_listings(run: Run) -> N
                 Settlement(
                     listing=each,
                     outcome=Outcome.FAILED,
-                    turn=Turn.RETRY,
+                    turn=Priority.RETRY,
                     next_sync_at=now + timedelta(hours=2),
                     failures=each.consecutive_failures + 1,
                 )

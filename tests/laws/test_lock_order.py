@@ -11,7 +11,7 @@ from psycopg_pool import ConnectionPool
 
 from headway.clock import fresh_id
 from headway.core.catalog.lifecycle import Settlement
-from headway.core.catalog.listings import Outcome, SellerId, Sku, Turn
+from headway.core.catalog.listings import Outcome, Priority, SellerId, Sku
 from headway.core.catalog.storefront import Pushed
 from headway.errors import StoreError
 from headway.store.catalog.pushes import Pushes
@@ -72,7 +72,7 @@ def test_reads_pushes_and_a_person_never_wait_for_each_other_in_a_ring(
         settlement = Settlement(
             listing=listings[0],
             outcome=Outcome.UPDATED,
-            turn=Turn.SCHEDULED,
+            turn=Priority.SCHEDULED,
             next_sync_at=NOW,
             desired={**OFFER, "price": f"{10 + number % 3}.00"},
             proposed=OFFER,

@@ -14,7 +14,7 @@ from headway.app import App
 from headway.core.catalog.listings import Sku
 from headway.core.timetable.policies import Policy, Split
 from headway.core.timetable.policies.hours import Opening
-from headway.core.timetable.policies.policy import EMPTY, Catalogue, Placement
+from headway.core.timetable.policies.policy import EMPTY, CatalogSummary, Placement
 from headway_lab.simulation.faults import parse_faults
 from headway_lab.simulation.report import figures
 from headway_lab.simulation.scenario import Parts, Plan, Scenario
@@ -130,7 +130,7 @@ class Boundless(Split):
 
 
 class Lopsided(Split):
-    def place(self, sku: Sku, now: datetime, catalogue: Catalogue = EMPTY) -> Placement:
+    def place(self, sku: Sku, now: datetime, catalogue: CatalogSummary = EMPTY) -> Placement:
         del catalogue
         return self.placed(sku, 7, now)
 

@@ -12,7 +12,7 @@ from tests.engine.test_push import stage
 
 from headway.app import build
 from headway.core.catalog.listings import Wait
-from headway_lab.simulation.crashes import Crashed, Life, MortalPool, MortalTransport
+from headway_lab.simulation.crashes import Crashed, CrashingPool, CrashingTransport, Life
 from headway_lab.simulators.transport import SimTransport
 from headway_lab.virtual_clock import VirtualClock
 
@@ -31,8 +31,8 @@ def live(shops: Shops, life: Life) -> None:
     app = build(
         shops.app.settings,
         shops.clock,
-        MortalPool(shops.pool, life),  # type: ignore[arg-type]
-        shop_transport=MortalTransport(wire, life),
+        CrashingPool(shops.pool, life),  # type: ignore[arg-type]
+        shop_transport=CrashingTransport(wire, life),
     )
     push = app.push("mortal")
     while shops.one("SELECT count(*) FROM listing_state WHERE push_at IS NOT NULL"):

@@ -14,8 +14,8 @@ from psycopg_pool import ConnectionPool
 
 from headway.app import App
 from headway.config import Settings
-from headway.core.catalog.storefront import Change, Errand, PriceWrite, Pushed, Shop
-from headway.engine.ports import Pushes
+from headway.core.catalog.storefront import Change, PriceWrite, Pushed, PushLease, Shop
+from headway.engine.ports import PushesPort
 from headway_lab.simulation.faults import parse_faults
 from headway_lab.simulation.law_book import LawBook
 from headway_lab.simulation.scenario import Parts, Plan, Scenario
@@ -63,7 +63,7 @@ def told(scenario: Scenario, law: str) -> str:
 class Wrong:
     """Errands that pass everything on; a subclass does one thing wrong."""
 
-    def __init__(self, inner: Pushes) -> None:
+    def __init__(self, inner: PushesPort) -> None:
         self.inner = inner
 
     def __getattr__(self, name: str) -> object:
@@ -75,7 +75,7 @@ def desiring(change: Callable[[Change], dict[str, Any]]) -> Parts:
     visits: Counter[str] = Counter()
 
     class Tampering(Wrong):
-        def claim(self, shop: Shop, **more: Any) -> Errand | None:
+        def claim(self, shop: Shop, **more: Any) -> PushLease | None:
             errand = self.inner.claim(shop, **more)
             if errand is None:
                 return None
@@ -125,7 +125,7 @@ def test_l1_notices_a_shop_that_had_to_refuse(simulate: Simulate) -> None:
 
 def test_l5_notices_two_pushers_at_one_shop(simulate: Simulate) -> None:
     class Greedy(Wrong):
-        def claim(self, shop: Shop, *, now: datetime, **more: Any) -> Errand | None:
+        def claim(self, shop: Shop, *, now: datetime, **more: Any) -> PushLease | None:
             return self.inner.claim(shop, now=now + timedelta(hours=1), **more)
 
         def due_shops(self, now: datetime, **more: Any) -> list[Shop]:
@@ -136,7 +136,7 @@ def test_l5_notices_two_pushers_at_one_shop(simulate: Simulate) -> None:
 
 def test_l5_notices_a_late_settle_that_was_let_in(simulate: Simulate) -> None:
     class Lenient(Wrong):
-        def settle(self, errand: Errand, pushed: Sequence[Pushed] = (), **more: Any) -> bool:
+        def settle(self, errand: PushLease, pushed: Sequence[Pushed] = (), **more: Any) -> bool:
             self.inner.settle(errand, pushed, **more)
             return True
 
@@ -198,11 +198,11 @@ def test_l7_notices_what_is_written_twice(simulate: Simulate) -> None:
 
         forgotten: set[str]
 
-        def __init__(self, inner: Pushes) -> None:
+        def __init__(self, inner: PushesPort) -> None:
             super().__init__(inner)
             self.forgotten = set()
 
-        def settle(self, errand: Errand, pushed: Sequence[Pushed] = (), **more: Any) -> bool:
+        def settle(self, errand: PushLease, pushed: Sequence[Pushed] = (), **more: Any) -> bool:
             kept = [
                 each if each.change.sku in self.forgotten else replace(each, applied=None)
                 for each in pushed
@@ -229,7 +229,7 @@ def test_l7_notices_a_write_of_which_no_intent_is_stored(simulate: Simulate) -> 
 
 def test_l7_notices_an_intent_that_says_something_else(simulate: Simulate) -> None:
     class Vague(Wrong):
-        def intend(self, errand: Errand, intent: Any, **more: Any) -> bool:
+        def intend(self, errand: PushLease, intent: Any, **more: Any) -> bool:
             vague = [{**write, "quantity": 0, "price": "1"} for write in intent.writes]
             return self.inner.intend(errand, replace(intent, writes=vague), **more)
 
@@ -323,7 +323,7 @@ def test_l10_notices_a_write_in_anothers_shop(simulate: Simulate) -> None:
 
 def test_l10_notices_an_errand_with_anothers_listing(simulate: Simulate) -> None:
     class Mixing(Wrong):
-        def claim(self, shop: Shop, **more: Any) -> Errand | None:
+        def claim(self, shop: Shop, **more: Any) -> PushLease | None:
             errand = self.inner.claim(shop, **more)
             if errand is None:
                 return None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.store.monitoring.law_checks import Laws as StoreLaws
+from headway.store.monitoring.law_checks import LawChecks as StoreLaws
 from headway_lab.simulation.faults import parse_faults
 from headway_lab.simulation.scenario import Plan, Scenario
 from headway_lab.simulation.world import seeded_world

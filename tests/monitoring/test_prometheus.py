@@ -14,10 +14,10 @@ from tests.monitoring.prometheus import Programs
 from tests.monitoring.prometheus_server import Tower
 from tests.operations.room import ACME, BEST, HELD, THEIRS, Room, furnish
 
-from headway.core.access import Grant, Role
+from headway.core.access import AccessGrant, Role
 from headway.core.monitoring.rules import RULES
 from headway.observe.prometheus_rules import alert_name
-from headway.store.access.keys import Access
+from headway.store.access.keys import ApiKeys
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 from headway_lab.virtual_clock import VirtualClock
@@ -49,8 +49,8 @@ def served(room: Room) -> Iterator[str]:
 def test_an_alert_fires_while_changes_are_held_and_all_our_rules_are_loaded_beside_it(
     programs: Programs, room: Room, served: str, tmp_path: Path
 ) -> None:
-    grant = Grant(name="prometheus", role=Role.READER)
-    _, key = Access(room.app.pool).add_key(grant, now=room.clock.now())
+    grant = AccessGrant(name="prometheus", role=Role.READER)
+    _, key = ApiKeys(room.app.pool).add_key(grant, now=room.clock.now())
     with Tower(programs, tmp_path, target=served, rule=HELD_RULE, key=key) as tower:
         assert next_word(tower.news) == ("firing", "ChangesHeld")
         room.desk().reject([HELD], seller=ACME)

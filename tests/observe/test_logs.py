@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from headway.cli.console import Voice
+from headway.cli.console import CommandConsole
 from headway.config import Settings
 from headway.observe.logs import HIDDEN, Log, Redactor, forget_call, name_call, name_failure
 
@@ -63,7 +63,7 @@ def test_every_secret_of_the_settings_is_given_to_the_log(
         name for name, info in Settings.model_fields.items() if "SecretStr" in str(info.annotation)
     }
     assert fields == set(SECRETS), "a new secret setting: name it here"
-    voice = Voice(Settings.model_validate({**SECRETS, "log_format": "json"}))
+    voice = CommandConsole(Settings.model_validate({**SECRETS, "log_format": "json"}))
     for secret in [*SECRETS.values(), *PIECES]:
         voice.say(f"something went wrong with {secret} there")
         voice.tell("fetch", f"refused: <{secret}>")

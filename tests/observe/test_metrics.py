@@ -8,18 +8,18 @@ from urllib.request import urlopen
 import pytest
 
 from headway.clock import SystemClock
-from headway.core.monitoring.calls import UNUSED, Call
+from headway.core.monitoring.calls import UNUSED, CallRecord
 from headway.errors import ConfigError
 from headway.observe.exporter import exported
-from headway.observe.metrics import COUNTERS, GAUGES, HISTOGRAMS, Figures, Metrics, reference
+from headway.observe.metrics import COUNTERS, GAUGES, HISTOGRAMS, Metrics, MetricValues, reference
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/reference/metrics.md"
 NOBODY = re.compile(r"sku|seller|user|shop|account|part$|listing|job", re.IGNORECASE)
 
 
-def call(ended: str = "answered", *, seats_used: int = 0, seats_paid: int = 0) -> Call:
-    return Call(
+def call(ended: str = "answered", *, seats_used: int = 0, seats_paid: int = 0) -> CallRecord:
+    return CallRecord(
         id="one",
         verb="fetch",
         provider="boeing",
@@ -59,7 +59,7 @@ def test_a_call_is_counted_by_how_it_ended_and_a_permit_that_was_not_used_only_a
     metrics.count_call(call(seats_used=7, seats_paid=10))
     metrics.count_call(call("timed_out", seats_used=3, seats_paid=10))
     metrics.count_call(call(UNUSED))
-    text = metrics.render(Figures()).decode()
+    text = metrics.render(MetricValues()).decode()
     assert 'headway_calls_total{ended="answered",provider="boeing",verb="fetch"} 1.0' in text
     assert 'headway_calls_total{ended="timed_out",provider="boeing",verb="fetch"} 1.0' in text
     assert UNUSED not in text

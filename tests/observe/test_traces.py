@@ -11,9 +11,9 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from headway.app.call_metrics import ProcessWatch
+from headway.app.call_metrics import ProcessMetrics
 from headway.core.catalog.listings import SellerId
-from headway.core.monitoring.calls import UNUSED, Call
+from headway.core.monitoring.calls import UNUSED, CallRecord
 from headway.observe.traces import open_traces
 
 AT = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -62,7 +62,7 @@ def collector() -> Iterator[Collector]:
     server.server_close()
 
 
-def call(ended: str = "answered", **more: object) -> Call:
+def call(ended: str = "answered", **more: object) -> CallRecord:
     known = {
         "id": "call-1",
         "verb": "push",
@@ -73,7 +73,7 @@ def call(ended: str = "answered", **more: object) -> Call:
         "took_s": 0.25,
         "http_status": 200,
     }
-    return Call(**{**known, "ended": ended, **more})  # type: ignore[arg-type]
+    return CallRecord(**{**known, "ended": ended, **more})  # type: ignore[arg-type]
 
 
 def attributes(span: Span) -> dict[str, str | int | float]:
@@ -84,7 +84,7 @@ def attributes(span: Span) -> dict[str, str | int | float]:
 
 
 def test_a_call_is_a_span_with_its_id_verb_provider_and_end(collector: Collector) -> None:
-    watch = ProcessWatch()
+    watch = ProcessMetrics()
     watch.traces = open_traces(collector.url, wanted=False)
     assert watch.traces is not None
     watch.ended(call())
@@ -112,7 +112,7 @@ def test_a_call_is_a_span_with_its_id_verb_provider_and_end(collector: Collector
 
 
 def test_a_request_is_a_span_by_the_pattern_of_its_route(collector: Collector) -> None:
-    watch = ProcessWatch()
+    watch = ProcessMetrics()
     watch.traces = open_traces(collector.url, wanted=False)
     assert watch.traces is not None
     for status in (200, 503):

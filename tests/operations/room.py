@@ -16,8 +16,8 @@ from headway.app import App, build
 from headway.config import Settings
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import SellerId, Sku
-from headway.operations.listings import Desk
-from headway.store.accounts.connections import Accounts
+from headway.operations.listings import Operations
+from headway.store.accounts.connections import ConnectedShops
 from headway_lab.virtual_clock import VirtualClock
 
 ACME, BEST = SellerId("acme"), SellerId("best")
@@ -34,8 +34,8 @@ class Room:
     app: App
     clock: VirtualClock
 
-    def desk(self, seller: SellerId | None = None) -> Desk:
-        return Desk(self.app, actor="tester", seller=seller)
+    def desk(self, seller: SellerId | None = None) -> Operations:
+        return Operations(self.app, actor="tester", seller=seller)
 
     def ask(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         with self.app.pool.connection() as connection:
@@ -72,8 +72,8 @@ def furnish(pool: ConnectionPool, clock: VirtualClock, folder: Path, **chosen: A
     room = Room(app=build(settings, clock, pool), clock=clock)
     now = clock.now()
     for number, seller in enumerate((ACME, BEST), start=1):
-        Accounts(pool).connect(seller, f"{seller}.myshopify.com", now=now)
-        Accounts(pool).connect(seller, f"10{number}", platform=PlatformName.ETSY, now=now)
+        ConnectedShops(pool).connect(seller, f"{seller}.myshopify.com", now=now)
+        ConnectedShops(pool).connect(seller, f"10{number}", platform=PlatformName.ETSY, now=now)
     room.add(ACME, HELD, PARKED, REFUSED, SHARED, *ODD)
     room.add(BEST, SHARED, THEIRS)
     room.show(

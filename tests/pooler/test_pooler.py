@@ -17,11 +17,11 @@ from tests.scale.workers import Crew
 
 from headway.cli.doctor_database import examine_server
 from headway.clock import SystemClock
-from headway.core.catalog.listings import SellerId, Sku, Turn
+from headway.core.catalog.listings import Priority, SellerId, Sku
 from headway.core.timetable.policies import by_name
 from headway.errors import ConfigError, StoreError
 from headway.store import migrate
-from headway.store.access.isolation import Walled
+from headway.store.access.isolation import TenantPool
 from headway.store.catalog.listings import Listings
 from headway.store.pool import guarded, open_pool
 from headway.store.server.embedded import EmbeddedServer
@@ -35,7 +35,7 @@ CLOCK = SystemClock()
 
 def enter(pool: ConnectionPool, *sellers: str, parts: int = 1) -> None:
     keys = [(SellerId(each), Sku(f"P{number}")) for each in sellers for number in range(parts)]
-    Listings(pool).add(keys, policy=by_name("rolling"), now=CLOCK.now(), turn=Turn.ONBOARDING)
+    Listings(pool).add(keys, policy=by_name("rolling"), now=CLOCK.now(), turn=Priority.ONBOARDING)
 
 
 def test_no_wall_leaks_to_another_client_of_the_same_server_connection(
@@ -51,7 +51,7 @@ def test_no_wall_leaks_to_another_client_of_the_same_server_connection(
     def look(seller: str) -> None:
         start.wait()
         for _ in range(20):
-            with Walled(pool, actor=seller, seller=SellerId(seller)).connection() as connection:
+            with TenantPool(pool, actor=seller, seller=SellerId(seller)).connection() as connection:
                 rows = connection.execute(LISTED).fetchall()
             seen.append((seller, {row[0] for row in rows}))
             backends.update(row[1] for row in rows)

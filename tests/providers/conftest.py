@@ -14,10 +14,10 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.clock import Clock, ScaledClock
-from headway.providers.boeing.client import BoeingAccess, BoeingConnector
+from headway.providers.boeing.client import BoeingAccess, BoeingSupplier
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
-from headway_lab.simulators.boeing import BoeingSimulator, Part
+from headway_lab.simulators.boeing import BoeingSimulator, SupplierPart
 from headway_lab.simulators.transport import SimTransport, serve
 from headway_lab.virtual_clock import VirtualClock
 
@@ -31,7 +31,7 @@ class Shelves:
 
     def __init__(self) -> None:
         self.parts = {
-            f"WF{number}=K3": Part(
+            f"WF{number}=K3": SupplierPart(
                 sku=f"WF{number}=K3",
                 list_price=Decimal("20.50") + number,
                 net_price=Decimal("10.25") + number,
@@ -40,7 +40,7 @@ class Shelves:
             for number in range(40)
         }
 
-    def lookup(self, sku: str) -> Part | None:
+    def lookup(self, sku: str) -> SupplierPart | None:
         return self.parts.get(sku)
 
 
@@ -65,7 +65,7 @@ class Rig:
         self,
         simulator: BoeingSimulator,
         **options: Any,
-    ) -> BoeingConnector:
+    ) -> BoeingSupplier:
         access = BoeingAccess(
             client_id="sim-client",
             client_secret=options.pop("client_secret", "sim-client-secret"),
@@ -75,7 +75,7 @@ class Rig:
         transport: httpx.BaseTransport | None = SimTransport(simulator.handle, self.clock)
         if self.kind == "sockets":
             transport = None
-        connector = BoeingConnector(
+        connector = BoeingSupplier(
             self.urls.get(id(simulator), "http://boeing.test"),
             access,
             shelf=Credentials(self.pool),
@@ -87,7 +87,7 @@ class Rig:
         self.stack.callback(connector.close)
         return connector
 
-    def sign_in(self, connector: BoeingConnector) -> None:
+    def sign_in(self, connector: BoeingSupplier) -> None:
         while (step := connector.auth_step()) is not None:
             assert connector.authenticate(step)
 

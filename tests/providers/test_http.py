@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from headway.clock import ScaledClock
 from headway.errors import (
-    ConnectorError,
     PermanentError,
+    ProviderError,
     ThrottledError,
     TimedOutError,
     TransientError,
@@ -22,7 +22,7 @@ from headway.errors import (
     UnsentError,
 )
 from headway.providers.excerpt import excerpt
-from headway.providers.http import Answer, build_client, check_status, exchange, retry_after_s
+from headway.providers.http import HttpResponse, build_client, check_status, exchange, retry_after_s
 from headway.providers.http_deadline import _Deadline
 from headway_lab.virtual_clock import VirtualClock
 
@@ -32,7 +32,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 RawServer = Callable[[Callable[[socket.socket], None]], str]
 
 
-def fetch(url: str, *, timeout_s: float = 30, speed: float = 20) -> Answer:
+def fetch(url: str, *, timeout_s: float = 30, speed: float = 20) -> HttpResponse:
     clock = ScaledClock(speed, start=START)
     with build_client(url, clock=clock, timeout_s=timeout_s) as client:
         request = client.build_request("GET", "/")
@@ -205,9 +205,11 @@ def test_a_first_byte_that_would_leave_late_stays_here(clock: VirtualClock) -> N
         (503, TransientError),
     ),
 )
-def test_a_status_has_one_meaning(status: int, error: type[ConnectorError]) -> None:
-    answer = Answer(status=status, headers=httpx.Headers(), body=b"why\n\x1b[31mnot" + b"x" * 999)
-    with pytest.raises(ConnectorError) as raised:
+def test_a_status_has_one_meaning(status: int, error: type[ProviderError]) -> None:
+    answer = HttpResponse(
+        status=status, headers=httpx.Headers(), body=b"why\n\x1b[31mnot" + b"x" * 999
+    )
+    with pytest.raises(ProviderError) as raised:
         check_status(answer, provider="test", shows_body=True)
     assert type(raised.value) is error
     assert raised.value.status == status

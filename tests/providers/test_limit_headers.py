@@ -8,7 +8,7 @@ import pytest
 from headway.clock import rng
 from headway.core.catalog.storefront import Cost
 from headway.core.limits.memory import MemoryLimiter
-from headway.core.limits.transitions import Go, Hold, Observation, Shed, Ticket
+from headway.core.limits.transitions import Go, Hold, Observation, Permit, Shed
 from headway.errors import InvalidError
 from headway.providers.shopify.storefront import (
     read_call_limit,
@@ -22,13 +22,13 @@ SCOPE = shop_scope("", "one.myshopify.com")
 REST = rest_resource(SCOPE).key
 
 
-def reserve(limiter: MemoryLimiter, key: str, cost: float = 1) -> Ticket:
+def reserve(limiter: MemoryLimiter, key: str, cost: float = 1) -> Permit:
     ticket = limiter.reserve([key], cost=cost, owner="t", max_wait_s=3600, lease_s=60, grace_s=600)
-    assert isinstance(ticket, Ticket)
+    assert isinstance(ticket, Permit)
     return ticket
 
 
-def go(limiter: MemoryLimiter, clock: VirtualClock, key: str, cost: float = 1) -> Ticket:
+def go(limiter: MemoryLimiter, clock: VirtualClock, key: str, cost: float = 1) -> Permit:
     ticket = reserve(limiter, key, cost)
     clock.sleep(ticket.wait_s)
     while isinstance(begun := limiter.begin(ticket), Hold):

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headway.core.accounts.jobs import Kind, PlatformName
+from headway.core.accounts.jobs import DataKind, PlatformName
 from headway.core.accounts.pagination import RUN, SINCE, Cursor
 from headway.providers.pagination import walk_of
 
@@ -25,19 +25,19 @@ def from_printify(cursor: Cursor) -> float:
     return seconds(datetime.fromisoformat(cursor["boundary"]))
 
 
-BEGINS: dict[tuple[PlatformName, Kind], Callable[[Cursor], float]] = {
-    (PlatformName.SHOPIFY, Kind.ORDERS): from_shopify,
-    (PlatformName.SHOPIFY, Kind.CUSTOMERS): from_shopify,
-    (PlatformName.PRINTIFY, Kind.ORDERS): from_printify,
-    (PlatformName.ETSY, Kind.ORDERS): lambda cursor: cursor["seen_s"],
-    (PlatformName.ETSY, Kind.PAYMENTS): lambda cursor: cursor[RUN]["from_s"],
+BEGINS: dict[tuple[PlatformName, DataKind], Callable[[Cursor], float]] = {
+    (PlatformName.SHOPIFY, DataKind.ORDERS): from_shopify,
+    (PlatformName.SHOPIFY, DataKind.CUSTOMERS): from_shopify,
+    (PlatformName.PRINTIFY, DataKind.ORDERS): from_printify,
+    (PlatformName.ETSY, DataKind.ORDERS): lambda cursor: cursor["seen_s"],
+    (PlatformName.ETSY, DataKind.PAYMENTS): lambda cursor: cursor[RUN]["from_s"],
 }
 
 
 @pytest.mark.parametrize("late", (timedelta(0), timedelta(days=5), timedelta(days=40)), ids=str)
 @pytest.mark.parametrize(("platform", "kind"), list(BEGINS), ids=str)
 def test_a_first_run_looks_back_to_the_day_of_the_connection(
-    platform: PlatformName, kind: Kind, late: timedelta
+    platform: PlatformName, kind: DataKind, late: timedelta
 ) -> None:
     walk, begins = walk_of(platform, kind, is_backfill=False), BEGINS[platform, kind]
     first = {SINCE: CONNECTED.isoformat()}
@@ -48,7 +48,7 @@ def test_a_first_run_looks_back_to_the_day_of_the_connection(
 
 
 def test_etsys_recent_receipts_are_walked_again_if_the_first_run_is_late() -> None:
-    walk = walk_of(PlatformName.ETSY, Kind.ORDERS, is_backfill=False)
+    walk = walk_of(PlatformName.ETSY, DataKind.ORDERS, is_backfill=False)
     first = {SINCE: CONNECTED.isoformat()}
     at_once = walk.begin(first, CONNECTED, ())
     late = walk.begin(first, CONNECTED + timedelta(days=5), ())

@@ -18,10 +18,10 @@ from psycopg_pool import ConnectionPool
 from headway.clock import SystemClock
 from headway.core.catalog.listings import SellerId
 from headway.core.catalog.storefront import Shop
-from headway.errors import ConnectorError, TransientError, UnauthorizedError
+from headway.errors import ProviderError, TransientError, UnauthorizedError
 from headway.providers.shopify.storefront import (
     ShopAccess,
-    ShopifyConnector,
+    ShopifyStorefront,
     shop_scope,
     store_tokens,
 )
@@ -75,9 +75,9 @@ class Platform:
         )
         self.secrets |= {access, SETUP.refresh_token}
 
-    def worker(self) -> ShopifyConnector:
+    def worker(self) -> ShopifyStorefront:
         access = ShopAccess(client_id=APP.client_id, client_secret=APP.client_secret)
-        return ShopifyConnector(
+        return ShopifyStorefront(
             SHOP, url=self.url, access=access, shelf=self.shelf, vault=VAULT, clock=CLOCK
         )
 
@@ -107,7 +107,7 @@ def storm(platform: Platform, said: list[str]) -> int:
         return sum(each.result() for each in [threads.submit(work) for _ in range(WORKERS)])
 
 
-def _enter(worker: ShopifyConnector, said: list[str]) -> bool:
+def _enter(worker: ShopifyStorefront, said: list[str]) -> bool:
     """Do as the engine does: a refresh first if one is needed, else the call."""
     while True:
         try:
@@ -116,7 +116,7 @@ def _enter(worker: ShopifyConnector, said: list[str]) -> bool:
             else:
                 worker.locations()
                 return True
-        except ConnectorError as error:
+        except ProviderError as error:
             said.append(f"{error} {error!r}")
             if isinstance(error, UnauthorizedError) and "headway connect" in str(error):
                 return False

@@ -24,7 +24,7 @@ from headway.errors import (
 )
 from headway.providers.shopify.storefront import (
     ShopAccess,
-    ShopifyConnector,
+    ShopifyStorefront,
     shop_scope,
     store_tokens,
 )
@@ -70,9 +70,9 @@ class Door:
         pair = {"access_token": self.access, "refresh_token": self.refresh, "expires_in": 3600}
         return json_reply(pair)
 
-    def worker(self, access: ShopAccess = ACCESS) -> ShopifyConnector:
+    def worker(self, access: ShopAccess = ACCESS) -> ShopifyStorefront:
         transport = SimTransport(self.handle, self.clock)
-        return ShopifyConnector(
+        return ShopifyStorefront(
             SHOP,
             access=access,
             shelf=self.shelf,
@@ -103,18 +103,18 @@ def door(clock: VirtualClock, pool: ConnectionPool) -> Door:
 
 
 @pytest.fixture
-def worker(door: Door) -> Iterator[ShopifyConnector]:
+def worker(door: Door) -> Iterator[ShopifyStorefront]:
     with contextlib.closing(door.worker()) as made:
         yield made
 
 
-def test_without_tokens_a_person_must_connect_the_shop(worker: ShopifyConnector) -> None:
+def test_without_tokens_a_person_must_connect_the_shop(worker: ShopifyStorefront) -> None:
     assert not worker.needs_token()
     with pytest.raises(UnauthorizedError, match="headway connect"):
         worker.locations()
 
 
-def test_the_token_of_a_custom_app_never_dies(door: Door, worker: ShopifyConnector) -> None:
+def test_the_token_of_a_custom_app_never_dies(door: Door, worker: ShopifyStorefront) -> None:
     door.connect(lasts=None)
     door.clock.sleep(400 * 86_400)
     assert not worker.needs_token()
@@ -122,7 +122,7 @@ def test_the_token_of_a_custom_app_never_dies(door: Door, worker: ShopifyConnect
 
 
 def test_a_custom_token_that_is_refused_is_dead_for_all_and_needs_a_person(
-    door: Door, worker: ShopifyConnector
+    door: Door, worker: ShopifyStorefront
 ) -> None:
     door.connect(lasts=None)
     door.access = "revoked-and-replaced"
@@ -135,7 +135,7 @@ def test_a_custom_token_that_is_refused_is_dead_for_all_and_needs_a_person(
             other.locations()
 
 
-def test_a_token_is_refreshed_shortly_before_it_dies(door: Door, worker: ShopifyConnector) -> None:
+def test_a_token_is_refreshed_shortly_before_it_dies(door: Door, worker: ShopifyStorefront) -> None:
     door.connect()
     door.clock.sleep(3600 - 121)
     assert not worker.needs_token()
@@ -180,7 +180,7 @@ def test_a_refused_token_is_fetched_anew_once_for_all_workers(door: Door) -> Non
 
 
 def test_nobody_refreshes_while_another_does_nor_too_late(
-    door: Door, worker: ShopifyConnector
+    door: Door, worker: ShopifyStorefront
 ) -> None:
     door.connect(lasts=timedelta(0))
     now = door.clock.now()
@@ -194,7 +194,7 @@ def test_nobody_refreshes_while_another_does_nor_too_late(
 
 
 def test_the_new_refresh_token_is_kept_before_the_new_access_token(
-    door: Door, worker: ShopifyConnector
+    door: Door, worker: ShopifyStorefront
 ) -> None:
     door.connect(lasts=timedelta(0))
     saved = []
@@ -216,7 +216,7 @@ def test_the_new_refresh_token_is_kept_before_the_new_access_token(
 
 
 def test_a_lost_reply_is_asked_for_again_with_the_same_token(
-    door: Door, worker: ShopifyConnector
+    door: Door, worker: ShopifyStorefront
 ) -> None:
     door.connect(lasts=timedelta(0))
     for spoil, error in (
@@ -238,7 +238,7 @@ def test_a_lost_reply_is_asked_for_again_with_the_same_token(
 
 @pytest.mark.parametrize("status", (400, 401))
 def test_a_refused_refresh_needs_a_person_and_is_not_tried_twice(
-    door: Door, worker: ShopifyConnector, status: int
+    door: Door, worker: ShopifyStorefront, status: int
 ) -> None:
     door.connect(lasts=timedelta(0))
     door.spoil = json_reply({"error": "invalid_grant"}, status=status)
@@ -252,7 +252,7 @@ def test_a_refused_refresh_needs_a_person_and_is_not_tried_twice(
 
 
 def test_a_wrong_app_secret_is_ours_to_mend_and_costs_no_grant(
-    door: Door, worker: ShopifyConnector
+    door: Door, worker: ShopifyStorefront
 ) -> None:
     door.connect(lasts=timedelta(0))
     door.spoil = json_reply({"error": "invalid_client"}, status=401)
@@ -272,7 +272,7 @@ def test_without_an_app_no_refresh_is_sent(door: Door) -> None:
 
 
 def test_connecting_with_a_token_that_stays_forgets_the_old_refresh_token(
-    door: Door, worker: ShopifyConnector
+    door: Door, worker: ShopifyStorefront
 ) -> None:
     door.connect()
     door.connect(lasts=None)
@@ -283,7 +283,7 @@ def test_connecting_with_a_token_that_stays_forgets_the_old_refresh_token(
 
 
 def test_an_access_token_that_can_be_refreshed_lives_an_hour_unless_it_says_otherwise(
-    door: Door, worker: ShopifyConnector
+    door: Door, worker: ShopifyStorefront
 ) -> None:
     store_tokens(
         door.shelf, VAULT, SCOPE, clock=door.clock, access=door.access, refresh=door.refresh
@@ -326,10 +326,10 @@ def test_a_life_that_is_absurd_or_absent_is_brought_to_reason(clock: VirtualCloc
 def test_a_name_that_is_no_shop_is_refused(domain: str) -> None:
     odd = Shop(id="1", user_id=SellerId("s"), domain=domain)
     with pytest.raises(ConfigError, match="no shop"):
-        ShopifyConnector(odd, access=ShopAccess(), shelf=None, vault=None, clock=None)
+        ShopifyStorefront(odd, access=ShopAccess(), shelf=None, vault=None, clock=None)
 
 
 @pytest.mark.parametrize("url", ("", "shop", "ftp://{shop}", "http://", "http://["))
 def test_a_bad_address_is_explained_in_one_line(url: str) -> None:
     with pytest.raises(ConfigError, match="HEADWAY_SHOPIFY_URL"):
-        ShopifyConnector(SHOP, url=url, access=ShopAccess(), shelf=None, vault=None, clock=None)
+        ShopifyStorefront(SHOP, url=url, access=ShopAccess(), shelf=None, vault=None, clock=None)

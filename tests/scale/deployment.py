@@ -15,13 +15,13 @@ from headway.app import App, build
 from headway.app.providers import shared_vault
 from headway.clock import SystemClock
 from headway.core.accounts.jobs import PlatformName
-from headway.core.catalog.listings import SellerId, Sku, Turn
-from headway.operations.listings import Desk
+from headway.core.catalog.listings import Priority, SellerId, Sku
+from headway.operations.listings import Operations
 from headway.providers.shopify.storefront import shop_scope
 from headway.providers.tokens import store_tokens, token_scope
-from headway.store.accounts.connections import Accounts
+from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
-from headway_lab.simulators.boeing import BoeingSimulator, Part, SignIn
+from headway_lab.simulators.boeing import BoeingSimulator, SignIn, SupplierPart
 from headway_lab.simulators.etsy.simulator import EtsyApp, EtsySimulator
 from headway_lab.simulators.printify.simulator import PrintifySimulator
 from headway_lab.simulators.shopify.shop import ShopSetup
@@ -42,14 +42,14 @@ class Shelf:
     """The supplier's catalogue."""
 
     def __init__(self) -> None:
-        self.parts: dict[str, Part] = {}
+        self.parts: dict[str, SupplierPart] = {}
 
     def stock(self, sku: str, price: str = "10", quantity: int = 5) -> None:
-        self.parts[sku] = Part(
+        self.parts[sku] = SupplierPart(
             sku=sku, list_price=Decimal(price), net_price=None, stock={"Miami FL": quantity}
         )
 
-    def lookup(self, sku: str) -> Part | None:
+    def lookup(self, sku: str) -> SupplierPart | None:
         return self.parts.get(sku)
 
 
@@ -72,8 +72,8 @@ class Town:
     listed: list[tuple[str, str]] = field(default_factory=list)
 
     @property
-    def desk(self) -> Desk:
-        return Desk(self.app, actor="test")
+    def desk(self) -> Operations:
+        return Operations(self.app, actor="test")
 
     def move_in(self, seller: str, *skus: str, stock: int | None = None) -> None:
         """Let a seller have parts, and a shop that sells them, with stock everywhere if given."""
@@ -84,7 +84,7 @@ class Town:
             self.shops.seed_product(domain, sku, price=Decimal("1.00"), quantities=shelves)
         self.listed += [(seller, sku) for sku in skus]
         keys = [(SellerId(seller), Sku(sku)) for sku in skus]
-        self.app.listings.add(keys, policy=self.app.policy, now=now, turn=Turn.ONBOARDING)
+        self.app.listings.add(keys, policy=self.app.policy, now=now, turn=Priority.ONBOARDING)
         self._connect(seller, PlatformName.SHOPIFY, domain, access="sim-static-token")
 
     def trade(self, seller: str, sku: str, *, orders: int) -> None:
@@ -126,7 +126,7 @@ class Town:
         vault, shelf = shared_vault(self.app.settings), Credentials(self.pool)
         store_tokens(shelf, vault, scope, clock=CLOCK, **tokens)
         owner_id = shop if platform is PlatformName.PRINTIFY else ""
-        Accounts(self.pool).connect(
+        ConnectedShops(self.pool).connect(
             SellerId(seller), shop, platform=platform, owner_id=owner_id, now=CLOCK.now()
         )
 

@@ -15,7 +15,7 @@ from tests.scale.workers import PATIENCE_S, Crew
 
 from headway.app.dispatch import rounds, rule_of
 from headway.config import load
-from headway.core.dispatch import Baton
+from headway.core.dispatch import DispatchLease
 from headway.runners.celery_app import KEY_PREFIX, make_celery
 from headway.runners.celery_runner import send_by
 from headway.runners.valkey import EmbeddedValkey
@@ -100,9 +100,9 @@ def test_a_message_is_json_and_says_only_who_should_look(
 ) -> None:
     town.move_in("acme", "P0")
     settings = load({**town.environ, "HEADWAY_BROKER_URL": valkey.url})
-    celery, sent = make_celery(settings), list[Baton]()
+    celery, sent = make_celery(settings), list[DispatchLease]()
 
-    def send(baton: Baton, *_: object) -> None:
+    def send(baton: DispatchLease, *_: object) -> None:
         sent.append(baton)
         send_by(celery, baton, 0)
 

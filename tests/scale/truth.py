@@ -8,7 +8,7 @@ from tests.scale.deployment import CLOCK, Town
 
 from headway.cli.check import BROKEN, LAWS
 from headway.core.accounts.jobs import PlatformName
-from headway.store.accounts.connections import Accounts
+from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.warehouse import Warehouse
 from headway_lab.simulation.accounts.comparison import Rows, compare, keyed
 
@@ -31,7 +31,7 @@ def unshown(town: Town) -> list[str]:
 def unbooked(town: Town) -> list[str]:
     """Return where our tables differ from the platforms' own books, row for row."""
     found: list[str] = []
-    for account in Accounts(town.pool).list():
+    for account in ConnectedShops(town.pool).list():
         true = _true(town, account.user_id, account.platform)
         ours = Warehouse(town.pool).rows(account.id)
         different = compare(ours, true, horizon_at=account.horizon_at)

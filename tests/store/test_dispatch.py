@@ -6,22 +6,22 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.clock import SystemClock
-from headway.core.accounts.jobs import Account, Job, JobType, Kind, PlatformName, Tier
+from headway.core.accounts.jobs import Account, DataKind, Job, JobType, PlatformName, Tier
 from headway.core.catalog.listings import SellerId
-from headway.core.dispatch import Baton, PullClaim, Subject, Verb, subject_of
-from headway.core.limits.transitions import Ticket
-from headway.store.dispatch import Batons
+from headway.core.dispatch import DispatchLease, PullClaim, Subject, Verb, subject_of
+from headway.core.limits.transitions import Permit
+from headway.store.dispatch import DispatchLeases
 from headway_lab.virtual_clock import VirtualClock
 
 LIFE = timedelta(seconds=15)
 SHOP = Subject(verb=Verb.PUSH, provider="shopify", which="7")
 OTHER = Subject(verb=Verb.PUSH, provider="shopify", which="8")
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
-TICKET = Ticket(id="t", keys=("a", "b"), wait_s=0.5, start_at=AT, position=2)
+TICKET = Permit(id="t", keys=("a", "b"), wait_s=0.5, start_at=AT, position=2)
 JOB = Job(
     id="j",
     account=Account(id="a", user_id=SellerId("acme"), platform=PlatformName.ETSY, shop="77"),
-    kind=Kind.ORDERS,
+    kind=DataKind.ORDERS,
     type=JobType.WEBHOOK,
     tier=Tier.PRO,
     fence=4,
@@ -34,24 +34,24 @@ CLAIM = PullClaim(job=JOB, cursor={"x": 1}, day=TICKET, permit=TICKET, sent=3, w
 
 
 @pytest.fixture
-def batons(pool: ConnectionPool, clock: VirtualClock) -> Batons:
-    return Batons(pool, clock)
+def batons(pool: ConnectionPool, clock: VirtualClock) -> DispatchLeases:
+    return DispatchLeases(pool, clock)
 
 
-def take_up(batons: Batons, subject: Subject = SHOP) -> Baton:
+def take_up(batons: DispatchLeases, subject: Subject = SHOP) -> DispatchLease:
     (taken,) = batons.take([subject], life=LIFE)
     baton = batons.take_up(taken, life=LIFE)
     assert baton is not None
     return baton
 
 
-def test_a_subject_with_a_message_under_way_is_not_sent_another(batons: Batons) -> None:
+def test_a_subject_with_a_message_under_way_is_not_sent_another(batons: DispatchLeases) -> None:
     assert [each.subject for each in batons.take([SHOP, OTHER], life=LIFE)] == [SHOP, OTHER]
     assert batons.take([SHOP, OTHER], life=LIFE) == []
 
 
 def test_a_lost_message_is_sent_again_once_its_life_is_over(
-    batons: Batons, clock: VirtualClock
+    batons: DispatchLeases, clock: VirtualClock
 ) -> None:
     batons.take([SHOP], life=LIFE)
     clock.sleep(14)
@@ -60,14 +60,14 @@ def test_a_lost_message_is_sent_again_once_its_life_is_over(
     assert len(batons.take([SHOP], life=LIFE)) == 1
 
 
-def test_of_two_deliveries_of_a_message_one_is_heard(batons: Batons) -> None:
+def test_of_two_deliveries_of_a_message_one_is_heard(batons: DispatchLeases) -> None:
     (named,) = batons.take([SHOP], life=LIFE)
     assert batons.take_up(named, life=LIFE) is not None
     assert batons.take_up(named, life=LIFE) is None
 
 
 def test_a_message_that_waited_longer_than_its_life_is_heard_and_the_later_one_is_not(
-    batons: Batons, clock: VirtualClock
+    batons: DispatchLeases, clock: VirtualClock
 ) -> None:
     """Else a queue that is longer than a life would never be worked off."""
     (early,) = batons.take([SHOP], life=LIFE)
@@ -78,7 +78,7 @@ def test_a_message_that_waited_longer_than_its_life_is_heard_and_the_later_one_i
 
 
 def test_a_worker_that_gives_signs_of_life_keeps_its_baton(
-    batons: Batons, clock: VirtualClock
+    batons: DispatchLeases, clock: VirtualClock
 ) -> None:
     baton = take_up(batons)
     for _ in range(3):
@@ -88,7 +88,7 @@ def test_a_worker_that_gives_signs_of_life_keeps_its_baton(
 
 
 def test_a_worker_that_was_silent_and_replaced_can_neither_keep_nor_lay_down(
-    batons: Batons, clock: VirtualClock
+    batons: DispatchLeases, clock: VirtualClock
 ) -> None:
     silent = take_up(batons)
     clock.sleep(15)
@@ -100,19 +100,19 @@ def test_a_worker_that_was_silent_and_replaced_can_neither_keep_nor_lay_down(
 
 @pytest.mark.parametrize("carried", (TICKET, CLAIM), ids=("a permit", "a job"))
 def test_what_is_carried_arrives_as_it_was_in_one_hand_only(
-    batons: Batons, carried: Ticket | PullClaim
+    batons: DispatchLeases, carried: Permit | PullClaim
 ) -> None:
     baton = take_up(batons)
     assert batons.rest(baton, wait=timedelta(0), carried=carried)
     assert take_up(batons).carried == carried
-    named = Baton(subject=SHOP, fence=baton.fence + 1)
+    named = DispatchLease(subject=SHOP, fence=baton.fence + 1)
     again = batons.take_up(named, life=LIFE)
     assert again is not None
     assert again.carried is None
 
 
 def test_what_another_version_carried_and_nobody_can_read_is_let_go(
-    batons: Batons, pool: ConnectionPool
+    batons: DispatchLeases, pool: ConnectionPool
 ) -> None:
     batons.rest(take_up(batons), wait=timedelta(0), carried=TICKET)
     with pool.connection() as connection:
@@ -121,7 +121,7 @@ def test_what_another_version_carried_and_nobody_can_read_is_let_go(
 
 
 def test_whoever_carries_something_is_woken_when_its_time_has_come(
-    batons: Batons, clock: VirtualClock
+    batons: DispatchLeases, clock: VirtualClock
 ) -> None:
     assert batons.next_in() is None
     batons.rest(take_up(batons, OTHER), wait=timedelta(0))
@@ -133,7 +133,7 @@ def test_whoever_carries_something_is_woken_when_its_time_has_come(
     assert batons.waking(limit=9) == [SHOP]
 
 
-def test_living_are_those_that_need_no_message(batons: Batons, clock: VirtualClock) -> None:
+def test_living_are_those_that_need_no_message(batons: DispatchLeases, clock: VirtualClock) -> None:
     batons.take([SHOP, subject_of("pull", "etsy:1")], life=LIFE)
     assert batons.living(Verb.PUSH) == [SHOP]
     clock.sleep(16)
@@ -141,7 +141,7 @@ def test_living_are_those_that_need_no_message(batons: Batons, clock: VirtualClo
 
 
 def test_batons_that_nobody_touched_for_long_are_forgotten(
-    batons: Batons, clock: VirtualClock
+    batons: DispatchLeases, clock: VirtualClock
 ) -> None:
     batons.take([SHOP], life=LIFE)
     assert batons.forget(clock.now()) == 0
@@ -155,5 +155,5 @@ def test_hosts_whose_clocks_are_apart_agree_by_the_clock_of_the_server(
         def now(self) -> datetime:
             return super().now() + timedelta(minutes=2)
 
-    assert len(Batons(pool, SystemClock()).take([SHOP], life=LIFE)) == 1
-    assert Batons(pool, Ahead()).take([SHOP], life=LIFE) == []
+    assert len(DispatchLeases(pool, SystemClock()).take([SHOP], life=LIFE)) == 1
+    assert DispatchLeases(pool, Ahead()).take([SHOP], life=LIFE) == []

@@ -198,7 +198,7 @@ def can_run(pool: ConnectionPool, folder: Path) -> bool:
         missing = migrate.pending(pool, folder=folder)
     except StoreError:
         return False
-    return all(each.kind is migrate.Kind.POST for each in missing)
+    return all(each.kind is migrate.MigrationKind.POST for each in missing)
 
 
 def test_old_and_new_code_run_together_between_the_halves_of_a_change(

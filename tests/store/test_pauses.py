@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.core.catalog.listings import Listing, SellerId, Sku, Turn
+from headway.core.catalog.listings import Listing, Priority, SellerId, Sku
 from headway.core.pauses import Pause, PauseKind
 from headway.core.timetable.policies import Rolling
 from headway.errors import InvalidError
-from headway.store.access.isolation import Walled
+from headway.store.access.isolation import TenantPool
 from headway.store.catalog.listings import LOCK, Listings
 from headway.store.pauses import Pauses
 from headway.store.timetable.markets import Markets
@@ -176,7 +176,7 @@ def test_new_listings_of_a_paused_seller_come_marked(
 ) -> None:
     Pauses(pool).pause(a_pause(SELLER, now, **OF_A), now)
     keys = [(SellerId(seller), Sku("NEW")) for seller in "ab"]
-    Listings(pool).add(keys, policy=Rolling(), now=now, turn=Turn.ONBOARDING)
+    Listings(pool).add(keys, policy=Rolling(), now=now, turn=Priority.ONBOARDING)
     assert "a/NEW" in marked(ask)
     assert "b/NEW" not in marked(ask)
 
@@ -263,9 +263,9 @@ def test_the_guard_of_the_deadline_leaves_paused_listings_aside(
 def test_an_end_that_nobody_made_is_not_told_under_the_name_of_whoever_came_by(
     pool: ConnectionPool, now: datetime, ask: Ask
 ) -> None:
-    Pauses(Walled(pool, actor="Ada")).pause(a_pause(SELLER, now, until=now + HOUR, **OF_A), now)
+    Pauses(TenantPool(pool, actor="Ada")).pause(a_pause(SELLER, now, until=now + HOUR, **OF_A), now)
     later = now + 2 * HOUR
-    Pauses(Walled(pool, actor="Bo")).pause(a_pause(SUPPLIER, later), later)
+    Pauses(TenantPool(pool, actor="Bo")).pause(a_pause(SUPPLIER, later), later)
     assert ask(
         "SELECT event_type, actor FROM sync_audit_log WHERE event_type ~ 'paused|resumed'"
         " ORDER BY sync_timestamp"

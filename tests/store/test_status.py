@@ -5,18 +5,18 @@ from datetime import datetime, timedelta
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.core.catalog.listings import Scope, Turn
+from headway.core.catalog.listings import LimitKey, Priority
 from headway.core.limits.breaker import Breaker
-from headway.core.limits.transitions import Bucket, Resource, Ticket, Window
-from headway.core.timetable.seats import BoardingRule
+from headway.core.limits.transitions import Bucket, Permit, Resource, Window
+from headway.core.timetable.seats import SeatRule
 from headway.store.accounts.status import AccountsStatus
 from headway.store.limits.breakers import Breakers
 from headway.store.limits.limiter import PostgresLimiter
-from headway.store.status import Gate, Overview, Why, overview
+from headway.store.status import Overview, PermitStatus, Why, overview
 from headway_lab.virtual_clock import VirtualClock
 
-SCOPE = Scope("boeing:test")
-RULE = BoardingRule(seats=3, slack=timedelta(minutes=20))
+SCOPE = LimitKey("boeing:test")
+RULE = SeatRule(seats=3, slack=timedelta(minutes=20))
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 
@@ -58,12 +58,12 @@ def add(
     run(pool, LISTING, sku, due_at, turn, read_at, failures, not is_parked, status)
 
 
-def look(pool: ConnectionPool, now: datetime, gate: Gate | None = None) -> Overview:
+def look(pool: ConnectionPool, now: datetime, gate: PermitStatus | None = None) -> Overview:
     return overview(
         pool,
         now,
         scope=SCOPE,
-        gate=gate or Gate(free_at=now),
+        gate=gate or PermitStatus(free_at=now),
         boarding=RULE,
         minute_limit=2,
         resource_of=lambda shop: Resource(key=shop, rules=(Bucket(capacity=9, rate_per_s=1),)),
@@ -87,7 +87,7 @@ def test_a_call_leaves_when_its_last_seat_comes_due(
     coming = look(pool, now).next_call
     assert (coming.leaves_at, coming.why) == (now + 7 * MINUTE, Why.SEATS)
     assert [seat.sku for seat in coming.seats] == ["P-5", "P2", "P7"]
-    assert {seat.turn for seat in coming.seats} == {Turn.SCHEDULED}
+    assert {seat.turn for seat in coming.seats} == {Priority.SCHEDULED}
 
 
 def test_spare_seats_are_borrowed_when_the_slack_is_used_up(
@@ -98,7 +98,11 @@ def test_spare_seats_are_borrowed_when_the_slack_is_used_up(
         add(pool, f"P{minutes}", now + minutes * MINUTE)
     coming = look(pool, now).next_call
     assert (coming.leaves_at, coming.why) == (now + 15 * MINUTE, Why.SLACK)
-    assert [seat.turn for seat in coming.seats] == [Turn.SCHEDULED, Turn.AHEAD, Turn.AHEAD]
+    assert [seat.turn for seat in coming.seats] == [
+        Priority.SCHEDULED,
+        Priority.AHEAD,
+        Priority.AHEAD,
+    ]
 
 
 def test_an_urgent_turn_waits_for_nothing_but_the_permit(
@@ -107,7 +111,7 @@ def test_an_urgent_turn_waits_for_nothing_but_the_permit(
     now = clock.now()
     add(pool, "URGENT", now + HOUR, turn="manual")
     assert look(pool, now).next_call.why is Why.NOW
-    later = Gate(free_at=now + 10 * MINUTE)
+    later = PermitStatus(free_at=now + 10 * MINUTE)
     coming = look(pool, now, later).next_call
     assert (coming.leaves_at, coming.why) == (now + 10 * MINUTE, Why.PERMIT)
 
@@ -117,7 +121,9 @@ def test_a_pause_and_a_breaker_are_reasons_while_they_last(
 ) -> None:
     now = clock.now()
     add(pool, "URGENT", now, turn="manual")
-    paused = Gate(free_at=now + MINUTE, paused_until=now + MINUTE, pause_reason="told to wait")
+    paused = PermitStatus(
+        free_at=now + MINUTE, paused_until=now + MINUTE, pause_reason="told to wait"
+    )
     assert look(pool, now, paused).next_call.why is Why.TOLD_TO_WAIT
     Breakers(pool).save(SCOPE, Breaker(failures=3, trips=1, open_until=now + HOUR, reason="503"))
     coming = look(pool, now, paused).next_call
@@ -132,11 +138,11 @@ def test_the_permit_that_the_waiting_call_was_promised_is_the_one_shown(
     window = Window(limit=2, span_s=60, gap_s=30)
     limiter = PostgresLimiter(pool, clock, [Resource(key=SCOPE, rules=(window,))])
     ticket = limiter.reserve([SCOPE], owner="w", max_wait_s=120, lease_s=90, grace_s=30)
-    assert isinstance(ticket, Ticket)
+    assert isinstance(ticket, Permit)
     status = limiter.status(SCOPE)
     assert status.next_free_at > ticket.start_at, "the one after it"
     assert status.promised_at == ticket.start_at
-    gate = Gate(free_at=status.promised_at)
+    gate = PermitStatus(free_at=status.promised_at)
     assert look(pool, now, gate).next_call.leaves_at == ticket.start_at
 
 

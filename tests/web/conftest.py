@@ -15,7 +15,7 @@ from tests.web.login_requests import OPS, Open
 from headway.app import build
 from headway.config import Settings
 from headway.core.access import Role
-from headway.store.access.keys import Access
+from headway.store.access.keys import ApiKeys
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 from headway_lab.virtual_clock import VirtualClock
@@ -63,10 +63,10 @@ def open_site(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iter
 
 
 @pytest.fixture
-def access(pool: ConnectionPool) -> Access:
-    return Access(pool)
+def access(pool: ConnectionPool) -> ApiKeys:
+    return ApiKeys(pool)
 
 
 @pytest.fixture
-def key(access: Access, clock: VirtualClock) -> str:
+def key(access: ApiKeys, clock: VirtualClock) -> str:
     return access.add_key(OPS, now=clock.now())[1]

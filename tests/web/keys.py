@@ -3,9 +3,9 @@
 from psycopg_pool import ConnectionPool
 
 from headway.clock import SystemClock, fresh_id
-from headway.core.access import Grant, Role
+from headway.core.access import AccessGrant, Role
 from headway.core.catalog.listings import SellerId
-from headway.store.access.keys import Access
+from headway.store.access.keys import ApiKeys
 
 
 def shown(
@@ -13,6 +13,6 @@ def shown(
 ) -> dict[str, str]:
     """Return the headers of somebody with a new key."""
     whose = None if seller is None else SellerId(seller)
-    grant = Grant(name=f"{role} {fresh_id()}", role=role, seller=whose)
-    _, secret = Access(pool).add_key(grant, now=SystemClock().now())
+    grant = AccessGrant(name=f"{role} {fresh_id()}", role=role, seller=whose)
+    _, secret = ApiKeys(pool).add_key(grant, now=SystemClock().now())
     return {"Authorization": f"Bearer {secret}"}

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import httpx
 
-from headway.core.access import Grant, Role
+from headway.core.access import AccessGrant, Role
 from headway.web.authentication import COOKIE, csrf_of
 
-OPS = Grant(name="ops", role=Role.OPERATOR)
+OPS = AccessGrant(name="ops", role=Role.OPERATOR)
 HOUR = timedelta(hours=1)
 ME, KEYS, SESSIONS = "/api/me", "/api/keys", "/api/sessions"
 Open = Callable[..., httpx.Client]

@@ -15,9 +15,9 @@ from tests.web.login_requests import HOUR, KEYS, ME, OPS, Open, bearer, log_in, 
 from headway.app import build
 from headway.clock import SystemClock
 from headway.config import Settings
-from headway.core.access import Grant, Role
+from headway.core.access import AccessGrant, Role
 from headway.core.catalog.listings import SellerId
-from headway.store.access.keys import TRIES_MAX, Access
+from headway.store.access.keys import TRIES_MAX, ApiKeys
 from headway.web.authentication import COOKIE, CSRF_HEADER
 from headway.web.pages import STREAMS_MAX
 from headway.web.server import SiteServer, address, listen
@@ -50,9 +50,9 @@ def test_nobody_is_told_how_to_get_in(site: httpx.Client, key: str) -> None:
 
 
 def test_a_key_that_is_over_or_revoked_is_nobody(
-    site: httpx.Client, access: Access, clock: VirtualClock
+    site: httpx.Client, access: ApiKeys, clock: VirtualClock
 ) -> None:
-    grant = Grant(name="brief", role=Role.READER, expires_at=clock.now() + HOUR)
+    grant = AccessGrant(name="brief", role=Role.READER, expires_at=clock.now() + HOUR)
     _, brief = access.add_key(grant, now=clock.now())
     made, revoked = access.add_key(OPS, now=clock.now())
     assert site.get(ME, headers=bearer(brief)).status_code == 200
@@ -103,7 +103,7 @@ def test_where_it_goes_after_the_login_is_a_page_of_ours(site: httpx.Client, key
 
 
 def test_a_session_is_over_in_time_and_with_its_key(
-    open_site: Open, access: Access, clock: VirtualClock
+    open_site: Open, access: ApiKeys, clock: VirtualClock
 ) -> None:
     site = open_site(session_h=2)
     made, secret = access.add_key(OPS, now=clock.now())
@@ -193,7 +193,7 @@ def test_wrong_logins_are_throttled_with_words_and_a_right_one_is_forgiven(
 
 
 def test_a_link_works_once_and_says_so_the_second_time(
-    site: httpx.Client, access: Access, clock: VirtualClock
+    site: httpx.Client, access: ApiKeys, clock: VirtualClock
 ) -> None:
     link = access.add_link(OPS, expires_at=clock.now() + HOUR, now=clock.now())
     ahead = site.get(f"/login/{link}", headers={"sec-purpose": "prefetch;prerender"})
@@ -215,10 +215,10 @@ def test_a_link_works_once_and_says_so_the_second_time(
 
 
 def test_whoever_asks_too_often_is_told_to_wait_and_others_are_not(
-    open_site: Open, access: Access, key: str, clock: VirtualClock
+    open_site: Open, access: ApiKeys, key: str, clock: VirtualClock
 ) -> None:
     site = open_site(requests_per_minute=3)
-    other = access.add_key(Grant(name="other", role=Role.READER), now=clock.now())[1]
+    other = access.add_key(AccessGrant(name="other", role=Role.READER), now=clock.now())[1]
     for _ in range(3):
         assert site.get(ME, headers=bearer(key)).status_code == 200
     answer = site.get(ME, headers=bearer(key))
@@ -245,7 +245,7 @@ def test_a_body_that_is_too_large_is_not_read(site: httpx.Client, key: str) -> N
 
 
 def test_keys_are_made_listed_and_revoked_by_an_operator_alone(
-    site: httpx.Client, key: str, access: Access, clock: VirtualClock
+    site: httpx.Client, key: str, access: ApiKeys, clock: VirtualClock
 ) -> None:
     made = site.post(KEYS, json=NEW_KEY, headers=bearer(key)).json()
     assert made["key"].startswith(made["prefix"])
@@ -261,8 +261,8 @@ def test_keys_are_made_listed_and_revoked_by_an_operator_alone(
         {"name": "x", "role": "reader", "expires_at": "2026-01-01T00:00:00"},
     ):
         refused(site.post(KEYS, json=wrong, headers=bearer(key)), 422)
-    seller = Grant(name="s", role=Role.SELLER, seller=SellerId("acme"))
-    for grant in (seller, Grant(name="r", role=Role.READER)):
+    seller = AccessGrant(name="s", role=Role.SELLER, seller=SellerId("acme"))
+    for grant in (seller, AccessGrant(name="r", role=Role.READER)):
         _, theirs = access.add_key(grant, now=clock.now())
         refused(site.get(KEYS, headers=bearer(theirs)), 403)
     refused(site.delete(f"{KEYS}/nothing", headers=bearer(key)), 404)
@@ -287,7 +287,7 @@ def test_no_secret_is_ever_logged_shown_or_stored(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    link = Access(pool).add_link(OPS, expires_at=START + HOUR, now=START)
+    link = ApiKeys(pool).add_link(OPS, expires_at=START + HOUR, now=START)
     texts = [site.get(f"/login/{link}").text for _ in range(2)]
     site.cookies.clear()
     token = log_in(site, key)
@@ -314,7 +314,7 @@ def test_no_secret_is_ever_logged_shown_or_stored(
 
 
 def test_a_link_that_another_site_opens_is_not_used_up(
-    site: httpx.Client, access: Access, key: str, clock: VirtualClock
+    site: httpx.Client, access: ApiKeys, key: str, clock: VirtualClock
 ) -> None:
     log_in(site, key)
     link = access.add_link(OPS, expires_at=clock.now() + HOUR, now=clock.now())
@@ -349,7 +349,7 @@ def ends(lines: Iterator[str]) -> bool:
 
 
 def test_a_stream_ends_soon_after_its_key_was_revoked_or_its_browser_logged_out(
-    pool: ConnectionPool, access: Access, key: str, clock: VirtualClock, tmp_path: Path
+    pool: ConnectionPool, access: ApiKeys, key: str, clock: VirtualClock, tmp_path: Path
 ) -> None:
     app = build(Settings(data_dir=tmp_path), clock, pool)
     taken = listen("127.0.0.1", 0)
@@ -374,7 +374,7 @@ def test_a_stream_ends_soon_after_its_key_was_revoked_or_its_browser_logged_out(
 
 
 def test_nobody_opens_streams_without_end(
-    open_site: Open, key: str, access: Access, clock: VirtualClock
+    open_site: Open, key: str, access: ApiKeys, clock: VirtualClock
 ) -> None:
     site = open_site()
     limits = httpx.Limits(max_connections=STREAMS_MAX + 10)
@@ -386,6 +386,6 @@ def test_nobody_opens_streams_without_end(
             watched = open_ones.enter_context(many.stream("GET", "/live", headers=bearer(key)))
             assert watched.status_code == 200
         assert many.get("/live", headers=bearer(key)).status_code == 429
-        other = access.add_key(Grant(name="other", role=Role.READER), now=clock.now())[1]
+        other = access.add_key(AccessGrant(name="other", role=Role.READER), now=clock.now())[1]
         with many.stream("GET", "/live", headers=bearer(other)) as watched:
             assert watched.status_code == 200

@@ -17,7 +17,7 @@ from headway.app import build
 from headway.config import Settings
 from headway.core.accounts.jobs import JobStatus, PlatformName, Tier
 from headway.core.catalog.listings import SellerId
-from headway.store.accounts.connections import Accounts
+from headway.store.accounts.connections import ConnectedShops
 from headway.web.account_models import AccountsShape, JobShape, JobsShape, QuotasShape
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
@@ -156,7 +156,7 @@ def test_a_job_that_does_not_wait_is_not_made_due(
 
 def test_a_job_of_a_disconnected_account_waits_for_a_person(api: httpx.Client, lane: Lane) -> None:
     lane.connect(Tier.FREE)
-    Accounts(lane.pool).disconnect(
+    ConnectedShops(lane.pool).disconnect(
         SellerId("fern"), "revoked", platform=PlatformName.ETSY, now=lane.now
     )
     account = lane.accounts["fern", PlatformName.ETSY]
@@ -196,7 +196,7 @@ def test_the_page_shows_accounts_queue_quota_and_what_needs_a_person(
     lane.jobs.settle(
         job, JobStatus.DEAD, next_run_at=None, retry_count=5, reason="malformed", now=lane.now
     )
-    Accounts(lane.pool).disconnect(
+    ConnectedShops(lane.pool).disconnect(
         SellerId("fern"), "the grant was revoked", platform=PlatformName.ETSY, now=lane.now
     )
     trouble = html.unescape(api.get("/trouble").text)
@@ -215,7 +215,7 @@ def test_the_page_shows_accounts_queue_quota_and_what_needs_a_person(
 def test_what_a_platform_says_is_text_on_the_page(api: httpx.Client, lane: Lane) -> None:
     lane.connect(Tier.FREE)
     hostile = "<script>alert(1)</script>"
-    Accounts(lane.pool).disconnect(
+    ConnectedShops(lane.pool).disconnect(
         SellerId("fern"), hostile, platform=PlatformName.PRINTIFY, now=lane.now
     )
     lane.ask("UPDATE connected_accounts SET title = %s", hostile)

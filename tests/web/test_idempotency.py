@@ -15,7 +15,7 @@ from headway.app import build
 from headway.clock import SystemClock
 from headway.config import Settings
 from headway.errors import ConflictError, InvariantError
-from headway.web.access import ApiRoute, WriteDesk
+from headway.web.access import ApiRoute, WriteOperations
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 
@@ -31,7 +31,7 @@ class Verb:
     done: int = 0
     trouble: Exception | None = None
 
-    def __call__(self, _: WriteDesk) -> dict[str, int]:
+    def __call__(self, _: WriteOperations) -> dict[str, int]:
         self.begun.release()
         assert self.may_go.wait(PATIENCE_S)
         if self.trouble is not None:

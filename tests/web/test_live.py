@@ -10,12 +10,12 @@ from tests.operations.room import ACME, Room, furnish
 
 from headway.core.catalog.listings import SellerId
 from headway.errors import StoreError
-from headway.web.live import Drawing, Feed, Key, Rights, Scene, Sight, as_event
+from headway.web.live import BoardKey, Drawing, Feed, Scene, Snapshot, ViewerRights, as_event
 from headway_lab.virtual_clock import VirtualClock
 
 VIEWERS = 200
-NOW = Key(view="now")
-READER, WRITER = Rights(), Rights(can_write=True)
+NOW = BoardKey(view="now")
+READER, WRITER = ViewerRights(), ViewerRights(can_write=True)
 
 
 class Counting:
@@ -24,7 +24,7 @@ class Counting:
     def __init__(self, room: Room) -> None:
         self._room = room
         self.reads: list[SellerId | None] = []
-        self.drawings: list[tuple[Key, Rights]] = []
+        self.drawings: list[tuple[BoardKey, ViewerRights]] = []
         self.is_down = False
 
     def look(self, seller: SellerId | None) -> Scene:
@@ -33,7 +33,7 @@ class Counting:
             raise StoreError("it is gone")
         return Scene(overview=self._room.desk(seller).status())
 
-    def draw(self, key: Key, sight: Sight, rights: Rights) -> str:
+    def draw(self, key: BoardKey, sight: Snapshot, rights: ViewerRights) -> str:
         self.drawings.append((key, rights))
         return f"{key.view} {rights.can_write} {sight.error} {sight.scene is not None}"
 
@@ -53,7 +53,7 @@ def counting(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Count
     return Counting(furnish(pool, clock, tmp_path))
 
 
-def watch(feed: Feed, key: Key, rights: Rights) -> Drawing:
+def watch(feed: Feed, key: BoardKey, rights: ViewerRights) -> Drawing:
     return feed.drawing(key, rights)
 
 
@@ -74,7 +74,7 @@ def test_views_share_one_read_and_each_rights_has_a_drawing_of_its_own(
     counting: Counting, clock: VirtualClock
 ) -> None:
     feed = counting.feed(clock)
-    for key in (NOW, Key(view="changes"), Key(view="trouble")):
+    for key in (NOW, BoardKey(view="changes"), BoardKey(view="trouble")):
         for rights in (READER, WRITER):
             assert watch(feed, key, rights).html.startswith(f"{key.view} {rights.can_write}")
     assert len(counting.reads) == 1
@@ -84,7 +84,7 @@ def test_views_share_one_read_and_each_rights_has_a_drawing_of_its_own(
 def test_a_seller_is_read_behind_the_own_wall(counting: Counting, clock: VirtualClock) -> None:
     feed = counting.feed(clock)
     watch(feed, NOW, WRITER)
-    watch(feed, Key(view="now", seller=ACME), WRITER)
+    watch(feed, BoardKey(view="now", seller=ACME), WRITER)
     assert counting.reads == [None, ACME]
 
 
@@ -97,7 +97,7 @@ def test_while_somebody_reads_the_others_are_served_the_last_drawing(
     begun, go_on = threading.Event(), threading.Event()
     plain = counting.draw
 
-    def slowly(key: Key, sight: Sight, rights: Rights) -> str:
+    def slowly(key: BoardKey, sight: Snapshot, rights: ViewerRights) -> str:
         begun.set()
         assert go_on.wait(20)
         return plain(key, sight, rights)
@@ -135,9 +135,9 @@ def test_through_an_outage_the_last_look_is_kept_with_the_time_it_began(
 def test_what_nobody_watches_any_more_is_forgotten(counting: Counting, clock: VirtualClock) -> None:
     feed = counting.feed(clock)
     for number in range(50):
-        watch(feed, Key(view="part", subject=str(number)), WRITER)
+        watch(feed, BoardKey(view="part", subject=str(number)), WRITER)
     clock.sleep(120)
-    watch(feed, Key(view="part", subject="one more"), WRITER)
+    watch(feed, BoardKey(view="part", subject="one more"), WRITER)
     assert len(feed._places) <= 3
 
 
@@ -150,7 +150,7 @@ def test_a_slow_view_of_an_old_scene_does_not_pass_for_a_young_one(
 ) -> None:
     feed = counting.feed(clock)
 
-    def slowly(_key: Key, scene: Scene) -> object:
+    def slowly(_key: BoardKey, scene: Scene) -> object:
         if len(counting.reads) == 1:
             clock.sleep(1.5)
             feed.newest()

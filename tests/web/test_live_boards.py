@@ -10,7 +10,7 @@ from tests.operations.room import ACME, furnish
 from tests.web.test_live import NOW, READER, WRITER, Counting
 
 from headway.clock import SystemClock
-from headway.web.live import Drawing, Feed, Key, Rights, Sight
+from headway.web.live import BoardKey, Drawing, Feed, Snapshot, ViewerRights
 from headway.web.live_boards import Boards
 from headway_lab.virtual_clock import VirtualClock
 
@@ -35,7 +35,9 @@ def run(feed: Feed, scenario: Callable[[Boards], Awaitable[None]]) -> None:
     asyncio.run(begin())
 
 
-async def watch(boards: Boards, key: Key, rights: Rights, turns: int = TURNS) -> list[Drawing]:
+async def watch(
+    boards: Boards, key: BoardKey, rights: ViewerRights, turns: int = TURNS
+) -> list[Drawing]:
     """Watch a board until it was drawn so often."""
     found: list[Drawing] = []
     async with boards.watch(key, rights) as board:
@@ -65,7 +67,12 @@ def test_two_hundred_viewers_are_woken_by_the_same_drawing(counting: Counting) -
 
 
 def test_boards_of_one_wall_share_a_read_and_those_of_another_do_not(counting: Counting) -> None:
-    keys = [NOW, Key(view="changes"), Key(view="trouble"), Key(view="now", seller=ACME)]
+    keys = [
+        NOW,
+        BoardKey(view="changes"),
+        BoardKey(view="trouble"),
+        BoardKey(view="now", seller=ACME),
+    ]
 
     async def scenario(boards: Boards) -> None:
         await asyncio.gather(*(watch(boards, key, READER, turns=1) for key in keys))
@@ -86,7 +93,7 @@ def test_a_board_that_nobody_watches_any_more_is_not_drawn(counting: Counting) -
 def test_what_a_drawing_raises_reaches_whoever_watches(counting: Counting) -> None:
     feed = quick(counting)
 
-    def broken(_key: Key, _sight: Sight, _rights: Rights) -> str:
+    def broken(_key: BoardKey, _sight: Snapshot, _rights: ViewerRights) -> str:
         raise ZeroDivisionError
 
     feed._draw = broken

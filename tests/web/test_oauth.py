@@ -22,14 +22,14 @@ from headway.app.providers import shared_vault
 from headway.clock import fresh_secret
 from headway.config import Settings
 from headway.core.accounts.jobs import PlatformName
-from headway.core.catalog.listings import Scope, SellerId
+from headway.core.catalog.listings import LimitKey, SellerId
 from headway.core.limits.transitions import Quota, Resource
-from headway.errors import ConnectorError, NotFoundError, PermanentError, TransientError
-from headway.providers.oauth import FoundShop
-from headway.providers.tokens import Grant
-from headway.store.accounts.connections import Accounts
+from headway.errors import NotFoundError, PermanentError, ProviderError, TransientError
+from headway.providers.oauth import AuthorizedShop
+from headway.providers.tokens import TokenGrant
+from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
-from headway.store.accounts.oauth_flows import OAuthVisits, Visit
+from headway.store.accounts.oauth_flows import OAuthFlow, OAuthFlows
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 from headway_lab.virtual_clock import VirtualClock
@@ -50,7 +50,7 @@ class Platform:
     calls_a_day: int = 6
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     exchanged: list[str] = field(default_factory=list)
-    fails: ConnectorError | NotFoundError | None = None
+    fails: ProviderError | NotFoundError | None = None
 
     def agree(self, url: str) -> dict[str, str]:
         """Let the person at this address agree; return the query of the way back."""
@@ -67,7 +67,7 @@ class Platform:
         values = {"redirect_uri": redirect_uri, "state": state, "challenge": challenge}
         return f"https://consent.example/{shop}?{urlencode(values)}"
 
-    def exchange(self, code: str, *, redirect_uri: str, verifier: str, shop: str) -> Grant:  # noqa: ARG002 - as the port has it
+    def exchange(self, code: str, *, redirect_uri: str, verifier: str, shop: str) -> TokenGrant:  # noqa: ARG002 - as the port has it
         self.exchanged.append(code)
         if self.fails is not None:
             raise self.fails
@@ -77,23 +77,23 @@ class Platform:
         if (asked.get("challenge"), asked.get("redirect_uri")) != (challenge, redirect_uri):
             raise PermanentError("the code is not good", provider=self.name, status=400)
         now = self.clock.now()
-        return Grant(
+        return TokenGrant(
             access="hush-access",
             access_until=now + timedelta(hours=1),
             refresh="hush-refresh",
             refresh_until=now + timedelta(days=90),
         )
 
-    def find_shop(self, grant: Grant, *, shop: str) -> FoundShop:  # noqa: ARG002 - as the port has it
+    def find_shop(self, grant: TokenGrant, *, shop: str) -> AuthorizedShop:  # noqa: ARG002 - as the port has it
         assert grant.access == "hush-access"
-        return FoundShop(shop=self.shop)
+        return AuthorizedShop(shop=self.shop)
 
-    def find_title(self, grant: Grant, found: FoundShop) -> str:
+    def find_title(self, grant: TokenGrant, found: AuthorizedShop) -> str:
         assert (grant.access, found.shop) == ("hush-access", self.shop)
         return "Knots & <Ropes>"
 
-    def scope(self, found: FoundShop) -> Scope:
-        return Scope(f"{self.name}:{found.shop}")
+    def scope(self, found: AuthorizedShop) -> LimitKey:
+        return LimitKey(f"{self.name}:{found.shop}")
 
     def close(self) -> None:
         """Nothing is open."""
@@ -109,14 +109,14 @@ class World:
 
     def ticket(self, platform: PlatformName = ETSY, seller: str = "acme") -> str:
         ticket = fresh_secret()
-        visit = Visit(
+        visit = OAuthFlow(
             platform=platform,
             user_id=SellerId(seller),
             shop=DOMAIN if platform is SHOPIFY else "",
             verifier=shared_vault(self.app.settings).encrypt(fresh_secret()),
         )
         until = self.clock.now() + timedelta(hours=1)
-        OAuthVisits(self.app.pool).open(visit, ticket=ticket, expires_at=until)
+        OAuthFlows(self.app.pool).open(visit, ticket=ticket, expires_at=until)
         return ticket
 
     def start(self, platform: PlatformName = ETSY, seller: str = "acme") -> str:
@@ -198,7 +198,7 @@ def test_a_shop_is_connected_with_its_jobs_and_its_tokens(world: World, execute:
     kinds = {row[0] for row in execute("SELECT kind FROM sync_jobs WHERE status = 'queued'")}
     assert kinds == {"orders", "listings", "payments"}
     vault = shared_vault(world.app.settings)
-    stored = Credentials(world.app.pool).load(Scope("etsy:77"))
+    stored = Credentials(world.app.pool).load(LimitKey("etsy:77"))
     assert {each.name: vault.decrypt(each.secret) for each in stored} == {
         "access": "hush-access", "refresh": "hush-refresh",
     }  # fmt: skip
@@ -319,7 +319,7 @@ def test_whoever_says_no_is_told_that_nothing_happened(world: World, execute: Ex
 
 def test_a_shop_of_another_seller_stays_theirs(world: World, execute: Execute) -> None:
     now = world.clock.now()
-    Accounts(world.app.pool).connect(SellerId("zenith"), "77", platform=ETSY, now=now)
+    ConnectedShops(world.app.pool).connect(SellerId("zenith"), "77", platform=ETSY, now=now)
     answer = world.back(world.etsy.agree(world.start()))
     assert "77 is the shop of zenith" in refused(answer, 409)
     assert execute("SELECT user_id FROM connected_accounts") == [("zenith",)]
@@ -335,7 +335,7 @@ def test_a_shop_of_another_seller_stays_theirs(world: World, execute: Execute) -
     ),
 )
 def test_a_platform_that_fails_leaves_nothing_behind(
-    world: World, execute: Execute, error: ConnectorError | NotFoundError, status: int
+    world: World, execute: Execute, error: ProviderError | NotFoundError, status: int
 ) -> None:
     world.etsy.fails = error
     answer = world.back(world.etsy.agree(world.start()))
@@ -374,7 +374,7 @@ def test_a_shop_whose_tokens_cannot_be_kept_is_not_connected(
 ) -> None:
     now = world.clock.now()
     shelf, until = Credentials(world.app.pool), now + timedelta(minutes=1)
-    assert shelf.begin_refresh(Scope("etsy:77"), owner="x", now=now, lease_until=until)
+    assert shelf.begin_refresh(LimitKey("etsy:77"), owner="x", now=now, lease_until=until)
     answer = world.back(world.etsy.agree(world.start()))
     assert "being refreshed" in refused(answer, 409)
     assert execute("SELECT status FROM connected_accounts") == [("disconnected",)]

@@ -16,12 +16,12 @@ from headway.app.providers import shared_vault
 from headway.clock import SystemClock, fresh_secret
 from headway.config import Settings
 from headway.core.accounts.jobs import PlatformName
-from headway.core.accounts.pagination import Ask
+from headway.core.accounts.pagination import PageRequest
 from headway.core.catalog.listings import SellerId
-from headway.providers.etsy.client import EtsyAccess, EtsyConnector
-from headway.store.accounts.connections import Accounts
+from headway.providers.etsy.client import EtsyAccess, EtsyPlatform
+from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
-from headway.store.accounts.oauth_flows import OAuthVisits, Visit
+from headway.store.accounts.oauth_flows import OAuthFlow, OAuthFlows
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 from headway_lab.simulators.etsy.simulator import EtsySimulator
@@ -63,8 +63,10 @@ def app(pool: ConnectionPool, tmp_path: Path, etsy: EtsySimulator) -> Iterator[A
 def link(app: App, seller: str = "acme") -> str:
     ticket, until = fresh_secret(), CLOCK.now() + timedelta(hours=1)
     verifier = shared_vault(app.settings).encrypt(fresh_secret())
-    visit = Visit(platform=PlatformName.ETSY, user_id=SellerId(seller), shop="", verifier=verifier)
-    OAuthVisits(app.pool).open(visit, ticket=ticket, expires_at=until)
+    visit = OAuthFlow(
+        platform=PlatformName.ETSY, user_id=SellerId(seller), shop="", verifier=verifier
+    )
+    OAuthFlows(app.pool).open(visit, ticket=ticket, expires_at=until)
     query = urlencode({"seller": seller, "ticket": ticket})
     return f"{app.settings.public_url}connect/etsy?{query}"
 
@@ -76,10 +78,10 @@ def walk(app: App) -> httpx.Response:
         return browser.get(browser.get(url).headers["location"])
 
 
-def connector(app: App) -> EtsyConnector:
+def connector(app: App) -> EtsyPlatform:
     access = EtsyAccess(keystring="sim-keystring", shared_secret="sim-shared-secret")
-    account = Accounts(app.pool).of_seller(SellerId("acme"), PlatformName.ETSY)
-    return EtsyConnector(
+    account = ConnectedShops(app.pool).of_seller(SellerId("acme"), PlatformName.ETSY)
+    return EtsyPlatform(
         account.bare,
         url=app.settings.etsy_url,
         access=access,
@@ -95,11 +97,11 @@ def test_a_seller_connects_a_shop_and_its_connector_finds_the_tokens(
     answer = walk(app)
     assert answer.status_code == 200, answer.text
     assert "connected: Mugs" in answer.text
-    account = Accounts(app.pool).of_seller(SellerId("acme"), PlatformName.ETSY)
+    account = ConnectedShops(app.pool).of_seller(SellerId("acme"), PlatformName.ETSY)
     assert (account.shop, account.title, account.status) == ("77", "Mugs", "connected")
     with contextlib.closing(connector(app)) as worker:
         assert not worker.needs_token()
-        ask = Ask(what="listings", values={"state": "active", "limit": 10, "offset": 0})
+        ask = PageRequest(what="listings", values={"state": "active", "limit": 10, "offset": 0})
         assert worker.read(ask).total == 0
 
 

@@ -21,15 +21,15 @@ from tests.conftest import START
 from headway.app import App, build
 from headway.clock import fresh_id
 from headway.config import Settings
-from headway.core.access import Grant, Need, Principal, Role
+from headway.core.access import AccessGrant, Need, Principal, Role
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import SellerId, Sku, SupplierName
 from headway.core.pauses import PauseKind
 from headway.errors import StoreError
-from headway.operations.listings import Desk
-from headway.store.access.keys import Access
+from headway.operations.listings import Operations
+from headway.store.access.keys import ApiKeys
 from headway.store.access.sessions import Sessions
-from headway.store.accounts.connections import Accounts
+from headway.store.accounts.connections import ConnectedShops
 from headway.store.catalog.suppliers import SupplierRow, Suppliers
 from headway.web.access import NEED
 from headway.web.login import PageRoute
@@ -182,8 +182,8 @@ class World:
         operation, (method, _, path) = operations()[name], name.partition(" ")
         values = dict(self.things[seller])
         if "key_id" in path:
-            grant = Grant(name=fresh_id(), role=Role.READER)
-            values["key_id"] = Access(self.app.pool).add_key(grant, now=START)[0].id
+            grant = AccessGrant(name=fresh_id(), role=Role.READER)
+            values["key_id"] = ApiKeys(self.app.pool).add_key(grant, now=START)[0].id
         if path.startswith("/api/suppliers/"):
             values["name"] = f"supplier-{fresh_id()[:8]}"
             row = SupplierRow(
@@ -208,7 +208,7 @@ class World:
 
     def _logged_in(self) -> str:
         """Log somebody in, whom the example names; return the id of the session."""
-        sessions, who = Sessions(self.app.pool), Grant(name="acme-app", role=Role.OPERATOR)
+        sessions, who = Sessions(self.app.pool), AccessGrant(name="acme-app", role=Role.OPERATOR)
         sessions.begin(who, expires_at=START + timedelta(hours=1), now=START)
         return sessions.live(now=START)[0].id
 
@@ -236,11 +236,11 @@ def world(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iterator
     app = build(Settings(data_dir=tmp_path), clock, pool)
     things = {seller: furnish(app, seller) for seller in (OWN, OTHER)}
     for seller in things:
-        Desk(app, actor="test", seller=SellerId(seller)).pause(PauseKind.SELLER)
+        Operations(app, actor="test", seller=SellerId(seller)).pause(PauseKind.SELLER)
     keys = {}
     for who, (role, seller) in ROLES.items():
         whose = None if seller is None else SellerId(seller)
-        _, secret = Access(pool).add_key(Grant(name=who, role=role, seller=whose), now=START)
+        _, secret = ApiKeys(pool).add_key(AccessGrant(name=who, role=role, seller=whose), now=START)
         keys[who] = {"Authorization": f"Bearer {secret}"}
     taken = listen("127.0.0.1", 0)
     serving = SiteServer(create(app, wall=clock), taken)
@@ -257,7 +257,7 @@ def furnish(app: App, seller: str) -> dict[str, str]:
     user_id, now = SellerId(seller), app.clock.now()
     sku = f"{seller}=1/A B"
     app.listings.add([(user_id, Sku(sku)), (user_id, Sku(SHARED))], policy=app.policy, now=now)
-    Accounts(app.pool).connect(
+    ConnectedShops(app.pool).connect(
         user_id, f"{seller}.myshopify.com", platform=PlatformName.SHOPIFY, now=now
     )
     batch_id, run_id = fresh_id(), fresh_id()

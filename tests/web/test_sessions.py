@@ -5,16 +5,16 @@ import json
 import httpx
 from tests.web.login_requests import HOUR, KEYS, ME, OPS, SESSIONS, Open, bearer, log_in, refused
 
-from headway.core.access import Grant, Role
+from headway.core.access import AccessGrant, Role
 from headway.core.catalog.listings import SellerId
-from headway.store.access.keys import TRIES_MAX, Access
+from headway.store.access.keys import TRIES_MAX, ApiKeys
 from headway.web.authentication import COOKIE
 from headway.web.server import _networks
 from headway_lab.virtual_clock import VirtualClock
 
 
 def test_all_sessions_of_a_key_share_one_bucket_with_it(
-    open_site: Open, access: Access, key: str, clock: VirtualClock
+    open_site: Open, access: ApiKeys, key: str, clock: VirtualClock
 ) -> None:
     site = open_site(requests_per_minute=3)
     cookies = []
@@ -33,7 +33,7 @@ def test_all_sessions_of_a_key_share_one_bucket_with_it(
 
 
 def test_an_operator_sees_who_is_logged_in_and_shows_them_out(
-    open_site: Open, access: Access, key: str, clock: VirtualClock
+    open_site: Open, access: ApiKeys, key: str, clock: VirtualClock
 ) -> None:
     site = open_site()
     link = access.add_link(OPS, expires_at=clock.now() + HOUR, now=clock.now())
@@ -41,7 +41,7 @@ def test_an_operator_sees_who_is_logged_in_and_shows_them_out(
     by_link = {"cookie": f"{COOKIE}={site.cookies[COOKIE]}"}
     site.cookies.clear()
     clock.sleep(60)
-    theirs = Grant(name="acme-app", role=Role.SELLER, seller=SellerId("acme"))
+    theirs = AccessGrant(name="acme-app", role=Role.SELLER, seller=SellerId("acme"))
     made, secret = access.add_key(theirs, now=clock.now())
     for _ in range(2):
         log_in(site, secret)
@@ -69,10 +69,10 @@ def test_an_operator_sees_who_is_logged_in_and_shows_them_out(
 
 
 def test_a_revoked_keys_sessions_are_gone_from_the_list(
-    open_site: Open, access: Access, key: str, clock: VirtualClock
+    open_site: Open, access: ApiKeys, key: str, clock: VirtualClock
 ) -> None:
     site = open_site()
-    theirs = Grant(name="brief", role=Role.READER, expires_at=clock.now() + HOUR)
+    theirs = AccessGrant(name="brief", role=Role.READER, expires_at=clock.now() + HOUR)
     made, secret = access.add_key(theirs, now=clock.now())
     log_in(site, secret)
     cookie = {"cookie": f"{COOKIE}={site.cookies[COOKIE]}"}

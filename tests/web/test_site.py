@@ -20,13 +20,13 @@ from headway.core.catalog.listings import SellerId, Sku, Wait
 from headway.errors import ConfigError
 from headway.providers.shopify.storefront import shop_scope, store_tokens
 from headway.providers.vault import open_vault
-from headway.store.accounts.connections import Accounts
+from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
 from headway.store.server.embedded import EmbeddedServer
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 from headway.web.status_models import StatusShape
-from headway_lab.simulators.boeing import BoeingSimulator, Part, SignIn
+from headway_lab.simulators.boeing import BoeingSimulator, SignIn, SupplierPart
 from headway_lab.simulators.shopify.shop import ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
 from headway_lab.simulators.transport import SimTransport
@@ -40,14 +40,14 @@ PATIENCE_S = 20
 
 @dataclass
 class Shelf:
-    parts: dict[str, Part] = field(default_factory=dict)
+    parts: dict[str, SupplierPart] = field(default_factory=dict)
 
     def put(self, sku: str, price: str, quantity: int) -> None:
         amount = Decimal(price)
         stock = {"Miami FL": quantity}
-        self.parts[sku] = Part(sku=sku, list_price=amount, net_price=amount, stock=stock)
+        self.parts[sku] = SupplierPart(sku=sku, list_price=amount, net_price=amount, stock=stock)
 
-    def lookup(self, sku: str) -> Part | None:
+    def lookup(self, sku: str) -> SupplierPart | None:
         return self.parts.get(sku)
 
 
@@ -63,7 +63,7 @@ class Line:
     def connect(self, seller: str = "acme") -> None:
         """Connect the shop, and put there what the supplier has, at our price."""
         settings = self.app.settings
-        Accounts(self.app.pool).connect(SellerId(seller), SHOP.domain, now=self.clock.now())
+        ConnectedShops(self.app.pool).connect(SellerId(seller), SHOP.domain, now=self.clock.now())
         store_tokens(
             Credentials(self.app.pool),
             open_vault(None, settings.data_dir),
@@ -241,7 +241,7 @@ def test_a_held_change_shows_both_prices_its_reason_and_the_choice(
 
 def test_a_disconnected_shop_says_why_and_what_to_do(line: Line, page: httpx.Client) -> None:
     line.connect()
-    Accounts(line.app.pool).disconnect(SellerId("acme"), "the bill", now=line.clock.now())
+    ConnectedShops(line.app.pool).disconnect(SellerId("acme"), "the bill", now=line.clock.now())
     text = page.get("/changes").text
     assert "Disconnected: the bill." in text
     assert "headway connect acme.myshopify.com --seller acme" in text

@@ -16,8 +16,8 @@ from headway.config import Settings
 from headway.core.access import Role
 from headway.core.catalog.listings import SellerId, Sku, SupplierName
 from headway.core.limits.breaker import FAILURES_MAX, Breaker
-from headway.operations.listings import Desk
-from headway.operations.suppliers import SupplierLines
+from headway.operations.listings import Operations
+from headway.operations.suppliers import SupplierStatuses
 from headway.store.catalog.suppliers import Suppliers
 from headway.web.site import create
 from headway_lab.virtual_clock import VirtualClock
@@ -186,8 +186,8 @@ def test_one_supplier_is_paused_and_goes_on_by_its_name(
 def test_the_worst_come_first_and_each_says_when_its_next_call_leaves(
     operator: Asking, app: App, pool: ConnectionPool
 ) -> None:
-    desk = Desk(app, actor="test").suppliers
-    assert desk.worst(limit=10) == SupplierLines(first=(), count=1)
+    desk = Operations(app, actor="test").suppliers
+    assert desk.worst(limit=10) == SupplierStatuses(first=(), count=1)
     for name in ("fresh", "old", "down", "empty"):
         operator.post(SUPPLIERS, json={**EAST, "name": name, "client_id": f"{name}-id"})
     for hours, name in enumerate(("down", "fresh", "old")):

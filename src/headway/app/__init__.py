@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import httpx
 
 from headway.app import providers
-from headway.app.call_metrics import ProcessWatch
+from headway.app.call_metrics import ProcessMetrics
 from headway.app.providers import boeing_resource, boeing_scope, day_resources, etsy_resources
 from headway.app.rules import (
     LEASE_MARGIN,
@@ -20,36 +20,36 @@ from headway.app.rules import (
 from headway.clock import Clock, fresh_id
 from headway.config import Settings
 from headway.core.accounts.jobs import Account, Job, JobRule, JobType, PlatformName, Tier
-from headway.core.accounts.pagination import Walk
+from headway.core.accounts.pagination import Paginator
 from headway.core.catalog.intake import handle_of
 from headway.core.catalog.lifecycle import FailureRule, Judge
-from headway.core.catalog.listings import MAIN, Scope, SellerId, SupplierName
+from headway.core.catalog.listings import MAIN, LimitKey, SellerId, SupplierName
 from headway.core.catalog.storefront import Shop
 from headway.core.dispatch import Verb
-from headway.core.reasons import Line, Standing
+from headway.core.reasons import ListingPosition, SupplierQueue
 from headway.core.timetable.policies import Policy, by_name
 from headway.engine import ports
 from headway.engine.fetch import FRONT_PER_SEAT, Fetch, FetchRule, boarding_rule
-from headway.engine.observed_limiter import Watched
+from headway.engine.observed_limiter import ObservedLimiter
 from headway.engine.ports import Platform, Storefront, Supplier
 from headway.engine.ports_limits import Limiter
 from headway.engine.pull import Pull, PullRule
 from headway.engine.push import Push, PushRule
-from headway.engine.push_bulk import BulkHand
-from headway.engine.supplier_tick import LineTick, LineTicks
+from headway.engine.push_bulk import BulkPush
+from headway.engine.supplier_tick import SupplierTick, SupplierTicks
 from headway.engine.tick import EVERY, Tick
-from headway.providers.boeing.client import BoeingConnector, scope_of
+from headway.providers.boeing.client import BoeingSupplier, scope_of
 from headway.providers.etsy.limits import day_key
-from headway.providers.oauth import Consent
+from headway.providers.oauth import OAuthClient
 from headway.providers.pagination import walk_of
 from headway.providers.shopify.bulk import price_lines
 from headway.providers.shopify.limits import POINTS_PER_S
-from headway.providers.shopify.storefront import ShopifyConnector, shop_resource
-from headway.store.access.isolation import Walled
+from headway.providers.shopify.storefront import ShopifyStorefront, shop_resource
+from headway.store.access.isolation import TenantPool
 from headway.store.accounts.jobs import Jobs
-from headway.store.accounts.oauth_flows import OAuthVisits
-from headway.store.accounts.status import LaneViews
-from headway.store.accounts.webhooks import Hooks
+from headway.store.accounts.oauth_flows import OAuthFlows
+from headway.store.accounts.status import AccountQueries
+from headway.store.accounts.webhooks import Webhooks
 from headway.store.catalog.bulk import Bulks
 from headway.store.catalog.history_months import HistoryMonths
 from headway.store.catalog.listings import Listings
@@ -57,7 +57,7 @@ from headway.store.catalog.pushes import Pushes
 from headway.store.catalog.raw_replies import RawReplies
 from headway.store.catalog.sellers import Sellers
 from headway.store.catalog.suppliers import Suppliers
-from headway.store.dispatch import Batons
+from headway.store.dispatch import DispatchLeases
 from headway.store.limits.breakers import Breakers
 from headway.store.limits.day_demand import DayDemand
 from headway.store.limits.error_share import ErrorShare
@@ -103,13 +103,13 @@ class App:
     raw: RawReplies
     pauses: Pauses
     breakers: Breakers
-    hooks: Hooks
-    consents: Mapping[PlatformName, Callable[[], Consent]]
+    hooks: Webhooks
+    consents: Mapping[PlatformName, Callable[[], OAuthClient]]
     supplier: SupplierName
-    scope: Scope
-    open_supplier: Callable[[SupplierName], BoeingConnector]
+    scope: LimitKey
+    open_supplier: Callable[[SupplierName], BoeingSupplier]
     pushes: Pushes
-    new_storefront: Callable[[Shop], ShopifyConnector]
+    new_storefront: Callable[[Shop], ShopifyStorefront]
     push_rule: PushRule
     jobs: Jobs
     job_rule: JobRule
@@ -118,17 +118,17 @@ class App:
     shop_restore_per_s: float = POINTS_PER_S
     judge: Judge
     rule: FetchRule
-    lane: LaneViews
-    watch: ProcessWatch = field(default_factory=ProcessWatch)
+    lane: AccountQueries
+    watch: ProcessMetrics = field(default_factory=ProcessMetrics)
 
     def fetch(
         self,
         owner: str,
         *,
         limiter: Limiter | None = None,
-        schedule: ports.Schedule | None = None,
-        markets: ports.Markets | None = None,
-        breakers: ports.Breakers | None = None,
+        schedule: ports.SchedulePort | None = None,
+        markets: ports.MarketsPort | None = None,
+        breakers: ports.BreakersPort | None = None,
         supplier: Supplier | None = None,
         rings: Callable[[], None] = lambda: None,
     ) -> Fetch:
@@ -152,8 +152,8 @@ class App:
         owner: str,
         *,
         limiter: PostgresLimiter | None = None,
-        pushes: ports.Pushes | None = None,
-        breakers: ports.Breakers | None = None,
+        pushes: ports.PushesPort | None = None,
+        breakers: ports.BreakersPort | None = None,
         only: str | None = None,
     ) -> Push:
         """Make a worker's push, for all shops or for one; a port given here stands in.
@@ -173,7 +173,7 @@ class App:
             return opened[shop.id]
 
         visits = pushes or self.pushes
-        bulk = BulkHand(
+        bulk = BulkPush(
             clock=self.clock,
             pushes=visits,
             bulks=Bulks(self.pool),
@@ -199,8 +199,8 @@ class App:
         owner: str,
         *,
         limiter: PostgresLimiter | None = None,
-        jobs: ports.Jobs | None = None,
-        breakers: ports.Breakers | None = None,
+        jobs: ports.JobsPort | None = None,
+        breakers: ports.BreakersPort | None = None,
         open_platform: Callable[[Account], Platform] | None = None,
         only: PlatformName | None = None,
     ) -> Pull:
@@ -239,9 +239,11 @@ class App:
             only=only,
         )
 
-    def watched(self, verb: str, limiter: Limiter | None = None) -> Watched:
+    def watched(self, verb: str, limiter: Limiter | None = None) -> ObservedLimiter:
         """Return the limiter, or one that stands in, as one hand uses it: its calls are seen."""
-        return Watched(limiter or self.limiter, clock=self.clock, verb=verb, watch=self.watch)
+        return ObservedLimiter(
+            limiter or self.limiter, clock=self.clock, verb=verb, watch=self.watch
+        )
 
     def open_platform(self, account: Account) -> Platform:
         """Make the connector of an account."""
@@ -250,10 +252,10 @@ class App:
     def tick(
         self,
         *,
-        jobs: ports.Jobs | None = None,
-        schedule: ports.Schedule | None = None,
-        markets: ports.Markets | None = None,
-        timetable: ports.Timetable | None = None,
+        jobs: ports.JobsPort | None = None,
+        schedule: ports.SchedulePort | None = None,
+        markets: ports.MarketsPort | None = None,
+        timetable: ports.TimetablePort | None = None,
         every: timedelta = EVERY,
         has_samples: bool = True,
         watch: Callable[[datetime], datetime] | None = None,
@@ -264,9 +266,9 @@ class App:
         freshness, and takes no samples.
         """
 
-        def new_line(name: SupplierName) -> LineTick:
+        def new_line(name: SupplierName) -> SupplierTick:
             line = self.line_of(name)
-            return LineTick(
+            return SupplierTick(
                 schedule=schedule or line.schedule,
                 markets=markets or line.markets,
                 timetable=timetable or line.timetable,
@@ -279,7 +281,7 @@ class App:
             clock=self.clock,
             schedule=schedule or self.schedule,
             sellers=self.sellers,
-            lines=LineTicks(names=Suppliers(self.pool).names, new_line=new_line),
+            lines=SupplierTicks(names=Suppliers(self.pool).names, new_line=new_line),
             jobs=jobs or self.jobs,
             pauses=self.pauses,
             notices=Notices(self.pool),
@@ -288,13 +290,13 @@ class App:
             memories=(
                 (self.jobs, BUDGETS_KEPT),
                 (self.freshness, SAMPLES_KEPT),
-                (OAuthVisits(self.pool), VISITS_KEPT),
+                (OAuthFlows(self.pool), VISITS_KEPT),
                 (self.limiter, timedelta(days=self.settings.ledger_retention_days)),
                 (self.raw, timedelta(days=self.settings.raw_retention_days)),
                 (self.pushes, timedelta(days=self.settings.ledger_retention_days)),
                 (self.hooks, timedelta(days=self.settings.ledger_retention_days)),
                 (Runs(self.pool), timedelta(days=self.settings.ledger_retention_days)),
-                (Batons(self.pool, self.clock), BATONS_KEPT),
+                (DispatchLeases(self.pool, self.clock), BATONS_KEPT),
                 (AlertStates(self.pool), timedelta(days=self.settings.ledger_retention_days)),
                 (Outbox(self.pool), timedelta(days=self.settings.ledger_retention_days)),
             ),
@@ -308,14 +310,14 @@ class App:
         seats_per_min = self.settings.rate_limit * self.settings.batch_size
         return self.timetable.adopt(self.policy, self.clock.now(), seats_per_min=seats_per_min)
 
-    def why(self, standing: Standing, now: datetime) -> str:
+    def why(self, standing: ListingPosition, now: datetime) -> str:
         """Say why the policy lets a listing be read when it is."""
         policy = self.policy
         if policy.is_eager:
             policy = policy.informed(self.markets.load((), now))
         return policy.why(standing.listing, now)
 
-    def line(self, now: datetime) -> Line:
+    def line(self, now: datetime) -> SupplierQueue:
         """Read what every listing waits for: permits, pauses, the supplier, the queue's front."""
         status = self.limiter.status(self.scope)
         pace_s = max(self.settings.rate_gap_s, MINUTE_S / self.settings.rate_limit)
@@ -323,7 +325,7 @@ class App:
         boarding = boarding_rule(self.rule, self.policy, self.schedule, front, now)
         is_full = boarding.retries_left == 0
         window = self.policy.retry_window(now, self.schedule.listed()) if is_full else None
-        return Line(
+        return SupplierQueue(
             breaker=self.breakers.load(self.scope),
             # The next permit may be spoken for: by the very call that is waiting for it.
             permit_at=status.promised_at or status.next_free_at,
@@ -368,7 +370,7 @@ class App:
         What belongs to sellers is reached through the wall; what a person only looks at because all
         sellers share it (limits, the supplier, the queue's front) stays the engine's.
         """
-        pool = Walled(self.pool, actor=actor, seller=seller)
+        pool = TenantPool(self.pool, actor=actor, seller=seller)
         return replace(
             self,
             pool=pool,
@@ -432,7 +434,7 @@ def build(
         raw=RawReplies(pool),
         pauses=Pauses(pool),
         breakers=Breakers(pool),
-        hooks=Hooks(pool),
+        hooks=Webhooks(pool),
         consents=providers.consents(settings, clock, shop_transport),
         open_supplier=lambda name: providers.supplier(name, settings, clock, pool, transport),
         pushes=Pushes(pool, guard_move=settings.guard_move),
@@ -445,10 +447,10 @@ def build(
             repairs_drift=settings.drift == "repair",
         ),
         judge=Judge(rule=failure_rule, policy=policy),
-        lane=LaneViews(pool, job_rule, day_resources(settings), demand),
+        lane=AccountQueries(pool, job_rule, day_resources(settings), demand),
         rule=fetch_rule(settings, policy),
     )
 
 
-def _walk_of(job: Job) -> Walk:
+def _walk_of(job: Job) -> Paginator:
     return walk_of(job.account.platform, job.kind, is_backfill=job.type is JobType.BACKFILL)

@@ -8,22 +8,28 @@ from headway.app.rules import MINUTE_S
 from headway.core.limits.state import UNKNOWN
 from headway.core.monitoring.alerts import TOKEN_NOTICE
 from headway.core.monitoring.burn_rate import burn
-from headway.core.monitoring.metrics import ConnectionSign, QuotaSign, Signs, TierSign, TokenSign
+from headway.core.monitoring.metrics import (
+    AlertMetrics,
+    ConnectionMetric,
+    QuotaMetric,
+    TierMetric,
+    TokenMetric,
+)
 from headway.core.monitoring.rules import FAST, SLOW
 from headway.core.pauses import Pause
 from headway.providers.boeing.client import scope_of
 from headway.store.accounts.credentials import Credentials
 from headway.store.catalog.counts import count_listings
 from headway.store.catalog.suppliers import Suppliers
-from headway.store.monitoring.counters import Pulse
+from headway.store.monitoring.counters import MinuteCounters
 from headway.store.monitoring.freshness import KEPT_SHARE, Freshness
 from headway.store.pool import guarded
 from headway.store.status import Overview
 
 
-def signs_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Signs:
+def signs_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> AlertMetrics:
     """Count the signs of everybody's line, shops and accounts."""
-    settings, pulse = app.settings, Pulse(app.pool)
+    settings, pulse = app.settings, MinuteCounters(app.pool)
     status = app.limiter.status(app.scope)
     # Every limiter waits out one window when it begins, which is no trouble.
     is_known = status.reason != UNKNOWN
@@ -35,7 +41,7 @@ def signs_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Signs:
     troubles = pulse.troubles()
     scopes = {each.name: scope_of(each.client_id) for each in Suppliers(app.pool).all()}
     breakers = app.breakers.load_all(list(scopes.values()))
-    return Signs(
+    return AlertMetrics(
         now=now,
         breaker=app.breakers.load(app.scope),
         others={name: breakers[scope] for name, scope in scopes.items() if breakers[scope].is_open},
@@ -56,7 +62,7 @@ def signs_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Signs:
         connections=troubles.connections,
         dead_jobs=troubles.dead_jobs,
         quotas=[
-            QuotaSign(
+            QuotaMetric(
                 platform=each.platform,
                 left=each.left,
                 limit=each.limit,
@@ -71,11 +77,13 @@ def signs_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Signs:
     )
 
 
-def signs_of(seen: Overview, *, pauses: Sequence[Pause], tokens: Sequence[TokenSign]) -> Signs:
+def signs_of(
+    seen: Overview, *, pauses: Sequence[Pause], tokens: Sequence[TokenMetric]
+) -> AlertMetrics:
     """Return the signs in a seller's overview; what all sellers share is not in it."""
     front, lane = seen.storefront, seen.accounts
     is_known = seen.gate.pause_reason != UNKNOWN
-    return Signs(
+    return AlertMetrics(
         now=seen.now,
         breaker=seen.breaker,
         calls_paused_until=seen.gate.paused_until if is_known else None,
@@ -96,10 +104,10 @@ def signs_of(seen: Overview, *, pauses: Sequence[Pause], tokens: Sequence[TokenS
     )
 
 
-def _connections(seen: Overview) -> list[ConnectionSign]:
+def _connections(seen: Overview) -> list[ConnectionMetric]:
     """Return every account that is lost, and the shops that do not answer."""
     lost = [
-        ConnectionSign(
+        ConnectionMetric(
             seller=each.user_id,
             name=f"{each.platform} {each.shop}",
             is_connected=False,
@@ -109,7 +117,7 @@ def _connections(seen: Overview) -> list[ConnectionSign]:
         if not each.is_connected
     ]
     down = [
-        ConnectionSign(
+        ConnectionMetric(
             seller=each.user_id,
             name=f"shopify {each.shop}",
             is_connected=True,
@@ -121,7 +129,7 @@ def _connections(seen: Overview) -> list[ConnectionSign]:
     return [*lost, *down]
 
 
-def promises_of(samples: Sequence[Freshness], now: datetime) -> list[TierSign]:
+def promises_of(samples: Sequence[Freshness], now: datetime) -> list[TierMetric]:
     """Return how each tier's promise stands, by the samples of the last hours."""
     if not samples:
         return []
@@ -135,7 +143,7 @@ def promises_of(samples: Sequence[Freshness], now: datetime) -> list[TierSign]:
             if tier.tier is each.tier and tier.kept_share is not None
         ]
         signs.append(
-            TierSign(
+            TierMetric(
                 tier=each.tier,
                 promise_min=each.promise_min,
                 kept_share=1.0 if each.kept_share is None else each.kept_share,

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from headway.core.catalog.listings import SellerId
-from headway.core.monitoring.calls import ANSWERED, UNUSED, Call
+from headway.core.monitoring.calls import ANSWERED, UNUSED, CallRecord
 from headway.observe.logs import forget_call, name_call, name_failure
 from headway.observe.metrics import UNKNOWN, Metrics
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from headway.observe.traces import Traces
 
 
-class ProcessWatch:
+class ProcessMetrics:
     """Hears of every call, of requests to the API, and of what a tick rescued."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class ProcessWatch:
         """Name the call in what this thread logs."""
         name_call(call_id, seller)
 
-    def ended(self, call: Call) -> None:
+    def ended(self, call: CallRecord) -> None:
         """Count and trace a call; one that was not made is not named any more."""
         self.metrics.count_call(call)
         if call.ended == UNUSED:

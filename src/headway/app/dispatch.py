@@ -8,20 +8,20 @@ from headway.app import App
 from headway.app.monitoring import watch_of
 from headway.core.accounts.jobs import PlatformName
 from headway.core.dispatch import Subject, Verb, supplier_of
-from headway.engine.dispatch import Hand, Relay, RelayRule, Report, Rounds, Send
+from headway.engine.dispatch import Dispatcher, DispatchRule, Hand, Report, Send, TickLoop
 from headway.errors import InvariantError
 from headway.store.catalog.suppliers import Suppliers
-from headway.store.dispatch import Batons
+from headway.store.dispatch import DispatchLeases
 
 # How many calls a minute one worker surely makes, one after the other.
 CALLS_PER_HAND = 30
 
 
-def rule_of(app: App) -> RelayRule:
+def rule_of(app: App) -> DispatchRule:
     """Return how many workers may be at once at what is shared; see `RelayRule` for the rest."""
     settings = app.settings
     fetches = max(1, math.ceil(settings.rate_limit / CALLS_PER_HAND))
-    return replace(RelayRule(), fetches=fetches, pulls=settings.jobs_max)
+    return replace(DispatchRule(), fetches=fetches, pulls=settings.jobs_max)
 
 
 def relay(
@@ -30,9 +30,9 @@ def relay(
     *,
     send: Send,
     report: Report,
-    rule: RelayRule,
+    rule: DispatchRule,
     stopping: threading.Event,
-) -> Relay:
+) -> Dispatcher:
     """Make what a worker process does with its messages."""
 
     def new_hand(subject: Subject) -> Hand:
@@ -46,9 +46,9 @@ def relay(
             case Verb.TICK:
                 raise InvariantError("a tick is nobody's hand")
 
-    return Relay(
+    return Dispatcher(
         clock=app.clock,
-        batons=Batons(app.pool, app.clock),
+        batons=DispatchLeases(app.pool, app.clock),
         new_hand=new_hand,
         send=send,
         rule=rule,
@@ -57,11 +57,11 @@ def relay(
     )
 
 
-def rounds(app: App, *, send: Send, rule: RelayRule) -> Rounds:
+def rounds(app: App, *, send: Send, rule: DispatchRule) -> TickLoop:
     """Make the tick of a worker process."""
-    return Rounds(
+    return TickLoop(
         clock=app.clock,
-        batons=Batons(app.pool, app.clock),
+        batons=DispatchLeases(app.pool, app.clock),
         suppliers=Suppliers(app.pool),
         shops=app.pushes,
         jobs=app.jobs,

@@ -12,23 +12,23 @@ import httpx
 from headway.clock import Clock
 from headway.config import Settings
 from headway.core.accounts.jobs import Account, PlatformName
-from headway.core.catalog.listings import MAIN, Scope, SupplierName
+from headway.core.catalog.listings import MAIN, LimitKey, SupplierName
 from headway.core.catalog.storefront import Shop
 from headway.core.limits.transitions import Resource, Window
 from headway.engine.ports import Platform
 from headway.errors import ConfigError
-from headway.providers.boeing.client import BoeingAccess, BoeingConnector, scope_of
+from headway.providers.boeing.client import BoeingAccess, BoeingSupplier, scope_of
 from headway.providers.etsy.api import CONSENT
-from headway.providers.etsy.client import EtsyAccess, EtsyConnector, EtsyDoor
+from headway.providers.etsy.client import EtsyAccess, EtsyApi, EtsyPlatform
 from headway.providers.etsy.limits import day_resource, second_resource
-from headway.providers.etsy.oauth import EtsyConsent
-from headway.providers.oauth import Consent
-from headway.providers.printify.client import PrintifyConnector
+from headway.providers.etsy.oauth import EtsyOAuth
+from headway.providers.oauth import OAuthClient
+from headway.providers.printify.client import PrintifyPlatform
 from headway.providers.printify.limits import account_resource, account_scope
 from headway.providers.shopify.limits import shop_resource, shop_scope
-from headway.providers.shopify.oauth import ShopifyConsent
-from headway.providers.shopify.platform import ShopifyAccount
-from headway.providers.shopify.storefront import ShopAccess, ShopifyConnector
+from headway.providers.shopify.oauth import ShopifyOAuth
+from headway.providers.shopify.platform import ShopifyPlatform
+from headway.providers.shopify.storefront import ShopAccess, ShopifyStorefront
 from headway.providers.vault import KEY_FILE, Vault, open_vault
 from headway.store.accounts.credentials import Credentials
 from headway.store.catalog.suppliers import Suppliers
@@ -39,12 +39,12 @@ MINUTE_S = 60.0
 JITTER_S = 2.5
 
 
-def boeing_scope(settings: Settings) -> Scope:
+def boeing_scope(settings: Settings) -> LimitKey:
     """Return whom the limit of the settings' supplier binds: its credential."""
     return scope_of(settings.boeing_client_id)
 
 
-def boeing_resource(settings: Settings, scope: Scope | None = None) -> Resource:
+def boeing_resource(settings: Settings, scope: LimitKey | None = None) -> Resource:
     """Return the one gate through which every request to a supplier passes."""
     window = Window(
         limit=settings.rate_limit,
@@ -77,7 +77,7 @@ def supplier(
     clock: Clock,
     pool: Pool,
     transport: httpx.BaseTransport | None,
-) -> BoeingConnector:
+) -> BoeingSupplier:
     """Make the connector of a supplier: the settings' or one of those beside it."""
     url, renewed = settings.boeing_url, None
     if name == MAIN:
@@ -86,7 +86,7 @@ def supplier(
         row = Suppliers(pool).find(name)
         url, renewed = row.url or url, partial(stored_access, name, settings, pool)
         access = renewed()
-    return BoeingConnector(
+    return BoeingSupplier(
         url,
         access,
         shelf=Credentials(pool),
@@ -105,9 +105,9 @@ def storefront(
     clock: Clock,
     pool: Pool,
     transport: httpx.BaseTransport | None,
-) -> ShopifyConnector:
+) -> ShopifyStorefront:
     """Make the connector that writes to a shop."""
-    return ShopifyConnector(
+    return ShopifyStorefront(
         shop,
         url=settings.shopify_url,
         access=_shopify_access(settings),
@@ -136,14 +136,14 @@ def platforms(
 
     def shopify(account: Account) -> Platform:
         access = _shopify_access(settings)
-        return ShopifyAccount(account, url=settings.shopify_url, access=access, **parts())
+        return ShopifyPlatform(account, url=settings.shopify_url, access=access, **parts())
 
     def etsy(account: Account) -> Platform:
         access = _etsy_access(settings)
-        return EtsyConnector(account, url=settings.etsy_url, access=access, **parts())
+        return EtsyPlatform(account, url=settings.etsy_url, access=access, **parts())
 
     def printify(account: Account) -> Platform:
-        return PrintifyConnector(account, url=settings.printify_url, **parts())
+        return PrintifyPlatform(account, url=settings.printify_url, **parts())
 
     return {
         PlatformName.SHOPIFY: shopify,
@@ -164,7 +164,7 @@ def own_resource(account: Account, settings: Settings, *, restore_per_s: float) 
 
 def consents(
     settings: Settings, clock: Clock, shop_transport: httpx.BaseTransport | None
-) -> Mapping[PlatformName, Callable[[], Consent]]:
+) -> Mapping[PlatformName, Callable[[], OAuthClient]]:
     """Return how sellers are sent through a platform's own page, where there is one."""
     return {
         PlatformName.ETSY: lambda: _etsy_consent(settings, clock),
@@ -172,14 +172,14 @@ def consents(
     }
 
 
-def _etsy_consent(settings: Settings, clock: Clock) -> EtsyConsent:
+def _etsy_consent(settings: Settings, clock: Clock) -> EtsyOAuth:
     access = _etsy_access(settings)
-    door = EtsyDoor(
+    door = EtsyApi(
         access, url=settings.etsy_url, clock=clock, timeout_s=settings.platform_timeout_s
     )
     # Etsy's page for people has an address of its own; a simulated Etsy has one for all.
     is_etsys = settings.etsy_url == Settings.model_fields["etsy_url"].default
-    return EtsyConsent(
+    return EtsyOAuth(
         door,
         access,
         per_second=settings.etsy_second_limit,
@@ -190,8 +190,8 @@ def _etsy_consent(settings: Settings, clock: Clock) -> EtsyConsent:
 
 def _shopify_consent(
     settings: Settings, clock: Clock, transport: httpx.BaseTransport | None
-) -> ShopifyConsent:
-    return ShopifyConsent(
+) -> ShopifyOAuth:
+    return ShopifyOAuth(
         access=_shopify_access(settings),
         scopes=settings.shopify_scopes,
         url_template=settings.shopify_url,
@@ -212,9 +212,9 @@ def has_keys(settings: Settings) -> bool:
     return bool(settings.secret_key) or (settings.data_dir.expanduser() / KEY_FILE).exists()
 
 
-def login_scope(name: SupplierName) -> Scope:
+def login_scope(name: SupplierName) -> LimitKey:
     """Return under which name the shelf keeps what we sign in with at a supplier."""
-    return Scope(f"supplier:{name}")
+    return LimitKey(f"supplier:{name}")
 
 
 def stored_access(name: SupplierName, settings: Settings, pool: Pool) -> BoeingAccess:

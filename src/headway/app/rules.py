@@ -3,11 +3,11 @@
 from datetime import timedelta
 
 from headway.config import Settings
-from headway.core.accounts.jobs import JobRule, Kind, Tier
+from headway.core.accounts.jobs import DataKind, JobRule, Tier
 from headway.core.catalog.change_detection import Terms
-from headway.core.catalog.guard import Guard, SellerStanding
+from headway.core.catalog.guard import Guard, SellerSettings
 from headway.core.timetable.policies import Policy
-from headway.core.timetable.seats import BoardingRule
+from headway.core.timetable.seats import SeatRule
 from headway.engine.fetch import FetchRule
 
 MINUTE_S = 60.0
@@ -20,7 +20,7 @@ def account_rule(settings: Settings) -> JobRule:
     return JobRule(
         intervals={tier: timedelta(minutes=settings.intervals_min[tier.value]) for tier in Tier},
         kind_intervals={
-            kind: timedelta(minutes=settings.kind_intervals_min[kind.value]) for kind in Kind
+            kind: timedelta(minutes=settings.kind_intervals_min[kind.value]) for kind in DataKind
         },
         order_quotas={tier: int(settings.order_quotas[tier.value]) for tier in Tier},
         running_max=settings.jobs_max,
@@ -30,9 +30,9 @@ def account_rule(settings: Settings) -> JobRule:
     )
 
 
-def seller_defaults(settings: Settings) -> SellerStanding:
+def seller_defaults(settings: Settings) -> SellerSettings:
     """Return the terms and the guard of a seller who has chosen none."""
-    return SellerStanding(
+    return SellerSettings(
         terms=Terms(
             locations=settings.locations,
             currency=settings.currency,
@@ -56,7 +56,7 @@ def fetch_rule(settings: Settings, policy: Policy) -> FetchRule:
     is_paced = policy.is_eager and settings.budget_share < 1
     calls_per_min = settings.rate_limit * settings.budget_share
     return FetchRule(
-        boarding=BoardingRule(
+        boarding=SeatRule(
             seats=settings.batch_size,
             slack=policy.slack,
             patience=policy.patience,

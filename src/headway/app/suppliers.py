@@ -8,7 +8,7 @@ from headway.app.providers import login_scope, shared_vault
 from headway.clock import fresh_id
 from headway.core.catalog.listings import MAIN, SupplierName
 from headway.engine.fetch import Fetch
-from headway.engine.fetch_all import Lines
+from headway.engine.fetch_all import FetchAll
 from headway.errors import ConfigError, ConflictError, InvalidError
 from headway.providers.boeing.client import BoeingAccess, check_access
 from headway.providers.tokens import NEVER
@@ -54,11 +54,11 @@ def remove_supplier(app: App, name: SupplierName) -> None:
         Credentials(Lent(connection)).forget(login_scope(name))
 
 
-def lines_of(app: App, owner: str, *, rings: Callable[[], None]) -> Lines:
+def lines_of(app: App, owner: str, *, rings: Callable[[], None]) -> FetchAll:
     """Make one hand on every supplier's line; raises ConfigError for a wrong sign-in of `main`."""
     fetches = {MAIN: app.fetch(owner, rings=rings)}
 
     def new_fetch(name: SupplierName) -> Fetch:
         return fetches.pop(name, None) or app.line_of(name).fetch(owner, rings=rings)
 
-    return Lines(clock=app.clock, names=Suppliers(app.pool).names, new_fetch=new_fetch)
+    return FetchAll(clock=app.clock, names=Suppliers(app.pool).names, new_fetch=new_fetch)

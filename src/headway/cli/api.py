@@ -9,7 +9,7 @@ import typer
 
 from headway import config
 from headway.app import build
-from headway.cli.console import Voice
+from headway.cli.console import CommandConsole
 from headway.cli.serving import REFRESH_S, door, join, stoppable
 from headway.cli.session import open_session
 from headway.clock import SystemClock
@@ -64,7 +64,7 @@ def api(
         print(json.dumps(describe(), indent=2, ensure_ascii=False))
         return
     settings = config.load()
-    voice = Voice(settings)
+    voice = CommandConsole(settings)
     with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
         stack.enter_context(voice.log.heard())
         wanted = settings.web_port if port is None else port

@@ -13,15 +13,15 @@ from headway.cli.session import open_session
 from headway.core.accounts.reasons import JobState
 from headway.core.catalog.listings import MAIN
 from headway.core.laws import replay_windows
-from headway.core.limits.daily_shares import Share
+from headway.core.limits.daily_shares import DayShare
 from headway.core.reasons import say_span
 from headway.core.timetable.outages import Outage, outages
 from headway.engine.explain import reasons
 from headway.store.accounts.job_list import JobView
 from headway.store.catalog.suppliers import Suppliers
-from headway.store.monitoring.job_law_checks import JobLaws
-from headway.store.monitoring.law_checks import EXAMPLES, Findings, Laws
-from headway.store.timetable.positions import Standings
+from headway.store.monitoring.job_law_checks import JobLawChecks
+from headway.store.monitoring.law_checks import EXAMPLES, Findings, LawChecks
+from headway.store.timetable.positions import ListingPositions
 
 EXAMPLES_TEXT = """Examples:
 
@@ -39,7 +39,7 @@ ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class LawResult:
     """What the database says about one law."""
 
     law: str
@@ -72,7 +72,7 @@ def check(*, as_json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
-def _print(verdicts: list[Verdict]) -> None:
+def _print(verdicts: list[LawResult]) -> None:
     rows = [(each.law, each.name, each.verdict, _note(each)) for each in verdicts]
     table(("law", "name", "verdict", "note"), rows)
     for each in verdicts:
@@ -82,15 +82,15 @@ def _print(verdicts: list[Verdict]) -> None:
             say(f"{each.law}: and {each.violations - len(each.examples):,} more", style="red")
 
 
-def _note(each: Verdict) -> str:
+def _note(each: LawResult) -> str:
     if each.verdict != BROKEN:
         return each.note
     plural = "s" if each.violations != 1 else ""
     return f"{each.violations:,} violation{plural}" + (f"; {each.note}" if each.note else "")
 
 
-def _judge(law: str, name: str, found: Findings, note: str = "") -> Verdict:
-    return Verdict(
+def _judge(law: str, name: str, found: Findings, note: str = "") -> LawResult:
+    return LawResult(
         law=law,
         name=name,
         verdict=BROKEN if found.count else OK,
@@ -106,11 +106,11 @@ def _both(one: Findings, other: Findings) -> Findings:
     return Findings(count=one.count + other.count, examples=examples)
 
 
-def _limit(app: App) -> Verdict:
+def _limit(app: App) -> LawResult:
     """Replay the whole ledger of every limited resource (L1)."""
     examples: list[str] = []
     call_count = breach_count = 0
-    for key, windows in Laws(app.pool).windows().items():
+    for key, windows in LawChecks(app.pool).windows().items():
         calls = app.limiter.calls_since(key, ALWAYS)
         call_count += len(calls)
         for window in windows:
@@ -125,10 +125,10 @@ def _limit(app: App) -> Verdict:
     return _judge("L1", "limit", found, f"{call_count:,} calls replayed")
 
 
-def _seats(app: App) -> Verdict:
-    fill = Laws(app.pool).fill(app.scope, since=app.clock.now() - DAY)
+def _seats(app: App) -> LawResult:
+    fill = LawChecks(app.pool).fill(app.scope, since=app.clock.now() - DAY)
     share = f"{fill.seats_used / fill.seats_paid:.1%}" if fill.seats_paid else "none yet"
-    return Verdict(
+    return LawResult(
         law="L2",
         name="seats",
         verdict=IDLE,
@@ -136,16 +136,16 @@ def _seats(app: App) -> Verdict:
     )
 
 
-def _deadline(app: App) -> Verdict:
+def _deadline(app: App) -> LawResult:
     """Compare the age of every good read with what the policy allows (L3)."""
-    laws, now, rule = Laws(app.pool), app.clock.now(), app.policy
+    laws, now, rule = LawChecks(app.pool), app.clock.now(), app.policy
     silences = outages(laws.calls(app.scope, since=now - 2 * rule.age_max - DAY), now)
     ages = laws.ages(now, supplier=app.supplier, age_max=rule.age_max, outages=silences)
     share = app.settings.budget_share if rule.is_eager else 1
     seats_a_day = share * app.settings.rate_limit * MINUTES_A_DAY * app.settings.batch_size
     if ages.sku_count > seats_a_day:
         note = f"{ages.sku_count:,} parts, but the limit leaves {seats_a_day:,.0f} seats a day"
-        return Verdict(law="L3", name="deadline", verdict=IDLE, note=note)
+        return LawResult(law="L3", name="deadline", verdict=IDLE, note=note)
     notes = [f"no good read older than {say_span(rule.age_max)}"]
     if ages.late.count:
         notes = [f"good reads older than {say_span(rule.age_max)}; is headway running?"]
@@ -163,51 +163,51 @@ def _excuse(silences: list[Outage]) -> str:
     return f"the supplier gave no answer for {say_span(total)} ({failed:,} failed calls)"
 
 
-def _isolation(app: App) -> Verdict:
+def _isolation(app: App) -> LawResult:
     """Compare the retries of the present window with what it has seats for (L4)."""
     window = app.policy.retry_window(app.clock.now(), app.schedule.listed())
     if window is None:
         note = f"`{app.policy.name}` has no windows for retries; `packed` and `split` have"
-        return Verdict(law="L4", name="isolation", verdict=IDLE, note=note)
+        return LawResult(law="L4", name="isolation", verdict=IDLE, note=note)
     retried = app.schedule.retried_since(window.opens_at)
     note = f"{retried:,} of {window.seats_max:,} retries since {window.opens_at:%H:%M} UTC"
     found = Findings(count=max(0, retried - window.seats_max), examples=())
     return _judge("L4", "isolation", found, note)
 
 
-def _one_owner(app: App) -> Verdict:
+def _one_owner(app: App) -> LawResult:
     now = app.clock.now()
-    found = _both(Laws(app.pool).leases(now), JobLaws(app.pool).leases(now))
+    found = _both(LawChecks(app.pool).leases(now), JobLawChecks(app.pool).leases(now))
     return _judge("L5", "one owner", found)
 
 
-def _nothing_lost(app: App) -> Verdict:
-    return _judge("L6", "nothing lost", Laws(app.pool).lost(app.clock.now()))
+def _nothing_lost(app: App) -> LawResult:
+    return _judge("L6", "nothing lost", LawChecks(app.pool).lost(app.clock.now()))
 
 
-def _one_effect(app: App) -> Verdict:
+def _one_effect(app: App) -> LawResult:
     note = "that a shop changes once, `headway simulate` checks in the shop's own log"
-    return _judge("L7", "one effect", Laws(app.pool).doubled(), note)
+    return _judge("L7", "one effect", LawChecks(app.pool).doubled(), note)
 
 
-def _blame(app: App) -> Verdict:
-    return _judge("L8", "blame", Laws(app.pool).blamed())
+def _blame(app: App) -> LawResult:
+    return _judge("L8", "blame", LawChecks(app.pool).blamed())
 
 
-def _no_harm(app: App) -> Verdict:
-    return _judge("L9", "no harm", Laws(app.pool).harmful(app.settings.currency))
+def _no_harm(app: App) -> LawResult:
+    return _judge("L9", "no harm", LawChecks(app.pool).harmful(app.settings.currency))
 
 
-def _walls(app: App) -> Verdict:
-    found = _both(Laws(app.pool).strays(app.clock.now()), JobLaws(app.pool).strays())
+def _walls(app: App) -> LawResult:
+    found = _both(LawChecks(app.pool).strays(app.clock.now()), JobLawChecks(app.pool).strays())
     return _judge("L10", "walls", found)
 
 
-def _quota(app: App) -> Verdict:
+def _quota(app: App) -> LawResult:
     """Compare what is used and reserved of every quota with what there is (L11)."""
-    count, found = JobLaws(app.pool).quotas(app.clock.now())
+    count, found = JobLawChecks(app.pool).quotas(app.clock.now())
     if not count:
-        return Verdict(law="L11", name="quota", verdict=IDLE, note="no scope here has a quota")
+        return LawResult(law="L11", name="quota", verdict=IDLE, note="no scope here has a quota")
     note = "; ".join(
         f"{each.platform}: {each.used:,.0f} used and {each.reserved:,.0f} reserved"
         f" of {each.limit:,.0f}"
@@ -216,23 +216,23 @@ def _quota(app: App) -> Verdict:
     return _judge("L11", "quota", found, note)
 
 
-def _fairness(app: App) -> Verdict:
+def _fairness(app: App) -> LawResult:
     """Find jobs that nobody has taken for a day (L12)."""
-    laws, now = JobLaws(app.pool), app.clock.now()
+    laws, now = JobLawChecks(app.pool), app.clock.now()
     if not laws.has_jobs():
-        return Verdict(law="L12", name="fairness", verdict=IDLE, note="no account is connected")
+        return LawResult(law="L12", name="fairness", verdict=IDLE, note="no account is connected")
     budgets = app.lane.budgets(now)
-    shut = [each.platform for each in budgets if each.from_at[Share.PAID] is not None]
+    shut = [each.platform for each in budgets if each.from_at[DayShare.PAID] is not None]
     if shut:
         note = f"{', '.join(shut)}: the day is spent, so its jobs wait; `headway quota` says more"
-        return Verdict(law="L12", name="fairness", verdict=IDLE, note=note)
+        return LawResult(law="L12", name="fairness", verdict=IDLE, note=note)
     return _judge("L12", "fairness", laws.starved(now), "no job has been due for a day")
 
 
-def _reasons(app: App) -> Verdict:
+def _reasons(app: App) -> LawResult:
     """Ask for the reason of both ends of every queue (L13)."""
     now = app.clock.now()
-    sample = Standings(app.pool).sample(now, supplier=app.supplier)
+    sample = ListingPositions(app.pool).sample(now, supplier=app.supplier)
     line, rule = app.line(now), app.rule.boarding
     mute = []
     for each in sample:
@@ -257,10 +257,10 @@ def _has_end(job: JobView, now: datetime) -> bool:
     return job.until >= now
 
 
-def _on_each_line(law: Callable[[App], Verdict]) -> Callable[[App], Verdict]:
+def _on_each_line(law: Callable[[App], LawResult]) -> Callable[[App], LawResult]:
     """Return a law that is asked of every supplier's line, and judged as a whole."""
 
-    def judged(app: App) -> Verdict:
+    def judged(app: App) -> LawResult:
         names = Suppliers(app.pool).names()
         found = {name: law(app.line_of(name)) for name in names}
         if len(found) == 1:
@@ -283,7 +283,7 @@ def _on_each_line(law: Callable[[App], Verdict]) -> Callable[[App], Verdict]:
     return judged
 
 
-LAWS: tuple[Callable[[App], Verdict], ...] = (
+LAWS: tuple[Callable[[App], LawResult], ...] = (
     _limit,
     *map(_on_each_line, (_seats, _deadline, _isolation)),
     _one_owner,

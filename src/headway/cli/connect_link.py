@@ -12,7 +12,7 @@ from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.intake import seller_of
 from headway.errors import ConfigError
 from headway.store.accounts.connections import shop_domain
-from headway.store.accounts.oauth_flows import OAuthVisits, Visit
+from headway.store.accounts.oauth_flows import OAuthFlow, OAuthFlows
 from headway.web.oauth import redirect_uri
 
 TICKET_LIFE = timedelta(hours=1)
@@ -31,14 +31,14 @@ def give_link(settings: Settings, shop: str, seller: str, *, as_json: bool) -> N
     ticket = fresh_secret()
     with open_session(settings) as session:
         app = session.app
-        visit = Visit(
+        visit = OAuthFlow(
             platform=platform,
             user_id=user_id,
             shop=domain,
             verifier=shared_vault(app.settings).encrypt(fresh_secret()),
         )
         expires_at = app.clock.now() + TICKET_LIFE
-        OAuthVisits(app.pool).open(visit, ticket=ticket, expires_at=expires_at)
+        OAuthFlows(app.pool).open(visit, ticket=ticket, expires_at=expires_at)
     query = urlencode({"seller": user_id, "ticket": ticket})
     link = f"{back.removesuffix('/callback')}?{query}"
     if as_json:

@@ -11,7 +11,7 @@ from headway.config import Settings
 from headway.observe.logs import Log
 
 
-class Voice:
+class CommandConsole:
     """The console of a command; lines go through the log, a view of the line goes to the console.
 
     Lines of JSON are for a program, which has no use for the view: then there is none.

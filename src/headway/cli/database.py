@@ -60,7 +60,7 @@ def upgrade(
 def _refuse_beside_older(pool: Pool, to: int | None) -> None:
     """Refuse what a process that runs now does not know, unless it can live with it."""
     kinds = [each for each in migrate.pending(pool) if to is None or each.version <= to]
-    breaking = [each.version for each in kinds if each.kind is not migrate.Kind.PRE]
+    breaking = [each.version for each in kinds if each.kind is not migrate.MigrationKind.PRE]
     older = [
         each
         for each in (Processes(pool).alive() if breaking else [])
@@ -142,7 +142,7 @@ def _report(
     for name in names:
         say(f"{verb} {name}")
     say(f"the database is at migration {version}")
-    if left and left[0].kind is migrate.Kind.POST:
+    if left and left[0].kind is migrate.MigrationKind.POST:
         say(f"left: {left[0].label}; once every process is new, run: headway db upgrade")
     elif left:
         say(f"left: {left[0].label}; stop every process, then run: headway db upgrade")

@@ -17,7 +17,7 @@ from headway.cli.doctor_broker import examine_broker
 from headway.cli.doctor_database import examine_rights, examine_server
 from headway.cli.doctor_processes import examine_processes
 from headway.cli.doctor_settings import alias, reference, settings_in_force
-from headway.cli.doctor_shops import FAIL, OK, WARN, Line, examine_shops
+from headway.cli.doctor_shops import FAIL, OK, WARN, ShopCheck, examine_shops
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.session import WALL, Session, find_joinable, open_session
 from headway.config import Settings
@@ -58,12 +58,12 @@ def doctor(
     if page:
         print(reference(), end="")
         return
-    lines = [Line(subject="headway", verdict=OK, finding=_versions())]
+    lines = [ShopCheck(subject="headway", verdict=OK, finding=_versions())]
     settings: Settings | None = None
     try:
         settings = config.load()
     except HeadwayError as error:
-        lines.append(Line(subject="settings", verdict=FAIL, finding=str(error)))
+        lines.append(ShopCheck(subject="settings", verdict=FAIL, finding=str(error)))
     else:
         lines += _examine_database(settings)
         lines += examine_broker(settings)
@@ -85,7 +85,7 @@ def _versions() -> str:
     return f"{__version__} on Python {platform.python_version()}, {platform.system()}"
 
 
-def _examine_database(settings: Settings) -> Iterator[Line]:
+def _examine_database(settings: Settings) -> Iterator[ShopCheck]:
     is_own = settings.database_url is None
     try:
         with open_session(settings, check_schema=is_own) as session:
@@ -107,28 +107,28 @@ def _examine_database(settings: Settings) -> Iterator[Line]:
                 yield from examine_processes(session.app)
                 yield from examine_shops(session.app)
     except HeadwayError as error:
-        yield Line(subject="database", verdict=FAIL, finding=str(error))
+        yield ShopCheck(subject="database", verdict=FAIL, finding=str(error))
 
 
-def _clock(offset_ms: float) -> Line:
+def _clock(offset_ms: float) -> ShopCheck:
     finding = f"the database's clock differs from this host's by {offset_ms:.0f} ms"
     if abs(offset_ms) <= OFFSET_WARN_MS:
-        return Line(subject="clock", verdict=OK, finding=finding)
+        return ShopCheck(subject="clock", verdict=OK, finding=finding)
     advice = "the limit still holds, but due times drift; run a time service on both"
-    return Line(subject="clock", verdict=WARN, finding=f"{finding}; {advice}")
+    return ShopCheck(subject="clock", verdict=WARN, finding=f"{finding}; {advice}")
 
 
-def _schema(session: Session) -> Line:
+def _schema(session: Session) -> ShopCheck:
     version, missing = migrate.current(session.app.pool), migrate.pending(session.app.pool)
     if missing:
-        is_fine = all(each.kind is migrate.Kind.POST for each in missing)
+        is_fine = all(each.kind is migrate.MigrationKind.POST for each in missing)
         when = "once every process is new, run" if is_fine else "run"
         finding = f"{len(missing)} missing, next {missing[0].label}; {when}: headway db upgrade"
-        return Line(subject="migrations", verdict=WARN if is_fine else FAIL, finding=finding)
-    return Line(subject="migrations", verdict=OK, finding=f"{version} of {version} applied")
+        return ShopCheck(subject="migrations", verdict=WARN if is_fine else FAIL, finding=finding)
+    return ShopCheck(subject="migrations", verdict=OK, finding=f"{version} of {version} applied")
 
 
-def _examine_host(settings: Settings) -> Iterator[Line]:
+def _examine_host(settings: Settings) -> Iterator[ShopCheck]:
     folder = settings.data_dir.expanduser()
     yield _folder(folder)
     yield _secret_key(settings, folder)
@@ -136,70 +136,70 @@ def _examine_host(settings: Settings) -> Iterator[Line]:
     yield _port(settings, folder)
 
 
-def _folder(folder: Path) -> Line:
+def _folder(folder: Path) -> ShopCheck:
     try:
         mode = folder.stat().st_mode
     except OSError as error:
         if isinstance(error, FileNotFoundError):
-            return Line(subject="folder", verdict=OK, finding=f"{folder} is made at first use")
+            return ShopCheck(subject="folder", verdict=OK, finding=f"{folder} is made at first use")
         advice = "set HEADWAY_DATA_DIR to a folder you may write to"
         finding = f"{folder}: {error.strerror}; {advice}"
-        return Line(subject="folder", verdict=FAIL, finding=finding)
+        return ShopCheck(subject="folder", verdict=FAIL, finding=finding)
     if not stat.S_ISDIR(mode) or not os.access(folder, os.W_OK | os.X_OK):
         finding = f"{folder} cannot be written; set HEADWAY_DATA_DIR to a folder of yours"
-        return Line(subject="folder", verdict=FAIL, finding=finding)
+        return ShopCheck(subject="folder", verdict=FAIL, finding=finding)
     if mode & OTHERS_READ:
         finding = f"{folder} can be listed by others; run: chmod go-rwx {folder}"
-        return Line(subject="folder", verdict=WARN, finding=finding)
+        return ShopCheck(subject="folder", verdict=WARN, finding=finding)
     finding = f"{folder} is yours alone ({stat.S_IMODE(mode):04o})"
-    return Line(subject="folder", verdict=OK, finding=finding)
+    return ShopCheck(subject="folder", verdict=OK, finding=finding)
 
 
-def _secret_key(settings: Settings, folder: Path) -> Line:
+def _secret_key(settings: Settings, folder: Path) -> ShopCheck:
     key_file = folder / SECRET_FILE
     if settings.secret_key is not None:
         finding = "from HEADWAY_SECRET_KEY; stored credentials are encrypted with it"
-        return Line(subject="secret key", verdict=OK, finding=finding)
+        return ShopCheck(subject="secret key", verdict=OK, finding=finding)
     try:
         mode = key_file.stat().st_mode
     except OSError:
         mode = None
     if mode is not None and mode & OTHERS:
         finding = f"{key_file} can be read by others; run: chmod 600 {key_file}"
-        return Line(subject="secret key", verdict=FAIL, finding=finding)
+        return ShopCheck(subject="secret key", verdict=FAIL, finding=finding)
     if settings.broker_url is not None:
         finding = f"in {key_file}, of this host alone; set HEADWAY_SECRET_KEY, the same on all"
-        return Line(subject="secret key", verdict=WARN, finding=finding)
+        return ShopCheck(subject="secret key", verdict=WARN, finding=finding)
     if mode is None:
         finding = f"none yet; {key_file} is made at first use"
-        return Line(subject="secret key", verdict=OK, finding=finding)
+        return ShopCheck(subject="secret key", verdict=OK, finding=finding)
     finding = f"in {key_file}, for its owner only; keep a copy of it beside your backups"
-    return Line(subject="secret key", verdict=OK, finding=finding)
+    return ShopCheck(subject="secret key", verdict=OK, finding=finding)
 
 
-def _credentials(settings: Settings) -> Line:
+def _credentials(settings: Settings) -> ShopCheck:
     needed = ("boeing_client_id", "boeing_client_secret", "boeing_username", "boeing_password")
     missing = [alias(name) for name in needed if not _text(getattr(settings, name))]
     if not missing:
-        return Line(subject="supplier", verdict=OK, finding="credentials are configured")
+        return ShopCheck(subject="supplier", verdict=OK, finding="credentials are configured")
     finding = f"only the demo works without {', '.join(missing)}"
-    return Line(subject="supplier", verdict=WARN, finding=finding)
+    return ShopCheck(subject="supplier", verdict=WARN, finding=finding)
 
 
-def _port(settings: Settings, folder: Path) -> Line:
+def _port(settings: Settings, folder: Path) -> ShopCheck:
     place = f"{settings.web_host}:{settings.web_port}"
     if settings.web_port == 0:
-        return Line(subject="page", verdict=OK, finding="takes any free port")
+        return ShopCheck(subject="page", verdict=OK, finding="takes any free port")
     try:
         with socket.create_server((settings.web_host, settings.web_port)):
-            return Line(subject="page", verdict=OK, finding=f"{place} is free")
+            return ShopCheck(subject="page", verdict=OK, finding=f"{place} is free")
     except OSError as error:
         if find_joinable(folder) is not None:
             finding = f"{place} is in use, and a headway is running"
-            return Line(subject="page", verdict=OK, finding=finding)
+            return ShopCheck(subject="page", verdict=OK, finding=finding)
         advice = "set HEADWAY_WEB_PORT to another, or 0 for any"
         finding = f"{place}: {(error.strerror or str(error)).lower()}; {advice}"
-        return Line(subject="page", verdict=WARN, finding=finding)
+        return ShopCheck(subject="page", verdict=WARN, finding=finding)
 
 
 def _text(value: object) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from headway.cli.doctor_shops import FAIL, OK, WARN, Line
+from headway.cli.doctor_shops import FAIL, OK, WARN, ShopCheck
 from headway.config import Settings
 from headway.errors import BrokerError
 
@@ -18,7 +18,7 @@ VERSION_MIN = (6, 2)
 FULL_SHARE = 0.8
 
 
-def examine_broker(settings: Settings) -> Iterator[Line]:
+def examine_broker(settings: Settings) -> Iterator[ShopCheck]:
     """Look at the broker, where one is set."""
     if settings.broker_url is None:
         yield _line(OK, "none is set; headway run needs none, headway worker HEADWAY_BROKER_URL")
@@ -40,7 +40,7 @@ def examine_broker(settings: Settings) -> Iterator[Line]:
     yield from judge(facts)
 
 
-def judge(facts: "BrokerFacts") -> Iterator[Line]:
+def judge(facts: "BrokerFacts") -> Iterator[ShopCheck]:
     """Say what of a broker is well, and what is not; persistence is not needed."""
     what = f"{facts.name} {facts.version}"
     if facts.is_silent:
@@ -70,5 +70,5 @@ def _troubles(facts: "BrokerFacts") -> Iterator[tuple[str, str]]:
         yield WARN, f"older than {VERSION_MIN[0]}.{VERSION_MIN[1]}; upgrade it"
 
 
-def _line(verdict: str, finding: str) -> Line:
-    return Line(subject="broker", verdict=verdict, finding=finding)
+def _line(verdict: str, finding: str) -> ShopCheck:
+    return ShopCheck(subject="broker", verdict=verdict, finding=finding)

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from headway.cli.doctor_shops import FAIL, OK, WARN, Line
+from headway.cli.doctor_shops import FAIL, OK, WARN, ShopCheck
 from headway.store.access.isolation import ROLE
-from headway.store.server.probe import Pooling, Rights, ServerFacts
+from headway.store.server.probe import Pooling, RoleRights, ServerFacts
 
 NAMED_MAX = 3
 FULL_SHARE = 0.8
@@ -24,22 +24,24 @@ WAYS = {
 }
 
 
-def examine_server(server: ServerFacts, place: str) -> Iterator[Line]:
+def examine_server(server: ServerFacts, place: str) -> Iterator[ShopCheck]:
     """Say which server it is, how we get there, and whether it takes writes."""
     where = f"{server.place} as {server.user} ({place})"
-    yield Line(subject="database", verdict=OK, finding=f"PostgreSQL {server.version} at {where}")
+    yield ShopCheck(
+        subject="database", verdict=OK, finding=f"PostgreSQL {server.version} at {where}"
+    )
     if server.is_read_only:
         finding = "the server takes no writes (a standby?); point DATABASE_URL at the primary"
-        yield Line(subject="writing", verdict=FAIL, finding=finding)
+        yield ShopCheck(subject="writing", verdict=FAIL, finding=finding)
     verdict, finding = WAYS[server.pooling]
-    yield Line(subject="connection", verdict=verdict, finding=finding)
+    yield ShopCheck(subject="connection", verdict=verdict, finding=finding)
     if server.connections > FULL_SHARE * server.connections_max:
         taken = f"{server.connections} of the server's {server.connections_max} are taken"
         advice = "raise max_connections, or put pgbouncer in transaction mode between"
-        yield Line(subject="connection", verdict=WARN, finding=f"{taken}; {advice}")
+        yield ShopCheck(subject="connection", verdict=WARN, finding=f"{taken}; {advice}")
 
 
-def examine_rights(rights: Rights, user: str, *, is_own: bool) -> Iterator[Line]:
+def examine_rights(rights: RoleRights, user: str, *, is_own: bool) -> Iterator[ShopCheck]:
     """Say what our role may not do, or what it may do and should not.
 
     The embedded database is ours alone: there we are whoever we like.
@@ -50,29 +52,29 @@ def examine_rights(rights: Rights, user: str, *, is_own: bool) -> Iterator[Line]
             f"{user} is a superuser, or passes by row-level security; give headway a role of its"
             " own: CREATE ROLE headway LOGIN; CREATE DATABASE headway OWNER headway"
         )
-        troubles.append(Line(subject="rights", verdict=WARN, finding=finding))
+        troubles.append(ShopCheck(subject="rights", verdict=WARN, finding=finding))
     if rights.has_walls and not troubles:
         finding = "this role may do what it needs to, and the wall between sellers holds"
-        yield Line(subject="rights", verdict=OK, finding=finding)
+        yield ShopCheck(subject="rights", verdict=OK, finding=finding)
     yield from troubles
 
 
-def _troubles(rights: Rights, user: str) -> Iterator[Line]:
+def _troubles(rights: RoleRights, user: str) -> Iterator[ShopCheck]:
     if not rights.has_schema:
         finding = f"{user} may use no schema that it looks in; {CONNECT}"
-        yield Line(subject="rights", verdict=FAIL, finding=finding)
+        yield ShopCheck(subject="rights", verdict=FAIL, finding=finding)
         return
     if rights.closed:
         named = ", ".join(rights.closed[:NAMED_MAX])
         finding = f"{user} cannot use {len(rights.closed)} tables in full ({named}, ...); {CONNECT}"
-        yield Line(subject="rights", verdict=FAIL, finding=finding)
+        yield ShopCheck(subject="rights", verdict=FAIL, finding=finding)
     elif rights.has_walls is False:
         why = "" if rights.may_be_seller else f"; let an administrator run: GRANT {ROLE} TO {user}"
         finding = f"the wall between sellers does not hold, so pages stay closed to them{why}"
-        yield Line(subject="rights", verdict=FAIL, finding=finding)
+        yield ShopCheck(subject="rights", verdict=FAIL, finding=finding)
     if not rights.may_make_temporary:
         finding = f"imports need: GRANT TEMPORARY ON DATABASE ... TO {user}"
-        yield Line(subject="rights", verdict=FAIL, finding=finding)
+        yield ShopCheck(subject="rights", verdict=FAIL, finding=finding)
     if not rights.may_create:
         finding = f"headway db upgrade needs: GRANT CREATE ON SCHEMA ... TO {user}"
-        yield Line(subject="rights", verdict=WARN, finding=finding)
+        yield ShopCheck(subject="rights", verdict=WARN, finding=finding)

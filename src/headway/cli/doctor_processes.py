@@ -6,33 +6,33 @@ from collections.abc import Iterator, Sequence
 from headway import __version__
 from headway.app import App
 from headway.app.agreement import agreement, disagreements
-from headway.cli.doctor_shops import FAIL, OK, WARN, Line
+from headway.cli.doctor_shops import FAIL, OK, WARN, ShopCheck
 from headway.store.monitoring.processes import Process, Processes
 
 APART_WARN_MS = 2000
 NAMED_MAX = 5
 
 
-def examine_processes(app: App) -> Iterator[Line]:
+def examine_processes(app: App) -> Iterator[ShopCheck]:
     """Say who runs on this database, whether they agree, and whose clock is off."""
     alive = Processes(app.pool).alive()
-    yield Line(subject="processes", verdict=OK, finding=_who(alive))
+    yield ShopCheck(subject="processes", verdict=OK, finding=_who(alive))
     if others := sorted({each.version for each in alive} - {__version__}):
         finding = f"some run headway {', '.join(others)}, here is {__version__}; upgrade them too"
-        yield Line(subject="processes", verdict=WARN, finding=finding)
+        yield ShopCheck(subject="processes", verdict=WARN, finding=finding)
     for name, differing in disagreements(agreement(app.settings), alive).items():
         finding = (
             f"{name} has other settings than here: {', '.join(differing)}; two deployments on one"
             " database? give each its own, or all the same settings"
         )
-        yield Line(subject="processes", verdict=FAIL, finding=finding)
+        yield ShopCheck(subject="processes", verdict=FAIL, finding=finding)
     for each in alive:
         if abs(each.clock_ahead_ms) > APART_WARN_MS:
             finding = (
                 f"the clock of {each.host} is {each.clock_ahead_ms / 1000:+.1f} s off the"
                 " database's; due times drift there; run a time service"
             )
-            yield Line(subject="clock", verdict=WARN, finding=finding)
+            yield ShopCheck(subject="clock", verdict=WARN, finding=finding)
 
 
 def _who(alive: Sequence[Process]) -> str:

@@ -9,7 +9,7 @@ from headway.core.accounts.jobs import PlatformName
 from headway.errors import HeadwayError
 from headway.providers.shopify.storefront import shop_scope
 from headway.providers.tokens import ACCESS, REFRESH
-from headway.store.accounts.connections import Account, Accounts
+from headway.store.accounts.connections import ConnectedShop, ConnectedShops
 from headway.store.accounts.credentials import Credentials
 
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -17,7 +17,7 @@ TROUBLED_MAX = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ShopCheck:
     """One thing looked at: how it is, and what to do if it is not well."""
 
     subject: str
@@ -25,35 +25,35 @@ class Line:
     finding: str
 
 
-def examine_shops(app: App) -> Iterator[Line]:
+def examine_shops(app: App) -> Iterator[ShopCheck]:
     """Look at every shop: one line for all that are well, one for each that is not."""
-    found = Accounts(app.pool).list(PlatformName.SHOPIFY)
+    found = ConnectedShops(app.pool).list(PlatformName.SHOPIFY)
     if not found:
         finding = "none is connected; run: headway connect SHOP --seller SELLER"
-        yield Line(subject="shops", verdict=WARN, finding=finding)
+        yield ShopCheck(subject="shops", verdict=WARN, finding=finding)
         return
     troubled = [line for each in found for line in _examine(app, each)]
     connected = sum(each.status == "connected" for each in found)
     finding = f"{connected:,} of {len(found):,} connected"
-    yield Line(subject="shops", verdict=OK if connected else WARN, finding=finding)
+    yield ShopCheck(subject="shops", verdict=OK if connected else WARN, finding=finding)
     yield from troubled[:TROUBLED_MAX]
     if len(troubled) > TROUBLED_MAX:
         finding = f"and {len(troubled) - TROUBLED_MAX:,} more findings; see: headway shops"
-        yield Line(subject="shops", verdict=WARN, finding=finding)
+        yield ShopCheck(subject="shops", verdict=WARN, finding=finding)
 
 
-def _examine(app: App, account: Account) -> Iterator[Line]:
+def _examine(app: App, account: ConnectedShop) -> Iterator[ShopCheck]:
     connect = f"run: headway connect {account.shop} --seller {account.user_id}"
     if account.status != "connected":
         finding = f"disconnected ({account.reason}), so nothing is written there; {connect}"
-        yield Line(subject=account.shop, verdict=WARN, finding=finding)
+        yield ShopCheck(subject=account.shop, verdict=WARN, finding=finding)
         return
     lacking = _find_token_trouble(app, account)
     if lacking:
-        yield Line(subject=account.shop, verdict=FAIL, finding=f"{lacking}; {connect}")
+        yield ShopCheck(subject=account.shop, verdict=FAIL, finding=f"{lacking}; {connect}")
     if account.locations is None:
         finding = "its locations were not read yet; a running headway does it with its first push"
-        yield Line(subject=account.shop, verdict=WARN, finding=finding)
+        yield ShopCheck(subject=account.shop, verdict=WARN, finding=finding)
         return
     unknown = sorted(set(app.settings.locations.values()) - set(account.locations))
     if unknown:
@@ -61,10 +61,10 @@ def _examine(app: App, account: Account) -> Iterator[Line]:
             f"has no location named {', '.join(unknown)}, so stock there is not sold; name it so in"
             " the shop, or change HEADWAY_LOCATIONS"
         )
-        yield Line(subject=account.shop, verdict=WARN, finding=finding)
+        yield ShopCheck(subject=account.shop, verdict=WARN, finding=finding)
 
 
-def _find_token_trouble(app: App, account: Account) -> str:
+def _find_token_trouble(app: App, account: ConnectedShop) -> str:
     """Say what is wrong with a shop's tokens, if anything is; never makes a key."""
     settings, now = app.settings, app.clock.now()
     stored = Credentials(app.pool).load(shop_scope(settings.shopify_client_id, account.shop))

@@ -12,7 +12,7 @@ import typer
 
 from headway.cli.jobs import print_job
 from headway.cli.output import AsJson, emit, say, table
-from headway.cli.target import AnyDesk, Server, open_desk, seller_id
+from headway.cli.target import AnyOperations, Server, open_operations, seller_id
 from headway.cli.times import instant
 from headway.core.catalog.listings import Sku
 from headway.core.reasons import say_time
@@ -71,7 +71,7 @@ def hold(
 
     Each waits for approve or reject; meanwhile the shop keeps the old price.
     """
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         found = desk.held(seller=seller_id(seller), limit=limit + 1)
         now = desk.now
         shown = found[:limit]
@@ -111,7 +111,7 @@ def approve(
     if all_ and not reason.strip():
         raise InvalidError('--all needs a reason: --all --reason "why all of it may pass"')
     whose = seller_id(seller)
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         if all_:
             _report_all(desk.approve_all(seller=whose, reason=reason), as_json=as_json)
             return
@@ -127,7 +127,7 @@ def reject(
     as_json: AsJson = False,
 ) -> None:
     """Keep the shop's price; the same quote is not held again."""
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         rulings = desk.reject(_skus(skus), seller=seller_id(seller), reason=reason)
         _report(rulings, as_json=as_json)
 
@@ -158,7 +158,7 @@ def rollback(
     if bool(skus) == (since is not None):
         raise InvalidError("name parts, or --since an instant with --seller; not both")
     whose = seller_id(seller)
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         now = desk.now
         moment = instant(to, now, "--to")
         if since is None:
@@ -202,7 +202,7 @@ def revive(
     """
     _either(skus, is_all=all_)
     whose = seller_id(seller)
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         if skus and any(map(is_job_name, skus)):
             _revive_jobs(desk, skus, as_json=as_json)
         elif all_:
@@ -211,7 +211,7 @@ def revive(
             _report(desk.revive(_skus(skus), seller=whose), as_json=as_json)
 
 
-def _revive_jobs(desk: AnyDesk, names: Sequence[str], *, as_json: bool) -> None:
+def _revive_jobs(desk: AnyOperations, names: Sequence[str], *, as_json: bool) -> None:
     """Queue dead jobs again; raises RequestError before anything is done."""
     if not all(map(is_job_name, names)):
         raise InvalidError("name parts, or jobs; not both at once")

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from headway.cli.output import AsJson, emit, say, table
-from headway.cli.target import Server, open_desk, seller_id
-from headway.core.accounts.jobs import JobStatus, Kind, PlatformName
+from headway.cli.target import Server, open_operations, seller_id
+from headway.core.accounts.jobs import DataKind, JobStatus, PlatformName
 from headway.core.catalog.listings import SellerId
 from headway.core.limits import forecast
 from headway.core.reasons import say_time
@@ -69,7 +69,7 @@ def jobs(
 
     Those that are due come first, by score and waiting; then those that come, soonest first.
     """
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         found = desk.lane.jobs(
             seller=seller_id(seller), platform=platform, status=status, limit=limit
         )
@@ -88,7 +88,7 @@ def quota(*, server: Server = None, as_json: AsJson = False) -> None:
 
     Also what each seller has used of the month's orders.
     """
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         budgets = desk.lane.quotas()
         accounts = desk.lane.accounts(limit=SELLERS_SHOWN)
         sellers = desk.lane.sellers({each.user_id for each in accounts})
@@ -107,7 +107,7 @@ def pull(
     seller: Annotated[str, typer.Argument(help="Whose accounts to look at.")],
     *,
     platform: Platform = None,
-    kind: Annotated[Kind | None, typer.Option(help="Only this kind of data.")] = None,
+    kind: Annotated[DataKind | None, typer.Option(help="Only this kind of data.")] = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -116,7 +116,7 @@ def pull(
     They still wait for their turn, their budget and their shop. Those that run, are dead or belong
     to a disconnected account stay as they are; why is said of each. Exit code 1 if none waits.
     """
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         pulled = desk.lane.pull(SellerId(seller), platform=platform, kind=kind)
         made, after = pulled.made_due, pulled.jobs
         if as_json:

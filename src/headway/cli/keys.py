@@ -9,14 +9,14 @@ import typer
 from headway import config
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.session import Session, open_session
-from headway.cli.target import ACTOR, Server, open_desk
+from headway.cli.target import ACTOR, Server, open_operations
 from headway.clock import SystemClock
 from headway.config import Settings
-from headway.core.access import Grant, Role
+from headway.core.access import AccessGrant, Role
 from headway.core.catalog.intake import seller_of
 from headway.core.reasons import say_time
 from headway.errors import InvalidError
-from headway.store.access.keys import Access, Key
+from headway.store.access.keys import ApiKey, ApiKeys
 
 SUMMARY = "Make, list or revoke keys, or make a link that logs a browser in once."
 UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
@@ -72,7 +72,7 @@ def create(
     """
     now = WALL.now()
     grant = _grant(name, role, seller, None if expires is None else now + _span(expires))
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         key, secret = desk.access.create_key(grant)
     if as_json:
         emit({"key": secret, **_told(key)})
@@ -86,7 +86,7 @@ def create(
 
 def list_keys(*, server: Server = None, as_json: AsJson = False) -> None:
     """List keys by name and beginning, and when each was last used."""
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         keys = desk.access.all_keys()
     if as_json:
         emit([_told(each) for each in keys])
@@ -106,7 +106,7 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Let a key open nothing from now on, and end the sessions that it began."""
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         key = desk.access.revoke_key(which)
     if as_json:
         emit(_told(key))
@@ -126,7 +126,7 @@ def link(
     grant, until = _grant(str(role), role, seller, None), now + _span(expires)
     with open_session(settings) as session:
         app = session.app.behind(actor=ACTOR)
-        secret = Access(app.pool, clock=app.clock).add_link(grant, expires_at=until, now=now)
+        secret = ApiKeys(app.pool, clock=app.clock).add_link(grant, expires_at=until, now=now)
         address = f"{_page(settings, session)}login/{secret}"
     if as_json:
         emit({"link": address, "role": role, "seller": grant.seller, "expires_at": until})
@@ -141,7 +141,7 @@ def _page(settings: Settings, session: Session) -> str:
     return (settings.public_url or session.page or plain).rstrip("/") + "/"
 
 
-def _grant(name: str, role: Role, seller: str | None, expires_at: datetime | None) -> Grant:
+def _grant(name: str, role: Role, seller: str | None, expires_at: datetime | None) -> AccessGrant:
     whose = None if seller is None else seller_of(seller)
     if role is Role.SELLER and whose is None:
         raise InvalidError("a seller's key needs --seller; an operator's or a reader's does not")
@@ -151,7 +151,7 @@ def _grant(name: str, role: Role, seller: str | None, expires_at: datetime | Non
         )
     if not name.strip() or not name.isprintable():
         raise InvalidError("give the key a name that a person can read")
-    return Grant(name=name.strip(), role=role, seller=whose, expires_at=expires_at)
+    return AccessGrant(name=name.strip(), role=role, seller=whose, expires_at=expires_at)
 
 
 def _span(text: str) -> timedelta:
@@ -161,7 +161,7 @@ def _span(text: str) -> timedelta:
     return int(found[1]) * UNITS[found[2]]
 
 
-def _told(key: Key) -> dict[str, object]:
+def _told(key: ApiKey) -> dict[str, object]:
     return {
         "id": key.id,
         "name": key.name,
@@ -175,11 +175,11 @@ def _told(key: Key) -> dict[str, object]:
     }
 
 
-def _role(key: Key) -> str:
+def _role(key: ApiKey) -> str:
     return key.role if key.user_id is None else f"{key.role} of {key.user_id}"
 
 
-def _life(key: Key) -> str:
+def _life(key: ApiKey) -> str:
     if key.revoked_at is not None:
         return f"no more: revoked {_instant(key.revoked_at, '')}"
     if key.expires_at is None:

@@ -9,11 +9,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli.console import Voice
+from headway.cli.console import CommandConsole
 from headway.clock import Clock
 from headway.core.reasons import say_span
-from headway.runners.worker_processes import Crew
-from headway.store.catalog.change_list import Change, Fate
+from headway.runners.worker_processes import WorkerProcesses
+from headway.store.catalog.change_list import ChangeOutcome, ObservedChange
 from headway.store.status import NextCall, Overview, Why
 from headway.web.formatting import (
     age,
@@ -27,7 +27,7 @@ from headway.web.formatting import (
     result,
     sentence,
 )
-from headway.web.live import Feed, Sight
+from headway.web.live import Feed, Snapshot
 
 FRAME_S = 0.25
 # A demo is watched; the log of the real thing is read afterwards.
@@ -45,17 +45,17 @@ CALL_WIDTHS = (None, 12, 9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
+class LiveView:
     """What the terminal shows, and where the page is; a crew's last words, if there is one."""
 
     feed: Feed
     clock: Clock
     speed: float | None
     url: str
-    crew: Crew | None = None
+    crew: WorkerProcesses | None = None
 
 
-def show(watch: Watch, voice: Voice, stop: threading.Event) -> None:
+def show(watch: LiveView, voice: CommandConsole, stop: threading.Event) -> None:
     """Show the line until stopped: a live view in a terminal, a line now and then elsewhere."""
     if voice.is_watched:
         _live(watch, voice.console, stop)
@@ -63,21 +63,21 @@ def show(watch: Watch, voice: Voice, stop: threading.Event) -> None:
         _lines(watch, voice.say, stop)
 
 
-def _live(watch: Watch, console: Console, stop: threading.Event) -> None:
+def _live(watch: LiveView, console: Console, stop: threading.Event) -> None:
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while not stop.wait(FRAME_S):
             sight = watch.feed.newest()
             live.update(draw(watch, sight, height=console.height), refresh=True)
 
 
-def _lines(watch: Watch, print_line: Callable[[str], None], stop: threading.Event) -> None:
+def _lines(watch: LiveView, print_line: Callable[[str], None], stop: threading.Event) -> None:
     while True:
         print_line(say(watch.feed.newest()))
         if stop.wait(LOG_S if watch.speed is None else LINE_S):
             return
 
 
-def say(sight: Sight) -> str:
+def say(sight: Snapshot) -> str:
     """Return the state of the line in one line."""
     seen = sight.overview
     if seen is None:
@@ -104,7 +104,7 @@ def say(sight: Sight) -> str:
     return " | ".join(words)
 
 
-def draw(watch: Watch, sight: Sight, *, height: int) -> RenderableType:
+def draw(watch: LiveView, sight: Snapshot, *, height: int) -> RenderableType:
     """Return the whole view, fit to the height of the terminal."""
     head = Table.grid(expand=True)
     head.add_column()
@@ -144,7 +144,7 @@ def _in(seen: Overview) -> str:
     return "now" if leaves_at <= seen.now else f"in {say_span(leaves_at - seen.now)}"
 
 
-def _departure(seen: Overview, watch: Watch) -> Text:
+def _departure(seen: Overview, watch: LiveView) -> Text:
     leaves_at = seen.next_call.leaves_at
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append("Next call in ", style="bold")
@@ -244,10 +244,12 @@ def _changes(seen: Overview, rows: int) -> Table:
     return table
 
 
-def _fate(each: Change) -> Text:
+def _fate(each: ObservedChange) -> Text:
     if each.lag_s is not None:
         return Text(lag(each.lag_s), style=ACCENT)
-    return Text(fate(each), style=BAD if each.fate in {Fate.HELD, Fate.REFUSED} else QUIET)
+    return Text(
+        fate(each), style=BAD if each.fate in {ChangeOutcome.HELD, ChangeOutcome.REFUSED} else QUIET
+    )
 
 
 def _calls(seen: Overview, rows: int) -> Table:
@@ -277,7 +279,7 @@ def _table(title: str, widths: Sequence[int | None], *columns: str) -> Table:
     return table
 
 
-def _moved(each: Change, what: str) -> Text:
+def _moved(each: ObservedChange, what: str) -> Text:
     old, new = (
         (each.price_old, each.price_new) if what == "price" else (each.stock_old, each.stock_new)
     )

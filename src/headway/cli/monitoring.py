@@ -15,7 +15,7 @@ import typer
 
 from headway import config
 from headway.cli.output import AsJson, emit, say, table
-from headway.cli.target import Server, open_desk, seller_id
+from headway.cli.target import Server, open_operations, seller_id
 from headway.cli.times import instant
 from headway.core.catalog.listings import Sku
 from headway.core.reasons import say_time
@@ -23,7 +23,7 @@ from headway.errors import InvalidError
 from headway.observe.prometheus_rules import prometheus_rules
 from headway.operations.limits import LimitView
 from headway.store.catalog.history import HistoryEvent
-from headway.store.limits.ledger import LedgerLine
+from headway.store.limits.ledger import LedgerEntry
 from headway.web.audit import exported
 from headway.web.formatting import number
 
@@ -79,7 +79,7 @@ def alerts(
     if rules:
         sys.stdout.write(prometheus_rules(config.load().alert_limits))
         return
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         found = desk.alerts()
         if as_json:
             told = [{**asdict(each), "runbook": each.runbook} for each in found]
@@ -115,7 +115,7 @@ def limits(
     """
     if name is None and since is not None:
         raise InvalidError("--since is for the calls of one limit; name it")
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         if name is None:
             seen = desk.limits(limit=limit)
             if as_json:
@@ -158,7 +158,7 @@ def audit(
     tells how many there are in it.
     """
     form = Form.JSONL if as_json and out is None else format_
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         now = desk.now
         events = _Counted(
             desk.audit(
@@ -233,7 +233,7 @@ def _print_limits(found: Sequence[LimitView], now: datetime) -> None:
     table(headings, rows, empty="no call was made yet", right={3, 4, 5})
 
 
-def _print_calls(found: Sequence[LedgerLine], now: datetime) -> None:
+def _print_calls(found: Sequence[LedgerEntry], now: datetime) -> None:
     rows = [
         (
             say_time(each.begun_at, now),
@@ -250,6 +250,6 @@ def _print_calls(found: Sequence[LedgerLine], now: datetime) -> None:
     table(headings, rows, empty="no call was made", right={5})
 
 
-def _seats(each: LedgerLine) -> str:
+def _seats(each: LedgerEntry) -> str:
     more = f" and {len(each.skus) - SKUS_SHOWN} more" if len(each.skus) > SKUS_SHOWN else ""
     return ", ".join(each.skus[:SKUS_SHOWN]) + more

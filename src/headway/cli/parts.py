@@ -9,7 +9,7 @@ import typer
 
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.sparkline import blocks
-from headway.cli.target import AnyDesk, Server, open_desk, seller_id
+from headway.cli.target import AnyOperations, Server, open_operations, seller_id
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.reasons import say_time
 from headway.store.catalog.history import (
@@ -20,8 +20,8 @@ from headway.store.catalog.history import (
     SeriesPoint,
     series_of,
 )
-from headway.store.catalog.product_list import ProductView, State
-from headway.store.status import Call
+from headway.store.catalog.product_list import ProductState, ProductView
+from headway.store.status import RecentCall
 from headway.web.formatting import money, result
 
 PARTS_EXAMPLES = """Examples:
@@ -56,7 +56,7 @@ def parts(
         str, typer.Argument(help="A piece of the part number, the shop's SKU or the title.")
     ] = "",
     *,
-    state: Annotated[State | None, typer.Option(help="Only those that stand so.")] = None,
+    state: Annotated[ProductState | None, typer.Option(help="Only those that stand so.")] = None,
     seller: Seller = None,
     limit: Limit = LIMIT,
     server: Server = None,
@@ -66,7 +66,7 @@ def parts(
 
     Each with its state, the supplier's price and stock, what the shop shows, and when it is due.
     """
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         found: list[ProductView] = []
         cursor: str | None = None
         while True:
@@ -106,7 +106,7 @@ def history(
     last changes, for each seller. At the end are the supplier's calls that carried the part.
     """
     whose = seller_id(seller)
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         found, has_more = _events(desk, Sku(sku), whose, kind or (), limit)
         kinds = (*SEEN, *SHOWN)
         changes = desk.history(Sku(sku), seller=whose, kinds=kinds, limit=LIMIT_MAX).items
@@ -129,7 +129,7 @@ def history(
 
 
 def _events(
-    desk: AnyDesk, sku: Sku, seller: SellerId | None, kinds: Sequence[str], limit: int
+    desk: AnyOperations, sku: Sku, seller: SellerId | None, kinds: Sequence[str], limit: int
 ) -> tuple[list[HistoryEvent], bool]:
     """Return so many events, and whether there are more."""
     found: list[HistoryEvent] = []
@@ -236,7 +236,7 @@ def _decimal(number: int | None) -> Decimal | None:
     return None if number is None else Decimal(number)
 
 
-def _print_calls(calls: Sequence[Call], now: datetime) -> None:
+def _print_calls(calls: Sequence[RecentCall], now: datetime) -> None:
     """List the calls that carried it, if it may be seen who did."""
     if not calls:
         return

@@ -8,7 +8,7 @@ import typer
 
 from headway.cli.held_changes import Reason
 from headway.cli.output import AsJson, emit, say, table
-from headway.cli.target import Server, open_desk, seller_id
+from headway.cli.target import Server, open_operations, seller_id
 from headway.cli.times import instant_to_come
 from headway.core.catalog.listings import Sku, SupplierName
 from headway.core.pauses import Pause, PauseKind
@@ -76,7 +76,7 @@ def pause(
     again replaces the end and the reason.
     """
     kind = _kind(skus, is_all=all_, is_supplier=supplier, seller=seller)
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         if kind is None:
             if until is not None or reason:
                 raise InvalidError("say what to pause: parts, --seller, --supplier or --all")
@@ -114,7 +114,7 @@ def resume(
     kind = _kind(skus, is_all=all_, is_supplier=supplier, seller=seller)
     if kind is None:
         raise InvalidError("say what to resume: parts, --seller, --supplier or --all")
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         resumed = desk.resume(
             kind,
             skus=_skus(skus, kind),
@@ -144,7 +144,7 @@ def trigger(
 
     One that is due that way already, or aboard a call, is left as it is, and the answer says so.
     """
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         rulings = desk.trigger([Sku(sku) for sku in skus], seller=seller_id(seller), reason=reason)
         if as_json:
             done = sum(each.is_done for each in rulings)

@@ -11,11 +11,11 @@ import typer
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.progress import progress
 from headway.cli.session import WALL
-from headway.cli.target import AnyDesk, Server, open_room
+from headway.cli.target import AnyOperations, Server, open_target
 from headway.core.catalog.intake import seller_of, text_lines
 from headway.core.catalog.listings import Sku
 from headway.errors import InvalidError, NotFoundError
-from headway.operations.answers import AskedPart, Batch
+from headway.operations.answers import PublishBatch, RequestedPart
 
 EXAMPLES = """Examples:
 
@@ -63,7 +63,7 @@ def publish(
     if not asked:
         raise InvalidError("name a part number, or a file of them with --file")
     named = None if seller is None else seller_of(seller)
-    with open_room(server) as room:
+    with open_target(server) as room:
         if wait and not room.is_tended:
             raise InvalidError("--wait needs a headway that works; start one with: headway run")
         batch = room.desk.publish(asked, seller=named)
@@ -84,7 +84,7 @@ def _from_file(name: str | None) -> list[str]:
     return [line for line in text_lines(raw.splitlines()) if line.strip()]
 
 
-def _await(desk: AnyDesk, batch: Batch) -> Batch:
+def _await(desk: AnyOperations, batch: PublishBatch) -> PublishBatch:
     """Wait until nothing of a batch is under way; what was refused was never a part of it."""
     with progress("publishing", len(batch.parts)) as advance:
         shown = 0
@@ -100,14 +100,14 @@ def _await(desk: AnyDesk, batch: Batch) -> Batch:
             WALL.sleep(POLL_S)
 
 
-def _newest(desk: AnyDesk, batch: Batch) -> dict[Sku, AskedPart]:
+def _newest(desk: AnyOperations, batch: PublishBatch) -> dict[Sku, RequestedPart]:
     try:
         return {each.sku: each for each in desk.batch(batch.batch_id).parts}
     except NotFoundError:  # every part of it was asked for again
         return {}
 
 
-def _report(batch: Batch, *, as_json: bool) -> None:
+def _report(batch: PublishBatch, *, as_json: bool) -> None:
     counts = Counter(each.status for each in batch.parts)
     if as_json:
         told = {"batch_id": batch.batch_id, "seller": batch.seller, "counts": counts}

@@ -11,7 +11,7 @@ from typing import Any
 
 from headway.cli.remote_access import RemoteAccess
 from headway.cli.remote_lane import RemoteLane
-from headway.cli.remote_requests import Asking, word
+from headway.cli.remote_requests import ApiRequests, word
 from headway.cli.remote_runs import RemoteRuns
 from headway.cli.remote_shops import RemoteShops
 from headway.cli.remote_suppliers import RemoteSuppliers
@@ -20,25 +20,25 @@ from headway.core.catalog.listings import SellerId, Sku, SupplierName
 from headway.core.monitoring.alerts import Alert
 from headway.core.pauses import Pause, PauseKind
 from headway.errors import StoreError
-from headway.operations.answers import Batch, Explained
+from headway.operations.answers import ListingExplanation, PublishBatch
 from headway.operations.limits import LimitView
 from headway.store.catalog.history import HistoryEvent, HistoryPage
-from headway.store.catalog.product_list import ProductPage, ProductView, State
+from headway.store.catalog.product_list import ProductPage, ProductState, ProductView
 from headway.store.catalog.review import HeldChange, Ruling
-from headway.store.limits.ledger import LedgerLine
+from headway.store.limits.ledger import LedgerEntry
 from headway.store.pauses import Resumed
-from headway.store.status import Call, Overview
-from headway.store.timetable.slots import Moved, Wish
+from headway.store.status import Overview, RecentCall
+from headway.store.timetable.slots import MovedSlot, RequestedSlot
 from headway.web.audit import STOPPED
 
 SYNC, LIMITS, PUBLISH = "/api/sync", "/api/limits", "/api/bulk-publish"
 
 
-class RemoteDesk:
+class RemoteOperations:
     """What one key may see and do at a server, divided as the desk here is."""
 
     def __init__(self, api: HeadwayApi) -> None:
-        self._asking = Asking(api)
+        self._asking = ApiRequests(api)
         self.lane = RemoteLane(self._asking)
         self.access = RemoteAccess(self._asking)
         self.runs = RemoteRuns(self._asking)
@@ -63,7 +63,7 @@ class RemoteDesk:
         self,
         *,
         q: str = "",
-        state: State | None = None,
+        state: ProductState | None = None,
         seller: SellerId | None = None,
         cursor: str | None = None,
         limit: int,
@@ -90,10 +90,10 @@ class RemoteDesk:
         query = {"seller": seller, "kind": list(kinds), "cursor": cursor, "limit": limit}
         return self._asking.get(HistoryPage, f"{SYNC}/history/{word(sku)}", query)
 
-    def calls(self, sku: Sku, *, seller: SellerId | None = None) -> tuple[Call, ...]:
+    def calls(self, sku: Sku, *, seller: SellerId | None = None) -> tuple[RecentCall, ...]:
         """Return the latest calls that carried a part; raises NotFoundError."""
         path = f"{SYNC}/calls/{word(sku)}"
-        return tuple(self._asking.get(list[Call], path, {"seller": seller}, "calls"))
+        return tuple(self._asking.get(list[RecentCall], path, {"seller": seller}, "calls"))
 
     def audit(
         self,
@@ -119,10 +119,10 @@ class RemoteDesk:
                 raise StoreError(row["error"])
             yield self._asking.read(HistoryEvent, row | {"user_id": row["seller"]})
 
-    def explain(self, sku: Sku, *, seller: SellerId | None = None) -> list[Explained]:
+    def explain(self, sku: Sku, *, seller: SellerId | None = None) -> list[ListingExplanation]:
         """Say why a part waits, for each seller who lists it; raises NotFoundError."""
         path = f"{SYNC}/explain/{word(sku)}"
-        return self._asking.get(list[Explained], path, {"seller": seller}, "listings")
+        return self._asking.get(list[ListingExplanation], path, {"seller": seller}, "listings")
 
     def held(
         self, *, seller: SellerId | None = None, limit: int, cursor: str | None = None
@@ -232,8 +232,8 @@ class RemoteDesk:
         return self._rule("trigger", skus=list(skus), seller=seller, reason=reason)
 
     def move(
-        self, skus: Sequence[Sku], wish: Wish, *, seller: SellerId | None = None
-    ) -> list[Moved]:
+        self, skus: Sequence[Sku], wish: RequestedSlot, *, seller: SellerId | None = None
+    ) -> list[MovedSlot]:
         """Give parts another slot of the day, or a priority in theirs."""
         found = {sku: self.product(sku, seller=seller) for sku in dict.fromkeys(skus)}
         body = {
@@ -246,19 +246,19 @@ class RemoteDesk:
         # A part of several sellers is refused; asked for first, it is before any other is moved.
         moved = {
             sku: self._asking.read(
-                Moved, self._asking.api.put(f"{SYNC}/products/{word(sku)}/slot", body).json
+                MovedSlot, self._asking.api.put(f"{SYNC}/products/{word(sku)}/slot", body).json
             )
             for sku in sorted(found, key=lambda sku: len(found[sku]) == 1)
         }
         firsts = list(dict.fromkeys(each.user_id for each in map(moved.__getitem__, found)))
         return sorted(map(moved.__getitem__, found), key=lambda each: firsts.index(each.user_id))
 
-    def publish(self, skus: Sequence[str], *, seller: SellerId | None = None) -> Batch:
+    def publish(self, skus: Sequence[str], *, seller: SellerId | None = None) -> PublishBatch:
         """Ask for parts to be put into a shop; raises ConflictError if none could be taken."""
         body = {"part_numbers": list(skus), "seller": seller}
         return self._batch(self._asking.api.post(PUBLISH, body).json)
 
-    def batch(self, batch_id: str) -> Batch:
+    def batch(self, batch_id: str) -> PublishBatch:
         """Tell what became of a batch; a part belongs to the batch that asked for it last."""
         return self._batch(self._asking.api.get(f"{PUBLISH}/{word(batch_id)}").json)
 
@@ -274,7 +274,7 @@ class RemoteDesk:
         until: datetime | None = None,
         limit: int,
         cursor: str | None = None,
-    ) -> list[LedgerLine]:
+    ) -> list[LedgerEntry]:
         """Return the calls that one limit permitted, the newest first, from a cursor on."""
         query = {
             "name": name,
@@ -282,7 +282,7 @@ class RemoteDesk:
             "until": until and until.isoformat(),
             "cursor": cursor,
         }
-        return self._asking.some(LedgerLine, f"{LIMITS}/ledger", query, limit=limit)
+        return self._asking.some(LedgerEntry, f"{LIMITS}/ledger", query, limit=limit)
 
     def alerts(self) -> list[Alert]:
         """Return what is wrong now, of everybody's or of one's own, the worst first."""
@@ -291,6 +291,6 @@ class RemoteDesk:
     def _rule(self, verb: str, **body: Any) -> list[Ruling]:  # noqa: ANN401 - what JSON holds
         return self._asking.post(list[Ruling], f"{SYNC}/{verb}", body, "listings")
 
-    def _batch(self, answer: Mapping[str, Any]) -> Batch:
+    def _batch(self, answer: Mapping[str, Any]) -> PublishBatch:
         parts = [{**each, "sku": each.get("part_number")} for each in answer.get("parts", ())]
-        return self._asking.read(Batch, {**answer, "parts": parts})
+        return self._asking.read(PublishBatch, {**answer, "parts": parts})

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from headway.cli.remote_requests import Asking, word
-from headway.core.access import Grant
-from headway.store.access.keys import Key
+from headway.cli.remote_requests import ApiRequests, word
+from headway.core.access import AccessGrant
+from headway.store.access.keys import ApiKey
 from headway.store.access.sessions import BrowserSession
 
 KEYS, SESSIONS = "/api/keys", "/api/sessions"
@@ -14,14 +14,14 @@ KEYS, SESSIONS = "/api/keys", "/api/sessions"
 class RemoteAccess:
     """Keys and sessions of a server, if the key is an operator's."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: ApiRequests) -> None:
         self._asking = asking
 
-    def all_keys(self) -> list[Key]:
+    def all_keys(self) -> list[ApiKey]:
         """Return every key, those that were revoked last."""
         return [self._key(each) for each in self._asking.api.get(KEYS).json["keys"]]
 
-    def create_key(self, grant: Grant) -> tuple[Key, str]:
+    def create_key(self, grant: AccessGrant) -> tuple[ApiKey, str]:
         """Make a key; return how people see it, and the key, which is nowhere afterwards."""
         body = {
             "name": grant.name,
@@ -32,7 +32,7 @@ class RemoteAccess:
         made = self._asking.api.post(KEYS, body).json
         return self._key(made), self._asking.read(str, made["key"])
 
-    def revoke_key(self, which: str) -> Key:
+    def revoke_key(self, which: str) -> ApiKey:
         """Let a key open nothing from now on, nor its sessions; raises RequestError."""
         return self._key(self._asking.api.delete(f"{KEYS}/{word(which)}").json)
 
@@ -49,8 +49,8 @@ class RemoteAccess:
         """End all sessions of somebody; raises NotFoundError."""
         return self._sessions(self._asking.api.delete(SESSIONS, {"name": name}).json)
 
-    def _key(self, answer: Mapping[str, Any]) -> Key:
-        return self._asking.read(Key, _named(answer))
+    def _key(self, answer: Mapping[str, Any]) -> ApiKey:
+        return self._asking.read(ApiKey, _named(answer))
 
     def _sessions(self, answer: Mapping[str, Any]) -> list[BrowserSession]:
         found = [_named(each) for each in answer.get("sessions", ())]

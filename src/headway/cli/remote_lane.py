@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 
-from headway.cli.remote_requests import Asking, word
-from headway.core.accounts.jobs import JobStatus, Kind, PlatformName
+from headway.cli.remote_requests import ApiRequests, word
+from headway.core.accounts.jobs import DataKind, JobStatus, PlatformName
 from headway.core.catalog.listings import SellerId
 from headway.errors import ConflictError
 from headway.operations.accounts import JOBS_MAX, Pulled, of_kind
@@ -19,7 +19,7 @@ ACCOUNTS_MAX = 500
 class RemoteLane:
     """Accounts and jobs of a server, as far as the key lets us see."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: ApiRequests) -> None:
         self._asking = asking
 
     def accounts(
@@ -80,7 +80,11 @@ class RemoteLane:
         return self._asking.post(JobView, f"{JOBS}/{word(name)}/run")
 
     def pull(
-        self, seller: SellerId, *, platform: PlatformName | None = None, kind: Kind | None = None
+        self,
+        seller: SellerId,
+        *,
+        platform: PlatformName | None = None,
+        kind: DataKind | None = None,
     ) -> Pulled:
         """Make a seller's jobs due now; those that run, are dead or cancelled stay as they are."""
         found = self.jobs(seller=seller, platform=platform, limit=JOBS_MAX)

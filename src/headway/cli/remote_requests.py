@@ -9,7 +9,7 @@ from urllib.parse import quote
 from pydantic import TypeAdapter, ValidationError
 
 from headway import __version__
-from headway.cli.server_api import PROVIDER, HeadwayApi, Query, Told
+from headway.cli.server_api import PROVIDER, ApiReply, HeadwayApi, Query
 from headway.errors import UnreadableError
 
 Read = TypeVar("Read")
@@ -17,7 +17,7 @@ PAGE_MAX = 200
 CHEAP = "/api/sync/held"
 
 
-class Asking:
+class ApiRequests:
     """One server, and what it last told of its clock."""
 
     def __init__(self, api: HeadwayApi) -> None:
@@ -28,7 +28,7 @@ class Asking:
         """The instant, by the clock of the server, as of its last answer."""
         return self.told().now
 
-    def told(self) -> Told:
+    def told(self) -> ApiReply:
         """Return the last answer; there is one that costs little."""
         return self.api.last or self.api.get(CHEAP, {"limit": 1})
 

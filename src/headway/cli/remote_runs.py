@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from headway.cli.remote_requests import Asking, word
+from headway.cli.remote_requests import ApiRequests, word
 from headway.core.runs import Run, RunKind
 
 RUNS = "/api/runs"
@@ -12,7 +12,7 @@ RUNS = "/api/runs"
 class RemoteRuns:
     """Runs of a server, if the key is an operator's."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: ApiRequests) -> None:
         self._asking = asking
 
     def start(self, kind: RunKind, request: Mapping[str, Any]) -> Run:

@@ -6,7 +6,7 @@ from typing import Any
 
 from headway.cli.progress import progress, tell_share
 from headway.cli.server_api import PROVIDER
-from headway.cli.target import open_desk
+from headway.cli.target import open_operations
 from headway.clock import SystemClock
 from headway.core.runs import Run, RunKind, RunStatus
 from headway.errors import HeadwayError, InvalidError, StoreError, TransientError
@@ -24,7 +24,7 @@ def run_elsewhere(
 
     With `tells`, how far it is goes to stderr as JSON.
     """
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         run = desk.runs.start(kind, request)
         try:
             over = _followed(desk.runs.find, run, tells=tells)

@@ -1,6 +1,6 @@
 """The part of a server's desk that is about sellers' shops, and what sellers pay for."""
 
-from headway.cli.remote_requests import Asking, word
+from headway.cli.remote_requests import ApiRequests, word
 from headway.core.accounts.jobs import Tier
 from headway.core.catalog.listings import SellerId
 from headway.operations.shops import ShopView, TierView
@@ -11,7 +11,7 @@ SHOPS, SELLERS = "/api/shops", "/api/sellers"
 class RemoteShops:
     """Shops and tiers of a server, as far as the key lets us see."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: ApiRequests) -> None:
         self._asking = asking
 
     def some(

@@ -1,8 +1,8 @@
 """The part of a server's desk that is about suppliers."""
 
-from headway.cli.remote_requests import Asking, word
+from headway.cli.remote_requests import ApiRequests, word
 from headway.core.catalog.listings import SellerId, SupplierName
-from headway.operations.suppliers import AddedSupplier, GivenSeller
+from headway.operations.suppliers import AddedSupplier, AssignedSeller
 from headway.providers.boeing.client import BoeingAccess
 from headway.store.catalog.supplier_list import SupplierView
 from headway.store.catalog.suppliers import SupplierRow
@@ -13,7 +13,7 @@ SUPPLIERS = "/api/suppliers"
 class RemoteSuppliers:
     """Suppliers of a server, if the key is an operator's."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: ApiRequests) -> None:
         self._asking = asking
 
     def some(self, *, limit: int, cursor: str | None = None) -> list[SupplierView]:
@@ -37,7 +37,7 @@ class RemoteSuppliers:
         answer = self._asking.api.delete(f"{SUPPLIERS}/{word(name)}").json
         return self._asking.read(SupplierRow, answer)
 
-    def give(self, name: SupplierName, seller: SellerId) -> GivenSeller:
+    def give(self, name: SupplierName, seller: SellerId) -> AssignedSeller:
         """Let a seller buy from this one from now on; due times stay. Raises NotFoundError."""
         path = f"{SUPPLIERS}/{word(name)}/sellers"
-        return self._asking.post(GivenSeller, path, {"seller": seller})
+        return self._asking.post(AssignedSeller, path, {"seller": seller})

@@ -14,7 +14,7 @@ from headway import config
 from headway.app import build
 from headway.app.monitoring import notify_of, watch_of
 from headway.app.suppliers import HANDS, lines_of
-from headway.cli.console import Voice
+from headway.cli.console import CommandConsole
 from headway.cli.serving import door, join, show_line, stoppable
 from headway.cli.session import DATABASE
 from headway.clock import SystemClock
@@ -54,7 +54,7 @@ def run(
     first start prints a link that logs you in; later: headway key link.
     """
     settings = config.load()
-    voice = Voice(settings)
+    voice = CommandConsole(settings)
     with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
         stack.enter_context(voice.log.heard())
         wanted = settings.web_port if port is None else port
@@ -95,7 +95,7 @@ def _give_back(pulls: Sequence[Pull]) -> None:
             pull.give_back()
 
 
-def _tell(voice: Voice, name: str, text: str) -> None:
+def _tell(voice: CommandConsole, name: str, text: str) -> None:
     """Print what was done where nobody watches the view."""
     if not voice.is_watched:
         voice.tell(name, text)

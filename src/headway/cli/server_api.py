@@ -50,7 +50,7 @@ Query = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ApiReply:
     """A good answer: its JSON, and the version and clock of the server that gave it."""
 
     json: Any
@@ -66,7 +66,7 @@ class HeadwayApi:
         self, url: str, key: str, *, clock: Clock, transport: httpx.BaseTransport | None = None
     ) -> None:
         self.url = _checked(url)
-        self.last: Told | None = None
+        self.last: ApiReply | None = None
         self._clock = clock
         self._client = httpx.Client(
             base_url=self.url,
@@ -86,19 +86,19 @@ class HeadwayApi:
         """Let the connection go."""
         self._client.close()
 
-    def get(self, path: str, query: Query | None = None) -> Told:
+    def get(self, path: str, query: Query | None = None) -> ApiReply:
         """Look at something; raises HeadwayError."""
         return self._told(self._ask("GET", path, query=query))
 
-    def post(self, path: str, body: Mapping[str, Any] | None = None) -> Told:
+    def post(self, path: str, body: Mapping[str, Any] | None = None) -> ApiReply:
         """Do something, once; raises HeadwayError."""
         return self._told(self._ask("POST", path, body=body or {}))
 
-    def put(self, path: str, body: Mapping[str, Any]) -> Told:
+    def put(self, path: str, body: Mapping[str, Any]) -> ApiReply:
         """Set something; raises HeadwayError."""
         return self._told(self._ask("PUT", path, body=body))
 
-    def delete(self, path: str, query: Query | None = None) -> Told:
+    def delete(self, path: str, query: Query | None = None) -> ApiReply:
         """End or take back something; raises HeadwayError."""
         return self._told(self._ask("DELETE", path, query=query))
 
@@ -146,7 +146,7 @@ class HeadwayApi:
             self._clock.sleep(wait_s)
             waited_s += wait_s
 
-    def _told(self, answer: httpx.Response, *, is_json: bool = True) -> Told:
+    def _told(self, answer: httpx.Response, *, is_json: bool = True) -> ApiReply:
         """Read an answer; raises what it means if it is not a good one."""
         if answer.is_redirect:
             where = _plain(answer.headers.get("location", ""))
@@ -154,7 +154,7 @@ class HeadwayApi:
         if answer.status_code >= BAD:
             self._refused(answer)
         try:
-            told = Told(
+            told = ApiReply(
                 json=answer.json() if is_json else None,
                 version=_plain(answer.headers["headway-version"]),
                 now=datetime.fromisoformat(answer.headers["headway-now"]),

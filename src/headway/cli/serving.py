@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from headway.app import App
 from headway.app.agreement import agreement, disagreements
 from headway.app.providers import shared_vault
-from headway.cli.console import Voice
-from headway.cli.live_view import Watch, show
+from headway.cli.console import CommandConsole
+from headway.cli.live_view import LiveView, show
 from headway.clock import SystemClock
-from headway.core.access import Grant, Role
+from headway.core.access import AccessGrant, Role
 from headway.observe.traces import open_traces
 from headway.runners.embedded import EmbeddedRunner
 from headway.runners.heartbeat import present
-from headway.runners.worker_processes import Crew
-from headway.store.access.keys import Access
+from headway.runners.worker_processes import WorkerProcesses
+from headway.store.access.keys import ApiKeys
 from headway.store.monitoring.processes import Presence, Processes
 from headway.web.server import SiteServer, address
 from headway.web.site import create
@@ -54,7 +54,7 @@ def stoppable() -> Iterator[None]:
             signal.signal(each, handler)
 
 
-def join(stack: ExitStack, app: App, verb: str, voice: Voice) -> None:
+def join(stack: ExitStack, app: App, verb: str, voice: CommandConsole) -> None:
     """Be one of the processes on this database until the end; say who has other settings.
 
     What it does from now on is traced, if that is set.
@@ -77,11 +77,11 @@ def show_line(
     app: App,
     runner: EmbeddedRunner,
     taken: "socket.socket",
-    voice: Voice,
+    voice: CommandConsole,
     *,
     page: str,
     speed: float | None = None,
-    crew: Crew | None = None,
+    crew: WorkerProcesses | None = None,
 ) -> None:
     """Serve the page and show the terminal view until told to end, or until a bug ends the line.
 
@@ -91,7 +91,7 @@ def show_line(
     serving = SiteServer(site, taken, proxies=app.settings.trusted_proxies)
     serving.start()
     stack.callback(serving.stop)
-    watch = Watch(feed=site.state.feed, clock=app.clock, speed=speed, url=page, crew=crew)
+    watch = LiveView(feed=site.state.feed, clock=app.clock, speed=speed, url=page, crew=crew)
     show(watch, voice, runner.stopping)
     runner.check()
 
@@ -99,8 +99,8 @@ def show_line(
 def login_link(app: App, taken: "socket.socket") -> str:
     """Return a link to the page that logs an operator in, once."""
     now = WALL.now()
-    grant = Grant(name="operator", role=Role.OPERATOR)
-    access = Access(app.pool, clock=app.clock)
+    grant = AccessGrant(name="operator", role=Role.OPERATOR)
+    access = ApiKeys(app.pool, clock=app.clock)
     secret = access.add_link(grant, expires_at=now + LINK_LIFE, now=now)
     return f"{page_address(app, taken)}login/{secret}"
 
@@ -111,12 +111,12 @@ def page_address(app: App, taken: "socket.socket") -> str:
     return f"{public_url}/" if public_url else address(taken)
 
 
-def door(app: App, taken: "socket.socket", voice: Voice) -> str:
+def door(app: App, taken: "socket.socket", voice: CommandConsole) -> str:
     """Return what a person opens: a link that logs in, where that is wanted.
 
     Nobody can log in before there is a key, so the first start prints one wherever it runs; later
     only a terminal gets one, since what is printed elsewhere ends up in a log.
     """
-    has_key = Access(app.pool).has_operator(now=WALL.now())
+    has_key = ApiKeys(app.pool).has_operator(now=WALL.now())
     is_wanted = voice.is_watched or not has_key
     return login_link(app, taken) if is_wanted else page_address(app, taken)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from headway.cli.output import AsJson, emit, say, table
-from headway.cli.target import Server, open_desk
+from headway.cli.target import Server, open_operations
 from headway.errors import InvalidError
 from headway.store.access.sessions import BrowserSession
 
@@ -37,7 +37,7 @@ def sessions(ctx: typer.Context, *, server: Server = None, as_json: AsJson = Fal
         if server is not None or as_json:  # a word that acts elsewhere than meant must show
             raise InvalidError(f"write options after the word: headway sessions {END} --server URL")
         return
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         found = desk.access.sessions()
     _show(found, empty="nobody is logged in", as_json=as_json)
 
@@ -57,7 +57,7 @@ def end(
     """
     if (which is None) == (name is None):
         raise InvalidError("say which: the id of a session, or --name NAME for all of somebody's")
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         ended = [desk.access.end_session(which)] if which else desk.access.end_sessions(name or "")
     _show(ended, as_json=as_json)
     if not as_json:

@@ -5,17 +5,17 @@ from datetime import timedelta
 from headway.app import App
 from headway.app.providers import shared_vault
 from headway.core.accounts.jobs import PlatformName
-from headway.core.catalog.listings import Scope
+from headway.core.catalog.listings import LimitKey
 from headway.providers.shopify.storefront import shop_scope
 from headway.providers.tokens import store_tokens, token_scope
-from headway.store.accounts.connections import Account
+from headway.store.accounts.connections import ConnectedShop
 from headway.store.accounts.credentials import Credentials
 
 # A personal token of Printify lives a year; nobody says when it was made, so it may die earlier.
 PRINTIFY_LIFE = timedelta(days=365)
 
 
-def keep_tokens(app: App, account: Account, access: str, refresh: str | None) -> None:
+def keep_tokens(app: App, account: ConnectedShop, access: str, refresh: str | None) -> None:
     """Keep the tokens that a person gave, encrypted."""
     is_printify = account.platform is PlatformName.PRINTIFY
     store_tokens(
@@ -29,7 +29,7 @@ def keep_tokens(app: App, account: Account, access: str, refresh: str | None) ->
     )
 
 
-def forget_tokens(app: App, account: Account) -> None:
+def forget_tokens(app: App, account: ConnectedShop) -> None:
     """Write over the tokens: a row that is removed would give its version to a later token."""
     now = app.clock.now()
     store_tokens(
@@ -44,7 +44,7 @@ def forget_tokens(app: App, account: Account) -> None:
     )
 
 
-def _scope(app: App, account: Account) -> Scope:
+def _scope(app: App, account: ConnectedShop) -> LimitKey:
     if account.platform is PlatformName.SHOPIFY:
         return shop_scope(app.settings.shopify_client_id, account.shop)
     return token_scope(account.platform, account.shop)

@@ -20,7 +20,7 @@ from headway.cli.output import AsJson, emit, say, table
 from headway.cli.secret_files import STDIN, secret_text
 from headway.cli.session import open_session
 from headway.cli.shop_tokens import forget_tokens, keep_tokens
-from headway.cli.target import Server, open_desk, seller_id
+from headway.cli.target import Server, open_operations, seller_id
 from headway.config import Settings
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.intake import seller_of
@@ -28,7 +28,7 @@ from headway.core.catalog.listings import SellerId, Wait
 from headway.errors import ConfigError, InvalidError, NotFoundError
 from headway.operations.shops import ShopView, unknown_locations
 from headway.providers.tokens import is_usable
-from headway.store.accounts.connections import Account, Accounts, shop_name
+from headway.store.accounts.connections import ConnectedShop, ConnectedShops, shop_name
 
 FAILED = 1
 GREET_S = 20.0
@@ -124,9 +124,9 @@ def connect(
     if refresh_token_file is not None or platform is PlatformName.ETSY:
         refresh = _token(refresh_token_file, f"Refresh token of {name}")
     with open_session(settings) as session:
-        app, accounts = session.app, Accounts(session.app.pool)
+        app, accounts = session.app, ConnectedShops(session.app.pool)
 
-        def join() -> Account:
+        def join() -> ConnectedShop:
             return accounts.connect(
                 user_id, name, platform=platform, owner_id=owner_id, title=title,
                 now=app.clock.now(),
@@ -170,7 +170,7 @@ def _refuse_platform(shop: str, seller: str) -> None:
         raise InvalidError(f"which shop? headway connect SHOP --seller {seller} --platform {shop}")
 
 
-def _say_connected(account: Account, *, as_json: bool) -> None:
+def _say_connected(account: ConnectedShop, *, as_json: bool) -> None:
     if as_json:
         emit(account)
         return
@@ -181,9 +181,9 @@ def _say_connected(account: Account, *, as_json: bool) -> None:
     say("see how it goes with: headway shops")
 
 
-def _greet(app: App, account: Account) -> Account:
+def _greet(app: App, account: ConnectedShop) -> ConnectedShop:
     """Let the shop tell its locations, which proves the token; whoever runs may be faster."""
-    push, accounts = app.push("connect", only=account.id), Accounts(app.pool)
+    push, accounts = app.push("connect", only=account.id), ConnectedShops(app.pool)
     give_up_s = app.clock.monotonic() + GREET_S
     while account.status == "connected" and account.locations_at is None:
         if app.clock.monotonic() > give_up_s:
@@ -196,7 +196,7 @@ def _greet(app: App, account: Account) -> Account:
     return account
 
 
-def _say_greeting(app: App, account: Account) -> None:
+def _say_greeting(app: App, account: ConnectedShop) -> None:
     if account.status != "connected":
         say(f"{account.shop} refused: {account.reason}")
     elif account.locations_at is None:
@@ -228,7 +228,7 @@ def disconnect(
     with open_session(config.load()) as session:
         app, now, user_id = session.app, session.app.clock.now(), seller_of(seller)
         _require_there(app, user_id, platform)
-        account = Accounts(app.pool).disconnect(
+        account = ConnectedShops(app.pool).disconnect(
             user_id, reason or "disconnected by a person", platform=platform, now=now
         )
         forget_tokens(app, account)
@@ -255,7 +255,7 @@ def shops(
     as_json: AsJson = False,
 ) -> None:
     """Show every seller's shop, and what waits to get there."""
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         found = desk.shops.some(seller=seller_id(seller), limit=SHOPS_MAX)
     if as_json:
         emit(found)

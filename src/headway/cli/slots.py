@@ -8,12 +8,12 @@ import typer
 
 from headway.cli.held_changes import Seller
 from headway.cli.output import AsJson, emit, table
-from headway.cli.target import Server, open_desk, seller_id
+from headway.cli.target import Server, open_operations, seller_id
 from headway.core.catalog.listings import Sku
 from headway.core.reasons import say_time
 from headway.core.timetable.policies.policy import PRIORITY_MAX
 from headway.errors import InvalidError
-from headway.store.timetable.slots import Moved, Slot, Wish
+from headway.store.timetable.slots import MovedSlot, RequestedSlot, Slot
 
 EXAMPLES = (
     'move "WF330523=7A" --hour 6',
@@ -54,7 +54,7 @@ def move(
     would become too old, the part is read once before it.
     """
     wish = _wish(hour, minute, priority, is_auto=auto)
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         moved = desk.move([Sku(sku) for sku in skus], wish, seller=seller_id(seller))
         if as_json:
             emit({"listings": moved})
@@ -62,7 +62,9 @@ def move(
             _show(moved, desk.now)
 
 
-def _wish(hour: int | None, minute: int | None, priority: int | None, *, is_auto: bool) -> Wish:
+def _wish(
+    hour: int | None, minute: int | None, priority: int | None, *, is_auto: bool
+) -> RequestedSlot:
     """Return what was asked for; raises InvalidError where it contradicts itself."""
     if hour is None and minute is not None:
         raise InvalidError("--minute needs --hour: it is the minute of that hour")
@@ -70,12 +72,12 @@ def _wish(hour: int | None, minute: int | None, priority: int | None, *, is_auto
         raise InvalidError("say --hour, or --auto to let the policy choose; not both")
     if hour is None and priority is None and not is_auto:
         raise InvalidError("say where to: --hour, --priority or --auto")
-    return Wish(
+    return RequestedSlot(
         hour_bucket=hour, minute_offset=minute or 0, sync_priority=priority, is_auto=is_auto
     )
 
 
-def _show(moved: Sequence[Moved], now: datetime) -> None:
+def _show(moved: Sequence[MovedSlot], now: datetime) -> None:
     rows = [
         (
             each.sku,

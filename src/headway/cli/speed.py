@@ -10,7 +10,7 @@ from headway.app import App, build
 from headway.app.rules import LEASE_MARGIN
 from headway.clock import ScaledClock
 from headway.config import Settings
-from headway.engine.dispatch import RelayRule
+from headway.engine.dispatch import DispatchRule
 from headway.store.pool import Pool
 
 # Shops of the largest plan, so that their patrol leaves room for pushes at any speed.
@@ -62,7 +62,7 @@ def at_speed(app: App, speed: float) -> App:
     )
 
 
-def relay_at_speed(rule: RelayRule, speed: float) -> RelayRule:
+def relay_at_speed(rule: DispatchRule, speed: float) -> DispatchRule:
     """Return the rule whose spans, which are those of processes and brokers, last as long."""
     more = max(1.0, speed)
     return replace(

@@ -8,15 +8,15 @@ import typer
 
 from headway.cli.jobs import print_job
 from headway.cli.output import AsJson, emit, facts, say, table
-from headway.cli.target import Room, Server, open_desk, open_room, seller_id
+from headway.cli.target import Server, Target, open_operations, open_target, seller_id
 from headway.core.catalog.listings import MAIN, Sku, SupplierName
 from headway.core.limits import forecast
 from headway.core.reasons import say_pause, say_span, say_time
-from headway.operations.answers import Explained
+from headway.operations.answers import ListingExplanation
 from headway.store.accounts.job_list import is_job_name
 from headway.store.accounts.status import AccountsStatus
-from headway.store.catalog.change_list import Change
-from headway.store.catalog.counts import Counts
+from headway.store.catalog.change_list import ObservedChange
+from headway.store.catalog.counts import ListingCounts
 from headway.store.catalog.shop_status import ShopStatus
 from headway.store.status import NextCall, Overview, Spent, Why
 from headway.web.formatting import ago, bounded, decide, fate, lag, money, percent, result
@@ -66,7 +66,7 @@ def status(
 
     Joins a demo that runs in another terminal; otherwise looks into the database at rest.
     """
-    with open_room(server) as room:
+    with open_target(server) as room:
         seen = room.desk.status(None if supplier is None else SupplierName(supplier))
         if as_json:
             emit({"database": room.place, "overview": seen})
@@ -92,7 +92,7 @@ def explain(
     One answer for each seller that lists the part. Quote a part number that holds spaces. The job
     that pulls history is called seller/platform/kind/history.
     """
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         if is_job_name(sku):
             job = desk.lane.job(sku)
             if as_json:
@@ -108,7 +108,7 @@ def explain(
             _print_explained(each, desk.now)
 
 
-def _print_explained(each: Explained, now: datetime) -> None:
+def _print_explained(each: ListingExplanation, now: datetime) -> None:
     answer = each.explanation
     say(f"{each.sku} of {each.seller}: {answer.state}", style="bold")
     say(f"  {answer.sentence}")
@@ -119,7 +119,7 @@ def _print_explained(each: Explained, now: datetime) -> None:
     say(f"  {each.in_shop}")
 
 
-def _print_status(room: Room, seen: Overview) -> None:
+def _print_status(room: Target, seen: Overview) -> None:
     supplier = "answers"
     if seen.breaker.is_open:
         since = seen.breaker.opened_at or seen.now
@@ -157,7 +157,7 @@ def _budget(spent: Spent) -> str:
     )
 
 
-def _listings(counts: Counts) -> str:
+def _listings(counts: ListingCounts) -> str:
     about = "about " if counts.is_estimate else ""
     paused = f", {counts.paused:,} paused" if counts.paused else ""
     return (
@@ -167,7 +167,7 @@ def _listings(counts: Counts) -> str:
     )
 
 
-def _speed(room: Room) -> str:
+def _speed(room: Target) -> str:
     speed = room.desk.speed
     return "" if speed is None else f" (a demo, {speed:g} times faster than life)"
 
@@ -241,7 +241,7 @@ def _print_changes(seen: Overview) -> None:
     table(headings, rows, title="Last changes")
 
 
-def _difference(each: Change) -> str:
+def _difference(each: ObservedChange) -> str:
     parts = []
     if each.price_new is not None:
         parts.append(f"price {money(each.price_old)} to {money(each.price_new)}")
@@ -253,14 +253,14 @@ def _difference(each: Change) -> str:
     return ", ".join(parts)
 
 
-def _shop_price(each: Change) -> str:
+def _shop_price(each: ObservedChange) -> str:
     if each.shop_new is None:
         return ""
     is_same = each.shop_old in {None, each.shop_new}
     return money(each.shop_new) if is_same else f"{money(each.shop_old)} to {money(each.shop_new)}"
 
 
-def _fate(each: Change) -> str:
+def _fate(each: ObservedChange) -> str:
     if each.lag_s is not None:
         return f"{fate(each)} after {lag(each.lag_s)}"
     return f"{fate(each)}: {each.reason}" if each.reason and not each.note else fate(each)

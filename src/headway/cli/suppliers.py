@@ -10,7 +10,7 @@ import typer
 
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.secret_files import secret_text
-from headway.cli.target import Server, open_desk
+from headway.cli.target import Server, open_operations
 from headway.core.catalog.intake import seller_of, supplier_named
 from headway.core.catalog.listings import SupplierName
 from headway.core.reasons import say_time
@@ -74,7 +74,7 @@ def add(
     access = BoeingAccess(
         client_id=client_id, client_secret=client_secret, username=username, password=password
     )
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         added = desk.suppliers.add(called, access, url=url)
     if as_json:
         emit(added)
@@ -95,7 +95,7 @@ def list_suppliers(
 
     main is the one of the settings.
     """
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         found = desk.suppliers.some(limit=limit + 1)
         shown, has_more = found[:limit], len(found) > limit
         if as_json:
@@ -117,7 +117,7 @@ def give(
 
     All the seller's listings are read there; their due times stay, so that no herd comes.
     """
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         given = desk.suppliers.give(SupplierName(name), seller_of(seller))
     if as_json:
         emit(given)
@@ -137,7 +137,7 @@ def remove(
 
     Refused while a seller buys there; give the seller to another one first.
     """
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         gone = desk.suppliers.remove(SupplierName(name))
     if as_json:
         emit(gone)

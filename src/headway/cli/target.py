@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from headway import config
-from headway.cli.remote import RemoteDesk
+from headway.cli.remote import RemoteOperations
 from headway.cli.server_api import HeadwayApi
 from headway.cli.session import WALL, open_session
 from headway.config import Settings
 from headway.core.catalog.listings import SellerId
 from headway.errors import ConfigError
-from headway.operations.listings import Desk
+from headway.operations.listings import Operations
 
 ACTOR = "cli"
 Server = Annotated[
@@ -26,36 +26,36 @@ Server = Annotated[
         show_default=False,
     ),
 ]
-AnyDesk = Desk | RemoteDesk
+AnyOperations = Operations | RemoteOperations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class Target:
     """A desk, where it stands, and whether a headway works there that gets things done."""
 
-    desk: AnyDesk
+    desk: AnyOperations
     place: str
     is_tended: bool
 
 
 @contextmanager
-def open_desk(server: str | None) -> Iterator[AnyDesk]:
+def open_operations(server: str | None) -> Iterator[AnyOperations]:
     """Open the desk that a command works at."""
-    with open_room(server) as room:
+    with open_target(server) as room:
         yield room.desk
 
 
 @contextmanager
-def open_room(server: str | None) -> Iterator[Room]:
+def open_target(server: str | None) -> Iterator[Target]:
     """Open the desk that a command works at, and tell where that is."""
     settings = config.load()
     if url := server_of(server, settings):
         with closing(HeadwayApi(url, _key(settings), clock=WALL)) as api:
-            yield Room(desk=RemoteDesk(api), place=api.url, is_tended=True)
+            yield Target(desk=RemoteOperations(api), place=api.url, is_tended=True)
         return
     with open_session(settings.model_copy(update={"server": ""})) as session:
-        yield Room(
-            desk=Desk(session.app, actor=ACTOR),
+        yield Target(
+            desk=Operations(session.app, actor=ACTOR),
             place=session.place,
             # Our own database is open only as long as we are.
             is_tended=session.is_joined or settings.database_url is not None,

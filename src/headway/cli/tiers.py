@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from headway.cli.output import AsJson, emit, say
-from headway.cli.target import Server, open_desk
+from headway.cli.target import Server, open_operations
 from headway.core.accounts.jobs import Tier
 from headway.core.catalog.intake import seller_of
 
@@ -32,7 +32,7 @@ def tier(
     orders a month there may be.
     """
     user_id = seller_of(seller)
-    with open_desk(server) as desk:
+    with open_operations(server) as desk:
         seen = desk.shops.tier(user_id) if new is None else desk.shops.set_tier(user_id, new)
     if as_json:
         emit({name: value for name, value in asdict(seen).items() if name != "has_account"})

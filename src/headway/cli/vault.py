@@ -14,7 +14,7 @@ from headway.cli.session import open_session
 from headway.errors import ConfigError
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
-from headway.store.accounts.oauth_flows import OAuthVisits
+from headway.store.accounts.oauth_flows import OAuthFlows
 
 SUMMARY = "Encrypt stored secrets with the newest key, or show which keys they need."
 
@@ -77,8 +77,8 @@ def status(*, as_json: AsJson = False) -> None:
         _say_advice(vault, counts)
 
 
-def _stores(app: App) -> tuple[Credentials | OAuthVisits, ...]:
-    return Credentials(app.pool), OAuthVisits(app.pool)
+def _stores(app: App) -> tuple[Credentials | OAuthFlows, ...]:
+    return Credentials(app.pool), OAuthFlows(app.pool)
 
 
 def _count(app: App, vault: Vault) -> Counter[int | None]:

@@ -13,7 +13,7 @@ import typer
 from headway import config
 from headway.app import App
 from headway.app.dispatch import rule_of
-from headway.cli.console import Voice
+from headway.cli.console import CommandConsole
 from headway.cli.serving import join
 from headway.cli.session import find_joinable, open_session
 from headway.cli.speed import build_fast, relay_at_speed
@@ -67,7 +67,7 @@ def worker(
     it joins a demo with workers that runs on this machine: headway demo --workers 3.
     """
     settings = config.load()
-    voice = Voice(settings)
+    voice = CommandConsole(settings)
     _require_database(settings)
     if healthcheck:
         _check_health(settings, voice)
@@ -103,7 +103,7 @@ def worker(
     voice.say("Headway has stopped.")
 
 
-def _check_health(settings: Settings, voice: Voice) -> None:
+def _check_health(settings: Settings, voice: CommandConsole) -> None:
     """Exit 1 if no worker of this host was heard of lately.
 
     Whoever asks would restart it, which does not help a worker that has lost its database: then
@@ -160,7 +160,7 @@ def _queues(named: str | None) -> Sequence[str]:
     return list(dict.fromkeys(wanted))
 
 
-def _prepare(app: App, owner: str, queues: Sequence[str], voice: Voice) -> None:
+def _prepare(app: App, owner: str, queues: Sequence[str], voice: CommandConsole) -> None:
     """Say wrong credentials before anything is done, and give a new policy its due times."""
     if any(each.startswith(f"{Verb.FETCH}.") for each in queues):
         app.fetch(owner)
@@ -168,7 +168,7 @@ def _prepare(app: App, owner: str, queues: Sequence[str], voice: Voice) -> None:
         voice.say(f"{placed:,} listings have new due times, under {app.policy.name}.")
 
 
-def _show_metrics(stack: ExitStack, app: App, voice: Voice) -> None:
+def _show_metrics(stack: ExitStack, app: App, voice: CommandConsole) -> None:
     """Show what this worker did itself, if somebody wants to look."""
     settings = app.settings
     if settings.metrics_port is not None:

@@ -74,7 +74,7 @@ class Principal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class AccessGrant:
     """What a key or a link lets its holder be."""
 
     name: str

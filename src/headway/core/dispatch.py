@@ -12,7 +12,7 @@ from typing import Any
 
 from headway.core.accounts.jobs import Job
 from headway.core.catalog.listings import MAIN, SupplierName
-from headway.core.limits.transitions import Ticket
+from headway.core.limits.transitions import Permit
 
 # Whom the catalog lane reads and writes; the account lane has a provider for each platform.
 SUPPLIER, STOREFRONT = "boeing", "shopify"
@@ -36,8 +36,8 @@ class PullClaim:
 
     job: Job
     cursor: Mapping[str, Any] | None = None
-    day: Ticket | None = None
-    permit: Ticket | None = None
+    day: Permit | None = None
+    permit: Permit | None = None
     sent: int = 0
     untold: int = 0
     spent: int = 0
@@ -46,7 +46,7 @@ class PullClaim:
     is_answered: bool = False
 
 
-Carried = Ticket | PullClaim
+Carried = Permit | PullClaim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ def subject_of(verb: str, name: str) -> Subject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Baton:
+class DispatchLease:
     """A baton in hand; every word about it names its fence, and is refused once that is old."""
 
     subject: Subject

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from headway.core.catalog.listings import Candidate, Evidence, Listing, SellerId, Sku, Turn
+from headway.core.catalog.listings import Candidate, Evidence, Listing, Priority, SellerId, Sku
 from headway.core.limits.breaker import Breaker
 from headway.core.pauses import Pause
 
 SECONDS_MATTER = timedelta(minutes=10)
 
 
-class State(StrEnum):
+class ListingState(StrEnum):
     """What a listing is doing, or what it waits for."""
 
     PARKED = "parked"
@@ -32,7 +32,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ListingPosition:
     """One listing's row, and how many SKUs board before it (`has_more`: at least that many).
 
     `pauses` are those in force that stop it; `is_paused` is the mark, which may outlast them by a
@@ -42,7 +42,7 @@ class Standing:
     id: str
     user_id: SellerId
     sku: Sku
-    turn: Turn
+    turn: Priority
     next_sync_at: datetime
     sync_status: str = "pending"
     is_active: bool = True
@@ -98,7 +98,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class SupplierQueue:
     """What every listing waits for: the supplier, the permit, the company at the front.
 
     `retries_from` is when the next retry window opens, if this one has no seat left. `boards` says
@@ -119,7 +119,7 @@ class Line:
 class Explanation:
     """Why a listing waits, until when, and how many SKUs board before it."""
 
-    state: State
+    state: ListingState
     sentence: str
     until: datetime | None = None
     place: str | None = None
@@ -131,7 +131,7 @@ class Explanation:
         """
         if not self.sentence:
             return True
-        if self.state is State.PAUSED and self.until is None:
+        if self.state is ListingState.PAUSED and self.until is None:
             return False
         return self.until is None or self.until < now
 

@@ -15,7 +15,7 @@ from headway.clock import Clock
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import Done, SupplierName, Wait
 from headway.core.catalog.storefront import Shop
-from headway.core.dispatch import STOREFRONT, SUPPLIER, Baton, Carried, Subject, Verb
+from headway.core.dispatch import STOREFRONT, SUPPLIER, Carried, DispatchLease, Subject, Verb
 from headway.errors import HeadwayError, InvariantError
 
 TICK = Subject(verb=Verb.TICK, provider="line", which="1")
@@ -24,19 +24,21 @@ NONE, LEAST = timedelta(0), timedelta(milliseconds=20)
 HANDS_MAX = 10_000
 
 
-class Batons(Protocol):
+class DispatchLeasesPort(Protocol):
     """Who has a message under way."""
 
-    def take(self, wanted: Sequence[Subject], *, life: timedelta) -> list[Baton]:
+    def take(self, wanted: Sequence[Subject], *, life: timedelta) -> list[DispatchLease]:
         """Take the batons of those that have no message under way; each may be sent one now."""
 
-    def take_up(self, baton: Baton, *, life: timedelta) -> Baton | None:
+    def take_up(self, baton: DispatchLease, *, life: timedelta) -> DispatchLease | None:
         """Take up what a message named, under a new fence; None if the message is an old one."""
 
-    def keep(self, batons: Collection[Baton], *, life: timedelta) -> int:
+    def keep(self, batons: Collection[DispatchLease], *, life: timedelta) -> int:
         """Say that whoever has these is alive; return how many are still theirs."""
 
-    def rest(self, baton: Baton, *, wait: timedelta, carried: Carried | None = None) -> bool:
+    def rest(
+        self, baton: DispatchLease, *, wait: timedelta, carried: Carried | None = None
+    ) -> bool:
         """Lay it down until then, with what is carried; False if it is no longer ours."""
 
     def waking(self, *, limit: int) -> list[Subject]:
@@ -85,12 +87,12 @@ class Hand(Protocol):
         """Go on with what another worker had in hand."""
 
 
-Send = Callable[[Baton, timedelta], None]
+Send = Callable[[DispatchLease, timedelta], None]
 Report = Callable[[str, str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RelayRule:
+class DispatchRule:
     """How long things last between workers, and how many are sent for at once.
 
     `life` is the silence after which a message or a worker counts as lost; a tick is missed by all,
@@ -111,17 +113,17 @@ class RelayRule:
     shops_max: int = 500
 
 
-class Relay:
+class Dispatcher:
     """What one worker process does with its messages, in any number of threads."""
 
     def __init__(
         self,
         *,
         clock: Clock,
-        batons: Batons,
+        batons: DispatchLeasesPort,
         new_hand: Callable[[Subject], Hand],
         send: Send,
-        rule: RelayRule,
+        rule: DispatchRule,
         report: Report,
         stopping: threading.Event,
     ) -> None:
@@ -132,11 +134,11 @@ class Relay:
         self._rule = rule
         self._report = report
         self._lock = threading.Lock()
-        self._carried: dict[int, Baton] = {}
+        self._carried: dict[int, DispatchLease] = {}
         self._idle: dict[Subject, Hand] = {}
         self._stopping = stopping
 
-    def carry(self, named: Baton) -> None:
+    def carry(self, named: DispatchLease) -> None:
         """Take up the baton that a message names, and go on from there; an old message is let go.
 
         Expected trouble is reported, and tried again once the baton's time is over.
@@ -158,7 +160,7 @@ class Relay:
                 self._batons.keep(list(self._carried.values()), life=self._rule.life)
         return Wait(until=self._clock.now() + self._rule.life / 3, why="next sign of life")
 
-    def _carry(self, baton: Baton) -> None:
+    def _carry(self, baton: DispatchLease) -> None:
         subject = baton.subject
         with self._lock:
             self._carried[id(baton)] = baton
@@ -194,7 +196,7 @@ class Relay:
                 break
         return NONE
 
-    def _pass_on(self, baton: Baton, wait: timedelta, carried: Carried | None) -> None:
+    def _pass_on(self, baton: DispatchLease, wait: timedelta, carried: Carried | None) -> None:
         """Lay the baton down; where the next step is near, send it on in the same breath."""
         has_more = carried is not None or not wait
         is_sent = has_more and wait <= self._rule.hop and not self._stopping.is_set()
@@ -209,7 +211,7 @@ class Relay:
             self._idle[subject] = hand
 
 
-class Rounds:
+class TickLoop:
     """The tick of a scale-out: housekeeping, then one message for whatever is due and has none.
 
     Several at once are harmless; as a rule one worker ticks for all, elected by a baton.
@@ -219,13 +221,13 @@ class Rounds:
         self,
         *,
         clock: Clock,
-        batons: Batons,
+        batons: DispatchLeasesPort,
         suppliers: DueSuppliers,
         shops: DueShops,
         jobs: DueJobs,
         tick: Callable[[], Wait],
         send: Send,
-        rule: RelayRule,
+        rule: DispatchRule,
         verify_every: timedelta | None,
     ) -> None:
         self._clock = clock
@@ -238,7 +240,7 @@ class Rounds:
         self._rule = rule
         self._verify_every = verify_every
         self._tick_at = clock.now()
-        self._baton: Baton | None = None
+        self._baton: DispatchLease | None = None
 
     def step(self) -> Wait:
         """Do a round if it is this worker's to tick, else say when to ask again."""

@@ -6,12 +6,19 @@ Law L13: whatever a row's state there is an answer, and a waiting row's answer n
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from headway.core.catalog.listings import CLOCKS_APART_MAX, Turn
+from headway.core.catalog.listings import CLOCKS_APART_MAX, Priority
 from headway.core.pauses import longest
-from headway.core.reasons import Explanation, Line, Standing, State, say_pause, say_time
+from headway.core.reasons import (
+    Explanation,
+    ListingPosition,
+    ListingState,
+    SupplierQueue,
+    say_pause,
+    say_time,
+)
 from headway.core.timetable.seats import (
     URGENT,
-    BoardingRule,
+    SeatRule,
     board,
     departure,
     is_suspect,
@@ -20,7 +27,9 @@ from headway.core.timetable.seats import (
 from headway.engine.tick import EVERY
 
 
-def reasons(standing: Standing, line: Line, rule: BoardingRule, now: datetime) -> Explanation:
+def reasons(
+    standing: ListingPosition, line: SupplierQueue, rule: SeatRule, now: datetime
+) -> Explanation:
     """Say why this listing is not being read this instant; never None."""
     if not standing.is_active:
         return _stopped(standing, now)
@@ -31,11 +40,13 @@ def reasons(standing: Standing, line: Line, rule: BoardingRule, now: datetime) -
     return _foreseen(_waiting(standing, line, rule, now), line.boards.get(standing.sku), now)
 
 
-def _waiting(standing: Standing, line: Line, rule: BoardingRule, now: datetime) -> Explanation:
+def _waiting(
+    standing: ListingPosition, line: SupplierQueue, rule: SeatRule, now: datetime
+) -> Explanation:
     """Say what holds it back: the first thing that does."""
     if standing.turn not in URGENT and standing.next_sync_at > now:
         return _not_due(standing, now)
-    if standing.turn is Turn.RETRY and line.retries_from is not None:
+    if standing.turn is Priority.RETRY and line.retries_from is not None:
         return _window_full(standing, line.retries_from, now)
     return _closed(standing, line, now) or _boarding(standing, line, rule, now)
 
@@ -49,7 +60,7 @@ def _foreseen(answer: Explanation, boards_at: datetime | None, now: datetime) ->
     return replace(answer, sentence=answer.sentence + more, until=max(now, boards_at))
 
 
-def in_shop(standing: Standing, now: datetime) -> str:
+def in_shop(standing: ListingPosition, now: datetime) -> str:
     """Say how a listing stands in its shop, and what it waits for there."""
     if _is_blocked(standing):
         return "The shop does not have it."
@@ -69,7 +80,7 @@ def in_shop(standing: Standing, now: datetime) -> str:
     return _on_the_way(standing, standing.push_at, now)
 
 
-def _on_the_way(standing: Standing, push_at: datetime | None, now: datetime) -> str:
+def _on_the_way(standing: ListingPosition, push_at: datetime | None, now: datetime) -> str:
     if push_at is None:
         since = standing.applied_at
         return "Nothing was read for the shop yet." if since is None else "The shop shows it."
@@ -81,35 +92,35 @@ def _on_the_way(standing: Standing, push_at: datetime | None, now: datetime) -> 
     return "On its way to the shop."
 
 
-def place(standing: Standing) -> str:
+def place(standing: ListingPosition) -> str:
     """Write the listing's place in the queue."""
     if standing.has_more:
         return f"more than {standing.ahead_count:,}"
     return f"{standing.ahead_count + 1:,}"
 
 
-def _is_blocked(standing: Standing) -> bool:
+def _is_blocked(standing: ListingPosition) -> bool:
     """Tell whether a read went well and left an error: it may not be published as it is."""
     stopped = not standing.is_active and standing.sync_status == "success"
     return stopped and bool(standing.last_error)
 
 
-def _stopped(standing: Standing, now: datetime) -> Explanation:
+def _stopped(standing: ListingPosition, now: datetime) -> Explanation:
     if _is_blocked(standing):
         return Explanation(
-            state=State.BLOCKED,
+            state=ListingState.BLOCKED,
             sentence=(
                 f"Not published: {standing.last_error}. It is not read until it is published again."
             ),
         )
     if standing.sync_status != "parked":
         return Explanation(
-            state=State.INACTIVE,
+            state=ListingState.INACTIVE,
             sentence="Switched off: it is not read until somebody switches it on again.",
         )
     since = f" since {say_time(standing.last_sync_at, now)}" if standing.last_sync_at else ""
     return Explanation(
-        state=State.PARKED,
+        state=ListingState.PARKED,
         sentence=(
             f"Parked{since} after {_failures(standing)}; it is left alone until a person revives"
             " it. Check the part number with the supplier first."
@@ -117,11 +128,11 @@ def _stopped(standing: Standing, now: datetime) -> Explanation:
     )
 
 
-def _held(standing: Standing, now: datetime) -> Explanation:
+def _held(standing: ListingPosition, now: datetime) -> Explanation:
     until = standing.lease_until or now
     if until >= now:
         return Explanation(
-            state=State.READING,
+            state=ListingState.READING,
             sentence=(
                 f"Being read now by {standing.lease_owner}, which must report by"
                 f" {say_time(until, now)}."
@@ -130,7 +141,7 @@ def _held(standing: Standing, now: datetime) -> Explanation:
         )
     free_at = max(now, until + CLOCKS_APART_MAX) + EVERY
     return Explanation(
-        state=State.SILENT,
+        state=ListingState.SILENT,
         sentence=(
             f"{standing.lease_owner} took it and fell silent; its lease ran out at"
             f" {say_time(until, now)}, and a running headway frees it by {say_time(free_at, now)}."
@@ -139,17 +150,17 @@ def _held(standing: Standing, now: datetime) -> Explanation:
     )
 
 
-def _paused(standing: Standing, now: datetime) -> Explanation:
+def _paused(standing: ListingPosition, now: datetime) -> Explanation:
     pause = longest(standing.pauses)
     if pause is None:
         return Explanation(
-            state=State.PAUSED,
+            state=ListingState.PAUSED,
             sentence="Its pause is over; a running headway lets it go on within its next round.",
             until=now + EVERY,
         )
     due = "due" if standing.turn in URGENT or standing.next_sync_at <= now else "not due"
     return Explanation(
-        state=State.PAUSED,
+        state=ListingState.PAUSED,
         sentence=(
             f"It is {due} ({standing.turn}), but {pause.what} is {say_pause(pause, now)}. It is not"
             " read until then."
@@ -158,25 +169,25 @@ def _paused(standing: Standing, now: datetime) -> Explanation:
     )
 
 
-def _not_due(standing: Standing, now: datetime) -> Explanation:
+def _not_due(standing: ListingPosition, now: datetime) -> Explanation:
     due = say_time(standing.next_sync_at, now)
     if standing.consecutive_failures:
         return Explanation(
-            state=State.BACKOFF,
+            state=ListingState.BACKOFF,
             sentence=f"Set aside after {_failures(standing)}; tried again from {due}.",
             until=standing.next_sync_at,
         )
     return Explanation(
-        state=State.NOT_DUE,
+        state=ListingState.NOT_DUE,
         sentence=f"Not due before {due}; it goes earlier if a call has a seat to spare.",
         until=standing.next_sync_at,
         place=place(standing),
     )
 
 
-def _window_full(standing: Standing, opens_at: datetime, now: datetime) -> Explanation:
+def _window_full(standing: ListingPosition, opens_at: datetime, now: datetime) -> Explanation:
     return Explanation(
-        state=State.WINDOW,
+        state=ListingState.WINDOW,
         sentence=(
             f"Set aside after {_failures(standing)}; this window has no seat left for retries, the"
             f" next one opens at {say_time(opens_at, now)}."
@@ -185,12 +196,12 @@ def _window_full(standing: Standing, opens_at: datetime, now: datetime) -> Expla
     )
 
 
-def _closed(standing: Standing, line: Line, now: datetime) -> Explanation | None:
+def _closed(standing: ListingPosition, line: SupplierQueue, now: datetime) -> Explanation | None:
     """Say what keeps every call from leaving, if anything does."""
     blocked_until = line.breaker.blocked_until(now)
     if blocked_until is not None:
         return Explanation(
-            state=State.NO_ANSWER,
+            state=ListingState.NO_ANSWER,
             sentence=(
                 f"{_wanted(standing, now)}, but the supplier does not answer"
                 f" ({line.breaker.reason or 'no reason given'}); the next try is at"
@@ -201,7 +212,7 @@ def _closed(standing: Standing, line: Line, now: datetime) -> Explanation | None
         )
     if line.paused_until is not None and line.paused_until > now:
         return Explanation(
-            state=State.TOLD_TO_WAIT,
+            state=ListingState.TOLD_TO_WAIT,
             sentence=(
                 f"{_wanted(standing, now)}, but calls wait"
                 f" ({line.pause_reason or 'no reason given'}) until"
@@ -213,14 +224,16 @@ def _closed(standing: Standing, line: Line, now: datetime) -> Explanation | None
     return None
 
 
-def _boarding(standing: Standing, line: Line, rule: BoardingRule, now: datetime) -> Explanation:
+def _boarding(
+    standing: ListingPosition, line: SupplierQueue, rule: SeatRule, now: datetime
+) -> Explanation:
     """Say which call this listing boards, and what that call waits for."""
     leave_at = departure(line.front, now, rule) or now
     if leave_at > now:
         due = {each.sku for each in line.front if each.next_sync_at <= now}
         until = max(leave_at, line.permit_at)
         return Explanation(
-            state=State.COMPANY,
+            state=ListingState.COMPANY,
             sentence=(
                 f"{_wanted(standing, now)}; waits for company until {say_time(until, now)} at the"
                 f" latest ({len(due)} of {rule.seats} seats taken)."
@@ -232,7 +245,7 @@ def _boarding(standing: Standing, line: Line, rule: BoardingRule, now: datetime)
     aboard = board(line.front, now, rule, least_suspect=line.breaker.failures > 0)
     if any(each.sku == standing.sku for each in aboard):
         return Explanation(
-            state=State.PERMIT,
+            state=ListingState.PERMIT,
             sentence=(
                 f"{_wanted(standing, now)}; it has a seat in the next call, which may leave at"
                 f" {say_time(permit_at, now)}."
@@ -243,7 +256,9 @@ def _boarding(standing: Standing, line: Line, rule: BoardingRule, now: datetime)
     return _later(standing, line, rule, now)
 
 
-def _later(standing: Standing, line: Line, rule: BoardingRule, now: datetime) -> Explanation:
+def _later(
+    standing: ListingPosition, line: SupplierQueue, rule: SeatRule, now: datetime
+) -> Explanation:
     calls_before = max(1, standing.ahead_count // rule.seats)
     until = max(now, line.permit_at) + calls_before * line.pace
     until = line.boards.get(standing.sku, until)
@@ -251,7 +266,7 @@ def _later(standing: Standing, line: Line, rule: BoardingRule, now: datetime) ->
     if is_suspect(standing.suspicion) and standing.ahead_count < rule.seats:
         company = suspects_max(standing.suspicion, rule.seats) - 1
         return Explanation(
-            state=State.SUSPECT,
+            state=ListingState.SUSPECT,
             sentence=(
                 f"{_wanted(standing, now)}, but it was aboard {_times(standing.suspicion)} when a"
                 f" call failed, so it travels with at most {company} others like it; it may board"
@@ -262,7 +277,7 @@ def _later(standing: Standing, line: Line, rule: BoardingRule, now: datetime) ->
         )
     ahead = f"{standing.ahead_count:,}" + (" or more" if standing.has_more else "")
     return Explanation(
-        state=State.PERMIT,
+        state=ListingState.PERMIT,
         sentence=(
             f"{_wanted(standing, now)}; {ahead} go before it, and with a call every"
             f" {_seconds(line.pace)} its seat comes at about {say_time(until, now)}"
@@ -273,14 +288,14 @@ def _later(standing: Standing, line: Line, rule: BoardingRule, now: datetime) ->
     )
 
 
-def _wanted(standing: Standing, now: datetime) -> str:
+def _wanted(standing: ListingPosition, now: datetime) -> str:
     if standing.turn in URGENT:
         return f"Goes first ({standing.turn})"
     due = f"Due since {say_time(standing.next_sync_at, now)}"
     return f"{due} after {_failures(standing)}" if standing.consecutive_failures else due
 
 
-def _failures(standing: Standing) -> str:
+def _failures(standing: ListingPosition) -> str:
     count = standing.consecutive_failures
     said = f"{count} failures in a row" if count != 1 else "a failure"
     return f"{said} ({standing.last_error})" if standing.last_error else said

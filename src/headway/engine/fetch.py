@@ -10,18 +10,27 @@ from datetime import datetime, timedelta
 
 from headway.clock import Clock
 from headway.core.catalog.lifecycle import Judge, Settlement, suspicions
-from headway.core.catalog.listings import AuthStep, Candidate, Done, Listing, Reply, Sku, Turn, Wait
+from headway.core.catalog.listings import (
+    AuthStep,
+    Candidate,
+    Done,
+    Listing,
+    Priority,
+    Reply,
+    Sku,
+    Wait,
+)
 from headway.core.dispatch import Carried
 from headway.core.limits.breaker import Breaker
-from headway.core.limits.transitions import CallReport, Go, Gone, Hold, Shed, Ticket
+from headway.core.limits.transitions import CallReport, Go, Gone, Hold, Permit, Shed
 from headway.core.monitoring.calls import ANSWERED
-from headway.core.timetable.policies.policy import Policy, Seen
-from headway.core.timetable.seats import URGENT, BoardingRule, board, departure
-from headway.engine.ports import Breakers, Markets, Schedule, Sellers, Supplier
+from headway.core.timetable.policies.policy import Policy, ReadResult
+from headway.core.timetable.seats import URGENT, SeatRule, board, departure
+from headway.engine.ports import BreakersPort, MarketsPort, SchedulePort, SellersPort, Supplier
 from headway.engine.ports_limits import Limiter
 from headway.errors import (
-    ConnectorError,
     PermanentError,
+    ProviderError,
     ThrottledError,
     TimedOutError,
     TransientError,
@@ -42,7 +51,7 @@ class FetchRule:
     budget only.
     """
 
-    boarding: BoardingRule
+    boarding: SeatRule
     pace: timedelta = timedelta(0)
     poll: timedelta = timedelta(seconds=15)
     lease: timedelta = timedelta(seconds=90)
@@ -61,10 +70,10 @@ class Fetch:
         *,
         clock: Clock,
         limiter: Limiter,
-        schedule: Schedule,
-        sellers: Sellers,
-        markets: Markets,
-        breakers: Breakers,
+        schedule: SchedulePort,
+        sellers: SellersPort,
+        markets: MarketsPort,
+        breakers: BreakersPort,
         supplier: Supplier,
         judge: Judge,
         rule: FetchRule,
@@ -82,18 +91,18 @@ class Fetch:
         self._rule = rule
         self._owner = owner
         self._rings = rings
-        self._ticket: Ticket | None = None
+        self._ticket: Permit | None = None
         self._wait: Wait | None = None
         self._found_nobody = False
 
-    def let_go(self) -> Ticket | None:
+    def let_go(self) -> Permit | None:
         """Let go of the permit that it waits for, so that another worker may go on with it."""
         ticket, self._ticket, self._wait = self._ticket, None, None
         return ticket
 
     def resume(self, carried: Carried) -> None:
         """Go on with a permit that another worker waited for."""
-        assert isinstance(carried, Ticket)
+        assert isinstance(carried, Permit)
         if self._limiter.knows(carried):
             self._ticket = carried
 
@@ -137,7 +146,7 @@ class Fetch:
         return self._judge.policy.is_eager and not self._rule.pace
 
     def _reserve(
-        self, priority: int, *, after: Ticket | None = None, report: CallReport | None = None
+        self, priority: int, *, after: Permit | None = None, report: CallReport | None = None
     ) -> Wait:
         """Reserve a permit, and settle in the same breath the call `after` which it comes."""
         answer = self._limiter.reserve(
@@ -158,7 +167,7 @@ class Fetch:
         self._ticket = answer
         return Wait(until=now + timedelta(seconds=answer.wait_s), why="permit")
 
-    def _use(self, ticket: Ticket, send_by_s: float) -> Done | Wait:
+    def _use(self, ticket: Permit, send_by_s: float) -> Done | Wait:
         """Spend a permit on what is needed most: a token, or ten listings."""
         breaker = self._breakers.load(self._supplier.scope)
         blocked_until = breaker.blocked_until(self._clock.now())
@@ -180,15 +189,15 @@ class Fetch:
             return self._hand_back(ticket, "too late to send")
         return self._call(ticket, listings, breaker)
 
-    def _hand_back(self, ticket: Ticket, why: str, *, until: datetime | None = None) -> Wait:
+    def _hand_back(self, ticket: Permit, why: str, *, until: datetime | None = None) -> Wait:
         """Return a permit unused; the pause keeps a loop from asking for it again at once."""
         self._limiter.settle(ticket, sent=False)
         return Wait(until=until or self._clock.now() + UNUSED_PAUSE, why=why)
 
-    def _authenticate(self, ticket: Ticket, step: AuthStep, send_by_s: float) -> Done | Wait:
+    def _authenticate(self, ticket: Permit, step: AuthStep, send_by_s: float) -> Done | Wait:
         try:
             was_sent = self._supplier.authenticate(step, send_by_s=send_by_s)
-        except ConnectorError as error:
+        except ProviderError as error:
             report = CallReport(
                 result=f"{step}: {error}", http_status=error.status, ended=error.ended
             )
@@ -200,7 +209,7 @@ class Fetch:
         return Done(what=step.value)
 
     def _leave_at(
-        self, front: Sequence[Candidate], now: datetime, boarding: BoardingRule
+        self, front: Sequence[Candidate], now: datetime, boarding: SeatRule
     ) -> datetime | None:
         """Return when the next call should leave, at the pace that the budget's share allows."""
         leave_at = departure(front, now, boarding)
@@ -233,7 +242,9 @@ class Fetch:
     def _fills(self, front: Sequence[Candidate], now: datetime) -> bool:
         """Tell whether these can take every seat; as a rule that shows without boarding them."""
         seats = self._rule.boarding.seats
-        sure = {each.sku for each in front if each.turn is Turn.SCHEDULED and not each.suspicion}
+        sure = {
+            each.sku for each in front if each.turn is Priority.SCHEDULED and not each.suspicion
+        }
         return len(sure) >= seats or len(board(front, now, self._rule.boarding)) >= seats
 
     def _claim(self, now: datetime, breaker: Breaker) -> list[Listing]:
@@ -253,15 +264,15 @@ class Fetch:
             now=now,
             owner=self._owner,
             lease_until=now + self._rule.lease,
-            retried=[each.sku for each in aboard if each.turn is Turn.RETRY],
+            retried=[each.sku for each in aboard if each.turn is Priority.RETRY],
         )
 
-    def _call(self, ticket: Ticket, listings: Sequence[Listing], before: Breaker) -> Done:
+    def _call(self, ticket: Permit, listings: Sequence[Listing], before: Breaker) -> Done:
         """Ask the supplier; the breaker is as it stood when they boarded."""
         skus = list(dict.fromkeys(each.sku for each in listings))
         try:
             reply = self._supplier.quote(skus)
-        except ConnectorError as error:
+        except ProviderError as error:
             report = self._report(str(error), skus, error.status, ended=error.ended)
             before = self._settle_failed(ticket, error, report)
             self._give_back(
@@ -320,7 +331,7 @@ class Fetch:
             skus=skus,
         )
 
-    def _settle_failed(self, ticket: Ticket, error: ConnectorError, report: CallReport) -> Breaker:
+    def _settle_failed(self, ticket: Permit, error: ProviderError, report: CallReport) -> Breaker:
         """Blame the call: the permit is spent, the breaker counts; return how it stood before."""
         if isinstance(error, ThrottledError):  # first: a permit never settled only delays us
             wait_s = 60.0 if error.retry_after_s is None else error.retry_after_s
@@ -337,7 +348,7 @@ class Fetch:
     def _give_back(
         self,
         listings: Sequence[Listing],
-        error: ConnectorError,
+        error: ProviderError,
         *,
         call_id: str,
         last_call_was_good: bool,
@@ -366,10 +377,14 @@ class Fetch:
 
 
 def boarding_rule(
-    rule: FetchRule, policy: Policy, schedule: Schedule, front: Sequence[Candidate], now: datetime
-) -> BoardingRule:
+    rule: FetchRule,
+    policy: Policy,
+    schedule: SchedulePort,
+    front: Sequence[Candidate],
+    now: datetime,
+) -> SeatRule:
     """Return the rule of boarding at this instant: what a window has left, if retries wait."""
-    if not any(each.turn is Turn.RETRY and each.next_sync_at <= now for each in front):
+    if not any(each.turn is Priority.RETRY and each.next_sync_at <= now for each in front):
         return rule.boarding
     window = policy.retry_window(now, schedule.listed())
     if window is None:
@@ -378,7 +393,7 @@ def boarding_rule(
     return replace(rule.boarding, retries_left=left)
 
 
-def _seen(settlements: Sequence[Settlement], now: datetime) -> list[Seen]:
+def _seen(settlements: Sequence[Settlement], now: datetime) -> list[ReadResult]:
     """Return what was read, each SKU once: two sellers' listings of it are one look.
 
     It boarded for the listing that was urgent or due first; the others came along, and how early
@@ -389,7 +404,7 @@ def _seen(settlements: Sequence[Settlement], now: datetime) -> list[Seen]:
         if each.is_good_read:
             looks.setdefault(each.listing.sku, []).append(each)
     return [
-        Seen(
+        ReadResult(
             listing=min((each.listing for each in look), key=_boards_after),
             at=now,
             has_changed=any(
@@ -407,6 +422,6 @@ def _boards_after(listing: Listing) -> tuple[bool, datetime]:
 def _priority(front: Sequence[Candidate]) -> int:
     """Rank the permit by the best turn that waits for it."""
     turns = {each.turn for each in front}
-    if Turn.MANUAL in turns:
+    if Priority.MANUAL in turns:
         return 0
     return 1 if turns & set(URGENT) else ORDINARY

@@ -15,7 +15,7 @@ LOOK = timedelta(seconds=15)
 RETRY = timedelta(seconds=10)
 
 
-class Lines:
+class FetchAll:
     """The fetch of every supplier; a step is the next step of whichever line is due first.
 
     Any number of threads may step it: a line is in one hand at a time, so that a supplier which

@@ -16,7 +16,7 @@ from headway.core.monitoring.rules import Severity
 POLL = timedelta(seconds=10)
 
 
-class Outbox(Protocol):
+class OutboxPort(Protocol):
     """Messages that wait to be sent."""
 
     def claim(self, now: datetime) -> Letter | None:
@@ -46,7 +46,7 @@ class Messenger(Protocol):
 class Notify:
     """Sends messages, in a step of its own, so that a slow address keeps nobody from working."""
 
-    def __init__(self, *, clock: Clock, outbox: Outbox, messenger: Messenger) -> None:
+    def __init__(self, *, clock: Clock, outbox: OutboxPort, messenger: Messenger) -> None:
         self._clock = clock
         self._outbox = outbox
         self._messenger = messenger

@@ -10,18 +10,18 @@ from typing import Protocol
 
 from headway.clock import Clock
 from headway.core.catalog.listings import SellerId
-from headway.core.limits.transitions import Begun, CallReport, Go, Observation, Shed, Ticket
-from headway.core.monitoring.calls import UNUSED, Call
+from headway.core.limits.transitions import Begun, CallReport, Go, Observation, Permit, Shed
+from headway.core.monitoring.calls import UNUSED, CallRecord
 from headway.engine.ports_limits import Limiter
 
 
-class Watch(Protocol):
+class CallObserver(Protocol):
     """Whoever wants to know of calls."""
 
     def begun(self, call_id: str, seller: SellerId | None) -> None:
         """Hear that a permit was begun; what this thread does now is done with it."""
 
-    def ended(self, call: Call) -> None:
+    def ended(self, call: CallRecord) -> None:
         """Hear how it ended."""
 
 
@@ -33,10 +33,10 @@ class _Begun:
     waited_s: float
 
 
-class Watched:
+class ObservedLimiter:
     """One hand's way to the limiter; the hand has one call at a time, for `seller` if for one."""
 
-    def __init__(self, inner: Limiter, *, clock: Clock, verb: str, watch: Watch) -> None:
+    def __init__(self, inner: Limiter, *, clock: Clock, verb: str, watch: CallObserver) -> None:
         self.seller: SellerId | None = None
         self._inner = inner
         self._clock = clock
@@ -57,9 +57,9 @@ class Watched:
         grace_s: float,
         purpose: str = "",
         begins: bool = False,
-        after: Ticket | None = None,
+        after: Permit | None = None,
         report: CallReport | None = None,
-    ) -> Ticket | Shed:
+    ) -> Permit | Shed:
         """Pass on; see the call that has ended, and the one that begins."""
         if after is not None:
             self._end(after, report or CallReport())
@@ -76,13 +76,13 @@ class Watched:
             after=after,
             report=report,
         )
-        if isinstance(answer, Ticket):
+        if isinstance(answer, Permit):
             self._asked = (answer.id, self._clock.monotonic())
             if answer.go is not None:
                 self._begin(answer)
         return answer
 
-    def begin(self, ticket: Ticket) -> Begun:
+    def begin(self, ticket: Permit) -> Begun:
         """Pass on; see whether it begins."""
         answer = self._inner.begin(ticket)
         if isinstance(answer, Go):
@@ -91,7 +91,7 @@ class Watched:
 
     def settle(
         self,
-        ticket: Ticket,
+        ticket: Permit,
         *,
         sent: bool,
         actual: float | None = None,
@@ -105,19 +105,19 @@ class Watched:
             ticket, sent=sent, actual=actual, is_late=is_late, report=report, seen=seen
         )
 
-    def knows(self, ticket: Ticket) -> bool:
+    def knows(self, ticket: Permit) -> bool:
         """Pass on."""
         return self._inner.knows(ticket)
 
-    def spend(self, ticket: Ticket, amount: float, *, lease_s: float = 0) -> bool:
+    def spend(self, ticket: Permit, amount: float, *, lease_s: float = 0) -> bool:
         """Pass on."""
         return self._inner.spend(ticket, amount, lease_s=lease_s)
 
-    def extend(self, ticket: Ticket, amount: float) -> bool:
+    def extend(self, ticket: Permit, amount: float) -> bool:
         """Pass on."""
         return self._inner.extend(ticket, amount)
 
-    def observe(self, key: str, observation: Observation, *, ticket: Ticket | None = None) -> None:
+    def observe(self, key: str, observation: Observation, *, ticket: Permit | None = None) -> None:
         """Pass on."""
         self._inner.observe(key, observation, ticket=ticket)
 
@@ -125,7 +125,7 @@ class Watched:
         """Pass on."""
         self._inner.pause(key, seconds, reason)
 
-    def _begin(self, ticket: Ticket) -> None:
+    def _begin(self, ticket: Permit) -> None:
         now, now_s = self._clock.now(), self._clock.monotonic()
         # Another hand may have asked, elsewhere: then the ticket's own times must do.
         waited_s = (now - ticket.start_at).total_seconds() + ticket.wait_s
@@ -134,14 +134,14 @@ class Watched:
         self._begun = _Begun(id=ticket.id, at=now, at_s=now_s, waited_s=max(0.0, waited_s))
         self._watch.begun(ticket.id, self.seller)
 
-    def _end(self, ticket: Ticket, report: CallReport) -> None:
+    def _end(self, ticket: Permit, report: CallReport) -> None:
         """Tell of the call; what never began is no call, as a share of a platform's day is none."""
         begun = self._begun
         if begun is None or begun.id != ticket.id:
             return
         self._begun = None
         self._watch.ended(
-            Call(
+            CallRecord(
                 id=ticket.id,
                 verb=self._verb,
                 provider=ticket.keys[0].partition(":")[0],

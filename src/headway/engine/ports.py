@@ -5,35 +5,43 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from headway.core.accounts.jobs import Account, Job, JobStatus, PlatformName
-from headway.core.accounts.pagination import Ask, Page, Step
-from headway.core.catalog.bulk import Standing, Target
-from headway.core.catalog.guard import SellerStanding
+from headway.core.accounts.pagination import Page, PageRequest, PageStep
+from headway.core.catalog.bulk import BulkOperationStatus, Target
+from headway.core.catalog.guard import SellerSettings
 from headway.core.catalog.lifecycle import Settlement
-from headway.core.catalog.listings import AuthStep, Candidate, Listing, Reply, Scope, SellerId, Sku
+from headway.core.catalog.listings import (
+    AuthStep,
+    Candidate,
+    LimitKey,
+    Listing,
+    Reply,
+    SellerId,
+    Sku,
+)
 from headway.core.catalog.storefront import (
     BulkIntent,
     BulkProgress,
     Change,
     Cost,
     Creation,
-    Errand,
-    Found,
+    FoundVariants,
     Gid,
     Intent,
     PriceWrite,
     Pushed,
-    Said,
+    PushLease,
     Shop,
     Shown,
     StatusWrite,
     StockWrite,
+    WriteResult,
 )
 from headway.core.limits.breaker import Breaker
-from headway.core.limits.transitions import Observation, Ticket
+from headway.core.limits.transitions import Observation, Permit
 from headway.core.timetable.market import Lesson, Market
 
 
-class Schedule(Protocol):
+class SchedulePort(Protocol):
     """The rows of `product_sync_schedule`: front of the queue, claim, settle, rescue."""
 
     def front(
@@ -82,7 +90,7 @@ class Schedule(Protocol):
         """Free the listings whose holder fell silent; return how many."""
 
 
-class Markets(Protocol):
+class MarketsPort(Protocol):
     """The market of a supplier's seats, and the due times that it moves."""
 
     def load(self, families: Collection[str], now: datetime) -> Market:
@@ -107,42 +115,42 @@ class Markets(Protocol):
         """Let so many of those read longest ago board before all others; return who moved."""
 
 
-class Timetable(Protocol):
+class TimetablePort(Protocol):
     """Due times that a policy moves for many at once."""
 
     def roll_retries(self, now: datetime, opens_at: datetime) -> Collection[Sku]:
         """Move the retries that earlier windows left over into this one; return who moved."""
 
 
-class Sellers(Protocol):
+class SellersPort(Protocol):
     """What the engine must know of sellers: terms, guard, how much of a catalogue moved."""
 
     def standings(
         self, user_ids: Collection[SellerId], now: datetime
-    ) -> Mapping[SellerId, SellerStanding]:
+    ) -> Mapping[SellerId, SellerSettings]:
         """Return how each of these sellers stands."""
 
     def count_catalogues(self, now: datetime) -> int:
         """Count every seller's listings, for the guard; return whose number changed."""
 
 
-class Notices(Protocol):
+class NoticesPort(Protocol):
     """What sellers are told."""
 
     def warn_of_tokens(self, now: datetime) -> int:
         """Tell sellers, once, whose account needs a person soon; return how many were told."""
 
 
-class Breakers(Protocol):
+class BreakersPort(Protocol):
     """Whether a supplier is believed to answer."""
 
-    def load(self, scope: Scope) -> Breaker:
+    def load(self, scope: LimitKey) -> Breaker:
         """Return the breaker of this supplier; closed if it never tripped."""
 
-    def load_all(self, scopes: Sequence[Scope]) -> Mapping[Scope, Breaker]:
+    def load_all(self, scopes: Sequence[LimitKey]) -> Mapping[LimitKey, Breaker]:
         """Return the breakers of all these."""
 
-    def save(self, scope: Scope, breaker: Breaker) -> None:
+    def save(self, scope: LimitKey, breaker: Breaker) -> None:
         """Keep it."""
 
 
@@ -150,7 +158,7 @@ class Supplier(Protocol):
     """An outside API that quotes price and stock for a few SKUs per call."""
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> LimitKey:
         """The credential that the limit binds."""
 
     @property
@@ -177,7 +185,7 @@ class Storefront(Protocol):
     """
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> LimitKey:
         """The app and shop that the limit binds."""
 
     @property
@@ -193,25 +201,25 @@ class Storefront(Protocol):
     def locations(self) -> Mapping[str, Gid]:
         """Return the active locations, name to id."""
 
-    def find(self, shop_skus: Sequence[str], *, locations: int) -> Found:
+    def find(self, shop_skus: Sequence[str], *, locations: int) -> FoundVariants:
         """Look variants up by exact SKU, with the stock at that many locations."""
 
     def read(self, variants: Sequence[Gid], *, locations: int) -> Sequence[Shown | None]:
         """Return what the shop shows of each variant; None for one that is not there."""
 
-    def set_stock(self, writes: Sequence[StockWrite], *, key: str) -> Sequence[Said]:
+    def set_stock(self, writes: Sequence[StockWrite], *, key: str) -> Sequence[WriteResult]:
         """Set quantities, all or none; those at fault are told, the others are then not done."""
 
-    def activate(self, write: StockWrite, *, key: str) -> Said:
+    def activate(self, write: StockWrite, *, key: str) -> WriteResult:
         """Stock an item at a location where it was not, at that quantity."""
 
-    def set_prices(self, writes: Sequence[PriceWrite]) -> Sequence[Said]:
+    def set_prices(self, writes: Sequence[PriceWrite]) -> Sequence[WriteResult]:
         """Set prices and costs, each by itself."""
 
-    def set_status(self, writes: Sequence[StatusWrite]) -> Sequence[Said]:
+    def set_status(self, writes: Sequence[StatusWrite]) -> Sequence[WriteResult]:
         """Set whether products are for sale, each by itself."""
 
-    def create(self, creation: Creation) -> Said:
+    def create(self, creation: Creation) -> WriteResult:
         """Make a product, or set the one of that handle."""
 
     def stage_upload(self, name: str) -> Target:
@@ -223,17 +231,17 @@ class Storefront(Protocol):
     def run_bulk(self, path: str, *, key: str) -> Gid | None:
         """Start a bulk price change on that file; None if the shop cannot start one now."""
 
-    def find_bulk(self, key: str) -> Standing | None:
+    def find_bulk(self, key: str) -> BulkOperationStatus | None:
         """Find the operation of this intent, when the reply that named it was lost."""
 
-    def bulk_status(self, operation: Gid) -> Standing:
+    def bulk_status(self, operation: Gid) -> BulkOperationStatus:
         """Tell how a bulk operation stands."""
 
-    def bulk_result(self, url: str, writes: Sequence[PriceWrite]) -> Sequence[Said]:
+    def bulk_result(self, url: str, writes: Sequence[PriceWrite]) -> Sequence[WriteResult]:
         """Fetch what was said of each write; the host is not the shop's."""
 
 
-class Pushes(Protocol):
+class PushesPort(Protocol):
     """What is to be written to the shops: due shops, one leased visit at a time, settled."""
 
     def due_shops(
@@ -258,7 +266,7 @@ class Pushes(Protocol):
         lease_until: datetime,
         verified_before: datetime | None,
         limit: int,
-    ) -> Errand | None:
+    ) -> PushLease | None:
         """Lease a shop under a new fence, with what is due there; None if another was faster.
 
         An errand carries the open intents, the changes that are due or that an open intent names,
@@ -266,12 +274,12 @@ class Pushes(Protocol):
         goes in bulk stands apart: it is not unsure, and its listings are not verified meanwhile.
         """
 
-    def intend(self, errand: Errand, intent: Intent, *, now: datetime) -> bool:
+    def intend(self, errand: PushLease, intent: Intent, *, now: datetime) -> bool:
         """Store an intent before it is sent; False if the errand is no longer ours."""
 
     def settle(
         self,
-        errand: Errand,
+        errand: PushLease,
         pushed: Sequence[Pushed] = (),
         *,
         closes: Mapping[str, str] | None = None,
@@ -296,18 +304,18 @@ class Pushes(Protocol):
         """Stop visiting a shop whose grant is refused, and say why."""
 
 
-class Bulks(Protocol):
+class BulksPort(Protocol):
     """Prices that go to a shop in bulk; a shop has at most one such intent that is open."""
 
-    def count(self, errand: Errand, *, now: datetime, limit: int) -> int:
+    def count(self, errand: PushLease, *, now: datetime, limit: int) -> int:
         """Count the listings of this shop that are due, up to a limit."""
 
-    def waiting(self, errand: Errand, *, now: datetime, limit: int) -> list[Change]:
+    def waiting(self, errand: PushLease, *, now: datetime, limit: int) -> list[Change]:
         """Return the listings of this shop whose price is due to be written, oldest first."""
 
     def intend(
         self,
-        errand: Errand,
+        errand: PushLease,
         intent: Intent,
         *,
         asleep: Sequence[Change],
@@ -316,13 +324,13 @@ class Bulks(Protocol):
     ) -> bool:
         """Store an intent and let those listings sleep; False if the errand is no longer ours."""
 
-    def note(self, errand: Errand, bulk: BulkIntent) -> bool:
+    def note(self, errand: PushLease, bulk: BulkIntent) -> bool:
         """Store how far it has come, before a call; False if the errand is no longer ours."""
 
     def writes(self, bulk: BulkIntent) -> list[PriceWrite]:
         """Return all that it writes, in the order of its lines."""
 
-    def changes(self, errand: Errand, skus: Collection[Sku]) -> list[Change]:
+    def changes(self, errand: PushLease, skus: Collection[Sku]) -> list[Change]:
         """Return these listings of the shop as they are now."""
 
 
@@ -354,14 +362,14 @@ class Platform(Protocol):
     def refresh_token(self, *, send_by_s: float) -> bool:
         """Refresh it; False if no request was made: another worker is at it, or it is too late."""
 
-    def price(self, ask: Ask) -> float:
+    def price(self, ask: PageRequest) -> float:
         """Return what this request costs of `keys`, at most: 1, or points."""
 
-    def read(self, ask: Ask) -> Page:
+    def read(self, ask: PageRequest) -> Page:
         """Make this request, and read its page."""
 
 
-class Jobs(Protocol):
+class JobsPort(Protocol):
     """The rows of `sync_jobs`: claim with its budget, commit page by page, settle, rescue.
 
     `calls` are those made since the last commit.
@@ -369,7 +377,7 @@ class Jobs(Protocol):
 
     def claim(
         self, *, now: datetime, owner: str, without: Collection[PlatformName] = ()
-    ) -> tuple[Job, Ticket | None] | None:
+    ) -> tuple[Job, Permit | None] | None:
         """Lease the most deserving job that may run now, and reserve its budget with it.
 
         None if none may: nothing is due, too many run, budgets are spent. Sellers whose monthly
@@ -381,7 +389,7 @@ class Jobs(Protocol):
         """Renew the lease of a job in hand; False if it is no longer ours."""
 
     def commit(
-        self, job: Job, page: Page, step: Step, *, calls: int, asked_at: datetime, now: datetime
+        self, job: Job, page: Page, step: PageStep, *, calls: int, asked_at: datetime, now: datetime
     ) -> Job | None:
         """Write a page, its cursor and a heartbeat in one transaction; None if it is not ours.
 
@@ -420,7 +428,7 @@ class Jobs(Protocol):
         """Give back jobs whose lease ran out, under a new fence; return how many."""
 
 
-class Pauses(Protocol):
+class PausesPort(Protocol):
     """What a person has stopped."""
 
     def reconcile(self, now: datetime) -> int:

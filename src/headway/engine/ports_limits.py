@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from headway.core.limits.transitions import Begun, CallReport, Observation, Shed, Ticket
+from headway.core.limits.transitions import Begun, CallReport, Observation, Permit, Shed
 
 
 class Limiter(Protocol):
@@ -22,27 +22,27 @@ class Limiter(Protocol):
         grace_s: float,
         purpose: str = "",
         begins: bool = False,
-        after: Ticket | None = None,
+        after: Permit | None = None,
         report: CallReport | None = None,
-    ) -> Ticket | Shed:
+    ) -> Permit | Shed:
         """Queue for a start time; refuse at once when the wait would be too long.
 
         With `begins` a ticket whose start is now has begun, and says so. `after` is a call on these
         keys that was sent and has ended as `report` says: it is settled with this.
         """
 
-    def knows(self, ticket: Ticket) -> bool:
+    def knows(self, ticket: Permit) -> bool:
         """Tell whether the limits of a ticket are known here, where another may have reserved it.
 
         One that is not is left to lapse.
         """
 
-    def begin(self, ticket: Ticket) -> Begun:
+    def begin(self, ticket: Permit) -> Begun:
         """Ask to send now: Go, Hold (come back later) or Gone (reserve again)."""
 
     def settle(
         self,
-        ticket: Ticket,
+        ticket: Permit,
         *,
         sent: bool,
         actual: float | None = None,
@@ -55,16 +55,16 @@ class Limiter(Protocol):
         `is_late` when it may still arrive after our finish.
         """
 
-    def spend(self, ticket: Ticket, amount: float, *, lease_s: float = 0) -> bool:
+    def spend(self, ticket: Permit, amount: float, *, lease_s: float = 0) -> bool:
         """Count a part of what a ticket reserved of a quota as used; False if it has not that much.
 
         With `lease_s` the reservation lives at least that much longer.
         """
 
-    def extend(self, ticket: Ticket, amount: float) -> bool:
+    def extend(self, ticket: Permit, amount: float) -> bool:
         """Reserve more of a quota for a call under way; False if there is not that much."""
 
-    def observe(self, key: str, observation: Observation, *, ticket: Ticket | None = None) -> None:
+    def observe(self, key: str, observation: Observation, *, ticket: Permit | None = None) -> None:
         """Correct a meter by what a reply said; name the reply's ticket if it is not settled."""
 
     def pause(self, key: str, seconds: float, reason: str) -> None:
@@ -78,7 +78,7 @@ class Ledger(Protocol):
         """Remove calls that are over and began before that instant; return how many."""
 
 
-class ErrorShare(Protocol):
+class ErrorSharePort(Protocol):
     """How many replies of a scope were errors."""
 
     def pause_for(self, key: str, *, now: datetime) -> float | None:

@@ -12,11 +12,11 @@ from pathlib import Path
 from headway.clock import Clock
 from headway.core.accounts.jobs import (
     Account,
+    DataKind,
     Ending,
     Job,
     JobRule,
     JobType,
-    Kind,
     PlatformName,
     completed,
     failed,
@@ -24,20 +24,20 @@ from headway.core.accounts.jobs import (
     rescheduled,
     throttle_pause,
 )
-from headway.core.accounts.pagination import RUN, SINCE, Ask, Cursor, Page, Walk
-from headway.core.catalog.listings import Done, Scope, Wait
+from headway.core.accounts.pagination import RUN, SINCE, Cursor, Page, PageRequest, Paginator
+from headway.core.catalog.listings import Done, LimitKey, Wait
 from headway.core.dispatch import Carried, PullClaim
-from headway.core.limits.transitions import CallReport, Go, Gone, Hold, Shed, Ticket
+from headway.core.limits.transitions import CallReport, Go, Gone, Hold, Permit, Shed
 from headway.core.monitoring import calls
-from headway.engine.ports import Breakers, Jobs, Platform
-from headway.engine.ports_limits import ErrorShare, Limiter
+from headway.engine.ports import BreakersPort, JobsPort, Platform
+from headway.engine.ports_limits import ErrorSharePort, Limiter
 from headway.engine.pull_claim import Claim, unpacked
 from headway.errors import (
     AppRefusedError,
     ConfigError,
-    ConnectorError,
     InvalidError,
     PermanentError,
+    ProviderError,
     StoreError,
     ThrottledError,
     TimedOutError,
@@ -78,11 +78,11 @@ class Pull:
         *,
         clock: Clock,
         limiter: Limiter,
-        jobs: Jobs,
-        breakers: Breakers,
-        errors: ErrorShare,
+        jobs: JobsPort,
+        breakers: BreakersPort,
+        errors: ErrorSharePort,
         open_platform: Callable[[Account], Platform],
-        walk_of: Callable[[Job], Walk],
+        walk_of: Callable[[Job], Paginator],
         rule: JobRule,
         pull_rule: PullRule | None = None,
         owner: str,
@@ -176,7 +176,7 @@ class Pull:
         self._run = Claim(job=job, walk=self._walk_of(job), cursor=job.cursor, day=day)
         return Done(what=f"{self._run.what}: {job.type}")
 
-    def _begin_run(self, job: Job, walk: Walk, now: datetime) -> Cursor:
+    def _begin_run(self, job: Job, walk: Paginator, now: datetime) -> Cursor:
         """Begin, or go on with the run under way; either reads first what webhooks named."""
         if RUN in job.cursor:
             try:
@@ -187,7 +187,7 @@ class Pull:
                 return walk.begin(lasting, now, job.wanted)
             return cursor
         wanted = list(job.wanted)
-        is_for_new = job.kind is Kind.ORDERS and job.type is not JobType.BACKFILL
+        is_for_new = job.kind is DataKind.ORDERS and job.type is not JobType.BACKFILL
         if is_for_new and walk.recheck_after is not None:
             before = now - walk.recheck_after
             open_ids = self._jobs.open_orders(
@@ -241,7 +241,7 @@ class Pull:
         run.spent += is_spent
         return is_spent
 
-    def _begin(self, run: Claim, permit: Ticket) -> Done | Wait:
+    def _begin(self, run: Claim, permit: Permit) -> Done | Wait:
         asked_s = self._clock.monotonic()
         match self._limiter.begin(permit):
             case Hold(wait_s=wait_s):
@@ -263,7 +263,9 @@ class Pull:
 
     # -- the call ----------------------------------------------------------------------------
 
-    def _use(self, run: Claim, permit: Ticket, ask: Ask | None, send_by_s: float) -> Done | Wait:
+    def _use(
+        self, run: Claim, permit: Permit, ask: PageRequest | None, send_by_s: float
+    ) -> Done | Wait:
         """Make the one call of this step: for a token, or for a page."""
         try:
             if ask is None:
@@ -272,7 +274,7 @@ class Pull:
                 return self._hand_back(run, permit, "too late to send")
             asked_at = self._clock.now()
             page = run.platform.read(ask)
-        except ConnectorError as error:
+        except ProviderError as error:
             self._count(run, permit, error=error, result=str(error))
             self._brake(run)
             return self._failed(run, error, is_token=ask is None)
@@ -286,7 +288,7 @@ class Pull:
         run.has_refreshed = False
         return self._turn(run, page, asked_at)
 
-    def _refresh(self, run: Claim, permit: Ticket, send_by_s: float) -> Done | Wait:
+    def _refresh(self, run: Claim, permit: Permit, send_by_s: float) -> Done | Wait:
         if not run.platform.refresh_token(send_by_s=send_by_s):
             return self._hand_back(run, permit, "another worker refreshes the token")
         self._count(run, permit, result="token")
@@ -294,7 +296,7 @@ class Pull:
         self._answered(run)
         return Done(what=f"{run.what}: new access token")
 
-    def _hand_back(self, run: Claim, permit: Ticket, why: str) -> Done | Wait:
+    def _hand_back(self, run: Claim, permit: Permit, why: str) -> Done | Wait:
         """Return a permit unused."""
         self._limiter.settle(permit, sent=False)
         return self._wait(run, self._clock.now() + TOKEN_PAUSE, why)
@@ -313,7 +315,7 @@ class Pull:
             return self._end(run, ending, "done")
         if job.is_paused:
             return self._end(run, rescheduled(job, now, "paused"), "paused")
-        if job.kind is Kind.ORDERS and self._jobs.orders_left(job.account, now=now) <= 0:
+        if job.kind is DataKind.ORDERS and self._jobs.orders_left(job.account, now=now) <= 0:
             return self._end(run, limited(job, now), "the month's orders are used up")
         if run.sent >= self._job_rule.calls_per_claim[job.type]:
             return self._end(run, rescheduled(job, now, ""), "gives way")
@@ -322,7 +324,7 @@ class Pull:
     def _count(
         self,
         run: Claim,
-        permit: Ticket,
+        permit: Permit,
         *,
         result: str,
         error: Exception | None = None,
@@ -374,7 +376,7 @@ class Pull:
 
     # -- what went wrong ---------------------------------------------------------------------
 
-    def _failed(self, run: Claim, error: ConnectorError, *, is_token: bool) -> Done:
+    def _failed(self, run: Claim, error: ProviderError, *, is_token: bool) -> Done:
         """Blame the right thing: the limit, the grant, the platform, or this job."""
         now = self._clock.now()
         if isinstance(error, ThrottledError):
@@ -394,7 +396,7 @@ class Pull:
         """Count a failure against the job."""
         return self._end(run, failed(run.job, self._job_rule, why, self._clock.now()), why)
 
-    def _blame(self, run: Claim, error: ConnectorError | ConfigError) -> Done:
+    def _blame(self, run: Claim, error: ProviderError | ConfigError) -> Done:
         """Count a failure against its platform, and against the job unless that is down.
 
         An account counts once until it is answered: one broken shop is no outage for the others.
@@ -478,11 +480,11 @@ def _bug(error: Exception) -> str:
     return f"a bug, please report it: {type(error).__name__}{where}"
 
 
-def _scope(platform: PlatformName) -> Scope:
+def _scope(platform: PlatformName) -> LimitKey:
     """Return the name of a platform's breaker: an outage is all its sellers'."""
-    return Scope(platform.value)
+    return LimitKey(platform.value)
 
 
-def _own_scope(account: Account) -> Scope:
+def _own_scope(account: Account) -> LimitKey:
     """Return the name of an account's breaker, which keeps count of what fails there alone."""
-    return Scope(f"{account.platform}:account:{account.id}")
+    return LimitKey(f"{account.platform}:account:{account.id}")

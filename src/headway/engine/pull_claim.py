@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from headway.core.accounts.jobs import Job
-from headway.core.accounts.pagination import Cursor, Walk
+from headway.core.accounts.pagination import Cursor, Paginator
 from headway.core.dispatch import PullClaim
-from headway.core.limits.transitions import Ticket
+from headway.core.limits.transitions import Permit
 from headway.engine.ports import Platform
 
 
@@ -19,11 +19,11 @@ class Claim:
     """
 
     job: Job
-    walk: Walk
+    walk: Paginator
     cursor: Cursor
-    day: Ticket | None
+    day: Permit | None
     opened: Platform | None = None
-    permit: Ticket | None = None
+    permit: Permit | None = None
     sent: int = 0
     untold: int = 0
     spent: int = 0
@@ -61,7 +61,7 @@ class Claim:
         )
 
 
-def unpacked(given: PullClaim, walk: Walk) -> Claim:
+def unpacked(given: PullClaim, walk: Paginator) -> Claim:
     """Return the claim as another worker left it."""
     return Claim(
         job=given.job,

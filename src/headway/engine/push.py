@@ -11,20 +11,29 @@ from typing import Any
 
 from headway.clock import Clock, fresh_id
 from headway.core.catalog import push_results
-from headway.core.catalog.listings import Done, Scope, Sku, Wait
-from headway.core.catalog.push_planning import CALL_POINTS, CHANGES_MAX, Parcel, next_parcel
-from headway.core.catalog.storefront import Cost, Errand, Gid, Intent, Kind, Pushed, Said, Shop
+from headway.core.catalog.listings import Done, LimitKey, Sku, Wait
+from headway.core.catalog.push_planning import CALL_POINTS, CHANGES_MAX, PushBatch, next_parcel
+from headway.core.catalog.storefront import (
+    Cost,
+    Gid,
+    Intent,
+    Pushed,
+    PushLease,
+    Shop,
+    WriteKind,
+    WriteResult,
+)
 from headway.core.dispatch import Carried
-from headway.core.limits.transitions import CallReport, Go, Gone, Hold, Shed, Ticket
+from headway.core.limits.transitions import CallReport, Go, Gone, Hold, Permit, Shed
 from headway.core.monitoring.calls import ANSWERED
-from headway.engine.ports import Breakers, Pushes, Storefront
+from headway.engine.ports import BreakersPort, PushesPort, Storefront
 from headway.engine.ports_limits import Limiter
-from headway.engine.push_bulk import BulkHand, BulkVisit
+from headway.engine.push_bulk import BulkPush, BulkPushStep
 from headway.errors import (
     ConfigError,
-    ConnectorError,
     HeadwayError,
     PermanentError,
+    ProviderError,
     ThrottledError,
     TimedOutError,
     UnauthorizedError,
@@ -35,8 +44,8 @@ from headway.errors import (
 SHOPS_LOOKED_AT = 20
 THROTTLED_S = 5.0
 UNUSED_PAUSE = timedelta(seconds=1)
-LOOKS = (Kind.READ, Kind.FIND)
-STOCKS = (Kind.STOCK, Kind.ACTIVATE)
+LOOKS = (WriteKind.READ, WriteKind.FIND)
+STOCKS = (WriteKind.STOCK, WriteKind.ACTIVATE)
 # What a file costs that travels to or from another host than the shop's.
 FILE_POINTS = 1
 
@@ -54,12 +63,12 @@ class PushRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Turn:
+class _PushStep:
     """A shop, the permit to call it, and the connector that does."""
 
     shop: Shop
     storefront: Storefront
-    ticket: Ticket
+    ticket: Permit
 
 
 class Push:
@@ -70,15 +79,15 @@ class Push:
         *,
         clock: Clock,
         limiter: Limiter,
-        pushes: Pushes,
-        breakers: Breakers,
+        pushes: PushesPort,
+        breakers: BreakersPort,
         open_shop: Callable[[Shop], Storefront],
         handle: Callable[[str], str],
         rule: PushRule,
         owner: str,
         ids: Callable[[], str] = fresh_id,
         only: str | None = None,
-        bulk: BulkHand | None = None,
+        bulk: BulkPush | None = None,
     ) -> None:
         self._clock = clock
         self._limiter = limiter
@@ -91,10 +100,10 @@ class Push:
         self._ids = ids
         self._bulk = bulk
         self._only = only
-        self._turn: _Turn | None = None
-        self._given: Ticket | None = None
+        self._turn: _PushStep | None = None
+        self._given: Permit | None = None
 
-    def let_go(self) -> Ticket | None:
+    def let_go(self) -> Permit | None:
         """Let go of the permit that it waits for, so that another at the shop may go on with it."""
         ticket = self._given if self._turn is None else self._turn.ticket
         self._given = self._turn = None
@@ -102,7 +111,7 @@ class Push:
 
     def resume(self, carried: Carried) -> None:
         """Go on with a permit that another worker at the same shop waited for."""
-        assert isinstance(carried, Ticket)
+        assert isinstance(carried, Permit)
         assert self._only is not None, "a permit is one shop's"
         self._given = carried
 
@@ -125,14 +134,14 @@ class Push:
 
     # -- the permit --------------------------------------------------------------------------
 
-    def _go_on(self, ticket: Ticket) -> None:
+    def _go_on(self, ticket: Permit) -> None:
         """Use the permit that was given, if there still is something to do at its shop."""
         shop = next(self._due(self._clock.now()), None)
         self._given = None
         if shop is not None:
             storefront = self._open_shop(shop)
             if self._limiter.knows(ticket):
-                self._turn = _Turn(shop=shop, storefront=storefront, ticket=ticket)
+                self._turn = _PushStep(shop=shop, storefront=storefront, ticket=ticket)
         elif self._limiter.knows(ticket):
             self._limiter.settle(ticket, sent=False)
 
@@ -160,7 +169,7 @@ class Push:
             if isinstance(ticket, Shed):
                 why = "a shop's bucket is full"
                 continue
-            turn = _Turn(shop=shop, storefront=storefront, ticket=ticket)
+            turn = _PushStep(shop=shop, storefront=storefront, ticket=ticket)
             if ticket.go is not None:
                 return self._use(turn, asked_s + ticket.go.send_within_s)
             self._turn = turn
@@ -190,14 +199,14 @@ class Push:
         every = self._rule.verify_every
         return None if every is None else now - every
 
-    def _hand_back(self, ticket: Ticket, why: str) -> Wait:
+    def _hand_back(self, ticket: Permit, why: str) -> Wait:
         """Return a permit unused; the pause keeps a loop from asking for it again at once."""
         self._limiter.settle(ticket, sent=False)
         return Wait(until=self._clock.now() + UNUSED_PAUSE, why=why)
 
     # -- the visit ---------------------------------------------------------------------------
 
-    def _use(self, turn: _Turn, send_by_s: float) -> Done | Wait:
+    def _use(self, turn: _PushStep, send_by_s: float) -> Done | Wait:
         """Spend a permit: on a fresh access token, or on the one call that the shop needs most."""
         try:
             needs_token = turn.storefront.needs_token()
@@ -231,7 +240,9 @@ class Push:
             return self._hand_back(turn.ticket, "nothing was left to push")
         return self._send(turn, errand, parcel, send_by_s)
 
-    def _send(self, turn: _Turn, errand: Errand, parcel: Parcel, send_by_s: float) -> Done | Wait:
+    def _send(
+        self, turn: _PushStep, errand: PushLease, parcel: PushBatch, send_by_s: float
+    ) -> Done | Wait:
         """Store the intent of a write, then call while the permit holds."""
         now = self._clock.now()
         intent = parcel.intent(self._ids()) if parcel.writes else None
@@ -243,10 +254,10 @@ class Push:
             return self._hand_back(turn.ticket, "too late to send")
         return self._call(turn, errand, parcel, intent)
 
-    def _refresh(self, turn: _Turn, send_by_s: float) -> Done | Wait:
+    def _refresh(self, turn: _PushStep, send_by_s: float) -> Done | Wait:
         try:
             was_sent = turn.storefront.refresh_token(send_by_s=send_by_s)
-        except ConnectorError as error:
+        except ProviderError as error:
             self._settle_failed(turn, error)
             if isinstance(error, UnauthorizedError):
                 self._pushes.disconnect(turn.shop, str(error), now=self._clock.now())
@@ -256,11 +267,13 @@ class Push:
         self._limiter.settle(turn.ticket, sent=True, actual=0, report=CallReport(result="token"))
         return Done(what=f"{turn.shop.domain}: new access token")
 
-    def _call(self, turn: _Turn, errand: Errand, parcel: Parcel, intent: Intent | None) -> Done:
+    def _call(
+        self, turn: _PushStep, errand: PushLease, parcel: PushBatch, intent: Intent | None
+    ) -> Done:
         shop = errand.shop
         try:
             pushed, locations = self._visit(turn.storefront, parcel, shop, intent)
-        except ConnectorError as error:
+        except ProviderError as error:
             return self._failed(turn, errand, parcel, intent, error)
         self._settle_permit(turn, result=f"{parcel.kind} of {len(parcel.changes)}")
         self._close_breaker(turn.storefront)
@@ -281,7 +294,7 @@ class Push:
         late = "" if is_ours else ", too late"
         return Done(what=f"{shop.domain}: {parcel.kind} of {len(parcel.changes)}{late}")
 
-    def _advance(self, turn: _Turn, visit: BulkVisit, send_by_s: float) -> Done | Wait:
+    def _advance(self, turn: _PushStep, visit: BulkPushStep, send_by_s: float) -> Done | Wait:
         """Take prices that go in bulk one call further."""
         ready = visit.prepare()
         if ready is None:
@@ -291,7 +304,7 @@ class Push:
             return self._hand_back(turn.ticket, "too late to send")
         try:
             answer = ready.call(turn.storefront)
-        except ConnectorError as error:
+        except ProviderError as error:
             is_shops = not ready.is_elsewhere and not isinstance(error, PermanentError)
             self._settle_failed(turn, error, blames_shop=is_shops)
             ready.fail(error, call_id=turn.ticket.id)
@@ -306,17 +319,17 @@ class Push:
         return Done(what=f"{turn.shop.domain}: {ready.what}{late}")
 
     def _visit(
-        self, storefront: Storefront, parcel: Parcel, shop: Shop, intent: Intent | None
+        self, storefront: Storefront, parcel: PushBatch, shop: Shop, intent: Intent | None
     ) -> tuple[list[Pushed], Mapping[str, Gid] | None]:
         """Make the one call of a visit, and judge what it brought."""
         places = max(1, len(shop.locations or {}))
-        if parcel.kind is Kind.LOCATIONS:
+        if parcel.kind is WriteKind.LOCATIONS:
             return [], storefront.locations()
-        if parcel.kind is Kind.FIND:
+        if parcel.kind is WriteKind.FIND:
             skus = [each.shop_sku for each in parcel.changes]
             found = storefront.find(skus, locations=places)
             return push_results.after_find(parcel, found, shop, self._clock.now()), None
-        if parcel.kind is Kind.READ:
+        if parcel.kind is WriteKind.READ:
             variants = [each.ids.variant for each in parcel.changes if each.ids]
             shown = storefront.read(variants, locations=places)
             repairs = self._rule.repairs_drift
@@ -329,11 +342,11 @@ class Push:
 
     def _failed(
         self,
-        turn: _Turn,
-        errand: Errand,
-        parcel: Parcel,
+        turn: _PushStep,
+        errand: PushLease,
+        parcel: PushBatch,
         intent: Intent | None,
-        error: ConnectorError,
+        error: ProviderError,
     ) -> Done:
         """Blame the call. A write that may have arrived keeps its intent open, to be read back."""
         is_for_items = isinstance(error, PermanentError) and bool(parcel.changes)
@@ -360,12 +373,12 @@ class Push:
         self._check_grant(turn, error)
         return Done(what=f"{turn.shop.domain}: {error}")
 
-    def _check_grant(self, turn: _Turn, error: ConnectorError) -> None:
+    def _check_grant(self, turn: _PushStep, error: ProviderError) -> None:
         if isinstance(error, UnauthorizedError) and not turn.storefront.needs_token():
             self._pushes.disconnect(turn.shop, str(error), now=self._clock.now())
 
     def _settle_failed(
-        self, turn: _Turn, error: ConnectorError, *, blames_shop: bool = True
+        self, turn: _PushStep, error: ProviderError, *, blames_shop: bool = True
     ) -> None:
         scope = turn.storefront.scope
         if isinstance(error, ThrottledError):
@@ -375,16 +388,16 @@ class Push:
         if blames_shop and not isinstance(error, ThrottledError):
             self._blame(scope, error)
 
-    def _blame(self, scope: Scope, error: HeadwayError) -> None:
+    def _blame(self, scope: LimitKey, error: HeadwayError) -> None:
         breaker = self._breakers.load(scope)
         self._breakers.save(scope, breaker.failed(self._clock.now(), str(error)))
 
     def _settle_permit(
         self,
-        turn: _Turn,
+        turn: _PushStep,
         *,
         result: str,
-        error: ConnectorError | None = None,
+        error: ProviderError | None = None,
         actual: float | None = None,
     ) -> None:
         cost = turn.storefront.cost
@@ -406,16 +419,16 @@ class Push:
             self._breakers.save(storefront.scope, breaker.succeeded())
 
 
-def _write(storefront: Storefront, parcel: Parcel, *, key: str) -> Sequence[Said]:
+def _write(storefront: Storefront, parcel: PushBatch, *, key: str) -> Sequence[WriteResult]:
     writes: Any = parcel.writes
     match parcel.kind:
-        case Kind.STOCK:
+        case WriteKind.STOCK:
             return storefront.set_stock(writes, key=key)
-        case Kind.ACTIVATE:
+        case WriteKind.ACTIVATE:
             return [storefront.activate(writes[0], key=key)]
-        case Kind.PRICE:
+        case WriteKind.PRICE:
             return storefront.set_prices(writes)
-        case Kind.STATUS:
+        case WriteKind.STATUS:
             return storefront.set_status(writes)
         case _:
             return [storefront.create(writes[0])]
@@ -435,7 +448,7 @@ def _settle_open(
     return closed, narrowed
 
 
-def _actual(cost: Cost | None, error: ConnectorError | None) -> float | None:
+def _actual(cost: Cost | None, error: ProviderError | None) -> float | None:
     """Return the points that the call used; a refused one used none, a lost one perhaps all."""
     if isinstance(error, ThrottledError):
         return 0

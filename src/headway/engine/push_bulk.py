@@ -9,20 +9,20 @@ from dataclasses import dataclass, replace
 
 from headway.clock import Clock
 from headway.core.catalog import bulk, push_results
-from headway.core.catalog.bulk import Step
-from headway.core.catalog.push_planning import CHANGES_MAX, Parcel, price_write
+from headway.core.catalog.bulk import BulkStep
+from headway.core.catalog.push_planning import CHANGES_MAX, PushBatch, price_write
 from headway.core.catalog.storefront import (
     BulkIntent,
     BulkProgress,
     Change,
-    Errand,
-    Kind,
     PriceWrite,
     Pushed,
-    Said,
+    PushLease,
+    WriteKind,
+    WriteResult,
 )
-from headway.engine.ports import Bulks, Pushes, Storefront
-from headway.errors import ConnectorError
+from headway.engine.ports import BulksPort, PushesPort, Storefront
+from headway.errors import ProviderError
 
 PIECE_MAX = 500
 NO_START = "it could not be sent in bulk"
@@ -30,17 +30,17 @@ NO_ANSWER = "the bulk operation gave no answer for it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BulkHand:
+class BulkPush:
     """What a pusher needs for bulk: from how many prices on, and how the file is written."""
 
     clock: Clock
-    pushes: Pushes
-    bulks: Bulks
+    pushes: PushesPort
+    bulks: BulksPort
     from_count: int
     write_file: Callable[[Sequence[PriceWrite]], bytes]
     piece_max: int = PIECE_MAX
 
-    def resume(self, errand: Errand) -> "BulkVisit | None":
+    def resume(self, errand: PushLease) -> "BulkPushStep | None":
         """Return the next step of what is under way, if it is due."""
         now = self.clock.now()
         # Without locations nobody can tell whether a listing needs more than its price.
@@ -51,12 +51,14 @@ class BulkHand:
         ):
             return None
         step = bulk.next_step(errand.bulk, now)
-        return BulkVisit(hand=self, errand=errand, intent=errand.bulk, step=step)
+        return BulkPushStep(hand=self, errand=errand, intent=errand.bulk, step=step)
 
-    def begin(self, errand: Errand, parcel: Parcel, ids: Callable[[], str]) -> "BulkVisit | None":
+    def begin(
+        self, errand: PushLease, parcel: PushBatch, ids: Callable[[], str]
+    ) -> "BulkPushStep | None":
         """Send prices in bulk instead of this parcel, if they are enough."""
         is_busy = len(errand.changes) >= min(self.from_count, CHANGES_MAX)
-        if parcel.kind is not Kind.PRICE or errand.bulk is not None or not is_busy:
+        if parcel.kind is not WriteKind.PRICE or errand.bulk is not None or not is_busy:
             return None
         now = self.clock.now()
         # Counted first, for it is asked at every visit; most of those that wait are wanted then.
@@ -67,23 +69,23 @@ class BulkHand:
         if len(chosen) < self.from_count:
             return None
         writes = [price_write(each) for each in chosen]
-        intent = Parcel(kind=Kind.BULK, changes=chosen, writes=writes).intent(ids())
+        intent = PushBatch(kind=WriteKind.BULK, changes=chosen, writes=writes).intent(ids())
         asleep = [each for each in chosen if push_results.lacks_only_price(each, errand.shop)]
         until = now + push_results.SLEEP
         if not self.bulks.intend(errand, intent, asleep=asleep, until=until, now=now):
             return None
         opened = BulkIntent(id=intent.id, skus=frozenset(intent.skus), created_at=now)
-        return BulkVisit(hand=self, errand=errand, intent=opened, step=Step.STAGE)
+        return BulkPushStep(hand=self, errand=errand, intent=opened, step=BulkStep.STAGE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BulkVisit:
+class BulkPushStep:
     """One step of prices that go in bulk, in one visit to their shop."""
 
-    hand: BulkHand
-    errand: Errand
+    hand: BulkPush
+    errand: PushLease
     intent: BulkIntent
-    step: Step
+    step: BulkStep
     writes: Sequence[PriceWrite] = ()
 
     @property
@@ -96,43 +98,43 @@ class BulkVisit:
         """Whether its call goes to another host than the shop's."""
         return self.step in bulk.ELSEWHERE
 
-    def prepare(self) -> "BulkVisit | None":
+    def prepare(self) -> "BulkPushStep | None":
         """Do what must be stored or known before the call; None if there is nothing to call."""
         bulks, now = self.hand.bulks, self.hand.clock.now()
-        if self.step is Step.DROP:
+        if self.step is BulkStep.DROP:
             changes = bulks.changes(self.errand, self.intent.skus)
             self._end(bulk.apart(changes, NO_START, now), voids=NO_START)
             return None
-        if self.step is Step.GIVE_UP:
+        if self.step is BulkStep.GIVE_UP:
             self.settle(None)
             return None
-        if self.step is Step.RUN:
+        if self.step is BulkStep.RUN:
             asking = bulk.asking(self.intent, now)
             return replace(self, intent=asking) if bulks.note(self.errand, asking) else None
         return replace(self, writes=bulks.writes(self.intent)) if self.is_elsewhere else self
 
-    def call(self, storefront: Storefront) -> BulkProgress | Sequence[Said] | None:
+    def call(self, storefront: Storefront) -> BulkProgress | Sequence[WriteResult] | None:
         """Make the one call; None if the operation ended and nobody can say what it did."""
         clock, intent, progress = self.hand.clock, self.intent, self.intent.progress
         match self.step:
-            case Step.STAGE:
+            case BulkStep.STAGE:
                 return bulk.staged(storefront.stage_upload(f"{intent.id}.jsonl"), clock.now())
-            case Step.UPLOAD:
+            case BulkStep.UPLOAD:
                 content = self.hand.write_file(self.writes)
                 return bulk.uploaded(storefront.upload(progress.target, content), clock.now())
-            case Step.RUN:
+            case BulkStep.RUN:
                 operation = storefront.run_bulk(progress.path, key=intent.id)
                 return bulk.started(intent, operation, clock.now())
-            case Step.FIND:
+            case BulkStep.FIND:
                 return bulk.found(intent, storefront.find_bulk(intent.id), clock.now())
-            case Step.STATUS:
+            case BulkStep.STATUS:
                 assert progress.operation is not None, "what runs has a name"
                 return bulk.stood(intent, storefront.bulk_status(progress.operation), clock.now())
         assert progress.url is not None, "answers have an address"
         return storefront.bulk_result(progress.url, self.writes)
 
     def settle(
-        self, answer: BulkProgress | Sequence[Said] | None, *, call_id: str | None = None
+        self, answer: BulkProgress | Sequence[WriteResult] | None, *, call_id: str | None = None
     ) -> bool:
         """Write down what the call came to; False if the errand is no longer ours."""
         now, errand, intent = self.hand.clock.now(), self.errand, self.intent
@@ -146,7 +148,7 @@ class BulkVisit:
         pushed, unsure = bulk.judge(lines, changes, errand.shop, now)
         return self._end(pushed, unsure=unsure, call_id=call_id)
 
-    def fail(self, error: ConnectorError | None = None, *, call_id: str | None = None) -> None:
+    def fail(self, error: ProviderError | None = None, *, call_id: str | None = None) -> None:
         """Write down from where to go on after a call that failed, or was not made."""
         now = self.hand.clock.now()
         self.settle(bulk.failed(self.intent, self.step, error, now), call_id=call_id)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from headway.core.catalog.listings import SupplierName
 from headway.core.timetable.deadline import must, safe_min
 from headway.core.timetable.policies.policy import Policy
-from headway.engine.ports import Markets, Schedule, Timetable
+from headway.engine.ports import MarketsPort, SchedulePort, TimetablePort
 
 HOURLY = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
@@ -21,7 +21,7 @@ GUARD_EVERY_MAX = timedelta(minutes=10)
 LINES_MAX = 200
 
 
-class LineTick:
+class SupplierTick:
     """What one supplier's line needs now and then.
 
     It guards the deadline of a policy that has a market, counts and learns for it, and opens the
@@ -31,9 +31,9 @@ class LineTick:
     def __init__(
         self,
         *,
-        schedule: Schedule,
-        markets: Markets,
-        timetable: Timetable,
+        schedule: SchedulePort,
+        markets: MarketsPort,
+        timetable: TimetablePort,
         policy: Policy,
         every: timedelta,
         now: datetime,
@@ -91,18 +91,18 @@ class LineTick:
         return window.closes_at
 
 
-class LineTicks:
+class SupplierTicks:
     """The lines of all suppliers, whoever comes or goes; who is due longest comes first."""
 
     def __init__(
         self,
         *,
         names: Callable[[], Sequence[SupplierName]],
-        new_line: Callable[[SupplierName], LineTick],
+        new_line: Callable[[SupplierName], SupplierTick],
     ) -> None:
         self._names = names
         self._new_line = new_line
-        self._lines: dict[SupplierName, LineTick] = {}
+        self._lines: dict[SupplierName, SupplierTick] = {}
         self._due: list[tuple[datetime, SupplierName]] = []
 
     def step(self, now: datetime) -> bool:

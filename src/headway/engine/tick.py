@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 
 from headway.clock import Clock
 from headway.core.catalog.listings import CLOCKS_APART_MAX, Wait
-from headway.engine.ports import Jobs, Notices, Pauses, Schedule, Sellers
+from headway.engine.ports import JobsPort, NoticesPort, PausesPort, SchedulePort, SellersPort
 from headway.engine.ports_limits import Ledger
-from headway.engine.supplier_tick import LineTicks
+from headway.engine.supplier_tick import SupplierTicks
 
 EVERY = timedelta(seconds=30)
 # How soon the next round is where there is more to do than one round does.
@@ -29,12 +29,12 @@ class Tick:
         self,
         *,
         clock: Clock,
-        schedule: Schedule,
-        sellers: Sellers,
-        lines: LineTicks,
-        jobs: Jobs,
-        pauses: Pauses,
-        notices: Notices,
+        schedule: SchedulePort,
+        sellers: SellersPort,
+        lines: SupplierTicks,
+        jobs: JobsPort,
+        pauses: PausesPort,
+        notices: NoticesPort,
         sample: Callable[[datetime], datetime] | None = None,
         watch: Callable[[datetime], datetime] | None = None,
         memories: Sequence[tuple[Ledger, timedelta]],

@@ -11,7 +11,7 @@ from threading import Lock
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from headway.core.monitoring.calls import UNUSED, Call
+from headway.core.monitoring.calls import UNUSED, CallRecord
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 PREFIX = "headway_"
@@ -111,7 +111,7 @@ HISTOGRAMS: Mapping[str, Spec] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class MetricValues:
     """What the database knows at one scrape: plain numbers, and numbers by label."""
 
     plain: Mapping[str, float] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class Metrics:
         asked = (route or UNKNOWN, method if is_known else UNKNOWN, status)
         self._counters["http_requests"].labels(*asked).inc()
 
-    def count_call(self, call: Call) -> None:
+    def count_call(self, call: CallRecord) -> None:
         """Count one call; a permit that was not used was waited for all the same."""
         whose = (call.provider, call.verb)
         self._spans["permit_wait_seconds"].labels(*whose).observe(call.waited_s)
@@ -160,16 +160,16 @@ class Metrics:
         """Count leases that were given back."""
         self._counters["leases_rescued"].labels(what).inc(count)
 
-    def render(self, figures: Figures | None) -> bytes:
+    def render(self, figures: MetricValues | None) -> bytes:
         """Write everything; without figures the database is down, and is said to be."""
         with self._lock:
             for name, gauge in self._gauges.items():
                 if GAUGES[name].labels:
                     gauge.clear()
-                    for label, value in (figures or Figures()).by_label.get(name, {}).items():
+                    for label, value in (figures or MetricValues()).by_label.get(name, {}).items():
                         gauge.labels(label).set(value)
                 else:
-                    gauge.set((figures or Figures()).plain.get(name, float("nan")))
+                    gauge.set((figures or MetricValues()).plain.get(name, float("nan")))
             self._gauges["database_up"].set(0 if figures is None else 1)
             return generate_latest(self._given) + generate_latest(self.own)
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 from headway import __version__
-from headway.core.monitoring.calls import ANSWERED, Call
+from headway.core.monitoring.calls import ANSWERED, CallRecord
 from headway.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ BROKEN = 500
 class Traces(Protocol):
     """Whoever wants to know when calls and requests were, and how they ended."""
 
-    def call(self, call: Call) -> None:
+    def call(self, call: CallRecord) -> None:
         """Take a call."""
 
     def request(
@@ -53,7 +53,7 @@ class OtlpTraces:
         self._client, self._server = SpanKind.CLIENT, SpanKind.SERVER
         self._error: Callable[[str], Status] = lambda why: Status(StatusCode.ERROR, why)
 
-    def call(self, call: Call) -> None:
+    def call(self, call: CallRecord) -> None:
         """Write the span of one call; which parts were aboard is for the ledger."""
         known: dict[str, str | int | float] = {
             "headway.call": call.id,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from headway.app import App
-from headway.core.accounts.jobs import JobStatus, Kind, PlatformName
+from headway.core.accounts.jobs import DataKind, JobStatus, PlatformName
 from headway.core.catalog.listings import SellerId
 from headway.errors import ConflictError, NotFoundError
 from headway.store.accounts.job_list import JobView, is_job_name
@@ -24,7 +24,7 @@ class Pulled:
     jobs: list[JobView]
 
 
-class LaneDesk:
+class AccountOperations:
     """Accounts and jobs, of everybody or behind a seller's wall.
 
     A place in the queue is a place among everybody's jobs, so those are looked at over the wall.
@@ -123,7 +123,11 @@ class LaneDesk:
         return self.job(found.id)
 
     def pull(
-        self, seller: SellerId, *, platform: PlatformName | None = None, kind: Kind | None = None
+        self,
+        seller: SellerId,
+        *,
+        platform: PlatformName | None = None,
+        kind: DataKind | None = None,
     ) -> Pulled:
         """Make a seller's jobs due now; those that run, are dead or cancelled stay as they are."""
         whose = self._whose(seller)
@@ -139,7 +143,7 @@ class LaneDesk:
 
 
 def of_kind(
-    found: Sequence[JobView], seller: SellerId, platform: PlatformName | None, kind: Kind | None
+    found: Sequence[JobView], seller: SellerId, platform: PlatformName | None, kind: DataKind | None
 ) -> list[JobView]:
     """Return a seller's jobs of one kind; raises NotFoundError if there are none."""
     wanted = [each for each in found if kind in {None, each.kind}]

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from headway.app import App
-from headway.core.catalog.intake import Part, fate, read_at
-from headway.core.catalog.listings import SellerId, Sku, Turn
-from headway.core.reasons import Explanation, Standing
+from headway.core.catalog.intake import ImportedPart, fate, read_at
+from headway.core.catalog.listings import Priority, SellerId, Sku
+from headway.core.reasons import Explanation, ListingPosition
 from headway.engine.explain import in_shop, reasons
 from headway.operations.outlook import line_ahead
 from headway.store.catalog.history import SeriesPoint
@@ -15,12 +15,12 @@ from headway.store.catalog.suppliers import Suppliers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explained:
+class ListingExplanation:
     """Why a listing waits, until when, and how it stands in its shop."""
 
     seller: SellerId
     sku: Sku
-    turn: Turn
+    turn: Priority
     due_at: datetime
     last_good_read_at: datetime | None
     failures: int
@@ -32,7 +32,7 @@ class Explained:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedPart:
+class RequestedPart:
     """A part that somebody wants in a shop, and when to expect it there."""
 
     sku: Sku
@@ -47,16 +47,16 @@ class AskedPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class PublishBatch:
     """Parts that were asked for together, for one seller's shop, as they stand now."""
 
     batch_id: str
     seller: SellerId
-    parts: tuple[AskedPart, ...]
+    parts: tuple[RequestedPart, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class PriceSeries:
     """What a listing cost over time, and how much there was of it, at the supplier and in the shop.
 
     Each point says what was known from its instant on.
@@ -66,7 +66,9 @@ class Series:
     points: tuple[SeriesPoint, ...]
 
 
-def explained(app: App, found: Sequence[Standing], now: datetime) -> list[Explained]:
+def explained(
+    app: App, found: Sequence[ListingPosition], now: datetime
+) -> list[ListingExplanation]:
     """Say why each of these listings waits, each on the line of its supplier."""
     suppliers = Suppliers(app.pool).of_sellers({each.user_id for each in found})
     told = [
@@ -79,10 +81,12 @@ def explained(app: App, found: Sequence[Standing], now: datetime) -> list[Explai
     return sorted(told, key=lambda each: (each.sku, each.seller))
 
 
-def _explained(app: App, found: Sequence[Standing], now: datetime) -> list[Explained]:
+def _explained(
+    app: App, found: Sequence[ListingPosition], now: datetime
+) -> list[ListingExplanation]:
     line = line_ahead(app, now, {each.sku for each in found if each.is_active})
     return [
-        Explained(
+        ListingExplanation(
             seller=each.user_id,
             sku=each.sku,
             turn=each.turn,
@@ -100,15 +104,15 @@ def _explained(app: App, found: Sequence[Standing], now: datetime) -> list[Expla
 
 
 def batch_of(
-    app: App, batch_id: str, seller: SellerId, parts: Sequence[Part], now: datetime
-) -> Batch:
+    app: App, batch_id: str, seller: SellerId, parts: Sequence[ImportedPart], now: datetime
+) -> PublishBatch:
     """Say what becomes of each of these parts."""
     line, seats = app.line(now), app.rule.boarding.seats
     asked = []
     for each in parts:
         expected_at = read_at(each, line, seats=seats, now=now)
         asked.append(
-            AskedPart(
+            RequestedPart(
                 sku=each.sku,
                 shop_sku=each.shop_sku,
                 status=each.status,
@@ -120,4 +124,4 @@ def batch_of(
                 note=fate(each, expected_at, now),
             )
         )
-    return Batch(batch_id=batch_id, seller=seller, parts=tuple(asked))
+    return PublishBatch(batch_id=batch_id, seller=seller, parts=tuple(asked))

@@ -7,7 +7,7 @@ from datetime import datetime
 from headway.app import App
 from headway.app.providers import boeing_resource, boeing_scope
 from headway.config import Settings
-from headway.core.catalog.listings import Scope, SupplierName
+from headway.core.catalog.listings import LimitKey, SupplierName
 from headway.core.limits.status import Gauge
 from headway.errors import NotFoundError
 from headway.providers.boeing.client import scope_of
@@ -16,7 +16,7 @@ from headway.providers.printify.limits import account_resource
 from headway.providers.shopify.limits import shop_resource, shop_scope
 from headway.store import cursors
 from headway.store.catalog.suppliers import Suppliers
-from headway.store.limits.ledger import LimitViews
+from headway.store.limits.ledger import LimitQueries
 
 SUPPLIER, OTHER_SUPPLIER = "boeing", "boeing:"
 ETSY_DAY, ETSY_SECOND = "etsy:day", "etsy:second"
@@ -44,7 +44,7 @@ class LimitView:
 def key_of(app: App, name: str) -> str:
     """Return the limiter's key of a limit; raises NotFoundError."""
     settings = app.settings
-    fixed = {
+    fixed: dict[str, str] = {
         SUPPLIER: boeing_scope(settings),
         ETSY_DAY: day_key(settings.etsy_keystring),
         ETSY_SECOND: second_key(settings.etsy_keystring),
@@ -68,9 +68,9 @@ def names_of(app: App, keys: Sequence[str]) -> dict[str, str]:
     return {key: name for key, name in found.items() if name is not None}
 
 
-def _name_of(key: str, settings: Settings, others: Mapping[Scope, SupplierName]) -> str | None:
+def _name_of(key: str, settings: Settings, others: Mapping[LimitKey, SupplierName]) -> str | None:
     if key in others:
-        return OTHER_SUPPLIER + others[Scope(key)]
+        return OTHER_SUPPLIER + others[LimitKey(key)]
     own = shop_scope(settings.shopify_client_id, "")
     if key.startswith(own):
         return SHOP + key.removeprefix(own)
@@ -81,7 +81,7 @@ def limits(app: App, *, limit: int, cursor: str | None = None) -> list[LimitView
     """Return limits in the order of their keys, from a cursor on."""
     (name,) = (None,) if cursor is None else cursors.decode(cursor, str)
     after = None if name is None else key_of(app, name)
-    views, found = LimitViews(app.pool), list[LimitView]()
+    views, found = LimitQueries(app.pool), list[LimitView]()
     while len(found) < limit:
         keys = views.keys(limit=limit - len(found), after=after)
         if not keys:
@@ -94,11 +94,11 @@ def limits(app: App, *, limit: int, cursor: str | None = None) -> list[LimitView
 
 def _view(app: App, key: str, name: str) -> LimitView:
     if name.startswith(SHOP):
-        app.limiter.know(shop_resource(Scope(key), restore_per_s=app.shop_restore_per_s))
+        app.limiter.know(shop_resource(LimitKey(key), restore_per_s=app.shop_restore_per_s))
     elif name.startswith(OTHER_SUPPLIER):
-        app.limiter.know(boeing_resource(app.settings, Scope(key)))
+        app.limiter.know(boeing_resource(app.settings, LimitKey(key)))
     elif name.startswith(PRINTIFY):
-        app.limiter.know(account_resource(Scope(key)))
+        app.limiter.know(account_resource(LimitKey(key)))
     status = app.limiter.status(key)
     return LimitView(
         name=name,

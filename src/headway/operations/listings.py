@@ -14,32 +14,43 @@ from headway.app.alert_metrics import signs_now, signs_of
 from headway.clock import Clock, ScaledClock, SystemClock, fresh_id
 from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName
 from headway.core.monitoring.alerts import TOKEN_NOTICE, Alert, alerts
-from headway.core.monitoring.metrics import Signs
+from headway.core.monitoring.metrics import AlertMetrics
 from headway.core.pauses import Pause, PauseKind
 from headway.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
-from headway.operations.accounts import LaneDesk
-from headway.operations.answers import Batch, Explained, Series, batch_of, explained
+from headway.operations.accounts import AccountOperations
+from headway.operations.answers import (
+    ListingExplanation,
+    PriceSeries,
+    PublishBatch,
+    batch_of,
+    explained,
+)
 from headway.operations.limits import LimitView, key_of, limits
-from headway.operations.people import AccessDesk
-from headway.operations.runs import RunDesk
-from headway.operations.shops import ShopDesk
+from headway.operations.people import PeopleOperations
+from headway.operations.runs import RunOperations
+from headway.operations.shops import ShopOperations
 from headway.operations.status import day_of, look
-from headway.operations.suppliers import SupplierDesk
+from headway.operations.suppliers import SupplierOperations
 from headway.store.accounts.credentials import Credentials
 from headway.store.accounts.job_list import is_uuid
-from headway.store.catalog.change_list import ChangePage, ChangeViews
-from headway.store.catalog.history import HistoryEvent, HistoryPage, HistoryViews
-from headway.store.catalog.product_list import ProductPage, ProductView, ProductViews, State
+from headway.store.catalog.change_list import ChangePage, ChangeQueries
+from headway.store.catalog.history import HistoryEvent, HistoryPage, HistoryQueries
+from headway.store.catalog.product_list import (
+    ProductPage,
+    ProductQueries,
+    ProductState,
+    ProductView,
+)
 from headway.store.catalog.publishing import Publishing
 from headway.store.catalog.review import HeldChange, Review, Ruling
 from headway.store.catalog.suppliers import Suppliers
-from headway.store.limits.ledger import LedgerLine, LimitViews
+from headway.store.limits.ledger import LedgerEntry, LimitQueries
 from headway.store.monitoring.freshness import Freshness
 from headway.store.pauses import Pauses, Resumed
-from headway.store.status import Call, Overview
+from headway.store.status import Overview, RecentCall
 from headway.store.timetable.hours import DayTimetable
-from headway.store.timetable.positions import Standings
-from headway.store.timetable.slots import Moved, Wish
+from headway.store.timetable.positions import ListingPositions
+from headway.store.timetable.slots import MovedSlot, RequestedSlot
 from headway.store.timetable.triggers import Triggers
 
 Answer = TypeVar("Answer")
@@ -50,7 +61,7 @@ SERIES_MAX = 10
 WALL = SystemClock()
 
 
-class Desk:
+class Operations:
     """The verbs and looks of one person; `whole` is the application without a wall.
 
     Accounts and their jobs are at `lane`, shops and tiers at `shops`, suppliers at `suppliers`,
@@ -65,11 +76,11 @@ class Desk:
         self._app = whole.behind(actor=actor, seller=seller)
         self._seller = seller
         self.actor = actor
-        self.lane = LaneDesk(self._whole, self._app, seller=seller)
-        self.shops = ShopDesk(self._whole, self._app, seller=seller)
-        self.suppliers = SupplierDesk(self._whole)
-        self.runs = RunDesk(self._whole, actor=actor)
-        self.access = AccessDesk(self._whole, wall=wall)
+        self.lane = AccountOperations(self._whole, self._app, seller=seller)
+        self.shops = ShopOperations(self._whole, self._app, seller=seller)
+        self.suppliers = SupplierOperations(self._whole)
+        self.runs = RunOperations(self._whole, actor=actor)
+        self.access = PeopleOperations(self._whole, wall=wall)
 
     @property
     def now(self) -> datetime:
@@ -93,20 +104,20 @@ class Desk:
         self,
         *,
         q: str = "",
-        state: State | None = None,
+        state: ProductState | None = None,
         seller: SellerId | None = None,
         cursor: str | None = None,
         limit: int,
     ) -> ProductPage:
         """Return listings by state, seller or text, from a cursor on."""
         whose = self._whose(seller)
-        views = ProductViews(self._app.pool)
+        views = ProductQueries(self._app.pool)
         return views.page(self.now, q=q, state=state, seller=whose, cursor=cursor, limit=limit)
 
     def product(self, sku: Sku, *, seller: SellerId | None = None) -> tuple[ProductView, ...]:
         """Return a part as each seller lists it; raises NotFoundError."""
         whose = self._seller or seller
-        found = ProductViews(self._app.pool).of_sku(self.now, sku, seller=whose)
+        found = ProductQueries(self._app.pool).of_sku(self.now, sku, seller=whose)
         if not found:
             self._lister(sku, self._review.sellers_of([sku]).get(sku, []), whose)
         return found
@@ -121,7 +132,7 @@ class Desk:
         limit: int,
     ) -> HistoryPage:
         """Return what happened to a part, the newest first; raises NotFoundError."""
-        whose, views = self._seller or seller, HistoryViews(self._app.pool)
+        whose, views = self._seller or seller, HistoryQueries(self._app.pool)
         page = views.page(sku, seller=whose, kinds=kinds, cursor=cursor, limit=limit)
         if not page.items and cursor is None:
             listed_by = self._review.sellers_of([sku]).get(sku, [])
@@ -133,7 +144,7 @@ class Desk:
         self, *, seller: SellerId | None = None, cursor: str | None = None, limit: int
     ) -> ChangePage:
         """Return what the supplier changed, the newest first, and what became of it."""
-        views = ChangeViews(self._app.pool)
+        views = ChangeQueries(self._app.pool)
         return views.page(self.now, seller=self._whose(seller), cursor=cursor, limit=limit)
 
     def audit(
@@ -146,7 +157,7 @@ class Desk:
         kinds: Collection[str] = (),
     ) -> Iterator[HistoryEvent]:
         """Yield every event in that time, the oldest first, however many there are."""
-        return HistoryViews(self._app.pool).export(
+        return HistoryQueries(self._app.pool).export(
             since=since, until=until, seller=self._whose(seller), sku=sku, kinds=kinds
         )
 
@@ -158,15 +169,17 @@ class Desk:
         """Return a day of calls behind and a day ahead, and the windows in which retries board."""
         return day_of(self._line(), self.now)
 
-    def series(self, sku: Sku, *, seller: SellerId | None = None, since: datetime) -> list[Series]:
+    def series(
+        self, sku: Sku, *, seller: SellerId | None = None, since: datetime
+    ) -> list[PriceSeries]:
         """Return price and stock of a part over time, as its sellers list it; the first ten."""
-        found, views = self.product(sku, seller=seller), HistoryViews(self._app.pool)
+        found, views = self.product(sku, seller=seller), HistoryQueries(self._app.pool)
         return [
-            Series(seller=each.user_id, points=views.series(sku, each.user_id, since))
+            PriceSeries(seller=each.user_id, points=views.series(sku, each.user_id, since))
             for each in found[:SERIES_MAX]
         ]
 
-    def calls(self, sku: Sku, *, seller: SellerId | None = None) -> tuple[Call, ...]:
+    def calls(self, sku: Sku, *, seller: SellerId | None = None) -> tuple[RecentCall, ...]:
         """Return the latest calls that carried a part, of its sellers' suppliers.
 
         To a seller none, since all share them; raises NotFoundError.
@@ -176,13 +189,13 @@ class Desk:
             return ()
         names = Suppliers(self._whole.pool).of_sellers({each.user_id for each in found}).values()
         keys = [self._whole.line_of(name).scope for name in sorted(set(names))]
-        return HistoryViews(self._whole.pool).latest_reads(sku, keys=keys, now=self.now)
+        return HistoryQueries(self._whole.pool).latest_reads(sku, keys=keys, now=self.now)
 
-    def explain(self, sku: Sku, *, seller: SellerId | None = None) -> list[Explained]:
+    def explain(self, sku: Sku, *, seller: SellerId | None = None) -> list[ListingExplanation]:
         """Say why a part waits, for each seller who lists it; raises NotFoundError."""
         whose, now = self._seller or seller, self.now
         # Its place counts everybody's listings, so this looks over the wall, at one's own rows.
-        found = Standings(self._whole.pool).of_sku(sku, now, seller=whose)
+        found = ListingPositions(self._whole.pool).of_sku(sku, now, seller=whose)
         if not found:
             listed_by = self._review.sellers_of([sku]).get(sku, [])
             self._lister(sku, listed_by, whose)
@@ -325,19 +338,19 @@ class Desk:
         )
 
     def move(
-        self, skus: Sequence[Sku], wish: Wish, *, seller: SellerId | None = None
-    ) -> list[Moved]:
+        self, skus: Sequence[Sku], wish: RequestedSlot, *, seller: SellerId | None = None
+    ) -> list[MovedSlot]:
         """Give parts another slot of the day, or a priority in theirs."""
         app, now = self._whole, self.now  # whose slots are full is known by everybody's
 
-        def verb(user_id: SellerId, theirs: list[Sku]) -> list[Moved]:
+        def verb(user_id: SellerId, theirs: list[Sku]) -> list[MovedSlot]:
             return [
                 app.timetable.move(user_id, sku, wish, policy=app.policy, now=now) for sku in theirs
             ]
 
         return self._for_each(skus, seller, verb)
 
-    def publish(self, skus: Sequence[str], *, seller: SellerId | None = None) -> Batch:
+    def publish(self, skus: Sequence[str], *, seller: SellerId | None = None) -> PublishBatch:
         """Ask for parts to be put into a shop; raises ConflictError if none could be taken."""
         app, now, batch_id = self._whole, self.now, fresh_id()
         publishing = Publishing(app.pool)  # slots are given by how full everybody's are
@@ -355,7 +368,7 @@ class Desk:
             raise ConflictError(f"no part could be taken: {told}")
         return batch_of(app.line_of(self._supplier_of(whose)), batch_id, whose, parts, now)
 
-    def batch(self, batch_id: str) -> Batch:
+    def batch(self, batch_id: str) -> PublishBatch:
         """Tell what became of a batch; a part belongs to the batch that asked for it last."""
         publishing = Publishing(self._whole.pool)  # a place in line is a place among everybody
         owner = publishing.owner(batch_id) if is_uuid(batch_id) else None
@@ -376,17 +389,17 @@ class Desk:
         until: datetime | None = None,
         limit: int,
         cursor: str | None = None,
-    ) -> list[LedgerLine]:
+    ) -> list[LedgerEntry]:
         """Return the calls that one limit permitted, the newest first, from a cursor on."""
         key = key_of(self._whole, name)
-        views = LimitViews(self._whole.pool)
+        views = LimitQueries(self._whole.pool)
         return views.ledger(key, since=since, until=until, limit=limit, cursor=cursor)
 
     def alerts(self) -> list[Alert]:
         """Return what is wrong now, of everybody's or of one's own, the worst first."""
         return alerts(self.signs(), self._whole.settings.alert_limits)
 
-    def signs(self, seen: Overview | None = None) -> Signs:
+    def signs(self, seen: Overview | None = None) -> AlertMetrics:
         """Return what alerts are judged by; a seller's are in the overview, if it was read."""
         app, pauses = self._whole, self.pauses()
         if self._seller is None:
@@ -483,7 +496,7 @@ class Desk:
         if whose is not None and others:
             raise NotFoundError(f"{whose} does not list {sku}; it is listed by {_names(others)}")
         if not others:
-            similar = Standings(self._app.pool).similar(sku, seller=self._seller)
+            similar = ListingPositions(self._app.pool).similar(sku, seller=self._seller)
             hint = f"did you mean {' or '.join(similar)}?" if similar else "check how it is spelled"
             raise NotFoundError(f"no listing has the part number {sku}; {hint}")
         if len(others) > 1:

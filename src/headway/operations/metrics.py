@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from headway.core.monitoring.alerts import Alert
-from headway.core.monitoring.metrics import Signs
+from headway.core.monitoring.metrics import AlertMetrics
 from headway.core.monitoring.rules import Severity
-from headway.observe.metrics import Figures
+from headway.observe.metrics import MetricValues
 from headway.store.monitoring.freshness import Freshness
 from headway.store.status import Overview
 
@@ -14,13 +14,13 @@ NAN = float("nan")
 
 
 def figures_of(
-    seen: Overview, signs: Signs, alerts: Sequence[Alert], freshness: Freshness | None = None
-) -> Figures:
+    seen: Overview, signs: AlertMetrics, alerts: Sequence[Alert], freshness: Freshness | None = None
+) -> MetricValues:
     """Return the figures in an overview of everybody's."""
     counts, front, lane = seen.counts, seen.storefront, seen.accounts
     leaves_at, oldest = seen.next_call.leaves_at, seen.oldest_read_at
     by_severity = Counter(each.severity for each in alerts)
-    return Figures(
+    return MetricValues(
         plain={
             "supplier_up": float(not seen.breaker.is_open),
             "supplier_calls_day": seen.spent.day_count,
@@ -84,7 +84,7 @@ def _ages(seen: Overview, freshness: Freshness | None) -> dict[str, Mapping[str,
     }
 
 
-def _wrong(signs: Signs) -> dict[str, Mapping[str, float]]:
+def _wrong(signs: AlertMetrics) -> dict[str, Mapping[str, float]]:
     """Return what alerts are judged by and of which there is no other figure."""
     hour = signs.hour
     return {

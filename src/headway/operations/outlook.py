@@ -8,7 +8,7 @@ from statistics import fmean
 from headway.app import App
 from headway.core.catalog.listings import Sku
 from headway.core.limits.state import LedgerCall
-from headway.core.reasons import Line
+from headway.core.reasons import SupplierQueue
 from headway.core.timetable.outlook import Departures, Outlook, foresee
 from headway.providers.boeing.client import EARLY
 
@@ -18,7 +18,7 @@ TOKEN_LIFE = timedelta(hours=1)
 LOOK_BACK = timedelta(hours=6)
 
 
-def line_ahead(app: App, now: datetime, wanted: Collection[Sku]) -> Line:
+def line_ahead(app: App, now: datetime, wanted: Collection[Sku]) -> SupplierQueue:
     """Read what every listing waits for, and when these parts will board."""
     line, policy = app.line(now), app.policy
     if not wanted:

@@ -2,29 +2,29 @@
 
 from headway.app import App
 from headway.clock import Clock
-from headway.core.access import Grant
+from headway.core.access import AccessGrant
 from headway.errors import NotFoundError
-from headway.store.access.keys import Access, Key
+from headway.store.access.keys import ApiKey, ApiKeys
 from headway.store.access.sessions import BrowserSession, Sessions
 
 
-class AccessDesk:
+class PeopleOperations:
     """Keys and sessions; they belong to no seller, and live in the time of people, `wall`."""
 
     def __init__(self, whole: App, *, wall: Clock) -> None:
-        self._access = Access(whole.pool, clock=whole.clock)
+        self._access = ApiKeys(whole.pool, clock=whole.clock)
         self._sessions = Sessions(whole.pool, clock=whole.clock)
         self._wall = wall
 
-    def all_keys(self) -> list[Key]:
+    def all_keys(self) -> list[ApiKey]:
         """Return every key, those that were revoked last."""
         return self._access.all_keys()
 
-    def create_key(self, grant: Grant) -> tuple[Key, str]:
+    def create_key(self, grant: AccessGrant) -> tuple[ApiKey, str]:
         """Make a key; return how people see it, and the key, which is nowhere afterwards."""
         return self._access.add_key(grant, now=self._wall.now())
 
-    def revoke_key(self, which: str) -> Key:
+    def revoke_key(self, which: str) -> ApiKey:
         """Let a key open nothing from now on, nor its sessions; raises RequestError."""
         key = self._access.revoke_key(which, now=self._wall.now())
         if key is None:

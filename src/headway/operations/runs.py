@@ -14,7 +14,7 @@ NONE_LISTED = "the database lists no part; say how many there will be: --product
 WALL = SystemClock()
 
 
-class RunDesk:
+class RunOperations:
     """Runs that somebody asks for; they belong to no seller."""
 
     def __init__(self, whole: App, *, actor: str) -> None:

@@ -8,8 +8,8 @@ from headway.app import App
 from headway.core.accounts.jobs import PlatformName, Tier
 from headway.core.catalog.listings import SellerId
 from headway.store import cursors
-from headway.store.accounts.connections import Account, Accounts, Tally
-from headway.store.accounts.warehouse import Counts, Warehouse
+from headway.store.accounts.connections import ConnectedShop, ConnectedShops, ShopTally
+from headway.store.accounts.warehouse import Warehouse, WrittenCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +27,8 @@ class ShopView:
     reason: str
     locations: tuple[str, ...] | None
     unknown_locations: tuple[str, ...] | None
-    tally: Tally | None
-    counts: Counts
+    tally: ShopTally | None
+    counts: WrittenCounts
 
     @property
     def cursor(self) -> str:
@@ -49,7 +49,7 @@ class TierView:
     has_account: bool
 
 
-class ShopDesk:
+class ShopOperations:
     """Shops and tiers, of everybody or behind a seller's wall."""
 
     def __init__(self, whole: App, own: App, *, seller: SellerId | None) -> None:
@@ -61,7 +61,7 @@ class ShopDesk:
         self, *, seller: SellerId | None = None, limit: int, cursor: str | None = None
     ) -> list[ShopView]:
         """Return shops by seller, from a cursor on; raises NotFoundError for a seller."""
-        accounts, warehouse = Accounts(self._app.pool), Warehouse(self._app.pool)
+        accounts, warehouse = ConnectedShops(self._app.pool), Warehouse(self._app.pool)
         after = (None, None) if cursor is None else cursors.decode(cursor, str, str)
         found = accounts.some(self._whose(seller), after=after, limit=limit)
         tallies = accounts.tally({each.user_id for each in found})
@@ -111,7 +111,7 @@ class ShopDesk:
         return self._seller or self._app.sellers.known(asked)
 
 
-def unknown_locations(account: Account, wanted: Sequence[str]) -> tuple[str, ...] | None:
+def unknown_locations(account: ConnectedShop, wanted: Sequence[str]) -> tuple[str, ...] | None:
     """Return the locations that stock is mapped to and the shop does not have."""
     if account.locations is None:
         return None

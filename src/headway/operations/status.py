@@ -6,8 +6,8 @@ from headway.app import App
 from headway.core.catalog.listings import SellerId
 from headway.core.limits.rules import Resource
 from headway.providers.shopify.storefront import shop_resource, shop_scope
-from headway.store.status import Gate, Overview, overview
-from headway.store.timetable.hours import DayTimetable, TimetableViews
+from headway.store.status import Overview, PermitStatus, overview
+from headway.store.timetable.hours import DayTimetable, TimetableQueries
 
 HOUR_MIN = 60
 
@@ -18,7 +18,7 @@ def look(app: App, *, seller: SellerId | None = None, theirs: App | None = None)
     `theirs` is the same application behind that seller's wall.
     """
     status = app.limiter.status(app.scope)
-    gate = Gate(
+    gate = PermitStatus(
         # The next permit may be spoken for: by the very call that is waiting for it.
         free_at=status.promised_at or status.next_free_at,
         paused_until=status.paused_until,
@@ -47,7 +47,7 @@ def look(app: App, *, seller: SellerId | None = None, theirs: App | None = None)
 
 def day_of(app: App, now: datetime) -> DayTimetable:
     """Read the day around now: calls planned and made, and when what failed is tried again."""
-    views = TimetableViews(
+    views = TimetableQueries(
         app.pool,
         seats=app.rule.boarding.seats,
         calls_per_hour=app.settings.rate_limit * app.settings.budget_share * HOUR_MIN,

@@ -7,14 +7,14 @@ from datetime import datetime
 from headway.app import App
 from headway.app.providers import boeing_resource
 from headway.app.suppliers import add_supplier, remove_supplier
-from headway.core.catalog.listings import MAIN, Scope, SellerId, SupplierName
+from headway.core.catalog.listings import MAIN, LimitKey, SellerId, SupplierName
 from headway.core.pauses import Pause, longest
 from headway.core.timetable.seats import departure
 from headway.engine.fetch import FRONT_PER_SEAT
 from headway.errors import ConflictError
 from headway.providers.boeing.client import BoeingAccess, scope_of
 from headway.store import cursors
-from headway.store.catalog.supplier_list import SupplierView, SupplierViews
+from headway.store.catalog.supplier_list import SupplierQueries, SupplierView
 from headway.store.catalog.suppliers import SupplierRow, Suppliers
 from headway.store.pauses import Pauses
 from headway.store.pool import Lent, guarded
@@ -33,7 +33,7 @@ class AddedSupplier:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenSeller:
+class AssignedSeller:
     """Whom a seller buys from now, and how many listings that moved."""
 
     supplier: SupplierName
@@ -42,7 +42,7 @@ class GivenSeller:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SupplierLine:
+class SupplierStatus:
     """A supplier as its line stands: who stopped it, or when its next call leaves, if one will."""
 
     view: SupplierView
@@ -51,14 +51,14 @@ class SupplierLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SupplierLines:
+class SupplierStatuses:
     """The lines that a person should see first, of how many there are."""
 
-    first: tuple[SupplierLine, ...]
+    first: tuple[SupplierStatus, ...]
     count: int
 
 
-class SupplierDesk:
+class SupplierOperations:
     """Suppliers, which are no seller's."""
 
     def __init__(self, whole: App) -> None:
@@ -66,7 +66,7 @@ class SupplierDesk:
 
     def some(self, *, limit: int, cursor: str | None = None) -> list[SupplierView]:
         """Return suppliers by name, the one of the settings first, from a cursor on."""
-        views = SupplierViews(self._app.pool)
+        views = SupplierQueries(self._app.pool)
         if cursor is None:
             rows = [self._main, *views.rows(limit=limit - 1)]
         else:
@@ -88,12 +88,12 @@ class SupplierDesk:
         remove_supplier(self._app, name)
         return self._placed(row)
 
-    def give(self, name: SupplierName, seller: SellerId) -> GivenSeller:
+    def give(self, name: SupplierName, seller: SellerId) -> AssignedSeller:
         """Let a seller buy from this one from now on; due times stay. Raises NotFoundError."""
         moved = Suppliers(self._app.pool).give(name, seller, now=self._app.clock.now())
-        return GivenSeller(supplier=name, seller=seller, moved=moved)
+        return AssignedSeller(supplier=name, seller=seller, moved=moved)
 
-    def worst(self, *, limit: int) -> SupplierLines:
+    def worst(self, *, limit: int) -> SupplierStatuses:
         """Return who does not answer, for the longest time first, then whose reads are oldest.
 
         With the settings' alone there is nobody to choose among, and none is returned.
@@ -101,9 +101,9 @@ class SupplierDesk:
         app, now = self._app, self._app.clock.now()
         with guarded(), app.pool.connection() as connection:
             lent = Lent(connection)
-            others, views = Suppliers(lent).all(), SupplierViews(lent)
+            others, views = Suppliers(lent).all(), SupplierQueries(lent)
             if not others:
-                return SupplierLines(first=(), count=1)
+                return SupplierStatuses(first=(), count=1)
             every = self._scoped([self._main, *others])
             names = views.worst(every, limit=limit)
             chosen = {scope: row for scope, row in every.items() if row.name in names}
@@ -122,24 +122,26 @@ class SupplierDesk:
             self._line(scope, view, wanted[scope], pauses, now) for scope, view in found.items()
         ]
         lines.sort(key=lambda each: names.index(each.view.name))
-        return SupplierLines(first=tuple(lines), count=len(every))
+        return SupplierStatuses(first=tuple(lines), count=len(every))
 
     def _line(
         self,
-        scope: Scope,
+        scope: LimitKey,
         view: SupplierView,
         wanted_at: datetime | None,
         pauses: Sequence[Pause],
         now: datetime,
-    ) -> SupplierLine:
+    ) -> SupplierStatus:
         pause = longest(each for each in pauses if each.stops_line(view.name))
         if wanted_at is None or pause is not None:
-            return SupplierLine(view=view, pause=pause, leaves_at=None)
+            return SupplierStatus(view=view, pause=pause, leaves_at=None)
         self._app.limiter.know(boeing_resource(self._app.settings, scope))
         status = self._app.limiter.status(scope)
         blocked_until = view.breaker.blocked_until(now) or now
         free_at = status.promised_at or status.next_free_at
-        return SupplierLine(view=view, pause=None, leaves_at=max(wanted_at, free_at, blocked_until))
+        return SupplierStatus(
+            view=view, pause=None, leaves_at=max(wanted_at, free_at, blocked_until)
+        )
 
     @property
     def _main(self) -> SupplierRow:
@@ -148,7 +150,7 @@ class SupplierDesk:
             name=MAIN, client_id=settings.boeing_client_id, username=settings.boeing_username
         )
 
-    def _scoped(self, rows: Iterable[SupplierRow]) -> dict[Scope, SupplierRow]:
+    def _scoped(self, rows: Iterable[SupplierRow]) -> dict[LimitKey, SupplierRow]:
         return {scope_of(each.client_id): self._placed(each) for each in rows}
 
     def _placed(self, row: SupplierRow) -> SupplierRow:

@@ -16,8 +16,8 @@ import httpx
 from headway import __version__
 from headway.clock import Clock, ScaledClock
 from headway.errors import (
-    ConnectorError,
     PermanentError,
+    ProviderError,
     ThrottledError,
     TimedOutError,
     TransientError,
@@ -34,7 +34,7 @@ NUMBER = re.compile(r"\s*(-?)([0-9]{1,30}(?:\.[0-9]{0,30})?)\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class HttpResponse:
     """A whole answer, whatever its status."""
 
     status: int
@@ -75,7 +75,7 @@ def exchange(
     timeout_s: float,
     provider: str,
     hide: Collection[str] = (),
-) -> Answer:
+) -> HttpResponse:
     """Send one request and read its whole answer within the timeout; raises ConnectorError.
 
     What is in `hide` is cut from the body, should the other side echo it.
@@ -93,10 +93,10 @@ def exchange(
     for secret in hide:
         if len(secret) >= HIDDEN_CHARS_MIN:
             body = body.replace(secret.encode(), b"***")
-    return Answer(status=response.status_code, headers=response.headers, body=body)
+    return HttpResponse(status=response.status_code, headers=response.headers, body=body)
 
 
-def check_status(answer: Answer, *, provider: str, shows_body: bool) -> None:
+def check_status(answer: HttpResponse, *, provider: str, shows_body: bool) -> None:
     """Raise what a status other than 2xx means, with the start of the body if it may be shown."""
     if 200 <= answer.status < 300:  # noqa: PLR2004 - the class of good answers
         return
@@ -140,7 +140,7 @@ def _read(response: httpx.Response, *, clock: Clock, deadline_s: float, provider
     return bytes(body)
 
 
-def _broken(error: Exception, provider: str) -> ConnectorError:
+def _broken(error: Exception, provider: str) -> ProviderError:
     name = type(error).__name__
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
         return UnsentError(f"no connection to {provider} ({name})", provider=provider)

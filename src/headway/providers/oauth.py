@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from headway.core.catalog.listings import Scope
+from headway.core.catalog.listings import LimitKey
 from headway.core.limits.transitions import Resource
-from headway.providers.tokens import Grant
+from headway.providers.tokens import TokenGrant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundShop:
+class AuthorizedShop:
     """The shop that a person let us into; see `core.jobs.Account`."""
 
     shop: str
@@ -23,7 +23,7 @@ class FoundShop:
     owner_id: str = ""
 
 
-class Consent(Protocol):
+class OAuthClient(Protocol):
     """One platform's consent page, and the calls that follow it. Each call raises ConnectorError.
 
     `shop` is what the person was asked to connect, where a platform must know it beforehand.
@@ -35,16 +35,16 @@ class Consent(Protocol):
     def url(self, *, redirect_uri: str, state: str, challenge: str, shop: str) -> str:
         """Return where to send the person; raises ConfigError where a setting is missing."""
 
-    def exchange(self, code: str, *, redirect_uri: str, verifier: str, shop: str) -> Grant:
+    def exchange(self, code: str, *, redirect_uri: str, verifier: str, shop: str) -> TokenGrant:
         """Change the code that the person came back with for tokens; one call."""
 
-    def find_shop(self, grant: Grant, *, shop: str) -> FoundShop:
+    def find_shop(self, grant: TokenGrant, *, shop: str) -> AuthorizedShop:
         """Return whose tokens these are; one call. Raises NotFoundError if there is no shop."""
 
-    def find_title(self, grant: Grant, found: FoundShop) -> str:
+    def find_title(self, grant: TokenGrant, found: AuthorizedShop) -> str:
         """Return what the shop calls itself, asked where finding it did not tell; one call."""
 
-    def scope(self, found: FoundShop) -> Scope:
+    def scope(self, found: AuthorizedShop) -> LimitKey:
         """Return under which name the account's tokens are kept."""
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from headway.clock import Clock, fresh_id
 from headway.core.accounts.jobs import PlatformName
-from headway.core.catalog.listings import Scope
+from headway.core.catalog.listings import LimitKey
 from headway.errors import ConflictError, InvalidError, TransientError, UnreadableError
 from headway.providers.boeing.client import TokenShelf
 from headway.providers.vault import Vault
@@ -39,7 +39,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class TokenGrant:
     """What a refresh brought; no refresh token if the old one stays."""
 
     access: str = field(repr=False)
@@ -51,7 +51,7 @@ class Grant:
 class AccountTokens:
     """One worker's view of an account's tokens; it looks again when what it knows is not enough."""
 
-    def __init__(self, scope: Scope, *, shelf: TokenShelf, vault: Vault, clock: Clock) -> None:
+    def __init__(self, scope: LimitKey, *, shelf: TokenShelf, vault: Vault, clock: Clock) -> None:
         self._scope = scope
         self._shelf = shelf
         self._vault = vault
@@ -85,7 +85,9 @@ class AccountTokens:
         until = now + timedelta(seconds=timeout_s + LEASE_MARGIN_S)
         return self._shelf.begin_refresh(self._scope, owner=owner, now=now, lease_until=until)
 
-    def refresh(self, fetch: Callable[[], Grant], *, timeout_s: float, send_by_s: float) -> bool:
+    def refresh(
+        self, fetch: Callable[[], TokenGrant], *, timeout_s: float, send_by_s: float
+    ) -> bool:
         """Fetch a new grant and keep it, one worker at a time; False if none was asked for."""
         owner = fresh_id()
         if not self.begin_refresh(owner, timeout_s=timeout_s):
@@ -103,7 +105,7 @@ class AccountTokens:
         """Give the lease back."""
         self._shelf.end_refresh(self._scope, owner=owner)
 
-    def keep(self, grant: Grant, *, owner: str, renewed_at: datetime | None = None) -> None:
+    def keep(self, grant: TokenGrant, *, owner: str, renewed_at: datetime | None = None) -> None:
         """Keep what a refresh brought, the refresh token first; a renewal is told once."""
         if grant.refresh is not None:
             self._save(REFRESH, grant.refresh, grant.refresh_until, owner)
@@ -156,15 +158,15 @@ def replaced(provider: str) -> TransientError:
     return TransientError(text, provider=provider, status=401)
 
 
-def token_scope(platform: PlatformName, shop: str) -> Scope:
+def token_scope(platform: PlatformName, shop: str) -> LimitKey:
     """Return the name under which the tokens of a shop are kept; Shopify's are kept per app."""
-    return Scope(f"{platform}:shop:{shop}")
+    return LimitKey(f"{platform}:shop:{shop}")
 
 
 def store_tokens(
     shelf: TokenShelf,
     vault: Vault,
-    scope: Scope,
+    scope: LimitKey,
     *,
     clock: Clock,
     access: str,
@@ -186,7 +188,7 @@ def store_tokens(
         if refresh is None:
             tokens.drop(REFRESH)
         now = clock.now()
-        grant = Grant(
+        grant = TokenGrant(
             access=access,
             access_until=expires_at or (_until(now, LIFE_S, LIFE_S) if refresh else NEVER),
             refresh=refresh,
@@ -197,7 +199,7 @@ def store_tokens(
         tokens.end_refresh(owner)
 
 
-def read_grant(body: bytes, now: datetime, *, provider: str) -> Grant:
+def read_grant(body: bytes, now: datetime, *, provider: str) -> TokenGrant:
     """Read a token reply; its text is never shown, for it holds the tokens."""
     try:
         given = json.loads(body)
@@ -207,7 +209,7 @@ def read_grant(body: bytes, now: datetime, *, provider: str) -> Grant:
     access, refresh = given.get("access_token"), given.get("refresh_token")
     if not is_usable(access) or (refresh is not None and not is_usable(refresh)):
         raise UnreadableError(f"{provider}'s token reply holds no usable token", provider=provider)
-    return Grant(
+    return TokenGrant(
         access=str(access),
         access_until=_until(now, given.get("expires_in"), LIFE_S),
         refresh=refresh,

@@ -20,8 +20,8 @@ from redis.exceptions import RedisError
 from headway.app import App
 from headway.app.dispatch import relay, rounds, rule_of
 from headway.app.monitoring import notify_of
-from headway.core.dispatch import Baton, Verb, subject_of
-from headway.engine.dispatch import RelayRule
+from headway.core.dispatch import DispatchLease, Verb, subject_of
+from headway.engine.dispatch import DispatchRule
 from headway.errors import HeadwayError, InvariantError
 from headway.runners.celery_app import QUEUES, explained, task_name
 from headway.runners.embedded import EmbeddedRunner, Report
@@ -40,7 +40,7 @@ class CeleryRunner:
         *,
         owner: str,
         report: Report,
-        rule: RelayRule | None = None,
+        rule: DispatchRule | None = None,
         ticks: bool = True,
         speed: float = 1.0,
     ) -> None:
@@ -116,7 +116,7 @@ class CeleryRunner:
 
     def _task(self, verb: Verb) -> Callable[[str, int], None]:
         def carry(subject: str, fence: int) -> None:
-            named = Baton(subject=subject_of(verb, subject), fence=fence)
+            named = DispatchLease(subject=subject_of(verb, subject), fence=fence)
             self._guarded(verb, lambda: self._relay.carry(named))
 
         carry.__name__ = verb.value
@@ -141,11 +141,11 @@ class CeleryRunner:
         except Exception as error:  # noqa: BLE001 - whatever it is, a silent failure would be worse
             self._threads.fail(name, error)
 
-    def _send(self, baton: Baton, wait: timedelta) -> None:
+    def _send(self, baton: DispatchLease, wait: timedelta) -> None:
         send_by(self._celery, baton, wait.total_seconds() / self._speed)
 
 
-def send_by(celery: Celery, baton: Baton, wait_s: float) -> None:
+def send_by(celery: Celery, baton: DispatchLease, wait_s: float) -> None:
     """Send the message of a baton, to be heard after that many real seconds; BrokerError if not."""
     subject = baton.subject
     try:

@@ -16,7 +16,7 @@ END_S = 5.0
 LINE_CHARS_MAX = 500
 
 
-class Crew:
+class WorkerProcesses:
     """So many `headway worker`, each watched by a thread, which hears what it says."""
 
     def __init__(

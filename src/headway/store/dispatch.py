@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from headway.clock import Clock
-from headway.core.dispatch import Baton, Carried, Subject, Verb, subject_of
+from headway.core.dispatch import Carried, DispatchLease, Subject, Verb, subject_of
 from headway.store.pool import Pool, guarded
 
 CARRIED: TypeAdapter[Carried] = TypeAdapter(Carried)
@@ -60,29 +60,30 @@ def is_resting(verb: Verb, subject: str) -> str:
     AND baton.subject = {subject} AND baton.until > %(now)s)"""
 
 
-class Batons:
+class DispatchLeases:
     """Table `batons` behind the engine's port."""
 
     def __init__(self, pool: Pool, clock: Clock) -> None:
         self._pool = pool
         self._clock = clock
 
-    def take(self, wanted: Sequence[Subject], *, life: timedelta) -> list[Baton]:
+    def take(self, wanted: Sequence[Subject], *, life: timedelta) -> list[DispatchLease]:
         """Take the batons of those that have no message under way; each may be sent one now."""
         rows = self._ask(TAKE, **_columns(wanted), life=life) if wanted else []
         return [
-            Baton(subject=subject_of(verb, subject), fence=fence) for verb, subject, fence in rows
+            DispatchLease(subject=subject_of(verb, subject), fence=fence)
+            for verb, subject, fence in rows
         ]
 
-    def take_up(self, baton: Baton, *, life: timedelta) -> Baton | None:
+    def take_up(self, baton: DispatchLease, *, life: timedelta) -> DispatchLease | None:
         """Take up what a message named, under a new fence; None if the message is an old one."""
         rows = self._ask(TAKE_UP, **_key(baton), life=life)
         if not rows:
             return None
         ((fence, carried),) = rows
-        return Baton(subject=baton.subject, fence=fence, carried=_read(carried))
+        return DispatchLease(subject=baton.subject, fence=fence, carried=_read(carried))
 
-    def keep(self, batons: Collection[Baton], *, life: timedelta) -> int:
+    def keep(self, batons: Collection[DispatchLease], *, life: timedelta) -> int:
         """Say that whoever has these is alive; return how many are still theirs."""
         values = _columns([each.subject for each in batons])
         fences = [each.fence for each in batons]
@@ -90,7 +91,9 @@ class Batons:
             given = {**values, "fences": fences, "life": life, "now": self._now()}
             return connection.execute(KEEP, given).rowcount
 
-    def rest(self, baton: Baton, *, wait: timedelta, carried: Carried | None = None) -> bool:
+    def rest(
+        self, baton: DispatchLease, *, wait: timedelta, carried: Carried | None = None
+    ) -> bool:
         """Lay it down until then, with what is carried; False if it is no longer ours."""
         told = None if carried is None else CARRIED.dump_json(carried).decode()
         with guarded(), self._pool.connection() as connection:
@@ -123,7 +126,7 @@ class Batons:
         return None if self._clock.is_real else self._clock.now()
 
 
-def _key(baton: Baton) -> dict[str, Any]:
+def _key(baton: DispatchLease) -> dict[str, Any]:
     subject = baton.subject
     return {"verb": subject.verb.value, "subject": subject.name, "fence": baton.fence}
 

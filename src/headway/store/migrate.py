@@ -39,7 +39,7 @@ WHERE version > %s AND coalesce(to_jsonb(row) ->> 'kind', 'plain') <> 'pre'
 """
 
 
-class Kind(StrEnum):
+class MigrationKind(StrEnum):
     """Who can live with a migration.
 
     A plain one needs all processes stopped. After `pre`, old processes run on, and new ones need
@@ -66,10 +66,10 @@ class Migration:
         return f"{self.version:04}_{self.name}"
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> MigrationKind:
         """Who can live with it, by its first line."""
         matched = KIND_LINE.match(self.up)
-        return Kind(matched[1].decode()) if matched else Kind.PLAIN
+        return MigrationKind(matched[1].decode()) if matched else MigrationKind.PLAIN
 
 
 def load(folder: Traversable = FOLDER) -> list[Migration]:
@@ -105,7 +105,7 @@ def pending(pool: Pool, *, folder: Traversable = FOLDER) -> list[Migration]:
 
 def require_current(pool: Pool, place: str, *, folder: Traversable = FOLDER) -> None:
     """Raise StoreError unless this code can live with the schema; `place` names the database."""
-    missing = [each for each in pending(pool, folder=folder) if each.kind is not Kind.POST]
+    missing = [each for each in pending(pool, folder=folder) if each.kind is not MigrationKind.POST]
     if missing:
         raise StoreError(
             f"{place} lacks {len(missing)} migration(s), next {missing[0].label};"
@@ -142,7 +142,7 @@ def upgrade(
                 if version >= target:
                     return applied
                 step = migrations[version]
-                if only_pre and step.kind is not Kind.PRE:
+                if only_pre and step.kind is not MigrationKind.PRE:
                     return applied
                 _apply(conn, step, step.up)
                 conn.execute(RECORD, (step.version, step.name, clock.now(), step.kind))

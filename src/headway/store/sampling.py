@@ -15,7 +15,7 @@ SIZE = "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = %(table)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class SampleShare:
     """How much of a table is counted, in per cent, and how many rows it has, as last estimated."""
 
     percent: float
@@ -32,7 +32,7 @@ class Share:
         return self.weight > 1
 
 
-def share_of(connection: Connection, table: str) -> Share:
+def share_of(connection: Connection, table: str) -> SampleShare:
     """Choose how much of a table to count."""
     size = connection.execute(SIZE, {"table": table}).fetchall()[0][0]
-    return Share(percent=100.0 if size <= WHOLE_MAX else 100.0 * ROWS / size, size=size)
+    return SampleShare(percent=100.0 if size <= WHOLE_MAX else 100.0 * ROWS / size, size=size)

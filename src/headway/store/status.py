@@ -13,15 +13,23 @@ from typing import Any
 
 from psycopg import Connection
 
-from headway.core.catalog.listings import MAIN, Candidate, Scope, SellerId, Sku, SupplierName, Turn
+from headway.core.catalog.listings import (
+    MAIN,
+    Candidate,
+    LimitKey,
+    Priority,
+    SellerId,
+    Sku,
+    SupplierName,
+)
 from headway.core.limits.breaker import Breaker
 from headway.core.limits.rules import Resource
 from headway.core.pauses import Pause, longest
 from headway.core.reasons import say_pause
-from headway.core.timetable.seats import URGENT, BoardingRule, board, departure
+from headway.core.timetable.seats import URGENT, SeatRule, board, departure
 from headway.store.accounts.status import AccountsStatus
-from headway.store.catalog.change_list import ROWS_SHOWN, Change, latest_changes
-from headway.store.catalog.counts import Counts, count_listings
+from headway.store.catalog.change_list import ROWS_SHOWN, ObservedChange, latest_changes
+from headway.store.catalog.counts import ListingCounts, count_listings
 from headway.store.catalog.shop_status import StorefrontStatus, shop_calls, storefront_status
 from headway.store.limits.breakers import Breakers
 from headway.store.pauses import standing
@@ -82,7 +90,7 @@ REASONS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
+class PermitStatus:
     """What the limiter says: when a permit is free, and whether somebody paused it."""
 
     free_at: datetime
@@ -99,7 +107,7 @@ class Seat:
 
     sku: Sku | None = None
     user_id: SellerId | None = None
-    turn: Turn
+    turn: Priority
     due_at: datetime | None = None
 
 
@@ -132,7 +140,7 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class RecentCall:
     """One line of the ledger; seats are 0 for a request that carries none."""
 
     at: datetime
@@ -167,14 +175,14 @@ class Overview:
     now: datetime
     next_call: NextCall
     spent: Spent
-    counts: Counts
+    counts: ListingCounts
     oldest_read_at: datetime | None
     ages_h: tuple[int, ...]
     breaker: Breaker
-    gate: Gate
-    changes: tuple[Change, ...]
+    gate: PermitStatus
+    changes: tuple[ObservedChange, ...]
     storefront: StorefrontStatus
-    calls: tuple[Call, ...]
+    calls: tuple[RecentCall, ...]
     trouble: tuple[Trouble, ...]
     calls_per_hour: tuple[int, ...]
     supplier: SupplierName = MAIN
@@ -187,9 +195,9 @@ def overview(
     now: datetime,
     *,
     supplier: SupplierName = MAIN,
-    scope: Scope,
-    gate: Gate,
-    boarding: BoardingRule,
+    scope: LimitKey,
+    gate: PermitStatus,
+    boarding: SeatRule,
     minute_limit: int,
     resource_of: Callable[[str], Resource],
     accounts: Callable[[Pool], AccountsStatus],
@@ -247,8 +255,8 @@ class _Asked:
 
     now: datetime
     supplier: SupplierName
-    scope: Scope
-    boarding: BoardingRule
+    scope: LimitKey
+    boarding: SeatRule
     seller: SellerId | None
 
 
@@ -261,7 +269,7 @@ class _Line:
     accounts: AccountsStatus
     pauses: Sequence[Pause]
     spent: Spent
-    calls: tuple[Call, ...]
+    calls: tuple[RecentCall, ...]
     calls_per_hour: tuple[int, ...]
 
 
@@ -299,7 +307,7 @@ def _seen_by(seller: SellerId, coming: NextCall, front: Sequence[Candidate]) -> 
     return replace(coming, seats=tuple(map(seen, coming.seats)))
 
 
-def _paused_call(pauses: Sequence[Pause], now: datetime, rule: BoardingRule) -> NextCall | None:
+def _paused_call(pauses: Sequence[Pause], now: datetime, rule: SeatRule) -> NextCall | None:
     """Return that no call leaves, if there is a pause of everything or of the supplier."""
     pause = longest(pauses)
     if pause is None:
@@ -310,7 +318,7 @@ def _paused_call(pauses: Sequence[Pause], now: datetime, rule: BoardingRule) -> 
 
 
 def _next_call(
-    front: Sequence[Candidate], now: datetime, rule: BoardingRule, breaker: Breaker, gate: Gate
+    front: Sequence[Candidate], now: datetime, rule: SeatRule, breaker: Breaker, gate: PermitStatus
 ) -> NextCall:
     """Foretell what `fetch` will do if nothing changes until then."""
     wanted_at = departure(front, now, rule)
@@ -338,21 +346,21 @@ def _next_call(
     return NextCall(leaves_at=leaves_at, why=why, seats=seats, seats_max=rule.seats)
 
 
-def _why_wanted(front: Sequence[Candidate], wanted_at: datetime, rule: BoardingRule) -> Why:
+def _why_wanted(front: Sequence[Candidate], wanted_at: datetime, rule: SeatRule) -> Why:
     if any(each.turn in URGENT for each in front):
         return Why.NOW
     due = {each.sku for each in front if each.next_sync_at <= wanted_at}
     return Why.SEATS if len(due) >= rule.seats else Why.SLACK
 
 
-def _turn(each: Candidate, leaves_at: datetime) -> Turn:
+def _turn(each: Candidate, leaves_at: datetime) -> Priority:
     """Say `ahead` of a scheduled listing that only fills a spare seat."""
-    is_ahead = each.turn is Turn.SCHEDULED and each.next_sync_at > leaves_at
-    return Turn.AHEAD if is_ahead else each.turn
+    is_ahead = each.turn is Priority.SCHEDULED and each.next_sync_at > leaves_at
+    return Priority.AHEAD if is_ahead else each.turn
 
 
 def _spent(
-    connection: Connection, now: datetime, scope: Scope, minute_limit: int
+    connection: Connection, now: datetime, scope: LimitKey, minute_limit: int
 ) -> tuple[Spent, tuple[int, ...]]:
     """Return what was used, and the calls of each hour, the oldest first, the last ending now."""
     values = {
@@ -374,15 +382,15 @@ def _spent(
     return spent, tuple(counts.get(hours_ago, 0) for hours_ago in reversed(range(24)))
 
 
-def _calls(connection: Connection, now: datetime, scope: Scope) -> tuple[Call, ...]:
+def _calls(connection: Connection, now: datetime, scope: LimitKey) -> tuple[RecentCall, ...]:
     rows = connection.execute(CALLS, {"key": scope, "now": now, "most": ROWS_SHOWN}).fetchall()
     return tuple(map(call_of, rows))
 
 
-def call_of(row: Sequence[Any]) -> Call:
+def call_of(row: Sequence[Any]) -> RecentCall:
     """Read a line of the ledger in the order of the columns of `CALLS`."""
     begun_at, finished_at, status, result, http_status, used, paid = row
-    return Call(
+    return RecentCall(
         at=begun_at,
         result=result or status,
         is_good=status == "sent" and (http_status or 200) == 200,  # noqa: PLR2004 - HTTP's word

@@ -19,8 +19,8 @@ from starlette.concurrency import run_in_threadpool
 from headway.core.access import Need, Principal
 from headway.core.catalog.listings import SellerId
 from headway.errors import InvariantError
-from headway.operations.listings import Desk
-from headway.web.authentication import COOKIE, CSRF_HEADER, SAFE, Gate, Visitor
+from headway.operations.listings import Operations
+from headway.web.authentication import COOKIE, CSRF_HEADER, SAFE, AuthenticationGate, Visitor
 from headway.web.body_limits import read_body, with_body
 from headway.web.idempotency import HEADER, KEY_CHARS_MAX, once
 from headway.web.problems import Handle, telling
@@ -57,7 +57,7 @@ KEY_PARAMETER = {
 }
 
 
-class Needs:
+class Requirement:
     """A dependency that hands a route its desk, if whoever asks may do what the route does."""
 
     def __init__(self, need: Need) -> None:
@@ -68,11 +68,11 @@ class Needs:
         request: Request,
         _key: Annotated[object, Security(KEY_SCHEME)],
         _session: Annotated[object, Security(SESSION_SCHEME)],
-    ) -> Desk:
+    ) -> Operations:
         """Return the desk; raises ForbiddenError."""
         visitor: Visitor = request.state.visitor
         visitor.principal.require(self.need)
-        gate: Gate = request.app.state.gate
+        gate: AuthenticationGate = request.app.state.gate
         return gate.desk(visitor)
 
 
@@ -89,10 +89,10 @@ async def _whose(
     return visitor.principal.whose(None if seller is None else SellerId(seller))
 
 
-ReadDesk = Annotated[Desk, Depends(Needs(Need.READ))]
-WriteDesk = Annotated[Desk, Depends(Needs(Need.WRITE))]
-OverseeDesk = Annotated[Desk, Depends(Needs(Need.OVERSEE))]
-OperateDesk = Annotated[Desk, Depends(Needs(Need.OPERATE))]
+ReadOperations = Annotated[Operations, Depends(Requirement(Need.READ))]
+WriteOperations = Annotated[Operations, Depends(Requirement(Need.WRITE))]
+OverseeOperations = Annotated[Operations, Depends(Requirement(Need.OVERSEE))]
+OperateOperations = Annotated[Operations, Depends(Requirement(Need.OPERATE))]
 # Who asks; `caller.whose(...)` judges a seller who is named in a body.
 Caller = Annotated[Principal, Depends(_caller)]
 # Whose data is asked for, by the query's `seller`, None for everybody's; another's is refused.
@@ -107,7 +107,9 @@ class ApiRoute(APIRoute):
         refusals = REFUSALS | WRITE_REFUSALS if is_write else REFUSALS
         given["responses"] = {**refusals, **(given.get("responses") or {})}
         super().__init__(path, endpoint, **given)
-        needs = [each.call for each in self.dependant.dependencies if isinstance(each.call, Needs)]
+        needs = [
+            each.call for each in self.dependant.dependencies if isinstance(each.call, Requirement)
+        ]
         if len(needs) != 1:
             raise InvariantError(f"{path} must take one desk, which says what it needs")
         extra: dict[str, Any] = {NEED: needs[0].need.value}
@@ -120,7 +122,7 @@ class ApiRoute(APIRoute):
         handle = telling(super().get_route_handler())
 
         async def guarded(request: Request) -> Response:
-            gate: Gate = request.app.state.gate
+            gate: AuthenticationGate = request.app.state.gate
             visitor = await run_in_threadpool(gate.admit, request)
             if request.method in SAFE:
                 request.state.visitor = visitor

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from headway.core.accounts.jobs import JobStatus, PlatformName
-from headway.web.access import ApiRoute, OverseeDesk, ReadDesk, Whose, WriteDesk
+from headway.web.access import ApiRoute, OverseeOperations, ReadOperations, Whose, WriteOperations
 from headway.web.account_models import (
     AccountsShape,
     JobShape,
@@ -38,7 +38,7 @@ def router() -> APIRouter:
 def accounts(
     request: Request,
     reply: Response,
-    desk: ReadDesk,
+    desk: ReadOperations,
     *,
     seller: Whose,
     platform: PlatformWord | None = None,
@@ -60,7 +60,7 @@ def accounts(
     return AccountsShape.model_validate(told)
 
 
-def account_jobs(desk: ReadDesk, account_id: NamePath) -> JobsShape:
+def account_jobs(desk: ReadOperations, account_id: NamePath) -> JobsShape:
     """List the jobs of one account."""
     found = desk.lane.account_jobs(account_id)
     return JobsShape.model_validate({"now": desk.now, "jobs": found})
@@ -69,7 +69,7 @@ def account_jobs(desk: ReadDesk, account_id: NamePath) -> JobsShape:
 def jobs(
     request: Request,
     reply: Response,
-    desk: ReadDesk,
+    desk: ReadOperations,
     *,
     seller: Whose,
     status: StatusWord | None = None,
@@ -90,23 +90,23 @@ def jobs(
     return JobsShape.model_validate({"now": desk.now, "jobs": shown, "next_cursor": next_cursor})
 
 
-def job_of(desk: ReadDesk, job: NamePath) -> JobShape:
+def job_of(desk: ReadOperations, job: NamePath) -> JobShape:
     """Explain one job."""
     return JobShape.model_validate(desk.lane.job(job))
 
 
-def revive(desk: WriteDesk, job: NamePath) -> JobShape:
+def revive(desk: WriteOperations, job: NamePath) -> JobShape:
     """Queue a dead job again; what failed before is forgiven."""
     (revived,) = desk.lane.revive([job])
     return JobShape.model_validate(revived)
 
 
-def run(desk: WriteDesk, job: NamePath) -> JobShape:
+def run(desk: WriteOperations, job: NamePath) -> JobShape:
     """Make a job due now; it still waits for its turn, its budget and its shop."""
     return JobShape.model_validate(desk.lane.run(job))
 
 
-def quotas(desk: OverseeDesk) -> QuotasShape:
+def quotas(desk: OverseeOperations) -> QuotasShape:
     """Show what is used of each platform's day, and what the next one will bring."""
     return QuotasShape.model_validate({"now": desk.now, "quotas": desk.lane.quotas()})
 

@@ -17,7 +17,7 @@ from fastapi.responses import StreamingResponse
 from headway.core.catalog.listings import Sku
 from headway.errors import StoreError
 from headway.store.catalog.history import HistoryEvent
-from headway.web.access import ApiRoute, ReadDesk, Whose
+from headway.web.access import ApiRoute, ReadOperations, Whose
 from headway.web.error_responses import said
 from headway.web.inputs import NAME_CHARS_MAX, PLAIN, Since, Until
 
@@ -57,7 +57,7 @@ def router() -> APIRouter:
 
 
 def audit(
-    desk: ReadDesk,
+    desk: ReadOperations,
     *,
     seller: Whose,
     since: Since = None,

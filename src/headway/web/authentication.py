@@ -17,11 +17,11 @@ from fastapi import Request, Response
 from headway import __version__
 from headway.app import App
 from headway.clock import Clock, ScaledClock
-from headway.core.access import Grant, Principal
+from headway.core.access import AccessGrant, Principal
 from headway.errors import ForbiddenError, UnauthenticatedError
-from headway.operations.listings import Desk
+from headway.operations.listings import Operations
 from headway.store.access.idempotency import Idempotency
-from headway.store.access.keys import Access
+from headway.store.access.keys import ApiKeys
 from headway.store.access.sessions import Sessions
 from headway.web.request_limits import Buckets
 
@@ -45,7 +45,7 @@ class Visitor:
     csrf: str | None = field(default=None, repr=False)
 
 
-class Gate:
+class AuthenticationGate:
     """Lets people and programs in, over the tables of keys and sessions.
 
     `wall` is the time that people live in, whatever clock the engine runs on.
@@ -53,7 +53,7 @@ class Gate:
 
     def __init__(self, app: App, *, wall: Clock) -> None:
         self.app = app
-        self.access = Access(app.pool, clock=app.clock)
+        self.access = ApiKeys(app.pool, clock=app.clock)
         self.sessions = Sessions(app.pool, clock=app.clock)
         self.idempotency = Idempotency(app.pool)
         self._wall = wall
@@ -98,10 +98,10 @@ class Gate:
         if is_foreign or (origin is not None and _netloc(origin) not in ours):
             raise ForbiddenError("this was sent by a page of another site")
 
-    def desk(self, visitor: Visitor) -> Desk:
+    def desk(self, visitor: Visitor) -> Operations:
         """Return the desk of somebody who was let in."""
         who = visitor.principal
-        return Desk(self.app, actor=who.name, seller=who.seller, wall=self._wall)
+        return Operations(self.app, actor=who.name, seller=who.seller, wall=self._wall)
 
     def sign(self, reply: Response) -> Response:
         """Say in a reply who answers, and on what clock, so that a program can tell the time."""
@@ -112,7 +112,7 @@ class Gate:
             reply.headers[SPEED_HEADER] = repr(clock.speed)
         return reply
 
-    def log_in(self, request: Request, reply: Response, who: Principal | Grant) -> None:
+    def log_in(self, request: Request, reply: Response, who: Principal | AccessGrant) -> None:
         """Begin a session under a new id; the one that this browser had is over."""
         self.log_out(request, reply)
         now = self.now()

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from headway.core.accounts.jobs import PlatformName
-from headway.core.catalog.listings import SellerId, Sku, Turn
+from headway.core.catalog.listings import Priority, SellerId, Sku
 from headway.core.limits import forecast
 from headway.core.reasons import say_span, say_time
 from headway.store.accounts.status import AccountView
-from headway.store.catalog.change_list import Change, Fate
+from headway.store.catalog.change_list import ChangeOutcome, ObservedChange
 from headway.store.catalog.history import HistoryEvent, SeriesPoint
-from headway.store.catalog.shop_status import Held
+from headway.store.catalog.shop_status import HeldListing
 from headway.store.limits.quotas import Budget
 from headway.store.monitoring.freshness import Freshness
 from headway.store.monitoring.processes import Process
@@ -32,18 +32,18 @@ HEARD_WITHIN = timedelta(seconds=75)
 LIMIT_NEAR = 3
 PRICES = {"list_price": "", "price": "", "net_price": "cost ", "cost": "cost "}
 FATES = {
-    Fate.WRITTEN: "in the shop",
-    Fate.WAITING: "waiting",
-    Fate.HELD: "held",
-    Fate.REFUSED: "refused",
-    Fate.REJECTED: "rejected",
-    Fate.REPLACED: "replaced",
-    Fate.UNNEEDED: "no change",
-    Fate.NO_SHOP: "no shop",
+    ChangeOutcome.WRITTEN: "in the shop",
+    ChangeOutcome.WAITING: "waiting",
+    ChangeOutcome.HELD: "held",
+    ChangeOutcome.REFUSED: "refused",
+    ChangeOutcome.REJECTED: "rejected",
+    ChangeOutcome.REPLACED: "replaced",
+    ChangeOutcome.UNNEEDED: "no change",
+    ChangeOutcome.NO_SHOP: "no shop",
 }
 
 
-class Part(Protocol):
+class ShownPart(Protocol):
     """Any row that is about one listing."""
 
     @property
@@ -127,12 +127,12 @@ def lag(seconds: float | None) -> str:
     return f"{seconds:.1f} s" if seconds < TENTHS_BELOW_S else say_span(timedelta(seconds=seconds))
 
 
-def fate(change: Change) -> str:
+def fate(change: ObservedChange) -> str:
     """Name what became of a change in its shop."""
     return FATES[change.fate]
 
 
-def decide(held: Held) -> str:
+def decide(held: HeldListing) -> str:
     """Write the command by which a person decides about a held change."""
     verb = "approve" if held.can_approve else "publish" if held.price_old is None else "reject"
     dashes = ["--"] if held.sku.startswith("-") else []
@@ -173,7 +173,7 @@ def curve(budget: Budget) -> dict[str, object]:
     }
 
 
-def part_url(each: Part) -> str:
+def part_url(each: ShownPart) -> str:
     """Return where a listing is explained."""
     # A browser takes these two for folders, however they are written.
     if each.sku in {".", ".."}:
@@ -201,11 +201,11 @@ def boards_because(seat: Seat, now: datetime) -> str:
     """Say in a merchant's words why a part has its seat."""
     due = "due" if seat.due_at is None else f"due {ago(seat.due_at, now)}"
     return {
-        Turn.MANUAL: "asked for by a person",
-        Turn.ONBOARDING: "new, read for the first time",
-        Turn.SCHEDULED: due,
-        Turn.RETRY: f"tried again after a failure, {due}",
-        Turn.AHEAD: f"takes a spare seat, {due}",
+        Priority.MANUAL: "asked for by a person",
+        Priority.ONBOARDING: "new, read for the first time",
+        Priority.SCHEDULED: due,
+        Priority.RETRY: f"tried again after a failure, {due}",
+        Priority.AHEAD: f"takes a spare seat, {due}",
     }[seat.turn]
 
 

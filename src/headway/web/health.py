@@ -13,11 +13,11 @@ from headway.core.access import Need
 from headway.core.monitoring.alerts import alerts
 from headway.errors import HeadwayError, StoreError
 from headway.observe.metrics import CONTENT_TYPE
-from headway.operations.listings import Desk
+from headway.operations.listings import Operations
 from headway.operations.metrics import figures_of
 from headway.store.migrate import require_current
 from headway.web.access import NEED, REFUSALS
-from headway.web.authentication import Gate
+from headway.web.authentication import AuthenticationGate
 from headway.web.problems import ProblemRoute
 from headway.web.response_model import Shape
 
@@ -71,10 +71,10 @@ def router(app: App) -> APIRouter:
     def scrape(request: Request) -> Response:
         """Write metrics for Prometheus; for whoever may oversee, or anybody here if so set."""
         if not (app.settings.metrics_open and _is_here(request)):
-            gate: Gate = request.app.state.gate
+            gate: AuthenticationGate = request.app.state.gate
             gate.admit(request).principal.require(Need.OVERSEE)
         try:
-            desk = Desk(app, actor=ACTOR)
+            desk = Operations(app, actor=ACTOR)
             seen = desk.status()
             signs = desk.signs(seen)
             found = alerts(signs, app.settings.alert_limits)

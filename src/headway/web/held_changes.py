@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from headway.core.access import Principal
 from headway.core.catalog.listings import SellerId, Sku
 from headway.store.catalog.review import Ruling
-from headway.web.access import ApiRoute, Caller, ReadDesk, Whose, WriteDesk
+from headway.web.access import ApiRoute, Caller, ReadOperations, Whose, WriteOperations
 from headway.web.error_responses import said
 from headway.web.inputs import Cursor, Limit
 from headway.web.listing_models import (
@@ -35,7 +35,7 @@ def router() -> APIRouter:
 def held(
     request: Request,
     reply: Response,
-    desk: ReadDesk,
+    desk: ReadOperations,
     *,
     seller: Whose,
     cursor: Cursor = None,
@@ -48,7 +48,7 @@ def held(
     return HeldPageShape.model_validate({"items": shown, "next_cursor": next_cursor})
 
 
-def approve(desk: WriteDesk, caller: Caller, wish: Approving) -> RulingsShape:
+def approve(desk: WriteOperations, caller: Caller, wish: Approving) -> RulingsShape:
     """Let held changes reach the shop; `all` also lifts the guard against mass changes for 24 h."""
     seller = whose(caller, wish.seller)
     if wish.skus is None:
@@ -56,13 +56,13 @@ def approve(desk: WriteDesk, caller: Caller, wish: Approving) -> RulingsShape:
     return ruled(desk.approve(skus_of(wish.skus), seller=seller, reason=wish.reason))
 
 
-def reject(desk: WriteDesk, caller: Caller, wish: Deciding) -> RulingsShape:
+def reject(desk: WriteOperations, caller: Caller, wish: Deciding) -> RulingsShape:
     """Keep the shop's price; the same quote is not held again."""
     seller = whose(caller, wish.seller)
     return ruled(desk.reject(skus_of(wish.skus), seller=seller, reason=wish.reason))
 
 
-def rollback(desk: WriteDesk, caller: Caller, wish: RollingBack) -> RulingsShape:
+def rollback(desk: WriteOperations, caller: Caller, wish: RollingBack) -> RulingsShape:
     """Give parts the price that the shop showed at another time; stock stays as it is."""
     seller = whose(caller, wish.seller)
     if wish.since is not None:
@@ -82,7 +82,7 @@ def rollback(desk: WriteDesk, caller: Caller, wish: RollingBack) -> RulingsShape
     )
 
 
-def revive(desk: WriteDesk, caller: Caller, wish: Reviving) -> RulingsShape:
+def revive(desk: WriteOperations, caller: Caller, wish: Reviving) -> RulingsShape:
     """Restart parked parts; they board the next call. Jobs are revived at /api/jobs."""
     seller = whose(caller, wish.seller)
     if wish.skus is None:

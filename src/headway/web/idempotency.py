@@ -11,7 +11,14 @@ from starlette.concurrency import run_in_threadpool
 from headway.clock import fresh_id
 from headway.core.access import Principal
 from headway.errors import InvalidError
-from headway.store.access.idempotency import Answer, Asked, Begun, Idempotency, Other, UnderWay
+from headway.store.access.idempotency import (
+    Idempotency,
+    IdempotentRequest,
+    KeyReused,
+    RequestBegun,
+    RequestInProgress,
+    StoredResponse,
+)
 from headway.web.problems import Handle, problem
 
 HEADER = "Idempotency-Key"
@@ -38,15 +45,15 @@ async def once(
         return await handle(request)
     asked = _asked(key, request, body, who)
     match await run_in_threadpool(store.begin, asked, now=now()):
-        case Answer() as known:
+        case StoredResponse() as known:
             return _replayed(known)
-        case Other():
+        case KeyReused():
             raise InvalidError(f"{HEADER}: another request was sent under this key; take a new one")
-        case UnderWay(until=until):
+        case RequestInProgress(until=until):
             wait_s = max(1, math.ceil((until - now()).total_seconds()))
             told = "the same request is under way; ask again for its answer"
             return problem(409, told, headers={"Retry-After": str(wait_s)})
-        case Begun():
+        case RequestBegun():
             return await _done(store, asked, request, handle)
 
 
@@ -55,7 +62,9 @@ def keep_instead(request: Request, body: bytes) -> None:
     request.state.kept_body = body
 
 
-async def _done(store: Idempotency, asked: Asked, request: Request, handle: Handle) -> Response:
+async def _done(
+    store: Idempotency, asked: IdempotentRequest, request: Request, handle: Handle
+) -> Response:
     try:
         reply = await handle(request)
     except Exception:
@@ -65,22 +74,22 @@ async def _done(store: Idempotency, asked: Asked, request: Request, handle: Hand
     if reply.status_code >= REFUSED or not isinstance(body, bytes):
         await run_in_threadpool(store.release, asked)
         return reply
-    answer = Answer(
+    answer = StoredResponse(
         status=reply.status_code, content_type=reply.headers.get("content-type", ""), body=body
     )
     await run_in_threadpool(store.finish, asked, answer)
     return reply
 
 
-def _asked(key: str, request: Request, body: bytes, who: Principal) -> Asked:
+def _asked(key: str, request: Request, body: bytes, who: Principal) -> IdempotentRequest:
     if not 0 < len(key) <= KEY_CHARS_MAX or not key.isascii() or not key.isprintable():
         raise InvalidError(f"{HEADER}: write up to {KEY_CHARS_MAX} printable ASCII characters")
     target = f"{request.method} {request.url.path}?{request.url.query}"
     fingerprint = hashlib.sha256(target.encode() + b"\n" + body).digest()
-    return Asked(principal=who.id, key=key, fingerprint=fingerprint, owner=fresh_id())
+    return IdempotentRequest(principal=who.id, key=key, fingerprint=fingerprint, owner=fresh_id())
 
 
-def _replayed(known: Answer) -> Response:
+def _replayed(known: StoredResponse) -> Response:
     headers = {REPLAYED: "true"}
     if known.content_type:
         headers["content-type"] = known.content_type

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field, StringConstraints
 
-from headway.core.access import Grant, Need, Role
+from headway.core.access import AccessGrant, Need, Role
 from headway.core.catalog.listings import SellerId
 from headway.errors import InvalidError
-from headway.store.access.keys import Key
-from headway.web.access import ApiRoute, Caller, OperateDesk, ReadDesk
+from headway.store.access.keys import ApiKey
+from headway.web.access import ApiRoute, Caller, OperateOperations, ReadOperations
 from headway.web.error_responses import said
 from headway.web.idempotency import keep_instead
 from headway.web.inputs import Instant, NamePath, SellerText
@@ -108,24 +108,24 @@ def router() -> APIRouter:
     return routes
 
 
-def _me(_: ReadDesk, caller: Caller) -> MeShape:
+def _me(_: ReadOperations, caller: Caller) -> MeShape:
     """Say who asks, and what they may."""
     may: list[NeedWord] = [need.value for need in Need if caller.may(need)]
     return MeShape(name=caller.name, role=caller.role.value, seller=caller.seller, may=may)
 
 
-def _keys(desk: OperateDesk) -> KeysShape:
+def _keys(desk: OperateOperations) -> KeysShape:
     """List keys, and when each was last used."""
     return KeysShape(keys=[KeyShape(**_told(each)) for each in desk.access.all_keys()])
 
 
-def _create(request: Request, desk: OperateDesk, wanted: NewKey) -> MadeKeyShape:
+def _create(request: Request, desk: OperateOperations, wanted: NewKey) -> MadeKeyShape:
     """Make a key; it is shown in this reply, and never again."""
     if (wanted.role == "seller") > (wanted.seller is not None):
         raise InvalidError("seller: a seller's key says whose it is")
     if wanted.role == "operator" and wanted.seller is not None:
         raise InvalidError("seller: an operator sees everybody's data; leave it out")
-    grant = Grant(
+    grant = AccessGrant(
         name=wanted.name,
         role=Role(wanted.role),
         seller=None if wanted.seller is None else SellerId(wanted.seller),
@@ -136,12 +136,12 @@ def _create(request: Request, desk: OperateDesk, wanted: NewKey) -> MadeKeyShape
     return MadeKeyShape(**_told(key), key=secret)
 
 
-def _revoke(desk: OperateDesk, key_id: NamePath) -> KeyShape:
+def _revoke(desk: OperateOperations, key_id: NamePath) -> KeyShape:
     """Let a key, by its id, name or beginning, open nothing from now on, nor its sessions."""
     return KeyShape(**_told(desk.access.revoke_key(key_id)))
 
 
-def _told(key: Key) -> dict[str, Any]:
-    told = {name: getattr(key, name) for name in Key.__dataclass_fields__}
+def _told(key: ApiKey) -> dict[str, Any]:
+    told = {name: getattr(key, name) for name in ApiKey.__dataclass_fields__}
     seller = told.pop("user_id")
     return {**told, "role": key.role.value, "seller": seller}

@@ -264,7 +264,7 @@ class CallsShape(Shape):
     calls: list[CallShape]
 
 
-class SlotWish(Shape):
+class SlotBody(Shape):
     """When in a day a part is read; `auto` lets the policy choose again."""
 
     model_config = ConfigDict(
@@ -277,7 +277,7 @@ class SlotWish(Shape):
     seller: SellerText | None = None
 
     @model_validator(mode="after")
-    def _sense(self) -> "SlotWish":
+    def _sense(self) -> "SlotBody":
         if self.hour is None and self.minute is not None:
             raise ValueError("minute needs hour: it is the minute of that hour")
         if self.hour is not None and self.auto:

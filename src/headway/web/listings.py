@@ -9,9 +9,9 @@ from fastapi import APIRouter, Query, Request, Response
 
 from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName
 from headway.errors import StoreError
-from headway.store.catalog.product_list import State
-from headway.store.timetable.slots import Wish
-from headway.web.access import ApiRoute, Caller, ReadDesk, Whose, WriteDesk
+from headway.store.catalog.product_list import ProductState
+from headway.store.timetable.slots import RequestedSlot
+from headway.web.access import ApiRoute, Caller, ReadOperations, Whose, WriteOperations
 from headway.web.error_responses import said
 from headway.web.inputs import PLAIN, Cursor, Limit, SkuPath
 from headway.web.listing_models import (
@@ -22,10 +22,10 @@ from headway.web.listing_models import (
     ProductOfSkuShape,
     ProductsShape,
     SeriesShape,
-    SlotWish,
+    SlotBody,
     StateWord,
 )
-from headway.web.live import Sight
+from headway.web.live import Snapshot
 from headway.web.status_models import StatusShape
 
 TEXT_CHARS_MAX = 100
@@ -49,7 +49,7 @@ def router() -> APIRouter:
 
 def status(
     request: Request,
-    desk: ReadDesk,
+    desk: ReadOperations,
     caller: Caller,
     supplier: Annotated[
         str | None, Query(description="Whose line; a seller sees the seller's own.")
@@ -60,7 +60,7 @@ def status(
         named = None if supplier is None else SupplierName(supplier)
         return StatusShape.model_validate(desk.status(named))
     # What everybody sees is read once for all who ask.
-    sight: Sight = request.app.state.feed.newest()
+    sight: Snapshot = request.app.state.feed.newest()
     if sight.overview is None or sight.error:
         raise StoreError(sight.error)
     return StatusShape.model_validate(sight.overview)
@@ -69,7 +69,7 @@ def status(
 def products(
     request: Request,
     reply: Response,
-    desk: ReadDesk,
+    desk: ReadOperations,
     *,
     seller: Whose,
     q: Annotated[
@@ -87,7 +87,7 @@ def products(
     """List listings, by state, seller or text, page by page."""
     page = desk.products(
         q=q,
-        state=None if state is None else State(state),
+        state=None if state is None else ProductState(state),
         seller=seller,
         cursor=cursor,
         limit=limit,
@@ -96,7 +96,7 @@ def products(
     return ProductsShape.model_validate(page)
 
 
-def product(desk: ReadDesk, sku: SkuPath, seller: Whose) -> ProductOfSkuShape:
+def product(desk: ReadOperations, sku: SkuPath, seller: Whose) -> ProductOfSkuShape:
     """Show a part as each seller lists it."""
     found = desk.product(Sku(sku), seller=seller)
     return ProductOfSkuShape.model_validate({"now": desk.now, "sku": sku, "listings": found})
@@ -105,7 +105,7 @@ def product(desk: ReadDesk, sku: SkuPath, seller: Whose) -> ProductOfSkuShape:
 def history(
     request: Request,
     reply: Response,
-    desk: ReadDesk,
+    desk: ReadOperations,
     *,
     sku: SkuPath,
     seller: Whose,
@@ -122,14 +122,14 @@ def history(
     return HistoryShape.model_validate(page)
 
 
-def explain(desk: ReadDesk, sku: SkuPath, seller: Whose) -> ExplainShape:
+def explain(desk: ReadOperations, sku: SkuPath, seller: Whose) -> ExplainShape:
     """Say why a part waits, until when, and its place."""
     found = desk.explain(Sku(sku), seller=seller)
     return ExplainShape.model_validate({"now": desk.now, "sku": sku, "listings": found})
 
 
 def series(
-    desk: ReadDesk,
+    desk: ReadOperations,
     sku: SkuPath,
     seller: Whose,
     days: Annotated[float, Query(gt=0, le=366, description="How far back.")] = DAYS_SHOWN,
@@ -140,9 +140,9 @@ def series(
     return SeriesShape.model_validate({"now": now, "sku": sku, "listings": found})
 
 
-def move(desk: WriteDesk, caller: Caller, sku: SkuPath, wish: SlotWish) -> MovedShape:
+def move(desk: WriteOperations, caller: Caller, sku: SkuPath, wish: SlotBody) -> MovedShape:
     """Give a part another slot of the day, or a priority in its own."""
-    told = Wish(
+    told = RequestedSlot(
         hour_bucket=wish.hour,
         minute_offset=wish.minute or 0,
         sync_priority=wish.priority,
@@ -181,7 +181,7 @@ def link_next(request: Request, reply: Response, cursor: str | None) -> None:
     reply.headers["Link"] = f'<{quote(request.url.path)}?{query}>; rel="next"'
 
 
-def calls(desk: ReadDesk, sku: SkuPath, seller: Whose) -> CallsShape:
+def calls(desk: ReadOperations, sku: SkuPath, seller: Whose) -> CallsShape:
     """List the supplier's latest calls that carried a part, of two days; to a seller none."""
     found = desk.calls(Sku(sku), seller=seller)
     return CallsShape.model_validate({"now": desk.now, "sku": sku, "calls": found})

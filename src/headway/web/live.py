@@ -23,7 +23,7 @@ UNKNOWN = "nobody can be let in before it does"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class BoardKey:
     """What is looked at: a view, behind a seller's wall or none, perhaps of one part."""
 
     view: str
@@ -32,7 +32,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rights:
+class ViewerRights:
     """What the watcher may do, as far as the drawing differs by it."""
 
     can_write: bool = False
@@ -48,7 +48,7 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class Snapshot:
     """One look at the database, and what its view shows besides the scene.
 
     With an `error` it is the last good look, if there was any; `since` is when the trouble began.
@@ -75,19 +75,19 @@ class Drawing:
 
 
 Look = Callable[[SellerId | None], Scene]
-More = Callable[[Key, Scene], object]
-Draw = Callable[[Key, Sight, Rights], str]
+More = Callable[[BoardKey, Scene], object]
+Draw = Callable[[BoardKey, Snapshot, ViewerRights], str]
 # Read once for all the views that show something of it.
 SCENE = "scene"
-START = Key(view=SCENE)
+START = BoardKey(view=SCENE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Last:
     """A sight, and its drawings as far as somebody asked for them."""
 
-    sight: Sight
-    drawings: dict[Rights, Drawing]
+    sight: Snapshot
+    drawings: dict[ViewerRights, Drawing]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class _Place:
     asked_at_s: float = 0.0
 
 
-NOBODY = _Last(sight=Sight(scene=None), drawings={})
+NOBODY = _Last(sight=Snapshot(scene=None), drawings={})
 
 
 class Feed:
@@ -124,26 +124,26 @@ class Feed:
         # How often a screen is drawn anew is real time, whatever clock the engine runs on.
         self._wall = wall or SystemClock()
         self._lock = threading.Lock()
-        self._places: dict[Key, _Place] = {}
+        self._places: dict[BoardKey, _Place] = {}
 
-    def newest(self, key: Key = START) -> Sight:
+    def newest(self, key: BoardKey = START) -> Snapshot:
         """Return a young look; while somebody else is reading, the last one serves."""
         return self._newest(self._place(key), key).sight
 
-    def look(self, key: Key) -> None:
+    def look(self, key: BoardKey) -> None:
         """See to it that there is a young look; waits for whoever is reading."""
         self._newest(self._place(key), key, is_patient=True)
 
-    def due_in_s(self, key: Key) -> float:
+    def due_in_s(self, key: BoardKey) -> float:
         """Return for how long the last look stays young."""
         return self._place(key).read_at_s + self.refresh_s - self._wall.monotonic()
 
-    def drawn(self, key: Key, rights: Rights) -> Drawing:
+    def drawn(self, key: BoardKey, rights: ViewerRights) -> Drawing:
         """Return a young look, drawn for these rights; waits for whoever is at it."""
         self.look(key)
         return self.drawing(key, rights)
 
-    def drawing(self, key: Key, rights: Rights) -> Drawing:
+    def drawing(self, key: BoardKey, rights: ViewerRights) -> Drawing:
         """Return a young look, drawn for these rights; while one is made, the last one serves."""
         place = self._place(key)
         last = self._newest(place, key)
@@ -155,11 +155,13 @@ class Feed:
                 last.drawings[rights] = self._drawn(key, last.sight, rights)
             return last.drawings[rights]
 
-    def nothing(self, key: Key) -> Drawing:
+    def nothing(self, key: BoardKey) -> Drawing:
         """Return what somebody sees who cannot be known while there is no database."""
-        return self._drawn(key, Sight(scene=None, error=UNKNOWN, since=self._clock.now()), Rights())
+        return self._drawn(
+            key, Snapshot(scene=None, error=UNKNOWN, since=self._clock.now()), ViewerRights()
+        )
 
-    def _place(self, key: Key) -> _Place:
+    def _place(self, key: BoardKey) -> _Place:
         now_s = self._wall.monotonic()
         with self._lock:
             place = self._places.get(key)
@@ -178,7 +180,7 @@ class Feed:
     def _is_young(self, place: _Place) -> bool:
         return self._wall.monotonic() - place.read_at_s < self.refresh_s
 
-    def _newest(self, place: _Place, key: Key, *, is_patient: bool = False) -> _Last:
+    def _newest(self, place: _Place, key: BoardKey, *, is_patient: bool = False) -> _Last:
         has_lock = place.lock.acquire(blocking=is_patient or place.last is None)
         if not has_lock:
             assert place.last is not None
@@ -198,25 +200,25 @@ class Feed:
         finally:
             place.lock.release()
 
-    def _drawn(self, key: Key, sight: Sight, rights: Rights) -> Drawing:
+    def _drawn(self, key: BoardKey, sight: Snapshot, rights: ViewerRights) -> Drawing:
         html = self._draw(key, sight, rights)
         return Drawing(html=html, event=as_event(html), is_down=bool(sight.error))
 
-    def _read(self, key: Key, last: Sight | None) -> Sight:
+    def _read(self, key: BoardKey, last: Snapshot | None) -> Snapshot:
         try:
             scene = self._scene(key)
             more = None if key.view == SCENE else self._more(key, scene)
         except StoreError as trouble:
             since = last.since if last is not None and last.error else self._clock.now()
-            return Sight(
+            return Snapshot(
                 scene=last.scene if last else None,
                 more=last.more if last else None,
                 error=str(trouble),
                 since=since,
             )
-        return Sight(scene=scene, more=more)
+        return Snapshot(scene=scene, more=more)
 
-    def _scene_at_s(self, key: Key) -> float | None:
+    def _scene_at_s(self, key: BoardKey) -> float | None:
         """Return when the scene was read that a view is about to show; None for a scene itself.
 
         A view is as old as its scene, so that no delay is added to another. Asked before, because
@@ -224,14 +226,14 @@ class Feed:
         """
         if key.view == SCENE:
             return None
-        scene = Key(view=SCENE, seller=key.seller)
+        scene = BoardKey(view=SCENE, seller=key.seller)
         self.newest(scene)
         return self._place(scene).read_at_s
 
-    def _scene(self, key: Key) -> Scene:
+    def _scene(self, key: BoardKey) -> Scene:
         if key.view == SCENE:
             return self._look(key.seller)
-        sight = self.newest(Key(view=SCENE, seller=key.seller))
+        sight = self.newest(BoardKey(view=SCENE, seller=key.seller))
         if sight.scene is None or sight.error:
             raise StoreError(sight.error)
         return sight.scene

@@ -14,7 +14,7 @@ from typing import TypeVar
 from starlette.concurrency import run_in_threadpool
 
 from headway.core.catalog.listings import SellerId
-from headway.web.live import SCENE, Drawing, Feed, Key, Rights
+from headway.web.live import SCENE, BoardKey, Drawing, Feed, ViewerRights
 
 # So often at most, should somebody want no interval at all.
 SHORTEST_S = 0.02
@@ -45,7 +45,7 @@ class _Kept:
     """What is kept going as long as somebody watches it."""
 
     turns: Turns = field(default_factory=Turns)
-    watchers: Counter[Rights] = field(default_factory=Counter)
+    watchers: Counter[ViewerRights] = field(default_factory=Counter)
     task: asyncio.Task[None] | None = None
 
 
@@ -53,7 +53,7 @@ class _Kept:
 class Board(_Kept):
     """One board: its last drawings, and the turns at which they were made."""
 
-    drawings: dict[Rights, Drawing] = field(default_factory=dict)
+    drawings: dict[ViewerRights, Drawing] = field(default_factory=dict)
 
     async def after(self, count: int) -> int:
         """Wait until it was drawn again; raises what the drawing raised."""
@@ -74,10 +74,10 @@ class Boards:
         self._feed = feed
         self._closing = closing
         self._scenes: dict[SellerId | None, _Kept] = {}
-        self._boards: dict[Key, Board] = {}
+        self._boards: dict[BoardKey, Board] = {}
 
     @asynccontextmanager
-    async def watch(self, key: Key, rights: Rights) -> AsyncIterator[Board]:
+    async def watch(self, key: BoardKey, rights: ViewerRights) -> AsyncIterator[Board]:
         """Keep a board going for one more viewer."""
         scene = self._scenes.setdefault(key.seller, _Kept())
         board = self._boards.setdefault(key, Board())
@@ -97,7 +97,7 @@ class Boards:
             board.turns.turn()
 
     async def _read_on(self, seller: SellerId | None, scene: _Kept) -> None:
-        key = Key(view=SCENE, seller=seller)
+        key = BoardKey(view=SCENE, seller=seller)
         while not self._closing.is_set():
             await run_in_threadpool(self._feed.look, key)
             scene.turns.turn()
@@ -105,7 +105,7 @@ class Boards:
                 async with asyncio.timeout(max(SHORTEST_S, self._feed.due_in_s(key))):
                     await self._closing.wait()
 
-    async def _draw_on(self, key: Key, board: Board, scene: _Kept) -> None:
+    async def _draw_on(self, key: BoardKey, board: Board, scene: _Kept) -> None:
         seen = 0
         try:
             while True:
@@ -118,7 +118,7 @@ class Boards:
             board.turns.turn()
 
 
-def _leave(kept: dict[Name, Kept], name: Name, one: Kept, rights: Rights) -> None:
+def _leave(kept: dict[Name, Kept], name: Name, one: Kept, rights: ViewerRights) -> None:
     """Let a viewer go; what nobody watches any more ends."""
     one.watchers[rights] -= 1
     one.watchers += Counter()  # drops those that are none

@@ -14,9 +14,9 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment
 from starlette.concurrency import run_in_threadpool
 
-from headway.core.access import Grant, Need, Principal
+from headway.core.access import AccessGrant, Need, Principal
 from headway.errors import RequestError, StoreError, TooManyError, UnauthenticatedError
-from headway.web.authentication import CSRF_HEADER, Gate, Visitor, address_of
+from headway.web.authentication import CSRF_HEADER, AuthenticationGate, Visitor, address_of
 from headway.web.body_limits import read_body
 from headway.web.problems import Handle, problem
 
@@ -27,7 +27,7 @@ DEAD_LINK = "This link was used before, or is too old. Make a new one: headway k
 NOTHING = "Paste a key into the field."
 
 
-def router(gate: Gate, pages: Environment) -> APIRouter:
+def router(gate: AuthenticationGate, pages: Environment) -> APIRouter:
     """Make the routes of one site."""
     desk = _Door(gate, pages)
     routes = APIRouter(include_in_schema=False)
@@ -50,7 +50,7 @@ class PageRoute(APIRoute):
         is_page = self.response_class is HTMLResponse
 
         async def guarded(request: Request) -> Response:
-            gate: Gate = request.app.state.gate
+            gate: AuthenticationGate = request.app.state.gate
             try:
                 visitor = await run_in_threadpool(gate.admit, request)
                 visitor.principal.require(Need.READ)
@@ -73,7 +73,7 @@ class PageRoute(APIRoute):
 class _Door:
     """The login page, and what it leads to."""
 
-    def __init__(self, gate: Gate, pages: Environment) -> None:
+    def __init__(self, gate: AuthenticationGate, pages: Environment) -> None:
         self._gate = gate
         self._pages = pages
 
@@ -112,7 +112,7 @@ class _Door:
         except StoreError:
             return self._page(503, LATER, onward="/")
 
-        def find() -> Grant | None:
+        def find() -> AccessGrant | None:
             return self._gate.access.take_link(link, now=self._gate.now())
 
         # Opened again where it was used: there is nothing to complain of.
@@ -145,7 +145,7 @@ class _Door:
     def _let_in(
         self,
         request: Request,
-        find: Callable[[], Principal | Grant | None],
+        find: Callable[[], Principal | AccessGrant | None],
         refusal: str,
         onward: str,
         *,

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request, Response
 
 from headway.operations.limits import SUPPLIER
-from headway.web.access import ApiRoute, OverseeDesk, ReadDesk
+from headway.web.access import ApiRoute, OverseeOperations, ReadOperations
 from headway.web.error_responses import said
 from headway.web.inputs import NAME_CHARS_MAX, PLAIN, Cursor, Limit, Since, Until
 from headway.web.listings import cut, link_next
@@ -78,7 +78,7 @@ class LimitsShape(Shape):
     next_cursor: str | None
 
 
-class LedgerLineShape(Shape):
+class LedgerEntryShape(Shape):
     """One call that was permitted, and what became of it; `skus` are its seats."""
 
     ticket_id: str
@@ -98,7 +98,7 @@ class LedgerLineShape(Shape):
 class LedgerShape(Shape):
     """The calls of one limit, the newest first, and where to go on."""
 
-    items: list[LedgerLineShape]
+    items: list[LedgerEntryShape]
     next_cursor: str | None
 
 
@@ -185,7 +185,7 @@ def router() -> APIRouter:
     return routes
 
 
-def alerts(desk: ReadDesk) -> AlertsShape:
+def alerts(desk: ReadOperations) -> AlertsShape:
     """Tell what is wrong now and needs a person, the worst first; a seller hears of the own."""
     return AlertsShape.model_validate({"now": desk.now, "alerts": desk.alerts()})
 
@@ -193,7 +193,7 @@ def alerts(desk: ReadDesk) -> AlertsShape:
 def limits(
     request: Request,
     reply: Response,
-    desk: OverseeDesk,
+    desk: OverseeOperations,
     *,
     cursor: Cursor = None,
     limit: Limit = 50,
@@ -208,7 +208,7 @@ def limits(
 def ledger(
     request: Request,
     reply: Response,
-    desk: OverseeDesk,
+    desk: OverseeOperations,
     *,
     name: LimitName = SUPPLIER,
     since: Since = None,
@@ -224,7 +224,7 @@ def ledger(
 
 
 def freshness(
-    desk: OverseeDesk,
+    desk: OverseeOperations,
     days: Annotated[float, Query(gt=0, le=366, description="How far back.")] = DAYS_SHOWN,
 ) -> FreshnessSeriesShape:
     """Show how fresh listings were over time, and whether each tier's promise was kept."""
@@ -232,6 +232,6 @@ def freshness(
     return FreshnessSeriesShape.model_validate({"now": desk.now, "samples": samples})
 
 
-def timetable(desk: OverseeDesk) -> TimetableShape:
+def timetable(desk: OverseeOperations) -> TimetableShape:
     """Show calls planned for the next 24 hours, those made in the last, and retry windows."""
     return TimetableShape.model_validate(desk.timetable())

@@ -22,23 +22,23 @@ from headway.app import App
 from headway.app.providers import shared_vault
 from headway.clock import fresh_id, fresh_secret
 from headway.core.accounts.jobs import PlatformName
-from headway.core.limits.transitions import CallReport, Go, Gone, Hold, Shed, Ticket
+from headway.core.limits.transitions import CallReport, Go, Gone, Hold, Permit, Shed
 from headway.engine.ports_limits import Limiter
 from headway.errors import (
     ConfigError,
-    ConnectorError,
     HeadwayError,
+    ProviderError,
     RequestError,
     StoreError,
     TimedOutError,
     UnsentError,
 )
-from headway.providers.oauth import Consent, FoundShop, challenge_of
+from headway.providers.oauth import AuthorizedShop, OAuthClient, challenge_of
 from headway.providers.shopify.oauth_requests import check_callback
-from headway.providers.tokens import Grant, store_tokens
-from headway.store.accounts.connections import Accounts, shop_domain
+from headway.providers.tokens import TokenGrant, store_tokens
+from headway.store.accounts.connections import ConnectedShops, shop_domain
 from headway.store.accounts.credentials import Credentials
-from headway.store.accounts.oauth_flows import OAuthVisits, Visit
+from headway.store.accounts.oauth_flows import OAuthFlow, OAuthFlows
 
 STATE_LIFE = timedelta(minutes=10)
 PERMIT_WAIT_S = 5.0
@@ -85,8 +85,8 @@ class _Flow:
     def __init__(self, app: App, platform: PlatformName) -> None:
         self._app = app
         self._platform = platform
-        self._visits = OAuthVisits(app.pool)
-        self._accounts = Accounts(app.pool)
+        self._visits = OAuthFlows(app.pool)
+        self._accounts = ConnectedShops(app.pool)
         self._cookie = f"headway_connect_{platform}"
 
     def start(self, request: Request, _: Show) -> Response:
@@ -147,7 +147,7 @@ class _Flow:
         reply.delete_cookie(self._cookie, path="/connect")
         return reply
 
-    def _known(self, request: Request) -> tuple[Visit, str]:
+    def _known(self, request: Request) -> tuple[OAuthFlow, str]:
         """Return the visit that this browser began, still under way."""
         state = request.query_params.get("state", "")
         secret = request.cookies.get(self._cookie, "")
@@ -162,7 +162,7 @@ class _Flow:
             self._check_shopify(dict(request.query_params), visit)
         return visit, state
 
-    def _check_shopify(self, asked: Mapping[str, str], visit: Visit) -> None:
+    def _check_shopify(self, asked: Mapping[str, str], visit: OAuthFlow) -> None:
         """Believe the query only as Shopify signed it, for the shop that was asked."""
         secret = self._app.settings.shopify_client_secret.get_secret_value()
         is_its = check_callback(asked, secret)
@@ -170,12 +170,14 @@ class _Flow:
             text = f"Shopify did not send you here, or for another shop. {NEW_LINK}"
             raise _RefusedError(403, "This is not Shopify's answer", text)
 
-    def _exchange(self, consent: Consent, visit: Visit, state: str, code: str) -> Grant:
+    def _exchange(
+        self, consent: OAuthClient, visit: OAuthFlow, state: str, code: str
+    ) -> TokenGrant:
         """Change the code for tokens; the visit is over from here on, whatever comes."""
         back = redirect_uri(self._app.settings.public_url, self._platform)
         verifier = shared_vault(self._app.settings).decrypt(visit.verifier)
 
-        def call() -> Grant:
+        def call() -> TokenGrant:
             if self._visits.end(self._platform, state, now=self._app.clock.now()) is None:
                 raise _over()
             return consent.exchange(code, redirect_uri=back, verifier=verifier, shop=visit.shop)
@@ -184,7 +186,7 @@ class _Flow:
         return self._permitted(consent, visit.shop, call, advice)
 
     def _permitted(
-        self, consent: Consent, shop: str, call: Callable[[], T], advice: str = NEW_LINK
+        self, consent: OAuthClient, shop: str, call: Callable[[], T], advice: str = NEW_LINK
     ) -> T:
         """Make one call within the limits; a person waits a few seconds for a permit, no longer."""
         resources, limiter = consent.resources(shop), self._app.watched("connect")
@@ -219,7 +221,7 @@ class _Flow:
         limiter.settle(ticket, sent=True, report=CallReport(result="connect"))
         return answer
 
-    def _goes(self, limiter: Limiter, ticket: Ticket) -> bool:
+    def _goes(self, limiter: Limiter, ticket: Permit) -> bool:
         """Wait for the permit's start; False if it does not come after all."""
         begun, wait_s = ticket.go, ticket.wait_s
         while begun is None:
@@ -234,7 +236,9 @@ class _Flow:
                     return False
         return True
 
-    def _keep(self, consent: Consent, visit: Visit, grant: Grant, found: FoundShop) -> None:
+    def _keep(
+        self, consent: OAuthClient, visit: OAuthFlow, grant: TokenGrant, found: AuthorizedShop
+    ) -> None:
         """Connect the shop and keep its tokens; without the tokens it is not connected."""
         app, now = self._app, self._app.clock.now()
         self._accounts.connect(
@@ -274,7 +278,7 @@ def _over() -> _RefusedError:
     return _RefusedError(410, "This visit is over", text)
 
 
-def _welcome(visit: Visit) -> str:
+def _welcome(visit: OAuthFlow) -> str:
     return f"Its orders are pulled for {visit.user_id} from now on. You may close this page."
 
 
@@ -292,7 +296,7 @@ def _told(pages: Environment, handle: Callable[[Request, Show], Response]) -> En
             return show(refusal.status, refusal.title, refusal.text)
         except RequestError as error:
             return show(error.status_code, "The shop was not connected", str(error))
-        except ConnectorError as error:
+        except ProviderError as error:
             return show(502, f"{error.provider.title()} did not play along", f"{error}. {NEW_LINK}")
         except ConfigError as error:
             return show(503, "This server is not set up for that", str(error))

@@ -19,9 +19,9 @@ from headway.clock import ScaledClock, SystemClock
 from headway.core.access import Need, Principal, Role
 from headway.core.catalog.listings import SellerId
 from headway.errors import StoreError
-from headway.web.authentication import Gate, Visitor
+from headway.web.authentication import AuthenticationGate, Visitor
 from headway.web.formatting import FILTERS, money, number
-from headway.web.live import Draw, Drawing, Key, Rights, Sight
+from headway.web.live import BoardKey, Draw, Drawing, Snapshot, ViewerRights
 from headway.web.live_boards import Boards
 from headway.web.login import PageRoute, csrf_of_page
 from headway.web.problems import problem
@@ -52,12 +52,12 @@ def router() -> APIRouter:
 def _page(name: str) -> Callable[[Request], HTMLResponse]:
     def page(request: Request) -> HTMLResponse:
         subject = subject_of(name, request.url.query)
-        return show(request, Key(view=name, seller=somebody(request).seller, subject=subject))
+        return show(request, BoardKey(view=name, seller=somebody(request).seller, subject=subject))
 
     return page
 
 
-def show(request: Request, key: Key, *, title: str = "", still: str = "") -> HTMLResponse:
+def show(request: Request, key: BoardKey, *, title: str = "", still: str = "") -> HTMLResponse:
     """Show a section; without a database it still comes, says so, and recovers by itself.
 
     What is `still` is drawn once, below what is live.
@@ -86,7 +86,7 @@ def show(request: Request, key: Key, *, title: str = "", still: str = "") -> HTM
     return HTMLResponse(html, status_code=status, headers=NO_STORE)
 
 
-def _stream(key: Key) -> str:
+def _stream(key: BoardKey) -> str:
     return f"/live?{urlencode({'view': key.view, 'subject': key.subject})}"
 
 
@@ -103,7 +103,7 @@ async def _live(request: Request, view: str = "now", subject: str = "") -> Respo
             429, f"more than {STREAMS_MAX} streams at once", headers={"Retry-After": "60"}
         )
     about = subject if view == "part" else subject_of(view, subject)
-    key = Key(view=view, seller=who.seller, subject=about)
+    key = BoardKey(view=view, seller=who.seller, subject=about)
     return _Stream(_events(request, key, who), watching=watching, who=who.id)
 
 
@@ -126,7 +126,7 @@ class _Stream(StreamingResponse):
                 del self._watching[self._who]
 
 
-async def _events(request: Request, key: Key, who: Principal) -> AsyncIterator[str]:
+async def _events(request: Request, key: BoardKey, who: Principal) -> AsyncIterator[str]:
     site, rights = request.app.state, _rights(who)
     closing: asyncio.Event = site.closing
     boards: Boards = site.boards
@@ -154,7 +154,7 @@ async def _events(request: Request, key: Key, who: Principal) -> AsyncIterator[s
 
 def _is_still(request: Request, who: Principal) -> bool:
     """Tell whether the key or session of an open stream still lets in; it may have been ended."""
-    gate: Gate = request.app.state.gate
+    gate: AuthenticationGate = request.app.state.gate
     try:
         visitor = gate.visitor(request)
     except StoreError:
@@ -172,8 +172,8 @@ def _may(who: Principal, section: Section) -> bool:
     return section.need is None or who.may(section.need)
 
 
-def _rights(who: Principal) -> Rights:
-    return Rights(can_write=who.may(Need.WRITE), can_operate=who.may(Need.OPERATE))
+def _rights(who: Principal) -> ViewerRights:
+    return ViewerRights(can_write=who.may(Need.WRITE), can_operate=who.may(Need.OPERATE))
 
 
 def templates(app: App) -> Environment:
@@ -202,7 +202,7 @@ def templates(app: App) -> Environment:
 def drawer(pages: Environment) -> Draw:
     """Return how a sight becomes the board of its section."""
 
-    def draw(key: Key, sight: Sight, rights: Rights) -> str:
+    def draw(key: BoardKey, sight: Snapshot, rights: ViewerRights) -> str:
         values: dict[str, Any] = {
             "section": SECTIONS[key.view],
             "key": key,

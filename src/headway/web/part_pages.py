@@ -7,10 +7,10 @@ from jinja2 import Environment
 from headway.app import App
 from headway.core.catalog.listings import SellerId, Sku
 from headway.errors import RequestError, StoreError
-from headway.operations.listings import Desk
-from headway.store.catalog.product_list import ProductPage, State
-from headway.store.timetable.positions import Standings
-from headway.web.live import Key
+from headway.operations.listings import Operations
+from headway.store.catalog.product_list import ProductPage, ProductState
+from headway.store.timetable.positions import ListingPositions
+from headway.web.live import BoardKey
 from headway.web.login import PageRoute
 from headway.web.pages import NO_STORE, show, somebody
 from headway.web.sections import ACTOR, part_subject
@@ -31,14 +31,14 @@ def router(app: App, pages: Environment) -> APIRouter:
     ) -> HTMLResponse:
         """List parts, found by a piece of text, a state, a seller."""
         own = somebody(request).seller
-        desk = Desk(app, actor=ACTOR, seller=own)
+        desk = Operations(app, actor=ACTOR, seller=own)
         found, trouble = NOTHING, ""
         if request.state.visitor is None:
-            return show(request, Key(view="parts", seller=own))
+            return show(request, BoardKey(view="parts", seller=own))
         try:
             found = desk.products(
                 q=q.strip(),
-                state=State(state) if state in set(State) else None,
+                state=ProductState(state) if state in set(ProductState) else None,
                 seller=SellerId(seller) if seller else None,
                 cursor=cursor or None,
                 limit=ROWS_SHOWN,
@@ -47,20 +47,20 @@ def router(app: App, pages: Environment) -> APIRouter:
             trouble = str(error)
         similar = []
         if q and not found.items and not trouble:
-            similar = Standings(app.pool).similar(Sku(q.strip()), seller=own)
+            similar = ListingPositions(app.pool).similar(Sku(q.strip()), seller=own)
         still = pages.get_template("parts_list.html").render(
             found=found,
             trouble=trouble,
             similar=similar,
             q=q,
             state=state,
-            states=list(State),
+            states=list(ProductState),
             seller=seller,
             cursor=cursor,
             is_walled=own is not None,
             now=app.clock.now(),
         )
-        return show(request, Key(view="parts", seller=own), still=still)
+        return show(request, BoardKey(view="parts", seller=own), still=still)
 
     # Not a page of its own: whoever is not logged in is told so, not sent to the login.
     @routes.get("/find", response_class=Response)
@@ -68,7 +68,7 @@ def router(app: App, pages: Environment) -> APIRouter:
         """Suggest the first few parts that match what somebody types."""
         own = somebody(request).seller
         try:
-            desk = Desk(app, actor=ACTOR, seller=own)
+            desk = Operations(app, actor=ACTOR, seller=own)
             found = desk.products(q=q.strip(), limit=SUGGESTED)
         except (RequestError, StoreError):
             return Response(status_code=NOTHING_TO_SAY)
@@ -81,7 +81,7 @@ def router(app: App, pages: Environment) -> APIRouter:
     def part(request: Request, name: str, sku: str = "", seller: str = "") -> HTMLResponse:
         """Show one part: why it waits, its prices over time, what happened to it."""
         subject = part_subject(name or sku, seller)
-        key = Key(view="part", seller=somebody(request).seller, subject=subject)
+        key = BoardKey(view="part", seller=somebody(request).seller, subject=subject)
         return show(request, key, title=name or sku)
 
     return routes

@@ -8,7 +8,7 @@ from pydantic import ConfigDict
 
 from headway.core.catalog.listings import Sku, SupplierName
 from headway.core.pauses import PauseKind
-from headway.web.access import ApiRoute, Caller, ReadDesk, Whose, WriteDesk
+from headway.web.access import ApiRoute, Caller, ReadOperations, Whose, WriteOperations
 from headway.web.error_responses import said
 from headway.web.held_changes import ruled, skus_of, whose
 from headway.web.inputs import Instant, ReasonText, SellerText, SupplierText
@@ -16,7 +16,7 @@ from headway.web.listing_models import Deciding, PauseWord, RulingsShape, Skus
 from headway.web.response_model import Shape
 
 
-class PauseShape(Shape):
+class StandingPauseShape(Shape):
     """Something that a person stopped; without an end it stands until somebody resumes it."""
 
     kind: PauseWord
@@ -33,7 +33,7 @@ class PausesShape(Shape):
     """What is paused; of one seller, whatever stops that seller."""
 
     now: datetime
-    pauses: list[PauseShape]
+    pauses: list[StandingPauseShape]
 
 
 class ResumedShape(Shape):
@@ -93,12 +93,12 @@ def router() -> APIRouter:
     return routes
 
 
-def pauses(desk: ReadDesk, seller: Whose) -> PausesShape:
+def pauses(desk: ReadOperations, seller: Whose) -> PausesShape:
     """List what is paused."""
     return PausesShape.model_validate({"now": desk.now, "pauses": desk.pauses(seller=seller)})
 
 
-def pause(desk: WriteDesk, caller: Caller, wish: Pausing) -> PausesShape:
+def pause(desk: WriteOperations, caller: Caller, wish: Pausing) -> PausesShape:
     """Stop everything, suppliers, a seller, or parts; it acts at once."""
     made = desk.pause(
         PauseKind(wish.kind),
@@ -111,7 +111,7 @@ def pause(desk: WriteDesk, caller: Caller, wish: Pausing) -> PausesShape:
     return PausesShape.model_validate({"now": desk.now, "pauses": made})
 
 
-def resume(desk: WriteDesk, caller: Caller, wish: Resuming) -> ResumingShape:
+def resume(desk: WriteOperations, caller: Caller, wish: Resuming) -> ResumingShape:
     """Let it go on; the answer says so where another pause still stops it."""
     resumed = desk.resume(
         PauseKind(wish.kind),
@@ -126,7 +126,7 @@ def resume(desk: WriteDesk, caller: Caller, wish: Resuming) -> ResumingShape:
     )
 
 
-def trigger(desk: WriteDesk, caller: Caller, wish: Deciding) -> RulingsShape:
+def trigger(desk: WriteOperations, caller: Caller, wish: Deciding) -> RulingsShape:
     """Let parts board the next call, before all others."""
     seller = whose(caller, wish.seller)
     return ruled(desk.trigger(skus_of(wish.skus), seller=seller, reason=wish.reason))

@@ -8,9 +8,9 @@ from fastapi import APIRouter
 from pydantic import ConfigDict, Field
 
 from headway.core.catalog.listings import SellerId
-from headway.operations.answers import Batch
+from headway.operations.answers import PublishBatch
 from headway.store.catalog.publishing import PARTS_MAX
-from headway.web.access import ApiRoute, Caller, ReadDesk, WriteDesk
+from headway.web.access import ApiRoute, Caller, ReadOperations, WriteOperations
 from headway.web.error_responses import said
 from headway.web.inputs import NamePath, SellerText, SkuText
 from headway.web.response_model import Shape
@@ -86,18 +86,18 @@ def router() -> APIRouter:
     return routes
 
 
-def bulk_publish(desk: WriteDesk, caller: Caller, wish: BulkPublish) -> BatchShape:
+def bulk_publish(desk: WriteOperations, caller: Caller, wish: BulkPublish) -> BatchShape:
     """Ask for parts; each boards the next calls, and none is ever made twice."""
     seller = caller.whose(None if wish.seller is None else SellerId(wish.seller))
     return _shape(desk.publish(wish.part_numbers, seller=seller))
 
 
-def published_batch(desk: ReadDesk, batch_id: NamePath) -> BatchShape:
+def published_batch(desk: ReadOperations, batch_id: NamePath) -> BatchShape:
     """Tell what became of a batch; a part belongs to the batch that asked for it last."""
     return _shape(desk.batch(batch_id))
 
 
-def _shape(batch: Batch) -> BatchShape:
+def _shape(batch: PublishBatch) -> BatchShape:
     parts = [
         {
             "part_number": each.sku,

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from headway.core.runs import DAYS_MAX, PRODUCTS_MAX, SELLERS_MAX, RunKind
 from headway.runners.background import BackgroundRuns
 from headway.store.runs import cursor_of
-from headway.web.access import ApiRoute, OperateDesk, OverseeDesk
+from headway.web.access import ApiRoute, OperateOperations, OverseeOperations
 from headway.web.error_responses import said
 from headway.web.inputs import PLAIN, Cursor, Limit, NamePath
 from headway.web.listings import link_next
@@ -95,7 +95,7 @@ def router() -> APIRouter:
 def runs(
     request: Request,
     reply: Response,
-    desk: OverseeDesk,
+    desk: OverseeOperations,
     *,
     cursor: Cursor = None,
     limit: Limit = 50,
@@ -110,7 +110,7 @@ def runs(
 def start(
     request: Request,
     reply: Response,
-    desk: OperateDesk,
+    desk: OperateOperations,
     wish: Annotated[Simulating | Planning, Field(discriminator="kind")],
 ) -> RunShape:
     """Begin a simulation or a plan; ask at its address how far it is."""
@@ -121,12 +121,12 @@ def start(
     return RunShape.model_validate(begun)
 
 
-def run(desk: OverseeDesk, run_id: NamePath) -> RunShape:
+def run(desk: OverseeOperations, run_id: NamePath) -> RunShape:
     """Show a run, and what it came to."""
     return RunShape.model_validate(desk.runs.find(run_id))
 
 
-def cancel(request: Request, desk: OperateDesk, run_id: NamePath) -> RunShape:
+def cancel(request: Request, desk: OperateOperations, run_id: NamePath) -> RunShape:
     """Stop a run."""
     cancelled = desk.runs.cancel(run_id)
     _ring(request)

@@ -12,9 +12,9 @@ from urllib.parse import parse_qs, urlencode
 from headway.core.accounts.jobs import JobStatus
 from headway.core.catalog.listings import SellerId
 from headway.errors import InvalidError
-from headway.operations.listings import Desk
+from headway.operations.listings import Operations
 from headway.store.accounts.job_list import JobView
-from headway.store.catalog.product_list import ProductView, State
+from headway.store.catalog.product_list import ProductState, ProductView
 from headway.store.cursors import CHARS_MAX
 from headway.store.status import Trouble
 from headway.web.listings import cut
@@ -27,7 +27,7 @@ JOBS_MAX = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class ListPage:
     """Some rows of a list, and the addresses of its first and its next page, where there are.
 
     `trouble` says why there are none, of an address that somebody has cut short.
@@ -41,7 +41,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class SectionRow:
     """A job, and its place in everybody's queue."""
 
     job: JobView
@@ -50,7 +50,7 @@ class Placed:
 
 Rows = tuple[Any, ...]
 # Behind whose wall, from which cursor: the rows, and where to go on.
-Read = Callable[[Desk, SellerId | None, str | None], tuple[Rows, str | None]]
+Read = Callable[[Operations, SellerId | None, str | None], tuple[Rows, str | None]]
 
 
 def subject_of(view: str, query: str) -> str:
@@ -60,23 +60,25 @@ def subject_of(view: str, query: str) -> str:
     return urlencode({name: cursor for name, cursor in told.items() if len(cursor) <= CHARS_MAX})
 
 
-def read(desk: Desk, view: str, subject: str, *, seller: SellerId | None) -> dict[str, Page]:
+def read(
+    desk: Operations, view: str, subject: str, *, seller: SellerId | None
+) -> dict[str, ListPage]:
     """Read a page of each list of a section; raises StoreError."""
     asked = {name: given[0] for name, given in parse_qs(subject).items()}
     return {name: _page(desk, view, name, asked, seller) for name in LISTS[view]}
 
 
 def _page(
-    desk: Desk, view: str, name: str, asked: Mapping[str, str], seller: SellerId | None
-) -> Page:
+    desk: Operations, view: str, name: str, asked: Mapping[str, str], seller: SellerId | None
+) -> ListPage:
     others = {each: cursor for each, cursor in asked.items() if each != name}
     first = _address(view, name, others) if name in asked else None
     try:
         rows, cursor = LISTS[view][name](desk, seller, asked.get(name))
     except InvalidError:
-        return Page(name=name, first=first, trouble="this address leads nowhere")
+        return ListPage(name=name, first=first, trouble="this address leads nowhere")
     following = None if cursor is None else _address(view, name, {**others, name: cursor})
-    return Page(name=name, rows=rows, first=first, next=following)
+    return ListPage(name=name, rows=rows, first=first, next=following)
 
 
 def _address(view: str, name: str, asked: Mapping[str, str]) -> str:
@@ -88,19 +90,21 @@ def _rows(cursor: str | None) -> int:
     return ROWS_FIRST if cursor is None else ROWS_ONWARD
 
 
-def _held(desk: Desk, _: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
+def _held(desk: Operations, _: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
     most = _rows(cursor)
     rows, following = cut(desk.held(limit=most + 1, cursor=cursor), most)
     return tuple(rows), following
 
 
-def _changes(desk: Desk, _: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
+def _changes(desk: Operations, _: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
     found = desk.changes(limit=_rows(cursor), cursor=cursor)
     return found.items, found.next_cursor
 
 
-def _listings(state: State) -> Read:
-    def listings(desk: Desk, _: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
+def _listings(state: ProductState) -> Read:
+    def listings(
+        desk: Operations, _: SellerId | None, cursor: str | None
+    ) -> tuple[Rows, str | None]:
         found = desk.products(state=state, limit=_rows(cursor), cursor=cursor)
         return tuple(map(_trouble, found.items)), found.next_cursor
 
@@ -114,18 +118,18 @@ def _trouble(each: ProductView) -> Trouble:
         failures=each.failures,
         error=each.last_error,
         next_at=each.due_at,
-        is_parked=each.state is State.PARKED,
+        is_parked=each.state is ProductState.PARKED,
     )
 
 
-def _accounts(desk: Desk, _: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
+def _accounts(desk: Operations, _: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
     most = _rows(cursor)
     rows, following = cut(desk.lane.accounts(limit=most + 1, cursor=cursor), most)
     return tuple(rows), following
 
 
 def _jobs(status: JobStatus) -> Read:
-    def jobs(desk: Desk, _: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
+    def jobs(desk: Operations, _: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
         most = _rows(cursor)
         found = desk.lane.jobs(status=status, limit=most + 1, cursor=cursor)
         rows, following = cut(found, most)
@@ -134,7 +138,9 @@ def _jobs(status: JobStatus) -> Read:
     return jobs
 
 
-def _queue(desk: Desk, seller: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
+def _queue(
+    desk: Operations, seller: SellerId | None, cursor: str | None
+) -> tuple[Rows, str | None]:
     if seller is not None:
         jobs = desk.lane.jobs(limit=JOBS_MAX)
         own = [each for each in jobs if each.due_at and each.status is not JobStatus.RUNNING]
@@ -146,15 +152,15 @@ def _queue(desk: Desk, seller: SellerId | None, cursor: str | None) -> tuple[Row
     return tuple(map(_placed, rows, range(begin, begin + len(rows)))), following
 
 
-def _placed(job: JobView, place: int) -> Placed:
-    return Placed(job=job, place=place)
+def _placed(job: JobView, place: int) -> SectionRow:
+    return SectionRow(job=job, place=place)
 
 
 LISTS: Mapping[str, Mapping[str, Read]] = {
     "changes": {"held": _held, "changes": _changes},
     "trouble": {
-        "parked": _listings(State.PARKED),
-        "failing": _listings(State.FAILING),
+        "parked": _listings(ProductState.PARKED),
+        "failing": _listings(ProductState.FAILING),
         "dead": _jobs(JobStatus.DEAD),
     },
     "accounts": {

@@ -8,17 +8,17 @@ from headway.app import App
 from headway.core.access import Need
 from headway.core.catalog.listings import SellerId, Sku
 from headway.errors import NotFoundError
-from headway.operations.answers import Explained
-from headway.operations.listings import Desk
-from headway.operations.suppliers import SupplierLines
+from headway.operations.answers import ListingExplanation
+from headway.operations.listings import Operations
+from headway.operations.suppliers import SupplierStatuses
 from headway.store.catalog.history import HistoryEvent, SeriesPoint
 from headway.store.catalog.product_list import ProductView
 from headway.store.monitoring.freshness import Freshness
 from headway.store.monitoring.processes import Process, Processes
-from headway.store.status import Call
+from headway.store.status import RecentCall
 from headway.store.timetable.hours import DayTimetable
-from headway.web.live import Key, More, Scene
-from headway.web.section_lists import LISTS, Page, read
+from headway.web.live import BoardKey, More, Scene
+from headway.web.section_lists import LISTS, ListPage, read
 
 ACTOR = "page"
 FRESHNESS_SHOWN = timedelta(days=7)
@@ -71,15 +71,15 @@ MENU = [each for each in SECTIONS.values() if each.path]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NowSeen:
+class NowSection:
     """Who runs on this database, and the suppliers that it asks; belongs to no seller."""
 
     processes: tuple[Process, ...] = ()
-    suppliers: SupplierLines = field(default_factory=lambda: SupplierLines(first=(), count=0))
+    suppliers: SupplierStatuses = field(default_factory=lambda: SupplierStatuses(first=(), count=0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FreshnessSeen:
+class FreshnessSection:
     """How fresh everything was over time; belongs to no seller."""
 
     latest: Freshness | None
@@ -87,22 +87,22 @@ class FreshnessSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartSeen:
+class PartSection:
     """One listing of a part: how it stands, why it waits, and what it cost over time."""
 
     view: ProductView
-    explained: Explained
+    explained: ListingExplanation
     points: tuple[SeriesPoint, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartsSeen:
+class PartsSection:
     """A part as its page shows it, listing by listing."""
 
     sku: Sku
-    listings: tuple[PartSeen, ...] = ()
+    listings: tuple[PartSection, ...] = ()
     events: tuple[HistoryEvent, ...] = ()
-    reads: tuple[Call, ...] = ()
+    reads: tuple[RecentCall, ...] = ()
     trouble: str = ""
 
 
@@ -116,31 +116,31 @@ def scene(app: App, seller: SellerId | None) -> Scene:
 def more(app: App) -> More:
     """Return how an application is asked for what a section shows besides the scene."""
 
-    def ask(key: Key, seen: Scene) -> object:
+    def ask(key: BoardKey, seen: Scene) -> object:
         asked = MORE.get(key.view)
         return None if asked is None else asked(app, key, seen)
 
     return ask
 
 
-def _part(app: App, key: Key, seen: Scene) -> PartsSeen:
+def _part(app: App, key: BoardKey, seen: Scene) -> PartsSection:
     name, _, named = key.subject.partition("\x1f")
     sku, seller = Sku(name), SellerId(named) if named else None
     desk, now = _desk(app, key.seller), seen.overview.now
     if "\0" in key.subject:  # the database would refuse it, and not because it is down
-        return PartsSeen(sku=sku, trouble="no part number holds such a character")
+        return PartsSection(sku=sku, trouble="no part number holds such a character")
     try:
         reasons = desk.explain(sku, seller=seller)
         told = desk.series(sku, seller=seller, since=now - PRICES_SHOWN)
         found = {each.user_id: each for each in desk.product(sku, seller=seller)}
         events = desk.history(sku, seller=seller, limit=EVENTS_SHOWN).items
     except NotFoundError as trouble:
-        return PartsSeen(sku=sku, trouble=str(trouble))
+        return PartsSection(sku=sku, trouble=str(trouble))
     points = {each.seller: each.points for each in told}
-    return PartsSeen(
+    return PartsSection(
         sku=sku,
         listings=tuple(
-            PartSeen(
+            PartSection(
                 view=found[each.seller],
                 explained=each,
                 points=points[each.seller],
@@ -153,23 +153,23 @@ def _part(app: App, key: Key, seen: Scene) -> PartsSeen:
     )
 
 
-def _now(app: App, key: Key, _: Scene) -> NowSeen:
+def _now(app: App, key: BoardKey, _: Scene) -> NowSection:
     if key.seller is not None:
-        return NowSeen()
-    return NowSeen(
+        return NowSection()
+    return NowSection(
         processes=tuple(Processes(app.pool).alive()),
         suppliers=_desk(app, None).suppliers.worst(limit=SUPPLIERS_SHOWN),
     )
 
 
-def _freshness(app: App, key: Key, seen: Scene) -> FreshnessSeen | None:
+def _freshness(app: App, key: BoardKey, seen: Scene) -> FreshnessSection | None:
     if key.seller is not None:
         return None
     series = _desk(app, None).freshness(seen.overview.now - FRESHNESS_SHOWN)
-    return FreshnessSeen(latest=series[-1] if series else None, series=series)
+    return FreshnessSection(latest=series[-1] if series else None, series=series)
 
 
-def _timetable(app: App, key: Key, _: Scene) -> DayTimetable:
+def _timetable(app: App, key: BoardKey, _: Scene) -> DayTimetable:
     return _desk(app, key.seller).timetable()
 
 
@@ -178,15 +178,15 @@ def part_subject(sku: str, seller: str) -> str:
     return f"{sku}\x1f{seller}"
 
 
-def _desk(app: App, seller: SellerId | None) -> Desk:
-    return Desk(app, actor=ACTOR, seller=seller)
+def _desk(app: App, seller: SellerId | None) -> Operations:
+    return Operations(app, actor=ACTOR, seller=seller)
 
 
-def _lists(app: App, key: Key, _: Scene) -> dict[str, Page]:
+def _lists(app: App, key: BoardKey, _: Scene) -> dict[str, ListPage]:
     return read(_desk(app, key.seller), key.view, key.subject, seller=key.seller)
 
 
-MORE: Mapping[str, Callable[[App, Key, Scene], object]] = {
+MORE: Mapping[str, Callable[[App, BoardKey, Scene], object]] = {
     **dict.fromkeys(LISTS, _lists),
     "now": _now,
     "freshness": _freshness,

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from pydantic import ConfigDict
 
 from headway.store.access.sessions import BrowserSession
-from headway.web.access import ApiRoute, OperateDesk
+from headway.web.access import ApiRoute, OperateOperations
 from headway.web.error_responses import said
 from headway.web.inputs import NAME_CHARS_MAX, PLAIN, NamePath
 from headway.web.keys import RoleWord
@@ -66,17 +66,17 @@ def router() -> APIRouter:
     return routes
 
 
-def sessions(desk: OperateDesk) -> SessionsShape:
+def sessions(desk: OperateOperations) -> SessionsShape:
     """List browsers that are logged in: who, since when, last seen, from where."""
     return SessionsShape(sessions=[_shape(each) for each in desk.access.sessions()])
 
 
-def end_all(desk: OperateDesk, name: Name) -> SessionsShape:
+def end_all(desk: OperateOperations, name: Name) -> SessionsShape:
     """End all sessions of somebody, by the name that the audit shows."""
     return SessionsShape(sessions=[_shape(each) for each in desk.access.end_sessions(name)])
 
 
-def end(desk: OperateDesk, session_id: NamePath) -> SessionShape:
+def end(desk: OperateOperations, session_id: NamePath) -> SessionShape:
     """End a session; its browser must log in again."""
     return _shape(desk.access.end_session(session_id))
 

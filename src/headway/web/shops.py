@@ -9,7 +9,7 @@ from pydantic import ConfigDict
 from headway.core.accounts.jobs import Tier
 from headway.core.catalog.intake import seller_of
 from headway.core.catalog.listings import SellerId
-from headway.web.access import ApiRoute, Caller, OperateDesk, ReadDesk, Whose
+from headway.web.access import ApiRoute, Caller, OperateOperations, ReadOperations, Whose
 from headway.web.account_models import PlatformWord, TierWord
 from headway.web.error_responses import said
 from headway.web.inputs import Cursor, Limit, checked
@@ -30,7 +30,7 @@ class TallyShape(Shape):
     held: int
 
 
-class CountsShape(Shape):
+class ShopCountsShape(Shape):
     """What was pulled from a shop."""
 
     orders: int
@@ -54,7 +54,7 @@ class ShopViewShape(Shape):
     locations: list[str] | None
     unknown_locations: list[str] | None
     tally: TallyShape | None
-    counts: CountsShape
+    counts: ShopCountsShape
 
 
 class ShopsShape(Shape):
@@ -76,7 +76,7 @@ class TierShape(Shape):
     has_account: bool
 
 
-class TierWish(Shape):
+class TierBody(Shape):
     """What a seller is to pay for."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"tier": "pro"}]})
@@ -95,7 +95,7 @@ def router() -> APIRouter:
 def shops(
     request: Request,
     reply: Response,
-    desk: ReadDesk,
+    desk: ReadOperations,
     *,
     seller: Whose,
     cursor: Cursor = None,
@@ -108,12 +108,12 @@ def shops(
     return ShopsShape.model_validate({"items": items, "next_cursor": next_cursor})
 
 
-def tier(desk: ReadDesk, caller: Caller, seller: SellerPath) -> TierShape:
+def tier(desk: ReadOperations, caller: Caller, seller: SellerPath) -> TierShape:
     """Show what a seller pays for, and what is left of the month."""
     caller.whose(SellerId(seller))
     return TierShape.model_validate(desk.shops.tier(SellerId(seller)))
 
 
-def set_tier(desk: OperateDesk, seller: SellerPath, wish: TierWish) -> TierShape:
+def set_tier(desk: OperateOperations, seller: SellerPath, wish: TierBody) -> TierShape:
     """Set what a seller pays for; it acts at once on all the seller's jobs."""
     return TierShape.model_validate(desk.shops.set_tier(SellerId(seller), Tier(wish.tier)))

@@ -15,7 +15,7 @@ from headway import __version__
 from headway.app import App
 from headway.clock import Clock, SystemClock
 from headway.web import login, oauth, pages, part_pages, routes, runbook, webhooks
-from headway.web.authentication import Gate
+from headway.web.authentication import AuthenticationGate
 from headway.web.body_limits import BODY_WAIT_S
 from headway.web.live import Feed
 from headway.web.live_boards import Boards
@@ -78,7 +78,7 @@ def create(
     site.add_middleware(Shield, is_https=app.settings.public_url.startswith("https:"))
     site.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     site.state.pages, site.state.feed = drawn, feed
-    site.state.gate = Gate(app, wall=wall or SystemClock())
+    site.state.gate = AuthenticationGate(app, wall=wall or SystemClock())
     site.state.clock, site.state.stream_life_s = app.clock, stream_life_s
     site.state.ask_again_s, site.state.watching = ask_again_s, Counter()
     site.include_router(login.router(site.state.gate, drawn))

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, SecretStr
 from headway.core.catalog.intake import supplier_named
 from headway.core.catalog.listings import SellerId, SupplierName
 from headway.providers.boeing.client import BoeingAccess
-from headway.web.access import ApiRoute, OperateDesk, OverseeDesk
+from headway.web.access import ApiRoute, OperateOperations, OverseeOperations
 from headway.web.error_responses import said
 from headway.web.inputs import NAME_CHARS_MAX, PLAIN, Cursor, Limit, SellerText, checked
 from headway.web.listings import cut, link_next
@@ -104,14 +104,14 @@ class AddedSupplierShape(SupplierShape):
     is_new: bool
 
 
-class Buyer(Shape):
+class SupplierAssignment(Shape):
     """The seller who is to buy there."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"seller": "acme"}]})
     seller: SellerText
 
 
-class GivenSellerShape(Shape):
+class AssignedSellerShape(Shape):
     """Whom a seller buys from now, and how many listings that moved."""
 
     model_config = ConfigDict(
@@ -135,7 +135,7 @@ def router() -> APIRouter:
 def suppliers(
     request: Request,
     reply: Response,
-    desk: OverseeDesk,
+    desk: OverseeOperations,
     *,
     cursor: Cursor = None,
     limit: Limit = 50,
@@ -147,7 +147,7 @@ def suppliers(
     return SuppliersShape.model_validate({"items": items, "next_cursor": next_cursor})
 
 
-def add(desk: OperateDesk, wanted: NewSupplier) -> AddedSupplierShape:
+def add(desk: OperateOperations, wanted: NewSupplier) -> AddedSupplierShape:
     """Keep a supplier and, encrypted, its secrets; one that is there gets new secrets."""
     access = BoeingAccess(
         client_id=wanted.client_id,
@@ -159,12 +159,12 @@ def add(desk: OperateDesk, wanted: NewSupplier) -> AddedSupplierShape:
     return AddedSupplierShape.model_validate(added)
 
 
-def remove(desk: OperateDesk, name: NamePath) -> SupplierShape:
+def remove(desk: OperateOperations, name: NamePath) -> SupplierShape:
     """Forget a supplier and its secrets; refused while a seller buys there."""
     return SupplierShape.model_validate(desk.suppliers.remove(SupplierName(name)))
 
 
-def give(desk: OperateDesk, name: NamePath, buyer: Buyer) -> GivenSellerShape:
+def give(desk: OperateOperations, name: NamePath, buyer: SupplierAssignment) -> AssignedSellerShape:
     """Let a seller buy from this supplier from now on; its listings keep their due times."""
     given = desk.suppliers.give(SupplierName(name), SellerId(buyer.seller))
-    return GivenSellerShape.model_validate(given)
+    return AssignedSellerShape.model_validate(given)

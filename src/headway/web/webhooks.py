@@ -17,10 +17,10 @@ from starlette.concurrency import run_in_threadpool
 from headway.app import App
 from headway.config import Settings
 from headway.core.accounts.jobs import PlatformName
-from headway.core.accounts.webhooks import Effect, read_hook
+from headway.core.accounts.webhooks import WebhookEffect, read_hook
 from headway.errors import ConfigError
 from headway.providers.webhook_signatures import SETTINGS, is_signed
-from headway.store.accounts.webhooks import Fate
+from headway.store.accounts.webhooks import DeliveryResult
 from headway.web.body_limits import read_body
 from headway.web.problems import ProblemRoute, problem
 from headway.web.response_model import ProblemShape
@@ -69,10 +69,10 @@ def _endpoint(
                 title="the signature is wrong",
             )
         hook = read_hook(platform, headers, body)
-        if hook.effect is Effect.NOTHING:
+        if hook.effect is WebhookEffect.NOTHING:
             return _told("not used", status=200)
         fate = await run_in_threadpool(app.hooks.take, hook, now=app.clock.now())
-        if fate is Fate.UNKNOWN_SHOP:
+        if fate is DeliveryResult.UNKNOWN_SHOP:
             LOG.warning("a webhook of %s shop %s, which is not connected", platform, hook.shop)
             return _told(fate, status=202)
         return _told(fate, status=200)

@@ -23,7 +23,7 @@ HOUR_STEPS = (1, 2, 3, 6, 12, 24, 48, 72, 120, 240, 480, 720, 1440, 2400, 4800, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class ChartSeries:
     """What one policy did in each hour; the last may be longer, to the end of the run."""
 
     name: str
@@ -45,7 +45,7 @@ class Panel:
 
     title: str
     is_count: bool
-    series: tuple[Series, ...]
+    series: tuple[ChartSeries, ...]
     guides: tuple[Guide, ...]
 
 
@@ -78,7 +78,7 @@ def days_of(days: float) -> str:
     return f"{days:g} day{'' if days == 1 else 's'}"
 
 
-def binned(series: Series, hours: float, count: int) -> list[float]:
+def binned(series: ChartSeries, hours: float, count: int) -> list[float]:
     """Return the averages of so many equal parts of the run."""
     edges = [*range(len(series.values)), hours]
     width, hour, means = hours / count, 0, []
@@ -125,7 +125,7 @@ def number(value: float) -> str:
 def _staleness(reports: Sequence[Mapping[str, Any]], hours: float) -> Panel:
     """Chart the pace at which listings were wrong, in the unit of the figure and its yardsticks."""
     series = [
-        Series(
+        ChartSeries(
             name=report["policy"],
             values=tuple(
                 rate * HOURS_PER_DAY for rate in _rates(report["staleness_by_hour"], hours)
@@ -147,7 +147,7 @@ def _staleness(reports: Sequence[Mapping[str, Any]], hours: float) -> Panel:
 
 def _calls(reports: Sequence[Mapping[str, Any]], hours: float) -> Panel:
     series = [
-        Series(
+        ChartSeries(
             name=report["policy"],
             values=tuple(_rates(report["calls_by_hour"], hours)),
             mean=report["calls"] / hours,

@@ -43,7 +43,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class DrawnLine:
     """A line through points."""
 
     points: tuple[Point, ...]
@@ -53,7 +53,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Area:
+class DrawnArea:
     """A filled outline."""
 
     points: tuple[Point, ...]
@@ -61,7 +61,7 @@ class Area:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class DrawnText:
     """A line of text on its baseline; its place is the start, the middle or the end of it."""
 
     at: Point
@@ -72,7 +72,7 @@ class Words:
     is_bold: bool = False
 
 
-Shape = Line | Area | Words
+Shape = DrawnLine | DrawnArea | DrawnText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +89,8 @@ def lay_out(chart: Chart) -> Picture:
     """Give everything on a chart its place."""
     title = f"Staleness and calls: {chart.title}"
     shapes: list[Shape] = [
-        Words(at=(LEFT, TITLE_Y), text=title, tone="ink", size=26, is_bold=True),
-        Words(at=(LEFT, SUBTITLE_Y), text=chart.subtitle, tone="faint", size=16),
+        DrawnText(at=(LEFT, TITLE_Y), text=title, tone="ink", size=26, is_bold=True),
+        DrawnText(at=(LEFT, SUBTITLE_Y), text=chart.subtitle, tone="faint", size=16),
     ]
     legend, top = _legend(chart.panels[0])
     shapes += legend
@@ -127,7 +127,7 @@ def _legend(panel: Panel) -> tuple[list[Shape], int]:
     """Name each line and its mean; return where the legend ends, too."""
     y = LEGEND_Y
     shapes: list[Shape] = [
-        Words(at=(LEFT, y), text="means", tone="faint", size=LEGEND_SIZE),
+        DrawnText(at=(LEFT, y), text="means", tone="faint", size=LEGEND_SIZE),
     ]
     x = LEFT + LEGEND_INDENT
     for place, each in enumerate(panel.series):
@@ -136,8 +136,8 @@ def _legend(panel: Panel) -> tuple[list[Shape], int]:
         if x > LEFT + LEGEND_INDENT and x + width > RIGHT:
             x, y = LEFT + LEGEND_INDENT, y + LEGEND_LINE
         line = ((x, y - 5.0), (x + SWATCH - 8, y - 5.0))
-        shapes.append(Line(points=line, tone=_tone(place), width=4))
-        shapes.append(Words(at=(x + SWATCH, y), text=text, tone="ink", size=LEGEND_SIZE))
+        shapes.append(DrawnLine(points=line, tone=_tone(place), width=4))
+        shapes.append(DrawnText(at=(x + SWATCH, y), text=text, tone="ink", size=LEGEND_SIZE))
         x += width
     return shapes, y
 
@@ -148,15 +148,15 @@ def _panel(panel: Panel, box: _Box) -> Iterator[Shape]:
     most = max([*(max(values) for values in drawn), *(guide.value for guide in panel.guides)])
     high, step = scale(most, marks=max(2, round((box.foot - box.top) / MARK_GAP)))
     box = replace(box, high=high)
-    yield Words(
+    yield DrawnText(
         at=(LEFT, box.top - 16), text=panel.title.capitalize(), tone="ink", size=16, is_bold=True
     )
     lines = [(_steps if panel.is_count else _flow)(values, box) for values in drawn]
     if len(lines) == 1:
-        yield Area(points=((LEFT, box.foot), *lines[0], (box.right, box.foot)), tone="tint")
+        yield DrawnArea(points=((LEFT, box.foot), *lines[0], (box.right, box.foot)), tone="tint")
     yield from _grid(box, step)
     for place, points in enumerate(lines):
-        yield Line(points=points, tone=_tone(place), width=2.2)
+        yield DrawnLine(points=points, tone=_tone(place), width=2.2)
     yield from _guides(panel.guides, box)
 
 
@@ -182,13 +182,13 @@ def _grid(box: _Box, step: float) -> Iterator[Shape]:
     for mark in range(round(box.high / step) + 1):
         y = box.y(mark * step)
         tone = "grid" if mark else "faint"
-        yield Line(points=((LEFT, y), (box.right, y)), tone=tone, width=1)
+        yield DrawnLine(points=((LEFT, y), (box.right, y)), tone=tone, width=1)
         text = number(mark * step)
-        yield Words(at=(LEFT - 10, y + 5), text=text, tone="faint", size=14, place="end")
+        yield DrawnText(at=(LEFT - 10, y + 5), text=text, tone="faint", size=14, place="end")
     for at, name in ticks(box.hours, TICKS_MAX):
         x = box.x(at)
-        yield Line(points=((x, box.foot), (x, box.foot + 6)), tone="faint", width=1)
-        yield Words(at=(x, box.foot + 24), text=name, tone="faint", size=14, place="middle")
+        yield DrawnLine(points=((x, box.foot), (x, box.foot + 6)), tone="faint", width=1)
+        yield DrawnText(at=(x, box.foot + 24), text=name, tone="faint", size=14, place="middle")
 
 
 def _guides(guides: Sequence[Guide], box: _Box) -> Iterator[Shape]:
@@ -197,9 +197,9 @@ def _guides(guides: Sequence[Guide], box: _Box) -> Iterator[Shape]:
     for guide in sorted(guides, key=lambda each: each.value):
         y = box.y(guide.value)
         beside = min(y + 5, beside - LABEL_LINE)
-        yield Line(points=((LEFT, y), (box.right, y)), tone="faint", width=1.6, dash=7)
+        yield DrawnLine(points=((LEFT, y), (box.right, y)), tone="faint", width=1.6, dash=7)
         text = f"{guide.name} {number(guide.value)}"
-        yield Words(at=(box.right + 10, beside), text=text, tone="ink", size=14)
+        yield DrawnText(at=(box.right + 10, beside), text=text, tone="ink", size=14)
 
 
 def _tone(place: int) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
-from headway_lab.charts.picture import TONES, Area, Line, Picture, Point, Shape, Words
+from headway_lab.charts.picture import TONES, DrawnArea, DrawnLine, DrawnText, Picture, Point, Shape
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
@@ -30,15 +30,15 @@ def _head(picture: Picture) -> Iterator[str]:
 
 def _shape(shape: Shape) -> str:
     match shape:
-        case Line():
+        case DrawnLine():
             dash = f' stroke-dasharray="{shape.dash:g} {shape.dash:g}"' if shape.dash else ""
             return (
                 f'<polyline points="{_points(shape.points)}" fill="none" {_stroke(shape.tone)}'
                 f' stroke-width="{shape.width:g}" stroke-linejoin="round"{dash}/>'
             )
-        case Area():
+        case DrawnArea():
             return f'<polygon points="{_points(shape.points)}" {_fill(shape.tone)}/>'
-        case Words():
+        case DrawnText():
             x, y = shape.at
             bold = ' font-weight="600"' if shape.is_bold else ""
             return (

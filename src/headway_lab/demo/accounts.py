@@ -18,12 +18,12 @@ from pydantic import SecretStr
 from headway.app import App
 from headway.app.providers import shared_vault
 from headway.clock import Clock, rng
-from headway.core.accounts.jobs import Kind, PlatformName, Tier
+from headway.core.accounts.jobs import DataKind, PlatformName, Tier
 from headway.core.catalog.listings import SellerId, Wait
 from headway.engine.pull import Pull
 from headway.providers.etsy.limits import day_key
 from headway.providers.tokens import store_tokens, token_scope
-from headway.store.accounts.connections import Accounts
+from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
 from headway.store.accounts.job_claim import Claimed
 from headway.store.accounts.jobs import Jobs
@@ -41,7 +41,12 @@ TITLES = dict(zip(SELLERS, ("Acme Hangar", "Northwind Models", "Skyline Prints")
 ETSY_DAY = 300
 # How often it looks, in minutes: fewer runs than in earnest, so that so small a day goes round.
 INTERVALS = {Tier.FREE: 120, Tier.STARTER: 60, Tier.GROWTH: 60, Tier.PRO: 30}
-KIND_INTERVALS = {Kind.ORDERS: 0, Kind.LISTINGS: 720, Kind.CUSTOMERS: 360, Kind.PAYMENTS: 360}
+KIND_INTERVALS = {
+    DataKind.ORDERS: 0,
+    DataKind.LISTINGS: 720,
+    DataKind.CUSTOMERS: 360,
+    DataKind.PAYMENTS: 360,
+}
 HOOK_SECRET = "whsec_ZGVtby1vZi1oZWFkd2F5"  # noqa: S105 - of a platform that is not one
 HISTORY = timedelta(days=14)
 HISTORY_ORDERS = {Tier.PRO: 40, Tier.GROWTH: 18, Tier.FREE: 5}
@@ -102,7 +107,7 @@ class Marketplace:
                 pair = self.etsy.grant(int(name))
                 tokens = {"access": pair.access, "refresh": pair.refresh}
             store_tokens(shelf, vault, token_scope(platform, name), clock=app.clock, **tokens)
-            Accounts(app.pool).connect(
+            ConnectedShops(app.pool).connect(
                 seller,
                 name,
                 platform=platform,
@@ -147,7 +152,7 @@ def _remember(market: Marketplace, now: datetime, seed: int) -> None:
                 market.shopify.place_order(name, [(luck.choice(market.skus[seller]), 1)], at=placed)
 
 
-class Trade:
+class DemoTrade:
     """Buyers and sellers, drawn from the seed; `step` lets them do what is due."""
 
     def __init__(self, market: Marketplace, clock: Clock, *, seed: int) -> None:

@@ -21,7 +21,7 @@ from headway import config
 from headway.app import App, build
 from headway.app.monitoring import watch_of
 from headway.app.suppliers import lines_of
-from headway.cli.console import Voice
+from headway.cli.console import CommandConsole
 from headway.cli.run import POOL_SIZE
 from headway.cli.serving import join, login_link, show_line, stoppable
 from headway.cli.session import note_of
@@ -31,14 +31,14 @@ from headway.clock import ScaledClock, SystemClock
 from headway.config import Settings
 from headway.engine.tick import EVERY
 from headway.runners.embedded import EmbeddedRunner
-from headway.runners.worker_processes import Crew
+from headway.runners.worker_processes import WorkerProcesses
 from headway.store.migrate import upgrade
 from headway.store.pool import open_pool
 from headway.store.server.embedded import EmbeddedServer
 from headway.web.server import address, listen
 from headway_lab.demo.accounts import ACCOUNT_SETTINGS, doors, post_to
-from headway_lab.demo.shops import People
-from headway_lab.demo.world import PAST_H, Stage, live_past, past_settings, set_stage
+from headway_lab.demo.shops import DemoPeople
+from headway_lab.demo.world import PAST_H, DemoWorld, live_past, open_world, past_settings
 from headway_lab.simulators.boeing import SignIn
 from headway_lab.simulators.transport import SimTransport, serve
 from headway_lab.virtual_clock import VirtualClock
@@ -122,7 +122,7 @@ def demo(
     With --workers it is scaled out on this machine: headway worker processes do the engine's work.
     """
     settings = _settings(config.load(), port=port, policy=policy, products=products, speed=speed)
-    voice = Voice(settings)
+    voice = CommandConsole(settings)
     valkey = _valkey(settings) if workers else None
     with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
         stack.enter_context(voice.log.heard())
@@ -192,12 +192,20 @@ def _fresh_pool(server: EmbeddedServer, size: int) -> "Iterator[Pool]":
 
 
 def _past(
-    settings: Settings, pool: "Pool", voice: Voice, *, products: int, seed: int, speed: float
-) -> tuple[ScaledClock, Stage]:
+    settings: Settings,
+    pool: "Pool",
+    voice: CommandConsole,
+    *,
+    products: int,
+    seed: int,
+    speed: float,
+) -> tuple[ScaledClock, DemoWorld]:
     """Live through the past on virtual time, and return the clock that goes on from there."""
     start = SystemClock().now().replace(second=0, microsecond=0)
     virtual = VirtualClock(start - PAST)
-    stage = set_stage(virtual, settings, products=products, seed=seed, sign_in=SIGN_IN, speed=speed)
+    stage = open_world(
+        virtual, settings, products=products, seed=seed, sign_in=SIGN_IN, speed=speed
+    )
     app = build(
         past_settings(settings, products=products),
         virtual,
@@ -222,7 +230,7 @@ def _past(
 
 
 def _application(
-    stack: ExitStack, settings: Settings, pool: "Pool", stage: Stage, clock: ScaledClock
+    stack: ExitStack, settings: Settings, pool: "Pool", stage: DemoWorld, clock: ScaledClock
 ) -> App:
     """Serve supplier and shops over real HTTP and put the application together against them."""
     supplier = stack.enter_context(serve(stage.supplier.handle, clock))
@@ -248,13 +256,13 @@ def _client() -> httpx.Client:
     return httpx.Client(timeout=TELL_S, trust_env=False)
 
 
-def _play(stack: ExitStack, app: App, stage: Stage, seed: int) -> EmbeddedRunner:
+def _play(stack: ExitStack, app: App, stage: DemoWorld, seed: int) -> EmbeddedRunner:
     """Turn the world and its people, each in a thread."""
     runner = EmbeddedRunner(app.clock)
     stack.callback(runner.stop, STOP_S)
     runner.start(
         world=stage.shelves.step,
-        people=People(app, stage.floor, seed=seed).step,
+        people=DemoPeople(app, stage.floor, seed=seed).step,
         trade=stage.trade.step,
     )
     return runner
@@ -291,7 +299,7 @@ def _with_broker(stack: ExitStack, settings: Settings, valkey: "EmbeddedValkey")
     return settings.model_copy(update={"broker_url": SecretStr(valkey.url), "ticks": "workers"})
 
 
-def _hire(stack: ExitStack, app: App, count: int, voice: Voice) -> Crew:
+def _hire(stack: ExitStack, app: App, count: int, voice: CommandConsole) -> WorkerProcesses:
     """Let worker processes do the engine's work; they join by the note in the demo's folder."""
 
     def tell(name: str, text: str) -> None:
@@ -300,7 +308,7 @@ def _hire(stack: ExitStack, app: App, count: int, voice: Voice) -> Crew:
 
     # Where they find the demo, whatever else they might have been told to work on.
     place = {"HEADWAY_DATA_DIR": str(app.settings.data_dir.resolve()), "DATABASE_URL": ""}
-    crew = Crew(
+    crew = WorkerProcesses(
         count,
         options=("--concurrency", str(STEPS_AT_ONCE)),
         environ={**os.environ, "HEADWAY_SERVER": "", **TOLD_IN, **place},

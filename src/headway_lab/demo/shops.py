@@ -11,18 +11,18 @@ from headway.cli.speed import POINTS, restore_per_s
 from headway.clock import Clock, fresh_id, rng
 from headway.config import Settings
 from headway.core.catalog.change_detection import CENT, Desired, desire, observe
-from headway.core.catalog.intake import Row
+from headway.core.catalog.intake import ImportRow
 from headway.core.catalog.listings import Quote, SellerId, Sku, Wait
 from headway.core.catalog.storefront import Gid
 from headway.providers.shopify.storefront import shop_scope, store_tokens
 from headway.providers.vault import open_vault
-from headway.store.accounts.connections import Accounts
+from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
 from headway.store.catalog.products import Products
 from headway.store.catalog.publishing import Publishing
-from headway_lab.simulators.boeing import Part
+from headway_lab.simulators.boeing import SupplierPart
 from headway_lab.simulators.shopify.faults import ShopFaultPlan
-from headway_lab.simulators.shopify.shop import ShopIds, ShopSetup, ShopView
+from headway_lab.simulators.shopify.shop import ShopIds, ShopScreen, ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
 
 SELLERS = (SellerId("acme"), SellerId("northwind"), SellerId("skyline"))
@@ -49,7 +49,7 @@ class ShopFloor:
         """Connect each seller's shop, and import what it sells."""
         settings, now = app.settings, app.clock.now()
         keys = settings.secret_key.get_secret_value() if settings.secret_key else None
-        vault, accounts = open_vault(keys, settings.data_dir), Accounts(app.pool)
+        vault, accounts = open_vault(keys, settings.data_dir), ConnectedShops(app.pool)
         for seller in SELLERS:
             scope = shop_scope(settings.shopify_client_id, domain_of(seller))
             accounts.connect(seller, domain_of(seller), now=now)
@@ -71,9 +71,9 @@ class ShopFloor:
             )
         del self.newcomers[:most]
 
-    def _rows(self) -> Iterator[Row]:
+    def _rows(self) -> Iterator[ImportRow]:
         for line, (seller, sku, ids) in enumerate(self.sold, start=1):
-            yield Row(
+            yield ImportRow(
                 line=line,
                 sku=sku,
                 seller=seller,
@@ -85,7 +85,7 @@ class ShopFloor:
             )
 
 
-class People:
+class DemoPeople:
     """Customers and merchants, drawn from the seed; `step` lets them do what is due."""
 
     def __init__(self, app: App, floor: ShopFloor, *, seed: int) -> None:
@@ -126,7 +126,7 @@ class People:
     def _publish(self) -> None:
         self._floor.publish(self._app, PUBLISHED_AT_ONCE)
 
-    def _pick(self) -> tuple[str, ShopView | None]:
+    def _pick(self) -> tuple[str, ShopScreen | None]:
         """Choose a product; None if it is gone."""
         seller, sku, _ = self._rng.choice(self._floor.sold)
         return domain_of(seller), self._floor.shops.shown(domain_of(seller), sku)
@@ -141,7 +141,7 @@ def open_shops(
     clock: Clock,
     settings: Settings,
     *,
-    sold: Sequence[Part],
+    sold: Sequence[SupplierPart],
     newcomers: Sequence[Sku],
     seed: int,
     speed: float,
@@ -173,7 +173,9 @@ def open_shops(
     )
 
 
-def _shelve(shops: ShopifySimulator, settings: Settings, seller: SellerId, part: Part) -> ShopIds:
+def _shelve(
+    shops: ShopifySimulator, settings: Settings, seller: SellerId, part: SupplierPart
+) -> ShopIds:
     """Put a part on sale as the seller's terms say."""
     terms = seller_defaults(settings).terms
     quote = Quote(

@@ -18,10 +18,10 @@ from headway.config import Settings
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import Done, Wait
 from headway.runners.embedded import Step, turn
-from headway_lab.demo.accounts import Marketplace, Trade, open_marketplace, past_pull
+from headway_lab.demo.accounts import DemoTrade, Marketplace, open_marketplace, past_pull
 from headway_lab.demo.shops import ShopFloor, open_shops
-from headway_lab.simulation.world import CENT, Change, World, seeded_world
-from headway_lab.simulators.boeing import BoeingSimulator, Part, SignIn
+from headway_lab.simulation.world import CENT, World, WorldChange, seeded_world
+from headway_lab.simulators.boeing import BoeingSimulator, SignIn, SupplierPart
 from headway_lab.simulators.faults import FaultPlan, Interval
 from headway_lab.virtual_clock import VirtualClock
 
@@ -94,7 +94,7 @@ class Shelves:
         self._changes = world.changes
         self._next = 0
 
-    def lookup(self, sku: str) -> Part | None:
+    def lookup(self, sku: str) -> SupplierPart | None:
         """Return the part as it is now, if there is one."""
         return self._parts.get(sku)
 
@@ -114,14 +114,14 @@ class Shelves:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class DemoWorld:
     """The supplier and its shelves, the shops and the platforms, ready to be served."""
 
     supplier: BoeingSimulator
     shelves: Shelves
     floor: ShopFloor
     market: Marketplace
-    trade: Trade
+    trade: DemoTrade
     clock: Handover
 
     @property
@@ -137,7 +137,7 @@ class Stage:
         return f"Calls refused because we asked too often, by their own count: {told}."
 
 
-def set_stage(
+def open_world(
     clock: VirtualClock,
     settings: Settings,
     *,
@@ -145,7 +145,7 @@ def set_stage(
     seed: int,
     sign_in: SignIn,
     speed: float,
-) -> Stage:
+) -> DemoWorld:
     """Draw the world, and put its supplier and its shops on the clock of the past."""
     slow = seeded_world(products=products + NEWCOMERS, days=DAYS * BUSY, seed=seed)
     skus = list(slow.start)
@@ -176,17 +176,17 @@ def set_stage(
         speed=speed,
     )
     market = open_marketplace(handover, floor, seed=seed)
-    return Stage(
+    return DemoWorld(
         supplier=supplier,
         shelves=shelves,
         floor=floor,
         market=market,
-        trade=Trade(market, handover, seed=seed),
+        trade=DemoTrade(market, handover, seed=seed),
         clock=handover,
     )
 
 
-def _mistyped(quiet: Sequence[Part], seed: int) -> Iterator[Change]:
+def _mistyped(quiet: Sequence[SupplierPart], seed: int) -> Iterator[WorldChange]:
     """Let the supplier mistype a price now and then, and correct it a day and a half later."""
     generator = rng(f"wrong:{seed}")
     most = min(len(quiet), int(DAYS * DAY_S / MISTYPED_EVERY_S))
@@ -200,8 +200,8 @@ def _mistyped(quiet: Sequence[Part], seed: int) -> Iterator[Change]:
             list_price=(part.list_price * factor).quantize(CENT),
             net_price=(part.net_price * factor).quantize(CENT),
         )
-        yield Change(at_s=at_s, part=wrong)
-        yield Change(at_s=at_s + CORRECTED_AFTER_S, part=part)
+        yield WorldChange(at_s=at_s, part=wrong)
+        yield WorldChange(at_s=at_s + CORRECTED_AFTER_S, part=part)
 
 
 def past_settings(settings: Settings, *, products: int) -> Settings:
@@ -213,7 +213,7 @@ def past_settings(settings: Settings, *, products: int) -> Settings:
 
 
 def live_past(
-    stage: Stage, clock: VirtualClock, app: App, *, progress: Callable[[float], None]
+    stage: DemoWorld, clock: VirtualClock, app: App, *, progress: Callable[[float], None]
 ) -> None:
     """Fill the shops and let days pass on virtual time; `progress` hears the share done."""
     stage.floor.move_in(app)

@@ -14,7 +14,7 @@ from headway.cli.progress import tell_share
 from headway.clock import SystemClock
 from headway_lab.charts.chart import days_of
 from headway_lab.simulation.accounts.report import figures
-from headway_lab.simulation.accounts.scenario import AccountPlan, AccountScenario, Parts
+from headway_lab.simulation.accounts.scenario import AccountParts, AccountPlan, AccountScenario
 from headway_lab.simulation.accounts.world import DAY_S
 from headway_lab.simulation.results import (
     alert_facts,
@@ -27,7 +27,7 @@ from headway_lab.simulation.throwaway_database import open_lab
 
 
 def run_accounts(
-    plan: AccountPlan, url: str | None, parts: Parts | None = None, *, tells: bool = False
+    plan: AccountPlan, url: str | None, parts: AccountParts | None = None, *, tells: bool = False
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Run it; return the report, and what to say of the laws that broke.
 

@@ -4,38 +4,38 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.clock import Clock
-from headway.core.monitoring.alert_state import Key, News, Word
+from headway.core.monitoring.alert_state import AlertPhase, Key, News
 from headway.core.monitoring.rules import Severity
 
 INSTANTS = {
-    Word.FIRED: "fired_at_min",
-    Word.WORSE: "worse_at_min",
-    Word.RESOLVED: "resolved_at_min",
+    AlertPhase.FIRED: "fired_at_min",
+    AlertPhase.WORSE: "worse_at_min",
+    AlertPhase.RESOLVED: "resolved_at_min",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class FiredAlert:
     """One word of the watch, and when it was told."""
 
     at_s: float
-    word: Word
+    word: AlertPhase
     name: str
     subject: str
     severity: Severity
 
 
-class Heard:
+class AlertLog:
     """Listens to the watch of a run."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.told: list[Told] = []
+        self.told: list[FiredAlert] = []
 
     def hear(self, news: News) -> None:
         """Take a word."""
         alert = news.state.alert
-        told = Told(
+        told = FiredAlert(
             at_s=self._clock.monotonic(),
             word=news.word,
             name=alert.name,
@@ -50,7 +50,7 @@ class Heard:
         standing: dict[Key, dict[str, Any]] = {}
         for each in self.told:
             key = (each.name, each.subject)
-            if each.word is Word.FIRED:
+            if each.word is AlertPhase.FIRED:
                 alert = {"name": each.name, "subject": each.subject, "severity": ""}
                 standing[key] = alert | dict.fromkeys(INSTANTS.values())
                 alerts.append(standing[key])

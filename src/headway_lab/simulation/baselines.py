@@ -16,12 +16,12 @@ from headway.core.timetable.optimum import DAY_MIN, relaxed_optimum
 from headway_lab.simulation.scenario import Scenario
 from headway_lab.simulation.truth import Face
 from headway_lab.simulation.world import DAY_S, World
-from headway_lab.simulators.boeing import DELAY_S, Part
+from headway_lab.simulators.boeing import DELAY_S, SupplierPart
 from headway_lab.simulators.transport import NETWORK_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Yardsticks:
+class Baselines:
     """The permitted budget, and what could be made of it; a world without rates has no bound."""
 
     seats_per_min: float
@@ -29,7 +29,7 @@ class Yardsticks:
     round_robin_min: float
 
 
-def yardsticks(scenario: Scenario) -> Yardsticks:
+def yardsticks(scenario: Scenario) -> Baselines:
     """Measure what was possible in a run."""
     plan, throughput = scenario.plan, permitted(scenario.settings)
     listings = Counter(
@@ -37,7 +37,7 @@ def yardsticks(scenario: Scenario) -> Yardsticks:
         for shelf in scenario.shops.shelves.values()
         if not scenario.fates.strikes(shelf.sku)
     )
-    return Yardsticks(
+    return Baselines(
         seats_per_min=throughput.seats_per_min,
         bound_min=bound(plan.world, listings, throughput, days=plan.days),
         round_robin_min=replay_equal_turns(
@@ -85,7 +85,7 @@ def replay_equal_turns(
     throughput: Throughput,
     *,
     days: float,
-    face: Callable[[Part], Face],
+    face: Callable[[SupplierPart], Face],
 ) -> float:
     """Return what the run's own changes come to if SKUs are read in turn, the first at once."""
     end_s, cycle_s = days * DAY_S, DAY_S / throughput.price_calls_per_day

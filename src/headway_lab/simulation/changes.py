@@ -10,8 +10,8 @@ from typing import Any
 
 from headway.core.catalog.listings import Sku
 from headway.errors import InvalidError
-from headway_lab.simulation.world import MAPPED, Change, World
-from headway_lab.simulators.boeing import Part
+from headway_lab.simulation.world import MAPPED, World, WorldChange
+from headway_lab.simulators.boeing import SupplierPart
 
 REQUIRED = ("t_min", "sku", "price", "quantity")
 QUANTITY_MAX = 1_000_000_000
@@ -23,7 +23,7 @@ def read_changes(path: Path) -> World:
     The family is optional: without the column, or with nothing in it, there is none.
     """
     rows = list(_rows(path))
-    start: dict[Sku, Part] = {}
+    start: dict[Sku, SupplierPart] = {}
     for line, change in rows:
         if change.at_s == 0:
             if change.part.sku in start:
@@ -38,7 +38,9 @@ def read_changes(path: Path) -> World:
     return World(name=path.name, start=start, changes=tuple(changes), source=path)
 
 
-def _later(rows: Iterable[tuple[int, Change]], start: Mapping[Sku, Part]) -> Iterator[Change]:
+def _later(
+    rows: Iterable[tuple[int, WorldChange]], start: Mapping[Sku, SupplierPart]
+) -> Iterator[WorldChange]:
     """Yield what happens after the start; a row without a family leaves the part in its own."""
     for _, change in rows:
         if change.at_s > 0:
@@ -46,7 +48,7 @@ def _later(rows: Iterable[tuple[int, Change]], start: Mapping[Sku, Part]) -> Ite
             yield replace(change, part=replace(change.part, family=family))
 
 
-def _rows(path: Path) -> Iterator[tuple[int, Change]]:
+def _rows(path: Path) -> Iterator[tuple[int, WorldChange]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, strict=True)
@@ -66,7 +68,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Change]]:
         raise InvalidError(f"{path}: not a CSV file in UTF-8; save it as one ({error})") from None
 
 
-def _change(path: Path, line: int, row: dict[str | Any, str | Any]) -> Change:
+def _change(path: Path, line: int, row: dict[str | Any, str | Any]) -> WorldChange:
     if None in row:
         raise _wrong(path, line, "family", "the row has more fields than the header")
     short = next((name for name in REQUIRED if row[name] is None), None)
@@ -80,14 +82,14 @@ def _change(path: Path, line: int, row: dict[str | Any, str | Any]) -> Change:
     if quantity != quantity.to_integral_value() or quantity > QUANTITY_MAX:
         raise _wrong(path, line, "quantity", f"{row['quantity']!r} is not a whole number of parts")
     at_s = float(_number(path, line, "t_min", row["t_min"])) * 60
-    part = Part(
+    part = SupplierPart(
         sku=sku,
         list_price=price,
         net_price=price,
         stock={MAPPED[0]: int(quantity)},
         family=(row.get("family") or "").strip(),
     )
-    return Change(at_s=at_s, part=part)
+    return WorldChange(at_s=at_s, part=part)
 
 
 def _number(path: Path, line: int, field: str, text: str) -> Decimal:

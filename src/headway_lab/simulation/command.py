@@ -78,7 +78,7 @@ FAULT_HELP = f"What goes wrong; repeatable. Known: {KNOWN}. In the account lane:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RunOutcome:
     """What a run came to, and what to say of the laws that it broke."""
 
     report: dict[str, Any]
@@ -150,7 +150,7 @@ def simulate(
     if lane == "account":
         plan = _account_plan(sellers, days, seed, fault or [], workers, is_watched=watch)
         report, broken = run_accounts(plan, database or _configured_url(), tells=progress == "json")
-        return _conclude([Outcome(report=report, broken=broken)], as_json=as_json)
+        return _conclude([RunOutcome(report=report, broken=broken)], as_json=as_json)
     if trace is not None and policy == "all":
         raise InvalidError("--trace holds one run; choose one --policy")
     drawn = _world(world, changes, products, days, seed)
@@ -162,7 +162,7 @@ def simulate(
 
 
 def _conclude(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[RunOutcome],
     *,
     is_all: bool = False,
     plot: Path | None = None,
@@ -176,7 +176,7 @@ def _conclude(
     _exit_if_broken(outcomes, as_json=as_json)
 
 
-def _run_elsewhere(ctx: typer.Context, url: str, *, tells: bool) -> list[Outcome]:
+def _run_elsewhere(ctx: typer.Context, url: str, *, tells: bool) -> list[RunOutcome]:
     """Let a server run it with the options that were given; it has the same defaults."""
     given = {name: ctx.params[name] for name in TRAVELS if _is_given(ctx, name)}
     request = {("faults" if name == "fault" else name): value for name, value in given.items()}
@@ -185,8 +185,8 @@ def _run_elsewhere(ctx: typer.Context, url: str, *, tells: bool) -> list[Outcome
     broken = tuple(run.said.splitlines()) if any(map(broken_laws, reports)) else ()
     first, *others = reports
     return [
-        Outcome(report=first, broken=broken),
-        *(Outcome(report=each, broken=()) for each in others),
+        RunOutcome(report=first, broken=broken),
+        *(RunOutcome(report=each, broken=()) for each in others),
     ]
 
 
@@ -304,8 +304,8 @@ def _assert_writable(trace: Path | None, plot: Path | None) -> None:
 
 def _run_all(
     plans: Sequence[Plan], url: str | None, trace: Path | None, *, tells: bool
-) -> list[Outcome]:
-    outcomes: list[Outcome] = []
+) -> list[RunOutcome]:
+    outcomes: list[RunOutcome] = []
 
     def tell(at_s: float) -> None:
         tell_share((len(outcomes) + min(1.0, at_s / DAY_S / plan.days)) / len(plans))
@@ -323,7 +323,7 @@ def _run(
     trace: Path | None,
     progress: Callable[[float], None],
     parts: Parts | None = None,
-) -> Outcome:
+) -> RunOutcome:
     wall = SystemClock()
     with open_lab(url) as lab:
         began_s = wall.monotonic()
@@ -333,7 +333,7 @@ def _run(
     if trace is not None:
         write_trace(scenario, trace)
     report = figures(scenario, real_seconds=real_seconds)
-    return Outcome(report=report, broken=tuple(_broken_lines(scenario)))
+    return RunOutcome(report=report, broken=tuple(_broken_lines(scenario)))
 
 
 @contextlib.contextmanager
@@ -365,7 +365,7 @@ def _show(result: dict[str, Any] | list[dict[str, Any]], *, as_json: bool) -> No
         print_one(result)
 
 
-def _exit_if_broken(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
+def _exit_if_broken(outcomes: Sequence[RunOutcome], *, as_json: bool) -> None:
     """Say which laws broke where, and how to see it again; a reader of JSON finds it on stderr."""
     for line in (line for each in outcomes for line in each.broken):
         if as_json:

@@ -101,7 +101,7 @@ class SkewedClock:
         return self._clock.event()
 
 
-class MortalTransport(httpx.BaseTransport):
+class CrashingTransport(httpx.BaseTransport):
     """The wire of a worker that may die before a request leaves, or before its answer is read."""
 
     def __init__(self, inner: httpx.BaseTransport, life: Life) -> None:
@@ -116,7 +116,7 @@ class MortalTransport(httpx.BaseTransport):
         return response
 
 
-class MortalPool:
+class CrashingPool:
     """Connections of a worker that may die before or after any transaction."""
 
     def __init__(self, pool: Any, life: Life) -> None:  # noqa: ANN401 - only the store knows pools

@@ -39,7 +39,7 @@ def grace_of(faults: Faults) -> Grace:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Wish:
+class _DesiredVersion:
     """A version on its way: since when, and which facets the shop still lacks."""
 
     since_s: float
@@ -55,7 +55,7 @@ class Version:
     seen: Face | None
 
 
-class Wishes:
+class DesiredVersions:
     """Follows what is desired of every listing that is in a shop."""
 
     def __init__(self, shelves: Mapping[str, Shelf], followed: Collection[str]) -> None:
@@ -65,7 +65,7 @@ class Wishes:
             id_: [Version(face=dict(shelf.face), seen=dict(shelf.face))]
             for id_, shelf in shelves.items()
         }
-        self._open: dict[str, _Wish] = {}
+        self._open: dict[str, _DesiredVersion] = {}
         self.pushed = 0
         self.superseded = 0
         self.push_s: list[float] = []
@@ -83,7 +83,7 @@ class Wishes:
             moved |= replaced.left
         left = moved.intersection(self._shelves[id_].lacks(face))
         if left:
-            self._open[id_] = _Wish(since_s=now_s, left=left)
+            self._open[id_] = _DesiredVersion(since_s=now_s, left=left)
         counts = id_ in self._followed
         # One that was replaced was never shown whole; one that the shop shows already needs none.
         self.superseded += counts * ((replaced is not None) + (not left))

@@ -57,7 +57,7 @@ BUSY_TABLES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class ShopRow:
     """A seller's shop as a run begins."""
 
     id: str
@@ -87,7 +87,7 @@ class OpenIntent:
     writes: Sequence[dict[str, Any]]
 
 
-class Row(NamedTuple):
+class ListingRow(NamedTuple):
     """One listing as the tables have it; a tuple, for a run makes and compares millions."""
 
     id: str
@@ -131,7 +131,7 @@ class Evidence:
         self._pool = pool
         self._documents: dict[str, Mapping[str, Any]] = {}
 
-    def all_rows(self) -> list[Row]:
+    def all_rows(self) -> list[ListingRow]:
         """Return every listing."""
         return self._rows("", {})
 
@@ -140,7 +140,7 @@ class Evidence:
         with guarded(), self._pool.connection() as connection:
             return {row[0]: row for row in connection.execute(BRIEFS).fetchall()}
 
-    def rows_of(self, skus: Sequence[Sku]) -> list[Row]:
+    def rows_of(self, skus: Sequence[Sku]) -> list[ListingRow]:
         """Return all sellers' listings of these SKUs."""
         return self._rows("WHERE row.sku = ANY(%(skus)s)", {"skus": list(skus)})
 
@@ -165,7 +165,7 @@ class Evidence:
         return [OpenIntent(user_id=u, kind=k, skus=s, writes=w) for u, k, s, w in rows]
 
     def open_shops(
-        self, accounts: Iterable[Account], shelved: Iterable[Shelved], *, now: datetime
+        self, accounts: Iterable[ShopRow], shelved: Iterable[Shelved], *, now: datetime
     ) -> None:
         """Connect shops, and let each show what is desired of its listings, verified now."""
         with guarded(), self._pool.connection() as connection, connection.transaction():
@@ -188,10 +188,10 @@ class Evidence:
             for table in BUSY_TABLES:
                 connection.execute(f"VACUUM (ANALYZE) {table}")
 
-    def _rows(self, where: str, values: Mapping[str, Any]) -> list[Row]:
+    def _rows(self, where: str, values: Mapping[str, Any]) -> list[ListingRow]:
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(ROWS + where, values).fetchall()
-        return [Row._make((*row, self._read(o), self._read(d))) for *row, o, d in rows]
+        return [ListingRow._make((*row, self._read(o), self._read(d))) for *row, o, d in rows]
 
     def _read(self, text: str | None) -> Mapping[str, Any] | None:
         """Read a state; one that was read before, as most were, is the same object again."""

@@ -5,17 +5,17 @@ from datetime import datetime, timedelta
 
 from headway.app import App
 from headway.core.catalog.listings import Sku
-from headway.core.reasons import Explanation, Line, Standing
-from headway.core.timetable.seats import BoardingRule
+from headway.core.reasons import Explanation, ListingPosition, SupplierQueue
+from headway.core.timetable.seats import SeatRule
 from headway.engine.explain import reasons
 from headway.operations.outlook import line_ahead
-from headway.store.timetable.positions import Standings
-from headway_lab.simulation.forecast_checks import Foresight, Foretold
+from headway.store.timetable.positions import ListingPositions
+from headway_lab.simulation.forecast_checks import Forecasts, Foresight
 from headway_lab.simulation.law_book import LawBook
 
 ASKED_PER_QUEUE = 2
 SECOND = timedelta(seconds=1)
-Explain = Callable[[Standing, Line, BoardingRule, datetime], Explanation]
+Explain = Callable[[ListingPosition, SupplierQueue, SeatRule, datetime], Explanation]
 
 
 def ask(app: App, book: LawBook, explain: Explain = reasons) -> None:
@@ -23,7 +23,7 @@ def ask(app: App, book: LawBook, explain: Explain = reasons) -> None:
     book.put_in_play(("L13",))
     now = app.clock.now()
     line = app.line(now)
-    for each in Standings(app.pool).sample(now, limit=ASKED_PER_QUEUE):
+    for each in ListingPositions(app.pool).sample(now, limit=ASKED_PER_QUEUE):
         answer = explain(each, line, app.rule.boarding, now)
         is_waiting = each.is_active and each.sync_status != "syncing"
         if not answer.sentence:
@@ -36,10 +36,10 @@ def foretell(app: App, skus: Sequence[Sku], foresight: Foresight, *, at_s: float
     """Ask these parts until when they wait, and remember what they said."""
     now = app.clock.now()
     line = line_ahead(app, now, skus)
-    for standing in (each for sku in skus for each in Standings(app.pool).of_sku(sku, now)):
+    for standing in (each for sku in skus for each in ListingPositions(app.pool).of_sku(sku, now)):
         answer = reasons(standing, line, app.rule.boarding, now)
         is_waiting = standing.is_active and standing.sync_status != "syncing"
         if not is_waiting or answer.until is None:
             continue
         in_s = (answer.until - now) / SECOND
-        foresight.said(standing.id, Foretold(state=answer.state, at_s=at_s + in_s))
+        foresight.said(standing.id, Forecasts(state=answer.state, at_s=at_s + in_s))

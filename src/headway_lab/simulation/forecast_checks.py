@@ -17,7 +17,7 @@ from headway_lab.simulation.figures import percentile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Foretold:
+class Forecasts:
     """One answer: what it waits for, when it goes, and its headway; None for that of the calls."""
 
     state: str
@@ -26,10 +26,10 @@ class Foretold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ForecastOutcome:
     """An answer whose time has come, and when it came true; None if it never did."""
 
-    said: Foretold
+    said: Forecasts
     went_s: float | None
 
 
@@ -37,11 +37,11 @@ class Foresight:
     """The answers of one run."""
 
     def __init__(self) -> None:
-        self._open: dict[Hashable, list[Foretold]] = {}
-        self._came: list[Outcome] = []
+        self._open: dict[Hashable, list[Forecasts]] = {}
+        self._came: list[ForecastOutcome] = []
         self._departures: list[float] = []
 
-    def said(self, who: Hashable, answer: Foretold) -> None:
+    def said(self, who: Hashable, answer: Forecasts) -> None:
         """Remember an answer until it comes true."""
         self._open.setdefault(who, []).append(answer)
 
@@ -51,13 +51,13 @@ class Foresight:
 
     def boarded(self, who: Hashable, at_s: float) -> None:
         """Hold everything that was said of this one against the instant at which it went."""
-        self._came += [Outcome(said=said, went_s=at_s) for said in self._open.pop(who, ())]
+        self._came += [ForecastOutcome(said=said, went_s=at_s) for said in self._open.pop(who, ())]
 
     def close(self, end_s: float) -> None:
         """Count as wrong what should have come by now; what lies beyond the end is not known."""
         for answers in self._open.values():
             late = [each for each in answers if self._last_s(each) < end_s]
-            self._came += [Outcome(said=each, went_s=None) for each in late]
+            self._came += [ForecastOutcome(said=each, went_s=None) for each in late]
         self._open.clear()
 
     def figures(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class Foresight:
             },
         }
 
-    def _is_right(self, outcome: Outcome) -> bool:
+    def _is_right(self, outcome: ForecastOutcome) -> bool:
         said, went_s = outcome.said, outcome.went_s
         if went_s is None:
             return False
@@ -92,7 +92,7 @@ class Foresight:
         around = [each for each in (after - 1, after) if 0 <= each < len(self._departures)]
         return min(around, key=lambda each: abs(self._departures[each] - at_s))
 
-    def _last_s(self, said: Foretold) -> float:
+    def _last_s(self, said: Forecasts) -> float:
         """Return until when an answer may still come true; for ever, with calls yet to leave."""
         if said.headway_s is not None:
             return said.at_s + said.headway_s

@@ -13,17 +13,17 @@ from typing import Any
 
 from headway.clock import Clock
 from headway.core.catalog.lifecycle import Settlement
-from headway.core.catalog.listings import Listing, Outcome, Sku, Turn
+from headway.core.catalog.listings import Listing, Outcome, Priority, Sku
 from headway_lab.simulation.deadlines import Deadlines
-from headway_lab.simulation.desired_versions import Wishes
-from headway_lab.simulation.evidence import Evidence, Row
+from headway_lab.simulation.desired_versions import DesiredVersions
+from headway_lab.simulation.evidence import Evidence, ListingRow
 from headway_lab.simulation.faults import Fates
 from headway_lab.simulation.figures import Figures
 from headway_lab.simulation.forecast_checks import Foresight
 from headway_lab.simulation.isolation import Isolation
 from headway_lab.simulation.law_book import LawBook
 from headway_lab.simulation.pauses import Stops
-from headway_lab.simulation.truth import Eye, Served, Sight, difference, face_of
+from headway_lab.simulation.truth import Eye, Served, ShownState, difference, face_of
 
 # What a failed call, a release or a rescue must leave as it was.
 BLAMELESS = (
@@ -58,7 +58,7 @@ class Laws:
         fates: Fates,
         eye: Eye,
         figures: Figures,
-        wishes: Wishes,
+        wishes: DesiredVersions,
         deadlines: Deadlines,
         isolation: Isolation | None = None,
         stops: Stops,
@@ -225,12 +225,12 @@ class Laws:
         self.check_ages()
 
     @property
-    def parked(self) -> list[Row]:
+    def parked(self) -> list[ListingRow]:
         """Who is stopped for good."""
         return [row for row in self._rows.values() if not row.is_active]
 
     @property
-    def failing(self) -> list[Row]:
+    def failing(self) -> list[ListingRow]:
         """Who has failures of its own."""
         return [row for row in self._rows.values() if row.consecutive_failures > 0]
 
@@ -240,7 +240,7 @@ class Laws:
         return sum(row.consecutive_failures > 0 for row in self._rows.values())
 
     @property
-    def held(self) -> list[Row]:
+    def held(self) -> list[ListingRow]:
         """Whose change waits for a person."""
         return [row for row in self._rows.values() if row.held_reason is not None]
 
@@ -255,7 +255,7 @@ class Laws:
 
     # -- the parts ---------------------------------------------------------------------------
 
-    def _refresh(self, skus: set[Sku]) -> list[tuple[Row, Row]]:
+    def _refresh(self, skus: set[Sku]) -> list[tuple[ListingRow, ListingRow]]:
         """Read these SKUs' rows anew; return each as it was and as it is."""
         rows = self._evidence.rows_of(sorted(skus)) if skus else []
         pairs = [(self._rows[row.id], row) for row in rows]
@@ -289,15 +289,15 @@ class Laws:
             self._isolation.disturbed()
 
     def _count_retries(self, listings: Sequence[Listing]) -> None:
-        retries = {each.sku for each in listings if each.turn is Turn.RETRY}
+        retries = {each.sku for each in listings if each.turn is Priority.RETRY}
         if retries:
             # Four-hour windows that open at 02:30, as the document on retries has them.
             window = int((self._clock.monotonic() - 9000) // 14_400)
             self.retry_seats[window] += len(retries)
 
     def _check_settled(
-        self, old: Row, each: Settlement, row: Row, served: Served | None
-    ) -> Sight | None:
+        self, old: ListingRow, each: Settlement, row: ListingRow, served: Served | None
+    ) -> ShownState | None:
         """Check what was written about a listing; return what its read had truly shown."""
         if row.is_leased or row.fence != old.fence:
             self._book.broken("L5", f"{row.sku} was settled but is not free under its own fence")
@@ -321,13 +321,13 @@ class Laws:
         )
         return sight
 
-    def _note_wish(self, old: Row, row: Row, sight: Sight | None) -> None:
+    def _note_wish(self, old: ListingRow, row: ListingRow, sight: ShownState | None) -> None:
         """Let the shop be expected to show what is newly desired."""
         if row.desired is not None and row.desired_version != old.desired_version:
             seen = None if sight is None else sight.face
             self._wishes.want(row.id, face_of(row.desired), seen, self._clock.monotonic())
 
-    def _check_charged(self, old: Row, row: Row, served: Served | None) -> None:
+    def _check_charged(self, old: ListingRow, row: ListingRow, served: Served | None) -> None:
         """Check that a failure which counts against a SKU rests on evidence about that SKU."""
         is_missing = served is not None and row.sku not in served.parts
         is_odd = served is not None and (
@@ -348,12 +348,12 @@ class Laws:
         if not row.is_active and row.consecutive_failures < self._rules.failures_max:
             self._book.broken("L8", f"{row.sku} parked after {row.consecutive_failures} failures")
 
-    def _check_blameless(self, old: Row, row: Row, what: str) -> None:
+    def _check_blameless(self, old: ListingRow, row: ListingRow, what: str) -> None:
         for name in BLAMELESS:
             if getattr(old, name) != getattr(row, name):
                 self._book.broken("L8", f"{what} changed {name} of {row.user_id}/{row.sku}")
 
-    def _check_held(self, old: Row, row: Row, sight: Sight) -> None:
+    def _check_held(self, old: ListingRow, row: ListingRow, sight: ShownState) -> None:
         """Check that a held price stays, and that stock flows all the same."""
         if _money_facts(row.desired) != _money_facts(old.desired):
             self._book.broken("L9", f"{row.sku} is held but its desired price moved")
@@ -363,7 +363,7 @@ class Laws:
         if not is_mass or any(quantity for _, quantity in sight.stock):
             self._book.broken("L6", f"{row.sku}: a held price keeps its stock from the shop")
 
-    def _check_harmless(self, old: Row, row: Row) -> None:
+    def _check_harmless(self, old: ListingRow, row: ListingRow) -> None:
         if row.desired is None:
             return
         price, currency = Decimal(row.desired["price"]), row.desired["currency"]

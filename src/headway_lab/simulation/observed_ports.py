@@ -13,14 +13,14 @@ import httpx
 
 from headway.clock import Clock
 from headway.core.catalog.lifecycle import Settlement
-from headway.core.catalog.listings import Candidate, Listing, Sku, Turn
+from headway.core.catalog.listings import Candidate, Listing, Priority, Sku
 from headway.core.timetable.market import Lesson, Market
 from headway.engine import ports
 from headway_lab.simulation.crashes import Life
 from headway_lab.simulation.law_book import LawBook
 from headway_lab.simulation.laws import Laws
 from headway_lab.simulation.truth import Served, read_body
-from headway_lab.simulation.world import Catalogue
+from headway_lab.simulation.world import SimulatedCatalog
 from headway_lab.simulators.boeing import BoeingSimulator
 
 PRICE_PATH_END = "/price-availability/v1/wtoken"
@@ -43,7 +43,7 @@ class Hands:
     """What one incarnation has in hand: its life, its last claim, flight and reply."""
 
     life: Life
-    turns: frozenset[Turn] = frozenset()
+    turns: frozenset[Priority] = frozenset()
     flight: Flight | None = None
     served: Served | None = None
 
@@ -51,7 +51,7 @@ class Hands:
 class WitnessedSchedule:
     """The schedule as one worker uses it, before our eyes."""
 
-    def __init__(self, inner: ports.Schedule, laws: Laws, hands: Hands) -> None:
+    def __init__(self, inner: ports.SchedulePort, laws: Laws, hands: Hands) -> None:
         self._inner = inner
         self._laws = laws
         self._hands = hands
@@ -140,7 +140,7 @@ class WitnessedSchedule:
 class WitnessedMarkets:
     """The market as one worker uses it; the laws see whose due time it moves."""
 
-    def __init__(self, inner: ports.Markets, laws: Laws, life: Life) -> None:
+    def __init__(self, inner: ports.MarketsPort, laws: Laws, life: Life) -> None:
         self._inner = inner
         self._laws = laws
         self._life = life
@@ -190,7 +190,7 @@ class WitnessedMarkets:
 class WitnessedTimetable:
     """The timetable as a tick uses it; the laws see whose due time it moves."""
 
-    def __init__(self, inner: ports.Timetable, laws: Laws) -> None:
+    def __init__(self, inner: ports.TimetablePort, laws: Laws) -> None:
         self._inner = inner
         self._laws = laws
 
@@ -201,7 +201,7 @@ class WitnessedTimetable:
         return moved
 
 
-class CallLog:
+class ObservedCalls:
     """Every price call as it passed on the wire, and the supplier's own judgement of the limit."""
 
     def __init__(self, *, simulator: BoeingSimulator, limit: int, book: LawBook) -> None:
@@ -239,9 +239,9 @@ class WitnessedTransport(httpx.BaseTransport):
         inner: httpx.BaseTransport,
         *,
         clock: Clock,
-        catalogue: Catalogue,
+        catalogue: SimulatedCatalog,
         laws: Laws,
-        log: CallLog,
+        log: ObservedCalls,
         hands: Hands,
     ) -> None:
         self._inner = inner
@@ -287,5 +287,5 @@ class WitnessedTransport(httpx.BaseTransport):
         return Flight(
             at_s=self._clock.monotonic(),
             skus=skus,
-            is_scheduled=Turn.SCHEDULED in self._hands.turns,
+            is_scheduled=Priority.SCHEDULED in self._hands.turns,
         )

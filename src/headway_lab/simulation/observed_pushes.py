@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from headway.core.catalog.storefront import Errand, Intent, Pushed, Shop
+from headway.core.catalog.storefront import Intent, Pushed, PushLease, Shop
 from headway.engine import ports
 from headway_lab.simulation.crashes import Life
 from headway_lab.simulation.shop_laws import ShopLaws
@@ -17,7 +17,7 @@ from headway_lab.simulation.shop_laws import ShopLaws
 class WitnessedPushes:
     """The errands as one pusher uses them, before our eyes."""
 
-    def __init__(self, inner: ports.Pushes, laws: ShopLaws, life: Life) -> None:
+    def __init__(self, inner: ports.PushesPort, laws: ShopLaws, life: Life) -> None:
         self._inner = inner
         self._laws = laws
         self._life = life
@@ -37,7 +37,7 @@ class WitnessedPushes:
         owner: str,
         lease_until: datetime,
         **more: Any,  # noqa: ANN401 - as the port
-    ) -> Errand | None:
+    ) -> PushLease | None:
         """Claim, and let the laws see who else is there."""
         self._life.boards()
         self._life.touch()
@@ -48,7 +48,7 @@ class WitnessedPushes:
         self._life.touch()
         return errand
 
-    def intend(self, errand: Errand, intent: Intent, *, now: datetime) -> bool:
+    def intend(self, errand: PushLease, intent: Intent, *, now: datetime) -> bool:
         """Store an intent."""
         self._life.touch()
         is_ours = self._inner.intend(errand, intent, now=now)
@@ -58,7 +58,7 @@ class WitnessedPushes:
 
     def settle(
         self,
-        errand: Errand,
+        errand: PushLease,
         pushed: Sequence[Pushed] = (),
         *,
         keeps_lease: bool = False,

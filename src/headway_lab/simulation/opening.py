@@ -14,11 +14,11 @@ from headway.core.catalog.listings import Quote, SellerId, Sku
 from headway.providers.shopify.storefront import shop_scope, store_tokens
 from headway.providers.vault import open_vault
 from headway.store.accounts.credentials import Credentials
-from headway_lab.simulation.evidence import Account, Evidence, Row, Shelved
+from headway_lab.simulation.evidence import Evidence, ListingRow, Shelved, ShopRow
 from headway_lab.simulation.faults import Faults
 from headway_lab.simulation.shops import Shops
 from headway_lab.simulation.truth import Eye
-from headway_lab.simulators.boeing import Part, SignIn
+from headway_lab.simulators.boeing import SignIn, SupplierPart
 
 
 def simulated(policy: str, data_dir: Path, *, patrols: bool) -> Settings:
@@ -54,7 +54,13 @@ def new_shops(
 
 
 def open_shops(
-    app: App, shops: Shops, evidence: Evidence, *, eye: Eye, parts: Mapping[Sku, Part], ids: Rng
+    app: App,
+    shops: Shops,
+    evidence: Evidence,
+    *,
+    eye: Eye,
+    parts: Mapping[Sku, SupplierPart],
+    ids: Rng,
 ) -> None:
     """Connect the shops, and put every listing that has a price on sale at it.
 
@@ -64,7 +70,7 @@ def open_shops(
     rows = sorted(evidence.all_rows(), key=lambda row: (row.user_id, row.sku))
     shelved = [_shelve(app, shops, eye, row, parts[row.sku]) for row in rows]
     accounts = [
-        Account(id=fresh_id(ids), user_id=seller, shop=setup.domain)
+        ShopRow(id=fresh_id(ids), user_id=seller, shop=setup.domain)
         for seller, setup in shops.setups.items()
     ]
     evidence.open_shops(accounts, filter(None, shelved), now=app.clock.now())
@@ -75,7 +81,9 @@ def open_shops(
         store_tokens(Credentials(app.pool), vault, scope, clock=app.clock, access=token)
 
 
-def _shelve(app: App, shops: Shops, eye: Eye, row: Row, part: Part) -> Shelved | None:
+def _shelve(
+    app: App, shops: Shops, eye: Eye, row: ListingRow, part: SupplierPart
+) -> Shelved | None:
     terms = seller_defaults(app.settings).terms
     list_price, net_price = eye.shown_prices(part)
     quote = Quote(

@@ -11,7 +11,7 @@ from headway.core.catalog.listings import Listing, SellerId
 from headway.core.pauses import Pause, PauseKind
 from headway_lab.simulation.faults import Faults, Stop
 from headway_lab.simulation.law_book import LawBook
-from headway_lab.simulation.workers import Crew
+from headway_lab.simulation.workers import SimulatedWorkers
 
 READS = (PauseKind.ALL, PauseKind.SUPPLIER, PauseKind.SELLER)
 WRITES = (PauseKind.ALL, PauseKind.SELLER)
@@ -28,7 +28,7 @@ class Stops:
         # A worker whose clock is ahead takes a pause for over before it is.
         self._skew_s = faults.skew_max_s
 
-    def spawn(self, crew: Crew, pause: Callable[[Pause, datetime], None]) -> None:
+    def spawn(self, crew: SimulatedWorkers, pause: Callable[[Pause, datetime], None]) -> None:
         """Let a person pause when it is time; each pause ends by itself."""
         for stop in self._stops:
             crew.spawn_at(stop.span.start_s, lambda stop=stop: self._begin(stop, pause))  # type: ignore[misc]

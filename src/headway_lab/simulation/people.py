@@ -7,7 +7,7 @@ from headway_lab.simulation.faults import Faults
 from headway_lab.simulation.shop_laws import ShopLaws
 from headway_lab.simulation.shops import Shelf, Shops
 from headway_lab.simulation.truth import CENT, stock_at
-from headway_lab.simulation.workers import Crew
+from headway_lab.simulation.workers import SimulatedWorkers
 
 EDITS = (Decimal("0.80"), Decimal("0.90"), Decimal("1.10"), Decimal("1.25"))
 
@@ -28,7 +28,7 @@ class People:
         self.sales = 0
         self.renumbered = 0
 
-    def spawn(self, crew: Crew, faults: Faults) -> None:
+    def spawn(self, crew: SimulatedWorkers, faults: Faults) -> None:
         """Let them live their lives, as often as was asked for."""
         if not self._shelves:
             return

@@ -15,15 +15,15 @@ from headway.core.timetable.population import SHARE_PER_DAY
 from headway_lab.simulation.office_hours import busily
 from headway_lab.simulation.world import (
     DAY_S,
-    Change,
     World,
+    WorldChange,
     draw_factor,
     draw_rate,
     draw_start,
     repriced,
     restocked,
 )
-from headway_lab.simulators.boeing import Part
+from headway_lab.simulators.boeing import SupplierPart
 
 LIST_SHARE = 0.5
 HIT_SHARE = 0.5
@@ -56,7 +56,7 @@ def bursty_world(*, products: int, days: float, seed: int) -> World:
         old, factor = parts[event.sku], event.factor
         part = restocked(generator, old) if factor is None else repriced(old, factor)
         parts[event.sku] = part
-        changes.append(Change(at_s=event.at_s, part=part))
+        changes.append(WorldChange(at_s=event.at_s, part=part))
     return World(name="bursty", start=start, changes=tuple(changes))
 
 
@@ -67,7 +67,7 @@ def mislabelled_world(*, products: int, days: float, seed: int) -> World:
     rng(f"labels:{seed}").shuffle(labels)
     wrong = dict(zip(bursty.start, labels, strict=True))
 
-    def relabelled(part: Part) -> Part:
+    def relabelled(part: SupplierPart) -> SupplierPart:
         return replace(part, family=wrong[Sku(part.sku)])
 
     return replace(
@@ -78,7 +78,7 @@ def mislabelled_world(*, products: int, days: float, seed: int) -> World:
     )
 
 
-def _families(generator: Rng, start: Mapping[Sku, Part]) -> dict[Sku, str]:
+def _families(generator: Rng, start: Mapping[Sku, SupplierPart]) -> dict[Sku, str]:
     """Give each part a maker; makers are of very different size."""
     count = max(2, round(math.sqrt(len(start)) / 2))
     sizes = [generator.lognormvariate(0, SIZE_SPREAD) for _ in range(count)]
@@ -100,7 +100,9 @@ def _list_moves(generator: Rng, families: Mapping[Sku, str], days: float) -> Ite
                     yield _Event(at_s=round(at_s, 3), sku=sku, factor=factor)
 
 
-def _stock_moves(generator: Rng, start: Mapping[Sku, Part], days: float) -> Iterator[_Event]:
+def _stock_moves(
+    generator: Rng, start: Mapping[Sku, SupplierPart], days: float
+) -> Iterator[_Event]:
     """Yield moves of stock: bursts at a rate that is the part's own."""
     for sku in start:
         rate_per_day = draw_rate(generator, SHARE_PER_DAY * (1 - LIST_SHARE))

@@ -19,10 +19,10 @@ from headway.core.catalog.listings import SellerId
 from headway.core.laws import replay_windows
 from headway.runners.embedded import Step, turn
 from headway.store.pool import Pool
-from headway_lab.simulation.alert_log import Heard
-from headway_lab.simulation.crashes import Life, MortalPool, MortalTransport
+from headway_lab.simulation.alert_log import AlertLog
+from headway_lab.simulation.crashes import CrashingPool, CrashingTransport, Life
 from headway_lab.simulation.deadlines import Deadlines, Promise
-from headway_lab.simulation.desired_versions import Wishes, grace_of
+from headway_lab.simulation.desired_versions import DesiredVersions, grace_of
 from headway_lab.simulation.evidence import Evidence
 from headway_lab.simulation.explain_checks import ask, foretell
 from headway_lab.simulation.faults import Faults
@@ -32,8 +32,8 @@ from headway_lab.simulation.isolation import Isolation
 from headway_lab.simulation.law_book import LawBook
 from headway_lab.simulation.laws import Laws, Rules
 from headway_lab.simulation.observed_ports import (
-    CallLog,
     Hands,
+    ObservedCalls,
     WitnessedMarkets,
     WitnessedSchedule,
     WitnessedTimetable,
@@ -45,8 +45,8 @@ from headway_lab.simulation.pauses import Stops
 from headway_lab.simulation.people import People
 from headway_lab.simulation.shop_laws import ShopLaws
 from headway_lab.simulation.truth import Eye
-from headway_lab.simulation.workers import Crew
-from headway_lab.simulation.world import DAY_S, Catalogue, World
+from headway_lab.simulation.workers import SimulatedWorkers
+from headway_lab.simulation.world import DAY_S, SimulatedCatalog, World
 from headway_lab.simulators.boeing import BoeingSimulator
 from headway_lab.simulators.transport import SimTransport
 from headway_lab.virtual_clock import VirtualClock
@@ -114,7 +114,7 @@ class Scenario:
         self._stop = threading.Event()
         self._ids = rng(f"ids:{plan.seed}")
         self.book = LawBook(self.clock)
-        self.catalogue = Catalogue(plan.world, self.clock)
+        self.catalogue = SimulatedCatalog(plan.world, self.clock)
         self.fates = plan.faults.fates(list(plan.world.start), seed=plan.seed)
         self.simulator = BoeingSimulator(
             self.catalogue,
@@ -134,8 +134,10 @@ class Scenario:
         self._enter_listings()
         self._look_on()
         self.lost = 0
-        self.heard = Heard(self.clock)
-        self.crew = Crew(self.clock, faults=plan.faults, seed=plan.seed, stop=self._stop)
+        self.heard = AlertLog(self.clock)
+        self.crew = SimulatedWorkers(
+            self.clock, faults=plan.faults, seed=plan.seed, stop=self._stop
+        )
         self.people = People(
             self.clock,
             self.shops,
@@ -222,7 +224,7 @@ class Scenario:
         self.stops = Stops(plan.faults, book=self.book, clock=self.clock, seller=self.sellers[0])
         self.figures = Figures(followed)
         self.foresight = Foresight()
-        self.wishes = Wishes(shelves, followed.keys())
+        self.wishes = DesiredVersions(shelves, followed.keys())
         self.deadlines = Deadlines([row.id for row in rows], self.promise)
         self.listings = len(rows)
         self.isolation = self._judge_retries(is_overloaded=load > LOAD_MAX)
@@ -258,7 +260,7 @@ class Scenario:
             stops=self.stops,
             may_leave_sale=lambda shelf: self.laws.may_leave_sale(shelf.id),
         )
-        self.log = CallLog(simulator=self.simulator, limit=LIMIT, book=self.book)
+        self.log = ObservedCalls(simulator=self.simulator, limit=LIMIT, book=self.book)
 
     def _judge_retries(self, *, is_overloaded: bool) -> Isolation | None:
         """Put law L4 in play where it is promised, and hours have seats to spare."""
@@ -302,7 +304,7 @@ class Scenario:
             log=self.log,
             hands=hands,
         )
-        pool = MortalPool(self._pool, life)
+        pool = CrashingPool(self._pool, life)
         app = self._build(pool, wire=wire, clock=clock)
         # Permits go by the database's clock, whatever the worker's own says.
         limiter = self._build(pool).limiter
@@ -316,8 +318,8 @@ class Scenario:
         ).step
 
     def _push(self, life: Life, owner: str, clock: Clock) -> Step:
-        pool = MortalPool(self._pool, life)
-        app = self._build(pool, shop_wire=MortalTransport(self._shop_wire, life), clock=clock)
+        pool = CrashingPool(self._pool, life)
+        app = self._build(pool, shop_wire=CrashingTransport(self._shop_wire, life), clock=clock)
         limiter = self._build(pool).limiter
         pushes = WitnessedPushes(self._parts.pushes(self.app.pushes), self.shop_laws, life)
         return app.push(owner, pushes=pushes, limiter=limiter).step

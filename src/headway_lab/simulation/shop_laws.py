@@ -10,14 +10,14 @@ from decimal import Decimal
 from typing import Any
 
 from headway.clock import Clock
-from headway.core.catalog.storefront import Errand, Shop
-from headway_lab.simulation.desired_versions import MayWait, Wishes
+from headway.core.catalog.storefront import PushLease, Shop
+from headway_lab.simulation.desired_versions import DesiredVersions, MayWait
 from headway_lab.simulation.evidence import Evidence, OpenIntent
 from headway_lab.simulation.figures import Figures
 from headway_lab.simulation.law_book import LawBook
 from headway_lab.simulation.pauses import Stops
 from headway_lab.simulation.shops import Shelf, Shops
-from headway_lab.simulators.shopify.request import Effect
+from headway_lab.simulators.shopify.request import ShopEffect
 
 # Which intents may have an effect of which kind.
 COVERED_BY = {
@@ -50,7 +50,7 @@ class ShopLaws:
         evidence: Evidence,
         clock: Clock,
         shops: Shops,
-        wishes: Wishes,
+        wishes: DesiredVersions,
         figures: Figures,
         guard_move: Decimal,
         stops: Stops,
@@ -75,7 +75,7 @@ class ShopLaws:
 
     # -- visits ------------------------------------------------------------------------------
 
-    def claimed(self, errand: Errand, *, owner: str, lease_s: float) -> None:
+    def claimed(self, errand: PushLease, *, owner: str, lease_s: float) -> None:
         """Check that it may be visited, and nobody else was there, by everybody's clock."""
         self._stops.visited(errand.shop.user_id)
         now_s, shop = self._clock.monotonic(), errand.shop
@@ -89,7 +89,7 @@ class ShopLaws:
             self._book.broken("L10", f"{strangers[0]} is not {shop.user_id}'s to be pushed")
         self._leases[shop.id] = _Lease(owner=owner, fence=errand.fence, until_s=now_s + lease_s)
 
-    def settled(self, errand: Errand, *, is_ours: bool, keeps_lease: bool) -> None:
+    def settled(self, errand: PushLease, *, is_ours: bool, keeps_lease: bool) -> None:
         """Check that the settle of a visit was taken exactly if the shop was still its own."""
         lease = self._leases[errand.shop.id]
         was_ours = lease.fence == errand.fence and not lease.is_over
@@ -114,7 +114,7 @@ class ShopLaws:
 
     # -- effects -----------------------------------------------------------------------------
 
-    def happened(self, effect: Effect) -> None:
+    def happened(self, effect: ShopEffect) -> None:
         """Check one facet of a write that a shop has just accepted."""
         shelf, facet = self._shops.shelf_of(effect), self._shops.facet_of(effect)
         if shelf is None or effect.kind not in COVERED_BY:
@@ -165,7 +165,7 @@ class ShopLaws:
 
     # -- the parts ---------------------------------------------------------------------------
 
-    def _check_intent(self, effect: Effect, shelf: Shelf, facet: str) -> None:
+    def _check_intent(self, effect: ShopEffect, shelf: Shelf, facet: str) -> None:
         """Check that what was written is what somebody had stored before sending it."""
         fitting = [each for each in self._intents(effect) if _covers(each, effect, shelf.sku)]
         if any(each.user_id == shelf.seller for each in fitting):
@@ -176,14 +176,14 @@ class ShopLaws:
         else:
             self._book.broken("L7", f"{facet} of {shelf.sku} was written and no intent is stored")
 
-    def _intents(self, effect: Effect) -> list[OpenIntent]:
+    def _intents(self, effect: ShopEffect) -> list[OpenIntent]:
         """Return what is open in the tables now; all facets of one request share one look."""
         key = (effect.request, self._clock.monotonic())
         if self._open[0] != key:
             self._open = (key, self._evidence.open_intents())
         return self._open[1]
 
-    def _check_wanted(self, effect: Effect, shelf: Shelf, facet: str) -> None:
+    def _check_wanted(self, effect: ShopEffect, shelf: Shelf, facet: str) -> None:
         """Check that somebody desired it, nobody since wrote something newer, and nobody did it."""
         number = self._wishes.first_to_want(shelf.id, facet, effect.new)
         if number is None:
@@ -196,7 +196,9 @@ class ShopLaws:
             self._written[shelf.id, facet] = number
         self._check_blame(effect, shelf, facet, number)
 
-    def _check_blame(self, effect: Effect, shelf: Shelf, facet: str, number: int | None) -> None:
+    def _check_blame(
+        self, effect: ShopEffect, shelf: Shelf, facet: str, number: int | None
+    ) -> None:
         """Check that a part leaves the sale only on evidence of its own, or because it is gone."""
         if effect.kind == "stock" and effect.new == 0:
             seen = None if number is None else self._wishes.version(shelf.id, number).seen
@@ -206,7 +208,7 @@ class ShopLaws:
         if not is_true and not self._may_leave_sale(shelf):
             self._book.broken("L8", f"{facet} of {shelf.sku} is {effect.new} without evidence")
 
-    def _check_price(self, effect: Effect, shelf: Shelf) -> None:
+    def _check_price(self, effect: ShopEffect, shelf: Shelf) -> None:
         """Check a price against the one before; against ours, if a merchant came in between."""
         _, old = shelf.meddled.get("price", (0.0, effect.old))
         new = effect.new
@@ -216,7 +218,7 @@ class ShopLaws:
             self._book.broken("L9", f"{shelf.sku} went from {old} to {new} and nobody approved")
 
 
-def _covers(intent: OpenIntent, effect: Effect, sku: str) -> bool:
+def _covers(intent: OpenIntent, effect: ShopEffect, sku: str) -> bool:
     """Tell whether an intent says that exactly this will be written."""
     return (
         intent.kind in COVERED_BY[effect.kind]
@@ -225,7 +227,7 @@ def _covers(intent: OpenIntent, effect: Effect, sku: str) -> bool:
     )
 
 
-def _says(write: dict[str, Any], effect: Effect) -> bool:
+def _says(write: dict[str, Any], effect: ShopEffect) -> bool:
     if effect.kind == "stock":
         return bool(write["location"] == effect.location and write["quantity"] == effect.new)
     told = write[effect.kind]

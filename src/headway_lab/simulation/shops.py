@@ -10,11 +10,11 @@ from typing import Any
 
 from headway.clock import Clock
 from headway.core.catalog.listings import SellerId, Sku
-from headway_lab.simulation.evidence import Row
-from headway_lab.simulation.truth import Face, Sight, stock_at
+from headway_lab.simulation.evidence import ListingRow
+from headway_lab.simulation.truth import Face, ShownState, stock_at
 from headway_lab.simulators.shopify.faults import ShopFaultPlan
-from headway_lab.simulators.shopify.request import Effect
-from headway_lab.simulators.shopify.shop import Shop, ShopIds, ShopSetup, ShopView
+from headway_lab.simulators.shopify.request import ShopEffect
+from headway_lab.simulators.shopify.shop import ShopIds, ShopScreen, ShopSetup, SimulatedShop
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
 
 
@@ -83,7 +83,7 @@ class Shops:
             clock, shops=self.setups.values(), faults=faults, seed=seed
         )
         # Taken once: to ask for a shop is to let its bulk operations catch up.
-        self._shops: dict[str, tuple[SellerId, Shop]] = {
+        self._shops: dict[str, tuple[SellerId, SimulatedShop]] = {
             setup.domain: (seller, self.simulator.shop(setup.domain))
             for seller, setup in self.setups.items()
         }
@@ -94,7 +94,7 @@ class Shops:
         """Every listing that is in a shop, by id."""
         return {shelf.id: shelf for shelf in self._shelves.values()}
 
-    def stock(self, row: Row, sight: Sight) -> ShopIds:
+    def stock(self, row: ListingRow, sight: ShownState) -> ShopIds:
         """Put a listing on sale as it should be."""
         face = sight.face
         ids = self.simulator.seed_product(
@@ -114,11 +114,11 @@ class Shops:
         )
         return ids
 
-    def seller_of(self, effect: Effect) -> SellerId:
+    def seller_of(self, effect: ShopEffect) -> SellerId:
         """Return whose shop was written to."""
         return self._shops[effect.shop][0]
 
-    def shelf_of(self, effect: Effect) -> Shelf | None:
+    def shelf_of(self, effect: ShopEffect) -> Shelf | None:
         """Return the listing that was written to; None if it is nobody's."""
         seller, shop = self._shops[effect.shop]
         product = shop.products.get(effect.id)
@@ -126,7 +126,7 @@ class Shops:
         variant = shop.variants.get(ids[0]) if ids else None
         return None if variant is None else self._shelves.get((seller, variant.sku))
 
-    def facet_of(self, effect: Effect) -> str:
+    def facet_of(self, effect: ShopEffect) -> str:
         """Return which facet was written."""
         if effect.kind != "stock":
             return effect.kind
@@ -161,7 +161,7 @@ class Shops:
         shelf.take(stock_at(place), 1)
 
 
-def face_of_view(view: ShopView) -> Face:
+def face_of_view(view: ShopScreen) -> Face:
     """Return what a shop shows of a product, facet by facet."""
     return {
         "price": view.price,

@@ -8,8 +8,8 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import Any
 
-from headway_lab.simulation.world import Catalogue
-from headway_lab.simulators.boeing import Part
+from headway_lab.simulation.world import SimulatedCatalog
+from headway_lab.simulators.boeing import SupplierPart
 
 Prices = tuple[Decimal | None, Decimal | None]
 # What a shop shows of one listing, facet by facet; a shop keeps money to the cent.
@@ -18,7 +18,7 @@ CENT = Decimal("0.01")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class ShownState:
     """A part as a perfect reader would put it into the shop; equal sights need no push."""
 
     list_price: Decimal
@@ -40,23 +40,23 @@ class Eye:
 
     places: Mapping[str, str]
     currency: str
-    shown_prices: Callable[[Part], Prices]
+    shown_prices: Callable[[SupplierPart], Prices]
     markup: Decimal
     margin_min: Decimal = Decimal(0)
     basis: str = "list"
     rounding: str = "cent"
     compare_at: str = "none"
     # A part is looked at whenever it is read, and seldom is it another than the last time.
-    last: dict[str, tuple[Part, Sight]] = field(default_factory=dict, repr=False)
+    last: dict[str, tuple[SupplierPart, ShownState]] = field(default_factory=dict, repr=False)
 
-    def see(self, part: Part) -> Sight:
+    def see(self, part: SupplierPart) -> ShownState:
         """Return what the shop should show for this part."""
         seen = self.last.get(part.sku)
         if seen is None or seen[0] is not part:
             seen = self.last[part.sku] = (part, self._look(part))
         return seen[1]
 
-    def _look(self, part: Part) -> Sight:
+    def _look(self, part: SupplierPart) -> ShownState:
         shown, net = self.shown_prices(part)
         list_price, net_price = shown or Decimal(0), net or Decimal(0)
         base = list_price if list_price > 0 and self.basis == "list" else net_price
@@ -67,7 +67,7 @@ class Eye:
         for place, quantity in part.stock.items():
             if place in self.places:
                 stock[self.places[place]] += quantity
-        return Sight(
+        return ShownState(
             list_price=list_price,
             net_price=net_price,
             price=price,
@@ -127,7 +127,7 @@ def _to_the_cent(amount: Decimal) -> Decimal:
 
 
 def difference(
-    sight: Sight,
+    sight: ShownState,
     currency: str,
     observed: Mapping[str, Any] | None,
     desired: Mapping[str, Any] | None,
@@ -163,11 +163,11 @@ class Served:
 
     at_s: float
     currency: str
-    parts: Mapping[str, Part]
+    parts: Mapping[str, SupplierPart]
     odd: frozenset[str]
 
 
-def read_body(body: bytes, catalogue: Catalogue) -> Served | None:
+def read_body(body: bytes, catalogue: SimulatedCatalog) -> Served | None:
     """Read a reply's bytes with our own eyes; None if no client could."""
     try:
         document = json.loads(body)

@@ -13,7 +13,7 @@ HOUR_S = 3600.0
 Hire = Callable[[Life, str, Clock], Step]
 
 
-class Crew:
+class SimulatedWorkers:
     """Whoever may die; what a hire makes is one incarnation's step."""
 
     def __init__(

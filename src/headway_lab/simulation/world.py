@@ -12,7 +12,7 @@ from pathlib import Path
 from headway.clock import Clock, Rng, rng
 from headway.core.catalog.listings import Sku
 from headway.core.timetable.population import SHARE_PER_DAY, rate_at
-from headway_lab.simulators.boeing import Part
+from headway_lab.simulators.boeing import SupplierPart
 
 DAY_S = 86_400.0
 CENT = Decimal("0.01")
@@ -29,11 +29,11 @@ SHOWN_SHARE = PRICE_SHARE + (1 - PRICE_SHARE) * len(MAPPED) / (len(MAPPED) + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class WorldChange:
     """At this second of the run the part becomes so."""
 
     at_s: float
-    part: Part
+    part: SupplierPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +45,8 @@ class World:
     """
 
     name: str
-    start: Mapping[Sku, Part]
-    changes: Sequence[Change] = field(default_factory=tuple)
+    start: Mapping[Sku, SupplierPart]
+    changes: Sequence[WorldChange] = field(default_factory=tuple)
     source: Path | None = None
     rates_per_day: Mapping[Sku, float] | None = None
     faults: tuple[str, ...] = ()
@@ -56,16 +56,16 @@ class World:
         return replace(self, changes=tuple(each for each in self.changes if each.at_s < end_s))
 
 
-class Catalogue:
+class SimulatedCatalog:
     """The world as it is now, behind the simulator's door; it remembers what it was asked."""
 
     def __init__(self, world: World, clock: Clock) -> None:
         self._parts = dict(world.start)
         self._clock = clock
-        self.asked: dict[str, Part] = {}
+        self.asked: dict[str, SupplierPart] = {}
         self.asked_s: dict[str, float] = {}
 
-    def lookup(self, sku: str) -> Part | None:
+    def lookup(self, sku: str) -> SupplierPart | None:
         """Return the part as it is now, if there is one."""
         part = self._parts.get(Sku(sku))
         if part is not None:
@@ -73,7 +73,7 @@ class Catalogue:
             self.asked_s[part.sku] = self._clock.monotonic()
         return part
 
-    def become(self, part: Part) -> None:
+    def become(self, part: SupplierPart) -> None:
         """Let a change happen."""
         self._parts[Sku(part.sku)] = part
 
@@ -85,7 +85,7 @@ def seeded_world(
     generator = rng(f"world:{seed}")
     start = draw_start(generator, products)
     rates: dict[Sku, float] = {}
-    changes: list[Change] = []
+    changes: list[WorldChange] = []
     for sku, part in start.items():
         rates[sku] = draw_rate(generator, share_per_day)
         changes += live(generator, part, poisson(generator, rates[sku], days))
@@ -94,7 +94,7 @@ def seeded_world(
     )
 
 
-def draw_start(generator: Rng, products: int) -> dict[Sku, Part]:
+def draw_start(generator: Rng, products: int) -> dict[Sku, SupplierPart]:
     """Draw a catalogue."""
     return {sku: _part(generator, sku) for sku in _skus(generator, products)}
 
@@ -115,14 +115,14 @@ def poisson(generator: Rng, rate_per_day: float, days: float) -> Iterator[float]
         at_s += generator.expovariate(rate_per_s)
 
 
-def live(generator: Rng, part: Part, at_s: Iterable[float]) -> Iterator[Change]:
+def live(generator: Rng, part: SupplierPart, at_s: Iterable[float]) -> Iterator[WorldChange]:
     """Yield one part's changes: at each of these seconds it moves from where it is."""
     for each in at_s:
         part = moved(generator, part)
-        yield Change(at_s=round(each, 3), part=part)
+        yield WorldChange(at_s=round(each, 3), part=part)
 
 
-def in_order(changes: Iterable[Change]) -> tuple[Change, ...]:
+def in_order(changes: Iterable[WorldChange]) -> tuple[WorldChange, ...]:
     """Return changes as they happen."""
     return tuple(sorted(changes, key=lambda each: (each.at_s, each.part.sku)))
 
@@ -132,7 +132,7 @@ def shown_rates(rates_per_day: Mapping[Sku, float]) -> dict[Sku, float]:
     return {sku: rate * SHOWN_SHARE for sku, rate in rates_per_day.items()}
 
 
-def moved(generator: Rng, part: Part) -> Part:
+def moved(generator: Rng, part: SupplierPart) -> SupplierPart:
     """Change the price a little, or the stock at one place."""
     if generator.random() < PRICE_SHARE:
         return repriced(part, draw_factor(generator))
@@ -144,7 +144,7 @@ def draw_factor(generator: Rng) -> Decimal:
     return Decimal(str(1 + generator.choice((-1, 1)) * generator.uniform(0.01, 0.08)))
 
 
-def repriced(part: Part, factor: Decimal) -> Part:
+def repriced(part: SupplierPart, factor: Decimal) -> SupplierPart:
     """Return the part at another price."""
     assert part.net_price is not None
     assert part.list_price is not None
@@ -154,7 +154,7 @@ def repriced(part: Part, factor: Decimal) -> Part:
     return replace(part, net_price=net_price, list_price=_cents(part.list_price * factor))
 
 
-def restocked(generator: Rng, part: Part) -> Part:
+def restocked(generator: Rng, part: SupplierPart) -> SupplierPart:
     """Return the part with another quantity at one place."""
     place = generator.choice((*MAPPED, UNMAPPED))
     quantity = _quantity(generator)
@@ -184,10 +184,10 @@ def _number(generator: Rng, digits: int) -> str:
     return f"{generator.randrange(10**digits):0{digits}}"
 
 
-def _part(generator: Rng, sku: Sku) -> Part:
+def _part(generator: Rng, sku: Sku) -> SupplierPart:
     net_price = _cents(Decimal(str(3 * 10 ** generator.uniform(0, 3))))
     places = generator.sample((*MAPPED, UNMAPPED), generator.randint(1, 4))
-    return Part(
+    return SupplierPart(
         sku=sku,
         list_price=_cents(net_price * Decimal(str(generator.uniform(1.05, 1.4)))),
         net_price=net_price,

@@ -14,8 +14,8 @@ from headway_lab.simulation.office_hours import busily
 from headway_lab.simulation.price_lists import bursty_world, mislabelled_world
 from headway_lab.simulation.world import (
     DAY_S,
-    Change,
     World,
+    WorldChange,
     draw_rate,
     draw_start,
     in_order,
@@ -45,7 +45,7 @@ def diurnal_world(*, products: int, days: float, seed: int) -> World:
     generator = rng(f"world:{seed}")
     start = draw_start(generator, products)
     rates = {sku: draw_rate(generator) for sku in start}
-    changes: list[Change] = []
+    changes: list[WorldChange] = []
     for sku, part in start.items():
         changes += live(generator, part, busily(generator, rates[sku], days))
     return World(
@@ -58,7 +58,7 @@ def equal_world(*, products: int, days: float, seed: int) -> World:
     generator = rng(f"world:{seed}")
     start = draw_start(generator, products)
     rates = dict.fromkeys(start, SHARE_PER_DAY)
-    changes: list[Change] = []
+    changes: list[WorldChange] = []
     for part in start.values():
         changes += live(generator, part, poisson(generator, SHARE_PER_DAY, days))
     return World(
@@ -70,7 +70,7 @@ def drifting_world(*, products: int, days: float, seed: int) -> World:
     """Draw a world in which a part, after some days, takes another rate; it has no true one."""
     generator = rng(f"world:{seed}")
     start = draw_start(generator, products)
-    changes: list[Change] = []
+    changes: list[WorldChange] = []
     for part in start.values():
         changes += live(generator, part, _drifting(generator, days))
     return World(name="drifting", start=start, changes=in_order(changes))

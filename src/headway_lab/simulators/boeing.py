@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 from headway.clock import Clock, rng
-from headway_lab.simulators.faults import BadPrice, Fault, FaultPlan
+from headway_lab.simulators.faults import BadPrice, FaultPlan, SimulatedFault
 from headway_lab.simulators.meter import ArrivalLog, Semantics, make_gate
 from headway_lab.simulators.wire import SimReply, json_reply
 
@@ -34,7 +34,7 @@ HTML_PAGE = b"<!DOCTYPE html><html><title>Maintenance</title><p>We will be back 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class SupplierPart:
     """A part as the supplier has it in truth; its family is who makes it, if that is told."""
 
     sku: str
@@ -49,7 +49,7 @@ class Part:
 class Catalog(Protocol):
     """What the supplier sells."""
 
-    def lookup(self, sku: str) -> Part | None:
+    def lookup(self, sku: str) -> SupplierPart | None:
         """Return the part as it is now, if there is one."""
 
 
@@ -113,7 +113,7 @@ class BoeingSimulator:
         with self._lock:
             self._tokens.clear()
 
-    def shown_prices(self, part: Part) -> tuple[Decimal | None, Decimal | None]:
+    def shown_prices(self, part: SupplierPart) -> tuple[Decimal | None, Decimal | None]:
         """Return the list and net price that replies show: three parts in ten hide the first."""
         is_hidden = part.net_price and self._trait(part.sku, "list") % 10 < 3  # noqa: PLR2004
         return None if is_hidden else part.list_price, part.net_price
@@ -123,7 +123,7 @@ class BoeingSimulator:
         with self._lock:
             at_s = self.elapsed_s()
             fault = self.faults.call_fault(at_s)
-            if fault is Fault.REFUSED:
+            if fault is SimulatedFault.REFUSED:
                 self.faults.injected[fault] += 1
                 return SimReply(fate="refuse")
             kind, expected = KINDS.get(path, ("other", method))
@@ -198,14 +198,14 @@ class BoeingSimulator:
         lines = [self._line(part, bad[part.sku]) for part in parts]
         return json_reply({"currency": currency, "lineItems": lines})
 
-    def _find(self, code: str, at_s: float) -> Part | None:
+    def _find(self, code: str, at_s: float) -> SupplierPart | None:
         part = self._catalog.lookup(code) or self._catalog.lookup(code.upper())
         if part is not None and self.faults.is_vanished(part.sku, at_s):
             self.faults.injected["vanish"] += 1
             return None
         return part
 
-    def _line(self, part: Part, bad: BadPrice | None) -> dict[str, Any]:
+    def _line(self, part: SupplierPart, bad: BadPrice | None) -> dict[str, Any]:
         list_price, net_price = self.shown_prices(part)
         places = self._places(part)
         spell = str if self._trait(part.sku, "text") % 2 else float
@@ -226,7 +226,7 @@ class BoeingSimulator:
             line["supplierName"] = part.family
         return {**line, **_spoiled_prices(bad)}
 
-    def _places(self, part: Part) -> list[tuple[str, int]]:
+    def _places(self, part: SupplierPart) -> list[tuple[str, int]]:
         """Return stock by place: shuffled, empty ones often left out, a few with a foreign one."""
         generator = self._generator
         places = [
@@ -240,24 +240,24 @@ class BoeingSimulator:
         generator.shuffle(places)
         return places
 
-    def _spoil(self, reply: SimReply, fault: Fault | None, kind: str) -> SimReply:
+    def _spoil(self, reply: SimReply, fault: SimulatedFault | None, kind: str) -> SimReply:
         """Let the fault act on an answer that was counted and earned."""
         spoiled = reply
-        if fault is Fault.ERROR or fault is Fault.UNAVAILABLE:
-            status = 500 if fault is Fault.ERROR else 503
+        if fault is SimulatedFault.ERROR or fault is SimulatedFault.UNAVAILABLE:
+            status = 500 if fault is SimulatedFault.ERROR else 503
             spoiled = replace(reply, status=status, body=b'{"message":"try again later"}')
-        elif fault is Fault.TIMEOUT:
+        elif fault is SimulatedFault.TIMEOUT:
             spoiled = replace(reply, fate="hang")
-        elif fault is Fault.DROP:
+        elif fault is SimulatedFault.DROP:
             spoiled = replace(reply, fate="drop")
-        elif fault is Fault.SLOW:
+        elif fault is SimulatedFault.SLOW:
             spoiled = replace(reply, delay_s=reply.delay_s + self.faults.slowness_s())
-        elif fault is Fault.HTML:
+        elif fault is SimulatedFault.HTML:
             headers = {**reply.headers, "Content-Type": "text/html"}
             spoiled = replace(reply, status=200, headers=headers, body=HTML_PAGE)
-        elif fault is Fault.TRUNCATE:
+        elif fault is SimulatedFault.TRUNCATE:
             spoiled = replace(reply, body=reply.body[: self.faults.cut(len(reply.body))])
-        elif fault is Fault.DUPLICATE and kind == "price":
+        elif fault is SimulatedFault.DUPLICATE and kind == "price":
             spoiled = self._doubled(reply)
         if fault is not None and spoiled is not reply:
             self.faults.injected[fault] += 1

@@ -13,7 +13,7 @@ from headway.clock import Rng, rng
 from headway.errors import ConfigError
 
 
-class Fault(StrEnum):
+class SimulatedFault(StrEnum):
     """A way in which one call goes wrong; the last two happen in outages only."""
 
     ERROR = "error"
@@ -36,8 +36,12 @@ class BadPrice(StrEnum):
     CURRENCY = "currency"
 
 
-RATED = tuple(fault for fault in Fault if fault not in {Fault.UNAVAILABLE, Fault.REFUSED})
-OUTAGE_FORMS = (Fault.UNAVAILABLE, Fault.REFUSED, Fault.TIMEOUT)
+RATED = tuple(
+    fault
+    for fault in SimulatedFault
+    if fault not in {SimulatedFault.UNAVAILABLE, SimulatedFault.REFUSED}
+)
+OUTAGE_FORMS = (SimulatedFault.UNAVAILABLE, SimulatedFault.REFUSED, SimulatedFault.TIMEOUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +106,7 @@ class CallFaults(Generic[F]):
         return self._generator.random() < 0.5  # noqa: PLR2004 - a fair one
 
 
-class FaultPlan(CallFaults[Fault]):
+class FaultPlan(CallFaults[SimulatedFault]):
     """All that will go wrong; `injected` counts what did, by kind."""
 
     def __init__(

@@ -21,7 +21,7 @@ class Admission:
     delay_s: float = 0.0
 
 
-class Gate(Protocol):
+class CallGate(Protocol):
     """A provider's rule."""
 
     def admit(self, at_s: float) -> Admission:
@@ -122,7 +122,7 @@ class LeakyGate:
         return Admission(delay_s=delay_s)
 
 
-def make_gate(semantics: Semantics, limit: int, span_s: float) -> Gate:
+def make_gate(semantics: Semantics, limit: int, span_s: float) -> CallGate:
     """Make the gate of that name."""
     gates: dict[Semantics, type[LogGate | FixedGate | BucketGate | LeakyGate]] = {
         "log": LogGate,

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from headway.core.accounts import jobs
 from headway.core.accounts.jobs import (
     Account,
+    DataKind,
     Job,
     JobCandidate,
     JobRule,
     JobStatus,
     JobType,
-    Kind,
     PlatformName,
     Tier,
     score,
@@ -28,13 +28,13 @@ MINUTE = timedelta(minutes=1)
 AGEING = 5 * MINUTE
 RULE = JobRule(
     intervals=dict(zip(Tier, (60 * MINUTE, 30 * MINUTE, 15 * MINUTE, 5 * MINUTE), strict=True)),
-    kind_intervals={each: (0 if each is Kind.ORDERS else 360) * MINUTE for each in Kind},
+    kind_intervals={each: (0 if each is DataKind.ORDERS else 360) * MINUTE for each in DataKind},
     order_quotas=dict.fromkeys(Tier, 50),
 )
 JOB = Job(
     id="j1",
     account=Account(id="a1", user_id=SellerId("a"), platform=PlatformName.ETSY, shop="1"),
-    kind=Kind.ORDERS,
+    kind=DataKind.ORDERS,
     type=JobType.INCREMENTAL,
     tier=Tier.STARTER,
     fence=1,
@@ -125,7 +125,7 @@ def test_the_estimate_starts_with_the_first_run_and_follows_the_later_ones() -> 
 def test_a_run_that_is_done_is_due_again_an_interval_after_it_started() -> None:
     ending = jobs.completed(JOB, RULE, NOW)
     assert (ending.status, ending.next_run_at) == (JobStatus.COMPLETED, NOW + 29 * MINUTE)
-    listings = jobs.completed(replace(JOB, kind=Kind.LISTINGS), RULE, NOW)
+    listings = jobs.completed(replace(JOB, kind=DataKind.LISTINGS), RULE, NOW)
     assert listings.next_run_at == NOW + 359 * MINUTE
     long = jobs.completed(replace(JOB, started_at=NOW - timedelta(hours=3)), RULE, NOW)
     assert long.next_run_at == NOW

@@ -3,33 +3,41 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.core.accounts.jobs import JobStatus, JobType, Kind, PlatformName, Tier, score
-from headway.core.accounts.reasons import WAITING, JobLine, JobStanding, JobState, Shut, aged, why
+from headway.core.accounts.jobs import DataKind, JobStatus, JobType, PlatformName, Tier, score
+from headway.core.accounts.reasons import (
+    WAITING,
+    JobPosition,
+    JobQueueState,
+    JobState,
+    Shut,
+    aged,
+    why,
+)
 from headway.core.catalog.listings import SellerId
 from headway.core.limits.daily_shares import share_of
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
-LINE = JobLine(running_count=1, running_max=10, ageing=5 * MINUTE)
+LINE = JobQueueState(running_count=1, running_max=10, ageing=5 * MINUTE)
 
 
 def job(
     status: JobStatus = JobStatus.QUEUED, due_at: datetime | None = NOW, **more: object
-) -> JobStanding:
+) -> JobPosition:
     values = {
         "id": "j1",
         "account_id": "a1",
         "user_id": SellerId("acme"),
         "platform": PlatformName.ETSY,
         "shop": "1001",
-        "kind": Kind.ORDERS,
+        "kind": DataKind.ORDERS,
         "type": JobType.INCREMENTAL,
         "tier": Tier.FREE,
         "score": 12,
         "status": status,
         "next_run_at": due_at,
     }
-    return JobStanding(**{**values, **more})  # type: ignore[arg-type]
+    return JobPosition(**{**values, **more})  # type: ignore[arg-type]
 
 
 @given(
@@ -40,7 +48,7 @@ def job(
     is_busy=st.booleans(),
     is_shut=st.booleans(),
     tier=st.sampled_from(Tier),
-    kind=st.sampled_from(Kind),
+    kind=st.sampled_from(DataKind),
 )
 def test_whoever_waits_says_what_for_and_until_when(
     *,
@@ -51,10 +59,10 @@ def test_whoever_waits_says_what_for_and_until_when(
     is_busy: bool,
     is_shut: bool,
     tier: Tier,
-    kind: Kind,
+    kind: DataKind,
 ) -> None:
     shut = Shut(state=JobState.BUDGET, why="the day is spent", until=NOW + MINUTE)
-    line = JobLine(
+    line = JobQueueState(
         running_count=running,
         running_max=10,
         ageing=5 * MINUTE,
@@ -113,7 +121,7 @@ def test_a_failure_and_a_spent_month_say_when_they_end() -> None:
 def test_what_will_still_hold_a_job_when_it_is_due_is_what_holds_it() -> None:
     until = NOW + 90 * MINUTE
     shut = Shut(state=JobState.BUDGET, why="the day is spent", until=until)
-    line = JobLine(
+    line = JobQueueState(
         running_count=0,
         running_max=10,
         ageing=5 * MINUTE,

@@ -7,15 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.core.accounts.jobs import KINDS, Kind, PlatformName
-from headway.core.accounts.webhooks import ETSY_TOPICS, SHOPIFY_TOPICS, Effect, Hook, read_hook
+from headway.core.accounts.jobs import KINDS, DataKind, PlatformName
+from headway.core.accounts.webhooks import (
+    ETSY_TOPICS,
+    SHOPIFY_TOPICS,
+    Webhook,
+    WebhookEffect,
+    read_hook,
+)
 from headway.errors import RequestError
 
 SHOPIFY, ETSY, PRINTIFY = PlatformName.SHOPIFY, PlatformName.ETSY, PlatformName.PRINTIFY
 SHOP = "one.myshopify.com"
 
 
-def shopify(topic: str, body: object, **headers: str) -> Hook:
+def shopify(topic: str, body: object, **headers: str) -> Webhook:
     given = {
         "x-shopify-topic": topic,
         "x-shopify-webhook-id": "w-1",
@@ -25,36 +31,36 @@ def shopify(topic: str, body: object, **headers: str) -> Hook:
     return read_hook(SHOPIFY, given, json.dumps(body).encode())
 
 
-def etsy(body: object, **headers: str) -> Hook:
+def etsy(body: object, **headers: str) -> Webhook:
     return read_hook(ETSY, {"webhook-id": "msg_1", **headers}, json.dumps(body).encode())
 
 
-def printify(body: object) -> Hook:
+def printify(body: object) -> Webhook:
     return read_hook(PRINTIFY, {}, json.dumps(body).encode())
 
 
 @pytest.mark.parametrize(
     ("topic", "body", "kind", "external_id"),
     (
-        ("orders/create", {"id": 82}, Kind.ORDERS, "82"),
-        ("orders/updated", {"id": 82, "order_id": 7}, Kind.ORDERS, "82"),
-        ("orders/edited", {"order_edit": {"order_id": 9}}, Kind.ORDERS, "9"),
-        ("refunds/create", {"id": 1, "order_id": 5}, Kind.ORDERS, "5"),
-        ("fulfillments/update", {"id": 1, "order_id": 5}, Kind.ORDERS, "5"),
-        ("products/delete", {"id": 3}, Kind.LISTINGS, "3"),
-        ("customers/update", {"id": 4}, Kind.CUSTOMERS, "4"),
-        ("orders/create", {"id": "gid://shopify/Order/82"}, Kind.ORDERS, "82"),
-        ("orders/create", {}, Kind.ORDERS, None),
-        ("orders/create", {"id": True}, Kind.ORDERS, None),
-        ("orders/create", {"id": 10**40}, Kind.ORDERS, None),
-        ("orders/create", {"id": "a\u0000b"}, Kind.ORDERS, None),
+        ("orders/create", {"id": 82}, DataKind.ORDERS, "82"),
+        ("orders/updated", {"id": 82, "order_id": 7}, DataKind.ORDERS, "82"),
+        ("orders/edited", {"order_edit": {"order_id": 9}}, DataKind.ORDERS, "9"),
+        ("refunds/create", {"id": 1, "order_id": 5}, DataKind.ORDERS, "5"),
+        ("fulfillments/update", {"id": 1, "order_id": 5}, DataKind.ORDERS, "5"),
+        ("products/delete", {"id": 3}, DataKind.LISTINGS, "3"),
+        ("customers/update", {"id": 4}, DataKind.CUSTOMERS, "4"),
+        ("orders/create", {"id": "gid://shopify/Order/82"}, DataKind.ORDERS, "82"),
+        ("orders/create", {}, DataKind.ORDERS, None),
+        ("orders/create", {"id": True}, DataKind.ORDERS, None),
+        ("orders/create", {"id": 10**40}, DataKind.ORDERS, None),
+        ("orders/create", {"id": "a\u0000b"}, DataKind.ORDERS, None),
     ),
 )
 def test_a_topic_of_shopify_names_what_to_look_at(
-    topic: str, body: object, kind: Kind, external_id: str | None
+    topic: str, body: object, kind: DataKind, external_id: str | None
 ) -> None:
     hook = shopify(topic, body)
-    assert (hook.effect, hook.kind, hook.external_id) == (Effect.WAKE, kind, external_id)
+    assert (hook.effect, hook.kind, hook.external_id) == (WebhookEffect.WAKE, kind, external_id)
     assert (hook.delivery_id, hook.shop, hook.topic) == ("w-1", SHOP, topic)
 
 
@@ -63,18 +69,18 @@ def test_every_kind_that_a_topic_names_has_a_job() -> None:
 
 
 def test_an_uninstalled_app_ends_the_account() -> None:
-    assert shopify("app/uninstalled", {"id": 1}).effect is Effect.DISCONNECT
+    assert shopify("app/uninstalled", {"id": 1}).effect is WebhookEffect.DISCONNECT
 
 
 def test_the_privacy_topics_are_understood() -> None:
     body = {"customer": {"id": 191, "email": "x@y"}, "orders_to_redact": [1, "2", None, {}]}
     redact = shopify("customers/redact", body)
-    assert redact.effect is Effect.REDACT_CUSTOMER
+    assert redact.effect is WebhookEffect.REDACT_CUSTOMER
     assert redact.external_id == "191"
     assert redact.order_ids == ("1", "2")
-    assert shopify("customers/data_request", body).effect is Effect.RECORD
+    assert shopify("customers/data_request", body).effect is WebhookEffect.RECORD
     whole = shopify("shop/redact", body)
-    assert (whole.effect, whole.external_id) == (Effect.REDACT_SHOP, None)
+    assert (whole.effect, whole.external_id) == (WebhookEffect.REDACT_SHOP, None)
 
 
 def test_a_customer_without_an_id_is_not_everybody() -> None:
@@ -84,7 +90,7 @@ def test_a_customer_without_an_id_is_not_everybody() -> None:
 
 @pytest.mark.parametrize("topic", ("themes/publish", "bulk_operations/finish", "shop/update", "x"))
 def test_a_topic_that_we_do_not_use_does_nothing(topic: str) -> None:
-    assert shopify(topic, {"id": 1}).effect is Effect.NOTHING
+    assert shopify(topic, {"id": 1}).effect is WebhookEffect.NOTHING
 
 
 @pytest.mark.parametrize("name", ("topic", "webhook-id", "shop-domain"))
@@ -103,7 +109,11 @@ def test_an_event_of_etsy_names_the_receipt(topic: str) -> None:
         "shop_id": 77,
     }
     hook = etsy(body)
-    assert (hook.effect, hook.kind, hook.external_id) == (Effect.WAKE, Kind.ORDERS, "3210")
+    assert (hook.effect, hook.kind, hook.external_id) == (
+        WebhookEffect.WAKE,
+        DataKind.ORDERS,
+        "3210",
+    )
     assert (hook.shop, hook.delivery_id, hook.topic) == ("77", "msg_1", topic)
     loud = etsy({**body, "event_type": topic.upper().replace(".", "_")})
     assert loud.topic == topic
@@ -112,19 +122,23 @@ def test_an_event_of_etsy_names_the_receipt(topic: str) -> None:
 @pytest.mark.parametrize("url", (None, 5, "", "https://x/receipts/", "https://x/receipts/12a"))
 def test_an_event_of_etsy_without_a_receipt_still_wakes(url: Any) -> None:
     hook = etsy({"event_type": "order.paid", "shop_id": "77", "resource_url": url})
-    assert (hook.effect, hook.external_id) == (Effect.WAKE, None)
+    assert (hook.effect, hook.external_id) == (WebhookEffect.WAKE, None)
 
 
 def test_an_event_of_printify_names_the_order_and_the_shop() -> None:
     resource: dict[str, Any] = {"id": "5a96", "type": "order", "data": {"shop_id": 815}}
     hook = printify({"id": "e-1", "type": "order:shipment:created", "resource": resource})
-    assert (hook.effect, hook.kind, hook.external_id) == (Effect.WAKE, Kind.ORDERS, "5a96")
+    assert (hook.effect, hook.kind, hook.external_id) == (
+        WebhookEffect.WAKE,
+        DataKind.ORDERS,
+        "5a96",
+    )
     assert (hook.shop, hook.delivery_id) == ("815", "e-1")
     product = printify({"id": "e-2", "type": "product:deleted", "resource": resource})
-    assert product.kind is Kind.LISTINGS
+    assert product.kind is DataKind.LISTINGS
     gone = {"id": 815, "type": "shop", "data": None}
     end = printify({"id": "e-3", "type": "shop:disconnected", "resource": gone})
-    assert (end.effect, end.shop, end.kind) == (Effect.DISCONNECT, "815", None)
+    assert (end.effect, end.shop, end.kind) == (WebhookEffect.DISCONNECT, "815", None)
 
 
 @pytest.mark.parametrize("body", (b"", b"{", b"[1]", b'"x"', b"\xff", b"[" * 100_000, b"null"))

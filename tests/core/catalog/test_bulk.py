@@ -8,22 +8,22 @@ import pytest
 from tests.core.catalog.test_push_planning import NOW, SHOP, change, kinds, plan, state
 
 from headway.core.catalog import bulk, push_results
-from headway.core.catalog.bulk import Step
+from headway.core.catalog.bulk import BulkStep
 from headway.core.catalog.listings import Sku
 from headway.core.catalog.push_planning import price_write
 from headway.core.catalog.storefront import (
     BulkIntent,
     BulkProgress,
     Change,
-    Errand,
     Gid,
-    Kind,
     Phase,
     PriceWrite,
     Pushed,
-    Said,
+    PushLease,
     UploadTarget,
-    Verdict,
+    WriteKind,
+    WriteResult,
+    WriteVerdict,
 )
 from headway.errors import PermanentError, ThrottledError, TimedOutError
 
@@ -50,7 +50,7 @@ def intent(phase: Phase = Phase.NEW, *skus: str, **more: Any) -> BulkIntent:
     return BulkIntent(id="k", skus=wanted, created_at=NOW, progress=progress)
 
 
-def judged(each: Change, said: Said, write: PriceWrite | None = None) -> Pushed:
+def judged(each: Change, said: WriteResult, write: PriceWrite | None = None) -> Pushed:
     pairs = [(write or price_write(each), said)]
     ((pushed,), unsure) = bulk.judge(pairs, {each.sku: each}, SHOP, NOW)
     assert unsure == []
@@ -74,17 +74,17 @@ def test_no_more_than_ten_thousand_go_at_once() -> None:
 
 
 @pytest.mark.parametrize(("phase", "step"), bulk.NEXT.items())
-def test_each_phase_has_its_call(phase: Phase, step: Step) -> None:
+def test_each_phase_has_its_call(phase: Phase, step: BulkStep) -> None:
     assert bulk.next_step(intent(phase), NOW) is step
 
 
 def test_what_cannot_be_started_is_dropped_and_what_does_not_end_is_given_up() -> None:
     late = NOW + bulk.START_MAX + timedelta(seconds=1)
-    assert bulk.next_step(intent(Phase.UPLOADED), late) is Step.DROP
-    assert bulk.next_step(intent(Phase.ASKED, asked_at=NOW), late) is Step.FIND
+    assert bulk.next_step(intent(Phase.UPLOADED), late) is BulkStep.DROP
+    assert bulk.next_step(intent(Phase.ASKED, asked_at=NOW), late) is BulkStep.FIND
     running = intent(Phase.RUNNING, asked_at=NOW + HOUR)
-    assert bulk.next_step(running, NOW + 25 * HOUR) is Step.STATUS
-    assert bulk.next_step(running, NOW + 25.01 * HOUR) is Step.GIVE_UP
+    assert bulk.next_step(running, NOW + 25 * HOUR) is BulkStep.STATUS
+    assert bulk.next_step(running, NOW + 25.01 * HOUR) is BulkStep.GIVE_UP
 
 
 def test_it_is_due_when_its_time_has_come() -> None:
@@ -147,22 +147,24 @@ def test_an_operation_is_waited_for_fetched_or_read_back() -> None:
 @pytest.mark.parametrize(
     ("step", "error", "phase"),
     (
-        (Step.STAGE, LOST, Phase.NEW),
-        (Step.UPLOAD, LOST, Phase.NEW),
-        (Step.UPLOAD, None, Phase.NEW),
-        (Step.RUN, LOST, Phase.ASKED),
-        (Step.RUN, TOLD_TO_WAIT, Phase.UPLOADED),
-        (Step.RUN, GONE, Phase.NEW),
-        (Step.RUN, None, Phase.UPLOADED),
-        (Step.FIND, LOST, Phase.ASKED),
-        (Step.STATUS, GONE, Phase.RUNNING),
-        (Step.FETCH, GONE, Phase.RUNNING),
+        (BulkStep.STAGE, LOST, Phase.NEW),
+        (BulkStep.UPLOAD, LOST, Phase.NEW),
+        (BulkStep.UPLOAD, None, Phase.NEW),
+        (BulkStep.RUN, LOST, Phase.ASKED),
+        (BulkStep.RUN, TOLD_TO_WAIT, Phase.UPLOADED),
+        (BulkStep.RUN, GONE, Phase.NEW),
+        (BulkStep.RUN, None, Phase.UPLOADED),
+        (BulkStep.FIND, LOST, Phase.ASKED),
+        (BulkStep.STATUS, GONE, Phase.RUNNING),
+        (BulkStep.FETCH, GONE, Phase.RUNNING),
     ),
 )
-def test_a_failed_call_goes_on_from_what_is_certain(step: Step, error: Any, phase: Phase) -> None:
+def test_a_failed_call_goes_on_from_what_is_certain(
+    step: BulkStep, error: Any, phase: Phase
+) -> None:
     before = {each: stage for stage, each in bulk.NEXT.items()}[step]
     begun = intent(before, asked_at=NOW if before is not Phase.NEW else None)
-    if step is Step.RUN:
+    if step is BulkStep.RUN:
         begun = bulk.asking(begun, NOW)
     after = bulk.failed(begun, step, error, NOW)
     assert after.phase is phase
@@ -173,40 +175,40 @@ def test_a_failed_call_goes_on_from_what_is_certain(step: Step, error: Any, phas
 def test_a_line_is_settled_by_what_was_written_not_by_what_is_wanted_now() -> None:
     sent = price_write(change(desired=state("12.00")))
     newer = change(desired=state("13.00"))
-    pushed = judged(newer, Said(verdict=Verdict.DONE), sent)
+    pushed = judged(newer, WriteResult(verdict=WriteVerdict.DONE), sent)
     assert pushed.applied == state("12.00")
     assert [event.kind for event in pushed.events] == ["shopify_updated"]
 
 
 def test_a_line_that_was_done_leaves_nothing_to_push() -> None:
     each = change(desired=state("12.00"))
-    assert judged(each, Said(verdict=Verdict.DONE)).applied == each.desired
+    assert judged(each, WriteResult(verdict=WriteVerdict.DONE)).applied == each.desired
 
 
 def test_a_refused_price_waits_unless_there_is_a_newer_one() -> None:
     each = change(desired=state("12.00"))
-    refused = Said(verdict=Verdict.REFUSED, reason="suspended")
+    refused = WriteResult(verdict=WriteVerdict.REFUSED, reason="suspended")
     assert judged(each, refused).retry_at == NOW + push_results.BACKOFF_FIRST
     newer = judged(replace(each, desired=state("13.00")), refused, price_write(each))
     assert (newer.retry_at, newer.failures, newer.error) == (NOW, 1, "suspended")
 
 
 def test_an_unknown_id_is_found_again_by_its_sku() -> None:
-    unknown = Said(verdict=Verdict.UNKNOWN, reason="no such product")
+    unknown = WriteResult(verdict=WriteVerdict.UNKNOWN, reason="no such product")
     assert judged(change(desired=state("12.00")), unknown).forgets_ids
 
 
 @pytest.mark.parametrize("lost", ({"applied": None}, {"ids": None}, {"ids": change("B-1").ids}))
 def test_an_answer_says_nothing_about_a_listing_lost_from_sight(lost: dict[str, Any]) -> None:
     each = change(desired=state("12.00"))
-    for verdict in (Verdict.DONE, Verdict.UNKNOWN, Verdict.REFUSED):
-        pushed = judged(replace(each, **lost), Said(verdict=verdict), price_write(each))
+    for verdict in (WriteVerdict.DONE, WriteVerdict.UNKNOWN, WriteVerdict.REFUSED):
+        pushed = judged(replace(each, **lost), WriteResult(verdict=verdict), price_write(each))
         assert pushed == Pushed(change=pushed.change, retry_at=NOW)
 
 
 def test_a_line_without_an_answer_is_read_back_and_a_listing_that_is_gone_is_left_out() -> None:
     each = change(desired=state("12.00"))
-    lines = [(price_write(each), Said(verdict=Verdict.AGAIN))]
+    lines = [(price_write(each), WriteResult(verdict=WriteVerdict.AGAIN))]
     assert bulk.judge(lines, {each.sku: each}, SHOP, NOW) == ([], [each])
     assert bulk.judge(lines, {}, SHOP, NOW) == ([], [])
 
@@ -215,8 +217,12 @@ def test_no_price_is_written_to_what_is_in_bulk_but_stock_that_falls_is() -> Non
     under_way = intent(Phase.RUNNING, "A-1")
     due = change("A-1", desired=state("12.00"))
     assert plan(due, bulk=under_way) is None
-    assert kinds(plan(due, change("A-2", desired=state("12.00")), bulk=under_way)) is Kind.PRICE
-    assert kinds(plan(replace(due, desired=state("12.00", 1, 0)), bulk=under_way)) is Kind.STOCK
+    assert (
+        kinds(plan(due, change("A-2", desired=state("12.00")), bulk=under_way)) is WriteKind.PRICE
+    )
+    assert (
+        kinds(plan(replace(due, desired=state("12.00", 1, 0)), bulk=under_way)) is WriteKind.STOCK
+    )
     assert plan(replace(due, desired=state("12.00", 9, 0)), bulk=under_way) is None
 
 
@@ -231,7 +237,7 @@ def test_no_price_is_written_to_what_is_in_bulk_but_stock_that_falls_is() -> Non
 )
 def test_what_lacks_only_the_price_in_bulk_sleeps(desired: dict[str, Any], *, sleeps: bool) -> None:
     each = change("A-1", desired=desired)
-    errand = Errand(shop=SHOP, fence=1, changes=[each], bulk=intent(Phase.RUNNING, "A-1"))
+    errand = PushLease(shop=SHOP, fence=1, changes=[each], bulk=intent(Phase.RUNNING, "A-1"))
     asleep = [pushed.retry_at for pushed in push_results.idle(errand, NOW)]
     assert asleep == ([NOW + push_results.SLEEP] if sleeps else [])
     assert push_results.idle(replace(errand, bulk=intent(Phase.RUNNING, "A-2")), NOW) == []

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.core.catalog.change_detection import Desired, Held, Terms, desire, observe, round_price
+from headway.core.catalog.change_detection import (
+    Desired,
+    HeldQuote,
+    Terms,
+    desire,
+    observe,
+    round_price,
+)
 from headway.core.catalog.listings import Quote, Sku
 
 TERMS = Terms(locations={"Dallas Central": "Dallas", "Miami FL": "Miami"}, currency="USD")
@@ -27,7 +34,7 @@ def shown(terms: Terms = TERMS, **change: Any) -> Desired:
 
 def held(terms: Terms = TERMS, **change: Any) -> str:
     wanted = desire(observe(replace(QUOTE, **change), terms), terms)
-    assert isinstance(wanted, Held), wanted
+    assert isinstance(wanted, HeldQuote), wanted
     return wanted.reason
 
 
@@ -160,7 +167,7 @@ def test_no_price_is_ever_zero_below_the_floor_or_in_fractions_of_a_cent(
     quote = replace(QUOTE, list_price=list_price, net_price=net_price)
     wanted = desire(observe(quote, terms), terms)
     assert wanted == desire(observe(quote, terms), terms)
-    if isinstance(wanted, Held):
+    if isinstance(wanted, HeldQuote):
         return
     assert wanted.price > 0
     cost = quote.net_price or quote.list_price

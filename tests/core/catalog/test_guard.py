@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.core.catalog.change_detection import Observed, Terms
-from headway.core.catalog.guard import Guard, SellerStanding, Weighed, find_move, moves, weigh
-from headway.core.catalog.listings import Listing, SellerId, Sku, Turn
+from headway.core.catalog.guard import Guard, SellerSettings, Weighed, find_move, moves, weigh
+from headway.core.catalog.listings import Listing, Priority, SellerId, Sku
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 TERMS = Terms(locations={"Miami FL": "Miami"}, currency="USD", markup=Decimal(0))
-STANDING = SellerStanding(terms=TERMS, catalogue_count=1000)
+STANDING = SellerSettings(terms=TERMS, catalogue_count=1000)
 CROWD = replace(STANDING, moved_count=250)
 OFFER = {
     "price": "70.74",
@@ -26,7 +26,7 @@ LISTING = Listing(
     id="1",
     user_id=SellerId("s"),
     sku=Sku("P1"),
-    turn=Turn.SCHEDULED,
+    turn=Priority.SCHEDULED,
     fence=1,
     next_sync_at=NOW,
     hour_bucket=0,
@@ -48,7 +48,7 @@ def offer(price: str, *, quantity: int = 5, **more: Any) -> dict[str, Any]:
     return {**OFFER, "price": price, "cost": cost, "quantities": {"Miami": quantity}, **more}
 
 
-def weighed(observed: Observed, *, standing: SellerStanding = STANDING, **listing: Any) -> Weighed:
+def weighed(observed: Observed, *, standing: SellerSettings = STANDING, **listing: Any) -> Weighed:
     return weigh(replace(LISTING, **listing), observed, standing, NOW)
 
 

@@ -11,9 +11,9 @@ from headway.core.catalog.intake import (
     TIERS,
     WEIGHT_MAX,
     WEIGHT_MIN,
-    Part,
+    ImportedPart,
+    ImportRow,
     RefusedRow,
-    Row,
     fate,
     gid_of,
     handle_of,
@@ -27,7 +27,7 @@ from headway.core.catalog.intake import (
 )
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.limits.breaker import Breaker
-from headway.core.reasons import Line
+from headway.core.reasons import SupplierQueue
 from headway.errors import InvalidError
 
 ACME = SellerId("acme")
@@ -47,7 +47,7 @@ def rows(text: str | bytes, *, only: str | None = None, otherwise: str | None = 
     )
 
 
-def reasons(found: list[Row | RefusedRow]) -> dict[int, str]:
+def reasons(found: list[ImportRow | RefusedRow]) -> dict[int, str]:
     return {each.line: each.reason for each in found if isinstance(each, RefusedRow)}
 
 
@@ -128,14 +128,14 @@ def test_columns_come_in_any_order_from_any_spreadsheet() -> None:
         ",WF1=K3,,\r\n"
     )
     assert rows(text) == [
-        Row(
+        ImportRow(
             line=2,
             sku=Sku("AN 960/10L"),
             seller=SellerId("zenith"),
             title='Bolt, 3/4"',
             shopify_variant_id=gid_of("42", "ProductVariant"),
         ),
-        Row(line=4, sku=Sku("WF1=K3"), seller=ACME),
+        ImportRow(line=4, sku=Sku("WF1=K3"), seller=ACME),
     ]
 
 
@@ -163,7 +163,7 @@ def test_a_bad_row_names_its_line_and_field_and_harms_no_other() -> None:
     assert told[7] == "title: holds a control character"
     assert told[8].startswith("this is not CSV")
     assert told[9] == "6 cells under 5 columns"
-    assert found[-1] == Row(line=10, sku=Sku("GOOD"), seller=ACME)
+    assert found[-1] == ImportRow(line=10, sku=Sku("GOOD"), seller=ACME)
 
 
 BAD_NUMBERS = ("-1", "nan", "inf", "-inf", "1e9", "1e999", "abc", "1,5", "1_000", "٣", ".", "1 0")
@@ -295,16 +295,18 @@ def test_text_is_utf_8_with_or_without_a_mark() -> None:
     assert list(text_lines([b"\xef\xbb\xbfA\r\n", "ü\n".encode()])) == ["A\r\n", "ü\n"]
 
 
-def part(status: str = "requested", **more: object) -> Part:
-    return Part(**{"sku": Sku("A"), "shop_sku": "A", "status": status, **more})  # type: ignore[arg-type]
+def part(status: str = "requested", **more: object) -> ImportedPart:
+    return ImportedPart(**{"sku": Sku("A"), "shop_sku": "A", "status": status, **more})  # type: ignore[arg-type]
 
 
 def test_the_estimate_counts_the_calls_before_it_and_what_holds_them_up() -> None:
     pace = timedelta(seconds=30)
-    line = Line(breaker=Breaker(), permit_at=NOW + timedelta(seconds=5), pace=pace)
+    line = SupplierQueue(breaker=Breaker(), permit_at=NOW + timedelta(seconds=5), pace=pace)
     assert read_at(part(place=10), line, seats=10, now=NOW) == line.permit_at
     assert read_at(part(place=11), line, seats=10, now=NOW) == line.permit_at + pace
-    paused = Line(breaker=Breaker(), permit_at=NOW, pace=pace, paused_until=NOW + 10 * pace)
+    paused = SupplierQueue(
+        breaker=Breaker(), permit_at=NOW, pace=pace, paused_until=NOW + 10 * pace
+    )
     assert read_at(part(place=1), paused, seats=10, now=NOW) == NOW + 10 * pace
     assert read_at(part(due_at=NOW + pace), line, seats=10, now=NOW) == NOW + pace
     assert read_at(part("published"), line, seats=10, now=NOW) is None

@@ -5,21 +5,21 @@ from decimal import Decimal
 import pytest
 
 from headway.core.catalog.change_detection import Terms
-from headway.core.catalog.guard import Guard, SellerStanding
+from headway.core.catalog.guard import Guard, SellerSettings
 from headway.core.catalog.lifecycle import FailureRule, Judge, Settlement, suspicions
-from headway.core.catalog.listings import Listing, Outcome, Quote, Reply, SellerId, Sku, Turn
+from headway.core.catalog.listings import Listing, Outcome, Priority, Quote, Reply, SellerId, Sku
 from headway.core.timetable.policies import Rolling
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SKU = Sku("P1=E9")
 TERMS = Terms(locations={"Miami FL": "Miami"}, currency="USD")
-STANDING = SellerStanding(terms=TERMS, catalogue_count=100)
+STANDING = SellerSettings(terms=TERMS, catalogue_count=100)
 JUDGE = Judge(rule=FailureRule(), policy=Rolling())
 LISTING = Listing(
     id="1",
     user_id=SellerId("s"),
     sku=SKU,
-    turn=Turn.SCHEDULED,
+    turn=Priority.SCHEDULED,
     fence=1,
     next_sync_at=NOW,
     hour_bucket=0,
@@ -36,7 +36,7 @@ QUOTE = Quote(
 NOTHING = Reply(quotes={}, missing=frozenset([SKU]))
 
 
-def read(listing: Listing, quote: Quote = QUOTE, standing: SellerStanding = STANDING) -> Settlement:
+def read(listing: Listing, quote: Quote = QUOTE, standing: SellerSettings = STANDING) -> Settlement:
     return JUDGE.settle(listing, Reply(quotes={SKU: quote}), NOW, standing)
 
 
@@ -110,8 +110,8 @@ def test_what_is_held_is_not_told_again_because_the_last_piece_is_sold() -> None
 
 
 def test_a_good_read_clears_failures_and_ends_a_retry() -> None:
-    settled = read(replace(LISTING, turn=Turn.RETRY, consecutive_failures=4, missing_count=2))
-    assert (settled.failures, settled.missing_count, settled.turn) == (0, 0, Turn.SCHEDULED)
+    settled = read(replace(LISTING, turn=Priority.RETRY, consecutive_failures=4, missing_count=2))
+    assert (settled.failures, settled.missing_count, settled.turn) == (0, 0, Priority.SCHEDULED)
 
 
 def test_a_quote_without_a_price_is_held_while_its_stock_reaches_the_shop() -> None:
@@ -165,7 +165,7 @@ def test_each_seller_is_judged_by_own_terms_in_one_call() -> None:
     other = SellerId("t")
     standings = {
         LISTING.user_id: STANDING,
-        other: SellerStanding(terms=replace(TERMS, markup=Decimal(1)), guard=Guard()),
+        other: SellerSettings(terms=replace(TERMS, markup=Decimal(1)), guard=Guard()),
     }
     listings = [LISTING, replace(LISTING, id="2", user_id=other)]
     settled = JUDGE.settle_all(listings, Reply(quotes={SKU: QUOTE}), NOW, standings)

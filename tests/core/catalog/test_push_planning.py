@@ -11,24 +11,24 @@ from hypothesis import strategies as st
 
 from headway.core.catalog import push_results
 from headway.core.catalog.listings import SellerId, Sku
-from headway.core.catalog.push_planning import PRICES_MAX, STOCK_MAX, Parcel, needs, next_parcel
+from headway.core.catalog.push_planning import PRICES_MAX, STOCK_MAX, PushBatch, needs, next_parcel
 from headway.core.catalog.storefront import (
     Change,
     Draft,
-    Errand,
-    Found,
+    FoundVariants,
     Gid,
     Ids,
     Intent,
-    Kind,
     PriceWrite,
+    ProductStatus,
     Pushed,
-    Said,
+    PushLease,
     Shop,
     Shown,
-    Status,
     StockWrite,
-    Verdict,
+    WriteKind,
+    WriteResult,
+    WriteVerdict,
 )
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
@@ -78,24 +78,24 @@ def shown(each: Change, price: str = "11.00", *stock: int, **more: Any) -> Shown
         "compare_at": None,
         "cost": Decimal("9.50"),
         "tracked": True,
-        "status": Status.ACTIVE,
+        "status": ProductStatus.ACTIVE,
         "variants_count": 1,
         "quantities": dict(zip(SHOP.locations.values(), stock or (5, 0), strict=True)),
     }
     return Shown(**{**given, **more})
 
 
-def plan(*changes: Change, **more: Any) -> Parcel | None:
-    errand = Errand(shop=more.pop("shop", SHOP), fence=1, changes=changes, **more)
+def plan(*changes: Change, **more: Any) -> PushBatch | None:
+    errand = PushLease(shop=more.pop("shop", SHOP), fence=1, changes=changes, **more)
     return next_parcel(errand, handle=str.lower)
 
 
-def done(parcel: Parcel) -> list[Pushed]:
-    said = [Said(verdict=Verdict.DONE) for _ in parcel.writes]
+def done(parcel: PushBatch) -> list[Pushed]:
+    said = [WriteResult(verdict=WriteVerdict.DONE) for _ in parcel.writes]
     return push_results.after_write(parcel, said, SHOP, NOW)
 
 
-def kinds(parcel: Parcel | None) -> Kind | None:
+def kinds(parcel: PushBatch | None) -> WriteKind | None:
     return None if parcel is None else parcel.kind
 
 
@@ -103,20 +103,20 @@ def test_nothing_is_asked_where_nothing_differs() -> None:
     assert plan(change()) is None
     assert [
         each.applied
-        for each in push_results.idle(Errand(shop=SHOP, fence=1, changes=[change()]), NOW)
+        for each in push_results.idle(PushLease(shop=SHOP, fence=1, changes=[change()]), NOW)
     ]
 
 
 def test_the_locations_come_first() -> None:
     shop = replace(SHOP, locations=None)
-    assert kinds(plan(change(applied=None), shop=shop)) is Kind.LOCATIONS
+    assert kinds(plan(change(applied=None), shop=shop)) is WriteKind.LOCATIONS
 
 
 def test_stock_of_many_products_travels_in_one_call_of_at_most_250_quantities() -> None:
     changes = [change(f"A-{n}", desired=state("11.00", 0, 0)) for n in range(300)]
     parcel = plan(*changes)
     assert parcel is not None
-    assert (parcel.kind, len(parcel.writes)) == (Kind.STOCK, STOCK_MAX)
+    assert (parcel.kind, len(parcel.writes)) == (WriteKind.STOCK, STOCK_MAX)
     assert {write.change_from for write in parcel.writes if isinstance(write, StockWrite)} == {5}
 
 
@@ -136,7 +136,7 @@ def test_only_the_quantities_that_differ_are_written() -> None:
 def test_prices_and_cost_go_together_and_a_few_products_share_a_call() -> None:
     parcel = plan(*(change(f"A-{n}", desired=state("12.00")) for n in range(30)))
     assert parcel is not None
-    assert (parcel.kind, len(parcel.writes)) == (Kind.PRICE, PRICES_MAX)
+    assert (parcel.kind, len(parcel.writes)) == (WriteKind.PRICE, PRICES_MAX)
     (first, *_) = parcel.writes
     assert isinstance(first, PriceWrite)
     assert (first.price, first.cost) == (Decimal("12.00"), Decimal("9.5"))
@@ -144,19 +144,19 @@ def test_prices_and_cost_go_together_and_a_few_products_share_a_call() -> None:
 
 def test_stock_that_rises_waits_for_its_price_and_stock_that_falls_does_not() -> None:
     rises, falls = state("12.00", 9, 0), state("12.00", 2, 0)
-    assert kinds(plan(*(change(f"A-{n}", desired=rises) for n in range(200)))) is Kind.PRICE
-    assert kinds(plan(*(change(f"A-{n}", desired=falls) for n in range(200)))) is Kind.STOCK
+    assert kinds(plan(*(change(f"A-{n}", desired=rises) for n in range(200)))) is WriteKind.PRICE
+    assert kinds(plan(*(change(f"A-{n}", desired=falls) for n in range(200)))) is WriteKind.STOCK
 
 
 def test_a_few_quantities_wait_for_the_prices_so_that_more_travel_together() -> None:
     both = [change(f"A-{n}", desired=state("12.00", 2, 0)) for n in range(20)]
     parcel = plan(*both)
     assert parcel is not None
-    assert parcel.kind is Kind.PRICE
+    assert parcel.kind is WriteKind.PRICE
     priced = [replace(each, applied=state("12.00")) for each in both]
     parcel = plan(*priced)
     assert parcel is not None
-    assert (parcel.kind, len(parcel.writes)) == (Kind.STOCK, 20)
+    assert (parcel.kind, len(parcel.writes)) == (WriteKind.STOCK, 20)
 
 
 def test_a_place_the_shop_lacks_is_not_sold_and_one_not_stocked_is_activated() -> None:
@@ -165,19 +165,19 @@ def test_a_place_the_shop_lacks_is_not_sold_and_one_not_stocked_is_activated() -
     assert plan(change(desired=lacks)) is None
     only = {**state(), "quantities": {"Dallas Central": 5}}
     assert plan(change(applied=only)) is None
-    assert kinds(plan(change(applied=only, desired=state("11.00", 5, 3)))) is Kind.ACTIVATE
+    assert kinds(plan(change(applied=only, desired=state("11.00", 5, 3)))) is WriteKind.ACTIVATE
 
 
 def test_what_was_never_seen_is_looked_at_before_it_is_written() -> None:
-    assert kinds(plan(change(applied=None))) is Kind.READ
-    assert kinds(plan(change(applied=None, ids=None))) is Kind.FIND
+    assert kinds(plan(change(applied=None))) is WriteKind.READ
+    assert kinds(plan(change(applied=None, ids=None))) is WriteKind.FIND
 
 
 def test_an_open_intent_is_read_back_before_anything_is_written() -> None:
-    intent = Intent(id="k", kind=Kind.STOCK, skus=[Sku("A-1")])
-    assert kinds(plan(change(desired=state("11.00", 0, 0)), open=[intent])) is Kind.READ
+    intent = Intent(id="k", kind=WriteKind.STOCK, skus=[Sku("A-1")])
+    assert kinds(plan(change(desired=state("11.00", 0, 0)), open=[intent])) is WriteKind.READ
     parcel = plan(change(ids=None, applied={}), open=[intent])
-    assert kinds(parcel) is Kind.FIND
+    assert kinds(parcel) is WriteKind.FIND
 
 
 def test_a_part_is_created_once_it_was_looked_for_in_vain() -> None:
@@ -185,15 +185,17 @@ def test_a_part_is_created_once_it_was_looked_for_in_vain() -> None:
     wanted = change(ids=None, applied=None, draft=draft)
     parcel = plan(wanted)
     assert parcel is not None
-    assert parcel.kind is Kind.FIND
-    (pushed,) = push_results.after_find(parcel, Found(shown={}), SHOP, NOW)
-    assert kinds(plan(replace(wanted, applied=pushed.applied))) is Kind.CREATE
+    assert parcel.kind is WriteKind.FIND
+    (pushed,) = push_results.after_find(parcel, FoundVariants(shown={}), SHOP, NOW)
+    assert kinds(plan(replace(wanted, applied=pushed.applied))) is WriteKind.CREATE
 
 
 def test_a_variant_with_that_very_sku_is_adopted_instead() -> None:
     wanted = change(ids=None, applied=None, draft=Draft(shop_sku="A-1", title="A bolt"))
-    parcel = Parcel(kind=Kind.FIND, changes=[wanted])
-    (pushed,) = push_results.after_find(parcel, Found(shown={"A-1": [shown(wanted)]}), SHOP, NOW)
+    parcel = PushBatch(kind=WriteKind.FIND, changes=[wanted])
+    (pushed,) = push_results.after_find(
+        parcel, FoundVariants(shown={"A-1": [shown(wanted)]}), SHOP, NOW
+    )
     assert pushed.staging == "published"
     assert pushed.ids is not None
     assert pushed.applied == wanted.desired
@@ -201,8 +203,10 @@ def test_a_variant_with_that_very_sku_is_adopted_instead() -> None:
 
 def test_two_variants_of_one_sku_are_refused_by_name() -> None:
     lost = change(ids=None, applied=None)
-    two = Found(shown={"A-1": [shown(lost), shown(lost)]})
-    (pushed,) = push_results.after_find(Parcel(kind=Kind.FIND, changes=[lost]), two, SHOP, NOW)
+    two = FoundVariants(shown={"A-1": [shown(lost), shown(lost)]})
+    (pushed,) = push_results.after_find(
+        PushBatch(kind=WriteKind.FIND, changes=[lost]), two, SHOP, NOW
+    )
     assert "2 variants in the shop have the SKU A-1" in pushed.error
     assert pushed.retry_at is not None
 
@@ -211,16 +215,16 @@ def test_a_part_leaves_the_shop_only_after_a_look_and_keeps_its_former_status() 
     parked = change(desired=state(status="DRAFT"))
     parcel = plan(parked)
     assert parcel is not None
-    assert parcel.kind is Kind.READ
-    seen = shown(parked, status=Status.UNLISTED)
+    assert parcel.kind is WriteKind.READ
+    seen = shown(parked, status=ProductStatus.UNLISTED)
     (pushed,) = push_results.after_read(parcel, [seen], SHOP, repairs=True)
-    assert pushed.former_status is Status.UNLISTED
+    assert pushed.former_status is ProductStatus.UNLISTED
     looked = replace(parked, applied=pushed.applied, status=pushed.status)
     parcel = plan(looked)
     assert parcel is not None
-    assert parcel.kind is Kind.STATUS
+    assert parcel.kind is WriteKind.STATUS
     (written,) = done(parcel)
-    assert (written.status, written.former_status) == (Status.DRAFT, None)
+    assert (written.status, written.former_status) == (ProductStatus.DRAFT, None)
     assert written.applied == parked.desired
 
 
@@ -231,18 +235,20 @@ def test_a_part_that_shares_its_product_stays_for_sale() -> None:
 
 def test_an_untracked_variant_gets_its_price_again_and_tracking_with_it() -> None:
     each = change(applied=None)
-    parcel = Parcel(kind=Kind.READ, changes=[each])
+    parcel = PushBatch(kind=WriteKind.READ, changes=[each])
     (pushed,) = push_results.after_read(parcel, [shown(each, tracked=False)], SHOP, repairs=True)
-    assert kinds(plan(replace(each, applied=pushed.applied))) is Kind.PRICE
+    assert kinds(plan(replace(each, applied=pushed.applied))) is WriteKind.PRICE
 
 
 def test_a_stale_quantity_is_read_back_and_an_unknown_id_found_again_once() -> None:
     each = change(desired=state("11.00", 0, 0))
     parcel = plan(each)
     assert parcel is not None
-    (stale,) = push_results.after_write(parcel, [Said(verdict=Verdict.STALE)], SHOP, NOW)
+    (stale,) = push_results.after_write(
+        parcel, [WriteResult(verdict=WriteVerdict.STALE)], SHOP, NOW
+    )
     assert stale.forgets_applied
-    gone = Said(verdict=Verdict.UNKNOWN, reason="no such item")
+    gone = WriteResult(verdict=WriteVerdict.UNKNOWN, reason="no such item")
     (first,) = push_results.after_write(parcel, [gone], SHOP, NOW)
     assert (first.forgets_ids, first.retry_at, first.failures) == (True, None, 1)
     again = replace(parcel, changes=[replace(each, failures=1)])
@@ -255,7 +261,10 @@ def test_one_bad_item_does_not_keep_the_others() -> None:
     good, bad = change("A-1", desired=state("12.00")), change("A-2", desired=state("13.00"))
     parcel = plan(good, bad)
     assert parcel is not None
-    said = [Said(verdict=Verdict.DONE), Said(verdict=Verdict.REFUSED, reason="suspended")]
+    said = [
+        WriteResult(verdict=WriteVerdict.DONE),
+        WriteResult(verdict=WriteVerdict.REFUSED, reason="suspended"),
+    ]
     first, second = push_results.after_write(parcel, said, SHOP, NOW)
     assert first.applied == good.desired
     assert (second.applied, second.error) == (None, "suspended")
@@ -272,7 +281,7 @@ def test_a_batch_without_a_culprit_is_halved_until_the_one_at_fault_is_alone() -
 
 def test_a_first_price_far_from_the_shops_own_is_held_and_stock_still_flows() -> None:
     each = change(applied=None, is_first=True, desired=state("3.31", 7, 0))
-    parcel = Parcel(kind=Kind.READ, changes=[each])
+    parcel = PushBatch(kind=WriteKind.READ, changes=[each])
     (pushed,) = push_results.after_read(parcel, [shown(each, "70.74")], SHOP, repairs=True)
     assert pushed.held_reason is not None
     assert "70.74" in pushed.held_reason
@@ -282,21 +291,21 @@ def test_a_first_price_far_from_the_shops_own_is_held_and_stock_still_flows() ->
         each.desired["quantities"],
     )
     near = replace(each, desired=state("71.00"))
-    parcel = Parcel(kind=Kind.READ, changes=[near])
+    parcel = PushBatch(kind=WriteKind.READ, changes=[near])
     (fine,) = push_results.after_read(parcel, [shown(near, "70.74")], SHOP, repairs=True)
     assert fine.held_reason is None
 
 
 def test_a_patrol_leaves_sold_stock_alone_and_repairs_or_reports_the_rest() -> None:
     each = change()
-    parcel = Parcel(kind=Kind.READ, changes=[each], is_patrol=True)
+    parcel = PushBatch(kind=WriteKind.READ, changes=[each], is_patrol=True)
     (sold,) = push_results.after_read(parcel, [shown(each, "11.00", 3, 0)], SHOP, repairs=True)
     assert (sold.applied, sold.events, sold.is_verified) == (None, (), True)
     meddled = shown(each, "1.00", 3, 0)
     (repaired,) = push_results.after_read(parcel, [meddled], SHOP, repairs=True)
     assert repaired.applied is not None
     assert [event.kind for event in repaired.events] == ["drift_found"]
-    assert kinds(plan(replace(each, applied=repaired.applied))) is Kind.PRICE
+    assert kinds(plan(replace(each, applied=repaired.applied))) is WriteKind.PRICE
     (told,) = push_results.after_read(parcel, [meddled], SHOP, repairs=False)
     assert told.applied is None
     assert [event.kind for event in told.events] == ["drift_found"]
@@ -354,7 +363,7 @@ def test_a_search_that_finds_too_much_looks_for_fewer_and_then_gives_up() -> Non
     lost = [change(f"A-{n}", ids=None, applied=None) for n in range(4)]
     parcel = plan(*lost)
     assert parcel is not None
-    cut = Found(shown={}, unsure=frozenset(each.shop_sku for each in lost))
+    cut = FoundVariants(shown={}, unsure=frozenset(each.shop_sku for each in lost))
     again = push_results.after_find(parcel, cut, SHOP, NOW)
     assert [(each.failures, each.retry_at) for each in again] == [(1, None)] * 4
     for failures in range(1, 6):

@@ -4,22 +4,22 @@ from decimal import Decimal
 from typing import Any
 
 from headway.core.catalog.change_detection import Terms
-from headway.core.catalog.guard import SellerStanding
+from headway.core.catalog.guard import SellerSettings
 from headway.core.catalog.lifecycle import FailureRule, Judge, Settlement
-from headway.core.catalog.listings import Listing, Quote, Reply, SellerId, Sku, Turn
+from headway.core.catalog.listings import Listing, Priority, Quote, Reply, SellerId, Sku
 from headway.core.catalog.staging import Staging
 from headway.core.timetable.policies import Rolling
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SKU = Sku("WF338109=K3")
 TERMS = Terms(locations={"Dallas Central": "Dallas", "Miami FL": "Miami"}, currency="USD")
-STANDING = SellerStanding(terms=TERMS)
+STANDING = SellerSettings(terms=TERMS)
 JUDGE = Judge(rule=FailureRule(), policy=Rolling())
 LISTING = Listing(
     id="1",
     user_id=SellerId("s"),
     sku=SKU,
-    turn=Turn.ONBOARDING,
+    turn=Priority.ONBOARDING,
     fence=1,
     next_sync_at=NOW,
     hour_bucket=0,
@@ -61,7 +61,7 @@ def test_a_part_that_is_published_brings_all_that_was_said_about_it() -> None:
         location_summary="Dallas Central: 5; Germany CSC: 9; Miami FL: 2",
         raw={"name": "Seal"},
     )
-    assert settled.turn is Turn.SCHEDULED
+    assert settled.turn is Priority.SCHEDULED
     assert not settled.is_blocked
 
 

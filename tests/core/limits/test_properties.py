@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headway.core.laws import replay_windows
 from headway.core.limits.memory import MemoryLimiter
-from headway.core.limits.transitions import Bucket, Go, Hold, Quota, Resource, Ticket, Window
+from headway.core.limits.transitions import Bucket, Go, Hold, Permit, Quota, Resource, Window
 from headway_lab.virtual_clock import VirtualClock
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -78,7 +78,7 @@ class World:
             lease_s=LEASE_S,
             grace_s=GRACE_S,
         )
-        assert isinstance(ticket, Ticket)
+        assert isinstance(ticket, Permit)
         self._promise(ticket, job, ticket.wait_s)
         if job.fate == "dies waiting":
             return
@@ -92,7 +92,7 @@ class World:
             self._call(ticket, job, answer)
         self.waiting.pop(ticket.id, None)
 
-    def _call(self, ticket: Ticket, job: Job, answer: Go) -> None:
+    def _call(self, ticket: Permit, job: Job, answer: Go) -> None:
         begun_s = self.clock.monotonic()
         self.begun.append(begun_s)
         self.calls[ticket.id] = (begun_s, None)
@@ -117,17 +117,17 @@ class World:
         self._settle(ticket, sent=True, is_late=job.fate == "times out")
         self._settle(ticket, sent=True)
 
-    def _settle(self, ticket: Ticket, *, sent: bool, is_late: bool = False) -> None:
+    def _settle(self, ticket: Permit, *, sent: bool, is_late: bool = False) -> None:
         self.limiter.settle(ticket, sent=sent, is_late=is_late)
         begun_s, known_s = self.calls.pop(ticket.id)
         if sent:
             arrived_s = self.clock.monotonic() + (JITTER_S if is_late else 0)
             self.calls[ticket.id] = (begun_s, known_s or arrived_s)
 
-    def _promise(self, ticket: Ticket, job: Job, wait_s: float) -> None:
+    def _promise(self, ticket: Permit, job: Job, wait_s: float) -> None:
         self.waiting[ticket.id] = (job.priority, self.clock.monotonic() + wait_s)
 
-    def _ahead(self, ticket: Ticket) -> list[float]:
+    def _ahead(self, ticket: Permit) -> list[float]:
         """Return the promised times of who came earlier with the same class, and still waits."""
         priority = self.waiting[ticket.id][0]
         return [
@@ -137,7 +137,7 @@ class World:
             if told_s + GRACE_S >= self.clock.monotonic()
         ]
 
-    def _judge_order(self, ticket: Ticket) -> None:
+    def _judge_order(self, ticket: Permit) -> None:
         # Without a gap several may go at one instant, in whatever order they come.
         if self.window.gap_s and not self.is_stepping:
             now_s = self.clock.monotonic()
@@ -145,7 +145,7 @@ class World:
             assert all(asleep), "an earlier ticket of its class was ready and was passed over"
         del self.waiting[ticket.id]
 
-    def _judge_hold(self, ticket: Ticket) -> None:
+    def _judge_hold(self, ticket: Permit) -> None:
         """Nobody is told to wait for a free slot, unless another is to take it within a slot."""
         now_s = self.clock.monotonic()
         slot_s = self.window.gap_s + LEASE_S
@@ -310,7 +310,7 @@ def test_a_bucket_never_overflows_at_the_supplier(calls: list[tuple[int, int, in
         ticket = limiter.reserve(
             ["shop"], owner="t", cost=cost, max_wait_s=1e6, lease_s=100, grace_s=10
         )
-        assert isinstance(ticket, Ticket)
+        assert isinstance(ticket, Permit)
         clock.sleep(ticket.wait_s)
         while isinstance(answer := limiter.begin(ticket), Hold):
             clock.sleep(answer.wait_s)
@@ -346,7 +346,7 @@ def test_a_quota_is_never_overdrawn_and_nothing_reserved_is_negative(
     clock = VirtualClock(START)
     quota = Quota(limit=100, span_s=3600, bucket_s=300, is_rolling=is_rolling)
     limiter = MemoryLimiter(clock, [Resource(key="etsy", rules=(quota,))])
-    held: dict[int, Ticket] = {}
+    held: dict[int, Permit] = {}
     used: list[tuple[float, float]] = []
     for verb, index, amount in trace:
         if verb in {"begin", "modest"}:
@@ -371,7 +371,7 @@ def test_a_quota_is_never_overdrawn_and_nothing_reserved_is_negative(
             assert sum(n for at_s, n in used if at_s >= clock.monotonic() - 3600) <= gauge.used
 
 
-def take_quota(limiter: MemoryLimiter, amount: int, *, leave: int) -> Ticket | None:
+def take_quota(limiter: MemoryLimiter, amount: int, *, leave: int) -> Permit | None:
     before = limiter.status("etsy").gauges[0]
     taken = limiter.reserve(
         ["etsy"],
@@ -384,5 +384,5 @@ def take_quota(limiter: MemoryLimiter, amount: int, *, leave: int) -> Ticket | N
         begins=True,
     )
     fits = before.used + before.reserved + amount <= 100 - leave
-    assert isinstance(taken, Ticket) == fits
-    return taken if isinstance(taken, Ticket) else None
+    assert isinstance(taken, Permit) == fits
+    return taken if isinstance(taken, Permit) else None

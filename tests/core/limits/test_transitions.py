@@ -16,10 +16,10 @@ from headway.core.limits.transitions import (
     Gone,
     Hold,
     Observation,
+    Permit,
     Quota,
     Resource,
     Shed,
-    Ticket,
     Window,
 )
 from headway.errors import InvalidError, InvariantError
@@ -39,14 +39,14 @@ def limiter_of(clock: VirtualClock, **rules: tuple[Rule, ...]) -> MemoryLimiter:
     return limiter
 
 
-def ask(limiter: MemoryLimiter, *keys: str, **wishes: float) -> Ticket:
+def ask(limiter: MemoryLimiter, *keys: str, **wishes: float) -> Permit:
     defaults = {"max_wait_s": 1e6, "lease_s": 60, "grace_s": 10}
     ticket = limiter.reserve(keys or ["boeing"], owner="test", **(defaults | wishes))
-    assert isinstance(ticket, Ticket)
+    assert isinstance(ticket, Permit)
     return ticket
 
 
-def go(limiter: MemoryLimiter, clock: VirtualClock, *keys: str, **wishes: float) -> Ticket:
+def go(limiter: MemoryLimiter, clock: VirtualClock, *keys: str, **wishes: float) -> Permit:
     """Reserve, wait as told, and begin."""
     ticket = ask(limiter, *keys, **wishes)
     clock.sleep(ticket.wait_s)

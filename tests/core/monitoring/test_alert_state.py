@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.core.monitoring.alert_state import AlertState, Word, judge
+from headway.core.monitoring.alert_state import AlertPhase, AlertState, judge
 from headway.core.monitoring.alerts import Alert
 from headway.core.monitoring.burn_rate import burn
 from headway.core.monitoring.rules import FAST, RULES, SLOW, Severity
@@ -15,7 +15,7 @@ START = datetime(2026, 3, 4, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 OVERDUE = Alert(name="overdue", severity=Severity.WARNING, sentence="101 parts are due.")
 DOWN = Alert(name="supplier_down", severity=Severity.CRITICAL, sentence="No answer.")
-Told = list[tuple[int, str, Word]]
+Told = list[tuple[int, str, AlertPhase]]
 
 
 def watch(*minutes: list[Alert]) -> Told:
@@ -31,7 +31,7 @@ def watch(*minutes: list[Alert]) -> Told:
 
 def test_what_lasts_is_told_once_and_told_again_only_when_it_is_over() -> None:
     told = watch(*[[OVERDUE]] * 30, *[[]] * 30)
-    assert told == [(2, "overdue", Word.FIRED), (40, "overdue", Word.RESOLVED)]
+    assert told == [(2, "overdue", AlertPhase.FIRED), (40, "overdue", AlertPhase.RESOLVED)]
 
 
 def test_a_blip_is_no_news() -> None:
@@ -40,19 +40,23 @@ def test_a_blip_is_no_news() -> None:
 
 def test_what_comes_back_before_it_is_over_is_the_same_trouble() -> None:
     told = watch(*[[OVERDUE]] * 5, *[[], [], [OVERDUE]] * 10)
-    assert told == [(2, "overdue", Word.FIRED)]
+    assert told == [(2, "overdue", AlertPhase.FIRED)]
 
 
 def test_what_comes_back_after_it_was_over_is_new_trouble() -> None:
     told = watch(*[[OVERDUE]] * 4, *[[]] * 15, *[[OVERDUE]] * 4)
-    assert [word for _, _, word in told] == [Word.FIRED, Word.RESOLVED, Word.FIRED]
+    assert [word for _, _, word in told] == [
+        AlertPhase.FIRED,
+        AlertPhase.RESOLVED,
+        AlertPhase.FIRED,
+    ]
 
 
 def test_what_gets_worse_is_told_again_and_what_swings_is_not() -> None:
     mild = replace(OVERDUE, name="error_share")
     bad = replace(mild, severity=Severity.CRITICAL)
     told = watch(*[[mild]] * 4, *[[bad], [mild]] * 10)
-    assert told == [(2, "error_share", Word.FIRED), (4, "error_share", Word.WORSE)]
+    assert told == [(2, "error_share", AlertPhase.FIRED), (4, "error_share", AlertPhase.WORSE)]
 
 
 def test_what_is_only_noticed_is_never_told() -> None:
@@ -61,7 +65,10 @@ def test_what_is_only_noticed_is_never_told() -> None:
 
 def test_what_an_outage_brings_about_is_not_told_beside_it_nor_right_after() -> None:
     told = watch(*[[DOWN, OVERDUE]] * 30, *[[OVERDUE]] * 60, *[[]] * 20)
-    assert told == [(1, "supplier_down", Word.FIRED), (33, "supplier_down", Word.RESOLVED)]
+    assert told == [
+        (1, "supplier_down", AlertPhase.FIRED),
+        (33, "supplier_down", AlertPhase.RESOLVED),
+    ]
 
 
 def test_what_stays_long_after_an_outage_is_trouble_of_its_own() -> None:
@@ -71,7 +78,9 @@ def test_what_stays_long_after_an_outage_is_trouble_of_its_own() -> None:
 
 def test_each_subject_is_told_of_by_itself() -> None:
     one, other = (replace(OVERDUE, name="shop_refused", subject=each) for each in ("a", "b"))
-    assert [word for _, _, word in watch(*[[one]] * 4, *[[one, other]] * 4)] == [Word.FIRED] * 2
+    assert [word for _, _, word in watch(*[[one]] * 4, *[[one, other]] * 4)] == [
+        AlertPhase.FIRED
+    ] * 2
 
 
 def test_a_shop_whose_platform_is_down_does_not_begin_but_may_go_on() -> None:
@@ -82,19 +91,19 @@ def test_a_shop_whose_platform_is_down_does_not_begin_but_may_go_on() -> None:
     elsewhere = replace(late, subject="c shopify", under="shopify")
     platform = replace(late, subject="etsy", under="")
     states: dict[tuple[str, str], AlertState] = {}
-    told: list[tuple[int, str, Word]] = []
+    told: list[tuple[int, str, AlertPhase]] = []
     alone, all_of_them = [[early]] * 4, [[early, platform, late, elsewhere]] * 4
     for minute, found in enumerate([*alone, *all_of_them, *[[late]] * 8, *[[]] * 4]):
         verdict = judge(list(states.values()), found, START + minute * MINUTE)
         states = {each.key: each for each in verdict.kept}
         told += [(minute, each.state.alert.subject, each.word) for each in verdict.news]
     assert told == [
-        (2, "a etsy 7", Word.FIRED),
-        (6, "c shopify", Word.FIRED),
-        (6, "etsy", Word.FIRED),
-        (11, "a etsy 7", Word.RESOLVED),
-        (11, "c shopify", Word.RESOLVED),
-        (11, "etsy", Word.RESOLVED),
+        (2, "a etsy 7", AlertPhase.FIRED),
+        (6, "c shopify", AlertPhase.FIRED),
+        (6, "etsy", AlertPhase.FIRED),
+        (11, "a etsy 7", AlertPhase.RESOLVED),
+        (11, "c shopify", AlertPhase.RESOLVED),
+        (11, "etsy", AlertPhase.RESOLVED),
     ]
 
 
@@ -104,13 +113,13 @@ def test_every_rule_fires_within_five_minutes() -> None:
         if rule.severity != Severity.NOTICE:
             alert = replace(OVERDUE, name=rule.name, severity=rule.severity)
             ((minute, _, word),) = watch(*[[alert]] * 6)
-            assert (minute <= 4, word) == (True, Word.FIRED), rule.name
+            assert (minute <= 4, word) == (True, AlertPhase.FIRED), rule.name
 
 
 @given(st.lists(st.booleans(), max_size=80))
 def test_news_alternates_whatever_comes_and_goes(wrong: list[bool]) -> None:
     words = [word for _, _, word in watch(*[[OVERDUE] if is_wrong else [] for is_wrong in wrong])]
-    assert words == [(Word.FIRED, Word.RESOLVED)[at % 2] for at in range(len(words))]
+    assert words == [(AlertPhase.FIRED, AlertPhase.RESOLVED)[at % 2] for at in range(len(words))]
 
 
 def kept(*shares: float) -> list[tuple[datetime, float]]:

@@ -13,12 +13,12 @@ from headway.core.catalog.listings import SellerId, Sku
 from headway.core.limits.breaker import Breaker
 from headway.core.monitoring.alerts import Alert, alerts
 from headway.core.monitoring.metrics import (
-    ConnectionSign,
-    HourSign,
-    QuotaSign,
-    Signs,
-    TierSign,
-    TokenSign,
+    AlertMetrics,
+    ConnectionMetric,
+    HourMetric,
+    QuotaMetric,
+    TierMetric,
+    TokenMetric,
 )
 from headway.core.monitoring.rules import LIMITS, RULES, Severity
 from headway.core.pauses import Pause, PauseKind
@@ -26,14 +26,14 @@ from headway.core.pauses import Pause, PauseKind
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 ACME = SellerId("acme")
-WELL = Signs(
+WELL = AlertMetrics(
     now=NOW,
     breaker=Breaker(),
     total=10,
     oldest_read_at=NOW - HOUR,
-    connections=(ConnectionSign(seller=ACME, name="acme.myshopify.com", is_connected=True),),
-    quotas=(QuotaSign(platform="etsy", left=5, limit=10),),
-    tokens=(TokenSign(seller=ACME, name="etsy 1", expires_at=NOW + 80 * 24 * HOUR),),
+    connections=(ConnectionMetric(seller=ACME, name="acme.myshopify.com", is_connected=True),),
+    quotas=(QuotaMetric(platform="etsy", left=5, limit=10),),
+    tokens=(TokenMetric(seller=ACME, name="etsy 1", expires_at=NOW + 80 * 24 * HOUR),),
 )
 
 
@@ -68,16 +68,20 @@ def test_a_supplier_that_does_not_answer_is_the_worst_of_all() -> None:
         ({"parked": 2}, "parked", "revive"),
         ({"refused": 2}, "refused_by_shop", "the shop"),
         ({"failing": 1}, "failing", "the supplier"),
-        ({"hour": HourSign(permit_wait_s=31)}, "permit_wait", "31 s later"),
-        ({"hour": HourSign(calls=50, calls_failed=3)}, "error_share", "3 of 50 calls"),
-        ({"hour": HourSign(reads=50, reads_failed=3)}, "reads_failed", "3 of 50 parts"),
-        ({"hour": HourSign(reads=29, overdue=1)}, "few_synced", "29 parts are read"),
-        ({"hour": HourSign(reads=90, overdue=101)}, "overdue", "101 parts are due"),
-        ({"hour": HourSign(stuck=1)}, "stuck", "1 part or job is in hand"),
+        ({"hour": HourMetric(permit_wait_s=31)}, "permit_wait", "31 s later"),
+        ({"hour": HourMetric(calls=50, calls_failed=3)}, "error_share", "3 of 50 calls"),
+        ({"hour": HourMetric(reads=50, reads_failed=3)}, "reads_failed", "3 of 50 parts"),
+        ({"hour": HourMetric(reads=29, overdue=1)}, "few_synced", "29 parts are read"),
+        ({"hour": HourMetric(reads=90, overdue=101)}, "overdue", "101 parts are due"),
+        ({"hour": HourMetric(stuck=1)}, "stuck", "1 part or job is in hand"),
         ({"dead_jobs": 4}, "dead_jobs", "4 jobs are dead"),
-        ({"quotas": (QuotaSign(platform="etsy", left=0.4, limit=10),)}, "quota_spent", "Etsy has"),
         (
-            {"quotas": (QuotaSign(platform="etsy", left=5, limit=10, paused_until=NOW + HOUR),)},
+            {"quotas": (QuotaMetric(platform="etsy", left=0.4, limit=10),)},
+            "quota_spent",
+            "Etsy has",
+        ),
+        (
+            {"quotas": (QuotaMetric(platform="etsy", left=5, limit=10, paused_until=NOW + HOUR),)},
             "quota_spent",
             "told us to wait",
         ),
@@ -101,25 +105,25 @@ def test_a_pause_of_everything_weighs_more_than_one_of_a_part() -> None:
 @pytest.mark.parametrize(
     "hour",
     (
-        HourSign(permit_wait_s=30),
-        HourSign(calls=60, calls_failed=3),
-        HourSign(calls=3, calls_failed=2),
-        HourSign(reads=60, reads_failed=3),
-        HourSign(reads=30, overdue=100),
-        HourSign(reads=10, overdue=19),
+        HourMetric(permit_wait_s=30),
+        HourMetric(calls=60, calls_failed=3),
+        HourMetric(calls=3, calls_failed=2),
+        HourMetric(reads=60, reads_failed=3),
+        HourMetric(reads=30, overdue=100),
+        HourMetric(reads=10, overdue=19),
     ),
     ids=("wait", "calls", "few calls", "reads", "enough read", "little to read"),
 )
-def test_up_to_the_documents_number_nothing_is_said(hour: HourSign) -> None:
+def test_up_to_the_documents_number_nothing_is_said(hour: HourMetric) -> None:
     assert alerts(replace(WELL, hour=hour)) == []
 
 
 @pytest.mark.parametrize(
     ("signs", "name"),
     (
-        ({"hour": HourSign(calls=10, calls_failed=3)}, "error_share"),
-        ({"hour": HourSign(reads=10, reads_failed=3)}, "reads_failed"),
-        ({"hour": HourSign(stuck=11)}, "stuck"),
+        ({"hour": HourMetric(calls=10, calls_failed=3)}, "error_share"),
+        ({"hour": HourMetric(reads=10, reads_failed=3)}, "reads_failed"),
+        ({"hour": HourMetric(stuck=11)}, "stuck"),
         ({"parked": 1, "total": 10}, "parked"),
     ),
 )
@@ -129,7 +133,7 @@ def test_beyond_the_documents_second_number_it_is_critical(signs: Any, name: str
 
 
 def test_a_deployment_may_choose_other_numbers() -> None:
-    hour = HourSign(reads=90, overdue=101)
+    hour = HourMetric(reads=90, overdue=101)
     (chosen,) = alerts(replace(WELL, hour=hour), {**LIMITS, "overdue": 5.0})
     assert chosen.name == "overdue"
     assert alerts(replace(WELL, hour=hour), {**LIMITS, "overdue": 500.0}) == []
@@ -141,7 +145,7 @@ def test_a_shop_that_refuses_three_times_in_a_row_is_only_noticed() -> None:
 
 
 def test_a_broken_promise_says_to_whom_and_how_far() -> None:
-    slow = TierSign(tier="pro", promise_min=360, kept_share=0.9, burn_fast=2, burn_slow=2, at=NOW)
+    slow = TierMetric(tier="pro", promise_min=360, kept_share=0.9, burn_fast=2, burn_slow=2, at=NOW)
     fast = replace(slow, tier="free", burn_fast=6)
     kept = replace(slow, burn_fast=1.4, burn_slow=1.4)
     found = alerts(replace(WELL, promises=(slow, fast, kept)))
@@ -162,8 +166,8 @@ def test_every_alert_that_can_be_raised_is_in_the_table_of_rules_and_no_rule_is_
 
 
 def test_a_shop_that_is_lost_needs_a_person_and_one_that_is_down_only_a_look() -> None:
-    lost = ConnectionSign(seller=ACME, name="shop", is_connected=False, trouble="revoked")
-    down = ConnectionSign(seller=ACME, name="shop", is_connected=True, trouble="HTTP 500")
+    lost = ConnectionMetric(seller=ACME, name="shop", is_connected=False, trouble="revoked")
+    down = ConnectionMetric(seller=ACME, name="shop", is_connected=True, trouble="HTTP 500")
     assert (only(connections=(lost,)).severity, only(connections=(down,)).severity) == (
         Severity.CRITICAL,
         Severity.WARNING,
@@ -172,7 +176,7 @@ def test_a_shop_that_is_lost_needs_a_person_and_one_that_is_down_only_a_look() -
 
 
 def test_a_platform_that_is_down_is_told_once_and_of_no_seller() -> None:
-    down = ConnectionSign(seller=None, name="etsy", is_connected=True, trouble="HTTP 503")
+    down = ConnectionMetric(seller=None, name="etsy", is_connected=True, trouble="HTTP 503")
     alert = only(connections=(down,))
     assert (alert.name, alert.subject, alert.seller) == ("shop_refused", "etsy", None)
     assert alert.sentence == "Etsy does not answer, whoever's account it is: HTTP 503."
@@ -180,5 +184,5 @@ def test_a_platform_that_is_down_is_told_once_and_of_no_seller() -> None:
 
 def test_a_grant_is_told_of_a_week_before_its_end() -> None:
     for left, severity in ((6 * 24 * HOUR, Severity.WARNING), (-HOUR, Severity.CRITICAL)):
-        token = TokenSign(seller=ACME, name="etsy 1", expires_at=NOW + left)
+        token = TokenMetric(seller=ACME, name="etsy 1", expires_at=NOW + left)
         assert only(tokens=(token,)).severity is severity

@@ -16,12 +16,12 @@ from datetime import UTC, datetime, timedelta
 from tests.core.timetable.paper_worlds import DAY_MIN, WORLDS, World
 
 from headway.clock import rng
-from headway.core.catalog.listings import Evidence, Listing, SellerId, Sku, Turn
+from headway.core.catalog.listings import Evidence, Listing, Priority, SellerId, Sku
 from headway.core.timetable.deadline import must, safe_min
 from headway.core.timetable.families import Family
 from headway.core.timetable.market import Lesson, Market, Sweep, look_after_min, price_after
 from headway.core.timetable.policies.adaptive import Adaptive
-from headway.core.timetable.policies.policy import Seen
+from headway.core.timetable.policies.policy import ReadResult
 from headway.core.timetable.rates import Prior, Recency
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
@@ -163,7 +163,7 @@ class PaperLine:
         for n in self.board():
             listing = self.listing(n)
             self.swept_reads += listing.swept_from is not None
-            seen.append(Seen(listing=listing, at=now, has_changed=self.score.read(n, at)))
+            seen.append(ReadResult(listing=listing, at=now, has_changed=self.score.read(n, at)))
         for each in seen:
             n, following = int(each.listing.id), policy.next_read(each)
             self.evidence[n] = following.evidence
@@ -188,7 +188,7 @@ class PaperLine:
             id=str(n),
             user_id=SELLER,
             sku=Sku(str(n)),
-            turn=Turn.SCHEDULED,
+            turn=Priority.SCHEDULED,
             fence=1,
             next_sync_at=self.due[n],
             hour_bucket=0,

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from headway.core.catalog.listings import Candidate, Listing, SellerId, Sku, Turn
-from headway.core.timetable.policies import Catalogue, Policy, Seen
-from headway.core.timetable.seats import BoardingRule, board, departure
+from headway.core.catalog.listings import Candidate, Listing, Priority, SellerId, Sku
+from headway.core.timetable.policies import CatalogSummary, Policy, ReadResult
+from headway.core.timetable.seats import SeatRule, board, departure
 
 MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC)
 PACE = timedelta(seconds=30)
@@ -17,14 +17,14 @@ FRONT = 30
 
 
 def listing(
-    sku: str, policy: Policy, catalogue: Catalogue | None = None, now: datetime = MIDNIGHT
+    sku: str, policy: Policy, catalogue: CatalogSummary | None = None, now: datetime = MIDNIGHT
 ) -> Listing:
-    place = policy.place(Sku(sku), now, catalogue or Catalogue())
+    place = policy.place(Sku(sku), now, catalogue or CatalogSummary())
     return Listing(
         id=sku,
         user_id=SellerId("s"),
         sku=Sku(sku),
-        turn=Turn.SCHEDULED,
+        turn=Priority.SCHEDULED,
         fence=1,
         next_sync_at=place.next_sync_at,
         hour_bucket=place.hour_bucket,
@@ -35,7 +35,7 @@ def listing(
 
 def placed(policy: Policy, count: int, now: datetime = MIDNIGHT) -> list[Listing]:
     """Place so many listings, one after the other."""
-    catalogue, rows = Catalogue(), []
+    catalogue, rows = CatalogSummary(), []
     for number in range(count):
         row = listing(f"PART-{number}", policy, catalogue, now)
         catalogue = catalogue.with_one_in(row.hour_bucket)
@@ -44,7 +44,7 @@ def placed(policy: Policy, count: int, now: datetime = MIDNIGHT) -> list[Listing
 
 
 def next_due(policy: Policy, row: Listing, now: datetime) -> datetime:
-    return policy.next_read(Seen(listing=row, at=now, has_changed=False)).next_sync_at
+    return policy.next_read(ReadResult(listing=row, at=now, has_changed=False)).next_sync_at
 
 
 @dataclass
@@ -67,7 +67,7 @@ def replay(policy: Policy, rows: Iterable[Listing], days: float) -> Days:
     known = {row.sku: row for row in rows}
     queue = sorted((row.next_sync_at, row.sku) for row in known.values())
     read_at = dict.fromkeys(known, MIDNIGHT)
-    rule = BoardingRule(seats=SEATS, slack=policy.slack, is_eager=policy.is_eager)
+    rule = SeatRule(seats=SEATS, slack=policy.slack, is_eager=policy.is_eager)
     now, end, done = MIDNIGHT, MIDNIGHT + timedelta(days=days), Days()
     while now < end:
         front = [candidate(known[sku], due_at) for due_at, sku in queue[:FRONT]]
@@ -91,7 +91,7 @@ def replay(policy: Policy, rows: Iterable[Listing], days: float) -> Days:
 
 def candidate(row: Listing, due_at: datetime) -> Candidate:
     return Candidate(
-        id=row.id, user_id=row.user_id, sku=row.sku, turn=Turn.SCHEDULED, next_sync_at=due_at
+        id=row.id, user_id=row.user_id, sku=row.sku, turn=Priority.SCHEDULED, next_sync_at=due_at
     )
 
 

@@ -4,19 +4,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headway.core.catalog.listings import Listing, SellerId, Sku, Turn
+from headway.core.catalog.listings import Listing, Priority, SellerId, Sku
 from headway.core.timetable.outlook import Departures, Outlook, foresee
-from headway.core.timetable.policies.policy import Next, Policy, Seen
+from headway.core.timetable.policies.policy import Next, Policy, ReadResult
 from headway.core.timetable.policies.rolling import Rolling
-from headway.core.timetable.seats import BoardingRule
+from headway.core.timetable.seats import SeatRule
 
 NOW = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 HEADWAY = timedelta(seconds=30)
 CALM = Rolling()
-RULE = BoardingRule(seats=2, slack=timedelta(minutes=20))
+RULE = SeatRule(seats=2, slack=timedelta(minutes=20))
 
 
-def listing(sku: str, due_in_min: float, *, turn: Turn = Turn.SCHEDULED) -> Listing:
+def listing(sku: str, due_in_min: float, *, turn: Priority = Priority.SCHEDULED) -> Listing:
     return Listing(
         id=f"id-{sku}",
         user_id=SellerId("acme"),
@@ -61,10 +61,10 @@ def test_a_call_waits_for_company_and_lends_its_spare_seat() -> None:
 
 def test_an_urgent_turn_goes_first_and_a_retry_after_those_who_are_due() -> None:
     queue = [
-        listing("RETRY", -10, turn=Turn.RETRY),
+        listing("RETRY", -10, turn=Priority.RETRY),
         listing("DUE1", -5),
         listing("DUE2", -4),
-        listing("NOW", 0, turn=Turn.MANUAL),
+        listing("NOW", 0, turn=Priority.MANUAL),
     ]
     found = foreseen(*queue)
     assert (found["NOW"], found["DUE1"]) == (timedelta(0), timedelta(0))
@@ -89,7 +89,7 @@ class Restless(Rolling):
         del listing, at
         return 1 / 3
 
-    def next_read(self, seen: Seen) -> Next:
+    def next_read(self, seen: ReadResult) -> Next:
         wait = timedelta(hours=-3) if seen.has_changed else timedelta(days=1)
         return Next(next_sync_at=seen.at + wait, evidence=seen.listing.evidence)
 
@@ -104,7 +104,7 @@ def test_as_many_come_back_early_as_are_likely_to_have_changed() -> None:
 
 def test_a_retry_waits_for_the_next_window_while_this_one_is_full() -> None:
     opens_at = NOW + timedelta(hours=2)
-    retry = listing("RETRY", -10, turn=Turn.RETRY)
+    retry = listing("RETRY", -10, turn=Priority.RETRY)
     dues = [listing(f"P{number}", number * 60) for number in range(1, 5)]
     found = foreseen(retry, *dues, retries_from=opens_at)
     assert found["RETRY"] >= timedelta(hours=2)

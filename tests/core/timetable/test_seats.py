@@ -3,18 +3,18 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.core.catalog.listings import Candidate, SellerId, Sku, Turn
-from headway.core.timetable.seats import BoardingRule, board, departure, suspects_max
+from headway.core.catalog.listings import Candidate, Priority, SellerId, Sku
+from headway.core.timetable.seats import SeatRule, board, departure, suspects_max
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-RULE = BoardingRule(seats=10, slack=timedelta(minutes=20))
+RULE = SeatRule(seats=10, slack=timedelta(minutes=20))
 
 
 def candidate(
     sku: str,
     *,
     due_min: float = 0,
-    turn: Turn = Turn.SCHEDULED,
+    turn: Priority = Priority.SCHEDULED,
     suspicion: int = 0,
     seller: str = "s",
 ) -> Candidate:
@@ -48,7 +48,7 @@ def test_a_call_leaves_when_its_tenth_seat_becomes_due() -> None:
 
 
 def test_an_urgent_turn_sends_the_call_at_once() -> None:
-    front = [candidate("P1", due_min=60), candidate("P2", turn=Turn.MANUAL)]
+    front = [candidate("P1", due_min=60), candidate("P2", turn=Priority.MANUAL)]
     assert departure(front, NOW, RULE) == NOW
 
 
@@ -59,42 +59,42 @@ def test_an_empty_queue_never_departs() -> None:
 def test_turns_board_best_first_and_spare_seats_are_borrowed() -> None:
     front = [
         candidate("ahead", due_min=30),
-        candidate("retry", due_min=-1, turn=Turn.RETRY),
-        candidate("later-retry", due_min=1, turn=Turn.RETRY),
+        candidate("retry", due_min=-1, turn=Priority.RETRY),
+        candidate("later-retry", due_min=1, turn=Priority.RETRY),
         candidate("due", due_min=-2),
-        candidate("new", turn=Turn.ONBOARDING),
-        candidate("asked", turn=Turn.MANUAL),
+        candidate("new", turn=Priority.ONBOARDING),
+        candidate("asked", turn=Priority.MANUAL),
     ]
     assert skus(board(front, NOW, RULE)) == ["asked", "new", "due", "retry", "ahead"]
 
 
 def test_the_scheduled_without_slack_go_before_all_but_a_few_urgent_turns() -> None:
-    flood = [candidate(f"N{n}", due_min=-99, turn=Turn.ONBOARDING) for n in range(20)]
-    asked = [candidate("asked", turn=Turn.MANUAL)]
+    flood = [candidate(f"N{n}", due_min=-99, turn=Priority.ONBOARDING) for n in range(20)]
+    asked = [candidate("asked", turn=Priority.MANUAL)]
     late = [candidate(f"L{n}", due_min=-21) for n in range(12)]
     due = [candidate(f"P{n}", due_min=-19) for n in range(12)]
     aboard = skus(board(flood + asked + late + due, NOW, RULE))
     assert aboard == ["asked", "N0"] + [f"L{n}" for n in range(8)]
-    retry = [candidate("R", due_min=-21, turn=Turn.RETRY)]
+    retry = [candidate("R", due_min=-21, turn=Priority.RETRY)]
     assert skus(board(flood + late + retry, NOW, RULE))[:4] == ["N0", "N1", "R", "L0"]
     aboard = skus(board(flood + asked + late[:3] + due, NOW, RULE))
     assert aboard == ["asked", "N0", "L0", "L1", "L2"] + [f"N{n}" for n in range(1, 6)]
 
 
 def test_with_patience_the_due_let_urgent_turns_go_first_for_longer() -> None:
-    rule = BoardingRule(seats=10, slack=timedelta(0), patience=timedelta(hours=1), is_eager=True)
-    flood = [candidate(f"N{n}", turn=Turn.ONBOARDING) for n in range(20)]
+    rule = SeatRule(seats=10, slack=timedelta(0), patience=timedelta(hours=1), is_eager=True)
+    flood = [candidate(f"N{n}", turn=Priority.ONBOARDING) for n in range(20)]
     due = [candidate(f"P{n}", due_min=-59) for n in range(12)]
     assert skus(board(flood + due, NOW, rule)) == [f"N{n}" for n in range(10)]
     late = [candidate(f"L{n}", due_min=-61) for n in range(5)]
-    retry = [candidate("R", due_min=-1, turn=Turn.RETRY)]
+    retry = [candidate("R", due_min=-1, turn=Priority.RETRY)]
     aboard = skus(board(flood + due + late + retry, NOW, rule))
     assert aboard == ["N0", "N1", "R", "L0", "L1", "L2", "L3", "L4", "N2", "N3"]
 
 
 def test_one_long_overdue_retry_goes_with_the_scheduled_and_the_next_waits() -> None:
     due = [candidate(f"P{n}", due_min=-n) for n in range(12)]
-    late = [candidate(f"R{n}", due_min=-90 + n, turn=Turn.RETRY) for n in range(3)]
+    late = [candidate(f"R{n}", due_min=-90 + n, turn=Priority.RETRY) for n in range(3)]
     aboard = skus(board(due + late, NOW, RULE))
     assert [sku for sku in aboard if sku.startswith("R")] == ["R0"]
 
@@ -139,7 +139,9 @@ candidates = st.lists(
         candidate,
         st.sampled_from([f"P{n}" for n in range(15)]),
         due_min=st.integers(-200, 200),
-        turn=st.sampled_from([Turn.MANUAL, Turn.ONBOARDING, Turn.SCHEDULED, Turn.RETRY]),
+        turn=st.sampled_from(
+            [Priority.MANUAL, Priority.ONBOARDING, Priority.SCHEDULED, Priority.RETRY]
+        ),
         seller=st.sampled_from("ab"),
     ),
     max_size=40,
@@ -151,7 +153,7 @@ def test_seats_are_full_whenever_enough_skus_may_board_and_no_sku_boards_twice(
     front: list[Candidate],
 ) -> None:
     eligible = {
-        each.sku for each in front if each.turn is not Turn.RETRY or each.next_sync_at <= NOW
+        each.sku for each in front if each.turn is not Priority.RETRY or each.next_sync_at <= NOW
     }
     aboard = skus(board(front, NOW, RULE))
     assert len(aboard) == min(RULE.seats, len(eligible))

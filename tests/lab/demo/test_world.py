@@ -19,23 +19,23 @@ from headway.config import Settings
 from headway.core.accounts.jobs import PlatformName
 from headway.core.accounts.webhooks import read_hook
 from headway.core.catalog.listings import SellerId, Sku, Wait
-from headway.engine.dispatch import RelayRule
+from headway.engine.dispatch import DispatchRule
 from headway.operations.status import look
 from headway.providers.webhook_signatures import is_signed
 from headway.store.pool import open_pool
 from headway.store.server.embedded import EmbeddedServer
 from headway_lab.demo.accounts import ACCOUNT_SETTINGS, ETSY_DAY, TIERS, doors
-from headway_lab.demo.shops import SELLERS, People, domain_of
+from headway_lab.demo.shops import SELLERS, DemoPeople, domain_of
 from headway_lab.demo.world import (
     NEWCOMERS,
     PUBLISHED_BEFORE,
-    Stage,
+    DemoWorld,
     live_past,
+    open_world,
     past_settings,
-    set_stage,
 )
 from headway_lab.simulators.boeing import SignIn
-from headway_lab.simulators.shopify.shop import ShopView
+from headway_lab.simulators.shopify.shop import ShopScreen
 from headway_lab.simulators.transport import SimTransport
 from headway_lab.virtual_clock import VirtualClock
 
@@ -55,7 +55,7 @@ WHERE applied IS NOT NULL
 @dataclass
 class Play:
     app: App
-    stage: Stage
+    stage: DemoWorld
     clock: VirtualClock
     shares: list[float]
 
@@ -63,7 +63,7 @@ class Play:
         with self.app.pool.connection() as connection:
             return connection.execute(sql).fetchall()
 
-    def shown(self, seller: SellerId, sku: Sku) -> ShopView:
+    def shown(self, seller: SellerId, sku: Sku) -> ShopScreen:
         view = self.stage.floor.shops.shown(domain_of(seller), sku)
         assert view is not None
         return view
@@ -81,7 +81,7 @@ def lived_through(pool: ConnectionPool, clock: VirtualClock, folder: Path) -> Pl
         shopify_url="http://shop.test/{shop}",
         patrol_h=1,
     ).model_copy(update=ACCOUNT_SETTINGS)
-    stage = set_stage(clock, settings, products=PRODUCTS, seed=1, sign_in=SIGN_IN, speed=60)
+    stage = open_world(clock, settings, products=PRODUCTS, seed=1, sign_in=SIGN_IN, speed=60)
     app = build(
         past_settings(settings, products=PRODUCTS),
         clock,
@@ -158,7 +158,7 @@ def test_in_the_past_everybody_is_read_within_a_day_and_nobody_spends_more_than_
 
 def test_what_people_do_in_the_shops_is_seen_and_repaired(play: Play) -> None:
     floor, app = play.stage.floor, replace(play.app, shop_restore_per_s=1000 / 60)
-    people, push = People(app, floor, seed=1), app.push("test")
+    people, push = DemoPeople(app, floor, seed=1), app.push("test")
     until = play.clock.now() + timedelta(hours=2)
     while play.clock.now() < until:
         wait = people.step()
@@ -186,7 +186,7 @@ def test_at_speed_real_work_gets_real_time(past: Play) -> None:
     assert app.push_rule.poll == timedelta(seconds=15)
     slow = at_speed(past.app, 0.5)
     assert slow.push_rule == past.app.push_rule
-    assert relay_at_speed(RelayRule(), 60).life == timedelta(minutes=15)
+    assert relay_at_speed(DispatchRule(), 60).life == timedelta(minutes=15)
 
 
 def test_every_seller_has_a_share_of_the_parts(past: Play) -> None:

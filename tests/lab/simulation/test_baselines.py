@@ -17,15 +17,15 @@ from headway.core.timetable.optimum import relaxed_optimum, round_robin, stale_m
 from headway_lab.simulation.baselines import bound, permitted, replay_equal_turns
 from headway_lab.simulation.report import figures
 from headway_lab.simulation.scenario import Parts, Plan, Scenario
-from headway_lab.simulation.world import Change, World, seeded_world
+from headway_lab.simulation.world import World, WorldChange, seeded_world
 from headway_lab.simulation.worlds import WORLDS
-from headway_lab.simulators.boeing import Part
+from headway_lab.simulators.boeing import SupplierPart
 
 PERMITTED = permitted(Settings())
 
 
-def part(sku: str, price: int = 1) -> Part:
-    return Part(sku=sku, list_price=None, net_price=Decimal(price), stock={})
+def part(sku: str, price: int = 1) -> SupplierPart:
+    return SupplierPart(sku=sku, list_price=None, net_price=Decimal(price), stock={})
 
 
 def world_of(count: int, *changes: tuple[float, str, int]) -> World:
@@ -33,7 +33,9 @@ def world_of(count: int, *changes: tuple[float, str, int]) -> World:
     return World(
         name="x",
         start=start,
-        changes=tuple(Change(at_s=at_s, part=part(sku, price)) for at_s, sku, price in changes),
+        changes=tuple(
+            WorldChange(at_s=at_s, part=part(sku, price)) for at_s, sku, price in changes
+        ),
     )
 
 
@@ -104,7 +106,7 @@ def test_the_replay_is_what_the_theory_says_of_equal_turns() -> None:
     assert replayed == pytest.approx(expected, rel=0.06)
 
 
-def shown_stock(each: Part) -> tuple[tuple[str, int], ...]:
+def shown_stock(each: SupplierPart) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(item for item in each.stock.items() if item[0] != "Germany CSC"))
 
 

@@ -12,7 +12,7 @@ from tests.cli.conftest import PROGRAM, Headway, bare_environment
 
 from headway.config import Settings
 from headway.core.timetable.policies import POLICIES
-from headway_lab.simulation.command import Outcome, _exit_if_broken, _run
+from headway_lab.simulation.command import RunOutcome, _exit_if_broken, _run
 from headway_lab.simulation.compare import best, print_compared
 from headway_lab.simulation.scenario import Parts, Plan
 from headway_lab.simulation.world import seeded_world
@@ -107,7 +107,7 @@ def test_a_policy_that_breaks_a_law_is_shown_and_so_are_the_others(
 
 
 def test_a_reader_of_json_finds_what_broke_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    outcome = Outcome(report={"laws": {"L1": 1}}, broken=("L1 at day 0",))
+    outcome = RunOutcome(report={"laws": {"L1": 1}}, broken=("L1 at day 0",))
     with pytest.raises(typer.Exit):
         _exit_if_broken([outcome], as_json=True)
     shown = capsys.readouterr()

@@ -4,7 +4,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.clock import rng
-from headway_lab.simulation.crashes import TOUCHES_MAX, Crashed, Life, MortalPool
+from headway_lab.simulation.crashes import TOUCHES_MAX, Crashed, CrashingPool, Life
 from headway_lab.virtual_clock import VirtualClock
 
 
@@ -48,7 +48,7 @@ def test_a_worker_freezes_once_and_later_if_it_is_told_to_pass_some_points(
 
 def test_a_dead_workers_finally_writes_nothing(pool: ConnectionPool, clock: VirtualClock) -> None:
     life = Life(clock)
-    mortal = MortalPool(pool, life)
+    mortal = CrashingPool(pool, life)
 
     def work() -> None:
         try:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from headway.core.catalog.listings import SellerId, Sku
-from headway_lab.simulation.desired_versions import TROUBLE_S, WAIT_S, Wishes, grace_of
+from headway_lab.simulation.desired_versions import TROUBLE_S, WAIT_S, DesiredVersions, grace_of
 from headway_lab.simulation.faults import parse_faults
 from headway_lab.simulation.shops import Shelf
 
@@ -15,11 +15,11 @@ def shelf() -> Shelf:
     return Shelf(id="id", seller=SellerId("acme"), sku=Sku("A"), face=face)
 
 
-def wishes_for(shown: Shelf) -> Wishes:
-    return Wishes({"id": shown}, {"id"})
+def wishes_for(shown: Shelf) -> DesiredVersions:
+    return DesiredVersions({"id": shown}, {"id"})
 
 
-def want(wishes: Wishes, at_s: float, **facts: Any) -> None:
+def want(wishes: DesiredVersions, at_s: float, **facts: Any) -> None:
     face = {"price": 1, MIAMI: 5, **facts}
     wishes.want("id", face, face, at_s)
 

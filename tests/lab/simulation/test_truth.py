@@ -6,10 +6,10 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.core.catalog.change_detection import Held, Terms, desire, observe
+from headway.core.catalog.change_detection import HeldQuote, Terms, desire, observe
 from headway.core.catalog.listings import Quote, Sku
 from headway_lab.simulation.truth import Eye, difference
-from headway_lab.simulators.boeing import Part
+from headway_lab.simulators.boeing import SupplierPart
 
 PLACES = {"Dallas Central": "Dallas", "Miami FL": "Miami"}
 prices = st.decimals("0.0001", "1e8", places=4)
@@ -24,7 +24,7 @@ some_terms = st.builds(
     compare_at=st.sampled_from(["none", "list"]),
 )
 parts = st.builds(
-    Part,
+    SupplierPart,
     sku=st.just("P1"),
     list_price=prices | st.none(),
     net_price=prices | st.none(),
@@ -46,7 +46,7 @@ def eye_of(terms: Terms) -> Eye:
 
 
 @given(some_terms, parts)
-def test_two_ways_of_working_a_price_out_agree(terms: Terms, part: Part) -> None:
+def test_two_ways_of_working_a_price_out_agree(terms: Terms, part: SupplierPart) -> None:
     quote = Quote(
         sku=Sku(part.sku),
         list_price=part.list_price,
@@ -56,7 +56,7 @@ def test_two_ways_of_working_a_price_out_agree(terms: Terms, part: Part) -> None
     )
     observed = observe(quote, terms)
     desired = desire(observed, terms)
-    if isinstance(desired, Held):
+    if isinstance(desired, HeldQuote):
         return
     sight = eye_of(terms).see(part)
     assert difference(sight, "USD", observed.as_json(), desired.as_json()) is None

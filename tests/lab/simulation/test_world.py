@@ -5,7 +5,7 @@ import re
 from dataclasses import replace
 
 from headway_lab.simulation.world import MAPPED, UNMAPPED, seeded_world
-from headway_lab.simulators.boeing import Part
+from headway_lab.simulators.boeing import SupplierPart
 
 
 def test_the_same_seed_gives_the_same_world_and_another_seed_another() -> None:
@@ -68,7 +68,7 @@ def test_the_true_rates_are_those_of_the_changes_that_a_shop_shows() -> None:
     assert abs(shown - expected) < 4 * expected**0.5
 
 
-def face(part: Part) -> tuple[object, ...]:
+def face(part: SupplierPart) -> tuple[object, ...]:
     return part.net_price, {place: part.stock.get(place, 0) for place in MAPPED}
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import ConfigError
-from headway_lab.simulators.boeing import BoeingSimulator, Part
-from headway_lab.simulators.faults import BadPrice, Fault, FaultPlan, Interval
+from headway_lab.simulators.boeing import BoeingSimulator, SupplierPart
+from headway_lab.simulators.faults import BadPrice, FaultPlan, Interval, SimulatedFault
 from headway_lab.simulators.wire import SimReply
 from headway_lab.virtual_clock import VirtualClock
 
@@ -23,10 +23,10 @@ ALWAYS = Interval(start_s=0, end_s=1e9)
 
 
 class Shelves:
-    def lookup(self, sku: str) -> Part | None:
+    def lookup(self, sku: str) -> SupplierPart | None:
         if not sku.startswith("P"):
             return None
-        return Part(
+        return SupplierPart(
             sku=sku,
             list_price=Decimal("20.50"),
             net_price=Decimal("10.25"),
@@ -254,9 +254,9 @@ def test_another_currency_stands_at_the_top_for_all(clock: VirtualClock) -> None
     assert json.loads(ask(simulator, headers, "P2", "P1").body)["currency"] == "EUR"
 
 
-@pytest.mark.parametrize("fault", tuple(Fault)[:7])
+@pytest.mark.parametrize("fault", tuple(SimulatedFault)[:7])
 def test_each_rated_fault_is_injected_about_as_often_as_asked(
-    clock: VirtualClock, fault: Fault
+    clock: VirtualClock, fault: SimulatedFault
 ) -> None:
     simulator = supplier(clock)
     headers = sign_in(simulator)

@@ -9,8 +9,8 @@ import pytest
 from headway.core.catalog.listings import AuthStep, Sku
 from headway.errors import (
     ConfigError,
-    ConnectorError,
     PermanentError,
+    ProviderError,
     ThrottledError,
     TimedOutError,
     TransientError,
@@ -18,7 +18,7 @@ from headway.errors import (
     UnreadableError,
     UnsentError,
 )
-from headway.providers.boeing.client import BoeingAccess, BoeingConnector, _life_s
+from headway.providers.boeing.client import BoeingAccess, BoeingSupplier, _life_s
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulators.faults import FaultPlan, Interval
@@ -87,13 +87,13 @@ def test_a_sku_unknown_to_the_supplier_is_missing(rig: "Rig") -> None:
     ),
 )
 def test_a_fault_of_the_supplier_becomes_one_error_after_one_request(
-    rig: "Rig", fault: str, error: type[ConnectorError]
+    rig: "Rig", fault: str, error: type[ProviderError]
 ) -> None:
     supplier = rig.supplier()
     worker = rig.worker(supplier, timeout_s=10)
     rig.sign_in(worker)
     supplier.faults = only(fault)
-    with pytest.raises(ConnectorError) as raised:
+    with pytest.raises(ProviderError) as raised:
         worker.quote(TWO)
     assert type(raised.value) is error
     assert supplier.calls["price"] == 1
@@ -314,7 +314,7 @@ def test_a_reply_that_echoes_a_token_does_not_show_it(virtual_rig: "Rig") -> Non
         answer = SimReply(status=status, body=body)
         echoing = virtual_rig.worker(SimpleNamespace(handle=lambda *_, answer=answer: answer))
         assert echoing.auth_step() is None
-        with pytest.raises(ConnectorError) as raised:
+        with pytest.raises(ProviderError) as raised:
             echoing.quote(TWO)
         assert "***" in str(raised.value)
         assert not any(token in str(raised.value) for token in tokens)
@@ -332,7 +332,7 @@ def test_prices_are_exact_decimals(virtual_rig: "Rig") -> None:
 def test_a_bad_address_is_explained_in_one_line(url: str) -> None:
     access = BoeingAccess(client_id="a", client_secret="b", username="c", password="d")
     with pytest.raises(ConfigError, match="HEADWAY_BOEING_URL") as raised:
-        BoeingConnector(url, access, shelf=None, vault=None, clock=None)
+        BoeingSupplier(url, access, shelf=None, vault=None, clock=None)
     assert "\n" not in str(raised.value)
 
 
@@ -340,7 +340,7 @@ def test_a_bad_address_is_explained_in_one_line(url: str) -> None:
 def test_a_password_that_no_header_can_carry_is_named_but_not_shown(bad: str) -> None:
     access = BoeingAccess(client_id="a", client_secret="b", username="c", password=bad)
     with pytest.raises(ConfigError, match="HEADWAY_BOEING_PASSWORD") as raised:
-        BoeingConnector("http://x.test", access, shelf=None, vault=None, clock=None)
+        BoeingSupplier("http://x.test", access, shelf=None, vault=None, clock=None)
     assert not bad or bad not in str(raised.value)
 
 

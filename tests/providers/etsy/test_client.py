@@ -12,18 +12,18 @@ from psycopg_pool import ConnectionPool
 
 from headway.clock import ScaledClock
 from headway.core.accounts.jobs import Account, PlatformName
-from headway.core.accounts.pagination import Ask
+from headway.core.accounts.pagination import PageRequest
 from headway.core.catalog.listings import SellerId
 from headway.errors import (
     AppRefusedError,
-    ConnectorError,
     PermanentError,
+    ProviderError,
     ThrottledError,
     TransientError,
     UnauthorizedError,
     UnreadableError,
 )
-from headway.providers.etsy.client import EtsyAccess, EtsyConnector
+from headway.providers.etsy.client import EtsyAccess, EtsyPlatform
 from headway.providers.tokens import REFRESH, AccountTokens, store_tokens, token_scope
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
@@ -34,7 +34,7 @@ VAULT = Vault(["MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="])
 ACCESS = EtsyAccess(keystring="the-keystring", shared_secret="hush-shared-secret")
 SCOPE = token_scope(PlatformName.ETSY, "77")
 SECRETS = ("hush-shared-secret", "77.hush-access-token", "77.hush-refresh-token", "77.hush-new")
-LISTINGS = Ask(what="listings", values={"state": "active", "limit": 100, "offset": 90})
+LISTINGS = PageRequest(what="listings", values={"state": "active", "limit": 100, "offset": 90})
 EMPTY = {"count": 0, "results": []}
 
 
@@ -68,9 +68,9 @@ def desk(pool: ConnectionPool) -> Iterator[Desk]:
 
 
 @pytest.fixture
-def etsy(desk: Desk) -> Iterator[EtsyConnector]:
+def etsy(desk: Desk) -> Iterator[EtsyPlatform]:
     account = Account(id="1", user_id=SellerId("s"), platform=PlatformName.ETSY, shop="77")
-    connector = EtsyConnector(
+    connector = EtsyPlatform(
         account,
         url=desk.url,
         access=ACCESS,
@@ -83,7 +83,7 @@ def etsy(desk: Desk) -> Iterator[EtsyConnector]:
 
 
 def test_a_request_carries_the_apps_key_and_the_sellers_token(
-    desk: Desk, etsy: EtsyConnector
+    desk: Desk, etsy: EtsyPlatform
 ) -> None:
     desk.says(EMPTY, x_limit_per_day="500", x_remaining_today="480")
     assert etsy.read(LISTINGS).ids == ()
@@ -96,7 +96,7 @@ def test_a_request_carries_the_apps_key_and_the_sellers_token(
     assert set(etsy.seen) == {"etsy:the-keystring"}
 
 
-def test_a_refresh_asks_once_and_keeps_the_new_pair(desk: Desk, etsy: EtsyConnector) -> None:
+def test_a_refresh_asks_once_and_keeps_the_new_pair(desk: Desk, etsy: EtsyPlatform) -> None:
     tokens = AccountTokens(SCOPE, shelf=desk.shelf, vault=VAULT, clock=desk.clock)
     tokens.drop("access")
     pair = {"access_token": SECRETS[3], "refresh_token": "77.next", "expires_in": 3600}
@@ -136,7 +136,7 @@ def test_a_refresh_asks_once_and_keeps_the_new_pair(desk: Desk, etsy: EtsyConnec
     ),
 )
 def test_told_to_wait_it_says_how_long(
-    desk: Desk, etsy: EtsyConnector, headers: dict[str, str], wait_s: float | None
+    desk: Desk, etsy: EtsyPlatform, headers: dict[str, str], wait_s: float | None
 ) -> None:
     desk.says({"error": "Exceeded daily rate limit"}, 429, **headers)
     with pytest.raises(ThrottledError, match="Exceeded daily rate limit") as told:
@@ -163,14 +163,14 @@ def test_told_to_wait_it_says_how_long(
 def test_a_refusal_is_laid_at_the_right_door(
     *,
     desk: Desk,
-    etsy: EtsyConnector,
+    etsy: EtsyPlatform,
     status: int,
     body: Any,
-    error: type[ConnectorError],
+    error: type[ProviderError],
     text: str,
 ) -> None:
     desk.says(body, status)
-    with pytest.raises(ConnectorError, match=text) as told:
+    with pytest.raises(ProviderError, match=text) as told:
         etsy.read(LISTINGS)
     assert type(told.value) is error
 
@@ -190,7 +190,7 @@ def test_a_refusal_is_laid_at_the_right_door(
     ),
 )
 def test_only_a_dead_grant_costs_the_refresh_token(
-    desk: Desk, etsy: EtsyConnector, status: int, body: Any, error: type[ConnectorError]
+    desk: Desk, etsy: EtsyPlatform, status: int, body: Any, error: type[ProviderError]
 ) -> None:
     AccountTokens(SCOPE, shelf=desk.shelf, vault=VAULT, clock=desk.clock).drop("access")
     desk.says(body, status)
@@ -201,19 +201,19 @@ def test_only_a_dead_grant_costs_the_refresh_token(
 
 
 def test_no_secret_is_ever_shown(
-    desk: Desk, etsy: EtsyConnector, caplog: pytest.LogCaptureFixture
+    desk: Desk, etsy: EtsyPlatform, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     echo = {"error": " ".join(SECRETS), "access_token": SECRETS[3], "refresh_token": "a b"}
     texts = []
     for status in (200, 400, 403, 429, 500, 401):
         desk.says(echo, status)
-        with pytest.raises(ConnectorError) as told:
+        with pytest.raises(ProviderError) as told:
             etsy.read(LISTINGS)
         texts.append(f"{told.value!r} {told.value.__cause__!r}")
     for status in (200, 429, 500, 400):
         desk.says(echo, status)
-        with pytest.raises(ConnectorError) as told:
+        with pytest.raises(ProviderError) as told:
             etsy.refresh_token()
         texts.append(f"{told.value!r} {told.value.__cause__!r}")
     shown = json.dumps([*texts, caplog.text, repr(etsy), repr(ACCESS)])

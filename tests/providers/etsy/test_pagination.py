@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.core.accounts.jobs import BACKFILLED, KINDS, Kind, PlatformName
-from headway.core.accounts.pagination import RUN, Ask, Cursor, Page, Step, Walk
+from headway.core.accounts.jobs import BACKFILLED, KINDS, DataKind, PlatformName
+from headway.core.accounts.pagination import RUN, Cursor, Page, PageRequest, PageStep, Paginator
 from headway.errors import InvariantError
 from headway.providers.etsy.pagination import LedgerWalk, ListingsWalk, ReceiptsWalk
 from headway.providers.pagination import walk_of
@@ -42,7 +42,7 @@ class Shop:
     now_s: int = NOW_S
     rows: dict[str, Row] = field(default_factory=dict)
     held: dict[str, Row] = field(default_factory=dict)
-    asks: list[Ask] = field(default_factory=list)
+    asks: list[PageRequest] = field(default_factory=list)
     number: int = 0
 
     def add(self, created_s: int, *, state: str = "active", lag_s: int = 0) -> Row:
@@ -63,7 +63,7 @@ class Shop:
             changed |= {"updated_s": self.now_s, "shows_s": self.now_s + lag_s}
         self.rows[row.id] = replace(now, version=now.version + 1, **changed)
 
-    def answer(self, ask: Ask) -> Page:
+    def answer(self, ask: PageRequest) -> Page:
         self.asks.append(ask)
         assert ask.values.get("offset", 0) + ask.values.get("limit", 0) <= OFFSET_MAX
         found = getattr(self, f"_{ask.what}")(ask.values)
@@ -109,14 +109,14 @@ class Shop:
 
 
 def run(
-    walk: Walk,
+    walk: Paginator,
     shop: Shop,
     cursor: Cursor,
     *,
     wanted: tuple[str, ...] = (),
     between: Callable[[], None] = lambda: None,
     pages_max: int = 2000,
-) -> Step:
+) -> PageStep:
     """Walk once; the cursor goes through JSON between pages, as if every page were the last."""
     cursor = walk.begin(cursor, at(shop.now_s), wanted)
     for _ in range(pages_max):
@@ -329,7 +329,7 @@ def test_a_shop_of_few_listings_is_read_in_six_calls() -> None:
         shop.add(NOW_S - 5, state=state)
     step = run(ListingsWalk(), shop, {"anything": 1})
     assert len(shop.asks) == 6
-    assert step == Step(cursor={}, is_done=True, gone_since=at(NOW_S))
+    assert step == PageStep(cursor={}, is_done=True, gone_since=at(NOW_S))
     assert set(shop.held) == set(shop.rows)
 
 
@@ -409,14 +409,14 @@ def test_a_clock_that_was_ahead_once_leaves_no_hole_in_the_ledger() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS[PlatformName.ETSY])
-def test_every_job_of_etsy_has_a_walk(kind: Kind) -> None:
+def test_every_job_of_etsy_has_a_walk(kind: DataKind) -> None:
     walk = walk_of(PlatformName.ETSY, kind, is_backfill=False)
     weekly = timedelta(days=7)
-    assert walk.recheck_after == (weekly if kind is Kind.ORDERS else None)
+    assert walk.recheck_after == (weekly if kind is DataKind.ORDERS else None)
     if kind in BACKFILLED:
         assert walk_of(PlatformName.ETSY, kind, is_backfill=True).recheck_after is None
 
 
 def test_etsy_has_no_walk_of_customers() -> None:
     with pytest.raises(InvariantError, match="no such job"):
-        walk_of(PlatformName.ETSY, Kind.CUSTOMERS, is_backfill=False)
+        walk_of(PlatformName.ETSY, DataKind.CUSTOMERS, is_backfill=False)

@@ -11,16 +11,16 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.clock import Clock, ScaledClock, rng
-from headway.core.accounts.jobs import Account, Kind, PlatformName
-from headway.core.accounts.pagination import Ask, Cursor, Page
+from headway.core.accounts.jobs import Account, DataKind, PlatformName
+from headway.core.accounts.pagination import Cursor, Page, PageRequest
 from headway.core.accounts.warehouse import Order, Records
 from headway.core.catalog.listings import SellerId
 from headway.errors import (
     AppRefusedError,
     ConfigError,
-    ConnectorError,
     InvariantError,
     PermanentError,
+    ProviderError,
     ThrottledError,
     TimedOutError,
     TransientError,
@@ -28,12 +28,12 @@ from headway.errors import (
     UnreadableError,
     UnsentError,
 )
-from headway.providers.etsy.client import EtsyAccess, EtsyConnector, EtsyDoor, EtsySelf, consent_url
+from headway.providers.etsy.client import EtsyAccess, EtsyApi, EtsyPlatform, EtsySelf, consent_url
 from headway.providers.pagination import walk_of
 from headway.providers.tokens import store_tokens, token_scope
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
-from headway_lab.simulators.etsy.records import Buyer
+from headway_lab.simulators.etsy.records import EtsyBuyer
 from headway_lab.simulators.etsy.simulator import EtsySimulator
 from headway_lab.simulators.faults import FaultPlan, Interval
 from headway_lab.simulators.transport import SimTransport, serve
@@ -44,7 +44,7 @@ VAULT = Vault(["MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="])
 ACCESS = EtsyAccess(keystring="sim-keystring", shared_secret="sim-shared-secret")
 SHOP = 77
 ACCOUNT = Account(id="1", user_id=SellerId("seller"), platform=PlatformName.ETSY, shop=str(SHOP))
-RECEIPTS = Ask(
+RECEIPTS = PageRequest(
     what="receipts",
     values={
         "min_last_modified": 1_700_000_000,
@@ -82,8 +82,8 @@ class Rig:
             refresh=pair.refresh,
         )
 
-    def connector(self, access: EtsyAccess = ACCESS) -> EtsyConnector:
-        connector = EtsyConnector(
+    def connector(self, access: EtsyAccess = ACCESS) -> EtsyPlatform:
+        connector = EtsyPlatform(
             ACCOUNT,
             url=self.url,
             access=access,
@@ -96,7 +96,7 @@ class Rig:
         return connector
 
     def pull(
-        self, kind: Kind, cursor: Cursor, *, is_backfill: bool = False, **given: Any
+        self, kind: DataKind, cursor: Cursor, *, is_backfill: bool = False, **given: Any
     ) -> Cursor:
         """Run a walk to its end as a worker would, without limits; failed calls are repeated."""
         walk = walk_of(PlatformName.ETSY, kind, is_backfill=is_backfill)
@@ -205,8 +205,8 @@ def happen(rig: Rig, generator: Any, what: int) -> None:
         etsy.remove_listing(SHOP, generator.choice(listings))
 
 
-def pull_all(rig: Rig, cursors: dict[Kind, Cursor]) -> None:
-    for kind in (Kind.ORDERS, Kind.LISTINGS, Kind.PAYMENTS):
+def pull_all(rig: Rig, cursors: dict[DataKind, Cursor]) -> None:
+    for kind in (DataKind.ORDERS, DataKind.LISTINGS, DataKind.PAYMENTS):
         cursors[kind] = rig.pull(kind, cursors.get(kind, {}))
 
 
@@ -220,10 +220,10 @@ def test_after_some_days_the_rows_read_equal_the_shop(pool: ConnectionPool, seed
         rig.etsy.place_order(SHOP, at=START - timedelta(days=3 * number + 3))
     for _ in range(230):
         rig.etsy.add_listing(SHOP)
-    cursors: dict[Kind, Cursor] = {}
+    cursors: dict[DataKind, Cursor] = {}
     with rig.stack:
-        rig.pull(Kind.ORDERS, {}, is_backfill=True)
-        rig.pull(Kind.PAYMENTS, {}, is_backfill=True)
+        rig.pull(DataKind.ORDERS, {}, is_backfill=True)
+        rig.pull(DataKind.PAYMENTS, {}, is_backfill=True)
         for _ in range(6):
             pull_all(rig, cursors)
             live(rig, generator, 40)
@@ -243,15 +243,15 @@ def test_after_some_days_the_rows_read_equal_the_shop(pool: ConnectionPool, seed
 def test_over_sockets_every_table_equals_the_shop(socket_rig: Rig) -> None:
     rig = socket_rig
     live(rig, rng(1), 30, pauses_s=(0,))
-    buyer = Buyer(id=5, name="Zoë \U0001f600", email=None, country="GB")
+    buyer = EtsyBuyer(id=5, name="Zoë \U0001f600", email=None, country="GB")
     receipt = rig.etsy.place_order(SHOP, buyer=buyer, is_paid=False)
-    rig.pull(Kind.ORDERS, {}, is_backfill=True)
-    rig.pull(Kind.LISTINGS, {})
+    rig.pull(DataKind.ORDERS, {}, is_backfill=True)
+    rig.pull(DataKind.LISTINGS, {})
     now_s = int(rig.clock.now().timestamp())
     window = {"min_created": now_s - 600, "max_created": now_s, "limit": 100, "offset": 0}
-    rig.keep(rig.connector().read(Ask(what="ledger", values=window)).records)
+    rig.keep(rig.connector().read(PageRequest(what="ledger", values=window)).records)
     assert rig.held() == rig.etsy.truth(SHOP)
-    page = rig.connector().read(Ask(what="receipt", values={"receipt_id": str(receipt)}))
+    page = rig.connector().read(PageRequest(what="receipt", values={"receipt_id": str(receipt)}))
     assert page.ids == (str(receipt),)
     assert page.records.customers[0].name == "Zoë \U0001f600"
 
@@ -259,7 +259,7 @@ def test_over_sockets_every_table_equals_the_shop(socket_rig: Rig) -> None:
 def test_a_wanted_receipt_that_is_not_there_is_missing(rig: Rig) -> None:
     connector = rig.connector()
     for wrong in ("999", "../../shops", "", "0"):
-        ask = Ask(what="receipt", values={"receipt_id": wrong})
+        ask = PageRequest(what="receipt", values={"receipt_id": wrong})
         assert connector.read(ask) == Page(missing=(wrong,))
     assert rig.etsy.log.doors == {"receipt": 1}
 
@@ -362,7 +362,7 @@ def test_another_sellers_shop_is_forbidden_and_disconnects_nobody(rig: Rig) -> N
 
 
 def test_what_breaks_on_the_way_is_told_apart(pool: ConnectionPool) -> None:
-    wanted: dict[str, type[ConnectorError]] = {
+    wanted: dict[str, type[ProviderError]] = {
         "error": TransientError,
         "html": UnreadableError,
         "truncate": UnreadableError,
@@ -384,7 +384,7 @@ def test_what_breaks_on_the_way_is_told_apart(pool: ConnectionPool) -> None:
 
 
 def test_a_seller_who_agrees_is_found_with_the_shop(rig: Rig) -> None:
-    door = EtsyDoor(ACCESS, url=rig.url, clock=rig.clock, transport=rig.transport)
+    door = EtsyApi(ACCESS, url=rig.url, clock=rig.clock, transport=rig.transport)
     rig.stack.callback(door.close)
     page = f"{rig.url}/oauth/connect"
     url = consent_url("sim-keystring", "http://here/back", "st8", "challenge", page=page)
@@ -410,9 +410,9 @@ def test_a_seller_who_agrees_is_found_with_the_shop(rig: Rig) -> None:
 def test_what_is_no_shop_and_no_ask_is_refused(rig: Rig) -> None:
     account = Account(id="1", user_id=SellerId("s"), platform=PlatformName.ETSY, shop="../x")
     with pytest.raises(ConfigError, match="no Etsy shop"):
-        EtsyConnector(account, access=ACCESS, shelf=rig.shelf, vault=VAULT, clock=rig.clock)
+        EtsyPlatform(account, access=ACCESS, shelf=rig.shelf, vault=VAULT, clock=rig.clock)
     with pytest.raises(InvariantError, match="etsy has no carts"):
-        rig.connector().read(Ask(what="carts"))
+        rig.connector().read(PageRequest(what="carts"))
 
 
 def test_no_secret_shows_in_a_repr(rig: Rig) -> None:

@@ -10,8 +10,8 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.clock import Clock, ScaledClock
-from headway.core.accounts.jobs import Account, Kind, PlatformName
-from headway.core.accounts.pagination import Ask, Page
+from headway.core.accounts.jobs import Account, DataKind, PlatformName
+from headway.core.accounts.pagination import Page, PageRequest
 from headway.core.catalog.listings import SellerId
 from headway.errors import (
     ThrottledError,
@@ -20,7 +20,7 @@ from headway.errors import (
     UnauthorizedError,
     UnreadableError,
 )
-from headway.providers.printify.client import PrintifyConnector
+from headway.providers.printify.client import PrintifyPlatform
 from headway.providers.printify.pagination import walk_of
 from headway.providers.tokens import store_tokens, token_scope
 from headway.providers.vault import Vault
@@ -33,7 +33,7 @@ from headway_lab.virtual_clock import VirtualClock
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 VAULT = Vault(["MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="])
-FIRST = Ask(what="orders", values={"page": 1, "limit": 10})
+FIRST = PageRequest(what="orders", values={"page": 1, "limit": 10})
 
 
 @dataclass(kw_only=True)
@@ -41,7 +41,7 @@ class Stage:
     """A simulated Printify, a connector in front of one of its shops, and the clock of both."""
 
     printify: PrintifySimulator
-    platform: PrintifyConnector
+    platform: PrintifyPlatform
     shelf: Credentials
     clock: Clock
     shop: int
@@ -57,7 +57,7 @@ class Stage:
             refresh=refresh,
         )
 
-    def worker(self, transport: SimTransport, **options: Any) -> PrintifyConnector:
+    def worker(self, transport: SimTransport, **options: Any) -> PrintifyPlatform:
         return make(
             self.shop,
             url="http://printify.test",
@@ -67,7 +67,7 @@ class Stage:
             **options,
         )
 
-    def walk(self, kind: Kind, *, is_backfill: bool, between: Any = None) -> list[Page]:
+    def walk(self, kind: DataKind, *, is_backfill: bool, between: Any = None) -> list[Page]:
         walk, pages = walk_of(kind, is_backfill=is_backfill), list[Page]()
         cursor = walk.begin({}, self.clock.now(), ())
         while True:
@@ -80,9 +80,9 @@ class Stage:
                 between()
 
 
-def make(shop: int, *, app_id: str = "sim-printify-app", **options: Any) -> PrintifyConnector:
+def make(shop: int, *, app_id: str = "sim-printify-app", **options: Any) -> PrintifyPlatform:
     account = Account(id="1", user_id=SellerId("s"), platform=PlatformName.PRINTIFY, shop=str(shop))
-    return PrintifyConnector(account, app_id=app_id, vault=VAULT, **options)
+    return PrintifyPlatform(account, app_id=app_id, vault=VAULT, **options)
 
 
 @pytest.fixture(params=("in process", "sockets"))
@@ -162,8 +162,8 @@ def test_a_whole_walk_brings_the_shops_truth_row_by_row(stage: Stage) -> None:
             printify.cancel(shop, order)
         if number % 6 == 5:
             printify.deliver(shop, order)
-    pages = stage.walk(Kind.ORDERS, is_backfill=True)
-    pages += stage.walk(Kind.LISTINGS, is_backfill=False)
+    pages = stage.walk(DataKind.ORDERS, is_backfill=True)
+    pages += stage.walk(DataKind.LISTINGS, is_backfill=False)
     assert same(rows_of(pages), printify.truth(shop))
     assert len(pages) == 4 + 2
 
@@ -177,7 +177,7 @@ def test_nothing_is_missed_while_products_vanish_between_pages(virtual: Stage) -
         for product in printify.shop(shop).products()[-3:]:
             printify.remove_product(shop, product)
 
-    pages = virtual.walk(Kind.LISTINGS, is_backfill=False, between=vanish)
+    pages = virtual.walk(DataKind.LISTINGS, is_backfill=False, between=vanish)
     seen = rows_of(pages)["listings"]
     assert set(printify.truth(shop)["listings"]) <= set(seen)
 
@@ -186,10 +186,10 @@ def test_an_order_that_is_wanted_is_read_by_itself_and_one_that_is_gone_is_told(
     stage: Stage,
 ) -> None:
     order = stage.printify.place_order(stage.shop)
-    page = stage.platform.read(Ask(what="order", values={"id": order}))
+    page = stage.platform.read(PageRequest(what="order", values={"id": order}))
     assert [each.external_id for each in page.records.orders] == [order]
     assert len(page.records.customers) == 1
-    page = stage.platform.read(Ask(what="order", values={"id": "no/such order"}))
+    page = stage.platform.read(PageRequest(what="order", values={"id": "no/such order"}))
     assert page == Page(missing=("no/such order",))
 
 
@@ -338,7 +338,7 @@ def test_a_wait_that_is_told_is_kept(virtual: Stage) -> None:
     with contextlib.closing(
         virtual.worker(SimTransport(lambda *_: reply, virtual.clock))
     ) as worker:
-        for ask in (FIRST, Ask(what="order", values={"id": "a"})):
+        for ask in (FIRST, PageRequest(what="order", values={"id": "a"})):
             with pytest.raises(ThrottledError) as caught:
                 worker.read(ask)
             assert caught.value.retry_after_s == 17
@@ -365,7 +365,7 @@ def test_an_id_stays_an_id_in_the_address(virtual: Stage) -> None:
         return json_reply({}, status=404)
 
     with contextlib.closing(virtual.worker(SimTransport(note, virtual.clock))) as worker:
-        worker.read(Ask(what="order", values={"id": "a/b?c=d#e"}))
+        worker.read(PageRequest(what="order", values={"id": "a/b?c=d#e"}))
     assert asked == [f"/v1/shops/{virtual.shop}/orders/a%2Fb%3Fc%3Dd%23e.json"]
 
 

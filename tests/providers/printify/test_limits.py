@@ -7,9 +7,9 @@ import pytest
 
 from headway.clock import rng
 from headway.core.accounts.jobs import Account, PlatformName
-from headway.core.catalog.listings import Scope, SellerId
+from headway.core.catalog.listings import LimitKey, SellerId
 from headway.core.limits.memory import MemoryLimiter
-from headway.core.limits.transitions import Go, Resource, Ticket
+from headway.core.limits.transitions import Go, Permit, Resource
 from headway.providers.printify.limits import (
     JITTER_S,
     account_resource,
@@ -20,7 +20,7 @@ from headway.providers.printify.limits import (
 from headway_lab.virtual_clock import VirtualClock
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-SCOPE = Scope("printify:7")
+SCOPE = LimitKey("printify:7")
 RULES = {
     "all": (account_resource(SCOPE), 600, 60, 300),
     "catalogue": (catalog_resource(SCOPE), 100, 60, 600),
@@ -41,7 +41,7 @@ def begins(resource: Resource, *, for_s: float, seed: int) -> list[float]:
         ticket = limiter.reserve(
             [resource.key], owner="w", purpose="read", max_wait_s=1e6, lease_s=60, grace_s=10
         )
-        assert isinstance(ticket, Ticket)
+        assert isinstance(ticket, Permit)
         clock.sleep(ticket.wait_s + 1e-6)
         assert isinstance(limiter.begin(ticket), Go)
         begun.append(clock.monotonic())

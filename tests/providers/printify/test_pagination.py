@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.core.accounts.jobs import Kind
-from headway.core.accounts.pagination import RUN, Ask, Cursor, Page, Step, Walk
+from headway.core.accounts.jobs import DataKind
+from headway.core.accounts.pagination import RUN, Cursor, Page, PageRequest, PageStep, Paginator
 from headway.core.accounts.warehouse import Records, Unreadable
 from headway.providers.printify.pagination import FIRST_REACH, RECHECK_AFTER, walk_of
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
-NEW, HISTORY = (walk_of(Kind.ORDERS, is_backfill=is_backfill) for is_backfill in (False, True))
-LISTINGS = walk_of(Kind.LISTINGS, is_backfill=False)
+NEW, HISTORY = (walk_of(DataKind.ORDERS, is_backfill=is_backfill) for is_backfill in (False, True))
+LISTINGS = walk_of(DataKind.LISTINGS, is_backfill=False)
 BAD = Unreadable(kind="listings", external_id="p", reason="no price", raw={})
 # What happens between two readings: how many rows come, and which go, as shares of the list.
 changes = st.lists(
@@ -36,7 +36,7 @@ class Listed:
     now: datetime = START
     rows: list[tuple[str, datetime]] = field(default_factory=list)
     numbers: "count[int]" = field(default_factory=count)
-    asked: list[Ask] = field(default_factory=list)
+    asked: list[PageRequest] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.come(self.size)
@@ -52,7 +52,7 @@ class Listed:
             if self.rows:
                 del self.rows[int(share * len(self.rows))]
 
-    def read(self, ask: Ask) -> Page:
+    def read(self, ask: PageRequest) -> Page:
         self.asked.append(ask)
         if ask.what == "order":
             name = ask.values["id"]
@@ -79,13 +79,13 @@ def keep(cursor: Cursor) -> Cursor:
 
 
 def run(
-    walk: Walk,
+    walk: Paginator,
     listed: Listed,
     cursor: Cursor,
     events: list[tuple[int, list[float], bool]],
     *,
     wanted: tuple[str, ...] = (),
-) -> tuple[Step, set[str]]:
+) -> tuple[PageStep, set[str]]:
     """Walk to the end while the list changes; now and then a page is lost, and a claim ends."""
     seen: set[str] = set()
     cursor = walk.begin(cursor, listed.now, wanted)
@@ -249,12 +249,12 @@ def test_nothing_is_gone_after_a_walk_with_a_product_that_made_no_sense() -> Non
     ("walk", "after"), ((NEW, RECHECK_AFTER), (HISTORY, None), (LISTINGS, None))
 )
 def test_open_orders_are_looked_at_again_by_new_orders_alone(
-    walk: Walk, after: timedelta | None
+    walk: Paginator, after: timedelta | None
 ) -> None:
     assert walk.recheck_after == after
 
 
-@pytest.mark.parametrize("kind", (Kind.PAYMENTS, Kind.CUSTOMERS))
-def test_what_printify_does_not_tell_has_no_walk(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", (DataKind.PAYMENTS, DataKind.CUSTOMERS))
+def test_what_printify_does_not_tell_has_no_walk(kind: DataKind) -> None:
     with pytest.raises(AssertionError, match="Printify has no"):
         walk_of(kind, is_backfill=False)

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from headway.clock import Clock
-from headway.core.accounts.jobs import Account, Kind, PlatformName
-from headway.core.accounts.pagination import RUN, Ask, Page, Step
+from headway.core.accounts.jobs import Account, DataKind, PlatformName
+from headway.core.accounts.pagination import RUN, Page, PageRequest, PageStep
 from headway.core.accounts.warehouse import Order, Unreadable
 from headway.core.catalog.listings import SellerId
 from headway.providers.shopify.pagination import walk_of
-from headway.providers.shopify.platform import ShopifyAccount
+from headway.providers.shopify.platform import ShopifyPlatform
 from headway.providers.vault import Vault
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
 
@@ -34,7 +34,7 @@ class Warehouse:
     seen_at: dict[str, datetime] = field(default_factory=dict)
     odd: list[Unreadable] = field(default_factory=list)
 
-    def take(self, page: Page, step: Step, now: datetime) -> None:
+    def take(self, page: Page, step: PageStep, now: datetime) -> None:
         for order in page.records.orders:
             self._take_order(order)
         for table in ("listings", "customers", "payments"):
@@ -62,13 +62,15 @@ class Counter:
     """A simulated shop, a connector in front of it, and what was pulled so far."""
 
     shops: ShopifySimulator
-    account: ShopifyAccount
+    account: ShopifyPlatform
     clock: Clock
     warehouse: Warehouse = field(default_factory=Warehouse)
     cursors: dict[Any, Any] = field(default_factory=dict)
-    asked: list[Ask] = field(default_factory=list)
+    asked: list[PageRequest] = field(default_factory=list)
 
-    def pull(self, kind: Kind, *, is_backfill: bool = False, wanted: Sequence[str] = ()) -> Step:
+    def pull(
+        self, kind: DataKind, *, is_backfill: bool = False, wanted: Sequence[str] = ()
+    ) -> PageStep:
         """Make one run, to its end."""
         walk = walk_of(kind, is_backfill=is_backfill)
         cursor = walk.begin(self.cursors.get((kind, is_backfill), {}), self.clock.now(), wanted)
@@ -89,7 +91,7 @@ class Counter:
                 return step
 
     def pull_all(self) -> None:
-        for kind in (Kind.ORDERS, Kind.LISTINGS, Kind.CUSTOMERS):
+        for kind in (DataKind.ORDERS, DataKind.LISTINGS, DataKind.CUSTOMERS):
             self.pull(kind)
 
     def differences(self, **given: Any) -> dict[str, Any]:

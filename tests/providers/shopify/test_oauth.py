@@ -13,7 +13,7 @@ from headway.errors import (
     TransientError,
     UnreadableError,
 )
-from headway.providers.shopify.oauth import ShopifyConsent
+from headway.providers.shopify.oauth import ShopifyOAuth
 from headway.providers.shopify.storefront import ShopAccess, shop_scope
 from headway_lab.simulators.shopify.shop import ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
@@ -49,8 +49,8 @@ class Desk:
         pair = {"access_token": token, "refresh_token": "shprt_1", "expires_in": 3600}
         return json_reply(pair)
 
-    def consent(self, access: ShopAccess = ACCESS) -> ShopifyConsent:
-        return ShopifyConsent(
+    def consent(self, access: ShopAccess = ACCESS) -> ShopifyOAuth:
+        return ShopifyOAuth(
             access=access,
             scopes="read_orders,read_products",
             url_template="http://shops.test/{shop}",

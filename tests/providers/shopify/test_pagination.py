@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.clock import Rng, rng
-from headway.core.accounts.jobs import Kind
-from headway.core.accounts.pagination import RUN, Ask, Page, Walk
+from headway.core.accounts.jobs import DataKind
+from headway.core.accounts.pagination import RUN, Page, PageRequest, Paginator
 from headway.core.accounts.warehouse import Records, Unreadable
 from headway.providers.shopify import pagination
 from headway.providers.shopify.pagination import OVERLAP, STALE, walk_of
@@ -30,7 +30,7 @@ class PaperShop:
     changes: dict[str, list[datetime]] = field(default_factory=dict)
     seen: dict[str, datetime] = field(default_factory=dict)
     life: int = 0
-    asked: list[Ask] = field(default_factory=list)
+    asked: list[PageRequest] = field(default_factory=list)
 
     def change(self, row: int) -> None:
         self.changes.setdefault(str(row), []).append(self.now)
@@ -42,7 +42,7 @@ class PaperShop:
         }
         return sorted((stamps[-1], row) for row, stamps in known.items() if stamps)
 
-    def read(self, ask: Ask) -> Page:
+    def read(self, ask: PageRequest) -> Page:
         self.asked.append(ask)
         if ask.what.endswith("_by_id"):
             ids = ask.values["ids"]
@@ -78,7 +78,7 @@ class PaperShop:
         return {row for row, stamps in self.changes.items() if self.seen.get(row) != stamps[-1]}
 
 
-def run_whole(walk: Walk, shop: Any, cursor: Any, wanted: Sequence[str] = ()) -> Any:
+def run_whole(walk: Paginator, shop: Any, cursor: Any, wanted: Sequence[str] = ()) -> Any:
     cursor = walk.begin(cursor, shop.now, wanted)
     for _ in range(1000):
         step = walk.turn(cursor, shop.read(walk.ask(cursor)), shop.now)
@@ -92,7 +92,7 @@ def run_whole(walk: Walk, shop: Any, cursor: Any, wanted: Sequence[str] = ()) ->
 WORDS = ("change", "change", "change", "wait", "read", "read", "claim", "forget", "run")
 
 
-def happen(walk: Walk, shop: PaperShop, cursor: Any, generator: Rng) -> Any:
+def happen(walk: Paginator, shop: PaperShop, cursor: Any, generator: Rng) -> Any:
     """Let one thing happen, and return the cursor after it."""
     what = generator.choice(WORDS)
     if what == "change":
@@ -118,10 +118,10 @@ def happen(walk: Walk, shop: PaperShop, cursor: Any, generator: Rng) -> Any:
     seed=st.integers(0, 1_000_000),
     length=st.integers(5, 150),
     lag_s=st.sampled_from([0, 60, 290]),
-    kind=st.sampled_from([Kind.ORDERS, Kind.CUSTOMERS]),
+    kind=st.sampled_from([DataKind.ORDERS, DataKind.CUSTOMERS]),
 )
 def test_whatever_changes_while_the_shop_is_read_every_last_change_is_seen(
-    seed: int, length: int, lag_s: int, kind: Kind
+    seed: int, length: int, lag_s: int, kind: DataKind
 ) -> None:
     walk, shop = walk_of(kind, is_backfill=False), PaperShop(lag=timedelta(seconds=lag_s))
     generator = rng(f"walk {seed}")
@@ -135,24 +135,26 @@ def test_whatever_changes_while_the_shop_is_read_every_last_change_is_seen(
 
 
 def test_a_run_starts_a_little_before_the_end_of_the_last_one() -> None:
-    walk, shop = walk_of(Kind.ORDERS, is_backfill=False), PaperShop()
+    walk, shop = walk_of(DataKind.ORDERS, is_backfill=False), PaperShop()
     shop.change(1)
     shop.now += timedelta(hours=3)
     cursor = run_whole(walk, shop, {}).cursor
     since = (shop.now - OVERLAP).isoformat()
     assert cursor == {"newest": since}
     ask = walk.ask(walk.begin(cursor, shop.now, ()))
-    assert ask == Ask(what="orders", values={"field": "updated_at", "since": since, "after": None})
+    assert ask == PageRequest(
+        what="orders", values={"field": "updated_at", "since": since, "after": None}
+    )
 
 
 def test_a_customer_list_begins_at_midnight_a_day_earlier() -> None:
-    walk = walk_of(Kind.CUSTOMERS, is_backfill=False)
+    walk = walk_of(DataKind.CUSTOMERS, is_backfill=False)
     ask = walk.ask(walk.begin({"newest": "2026-03-01T00:03:00+00:00"}, START, ()))
     assert ask.values["since"] == "2026-02-28T00:00:00+00:00"
 
 
 def test_wanted_rows_are_read_first_many_at_once_and_each_once() -> None:
-    walk, shop = walk_of(Kind.ORDERS, is_backfill=False), PaperShop()
+    walk, shop = walk_of(DataKind.ORDERS, is_backfill=False), PaperShop()
     wanted = [f"gid://shopify/Order/{number}" for number in range(20)] + ["3", "99"]
     shop.change(3)
     run_whole(walk, shop, {}, wanted)
@@ -161,7 +163,7 @@ def test_wanted_rows_are_read_first_many_at_once_and_each_once() -> None:
 
 
 def test_a_busy_shop_does_not_keep_one_run_for_ever() -> None:
-    walk, shop = walk_of(Kind.ORDERS, is_backfill=False), PaperShop()
+    walk, shop = walk_of(DataKind.ORDERS, is_backfill=False), PaperShop()
     cursor: Any = walk.begin({}, shop.now, ())
     for number in range(400):
         shop.now += MINUTE
@@ -178,7 +180,7 @@ def test_a_busy_shop_does_not_keep_one_run_for_ever() -> None:
 
 
 def test_a_stamp_from_the_future_does_not_move_the_start_of_the_next_run_beyond_now() -> None:
-    walk = walk_of(Kind.ORDERS, is_backfill=False)
+    walk = walk_of(DataKind.ORDERS, is_backfill=False)
     cursor = walk.begin({}, START, ())
     page = Page(ids=("1",), stamps=(datetime(2099, 1, 1, tzinfo=UTC),), next="more")
     step = walk.turn(cursor, page, START)
@@ -187,7 +189,7 @@ def test_a_stamp_from_the_future_does_not_move_the_start_of_the_next_run_beyond_
 
 
 def test_a_list_that_grows_too_long_for_the_platform_begins_anew_at_its_stamp() -> None:
-    walk = walk_of(Kind.ORDERS, is_backfill=False)
+    walk = walk_of(DataKind.ORDERS, is_backfill=False)
     cursor: Any = walk.begin({}, START, ())
     for number in range(100):
         stamp = START - timedelta(hours=1) + timedelta(seconds=number)
@@ -202,20 +204,23 @@ def order_page(**given: Any) -> Page:
 
 
 def test_an_order_that_did_not_fit_is_read_to_its_end_before_the_list_goes_on() -> None:
-    walk = walk_of(Kind.ORDERS, is_backfill=False)
+    walk = walk_of(DataKind.ORDERS, is_backfill=False)
     cursor: Any = walk.begin({}, START, ())
     cursor = walk.turn(cursor, order_page(cut=("2",), next="page two"), START).cursor
-    assert walk.ask(cursor) == Ask(what="order", values={"id": "2", "next": None})
+    assert walk.ask(cursor) == PageRequest(what="order", values={"id": "2", "next": None})
     cursor = walk.turn(cursor, Page(ids=("2",), next="half"), START).cursor
-    assert walk.ask(cursor) == Ask(what="order", values={"id": "2", "next": "half"})
+    assert walk.ask(cursor) == PageRequest(what="order", values={"id": "2", "next": "half"})
     cursor = walk.turn(cursor, Page(ids=("2",), cut=("2",)), START).cursor
-    assert walk.ask(cursor) == Ask(what="order", values={"id": "2", "next": None})
+    assert walk.ask(cursor) == PageRequest(what="order", values={"id": "2", "next": None})
     cursor = walk.turn(cursor, Page(ids=("2",)), START).cursor
     assert walk.ask(cursor).values["after"] == "page two"
 
 
 def test_a_run_is_not_done_while_an_order_waits_to_be_read_whole() -> None:
-    for walk in (walk_of(Kind.ORDERS, is_backfill=False), walk_of(Kind.ORDERS, is_backfill=True)):
+    for walk in (
+        walk_of(DataKind.ORDERS, is_backfill=False),
+        walk_of(DataKind.ORDERS, is_backfill=True),
+    ):
         cursor: Any = walk.begin({}, START, ())
         if walk.ask(cursor).what == "scopes":
             cursor = walk.turn(cursor, Page(), START).cursor
@@ -235,12 +240,12 @@ def test_a_run_is_not_done_while_an_order_waits_to_be_read_whole() -> None:
 def test_history_begins_as_far_back_as_the_app_may_see_and_says_so(
     scopes: tuple[str, ...], since: str, horizon: datetime | None
 ) -> None:
-    walk = walk_of(Kind.ORDERS, is_backfill=True)
+    walk = walk_of(DataKind.ORDERS, is_backfill=True)
     cursor = walk.begin({}, START, ())
-    assert walk.ask(cursor) == Ask(what="scopes")
+    assert walk.ask(cursor) == PageRequest(what="scopes")
     step = walk.turn(cursor, Page(ids=scopes), START)
     assert step.horizon_at == horizon
-    assert walk.ask(step.cursor) == Ask(
+    assert walk.ask(step.cursor) == PageRequest(
         what="orders",
         values={
             "field": "created_at",
@@ -252,7 +257,7 @@ def test_history_begins_as_far_back_as_the_app_may_see_and_says_so(
 
 
 def test_history_that_was_cut_off_for_long_goes_on_at_its_newest_stamp() -> None:
-    walk = walk_of(Kind.ORDERS, is_backfill=True)
+    walk = walk_of(DataKind.ORDERS, is_backfill=True)
     cursor: Any = walk.turn(walk.begin({}, START, ()), Page(), START).cursor
     stamps = (START - timedelta(days=9), START - timedelta(days=8))
     cursor = walk.turn(cursor, Page(ids=("1", "2"), stamps=stamps, next="on"), START).cursor
@@ -264,11 +269,11 @@ def test_history_that_was_cut_off_for_long_goes_on_at_its_newest_stamp() -> None
 
 
 def test_customers_of_old_are_walked_by_id() -> None:
-    walk = walk_of(Kind.CUSTOMERS, is_backfill=True)
+    walk = walk_of(DataKind.CUSTOMERS, is_backfill=True)
     cursor = walk.begin({}, START, ())
-    assert walk.ask(cursor) == Ask(what="all_customers", values={"above": "0"})
+    assert walk.ask(cursor) == PageRequest(what="all_customers", values={"above": "0"})
     cursor = walk.begin(walk.turn(cursor, Page(ids=("7",), next="7"), START).cursor, START, ())
-    assert walk.ask(cursor) == Ask(what="all_customers", values={"above": "7"})
+    assert walk.ask(cursor) == PageRequest(what="all_customers", values={"above": "7"})
     assert walk.turn(cursor, Page(), START).is_done
 
 
@@ -278,7 +283,7 @@ def unreadable() -> Records:
 
 
 def whole_walk(*pages: Page) -> Any:
-    walk = walk_of(Kind.LISTINGS, is_backfill=False)
+    walk = walk_of(DataKind.LISTINGS, is_backfill=False)
     cursor = walk.begin({}, START, ())
     for page in pages:
         assert walk.ask(cursor).what == "variants"
@@ -302,7 +307,7 @@ def test_a_whole_walk_with_a_row_that_made_no_sense_takes_nothing_for_gone() -> 
 
 
 def test_listings_are_walked_whole_once_a_day_and_by_change_in_between() -> None:
-    walk = walk_of(Kind.LISTINGS, is_backfill=False)
+    walk = walk_of(DataKind.LISTINGS, is_backfill=False)
     lasting = {"newest": START.isoformat(), "whole_at": START.isoformat()}
     asked = [
         walk.ask(walk.begin(lasting, START + timedelta(hours=hours), ())).what
@@ -312,33 +317,34 @@ def test_listings_are_walked_whole_once_a_day_and_by_change_in_between() -> None
 
 
 def test_a_wanted_product_that_is_gone_makes_the_walk_whole() -> None:
-    walk = walk_of(Kind.LISTINGS, is_backfill=False)
+    walk = walk_of(DataKind.LISTINGS, is_backfill=False)
     lasting = {"newest": START.isoformat(), "whole_at": START.isoformat()}
     cursor = walk.begin(lasting, START + MINUTE, ["gid://shopify/Product/5"])
-    assert walk.ask(cursor) == Ask(what="products_by_id", values={"ids": ["5"]})
+    assert walk.ask(cursor) == PageRequest(what="products_by_id", values={"ids": ["5"]})
     step = walk.turn(cursor, Page(missing=("5",)), START + MINUTE)
-    assert walk.ask(step.cursor) == Ask(what="variants", values={"above": "0"})
+    assert walk.ask(step.cursor) == PageRequest(what="variants", values={"above": "0"})
 
 
 def test_a_product_that_is_wanted_during_a_whole_walk_is_read_at_once() -> None:
-    walk = walk_of(Kind.LISTINGS, is_backfill=False)
+    walk = walk_of(DataKind.LISTINGS, is_backfill=False)
     cursor: Any = walk.turn(walk.begin({}, START, ()), Page(ids=("5",), next="5"), START).cursor
     cursor = walk.begin(cursor, START + MINUTE, ["8"])
     assert walk.ask(cursor).what == "products_by_id"
     cursor = walk.turn(cursor, Page(ids=("8",), cut=("8",)), START).cursor
-    assert walk.ask(cursor) == Ask(what="product", values={"id": "8", "next": None})
+    assert walk.ask(cursor) == PageRequest(what="product", values={"id": "8", "next": None})
     cursor = walk.turn(cursor, Page(ids=("8",)), START).cursor
-    assert walk.ask(cursor) == Ask(what="variants", values={"above": "5"})
+    assert walk.ask(cursor) == PageRequest(what="variants", values={"above": "5"})
 
 
 def test_no_open_order_needs_another_look() -> None:
-    for kind in (Kind.ORDERS, Kind.LISTINGS, Kind.CUSTOMERS):
+    for kind in (DataKind.ORDERS, DataKind.LISTINGS, DataKind.CUSTOMERS):
         assert walk_of(kind, is_backfill=False).recheck_after is None
 
 
 @pytest.mark.parametrize(
-    ("kind", "is_backfill"), ((Kind.PAYMENTS, False), (Kind.LISTINGS, True), (Kind.PAYMENTS, True))
+    ("kind", "is_backfill"),
+    ((DataKind.PAYMENTS, False), (DataKind.LISTINGS, True), (DataKind.PAYMENTS, True)),
 )
-def test_what_shopify_has_no_walk_for_is_a_bug(kind: Kind, *, is_backfill: bool) -> None:
+def test_what_shopify_has_no_walk_for_is_a_bug(kind: DataKind, *, is_backfill: bool) -> None:
     with pytest.raises(AssertionError):
         pagination.walk_of(kind, is_backfill=is_backfill)

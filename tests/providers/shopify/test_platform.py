@@ -13,8 +13,8 @@ from psycopg_pool import ConnectionPool
 from tests.providers.shopify.account_shop import ACCOUNT, DOMAIN, START, VAULT, Counter
 
 from headway.clock import ScaledClock, rng
-from headway.core.accounts.jobs import Kind
-from headway.core.accounts.pagination import Ask
+from headway.core.accounts.jobs import DataKind
+from headway.core.accounts.pagination import PageRequest
 from headway.errors import (
     PermanentError,
     ThrottledError,
@@ -25,7 +25,7 @@ from headway.errors import (
 from headway.providers.shopify.api import ShopAccess
 from headway.providers.shopify.limits import shop_scope
 from headway.providers.shopify.pagination import STALE
-from headway.providers.shopify.platform import ShopifyAccount
+from headway.providers.shopify.platform import ShopifyPlatform
 from headway.providers.shopify.read_queries import document_of
 from headway.providers.tokens import store_tokens
 from headway.store.accounts.credentials import Credentials
@@ -57,7 +57,7 @@ def open_counter(pool: ConnectionPool) -> Iterator[Open]:
             if is_real:
                 url = stack.enter_context(serve(handle, clock)).url + "/{shop}"
                 transport = None
-            account = ShopifyAccount(
+            account = ShopifyPlatform(
                 ACCOUNT,
                 url=url,
                 access=APP,
@@ -141,7 +141,7 @@ def test_an_order_of_very_many_positions_is_read_to_its_end(counter: Counter) ->
     for _ in range(4):
         counter.shops.fulfil(DOMAIN, own, is_whole=False)
     counter.clock.sleep(60)
-    counter.pull(Kind.ORDERS)
+    counter.pull(DataKind.ORDERS)
     assert [each.what for each in counter.asked] == ["orders", "order", "order", "order"]
     assert len(counter.warehouse.tables["line_items"]) == 450
     assert counter.differences() == {}
@@ -149,19 +149,19 @@ def test_an_order_of_very_many_positions_is_read_to_its_end(counter: Counter) ->
 
 def test_an_order_that_changes_between_its_pages_is_read_anew(counter: Counter) -> None:
     own = counter.shops.place_order(DOMAIN, [(f"S{number}", 1) for number in range(250)])
-    first = counter.account.read(Ask(what="order", values={"id": own, "next": None}))
+    first = counter.account.read(PageRequest(what="order", values={"id": own, "next": None}))
     assert first.records.orders == ()
     counter.clock.sleep(5)
     counter.shops.edit_order(DOMAIN, own, [("new", 1)])
-    second = counter.account.read(Ask(what="order", values={"id": own, "next": first.next}))
+    second = counter.account.read(PageRequest(what="order", values={"id": own, "next": first.next}))
     assert (second.cut, second.next, second.records.orders) == ((own,), None, ())
 
 
 def test_wanted_orders_come_first_and_those_that_are_gone_are_told(counter: Counter) -> None:
     own = counter.shops.place_order(DOMAIN, [("S1", 1)])
-    page = counter.account.read(Ask(what="orders_by_id", values={"ids": [own, "99999999"]}))
+    page = counter.account.read(PageRequest(what="orders_by_id", values={"ids": [own, "99999999"]}))
     assert (page.ids, page.missing) == ((own,), ("99999999",))
-    gone = counter.account.read(Ask(what="order", values={"id": "99999999", "next": None}))
+    gone = counter.account.read(PageRequest(what="order", values={"id": "99999999", "next": None}))
     assert gone.missing == ("99999999",)
 
 
@@ -173,7 +173,7 @@ def test_history_goes_back_as_far_as_the_app_may_see(open_counter: Open, *, has_
         at = now - timedelta(days=days)
         counter.shops.place_order(DOMAIN, [("S1", 1)], at=at)
     counter.clock.sleep(60)
-    counter.pull(Kind.ORDERS, is_backfill=True)
+    counter.pull(DataKind.ORDERS, is_backfill=True)
     since = None if has_all else now - timedelta(days=60)
     assert counter.differences(since=since) == {}
     assert len(counter.warehouse.tables["orders"]) == (40 if has_all else 20)
@@ -182,19 +182,19 @@ def test_history_goes_back_as_far_as_the_app_may_see(open_counter: Open, *, has_
 def test_all_customers_of_old_are_pulled(counter: Counter) -> None:
     for number in range(600):
         counter.shops.add_customer(DOMAIN, f"B{number}", country="")
-    counter.pull(Kind.CUSTOMERS, is_backfill=True)
+    counter.pull(DataKind.CUSTOMERS, is_backfill=True)
     assert len(counter.asked) == 3
     assert counter.differences() == {}
 
 
 def test_a_product_with_more_variants_than_a_page_is_read_to_its_end(counter: Counter) -> None:
-    counter.pull(Kind.LISTINGS)
+    counter.pull(DataKind.LISTINGS)
     ids = counter.shops.seed_product(DOMAIN, "S0", title="Shirt")
     shelves = counter.shops.shop(DOMAIN)
     for number in range(1, 320):
         shelves.add_variant(ids.product, f"S{number}", options=(("Size", str(number)),))
     counter.clock.sleep(60)
-    counter.pull(Kind.LISTINGS)
+    counter.pull(DataKind.LISTINGS)
     assert [each.what for each in counter.asked[1:]] == ["products", "product", "product"]
     assert counter.differences() == {}
     titles = {each["title"] for each in counter.warehouse.tables["listings"].values()}
@@ -203,17 +203,17 @@ def test_a_product_with_more_variants_than_a_page_is_read_to_its_end(counter: Co
 
 def test_what_is_deleted_is_found_once_a_day_and_at_once_when_it_is_named(counter: Counter) -> None:
     ids = {sku: counter.shops.seed_product(DOMAIN, sku) for sku in ("A", "B", "C")}
-    counter.pull(Kind.LISTINGS)
+    counter.pull(DataKind.LISTINGS)
     counter.shops.remove_product(DOMAIN, "A")
     counter.clock.sleep(3600)
-    counter.pull(Kind.LISTINGS)
+    counter.pull(DataKind.LISTINGS)
     assert len(counter.differences()) == 1
     counter.clock.sleep(86_400)
-    counter.pull(Kind.LISTINGS)
+    counter.pull(DataKind.LISTINGS)
     assert counter.differences() == {}
     counter.shops.remove_product(DOMAIN, "B")
     counter.clock.sleep(3600)
-    counter.pull(Kind.LISTINGS, wanted=[ids["B"].product])
+    counter.pull(DataKind.LISTINGS, wanted=[ids["B"].product])
     assert counter.differences() == {}
 
 
@@ -222,7 +222,7 @@ def test_what_an_order_brought_the_seller_is_the_sum_of_its_payments(counter: Co
     counter.shops.pay(DOMAIN, own)
     counter.shops.refund(DOMAIN, own, Decimal("4.90"))
     counter.clock.sleep(60)
-    counter.pull(Kind.ORDERS)
+    counter.pull(DataKind.ORDERS)
     payments = counter.warehouse.tables["payments"].values()
     assert [(each["kind"], each["amount"]) for each in payments] == [
         ("authorization", Decimal(0)),
@@ -233,10 +233,10 @@ def test_what_an_order_brought_the_seller_is_the_sum_of_its_payments(counter: Co
 
 def test_a_cursor_that_the_shop_does_not_know_any_more_is_told(counter: Counter) -> None:
     values = {"field": "updated_at", "since": START.isoformat(), "after": "nonsense"}
-    assert counter.account.read(Ask(what="orders", values=values)).next == STALE
+    assert counter.account.read(PageRequest(what="orders", values=values)).next == STALE
 
 
-ORDERS = Ask(
+ORDERS = PageRequest(
     what="orders", values={"field": "updated_at", "since": "2026-01-01T00:00:00Z", "after": None}
 )
 
@@ -248,7 +248,7 @@ def test_a_search_tells_instants_as_the_platform_does() -> None:
         "until": "2026-02-01T00:00:00+00:00",
         "after": None,
     }
-    assert document_of(Ask(what="orders", values=values)).variables["search"] == (
+    assert document_of(PageRequest(what="orders", values=values)).variables["search"] == (
         "created_at:>='2026-01-01T00:00:00Z' AND created_at:<='2026-02-01T00:00:00Z'"
     )
 
@@ -272,7 +272,7 @@ def test_a_throttled_read_is_told_with_how_long_to_wait(open_counter: Open) -> N
 def test_a_missing_scope_is_named(open_counter: Open) -> None:
     counter = open_counter(scopes=[each for each in SCOPES if each != "read_customers"])
     with pytest.raises(PermanentError, match="grant the app read_customers, then connect"):
-        counter.account.read(Ask(what="all_customers", values={"above": "0"}))
+        counter.account.read(PageRequest(what="all_customers", values={"above": "0"}))
 
 
 def test_a_refused_token_is_not_taken_for_anything_else(counter: Counter) -> None:
@@ -397,7 +397,7 @@ def test_one_order_that_makes_no_sense_does_not_hold_up_the_walk(
 ) -> None:
     counter = open_counter(wrap=spoiled(spoil))
     own = counter.shops.place_order(DOMAIN, [("S1", 1)])
-    page = counter.account.read(Ask(what="order", values={"id": own, "next": None}))
+    page = counter.account.read(PageRequest(what="order", values={"id": own, "next": None}))
     assert [each.external_id for each in page.records.unreadable] == [own]
     assert (page.next, page.cut, page.records.orders) == (None, (), ())
 
@@ -407,7 +407,7 @@ def test_another_order_than_was_asked_for_is_not_believed(open_counter: Open) ->
     counter = open_counter(wrap=spoiled(other))
     own = counter.shops.place_order(DOMAIN, [("S1", 1)])
     with pytest.raises(UnreadableError, match="not asked for"):
-        counter.account.read(Ask(what="orders_by_id", values={"ids": [own]}))
+        counter.account.read(PageRequest(what="orders_by_id", values={"ids": [own]}))
 
 
 def test_faults_on_the_way_are_transient(open_counter: Open) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from headway.core.catalog.listings import Sku
-from headway.core.catalog.storefront import Gid, PriceWrite, Verdict
+from headway.core.catalog.storefront import Gid, PriceWrite, WriteVerdict
 from headway.errors import PermanentError, UnreadableError
 from headway.providers.shopify import bulk, product_replies, replies
-from headway.providers.shopify.replies import Fault, ShopReply, read_reply, share
+from headway.providers.shopify.replies import ShopReply, ShopUserError, read_reply, share
 
 VARIANT = {
     "id": "gid://shopify/ProductVariant/1",
@@ -280,14 +280,14 @@ def test_a_bucket_that_makes_no_sense_is_not_believed() -> None:
 
 def test_every_item_gets_exactly_one_answer_whatever_the_errors_name() -> None:
     for field in ((), ("1",), ("5",), ("-1",), ("x", "0", "1"), ("²",)):
-        said = share([Fault(code="INVALID_REASON", message="no", field=field)], 3)
+        said = share([ShopUserError(code="INVALID_REASON", message="no", field=field)], 3)
         assert len(said) == 3
-        assert Verdict.DONE not in {each.verdict for each in said}
+        assert WriteVerdict.DONE not in {each.verdict for each in said}
 
 
 def test_a_line_of_a_bulk_file_that_makes_no_sense_leaves_its_item_to_be_sent_again() -> None:
     good = b'{"data":{"productVariantsBulkUpdate":{"userErrors":[]}},"__lineNumber":0}'
-    assert bulk.read_results([good], PRICES)[0].verdict is Verdict.DONE
+    assert bulk.read_results([good], PRICES)[0].verdict is WriteVerdict.DONE
     for line in (
         b"",
         b"{",
@@ -299,7 +299,7 @@ def test_a_line_of_a_bulk_file_that_makes_no_sense_leaves_its_item_to_be_sent_ag
         b'{"data":null,"__lineNumber":0}',
         b'{"data":{"productVariantsBulkUpdate":null},"errors":[{}],"__lineNumber":0}',
     ):
-        assert bulk.read_results([line], PRICES)[0].verdict is Verdict.AGAIN, line
+        assert bulk.read_results([line], PRICES)[0].verdict is WriteVerdict.AGAIN, line
 
 
 def test_lines_are_found_however_a_file_is_cut_and_too_much_of_it_is_refused(

@@ -15,12 +15,12 @@ from headway.core.catalog.storefront import (
     Creation,
     Gid,
     PriceWrite,
+    ProductStatus,
     Shop,
     Shown,
-    Status,
     StatusWrite,
     StockWrite,
-    Verdict,
+    WriteVerdict,
 )
 from headway.errors import (
     PermanentError,
@@ -33,7 +33,7 @@ from headway.errors import (
 from headway.providers.shopify.bulk import price_lines
 from headway.providers.shopify.storefront import (
     ShopAccess,
-    ShopifyConnector,
+    ShopifyStorefront,
     shop_scope,
     store_tokens,
 )
@@ -59,7 +59,7 @@ class Stage:
     """A simulated shop, a connector in front of it, and the clock of both."""
 
     shops: ShopifySimulator
-    shop: ShopifyConnector
+    shop: ShopifyStorefront
     shelf: Credentials
     clock: Clock
 
@@ -87,7 +87,7 @@ def stage(request: pytest.FixtureRequest, pool: ConnectionPool) -> Iterator[Stag
         if is_real:
             url = stack.enter_context(serve(shops.handle, clock)).url + "/{shop}"
             transport = None
-        shop = ShopifyConnector(
+        shop = ShopifyStorefront(
             SHOP,
             url=url,
             access=APP,
@@ -150,18 +150,18 @@ def test_stock_is_set_and_an_unknown_stale_or_unstocked_item_is_told(stage: Stag
     ids = stage.seed("A", quantities={"Dallas": 3})
     other = stage.seed("B", quantities={"Dallas": 3})
     [said] = stage.shop.set_stock([stock(ids, dallas, 7, 3)], key="k1")
-    assert said.verdict is Verdict.DONE
+    assert said.verdict is WriteVerdict.DONE
     shown = stage.see(ids)
     assert shown is not None
     assert shown.quantities == {dallas: 7}
     for wrong, verdict in (
-        (stock(ids, dallas, 8, 3), Verdict.STALE),
-        (stock(GONE, dallas, 8, None), Verdict.UNKNOWN),
-        (stock(ids, chicago, 8, None), Verdict.UNSTOCKED),
+        (stock(ids, dallas, 8, 3), WriteVerdict.STALE),
+        (stock(GONE, dallas, 8, None), WriteVerdict.UNKNOWN),
+        (stock(ids, chicago, 8, None), WriteVerdict.UNSTOCKED),
     ):
         writes = [stock(other, dallas, 9, 3), wrong]
         said = stage.shop.set_stock(writes, key=f"k {verdict}")
-        assert [each.verdict for each in said] == [Verdict.AGAIN, verdict]
+        assert [each.verdict for each in said] == [WriteVerdict.AGAIN, verdict]
     assert stage.shops.shown(DOMAIN, "B").quantities["Dallas"] == 3
 
 
@@ -170,7 +170,7 @@ def test_a_write_sent_twice_with_one_key_is_done_once(stage: Stage) -> None:
     ids = stage.seed("A", quantities={"Dallas": 3})
     for _ in range(2):
         [said] = stage.shop.set_stock([stock(ids, dallas, 7, 3)], key="k1")
-        assert said.verdict is Verdict.DONE
+        assert said.verdict is WriteVerdict.DONE
     assert stage.shops.double_writes() == []
     assert len(stage.shops.effects) == 1
 
@@ -178,17 +178,23 @@ def test_a_write_sent_twice_with_one_key_is_done_once(stage: Stage) -> None:
 def test_an_item_is_stocked_where_it_was_not(stage: Stage) -> None:
     _, chicago = stage.locations()
     ids = stage.seed("A", quantities={"Dallas": 3})
-    assert stage.shop.activate(stock(ids, chicago, 4, None), key="k").verdict is Verdict.DONE
+    assert stage.shop.activate(stock(ids, chicago, 4, None), key="k").verdict is WriteVerdict.DONE
     assert stage.shops.shown(DOMAIN, "A").quantities == {"Dallas": 3, "Chicago": 4}
     again = stage.shop.activate(stock(ids, chicago, 5, None), key="k2")
-    assert again.verdict is Verdict.STALE
-    assert stage.shop.activate(stock(GONE, chicago, 5, None), key="k3").verdict is Verdict.UNKNOWN
+    assert again.verdict is WriteVerdict.STALE
+    assert (
+        stage.shop.activate(stock(GONE, chicago, 5, None), key="k3").verdict is WriteVerdict.UNKNOWN
+    )
 
 
 def test_prices_are_set_each_by_itself(stage: Stage) -> None:
     first, second = stage.seed("A"), stage.seed("B")
     said = stage.shop.set_prices([price(first, "11.00"), price(GONE, "1.00"), price(second, "12")])
-    assert [each.verdict for each in said] == [Verdict.DONE, Verdict.UNKNOWN, Verdict.DONE]
+    assert [each.verdict for each in said] == [
+        WriteVerdict.DONE,
+        WriteVerdict.UNKNOWN,
+        WriteVerdict.DONE,
+    ]
     view = stage.shops.shown(DOMAIN, "B")
     assert (view.price, view.compare_at, view.cost, view.tracked) == (
         Decimal("12.00"),
@@ -201,11 +207,11 @@ def test_prices_are_set_each_by_itself(stage: Stage) -> None:
 def test_a_status_is_set_and_a_product_that_is_gone_is_told(stage: Stage) -> None:
     ids = stage.seed("A")
     writes = [
-        StatusWrite(sku=Sku("A"), product=Gid(each.product), status=Status.DRAFT)
+        StatusWrite(sku=Sku("A"), product=Gid(each.product), status=ProductStatus.DRAFT)
         for each in (ids, GONE)
     ]
     said = stage.shop.set_status(writes)
-    assert [each.verdict for each in said] == [Verdict.DONE, Verdict.UNKNOWN]
+    assert [each.verdict for each in said] == [WriteVerdict.DONE, WriteVerdict.UNKNOWN]
     assert stage.shops.shown(DOMAIN, "A").status == "DRAFT"
 
 
@@ -224,10 +230,10 @@ def test_a_product_is_made_once_however_often_it_is_asked_for(stage: Stage) -> N
         quantities={dallas: 5, chicago: 0},
     )
     first, second = stage.shop.create(creation), stage.shop.create(creation)
-    assert first.verdict is Verdict.DONE
+    assert first.verdict is WriteVerdict.DONE
     assert first.shown is not None
     assert first.shown.quantities == {dallas: 5, chicago: 0}
-    assert (first.shown.sku, first.shown.status) == (ODD, Status.ACTIVE)
+    assert (first.shown.sku, first.shown.status) == (ODD, ProductStatus.ACTIVE)
     assert second.shown is not None
     assert second.shown.ids == first.shown.ids
 
@@ -257,7 +263,7 @@ def test_prices_in_bulk_are_uploaded_run_found_and_answered_line_by_line(stage: 
     assert (over.status, over.is_over, over.count) == ("COMPLETED", True, 31)
     assert over.url is not None
     said = stage.shop.bulk_result(over.url, writes)
-    assert [each.verdict for each in said] == [Verdict.DONE] * 30 + [Verdict.UNKNOWN]
+    assert [each.verdict for each in said] == [WriteVerdict.DONE] * 30 + [WriteVerdict.UNKNOWN]
     assert stage.shops.shown(DOMAIN, "SKU 29").price == Decimal("49.00")
 
 
@@ -281,7 +287,7 @@ def test_the_hosts_of_files_never_see_a_token(stage: Stage) -> None:
         return handle(method, path, headers, body)
 
     clock = VirtualClock(START)
-    other = ShopifyConnector(
+    other = ShopifyStorefront(
         SHOP,
         url="http://shops.test/{shop}",
         access=APP,
@@ -374,7 +380,7 @@ def test_a_shop_that_fell_forward_leaves_a_write_open(pool: ConnectionPool) -> N
     shelf = Credentials(pool)
     store_tokens(shelf, VAULT, SCOPE, clock=clock, access="sim-static-token")
     transport = SimTransport(shops.handle, clock)
-    shop = ShopifyConnector(
+    shop = ShopifyStorefront(
         SHOP, access=APP, shelf=shelf, vault=VAULT, clock=clock, transport=transport
     )
     ids = shops.seed_product(DOMAIN, "A")

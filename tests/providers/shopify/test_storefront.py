@@ -18,17 +18,17 @@ from headway.core.catalog.storefront import (
     Creation,
     Gid,
     PriceWrite,
-    Said,
+    ProductStatus,
     Shop,
-    Status,
     StatusWrite,
     StockWrite,
-    Verdict,
+    WriteResult,
+    WriteVerdict,
 )
 from headway.errors import (
-    ConnectorError,
     InvariantError,
     PermanentError,
+    ProviderError,
     ThrottledError,
     TimedOutError,
     TransientError,
@@ -38,7 +38,7 @@ from headway.errors import (
 )
 from headway.providers.shopify.storefront import (
     ShopAccess,
-    ShopifyConnector,
+    ShopifyStorefront,
     shop_scope,
     store_tokens,
 )
@@ -93,8 +93,8 @@ def desk(pool: ConnectionPool) -> Iterator[Desk]:
 
 
 @pytest.fixture
-def shop(desk: Desk) -> Iterator[ShopifyConnector]:
-    connector = ShopifyConnector(
+def shop(desk: Desk) -> Iterator[ShopifyStorefront]:
+    connector = ShopifyStorefront(
         SHOP,
         url=desk.url,
         access=ShopAccess(),
@@ -166,7 +166,9 @@ def price(number: int, product: int) -> PriceWrite:
 
 
 def status(number: int) -> StatusWrite:
-    return StatusWrite(sku=Sku(f"WF{number}"), product=gid("Product", number), status=Status.DRAFT)
+    return StatusWrite(
+        sku=Sku(f"WF{number}"), product=gid("Product", number), status=ProductStatus.DRAFT
+    )
 
 
 def errors(*given: tuple[str, list[str] | None]) -> dict[str, Any]:
@@ -182,7 +184,7 @@ def verdicts(said: Any) -> list[str]:
 
 
 def test_a_request_bears_the_token_the_version_and_one_connection(
-    desk: Desk, shop: ShopifyConnector
+    desk: Desk, shop: ShopifyStorefront
 ) -> None:
     desk.says({"locations": page({"id": gid("Location", 1), "name": "Dallas"})})
     assert shop.locations() == {"Dallas": gid("Location", 1)}
@@ -192,7 +194,7 @@ def test_a_request_bears_the_token_the_version_and_one_connection(
     assert headers["connection"] == "close"
 
 
-def test_a_name_that_two_locations_bear_names_neither(desk: Desk, shop: ShopifyConnector) -> None:
+def test_a_name_that_two_locations_bear_names_neither(desk: Desk, shop: ShopifyStorefront) -> None:
     names = ["Dallas", "Miami", "Dallas"]
     nodes = [{"id": gid("Location", at), "name": name} for at, name in enumerate(names)]
     desk.says({"locations": page(*nodes)})
@@ -200,13 +202,13 @@ def test_a_name_that_two_locations_bear_names_neither(desk: Desk, shop: ShopifyC
     assert shop.locations() == {"Miami": gid("Location", 1), first: first, last: last}
 
 
-def test_more_locations_than_a_page_holds_is_said(desk: Desk, shop: ShopifyConnector) -> None:
+def test_more_locations_than_a_page_holds_is_said(desk: Desk, shop: ShopifyStorefront) -> None:
     desk.says({"locations": page({"id": gid("Location", 1), "name": "Dallas"}, cut=True)})
     with pytest.raises(PermanentError, match="more than 250"):
         shop.locations()
 
 
-def test_a_search_is_compared_exactly(desk: Desk, shop: ShopifyConnector) -> None:
+def test_a_search_is_compared_exactly(desk: Desk, shop: ShopifyStorefront) -> None:
     skus = ["WF1=K3", 'a"b', "not there"]
     found = [variant(1), variant(2, sku="WF1"), variant(3, sku='a"b'), variant(4, sku="wf1=k3")]
     desk.says({"productVariants": page(*found, variant(5))})
@@ -220,20 +222,20 @@ def test_a_search_is_compared_exactly(desk: Desk, shop: ShopifyConnector) -> Non
 
 
 def test_a_search_that_was_cut_is_unsure_of_what_it_did_not_show(
-    desk: Desk, shop: ShopifyConnector
+    desk: Desk, shop: ShopifyStorefront
 ) -> None:
     desk.says({"productVariants": page(variant(1), cut=True)})
     assert shop.find(["WF1=K3", "far down"], locations=2).unsure == {"far down"}
 
 
-def test_what_the_shop_shows_is_read_whole(desk: Desk, shop: ShopifyConnector) -> None:
+def test_what_the_shop_shows_is_read_whole(desk: Desk, shop: ShopifyStorefront) -> None:
     gids = [gid("ProductVariant", at) for at in (1, 2, 3)]
     desk.says({"nodes": [variant(1, compareAtPrice="12.50"), None, {}]})
     first, *others = shop.read(gids, locations=2)
     assert others == [None, None]
     assert first is not None
     assert (first.ids.product, first.ids.item) == (gid("Product", 1), gid("InventoryItem", 1))
-    assert (first.sku, first.handle, first.status) == ("WF1=K3", "wf1", Status.ACTIVE)
+    assert (first.sku, first.handle, first.status) == ("WF1=K3", "wf1", ProductStatus.ACTIVE)
     assert (first.price, first.compare_at, first.cost) == (
         Decimal("11.00"),
         Decimal("12.50"),
@@ -244,7 +246,7 @@ def test_what_the_shop_shows_is_read_whole(desk: Desk, shop: ShopifyConnector) -
 
 
 def test_nothing_where_an_error_was_is_not_taken_for_gone(
-    desk: Desk, shop: ShopifyConnector
+    desk: Desk, shop: ShopifyStorefront
 ) -> None:
     fault = {"message": "Timeout", "path": ["nodes", 0], "extensions": {"code": "TIMEOUT"}}
     desk.says({"nodes": [None]}, errors=[fault])
@@ -252,14 +254,14 @@ def test_nothing_where_an_error_was_is_not_taken_for_gone(
         shop.read([gid("ProductVariant", 1)], locations=2)
 
 
-def test_stock_is_done_when_nobody_complains(desk: Desk, shop: ShopifyConnector) -> None:
+def test_stock_is_done_when_nobody_complains(desk: Desk, shop: ShopifyStorefront) -> None:
     desk.says({"inventorySetQuantities": errors()})
     assert verdicts(shop.set_stock([stock(1), stock(2)], key="k")) == ["done", "done"]
     assert desk.variables["input"]["referenceDocumentUri"] == "headway://push/k"
 
 
 def test_whoever_is_at_fault_is_named_and_the_others_are_to_be_sent_again(
-    desk: Desk, shop: ShopifyConnector
+    desk: Desk, shop: ShopifyStorefront
 ) -> None:
     named = errors(
         ("CHANGE_FROM_QUANTITY_STALE", ["input", "quantities", "1", "changeFromQuantity"]),
@@ -275,19 +277,19 @@ def test_whoever_is_at_fault_is_named_and_the_others_are_to_be_sent_again(
 
 
 def test_an_error_that_names_nobody_splits_a_parcel_and_refuses_a_single_one(
-    desk: Desk, shop: ShopifyConnector
+    desk: Desk, shop: ShopifyStorefront
 ) -> None:
     for field in (None, [], ["input", "reason"], ["input", "quantities", "99"]):
         desk.says({"inventorySetQuantities": errors(("INVALID_REASON", field))})
         assert verdicts(shop.set_stock([stock(1), stock(2)], key="k")) == ["again", "again"]
         desk.says({"inventorySetQuantities": errors(("INVALID_REASON", field))})
         [alone] = shop.set_stock([stock(1)], key="k")
-        assert alone == Said(verdict=Verdict.REFUSED, reason="says INVALID_REASON")
+        assert alone == WriteResult(verdict=WriteVerdict.REFUSED, reason="says INVALID_REASON")
 
 
 @pytest.mark.parametrize("at_top", (False, True))
 def test_a_key_still_in_use_is_ambiguous_and_one_used_twice_is_a_bug(
-    desk: Desk, shop: ShopifyConnector, *, at_top: bool
+    desk: Desk, shop: ShopifyStorefront, *, at_top: bool
 ) -> None:
     for code, error in (
         ("IDEMPOTENCY_CONCURRENT_REQUEST", TimedOutError),
@@ -302,25 +304,25 @@ def test_a_key_still_in_use_is_ambiguous_and_one_used_twice_is_a_bug(
 
 
 def test_an_activation_tells_when_another_quantity_was_kept(
-    desk: Desk, shop: ShopifyConnector
+    desk: Desk, shop: ShopifyStorefront
 ) -> None:
-    for quantity, verdict in ((5, Verdict.DONE), (7, Verdict.STALE)):
+    for quantity, verdict in ((5, WriteVerdict.DONE), (7, WriteVerdict.STALE)):
         level = {"quantities": [{"name": "available", "quantity": quantity}]}
         desk.says({"inventoryActivate": {"inventoryLevel": level, "userErrors": []}})
         assert shop.activate(stock(1), key="k").verdict is verdict
     for message, field, verdict in (
-        ("The item is already active at the location.", ["available"], Verdict.STALE),
-        ("The inventory item could not be found.", ["inventoryItemId"], Verdict.UNKNOWN),
-        ("The location could not be found.", ["locationId"], Verdict.REFUSED),
-        ("No.", None, Verdict.REFUSED),
+        ("The item is already active at the location.", ["available"], WriteVerdict.STALE),
+        ("The inventory item could not be found.", ["inventoryItemId"], WriteVerdict.UNKNOWN),
+        ("The location could not be found.", ["locationId"], WriteVerdict.REFUSED),
+        ("No.", None, WriteVerdict.REFUSED),
     ):
         fault = {"field": field, "message": message}
         desk.says({"inventoryActivate": {"inventoryLevel": None, "userErrors": [fault]}})
-        assert shop.activate(stock(1), key="k") == Said(verdict=verdict, reason=message)
+        assert shop.activate(stock(1), key="k") == WriteResult(verdict=verdict, reason=message)
 
 
 def test_prices_are_answered_in_the_order_in_which_they_were_given(
-    desk: Desk, shop: ShopifyConnector
+    desk: Desk, shop: ShopifyStorefront
 ) -> None:
     writes = [price(1, 1), price(2, 2), price(3, 1), price(4, 3), price(5, 4)]
     gone = errors(("PRODUCT_DOES_NOT_EXIST", ["productId"]))
@@ -333,14 +335,14 @@ def test_prices_are_answered_in_the_order_in_which_they_were_given(
 
 
 def test_a_product_that_is_gone_is_gone_for_all_its_variants(
-    desk: Desk, shop: ShopifyConnector
+    desk: Desk, shop: ShopifyStorefront
 ) -> None:
     desk.says({"p0": errors(("PRODUCT_DOES_NOT_EXIST", ["productId"]))})
     assert verdicts(shop.set_prices([price(1, 1), price(2, 1)])) == ["unknown", "unknown"]
 
 
 def test_statuses_are_answered_one_by_one_also_without_a_code(
-    desk: Desk, shop: ShopifyConnector
+    desk: Desk, shop: ShopifyStorefront
 ) -> None:
     gone = {"userErrors": [{"field": ["id"], "message": "Product does not exist"}]}
     bad = {"userErrors": [{"field": ["status"], "message": "Is\n not\tallowed" + "!" * 900}]}
@@ -352,17 +354,17 @@ def test_statuses_are_answered_one_by_one_also_without_a_code(
 
 
 def test_a_creation_shows_what_was_made_even_where_nobody_asked(
-    desk: Desk, shop: ShopifyConnector
+    desk: Desk, shop: ShopifyStorefront
 ) -> None:
     made = variant(1)
     made["inventoryItem"]["inventoryLevels"]["pageInfo"]["hasNextPage"] = True
     desk.says({"productSet": {"product": {"variants": page(made)}, "userErrors": []}})
     said = shop.create(creation())
-    assert said.verdict is Verdict.DONE
+    assert said.verdict is WriteVerdict.DONE
     assert said.shown is not None
     assert said.shown.ids.variant == gid("ProductVariant", 1)
     desk.says({"productSet": {"product": None, **errors(("HANDLE_NOT_UNIQUE", ["input"]))}})
-    assert shop.create(creation()).verdict is Verdict.REFUSED
+    assert shop.create(creation()).verdict is WriteVerdict.REFUSED
 
 
 def creation() -> Creation:
@@ -381,7 +383,7 @@ def creation() -> Creation:
 
 
 def test_the_cost_is_that_of_the_last_call_and_only_of_that(
-    desk: Desk, shop: ShopifyConnector
+    desk: Desk, shop: ShopifyStorefront
 ) -> None:
     assert shop.cost is None
     desk.says({"nodes": []}, cost=COST)
@@ -396,7 +398,7 @@ def test_the_cost_is_that_of_the_last_call_and_only_of_that(
 
 
 def test_throttled_in_a_200_says_how_long_to_wait_and_what_it_would_cost(
-    desk: Desk, shop: ShopifyConnector
+    desk: Desk, shop: ShopifyStorefront
 ) -> None:
     fault = {"message": "Throttled", "extensions": {"code": "THROTTLED"}}
     desk.says(None, errors=[fault], cost={**COST, "actualQueryCost": None})
@@ -411,7 +413,7 @@ def test_throttled_in_a_200_says_how_long_to_wait_and_what_it_would_cost(
     assert raised.value.retry_after_s is None
 
 
-def test_a_429_says_how_long_to_wait(desk: Desk, shop: ShopifyConnector) -> None:
+def test_a_429_says_how_long_to_wait(desk: Desk, shop: ShopifyStorefront) -> None:
     desk.answers.append(SimReply(status=429, headers={"Retry-After": "2.0"}))
     with pytest.raises(ThrottledError) as raised:
         shop.locations()
@@ -428,18 +430,18 @@ def test_a_429_says_how_long_to_wait(desk: Desk, shop: ShopifyConnector) -> None
     ),
 )
 def test_an_error_at_the_top_has_its_own_class(
-    desk: Desk, shop: ShopifyConnector, code: str, error: type[ConnectorError]
+    desk: Desk, shop: ShopifyStorefront, code: str, error: type[ProviderError]
 ) -> None:
     for call in (shop.locations, lambda: shop.set_prices([price(1, 1)])):
         desk.says(None, errors=[{"message": "shop says no", "extensions": {"code": code}}])
-        with pytest.raises(ConnectorError, match="shop says no") as raised:
+        with pytest.raises(ProviderError, match="shop says no") as raised:
             call()
         assert type(raised.value) is error
 
 
 @pytest.mark.parametrize("answered", ("2026-07", "", "unstable"))
 def test_an_answer_of_another_version_leaves_a_write_open_and_says_what_to_do(
-    desk: Desk, shop: ShopifyConnector, answered: str
+    desk: Desk, shop: ShopifyStorefront, answered: str
 ) -> None:
     headers = {"X-Shopify-API-Version": answered} if answered else {}
     desk.answers.append(json_reply({"data": {"s0": {"userErrors": []}}}, headers=headers))
@@ -452,7 +454,7 @@ def test_an_answer_of_another_version_leaves_a_write_open_and_says_what_to_do(
     ("code", "words"), ((402, "bill"), (403, "scopes"), (404, "name"), (423, "support"))
 )
 def test_a_shop_that_is_closed_says_what_to_do(
-    desk: Desk, shop: ShopifyConnector, code: int, words: str
+    desk: Desk, shop: ShopifyStorefront, code: int, words: str
 ) -> None:
     desk.answers.append(SimReply(status=code, body=f'{{"errors":"no {SECRET}"}}'.encode()))
     with pytest.raises(UnauthorizedError, match=words) as raised:
@@ -465,13 +467,13 @@ def test_a_shop_that_is_closed_says_what_to_do(
 
 
 def test_a_lost_connection_after_sending_is_ambiguous_and_before_it_is_not(
-    desk: Desk, shop: ShopifyConnector
+    desk: Desk, shop: ShopifyStorefront
 ) -> None:
     for fate in ("drop", "hang"):
         desk.answers.append(SimReply(fate=fate))
         with pytest.raises(TimedOutError):
             shop.set_stock([stock(1)], key="k")
-    nobody = ShopifyConnector(
+    nobody = ShopifyStorefront(
         SHOP,
         url="http://127.0.0.1:9",
         access=ShopAccess(),
@@ -484,7 +486,7 @@ def test_a_lost_connection_after_sending_is_ambiguous_and_before_it_is_not(
 
 
 def test_no_token_reaches_a_log_a_text_or_a_repr(
-    desk: Desk, shop: ShopifyConnector, caplog: pytest.LogCaptureFixture
+    desk: Desk, shop: ShopifyStorefront, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     desk.says({"s0": {"userErrors": [{"message": f"you sent {SECRET}", "field": None}]}})

@@ -10,20 +10,24 @@ from headway.clock import fresh_id
 from headway.store.access.idempotency import (
     KEPT,
     LEASE,
-    Answer,
-    Asked,
-    Begun,
     Idempotency,
-    Other,
-    UnderWay,
+    IdempotentRequest,
+    KeyReused,
+    RequestBegun,
+    RequestInProgress,
+    StoredResponse,
 )
 from headway_lab.virtual_clock import VirtualClock
 
-REPLY = Answer(status=202, content_type="application/json", body=b"{}")
+REPLY = StoredResponse(status=202, content_type="application/json", body=b"{}")
 
 
-def asked(key: str = "k", fingerprint: bytes = b"a" * 32, principal: str = "key:1") -> Asked:
-    return Asked(principal=principal, key=key, fingerprint=fingerprint, owner=fresh_id())
+def asked(
+    key: str = "k", fingerprint: bytes = b"a" * 32, principal: str = "key:1"
+) -> IdempotentRequest:
+    return IdempotentRequest(
+        principal=principal, key=key, fingerprint=fingerprint, owner=fresh_id()
+    )
 
 
 @pytest.fixture
@@ -35,27 +39,29 @@ def test_what_was_done_is_answered_as_it_was_and_kept_for_a_day(
     store: Idempotency, clock: VirtualClock
 ) -> None:
     first = asked()
-    assert store.begin(first, now=clock.now()) == Begun()
+    assert store.begin(first, now=clock.now()) == RequestBegun()
     store.finish(first, REPLY)
     assert store.begin(asked(), now=clock.now()) == REPLY
-    assert store.begin(asked(fingerprint=b"b" * 32), now=clock.now()) == Other()
-    assert store.begin(asked(principal="key:2"), now=clock.now()) == Begun()
+    assert store.begin(asked(fingerprint=b"b" * 32), now=clock.now()) == KeyReused()
+    assert store.begin(asked(principal="key:2"), now=clock.now()) == RequestBegun()
     clock.sleep(KEPT.total_seconds())
-    assert store.begin(asked(fingerprint=b"b" * 32), now=clock.now()) == Begun()
+    assert store.begin(asked(fingerprint=b"b" * 32), now=clock.now()) == RequestBegun()
 
 
 def test_one_under_way_is_waited_for_and_taken_over_when_its_lease_ends(
     store: Idempotency, clock: VirtualClock
 ) -> None:
     crashed, until = asked(), clock.now() + LEASE
-    assert store.begin(crashed, now=clock.now()) == Begun()
-    assert store.begin(asked(), now=until - timedelta(seconds=1)) == UnderWay(until=until)
-    assert store.begin(asked(fingerprint=b"b" * 32), now=until) == Other()
+    assert store.begin(crashed, now=clock.now()) == RequestBegun()
+    assert store.begin(asked(), now=until - timedelta(seconds=1)) == RequestInProgress(until=until)
+    assert store.begin(asked(fingerprint=b"b" * 32), now=until) == KeyReused()
     again = asked()
-    assert store.begin(again, now=until) == Begun()
+    assert store.begin(again, now=until) == RequestBegun()
     store.finish(crashed, replace(REPLY, status=200))
     store.release(crashed)
-    assert isinstance(store.begin(asked(), now=until), UnderWay), "a late one changes nothing"
+    assert isinstance(store.begin(asked(), now=until), RequestInProgress), (
+        "a late one changes nothing"
+    )
     store.finish(again, REPLY)
     assert store.begin(asked(), now=until) == REPLY
 
@@ -64,7 +70,7 @@ def test_what_was_refused_may_be_tried_again(store: Idempotency, clock: VirtualC
     first = asked()
     store.begin(first, now=clock.now())
     store.release(first)
-    assert store.begin(asked(fingerprint=b"b" * 32), now=clock.now()) == Begun()
+    assert store.begin(asked(fingerprint=b"b" * 32), now=clock.now()) == RequestBegun()
 
 
 def test_what_is_forgotten_leaves_no_row(

@@ -14,7 +14,7 @@ from headway.clock import SystemClock
 from headway.core.catalog.listings import SellerId
 from headway.errors import ConfigError
 from headway.store import migrate
-from headway.store.access.isolation import ROLE, Walled
+from headway.store.access.isolation import ROLE, TenantPool
 from headway.store.pool import open_pool
 from headway.store.server.embedded import EmbeddedServer
 from headway_lab.virtual_clock import VirtualClock
@@ -71,11 +71,11 @@ def test_every_table_of_sellers_has_a_wall_and_no_other_is_open_to_them(
 
 
 def test_a_query_that_forgets_its_seller_finds_only_its_own(two_sellers: ConnectionPool) -> None:
-    with Walled(two_sellers, actor="x", seller=ACME).connection() as connection:
+    with TenantPool(two_sellers, actor="x", seller=ACME).connection() as connection:
         assert connection.execute(LISTED).fetchall() == [(ACME, "A"), (ACME, "B")]
         theirs = "SELECT FROM product_sync_schedule WHERE user_id = 'bolt'"
         assert connection.execute(theirs).fetchall() == []
-    with Walled(two_sellers, actor="x").connection() as connection:
+    with TenantPool(two_sellers, actor="x").connection() as connection:
         assert len(connection.execute(LISTED).fetchall()) == 3
 
 
@@ -109,13 +109,13 @@ def test_under_the_role_but_without_a_seller_there_is_nothing(two_sellers: Conne
 def test_what_reaches_beyond_the_wall_is_refused(
     two_sellers: ConnectionPool, statement: str, refusal: str
 ) -> None:
-    wall = Walled(two_sellers, actor="x", seller=ACME)
+    wall = TenantPool(two_sellers, actor="x", seller=ACME)
     with pytest.raises(psycopg.Error, match=refusal), wall.connection() as connection:
         connection.execute(statement)
 
 
 def test_an_update_and_a_delete_touch_only_their_own(two_sellers: ConnectionPool) -> None:
-    with Walled(two_sellers, actor="x", seller=ACME).connection() as connection:
+    with TenantPool(two_sellers, actor="x", seller=ACME).connection() as connection:
         hurried = connection.execute("UPDATE product_sync_schedule SET sync_priority = 9")
         assert hurried.rowcount == 2
     with two_sellers.connection() as connection:
@@ -126,16 +126,16 @@ def test_an_update_and_a_delete_touch_only_their_own(two_sellers: ConnectionPool
         connection.execute(
             "INSERT INTO pauses (kind, supplier) VALUES ('supplier', 'main'), ('supplier', 'east')"
         )
-    with Walled(two_sellers, actor="x", seller=ACME).connection() as connection:
+    with TenantPool(two_sellers, actor="x", seller=ACME).connection() as connection:
         found = connection.execute("SELECT kind, supplier FROM pauses ORDER BY kind").fetchall()
         assert found == [("all", None), ("supplier", "main")]
         assert connection.execute("DELETE FROM pauses").rowcount == 0
 
 
 def test_what_is_written_says_who_did_it_behind_a_wall_and_without(pool: ConnectionPool) -> None:
-    with Walled(pool, actor="the key of acme", seller=ACME).connection() as connection:
+    with TenantPool(pool, actor="the key of acme", seller=ACME).connection() as connection:
         connection.execute(SAY, (ACME,))
-    with Walled(pool, actor="ops").connection() as connection:
+    with TenantPool(pool, actor="ops").connection() as connection:
         connection.execute(SAY, (BOLT,))
     with pool.connection() as connection:
         connection.execute(SAY, ("cogs",))
@@ -148,11 +148,11 @@ def test_nothing_is_left_on_the_connection_as_a_pooler_wants_it(database: str) -
     with open_pool(database, size=1) as pool:
         with pool.connection() as connection:
             owner, _, role = connection.execute(state).fetchone() or ()
-        with Walled(pool, actor="x", seller=ACME).connection() as connection:
+        with TenantPool(pool, actor="x", seller=ACME).connection() as connection:
             assert connection.execute(state).fetchone() == (ROLE, ACME, ROLE)
         with (
             pytest.raises(psycopg.Error),
-            Walled(pool, actor="x", seller=ACME).connection() as conn,
+            TenantPool(pool, actor="x", seller=ACME).connection() as conn,
         ):
             conn.execute("SELECT nonsense")
         with pool.connection() as connection:
@@ -161,7 +161,7 @@ def test_nothing_is_left_on_the_connection_as_a_pooler_wants_it(database: str) -
 
 def test_what_was_begun_is_undone_when_the_block_raises(pool: ConnectionPool) -> None:
     def fail() -> None:
-        with Walled(pool, actor="x", seller=ACME).connection() as connection:
+        with TenantPool(pool, actor="x", seller=ACME).connection() as connection:
             connection.execute(SAY, (ACME,))
             raise KeyError("midway")
 
@@ -201,7 +201,7 @@ def test_a_user_who_may_not_make_roles_is_told_what_an_administrator_must_run(
         with psycopg.connect(own_server.dsn("postgres"), autocommit=True) as administrator:
             administrator.execute("GRANT headway_seller TO may_nothing")
         migrate.upgrade(pool, clock)
-        with Walled(pool, actor="x", seller=ACME).connection() as connection:
+        with TenantPool(pool, actor="x", seller=ACME).connection() as connection:
             assert connection.execute(LISTED).fetchall() == []
 
 
@@ -244,7 +244,7 @@ def test_two_databases_that_are_made_at_once_share_the_role_and_need_no_superuse
             migrate.upgrade(pool, clock, 5)
             start.wait()
             migrate.upgrade(pool, clock)
-            with Walled(pool, actor="x", seller=ACME).connection() as connection:
+            with TenantPool(pool, actor="x", seller=ACME).connection() as connection:
                 seen.append(connection.execute(LISTED).fetchall())
 
     threads = [threading.Thread(target=upgrade, args=(dsn,)) for dsn in (first, second)]

@@ -8,22 +8,22 @@ import psycopg
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.core.access import Grant, Role
+from headway.core.access import AccessGrant, Role
 from headway.core.catalog.listings import SellerId
 from headway.errors import ConflictError, TooManyError
-from headway.store.access.isolation import Walled
-from headway.store.access.keys import TRIES_MAX, Access
+from headway.store.access.isolation import TenantPool
+from headway.store.access.keys import TRIES_MAX, ApiKeys
 from headway.store.access.sessions import Sessions
 from headway_lab.virtual_clock import VirtualClock
 
-OPS = Grant(name="ops", role=Role.OPERATOR)
-ACME = Grant(name="acme-app", role=Role.SELLER, seller=SellerId("acme"))
+OPS = AccessGrant(name="ops", role=Role.OPERATOR)
+ACME = AccessGrant(name="acme-app", role=Role.SELLER, seller=SellerId("acme"))
 MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
-def access(pool: ConnectionPool) -> Access:
-    return Access(pool)
+def access(pool: ConnectionPool) -> ApiKeys:
+    return ApiKeys(pool)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def events(pool: ConnectionPool) -> list[tuple[str, str, str | None, dict[str, A
 
 
 def test_a_key_stands_for_whom_it_was_made_and_knows_its_last_use(
-    access: Access, clock: VirtualClock
+    access: ApiKeys, clock: VirtualClock
 ) -> None:
     key, secret = access.add_key(ACME, now=clock.now())
     found = access.find_key(secret, now=clock.now())
@@ -58,11 +58,11 @@ def test_a_key_stands_for_whom_it_was_made_and_knows_its_last_use(
 
 
 def test_a_key_that_is_over_revoked_or_mangled_opens_nothing(
-    access: Access, clock: VirtualClock
+    access: ApiKeys, clock: VirtualClock
 ) -> None:
     until = clock.now() + MINUTE
     _, brief = access.add_key(
-        Grant(name="brief", role=Role.READER, expires_at=until), now=clock.now()
+        AccessGrant(name="brief", role=Role.READER, expires_at=until), now=clock.now()
     )
     _, secret = access.add_key(OPS, now=clock.now())
     assert access.find_key(brief, now=until - timedelta(microseconds=1)) is not None
@@ -76,7 +76,7 @@ def test_a_key_that_is_over_revoked_or_mangled_opens_nothing(
 
 
 def test_the_database_refuses_a_seller_without_a_seller_and_an_operator_with_one(
-    access: Access, pool: ConnectionPool, clock: VirtualClock
+    access: ApiKeys, pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     for role, seller in (("seller", None), ("operator", "acme"), ("seller", ""), ("king", None)):
         with pytest.raises(psycopg.errors.CheckViolation), pool.connection() as connection:
@@ -91,7 +91,7 @@ def test_the_database_refuses_a_seller_without_a_seller_and_an_operator_with_one
 
 
 def test_a_session_ends_by_itself_by_hand_and_with_its_key(
-    access: Access, sessions: Sessions, clock: VirtualClock
+    access: ApiKeys, sessions: Sessions, clock: VirtualClock
 ) -> None:
     key, secret = access.add_key(OPS, now=clock.now())
     who = access.find_key(secret, now=clock.now())
@@ -109,11 +109,11 @@ def test_a_session_ends_by_itself_by_hand_and_with_its_key(
 
 
 def test_a_session_of_a_key_that_is_over_is_over_too(
-    access: Access, sessions: Sessions, clock: VirtualClock
+    access: ApiKeys, sessions: Sessions, clock: VirtualClock
 ) -> None:
     until = clock.now() + MINUTE
     _, secret = access.add_key(
-        Grant(name="brief", role=Role.OPERATOR, expires_at=until), now=clock.now()
+        AccessGrant(name="brief", role=Role.OPERATOR, expires_at=until), now=clock.now()
     )
     who = access.find_key(secret, now=clock.now())
     assert who is not None
@@ -123,13 +123,13 @@ def test_a_session_of_a_key_that_is_over_is_over_too(
 
 
 def test_a_link_works_once_even_for_many_at_once_and_not_too_late(
-    access: Access, clock: VirtualClock
+    access: ApiKeys, clock: VirtualClock
 ) -> None:
     until = clock.now() + MINUTE
     late = access.add_link(OPS, expires_at=until, now=clock.now())
     assert access.take_link(late, now=until) is None
     link = access.add_link(ACME, expires_at=until, now=clock.now())
-    taken: list[Grant | None] = []
+    taken: list[AccessGrant | None] = []
 
     def take() -> None:
         taken.append(access.take_link(link, now=clock.now()))
@@ -143,7 +143,7 @@ def test_a_link_works_once_even_for_many_at_once_and_not_too_late(
 
 
 def test_wrong_tries_are_counted_by_address_and_forgotten_in_time_or_by_success(
-    access: Access, clock: VirtualClock
+    access: ApiKeys, clock: VirtualClock
 ) -> None:
     for _ in range(TRIES_MAX):
         access.count_try("10.0.0.1", now=clock.now())
@@ -163,8 +163,8 @@ def test_wrong_tries_are_counted_by_address_and_forgotten_in_time_or_by_success(
 def test_every_key_link_and_session_is_an_event_that_tells_no_secret(
     pool: ConnectionPool, clock: VirtualClock
 ) -> None:
-    desk = Walled(pool, actor="ops")
-    access, sessions = Access(desk), Sessions(pool)
+    desk = TenantPool(pool, actor="ops")
+    access, sessions = ApiKeys(desk), Sessions(pool)
     until = clock.now() + timedelta(hours=1)
     key, secret = access.add_key(ACME, now=clock.now())
     clock.sleep(1)
@@ -200,7 +200,7 @@ def test_every_key_link_and_session_is_an_event_that_tells_no_secret(
 
 
 def test_what_did_not_happen_is_no_event(
-    pool: ConnectionPool, access: Access, sessions: Sessions, clock: VirtualClock
+    pool: ConnectionPool, access: ApiKeys, sessions: Sessions, clock: VirtualClock
 ) -> None:
     access.add_key(OPS, now=clock.now())
     with pytest.raises(ConflictError):
@@ -211,17 +211,17 @@ def test_what_did_not_happen_is_no_event(
 
 
 def test_a_word_that_means_several_keys_revokes_none_of_them(
-    access: Access, clock: VirtualClock
+    access: ApiKeys, clock: VirtualClock
 ) -> None:
     first, _ = access.add_key(OPS, now=clock.now())
-    looks_like = Grant(name=first.prefix, role=Role.READER)
+    looks_like = AccessGrant(name=first.prefix, role=Role.READER)
     second, _ = access.add_key(looks_like, now=clock.now())
     with pytest.raises(ConflictError, match="means several keys") as caught:
         access.revoke_key(first.prefix, now=clock.now())
     for each in (first, second):
         assert f"{each.name} ({each.prefix}, id {each.id})" in str(caught.value)
     assert [each.revoked_at for each in access.all_keys()] == [None, None]
-    named_like_an_id = Grant(name=first.id, role=Role.READER)
+    named_like_an_id = AccessGrant(name=first.id, role=Role.READER)
     third, _ = access.add_key(named_like_an_id, now=clock.now())
     revoked = access.revoke_key(first.id, now=clock.now())
     assert revoked is not None

@@ -6,7 +6,7 @@ from typing import Any
 
 from psycopg_pool import ConnectionPool
 
-from headway.core.accounts.jobs import JobRule, JobType, Kind, PlatformName, Tier, score
+from headway.core.accounts.jobs import DataKind, JobRule, JobType, PlatformName, Tier, score
 from headway.core.limits.transitions import Quota, Resource
 from headway.store.accounts.jobs import Jobs
 from headway.store.limits.limiter import PostgresLimiter
@@ -17,7 +17,7 @@ MINUTE = timedelta(minutes=1)
 DAY_KEY = "etsy:key"
 RULE = JobRule(
     intervals=dict(zip(Tier, (60 * MINUTE, 30 * MINUTE, 15 * MINUTE, 5 * MINUTE), strict=True)),
-    kind_intervals={each: (0 if each is Kind.ORDERS else 360) * MINUTE for each in Kind},
+    kind_intervals={each: (0 if each is DataKind.ORDERS else 360) * MINUTE for each in DataKind},
     order_quotas=dict(zip(Tier, (50, 300, 1500, 5000), strict=True)),
 )
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from psycopg_pool import ConnectionPool
 
-from headway.core.accounts.jobs import Job, JobRule, Kind, PlatformName, Tier
+from headway.core.accounts.jobs import DataKind, Job, JobRule, PlatformName, Tier
 from headway.core.catalog.change_detection import Terms
-from headway.core.catalog.guard import Guard, SellerStanding
+from headway.core.catalog.guard import Guard, SellerSettings
 from headway.core.catalog.listings import SellerId
 from headway.core.limits.rules import Quota, Resource
-from headway.core.limits.transitions import Ticket
-from headway.store.accounts.connections import Account, Accounts
+from headway.core.limits.transitions import Permit
+from headway.store.accounts.connections import ConnectedShop, ConnectedShops
 from headway.store.accounts.jobs import Jobs
 from headway.store.catalog.sellers import Sellers
 from headway.store.limits.limiter import PostgresLimiter
@@ -28,7 +28,7 @@ SHOPS = {
 }
 RULE = JobRule(
     intervals={tier: timedelta(minutes=60) for tier in Tier},
-    kind_intervals={kind: timedelta(0) for kind in Kind},
+    kind_intervals={kind: timedelta(0) for kind in DataKind},
     order_quotas={Tier.FREE: 50, Tier.STARTER: 300, Tier.GROWTH: 1500, Tier.PRO: 5000},
 )
 
@@ -41,7 +41,7 @@ class Lane:
     clock: VirtualClock
     day_limit: float = 100
     rule: JobRule = RULE
-    accounts: dict[tuple[str, PlatformName], Account] = field(default_factory=dict)
+    accounts: dict[tuple[str, PlatformName], ConnectedShop] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         day = Resource(key=DAY_KEY, rules=(Quota(limit=self.day_limit, span_s=86_400),))
@@ -55,19 +55,19 @@ class Lane:
 
     def connect(self, *tiers: Tier) -> None:
         """Connect a seller of each tier on all platforms; all jobs are due at once."""
-        standing = SellerStanding(terms=Terms(locations={}, currency="USD"), guard=Guard())
+        standing = SellerSettings(terms=Terms(locations={}, currency="USD"), guard=Guard())
         for number, tier in enumerate(tiers or tuple(SELLERS), start=1):
             seller = SellerId(SELLERS[tier])
             Sellers(self.pool, standing).set_tier(
                 seller, tier, quotas=self.rule.order_quotas, now=self.now
             )
             for platform, shop in SHOPS.items():
-                self.accounts[seller, platform] = Accounts(self.pool).connect(
+                self.accounts[seller, platform] = ConnectedShops(self.pool).connect(
                     seller, shop.format(number), platform=platform, now=self.now
                 )
         self.ask("UPDATE sync_jobs SET next_run_at = %s", self.now)
 
-    def claim(self, *without: PlatformName) -> tuple[Job, Ticket | None]:
+    def claim(self, *without: PlatformName) -> tuple[Job, Permit | None]:
         claimed = self.jobs.claim(now=self.now, owner="test", without=without)
         assert claimed is not None
         return claimed

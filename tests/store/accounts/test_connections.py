@@ -6,7 +6,7 @@ from psycopg_pool import ConnectionPool
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.timetable.policies import Rolling
 from headway.errors import ConflictError, InvalidError, NotFoundError
-from headway.store.accounts.connections import Accounts, Tally, shop_domain
+from headway.store.accounts.connections import ConnectedShops, ShopTally, shop_domain
 from headway.store.catalog.listings import Listings
 from headway_lab.virtual_clock import VirtualClock
 
@@ -15,8 +15,8 @@ FOO = "foo.myshopify.com"
 
 
 @pytest.fixture
-def accounts(pool: ConnectionPool) -> Accounts:
-    return Accounts(pool)
+def accounts(pool: ConnectionPool) -> ConnectedShops:
+    return ConnectedShops(pool)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_what_is_no_shops_address_is_refused_and_gets_no_token(written: str) -> 
         shop_domain(written)
 
 
-def test_connecting_twice_is_connecting_once(accounts: Accounts, clock: VirtualClock) -> None:
+def test_connecting_twice_is_connecting_once(accounts: ConnectedShops, clock: VirtualClock) -> None:
     first = accounts.connect(A, "https://Foo.myshopify.com/admin", now=clock.now())
     assert (first.user_id, first.shop, first.status, first.locations) == (A, FOO, "connected", None)
     assert accounts.connect(A, FOO, now=clock.now()) == first
@@ -54,7 +54,7 @@ def test_connecting_twice_is_connecting_once(accounts: Accounts, clock: VirtualC
 
 
 def test_a_shop_of_another_seller_is_refused_by_name(
-    accounts: Accounts, clock: VirtualClock
+    accounts: ConnectedShops, clock: VirtualClock
 ) -> None:
     accounts.connect(A, FOO, now=clock.now())
     with pytest.raises(ConflictError, match=r"foo\.myshopify\.com is the shop of a;"):
@@ -63,7 +63,7 @@ def test_a_shop_of_another_seller_is_refused_by_name(
 
 
 def test_a_seller_cannot_exchange_a_shop_whose_parts_are_known(
-    accounts: Accounts, clock: VirtualClock, pool: ConnectionPool
+    accounts: ConnectedShops, clock: VirtualClock, pool: ConnectionPool
 ) -> None:
     accounts.connect(A, FOO, now=clock.now())
     _know_a_part_of_a(pool, clock)
@@ -78,7 +78,7 @@ def test_a_seller_cannot_exchange_a_shop_whose_parts_are_known(
 
 
 def test_a_mistyped_shop_or_seller_is_put_right_by_connecting_again(
-    accounts: Accounts, clock: VirtualClock
+    accounts: ConnectedShops, clock: VirtualClock
 ) -> None:
     accounts.connect(A, "fooo.myshopify.com", now=clock.now())
     with pytest.raises(ConflictError, match=r"a has the shop fooo\.myshopify\.com; connect"):
@@ -91,7 +91,7 @@ def test_a_mistyped_shop_or_seller_is_put_right_by_connecting_again(
 
 
 def test_a_refused_exchange_leaves_the_mistake_as_it_was(
-    accounts: Accounts, clock: VirtualClock
+    accounts: ConnectedShops, clock: VirtualClock
 ) -> None:
     accounts.connect(A, FOO, now=clock.now())
     accounts.disconnect(A, "it is not there", now=clock.now())
@@ -110,7 +110,7 @@ def _know_a_part_of_a(pool: ConnectionPool, clock: VirtualClock) -> None:
 
 
 def test_a_disconnected_shop_says_why_and_can_be_connected_again(
-    accounts: Accounts, clock: VirtualClock
+    accounts: ConnectedShops, clock: VirtualClock
 ) -> None:
     accounts.connect(A, FOO, now=clock.now())
     accounts.connect(B, "bar.myshopify.com", now=clock.now())
@@ -122,7 +122,7 @@ def test_a_disconnected_shop_says_why_and_can_be_connected_again(
 
 
 def test_a_seller_without_a_shop_is_told_how_to_connect_one(
-    accounts: Accounts, clock: VirtualClock
+    accounts: ConnectedShops, clock: VirtualClock
 ) -> None:
     said = "a has no shop; connect one with: headway connect SHOP --seller a"
     with pytest.raises(NotFoundError, match=said):
@@ -132,7 +132,7 @@ def test_a_seller_without_a_shop_is_told_how_to_connect_one(
 
 
 def test_what_waits_is_counted_for_each_seller(
-    accounts: Accounts, clock: VirtualClock, pool: ConnectionPool
+    accounts: ConnectedShops, clock: VirtualClock, pool: ConnectionPool
 ) -> None:
     accounts.connect(A, FOO, now=clock.now())
     accounts.connect(B, "bar.myshopify.com", now=clock.now())
@@ -146,6 +146,6 @@ def test_what_waits_is_counted_for_each_seller(
         connection.execute(states)
         connection.execute("INSERT INTO product (user_id, sku, shop_sku) VALUES ('a', 'P0', 'P0')")
     assert accounts.tally({A, B}) == {
-        A: Tally(products=1, waiting=3, failing=1, held=2),
-        B: Tally(products=0, waiting=0, failing=0, held=0),
+        A: ShopTally(products=1, waiting=3, failing=1, held=2),
+        B: ShopTally(products=0, waiting=0, failing=0, held=0),
     }

@@ -5,12 +5,12 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.core.accounts.jobs import PlatformName
-from headway.core.catalog.listings import Scope, SellerId
+from headway.core.catalog.listings import LimitKey, SellerId
 from headway.errors import StoreError
-from headway.store.accounts.connections import Accounts
+from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
 
-SCOPE, OTHER = Scope("boeing:a"), Scope("boeing:b")
+SCOPE, OTHER = LimitKey("boeing:a"), LimitKey("boeing:b")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
 LEASE = NOW + timedelta(seconds=40)
@@ -22,7 +22,7 @@ def shelf(pool: ConnectionPool) -> Credentials:
 
 
 def save(
-    shelf: Credentials, name: str = "oauth", *, secret: bytes = b"s", scope: Scope = SCOPE
+    shelf: Credentials, name: str = "oauth", *, secret: bytes = b"s", scope: LimitKey = SCOPE
 ) -> int | None:
     assert shelf.begin_refresh(scope, owner="me", now=NOW, lease_until=LEASE)
     version = shelf.save(scope, name, secret=secret, expires_at=LATER, owner="me")
@@ -73,8 +73,8 @@ def test_a_version_killed_is_never_given_again(shelf: Credentials) -> None:
 def test_a_renewal_is_an_event_of_the_accounts_seller_and_holds_no_secret(
     shelf: Credentials, pool: ConnectionPool
 ) -> None:
-    Accounts(pool).connect(SellerId("acme"), "7", platform=PlatformName.ETSY, now=NOW)
-    scope = Scope("etsy:shop:7")
+    ConnectedShops(pool).connect(SellerId("acme"), "7", platform=PlatformName.ETSY, now=NOW)
+    scope = LimitKey("etsy:shop:7")
 
     def renew(owner: str, renewed_at: datetime | None) -> int | None:
         token = {"secret": b"hush", "expires_at": LATER, "renewed_at": renewed_at}

@@ -19,7 +19,7 @@ from headway.store.accounts.job_queue import (
     _values,
     classes,
 )
-from headway.store.accounts.status import LaneViews
+from headway.store.accounts.status import AccountQueries
 from headway.store.limits.day_demand import DayDemand
 from headway_lab.virtual_clock import VirtualClock
 
@@ -38,11 +38,11 @@ def lane(pool: ConnectionPool, clock: VirtualClock) -> Lane:
 
 
 @pytest.fixture
-def views(lane: Lane) -> LaneViews:
-    return LaneViews(lane.pool, lane.rule, lane.days, DayDemand(lane.pool, lane.rule))
+def views(lane: Lane) -> AccountQueries:
+    return AccountQueries(lane.pool, lane.rule, lane.days, DayDemand(lane.pool, lane.rule))
 
 
-def walk(views: LaneViews, lane: Lane, size: int, **asked: JobStatus) -> list[JobView]:
+def walk(views: AccountQueries, lane: Lane, size: int, **asked: JobStatus) -> list[JobView]:
     """Read a list page by page to its end."""
     found: list[JobView] = []
     while page := views.jobs(
@@ -53,7 +53,7 @@ def walk(views: LaneViews, lane: Lane, size: int, **asked: JobStatus) -> list[Jo
 
 
 @pytest.mark.parametrize("size", (1, 4, 7))
-def test_pages_of_the_queue_are_the_queue(lane: Lane, views: LaneViews, size: int) -> None:
+def test_pages_of_the_queue_are_the_queue(lane: Lane, views: AccountQueries, size: int) -> None:
     lane.connect()
     lane.ask(SPREAD, lane.now)
     whole = views.jobs(lane.now, limit=500)
@@ -64,7 +64,9 @@ def test_pages_of_the_queue_are_the_queue(lane: Lane, views: LaneViews, size: in
     assert {each.place is None for each in whole} == {True, False}
 
 
-def test_a_place_counts_everybody_who_goes_first_due_or_not(lane: Lane, views: LaneViews) -> None:
+def test_a_place_counts_everybody_who_goes_first_due_or_not(
+    lane: Lane, views: AccountQueries
+) -> None:
     lane.connect()
     lane.ask(SPREAD, lane.now)
     whole = views.jobs(lane.now, limit=500)
@@ -73,7 +75,7 @@ def test_a_place_counts_everybody_who_goes_first_due_or_not(lane: Lane, views: L
 
 @pytest.mark.parametrize("status", ("dead", "completed", "queued"))
 def test_pages_of_those_that_stand_alike_are_all_of_them(
-    lane: Lane, views: LaneViews, status: str
+    lane: Lane, views: AccountQueries, status: str
 ) -> None:
     lane.connect()
     lane.ask(
@@ -92,7 +94,7 @@ def test_pages_of_those_that_stand_alike_are_all_of_them(
 
 
 def test_pages_of_accounts_begin_with_the_lost_and_are_all_of_them(
-    lane: Lane, views: LaneViews
+    lane: Lane, views: AccountQueries
 ) -> None:
     lane.connect()
     lane.ask(
@@ -116,12 +118,14 @@ def test_pages_of_accounts_begin_with_the_lost_and_are_all_of_them(
         cursors.encode("job", 12, None, None, None, "no id"),
     ),
 )
-def test_a_cursor_of_another_list_is_refused(lane: Lane, views: LaneViews, cursor: str) -> None:
+def test_a_cursor_of_another_list_is_refused(
+    lane: Lane, views: AccountQueries, cursor: str
+) -> None:
     with pytest.raises(InvalidError):
         views.jobs(lane.now, limit=5, cursor=cursor)
 
 
-def test_a_page_far_on_is_read_from_the_index(lane: Lane, views: LaneViews) -> None:
+def test_a_page_far_on_is_read_from_the_index(lane: Lane, views: AccountQueries) -> None:
     with lane.pool.connection() as connection:
         connection.execute(MANY)  # type: ignore[arg-type]
     page = views.jobs(lane.now, limit=20)

@@ -9,10 +9,10 @@ from psycopg_pool import ConnectionPool
 from tests.store.accounts.job_fixtures import DAY_KEY, MINUTE, NOW, Rows, make_rows
 
 from headway.core.accounts.jobs import JobStatus, Tier
-from headway.core.accounts.pagination import Page, Step
+from headway.core.accounts.pagination import Page, PageStep
 from headway.core.accounts.warehouse import LineItem, Order, Records
 from headway.core.catalog.change_detection import Terms
-from headway.core.catalog.guard import SellerStanding
+from headway.core.catalog.guard import SellerSettings
 from headway.core.catalog.listings import SellerId
 from headway.core.limits.transitions import Observation
 from headway.errors import InvalidError
@@ -25,7 +25,7 @@ def rows(pool: ConnectionPool) -> Rows:
 
 
 def pay_for(rows: Rows, seller: str, tier: Tier) -> int:
-    sellers = Sellers(rows.pool, SellerStanding(terms=Terms(locations={}, currency="USD")))
+    sellers = Sellers(rows.pool, SellerSettings(terms=Terms(locations={}, currency="USD")))
     quotas = rows.rule.order_quotas
     return sellers.set_tier(SellerId(seller), tier, quotas=quotas, now=rows.clock.now())
 
@@ -110,7 +110,7 @@ def test_a_page_that_no_table_holds_is_the_pages_fault_and_not_the_stores(rows: 
         placed_at=NOW,
         line_items=(item,),
     )
-    page, step = Page(records=Records(orders=(order,))), Step(cursor={}, is_done=True)
+    page, step = Page(records=Records(orders=(order,))), PageStep(cursor={}, is_done=True)
     with pytest.raises(InvalidError, match="cannot be stored"):
         rows.jobs.commit(job, page, step, calls=1, asked_at=NOW, now=NOW)
     assert rows.one("SELECT count(*) FROM orders") == 0

@@ -9,10 +9,10 @@ from psycopg_pool import ConnectionPool
 
 from headway.core.accounts.jobs import BACKFILLED, KINDS, JobType, PlatformName, Tier, score
 from headway.core.catalog.change_detection import Terms
-from headway.core.catalog.guard import SellerStanding
+from headway.core.catalog.guard import SellerSettings
 from headway.core.catalog.listings import SellerId
 from headway.errors import ConflictError, InvalidError, NotFoundError
-from headway.store.accounts.connections import Account, Accounts, disconnect
+from headway.store.accounts.connections import ConnectedShop, ConnectedShops, disconnect
 from headway.store.accounts.job_rows import SPREAD, JobRows, first_run_at
 from headway.store.catalog.sellers import Sellers
 from headway.store.monitoring.notices import Notices
@@ -30,13 +30,13 @@ WHERE kind = 'orders' AND NOT is_backfill
 
 
 @pytest.fixture
-def accounts(pool: ConnectionPool) -> Accounts:
-    return Accounts(pool)
+def accounts(pool: ConnectionPool) -> ConnectedShops:
+    return ConnectedShops(pool)
 
 
 def connect(
-    accounts: Accounts, seller: SellerId = A, shop: str = "11", *, now: datetime = NOW
-) -> Account:
+    accounts: ConnectedShops, seller: SellerId = A, shop: str = "11", *, now: datetime = NOW
+) -> ConnectedShop:
     return accounts.connect(seller, shop, platform=ETSY, title="Ada's", now=now)
 
 
@@ -47,7 +47,7 @@ def ask(pool: ConnectionPool, statement: str, *values: Any) -> list[Any]:
 
 
 def sellers(pool: ConnectionPool) -> Sellers:
-    return Sellers(pool, SellerStanding(terms=Terms(locations={}, currency="USD")))
+    return Sellers(pool, SellerSettings(terms=Terms(locations={}, currency="USD")))
 
 
 def events(pool: ConnectionPool, kind: str) -> int:
@@ -60,7 +60,7 @@ def events(pool: ConnectionPool, kind: str) -> int:
     ((ETSY, "123"), (PRINTIFY, "55"), (PlatformName.SHOPIFY, "foo.myshopify.com")),
 )
 def test_an_account_comes_with_a_job_for_each_kind_and_one_for_its_history(
-    accounts: Accounts, pool: ConnectionPool, platform: PlatformName, shop: str
+    accounts: ConnectedShops, pool: ConnectionPool, platform: PlatformName, shop: str
 ) -> None:
     account = accounts.connect(A, shop, platform=platform, owner_id="9", title="T", now=NOW)
     assert (account.platform, account.shop, account.owner_id) == (platform, shop, "9")
@@ -91,7 +91,7 @@ def test_a_thousand_accounts_are_no_herd() -> None:
     assert first_run_at("account 1", NOW) == first_run_at("account 1", NOW)
 
 
-def test_connecting_twice_changes_no_job(accounts: Accounts, pool: ConnectionPool) -> None:
+def test_connecting_twice_changes_no_job(accounts: ConnectedShops, pool: ConnectionPool) -> None:
     connect(accounts)
     ask(pool, RUN, LATER)
     before = ask(pool, "SELECT * FROM sync_jobs ORDER BY id")
@@ -102,7 +102,7 @@ def test_connecting_twice_changes_no_job(accounts: Accounts, pool: ConnectionPoo
 
 
 def test_disconnecting_cancels_running_jobs_by_a_new_fence_and_tells_why(
-    accounts: Accounts, pool: ConnectionPool
+    accounts: ConnectedShops, pool: ConnectionPool
 ) -> None:
     account, other = connect(accounts), connect(accounts, B, "12")
     ask(pool, RUN, LATER)
@@ -136,7 +136,7 @@ def test_disconnecting_cancels_running_jobs_by_a_new_fence_and_tells_why(
 
 
 def test_a_grant_that_many_find_refused_is_told_once_and_again_after_a_reconnect(
-    accounts: Accounts, pool: ConnectionPool
+    accounts: ConnectedShops, pool: ConnectionPool
 ) -> None:
     account = connect(accounts)
 
@@ -153,7 +153,7 @@ def test_a_grant_that_many_find_refused_is_told_once_and_again_after_a_reconnect
 
 
 def test_reconnecting_resumes_from_the_cursors_and_forgives_failures(
-    accounts: Accounts, pool: ConnectionPool
+    accounts: ConnectedShops, pool: ConnectionPool
 ) -> None:
     account = connect(accounts)
     ask(pool, RUN, LATER)
@@ -180,7 +180,7 @@ def test_reconnecting_resumes_from_the_cursors_and_forgives_failures(
 
 
 def test_a_shop_has_one_seller_on_every_platform_and_is_exchanged_only_unread(
-    accounts: Accounts, pool: ConnectionPool
+    accounts: ConnectedShops, pool: ConnectionPool
 ) -> None:
     account = connect(accounts)
     accounts.connect(A, "11", platform=PRINTIFY, now=NOW)
@@ -199,7 +199,7 @@ def test_a_shop_has_one_seller_on_every_platform_and_is_exchanged_only_unread(
         connect(accounts, A, "13")
 
 
-def test_a_refused_connection_leaves_no_job(accounts: Accounts, pool: ConnectionPool) -> None:
+def test_a_refused_connection_leaves_no_job(accounts: ConnectedShops, pool: ConnectionPool) -> None:
     connect(accounts)
     with pytest.raises(ConflictError):
         connect(accounts, B)
@@ -207,12 +207,12 @@ def test_a_refused_connection_leaves_no_job(accounts: Accounts, pool: Connection
 
 
 @pytest.mark.parametrize("written", ("", "acme", "12a", "0", "-1", "1" * 30))
-def test_what_is_no_shops_number_is_refused(accounts: Accounts, written: str) -> None:
+def test_what_is_no_shops_number_is_refused(accounts: ConnectedShops, written: str) -> None:
     with pytest.raises(InvalidError, match="is not an id of a shop on etsy; it is a number"):
         connect(accounts, A, written)
 
 
-def test_a_seller_without_that_shop_is_told_how_to_connect_one(accounts: Accounts) -> None:
+def test_a_seller_without_that_shop_is_told_how_to_connect_one(accounts: ConnectedShops) -> None:
     said = "a has no shop on etsy; connect one with: headway connect SHOP --seller a --platform"
     with pytest.raises(NotFoundError, match=said):
         accounts.of_seller(A, ETSY)
@@ -221,7 +221,7 @@ def test_a_seller_without_that_shop_is_told_how_to_connect_one(accounts: Account
 
 
 def test_a_tier_moves_all_jobs_of_its_seller_up_and_down_and_no_others(
-    accounts: Accounts, pool: ConnectionPool
+    accounts: ConnectedShops, pool: ConnectionPool
 ) -> None:
     connect(accounts)
     connect(accounts, B, "12")
@@ -241,7 +241,7 @@ def test_a_tier_moves_all_jobs_of_its_seller_up_and_down_and_no_others(
 
 
 def test_jobs_of_an_account_that_comes_later_have_the_sellers_tier(
-    accounts: Accounts, pool: ConnectionPool
+    accounts: ConnectedShops, pool: ConnectionPool
 ) -> None:
     sellers(pool).set_tier(A, Tier.GROWTH, quotas=QUOTAS, now=NOW)
     connect(accounts)
@@ -256,7 +256,7 @@ def test_jobs_of_an_account_that_comes_later_have_the_sellers_tier(
     ),
 )  # fmt: skip
 def test_a_better_tier_lifts_the_quota_where_it_allows_more(
-    accounts: Accounts, pool: ConnectionPool, tier: Tier, month: datetime, lifted: int
+    accounts: ConnectedShops, pool: ConnectionPool, tier: Tier, month: datetime, lifted: int
 ) -> None:
     for seller, shop in ((A, "11"), (B, "12")):
         connect(accounts, seller, shop)
@@ -274,7 +274,7 @@ def test_a_better_tier_lifts_the_quota_where_it_allows_more(
 
 
 def test_the_dead_are_revived_one_or_all_and_only_by_their_own_seller(
-    accounts: Accounts, pool: ConnectionPool
+    accounts: ConnectedShops, pool: ConnectionPool
 ) -> None:
     account = connect(accounts)
     connect(accounts, B, "12")
@@ -295,7 +295,7 @@ def test_the_dead_are_revived_one_or_all_and_only_by_their_own_seller(
 
 
 def test_the_dead_of_a_disconnected_account_wait_for_its_connection(
-    accounts: Accounts, pool: ConnectionPool
+    accounts: ConnectedShops, pool: ConnectionPool
 ) -> None:
     account = connect(accounts)
     ask(pool, "UPDATE sync_jobs SET status = 'dead', next_run_at = NULL")

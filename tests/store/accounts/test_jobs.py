@@ -10,8 +10,8 @@ from psycopg_pool import ConnectionPool
 from tests.store.accounts.job_fixtures import DAY_KEY, MINUTE, NOW, RULE, Rows, make_rows
 
 from headway.core.accounts import jobs
-from headway.core.accounts.jobs import Job, JobStatus, JobType, Kind, PlatformName, Tier
-from headway.core.accounts.pagination import Page, Step
+from headway.core.accounts.jobs import DataKind, Job, JobStatus, JobType, PlatformName, Tier
+from headway.core.accounts.pagination import Page, PageStep
 from headway.core.limits.transitions import Observation
 
 
@@ -23,7 +23,7 @@ def rows(pool: ConnectionPool) -> Rows:
 def commit(rows: Rows, job: Job, *, is_done: bool = False, calls: int = 1) -> Job | None:
     now = rows.clock.now()
     cursor: dict[str, Any] = {"mark": 7} if is_done else {"mark": 3, "run": {"page": 2}}
-    step = Step(cursor=cursor, is_done=is_done)
+    step = PageStep(cursor=cursor, is_done=is_done)
     return rows.jobs.commit(job, Page(), step, calls=calls, asked_at=now, now=now)
 
 
@@ -61,7 +61,7 @@ def test_a_claim_says_all_that_a_run_needs(rows: Rows) -> None:
             NOW,
         )
     job, ticket = rows.claim()
-    assert (job.kind, job.type, job.tier) == (Kind.ORDERS, JobType.WEBHOOK, Tier.GROWTH)
+    assert (job.kind, job.type, job.tier) == (DataKind.ORDERS, JobType.WEBHOOK, Tier.GROWTH)
     assert (job.account.shop, job.account.owner_id) == ("a-etsy", "o-a")
     assert (job.fence, job.started_at, job.due_at) == (1, NOW, NOW - MINUTE)
     assert sorted(job.wanted) == ["5", "7"]

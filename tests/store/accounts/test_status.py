@@ -8,11 +8,11 @@ from tests.store.accounts.lane import DAY_KEY, Lane
 
 from headway.core.accounts.jobs import JobStatus, JobType, PlatformName, Tier
 from headway.core.accounts.reasons import JobState
-from headway.core.catalog.listings import Scope, SellerId
+from headway.core.catalog.listings import LimitKey, SellerId
 from headway.core.limits.breaker import Breaker
-from headway.core.limits.daily_shares import Share
+from headway.core.limits.daily_shares import DayShare
 from headway.core.limits.transitions import Observation
-from headway.store.accounts.connections import Accounts
+from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.job_list import JobView, find, is_job_name, of_seller, read_line
 from headway.store.accounts.job_queue import queue
 from headway.store.accounts.status import (
@@ -161,8 +161,8 @@ def test_a_spent_day_blocks_its_platform_and_says_until_when(lane: Lane) -> None
     (budget,) = look(lane).budgets
     assert (budget.used, budget.left) == (99, 1)
     assert {each.until for each in etsy} == {*budget.from_at.values()}
-    assert budget.from_at[Share.PAID] is not None
-    assert budget.from_at[Share.PAID] > lane.now + 24 * HOUR - MINUTE
+    assert budget.from_at[DayShare.PAID] is not None
+    assert budget.from_at[DayShare.PAID] > lane.now + 24 * HOUR - MINUTE
     assert "99 of Etsy's 100 calls in 24 h are used or reserved" in etsy[0].reason
 
 
@@ -196,7 +196,7 @@ def test_a_platform_that_does_not_answer_is_the_reason_of_its_jobs(lane: Lane) -
     lane.connect()
     until = lane.now + 5 * MINUTE
     breaker = Breaker(failures=3, open_until=until, opened_at=lane.now, reason="timed out")
-    Breakers(lane.pool).save(Scope("printify"), breaker)
+    Breakers(lane.pool).save(LimitKey("printify"), breaker)
     seen = explain(lane, "prime/printify/orders")
     assert (seen.state, seen.until) == (JobState.NO_ANSWER, until)
     assert "timed out" in seen.reason
@@ -220,7 +220,7 @@ def test_a_dead_job_says_why_and_what_to_do(lane: Lane) -> None:
 
 def test_disconnected_accounts_come_first_with_their_reason(lane: Lane) -> None:
     lane.connect()
-    Accounts(lane.pool).disconnect(
+    ConnectedShops(lane.pool).disconnect(
         SellerId("prime"), "the grant was revoked", platform=PlatformName.ETSY, now=lane.now
     )
     seen = look(lane)

@@ -10,8 +10,8 @@ import pytest
 from psycopg import Connection
 from psycopg_pool import ConnectionPool
 
-from headway.core.accounts.jobs import Account, Kind, PlatformName, Tier
-from headway.core.accounts.pagination import Page, Step
+from headway.core.accounts.jobs import Account, DataKind, PlatformName, Tier
+from headway.core.accounts.pagination import Page, PageStep
 from headway.core.accounts.warehouse import (
     Customer,
     LineItem,
@@ -78,16 +78,17 @@ def put(
     whose: Account,
     *,
     now: datetime = NOW,
-    kind: Kind = Kind.ORDERS,
+    kind: DataKind = DataKind.ORDERS,
     missing: Sequence[str] = (),
-    step: Step | None = None,
+    step: PageStep | None = None,
     asked_at: datetime | None = None,
     **records: Any,
 ) -> None:
     page = Page(records=Records(**records), missing=tuple(missing))
     with pool.connection() as connection, connection.transaction():
         write(
-            connection, whose, page, step or Step(cursor={}), kind=kind, asked_at=asked_at or now,
+            connection, whose, page, step or PageStep(cursor={}), kind=kind,
+            asked_at=asked_at or now,
             now=now,
         )  # fmt: skip
 
@@ -207,12 +208,13 @@ def test_listings_that_a_whole_walk_has_not_seen_are_removed_and_may_come_back(
     names = ("7", "8", "9")
     every = tuple(replace(LISTING, external_id=name) for name in names)
     for whose in (mine, others):
-        put(pool, whose, kind=Kind.LISTINGS, listings=every)
+        put(pool, whose, kind=DataKind.LISTINGS, listings=every)
     walk = NOW + CLOCKS_APART_MAX + MINUTE
     bad = Unreadable(kind="listings", external_id="8", reason="no price", raw={})
-    end = Step(cursor={}, is_done=True, gone_since=walk)
+    end = PageStep(cursor={}, is_done=True, gone_since=walk)
     put(
-        pool, mine, kind=Kind.LISTINGS, listings=every[:1], unreadable=(bad,), now=walk, step=end
+        pool, mine, kind=DataKind.LISTINGS, listings=every[:1], unreadable=(bad,),
+        now=walk, step=end
     )  # fmt: skip
 
     def states(whose: Account) -> list[str]:
@@ -221,16 +223,16 @@ def test_listings_that_a_whole_walk_has_not_seen_are_removed_and_may_come_back(
 
     assert states(mine) == ["active", "active", "removed"]
     assert states(others) == ["active"] * 3
-    put(pool, mine, kind=Kind.LISTINGS, listings=every[2:], missing=("7",), now=walk + MINUTE)
+    put(pool, mine, kind=DataKind.LISTINGS, listings=every[2:], missing=("7",), now=walk + MINUTE)
     assert states(mine) == ["removed", "active", "active"]
 
 
 def test_a_listing_seen_by_a_clock_that_is_behind_is_not_called_gone(
     pool: ConnectionPool, mine: Account, warehouse: Warehouse
 ) -> None:
-    put(pool, mine, kind=Kind.LISTINGS, listings=(LISTING,))
-    end = Step(cursor={}, is_done=True, gone_since=NOW + MINUTE)
-    put(pool, mine, kind=Kind.LISTINGS, now=NOW + MINUTE, step=end)
+    put(pool, mine, kind=DataKind.LISTINGS, listings=(LISTING,))
+    end = PageStep(cursor={}, is_done=True, gone_since=NOW + MINUTE)
+    put(pool, mine, kind=DataKind.LISTINGS, now=NOW + MINUTE, step=end)
     (row,) = warehouse.rows(mine.id)["listings"].values()
     assert row["state"] == "active"
 
@@ -240,7 +242,7 @@ def test_an_open_order_that_is_no_longer_there_is_closed_as_gone(
 ) -> None:
     shut = replace(ORDER, external_id="2", is_open=False)
     put(pool, mine, orders=(ORDER, shut), listings=(replace(LISTING, external_id="1"),))
-    put(pool, mine, kind=Kind.LISTINGS, missing=("2",))
+    put(pool, mine, kind=DataKind.LISTINGS, missing=("2",))
     put(pool, mine, missing=("1", "2", "3"), now=NOW + MINUTE)
     rows = warehouse.rows(mine.id)
     assert (rows["orders"]["1",]["status"], rows["orders"]["1",]["is_open"]) == ("gone", False)
@@ -249,7 +251,7 @@ def test_an_open_order_that_is_no_longer_there_is_closed_as_gone(
 
 
 def test_the_horizon_is_kept_on_the_account(pool: ConnectionPool, mine: Account) -> None:
-    put(pool, mine, step=Step(cursor={}, horizon_at=NOW - 60 * DAY))
+    put(pool, mine, step=PageStep(cursor={}, horizon_at=NOW - 60 * DAY))
     put(pool, mine)
     with pool.connection() as connection:
         row = connection.execute("SELECT horizon_at FROM connected_accounts").fetchone()
@@ -286,7 +288,7 @@ def test_webhooks_are_handled_by_what_was_read_after_they_came(
     when: dict[str, Any] = {"now": NOW + 2 * MINUTE, "asked_at": NOW}
     put(pool, mine, orders=(ORDER,), unreadable=(bad,), missing=("3",), **when)
     assert handled() == {"read", "bad", "gone"}
-    put(pool, mine, step=Step(cursor={}, is_done=True), **when)
+    put(pool, mine, step=PageStep(cursor={}, is_done=True), **when)
     assert handled() == {"read", "bad", "gone", "nameless"}
 
 
@@ -359,10 +361,10 @@ def test_no_page_is_written_through_anothers_account(
         with pytest.raises(InvariantError, match="is not"):
             put(pool, forged, orders=(replace(ORDER, status="stolen"),))
     # The same ids on another account are other records, and what is gone there is not gone here.
-    end = Step(cursor={}, gone_since=NOW + DAY, horizon_at=NOW)
+    end = PageStep(cursor={}, gone_since=NOW + DAY, horizon_at=NOW)
     put(pool, others, orders=(replace(ORDER, status="theirs", line_items=()),), step=end)
     put(pool, others, missing=("1",), now=NOW + MINUTE)
-    put(pool, others, kind=Kind.LISTINGS, missing=("7",), now=NOW + MINUTE)
+    put(pool, others, kind=DataKind.LISTINGS, missing=("7",), now=NOW + MINUTE)
     assert warehouse.rows(mine.id) == before
     assert warehouse.open_orders(
         replace(mine, user_id=others.user_id), checked_before=NOW + DAY, limit=9

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg_pool import ConnectionPool
 
-from headway.core.accounts.jobs import Account, Kind, PlatformName, Tier
-from headway.core.accounts.pagination import Page, Step
+from headway.core.accounts.jobs import Account, DataKind, PlatformName, Tier
+from headway.core.accounts.pagination import Page, PageStep
 from headway.core.accounts.warehouse import (
     LineItem,
     Order,
@@ -147,8 +147,8 @@ def test_the_tables_hold_the_last_state_of_each_record_and_the_count_is_a_recoun
                 connection,
                 accounts[whose],
                 Page(records=records),
-                Step(cursor={}),
-                kind=Kind.ORDERS,
+                PageStep(cursor={}),
+                kind=DataKind.ORDERS,
                 asked_at=now,
                 now=now,
             )

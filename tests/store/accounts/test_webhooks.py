@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.core.accounts.jobs import Kind, PlatformName
-from headway.core.accounts.webhooks import Effect, Hook
-from headway.store.accounts.webhooks import Fate, Hooks
+from headway.core.accounts.jobs import DataKind, PlatformName
+from headway.core.accounts.webhooks import Webhook, WebhookEffect
+from headway.store.accounts.webhooks import DeliveryResult, Webhooks
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
@@ -61,16 +61,16 @@ def make(execute: Execute, account: str) -> Callable[..., str]:
     return job
 
 
-def hook(effect: Effect = Effect.WAKE, **values: Any) -> Hook:
+def hook(effect: WebhookEffect = WebhookEffect.WAKE, **values: Any) -> Webhook:
     usual: dict[str, Any] = {
         "platform": PlatformName.SHOPIFY,
         "delivery_id": f"w-{next(numbers)}",
         "shop": SHOP,
         "topic": "orders/updated",
-        "kind": Kind.ORDERS if effect is Effect.WAKE else None,
-        "external_id": "1" if effect is Effect.WAKE else None,
+        "kind": DataKind.ORDERS if effect is WebhookEffect.WAKE else None,
+        "external_id": "1" if effect is WebhookEffect.WAKE else None,
     }
-    return Hook(effect=effect, **{**usual, **values})
+    return Webhook(effect=effect, **{**usual, **values})
 
 
 def state(execute: Execute, job_id: str) -> tuple[Any, ...]:
@@ -100,7 +100,7 @@ def test_a_delivery_wakes_a_job_that_may_run(
     then: tuple[Any, ...],
 ) -> None:
     job_id = make(status)
-    assert Hooks(pool).take(hook(), now=NOW) is Fate.TAKEN
+    assert Webhooks(pool).take(hook(), now=NOW) is DeliveryResult.TAKEN
     assert state(execute, job_id) == then
     wanted = "SELECT count(*) FROM webhook_deliveries WHERE handled_at IS NULL"
     assert execute(wanted) == [(1,)], "it stays wanted until somebody has read it"
@@ -112,7 +112,7 @@ def test_only_the_job_that_looks_for_news_of_that_kind_is_woken(
     history = make("queued", job_type="backfill")
     listings, orders = make("queued", kind="listings"), make("queued")
     before = state(execute, history), state(execute, listings)
-    Hooks(pool).take(hook(), now=NOW)
+    Webhooks(pool).take(hook(), now=NOW)
     assert (state(execute, history), state(execute, listings)) == before
     assert state(execute, orders)[3] == NOW
 
@@ -121,8 +121,8 @@ def test_a_job_that_is_due_already_is_not_put_back(
     pool: ConnectionPool, execute: Execute, make: Callable[..., str]
 ) -> None:
     job_id = make("queued")
-    Hooks(pool).take(hook(), now=NOW)
-    Hooks(pool).take(hook(), now=NOW + timedelta(minutes=1))
+    Webhooks(pool).take(hook(), now=NOW)
+    Webhooks(pool).take(hook(), now=NOW + timedelta(minutes=1))
     assert state(execute, job_id)[3] == NOW
 
 
@@ -130,7 +130,7 @@ def test_a_delivery_is_taken_once_however_many_bring_it_at_once(
     pool: ConnectionPool, execute: Execute, make: Callable[..., str]
 ) -> None:
     make("queued")
-    hooks, same, fates = Hooks(pool), hook(), []
+    hooks, same, fates = Webhooks(pool), hook(), []
     threads = [
         threading.Thread(target=lambda: fates.append(hooks.take(same, now=NOW))) for _ in range(10)
     ]
@@ -138,7 +138,7 @@ def test_a_delivery_is_taken_once_however_many_bring_it_at_once(
         each.start()
     for each in threads:
         each.join()
-    assert sorted(fates) == [*[Fate.REPEATED] * 9, Fate.TAKEN]
+    assert sorted(fates) == [*[DeliveryResult.REPEATED] * 9, DeliveryResult.TAKEN]
     assert execute("SELECT count(*) FROM webhook_deliveries") == [(1,)]
 
 
@@ -146,7 +146,7 @@ def test_a_burst_for_one_account_is_one_job_and_one_event(
     pool: ConnectionPool, execute: Execute, make: Callable[..., str]
 ) -> None:
     job_id = make("completed")
-    hooks = Hooks(pool)
+    hooks = Webhooks(pool)
     burst = [hook(external_id=str(number)) for number in range(200)]
     threads = [
         threading.Thread(target=lambda part: [hooks.take(x, now=NOW) for x in part], args=(part,))
@@ -167,10 +167,10 @@ def test_a_replay_of_a_delivery_that_was_read_wakes_nobody(
     pool: ConnectionPool, execute: Execute, make: Callable[..., str]
 ) -> None:
     job_id, same = make("queued"), hook()
-    Hooks(pool).take(same, now=NOW)
+    Webhooks(pool).take(same, now=NOW)
     execute("UPDATE webhook_deliveries SET handled_at = %s", NOW)
     execute("UPDATE sync_jobs SET next_run_at = %s, job_type = 'incremental', score = 32", LATER)
-    assert Hooks(pool).take(same, now=NOW) is Fate.REPEATED
+    assert Webhooks(pool).take(same, now=NOW) is DeliveryResult.REPEATED
     assert state(execute, job_id)[:4] == ("queued", "incremental", 32, LATER)
 
 
@@ -179,7 +179,7 @@ def test_a_shop_that_is_not_connected_leaves_no_trace(
 ) -> None:
     make("queued")
     for stranger in (hook(shop="two.myshopify.com"), hook(platform=PlatformName.ETSY)):
-        assert Hooks(pool).take(stranger, now=NOW) is Fate.UNKNOWN_SHOP
+        assert Webhooks(pool).take(stranger, now=NOW) is DeliveryResult.UNKNOWN_SHOP
     assert execute("SELECT count(*) FROM webhook_deliveries") == [(0,)]
     assert execute("SELECT count(*) FROM sync_audit_log") == [(0,)]
 
@@ -189,9 +189,9 @@ def test_the_end_of_an_account_cancels_its_jobs_and_tells_the_seller_once(
 ) -> None:
     running, dead = make("running"), make("dead", kind="listings")
     pulled = make("completed", job_type="backfill")
-    end = hook(Effect.DISCONNECT, topic="app/uninstalled")
+    end = hook(WebhookEffect.DISCONNECT, topic="app/uninstalled")
     for _ in range(2):
-        Hooks(pool).take(end, now=NOW)
+        Webhooks(pool).take(end, now=NOW)
     reason = "the app was uninstalled in the shop"
     assert execute("SELECT status, reason FROM connected_accounts") == [("disconnected", reason)]
     assert [state(execute, each)[0] for each in (running, dead, pulled)] == [
@@ -237,12 +237,12 @@ def test_a_customer_who_wants_to_be_forgotten_is(
     pool: ConnectionPool, execute: Execute, people: str
 ) -> None:
     forgets = hook(
-        Effect.REDACT_CUSTOMER,
+        WebhookEffect.REDACT_CUSTOMER,
         topic="customers/redact",
         external_id="1",
         order_ids=("2",),
     )
-    Hooks(pool).take(forgets, now=NOW)
+    Webhooks(pool).take(forgets, now=NOW)
     assert named(execute) == [
         ("acme", "1", ""), ("acme", "2", "Annann@example"), ("zenith", "1", "Annann@example"),
     ]  # fmt: skip
@@ -254,7 +254,7 @@ def test_a_customer_who_wants_to_be_forgotten_is(
 def test_a_shop_that_wants_to_be_forgotten_is_and_no_other(
     pool: ConnectionPool, execute: Execute, people: str
 ) -> None:
-    Hooks(pool).take(hook(Effect.REDACT_SHOP, topic="shop/redact"), now=NOW)
+    Webhooks(pool).take(hook(WebhookEffect.REDACT_SHOP, topic="shop/redact"), now=NOW)
     assert named(execute) == [
         ("acme", "1", ""),
         ("acme", "2", ""),
@@ -266,8 +266,8 @@ def test_a_shop_that_wants_to_be_forgotten_is_and_no_other(
 def test_a_request_for_data_is_kept_for_a_person(
     pool: ConnectionPool, execute: Execute, people: str
 ) -> None:
-    asks = hook(Effect.RECORD, topic="customers/data_request", external_id="1")
-    Hooks(pool).take(asks, now=NOW)
+    asks = hook(WebhookEffect.RECORD, topic="customers/data_request", external_id="1")
+    Webhooks(pool).take(asks, now=NOW)
     kept = "SELECT topic, external_id FROM webhook_deliveries WHERE handled_at IS NULL"
     assert execute(kept) == [("customers/data_request", "1")]
     assert ("acme", "1", "Annann@example") in named(execute)
@@ -278,10 +278,10 @@ def test_deliveries_are_forgotten_once_handled_and_old(
 ) -> None:
     make("dead")
     for at in (NOW, NOW, LATER):
-        Hooks(pool).take(hook(), now=at)
+        Webhooks(pool).take(hook(), now=at)
     execute(
         "UPDATE webhook_deliveries SET handled_at = received_at WHERE delivery_id IN"
         " (SELECT delivery_id FROM webhook_deliveries ORDER BY received_at, delivery_id OFFSET 1)"
     )
-    assert Hooks(pool).forget(LATER) == 1
+    assert Webhooks(pool).forget(LATER) == 1
     assert execute("SELECT count(*) FROM webhook_deliveries") == [(2,)]

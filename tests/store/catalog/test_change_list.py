@@ -11,7 +11,13 @@ from psycopg_pool import ConnectionPool
 from tests.engine.shop_setup import Shops, make_shops, wanted
 
 from headway.core.catalog.listings import SellerId, Sku
-from headway.store.catalog.change_list import EVENTS_MIN, Change, ChangeViews, Fate, latest_changes
+from headway.store.catalog.change_list import (
+    EVENTS_MIN,
+    ChangeOutcome,
+    ChangeQueries,
+    ObservedChange,
+    latest_changes,
+)
 from headway.store.catalog.review import Review
 from headway_lab.virtual_clock import VirtualClock
 
@@ -53,12 +59,12 @@ def see(shops: Shops, sku: str, price: str, *, seller: str = "acme") -> datetime
     return tell(shops, sku, "price_changed", *PRICE, seller=seller)
 
 
-def changes(shops: Shops) -> tuple[Change, ...]:
+def changes(shops: Shops) -> tuple[ObservedChange, ...]:
     with shops.pool.connection() as connection:
         return latest_changes(connection, shops.clock.now())
 
 
-def only(shops: Shops) -> Change:
+def only(shops: Shops) -> ObservedChange:
     (change,) = changes(shops)
     return change
 
@@ -79,11 +85,11 @@ def test_a_change_waits_and_then_shows_what_was_written_and_the_time_between(sho
     shops.list("A-1")
     at = see(shops, "A-1", "12.10")
     before = only(shops)
-    assert (before.fate, before.lag_s) == (Fate.WAITING, None)
+    assert (before.fate, before.lag_s) == (ChangeOutcome.WAITING, None)
     assert (before.shop_old, before.shop_new) == (Decimal("11.00"), Decimal("12.10"))
     shops.drive(shops.push())
     after = only(shops)
-    assert (after.fate, after.price_old, after.price_new) == (Fate.WRITTEN, 10, 11)
+    assert (after.fate, after.price_old, after.price_new) == (ChangeOutcome.WRITTEN, 10, 11)
     assert (after.shop_old, after.shop_new) == (Decimal("11.00"), Decimal("12.10"))
     written_at = shops.one("SELECT max(sync_timestamp) FROM sync_audit_log")
     assert after.lag_s == (written_at - at).total_seconds() > 0
@@ -93,7 +99,7 @@ def test_a_change_of_which_only_a_part_is_written_still_waits(shops: Shops) -> N
     shops.list("A-1")
     see(shops, "A-1", "12.10")
     tell(shops, "A-1", "shopify_updated", wanted("11.00", 5), wanted("11.00", 4))
-    assert (only(shops).fate, only(shops).lag_s) == (Fate.WAITING, None)
+    assert (only(shops).fate, only(shops).lag_s) == (ChangeOutcome.WAITING, None)
 
 
 def test_a_change_of_stock_shows_the_prices_that_stay(shops: Shops) -> None:
@@ -114,8 +120,8 @@ def test_another_sellers_write_says_nothing_about_this_seller(shops: Shops) -> N
     shops.ask("UPDATE listing_state SET push_at = '2999-01-01' WHERE user_id = 'acme'")
     shops.drive(shops.push())
     assert {each.user_id: each.fate for each in changes(shops)} == {
-        "acme": Fate.WAITING,
-        "zenith": Fate.WRITTEN,
+        "acme": ChangeOutcome.WAITING,
+        "zenith": ChangeOutcome.WRITTEN,
     }
 
 
@@ -129,11 +135,15 @@ def test_a_held_change_leaves_the_shop_as_it_is_until_it_is_approved(shops: Shop
         json.dumps(wanted("99.00", 5)),
     )
     held = only(shops)
-    assert (held.fate, held.reason, held.shop_new) == (Fate.HELD, "too far", Decimal("11.00"))
+    assert (held.fate, held.reason, held.shop_new) == (
+        ChangeOutcome.HELD,
+        "too far",
+        Decimal("11.00"),
+    )
     shops.clock.sleep(60)
     Review(shops.pool).approve(SellerId("acme"), [Sku("A-1")], reason="", now=shops.clock.now())
     shops.drive(shops.push())
-    assert (only(shops).fate, only(shops).shop_new) == (Fate.WRITTEN, Decimal("99.00"))
+    assert (only(shops).fate, only(shops).shop_new) == (ChangeOutcome.WRITTEN, Decimal("99.00"))
 
 
 def test_a_rejected_change_says_so(shops: Shops) -> None:
@@ -146,7 +156,7 @@ def test_a_rejected_change_says_so(shops: Shops) -> None:
     )
     shops.clock.sleep(60)
     Review(shops.pool).reject(SellerId("acme"), [Sku("A-1")], reason="typo", now=shops.clock.now())
-    assert (only(shops).fate, only(shops).reason) == (Fate.REJECTED, "typo")
+    assert (only(shops).fate, only(shops).reason) == (ChangeOutcome.REJECTED, "typo")
 
 
 def test_a_refused_change_says_why(shops: Shops) -> None:
@@ -155,7 +165,7 @@ def test_a_refused_change_says_why(shops: Shops) -> None:
     see(shops, "A-1", "12.10")
     shops.drive(shops.push())
     refused = only(shops)
-    assert refused.fate is Fate.REFUSED
+    assert refused.fate is ChangeOutcome.REFUSED
     assert refused.reason == shops.one("SELECT push_error FROM listing_state")
     assert refused.shop_old == Decimal("11.00")
 
@@ -166,21 +176,24 @@ def test_a_change_that_a_newer_one_overtook_was_replaced(shops: Shops) -> None:
     shops.clock.sleep(60)
     see(shops, "A-1", "13.20")
     shops.drive(shops.push())
-    assert [each.fate for each in changes(shops)] == [Fate.WRITTEN, Fate.REPLACED]
+    assert [each.fate for each in changes(shops)] == [ChangeOutcome.WRITTEN, ChangeOutcome.REPLACED]
 
 
 def test_a_change_of_a_seller_without_a_shop_says_so(shops: Shops) -> None:
     shops.list("A-1")
     see(shops, "A-1", "12.10")
     shops.ask("DELETE FROM connected_accounts")
-    assert only(shops).fate is Fate.NO_SHOP
+    assert only(shops).fate is ChangeOutcome.NO_SHOP
 
 
 def test_a_change_waits_for_a_shop_that_is_disconnected(shops: Shops) -> None:
     shops.list("A-1")
     see(shops, "A-1", "12.10")
     shops.ask("UPDATE connected_accounts SET status = 'disconnected', reason = 'no grant'")
-    assert (only(shops).fate, only(shops).reason) == (Fate.WAITING, "disconnected: no grant")
+    assert (only(shops).fate, only(shops).reason) == (
+        ChangeOutcome.WAITING,
+        "disconnected: no grant",
+    )
 
 
 def test_what_somebody_edited_in_the_shop_is_shown_with_its_repair(shops: Shops) -> None:
@@ -190,7 +203,7 @@ def test_what_somebody_edited_in_the_shop_is_shown_with_its_repair(shops: Shops)
     is_repaired: Any = "SELECT count(*) FROM sync_audit_log WHERE event_type = 'shopify_updated'"
     shops.drive(shops.push(), until=lambda: shops.one(is_repaired) == 1)
     edited = only(shops)
-    assert (edited.kind, edited.fate) == ("edited in the shop", Fate.WRITTEN)
+    assert (edited.kind, edited.fate) == ("edited in the shop", ChangeOutcome.WRITTEN)
     assert (edited.shop_old, edited.shop_new) == (Decimal("1.00"), Decimal("11.00"))
 
 
@@ -206,17 +219,17 @@ def test_a_new_part_is_a_change_until_it_is_published_or_blocked(shops: Shops) -
     tell(shops, "N-1", "product_published", None, {"price": "12.10"})
     tell(shops, "N-2", "publish_blocked", error="stocked only at Mars")
     told = {each.sku: each for each in changes(shops)}
-    assert (told["N-1"].kind, told["N-1"].fate) == ("new part", Fate.WRITTEN)
+    assert (told["N-1"].kind, told["N-1"].fate) == ("new part", ChangeOutcome.WRITTEN)
     assert (told["N-1"].price_new, told["N-1"].shop_new) == (Decimal(11), Decimal("12.10"))
-    assert (told["N-2"].fate, told["N-2"].reason) == (Fate.REFUSED, "stocked only at Mars")
+    assert (told["N-2"].fate, told["N-2"].reason) == (ChangeOutcome.REFUSED, "stocked only at Mars")
 
 
-def walk(shops: Shops, size: int) -> list[Change]:
+def walk(shops: Shops, size: int) -> list[ObservedChange]:
     """Read all changes page by page."""
-    found: list[Change] = []
+    found: list[ObservedChange] = []
     cursor = None
     while True:
-        page = ChangeViews(shops.pool).page(shops.clock.now(), cursor=cursor, limit=size)
+        page = ChangeQueries(shops.pool).page(shops.clock.now(), cursor=cursor, limit=size)
         found += page.items
         cursor = page.next_cursor
         if cursor is None:
@@ -230,7 +243,7 @@ def test_older_changes_come_page_by_page_each_once(shops: Shops) -> None:
             at = now - timedelta(minutes=number // 3)
             tell(shops, f"P{number}", "price_changed", *PRICE, seller=seller, at=at)
             tell(shops, f"P{number}", "quantity_changed", *STOCK, seller=seller, at=at)
-    whole = ChangeViews(shops.pool).page(now, limit=100).items
+    whole = ChangeQueries(shops.pool).page(now, limit=100).items
     assert len(whole) == 24
     assert all(each.stock_new == 4 and each.price_new == 11 for each in whole)
     assert walk(shops, 5) == list(whole)
@@ -245,7 +258,7 @@ def test_what_became_of_an_old_change_is_not_told_by_newer_ones(shops: Shops) ->
         see(shops, "A-1", price)
     shops.drive(shops.push())
     fates = [each.fate for each in walk(shops, 1)]
-    assert fates == [Fate.WRITTEN, Fate.REPLACED, Fate.WRITTEN]
+    assert fates == [ChangeOutcome.WRITTEN, ChangeOutcome.REPLACED, ChangeOutcome.WRITTEN]
 
 
 def test_changes_are_found_behind_any_number_of_other_events(shops: Shops) -> None:

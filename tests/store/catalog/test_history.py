@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from psycopg.types.json import Jsonb
 from psycopg_pool import ConnectionPool
 
-from headway.core.catalog.listings import Scope, SellerId, Sku
+from headway.core.catalog.listings import LimitKey, SellerId, Sku
 from headway.errors import InvalidError
-from headway.store.catalog.history import HistoryEvent, HistoryViews, SeriesPoint
+from headway.store.catalog.history import HistoryEvent, HistoryQueries, SeriesPoint
 from headway.store.cursors import encode
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
@@ -64,7 +64,7 @@ def tell(pool: ConnectionPool, told: Sequence[Any], *, apart: timedelta = MINUTE
             connection.execute(TELL, values)
 
 
-def leaf(views: HistoryViews, **asked: Any) -> list[HistoryEvent]:
+def leaf(views: HistoryQueries, **asked: Any) -> list[HistoryEvent]:
     """Go through all pages."""
     found: list[HistoryEvent] = []
     cursor: str | None = None
@@ -100,7 +100,7 @@ def test_pages_and_exports_hold_each_event_once(
         for user_id, sku, (kind, _) in told
         if seller in {None, user_id} and (not kinds or kind in kinds)
     ]
-    views = HistoryViews(pool, chunk=limit)
+    views = HistoryQueries(pool, chunk=limit)
     seen = leaf(views, seller=seller, kinds=kinds, limit=limit)
     assert len({each.id for each in seen}) == len(seen)
     assert sorted((each.user_id, each.sku, each.kind) for each in seen) == sorted(
@@ -135,7 +135,7 @@ def test_the_series_is_what_the_events_say(
             shop_price=_price(known.get("shop price")),
             shop_quantity=_stock(known.get("shop quantities")),
         )
-    assert HistoryViews(pool).series(P1, ACME, since) == tuple(expected.values())
+    assert HistoryQueries(pool).series(P1, ACME, since) == tuple(expected.values())
 
 
 def _price(text: str | None) -> Decimal | None:
@@ -149,7 +149,7 @@ def _stock(quantities: dict[str, int] | None) -> int | None:
 def test_a_long_series_is_thinned_to_the_last_of_each_span(pool: ConnectionPool) -> None:
     told = [(ACME, P1, ("quantity_changed", {"quantities": {"D": n}})) for n in range(100)]
     tell(pool, told)
-    views = HistoryViews(pool)
+    views = HistoryQueries(pool)
     whole, thin = views.series(P1, ACME, START), views.series(P1, ACME, START, points_max=11)
     assert len(whole) == 100
     assert [point.supplier_quantity for point in thin] == [0, 9, 19, 29, 39, 49, 59, 69, 79, 89, 99]
@@ -157,7 +157,7 @@ def test_a_long_series_is_thinned_to_the_last_of_each_span(pool: ConnectionPool)
 
 def test_an_export_takes_since_and_leaves_until(pool: ConnectionPool) -> None:
     tell(pool, [(ACME, P1, ("sync_failed", None)), (BOLT, "P2", ("sync_failed", None))] * 3)
-    views = HistoryViews(pool, chunk=2)
+    views = HistoryQueries(pool, chunk=2)
     ats = [each.at for each in views.export(since=START + MINUTE, until=START + 4 * MINUTE)]
     assert ats == [START + number * MINUTE for number in (1, 2, 3)]
     assert {each.sku for each in views.export(sku=Sku("P2"))} == {"P2"}
@@ -166,7 +166,7 @@ def test_an_export_takes_since_and_leaves_until(pool: ConnectionPool) -> None:
 
 def test_what_is_written_while_an_export_runs_is_in_it(pool: ConnectionPool) -> None:
     tell(pool, [(ACME, P1, ("sync_failed", None))] * 4)
-    reader = HistoryViews(pool, chunk=2).export()
+    reader = HistoryQueries(pool, chunk=2).export()
     first = list(itertools.islice(reader, 2))
     with pool.connection() as connection:
         later = (ACME, P1, START + 9 * MINUTE, "listing_revived", None, None, None, None)
@@ -175,12 +175,12 @@ def test_what_is_written_while_an_export_runs_is_in_it(pool: ConnectionPool) -> 
 
 
 def test_latest_reads_are_the_calls_that_carried_the_part(pool: ConnectionPool) -> None:
-    scope = Scope("boeing:test")
+    scope = LimitKey("boeing:test")
     with pool.connection() as connection:
         for minutes, skus in ((1, [P1, "P2"]), (2, ["P2"]), (3, [P1]), (9999, [P1])):
             at = START - minutes * MINUTE
             connection.execute(CALL, (scope, at, at, skus))
-    reads = HistoryViews(pool).latest_reads(P1, keys=[scope], now=START)
+    reads = HistoryQueries(pool).latest_reads(P1, keys=[scope], now=START)
     assert [(each.at, each.seats_used) for each in reads] == [
         (START - MINUTE, 2),
         (START - 3 * MINUTE, 1),
@@ -192,4 +192,4 @@ def test_latest_reads_are_the_calls_that_carried_the_part(pool: ConnectionPool) 
 )
 def test_a_strange_cursor_is_refused(pool: ConnectionPool, cursor: str) -> None:
     with pytest.raises(InvalidError, match=r"^cursor: "):
-        HistoryViews(pool).page(P1, cursor=cursor)
+        HistoryQueries(pool).page(P1, cursor=cursor)

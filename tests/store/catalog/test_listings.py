@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.core.catalog.listings import SellerId, Sku, Turn
+from headway.core.catalog.listings import Priority, SellerId, Sku
 from headway.core.timetable.policies import Packed, Rolling, Split
 from headway.errors import InvalidError
 from headway.store.catalog.listings import Listings
@@ -29,7 +29,7 @@ def test_a_new_listing_waits_for_its_slot_unless_its_turn_is_urgent(
     pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     assert add(pool, clock, "B") == 1
-    assert add(pool, clock, "A", turn=Turn.ONBOARDING) == 1
+    assert add(pool, clock, "A", turn=Priority.ONBOARDING) == 1
     first, second = ask(pool)
     assert first == ("acme", "A", "onboarding", clock.now())
     assert second[:3] == ("acme", "B", "scheduled")

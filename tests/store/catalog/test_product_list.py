@@ -12,8 +12,8 @@ from psycopg_pool import ConnectionPool
 
 from headway.core.catalog.listings import SellerId, Sku
 from headway.errors import InvalidError
-from headway.store.access.isolation import Walled
-from headway.store.catalog.product_list import ProductView, ProductViews, State
+from headway.store.access.isolation import TenantPool
+from headway.store.catalog.product_list import ProductQueries, ProductState, ProductView
 from headway.store.catalog.search import Search
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -45,7 +45,7 @@ rows = st.fixed_dictionaries(
         "sku": skus,
         "shop_sku": skus,
         "title": pieces,
-        "state": st.sampled_from(State),
+        "state": st.sampled_from(ProductState),
         "age_h": st.sampled_from((0, 1, 23, 24, 25, 100)),
     }
 )
@@ -53,20 +53,24 @@ catalogues = st.lists(rows, max_size=25, unique_by=lambda row: (row["user_id"], 
 
 
 def enter(pool: ConnectionPool, row: dict[str, Any]) -> None:
-    state, is_unread = row["state"], row["state"] is State.UNREAD
-    aged = {State.FRESH: 1, State.STALE: 24 + row["age_h"]}.get(state, row["age_h"])
+    state, is_unread = row["state"], row["state"] is ProductState.UNREAD
+    aged = {ProductState.FRESH: 1, ProductState.STALE: 24 + row["age_h"]}.get(state, row["age_h"])
     values = {
         "user_id": row["user_id"],
         "sku": row["sku"],
         "now": NOW,
         "read_at": None if is_unread else NOW - aged * HOUR,
-        "failures": 2 if state in {State.FAILING, State.PARKED, State.PAUSED} else 0,
-        "is_active": state not in {State.PARKED, State.INACTIVE},
-        "status": {State.PARKED: "parked", State.READING: "syncing"}.get(state, "success"),
-        "owner": "w" if state is State.READING else None,
-        "lease_until": NOW if state is State.READING else None,
+        "failures": 2
+        if state in {ProductState.FAILING, ProductState.PARKED, ProductState.PAUSED}
+        else 0,
+        "is_active": state not in {ProductState.PARKED, ProductState.INACTIVE},
+        "status": {ProductState.PARKED: "parked", ProductState.READING: "syncing"}.get(
+            state, "success"
+        ),
+        "owner": "w" if state is ProductState.READING else None,
+        "lease_until": NOW if state is ProductState.READING else None,
         # Whatever it was doing: it is what a person did that counts.
-        "is_paused": state is State.PAUSED,
+        "is_paused": state is ProductState.PAUSED,
     }
     with pool.connection() as connection:
         connection.execute(ENTER, values)
@@ -90,7 +94,7 @@ def fill(pool: ConnectionPool, catalogue: list[dict[str, Any]]) -> None:
                 enter(pool, row)
 
 
-def leaf(views: ProductViews, **asked: Any) -> Iterator[ProductView]:
+def leaf(views: ProductQueries, **asked: Any) -> Iterator[ProductView]:
     """Go through all pages."""
     cursor: str | None = None
     for _ in range(500):
@@ -111,7 +115,7 @@ def keys(views: list[ProductView]) -> list[Key]:
 @given(
     catalogue=catalogues,
     q=pieces,
-    state=st.none() | st.sampled_from(State),
+    state=st.none() | st.sampled_from(ProductState),
     seller=st.sampled_from((None, SellerId("acme"), SellerId("Bolt"), SellerId("nobody"))),
     limit=st.integers(1, 7),
     walk=st.integers(1, 9),
@@ -127,7 +131,7 @@ def test_pages_hold_each_listing_once_and_find_what_ilike_finds(
     way: str,
     catalogue: list[dict[str, Any]],
     q: str,
-    state: State | None,
+    state: ProductState | None,
     seller: SellerId | None,
     limit: int,
     walk: int,
@@ -143,7 +147,7 @@ def test_pages_hold_each_listing_once_and_find_what_ilike_finds(
         and (state is None or row["state"] is state)
         and seller in {None, row["user_id"]}
     ]
-    views = ProductViews(pool, search=WAYS[way], walk_max=walk)
+    views = ProductQueries(pool, search=WAYS[way], walk_max=walk)
     found = list(leaf(views, q=q, state=state, seller=seller, limit=limit))
     assert sorted(keys(found)) == sorted(expected)
     states = {(row["user_id"], row["sku"]): row["state"] for row in catalogue}
@@ -151,7 +155,7 @@ def test_pages_hold_each_listing_once_and_find_what_ilike_finds(
 
 
 def test_a_listing_shows_both_sides_and_what_comes_next(pool: ConnectionPool) -> None:
-    enter(pool, {"user_id": "acme", "sku": "P=1/2", "state": State.STALE, "age_h": 1})
+    enter(pool, {"user_id": "acme", "sku": "P=1/2", "state": ProductState.STALE, "age_h": 1})
     with pool.connection() as connection:
         connection.execute(NAME, ("acme", "P=1/2", "P", "Bolt"))
         connection.execute(
@@ -160,40 +164,42 @@ def test_a_listing_shows_both_sides_and_what_comes_next(pool: ConnectionPool) ->
               '{"price": "11.00", "quantities": {"Dallas": 4}}', 'why', %s)""",
             (NOW,),
         )
-    (view,) = ProductViews(pool).of_sku(NOW, Sku("P=1/2"), seller=SellerId("acme"))
+    (view,) = ProductQueries(pool).of_sku(NOW, Sku("P=1/2"), seller=SellerId("acme"))
     assert (view.shop_sku, view.title, view.slot, view.state) == ("P", "Bolt", "03:00", "stale")
     assert (str(view.shop_price), view.shop_quantity) == ("11.00", 4)
     assert (str(view.desired_price), view.desired_quantity) == ("12.50", 3)
     assert (view.held_reason, view.push_at, view.due_at) == ("why", NOW, NOW)
-    assert ProductViews(pool).of_sku(NOW, Sku("P=1/2"), seller=SellerId("bolt")) == ()
+    assert ProductQueries(pool).of_sku(NOW, Sku("P=1/2"), seller=SellerId("bolt")) == ()
 
 
 def test_what_begins_with_the_text_comes_first(pool: ConnectionPool) -> None:
     for sku in ("XAB1", "AB2", "ab1", "C"):
-        enter(pool, {"user_id": "acme", "sku": sku, "state": State.FRESH, "age_h": 1})
+        enter(pool, {"user_id": "acme", "sku": sku, "state": ProductState.FRESH, "age_h": 1})
     for search in WAYS.values():
-        page = ProductViews(pool, search=search).page(NOW, q="AB")
+        page = ProductQueries(pool, search=search).page(NOW, q="AB")
         assert [view.sku for view in page.items] == ["ab1", "AB2", "XAB1"]
 
 
 def test_a_part_on_its_way_into_the_shop_is_found_by_its_title(pool: ConnectionPool) -> None:
-    enter(pool, {"user_id": "acme", "sku": "P1", "state": State.UNREAD, "age_h": 0})
+    enter(pool, {"user_id": "acme", "sku": "P1", "state": ProductState.UNREAD, "age_h": 0})
     with pool.connection() as connection:
         connection.execute(
             "INSERT INTO product_staging (user_id, sku, shop_sku, batch_id, title)"
             " VALUES ('acme', 'P1', 'S1', gen_random_uuid(), 'Hex bolt')"
         )
-        assert [view.title for view in ProductViews(pool).page(NOW, q="x BO").items] == ["Hex bolt"]
+        assert [view.title for view in ProductQueries(pool).page(NOW, q="x BO").items] == [
+            "Hex bolt"
+        ]
         connection.execute("DELETE FROM product_staging")
-    assert ProductViews(pool).page(NOW, q="x BO").items == ()
+    assert ProductQueries(pool).page(NOW, q="x BO").items == ()
 
 
 def test_a_cursor_of_another_list_is_refused(pool: ConnectionPool) -> None:
     for sku in ("P1", "P2"):
-        enter(pool, {"user_id": "acme", "sku": sku, "state": State.FRESH, "age_h": 1})
-    views = ProductViews(pool)
-    cursor = views.page(NOW, state=State.FRESH, limit=1).next_cursor
-    for asked in ({"state": State.STALE}, {"q": "P"}, {"seller": SellerId("acme")}, {}):
+        enter(pool, {"user_id": "acme", "sku": sku, "state": ProductState.FRESH, "age_h": 1})
+    views = ProductQueries(pool)
+    cursor = views.page(NOW, state=ProductState.FRESH, limit=1).next_cursor
+    for asked in ({"state": ProductState.STALE}, {"q": "P"}, {"seller": SellerId("acme")}, {}):
         with pytest.raises(InvalidError, match=r"^cursor: "):
             views.page(NOW, cursor=cursor, **asked)
 
@@ -201,15 +207,15 @@ def test_a_cursor_of_another_list_is_refused(pool: ConnectionPool) -> None:
 @pytest.mark.parametrize("q", ("a" * 201, "a\0b", "a\nb", "\ud800"))
 def test_what_cannot_be_searched_for_is_refused(pool: ConnectionPool, q: str) -> None:
     with pytest.raises(InvalidError, match=r"^q: "):
-        ProductViews(pool).page(NOW, q=q)
+        ProductQueries(pool).page(NOW, q=q)
 
 
 @pytest.mark.parametrize("q", ("é", "\\", "%", "'", "_", "日本", "🙂"))
 def test_any_printable_text_may_be_searched_for(pool: ConnectionPool, q: str) -> None:
-    enter(pool, {"user_id": "acme", "sku": f"P{q}", "state": State.FRESH, "age_h": 1})
-    enter(pool, {"user_id": "acme", "sku": q, "state": State.FRESH, "age_h": 1})
+    enter(pool, {"user_id": "acme", "sku": f"P{q}", "state": ProductState.FRESH, "age_h": 1})
+    enter(pool, {"user_id": "acme", "sku": q, "state": ProductState.FRESH, "age_h": 1})
     for search in WAYS.values():
-        page = ProductViews(pool, search=search).page(NOW, q=q)
+        page = ProductQueries(pool, search=search).page(NOW, q=q)
         assert [view.sku for view in page.items] == [q, f"P{q}"]
 
 
@@ -218,37 +224,39 @@ def test_behind_the_wall_only_ones_own_is_found_though_the_seller_is_forgotten(
 ) -> None:
     for seller in ("acme", "bolt"):
         for sku in ("XPART1", "PART2"):
-            enter(pool, {"user_id": seller, "sku": sku, "state": State.FRESH, "age_h": 1})
+            enter(pool, {"user_id": seller, "sku": sku, "state": ProductState.FRESH, "age_h": 1})
     acme = SellerId("acme")
-    walled = Walled(pool, actor="test", seller=acme)
+    walled = TenantPool(pool, actor="test", seller=acme)
     for search in WAYS.values():
-        views = ProductViews(walled, search=search)
-        for state, seller in itertools.product((None, State.FRESH), (None, acme)):
+        views = ProductQueries(walled, search=search)
+        for state, seller in itertools.product((None, ProductState.FRESH), (None, acme)):
             found = list(leaf(views, q="part", state=state, seller=seller, limit=1))
             assert sorted(keys(found)) == [("acme", "PART2"), ("acme", "XPART1")]
             assert not list(leaf(views, q="part", seller=SellerId("bolt"), limit=1))
-    with Walled(pool, actor="test", seller=SellerId("")).connection() as connection:
+    with TenantPool(pool, actor="test", seller=SellerId("")).connection() as connection:
         found = connection.execute("SELECT * FROM listing_search_found('part', NULL)").fetchall()
     assert found == []
 
 
 def test_a_seller_who_publishes_is_found_by_the_new_name(pool: ConnectionPool) -> None:
-    enter(pool, {"user_id": "acme", "sku": "P1", "state": State.UNREAD, "age_h": 0})
-    with Walled(pool, actor="test", seller=SellerId("acme")).connection() as connection:
+    enter(pool, {"user_id": "acme", "sku": "P1", "state": ProductState.UNREAD, "age_h": 0})
+    with TenantPool(pool, actor="test", seller=SellerId("acme")).connection() as connection:
         connection.execute(
             "INSERT INTO product_staging (user_id, sku, shop_sku, batch_id)"
             " VALUES ('acme', 'P1', 'MINE-1', gen_random_uuid())"
         )
-    assert len(ProductViews(pool).page(NOW, q="ine-").items) == 1
+    assert len(ProductQueries(pool).page(NOW, q="ine-").items) == 1
 
 
-@pytest.mark.parametrize("state", (None, State.FRESH))
+@pytest.mark.parametrize("state", (None, ProductState.FRESH))
 def test_a_page_that_looked_far_enough_says_where_to_go_on(
-    pool: ConnectionPool, state: State | None
+    pool: ConnectionPool, state: ProductState | None
 ) -> None:
     for number in range(12):
-        enter(pool, {"user_id": "acme", "sku": f"xp{number}", "state": State.FRESH, "age_h": 1})
-    views = ProductViews(pool, search=WAYS["on the way"], walk_max=3)
+        enter(
+            pool, {"user_id": "acme", "sku": f"xp{number}", "state": ProductState.FRESH, "age_h": 1}
+        )
+    views = ProductQueries(pool, search=WAYS["on the way"], walk_max=3)
     none = views.page(NOW, q="p1x", state=state, limit=2)
     assert none.items == ()
     assert none.next_cursor is not None
@@ -259,9 +267,13 @@ def test_a_page_that_looked_far_enough_says_where_to_go_on(
 
 
 def test_a_day_old_to_the_second_is_stale_in_the_list_and_by_name(pool: ConnectionPool) -> None:
-    enter(pool, {"user_id": "acme", "sku": "P1", "state": State.STALE, "age_h": 0})
-    views = ProductViews(pool)
-    assert [view.state for view in views.page(NOW, state=State.STALE).items] == [State.STALE]
-    assert views.page(NOW, state=State.FRESH).items == ()
+    enter(pool, {"user_id": "acme", "sku": "P1", "state": ProductState.STALE, "age_h": 0})
+    views = ProductQueries(pool)
+    assert [view.state for view in views.page(NOW, state=ProductState.STALE).items] == [
+        ProductState.STALE
+    ]
+    assert views.page(NOW, state=ProductState.FRESH).items == ()
     just_before = NOW - timedelta(microseconds=1)
-    assert [view.state for view in views.page(just_before, state=State.FRESH).items] == ["fresh"]
+    assert [view.state for view in views.page(just_before, state=ProductState.FRESH).items] == [
+        "fresh"
+    ]

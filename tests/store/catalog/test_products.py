@@ -9,7 +9,7 @@ import pytest
 from psycopg import Cursor
 from psycopg_pool import ConnectionPool
 
-from headway.core.catalog.intake import COLUMNS, Imported, RefusedRow, Row, ShopSkuForm
+from headway.core.catalog.intake import COLUMNS, Imported, ImportRow, RefusedRow, ShopSkuForm
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.catalog.storefront import Gid
 from headway.core.timetable.policies import Rolling
@@ -39,14 +39,14 @@ def ask(pool: ConnectionPool, statement: str, *values: object) -> list[Any]:
         return cursor.fetchall() if cursor.description else []
 
 
-def row(line: int, sku: str, seller: str = "acme", **more: Any) -> Row:
-    return Row(line=line, sku=Sku(sku), seller=SellerId(seller), **more)
+def row(line: int, sku: str, seller: str = "acme", **more: Any) -> ImportRow:
+    return ImportRow(line=line, sku=Sku(sku), seller=SellerId(seller), **more)
 
 
 def take_in(
     products: Products,
     clock: VirtualClock,
-    *rows: Row | RefusedRow,
+    *rows: ImportRow | RefusedRow,
     form: ShopSkuForm = "same",
     is_rehearsal: bool = False,
 ) -> Imported:
@@ -300,7 +300,7 @@ def test_a_rehearsal_tells_the_same_and_leaves_no_trace(
     assert ask(pool, VALUES) == [("A", None, 1)]
 
 
-def broken(error: Exception, rows: int = 30_000) -> Iterator[Row]:
+def broken(error: Exception, rows: int = 30_000) -> Iterator[ImportRow]:
     """Yield rows until something happens; the server has most of them by then."""
     for number in range(rows):
         yield row(number, f"P{number}")
@@ -319,7 +319,7 @@ def test_a_file_that_breaks_off_leaves_nothing(
 def test_a_connection_that_dies_on_the_last_row_leaves_nothing(
     products: Products, pool: ConnectionPool, clock: VirtualClock
 ) -> None:
-    def severed() -> Iterator[Row]:
+    def severed() -> Iterator[ImportRow]:
         yield row(2, "A")
         ask(
             pool,

@@ -10,8 +10,8 @@ from psycopg_pool import ConnectionPool
 
 from headway.clock import fresh_id, rng
 from headway.core.catalog.change_detection import Terms
-from headway.core.catalog.guard import SellerStanding
-from headway.core.catalog.intake import Part
+from headway.core.catalog.guard import SellerSettings
+from headway.core.catalog.intake import ImportedPart
 from headway.core.catalog.lifecycle import FailureRule, Judge
 from headway.core.catalog.listings import Reply, SellerId, Sku
 from headway.core.timetable.policies import Rolling
@@ -36,7 +36,7 @@ FROM product_sync_schedule ORDER BY user_id, sku
 """
 ids = rng("batches")
 Ask = Callable[..., list[Any]]
-Request = Callable[..., list[Part]]
+Request = Callable[..., list[ImportedPart]]
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def publishing(pool: ConnectionPool, ask: Ask) -> Publishing:
 def request_(publishing: Publishing, clock: VirtualClock) -> Request:
     def ask_for(
         *skus: str, seller: str = "acme", form: Any = "same", batch_id: str | None = None
-    ) -> list[Part]:
+    ) -> list[ImportedPart]:
         return publishing.request(
             SellerId(seller),
             skus,
@@ -72,7 +72,7 @@ def request_(publishing: Publishing, clock: VirtualClock) -> Request:
     return ask_for
 
 
-def statuses(parts: list[Part]) -> dict[str, str]:
+def statuses(parts: list[ImportedPart]) -> dict[str, str]:
     return {each.sku: each.status for each in parts}
 
 
@@ -188,7 +188,7 @@ def test_whoever_is_aboard_a_call_keeps_its_lease_and_is_read_once_more(
     assert (part.status, part.reason, part.place) == ("requested", "is being read now", None)
     judge = Judge(rule=FailureRule(), policy=Rolling())
     terms = Terms(locations={"Miami FL": "Miami FL"}, currency="USD")
-    settled = judge.settle(aboard[0], Reply(quotes={}), asked_at, SellerStanding(terms=terms))
+    settled = judge.settle(aboard[0], Reply(quotes={}), asked_at, SellerSettings(terms=terms))
     assert schedule.settle([settled], now=asked_at, call_id=fresh_id(ids)) == 0
     due = "SELECT turn, next_sync_at FROM product_sync_schedule"
     assert ask(due) == [("onboarding", asked_at)]
@@ -252,7 +252,7 @@ def test_sellers_are_walled_off_from_each_other(
 def test_two_who_ask_at_once_make_one_row(request_: Request, ask: Ask) -> None:
     start = threading.Barrier(4)
     skus = [f"P{number}" for number in range(50)]
-    found: list[list[Part]] = []
+    found: list[list[ImportedPart]] = []
 
     def both(order: list[str]) -> None:
         start.wait()

@@ -10,9 +10,18 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.clock import fresh_id
-from headway.core.catalog.lifecycle import Event
+from headway.core.catalog.lifecycle import ListingEvent
 from headway.core.catalog.listings import CLOCKS_APART_MAX, Sku
-from headway.core.catalog.storefront import Errand, Gid, Ids, Intent, Kind, Pushed, Shop, Status
+from headway.core.catalog.storefront import (
+    Gid,
+    Ids,
+    Intent,
+    ProductStatus,
+    Pushed,
+    PushLease,
+    Shop,
+    WriteKind,
+)
 from headway.store.catalog.pushes import PATROL_EVERY, Pushes
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
@@ -63,7 +72,7 @@ def due(pushes: Pushes, now: datetime = START, **more: Any) -> list[Shop]:
     return pushes.due_shops(now, verified_before=more.get("verified_before"), limit=10)
 
 
-def claim(pushes: Pushes, now: datetime = START, **more: Any) -> Errand | None:
+def claim(pushes: Pushes, now: datetime = START, **more: Any) -> PushLease | None:
     (shop, *_) = due(pushes, now, **more)
     return pushes.claim(
         shop,
@@ -75,7 +84,7 @@ def claim(pushes: Pushes, now: datetime = START, **more: Any) -> Errand | None:
     )
 
 
-def errand(pushes: Pushes, now: datetime = START, **more: Any) -> Errand:
+def errand(pushes: Pushes, now: datetime = START, **more: Any) -> PushLease:
     taken = claim(pushes, now, **more)
     assert taken is not None
     return taken
@@ -123,11 +132,14 @@ def test_a_late_settle_is_refused_as_a_whole(
 ) -> None:
     enter("A-1")
     first = errand(pushes)
-    intent = Intent(id=fresh_id(), kind=Kind.PRICE, skus=[Sku("A-1")])
+    intent = Intent(id=fresh_id(), kind=WriteKind.PRICE, skus=[Sku("A-1")])
     assert pushes.intend(first, intent, now=START)
     errand(pushes, START + LEASE + CLOCKS_APART_MAX + SECOND)
     told = Pushed(
-        change=first.changes[0], applied=DESIRED, ids=IDS, events=(Event(kind="shopify_updated"),)
+        change=first.changes[0],
+        applied=DESIRED,
+        ids=IDS,
+        events=(ListingEvent(kind="shopify_updated"),),
     )
     assert not pushes.settle(first, [told], closes={intent.id: "ok"}, now=START)
     assert row(pool, "A-1", "applied, push_at, shopify_variant_id") == (None, START, None)
@@ -147,9 +159,9 @@ def test_what_the_shop_confirmed_is_applied_and_nothing_is_left_to_push(
         change=visit.changes[0],
         applied=DESIRED,
         ids=IDS,
-        status=Status.ACTIVE,
+        status=ProductStatus.ACTIVE,
         is_verified=True,
-        events=(Event(kind="shopify_updated", new=DESIRED),),
+        events=(ListingEvent(kind="shopify_updated", new=DESIRED),),
     )
     assert pushes.settle(visit, [told], now=START)
     assert due(pushes) == []
@@ -200,7 +212,7 @@ def test_whoever_comes_next_finds_the_open_intents_and_only_their_listings(
     enter("A-2")
     enter("A-3")
     intent = Intent(
-        id=fresh_id(), kind=Kind.STOCK, skus=[Sku("A-1"), Sku("A-3")], writes=[{"a": 1}]
+        id=fresh_id(), kind=WriteKind.STOCK, skus=[Sku("A-1"), Sku("A-3")], writes=[{"a": 1}]
     )
     assert pushes.intend(errand(pushes), intent, now=START)
     later = START + LEASE + CLOCKS_APART_MAX + SECOND
@@ -306,7 +318,7 @@ def test_what_is_unsure_is_left_alone_until_it_may_be_read_back(
     enter("A-1")
     enter("A-2")
     visit = errand(pushes)
-    intent = Intent(id=fresh_id(), kind=Kind.PRICE, skus=[Sku("A-1")])
+    intent = Intent(id=fresh_id(), kind=WriteKind.PRICE, skus=[Sku("A-1")])
     assert pushes.intend(visit, intent, now=START)
     soon = START + 5 * SECOND
     lost = Pushed(change=visit.changes[0], retry_at=soon)

@@ -9,7 +9,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.core.catalog.lifecycle import Settlement
-from headway.core.catalog.listings import Outcome, SellerId, Sku, Turn
+from headway.core.catalog.listings import Outcome, Priority, SellerId, Sku
 from headway.core.timetable.policies import Rolling
 from headway.errors import InvalidError, NotFoundError, StoreError
 from headway.store.catalog.listings import Listings
@@ -258,7 +258,7 @@ def test_a_read_under_way_cannot_undo_what_a_person_decided(
     review.approve(A, [P1, P2], reason="", now=now)
     late = [
         Settlement(
-            listing=each, outcome=Outcome.UPDATED, turn=Turn.SCHEDULED, next_sync_at=now + HOUR,
+            listing=each, outcome=Outcome.UPDATED, turn=Priority.SCHEDULED, next_sync_at=now + HOUR,
             desired=shows("11.00"), held_reason=JUMP,
         )
         for each in listings

@@ -7,7 +7,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.core.catalog.change_detection import Terms
-from headway.core.catalog.guard import Guard, SellerStanding
+from headway.core.catalog.guard import Guard, SellerSettings
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.timetable.policies import Rolling
 from headway.errors import InvalidError
@@ -16,7 +16,7 @@ from headway.store.catalog.sellers import Sellers
 from headway_lab.virtual_clock import VirtualClock
 
 A, B = SellerId("a"), SellerId("b")
-DEFAULTS = SellerStanding(terms=Terms(locations={"Miami FL": "Miami"}, currency="USD"))
+DEFAULTS = SellerSettings(terms=Terms(locations={"Miami FL": "Miami"}, currency="USD"))
 Ask = Callable[..., list[tuple[Any, ...]]]
 
 

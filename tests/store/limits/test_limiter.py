@@ -17,12 +17,12 @@ from headway.core.limits.transitions import (
     CallReport,
     Go,
     Hold,
-    Moved,
+    LimitStep,
     Observation,
+    Permit,
     Quota,
     Resource,
     States,
-    Ticket,
     Window,
     pause,
 )
@@ -55,14 +55,14 @@ def limiter(pool: ConnectionPool, clock: VirtualClock) -> PostgresLimiter:
     return limiter
 
 
-def ask(limiter: PostgresLimiter, **wishes: float) -> Ticket:
+def ask(limiter: PostgresLimiter, **wishes: float) -> Permit:
     defaults = {"max_wait_s": 1e6, "lease_s": 60, "grace_s": 10}
     ticket = limiter.reserve(["boeing"], owner="w1", purpose="quote", **(defaults | wishes))
-    assert isinstance(ticket, Ticket)
+    assert isinstance(ticket, Permit)
     return ticket
 
 
-def go(limiter: PostgresLimiter, clock: VirtualClock, **wishes: float) -> Ticket:
+def go(limiter: PostgresLimiter, clock: VirtualClock, **wishes: float) -> Permit:
     ticket = ask(limiter, **wishes)
     clock.sleep(ticket.wait_s)
     assert isinstance(limiter.begin(ticket), Go)
@@ -193,7 +193,7 @@ def test_whoever_is_overtaken_decides_anew_on_what_the_other_wrote(
     other.pause("boeing", 0, "")
     queued: list[int] = []
 
-    def overtaken(states: States, now_us: int) -> Moved[None]:
+    def overtaken(states: States, now_us: int) -> LimitStep[None]:
         queued.append(len(states["boeing"].waiting))
         if len(queued) == 1:
             ask(other, grace_s=1000)

@@ -11,7 +11,7 @@ from psycopg_pool import ConnectionPool
 from headway.clock import fresh_id, rng
 from headway.core.limits.base_limiter import LimiterVerbs
 from headway.core.limits.memory import MemoryLimiter
-from headway.core.limits.transitions import Bucket, Observation, Quota, Resource, Ticket, Window
+from headway.core.limits.transitions import Bucket, Observation, Permit, Quota, Resource, Window
 from headway.errors import InvalidError
 from headway.store.limits.limiter import PostgresLimiter
 from headway_lab.virtual_clock import VirtualClock
@@ -51,7 +51,7 @@ def resources(run: int) -> list[Resource]:
 def play(limiter: LimiterVerbs, clock: VirtualClock, trace: list[tuple], run: int) -> list[object]:
     """Make the moves; return every answer, and what a person was shown after each."""
     answers: list[object] = []
-    tickets: list[Ticket] = []
+    tickets: list[Permit] = []
     for verb, *values in trace:
         answer: object = None
         if verb == "sleep":
@@ -60,14 +60,14 @@ def play(limiter: LimiterVerbs, clock: VirtualClock, trace: list[tuple], run: in
             clock.step(values[0])
         elif verb == "reserve":
             answer = reserve(limiter, run, *values)
-            tickets += [answer] if isinstance(answer, Ticket) else []
+            tickets += [answer] if isinstance(answer, Permit) else []
         elif verb == "observe":
             limiter.observe(f"{run} {values[0]}", Observation(used=values[1], capacity=45))
         elif verb == "pause":
             limiter.pause(f"{run} {values[0]}", values[1], "told to wait")
         elif values[0] < len(tickets):
             answer = act(limiter, verb, tickets[values[0]], *values[1:])
-            tickets += [answer] if isinstance(answer, Ticket) else []
+            tickets += [answer] if isinstance(answer, Permit) else []
         answers.append((verb, answer))
         answers += [limiter.status(f"{run} {name}") for name in ("app", "shop")]
     return answers
@@ -90,7 +90,7 @@ def reserve(limiter: LimiterVerbs, run: int, where: str, cost: float, priority: 
         return str(error)
 
 
-def act(limiter: LimiterVerbs, verb: str, ticket: Ticket, amount: float = 2) -> object:
+def act(limiter: LimiterVerbs, verb: str, ticket: Permit, amount: float = 2) -> object:
     if verb == "begin":
         return limiter.begin(ticket)
     if verb == "follow":

@@ -7,7 +7,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.core.catalog.listings import SellerId
-from headway.core.monitoring.alert_state import News, Word
+from headway.core.monitoring.alert_state import AlertPhase, News
 from headway.core.monitoring.alerts import Alert
 from headway.core.monitoring.messages import Message, Quiet, message_of
 from headway.core.monitoring.rules import Severity
@@ -31,7 +31,7 @@ class Room:
     def write(self, news: News) -> Message:
         return message_of(news, self.now, base="https://hw.test", quiet=self.quiet)
 
-    def minutes(self, count: int, *found: Alert) -> list[Word]:
+    def minutes(self, count: int, *found: Alert) -> list[AlertPhase]:
         told = []
         for _ in range(count):
             news = self.states.turn(found, self.now, write=self.write)
@@ -55,12 +55,12 @@ def room(pool: ConnectionPool) -> Room:
 
 
 def test_what_lasts_is_kept_told_as_an_event_and_posted_once_each_way(room: Room) -> None:
-    assert room.minutes(10, DOWN) == [Word.FIRED]
+    assert room.minutes(10, DOWN) == [AlertPhase.FIRED]
     (standing,) = room.states.all(room.now)
     assert (standing.alert.sentence, standing.is_firing) == ("No answer.", True)
     assert standing.since == NOW
     assert room.outbox.claim(room.now)
-    assert room.minutes(10) == [Word.RESOLVED]
+    assert room.minutes(10) == [AlertPhase.RESOLVED]
     assert room.ask("SELECT event_type, actor FROM sync_audit_log ORDER BY sync_timestamp") == [
         ("alert_fired", "watch"),
         ("alert_resolved", "watch"),
@@ -85,7 +85,7 @@ def test_of_two_ticks_at_once_one_judges_and_the_other_leaves_it(room: Room) -> 
 
     first = room.states.turn([DOWN], room.now, write=write)
     assert first is not None
-    assert ([each.word for each in first], answers) == ([Word.FIRED], [None])
+    assert ([each.word for each in first], answers) == ([AlertPhase.FIRED], [None])
     assert room.titles == ["critical: supplier down"]
 
 
@@ -98,7 +98,7 @@ def test_a_crash_on_the_way_loses_the_state_and_the_message_together(room: Room)
     with pytest.raises(KeyboardInterrupt):
         room.states.turn([DOWN], room.now, write=crash)
     assert (room.states.all(room.now)[0].fired_at, room.titles) == (None, [])
-    assert room.minutes(1, DOWN) == [Word.FIRED]
+    assert room.minutes(1, DOWN) == [AlertPhase.FIRED]
     assert room.titles == ["critical: supplier down"]
 
 

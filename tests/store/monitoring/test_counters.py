@@ -5,18 +5,18 @@ from datetime import UTC, datetime, timedelta
 from psycopg_pool import ConnectionPool
 
 from headway.core.accounts.jobs import PlatformName
-from headway.core.catalog.listings import Scope, SellerId
+from headway.core.catalog.listings import LimitKey, SellerId
 from headway.core.limits.breaker import Breaker
-from headway.core.monitoring.metrics import HourSign
+from headway.core.monitoring.metrics import HourMetric
 from headway.engine.pull import _own_scope, _scope
 from headway.providers.shopify.storefront import shop_scope
-from headway.store.accounts.connections import Accounts
+from headway.store.accounts.connections import ConnectedShops
 from headway.store.limits.breakers import Breakers
-from headway.store.monitoring.counters import Pulse
+from headway.store.monitoring.counters import MinuteCounters
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
-KEY = Scope("boeing:me")
+KEY = LimitKey("boeing:me")
 CALL = """
 INSERT INTO call_ledger (ticket_id, key, owner, cost, begun_at, lease_until, status, result, skus)
 VALUES (gen_random_uuid(), %s, 'w', 1, %s, %s, %s, %s, %s)
@@ -55,8 +55,8 @@ def test_the_last_hour_is_counted_and_nothing_else(pool: ConnectionPool) -> None
         for sku, ago in (("S1", 11), ("S2", 9)):
             row = (sku, NOW, "syncing", NOW - ago * MINUTE, "w", True, False)
             connection.execute(LISTING, row)
-    seen = Pulse(pool).read(NOW, scopes=[KEY], permit_wait_s=1.5)
-    assert seen == HourSign(
+    seen = MinuteCounters(pool).read(NOW, scopes=[KEY], permit_wait_s=1.5)
+    assert seen == HourMetric(
         calls=4,
         calls_failed=2,
         reads=2,
@@ -68,13 +68,13 @@ def test_the_last_hour_is_counted_and_nothing_else(pool: ConnectionPool) -> None
 
 
 def test_where_nothing_happened_all_is_nought(pool: ConnectionPool) -> None:
-    assert Pulse(pool).read(NOW, scopes=[KEY], permit_wait_s=0) == HourSign()
+    assert MinuteCounters(pool).read(NOW, scopes=[KEY], permit_wait_s=0) == HourMetric()
 
 
 def test_who_does_not_answer_is_a_shop_an_account_or_a_platform_for_everybody(
     pool: ConnectionPool,
 ) -> None:
-    accounts, breakers, now = Accounts(pool), Breakers(pool), NOW
+    accounts, breakers, now = ConnectedShops(pool), Breakers(pool), NOW
     shop = accounts.connect(SellerId("a"), "a.myshopify.com", now=now)
     own, other = (
         accounts.connect(SellerId(seller), number, platform=PlatformName.ETSY, now=now)
@@ -85,10 +85,10 @@ def test_who_does_not_answer_is_a_shop_an_account_or_a_platform_for_everybody(
         broken = Breaker()
         for _ in range(3):
             broken = broken.failed(now, "HTTP 503")
-        breakers.save(Scope(scope), broken)
+        breakers.save(LimitKey(scope), broken)
 
     def down() -> list[tuple[str | None, str]]:
-        return [(each.seller, each.name) for each in Pulse(pool).troubles().connections]
+        return [(each.seller, each.name) for each in MinuteCounters(pool).troubles().connections]
 
     fail(shop_scope("app", shop.shop))
     fail(_own_scope(own.bare))

@@ -8,7 +8,7 @@ from tests.store.accounts.lane import DAY_KEY, Lane
 
 from headway.core.limits.rules import Quota, Resource
 from headway.store.limits.limiter import PostgresLimiter
-from headway.store.monitoring.job_law_checks import JobLaws
+from headway.store.monitoring.job_law_checks import JobLawChecks
 from headway_lab.virtual_clock import VirtualClock
 
 HOUR = timedelta(hours=1)
@@ -28,8 +28,8 @@ def lane(pool: ConnectionPool, clock: VirtualClock) -> Lane:
 
 
 @pytest.fixture
-def laws(pool: ConnectionPool) -> JobLaws:
-    return JobLaws(pool)
+def laws(pool: ConnectionPool) -> JobLawChecks:
+    return JobLawChecks(pool)
 
 
 def spend(lane: Lane, count: float) -> None:
@@ -47,7 +47,7 @@ def spend(lane: Lane, count: float) -> None:
     lane.limiter.settle(ticket, sent=True, actual=count)  # type: ignore[arg-type]
 
 
-def test_a_lawful_lane_breaks_no_law(lane: Lane, laws: JobLaws) -> None:
+def test_a_lawful_lane_breaks_no_law(lane: Lane, laws: JobLawChecks) -> None:
     lane.claim()
     spend(lane, 50)
     assert laws.has_jobs()
@@ -57,14 +57,14 @@ def test_a_lawful_lane_breaks_no_law(lane: Lane, laws: JobLaws) -> None:
     assert laws.quotas(lane.now)[1].count == 0
 
 
-def test_a_lease_that_ran_out_and_nobody_freed_is_found(lane: Lane, laws: JobLaws) -> None:
+def test_a_lease_that_ran_out_and_nobody_freed_is_found(lane: Lane, laws: JobLawChecks) -> None:
     job, _ = lane.claim()
     found = laws.leases(lane.now + HOUR)
     assert found.count == 1
     assert f"{job.account.platform} {job.kind} of prime: lease of test ran out" in found.examples[0]
 
 
-def test_two_jobs_of_one_account_at_once_are_found(lane: Lane, laws: JobLaws) -> None:
+def test_two_jobs_of_one_account_at_once_are_found(lane: Lane, laws: JobLawChecks) -> None:
     job, _ = lane.claim()
     lane.ask("DROP INDEX sync_jobs_running")
     lane.ask(
@@ -76,14 +76,14 @@ def test_two_jobs_of_one_account_at_once_are_found(lane: Lane, laws: JobLaws) ->
     assert "jobs of one account run at once" in laws.leases(lane.now).examples[0]
 
 
-def test_a_row_with_another_sellers_name_is_found(lane: Lane, laws: JobLaws) -> None:
+def test_a_row_with_another_sellers_name_is_found(lane: Lane, laws: JobLawChecks) -> None:
     lane.ask(LISTING, "prime", lane.now, lane.now, lane.now)
     found = laws.strays()
     assert found.count == 1
     assert found.examples[0].startswith("listings of prime: is kept under the account ")
 
 
-def test_a_job_that_nobody_took_for_a_day_is_found(lane: Lane, laws: JobLaws) -> None:
+def test_a_job_that_nobody_took_for_a_day_is_found(lane: Lane, laws: JobLawChecks) -> None:
     lane.ask(
         "UPDATE sync_jobs SET next_run_at = %s WHERE user_id = 'fern' AND kind = 'payments'"
         " AND NOT is_backfill",
@@ -94,7 +94,7 @@ def test_a_job_that_nobody_took_for_a_day_is_found(lane: Lane, laws: JobLaws) ->
     assert "etsy payments of fern: has been due since" in found.examples[0]
 
 
-def test_a_quota_that_is_overdrawn_is_found(lane: Lane, laws: JobLaws) -> None:
+def test_a_quota_that_is_overdrawn_is_found(lane: Lane, laws: JobLawChecks) -> None:
     spend(lane, 90)
     assert laws.quotas(lane.now) == (1, laws.leases(lane.now))
     lower = Resource(key=DAY_KEY, rules=(Quota(limit=80, span_s=86_400),))
@@ -103,7 +103,9 @@ def test_a_quota_that_is_overdrawn_is_found(lane: Lane, laws: JobLaws) -> None:
     assert found.examples == (f"{DAY_KEY}: 90 used and 0 reserved of 80",)
 
 
-def test_more_calls_than_a_day_has_are_found_by_the_second_count(lane: Lane, laws: JobLaws) -> None:
+def test_more_calls_than_a_day_has_are_found_by_the_second_count(
+    lane: Lane, laws: JobLawChecks
+) -> None:
     spend(lane, 10)
     lane.ask(
         "INSERT INTO rate_budgets (scope, platform, hour, tier, used)"

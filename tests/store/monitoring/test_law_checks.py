@@ -8,14 +8,14 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.core.catalog.change_detection import Terms
-from headway.core.catalog.guard import SellerStanding
+from headway.core.catalog.guard import SellerSettings
 from headway.core.catalog.lifecycle import FailureRule, Judge, Settlement
 from headway.core.catalog.listings import Listing, Reply, SellerId, Sku
 from headway.core.pauses import Pause, PauseKind
 from headway.core.timetable.outages import LoggedCall, Outage, outages
 from headway.core.timetable.policies import by_name
 from headway.store.catalog.listings import Listings
-from headway.store.monitoring.law_checks import Laws
+from headway.store.monitoring.law_checks import LawChecks
 from headway.store.pauses import Pauses
 from headway.store.timetable.schedule import Schedule
 from headway_lab.virtual_clock import VirtualClock
@@ -41,14 +41,14 @@ def run(pool: ConnectionPool) -> Run:
 
 
 @pytest.fixture
-def laws(pool: ConnectionPool, clock: VirtualClock) -> Laws:
+def laws(pool: ConnectionPool, clock: VirtualClock) -> LawChecks:
     """The check, over a database with one listing of each of two sellers."""
     keys = [(SellerId("acme"), Sku("A=K3")), (SellerId("zenith"), Sku("B"))]
     Listings(pool).add(keys, policy=by_name("rolling"), now=clock.now())
-    return Laws(pool)
+    return LawChecks(pool)
 
 
-STANDING = SellerStanding(terms=Terms(locations={"Miami FL": "Miami FL"}, currency="USD"))
+STANDING = SellerSettings(terms=Terms(locations={"Miami FL": "Miami FL"}, currency="USD"))
 
 
 def judge() -> Judge:
@@ -61,7 +61,7 @@ def fail(pool: ConnectionPool, now: datetime, decide: Callable[[Listing], Settle
     assert schedule.settle([decide(taken)], now=now, call_id=CALL_ID) == 0
 
 
-def test_a_fresh_database_breaks_no_law(laws: Laws, clock: VirtualClock) -> None:
+def test_a_fresh_database_breaks_no_law(laws: LawChecks, clock: VirtualClock) -> None:
     now = clock.now()
     found = [
         laws.leases(now), laws.lost(now), laws.doubled(), laws.blamed(), laws.harmful("USD"),
@@ -71,13 +71,13 @@ def test_a_fresh_database_breaks_no_law(laws: Laws, clock: VirtualClock) -> None
     assert laws.ages(now, age_max=AGE_MAX, outages=[]).late.count == 0
 
 
-def test_a_read_older_than_the_policy_allows_is_named(laws: Laws, clock: VirtualClock) -> None:
+def test_a_read_older_than_the_policy_allows_is_named(laws: LawChecks, clock: VirtualClock) -> None:
     late = laws.ages(clock.now() + 26 * HOUR, age_max=AGE_MAX, outages=[]).late
     assert late.count == 2
     assert late.examples[0] == "A=K3 of acme: last good read 2026-01-01 00:00 UTC"
 
 
-def test_time_without_an_answer_excuses_a_late_read(laws: Laws, clock: VirtualClock) -> None:
+def test_time_without_an_answer_excuses_a_late_read(laws: LawChecks, clock: VirtualClock) -> None:
     start = clock.now()
     silence = Outage(
         starts_at=start + HOUR, ends_at=start + 3 * HOUR, failed_calls=9, reason="down"
@@ -89,7 +89,7 @@ def test_time_without_an_answer_excuses_a_late_read(laws: Laws, clock: VirtualCl
 
 
 def test_a_part_that_was_just_asked_for_is_not_late_yet(
-    laws: Laws, clock: VirtualClock, run: Run
+    laws: LawChecks, clock: VirtualClock, run: Run
 ) -> None:
     now = clock.now() + 26 * HOUR
     run("UPDATE product_sync_schedule SET turn = 'manual', next_sync_at = %s", now)
@@ -97,14 +97,16 @@ def test_a_part_that_was_just_asked_for_is_not_late_yet(
     assert laws.ages(now + 2 * HOUR, age_max=AGE_MAX, outages=[]).late.count == 2
 
 
-def test_a_part_that_fails_by_itself_is_not_late(laws: Laws, clock: VirtualClock, run: Run) -> None:
+def test_a_part_that_fails_by_itself_is_not_late(
+    laws: LawChecks, clock: VirtualClock, run: Run
+) -> None:
     run("UPDATE product_sync_schedule SET consecutive_failures = 1 WHERE sku = 'B'")
     ages = laws.ages(clock.now() + 26 * HOUR, age_max=AGE_MAX, outages=[])
     assert (ages.late.count, ages.failing_count, ages.sku_count) == (1, 1, 2)
 
 
 def test_a_lease_that_nobody_freed_is_named(
-    laws: Laws, pool: ConnectionPool, clock: VirtualClock
+    laws: LawChecks, pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     now = clock.now()
     Schedule(pool).claim([Sku("B")], now=now, owner="fetch-7", lease_until=now)
@@ -114,7 +116,7 @@ def test_a_lease_that_nobody_freed_is_named(
     assert found.examples[0].startswith("B of zenith: lease of fetch-7 ran out")
 
 
-def test_a_row_read_under_no_lease_is_named(laws: Laws, clock: VirtualClock, run: Run) -> None:
+def test_a_row_read_under_no_lease_is_named(laws: LawChecks, clock: VirtualClock, run: Run) -> None:
     run("ALTER TABLE product_sync_schedule DROP CONSTRAINT product_sync_schedule_lease")
     run("UPDATE product_sync_schedule SET sync_status = 'syncing' WHERE sku = 'B'")
     assert laws.leases(clock.now()).examples == ("B of zenith: is being read under no lease",)
@@ -134,7 +136,7 @@ def test_a_row_read_under_no_lease_is_named(laws: Laws, clock: VirtualClock, run
     ),
 )
 def test_what_was_seen_is_desired_or_held_and_what_is_desired_is_shown_or_pushed(
-    laws: Laws,
+    laws: LawChecks,
     clock: VirtualClock,
     run: Run,
     columns: str,
@@ -152,14 +154,14 @@ def test_what_was_seen_is_desired_or_held_and_what_is_desired_is_shown_or_pushed
     ),
 )
 def test_a_failure_with_evidence_about_the_sku_is_lawful(
-    laws: Laws, pool: ConnectionPool, clock: VirtualClock, reply: Reply
+    laws: LawChecks, pool: ConnectionPool, clock: VirtualClock, reply: Reply
 ) -> None:
     fail(pool, clock.now(), lambda taken: judge().settle(taken, reply, clock.now(), STANDING))
     assert laws.blamed().count == 0
 
 
 def test_a_sku_convicted_by_bisection_is_lawful(
-    laws: Laws, pool: ConnectionPool, clock: VirtualClock
+    laws: LawChecks, pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     error = "every call with this SKU fails: HTTP 500"  # as `engine.fetch` words it
     fail(pool, clock.now(), lambda taken: judge().charge(taken, clock.now(), error))
@@ -167,14 +169,14 @@ def test_a_sku_convicted_by_bisection_is_lawful(
 
 
 def test_a_failure_that_only_a_call_had_is_named(
-    laws: Laws, pool: ConnectionPool, clock: VirtualClock
+    laws: LawChecks, pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     fail(pool, clock.now(), lambda taken: judge().charge(taken, clock.now(), "timed out"))
     assert laws.blamed().examples == ("A=K3 of acme: 1 failures, none with evidence",)
 
 
 def test_more_failures_than_evidence_are_named(
-    laws: Laws, pool: ConnectionPool, clock: VirtualClock, run: Run
+    laws: LawChecks, pool: ConnectionPool, clock: VirtualClock, run: Run
 ) -> None:
     reply = Reply(quotes={}, missing=frozenset({Sku("A=K3")}))
     fail(pool, clock.now(), lambda taken: judge().settle(taken, reply, clock.now(), STANDING))
@@ -182,7 +184,7 @@ def test_more_failures_than_evidence_are_named(
     assert laws.blamed().examples == ("A=K3 of acme: 4 failures, evidence for 1",)
 
 
-def test_a_parked_listing_without_evidence_is_named(laws: Laws, run: Run) -> None:
+def test_a_parked_listing_without_evidence_is_named(laws: LawChecks, run: Run) -> None:
     run(
         "UPDATE product_sync_schedule SET sync_status = 'parked', is_active = false WHERE sku = 'B'"
     )
@@ -204,7 +206,7 @@ def test_a_parked_listing_without_evidence_is_named(laws: Laws, run: Run) -> Non
     ),
 )
 def test_a_price_no_shop_may_show_is_named(
-    laws: Laws,
+    laws: LawChecks,
     run: Run,
     desired: str,
     is_lawful: bool,  # noqa: FBT001 - a parameter of the table
@@ -219,7 +221,7 @@ def test_a_price_no_shop_may_show_is_named(
      ('{"price": "0.00"}', False), ('{"price": "-1.00"}', False)),
 )  # fmt: skip
 def test_a_price_of_nothing_in_the_shop_is_named_unless_a_person_is_to_decide(
-    laws: Laws,
+    laws: LawChecks,
     run: Run,
     applied: str,
     is_lawful: bool,  # noqa: FBT001 - a parameter of the table
@@ -239,7 +241,7 @@ VALUES (gen_random_uuid(), %s, 'acme', %s, %s, %s, '[]', %s, %s, %s)
 
 
 @pytest.fixture
-def intend(laws: Laws, clock: VirtualClock, run: Run) -> Run:
+def intend(laws: LawChecks, clock: VirtualClock, run: Run) -> Run:
     """Store an intent of acme's shop."""
     run(
         "INSERT INTO connected_accounts (id, user_id, platform, shop)"
@@ -260,7 +262,7 @@ def intend(laws: Laws, clock: VirtualClock, run: Run) -> Run:
 
 
 def test_a_write_that_nobody_looked_after_for_a_day_is_named(
-    laws: Laws, clock: VirtualClock, intend: Run, run: Run
+    laws: LawChecks, clock: VirtualClock, intend: Run, run: Run
 ) -> None:
     intend("price")
     intend("bulk")
@@ -274,7 +276,7 @@ def test_a_write_that_nobody_looked_after_for_a_day_is_named(
     assert laws.lost(now + 25 * HOUR).count == 0
 
 
-def test_a_second_write_while_the_first_is_unsure_is_named(laws: Laws, intend: Run) -> None:
+def test_a_second_write_while_the_first_is_unsure_is_named(laws: LawChecks, intend: Run) -> None:
     intend("price")
     intend("stock")
     intend("bulk", sku="B")
@@ -288,14 +290,14 @@ def test_a_second_write_while_the_first_is_unsure_is_named(laws: Laws, intend: R
     )
 
 
-def test_two_writes_on_one_visit_are_named(laws: Laws, intend: Run) -> None:
+def test_two_writes_on_one_visit_are_named(laws: LawChecks, intend: Run) -> None:
     intend("price", fence=7, is_open=False)
     intend("stock", fence=7, is_open=False)
     assert laws.doubled().examples == ("A=K3 of acme: 2 writes were sent on one visit to the shop",)
 
 
 def test_a_write_for_a_part_that_the_seller_does_not_list_is_named(
-    laws: Laws, clock: VirtualClock, intend: Run
+    laws: LawChecks, clock: VirtualClock, intend: Run
 ) -> None:
     intend("price")
     assert laws.strays(clock.now()).count == 0
@@ -306,7 +308,7 @@ def test_a_write_for_a_part_that_the_seller_does_not_list_is_named(
 
 
 def test_a_shop_that_nobody_took_over_is_named(
-    laws: Laws, clock: VirtualClock, intend: Run, run: Run
+    laws: LawChecks, clock: VirtualClock, intend: Run, run: Run
 ) -> None:
     now = clock.now()
     run("UPDATE connected_accounts SET push_owner = 'push-3', push_lease_until = %s", now)
@@ -315,14 +317,14 @@ def test_a_shop_that_nobody_took_over_is_named(
     assert found.examples[0].startswith("acme.myshopify.com of acme: lease of push-3 ran out")
 
 
-def test_a_state_of_another_seller_is_named(laws: Laws, clock: VirtualClock, run: Run) -> None:
+def test_a_state_of_another_seller_is_named(laws: LawChecks, clock: VirtualClock, run: Run) -> None:
     run("ALTER TABLE listing_state DROP CONSTRAINT listing_state_user_id_sku_fkey")
     run("INSERT INTO listing_state (user_id, sku) VALUES ('zenith', 'A=K3')")
     assert laws.strays(clock.now()).count == 1
 
 
 def test_many_offenders_are_counted_and_a_few_are_named(
-    laws: Laws, pool: ConnectionPool, clock: VirtualClock
+    laws: LawChecks, pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     keys = [(SellerId("acme"), Sku(f"P{number}")) for number in range(40)]
     Listings(pool).add(keys, policy=by_name("rolling"), now=clock.now())
@@ -331,7 +333,7 @@ def test_many_offenders_are_counted_and_a_few_are_named(
 
 
 def test_the_ledger_tells_calls_that_were_answered_from_those_that_were_not(
-    laws: Laws, clock: VirtualClock, run: Run
+    laws: LawChecks, clock: VirtualClock, run: Run
 ) -> None:
     start = clock.now()
     lines: Sequence[tuple[str, str | None]] = (
@@ -359,7 +361,7 @@ def test_a_supplier_that_always_answers_had_no_outage(clock: VirtualClock) -> No
 
 
 def test_what_was_paused_is_not_late_before_it_had_the_same_time_again(
-    laws: Laws, pool: ConnectionPool, clock: VirtualClock
+    laws: LawChecks, pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     start, pauses, of_acme = clock.now(), Pauses(pool), {"seller": SellerId("acme")}
 
@@ -380,7 +382,7 @@ def test_what_was_paused_is_not_late_before_it_had_the_same_time_again(
 
 
 def test_two_pauses_at_once_excuse_the_time_once(
-    laws: Laws, pool: ConnectionPool, clock: VirtualClock
+    laws: LawChecks, pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     start, pauses = clock.now(), Pauses(pool)
     for kind in (PauseKind.ALL, PauseKind.SUPPLIER):

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.core.catalog.listings import Listing, SellerId, Sku, Turn
+from headway.core.catalog.listings import Listing, Priority, SellerId, Sku
 from headway.core.timetable.families import Family
 from headway.core.timetable.market import Lesson, Sweep, initial_price
-from headway.core.timetable.policies import Adaptive, Seen
+from headway.core.timetable.policies import Adaptive, ReadResult
 from headway.core.timetable.rates import RATES
 from headway.store.catalog.listings import Listings
 from headway.store.timetable.markets import Markets
@@ -139,7 +139,7 @@ def test_what_another_version_knew_of_rates_and_lists_counts_for_nothing(
         id="P0",
         user_id=SellerId("a"),
         sku=Sku("P0"),
-        turn=Turn.SCHEDULED,
+        turn=Priority.SCHEDULED,
         fence=1,
         next_sync_at=clock.now(),
         hour_bucket=0,
@@ -148,7 +148,7 @@ def test_what_another_version_knew_of_rates_and_lists_counts_for_nothing(
         last_successful_sync=clock.now() - HOUR,
         family="ACME",
     )
-    seen = Seen(listing=row, at=clock.now(), has_changed=True)
+    seen = ReadResult(listing=row, at=clock.now(), has_changed=True)
     markets.learn(found, Adaptive().informed(found).learn([seen]), clock.now())
 
 

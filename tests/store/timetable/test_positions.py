@@ -6,8 +6,8 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.core.catalog.listings import SellerId, Sku
-from headway.core.timetable.seats import BoardingRule, board
-from headway.store.timetable.positions import Standings
+from headway.core.timetable.seats import SeatRule, board
+from headway.store.timetable.positions import ListingPositions
 from headway.store.timetable.schedule import Schedule
 from headway_lab.virtual_clock import VirtualClock
 
@@ -33,10 +33,12 @@ def test_the_place_counts_whoever_boards_before(pool: ConnectionPool, clock: Vir
         add(pool, f"L{number}", now + (9 + number) * MINUTE)
     add(pool, "ONBOARD", now, "onboarding")
     add(pool, "MANUAL", now + MINUTE, "manual")
-    rule = BoardingRule(seats=14, slack=timedelta(minutes=20))
+    rule = SeatRule(seats=14, slack=timedelta(minutes=20))
     expected = [each.sku for each in board(Schedule(pool).front(now, limit=50), now, rule)]
     places = {
-        each.sku: each.ahead_count for each in Standings(pool).sample(now) if not each.has_more
+        each.sku: each.ahead_count
+        for each in ListingPositions(pool).sample(now)
+        if not each.has_more
     }
     assert sorted(places, key=places.__getitem__) == expected
     assert sorted(places.values()) == list(range(14))
@@ -47,9 +49,9 @@ def test_two_sellers_of_one_sku_take_one_place(pool: ConnectionPool, clock: Virt
     for seller in ("acme", "zenith"):
         add(pool, "TWICE", now - 2 * MINUTE, seller=seller)
     add(pool, "LAST", now)
-    (last,) = Standings(pool).of_sku(Sku("LAST"), now)
+    (last,) = ListingPositions(pool).of_sku(Sku("LAST"), now)
     assert last.ahead_count == 1
-    assert [each.ahead_count for each in Standings(pool).of_sku(Sku("TWICE"), now)] == [0, 0]
+    assert [each.ahead_count for each in ListingPositions(pool).of_sku(Sku("TWICE"), now)] == [0, 0]
 
 
 def test_those_under_a_lease_or_parked_are_not_in_the_queue(
@@ -64,7 +66,7 @@ def test_those_under_a_lease_or_parked_are_not_in_the_queue(
         connection.execute(
             "UPDATE product_sync_schedule SET is_active = false WHERE sku = 'PARKED'"
         )
-    (mine,) = Standings(pool).of_sku(Sku("MINE"), now)
+    (mine,) = ListingPositions(pool).of_sku(Sku("MINE"), now)
     assert mine.ahead_count == 0
 
 
@@ -77,7 +79,7 @@ def test_a_long_queue_is_counted_only_so_far(pool: ConnectionPool, clock: Virtua
             (now - MINUTE,),
         )
     add(pool, "MINE", now)
-    (mine,) = Standings(pool).of_sku(Sku("MINE"), now)
+    (mine,) = ListingPositions(pool).of_sku(Sku("MINE"), now)
     assert (mine.ahead_count, mine.has_more) == (1001, True)
 
 
@@ -85,7 +87,7 @@ def test_one_seller_can_be_asked_for(pool: ConnectionPool, clock: VirtualClock) 
     now = clock.now()
     for seller in ("acme", "zenith"):
         add(pool, "A B/C=K3", now, seller=seller)
-    (only,) = Standings(pool).of_sku(Sku("A B/C=K3"), now, seller=SellerId("zenith"))
+    (only,) = ListingPositions(pool).of_sku(Sku("A B/C=K3"), now, seller=SellerId("zenith"))
     assert only.user_id == "zenith"
 
 
@@ -95,4 +97,4 @@ def test_a_misspelt_sku_finds_its_like(
 ) -> None:
     for sku in ("WF338109=K3", "AN960-10L", "MS20470AD4-6"):
         add(pool, sku, clock.now())
-    assert Standings(pool).similar(Sku(typo)) == ["WF338109=K3"]
+    assert ListingPositions(pool).similar(Sku(typo)) == ["WF338109=K3"]

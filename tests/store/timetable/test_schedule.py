@@ -8,9 +8,9 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.core.catalog.change_detection import Terms
-from headway.core.catalog.guard import SellerStanding
+from headway.core.catalog.guard import SellerSettings
 from headway.core.catalog.lifecycle import FailureRule, Judge
-from headway.core.catalog.listings import Listing, Quote, Reply, SellerId, Sku, Turn
+from headway.core.catalog.listings import Listing, Priority, Quote, Reply, SellerId, Sku
 from headway.core.timetable.policies import Rolling
 from headway.errors import StoreError
 from headway.store.catalog.listings import Listings
@@ -18,7 +18,7 @@ from headway.store.timetable.schedule import Schedule
 from headway_lab.virtual_clock import VirtualClock
 
 JUDGE = Judge(rule=FailureRule(), policy=Rolling())
-STANDING = SellerStanding(terms=Terms(locations={"Miami FL": "Miami"}, currency="USD"))
+STANDING = SellerSettings(terms=Terms(locations={"Miami FL": "Miami"}, currency="USD"))
 BATCH = "00000000-0000-4000-8000-00000000000b"
 CALL = "00000000-0000-4000-8000-000000000001"
 Ask = Callable[..., list[tuple[Any, ...]]]
@@ -93,7 +93,7 @@ def test_the_front_holds_the_next_due_of_every_turn_and_no_held_or_inactive_row(
     ask("UPDATE product_sync_schedule SET is_active = false WHERE sku = 'P9'")
     claim(schedule, now, "P10")
     front = schedule.front(now, limit=5)
-    assert {each.turn for each in front} == {Turn.MANUAL, Turn.SCHEDULED, Turn.RETRY}
+    assert {each.turn for each in front} == {Priority.MANUAL, Priority.SCHEDULED, Priority.RETRY}
     assert len(front) == 7
     everything = {each.sku for each in schedule.front(now, limit=100)}
     assert everything == {f"P{n}" for n in range(40)} - {"P9", "P10"}

@@ -27,7 +27,7 @@ from headway.core.timetable.policies.policy import latest_due
 from headway.errors import InvalidError, NotFoundError
 from headway.store.catalog.listings import Listings
 from headway.store.timetable.markets import Markets
-from headway.store.timetable.slots import Timetable, Wish
+from headway.store.timetable.slots import RequestedSlot, Timetable
 
 Ask = Callable[..., list[Any]]
 HOUR = timedelta(hours=1)
@@ -308,7 +308,7 @@ def test_a_window_that_a_grown_catalogue_opens_sooner_takes_those_that_expected_
 
 
 def move(timetable: Timetable, policy: Policy, now: datetime = NOW, **wish: Any) -> Any:
-    return timetable.move(ACME, Sku("P00000"), Wish(**wish), policy=policy, now=now)
+    return timetable.move(ACME, Sku("P00000"), RequestedSlot(**wish), policy=policy, now=now)
 
 
 @pytest.mark.parametrize("policy", (Rolling(), Anchored(), Split()), ids=lambda each: each.name)
@@ -382,4 +382,4 @@ def test_what_cannot_be_moved_is_told(pool: ConnectionPool, timetable: Timetable
     with pytest.raises(InvalidError, match="under adaptive a part has no slot"):
         move(timetable, by_name("adaptive"), hour_bucket=3)
     with pytest.raises(NotFoundError, match="acme does not list NONE"):
-        timetable.move(ACME, Sku("NONE"), Wish(hour_bucket=1), policy=Split(), now=NOW)
+        timetable.move(ACME, Sku("NONE"), RequestedSlot(hour_bucket=1), policy=Split(), now=NOW)

@@ -46,7 +46,7 @@ class Tier(StrEnum):
         return self is not Tier.FREE
 
 
-class Kind(StrEnum):
+class DataKind(StrEnum):
     """What a job pulls."""
 
     ORDERS = "orders"
@@ -105,7 +105,7 @@ class Job:
 
     id: str
     account: Account
-    kind: Kind
+    kind: DataKind
     type: JobType
     tier: Tier
     fence: int
@@ -126,7 +126,7 @@ class JobRule:
     """The numbers of the account lane; see `config` for what each means."""
 
     intervals: Mapping[Tier, timedelta]
-    kind_intervals: Mapping[Kind, timedelta]
+    kind_intervals: Mapping[DataKind, timedelta]
     order_quotas: Mapping[Tier, int]
     running_max: int = 10
     failures_max: int = 5
@@ -144,13 +144,13 @@ class JobRule:
 
 
 # Etsy and Printify tell buyers only on orders; Shopify tells payments with them, Printify never.
-KINDS: Mapping[PlatformName, tuple[Kind, ...]] = {
-    PlatformName.SHOPIFY: (Kind.ORDERS, Kind.LISTINGS, Kind.CUSTOMERS),
-    PlatformName.ETSY: (Kind.ORDERS, Kind.LISTINGS, Kind.PAYMENTS),
-    PlatformName.PRINTIFY: (Kind.ORDERS, Kind.LISTINGS),
+KINDS: Mapping[PlatformName, tuple[DataKind, ...]] = {
+    PlatformName.SHOPIFY: (DataKind.ORDERS, DataKind.LISTINGS, DataKind.CUSTOMERS),
+    PlatformName.ETSY: (DataKind.ORDERS, DataKind.LISTINGS, DataKind.PAYMENTS),
+    PlatformName.PRINTIFY: (DataKind.ORDERS, DataKind.LISTINGS),
 }
 # What has a history to be pulled once; listings are walked whole every time.
-BACKFILLED = frozenset({Kind.ORDERS, Kind.CUSTOMERS, Kind.PAYMENTS})
+BACKFILLED = frozenset({DataKind.ORDERS, DataKind.CUSTOMERS, DataKind.PAYMENTS})
 
 
 MINUTE = timedelta(minutes=1)
@@ -239,12 +239,12 @@ def throttle_pause(times: int, job_id: str) -> timedelta:
     return pause * (1 + _phase(job_id)) / 2
 
 
-def interval(tier: Tier, kind: Kind, rule: JobRule) -> timedelta:
+def interval(tier: Tier, kind: DataKind, rule: JobRule) -> timedelta:
     """Return how often what is new is looked for."""
     return max(rule.intervals[tier], rule.kind_intervals[kind])
 
 
-def stretched(tier: Tier, kind: Kind, rule: JobRule, stretch: float) -> timedelta:
+def stretched(tier: Tier, kind: DataKind, rule: JobRule, stretch: float) -> timedelta:
     """Return the interval where a platform's day is too short for all: a day at most."""
     span = interval(tier, kind, rule)
     return max(span, min(span * stretch, DAY))

@@ -29,7 +29,7 @@ def begun_since(cursor: Cursor, now: datetime) -> datetime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class PageRequest:
     """One request to be made: of what, and with which values (scalars and lists of them)."""
 
     what: str
@@ -56,7 +56,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class PageStep:
     """What a page made of the cursor; the run is over once `is_done`.
 
     `gone_since` ends a whole walk of listings: those not seen since then are no longer there.
@@ -69,7 +69,7 @@ class Step:
     horizon_at: datetime | None = None
 
 
-class Walk(Protocol):
+class Paginator(Protocol):
     """One way to find what is new of one kind at one platform. Pure: all it knows is given."""
 
     @property
@@ -79,8 +79,8 @@ class Walk(Protocol):
     def begin(self, cursor: Cursor, now: datetime, wanted: Sequence[str]) -> Cursor:
         """Begin a run, or go on with the one under way: `wanted` ids are read first."""
 
-    def ask(self, cursor: Cursor) -> Ask:
+    def ask(self, cursor: Cursor) -> PageRequest:
         """Return what to ask next in the run under way."""
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> Step:
+    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
         """Take the page that answered the last ask."""

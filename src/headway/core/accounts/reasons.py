@@ -6,16 +6,16 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from headway.core.accounts.jobs import (
+    DataKind,
     JobStatus,
     JobType,
-    Kind,
     PlatformName,
     Tier,
     next_month,
     rank,
 )
 from headway.core.catalog.listings import SellerId
-from headway.core.limits.daily_shares import Share, share_of
+from headway.core.limits.daily_shares import DayShare, share_of
 from headway.core.pauses import Pause, longest
 from headway.core.reasons import say_pause, say_span, say_time
 
@@ -42,7 +42,7 @@ class JobState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobStanding:
+class JobPosition:
     """One job's row, and its place among those that are due (`has_more`: at least that far).
 
     `is_over_quota` if its seller's orders of the month are used up: it is set aside once it is due.
@@ -53,7 +53,7 @@ class JobStanding:
     user_id: SellerId
     platform: PlatformName
     shop: str
-    kind: Kind
+    kind: DataKind
     type: JobType
     tier: Tier
     score: int
@@ -95,7 +95,7 @@ class Shut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobLine:
+class JobQueueState:
     """What every job waits for: places, accounts that are busy, platforms and budgets."""
 
     running_count: int
@@ -103,7 +103,7 @@ class JobLine:
     ageing: timedelta
     busy: Collection[str] = ()
     pauses: Sequence[Pause] = ()
-    shut: Mapping[tuple[PlatformName, Share], Shut] = field(default_factory=dict)
+    shut: Mapping[tuple[PlatformName, DayShare], Shut] = field(default_factory=dict)
     order_quotas: Mapping[Tier, int] = field(default_factory=dict)
 
 
@@ -119,13 +119,13 @@ class JobAnswer:
 WAITING = frozenset({JobStatus.QUEUED, JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.LIMITED})
 
 
-def aged(standing: JobStanding, line: JobLine, now: datetime) -> float:
+def aged(standing: JobPosition, line: JobQueueState, now: datetime) -> float:
     """Return the score with what waiting has added to it."""
     due_at = standing.next_run_at or now
     return rank(standing.score, due_at, now, line.ageing)
 
 
-def why(standing: JobStanding, line: JobLine, now: datetime) -> JobAnswer:
+def why(standing: JobPosition, line: JobQueueState, now: datetime) -> JobAnswer:
     """Say what a job does, or what blocks it and until when; the first thing that does."""
     if standing.status is JobStatus.RUNNING:
         return _running(standing, now)
@@ -141,7 +141,7 @@ def why(standing: JobStanding, line: JobLine, now: datetime) -> JobAnswer:
     return _later(standing, standing.next_run_at, now)
 
 
-def _running(standing: JobStanding, now: datetime) -> JobAnswer:
+def _running(standing: JobPosition, now: datetime) -> JobAnswer:
     until = standing.lease_until or now
     if until < now:
         return JobAnswer(
@@ -162,7 +162,7 @@ def _running(standing: JobStanding, now: datetime) -> JobAnswer:
     )
 
 
-def _at_rest(standing: JobStanding) -> JobAnswer:
+def _at_rest(standing: JobPosition) -> JobAnswer:
     if standing.status is JobStatus.DEAD:
         count = standing.retry_count
         return JobAnswer(
@@ -185,7 +185,7 @@ def _at_rest(standing: JobStanding) -> JobAnswer:
     return JobAnswer(state=JobState.DONE, sentence="All history is pulled; nothing is left to do.")
 
 
-def _over_quota(standing: JobStanding, until: datetime, now: datetime) -> JobAnswer:
+def _over_quota(standing: JobPosition, until: datetime, now: datetime) -> JobAnswer:
     return JobAnswer(
         state=JobState.QUOTA,
         sentence=(
@@ -196,7 +196,7 @@ def _over_quota(standing: JobStanding, until: datetime, now: datetime) -> JobAns
     )
 
 
-def _later(standing: JobStanding, until: datetime, now: datetime) -> JobAnswer:
+def _later(standing: JobPosition, until: datetime, now: datetime) -> JobAnswer:
     if standing.status is JobStatus.LIMITED:
         return _over_quota(standing, until, now)
     at = say_time(until, now)
@@ -214,7 +214,7 @@ def _later(standing: JobStanding, until: datetime, now: datetime) -> JobAnswer:
     return JobAnswer(state=JobState.NOT_DUE, sentence=f"Due at {at}{reason}.", until=until)
 
 
-def _held(standing: JobStanding, line: JobLine, due: str, now: datetime) -> JobAnswer | None:
+def _held(standing: JobPosition, line: JobQueueState, due: str, now: datetime) -> JobAnswer | None:
     """Say what keeps it from running even when it is due, if anything does: a pause, a budget."""
     pause = longest(each for each in line.pauses if stops_job(each, standing.user_id))
     if pause is not None:
@@ -233,7 +233,7 @@ def _held(standing: JobStanding, line: JobLine, due: str, now: datetime) -> JobA
     return None
 
 
-def _due(standing: JobStanding, line: JobLine, now: datetime) -> JobAnswer:
+def _due(standing: JobPosition, line: JobQueueState, now: datetime) -> JobAnswer:
     due = f"Due {_since(standing, now)}"
     held = _held(standing, line, due, now)
     if held is not None:
@@ -264,6 +264,6 @@ def stops_job(pause: Pause, seller: SellerId) -> bool:
     return pause.stops_writes and pause.covers(seller)
 
 
-def _since(standing: JobStanding, now: datetime) -> str:
+def _since(standing: JobPosition, now: datetime) -> str:
     due_at = standing.next_run_at or now
     return "now" if due_at >= now else f"for {say_span(now - due_at)}"

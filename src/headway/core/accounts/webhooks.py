@@ -11,25 +11,25 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from headway.core.accounts.jobs import Kind, PlatformName
+from headway.core.accounts.jobs import DataKind, PlatformName
 from headway.errors import RequestError
 
 ID_CHARS_MAX = 200
 GID = re.compile(r"gid://shopify/\w+/")
 RECEIPT = re.compile(r"/receipts/([0-9]{1,20})(?:[/?#]|$)")
 # By the first word of a topic: what it is about, and where its id stands.
-SHOPIFY_TOPICS: Mapping[str, tuple[Kind, tuple[str, ...]]] = {
-    "orders": (Kind.ORDERS, ("id", "order_edit.order_id")),
-    "refunds": (Kind.ORDERS, ("order_id",)),
-    "fulfillments": (Kind.ORDERS, ("order_id",)),
-    "products": (Kind.LISTINGS, ("id",)),
-    "customers": (Kind.CUSTOMERS, ("id",)),
+SHOPIFY_TOPICS: Mapping[str, tuple[DataKind, tuple[str, ...]]] = {
+    "orders": (DataKind.ORDERS, ("id", "order_edit.order_id")),
+    "refunds": (DataKind.ORDERS, ("order_id",)),
+    "fulfillments": (DataKind.ORDERS, ("order_id",)),
+    "products": (DataKind.LISTINGS, ("id",)),
+    "customers": (DataKind.CUSTOMERS, ("id",)),
 }
 ETSY_TOPICS = frozenset({"order.paid", "order.canceled", "order.shipped", "order.delivered"})
-PRINTIFY_TOPICS: Mapping[str, Kind] = {"order": Kind.ORDERS, "product": Kind.LISTINGS}
+PRINTIFY_TOPICS: Mapping[str, DataKind] = {"order": DataKind.ORDERS, "product": DataKind.LISTINGS}
 
 
-class Effect(StrEnum):
+class WebhookEffect(StrEnum):
     """What a webhook makes us do."""
 
     WAKE = "wake"
@@ -41,7 +41,7 @@ class Effect(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hook:
+class Webhook:
     """One delivery. `kind` and `external_id` say what to look at, as far as it tells.
 
     `order_ids` are the orders whose buyer wants to be forgotten.
@@ -51,17 +51,17 @@ class Hook:
     delivery_id: str
     shop: str
     topic: str
-    effect: Effect
-    kind: Kind | None = None
+    effect: WebhookEffect
+    kind: DataKind | None = None
     external_id: str | None = None
     order_ids: tuple[str, ...] = ()
 
 
 # Shopify's three topics that every public app must accept.
-PRIVACY: Mapping[str, Effect] = {
-    "customers/data_request": Effect.RECORD,
-    "customers/redact": Effect.REDACT_CUSTOMER,
-    "shop/redact": Effect.REDACT_SHOP,
+PRIVACY: Mapping[str, WebhookEffect] = {
+    "customers/data_request": WebhookEffect.RECORD,
+    "customers/redact": WebhookEffect.REDACT_CUSTOMER,
+    "shop/redact": WebhookEffect.REDACT_SHOP,
 }
 REASONS: Mapping[PlatformName, str] = {
     PlatformName.SHOPIFY: "the app was uninstalled in the shop",
@@ -69,7 +69,7 @@ REASONS: Mapping[PlatformName, str] = {
 }
 
 
-def read_hook(platform: PlatformName, headers: Mapping[str, str], body: bytes) -> Hook:
+def read_hook(platform: PlatformName, headers: Mapping[str, str], body: bytes) -> Webhook:
     """Read a delivery whose signature is good; header names in lower case; raises RequestError."""
     try:
         told = json.loads(body)
@@ -82,20 +82,20 @@ def read_hook(platform: PlatformName, headers: Mapping[str, str], body: bytes) -
     return _etsy(headers, told) if platform is PlatformName.ETSY else _printify(told)
 
 
-def _shopify(headers: Mapping[str, str], told: Mapping[str, Any]) -> Hook:
+def _shopify(headers: Mapping[str, str], told: Mapping[str, Any]) -> Webhook:
     topic = _text(headers.get("x-shopify-topic"), "the header X-Shopify-Topic").lower()
-    effect, kind, external_id = PRIVACY.get(topic, Effect.NOTHING), None, None
+    effect, kind, external_id = PRIVACY.get(topic, WebhookEffect.NOTHING), None, None
     orders: tuple[str, ...] = ()
     if topic == "app/uninstalled":
-        effect = Effect.DISCONNECT
+        effect = WebhookEffect.DISCONNECT
     elif topic in PRIVACY:
         external_id, orders = _forgotten(told, effect)
     elif (subject := topic.partition("/")[0]) in SHOPIFY_TOPICS:
-        effect = Effect.WAKE
+        effect = WebhookEffect.WAKE
         kind, paths = SHOPIFY_TOPICS[subject]
         ids = (_number(_find(told, path)) for path in paths)
         external_id = next((each for each in ids if each is not None), None)
-    return Hook(
+    return Webhook(
         platform=PlatformName.SHOPIFY,
         delivery_id=_text(headers.get("x-shopify-webhook-id"), "the header X-Shopify-Webhook-Id"),
         shop=_text(
@@ -109,9 +109,11 @@ def _shopify(headers: Mapping[str, str], told: Mapping[str, Any]) -> Hook:
     )
 
 
-def _forgotten(told: Mapping[str, Any], effect: Effect) -> tuple[str | None, tuple[str, ...]]:
+def _forgotten(
+    told: Mapping[str, Any], effect: WebhookEffect
+) -> tuple[str | None, tuple[str, ...]]:
     """Return which customer a privacy topic is about, and which of their orders it names."""
-    if effect is Effect.REDACT_SHOP:
+    if effect is WebhookEffect.REDACT_SHOP:
         return None, ()
     customer = _number(_find(told, "customer.id"))
     if customer is None:
@@ -122,35 +124,35 @@ def _forgotten(told: Mapping[str, Any], effect: Effect) -> tuple[str | None, tup
     return customer, tuple(each for each in found if each is not None)
 
 
-def _etsy(headers: Mapping[str, str], told: Mapping[str, Any]) -> Hook:
+def _etsy(headers: Mapping[str, str], told: Mapping[str, Any]) -> Webhook:
     # One page of Etsy writes order.paid, another ORDER_PAID.
     topic = _text(told.get("event_type"), "event_type").lower().replace("_", ".")
     is_used = topic in ETSY_TOPICS
     receipt = RECEIPT.search(str(told.get("resource_url", "")))
-    return Hook(
+    return Webhook(
         platform=PlatformName.ETSY,
         delivery_id=_text(headers.get("webhook-id"), "the header webhook-id"),
         shop=_text(told.get("shop_id"), "shop_id"),
         topic=topic,
-        effect=Effect.WAKE if is_used else Effect.NOTHING,
-        kind=Kind.ORDERS if is_used else None,
+        effect=WebhookEffect.WAKE if is_used else WebhookEffect.NOTHING,
+        kind=DataKind.ORDERS if is_used else None,
         external_id=receipt[1] if receipt and is_used else None,
     )
 
 
-def _printify(told: Mapping[str, Any]) -> Hook:
+def _printify(told: Mapping[str, Any]) -> Webhook:
     topic = _text(told.get("type"), "type")
     is_end = topic == "shop:disconnected"
     kind = PRINTIFY_TOPICS.get(topic.partition(":")[0])
     subject = _find(told, "resource.id")
     shop = subject if is_end else _find(told, "resource.data.shop_id")
-    effect = Effect.WAKE if kind else Effect.NOTHING
-    return Hook(
+    effect = WebhookEffect.WAKE if kind else WebhookEffect.NOTHING
+    return Webhook(
         platform=PlatformName.PRINTIFY,
         delivery_id=_text(told.get("id"), "id"),
         shop=_text(shop, "resource.id" if is_end else "resource.data.shop_id"),
         topic=topic,
-        effect=Effect.DISCONNECT if is_end else effect,
+        effect=WebhookEffect.DISCONNECT if is_end else effect,
         kind=kind,
         external_id=_id(subject) if kind else None,
     )

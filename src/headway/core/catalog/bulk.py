@@ -12,22 +12,22 @@ from typing import Protocol
 
 from headway.core.catalog import push_results
 from headway.core.catalog.listings import Sku
-from headway.core.catalog.push_planning import Parcel, needs, price_write
+from headway.core.catalog.push_planning import PushBatch, needs, price_write
 from headway.core.catalog.storefront import (
     BulkIntent,
     BulkProgress,
     Change,
     Gid,
-    Kind,
     Phase,
     PriceWrite,
     Pushed,
-    Said,
     Shop,
     UploadTarget,
-    Verdict,
+    WriteKind,
+    WriteResult,
+    WriteVerdict,
 )
-from headway.errors import ConnectorError, PermanentError
+from headway.errors import PermanentError, ProviderError
 
 # So many lines are a few megabytes, far from the 100 that a file may have.
 WRITES_MAX = 10_000
@@ -38,7 +38,7 @@ RUN_MAX = timedelta(hours=24)
 COMPLETED = "COMPLETED"
 
 
-class Step(StrEnum):
+class BulkStep(StrEnum):
     """What is done next; the last two need no call."""
 
     STAGE = "stage"
@@ -52,15 +52,15 @@ class Step(StrEnum):
 
 
 NEXT = {
-    Phase.NEW: Step.STAGE,
-    Phase.STAGED: Step.UPLOAD,
-    Phase.UPLOADED: Step.RUN,
-    Phase.ASKED: Step.FIND,
-    Phase.RUNNING: Step.STATUS,
-    Phase.COMPLETED: Step.FETCH,
+    Phase.NEW: BulkStep.STAGE,
+    Phase.STAGED: BulkStep.UPLOAD,
+    Phase.UPLOADED: BulkStep.RUN,
+    Phase.ASKED: BulkStep.FIND,
+    Phase.RUNNING: BulkStep.STATUS,
+    Phase.COMPLETED: BulkStep.FETCH,
 }
 # These calls go to the host of a file, which is not the shop's.
-ELSEWHERE = frozenset({Step.UPLOAD, Step.FETCH})
+ELSEWHERE = frozenset({BulkStep.UPLOAD, BulkStep.FETCH})
 
 
 class Target(Protocol):
@@ -75,7 +75,7 @@ class Target(Protocol):
         """What must go with the file."""
 
 
-class Standing(Protocol):
+class BulkOperationStatus(Protocol):
     """How an operation stands in the shop."""
 
     @property
@@ -112,12 +112,12 @@ def is_due(bulk: BulkIntent, now: datetime) -> bool:
     return bulk.progress.poll_at is None or bulk.progress.poll_at <= now
 
 
-def next_step(bulk: BulkIntent, now: datetime) -> Step:
+def next_step(bulk: BulkIntent, now: datetime) -> BulkStep:
     """Return what is to be done next."""
     progress = bulk.progress
     if progress.asked_at is None:
-        return Step.DROP if now - bulk.created_at > START_MAX else NEXT[progress.phase]
-    return Step.GIVE_UP if now - progress.asked_at > RUN_MAX else NEXT[progress.phase]
+        return BulkStep.DROP if now - bulk.created_at > START_MAX else NEXT[progress.phase]
+    return BulkStep.GIVE_UP if now - progress.asked_at > RUN_MAX else NEXT[progress.phase]
 
 
 def asking(bulk: BulkIntent, now: datetime) -> BulkIntent:
@@ -145,12 +145,14 @@ def started(bulk: BulkIntent, operation: Gid | None, now: datetime) -> BulkProgr
     )
 
 
-def found(bulk: BulkIntent, standing: Standing | None, now: datetime) -> BulkProgress | None:
+def found(
+    bulk: BulkIntent, standing: BulkOperationStatus | None, now: datetime
+) -> BulkProgress | None:
     """Go on with the operation whose reply was lost; if there is none it may be run again."""
     return _not_asked(bulk, now) if standing is None else stood(bulk, standing, now)
 
 
-def stood(bulk: BulkIntent, standing: Standing, now: datetime) -> BulkProgress | None:
+def stood(bulk: BulkIntent, standing: BulkOperationStatus, now: datetime) -> BulkProgress | None:
     """Go on to its answers, or wait longer; None if it ended and nobody can say what it did."""
     progress = replace(bulk.progress, phase=Phase.RUNNING, operation=standing.id)
     if not standing.is_over:
@@ -161,15 +163,15 @@ def stood(bulk: BulkIntent, standing: Standing, now: datetime) -> BulkProgress |
 
 
 def failed(
-    bulk: BulkIntent, step: Step, error: ConnectorError | None, now: datetime
+    bulk: BulkIntent, step: BulkStep, error: ProviderError | None, now: datetime
 ) -> BulkProgress:
     """Return from where to go on after a call that failed, or without an error was not made."""
     at = later(bulk, now)
-    if step is Step.UPLOAD or (step is Step.RUN and isinstance(error, PermanentError)):
+    if step is BulkStep.UPLOAD or (step is BulkStep.RUN and isinstance(error, PermanentError)):
         return BulkProgress(poll_at=at)
-    if step is Step.RUN and (error is None or isinstance(error, push_results.NOT_DONE)):
+    if step is BulkStep.RUN and (error is None or isinstance(error, push_results.NOT_DONE)):
         return _not_asked(bulk, at)
-    if step is Step.FETCH:
+    if step is BulkStep.FETCH:
         # The address of the answers is good for some days only; the shop tells another.
         return replace(bulk.progress, phase=Phase.RUNNING, poll_at=at)
     return replace(bulk.progress, poll_at=at)
@@ -181,7 +183,7 @@ def later(bulk: BulkIntent, now: datetime) -> datetime:
 
 
 def judge(
-    lines: Iterable[tuple[PriceWrite, Said]],
+    lines: Iterable[tuple[PriceWrite, WriteResult]],
     changes: Mapping[Sku, Change],
     shop: Shop,
     now: datetime,
@@ -196,7 +198,7 @@ def judge(
         change = changes.get(write.sku)
         if change is None:
             continue
-        if said.verdict is Verdict.AGAIN:
+        if said.verdict is WriteVerdict.AGAIN:
             unsure.append(change)
         else:
             pushed.append(_judge(change, write, said, shop, now))
@@ -211,11 +213,13 @@ def apart(changes: Iterable[Change], reason: str, now: datetime) -> list[Pushed]
     ]
 
 
-def _judge(change: Change, write: PriceWrite, said: Said, shop: Shop, now: datetime) -> Pushed:
+def _judge(
+    change: Change, write: PriceWrite, said: WriteResult, shop: Shop, now: datetime
+) -> Pushed:
     if change.applied is None or change.ids is None or change.ids.variant != write.variant:
         # It was lost sight of meanwhile: this answer may be about another variant.
         return Pushed(change=change, retry_at=now, failures=change.failures)
-    parcel = Parcel(kind=Kind.PRICE, changes=[change], writes=[write])
+    parcel = PushBatch(kind=WriteKind.PRICE, changes=[change], writes=[write])
     (pushed,) = push_results.after_write(parcel, [said], shop, now)
     if pushed.retry_at is not None and price_write(change) != write:
         return replace(pushed, retry_at=now)  # a newer price was not refused

@@ -87,7 +87,7 @@ class Desired:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldQuote:
     """A change that must not reach the shop by itself, and why."""
 
     reason: str
@@ -107,22 +107,24 @@ def observe(quote: Quote, terms: Terms) -> Observed:
     )
 
 
-def desire(observed: Observed, terms: Terms) -> Desired | Held:
+def desire(observed: Observed, terms: Terms) -> Desired | HeldQuote:
     """Turn an observation into the shop's state, or hold it for a person (law L9)."""
     price = observed.net_price if terms.basis == "net" else observed.price
     if observed.currency != terms.currency:
-        return Held(reason=f"quoted in {observed.currency}, the shop sells in {terms.currency}")
+        return HeldQuote(
+            reason=f"quoted in {observed.currency}, the shop sells in {terms.currency}"
+        )
     for quoted in (observed.list_price, observed.net_price):
         if quoted is not None and quoted < 0:
-            return Held(reason=f"a negative price was quoted: {plain(quoted)}")
+            return HeldQuote(reason=f"a negative price was quoted: {plain(quoted)}")
     if not price:
         wanted = "net price" if terms.basis == "net" and observed.price else "price"
-        return Held(reason=f"no {wanted} was quoted")
+        return HeldQuote(reason=f"no {wanted} was quoted")
     cost = observed.net_price or price
     floor = cost * (1 + terms.margin_min)
     shown = round_price(max(price * (1 + terms.markup), floor), terms.rounding)
     if shown <= 0:
-        return Held(reason=f"a price of {plain(price)} rounds to nothing")
+        return HeldQuote(reason=f"a price of {plain(price)} rounds to nothing")
     if shown < floor:
         shown = round_price(floor, terms.rounding, upwards=True)
     return Desired(

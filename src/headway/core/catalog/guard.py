@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from headway.core.catalog.change_detection import Held, Observed, Terms, desire, money
+from headway.core.catalog.change_detection import HeldQuote, Observed, Terms, desire, money
 from headway.core.catalog.listings import Listing
 
 DAY = timedelta(days=1)
@@ -37,7 +37,7 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SellerStanding:
+class SellerSettings:
     """A seller's terms and guard, and how much of the catalogue moved within a day."""
 
     terms: Terms
@@ -70,11 +70,11 @@ class Weighed:
     held_reason: str | None = None
 
 
-def weigh(listing: Listing, observed: Observed, standing: SellerStanding, now: datetime) -> Weighed:
+def weigh(listing: Listing, observed: Observed, standing: SellerSettings, now: datetime) -> Weighed:
     """Decide what of an observation becomes desired, and what waits for a person."""
     wanted, old = desire(observed, standing.terms), listing.desired
     if old is None:  # nothing to compare with
-        if not isinstance(wanted, Held):
+        if not isinstance(wanted, HeldQuote):
             return Weighed(desired=wanted.as_json())
         if listing.rejected is not None and is_same_offer(_unpriced(observed), listing.rejected):
             return Weighed(rejected=listing.rejected)
@@ -82,7 +82,7 @@ def weigh(listing: Listing, observed: Observed, standing: SellerStanding, now: d
     kept = {**old, "quantities": observed.as_json()["quantities"]}
     new: State | None
     reason: str | None
-    if isinstance(wanted, Held):
+    if isinstance(wanted, HeldQuote):
         new, reason, offer = None, wanted.reason, _unpriced(observed)
     else:
         new = offer = {**old, **wanted.as_json()}

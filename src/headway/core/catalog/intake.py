@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName
 from headway.core.catalog.storefront import Gid
-from headway.core.reasons import Line, say_time
+from headway.core.reasons import SupplierQueue, say_time
 from headway.errors import InvalidError
 
 CHARS_MAX = 255
@@ -45,7 +45,7 @@ ShopSkuForm = Literal["same", "base"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class ImportRow:
     """One usable row of an import; what the file does not give is None.
 
     `family` is whom the part changes with. `weight` is what a minute of staleness costs compared
@@ -97,7 +97,7 @@ class Imported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ImportedPart:
     """A part on its way into a shop: requested, normalized, published, blocked, failed or refused.
 
     While it is requested, `place` is its place among those that board first, or `due_at` is when it
@@ -177,7 +177,7 @@ def text_lines(lines: Iterable[bytes]) -> Iterator[str]:
 
 def read_rows(
     lines: Iterable[bytes], *, only: SellerId | None = None, otherwise: SellerId | None = None
-) -> Iterator[Row | RefusedRow]:
+) -> Iterator[ImportRow | RefusedRow]:
     """Read the rows of an import; raises InvalidError for a file that is unusable as a whole.
 
     `only` refuses the rows of any other seller; `otherwise` is whose a row is that names none.
@@ -193,7 +193,9 @@ def read_rows(
             yield _read(line, header, cells, only=only, otherwise=otherwise)
 
 
-def read_at(part: Part, line: Line, *, seats: int, now: datetime) -> datetime | None:
+def read_at(
+    part: ImportedPart, line: SupplierQueue, *, seats: int, now: datetime
+) -> datetime | None:
     """Estimate when a requested part is read, at the earliest; None if it is not waiting."""
     if part.place is None:
         return part.due_at
@@ -202,7 +204,7 @@ def read_at(part: Part, line: Line, *, seats: int, now: datetime) -> datetime | 
     return first + (part.place - 1) // seats * line.pace
 
 
-def fate(part: Part, expected_at: datetime | None, now: datetime) -> str:
+def fate(part: ImportedPart, expected_at: datetime | None, now: datetime) -> str:
     """Say in a few words what has become of a part, or what it waits for."""
     said = [part.reason] if part.reason else []
     if part.status == "published":
@@ -299,7 +301,7 @@ def _read(
     *,
     only: SellerId | None,
     otherwise: SellerId | None,
-) -> Row | RefusedRow:
+) -> ImportRow | RefusedRow:
     given = dict(zip(header, map(str.strip, cells), strict=False))
     seller = given.get("seller") or otherwise
     reason = ""
@@ -311,7 +313,7 @@ def _read(
         reason = f"seller: this import is for {only} only (--seller)"
     else:
         try:
-            return Row(line=line, **_values(given | {"seller": seller}))
+            return ImportRow(line=line, **_values(given | {"seller": seller}))
         except InvalidError as error:
             reason = str(error)
     return RefusedRow(line=line, reason=reason, cells=given)

@@ -12,16 +12,24 @@ from typing import Any
 
 from headway.core.catalog.change_detection import Observed, observe
 from headway.core.catalog.guard import (
-    SellerStanding,
+    SellerSettings,
     Weighed,
     has_moved_lately,
     is_same_offer,
     moves,
     weigh,
 )
-from headway.core.catalog.listings import Evidence, Listing, Outcome, Quote, Reply, SellerId, Turn
+from headway.core.catalog.listings import (
+    Evidence,
+    Listing,
+    Outcome,
+    Priority,
+    Quote,
+    Reply,
+    SellerId,
+)
 from headway.core.catalog.staging import Staging, stage
-from headway.core.timetable.policies.policy import Policy, Seen
+from headway.core.timetable.policies.policy import Policy, ReadResult
 from headway.core.timetable.seats import is_suspect
 
 STOCK_KINDS = ("quantity_changed", "stock_status_changed")
@@ -43,7 +51,7 @@ class FailureRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class ListingEvent:
     """An append-only fact about a listing."""
 
     kind: str
@@ -62,7 +70,7 @@ class Settlement:
 
     listing: Listing
     outcome: Outcome
-    turn: Turn
+    turn: Priority
     next_sync_at: datetime
     failures: int = 0
     missing_count: int = 0
@@ -78,7 +86,7 @@ class Settlement:
     evidence: Evidence | None = None
     family: str | None = None
     is_news: bool = False
-    events: tuple[Event, ...] = field(default_factory=tuple)
+    events: tuple[ListingEvent, ...] = field(default_factory=tuple)
 
     @property
     def is_good_read(self) -> bool:
@@ -116,7 +124,7 @@ class Judge:
         listings: Sequence[Listing],
         reply: Reply,
         now: datetime,
-        standings: Mapping[SellerId, SellerStanding],
+        standings: Mapping[SellerId, SellerSettings],
     ) -> list[Settlement]:
         """Decide what a reply means for everybody aboard; each move counts for the next."""
         standings = dict(standings)
@@ -131,7 +139,7 @@ class Judge:
         return settlements
 
     def settle(
-        self, listing: Listing, reply: Reply, now: datetime, standing: SellerStanding
+        self, listing: Listing, reply: Reply, now: datetime, standing: SellerSettings
     ) -> Settlement:
         """Decide what a reply means for one of the listings that it was asked for."""
         quote = reply.quotes.get(listing.sku)
@@ -149,7 +157,7 @@ class Judge:
         quote: Quote,
         raw: Mapping[str, Any] | None,
         now: datetime,
-        standing: SellerStanding,
+        standing: SellerSettings,
     ) -> Settlement:
         observed = observe(quote, standing.terms)
         has_changed = observed.fingerprint() != listing.last_boeing_hash
@@ -160,20 +168,20 @@ class Judge:
         if staging is not None and staging.status == "blocked":
             error = staging.reason
             weighed = Weighed(held_reason=error)
-            events += (Event(kind="publish_blocked", new=observed.as_json(), error=error),)
+            events += (ListingEvent(kind="publish_blocked", new=observed.as_json(), error=error),)
         elif _is_held_anew(listing, weighed, events):
             new = weighed.proposed or observed.as_json()
-            held = Event(
+            held = ListingEvent(
                 kind="change_held", old=listing.desired, new=new, error=weighed.held_reason
             )
             events += (held,)
         is_held = weighed.held_reason is not None
         is_news = has_changed and (is_held or weighed.desired != listing.desired)
-        following = self.policy.next_read(Seen(listing=listing, at=now, has_changed=is_news))
+        following = self.policy.next_read(ReadResult(listing=listing, at=now, has_changed=is_news))
         return Settlement(
             listing=listing,
             outcome=Outcome.UPDATED if has_changed else Outcome.UNCHANGED,
-            turn=Turn.SCHEDULED,
+            turn=Priority.SCHEDULED,
             next_sync_at=following.next_sync_at,
             error=error,
             observed=observed,
@@ -188,10 +196,12 @@ class Judge:
             events=events,
         )
 
-    def _missed(self, listing: Listing, now: datetime, standing: SellerStanding) -> Settlement:
+    def _missed(self, listing: Listing, now: datetime, standing: SellerSettings) -> Settlement:
         """Take absence for evidence only when it is confirmed; then the part is not for sale."""
         count = listing.missing_count + 1
-        events: tuple[Event, ...] = (Event(kind="sku_missing", new={"missing_count": count}),)
+        events: tuple[ListingEvent, ...] = (
+            ListingEvent(kind="sku_missing", new={"missing_count": count}),
+        )
         weighed = Weighed()
         beyond = count - self.rule.missing_confirmations
         # Beyond, if the number was lowered meanwhile: whoever still shows stock shows none now.
@@ -221,16 +231,16 @@ class Judge:
         missing_count: int = 0,
         suspicion: int = 0,
         weighed: Weighed | None = None,
-        events: tuple[Event, ...] = (),
-        standing: SellerStanding | None = None,
+        events: tuple[ListingEvent, ...] = (),
+        standing: SellerSettings | None = None,
     ) -> Settlement:
         """Count a failure of this very SKU; back off, and park it when there were too many."""
         failures = listing.consecutive_failures + 1
         is_parked = failures >= self.rule.failures_max
         weighed, staging = weighed or Weighed(), None
-        events += (Event(kind="sync_failed", new={"failures": failures}, error=error),)
+        events += (ListingEvent(kind="sync_failed", new={"failures": failures}, error=error),)
         if is_parked:
-            events += (Event(kind="product_deactivated", error=error),)
+            events += (ListingEvent(kind="product_deactivated", error=error),)
             weighed, held = self._parked(listing, weighed, now, standing)
             events += held
             if listing.batch_id is not None:
@@ -238,7 +248,7 @@ class Judge:
         return Settlement(
             listing=listing,
             outcome=Outcome.FAILED,
-            turn=Turn.RETRY,
+            turn=Priority.RETRY,
             next_sync_at=self.policy.next_try(
                 replace(listing, consecutive_failures=failures), now, self.rule.backoff(failures)
             ),
@@ -255,8 +265,8 @@ class Judge:
         )
 
     def _parked(
-        self, listing: Listing, weighed: Weighed, now: datetime, standing: SellerStanding | None
-    ) -> tuple[Weighed, tuple[Event, ...]]:
+        self, listing: Listing, weighed: Weighed, now: datetime, standing: SellerSettings | None
+    ) -> tuple[Weighed, tuple[ListingEvent, ...]]:
         """Take a part off sale until it is revived, if that is the rule and it is known at all.
 
         Its stock goes too: a product with other variants stays for sale, and this one must not.
@@ -273,7 +283,7 @@ class Judge:
         held = replace(weighed, desired=None, proposed=off, held_reason=mass)
         if weighed.held_reason or not _is_held_anew(listing, held, ()):
             return held, ()
-        return held, (Event(kind="change_held", old=old, new=off, error=mass),)
+        return held, (ListingEvent(kind="change_held", old=old, new=off, error=mass),)
 
 
 def suspicions(
@@ -295,17 +305,19 @@ def suspicions(
     return {each.id: each.suspicion + 1 for each in listings}, []
 
 
-def _change_events(listing: Listing, observed: Observed) -> tuple[Event, ...]:
+def _change_events(listing: Listing, observed: Observed) -> tuple[ListingEvent, ...]:
     old, new = listing.observed, observed.as_json()
     if old is None:
-        return (Event(kind="first_observed", new=new),)
+        return (ListingEvent(kind="first_observed", new=new),)
     kinds = {
         "price_changed": ("list_price", "currency"),
         "cost_changed": ("net_price",),
         "quantity_changed": ("quantities",),
     }
     events = tuple(
-        Event(kind=kind, old={f: old.get(f) for f in fields}, new={f: new[f] for f in fields})
+        ListingEvent(
+            kind=kind, old={f: old.get(f) for f in fields}, new={f: new[f] for f in fields}
+        )
         for kind, fields in kinds.items()
         if any(old.get(f) != new[f] for f in fields)
     )
@@ -313,14 +325,14 @@ def _change_events(listing: Listing, observed: Observed) -> tuple[Event, ...]:
     if before == after:
         return events
     status = {"stock_status": before}, {"stock_status": after}
-    return (*events, Event(kind="stock_status_changed", old=status[0], new=status[1]))
+    return (*events, ListingEvent(kind="stock_status_changed", old=status[0], new=status[1]))
 
 
 def _stock_status(observed: Mapping[str, Any]) -> str:
     return "in stock" if any((observed.get("quantities") or {}).values()) else "out of stock"
 
 
-def _is_held_anew(listing: Listing, weighed: Weighed, events: tuple[Event, ...]) -> bool:
+def _is_held_anew(listing: Listing, weighed: Weighed, events: tuple[ListingEvent, ...]) -> bool:
     """Tell whether what is held is another thing than before: each is told once."""
     if weighed.held_reason is None:
         return False
@@ -331,8 +343,8 @@ def _is_held_anew(listing: Listing, weighed: Weighed, events: tuple[Event, ...])
 
 
 def _withdraw(
-    listing: Listing, shown: Mapping[str, Any], now: datetime, standing: SellerStanding
-) -> tuple[Weighed, tuple[Event, ...]]:
+    listing: Listing, shown: Mapping[str, Any], now: datetime, standing: SellerSettings
+) -> tuple[Weighed, tuple[ListingEvent, ...]]:
     """Let the shop show none of a part that is gone, unless too many go within a day."""
     nothing = {"quantities": dict.fromkeys(shown["quantities"], 0)}
     empty = {**shown, **nothing}
@@ -340,9 +352,9 @@ def _withdraw(
     if mass is None:
         # A price that waits for approval must not bring the stock back with it.
         proposed = listing.proposed and {**listing.proposed, **nothing}
-        event = Event(kind="not_listed", old=shown, new=empty)
+        event = ListingEvent(kind="not_listed", old=shown, new=empty)
         return Weighed(desired=empty, proposed=proposed), (event,)
     weighed = Weighed(proposed=empty, held_reason=mass)
     if not _is_held_anew(listing, weighed, ()):
         return weighed, ()
-    return weighed, (Event(kind="change_held", old=shown, new=empty, error=mass),)
+    return weighed, (ListingEvent(kind="change_held", old=shown, new=empty, error=mass),)

@@ -12,13 +12,13 @@ CLOCKS_APART_MAX = timedelta(minutes=3)
 
 Sku = NewType("Sku", str)
 SellerId = NewType("SellerId", str)
-Scope = NewType("Scope", str)
+LimitKey = NewType("LimitKey", str)
 # What a deployment calls a credential at a supplier; `main` is the one of its settings.
 SupplierName = NewType("SupplierName", str)
 MAIN = SupplierName("main")
 
 
-class Turn(StrEnum):
+class Priority(StrEnum):
     """Why a listing boards, best first."""
 
     MANUAL = "manual"
@@ -65,7 +65,7 @@ class Candidate:
     id: str
     user_id: SellerId
     sku: Sku
-    turn: Turn
+    turn: Priority
     next_sync_at: datetime
     suspicion: int = 0
 
@@ -91,7 +91,7 @@ class Listing:
     id: str
     user_id: SellerId
     sku: Sku
-    turn: Turn
+    turn: Priority
     fence: int
     next_sync_at: datetime
     hour_bucket: int

@@ -13,17 +13,17 @@ from headway.core.catalog.change_detection import CENT, money, plain
 from headway.core.catalog.storefront import (
     Change,
     Creation,
-    Errand,
     Gid,
     Intent,
-    Kind,
     PriceWrite,
+    ProductStatus,
+    PushLease,
     Shop,
     Shown,
-    Status,
     StatusWrite,
     StockWrite,
     Write,
+    WriteKind,
 )
 
 # So many listings are looked at in one visit.
@@ -39,10 +39,10 @@ PRICE_FACTS = ("price", "compare_at", "cost", "currency")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parcel:
+class PushBatch:
     """One call: whom it is about and, if it writes, what; `is_patrol` looks without need."""
 
-    kind: Kind
+    kind: WriteKind
     changes: Sequence[Change] = ()
     writes: Sequence[Write] = ()
     is_patrol: bool = False
@@ -58,7 +58,7 @@ class Parcel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
+class PushNeeds:
     """What stands between what a shop shows and what it should."""
 
     price: bool = False
@@ -71,15 +71,15 @@ class Needs:
         return self.price or self.status or bool(self.stock or self.unstocked)
 
 
-def next_parcel(errand: Errand, *, handle: Callable[[str], str]) -> Parcel | None:
+def next_parcel(errand: PushLease, *, handle: Callable[[str], str]) -> PushBatch | None:
     """Return the one call that this visit should make; None when there is nothing to ask or say."""
     shop = errand.shop
     in_bulk = errand.bulk.skus if errand.bulk else frozenset()
     if errand.open:
         return _look(errand.changes, shop)
     if shop.locations is None:
-        return Parcel(kind=Kind.LOCATIONS)
-    steps: list[Iterator[Parcel]] = [
+        return PushBatch(kind=WriteKind.LOCATIONS)
+    steps: list[Iterator[PushBatch]] = [
         _unseen(errand.changes, shop),
         _statuses(errand.changes, shop),
         # A stock call holds so much that it pays to gather; and a rise must wait for its price.
@@ -96,7 +96,7 @@ def next_parcel(errand: Errand, *, handle: Callable[[str], str]) -> Parcel | Non
     return None if patrol is None else replace(patrol, is_patrol=True)
 
 
-def needs(change: Change, shop: Shop) -> Needs:
+def needs(change: Change, shop: Shop) -> PushNeeds:
     """Compare what is desired with what the shop confirmed; a place the shop lacks is not sold."""
     applied, wanted = change.applied or {}, change.desired
     shown = applied.get("quantities") or {}
@@ -108,7 +108,7 @@ def needs(change: Change, shop: Shop) -> Needs:
             stock[name] = quantity
         elif name not in shown and quantity > 0:
             unstocked[name] = quantity
-    return Needs(
+    return PushNeeds(
         # A shop that asks nothing may go on so until a person has decided, but is not told to.
         price=(money(wanted, "price") or 0) > 0
         and any(money(applied, fact) != money(wanted, fact) for fact in PRICE_FACTS[:3]),
@@ -146,28 +146,28 @@ def as_applied(shown: Shown, change: Change, shop: Shop) -> dict[str, Any]:
     return applied
 
 
-def _look(changes: Sequence[Change], shop: Shop) -> Parcel | None:
+def _look(changes: Sequence[Change], shop: Shop) -> PushBatch | None:
     """Read back what has ids, else find it; as many as one call may cost."""
     if not changes:
         return None
     if shop.locations is None:
-        return Parcel(kind=Kind.LOCATIONS)
+        return PushBatch(kind=WriteKind.LOCATIONS)
     known = _alike([each for each in changes if each.ids is not None])
     if known:
         most = max(1, CALL_POINTS // (READ_POINTS + LEVEL_POINTS * max(1, len(shop.locations))))
-        return Parcel(kind=Kind.READ, changes=known[: _cap(most, known)])
+        return PushBatch(kind=WriteKind.READ, changes=known[: _cap(most, known)])
     return _search(changes, shop)
 
 
-def _search(changes: Sequence[Change], shop: Shop) -> Parcel:
+def _search(changes: Sequence[Change], shop: Shop) -> PushBatch:
     per_variant = READ_POINTS + LEVEL_POINTS * max(1, len(shop.locations or {}))
     # A search may show two variants for each SKU that is looked for.
     most = max(1, min(FIND_MAX, CALL_POINTS // (2 * per_variant)))
     lost = _alike(changes)
-    return Parcel(kind=Kind.FIND, changes=lost[: _cap(most, lost)])
+    return PushBatch(kind=WriteKind.FIND, changes=lost[: _cap(most, lost)])
 
 
-def _unseen(changes: Sequence[Change], shop: Shop) -> Iterator[Parcel]:
+def _unseen(changes: Sequence[Change], shop: Shop) -> Iterator[PushBatch]:
     """Look before writing: at whatever has no ids, or was never seen, or is to leave the shop."""
     lost = [
         each
@@ -187,18 +187,20 @@ def _unseen(changes: Sequence[Change], shop: Shop) -> Iterator[Parcel]:
         yield parcel
 
 
-def _statuses(changes: Sequence[Change], shop: Shop) -> Iterator[Parcel]:
+def _statuses(changes: Sequence[Change], shop: Shop) -> Iterator[PushBatch]:
     due = _alike([each for each in changes if each.ids and needs(each, shop).status])
     writes = [
-        StatusWrite(sku=each.sku, product=each.ids.product, status=Status(each.desired["status"]))
+        StatusWrite(
+            sku=each.sku, product=each.ids.product, status=ProductStatus(each.desired["status"])
+        )
         for each in due[: _cap(STATUSES_MAX, due)]
         if each.ids
     ]
     if writes:
-        yield Parcel(kind=Kind.STATUS, changes=due[: len(writes)], writes=writes)
+        yield PushBatch(kind=WriteKind.STATUS, changes=due[: len(writes)], writes=writes)
 
 
-def _activations(changes: Sequence[Change], shop: Shop) -> Iterator[Parcel]:
+def _activations(changes: Sequence[Change], shop: Shop) -> Iterator[PushBatch]:
     """Stock an item where it was not; one at a time, for it is rare."""
     for each in changes:
         need = needs(each, shop)
@@ -206,10 +208,10 @@ def _activations(changes: Sequence[Change], shop: Shop) -> Iterator[Parcel]:
             continue
         for name, quantity in need.unstocked.items():
             write = _quantity(each, shop, name, quantity)
-            yield Parcel(kind=Kind.ACTIVATE, changes=[each], writes=[write])
+            yield PushBatch(kind=WriteKind.ACTIVATE, changes=[each], writes=[write])
 
 
-def _stock(changes: Sequence[Change], shop: Shop, *, least: int = 1) -> Iterator[Parcel]:
+def _stock(changes: Sequence[Change], shop: Shop, *, least: int = 1) -> Iterator[PushBatch]:
     """Pack quantities across products, if there are enough; a rise waits for its price."""
     chosen: list[Change] = []
     writes: list[StockWrite] = []
@@ -224,14 +226,16 @@ def _stock(changes: Sequence[Change], shop: Shop, *, least: int = 1) -> Iterator
         chosen.append(each)
         writes += [_quantity(each, shop, name, quantity) for name, quantity in stock.items()]
     if len(writes) >= least:
-        yield Parcel(kind=Kind.STOCK, changes=chosen, writes=writes)
+        yield PushBatch(kind=WriteKind.STOCK, changes=chosen, writes=writes)
 
 
-def _prices(changes: Sequence[Change], shop: Shop) -> Iterator[Parcel]:
+def _prices(changes: Sequence[Change], shop: Shop) -> Iterator[PushBatch]:
     due = _alike([each for each in changes if each.ids and needs(each, shop).price])
     due = due[: _cap(PRICES_MAX, due)]
     if due:
-        yield Parcel(kind=Kind.PRICE, changes=due, writes=[price_write(each) for each in due])
+        yield PushBatch(
+            kind=WriteKind.PRICE, changes=due, writes=[price_write(each) for each in due]
+        )
 
 
 def price_write(change: Change) -> PriceWrite:
@@ -249,7 +253,7 @@ def price_write(change: Change) -> PriceWrite:
 
 def _creations(
     changes: Sequence[Change], shop: Shop, handle: Callable[[str], str]
-) -> Iterator[Parcel]:
+) -> Iterator[PushBatch]:
     """Make what was looked for and is not there; an empty applied state says so."""
     for each in changes:
         if each.ids or each.rival or each.draft is None or each.applied is None:
@@ -271,7 +275,7 @@ def _creations(
                 if name in locations
             },
         )
-        yield Parcel(kind=Kind.CREATE, changes=[each], writes=[creation])
+        yield PushBatch(kind=WriteKind.CREATE, changes=[each], writes=[creation])
 
 
 def _alike(changes: Sequence[Change]) -> list[Change]:
@@ -298,7 +302,7 @@ def _quantity(change: Change, shop: Shop, name: str, quantity: int) -> StockWrit
     )
 
 
-def waits_for_price(change: Change, need: Needs) -> bool:
+def waits_for_price(change: Change, need: PushNeeds) -> bool:
     """Tell whether stock may not be written yet: more of it, or any, at a price that is wrong."""
     applied = change.applied or {}
     shown = applied.get("quantities") or {}

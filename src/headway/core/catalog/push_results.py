@@ -10,10 +10,10 @@ from typing import Any
 
 from headway.core.catalog.change_detection import money
 from headway.core.catalog.guard import find_move
-from headway.core.catalog.lifecycle import Event
+from headway.core.catalog.lifecycle import ListingEvent
 from headway.core.catalog.push_planning import (
     PRICE_FACTS,
-    Parcel,
+    PushBatch,
     as_applied,
     confirmed,
     needs,
@@ -21,19 +21,19 @@ from headway.core.catalog.push_planning import (
 )
 from headway.core.catalog.storefront import (
     Change,
-    Errand,
-    Found,
-    Kind,
+    FoundVariants,
     PriceWrite,
+    ProductStatus,
     Pushed,
-    Said,
+    PushLease,
     Shop,
     Shown,
-    Status,
     StatusWrite,
     StockWrite,
-    Verdict,
     Write,
+    WriteKind,
+    WriteResult,
+    WriteVerdict,
 )
 from headway.errors import PermanentError, ThrottledError, UnauthorizedError, UnsentError
 
@@ -44,12 +44,12 @@ UNKNOWN_MAX = 1
 # What is not as we believed is read and written again at once; a shop that insists gets a rest.
 STALE_MAX = 3
 WORST = (
-    Verdict.REFUSED,
-    Verdict.UNKNOWN,
-    Verdict.STALE,
-    Verdict.UNSTOCKED,
-    Verdict.AGAIN,
-    Verdict.DONE,
+    WriteVerdict.REFUSED,
+    WriteVerdict.UNKNOWN,
+    WriteVerdict.STALE,
+    WriteVerdict.UNSTOCKED,
+    WriteVerdict.AGAIN,
+    WriteVerdict.DONE,
 )
 # A request that seems lost may still be on its way: the shop is asked only when it has arrived.
 READ_BACK_AFTER = timedelta(seconds=5)
@@ -64,7 +64,7 @@ def backoff(failures: int) -> timedelta:
     return min(BACKOFF_MAX, BACKOFF_FIRST * (1 << min(max(failures - 1, 0), 20)))
 
 
-def idle(errand: Errand, now: datetime) -> list[Pushed]:
+def idle(errand: PushLease, now: datetime) -> list[Pushed]:
     """Settle listings of which the shop already shows all that it can.
 
     One whose shop SKU is another part's must not be mistaken for that. One that only lacks the
@@ -94,7 +94,7 @@ def lacks_only_price(change: Change, shop: Shop) -> bool:
     return need.price and not need.status and (not has_stock or waits_for_price(change, need))
 
 
-def unsure(parcel: Parcel, now: datetime) -> list[Pushed]:
+def unsure(parcel: PushBatch, now: datetime) -> list[Pushed]:
     """Let the listings of a write whose answer was lost wait a moment, then be read back."""
     return [
         Pushed(change=each, retry_at=now + READ_BACK_AFTER, failures=each.failures)
@@ -102,7 +102,7 @@ def unsure(parcel: Parcel, now: datetime) -> list[Pushed]:
     ]
 
 
-def after_find(parcel: Parcel, found: Found, shop: Shop, now: datetime) -> list[Pushed]:
+def after_find(parcel: PushBatch, found: FoundVariants, shop: Shop, now: datetime) -> list[Pushed]:
     """Adopt what has exactly this SKU; what is not there is created, or reported."""
     pushed = []
     for each in parcel.changes:
@@ -126,7 +126,7 @@ def after_find(parcel: Parcel, found: Found, shop: Shop, now: datetime) -> list[
 
 
 def after_read(
-    parcel: Parcel, shown: Sequence[Shown | None], shop: Shop, *, repairs: bool
+    parcel: PushBatch, shown: Sequence[Shown | None], shop: Shop, *, repairs: bool
 ) -> list[Pushed]:
     """Believe the shop: what it shows is what was applied, by whomever.
 
@@ -144,9 +144,11 @@ def after_read(
     return pushed
 
 
-def after_write(parcel: Parcel, said: Sequence[Said], shop: Shop, now: datetime) -> list[Pushed]:
+def after_write(
+    parcel: PushBatch, said: Sequence[WriteResult], shop: Shop, now: datetime
+) -> list[Pushed]:
     """Settle each listing by the worst that was said about any of its writes."""
-    answers: dict[str, list[tuple[Write, Said]]] = {}
+    answers: dict[str, list[tuple[Write, WriteResult]]] = {}
     for write, answer in zip(parcel.writes, said, strict=True):
         answers.setdefault(write.sku, []).append((write, answer))
     return [_settle(each, answers[each.sku], parcel.kind, shop, now) for each in parcel.changes]
@@ -160,7 +162,7 @@ def summary(pushed: Sequence[Pushed]) -> str:
     )
 
 
-def refuse_all(parcel: Parcel, reason: str, now: datetime) -> list[Pushed]:
+def refuse_all(parcel: PushBatch, reason: str, now: datetime) -> list[Pushed]:
     """Settle a call that the shop will never take: alone it is refused, else it is sent smaller."""
     if len(parcel.changes) == 1:
         # A patrol has looked, and goes on to the others.
@@ -169,22 +171,26 @@ def refuse_all(parcel: Parcel, reason: str, now: datetime) -> list[Pushed]:
 
 
 def _settle(
-    change: Change, answers: Sequence[tuple[Write, Said]], kind: Kind, shop: Shop, now: datetime
+    change: Change,
+    answers: Sequence[tuple[Write, WriteResult]],
+    kind: WriteKind,
+    shop: Shop,
+    now: datetime,
 ) -> Pushed:
     worst = min((said for _, said in answers), key=lambda said: WORST.index(said.verdict))
     match worst.verdict:
-        case Verdict.DONE if kind is Kind.CREATE:
+        case WriteVerdict.DONE if kind is WriteKind.CREATE:
             assert worst.shown is not None, "a creation tells what it made"
             return replace(_seen(change, worst.shown, shop), failures=0)
-        case Verdict.DONE:
+        case WriteVerdict.DONE:
             return _done(change, [write for write, _ in answers], shop)
-        case Verdict.AGAIN:
+        case WriteVerdict.AGAIN:
             return _again(change, worst.reason)
-        case Verdict.UNKNOWN if change.failures < UNKNOWN_MAX:
+        case WriteVerdict.UNKNOWN if change.failures < UNKNOWN_MAX:
             return _gone(change, worst.reason)
-        case Verdict.STALE | Verdict.UNSTOCKED:
+        case WriteVerdict.STALE | WriteVerdict.UNSTOCKED:
             return _misjudged(change, worst.reason, now)
-    is_unknown = worst.verdict is Verdict.UNKNOWN
+    is_unknown = worst.verdict is WriteVerdict.UNKNOWN
     return replace(_refused(change, worst.reason, now), forgets_ids=is_unknown)
 
 
@@ -204,7 +210,7 @@ def _done(change: Change, writes: Sequence[Write], shop: Shop) -> Pushed:
         change=change,
         applied=confirmed(change, applied, shop),
         status=status,
-        events=(Event(kind="shopify_updated", old=change.applied, new=applied),),
+        events=(ListingEvent(kind="shopify_updated", old=change.applied, new=applied),),
     )
 
 
@@ -222,16 +228,16 @@ def _seen(change: Change, shown: Shown, shop: Shop) -> Pushed:
     """Take over what the shop shows, ids and all."""
     applied = as_applied(shown, change, shop)
     after = confirmed(change, applied, shop)
-    events: tuple[Event, ...] = ()
+    events: tuple[ListingEvent, ...] = ()
     if change.draft is not None:
         new = {**applied, "shopify_product_id": shown.ids.product}
-        events = (Event(kind="product_published", new=new),)
+        events = (ListingEvent(kind="product_published", new=new),)
     elif change.ids != shown.ids:
-        events = (Event(kind="ids_resolved", new={"shopify_variant_id": shown.ids.variant}),)
+        events = (ListingEvent(kind="ids_resolved", new={"shopify_variant_id": shown.ids.variant}),)
     elif after is change.desired and change.applied:
         # A write whose answer was lost had arrived after all.
-        events = (Event(kind="shopify_updated", old=change.applied, new=after),)
-    leaves_sale = change.desired.get("status") == Status.DRAFT
+        events = (ListingEvent(kind="shopify_updated", old=change.applied, new=after),)
+    leaves_sale = change.desired.get("status") == ProductStatus.DRAFT
     is_first_look = change.applied is None or "status" not in change.applied
     pushed = Pushed(
         change=change,
@@ -264,7 +270,7 @@ def _guarded(pushed: Pushed, shown: Shown, shop: Shop) -> Pushed:
         "cost": None if shown.cost is None else str(shown.cost),
         "compare_at": None if shown.compare_at is None else str(shown.compare_at),
     }
-    held = Event(kind="change_held", old=kept, new=change.desired, error=reason)
+    held = ListingEvent(kind="change_held", old=kept, new=change.desired, error=reason)
     return replace(
         pushed,
         held_reason=reason,
@@ -293,7 +299,7 @@ def _patrolled(change: Change, shown: Shown, shop: Shop, *, repairs: bool) -> Pu
         status=shown.status,
         is_verified=True,
         failures=change.failures,
-        events=(Event(kind="drift_found", old=before, new=applied),),
+        events=(ListingEvent(kind="drift_found", old=before, new=applied),),
     )
 
 
@@ -339,5 +345,5 @@ def _refused(change: Change, reason: str, now: datetime) -> Pushed:
         failures=failures,
         error=reason,
         staging=None if change.draft is None else "failed",
-        events=(Event(kind="shopify_update_failed", new=change.desired, error=reason),),
+        events=(ListingEvent(kind="shopify_update_failed", new=change.desired, error=reason),),
     )

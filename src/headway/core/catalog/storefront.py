@@ -11,14 +11,14 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any, NewType
 
-from headway.core.catalog.lifecycle import Event
+from headway.core.catalog.lifecycle import ListingEvent
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.limits.transitions import Observation
 
 Gid = NewType("Gid", str)
 
 
-class Status(StrEnum):
+class ProductStatus(StrEnum):
     """Whether a product is for sale, in the shop's words."""
 
     ACTIVE = "ACTIVE"
@@ -27,7 +27,7 @@ class Status(StrEnum):
     UNLISTED = "UNLISTED"
 
 
-class Kind(StrEnum):
+class WriteKind(StrEnum):
     """What a call to the shop does; the first six write, and have an intent."""
 
     STOCK = "stock"
@@ -41,7 +41,7 @@ class Kind(StrEnum):
     LOCATIONS = "locations"
 
 
-class Verdict(StrEnum):
+class WriteVerdict(StrEnum):
     """What the shop said about one item of a call."""
 
     DONE = "done"
@@ -85,7 +85,7 @@ class Shown:
     compare_at: Decimal | None
     cost: Decimal | None
     tracked: bool
-    status: Status
+    status: ProductStatus
     variants_count: int
     quantities: Mapping[Gid, int]
     handle: str = ""
@@ -120,7 +120,7 @@ class StatusWrite:
 
     sku: Sku
     product: Gid
-    status: Status
+    status: ProductStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,10 +143,10 @@ Write = StockWrite | PriceWrite | StatusWrite | Creation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class WriteResult:
     """What the shop said about one write; `shown` where it told what it shows now."""
 
-    verdict: Verdict
+    verdict: WriteVerdict
     reason: str = ""
     shown: Shown | None = None
 
@@ -198,8 +198,8 @@ class Change:
     desired_version: int
     applied: Mapping[str, Any] | None
     ids: Ids | None = None
-    status: Status | None = None
-    former_status: Status | None = None
+    status: ProductStatus | None = None
+    former_status: ProductStatus | None = None
     variants_count: int | None = None
     failures: int = 0
     error: str = ""
@@ -213,7 +213,7 @@ class Intent:
     """A write that was stored before it was sent; its id is the idempotency key."""
 
     id: str
-    kind: Kind
+    kind: WriteKind
     skus: Sequence[Sku]
     writes: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
 
@@ -269,7 +269,7 @@ class BulkIntent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errand:
+class PushLease:
     """One visit to one shop, leased: what is due there, what is unsure, what is to be verified."""
 
     shop: Shop
@@ -281,7 +281,7 @@ class Errand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundVariants:
     """Variants by the shop SKU that was looked for, compared exactly; unsure: the page was cut."""
 
     shown: Mapping[str, Sequence[Shown]]
@@ -303,8 +303,8 @@ class Pushed:
     ids: Ids | None = None
     forgets_ids: bool = False
     handle: str | None = None
-    status: Status | None = None
-    former_status: Status | None = None
+    status: ProductStatus | None = None
+    former_status: ProductStatus | None = None
     variants_count: int | None = None
     is_verified: bool = False
     retry_at: datetime | None = None
@@ -313,4 +313,4 @@ class Pushed:
     staging: str | None = None
     held_reason: str | None = None
     desired: Mapping[str, Any] | None = None
-    events: tuple[Event, ...] = ()
+    events: tuple[ListingEvent, ...] = ()

@@ -5,19 +5,19 @@ from typing import Protocol, TypeVar
 
 from headway.core.limits import transitions
 from headway.core.limits.rules import to_us
-from headway.core.limits.status import Status
+from headway.core.limits.status import LimitStatus
 from headway.core.limits.transitions import (
     Begun,
     CallReport,
-    Moved,
+    LimitStep,
     Observation,
+    Permit,
     Request,
     Shed,
-    Ticket,
 )
 
 T = TypeVar("T")
-Transition = Callable[[transitions.States, int], Moved[T]]
+Transition = Callable[[transitions.States, int], LimitStep[T]]
 PAUSE_JITTER = 0.1
 
 
@@ -40,7 +40,7 @@ class LimiterVerbs(Protocol):
     ) -> T:
         """Lock the keys, read the clock, apply the transition, keep what it says, answer."""
 
-    def status(self, key: str) -> Status:
+    def status(self, key: str) -> LimitStatus:
         """Return what a person is shown of one key."""
 
     def reserve(
@@ -56,9 +56,9 @@ class LimiterVerbs(Protocol):
         purpose: str = "",
         begins: bool = False,
         leave: float = 0,
-        after: Ticket | None = None,
+        after: Permit | None = None,
         report: CallReport | None = None,
-    ) -> Ticket | Shed:
+    ) -> Permit | Shed:
         """Queue for a start time; refuse at once when the wait would be too long.
 
         With `begins` a ticket whose start is now has begun, and says so. `leave` is how many units
@@ -79,7 +79,7 @@ class LimiterVerbs(Protocol):
         )
         assert after is None or (set(after.keys) <= set(request.keys) and not begins)
 
-        def transition(states: transitions.States, now_us: int) -> Moved[Ticket | Shed]:
+        def transition(states: transitions.States, now_us: int) -> LimitStep[Permit | Shed]:
             if after is not None:
                 return transitions.follow(self.resources, states, after, request, now_us)
             ask = transitions.take if begins else transitions.reserve
@@ -87,14 +87,14 @@ class LimiterVerbs(Protocol):
 
         return self.run(request.keys, transition, report)
 
-    def knows(self, ticket: Ticket) -> bool:
+    def knows(self, ticket: Permit) -> bool:
         """Tell whether the limits of a ticket are known here, where another may have reserved it.
 
         One that is not is left to lapse.
         """
         return all(key in self.resources for key in ticket.keys)
 
-    def begin(self, ticket: Ticket) -> Begun:
+    def begin(self, ticket: Permit) -> Begun:
         """Ask to send now: Go, Hold (come back later) or Gone (reserve again)."""
         return self.run(
             transitions.find_keys(self.resources, ticket.keys),
@@ -103,7 +103,7 @@ class LimiterVerbs(Protocol):
 
     def settle(
         self,
-        ticket: Ticket,
+        ticket: Permit,
         *,
         sent: bool,
         actual: float | None = None,
@@ -130,7 +130,7 @@ class LimiterVerbs(Protocol):
             report,
         )
 
-    def spend(self, ticket: Ticket, amount: float, *, lease_s: float = 0) -> bool:
+    def spend(self, ticket: Permit, amount: float, *, lease_s: float = 0) -> bool:
         """Count a part of what a ticket reserved of a quota as used; False if it has not that much.
 
         With `lease_s` the reservation lives at least that much longer.
@@ -142,7 +142,7 @@ class LimiterVerbs(Protocol):
             ),
         )
 
-    def extend(self, ticket: Ticket, amount: float) -> bool:
+    def extend(self, ticket: Permit, amount: float) -> bool:
         """Reserve more of a quota for a call under way; False if there is not that much."""
         return self.run(
             transitions.find_keys(self.resources, ticket.keys),
@@ -156,10 +156,10 @@ class LimiterVerbs(Protocol):
         (quota, *_) = self.resources[key].quotas
         return self.run(
             transitions.find_keys(self.resources, [key]),
-            lambda states, _now_us: Moved(answer=quota.room(states[key].quotas[0])),
+            lambda states, _now_us: LimitStep(answer=quota.room(states[key].quotas[0])),
         )
 
-    def observe(self, key: str, observation: Observation, *, ticket: Ticket | None = None) -> None:
+    def observe(self, key: str, observation: Observation, *, ticket: Permit | None = None) -> None:
         """Correct a meter by what a reply said; name the reply's ticket if it is not settled."""
         self.run(
             transitions.find_keys(self.resources, [key]),

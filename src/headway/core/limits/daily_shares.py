@@ -22,7 +22,7 @@ SPARE = 0.05
 DAY = timedelta(days=1)
 
 
-class Share(StrEnum):
+class DayShare(StrEnum):
     """Whose part of a day a job uses: history waits behind everybody's news."""
 
     PAID = "paid"
@@ -32,14 +32,14 @@ class Share(StrEnum):
 
 # However much the others want, nobody leaves anything to them for longer than this: so that nobody
 # waits for a whole day.
-PATIENCE = {Share.PAID: timedelta(0), Share.FREE: DAY / 2, Share.HISTORY: DAY * 3 / 4}
+PATIENCE = {DayShare.PAID: timedelta(0), DayShare.FREE: DAY / 2, DayShare.HISTORY: DAY * 3 / 4}
 
 
-def share_of(tier: Tier, job_type: JobType) -> Share:
+def share_of(tier: Tier, job_type: JobType) -> DayShare:
     """Return whose part a job uses."""
     if job_type is JobType.BACKFILL:
-        return Share.HISTORY
-    return Share.PAID if tier.is_paid else Share.FREE
+        return DayShare.HISTORY
+    return DayShare.PAID if tier.is_paid else DayShare.FREE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,23 +47,23 @@ class DayPlan:
     """A day's calls: the limit, and how many are wanted at everybody's intervals."""
 
     limit: float
-    wanted: Mapping[Share, float]
+    wanted: Mapping[DayShare, float]
 
-    def planned(self, share: Share) -> float:
+    def planned(self, share: DayShare) -> float:
         """Return how many calls a day are this share's."""
-        usable, wanted = PLANNED * self.limit, self.wanted.get(Share.FREE, 0.0)
+        usable, wanted = PLANNED * self.limit, self.wanted.get(DayShare.FREE, 0.0)
         free_min = min(wanted, FREE_MIN * self.limit)
-        paid = min(self.wanted.get(Share.PAID, 0.0), usable - free_min)
+        paid = min(self.wanted.get(DayShare.PAID, 0.0), usable - free_min)
         free = max(free_min, min(wanted, usable - paid))
-        return {Share.PAID: paid, Share.FREE: free}.get(share, self.limit - paid - free)
+        return {DayShare.PAID: paid, DayShare.FREE: free}.get(share, self.limit - paid - free)
 
-    def stretch(self, share: Share) -> float:
+    def stretch(self, share: DayShare) -> float:
         """Return how many times longer than promised this share's intervals are."""
         wanted = self.wanted.get(share, 0.0)
         return max(1.0, wanted / self.planned(share)) if wanted > 0 else 1.0
 
     def leave(
-        self, share: Share, used: Mapping[Share, float], waited: timedelta = timedelta(0)
+        self, share: DayShare, used: Mapping[DayShare, float], waited: timedelta = timedelta(0)
     ) -> float:
         """Return how much a job leaves to others: what these have not yet used of their plan.
 
@@ -71,10 +71,10 @@ class DayPlan:
         """
         if waited >= PATIENCE[share]:
             return 0.0
-        left = self._unused(Share.PAID, used)
-        if share is Share.FREE:
+        left = self._unused(DayShare.PAID, used)
+        if share is DayShare.FREE:
             return left
-        return left + self._unused(Share.FREE, used) + SPARE * self.limit
+        return left + self._unused(DayShare.FREE, used) + SPARE * self.limit
 
-    def _unused(self, share: Share, used: Mapping[Share, float]) -> float:
+    def _unused(self, share: DayShare, used: Mapping[DayShare, float]) -> float:
         return max(0.0, self.planned(share) - used.get(share, 0.0))

@@ -10,8 +10,8 @@ from typing import Protocol, TypeVar
 from uuid import UUID
 
 from headway.core.limits.base_limiter import Generator, LimiterVerbs, Transition
-from headway.core.limits.state import Ended, LedgerCall, Note, State, at_us
-from headway.core.limits.status import RECENT_CALLS, Status, show
+from headway.core.limits.state import Ended, LedgerCall, LimitState, Note, at_us
+from headway.core.limits.status import RECENT_CALLS, LimitStatus, show
 from headway.core.limits.transitions import CallReport, Resource, enter, find_keys, find_step_us
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class MemoryLimiter(LimiterVerbs):
         self.resources = {resource.key: resource for resource in resources}
         self.ids = ids or self._count
         self.jitter = jitter
-        self.states: dict[str, State] = {}
+        self.states: dict[str, LimitState] = {}
         self.ledger: dict[tuple[str, str], LedgerCall] = {}
         self._clock = clock
         self._seen: dict[str, tuple[float, int]] = {}
@@ -66,7 +66,7 @@ class MemoryLimiter(LimiterVerbs):
             self._write(note)
         return moved.answer
 
-    def status(self, key: str) -> Status:
+    def status(self, key: str) -> LimitStatus:
         """Return what a person is shown of one key."""
         keys = find_keys(self.resources, [key])
         now_us = at_us(self._clock.now())

@@ -6,8 +6,8 @@ Also what beginning and ending a call does to its meters. Every start is a forec
 from collections.abc import Sequence
 from dataclasses import replace
 
-from headway.core.limits.rules import Call, Resource, to_us
-from headway.core.limits.state import State, Waiting
+from headway.core.limits.rules import LimitedCall, Resource, to_us
+from headway.core.limits.state import LimitState, Waiting
 
 AGEING_US = to_us(600)
 
@@ -17,7 +17,7 @@ def rank(one: Waiting, now_us: int) -> tuple[int, int]:
     return max(0, one.priority - (now_us - one.asked_at_us) // AGEING_US), one.sequence
 
 
-def ahead_of(asker: Waiting, state: State, now_us: int) -> list[Waiting]:
+def ahead_of(asker: Waiting, state: LimitState, now_us: int) -> list[Waiting]:
     """Return who goes first; a ticket that another of its keys still blocks stands aside."""
     place = rank(asker, now_us)
     ready = [one for one in state.waiting if one.not_before_us <= now_us and one.id != asker.id]
@@ -25,7 +25,7 @@ def ahead_of(asker: Waiting, state: State, now_us: int) -> list[Waiting]:
     return [one for one in ready if rank(one, now_us) < place]
 
 
-def find_start_us(resource: Resource, state: State, asker: Waiting, now_us: int) -> int:
+def find_start_us(resource: Resource, state: LimitState, asker: Waiting, now_us: int) -> int:
     """Return when this ticket may start on this key, after everybody ahead of it.
 
     Who sleeps until a promised time does not stop one who is awake and delays nobody: else
@@ -44,7 +44,7 @@ def find_start_us(resource: Resource, state: State, asker: Waiting, now_us: int)
     return now_us
 
 
-def plan(resource: Resource, state: State, queue: Sequence[Waiting], now_us: int) -> list[int]:
+def plan(resource: Resource, state: LimitState, queue: Sequence[Waiting], now_us: int) -> list[int]:
     """Return the start of each, none before the one in front of it."""
     start_us = max(now_us, state.paused_until_us)
     starts = []
@@ -55,7 +55,7 @@ def plan(resource: Resource, state: State, queue: Sequence[Waiting], now_us: int
     return starts
 
 
-def find_next_free_us(resource: Resource, state: State, now_us: int) -> int:
+def find_next_free_us(resource: Resource, state: LimitState, now_us: int) -> int:
     """Return when a ticket of cost 1 would start behind everybody who waits."""
     queue = sorted(state.waiting, key=lambda one: rank(one, now_us))
     last = Waiting(
@@ -74,9 +74,9 @@ def find_next_free_us(resource: Resource, state: State, now_us: int) -> int:
     return plan(resource, state, [*queue, last], now_us)[-1]
 
 
-def charge(resource: Resource, state: State, one: Waiting, begun_at_us: int) -> State:
+def charge(resource: Resource, state: LimitState, one: Waiting, begun_at_us: int) -> LimitState:
     """Begin a call at that instant: windows and quotas see it from now on, buckets fill."""
-    call = Call(
+    call = LimitedCall(
         id=one.id,
         priority=one.priority,
         cost=one.cost,
@@ -93,13 +93,13 @@ def charge(resource: Resource, state: State, one: Waiting, begun_at_us: int) -> 
 
 def close(
     resource: Resource,
-    state: State,
-    call: Call,
+    state: LimitState,
+    call: LimitedCall,
     *,
     arrived_us: int | None,
     used: float,
     now_us: int,
-) -> State:
+) -> LimitState:
     """End a call; without an arrival it never left, and what it took is returned."""
     buckets = tuple(
         bucket.correct(level, call, used, now_us)
@@ -129,7 +129,7 @@ def close(
     )
 
 
-def _earliest_us(resource: Resource, state: State, one: Waiting, now_us: int) -> int:
+def _earliest_us(resource: Resource, state: LimitState, one: Waiting, now_us: int) -> int:
     times = [now_us]
     times += [rule.earliest_us(state.calls, one.cost, now_us) for rule in resource.windows]
     for bucket, level in zip(resource.buckets, state.buckets, strict=True):

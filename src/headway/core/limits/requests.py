@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from headway.core.limits.state import Note, State
+from headway.core.limits.state import LimitState, Note
 from headway.core.monitoring.calls import ANSWERED
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ class Go:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ticket:
+class Permit:
     """A place in the queue; sleep `wait_s` on a clock that never jumps, then begin.
 
     One that was taken with leave to go at once has begun already.
@@ -92,9 +92,9 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved(Generic[T]):
+class LimitStep(Generic[T]):
     """What a transition gives: the states it changed, the answer, and notes for the ledger."""
 
     answer: T
-    states: Mapping[str, State] = field(default_factory=dict)
+    states: Mapping[str, LimitState] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()

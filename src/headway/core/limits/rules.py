@@ -18,7 +18,7 @@ def to_us(seconds: float) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class LimitedCall:
     """A permitted call; `arrived_us` is the upper bound of its arrival, None while in flight.
 
     `leave` is what its holder leaves of a quota to others when it asks for more.
@@ -54,7 +54,7 @@ class Window:
     jitter_s: float = 0
     anchor: Literal["finish", "cap", "start"] = "finish"
 
-    def arrived_by(self, call: Call, now_us: int) -> int:
+    def arrived_by(self, call: LimitedCall, now_us: int) -> int:
         """Return the latest instant at which the provider may have counted this call."""
         capped = call.begun_at_us + to_us(self.jitter_s)
         if self.anchor == "start":
@@ -63,7 +63,7 @@ class Window:
         latest = max(call.begun_at_us, now_us) if call.arrived_us is None else call.arrived_us
         return min(latest, capped) if self.anchor == "cap" else latest
 
-    def earliest_us(self, calls: Sequence[Call], cost: float, now_us: int) -> int:
+    def earliest_us(self, calls: Sequence[LimitedCall], cost: float, now_us: int) -> int:
         """Return the first instant at which one more call keeps the window and the gap."""
         arrivals = sorted((self.arrived_by(call, now_us), call.cost) for call in calls)
         earliest = arrivals[-1][0] + to_us(self.gap_s) + 1 if arrivals and self.gap_s else 0
@@ -75,7 +75,7 @@ class Window:
             earliest = max(earliest, arrived_us + to_us(self.span_s) + 1)
         return earliest
 
-    def forgets_us(self, call: Call, now_us: int) -> int:
+    def forgets_us(self, call: LimitedCall, now_us: int) -> int:
         """Return the instant after which this call no longer matters."""
         return self.arrived_by(call, now_us) + to_us(max(self.span_s, self.gap_s))
 
@@ -108,7 +108,9 @@ class Bucket:
         rate_per_s = meter.restore_per_s or self.rate_per_s
         return max(0, meter.level - rate_per_s * max(0, at_us - meter.at_us) / SECOND_US)
 
-    def correct(self, meter: BucketLevel, call: Call, used: float, at_us: int) -> BucketLevel:
+    def correct(
+        self, meter: BucketLevel, call: LimitedCall, used: float, at_us: int
+    ) -> BucketLevel:
         """Put what a call used in place of what it was charged."""
         over = used - call.cost
         if over < 0:
@@ -161,7 +163,13 @@ class Quota:
         return sum(amount for number, amount in meter.used if at_us < self._expires_us(number))
 
     def earliest_us(
-        self, meter: QuotaUse, calls: Sequence[Call], *, cost: float, leave: float, now_us: int
+        self,
+        meter: QuotaUse,
+        calls: Sequence[LimitedCall],
+        *,
+        cost: float,
+        leave: float,
+        now_us: int,
     ) -> int:
         """Return the first instant at which the cost fits beside what is used, reserved and left.
 

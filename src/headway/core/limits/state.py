@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from headway.core.limits.rules import BucketLevel, Call, QuotaUse, Resource, to_us
+from headway.core.limits.rules import BucketLevel, LimitedCall, QuotaUse, Resource, to_us
 
 # A lost call's holder may still report; until then its ticket is remembered.
 LOST_KEPT_US = to_us(3600)
@@ -46,7 +46,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class LimitState:
     """Everything remembered of one resource; buckets and quotas in the order of its rules."""
 
     last_now_us: int = 0
@@ -54,20 +54,20 @@ class State:
     pause_reason: str = ""
     next_sequence: int = 0
     waiting: tuple[Waiting, ...] = ()
-    calls: tuple[Call, ...] = ()
+    calls: tuple[LimitedCall, ...] = ()
     buckets: tuple[BucketLevel, ...] = ()
     quotas: tuple[QuotaUse, ...] = ()
 
-    def find(self, ticket_id: str) -> Call | None:
+    def find(self, ticket_id: str) -> LimitedCall | None:
         """Return the call of this ticket, if it began and is remembered."""
         return next((call for call in self.calls if call.id == ticket_id), None)
 
-    def swap(self, call: Call) -> "State":
+    def swap(self, call: LimitedCall) -> "LimitState":
         """Return the state with this call in place of its former self."""
         calls = tuple(call if one.id == call.id else one for one in self.calls)
         return replace(self, calls=calls)
 
-    def without(self, ticket_id: str) -> "State":
+    def without(self, ticket_id: str) -> "LimitState":
         """Return the state without this ticket in the queue."""
         return replace(self, waiting=tuple(one for one in self.waiting if one.id != ticket_id))
 
@@ -102,14 +102,14 @@ class Ended:
 Note = LedgerCall | Ended
 
 
-def hold(state: State, until_us: int, reason: str) -> State:
+def hold(state: LimitState, until_us: int, reason: str) -> LimitState:
     """Let nothing start before that instant; a longer pause stays."""
     if until_us <= state.paused_until_us:
         return state
     return replace(state, paused_until_us=until_us, pause_reason=reason)
 
 
-def distrust(resource: Resource, state: State, now_us: int) -> State:
+def distrust(resource: Resource, state: LimitState, now_us: int) -> LimitState:
     """Assume the worst of a past we do not know: buckets full, windows just used up."""
     buckets = tuple(
         replace(meter, level=meter.capacity or bucket.capacity, at_us=now_us)
@@ -125,7 +125,7 @@ def distrust(resource: Resource, state: State, now_us: int) -> State:
     return hold(state, until_us, UNKNOWN)
 
 
-def shift(resource: Resource, state: State, jump_us: int, now_us: int) -> State:
+def shift(resource: Resource, state: LimitState, jump_us: int, now_us: int) -> LimitState:
     """Undo a jump of the clock: what came before it is not that much older.
 
     Nothing done is moved past now, so several processes may notice the same jump.
@@ -159,7 +159,7 @@ def shift(resource: Resource, state: State, jump_us: int, now_us: int) -> State:
     return hold(state, now_us + min(jump_us, resource.span_us), "clock stepped")
 
 
-def fit(resource: Resource, state: State, now_us: int) -> State:
+def fit(resource: Resource, state: LimitState, now_us: int) -> LimitState:
     """Match the meters to the rules, which a release may have changed; learned values stay."""
     fresh = (
         BucketLevel(level=bucket.capacity, at_us=now_us)
@@ -173,11 +173,11 @@ def fit(resource: Resource, state: State, now_us: int) -> State:
     )
 
 
-def tick(resource: Resource, state: State, now_us: int) -> tuple[State, tuple[Note, ...]]:
+def tick(resource: Resource, state: LimitState, now_us: int) -> tuple[LimitState, tuple[Note, ...]]:
     """Let time act: absent owners leave the queue, silent calls are lost, old ones forgotten."""
     waiting = tuple(one for one in state.waiting if one.start_at_us + one.grace_us >= now_us)
     ended: list[Note] = []
-    calls: list[Call] = []
+    calls: list[LimitedCall] = []
     for call in state.calls:
         if call.arrived_us is None and call.lease_until_us < now_us:
             state, lost = _lose(resource, state, call)
@@ -195,7 +195,9 @@ def tick(resource: Resource, state: State, now_us: int) -> tuple[State, tuple[No
     return replace(state, waiting=waiting, calls=tuple(calls), last_now_us=now_us), tuple(ended)
 
 
-def _lose(resource: Resource, state: State, call: Call) -> tuple[State, Call]:
+def _lose(
+    resource: Resource, state: LimitState, call: LimitedCall
+) -> tuple[LimitState, LimitedCall]:
     """Count a crashed call: it arrived by the end of its lease, and one more unit was in use."""
     unit = min(1, call.reserved)
     quotas = tuple(
@@ -206,7 +208,7 @@ def _lose(resource: Resource, state: State, call: Call) -> tuple[State, Call]:
     return replace(state, quotas=quotas), lost
 
 
-def _is_past(resource: Resource, call: Call, now_us: int) -> bool:
+def _is_past(resource: Resource, call: LimitedCall, now_us: int) -> bool:
     if call.arrived_us is None:
         return False
     forgotten = max((rule.forgets_us(call, now_us) for rule in resource.windows), default=0)
@@ -220,7 +222,7 @@ def dump_rules(resource: Resource) -> list[dict[str, Any]]:
     return [{"kind": type(rule).__name__.lower(), **asdict(rule)} for rule in resource.rules]
 
 
-def dump(state: State) -> dict[str, Any]:
+def dump(state: LimitState) -> dict[str, Any]:
     """Return the state as JSON."""
     return {
         "last_now_us": state.last_now_us,
@@ -234,15 +236,15 @@ def dump(state: State) -> dict[str, Any]:
     }
 
 
-def load(values: Mapping[str, Any]) -> State:
+def load(values: Mapping[str, Any]) -> LimitState:
     """Read the state back."""
-    return State(
+    return LimitState(
         last_now_us=values["last_now_us"],
         paused_until_us=values["paused_until_us"],
         pause_reason=values["pause_reason"],
         next_sequence=values["next_sequence"],
         waiting=tuple(Waiting(**one) for one in values["waiting"]),
-        calls=tuple(Call(**call) for call in values["calls"]),
+        calls=tuple(LimitedCall(**call) for call in values["calls"]),
         buckets=tuple(BucketLevel(**meter) for meter in values["buckets"]),
         quotas=tuple(
             QuotaUse(**{**meter, "used": tuple((number, used) for number, used in meter["used"])})
@@ -251,6 +253,6 @@ def load(values: Mapping[str, Any]) -> State:
     )
 
 
-def _fields(value: Waiting | Call | BucketLevel | QuotaUse) -> dict[str, Any]:
+def _fields(value: Waiting | LimitedCall | BucketLevel | QuotaUse) -> dict[str, Any]:
     # `asdict` copies deeply and is ten times slower; these values hold only scalars and tuples.
     return {name: getattr(value, name) for name in value.__slots__}

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from headway.core.limits.queue import find_next_free_us
 from headway.core.limits.rules import Resource
-from headway.core.limits.state import LedgerCall, State, instant
+from headway.core.limits.state import LedgerCall, LimitState, instant
 
 RECENT_CALLS = 20
 
@@ -23,7 +23,7 @@ class Gauge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class LimitStatus:
     """One resource at one instant; `promised_at` is when the first of those who wait may begin."""
 
     key: str
@@ -39,11 +39,11 @@ class Status:
 
 
 def show(
-    resource: Resource, state: State, *, recent: tuple[LedgerCall, ...], now_us: int
-) -> Status:
+    resource: Resource, state: LimitState, *, recent: tuple[LedgerCall, ...], now_us: int
+) -> LimitStatus:
     """Return the status; `state` must already know this instant."""
     is_paused = state.paused_until_us > now_us
-    return Status(
+    return LimitStatus(
         key=resource.key,
         at=instant(now_us),
         gauges=_gauges(resource, state, now_us),
@@ -57,11 +57,11 @@ def show(
     )
 
 
-def _promised_at(state: State) -> datetime | None:
+def _promised_at(state: LimitState) -> datetime | None:
     return instant(min(one.start_at_us for one in state.waiting)) if state.waiting else None
 
 
-def _gauges(resource: Resource, state: State, now_us: int) -> tuple[Gauge, ...]:
+def _gauges(resource: Resource, state: LimitState, now_us: int) -> tuple[Gauge, ...]:
     gauges = []
     flying = [call for call in state.calls if call.arrived_us is None]
     for window in resource.windows:

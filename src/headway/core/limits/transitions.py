@@ -16,18 +16,18 @@ from headway.core.limits.requests import (
     Go,
     Gone,
     Hold,
-    Moved,
+    LimitStep,
     Observation,
+    Permit,
     Request,
     Shed,
-    Ticket,
 )
 from headway.core.limits.rules import SECOND_US, Bucket, Quota, Resource, Window, to_us
 from headway.core.limits.state import (
     Ended,
     LedgerCall,
+    LimitState,
     Note,
-    State,
     Waiting,
     distrust,
     fit,
@@ -46,14 +46,14 @@ __all__ = [
     "Gone",
     "Hold",
     "LedgerCall",
-    "Moved",
+    "LimitState",
+    "LimitStep",
     "Observation",
+    "Permit",
     "Quota",
     "Request",
     "Resource",
     "Shed",
-    "State",
-    "Ticket",
     "Window",
     "begin",
     "enter",
@@ -75,7 +75,7 @@ QUIET_REPLIES = 3
 
 
 Resources = Mapping[str, Resource]
-States = Mapping[str, State]
+States = Mapping[str, LimitState]
 
 
 def find_keys(resources: Resources, keys: Sequence[str]) -> tuple[str, ...]:
@@ -96,43 +96,43 @@ def find_step_us(before: tuple[float, int] | None, monotonic_s: float, now_us: i
 
 def enter(
     resources: Resources,
-    states: Mapping[str, State | None],
+    states: Mapping[str, LimitState | None],
     *,
     now_us: int,
     strange: Collection[str] = (),
     steps_us: Mapping[str, int] | None = None,
-) -> Moved[int]:
+) -> LimitStep[int]:
     """Open every operation: agree on one instant, the answer, and let time act on each key.
 
     A key without a state, or `strange` because its store has another past, is distrusted; a key
     whose clock jumped ahead is paused, and its past made that much younger again.
     """
     now_us = max([now_us, *(state.last_now_us for state in states.values() if state is not None)])
-    opened: dict[str, State] = {}
+    opened: dict[str, LimitState] = {}
     notes: list[Note] = []
     for key, state in states.items():
         resource = resources[key]
-        fitted = fit(resource, state or State(), now_us)
+        fitted = fit(resource, state or LimitState(), now_us)
         if state is None or key in strange:
             fitted = distrust(resource, fitted, now_us)
         if jump_us := (steps_us or {}).get(key, 0):
             fitted = shift(resource, fitted, jump_us, now_us)
         opened[key], lost = tick(resource, fitted, now_us)
         notes += lost
-    return Moved(answer=now_us, states=opened, notes=tuple(notes))
+    return LimitStep(answer=now_us, states=opened, notes=tuple(notes))
 
 
 def reserve(
     resources: Resources, states: States, request: Request, now_us: int
-) -> Moved[Ticket | Shed]:
+) -> LimitStep[Permit | Shed]:
     """Queue for a start time; refuse at once when the wait would be too long."""
     _refuse_impossible(resources, states, request)
     asked = {key: _waiting(request, states[key].next_sequence, now_us) for key in request.keys}
     starts = {key: find_start_us(resources[key], states[key], asked[key], now_us) for key in asked}
     wait_us = max(starts.values()) - now_us
     if wait_us > to_us(request.max_wait_s):
-        return Moved(answer=Shed(retry_in_s=wait_us / SECOND_US - request.max_wait_s))
-    ticket = Ticket(
+        return LimitStep(answer=Shed(retry_in_s=wait_us / SECOND_US - request.max_wait_s))
+    ticket = Permit(
         id=request.id,
         keys=request.keys,
         wait_s=wait_us / SECOND_US,
@@ -142,12 +142,12 @@ def reserve(
     queued = {
         key: replace(states[key], next_sequence=one.sequence + 1) for key, one in asked.items()
     }
-    return Moved(answer=ticket, states=_promise(queued, asked, starts))
+    return LimitStep(answer=ticket, states=_promise(queued, asked, starts))
 
 
 def take(
     resources: Resources, states: States, request: Request, now_us: int
-) -> Moved[Ticket | Shed]:
+) -> LimitStep[Permit | Shed]:
     """Reserve and, if the start is now, begin in the same breath: the ticket then says Go."""
     reserved = reserve(resources, states, request, now_us)
     ticket = reserved.answer
@@ -155,7 +155,7 @@ def take(
         return reserved
     begun = begin(resources, {**states, **reserved.states}, ticket, now_us)
     assert isinstance(begun.answer, Go), "whoever may start now may begin now"
-    return Moved(
+    return LimitStep(
         answer=replace(ticket, go=begun.answer),
         states={**reserved.states, **begun.states},
         notes=(*reserved.notes, *begun.notes),
@@ -163,54 +163,56 @@ def take(
 
 
 def follow(
-    resources: Resources, states: States, sent: Ticket, request: Request, now_us: int
-) -> Moved[Ticket | Shed]:
+    resources: Resources, states: States, sent: Permit, request: Request, now_us: int
+) -> LimitStep[Permit | Shed]:
     """Settle a call that was sent and, in the same breath, reserve the one that is to follow it."""
     settled = settle(resources, states, sent, sent=True, now_us=now_us)
     reserved = reserve(resources, {**states, **settled.states}, request, now_us)
-    return Moved(
+    return LimitStep(
         answer=reserved.answer,
         states={**settled.states, **reserved.states},
         notes=(*settled.notes, *reserved.notes),
     )
 
 
-def begin(resources: Resources, states: States, ticket: Ticket, now_us: int) -> Moved[Begun]:
+def begin(resources: Resources, states: States, ticket: Permit, now_us: int) -> LimitStep[Begun]:
     """Let the call go now if every rule of every key allows it and nobody better wants the slot."""
     asked = {key: one for key in ticket.keys for one in states[key].waiting if one.id == ticket.id}
     if len(asked) < len(ticket.keys):
-        return Moved(answer=Gone(), states={key: states[key].without(ticket.id) for key in asked})
+        return LimitStep(
+            answer=Gone(), states={key: states[key].without(ticket.id) for key in asked}
+        )
     starts = {key: find_start_us(resources[key], states[key], asked[key], now_us) for key in asked}
     wait_us = max(starts.values()) - now_us
     if wait_us > 0:
         promised = _promise(states, asked, starts)
-        return Moved(answer=Hold(wait_s=wait_us / SECOND_US), states=promised)
+        return LimitStep(answer=Hold(wait_s=wait_us / SECOND_US), states=promised)
     begun = {
         key: charge(resources[key], states[key].without(one.id), one, now_us)
         for key, one in asked.items()
     }
     within_s = min(_send_within_s(resources[key], one) for key, one in asked.items())
     notes = tuple(_ledger_line(key, one, now_us) for key, one in asked.items())
-    return Moved(answer=Go(send_within_s=within_s), states=begun, notes=notes)
+    return LimitStep(answer=Go(send_within_s=within_s), states=begun, notes=notes)
 
 
 def settle(
     resources: Resources,
     states: States,
-    ticket: Ticket,
+    ticket: Permit,
     *,
     sent: bool,
     actual: float | None = None,
     is_late: bool = False,
     seen: Observation | None = None,
     now_us: int,
-) -> Moved[None]:
+) -> LimitStep[None]:
     """Write down how the call ended; a second word on the same ticket changes nothing.
 
     Without `actual` a call has used what it spent, or all it reserved if it never said. Unsent and
     not begun, the ticket leaves the queue. What the reply said of a meter corrects it.
     """
-    changed: dict[str, State] = {}
+    changed: dict[str, LimitState] = {}
     notes: list[Note] = []
     for key in ticket.keys:
         call = states[key].find(ticket.id)
@@ -231,18 +233,18 @@ def settle(
         notes.append(_ended(key, ticket.id, now_us, arrived_us))
         if seen is not None:
             changed |= observe(resources[key], changed[key], seen, now_us=now_us).states
-    return Moved(answer=None, states=changed, notes=tuple(notes))
+    return LimitStep(answer=None, states=changed, notes=tuple(notes))
 
 
 def spend(
     resources: Resources,
     states: States,
-    ticket: Ticket,
+    ticket: Permit,
     amount: float,
     *,
     lease_s: float = 0,
     now_us: int,
-) -> Moved[bool]:
+) -> LimitStep[bool]:
     """Count a part of a quota's reservation as used: on every key, or not at all.
 
     Nothing is counted beyond what is reserved, nor of a reservation that has lapsed. With `lease_s`
@@ -252,7 +254,7 @@ def spend(
     for key in ticket.keys:
         call = states[key].find(ticket.id)
         if call is None or call.arrived_us is not None or call.reserved < amount:
-            return Moved(answer=False)
+            return LimitStep(answer=False)
         quotas = tuple(
             quota.charge(use, amount, now_us)
             for quota, use in zip(resources[key].quotas, states[key].quotas, strict=True)
@@ -260,37 +262,37 @@ def spend(
         until_us = max(call.lease_until_us, now_us + to_us(lease_s))
         spent = replace(call, spent=call.spent + amount, lease_until_us=until_us)
         changed[key] = replace(states[key].swap(spent), quotas=quotas)
-    return Moved(answer=True, states=changed)
+    return LimitStep(answer=True, states=changed)
 
 
 def extend(
-    resources: Resources, states: States, ticket: Ticket, amount: float, now_us: int
-) -> Moved[bool]:
+    resources: Resources, states: States, ticket: Permit, amount: float, now_us: int
+) -> LimitStep[bool]:
     """Reserve more of the quotas for a call under way: on every key, or not at all."""
     changed = {}
     for key in ticket.keys:
         state = states[key]
         call = state.find(ticket.id)
         if call is None or call.arrived_us is not None or state.paused_until_us > now_us:
-            return Moved(answer=False)
+            return LimitStep(answer=False)
         for quota, use in zip(resources[key].quotas, state.quotas, strict=True):
             earliest_us = quota.earliest_us(
                 use, state.calls, cost=amount, leave=call.leave, now_us=now_us
             )
             if earliest_us > now_us:
-                return Moved(answer=False)
+                return LimitStep(answer=False)
         changed[key] = state.swap(replace(call, cost=call.cost + amount))
-    return Moved(answer=True, states=changed)
+    return LimitStep(answer=True, states=changed)
 
 
 def observe(
     resource: Resource,
-    state: State,
+    state: LimitState,
     observation: Observation,
     *,
     ticket_id: str | None = None,
     now_us: int,
-) -> Moved[None]:
+) -> LimitStep[None]:
     """Correct the first quota, or the first bucket, by what a reply said.
 
     A reply that names a restore rate, or meets a resource without quotas, speaks of the bucket.
@@ -322,13 +324,13 @@ def observe(
         )
         changed = replace(state, buckets=(level, *state.buckets[1:]))
     else:
-        return Moved(answer=None)
-    return Moved(answer=None, states={resource.key: changed})
+        return LimitStep(answer=None)
+    return LimitStep(answer=None, states={resource.key: changed})
 
 
-def pause(state: State, key: str, *, until_us: int, reason: str) -> Moved[None]:
+def pause(state: LimitState, key: str, *, until_us: int, reason: str) -> LimitStep[None]:
     """Let nothing start on this key for a while; a longer pause stays."""
-    return Moved(answer=None, states={key: hold(state, until_us, reason)})
+    return LimitStep(answer=None, states={key: hold(state, until_us, reason)})
 
 
 def _count_quiet(over: float, count: int, *, has_others: bool) -> tuple[bool, int]:
@@ -357,7 +359,7 @@ def _waiting(request: Request, sequence: int, now_us: int) -> Waiting:
 
 def _promise(
     states: States, asked: Mapping[str, Waiting], starts: Mapping[str, int]
-) -> dict[str, State]:
+) -> dict[str, LimitState]:
     """Write the start into every key's queue, with what the other keys said."""
     start_us = max(starts.values())
     promised = {}

@@ -16,7 +16,7 @@ Key = tuple[str, str]
 RANK = list(Severity)
 
 
-class Word(StrEnum):
+class AlertPhase(StrEnum):
     """What there is to tell of an alert."""
 
     FIRED = "fired"
@@ -49,12 +49,12 @@ class AlertState:
 class News:
     """What is to be told of an alert."""
 
-    word: Word
+    word: AlertPhase
     state: AlertState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class AlertDecision:
     """What becomes of the states: those to keep, those that were a blip, and what is news."""
 
     kept: tuple[AlertState, ...]
@@ -62,7 +62,7 @@ class Verdict:
     news: tuple[News, ...]
 
 
-def judge(states: Sequence[AlertState], found: Sequence[Alert], now: datetime) -> Verdict:
+def judge(states: Sequence[AlertState], found: Sequence[Alert], now: datetime) -> AlertDecision:
     """Compare what stood with what is found now; what is only noticed is shown, never told."""
     known = {each.key: each for each in states}
     wrong = {(each.name, each.subject): each for each in found if each.severity != Severity.NOTICE}
@@ -86,10 +86,12 @@ def judge(states: Sequence[AlertState], found: Sequence[Alert], now: datetime) -
             kept.append(after)
         if after is not None and word is not None:
             news.append(News(word=word, state=after))
-    return Verdict(kept=tuple(kept), dropped=tuple(dropped), news=tuple(news))
+    return AlertDecision(kept=tuple(kept), dropped=tuple(dropped), news=tuple(news))
 
 
-def _wrong(state: AlertState | None, alert: Alert, now: datetime) -> tuple[AlertState, Word | None]:
+def _wrong(
+    state: AlertState | None, alert: Alert, now: datetime
+) -> tuple[AlertState, AlertPhase | None]:
     if state is None or state.resolved_at is not None:
         state = AlertState(alert=alert, since=now)
     before = state.alert.severity
@@ -101,11 +103,11 @@ def _wrong(state: AlertState | None, alert: Alert, now: datetime) -> tuple[Alert
     if state.fired_at is None:
         if now - state.since < BY_NAME[alert.name].after:
             return state, None
-        return replace(state, fired_at=now), Word.FIRED
-    return state, Word.WORSE if is_worse else None
+        return replace(state, fired_at=now), AlertPhase.FIRED
+    return state, AlertPhase.WORSE if is_worse else None
 
 
-def _well(state: AlertState, now: datetime) -> tuple[AlertState | None, Word | None]:
+def _well(state: AlertState, now: datetime) -> tuple[AlertState | None, AlertPhase | None]:
     if state.fired_at is None:
         return None, None
     if state.resolved_at is not None:
@@ -114,7 +116,7 @@ def _well(state: AlertState, now: datetime) -> tuple[AlertState | None, Word | N
     assert state.well_since is not None
     if now - state.well_since < BY_NAME[state.alert.name].over:
         return state, None
-    return replace(state, resolved_at=now), Word.RESOLVED
+    return replace(state, resolved_at=now), AlertPhase.RESOLVED
 
 
 def _hushed(states: Sequence[AlertState], wrong: Iterable[Alert], now: datetime) -> set[Key]:

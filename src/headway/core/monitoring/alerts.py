@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from headway.core.catalog.listings import SellerId
-from headway.core.monitoring.metrics import ConnectionSign, Signs, TierSign
+from headway.core.monitoring.metrics import AlertMetrics, ConnectionMetric, TierMetric
 from headway.core.monitoring.rules import FAILURES_MIN, LIMITS, WORSE, Severity
 from headway.core.pauses import Pause, PauseKind
 from headway.core.reasons import say_span, say_time
@@ -44,7 +44,7 @@ class Alert:
         return f"/runbook/{self.name}"
 
 
-def alerts(signs: Signs, limits: Limits = LIMITS) -> list[Alert]:
+def alerts(signs: AlertMetrics, limits: Limits = LIMITS) -> list[Alert]:
     """Return what is wrong, the worst first, then what has been wrong for longest."""
     found = [alert for check in CHECKS for alert in check(signs, limits)]
     rank = list(Severity)
@@ -53,7 +53,7 @@ def alerts(signs: Signs, limits: Limits = LIMITS) -> list[Alert]:
     )
 
 
-def _supplier(signs: Signs, limits: Limits) -> Iterator[Alert]:
+def _supplier(signs: AlertMetrics, limits: Limits) -> Iterator[Alert]:
     now = signs.now
     for name, breaker in (("", signs.breaker), *signs.others.items()):
         if not breaker.is_open:
@@ -86,7 +86,7 @@ def _supplier(signs: Signs, limits: Limits) -> Iterator[Alert]:
         )
 
 
-def _hour(signs: Signs, limits: Limits) -> Iterator[Alert]:
+def _hour(signs: AlertMetrics, limits: Limits) -> Iterator[Alert]:
     hour = signs.hour
     shares = (
         ("error_share", "calls to the supplier", hour.calls_failed, hour.calls, "/limits"),
@@ -135,7 +135,7 @@ def _worse(*, is_critical: bool) -> Severity:
     return Severity.CRITICAL if is_critical else Severity.WARNING
 
 
-def _pauses(signs: Signs, _limits: Limits) -> Iterator[Alert]:
+def _pauses(signs: AlertMetrics, _limits: Limits) -> Iterator[Alert]:
     for each in signs.pauses:
         end = f"until {say_time(each.until, signs.now)}" if each.until else "until somebody resumes"
         why = f": {each.reason}" if each.reason else ""
@@ -159,7 +159,7 @@ def _paused(pause: Pause) -> str:
     return what[pause.kind]
 
 
-def _freshness(signs: Signs, limits: Limits) -> Iterator[Alert]:
+def _freshness(signs: AlertMetrics, limits: Limits) -> Iterator[Alert]:
     if signs.stale > limits["stale"]:
         oldest = signs.oldest_read_at
         age = f"; the oldest read is {say_span(signs.now - oldest)} old" if oldest else ""
@@ -179,7 +179,7 @@ def _freshness(signs: Signs, limits: Limits) -> Iterator[Alert]:
             yield _promise("promise_slipping", Severity.WARNING, each, each.burn_slow)
 
 
-def _promise(name: str, severity: Severity, sign: TierSign, burn: float) -> Alert:
+def _promise(name: str, severity: Severity, sign: TierMetric, burn: float) -> Alert:
     return Alert(
         name=name,
         severity=severity,
@@ -195,7 +195,7 @@ def _promise(name: str, severity: Severity, sign: TierSign, burn: float) -> Aler
     )
 
 
-def _listings(signs: Signs, limits: Limits) -> Iterator[Alert]:
+def _listings(signs: AlertMetrics, limits: Limits) -> Iterator[Alert]:
     if signs.held > limits["held"]:
         yield Alert(
             name="held",
@@ -233,7 +233,7 @@ def _listings(signs: Signs, limits: Limits) -> Iterator[Alert]:
         )
 
 
-def _accounts(signs: Signs, _limits: Limits) -> Iterator[Alert]:
+def _accounts(signs: AlertMetrics, _limits: Limits) -> Iterator[Alert]:
     for each in signs.connections:
         if each.is_connected and not each.trouble:
             continue
@@ -264,7 +264,7 @@ def _accounts(signs: Signs, _limits: Limits) -> Iterator[Alert]:
         )
 
 
-def _said_of(sign: ConnectionSign) -> str:
+def _said_of(sign: ConnectionMetric) -> str:
     said = sign.trouble or "no reason given"
     if sign.seller is None:
         return f"{sign.name.capitalize()} does not answer, whoever's account it is: {said}."
@@ -273,7 +273,7 @@ def _said_of(sign: ConnectionSign) -> str:
     return f"{sign.name} of {sign.seller} is disconnected: {said}. Connect it again."
 
 
-def _jobs(signs: Signs, limits: Limits) -> Iterator[Alert]:
+def _jobs(signs: AlertMetrics, limits: Limits) -> Iterator[Alert]:
     if signs.dead_jobs > limits["dead_jobs"]:
         yield Alert(
             name="dead_jobs",
@@ -303,7 +303,7 @@ def _of(count: int, noun: str, several: str | None = None) -> str:
     return f"1 {noun} is" if count == 1 else f"{count:,} {several or noun + 's'} are"
 
 
-CHECKS: tuple[Callable[[Signs, Limits], Iterator[Alert]], ...] = (
+CHECKS: tuple[Callable[[AlertMetrics, Limits], Iterator[Alert]], ...] = (
     _supplier,
     _hour,
     _pauses,

@@ -11,7 +11,7 @@ UNUSED = "unused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class CallRecord:
     """A permit that was begun and settled; `ended` is the word of the error, if there was one.
 
     `seller` is None where all sellers share the call, as they do the supplier's.

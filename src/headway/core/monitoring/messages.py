@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 
-from headway.core.monitoring.alert_state import News, Word
+from headway.core.monitoring.alert_state import AlertPhase, News
 from headway.core.monitoring.rules import Severity
 from headway.core.reasons import say_span
 
@@ -73,7 +73,7 @@ def message_of(news: News, now: datetime, *, base: str, quiet: Quiet | None = No
     fired_at = state.fired_at or now
     trouble = f"alert {alert.name} {alert.subject} {fired_at.isoformat()} "
     key = f"{trouble}{news.word} {alert.severity}"
-    is_over = news.word is Word.RESOLVED
+    is_over = news.word is AlertPhase.RESOLVED
     lines = [
         f"Over, after {say_span(now - state.since)}. It was: {alert.sentence}"
         if is_over

@@ -10,7 +10,7 @@ from headway.core.pauses import Pause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionSign:
+class ConnectionMetric:
     """A seller's shop or account: whether it is connected, and what is wrong with it.
 
     Of no seller if it is a platform, which is everybody's.
@@ -23,7 +23,7 @@ class ConnectionSign:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaSign:
+class QuotaMetric:
     """A platform's day: what is left of it, and until when none is."""
 
     platform: str
@@ -38,7 +38,7 @@ class QuotaSign:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TierSign:
+class TierMetric:
     """What a tier was promised, for which share of its listings that was kept, and how it burns.
 
     A burn of 1 breaks just as much as the promise allows. Of the two spans of a pair the lesser
@@ -54,7 +54,7 @@ class TierSign:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TokenSign:
+class TokenMetric:
     """A grant that ends at an instant unless somebody connects again."""
 
     seller: SellerId
@@ -63,7 +63,7 @@ class TokenSign:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HourSign:
+class HourMetric:
     """The last hour of the supplier's line, of everybody's: calls, reads, and what was left over.
 
     `overdue` have been due for more than an hour. `stuck` are in hand though their lease ended
@@ -81,27 +81,27 @@ class HourSign:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Signs:
+class AlertMetrics:
     """What alerts are judged by, at one instant; `others` are open breakers by supplier."""
 
     now: datetime
     breaker: Breaker
     others: Mapping[SupplierName, Breaker] = field(default_factory=dict)
-    hour: HourSign = field(default_factory=HourSign)
+    hour: HourMetric = field(default_factory=HourMetric)
     calls_paused_until: datetime | None = None
     calls_paused_reason: str = ""
     pauses: Sequence[Pause] = ()
     stale: int = 0
     total: int = 0
     oldest_read_at: datetime | None = None
-    promises: Sequence[TierSign] = ()
+    promises: Sequence[TierMetric] = ()
     held: int = 0
     held_since: datetime | None = None
     failing: int = 0
     refused: int = 0
     refusals_in_a_row: int = 0
     parked: int = 0
-    connections: Sequence[ConnectionSign] = ()
+    connections: Sequence[ConnectionMetric] = ()
     dead_jobs: int = 0
-    quotas: Sequence[QuotaSign] = ()
-    tokens: Sequence[TokenSign] = ()
+    quotas: Sequence[QuotaMetric] = ()
+    tokens: Sequence[TokenMetric] = ()

@@ -131,7 +131,7 @@ class Break:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class CapacityRow:
     """A row of the documents' capacity tables, and the share of what is really permitted."""
 
     products: int
@@ -237,10 +237,10 @@ def _faster(factor: int, products: int, throughput: Throughput) -> Faster:
     )
 
 
-def row(products: int, throughput: Throughput) -> Row:
+def row(products: int, throughput: Throughput) -> CapacityRow:
     """Return what the documents' tables say of a catalogue that is read once a day."""
     calls = math.ceil(products / throughput.seats)
-    return Row(
+    return CapacityRow(
         products=products,
         slots=min(HOURS, calls),
         per_hour=products / HOURS,

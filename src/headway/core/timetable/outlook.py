@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
-from headway.core.catalog.listings import Candidate, Listing, Sku, Turn
-from headway.core.timetable.policies.policy import Policy, Seen
-from headway.core.timetable.seats import BoardingRule, board, departure
+from headway.core.catalog.listings import Candidate, Listing, Priority, Sku
+from headway.core.timetable.policies.policy import Policy, ReadResult
+from headway.core.timetable.seats import SeatRule, board, departure
 
 # Of each turn so many are looked at for one call, in seats: as fetch does.
 FRONT_PER_SEAT = 3
@@ -55,7 +55,7 @@ class Outlook:
 
     queue: Sequence[Listing]
     departures: Departures
-    rule: BoardingRule
+    rule: SeatRule
     policy: Policy
     retries_from: datetime | None = None
 
@@ -81,7 +81,7 @@ def foresee(outlook: Outlook, now: datetime, wanted: Collection[Sku]) -> dict[Sk
     return found
 
 
-def _rule_at(outlook: Outlook, at: datetime) -> BoardingRule:
+def _rule_at(outlook: Outlook, at: datetime) -> SeatRule:
     """Return the rule of boarding: a window that is full stays so until the next one opens."""
     is_full = outlook.retries_from is not None and at < outlook.retries_from
     return replace(outlook.rule, retries_left=0 if is_full else None)
@@ -92,13 +92,13 @@ class _Line:
     """The queue as it will be: each turn by due time, and each part as every seller lists it."""
 
     outlook: Outlook
-    turns: dict[Turn, list[Listing]] = field(init=False)
+    turns: dict[Priority, list[Listing]] = field(init=False)
     parts: dict[Sku, list[Listing]] = field(init=False)
     # The changes that were to be expected, less those that were assumed.
     changes_open: float = 0.5
 
     def __post_init__(self) -> None:
-        self.turns, self.parts = {turn: [] for turn in Turn}, {}
+        self.turns, self.parts = {turn: [] for turn in Priority}, {}
         for each in sorted(self.outlook.queue, key=_place):
             self.turns[each.turn].append(each)
             self.parts.setdefault(each.sku, []).append(each)
@@ -127,16 +127,18 @@ class _Line:
                 del waiting[bisect_left(waiting, _place(each), key=_place)]
             self.parts[sku] = [self._again(each, at) for each in self.parts[sku]]
             for each in self.parts[sku]:
-                insort(self.turns[Turn.SCHEDULED], each, key=_place)
+                insort(self.turns[Priority.SCHEDULED], each, key=_place)
 
     def _again(self, listing: Listing, at: datetime) -> Listing:
         self.changes_open += self.outlook.policy.chance(listing, at)
         has_changed = self.changes_open >= 1
         self.changes_open -= has_changed
-        due = self.outlook.policy.next_read(Seen(listing=listing, at=at, has_changed=has_changed))
+        due = self.outlook.policy.next_read(
+            ReadResult(listing=listing, at=at, has_changed=has_changed)
+        )
         return replace(
             listing,
-            turn=Turn.SCHEDULED,
+            turn=Priority.SCHEDULED,
             next_sync_at=due.next_sync_at,
             evidence=due.evidence,
             last_successful_sync=at,

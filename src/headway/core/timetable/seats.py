@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from headway.core.catalog.listings import Candidate, Sku, Turn
+from headway.core.catalog.listings import Candidate, Priority, Sku
 
-URGENT = (Turn.MANUAL, Turn.ONBOARDING)
+URGENT = (Priority.MANUAL, Priority.ONBOARDING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoardingRule:
+class SeatRule:
     """What a call may carry, and how long the first listing due may wait for company.
 
     Under an eager rule nobody waits. `patience` is how much longer than its slack a due listing
@@ -41,7 +41,7 @@ def is_suspect(suspicion: int) -> bool:
     return suspicion > 1
 
 
-def departure(front: Sequence[Candidate], now: datetime, rule: BoardingRule) -> datetime | None:
+def departure(front: Sequence[Candidate], now: datetime, rule: SeatRule) -> datetime | None:
     """Return when the next call should leave; None when nobody will ever want it.
 
     At once with an urgent turn or with every seat due; otherwise when the first due listing has
@@ -49,8 +49,8 @@ def departure(front: Sequence[Candidate], now: datetime, rule: BoardingRule) -> 
     """
     if any(each.turn in URGENT for each in front):
         return now
-    front = [each for each in front if each.turn is not Turn.RETRY or rule.retries_left != 0]
-    if rule.is_eager and any(each.turn is Turn.SCHEDULED for each in front):
+    front = [each for each in front if each.turn is not Priority.RETRY or rule.retries_left != 0]
+    if rule.is_eager and any(each.turn is Priority.SCHEDULED for each in front):
         return now
     due: dict[Sku, datetime] = {}
     for each in sorted(front, key=lambda each: each.next_sync_at):
@@ -65,7 +65,7 @@ def departure(front: Sequence[Candidate], now: datetime, rule: BoardingRule) -> 
 
 
 def board(
-    front: Sequence[Candidate], now: datetime, rule: BoardingRule, *, least_suspect: bool = False
+    front: Sequence[Candidate], now: datetime, rule: SeatRule, *, least_suspect: bool = False
 ) -> list[Candidate]:
     """Choose one candidate per SKU for each seat, best turn first; spare seats are borrowed.
 
@@ -90,7 +90,7 @@ def board(
     return list(aboard.values())
 
 
-def _in_order(front: Sequence[Candidate], now: datetime, rule: BoardingRule) -> Iterator[Candidate]:
+def _in_order(front: Sequence[Candidate], now: datetime, rule: SeatRule) -> Iterator[Candidate]:
     """Yield candidates as turns rank them; a few long-overdue retries go with the scheduled.
 
     A flood of urgent turns must not break the deadline of law L3: it leaves all but a few seats to
@@ -99,8 +99,8 @@ def _in_order(front: Sequence[Candidate], now: datetime, rule: BoardingRule) -> 
     last_due_at = now - rule.slack - rule.patience
     by_due = sorted(front, key=lambda each: each.next_sync_at)
     urgent = [each for turn in URGENT for each in by_due if each.turn is turn]
-    scheduled = [each for each in by_due if each.turn is Turn.SCHEDULED]
-    retries = [each for each in by_due if each.turn is Turn.RETRY and each.next_sync_at <= now]
+    scheduled = [each for each in by_due if each.turn is Priority.SCHEDULED]
+    retries = [each for each in by_due if each.turn is Priority.RETRY and each.next_sync_at <= now]
     retries = retries[: rule.retries_left]
     overdue = [each for each in retries if each.next_sync_at + rule.slack < now]
     yield from urgent[: min(rule.urgent_seats, rule.seats // 2)]

@@ -16,10 +16,10 @@ from typing import Any, Protocol
 import httpx
 
 from headway.clock import Clock, fresh_id
-from headway.core.catalog.listings import AuthStep, Reply, Scope, Sku
+from headway.core.catalog.listings import AuthStep, LimitKey, Reply, Sku
 from headway.errors import ConfigError, UnauthorizedError, UnreadableError
 from headway.providers.boeing.replies import PROVIDER, parse_reply
-from headway.providers.http import Answer, build_client, check_status, exchange
+from headway.providers.http import HttpResponse, build_client, check_status, exchange
 from headway.providers.vault import Vault
 
 OAUTH_PATH = "/oauth2/v2.0/token"
@@ -59,12 +59,12 @@ class StoredToken(Protocol):
 class TokenShelf(Protocol):
     """Where all workers keep their tokens, and agree who refreshes them."""
 
-    def load(self, scope: Scope) -> Sequence[StoredToken]:
+    def load(self, scope: LimitKey) -> Sequence[StoredToken]:
         """Return the tokens of this scope, dead ones too."""
 
     def save(
         self,
-        scope: Scope,
+        scope: LimitKey,
         name: str,
         *,
         secret: bytes,
@@ -74,15 +74,15 @@ class TokenShelf(Protocol):
     ) -> int | None:
         """Keep a token and return its version; None if the owner's lease was taken over."""
 
-    def invalidate(self, scope: Scope, versions: Mapping[str, int], *, now: datetime) -> None:
+    def invalidate(self, scope: LimitKey, versions: Mapping[str, int], *, now: datetime) -> None:
         """Let exactly these versions, by name, be dead; newer ones live on."""
 
     def begin_refresh(
-        self, scope: Scope, *, owner: str, now: datetime, lease_until: datetime
+        self, scope: LimitKey, *, owner: str, now: datetime, lease_until: datetime
     ) -> bool:
         """Take the lease to refresh; False while another holds it."""
 
-    def end_refresh(self, scope: Scope, *, owner: str) -> None:
+    def end_refresh(self, scope: LimitKey, *, owner: str) -> None:
         """Give the lease back, if it is still this owner's."""
 
 
@@ -103,12 +103,12 @@ class _Token:
     version: int
 
 
-def scope_of(client_id: str) -> Scope:
+def scope_of(client_id: str) -> LimitKey:
     """Return whom a limit binds: the credential."""
-    return Scope(f"{PROVIDER}:{client_id}")
+    return LimitKey(f"{PROVIDER}:{client_id}")
 
 
-class BoeingConnector:
+class BoeingSupplier:
     """The supplier behind the engine's port `Supplier`."""
 
     def __init__(
@@ -141,7 +141,7 @@ class BoeingConnector:
         return f"BoeingConnector({self.scope})"
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> LimitKey:
         """The credential that the limit binds."""
         return scope_of(self._access.client_id)
 
@@ -230,7 +230,7 @@ class BoeingConnector:
         fallback = body.get(PART_TOKEN_HEADER) or body.get("access_token")
         return _token_text(text or fallback), _life_s(body)
 
-    def _exchange(self, request: httpx.Request, *, hide: Sequence[str] = ()) -> Answer:
+    def _exchange(self, request: httpx.Request, *, hide: Sequence[str] = ()) -> HttpResponse:
         return exchange(
             self._client,
             request,
@@ -240,7 +240,7 @@ class BoeingConnector:
             hide=hide,
         )
 
-    def _check(self, answer: Answer, used: Mapping[str, _Token], *, shows_body: bool) -> None:
+    def _check(self, answer: HttpResponse, used: Mapping[str, _Token], *, shows_body: bool) -> None:
         """Raise on a bad status; a refusal kills the tokens used, and only those."""
         try:
             check_status(answer, provider=PROVIDER, shows_body=shows_body)
@@ -302,7 +302,7 @@ def check_access(
             raise ConfigError(f"{called(name)} is empty or holds spaces or line ends; set it anew")
 
 
-def _json_object(answer: Answer) -> dict[str, Any]:
+def _json_object(answer: HttpResponse) -> dict[str, Any]:
     """Read a token reply; its text is never shown, for it holds the token."""
     try:
         body = json.loads(answer.body)

@@ -15,8 +15,8 @@ from headway.core.limits.transitions import Observation
 from headway.errors import AppRefusedError, PermanentError, UnauthorizedError
 from headway.providers.etsy.limits import read_limits
 from headway.providers.etsy.replies import PROVIDER, find_error, read_self, read_title
-from headway.providers.http import Answer, build_client, check_status, exchange
-from headway.providers.tokens import Grant, read_grant
+from headway.providers.http import HttpResponse, build_client, check_status, exchange
+from headway.providers.tokens import TokenGrant, read_grant
 
 API = "/v3/application"
 TOKEN_PATH = "/v3/public/oauth/token"  # noqa: S105 - a path
@@ -48,7 +48,7 @@ class EtsySelf:
     shop_id: str | None
 
 
-class EtsyDoor:
+class EtsyApi:
     """One app's way in; each method that asks is one call."""
 
     def __init__(
@@ -78,7 +78,7 @@ class EtsyDoor:
         """Let the connections go."""
         self._client.close()
 
-    def get(self, path: str, params: Mapping[str, str | int], *, bearer: str) -> Answer:
+    def get(self, path: str, params: Mapping[str, str | int], *, bearer: str) -> HttpResponse:
         """Ask the API; a refusal of the app itself raises, other statuses are the caller's."""
         request = self._client.build_request(
             "GET", f"{API}{path}", params=params, headers={"Authorization": f"Bearer {bearer}"}
@@ -88,7 +88,7 @@ class EtsyDoor:
             self._check_app(answer)
         return answer
 
-    def fetch_grant(self, form: Mapping[str, str]) -> Grant:
+    def fetch_grant(self, form: Mapping[str, str]) -> TokenGrant:
         """Ask for a pair of tokens; UnauthorizedError if what was given for it is dead."""
         data = {**form, "client_id": self._access.keystring}
         request = self._client.build_request("POST", TOKEN_PATH, data=data)
@@ -106,7 +106,7 @@ class EtsyDoor:
         check_status(answer, provider=PROVIDER, shows_body=False)
         return read_grant(answer.body, self._clock.now(), provider=PROVIDER)
 
-    def exchange_code(self, code: str, *, redirect_uri: str, verifier: str) -> Grant:
+    def exchange_code(self, code: str, *, redirect_uri: str, verifier: str) -> TokenGrant:
         """Change the code that a seller came back with for tokens."""
         form = {"code": code, "redirect_uri": redirect_uri, "code_verifier": verifier}
         return self.fetch_grant({"grant_type": "authorization_code", **form})
@@ -124,7 +124,7 @@ class EtsyDoor:
         check_status(answer, provider=PROVIDER, shows_body=True)
         return read_title(answer.body)
 
-    def _exchange(self, request: httpx.Request, *, hide: tuple[str, ...] = ()) -> Answer:
+    def _exchange(self, request: httpx.Request, *, hide: tuple[str, ...] = ()) -> HttpResponse:
         self._headers = httpx.Headers()
         if not self._access.keystring or not self._access.shared_secret:
             raise AppRefusedError(f"{APP} are needed to ask Etsy; set them", provider=PROVIDER)
@@ -141,7 +141,7 @@ class EtsyDoor:
         self._headers = answer.headers
         return answer
 
-    def _check_app(self, answer: Answer) -> None:
+    def _check_app(self, answer: HttpResponse) -> None:
         if ABOUT_THE_APP.search(find_error(answer.body)):
             self._refuse_app(answer.status)
 

@@ -12,22 +12,22 @@ import httpx
 
 from headway.clock import Clock
 from headway.core.accounts.jobs import Account
-from headway.core.accounts.pagination import Ask, Page
+from headway.core.accounts.pagination import Page, PageRequest
 from headway.core.catalog.storefront import Cost
 from headway.core.limits.transitions import Observation
 from headway.errors import ConfigError, InvariantError, PermanentError, UnauthorizedError
 from headway.providers.boeing.client import TokenShelf
 from headway.providers.etsy import replies
-from headway.providers.etsy.api import CONNECT, EtsyAccess, EtsyDoor, EtsySelf, consent_url
+from headway.providers.etsy.api import CONNECT, EtsyAccess, EtsyApi, EtsySelf, consent_url
 from headway.providers.etsy.limits import day_key, day_resource, second_key, second_resource
 from headway.providers.etsy.replies import PROVIDER, find_error
-from headway.providers.http import Answer, check_status
+from headway.providers.http import HttpResponse, check_status
 from headway.providers.tokens import (
     ACCESS,
     REFRESH,
     AccountTokens,
-    Grant,
     Token,
+    TokenGrant,
     replaced,
     token_scope,
 )
@@ -35,8 +35,8 @@ from headway.providers.vault import Vault
 
 __all__ = [
     "EtsyAccess",
-    "EtsyConnector",
-    "EtsyDoor",
+    "EtsyApi",
+    "EtsyPlatform",
     "EtsySelf",
     "consent_url",
     "day_resource",
@@ -52,7 +52,7 @@ LISTS = {
 NO_SCOPE = re.compile(r"scope", re.IGNORECASE)
 
 
-class EtsyConnector:
+class EtsyPlatform:
     """One shop behind the engine's port `Platform`."""
 
     def __init__(
@@ -75,9 +75,7 @@ class EtsyConnector:
         self._timeout_s = timeout_s
         scope = token_scope(account.platform, account.shop)
         self._tokens = AccountTokens(scope, shelf=shelf, vault=vault, clock=clock)
-        self._door = EtsyDoor(
-            access, url=url, clock=clock, timeout_s=timeout_s, transport=transport
-        )
+        self._door = EtsyApi(access, url=url, clock=clock, timeout_s=timeout_s, transport=transport)
 
     def __repr__(self) -> str:
         return f"EtsyConnector({self._account.shop})"
@@ -116,11 +114,11 @@ class EtsyConnector:
             self._fetch_grant, timeout_s=self._timeout_s, send_by_s=send_by_s
         )
 
-    def price(self, ask: Ask) -> float:  # noqa: ARG002 - as the port has it
+    def price(self, ask: PageRequest) -> float:  # noqa: ARG002 - as the port has it
         """Return 1: every request counts the same."""
         return 1.0
 
-    def read(self, ask: Ask) -> Page:
+    def read(self, ask: PageRequest) -> Page:
         """Make this request, and read its page; a receipt that is not there is told as missing."""
         if ask.what == "receipt":
             return self._read_receipt(str(ask.values["receipt_id"]))
@@ -145,7 +143,7 @@ class EtsyConnector:
         check_status(answer, provider=PROVIDER, shows_body=True)
         return replies.read_receipt(answer.body, now=self._clock.now())
 
-    def _get(self, path: str, params: Mapping[str, str | int]) -> Answer:
+    def _get(self, path: str, params: Mapping[str, str | int]) -> HttpResponse:
         token = self._tokens.find(ACCESS)
         if token is None:
             text = f"no usable access token for the Etsy shop {self._account.shop}; {CONNECT}"
@@ -154,7 +152,7 @@ class EtsyConnector:
         self._check_access(answer, token)
         return answer
 
-    def _check_access(self, answer: Answer, token: Token) -> None:
+    def _check_access(self, answer: HttpResponse, token: Token) -> None:
         """Raise if the token is refused, which kills it, or may not see this."""
         if answer.status == httpx.codes.UNAUTHORIZED:
             if self._tokens.kill(token):
@@ -172,7 +170,7 @@ class EtsyConnector:
         text = f"etsy forbids this for the shop {self._account.shop}: {said or 'without a reason'}"
         raise PermanentError(text, provider=PROVIDER, status=answer.status)
 
-    def _fetch_grant(self) -> Grant:
+    def _fetch_grant(self) -> TokenGrant:
         refresh = self._tokens.find(REFRESH)
         assert refresh is not None, "a refresh needs a refresh token"
         form = {"grant_type": "refresh_token", "refresh_token": refresh.text}

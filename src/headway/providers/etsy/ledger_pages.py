@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from headway.core.accounts.pagination import RUN, Ask, Cursor, Page, Step, begun_since
+from headway.core.accounts.pagination import RUN, Cursor, Page, PageRequest, PageStep, begun_since
 from headway.providers.etsy.offset_paging import PAGE_ROWS, has_more, seconds
 
 DAY_S = 86_400
@@ -49,7 +49,7 @@ class LedgerWalk:
         run = {"end_s": end_s, "slice_s": self.slice_s}
         return {**cursor, RUN: {**run, **_window(run, from_s)}}
 
-    def ask(self, cursor: Cursor) -> Ask:
+    def ask(self, cursor: Cursor) -> PageRequest:
         """Ask for the next page of the window."""
         run = cursor[RUN]
         values = {
@@ -58,22 +58,22 @@ class LedgerWalk:
             "limit": PAGE_ROWS,
             "offset": run["offset"],
         }
-        return Ask(what="ledger", values=values)
+        return PageRequest(what="ledger", values=values)
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> Step:  # noqa: ARG002
+    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002
         """Take a page; after the last one of a window comes the next window."""
         run = cursor[RUN]
         span_s = run["until_s"] - run["from_s"]
         if (page.total or 0) > ROWS_MAX and span_s > SLICE_S_MIN:
             narrow = {**run, "slice_s": max(span_s // 2, SLICE_S_MIN)}
-            return Step(cursor={**cursor, RUN: {**narrow, **_window(narrow, run["from_s"])}})
+            return PageStep(cursor={**cursor, RUN: {**narrow, **_window(narrow, run["from_s"])}})
         if has_more(page, run["offset"]):
             moved = {**run, "offset": run["offset"] + len(page.ids)}
-            return Step(cursor={**cursor, RUN: moved})
+            return PageStep(cursor={**cursor, RUN: moved})
         lasting = {"until_s": run["until_s"]}
         if run["until_s"] >= run["end_s"]:
-            return Step(cursor=lasting, is_done=True)
-        return Step(cursor={**lasting, RUN: {**run, **_window(run, run["until_s"])}})
+            return PageStep(cursor=lasting, is_done=True)
+        return PageStep(cursor={**lasting, RUN: {**run, **_window(run, run["until_s"])}})
 
 
 def _window(run: Mapping[str, Any], from_s: int) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from headway.core.accounts.pagination import RUN, Ask, Cursor, Page, Step
+from headway.core.accounts.pagination import RUN, Cursor, Page, PageRequest, PageStep
 from headway.providers.etsy.offset_paging import (
     PAGE_ROWS,
     TAIL_ROWS,
@@ -43,25 +43,25 @@ class ListingsWalk:
         run = {"began_s": seconds(now), "left": list(STATES), "heads": {}, "tears": 0}
         return {RUN: {**run, **_begin_state()}}
 
-    def ask(self, cursor: Cursor) -> Ask:
+    def ask(self, cursor: Cursor) -> PageRequest:
         """Ask for the next page of the state under way."""
         run = cursor[RUN]
         values = {"state": run["left"][0], "limit": PAGE_ROWS, "offset": run["offset"]}
-        return Ask(what="listings", values=values)
+        return PageRequest(what="listings", values=values)
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> Step:  # noqa: ARG002
+    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002
         """Take a page; the last one says since when the unseen are gone."""
         run = {**cursor[RUN]}
         state = run["left"][0]
         is_look = state in run["heads"]
         if is_torn(run["tail"], page.ids) and run["tears"] < TEARS_MAX:
             run["tears"] += 1
-            return Step(cursor={RUN: {**run, **step_back(run["offset"], run["tail"])}})
+            return PageStep(cursor={RUN: {**run, **step_back(run["offset"], run["tail"])}})
         if not run["offset"] and not is_look:
             run["head"] = list(page.ids[:TAIL_ROWS])
         is_known = is_look and not set(run["heads"][state]).isdisjoint(page.ids)
         if not is_known and has_more(page, run["offset"]):
-            return Step(cursor={RUN: {**run, **step_on(run["offset"], page.ids)}})
+            return PageStep(cursor={RUN: {**run, **step_on(run["offset"], page.ids)}})
         return _end_state(run)
 
 
@@ -69,7 +69,7 @@ def _begin_state() -> Mapping[str, Any]:
     return {"offset": 0, "tail": [], "head": []}
 
 
-def _end_state(run: Mapping[str, Any]) -> Step:
+def _end_state(run: Mapping[str, Any]) -> PageStep:
     """Go on to the next state; one of several pages, and the active ones, are looked at again."""
     state, *left = run["left"]
     heads = {**run["heads"]}
@@ -81,6 +81,8 @@ def _end_state(run: Mapping[str, Any]) -> Step:
         elif run["offset"]:
             left = [state, *left]
     if left:
-        return Step(cursor={RUN: {**run, "left": left, "heads": heads, **_begin_state()}})
+        return PageStep(cursor={RUN: {**run, "left": left, "heads": heads, **_begin_state()}})
     began_at = datetime.fromtimestamp(run["began_s"], tz=UTC)
-    return Step(cursor={}, is_done=True, gone_since=None if run["tears"] >= TEARS_MAX else began_at)
+    return PageStep(
+        cursor={}, is_done=True, gone_since=None if run["tears"] >= TEARS_MAX else began_at
+    )

@@ -3,21 +3,21 @@
 from collections.abc import Sequence
 
 from headway.core.accounts.jobs import PlatformName
-from headway.core.catalog.listings import Scope
+from headway.core.catalog.listings import LimitKey
 from headway.core.limits.transitions import Resource
 from headway.errors import ConfigError, NotFoundError
-from headway.providers.etsy.api import CONSENT, EtsyAccess, EtsyDoor, consent_url
+from headway.providers.etsy.api import CONSENT, EtsyAccess, EtsyApi, consent_url
 from headway.providers.etsy.limits import day_resource, second_resource
-from headway.providers.oauth import FoundShop
-from headway.providers.tokens import Grant, token_scope
+from headway.providers.oauth import AuthorizedShop
+from headway.providers.tokens import TokenGrant, token_scope
 
 
-class EtsyConsent:
+class EtsyOAuth:
     """A seller lets our app into their Etsy shop; which shop that is, Etsy says afterwards."""
 
     def __init__(
         self,
-        door: EtsyDoor,
+        door: EtsyApi,
         access: EtsyAccess,
         *,
         per_second: int,
@@ -43,22 +43,22 @@ class EtsyConsent:
             raise ConfigError("HEADWAY_ETSY_KEYSTRING is not set, so nobody can connect a shop")
         return consent_url(self._keystring, redirect_uri, state, challenge, page=self._page)
 
-    def exchange(self, code: str, *, redirect_uri: str, verifier: str, shop: str) -> Grant:  # noqa: ARG002
+    def exchange(self, code: str, *, redirect_uri: str, verifier: str, shop: str) -> TokenGrant:  # noqa: ARG002
         """Change the code for tokens; one call."""
         return self._door.exchange_code(code, redirect_uri=redirect_uri, verifier=verifier)
 
-    def find_shop(self, grant: Grant, *, shop: str) -> FoundShop:  # noqa: ARG002
+    def find_shop(self, grant: TokenGrant, *, shop: str) -> AuthorizedShop:  # noqa: ARG002
         """Return the seller's shop; one call. Raises NotFoundError."""
         found = self._door.find_self(grant.access)
         if found.shop_id is None:
             raise NotFoundError("this Etsy account has no shop; sign in at Etsy as its owner")
-        return FoundShop(shop=found.shop_id)
+        return AuthorizedShop(shop=found.shop_id)
 
-    def find_title(self, grant: Grant, found: FoundShop) -> str:
+    def find_title(self, grant: TokenGrant, found: AuthorizedShop) -> str:
         """Return the shop's name; one call."""
         return self._door.find_title(found.shop, grant.access)
 
-    def scope(self, found: FoundShop) -> Scope:
+    def scope(self, found: AuthorizedShop) -> LimitKey:
         """Return where the connector looks for the tokens."""
         return token_scope(PlatformName.ETSY, found.shop)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from headway.core.accounts.pagination import RUN, Ask, Cursor, Page, Step, begun_since
+from headway.core.accounts.pagination import RUN, Cursor, Page, PageRequest, PageStep, begun_since
 from headway.providers.etsy.offset_paging import (
     PAGE_ROWS,
     has_more,
@@ -67,11 +67,11 @@ class ReceiptsWalk:
         run = {"wanted": list(wanted), "began_s": now_s, "phases": phases}
         return {**lasting, RUN: {**run, **self._begin_phase(lasting, phases[0], now_s)}}
 
-    def ask(self, cursor: Cursor) -> Ask:
+    def ask(self, cursor: Cursor) -> PageRequest:
         """Ask for a wanted receipt, or for the next page."""
         run = cursor[RUN]
         if run["wanted"]:
-            return Ask(what="receipt", values={"receipt_id": run["wanted"][0]})
+            return PageRequest(what="receipt", values={"receipt_id": run["wanted"][0]})
         sort_on = run["phases"][0]
         values = {
             MINIMUM[sort_on]: run["from_s"],
@@ -80,13 +80,13 @@ class ReceiptsWalk:
             "limit": PAGE_ROWS,
             "offset": run["offset"],
         }
-        return Ask(what="receipts", values=values)
+        return PageRequest(what="receipts", values=values)
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> Step:
+    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
         """Take a page; the last one of a phase moves what lasts."""
         run = cursor[RUN]
         if run["wanted"]:
-            return Step(cursor={**cursor, RUN: {**run, "wanted": run["wanted"][1:]}})
+            return PageStep(cursor={**cursor, RUN: {**run, "wanted": run["wanted"][1:]}})
         newest_s = max([run["newest_s"], *map(seconds, page.stamps)])
         run = {**run, "newest_s": newest_s}
         if is_torn(run["tail"], _staying(page, run["from_s"])):
@@ -95,7 +95,7 @@ class ReceiptsWalk:
             return self._end_phase({**cursor, RUN: run}, seconds(now))
         else:
             moved = {**run, **_follow(run, page)}
-        return Step(cursor={**cursor, RUN: moved})
+        return PageStep(cursor={**cursor, RUN: moved})
 
     def _begin_phase(self, lasting: Cursor, phase: str, began_s: int) -> Mapping[str, Any]:
         if self.is_backfill:
@@ -107,7 +107,7 @@ class ReceiptsWalk:
         from_s = max(from_s, OLDEST_S)
         return {"from_s": from_s, "newest_s": from_s, "offset": 0, "tail": []}
 
-    def _end_phase(self, cursor: Cursor, now_s: int) -> Step:
+    def _end_phase(self, cursor: Cursor, now_s: int) -> PageStep:
         run = cursor[RUN]
         lasting = {key: value for key, value in cursor.items() if key != RUN}
         phase, *left = run["phases"]
@@ -117,9 +117,9 @@ class ReceiptsWalk:
         elif not self.is_backfill:
             lasting["rewalked_s"] = run["began_s"]
         if not left:
-            return Step(cursor=lasting, is_done=True)
+            return PageStep(cursor=lasting, is_done=True)
         begun = self._begin_phase(lasting, left[0], run["began_s"])
-        return Step(cursor={**lasting, RUN: {**run, "phases": left, **begun}})
+        return PageStep(cursor={**lasting, RUN: {**run, "phases": left, **begun}})
 
 
 def _staying(page: Page, second: int) -> Sequence[str]:

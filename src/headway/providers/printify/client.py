@@ -16,12 +16,12 @@ import httpx
 
 from headway.clock import Clock
 from headway.core.accounts.jobs import Account
-from headway.core.accounts.pagination import Ask, Page
+from headway.core.accounts.pagination import Page, PageRequest
 from headway.core.catalog.storefront import Cost
 from headway.core.limits.transitions import Observation
 from headway.errors import UnauthorizedError
 from headway.providers.boeing.client import TokenShelf
-from headway.providers.http import Answer, build_client, check_status, exchange
+from headway.providers.http import HttpResponse, build_client, check_status, exchange
 from headway.providers.printify import replies
 from headway.providers.printify.limits import account_scope
 from headway.providers.printify.replies import PROVIDER, PrintifyShop
@@ -29,8 +29,8 @@ from headway.providers.tokens import (
     ACCESS,
     REFRESH,
     AccountTokens,
-    Grant,
     Token,
+    TokenGrant,
     read_grant,
     replaced,
     token_scope,
@@ -43,7 +43,7 @@ RENEW = "make a new one in Printify (My account, Connections), then connect the 
 NO_ORDER = frozenset({400, 404, 410, 422})
 
 
-class PrintifyConnector:
+class PrintifyPlatform:
     """One shop of one account behind the engine's port `Platform`."""
 
     def __init__(
@@ -103,11 +103,11 @@ class PrintifyConnector:
             self._fetch_grant, timeout_s=self._timeout_s, send_by_s=send_by_s
         )
 
-    def price(self, ask: Ask) -> float:  # noqa: ARG002 - as the port has it
+    def price(self, ask: PageRequest) -> float:  # noqa: ARG002 - as the port has it
         """Return 1: every request counts the same."""
         return 1.0
 
-    def read(self, ask: Ask) -> Page:
+    def read(self, ask: PageRequest) -> Page:
         """Make this request, and read its page; an order that is not there is told as missing."""
         shop = f"/v1/shops/{quote(self._account.shop, safe='')}"
         if ask.what == "order":
@@ -133,7 +133,7 @@ class PrintifyConnector:
         check_status(answer, provider=PROVIDER, shows_body=True)
         return replies.read_order(answer.body, now=self._clock.now())
 
-    def _get(self, path: str, params: Mapping[str, int]) -> Answer:
+    def _get(self, path: str, params: Mapping[str, int]) -> HttpResponse:
         token = self._tokens.find(ACCESS)
         if token is None:
             text = f"no usable token for the Printify shop {self._account.shop}; {RENEW}"
@@ -145,7 +145,7 @@ class PrintifyConnector:
         self._check_token(answer, token)
         return answer
 
-    def _exchange(self, request: httpx.Request, secret: str) -> Answer:
+    def _exchange(self, request: httpx.Request, secret: str) -> HttpResponse:
         return exchange(
             self._client,
             request,
@@ -155,7 +155,7 @@ class PrintifyConnector:
             hide=(secret,),
         )
 
-    def _check_token(self, answer: Answer, token: Token) -> None:
+    def _check_token(self, answer: HttpResponse, token: Token) -> None:
         """Raise if we are not let in; a refusal kills the token used, and only that."""
         if answer.status == httpx.codes.UNAUTHORIZED:
             if self._tokens.kill(token):
@@ -167,18 +167,18 @@ class PrintifyConnector:
             scopes = "shops.read, orders.read and products.read"
             self._deny(answer, f"Printify denies shop {{shop}} to its token; give it {scopes}")
 
-    def _check_there(self, answer: Answer) -> None:
+    def _check_there(self, answer: HttpResponse) -> None:
         if answer.status == httpx.codes.NOT_FOUND:
             self._deny(answer, "Printify has no shop {shop} in this account; connect it again")
         check_status(answer, provider=PROVIDER, shows_body=True)
 
-    def _deny(self, answer: Answer, text: str) -> NoReturn:
+    def _deny(self, answer: HttpResponse, text: str) -> NoReturn:
         said = f" (it says: {replies.read_said(answer.body)})"
         raise UnauthorizedError(
             text.format(shop=self._account.shop) + said, provider=PROVIDER, status=answer.status
         )
 
-    def _fetch_grant(self) -> Grant:
+    def _fetch_grant(self) -> TokenGrant:
         refresh = self._tokens.find(REFRESH)
         assert refresh is not None, "a refresh needs a refresh token"
         if not self._app_id:

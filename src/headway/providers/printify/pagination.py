@@ -11,8 +11,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from headway.core.accounts.jobs import Kind
-from headway.core.accounts.pagination import RUN, Ask, Cursor, Page, Step, Walk, begun_since
+from headway.core.accounts.jobs import DataKind
+from headway.core.accounts.pagination import (
+    RUN,
+    Cursor,
+    Page,
+    PageRequest,
+    PageStep,
+    Paginator,
+    begun_since,
+)
 
 ORDERS_PER_PAGE, PRODUCTS_PER_PAGE = 10, 50
 RECHECK_AFTER = timedelta(hours=6)
@@ -22,10 +30,10 @@ OVERLAP = timedelta(hours=1)
 FIRST_REACH = timedelta(days=30)
 
 
-def walk_of(kind: Kind, *, is_backfill: bool) -> Walk:
+def walk_of(kind: DataKind, *, is_backfill: bool) -> Paginator:
     """Return how this kind is walked."""
-    assert kind in {Kind.ORDERS, Kind.LISTINGS}, f"Printify has no {kind}"
-    if kind is Kind.LISTINGS:
+    assert kind in {DataKind.ORDERS, DataKind.LISTINGS}, f"Printify has no {kind}"
+    if kind is DataKind.LISTINGS:
         return Listings()
     return History() if is_backfill else NewOrders()
 
@@ -37,9 +45,9 @@ class Place:
     page: int = 1
     total: int = 0
 
-    def ask(self, what: str, limit: int) -> Ask:
+    def ask(self, what: str, limit: int) -> PageRequest:
         """Return the request for this page."""
-        return Ask(what=what, values={"page": self.page, "limit": limit})
+        return PageRequest(what=what, values={"page": self.page, "limit": limit})
 
     def after(self, total: int, limit: int) -> tuple["Place", bool]:
         """Return where to read next, and whether the page just read joined what was seen."""
@@ -78,18 +86,18 @@ class NewOrders:
         names = list(dict.fromkeys([*wanted, *run["wanted"]]))
         return {**cursor, "boundary": boundary, RUN: {**run, "wanted": names}}
 
-    def ask(self, cursor: Cursor) -> Ask:
+    def ask(self, cursor: Cursor) -> PageRequest:
         """Ask for one order that is wanted, or for the next page."""
         run = cursor[RUN]
         if run["wanted"]:
-            return Ask(what="order", values={"id": run["wanted"][0]})
+            return PageRequest(what="order", values={"id": run["wanted"][0]})
         return _place(run).ask("orders", ORDERS_PER_PAGE)
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> Step:
+    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
         """Take an order or a page; below the boundary, or at the end, the run is whole."""
         run = cursor[RUN]
         if run["wanted"]:
-            return Step(cursor={**cursor, RUN: {**run, "wanted": run["wanted"][1:]}})
+            return PageStep(cursor={**cursor, RUN: {**run, "wanted": run["wanted"][1:]}})
         moved, is_joined = _go_on(run, page, ORDERS_PER_PAGE)
         if run["page"] == 1:
             # A stamp from the future would hide what comes until then.
@@ -97,8 +105,8 @@ class NewOrders:
             moved["newest"] = max([_instant(run["newest"]), *stamps]).isoformat()
         is_below = bool(page.stamps) and page.stamps[-1] < _instant(cursor["boundary"]) - OVERLAP
         if is_joined and (is_below or page.next is None):
-            return Step(cursor={"boundary": moved["newest"]}, is_done=True)
-        return Step(cursor={**cursor, RUN: moved})
+            return PageStep(cursor={"boundary": moved["newest"]}, is_done=True)
+        return PageStep(cursor={**cursor, RUN: moved})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,15 +119,15 @@ class History:
         """Begin at the first page, or go on where the last claim stopped."""
         return {**cursor, RUN: cursor.get(RUN) or {"page": 1, "total": 0}}
 
-    def ask(self, cursor: Cursor) -> Ask:
+    def ask(self, cursor: Cursor) -> PageRequest:
         """Ask for the next page."""
         return _place(cursor[RUN]).ask("orders", ORDERS_PER_PAGE)
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> Step:  # noqa: ARG002 - as the port has it
+    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002 - as the port has it
         """Take a page; after the last one history is whole."""
         moved, is_joined = _go_on(cursor[RUN], page, ORDERS_PER_PAGE)
         is_end = is_joined and page.next is None
-        return Step(cursor={} if is_end else {**cursor, RUN: moved}, is_done=is_end)
+        return PageStep(cursor={} if is_end else {**cursor, RUN: moved}, is_done=is_end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,18 +144,18 @@ class Listings:
         fresh = {"page": 1, "total": 0, "begun_at": now.isoformat(), "is_clear": True}
         return {**cursor, RUN: cursor.get(RUN) or fresh}
 
-    def ask(self, cursor: Cursor) -> Ask:
+    def ask(self, cursor: Cursor) -> PageRequest:
         """Ask for the next page."""
         return _place(cursor[RUN]).ask("products", PRODUCTS_PER_PAGE)
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> Step:  # noqa: ARG002 - as the port has it
+    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002 - as the port has it
         """Take a page; after the last one it is known what is gone."""
         moved, is_joined = _go_on(cursor[RUN], page, PRODUCTS_PER_PAGE)
         moved["is_clear"] = moved["is_clear"] and not page.records.unreadable
         if not is_joined or page.next is not None:
-            return Step(cursor={**cursor, RUN: moved})
+            return PageStep(cursor={**cursor, RUN: moved})
         gone_since = _instant(moved["begun_at"]) if moved["is_clear"] else None
-        return Step(cursor={}, is_done=True, gone_since=gone_since)
+        return PageStep(cursor={}, is_done=True, gone_since=gone_since)
 
 
 def _instant(text: str) -> datetime:

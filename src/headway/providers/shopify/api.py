@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 import httpx
 
 from headway.clock import Clock
-from headway.core.catalog.listings import Scope
+from headway.core.catalog.listings import LimitKey
 from headway.core.catalog.storefront import Cost
 from headway.errors import AppRefusedError, ConfigError, UnauthorizedError, UnreadableError
 from headway.providers.boeing.client import TokenShelf
 from headway.providers.excerpt import excerpt
-from headway.providers.http import Answer, build_client, check_status, exchange
+from headway.providers.http import HttpResponse, build_client, check_status, exchange
 from headway.providers.shopify import replies
 from headway.providers.shopify.limits import shop_scope
 from headway.providers.shopify.queries import Document
@@ -26,8 +26,8 @@ from headway.providers.tokens import (
     ACCESS,
     REFRESH,
     AccountTokens,
-    Grant,
     Token,
+    TokenGrant,
     read_grant,
     replaced,
 )
@@ -57,7 +57,7 @@ class ShopAccess:
     client_secret: str = field(default="", repr=False)
 
 
-class ShopDoor:
+class ShopApi:
     """One worker's way into one shop."""
 
     def __init__(
@@ -83,7 +83,7 @@ class ShopDoor:
         self._cost: Cost | None = None
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> LimitKey:
         """The app and shop that the limit binds."""
         return shop_scope(self._access.client_id, self._domain)
 
@@ -147,7 +147,7 @@ class ShopDoor:
 
     def exchange(
         self, client: httpx.Client, request: httpx.Request, *, hide: Sequence[str] = ()
-    ) -> Answer:
+    ) -> HttpResponse:
         """Send one request, to the shop or elsewhere."""
         return exchange(
             client,
@@ -158,7 +158,7 @@ class ShopDoor:
             hide=hide,
         )
 
-    def _check_status(self, answer: Answer, token: Token) -> None:
+    def _check_status(self, answer: HttpResponse, token: Token) -> None:
         """Raise on a bad status; a refusal kills the token used, and only that."""
         if answer.status == httpx.codes.UNAUTHORIZED:
             if self._tokens.kill(token):
@@ -169,7 +169,7 @@ class ShopDoor:
         self._check_open(answer, said=excerpt(answer.body))
         check_status(answer, provider=PROVIDER, shows_body=True)
 
-    def _check_version(self, answer: Answer) -> None:
+    def _check_version(self, answer: HttpResponse) -> None:
         """Raise if the shop fell forward to a version that headway has never read."""
         version = answer.headers.get(VERSION_HEADER, "")
         if version != VERSION:
@@ -179,13 +179,13 @@ class ShopDoor:
                 provider=PROVIDER,
             )
 
-    def _check_open(self, answer: Answer, *, said: str = "") -> None:
+    def _check_open(self, answer: HttpResponse, *, said: str = "") -> None:
         if why := CLOSED.get(answer.status):
             shop_said = f" (it says: {said})" if said else ""
             text = f"the shop {self._domain} {why}, then {CONNECT}{shop_said}"
             raise UnauthorizedError(text, provider=PROVIDER, status=answer.status)
 
-    def _fetch_grant(self) -> Grant:
+    def _fetch_grant(self) -> TokenGrant:
         refresh = self._tokens.find(REFRESH)
         assert refresh is not None, "a refresh needs a refresh token"
         if not self._access.client_id or not self._access.client_secret:
@@ -208,7 +208,7 @@ class ShopDoor:
         check_status(answer, provider=PROVIDER, shows_body=False)
         return read_grant(answer.body, self._clock.now(), provider=PROVIDER)
 
-    def _refuse_grant(self, answer: Answer, refresh: Token) -> None:
+    def _refuse_grant(self, answer: HttpResponse, refresh: Token) -> None:
         """Tell a wrong app secret, which is ours to mend, from a grant that is over."""
         if oauth_error(answer.body) == "invalid_client":
             text = "shopify refuses HEADWAY_SHOPIFY_CLIENT_ID or its secret; set them anew"

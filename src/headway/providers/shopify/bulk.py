@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from headway.core.catalog.storefront import Gid, PriceWrite, Said, Verdict
+from headway.core.catalog.storefront import Gid, PriceWrite, WriteResult, WriteVerdict
 from headway.errors import PermanentError
 from headway.providers.shopify.queries import Document, by_product, product_prices
 from headway.providers.shopify.replies import (
     PROVIDER,
-    Fault,
     ShopReply,
+    ShopUserError,
     share,
     unreadable,
     user_faults,
@@ -187,9 +187,11 @@ def read_bulk_of(reply: ShopReply, key: str) -> Bulk | None:
     return None
 
 
-def read_results(lines: Iterable[bytes], writes: Sequence[PriceWrite]) -> list[Said]:
+def read_results(lines: Iterable[bytes], writes: Sequence[PriceWrite]) -> list[WriteResult]:
     """Return what was said of each write; one without an answer is to be sent again."""
-    lost = Said(verdict=Verdict.AGAIN, reason="not done: the bulk operation gave no answer for it")
+    lost = WriteResult(
+        verdict=WriteVerdict.AGAIN, reason="not done: the bulk operation gave no answer for it"
+    )
     said = [lost] * len(writes)
     groups = by_product(writes)
     for line in lines:
@@ -222,7 +224,7 @@ def split_lines(chunks: Iterable[bytes]) -> Iterable[bytes]:
         yield rest
 
 
-def _refuse(faults: Sequence[Fault]) -> None:
+def _refuse(faults: Sequence[ShopUserError]) -> None:
     if faults:
         raise PermanentError(f"no bulk operation: {faults[0].message}", provider=PROVIDER)
 

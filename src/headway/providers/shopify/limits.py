@@ -2,7 +2,7 @@
 
 import re
 
-from headway.core.catalog.listings import Scope
+from headway.core.catalog.listings import LimitKey
 from headway.core.limits.transitions import Bucket, Observation, Resource
 
 # A Standard shop; larger ones say so in every reply.
@@ -15,18 +15,18 @@ CALLS_DRAIN_S = 20
 CALL_LIMIT = re.compile(r"\s*([0-9]{1,6})\s*/\s*([0-9]{1,6})\s*")
 
 
-def shop_scope(client_id: str, domain: str) -> Scope:
+def shop_scope(client_id: str, domain: str) -> LimitKey:
     """Return whom a shop's limit binds: the app in that shop."""
-    return Scope(f"shopify:{client_id or 'app'}:{domain}")
+    return LimitKey(f"shopify:{client_id or 'app'}:{domain}")
 
 
-def shop_resource(scope: Scope, *, restore_per_s: float = POINTS_PER_S) -> Resource:
+def shop_resource(scope: LimitKey, *, restore_per_s: float = POINTS_PER_S) -> Resource:
     """Return the bucket of points of the GraphQL API."""
     bucket = Bucket(capacity=POINTS, rate_per_s=restore_per_s, headroom=POINTS_HEADROOM)
     return Resource(key=scope, rules=(bucket,))
 
 
-def rest_resource(scope: Scope) -> Resource:
+def rest_resource(scope: LimitKey) -> Resource:
     """Return the leaky bucket of calls of the legacy REST API, for whoever still needs it."""
     bucket = Bucket(capacity=CALLS, rate_per_s=CALLS_PER_S, headroom=CALLS_HEADROOM)
     return Resource(key=f"{scope}:rest", rules=(bucket,))

@@ -11,22 +11,22 @@ from dataclasses import dataclass
 import httpx
 
 from headway.clock import Clock
-from headway.core.catalog.listings import Scope
+from headway.core.catalog.listings import LimitKey
 from headway.core.limits.transitions import Resource
 from headway.errors import ConfigError, NotFoundError, UnreadableError
-from headway.providers.http import Answer, build_client, check_status, exchange
-from headway.providers.oauth import FoundShop
+from headway.providers.http import HttpResponse, build_client, check_status, exchange
+from headway.providers.oauth import AuthorizedShop
 from headway.providers.shopify.api import PATH, shop_address
 from headway.providers.shopify.oauth_requests import consent_url, exchange_code
 from headway.providers.shopify.replies import PROVIDER
 from headway.providers.shopify.storefront import ShopAccess, shop_resource, shop_scope
-from headway.providers.tokens import Grant
+from headway.providers.tokens import TokenGrant
 
 WHO = "query { shop { name myshopifyDomain } }"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShopifyConsent:
+class ShopifyOAuth:
     """A merchant lets our app into their shop."""
 
     access: ShopAccess
@@ -56,7 +56,7 @@ class ShopifyConsent:
             url=self.url_template,
         )
 
-    def exchange(self, code: str, *, redirect_uri: str, verifier: str, shop: str) -> Grant:  # noqa: ARG002
+    def exchange(self, code: str, *, redirect_uri: str, verifier: str, shop: str) -> TokenGrant:  # noqa: ARG002
         """Change the code for tokens; one call."""
         return exchange_code(
             shop,
@@ -68,27 +68,27 @@ class ShopifyConsent:
             transport=self.transport,
         )
 
-    def find_shop(self, grant: Grant, *, shop: str) -> FoundShop:
+    def find_shop(self, grant: TokenGrant, *, shop: str) -> AuthorizedShop:
         """Let the shop tell its name; one call. Raises NotFoundError if it is another one."""
         answer = self._ask(shop, grant.access)
         check_status(answer, provider=PROVIDER, shows_body=True)
         domain, name = _read_shop(answer.body)
         if domain != shop:
             raise NotFoundError(f"Shopify let us into {domain}, and not into {shop}")
-        return FoundShop(shop=domain, title=name)
+        return AuthorizedShop(shop=domain, title=name)
 
-    def find_title(self, grant: Grant, found: FoundShop) -> str:  # noqa: ARG002
+    def find_title(self, grant: TokenGrant, found: AuthorizedShop) -> str:  # noqa: ARG002
         """Return the shop's address, for one that has no name of its own."""
         return found.shop
 
-    def scope(self, found: FoundShop) -> Scope:
+    def scope(self, found: AuthorizedShop) -> LimitKey:
         """Return where the connectors look for the tokens."""
         return shop_scope(self.access.client_id, found.shop)
 
     def close(self) -> None:
         """Nothing stays open: each call has a connection of its own."""
 
-    def _ask(self, shop: str, bearer: str) -> Answer:
+    def _ask(self, shop: str, bearer: str) -> HttpResponse:
         base = str(shop_address(self.url_template, shop))
         with build_client(
             base, clock=self.clock, timeout_s=self.timeout_s, transport=self.transport

@@ -14,7 +14,7 @@ from headway.errors import InvalidError, PermanentError
 from headway.providers.http import build_client, check_status, exchange
 from headway.providers.shopify.api import TOKEN_PATH, ShopAccess, oauth_error, shop_address
 from headway.providers.shopify.replies import PROVIDER
-from headway.providers.tokens import NEVER, Grant, read_grant
+from headway.providers.tokens import NEVER, TokenGrant, read_grant
 
 CONSENT_PATH = "/admin/oauth/authorize"
 REFUSED = frozenset({400, 401})
@@ -69,7 +69,7 @@ def exchange_code(
     url: str = "https://{shop}",
     timeout_s: float = 30,
     transport: httpx.BaseTransport | None = None,
-) -> Grant:
+) -> TokenGrant:
     """Change a code for tokens that expire, in one call; raises ConnectorError.
 
     An app that is exempt may get a token that never dies instead.

@@ -11,8 +11,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from headway.core.accounts.jobs import Kind
-from headway.core.accounts.pagination import RUN, Ask, Cursor, Page, Step, Walk, begun_since
+from headway.core.accounts.jobs import DataKind
+from headway.core.accounts.pagination import (
+    RUN,
+    Cursor,
+    Page,
+    PageRequest,
+    PageStep,
+    Paginator,
+    begun_since,
+)
 
 # What is younger is not settled: its place may be wrong, and others may still come before it.
 OVERLAP = timedelta(minutes=5)
@@ -34,15 +42,15 @@ ONE = {"orders": "order", "products": "product"}
 NOBODY: Mapping[str, list[Any]] = {"wanted": [], "cut": []}
 
 
-def walk_of(kind: Kind, *, is_backfill: bool) -> Walk:
+def walk_of(kind: DataKind, *, is_backfill: bool) -> Paginator:
     """Return how this kind is walked."""
     if is_backfill:
-        assert kind in {Kind.ORDERS, Kind.CUSTOMERS}, f"{kind} of Shopify have no backfill"
-        return OrderHistory() if kind is Kind.ORDERS else AllCustomers()
-    assert kind is not Kind.PAYMENTS, "payments of Shopify come with their orders"
-    if kind is Kind.LISTINGS:
+        assert kind in {DataKind.ORDERS, DataKind.CUSTOMERS}, f"{kind} of Shopify have no backfill"
+        return OrderHistory() if kind is DataKind.ORDERS else AllCustomers()
+    assert kind is not DataKind.PAYMENTS, "payments of Shopify come with their orders"
+    if kind is DataKind.LISTINGS:
         return Listings()
-    return Changes(noun=kind.value, has_whole_days=kind is Kind.CUSTOMERS)
+    return Changes(noun=kind.value, has_whole_days=kind is DataKind.CUSTOMERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +79,12 @@ class Changes:
             run = {**run, **_list_from(self._from(_instant(newest)), now)}
         return {**cursor, "newest": newest, RUN: _with_wanted(run, wanted)}
 
-    def ask(self, cursor: Cursor) -> Ask:
+    def ask(self, cursor: Cursor) -> PageRequest:
         """Ask for rows by name, for one that did not fit on a page, or for the next page."""
         run = cursor[RUN]
         return _ask_by_name(self.noun, run) or _ask_list(self.noun, "updated_at", run)
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> Step:
+    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
         """Take a page; the run is done at the end of the list, or at what changed since it began.
 
         Without that second end a busy shop would keep one run for ever.
@@ -90,12 +98,12 @@ class Changes:
         moved["is_end"] = moved["is_end"] or bool(ends)
         return self._close({**cursor, "newest": _text(newest), RUN: moved})
 
-    def _close(self, cursor: Cursor) -> Step:
+    def _close(self, cursor: Cursor) -> PageStep:
         run = cursor[RUN]
         if run["is_end"] and not run["wanted"] and not run["cut"]:
             lasting = {name: value for name, value in cursor.items() if name != RUN}
-            return Step(cursor=lasting, is_done=True)
-        return Step(cursor=cursor)
+            return PageStep(cursor=lasting, is_done=True)
+        return PageStep(cursor=cursor)
 
     def _from(self, instant: datetime) -> str:
         """Return where a list must begin to hold all that changed since then."""
@@ -124,32 +132,32 @@ class Listings:
             return {**cursor, RUN: _with_wanted(run, wanted)}
         return PRODUCTS.begin(cursor, now, wanted)
 
-    def ask(self, cursor: Cursor) -> Ask:
+    def ask(self, cursor: Cursor) -> PageRequest:
         """Ask for the variants above the last one, or as `Changes` does."""
         run = cursor[RUN]
         if "above" not in run:
             return PRODUCTS.ask(cursor)
-        whole = Ask(what="variants", values={"above": run["above"]})
+        whole = PageRequest(what="variants", values={"above": run["above"]})
         return _ask_by_name("products", run) or whole
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> Step:
+    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
         """Take a page; at the end of a whole walk it is known what is gone."""
         run = cursor[RUN]
         if "above" not in run:
             if run["wanted"] and page.missing:
                 # Its variants went with it, and only a whole walk tells which these were.
-                return Step(cursor={**cursor, RUN: _whole_from(now)})
+                return PageStep(cursor={**cursor, RUN: _whole_from(now)})
             return PRODUCTS.turn(cursor, page, now)
         if _ask_by_name("products", run) is not None:
-            return Step(cursor={**cursor, RUN: _take_named("products", run, page)})
+            return PageStep(cursor={**cursor, RUN: _take_named("products", run, page)})
         is_clear = run["is_clear"] and not page.records.unreadable
         if page.next is not None:
             moved = {**run, "above": page.next, "is_clear": is_clear}
-            return Step(cursor={**cursor, RUN: moved})
+            return PageStep(cursor={**cursor, RUN: moved})
         begun_at = _instant(run["begun_at"])
         lasting = {"newest": _text(begun_at - OVERLAP), "whole_at": run["begun_at"]}
         gone_since = begun_at if is_clear else None
-        return Step(cursor=lasting, is_done=True, gone_since=gone_since)
+        return PageStep(cursor=lasting, is_done=True, gone_since=gone_since)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,28 +175,28 @@ class OrderHistory:
             run = {**run, **_list_from(run["newest"], now)}
         return {**cursor, RUN: run}
 
-    def ask(self, cursor: Cursor) -> Ask:
+    def ask(self, cursor: Cursor) -> PageRequest:
         """Ask for the scopes first: they say how far back history goes."""
         run = cursor[RUN]
         if run["since"] is None:
-            return Ask(what="scopes")
+            return PageRequest(what="scopes")
         return _ask_by_name("orders", run) or _ask_list("orders", "created_at", run)
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> Step:
+    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
         """Take a page; after the last one history is whole."""
         run = cursor[RUN]
         if run["since"] is None:
             horizon = None if ALL_ORDERS in page.ids else now - HORIZON
             since = _text(horizon or BEGINNING)
             told = {**run, **_list_from(since, now), "newest": since}
-            return Step(cursor={RUN: told}, horizon_at=horizon)
+            return PageStep(cursor={RUN: told}, horizon_at=horizon)
         if _ask_by_name("orders", run) is not None:
             moved = _take_named("orders", run, page)
         else:
             newest = _text(_settled(run["newest"], run, page))
             moved = {**_take_list(run, page, now, again=newest), "newest": newest}
         is_done = moved["is_end"] and not moved["cut"]
-        return Step(cursor={} if is_done else {RUN: moved}, is_done=is_done)
+        return PageStep(cursor={} if is_done else {RUN: moved}, is_done=is_done)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,15 +209,15 @@ class AllCustomers:
         """Begin with the first id, or go on where the last claim stopped."""
         return {**cursor, RUN: cursor.get(RUN) or {"above": "0"}}
 
-    def ask(self, cursor: Cursor) -> Ask:
+    def ask(self, cursor: Cursor) -> PageRequest:
         """Ask for those above the last one."""
-        return Ask(what="all_customers", values={"above": cursor[RUN]["above"]})
+        return PageRequest(what="all_customers", values={"above": cursor[RUN]["above"]})
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> Step:  # noqa: ARG002 - as the port has it
+    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002 - as the port has it
         """Take a page; after the last one all are there."""
         if page.next is None:
-            return Step(cursor={}, is_done=True)
-        return Step(cursor={**cursor, RUN: {"above": page.next}})
+            return PageStep(cursor={}, is_done=True)
+        return PageStep(cursor={**cursor, RUN: {"above": page.next}})
 
 
 PRODUCTS = Changes(noun="products")
@@ -231,21 +239,21 @@ def _with_wanted(run: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, Any
     return {**run, "wanted": list(dict.fromkeys([*run["wanted"], *numbers]))}
 
 
-def _ask_by_name(noun: str, run: Mapping[str, Any]) -> Ask | None:
+def _ask_by_name(noun: str, run: Mapping[str, Any]) -> PageRequest | None:
     if run["wanted"]:
         ids = run["wanted"][: IDS_MAX[noun]]
-        return Ask(what=f"{noun}_by_id", values={"ids": ids})
+        return PageRequest(what=f"{noun}_by_id", values={"ids": ids})
     if run["cut"]:
         external_id, after = run["cut"][0]
-        return Ask(what=ONE[noun], values={"id": external_id, "next": after})
+        return PageRequest(what=ONE[noun], values={"id": external_id, "next": after})
     return None
 
 
-def _ask_list(noun: str, field: str, run: Mapping[str, Any]) -> Ask:
+def _ask_list(noun: str, field: str, run: Mapping[str, Any]) -> PageRequest:
     values = {"field": field, "since": run["since"], "after": run["after"]}
     if field == "created_at":
         values["until"] = run["until"]
-    return Ask(what=noun, values=values)
+    return PageRequest(what=noun, values=values)
 
 
 def _take_named(noun: str, run: Mapping[str, Any], page: Page) -> dict[str, Any]:

@@ -10,18 +10,18 @@ import httpx
 
 from headway.clock import Clock
 from headway.core.accounts.jobs import Account
-from headway.core.accounts.pagination import Ask, Page
-from headway.core.catalog.listings import Scope
+from headway.core.accounts.pagination import Page, PageRequest
+from headway.core.catalog.listings import LimitKey
 from headway.core.catalog.storefront import Cost
 from headway.core.limits.transitions import Observation
 from headway.providers.boeing.client import TokenShelf
-from headway.providers.shopify.api import ShopAccess, ShopDoor
+from headway.providers.shopify.api import ShopAccess, ShopApi
 from headway.providers.shopify.read_queries import document_of, price_of
 from headway.providers.shopify.read_replies import check_access, read_page, read_part
 from headway.providers.vault import Vault
 
 
-class ShopifyAccount:
+class ShopifyPlatform:
     """One seller's shop, read."""
 
     # There is no quota of a day.
@@ -39,7 +39,7 @@ class ShopifyAccount:
         timeout_s: float = 30,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._door = ShopDoor(
+        self._door = ShopApi(
             account.shop,
             url=url,
             access=access,
@@ -54,7 +54,7 @@ class ShopifyAccount:
         return f"ShopifyAccount({self.scope})"
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> LimitKey:
         """The app and shop that the limit binds."""
         return self._door.scope
 
@@ -86,11 +86,11 @@ class ShopifyAccount:
         """Refresh it; False if no request was made: another worker is at it, or it is too late."""
         return self._door.refresh_token(send_by_s=send_by_s)
 
-    def price(self, ask: Ask) -> float:
+    def price(self, ask: PageRequest) -> float:
         """Return what this request costs in points, at most."""
         return price_of(ask)
 
-    def read(self, ask: Ask) -> Page:
+    def read(self, ask: PageRequest) -> Page:
         """Make this request, and read its page; raises ConnectorError."""
         former = read_part(ask.values.get("next"))
         reply = self._door.ask(document_of(ask, after=former.after if former else None))

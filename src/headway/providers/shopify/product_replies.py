@@ -6,7 +6,15 @@ Whatever is not as promised raises UnreadableError: half of an answer is not bel
 from collections import Counter
 from collections.abc import Sequence
 
-from headway.core.catalog.storefront import Found, Gid, Ids, Said, Shown, Status, Verdict
+from headway.core.catalog.storefront import (
+    FoundVariants,
+    Gid,
+    Ids,
+    ProductStatus,
+    Shown,
+    WriteResult,
+    WriteVerdict,
+)
 from headway.errors import PermanentError, UnauthorizedError, UnreadableError
 from headway.providers.excerpt import excerpt
 from headway.providers.shopify.fields import (
@@ -48,7 +56,7 @@ def check_currency(reply: ShopReply, currency: str | None) -> None:
         )
 
 
-def read_found(reply: ShopReply, asked: Sequence[str]) -> Found:
+def read_found(reply: ShopReply, asked: Sequence[str]) -> FoundVariants:
     """Return the variants that have exactly one of these SKUs."""
     page = reply.whole("productVariants")
     found: dict[str, list[Shown]] = {}
@@ -56,7 +64,7 @@ def read_found(reply: ShopReply, asked: Sequence[str]) -> Found:
         if isinstance(node, dict) and node.get("sku") in asked:
             found.setdefault(node["sku"], []).append(_one_of(node))
     missed = frozenset(asked) - found.keys()
-    return Found(shown=found, unsure=missed if is_cut(page) else frozenset())
+    return FoundVariants(shown=found, unsure=missed if is_cut(page) else frozenset())
 
 
 def read_nodes(reply: ShopReply, asked: Sequence[Gid]) -> list[Shown | None]:
@@ -88,7 +96,7 @@ def read_shown(node: object) -> Shown:
     levels = part(item, "inventoryLevels")
     unit_cost = item.get("unitCost")
     status = text(product, "status")
-    if status not in Status.__members__:
+    if status not in ProductStatus.__members__:
         unreadable(f"the unknown product status {status}")
     return Shown(
         ids=Ids(product=gid(product, "id"), variant=gid(node, "id"), item=gid(item, "id")),
@@ -97,7 +105,7 @@ def read_shown(node: object) -> Shown:
         compare_at=None if get(node, "compareAtPrice") is None else amount(node, "compareAtPrice"),
         cost=None if unit_cost is None else amount(unit_cost, "amount"),
         tracked=flag(item, "tracked"),
-        status=Status(status),
+        status=ProductStatus(status),
         variants_count=whole(part(product, "variantsCount"), "count"),
         quantities={
             gid(part(level, "location"), "id"): _available(level) for level in nodes(levels)
@@ -106,18 +114,18 @@ def read_shown(node: object) -> Shown:
     )
 
 
-def read_activated(reply: ShopReply, quantity: int) -> Said:
+def read_activated(reply: ShopReply, quantity: int) -> WriteResult:
     """Read the answer to an activation; a quantity of old may have been kept."""
     faults = reply.faults_of("inventoryActivate")
     if faults:
         return share(faults, 1)[0]
     level = reply.payload("inventoryActivate").get("inventoryLevel")
     if level is not None and _available(level) != quantity:
-        return Said(verdict=Verdict.STALE, reason="another quantity was kept there")
-    return Said(verdict=Verdict.DONE)
+        return WriteResult(verdict=WriteVerdict.STALE, reason="another quantity was kept there")
+    return WriteResult(verdict=WriteVerdict.DONE)
 
 
-def read_created(reply: ShopReply) -> Said:
+def read_created(reply: ShopReply) -> WriteResult:
     """Read the answer to a creation, with what was made."""
     faults = reply.faults_of("productSet")
     if faults:
@@ -125,7 +133,7 @@ def read_created(reply: ShopReply) -> Said:
     variants = nodes(part(part(reply.payload("productSet"), "product"), "variants"))
     if not variants:
         unreadable("a product without a variant")
-    return Said(verdict=Verdict.DONE, shown=read_shown(variants[0]))
+    return WriteResult(verdict=WriteVerdict.DONE, shown=read_shown(variants[0]))
 
 
 def _available(level: object) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from headway.core.accounts.pagination import Ask
+from headway.core.accounts.pagination import PageRequest
 from headway.providers.shopify.queries import Document
 
 # What an app must be granted to read all this; with `read_all_orders` history has no end.
@@ -150,12 +150,12 @@ GRANTED = "query Granted { currentAppInstallation { accessScopes { handle } } }"
 Values = Mapping[str, Any]
 
 
-def document_of(ask: Ask, *, after: str | None = None) -> Document:
+def document_of(ask: PageRequest, *, after: str | None = None) -> Document:
     """Return the request for what is asked; `after` is how far one order or product was read."""
     return MAKERS[ask.what](ask.values, after)
 
 
-def price_of(ask: Ask) -> float:
+def price_of(ask: PageRequest) -> float:
     """Return what that costs at most."""
     return PRICES[ask.what](ask.values)
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from headway.core.accounts.pagination import Ask, Page
+from headway.core.accounts.pagination import Page, PageRequest
 from headway.core.accounts.warehouse import (
     Customer,
     LineItem,
@@ -43,7 +43,7 @@ Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class RecordPart:
     """How far an order or a product was read: where it goes on, its stamp, and what was read."""
 
     after: str
@@ -51,9 +51,9 @@ class Part:
     lines: Sequence[Any] = ()
 
 
-def read_part(given: str | None) -> Part | None:
+def read_part(given: str | None) -> RecordPart | None:
     """Read what an earlier page of the same row left in its `next`."""
-    return None if given is None else Part(**json.loads(given))
+    return None if given is None else RecordPart(**json.loads(given))
 
 
 def check_access(reply: ShopReply) -> None:
@@ -68,7 +68,7 @@ def check_access(reply: ShopReply) -> None:
             )
 
 
-def read_page(ask: Ask, reply: ShopReply) -> Page:
+def read_page(ask: PageRequest, reply: ShopReply) -> Page:
     """Read the answer to an ask; raises UnreadableError."""
     if ask.values.get("after") and any(OLD_CURSOR.search(each.message) for each in reply.faults):
         return Page(next=STALE)
@@ -120,7 +120,7 @@ def _one_order(values: Mapping[str, Any], reply: ShopReply) -> Page:
         return Page(records=Records(unreadable=(_odd("orders", row, error),)), ids=(own,))
 
 
-def _order_part(row: Any, own: str, former: Part | None) -> Page:  # noqa: ANN401 - JSON
+def _order_part(row: Any, own: str, former: RecordPart | None) -> Page:  # noqa: ANN401 - JSON
     stamp = text(row, "updatedAt")
     if former is not None and former.stamp != stamp:
         return Page(ids=(own,), cut=(own,))  # it changed meanwhile, and its pages do not fit

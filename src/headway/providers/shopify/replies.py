@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, NoReturn
 
-from headway.core.catalog.storefront import Cost, Said, Verdict
+from headway.core.catalog.storefront import Cost, WriteResult, WriteVerdict
 from headway.errors import (
     InvariantError,
     PermanentError,
@@ -26,12 +26,12 @@ PROVIDER = "shopify"
 POINTS_MAX = 1_000_000_000
 
 VERDICTS = {
-    "CHANGE_FROM_QUANTITY_STALE": Verdict.STALE,
-    "COMPARE_QUANTITY_STALE": Verdict.STALE,
-    "INVALID_INVENTORY_ITEM": Verdict.UNKNOWN,
-    "PRODUCT_DOES_NOT_EXIST": Verdict.UNKNOWN,
-    "PRODUCT_VARIANT_DOES_NOT_EXIST": Verdict.UNKNOWN,
-    "ITEM_NOT_STOCKED_AT_LOCATION": Verdict.UNSTOCKED,
+    "CHANGE_FROM_QUANTITY_STALE": WriteVerdict.STALE,
+    "COMPARE_QUANTITY_STALE": WriteVerdict.STALE,
+    "INVALID_INVENTORY_ITEM": WriteVerdict.UNKNOWN,
+    "PRODUCT_DOES_NOT_EXIST": WriteVerdict.UNKNOWN,
+    "PRODUCT_VARIANT_DOES_NOT_EXIST": WriteVerdict.UNKNOWN,
+    "ITEM_NOT_STOCKED_AT_LOCATION": WriteVerdict.UNSTOCKED,
 }
 # Some mutations say no code, only words.
 GONE = re.compile(r"(does not|doesn't) exist|(not|couldn't be) found|not be found", re.IGNORECASE)
@@ -44,7 +44,7 @@ NO_ACCESS = {"ACCESS_DENIED", "SHOP_INACTIVE"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class ShopUserError:
     """One error that a shop told, at the top or inside a payload; `field` is its path."""
 
     code: str
@@ -57,15 +57,15 @@ class Fault:
         return numbers[0] if numbers and numbers[0] < count else None
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> WriteVerdict:
         """What it means for the item that it names."""
         if self.code in VERDICTS:
             return VERDICTS[self.code]
         if not self.code and ALREADY_ACTIVE.search(self.message):
-            return Verdict.STALE
+            return WriteVerdict.STALE
         if not self.code and GONE.search(self.message) and "locationId" not in self.field:
-            return Verdict.UNKNOWN
-        return Verdict.REFUSED
+            return WriteVerdict.UNKNOWN
+        return WriteVerdict.REFUSED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class ShopReply:
     """A reply's outer layer: its data, its errors, and what it cost."""
 
     data: Mapping[str, Any]
-    faults: tuple[Fault, ...]
+    faults: tuple[ShopUserError, ...]
     cost: Cost | None
 
     def refuse(self) -> None:
@@ -112,7 +112,7 @@ class ShopReply:
             self._lacks(name)
         return payload
 
-    def faults_of(self, name: str) -> list[Fault]:
+    def faults_of(self, name: str) -> list[ShopUserError]:
         """Return the user errors of a single write, in whose payload they must be."""
         faults = user_faults(self.payload(name))
         return self._lacks(name) if faults is None else faults
@@ -157,20 +157,20 @@ def read_reply(body: bytes) -> ShopReply:
     )
 
 
-def user_faults(payload: object) -> list[Fault] | None:
+def user_faults(payload: object) -> list[ShopUserError] | None:
     """Return the user errors of a payload; None if it is no payload."""
     errors = payload.get("userErrors") if isinstance(payload, dict) else None
     return [_fault(error) for error in errors] if isinstance(errors, list) else None
 
 
-def share(faults: Sequence[Fault], count: int) -> list[Said]:
+def share(faults: Sequence[ShopUserError], count: int) -> list[WriteResult]:
     """Share the errors of a write that was done whole or not at all among its items.
 
     Who is named gets its verdict; the others are not done, through no fault of their own.
     """
     if not faults:
-        return [Said(verdict=Verdict.DONE)] * count
-    named: dict[int, Said] = {}
+        return [WriteResult(verdict=WriteVerdict.DONE)] * count
+    named: dict[int, WriteResult] = {}
     for fault in faults:
         _raise_idempotency(fault)
         index = fault.index(count)
@@ -179,13 +179,13 @@ def share(faults: Sequence[Fault], count: int) -> list[Said]:
         else:
             places = [] if index is None else [index]
         for place in places:
-            named.setdefault(place, Said(verdict=fault.verdict, reason=fault.message))
+            named.setdefault(place, WriteResult(verdict=fault.verdict, reason=fault.message))
     why = "another item of the same call was at fault" if named else faults[0].message
-    others = Said(verdict=Verdict.AGAIN, reason=f"not done: {why}")
+    others = WriteResult(verdict=WriteVerdict.AGAIN, reason=f"not done: {why}")
     return [named.get(place, others) for place in range(count)]
 
 
-def read_aliased(reply: ShopReply, names: Mapping[str, int]) -> dict[str, list[Said]]:
+def read_aliased(reply: ShopReply, names: Mapping[str, int]) -> dict[str, list[WriteResult]]:
     """Read the payloads of aliased writes, each of so many items.
 
     One that is missing may have been done: it is read back. If all are missing, the shop did not
@@ -200,8 +200,8 @@ def read_aliased(reply: ShopReply, names: Mapping[str, int]) -> dict[str, list[S
         found = faults[name]
         if found is None:
             own = [fault.message for fault in reply.faults if fault.field[:1] == (name,)]
-            lost = Said(
-                verdict=Verdict.STALE, reason=f"no answer: {(own or ['no reason given'])[0]}"
+            lost = WriteResult(
+                verdict=WriteVerdict.STALE, reason=f"no answer: {(own or ['no reason given'])[0]}"
             )
             said[name] = [lost] * count
         else:
@@ -209,21 +209,21 @@ def read_aliased(reply: ShopReply, names: Mapping[str, int]) -> dict[str, list[S
     return said
 
 
-def _raise_idempotency(fault: Fault) -> None:
+def _raise_idempotency(fault: ShopUserError) -> None:
     if fault.code == "IDEMPOTENCY_CONCURRENT_REQUEST" or CONCURRENT.search(fault.message):
         raise TimedOutError("the same write is still under way in the shop", provider=PROVIDER)
     if fault.code == "IDEMPOTENCY_KEY_PARAMETER_MISMATCH" or MISMATCH.search(fault.message):
         raise InvariantError(f"one idempotency key was used for two writes: {fault.message}")
 
 
-def _fault(error: object) -> Fault:
+def _fault(error: object) -> ShopUserError:
     """Read an error of either kind; whatever it lacks, it stays an error."""
     given = error if isinstance(error, dict) else {}
     extensions = given.get("extensions")
     code = given.get("code") or (extensions.get("code") if isinstance(extensions, dict) else None)
     path = given.get("field") or given.get("path") or ()
     message = excerpt(str(given.get("message") or "").encode(errors="replace"))
-    return Fault(
+    return ShopUserError(
         code=code if isinstance(code, str) else "",
         message=message or (str(code) if code else "an error without a text"),
         field=tuple(str(part) for part in path) if isinstance(path, list) else (),

@@ -11,18 +11,18 @@ from collections.abc import Mapping, Sequence
 import httpx
 
 from headway.clock import Clock
-from headway.core.catalog.listings import Scope
+from headway.core.catalog.listings import LimitKey
 from headway.core.catalog.storefront import (
     Cost,
     Creation,
-    Found,
+    FoundVariants,
     Gid,
     PriceWrite,
-    Said,
     Shop,
     Shown,
     StatusWrite,
     StockWrite,
+    WriteResult,
 )
 from headway.errors import (
     PermanentError,
@@ -33,7 +33,7 @@ from headway.providers.boeing.client import TokenShelf
 from headway.providers.shopify import bulk, replies
 from headway.providers.shopify import product_replies as shown
 from headway.providers.shopify import queries as documents
-from headway.providers.shopify.api import ShopAccess, ShopDoor, find_address
+from headway.providers.shopify.api import ShopAccess, ShopApi, find_address
 from headway.providers.shopify.bulk import Bulk, UploadTarget
 from headway.providers.shopify.limits import (
     read_call_limit,
@@ -49,7 +49,7 @@ from headway.providers.vault import Vault
 __all__ = [
     "Bulk",
     "ShopAccess",
-    "ShopifyConnector",
+    "ShopifyStorefront",
     "UploadTarget",
     "read_call_limit",
     "rest_resource",
@@ -59,7 +59,7 @@ __all__ = [
 ]
 
 
-class ShopifyConnector:
+class ShopifyStorefront:
     """One shop behind the engine's port `Storefront`."""
 
     def __init__(
@@ -76,7 +76,7 @@ class ShopifyConnector:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._currency = currency
-        self._door = ShopDoor(
+        self._door = ShopApi(
             shop.domain,
             url=url,
             access=access,
@@ -91,7 +91,7 @@ class ShopifyConnector:
         return f"ShopifyConnector({self.scope})"
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> LimitKey:
         """The app and shop that the limit binds."""
         return self._door.scope
 
@@ -118,7 +118,7 @@ class ShopifyConnector:
         shown.check_currency(reply, self._currency)
         return shown.read_locations(reply)
 
-    def find(self, shop_skus: Sequence[str], *, locations: int) -> Found:
+    def find(self, shop_skus: Sequence[str], *, locations: int) -> FoundVariants:
         """Look variants up by exact SKU, with the stock at that many locations."""
         assert shop_skus, "nothing to look for"
         return shown.read_found(self._ask(documents.find(shop_skus, levels=locations)), shop_skus)
@@ -127,17 +127,17 @@ class ShopifyConnector:
         """Return what the shop shows of each variant; None for one that is not there."""
         return shown.read_nodes(self._ask(documents.read(variants, levels=locations)), variants)
 
-    def set_stock(self, writes: Sequence[StockWrite], *, key: str) -> Sequence[Said]:
+    def set_stock(self, writes: Sequence[StockWrite], *, key: str) -> Sequence[WriteResult]:
         """Set quantities, all or none; those at fault are told, the others are then not done."""
         assert 0 < len(writes) <= documents.PAGE_MAX, f"{len(writes)} quantities in one call"
         reply = self._ask(documents.set_stock(writes, key=key))
         return replies.share(reply.faults_of("inventorySetQuantities"), len(writes))
 
-    def activate(self, write: StockWrite, *, key: str) -> Said:
+    def activate(self, write: StockWrite, *, key: str) -> WriteResult:
         """Stock an item at a location where it was not, at that quantity."""
         return shown.read_activated(self._ask(documents.activate(write, key=key)), write.quantity)
 
-    def set_prices(self, writes: Sequence[PriceWrite]) -> Sequence[Said]:
+    def set_prices(self, writes: Sequence[PriceWrite]) -> Sequence[WriteResult]:
         """Set prices and costs; the variants of one product all or none, products by themselves."""
         groups = documents.by_product(writes)
         names = {f"p{number}": len(places) for number, places in enumerate(groups)}
@@ -149,13 +149,13 @@ class ShopifyConnector:
         }
         return [answers[place] for place in range(len(writes))]
 
-    def set_status(self, writes: Sequence[StatusWrite]) -> Sequence[Said]:
+    def set_status(self, writes: Sequence[StatusWrite]) -> Sequence[WriteResult]:
         """Set whether products are for sale, each by itself."""
         names = {f"s{place}": 1 for place in range(len(writes))}
         said = replies.read_aliased(self._ask(documents.set_statuses(writes)), names)
         return [said[name][0] for name in names]
 
-    def create(self, creation: Creation) -> Said:
+    def create(self, creation: Creation) -> WriteResult:
         """Make a product, or set the one of that handle."""
         return shown.read_created(self._ask(documents.create(creation)))
 
@@ -188,7 +188,7 @@ class ShopifyConnector:
         """Tell how a bulk operation stands."""
         return bulk.read_bulk(self._ask(bulk.bulk_status(operation)).whole("bulkOperation"))
 
-    def bulk_result(self, url: str, writes: Sequence[PriceWrite]) -> Sequence[Said]:
+    def bulk_result(self, url: str, writes: Sequence[PriceWrite]) -> Sequence[WriteResult]:
         """Fetch what was said of each write; the host is not the shop's."""
         try:
             with self._files.stream("GET", self._elsewhere(url)) as response:

@@ -44,7 +44,7 @@ DELETE FROM idempotency WHERE (principal, key) IN (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class IdempotentRequest:
     """One request under a key: whose, and what; `owner` tells its tries apart."""
 
     principal: str
@@ -54,7 +54,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class StoredResponse:
     """What was answered."""
 
     status: int
@@ -63,17 +63,17 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class RequestBegun:
     """The key is ours: do it, then finish or release."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Other:
+class KeyReused:
     """Another request was sent under the same key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnderWay:
+class RequestInProgress:
     """The same request is being done; it is over, one way or the other, by then."""
 
     until: datetime
@@ -85,7 +85,9 @@ class Idempotency:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    def begin(self, asked: Asked, *, now: datetime) -> Begun | Answer | Other | UnderWay:
+    def begin(
+        self, asked: IdempotentRequest, *, now: datetime
+    ) -> RequestBegun | StoredResponse | KeyReused | RequestInProgress:
         """Take the key for this request, or say what became of the one that has it."""
         values = {
             **_named(asked),
@@ -98,18 +100,18 @@ class Idempotency:
         with guarded(), self._pool.connection() as connection:
             connection.execute(FORGET, values)
             if connection.execute(BEGIN, values).fetchone() is not None:
-                return Begun()
+                return RequestBegun()
             row = connection.execute(FIND, values).fetchone()
         if row is None:  # released between the two: whoever tries again finds it free
-            return UnderWay(until=now)
+            return RequestInProgress(until=now)
         fingerprint, state, lease_until, status, content_type, body = row
         if bytes(fingerprint) != asked.fingerprint:
-            return Other()
+            return KeyReused()
         if state == "begun":
-            return UnderWay(until=lease_until)
-        return Answer(status=status, content_type=content_type or "", body=bytes(body))
+            return RequestInProgress(until=lease_until)
+        return StoredResponse(status=status, content_type=content_type or "", body=bytes(body))
 
-    def finish(self, asked: Asked, answer: Answer) -> None:
+    def finish(self, asked: IdempotentRequest, answer: StoredResponse) -> None:
         """Leave the answer for whoever asks again; a try whose lease was taken over leaves none."""
         values = {
             **_named(asked),
@@ -120,11 +122,11 @@ class Idempotency:
         with guarded(), self._pool.connection() as connection:
             connection.execute(FINISH, values)
 
-    def release(self, asked: Asked) -> None:
+    def release(self, asked: IdempotentRequest) -> None:
         """Give the key back: nothing was done, so the same may be tried again."""
         with guarded(), self._pool.connection() as connection:
             connection.execute(RELEASE, _named(asked))
 
 
-def _named(asked: Asked) -> dict[str, object]:
+def _named(asked: IdempotentRequest) -> dict[str, object]:
     return {"principal": asked.principal, "key": asked.key, "owner": asked.owner}

@@ -23,7 +23,7 @@ SELECT set_config('headway.actor', %s, true), set_config('headway.seller', %s, t
 """
 
 
-class Walled:
+class TenantPool:
     """A pool for one person: what is written says who did it, a seller is kept to their own."""
 
     def __init__(self, pool: Pool, *, actor: str, seller: SellerId | None = None) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from psycopg.errors import UniqueViolation
 
 from headway.clock import Clock, fresh_id, fresh_secret
-from headway.core.access import Grant, Principal, Role
+from headway.core.access import AccessGrant, Principal, Role
 from headway.core.catalog.listings import SellerId
 from headway.errors import ConflictError, TooManyError
 from headway.store.access.secrets import SECRET_CHARS, USE_WRITTEN, digest, granted, tell
@@ -70,7 +70,7 @@ FORGIVE = "DELETE FROM login_tries WHERE address = %(address)s OR begun_at <= %(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class ApiKey:
     """A key as people see it: never the key itself."""
 
     id: str
@@ -84,7 +84,7 @@ class Key:
     revoked_at: datetime | None
 
 
-class Access:
+class ApiKeys:
     """Tables `access_keys`, `login_links` and `login_tries`.
 
     `clock` dates the events; without one it is the instant that a verb is given.
@@ -94,7 +94,7 @@ class Access:
         self._pool = pool
         self._clock = clock
 
-    def add_key(self, grant: Grant, *, now: datetime) -> tuple[Key, str]:
+    def add_key(self, grant: AccessGrant, *, now: datetime) -> tuple[ApiKey, str]:
         """Make a key; return how people see it, and the key, which is nowhere afterwards."""
         secret = MARK + fresh_secret()
         values = {**granted(grant), "id": fresh_id(), "hash": digest(secret), "now": now}
@@ -111,7 +111,7 @@ class Access:
             raise
         return next(each for each in self.all_keys() if each.id == values["id"]), secret
 
-    def all_keys(self) -> list[Key]:
+    def all_keys(self) -> list[ApiKey]:
         """Return every key, those that were revoked last."""
         with guarded(), self._pool.connection() as connection:
             return _keys(connection.execute(KEYS).fetchall())
@@ -125,7 +125,7 @@ class Access:
             for each in self.all_keys()
         )
 
-    def revoke_key(self, which: str, *, now: datetime) -> Key | None:
+    def revoke_key(self, which: str, *, now: datetime) -> ApiKey | None:
         """Let a key named by its id, name or prefix open nothing, and end its sessions.
 
         None if there is none; raises ConflictError if the word means several.
@@ -156,7 +156,7 @@ class Access:
                 connection.execute(USE_KEY, {**values, "id": id_})
         return Principal(id=f"key:{id_}", name=name, role=Role(role), seller=user_id, key_id=id_)
 
-    def add_link(self, grant: Grant, *, expires_at: datetime, now: datetime) -> str:
+    def add_link(self, grant: AccessGrant, *, expires_at: datetime, now: datetime) -> str:
         """Make a link's secret, which lets one browser in, once."""
         secret = fresh_secret()[:LINK_CHARS]
         values = {**granted(grant), "hash": digest(secret), "expires_at": expires_at, "now": now}
@@ -167,7 +167,7 @@ class Access:
             tell(connection, "link_created", facts, seller=grant.seller, at=self._at(now))
         return secret
 
-    def take_link(self, secret: str, *, now: datetime) -> Grant | None:
+    def take_link(self, secret: str, *, now: datetime) -> AccessGrant | None:
         """Return what a link grants, and use it up; None if it is unknown, used or too old."""
         with guarded(), self._pool.connection() as connection:
             values = {"hash": digest(secret), "now": now}
@@ -175,7 +175,7 @@ class Access:
         if row is None:
             return None
         name, role, user_id = row
-        return Grant(name=name, role=Role(role), seller=user_id)
+        return AccessGrant(name=name, role=Role(role), seller=user_id)
 
     def count_try(self, address: str, *, now: datetime) -> None:
         """Count a login before it is looked at; raises TooManyError after too many wrong ones."""
@@ -201,7 +201,7 @@ class Access:
         return now if self._clock is None else self._clock.now()
 
 
-def _meant(which: str, found: Sequence[Key]) -> Key | None:
+def _meant(which: str, found: Sequence[ApiKey]) -> ApiKey | None:
     """Return the key that a word means; an id means one key, whatever the others are called."""
     of_id = [key for key in found if key.id == which]
     if len(of_id or found) > 1:
@@ -210,9 +210,9 @@ def _meant(which: str, found: Sequence[Key]) -> Key | None:
     return next(iter(of_id or found), None)
 
 
-def _keys(rows: Sequence[Sequence[Any]]) -> list[Key]:
-    told = [dict(zip(Key.__dataclass_fields__, row, strict=True)) for row in rows]
-    return [Key(**{**one, "role": Role(one["role"])}) for one in told]
+def _keys(rows: Sequence[Sequence[Any]]) -> list[ApiKey]:
+    told = [dict(zip(ApiKey.__dataclass_fields__, row, strict=True)) for row in rows]
+    return [ApiKey(**{**one, "role": Role(one["role"])}) for one in told]
 
 
 def _minutes(wait_s: float) -> str:

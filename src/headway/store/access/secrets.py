@@ -12,7 +12,7 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 from psycopg.types.json import Jsonb
 
-from headway.core.access import Grant, Principal
+from headway.core.access import AccessGrant, Principal
 from headway.core.catalog.listings import SellerId
 
 SECRET_CHARS = 64
@@ -52,6 +52,6 @@ def digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
-def granted(who: Principal | Grant) -> dict[str, Any]:
+def granted(who: Principal | AccessGrant) -> dict[str, Any]:
     """Return the columns that say who somebody is."""
     return {"name": who.name, "role": who.role, "user_id": who.seller}

@@ -14,7 +14,7 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from headway.clock import Clock, fresh_id, fresh_secret
-from headway.core.access import Grant, Principal, Role
+from headway.core.access import AccessGrant, Principal, Role
 from headway.core.catalog.listings import SellerId
 from headway.store.access.secrets import SECRET_CHARS, USE_WRITTEN, digest, granted, tell
 from headway.store.pool import Pool, guarded
@@ -72,7 +72,12 @@ class Sessions:
         self._clock = clock
 
     def begin(
-        self, who: Principal | Grant, *, expires_at: datetime, now: datetime, address: str = ""
+        self,
+        who: Principal | AccessGrant,
+        *,
+        expires_at: datetime,
+        now: datetime,
+        address: str = "",
     ) -> str:
         """Log a browser in; return the secret that its cookie holds."""
         secret = fresh_secret()

@@ -108,7 +108,7 @@ WHERE platform = 'shopify' AND user_id = ANY(%(user_ids)s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class ConnectedShop:
     """A seller's connection to a shop; locations by name are None until the shop told them."""
 
     id: str
@@ -136,7 +136,7 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class ShopTally:
     """What is in a seller's shop, and what waits to get there."""
 
     products: int
@@ -145,7 +145,7 @@ class Tally:
     held: int
 
 
-class Accounts:
+class ConnectedShops:
     """Table `connected_accounts`, the shops in it."""
 
     def __init__(self, pool: Pool) -> None:
@@ -160,7 +160,7 @@ class Accounts:
         owner_id: str = "",
         title: str = "",
         now: datetime,
-    ) -> Account:
+    ) -> ConnectedShop:
         """Connect a seller to a shop with its jobs, or connect them again; raises ConflictError."""
         values = {
             "user_id": user_id,
@@ -194,7 +194,7 @@ class Accounts:
         *,
         platform: PlatformName = PlatformName.SHOPIFY,
         now: datetime,
-    ) -> Account:
+    ) -> ConnectedShop:
         """Stop visiting a seller's shop, cancel its jobs, keep why and tell the seller."""
         with guarded(), self._pool.connection() as connection, connection.transaction():
             whose = {"platform": platform.value, "user_id": user_id}
@@ -203,7 +203,7 @@ class Accounts:
                 raise NotFoundError(_no_shop(user_id, platform))
             return disconnect(connection, _account(row).bare, reason, now=now)
 
-    def list(self, platform: PlatformName | None = None) -> list[Account]:
+    def list(self, platform: PlatformName | None = None) -> list[ConnectedShop]:
         """Return every shop, or those of one platform, by seller."""
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(LIST, {"platform": platform, "user_id": None}).fetchall()
@@ -211,7 +211,7 @@ class Accounts:
 
     def of_seller(
         self, user_id: SellerId, platform: PlatformName = PlatformName.SHOPIFY
-    ) -> Account:
+    ) -> ConnectedShop:
         """Return a seller's shop; raises NotFoundError."""
         with guarded(), self._pool.connection() as connection:
             row = connection.execute(LIST, {"platform": platform, "user_id": user_id}).fetchone()
@@ -221,26 +221,26 @@ class Accounts:
 
     def some(
         self, user_id: SellerId | None, *, after: tuple[str | None, str | None], limit: int
-    ) -> Sequence[Account]:
+    ) -> Sequence[ConnectedShop]:
         """Return shops by seller, or one seller's, after that seller's on that platform."""
         seller, platform = after
         values = {"user_id": user_id, "after": seller, "platform": platform, "limit": limit}
         with guarded(), self._pool.connection() as connection:
             return [_account(row) for row in connection.execute(SOME, values).fetchall()]
 
-    def tally(self, user_ids: Collection[SellerId]) -> dict[SellerId, Tally]:
+    def tally(self, user_ids: Collection[SellerId]) -> dict[SellerId, ShopTally]:
         """Count what is in the shops of these sellers, and what waits to get there."""
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(TALLY, {"user_ids": list(user_ids)}).fetchall()
         return {
-            user_id: Tally(products=products, waiting=waiting, failing=failing, held=held)
+            user_id: ShopTally(products=products, waiting=waiting, failing=failing, held=held)
             for user_id, products, waiting, failing, held in rows
         }
 
 
 def disconnect(
     connection: Connection[Any], account: jobs.Account, reason: str, *, now: datetime
-) -> Account:
+) -> ConnectedShop:
     """Mark an account in the caller's transaction, cancel its jobs, tell the seller.
 
     Who was disconnected already, with nothing left to cancel, is told nothing new.
@@ -310,7 +310,9 @@ def _conflict(connection: Connection[Any], values: Mapping[str, Any]) -> Conflic
     return ConflictError(f"{owned} is the shop of {owner}; a shop has one seller")
 
 
-def _tell(connection: Connection[Any], account: Account, event: str, *, now: datetime) -> None:
+def _tell(
+    connection: Connection[Any], account: ConnectedShop, event: str, *, now: datetime
+) -> None:
     value = {"account": account.id, "platform": account.platform.value, "shop": account.shop}
     connection.execute(
         EVENT,
@@ -324,6 +326,6 @@ def _tell(connection: Connection[Any], account: Account, event: str, *, now: dat
     )
 
 
-def _account(row: Sequence[Any]) -> Account:
-    told = dict(zip(Account.__dataclass_fields__, row, strict=True))
-    return Account(**{**told, "platform": PlatformName(told["platform"])})
+def _account(row: Sequence[Any]) -> ConnectedShop:
+    told = dict(zip(ConnectedShop.__dataclass_fields__, row, strict=True))
+    return ConnectedShop(**{**told, "platform": PlatformName(told["platform"])})

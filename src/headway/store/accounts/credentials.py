@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from headway.core.catalog.listings import Scope, SellerId
-from headway.core.monitoring.metrics import TokenSign
+from headway.core.catalog.listings import LimitKey, SellerId
+from headway.core.monitoring.metrics import TokenMetric
 from headway.store.pool import Pool, guarded
 
 ENDING_SHOWN = 20
@@ -93,7 +93,7 @@ class Credentials:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    def load(self, scope: Scope) -> list[Credential]:
+    def load(self, scope: LimitKey) -> list[Credential]:
         """Return the tokens of this scope, dead ones too."""
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(LOAD, (scope,)).fetchall()
@@ -104,7 +104,7 @@ class Credentials:
 
     def save(
         self,
-        scope: Scope,
+        scope: LimitKey,
         name: str,
         *,
         secret: bytes,
@@ -128,7 +128,7 @@ class Credentials:
             row = connection.execute(SAVE, values).fetchone()
         return None if row is None else int(row[0])
 
-    def invalidate(self, scope: Scope, versions: Mapping[str, int], *, now: datetime) -> None:
+    def invalidate(self, scope: LimitKey, versions: Mapping[str, int], *, now: datetime) -> None:
         """Let exactly these versions, by name, be dead; newer ones live on."""
         values = {
             "scope": scope,
@@ -140,14 +140,14 @@ class Credentials:
             connection.execute(INVALIDATE, values)
 
     def begin_refresh(
-        self, scope: Scope, *, owner: str, now: datetime, lease_until: datetime
+        self, scope: LimitKey, *, owner: str, now: datetime, lease_until: datetime
     ) -> bool:
         """Take the lease to refresh; False while another holds it."""
         values = {"scope": scope, "owner": owner, "now": now, "lease_until": lease_until}
         with guarded(), self._pool.connection() as connection:
             return connection.execute(BEGIN_REFRESH, values).fetchone() is not None
 
-    def end_refresh(self, scope: Scope, *, owner: str) -> None:
+    def end_refresh(self, scope: LimitKey, *, owner: str) -> None:
         """Give the lease back, if it is still this owner's."""
         with guarded(), self._pool.connection() as connection:
             connection.execute(END_REFRESH, (scope, owner))
@@ -159,7 +159,7 @@ class Credentials:
         client_id: str,
         seller: SellerId | None = None,
         limit: int = ENDING_SHOWN,
-    ) -> list[TokenSign]:
+    ) -> list[TokenMetric]:
         """Return the grants that end before an instant, of one seller or of all."""
         values = {
             "before": before,
@@ -170,11 +170,11 @@ class Credentials:
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(ENDING, values).fetchall()
         return [
-            TokenSign(seller=SellerId(seller), name=name, expires_at=expires_at)
+            TokenMetric(seller=SellerId(seller), name=name, expires_at=expires_at)
             for seller, name, expires_at in rows
         ]
 
-    def forget(self, scope: Scope) -> None:
+    def forget(self, scope: LimitKey) -> None:
         """Remove what is kept under this name; no tokens, whose versions must not come again."""
         with guarded(), self._pool.connection() as connection:
             connection.execute(FORGET, (scope,))

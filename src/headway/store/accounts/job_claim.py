@@ -16,11 +16,11 @@ from psycopg import Connection
 from headway.core.accounts.jobs import (
     CALLS_MIN,
     Account,
+    DataKind,
     Job,
     JobCandidate,
     JobRule,
     JobType,
-    Kind,
     PlatformName,
     Tier,
     in_order,
@@ -29,8 +29,8 @@ from headway.core.accounts.jobs import (
     score,
 )
 from headway.core.catalog.listings import SellerId
-from headway.core.limits.daily_shares import DayPlan, Share, share_of
-from headway.core.limits.transitions import Shed, Ticket
+from headway.core.limits.daily_shares import DayPlan, DayShare, share_of
+from headway.core.limits.transitions import Permit, Shed
 from headway.store.limits.day_demand import used_by_share
 from headway.store.limits.limiter import PostgresLimiter
 from headway.store.pause_sql import ALL_PAUSED, is_seller_paused
@@ -154,7 +154,7 @@ CROSS JOIN LATERAL (
   GROUP BY external_id ORDER BY min(received_at), external_id LIMIT {WANTED_MAX}) AS delivery
 """
 
-Claimed = tuple[Job, Ticket | None]
+Claimed = tuple[Job, Permit | None]
 SHARES = {score(tier, each): share_of(tier, each) for tier in Tier for each in JobType}
 
 
@@ -169,14 +169,14 @@ class JobClaim:
     limiter: PostgresLimiter
     rule: JobRule
     days: Mapping[PlatformName, str]
-    wanted: Mapping[PlatformName, Mapping[Share, float]]
+    wanted: Mapping[PlatformName, Mapping[DayShare, float]]
     now: datetime
     owner: str
-    closed: set[tuple[PlatformName, Share]]
+    closed: set[tuple[PlatformName, DayShare]]
     busy: set[str] = field(default_factory=set)
     over: dict[SellerId, Tier] = field(default_factory=dict)
     plans: dict[str, DayPlan] = field(default_factory=dict)
-    used: dict[str, Mapping[Share, float]] = field(default_factory=dict)
+    used: dict[str, Mapping[DayShare, float]] = field(default_factory=dict)
     taken: list[Claimed] = field(default_factory=list)
 
     def take(self, limit: int) -> list[Claimed]:
@@ -241,7 +241,7 @@ class JobClaim:
         if not chosen:
             return
         held = self.connection.execute(HOLD, {"ids": [each.id for each in chosen]}).fetchall()
-        tickets: dict[str, Ticket | None] = {}
+        tickets: dict[str, Permit | None] = {}
         for each in chosen:
             if (each.id,) not in held:  # somebody has it in hand; its account can wait
                 self.busy.add(each.account_id)
@@ -256,7 +256,7 @@ class JobClaim:
         if tickets:
             self.taken += [(job, tickets[job.id]) for job in self._lease(list(tickets))]
 
-    def _reserve(self, each: JobCandidate, key: str) -> Ticket | None:
+    def _reserve(self, each: JobCandidate, key: str) -> Permit | None:
         """Reserve a part of the day; None if there is none left for this share, nor for lesser."""
         limiter = self.limiter.within(self.connection)
         if key not in self.plans:
@@ -282,7 +282,7 @@ class JobClaim:
             )
             if not isinstance(ticket, Shed):
                 return ticket
-        lesser = list(Share)[list(Share).index(share) :]
+        lesser = list(DayShare)[list(DayShare).index(share) :]
         self.closed |= {(each.platform, one) for one in lesser}
         return None
 
@@ -332,9 +332,9 @@ def _classes(without: Collection[PlatformName]) -> dict[str, Any]:
     }
 
 
-def closed_to(without: Collection[PlatformName]) -> set[tuple[PlatformName, Share]]:
+def closed_to(without: Collection[PlatformName]) -> set[tuple[PlatformName, DayShare]]:
     """Return what a claim passes over from the start."""
-    return {(platform, share) for platform in without for share in Share}
+    return {(platform, share) for platform in without for share in DayShare}
 
 
 def _candidate(row: Sequence[Any]) -> JobCandidate:
@@ -362,7 +362,7 @@ def _job(row: Sequence[Any]) -> Job:
         "enlisted_at",
     )
     values = dict(zip(names, mine, strict=True))
-    values["kind"], values["type"] = Kind(values["kind"]), JobType(values["type"])
+    values["kind"], values["type"] = DataKind(values["kind"]), JobType(values["type"])
     account = Account(
         id=account_id,
         user_id=SellerId(user_id),

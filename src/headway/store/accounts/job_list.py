@@ -13,10 +13,26 @@ from uuid import UUID
 
 from psycopg import Connection
 
-from headway.core.accounts.jobs import SCORES, JobRule, JobStatus, JobType, Kind, PlatformName, Tier
-from headway.core.accounts.reasons import JobAnswer, JobLine, JobStanding, JobState, Shut, aged, why
+from headway.core.accounts.jobs import (
+    SCORES,
+    DataKind,
+    JobRule,
+    JobStatus,
+    JobType,
+    PlatformName,
+    Tier,
+)
+from headway.core.accounts.reasons import (
+    JobAnswer,
+    JobPosition,
+    JobQueueState,
+    JobState,
+    Shut,
+    aged,
+    why,
+)
 from headway.core.catalog.listings import SellerId
-from headway.core.limits.daily_shares import Share
+from headway.core.limits.daily_shares import DayShare
 from headway.core.pauses import PauseKind
 from headway.errors import InvalidError
 from headway.store import cursors
@@ -129,7 +145,7 @@ ORDERS = {
     JobStatus.DEAD: NEWEST,
     JobStatus.CANCELLED: NEWEST,
 }
-FIELDS = tuple(name for name in JobStanding.__dataclass_fields__)[:22]
+FIELDS = tuple(name for name in JobPosition.__dataclass_fields__)[:22]
 Values = Mapping[str, Any]
 
 
@@ -148,7 +164,7 @@ class JobView:
     tier: Tier
     platform: PlatformName
     shop: str
-    kind: Kind
+    kind: DataKind
     type: JobType
     status: JobStatus
     state: JobState
@@ -208,7 +224,7 @@ def mark_of(cursor: str | None) -> JobMark | None:
 
 def read_line(
     connection: Connection, now: datetime, *, rule: JobRule, budgets: Iterable[Budget]
-) -> JobLine:
+) -> JobQueueState:
     """Read what every job waits for."""
     running = read_jobs(connection, OF_STATUS.format(order="job.id", after=""), _running(rule))
     shut = {
@@ -228,8 +244,8 @@ def read_line(
             why=f"{scope.capitalize()} does not answer ({reason or 'no reason given'})",
             until=until,
         )
-        shut |= {(PlatformName(scope), share): down for share in Share}
-    return JobLine(
+        shut |= {(PlatformName(scope), share): down for share in DayShare}
+    return JobQueueState(
         running_count=len(running),
         running_max=rule.running_max,
         ageing=rule.ageing,
@@ -243,7 +259,7 @@ def read_line(
 def of_status(
     connection: Connection,
     now: datetime,
-    line: JobLine,
+    line: JobQueueState,
     status: JobStatus,
     *,
     platform: PlatformName | None = None,
@@ -266,7 +282,7 @@ def of_status(
 def of_seller(
     connection: Connection,
     now: datetime,
-    line: JobLine,
+    line: JobQueueState,
     user_id: SellerId,
     *,
     platform: PlatformName | None = None,
@@ -277,13 +293,13 @@ def of_seller(
 
 
 def of_account(
-    connection: Connection, now: datetime, line: JobLine, account_id: str
+    connection: Connection, now: datetime, line: JobQueueState, account_id: str
 ) -> list[JobView]:
     """Return all jobs of an account, likewise."""
     return _all(connection, OF_ACCOUNT, {"account_id": account_id}, line, now)
 
 
-def find(connection: Connection, now: datetime, line: JobLine, name: str) -> JobView | None:
+def find(connection: Connection, now: datetime, line: JobQueueState, name: str) -> JobView | None:
     """Return a job by its id or as `seller/platform/kind`; None if there is none."""
     statement, values = _where(name)
     found = read_jobs(connection, statement, values)
@@ -324,7 +340,7 @@ def rowsread_jobs(connection: Connection) -> dict[str, int | None]:
 
 
 def view(
-    standing: JobStanding, line: JobLine, now: datetime, *, rows: int | None = None
+    standing: JobPosition, line: JobQueueState, now: datetime, *, rows: int | None = None
 ) -> JobView:
     """Return a job as it is shown."""
     answer: JobAnswer = why(standing, line, now)
@@ -360,7 +376,7 @@ def view(
 
 
 def _all(
-    connection: Connection, statement: str, values: Values, line: JobLine, now: datetime
+    connection: Connection, statement: str, values: Values, line: JobQueueState, now: datetime
 ) -> list[JobView]:
     jobs = _with_quotas(connection, read_jobs(connection, statement, values), line, now)
     found = [_placed(connection, each, line, now) for each in jobs]
@@ -376,8 +392,8 @@ def _order(each: JobView, now: datetime) -> tuple[Any, ...]:
 
 
 def _placed(
-    connection: Connection, standing: JobStanding, line: JobLine, now: datetime
-) -> JobStanding:
+    connection: Connection, standing: JobPosition, line: JobQueueState, now: datetime
+) -> JobPosition:
     """Count who goes first: in each score, those that have waited long enough to be ahead."""
     if not standing.is_due(now):
         return standing
@@ -391,8 +407,8 @@ def _placed(
 
 
 def _with_quotas(
-    connection: Connection, jobs: Sequence[JobStanding], line: JobLine, now: datetime
-) -> list[JobStanding]:
+    connection: Connection, jobs: Sequence[JobPosition], line: JobQueueState, now: datetime
+) -> list[JobPosition]:
     """Say of each job whether its seller's month is used up."""
     values = {
         "sellers": sorted({each.user_id for each in jobs}),
@@ -414,7 +430,7 @@ def _where(name: str) -> tuple[str, dict[str, Any]]:
     return NAMED, {
         "user_id": seller,
         "platform": PlatformName(platform).value,
-        "kind": Kind(kind).value,
+        "kind": DataKind(kind).value,
         "is_backfill": bool(more),
     }
 
@@ -437,19 +453,19 @@ def _running(rule: JobRule) -> Values:
 
 def read_jobs(
     connection: Connection, statement: str, values: Values, *, order: str = "job.id"
-) -> list[JobStanding]:
+) -> list[JobPosition]:
     """Read the jobs that a statement chooses; to be joined may have put them into any order."""
     chosen = f"{SELECTED.format(jobs=statement)} ORDER BY {order}"
     return [_standing(row) for row in connection.execute(chosen, values).fetchall()]
 
 
-def _standing(row: Sequence[Any]) -> JobStanding:
+def _standing(row: Sequence[Any]) -> JobPosition:
     told = dict(zip(FIELDS, row, strict=True))
-    return JobStanding(
+    return JobPosition(
         **{
             **told,
             "platform": PlatformName(told["platform"]),
-            "kind": Kind(told["kind"]),
+            "kind": DataKind(told["kind"]),
             "type": JobType(told["type"]),
             "tier": Tier(told["tier"]),
             "status": JobStatus(told["status"]),

@@ -12,7 +12,7 @@ from typing import Any
 from psycopg import Connection
 
 from headway.core.accounts.jobs import SCORES, PlatformName
-from headway.core.accounts.reasons import JobLine, JobStanding
+from headway.core.accounts.reasons import JobPosition, JobQueueState
 from headway.store.accounts.job_list import (
     COUNT_MAX,
     RESTING,
@@ -83,7 +83,7 @@ class _Bound:
 def queue(
     connection: Connection,
     now: datetime,
-    line: JobLine,
+    line: JobQueueState,
     *,
     platform: PlatformName | None = None,
     limit: int,
@@ -114,7 +114,7 @@ def queue(
 def up_to(
     connection: Connection,
     now: datetime,
-    line: JobLine,
+    line: JobQueueState,
     mark: JobMark,
     *,
     platform: PlatformName | None = None,
@@ -130,7 +130,7 @@ def up_to(
     return min(int(row[0]), COUNT_MAX)
 
 
-def _rank(each: JobStanding, ageing: timedelta) -> tuple[datetime, datetime, str]:
+def _rank(each: JobPosition, ageing: timedelta) -> tuple[datetime, datetime, str]:
     """Return the order of the due: a point of score counts as one span of waiting."""
     at = each.next_run_at
     assert at is not None, "who waits has a time"

@@ -27,7 +27,7 @@ from headway.core.accounts.jobs import (
     rescheduled,
     stretched,
 )
-from headway.core.accounts.pagination import Page, Step
+from headway.core.accounts.pagination import Page, PageStep
 from headway.core.limits.daily_shares import DayPlan, share_of
 from headway.errors import InvalidError, StoreError
 from headway.store.accounts import connections, warehouse
@@ -205,7 +205,7 @@ class Jobs:
         return 1.0 if plan is None else plan.stretch(share_of(job.tier, JobType.INCREMENTAL))
 
     def commit(
-        self, job: Job, page: Page, step: Step, *, calls: int, asked_at: datetime, now: datetime
+        self, job: Job, page: Page, step: PageStep, *, calls: int, asked_at: datetime, now: datetime
     ) -> Job | None:
         """Write a page, its cursor and a heartbeat in one transaction; None if it is not ours.
 

@@ -40,7 +40,7 @@ REPLACE = "UPDATE oauth_visits SET verifier = %s WHERE state = %s AND verifier =
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visit:
+class OAuthFlow:
     """For whom a shop is to be connected; the verifier is encrypted."""
 
     platform: PlatformName
@@ -49,13 +49,13 @@ class Visit:
     verifier: bytes = field(repr=False)
 
 
-class OAuthVisits:
+class OAuthFlows:
     """Table `oauth_visits`."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    def open(self, visit: Visit, *, ticket: str, expires_at: datetime) -> None:
+    def open(self, visit: OAuthFlow, *, ticket: str, expires_at: datetime) -> None:
         """Let whoever shows this ticket connect a shop to that seller, once."""
         values = {
             "state": _digest(ticket),
@@ -76,7 +76,7 @@ class OAuthVisits:
         state: str,
         expires_at: datetime,
         now: datetime,
-    ) -> Visit | None:
+    ) -> OAuthFlow | None:
         """Turn a ticket into a state; None if there is no such ticket, or it was used."""
         values = {
             "platform": platform,
@@ -87,13 +87,13 @@ class OAuthVisits:
         }
         return self._one(BEGIN, values)
 
-    def find(self, platform: PlatformName, state: str, *, now: datetime) -> Visit | None:
+    def find(self, platform: PlatformName, state: str, *, now: datetime) -> OAuthFlow | None:
         """Return a visit that is under way; None if there is none."""
         if state.startswith(TICKET):
             return None
         return self._one(FIND, {"platform": platform, "state": state, "now": now})
 
-    def end(self, platform: PlatformName, state: str, *, now: datetime) -> Visit | None:
+    def end(self, platform: PlatformName, state: str, *, now: datetime) -> OAuthFlow | None:
         """Take a visit away; None if there is none: unknown, over, or taken before."""
         if state.startswith(TICKET):
             return None
@@ -120,13 +120,13 @@ class OAuthVisits:
                     written += connection.execute(REPLACE, values).rowcount
         return written
 
-    def _one(self, statement: str, values: dict[str, object]) -> Visit | None:
+    def _one(self, statement: str, values: dict[str, object]) -> OAuthFlow | None:
         with guarded(), self._pool.connection() as connection:
             row = connection.execute(statement, values).fetchone()
         if row is None:
             return None
         platform, user_id, shop, verifier = row
-        return Visit(
+        return OAuthFlow(
             platform=PlatformName(platform), user_id=user_id, shop=shop, verifier=bytes(verifier)
         )
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from psycopg import Connection
 
 from headway.core.accounts.jobs import JobRule, JobStatus, PlatformName, Tier, next_month
-from headway.core.accounts.reasons import JobLine
+from headway.core.accounts.reasons import JobQueueState
 from headway.core.catalog.listings import SellerId
 from headway.core.limits.rules import Resource
 from headway.errors import InvalidError
@@ -298,7 +298,7 @@ def _rest(found: list[JobView], after: JobMark | None) -> list[JobView]:
     return found[ids.index(after.id) + 1 :] if after.id in ids else []
 
 
-class LaneViews:
+class AccountQueries:
     """What a person may ask of the account lane; each answer is of one instant."""
 
     def __init__(
@@ -313,9 +313,9 @@ class LaneViews:
         self._rule = rule
         self._days = days
 
-    def over(self, pool: Pool) -> "LaneViews":
+    def over(self, pool: Pool) -> "AccountQueries":
         """Return the same views over another pool, such as one behind a wall."""
-        return LaneViews(pool, self._rule, self._days, self._demand)
+        return AccountQueries(pool, self._rule, self._days, self._demand)
 
     def status(self, now: datetime, *, user_id: SellerId | None = None) -> AccountsStatus:
         """Return everything the first screen shows, of all sellers or of one."""
@@ -401,6 +401,6 @@ class LaneViews:
         with guarded(), self._pool.connection() as connection:
             return read_budgets(connection, now, self._days, self._demand)
 
-    def _line(self, connection: Connection, now: datetime) -> JobLine:
+    def _line(self, connection: Connection, now: datetime) -> JobQueueState:
         budgets = read_budgets(connection, now, self._days, self._demand)
         return read_line(connection, now, rule=self._rule, budgets=budgets)

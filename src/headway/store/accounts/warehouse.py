@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from psycopg import Connection
 from psycopg.rows import dict_row
 
-from headway.core.accounts.jobs import Account, Kind, Tier
-from headway.core.accounts.pagination import Page, Step
+from headway.core.accounts.jobs import Account, DataKind, Tier
+from headway.core.accounts.pagination import Page, PageStep
 from headway.core.accounts.warehouse import Customer, Order, Records, Unreadable
 from headway.core.catalog.listings import CLOCKS_APART_MAX, SellerId
 from headway.errors import InvariantError
@@ -32,7 +32,7 @@ Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
+class WrittenCounts:
     """What the warehouse has of one account."""
 
     orders: int
@@ -48,9 +48,9 @@ def write(
     connection: Connection[Any],
     account: Account,
     page: Page,
-    step: Step,
+    step: PageStep,
     *,
-    kind: Kind,
+    kind: DataKind,
     asked_at: datetime,
     now: datetime,
 ) -> None:
@@ -112,7 +112,7 @@ def _write_unreadable(
     records: Records,
     *,
     missing: Sequence[str],
-    kind: Kind,
+    kind: DataKind,
 ) -> None:
     """Keep what made no sense; what reads well again, or is no longer there, leaves."""
     bad = _last(records.unreadable, lambda each: (each.kind, each.external_id))
@@ -120,14 +120,14 @@ def _write_unreadable(
         columns = ("kind", "external_id", "reason", "raw")
         connection.execute(sql.UNREADABLE, {**whose, "rows": _json(bad, columns)})
         for statement, which in (
-            (sql.LOOKED_AT_ORDERS, Kind.ORDERS),
-            (sql.LOOKED_AT_LISTINGS, Kind.LISTINGS),
+            (sql.LOOKED_AT_ORDERS, DataKind.ORDERS),
+            (sql.LOOKED_AT_LISTINGS, DataKind.LISTINGS),
         ):
             ids = _ids(each.external_id for each in bad if each.kind == which)
             if ids:
                 connection.execute(statement, {**whose, "ids": ids})
     still = {(each.kind, each.external_id) for each in bad}
-    well = {(each.value, id_) for each in Kind for id_ in _readable(records, each)}
+    well = {(each.value, id_) for each in DataKind for id_ in _readable(records, each)}
     well |= {(kind.value, id_) for id_ in missing}
     rows = [{"kind": kind_, "external_id": id_} for kind_, id_ in sorted(well - still)]
     if rows:
@@ -135,12 +135,12 @@ def _write_unreadable(
 
 
 def _write_gone(
-    connection: Connection[Any], whose: Values, page: Page, step: Step, *, kind: Kind
+    connection: Connection[Any], whose: Values, page: Page, step: PageStep, *, kind: DataKind
 ) -> None:
     missing = _ids(set(page.missing) - set(_ids_of(page.records, kind)))
-    if missing and kind is Kind.ORDERS:
+    if missing and kind is DataKind.ORDERS:
         connection.execute(sql.GONE_ORDERS, {**whose, "ids": missing})
-    if missing and kind is Kind.LISTINGS:
+    if missing and kind is DataKind.LISTINGS:
         connection.execute(sql.GONE_LISTINGS, {**whose, "ids": missing})
     if step.gone_since is not None:
         # Who began the walk and who saw a listing last may have clocks that are apart.
@@ -167,12 +167,12 @@ class Warehouse:
         tier, count = orders_standing(self._pool, account.user_id, now=now)
         return max(0, quotas[tier] - count)
 
-    def counts(self, account: Account) -> Counts:
+    def counts(self, account: Account) -> WrittenCounts:
         """Count what there is of an account, for people to see."""
         with guarded(), self._pool.connection() as connection:
             row = connection.execute(sql.COUNTS, _whose(account)).fetchone()
         assert row is not None, "a count always answers"
-        return Counts(**dict(zip(Counts.__dataclass_fields__, row, strict=True)))
+        return WrittenCounts(**dict(zip(WrittenCounts.__dataclass_fields__, row, strict=True)))
 
     def unreadable(self, account: Account, *, limit: int = 100) -> list[Unreadable]:
         """Return what made no sense, the newest first."""
@@ -241,11 +241,11 @@ def _newest(customers: Iterable[Customer]) -> list[Customer]:
     return list(found.values())
 
 
-def _readable(records: Records, kind: Kind) -> list[str]:
+def _readable(records: Records, kind: DataKind) -> list[str]:
     return [_by_id(each) for each in getattr(records, kind.value)]
 
 
-def _ids_of(records: Records, kind: Kind) -> list[str]:
+def _ids_of(records: Records, kind: DataKind) -> list[str]:
     """Return the ids of this kind that a page told of, whether they made sense or not."""
     bad = [each.external_id for each in records.unreadable if each.kind == kind]
     return [*_readable(records, kind), *bad]

@@ -12,13 +12,13 @@ from typing import Any
 from psycopg import Connection
 
 from headway.core.accounts.jobs import Account, JobStatus, JobType
-from headway.core.accounts.webhooks import REASONS, Effect, Hook
+from headway.core.accounts.webhooks import REASONS, Webhook, WebhookEffect
 from headway.store.accounts.connections import disconnect
 from headway.store.accounts.job_rows import lock_seller
 from headway.store.pool import Pool, guarded
 
 # Deliveries of no job: what the platform says of the account itself, and of people's privacy.
-NO_JOB = {Effect.DISCONNECT: "account"}
+NO_JOB = {WebhookEffect.DISCONNECT: "account"}
 PRIVACY = "privacy"
 
 FIND = """
@@ -83,7 +83,7 @@ DELETE FROM webhook_deliveries WHERE received_at < %s AND handled_at IS NOT NULL
 """
 
 
-class Fate(StrEnum):
+class DeliveryResult(StrEnum):
     """What became of a delivery."""
 
     TAKEN = "taken"
@@ -91,13 +91,13 @@ class Fate(StrEnum):
     UNKNOWN_SHOP = "unknown shop"
 
 
-class Hooks:
+class Webhooks:
     """Table `webhook_deliveries`, and what a delivery sets going."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    def take(self, hook: Hook, *, now: datetime) -> Fate:
+    def take(self, hook: Webhook, *, now: datetime) -> DeliveryResult:
         """Keep a delivery and act on it in one transaction; one that was taken before is left."""
         values = {
             "platform": hook.platform,
@@ -108,22 +108,22 @@ class Hooks:
             "external_id": hook.external_id,
             "order_ids": list(hook.order_ids),
             # A request for somebody's data is a person's to answer.
-            "is_wanted": hook.effect in {Effect.WAKE, Effect.RECORD},
+            "is_wanted": hook.effect in {WebhookEffect.WAKE, WebhookEffect.RECORD},
             "now": now,
         }
         with guarded(), self._pool.connection() as connection, connection.transaction():
             row = connection.execute(FIND, values).fetchone()
             if row is None:
-                return Fate.UNKNOWN_SHOP
+                return DeliveryResult.UNKNOWN_SHOP
             account = Account(id=row[0], user_id=row[1], platform=hook.platform, shop=row[2])
             values["account_id"] = account.id
-            if hook.effect is Effect.DISCONNECT:
+            if hook.effect is WebhookEffect.DISCONNECT:
                 # Before the delivery's row locks the account's: whoever connects takes them so.
                 lock_seller(connection, account.user_id)
             if not connection.execute(TAKE, values).rowcount:
-                return Fate.REPEATED
+                return DeliveryResult.REPEATED
             _act(connection, hook, account, values)
-        return Fate.TAKEN
+        return DeliveryResult.TAKEN
 
     def forget(self, before: datetime) -> int:
         """Remove deliveries that were handled and came before then; return how many."""
@@ -131,11 +131,13 @@ class Hooks:
             return connection.execute(FORGET, (before,)).rowcount
 
 
-def _act(connection: Connection, hook: Hook, account: Account, values: Mapping[str, Any]) -> None:
-    if hook.effect is Effect.WAKE:
+def _act(
+    connection: Connection, hook: Webhook, account: Account, values: Mapping[str, Any]
+) -> None:
+    if hook.effect is WebhookEffect.WAKE:
         connection.execute(WAKE, values)
-    elif hook.effect is Effect.DISCONNECT:
+    elif hook.effect is WebhookEffect.DISCONNECT:
         disconnect(connection, account, REASONS[hook.platform], now=values["now"])
-    elif hook.effect in {Effect.REDACT_CUSTOMER, Effect.REDACT_SHOP}:
+    elif hook.effect in {WebhookEffect.REDACT_CUSTOMER, WebhookEffect.REDACT_SHOP}:
         connection.execute(REDACT, values)
         connection.execute(REDACT_RAW, values)

@@ -15,10 +15,10 @@ from headway.core.catalog.storefront import (
     BulkIntent,
     BulkProgress,
     Change,
-    Errand,
     Intent,
     Phase,
     PriceWrite,
+    PushLease,
     UploadTarget,
 )
 from headway.store.catalog.changes import CHANGES, read_changes
@@ -78,14 +78,14 @@ class Bulks:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    def count(self, errand: Errand, *, now: datetime, limit: int) -> int:
+    def count(self, errand: PushLease, *, now: datetime, limit: int) -> int:
         """Count the listings of this shop that are due, up to a limit."""
         values = {"user_id": errand.shop.user_id, "now": now, "limit": limit}
         with guarded(), self._pool.connection() as connection:
             told = connection.execute(COUNT, values).fetchone()
         return int(told[0]) if told else 0
 
-    def waiting(self, errand: Errand, *, now: datetime, limit: int) -> list[Change]:
+    def waiting(self, errand: PushLease, *, now: datetime, limit: int) -> list[Change]:
         """Return the listings of this shop whose price is due to be written, oldest first."""
         values = {"user_id": errand.shop.user_id, "now": now, "limit": limit}
         with guarded(), self._pool.connection() as connection:
@@ -93,7 +93,7 @@ class Bulks:
 
     def intend(
         self,
-        errand: Errand,
+        errand: PushLease,
         intent: Intent,
         *,
         asleep: Sequence[Change],
@@ -115,7 +115,7 @@ class Bulks:
         with guarded(), self._pool.connection() as connection:
             return connection.execute(INTEND, values).fetchone() == (1,)
 
-    def note(self, errand: Errand, bulk: BulkIntent) -> bool:
+    def note(self, errand: PushLease, bulk: BulkIntent) -> bool:
         """Store how far it has come, before a call; False if the errand is no longer ours."""
         values = {
             "id": errand.shop.id,
@@ -132,7 +132,7 @@ class Bulks:
             row = connection.execute(WRITES, {"intent": bulk.id}).fetchone()
         return [_write(each) for each in row[0]] if row else []
 
-    def changes(self, errand: Errand, skus: Collection[Sku]) -> list[Change]:
+    def changes(self, errand: PushLease, skus: Collection[Sku]) -> list[Change]:
         """Return these listings of the shop as they are now."""
         values = {"user_id": errand.shop.user_id, "skus": list(skus)}
         with guarded(), self._pool.connection() as connection:

@@ -93,7 +93,7 @@ Place = tuple[datetime, str, str]
 Merged = dict[Place, dict[str, Any]]
 
 
-class Fate(StrEnum):
+class ChangeOutcome(StrEnum):
     """What became of a change in the shop."""
 
     WRITTEN = "written"
@@ -107,7 +107,7 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ObservedChange:
     """What a read showed to be different, and what became of it; None where nothing was said.
 
     `price_now` is what the supplier asks, changed or not. `shop_new` is the price that was written,
@@ -126,7 +126,7 @@ class Change:
     note: str = ""
     shop_old: Decimal | None = None
     shop_new: Decimal | None = None
-    fate: Fate = Fate.UNNEEDED
+    fate: ChangeOutcome = ChangeOutcome.UNNEEDED
     reason: str = ""
     written_at: datetime | None = None
 
@@ -148,7 +148,7 @@ class ChangePage:
     A page may be short, or empty, though there is more: go on as long as there is a cursor.
     """
 
-    items: tuple[Change, ...]
+    items: tuple[ObservedChange, ...]
     next_cursor: str | None
 
 
@@ -200,7 +200,7 @@ class _Aftermath:
     standings: Mapping[Key, _Standing] = field(default_factory=dict)
 
 
-class ChangeViews:
+class ChangeQueries:
     """The changes, a page at a time."""
 
     def __init__(self, pool: Pool) -> None:
@@ -222,7 +222,7 @@ class ChangeViews:
 
 def latest_changes(
     connection: Connection, now: datetime, *, seller: SellerId | None = None
-) -> tuple[Change, ...]:
+) -> tuple[ObservedChange, ...]:
     """Return the latest changes, one for all that one read showed about one listing."""
     return _page(connection, now, seller, None, ROWS_SHOWN, walks=WALKS_FIRST).items
 
@@ -289,9 +289,11 @@ def _walk(
     return _Mark(at=last[0], user_id=last[1], sku=last[2], is_shown=False)
 
 
-def _told(shown: Sequence[tuple[Place, dict[str, Any]]], after: _Aftermath) -> tuple[Change, ...]:
+def _told(
+    shown: Sequence[tuple[Place, dict[str, Any]]], after: _Aftermath
+) -> tuple[ObservedChange, ...]:
     """Say of each change what became of it, the newest first."""
-    changes: list[Change] = []
+    changes: list[ObservedChange] = []
     later = dict(after.next_at)
     for (at, user_id, sku), facts in shown:
         key = (user_id, sku)
@@ -301,7 +303,7 @@ def _told(shown: Sequence[tuple[Place, dict[str, Any]]], after: _Aftermath) -> t
             price_now = after.standings.get(key, _Standing()).price
         later[key] = at
         told = {**facts, "price_now": price_now, **fate}
-        changes.append(Change(at=at, user_id=SellerId(user_id), sku=Sku(sku), **told))
+        changes.append(ObservedChange(at=at, user_id=SellerId(user_id), sku=Sku(sku), **told))
     return tuple(changes)
 
 
@@ -374,17 +376,17 @@ def _fate(
     writes = [each for each in echoes if each.kind in WRITES]
     is_newest = next_at is None
     if is_newest and kind == "held" and now.held_reason is not None:
-        return {"fate": Fate.HELD, "reason": now.held_reason, "shop_new": now.applied}
+        return {"fate": ChangeOutcome.HELD, "reason": now.held_reason, "shop_new": now.applied}
     if writes and not (is_newest and now.is_due):
         prices = {"shop_old": writes[0].old, "shop_new": writes[-1].new}
-        return {"fate": Fate.WRITTEN, "written_at": writes[-1].at, **prices}
+        return {"fate": ChangeOutcome.WRITTEN, "written_at": writes[-1].at, **prices}
     for each in echoes:
         if each.kind == "publish_blocked":
-            return {"fate": Fate.REFUSED, "reason": each.error}
+            return {"fate": ChangeOutcome.REFUSED, "reason": each.error}
         if each.kind == "change_rejected":
-            return {"fate": Fate.REJECTED, "reason": each.error, "shop_new": now.applied}
+            return {"fate": ChangeOutcome.REJECTED, "reason": each.error, "shop_new": now.applied}
     if not is_newest:
-        return {"fate": Fate.REPLACED}
+        return {"fate": ChangeOutcome.REPLACED}
     return _open(now)
 
 
@@ -392,14 +394,18 @@ def _open(now: _Standing) -> dict[str, Any]:
     """Say what a change waits for that the shop does not show yet."""
     prices = {"shop_old": now.applied, "shop_new": now.desired}
     if now.account is None:
-        return {"fate": Fate.NO_SHOP, "reason": "no shop is connected"}
+        return {"fate": ChangeOutcome.NO_SHOP, "reason": "no shop is connected"}
     if not now.is_due:
-        return {"fate": Fate.UNNEEDED, "shop_new": now.applied}
+        return {"fate": ChangeOutcome.UNNEEDED, "shop_new": now.applied}
     if now.account != "connected":
-        return {"fate": Fate.WAITING, "reason": f"disconnected: {now.account_reason}", **prices}
+        return {
+            "fate": ChangeOutcome.WAITING,
+            "reason": f"disconnected: {now.account_reason}",
+            **prices,
+        }
     if now.error:
-        return {"fate": Fate.REFUSED, "reason": now.error, **prices}
-    return {"fate": Fate.WAITING, **prices}
+        return {"fate": ChangeOutcome.REFUSED, "reason": now.error, **prices}
+    return {"fate": ChangeOutcome.WAITING, **prices}
 
 
 def _facts(kind: str, old: Mapping[str, Any], new: Mapping[str, Any], note: str) -> dict[str, Any]:

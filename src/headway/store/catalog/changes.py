@@ -6,7 +6,7 @@ from typing import Any
 from psycopg import Connection
 
 from headway.core.catalog.listings import SellerId, Sku
-from headway.core.catalog.storefront import Change, Draft, Ids, Status
+from headway.core.catalog.storefront import Change, Draft, Ids, ProductStatus
 
 CHANGES = """
 SELECT state.user_id, state.sku, coalesce(product.shop_sku, staging.shop_sku, state.sku),
@@ -45,8 +45,8 @@ def _change(row: Sequence[Any]) -> Change:
         desired_version=version,
         applied=applied,
         ids=Ids(product=product, variant=variant, item=item) if has_ids else None,
-        status=status and Status(status),
-        former_status=former and Status(former),
+        status=status and ProductStatus(status),
+        former_status=former and ProductStatus(former),
         variants_count=variants_count,
         failures=failures,
         error=error,

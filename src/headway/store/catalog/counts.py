@@ -63,7 +63,7 @@ SELECT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
+class ListingCounts:
     """Listings by state; fresh, stale, unread, parked and paused add up to the total."""
 
     total: int
@@ -85,7 +85,7 @@ class Counts:
 
 def count_listings(
     connection: Connection, now: datetime, slack: timedelta, seller: SellerId | None
-) -> tuple[Counts, tuple[int, ...], datetime | None]:
+) -> tuple[ListingCounts, tuple[int, ...], datetime | None]:
     """Count listings by the age of their last good read; a large table is sampled."""
     if seller is not None:
         return _their_counts(connection, now, slack, seller)
@@ -99,7 +99,7 @@ def count_listings(
     if not is_estimate:
         parked = by_age.get(PARKED, 0)
     ages_h = tuple(by_age.get(age, 0) for age in range(STALE + 1))
-    counts = Counts(
+    counts = ListingCounts(
         total=share.size if is_estimate else seen,
         fresh=sum(ages_h[:STALE]),
         stale=ages_h[STALE],
@@ -117,7 +117,7 @@ def count_listings(
 
 def _their_counts(
     connection: Connection, now: datetime, slack: timedelta, seller: SellerId
-) -> tuple[Counts, tuple[int, ...], datetime | None]:
+) -> tuple[ListingCounts, tuple[int, ...], datetime | None]:
     bounds = {"all": THEIRS_ALL_MAX, "some": THEIRS_SOME}
     values = {"now": now, "late": now - slack, "seller": seller, **bounds}
     (listed,) = connection.execute(THEIR_SIZE, values).fetchone() or (0,)
@@ -132,7 +132,7 @@ def _their_counts(
         round(sum(row[column] for row in rows) * weight) for column in (3, 4, 5)
     )
     total = sum(by_age.values())
-    counts = Counts(
+    counts = ListingCounts(
         total=total,
         fresh=sum(ages_h[:STALE]),
         stale=ages_h[STALE],

@@ -13,11 +13,11 @@ from uuid import UUID
 
 from psycopg.rows import class_row
 
-from headway.core.catalog.listings import Scope, SellerId, Sku
+from headway.core.catalog.listings import LimitKey, SellerId, Sku
 from headway.errors import InvalidError
 from headway.store import cursors
 from headway.store.pool import Pool, guarded
-from headway.store.status import Call, call_of
+from headway.store.status import RecentCall, call_of
 
 LIMIT = 50
 LIMIT_MAX = 200
@@ -109,7 +109,7 @@ class SeriesPoint:
     shop_quantity: int | None = None
 
 
-class HistoryViews:
+class HistoryQueries:
     """`sync_audit_log` and `call_ledger`, as a person reads them."""
 
     def __init__(self, pool: Pool, *, chunk: int = CHUNK) -> None:
@@ -187,7 +187,9 @@ class HistoryViews:
                 return
             asked = replace(asked, after=(rows[-1].at, rows[-1].id))
 
-    def latest_reads(self, sku: Sku, *, keys: Sequence[Scope], now: datetime) -> tuple[Call, ...]:
+    def latest_reads(
+        self, sku: Sku, *, keys: Sequence[LimitKey], now: datetime
+    ) -> tuple[RecentCall, ...]:
         """Return calls of the last two days to these suppliers that carried this SKU."""
         values = {
             "sku": sku,

@@ -7,8 +7,8 @@ from typing import Any, LiteralString
 from psycopg import Cursor
 
 from headway.core.catalog.intake import seller_of, sku_of
-from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName, Turn
-from headway.core.timetable.policies import Catalogue, Policy
+from headway.core.catalog.listings import MAIN, Priority, SellerId, Sku, SupplierName
+from headway.core.timetable.policies import CatalogSummary, Policy
 from headway.core.timetable.policies.policy import EMPTY, HOURS
 from headway.core.timetable.seats import URGENT
 from headway.store.pause_sql import is_listing_paused, is_seller_paused
@@ -76,7 +76,7 @@ class Listings:
         *,
         policy: Policy,
         now: datetime,
-        turn: Turn = Turn.SCHEDULED,
+        turn: Priority = Priority.SCHEDULED,
     ) -> int:
         """Give each new listing its slot; those already there stay as they are.
 
@@ -100,7 +100,7 @@ def enter(
     *,
     policy: Policy,
     now: datetime,
-    turn: Turn,
+    turn: Priority,
 ) -> int:
     """Add listings inside the caller's transaction; an urgent turn is due at once."""
     cursor.execute(STAGE)
@@ -112,14 +112,14 @@ def enter(
 
 
 def enter_staged(
-    cursor: Cursor[tuple[Any, ...]], *, policy: Policy, now: datetime, turn: Turn
+    cursor: Cursor[tuple[Any, ...]], *, policy: Policy, now: datetime, turn: Priority
 ) -> int:
     """Give each arriving listing that is new its slot, in the order of arrival; return how many.
 
     Each counts in the loads that the next one finds.
     """
     cursor.execute(LOCK)
-    catalogues: dict[SupplierName, Catalogue] = {}
+    catalogues: dict[SupplierName, CatalogSummary] = {}
     cursor.execute(BEGIN, {"policy": policy.name, "now": now})
     cursor.execute(STAGE_SLOTS)
     # Held here meanwhile, so that any number of them costs the same few statements.
@@ -139,8 +139,8 @@ def enter_staged(
 
 def read_catalogue(
     cursor: Cursor[tuple[Any, ...]], supplier: SupplierName, loads: LiteralString = LOADS
-) -> Catalogue:
+) -> CatalogSummary:
     """Count a supplier's active listings of each hour; nobody else places any until we are done."""
     cursor.execute(LOCK)
     found = dict(cursor.execute(loads, {"supplier": supplier}).fetchall())
-    return Catalogue(loads=tuple(found.get(hour, 0) for hour in range(HOURS)))
+    return CatalogSummary(loads=tuple(found.get(hour, 0) for hour in range(HOURS)))

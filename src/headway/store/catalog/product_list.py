@@ -13,7 +13,7 @@ from typing import Any
 from psycopg import Connection
 from psycopg.rows import dict_row
 
-from headway.core.catalog.listings import SellerId, Sku, Turn
+from headway.core.catalog.listings import Priority, SellerId, Sku
 from headway.errors import InvalidError
 from headway.store import cursors
 from headway.store.catalog.search import Piece, Search
@@ -26,7 +26,7 @@ LIMIT_MAX = 200
 WALK_MAX = 10_000
 
 
-class State(StrEnum):
+class ProductState(StrEnum):
     """How a listing stands with its supplier, in one word; the first that fits is it."""
 
     PARKED = "parked"
@@ -51,8 +51,8 @@ class ProductView:
     sku: Sku
     shop_sku: str | None
     title: str
-    state: State
-    turn: Turn
+    state: ProductState
+    turn: Priority
     slot: str
     due_at: datetime
     last_good_read_at: datetime | None
@@ -110,7 +110,7 @@ ORDER BY {{order}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class ProductSort:
     """One way through the listings: which of them, by what they are sorted, which way round.
 
     With `only`, so many as one page may look through are walked, and some of those are shown.
@@ -151,7 +151,7 @@ class Order:
         marks = ", ".join(f"row.{each} AS mark_{number}" for number, each in enumerate(self.by))
         return VIEW.format(chosen=chosen, order=self.sorting, marks=marks)
 
-    def of(self, seller: SellerId | None) -> "Order":
+    def of(self, seller: SellerId | None) -> "ProductSort":
         """Return the same way among one seller's listings alone."""
         if seller is None:
             return self
@@ -172,21 +172,25 @@ TIMED: Mapping[str, Any] = {
     "by": ("last_successful_sync", "user_id", "sku"),
     "kinds": (datetime, str, str),
 }
-ALL = Order(name="all", where="true")
-OF_SKU = Order(name="sku", where="row.sku = %(sku)s")
+ALL = ProductSort(name="all", where="true")
+OF_SKU = ProductSort(name="sku", where="row.sku = %(sku)s")
 # The oldest of the stale come first, and the newest of the fresh: whatever becomes stale meanwhile
 # is behind a reader of the one, and before a reader of the other.
 ORDERS = {
-    State.PARKED: Order(name="parked", where="row.sync_status = 'parked'"),
-    State.INACTIVE: Order(name="inactive", where=OFF),
-    State.PAUSED: Order(name="paused", where="row.is_active AND row.is_paused"),
-    State.READING: Order(name="reading", where=f"{GOING} AND row.sync_status = 'syncing'"),
-    State.FAILING: Order(name="failing", where=FAILING),
-    State.UNREAD: Order(name="unread", where=f"{PLAIN} AND row.last_successful_sync IS NULL"),
-    State.STALE: Order(
+    ProductState.PARKED: ProductSort(name="parked", where="row.sync_status = 'parked'"),
+    ProductState.INACTIVE: ProductSort(name="inactive", where=OFF),
+    ProductState.PAUSED: ProductSort(name="paused", where="row.is_active AND row.is_paused"),
+    ProductState.READING: ProductSort(
+        name="reading", where=f"{GOING} AND row.sync_status = 'syncing'"
+    ),
+    ProductState.FAILING: ProductSort(name="failing", where=FAILING),
+    ProductState.UNREAD: ProductSort(
+        name="unread", where=f"{PLAIN} AND row.last_successful_sync IS NULL"
+    ),
+    ProductState.STALE: ProductSort(
         name="stale", where=f"{PLAIN} AND row.last_successful_sync <= %(day_ago)s", **TIMED
     ),
-    State.FRESH: Order(
+    ProductState.FRESH: ProductSort(
         name="fresh",
         where=f"{PLAIN} AND row.last_successful_sync > %(day_ago)s",
         is_descending=True,
@@ -197,7 +201,7 @@ FOUND = """(SELECT *, CASE WHEN starts_with(folded, %(piece)s) THEN 0 ELSE 1 END
   FROM listing_search_found(%(piece)s, %(seller)s))"""
 FOUND_ROWS = f"""(SELECT row.*, found.rank, found.folded FROM {FOUND} AS found
   JOIN product_sync_schedule AS row USING (user_id, sku))"""
-LOOKED_UP = Order(
+LOOKED_UP = ProductSort(
     name="found",
     table=FOUND,
     is_schedule=False,
@@ -205,7 +209,7 @@ LOOKED_UP = Order(
     by=("rank", "folded", "user_id", "sku"),
     kinds=(int, str, str, str),
 )
-BEGINNING = Order(
+BEGINNING = ProductSort(
     name="beginning",
     table="listing_search",
     is_schedule=False,
@@ -213,7 +217,7 @@ BEGINNING = Order(
     by=("folded", "user_id", "sku"),
     kinds=(str, str, str),
 )
-ELSEWHERE = Order(
+ELSEWHERE = ProductSort(
     name="elsewhere",
     table="listing_search",
     is_schedule=False,
@@ -226,7 +230,7 @@ HOLDS = """(SELECT strpos(words, %(piece)s) > 0 FROM listing_search AS search
   WHERE search.user_id = row.user_id AND search.sku = row.sku)"""
 
 
-class ProductViews:
+class ProductQueries:
     """The listings, a page at a time."""
 
     def __init__(
@@ -241,7 +245,7 @@ class ProductViews:
         now: datetime,
         *,
         q: str = "",
-        state: State | None = None,
+        state: ProductState | None = None,
         seller: SellerId | None = None,
         cursor: str | None = None,
         limit: int = LIMIT,
@@ -272,9 +276,9 @@ class ProductViews:
             return _page(connection, OF_SKU.of(seller), values, None, LIMIT_MAX).items
 
 
-def _way(piece: Piece, plain: Order, cursor: str | None) -> Order:
+def _way(piece: Piece, plain: ProductSort, cursor: str | None) -> ProductSort:
     """Choose how to find a piece; whoever began one way goes on that way."""
-    ways: tuple[Order, ...] = (LOOKED_UP, BEGINNING, ELSEWHERE)
+    ways: tuple[ProductSort, ...] = (LOOKED_UP, BEGINNING, ELSEWHERE)
     if plain is not ALL:
         found = replace(LOOKED_UP, table=FOUND_ROWS, is_schedule=True, where=plain.where)
         ways = (found, replace(plain, only=HOLDS))
@@ -289,7 +293,7 @@ def _way(piece: Piece, plain: Order, cursor: str | None) -> Order:
 
 def _page(
     connection: Connection,
-    order: Order,
+    order: ProductSort,
     values: Mapping[str, Any],
     cursor: str | None,
     limit: int,
@@ -313,7 +317,7 @@ def _page(
     return ProductPage(items=items, next_cursor=end)
 
 
-def _after(cursor: str | None, order: Order) -> dict[str, Any]:
+def _after(cursor: str | None, order: ProductSort) -> dict[str, Any]:
     """Return where a cursor points, as the statement's values."""
     if cursor is None:
         return {}
@@ -330,4 +334,4 @@ def _marks(row: dict[str, Any]) -> list[Any]:
 
 
 def _typed(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "state": State(row["state"]), "turn": Turn(row["turn"])}
+    return {**row, "state": ProductState(row["state"]), "turn": Priority(row["turn"])}

@@ -10,8 +10,15 @@ from typing import Any
 
 from psycopg import Cursor, Rollback
 
-from headway.core.catalog.intake import COLUMNS, Imported, RefusedRow, Row, ShopSkuForm, shop_sku
-from headway.core.catalog.listings import SellerId, Sku, Turn
+from headway.core.catalog.intake import (
+    COLUMNS,
+    Imported,
+    ImportRow,
+    RefusedRow,
+    ShopSkuForm,
+    shop_sku,
+)
+from headway.core.catalog.listings import Priority, SellerId, Sku
 from headway.core.timetable.policies import Policy
 from headway.store.catalog.listings import LOCK, enter_staged
 from headway.store.pool import Pool, guarded
@@ -166,7 +173,7 @@ class Products:
 
     def take_in(
         self,
-        rows: Iterable[Row | RefusedRow],
+        rows: Iterable[ImportRow | RefusedRow],
         *,
         form: ShopSkuForm,
         policy: Policy,
@@ -207,7 +214,7 @@ class Products:
 
 def _stage(
     cursor: Cursor[tuple[Any, ...]],
-    rows: Iterable[Row | RefusedRow],
+    rows: Iterable[ImportRow | RefusedRow],
     refused: list[RefusedRow],
     *,
     form: ShopSkuForm,
@@ -263,7 +270,7 @@ def _write(
     told = cursor.execute(WRITE, {"now": now}).fetchone()
     assert told is not None, "a count always answers"
     added, updated, entering = told
-    enter_staged(cursor, policy=policy, now=now, turn=Turn.SCHEDULED)
+    enter_staged(cursor, policy=policy, now=now, turn=Priority.SCHEDULED)
     if added > MANY:  # else the first pushes are planned for the table as it was
         cursor.execute("ANALYZE product, product_sync_schedule")
     return Imported(

@@ -12,8 +12,8 @@ from typing import Any
 
 from psycopg import Connection
 
-from headway.core.catalog.intake import Part, ShopSkuForm, shop_sku, sku_of
-from headway.core.catalog.listings import SellerId, Sku, Turn
+from headway.core.catalog.intake import ImportedPart, ShopSkuForm, shop_sku, sku_of
+from headway.core.catalog.listings import Priority, SellerId, Sku
 from headway.core.timetable.policies import Policy
 from headway.errors import ConflictError, InvalidError
 from headway.store.catalog.listings import LOCK, enter
@@ -24,7 +24,7 @@ NAMED_MAX = 5
 UNDER_WAY = {"requested", "normalized"}
 REFUSED = "refused"
 CONNECT = "connect a shop first: headway connect SHOP --seller {seller}"
-FIELDS = tuple(Part.__dataclass_fields__)
+FIELDS = tuple(ImportedPart.__dataclass_fields__)
 
 Conn = Connection[tuple[Any, ...]]
 
@@ -152,7 +152,7 @@ class Publishing:
         form: ShopSkuForm,
         policy: Policy,
         now: datetime,
-    ) -> list[Part]:
+    ) -> list[ImportedPart]:
         """Ask for parts, in one transaction; return each part's standing, in the order given.
 
         Raises InvalidError that shows a part number that cannot be one, and ConflictError if the
@@ -170,7 +170,7 @@ class Publishing:
             for statement in (CLEAR, ASK, HURRY):
                 connection.execute(statement, values)
             keys = [(user_id, sku) for sku in fresh]
-            enter(connection.cursor(), keys, policy=policy, now=now, turn=Turn.ONBOARDING)
+            enter(connection.cursor(), keys, policy=policy, now=now, turn=Priority.ONBOARDING)
             seen = {each.sku: each for each in _read(connection, OF_SKUS, values)}
         return [seen.get(each.sku, each) for each in parts]
 
@@ -180,12 +180,12 @@ class Publishing:
             found = connection.execute(OWNER, (batch_id,)).fetchone()
         return None if found is None else SellerId(found[0])
 
-    def batch(self, batch_id: str, *, seller: SellerId | None = None) -> list[Part]:
+    def batch(self, batch_id: str, *, seller: SellerId | None = None) -> list[ImportedPart]:
         """Return the parts of a batch; none if there is no such batch, or not of this seller."""
         with guarded(), self._pool.connection() as connection:
             return _read(connection, OF_BATCH, {"batch_id": batch_id, "seller": seller})
 
-    def parts(self, user_id: SellerId, skus: Sequence[Sku]) -> list[Part]:
+    def parts(self, user_id: SellerId, skus: Sequence[Sku]) -> list[ImportedPart]:
         """Return what became of these parts, as far as they were ever asked for."""
         with guarded(), self._pool.connection() as connection:
             return _read(connection, OF_SKUS, {"seller": user_id, "skus": list(skus)})
@@ -211,7 +211,9 @@ def _require_shop(connection: Conn, user_id: SellerId) -> None:
     raise ConflictError(f"{lacks}; {CONNECT.format(seller=user_id)}")
 
 
-def _judge(connection: Conn, user_id: SellerId, asked: list[Sku], form: ShopSkuForm) -> list[Part]:
+def _judge(
+    connection: Conn, user_id: SellerId, asked: list[Sku], form: ShopSkuForm
+) -> list[ImportedPart]:
     """Decide about each part: published, under way, to be requested, or refused."""
     rows = connection.execute(STANDINGS, {"seller": user_id, "skus": asked}).fetchall()
     found = {row[0]: _standing(*row, form=form) for row in rows}
@@ -235,19 +237,21 @@ def _standing(
     staged_status: str | None,
     *,
     form: ShopSkuForm,
-) -> Part:
+) -> ImportedPart:
     if product_id is not None:
         assert product_shop_sku is not None, "a product has a shop SKU"
-        return Part(
+        return ImportedPart(
             sku=sku, shop_sku=product_shop_sku, status="published", shopify_product_id=product_id
         )
     if staged_status in UNDER_WAY:
         assert staged_shop_sku is not None, "a staged part has a shop SKU"
-        return Part(sku=sku, shop_sku=staged_shop_sku, status=staged_status)
-    return Part(sku=sku, shop_sku=product_shop_sku or shop_sku(sku, form), status="requested")
+        return ImportedPart(sku=sku, shop_sku=staged_shop_sku, status=staged_status)
+    return ImportedPart(
+        sku=sku, shop_sku=product_shop_sku or shop_sku(sku, form), status="requested"
+    )
 
 
-def _unless_taken(part: Part, owners: Mapping[str, set[Sku]]) -> Part:
+def _unless_taken(part: ImportedPart, owners: Mapping[str, set[Sku]]) -> ImportedPart:
     others = owners.get(part.shop_sku, set()) - {part.sku}
     if part.status != "requested" or not others:
         return part
@@ -255,7 +259,7 @@ def _unless_taken(part: Part, owners: Mapping[str, set[Sku]]) -> Part:
     return replace(part, status=REFUSED, reason=reason)
 
 
-def _unless_rivalled(part: Part, rivals: Sequence[Sku]) -> Part:
+def _unless_rivalled(part: ImportedPart, rivals: Sequence[Sku]) -> ImportedPart:
     if part.status != "requested" or len(rivals) == 1:
         return part
     others = " and ".join([sku for sku in rivals if sku != part.sku][:NAMED_MAX])
@@ -263,7 +267,7 @@ def _unless_rivalled(part: Part, rivals: Sequence[Sku]) -> Part:
     return replace(part, status=REFUSED, reason=reason)
 
 
-def _columns(user_id: SellerId, parts: Sequence[Part]) -> dict[str, Any]:
+def _columns(user_id: SellerId, parts: Sequence[ImportedPart]) -> dict[str, Any]:
     return {
         "seller": user_id,
         "skus": [each.sku for each in parts],
@@ -273,6 +277,6 @@ def _columns(user_id: SellerId, parts: Sequence[Part]) -> dict[str, Any]:
     }
 
 
-def _read(connection: Conn, statement: str, values: Mapping[str, Any]) -> list[Part]:
+def _read(connection: Conn, statement: str, values: Mapping[str, Any]) -> list[ImportedPart]:
     rows = connection.execute(statement, values).fetchall()
-    return [Part(**dict(zip(FIELDS, row, strict=True))) for row in rows]
+    return [ImportedPart(**dict(zip(FIELDS, row, strict=True))) for row in rows]

@@ -15,12 +15,12 @@ from headway.core.catalog.listings import CLOCKS_APART_MAX, Sku
 from headway.core.catalog.storefront import (
     BulkProgress,
     Change,
-    Errand,
     Gid,
     Intent,
-    Kind,
     Pushed,
+    PushLease,
     Shop,
+    WriteKind,
 )
 from headway.core.dispatch import STOREFRONT, Verb
 from headway.store.accounts.connections import disconnect
@@ -295,7 +295,7 @@ class Pushes:
         lease_until: datetime,
         verified_before: datetime | None,
         limit: int,
-    ) -> Errand | None:
+    ) -> PushLease | None:
         """Lease a shop under a new fence, with what is due there; None if another was faster."""
         values = {
             **self._common(now),
@@ -327,11 +327,11 @@ class Pushes:
                 values["in_bulk"] = list(bulk.skus) if bulk else []
                 patrol = read_changes(connection, UNSEEN, values)
                 connection.execute(PATROLS, {"id": shop.id, "next": now + PATROL_EVERY})
-        return Errand(
+        return PushLease(
             shop=leased, fence=fence, changes=changes, open=unsure, patrol=patrol, bulk=bulk
         )
 
-    def intend(self, errand: Errand, intent: Intent, *, now: datetime) -> bool:
+    def intend(self, errand: PushLease, intent: Intent, *, now: datetime) -> bool:
         """Store an intent before it is sent; False if the errand is no longer ours."""
         values = {
             "intent": intent.id,
@@ -347,7 +347,7 @@ class Pushes:
 
     def settle(
         self,
-        errand: Errand,
+        errand: PushLease,
         pushed: Sequence[Pushed] = (),
         *,
         closes: Mapping[str, str] | None = None,
@@ -365,7 +365,7 @@ class Pushes:
         told: list[dict[str, Any]] = []
         told += [{"id": id_, "skus": list(skus)} for id_, skus in (narrows or {}).items()]
         told += [
-            {"id": id_, "skus": list(skus), "kind": Kind.PRICE}
+            {"id": id_, "skus": list(skus), "kind": WriteKind.PRICE}
             for id_, skus in (unbulks or {}).items()
         ]
         told += [{"id": id_, "progress": plain_progress(p)} for id_, p in (progress or {}).items()]
@@ -420,7 +420,7 @@ def _shop(row: Sequence[Any]) -> Shop:
 
 def _intent(row: Sequence[Any]) -> Intent:
     id_, kind, skus = row
-    return Intent(id=id_, kind=Kind(kind), skus=skus)
+    return Intent(id=id_, kind=WriteKind(kind), skus=skus)
 
 
 def _told(each: Pushed) -> dict[str, Any]:

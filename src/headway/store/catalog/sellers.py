@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from headway.core.accounts.jobs import Tier
-from headway.core.catalog.guard import DAY, MASS_MIN, Guard, SellerStanding
+from headway.core.catalog.guard import DAY, MASS_MIN, Guard, SellerSettings
 from headway.core.catalog.listings import SellerId
 from headway.errors import InvalidError, NotFoundError
 from headway.store.accounts import job_rows
@@ -121,7 +121,7 @@ UNION SELECT user_id FROM profiles UNION SELECT user_id FROM connected_accounts 
 class Sellers:
     """`profiles` over what the deployment has chosen for everybody."""
 
-    def __init__(self, pool: Pool, defaults: SellerStanding) -> None:
+    def __init__(self, pool: Pool, defaults: SellerSettings) -> None:
         self._pool = pool
         self._defaults = defaults
 
@@ -131,7 +131,7 @@ class Sellers:
 
     def standings(
         self, user_ids: Collection[SellerId], now: datetime
-    ) -> Mapping[SellerId, SellerStanding]:
+    ) -> Mapping[SellerId, SellerSettings]:
         """Return how each of these sellers stands, with a profile or without."""
         values = {
             "user_ids": sorted(user_ids),
@@ -218,7 +218,7 @@ class Sellers:
             raise NotFoundError(f"there is no seller {name}; {hint}")
         return SellerId(name)
 
-    def _standing(self, *facts: Any) -> SellerStanding:  # noqa: ANN401 - a row
+    def _standing(self, *facts: Any) -> SellerSettings:  # noqa: ANN401 - a row
         *chosen, mass_approved_until, catalogue_count, moved_count = facts
         own = {name: value for name, value in zip(TERMS, chosen, strict=True) if value is not None}
         guard = Guard(
@@ -227,7 +227,7 @@ class Sellers:
         )
         if "price_basis" in own:
             own["basis"] = own.pop("price_basis")
-        return SellerStanding(
+        return SellerSettings(
             terms=replace(self._defaults.terms, **own),
             guard=guard,
             catalogue_count=catalogue_count,

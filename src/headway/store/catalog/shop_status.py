@@ -148,7 +148,7 @@ class ShopStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldListing:
     """A change that waits for a person; without a new price it cannot be approved."""
 
     user_id: SellerId
@@ -188,7 +188,7 @@ class StorefrontStatus:
     shops: tuple[ShopStatus, ...]
     shops_count: int
     is_estimate: bool
-    held: tuple[Held, ...]
+    held: tuple[HeldListing, ...]
     held_count: int
     failing: tuple[Failing, ...]
     written: Written
@@ -199,7 +199,7 @@ def storefront_status(
     now: datetime,
     *,
     resource_of: Callable[[str], Resource],
-    calls: "ShopCalls",
+    calls: "ShopCallStats",
     seller: SellerId | None = None,
 ) -> StorefrontStatus:
     """Read how the shops stand, of all sellers or of one; `resource_of` names a shop's limit.
@@ -236,11 +236,11 @@ def shop_calls(
     *,
     resource_of: Callable[[str], Resource],
     seller: SellerId | None = None,
-) -> "ShopCalls":
+) -> "ShopCallStats":
     """Read what calls to the shops that are shown have used."""
     values = {"shops": ROWS_SHOWN, "seller": seller}
     shops = connection.execute(DOMAINS.format(whose=_whose(seller)), values).fetchall()
-    return ShopCalls.read(connection, [resource_of(shop) for (shop,) in shops], now)
+    return ShopCallStats.read(connection, [resource_of(shop) for (shop,) in shops], now)
 
 
 def _whose(seller: SellerId | None) -> str:
@@ -248,7 +248,7 @@ def _whose(seller: SellerId | None) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShopCalls:
+class ShopCallStats:
     """What calls to the shops have used, by key."""
 
     points: Mapping[str, tuple[float, float]]
@@ -258,7 +258,7 @@ class ShopCalls:
     @classmethod
     def read(
         cls, connection: Connection, resources: Sequence[Resource], now: datetime
-    ) -> "ShopCalls":
+    ) -> "ShopCallStats":
         """Read limits, breakers and the last write of each shop."""
         known = {each.key: each for each in resources}
         values = {"keys": list(known), "now": now, "calls": CALLS_LOOKED_AT}
@@ -277,7 +277,7 @@ class ShopCalls:
 
 
 def _shop(
-    row: Sequence[Any], in_step: Mapping[str, tuple[int, int]], calls: ShopCalls, key: str
+    row: Sequence[Any], in_step: Mapping[str, tuple[int, int]], calls: ShopCallStats, key: str
 ) -> ShopStatus:
     user_id, shop, status, reason, waiting, failing, error, held, _ = row
     points_used, points_max = calls.points.get(key, (None, None))
@@ -315,9 +315,9 @@ def _in_step(
     return counted, share.is_estimate
 
 
-def _held(row: Sequence[Any]) -> Held:
+def _held(row: Sequence[Any]) -> HeldListing:
     user_id, sku, at, reason, old, new, can_approve, _ = row
-    return Held(
+    return HeldListing(
         user_id=user_id,
         sku=sku,
         at=at,

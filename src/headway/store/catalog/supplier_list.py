@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from psycopg.rows import class_row
 
-from headway.core.catalog.listings import Scope, SupplierName
+from headway.core.catalog.listings import LimitKey, SupplierName
 from headway.core.limits.breaker import Breaker
 from headway.store import cursors
 from headway.store.catalog.suppliers import COLUMNS, SupplierRow
@@ -70,7 +70,7 @@ class SupplierView:
         return cursors.encode(self.name)
 
 
-class SupplierViews:
+class SupplierQueries:
     """Reads over `suppliers`, and over what their lines leave behind."""
 
     def __init__(self, pool: Pool) -> None:
@@ -82,7 +82,7 @@ class SupplierViews:
             cursor = connection.cursor(row_factory=class_row(SupplierRow))
             return cursor.execute(SOME, {"after": after, "limit": limit}).fetchall()
 
-    def views(self, asked: Mapping[Scope, SupplierRow], now: datetime) -> list[SupplierView]:
+    def views(self, asked: Mapping[LimitKey, SupplierRow], now: datetime) -> list[SupplierView]:
         """Return how these stand, in the same order; the scope is whom a supplier's limit binds."""
         values = {
             "names": [each.name for each in asked.values()],
@@ -98,7 +98,7 @@ class SupplierViews:
             _view(row, *figures[row.name], breaker=breakers[scope]) for scope, row in asked.items()
         ]
 
-    def worst(self, asked: Mapping[Scope, SupplierRow], *, limit: int) -> list[SupplierName]:
+    def worst(self, asked: Mapping[LimitKey, SupplierRow], *, limit: int) -> list[SupplierName]:
         """Return who does not answer, for the longest time first, then whose reads are oldest."""
         names = [each.name for each in asked.values()]
         values = {"names": names, "scopes": list(asked), "limit": limit}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from headway.core.catalog.listings import Scope
+from headway.core.catalog.listings import LimitKey
 from headway.core.limits.breaker import Breaker
 from headway.store.pool import Pool, guarded
 
@@ -23,11 +23,11 @@ class Breakers:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    def load(self, scope: Scope) -> Breaker:
+    def load(self, scope: LimitKey) -> Breaker:
         """Return the breaker of this supplier; closed if it never tripped."""
         return self.load_all([scope])[scope]
 
-    def load_all(self, scopes: Sequence[Scope]) -> Mapping[Scope, Breaker]:
+    def load_all(self, scopes: Sequence[LimitKey]) -> Mapping[LimitKey, Breaker]:
         """Return the breakers of all these."""
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(LOAD, (list(scopes),)).fetchall()
@@ -43,7 +43,7 @@ class Breakers:
         }
         return {scope: found.get(scope, Breaker()) for scope in scopes}
 
-    def save(self, scope: Scope, breaker: Breaker) -> None:
+    def save(self, scope: LimitKey, breaker: Breaker) -> None:
         """Keep it."""
         values = (
             scope,

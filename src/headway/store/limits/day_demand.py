@@ -8,8 +8,16 @@ from typing import Any
 
 from psycopg import Connection
 
-from headway.core.accounts.jobs import CALLS_MIN, DAY, JobRule, Kind, PlatformName, Tier, interval
-from headway.core.limits.daily_shares import Share
+from headway.core.accounts.jobs import (
+    CALLS_MIN,
+    DAY,
+    DataKind,
+    JobRule,
+    PlatformName,
+    Tier,
+    interval,
+)
+from headway.core.limits.daily_shares import DayShare
 from headway.store.pool import Pool, guarded
 
 # All jobs are counted, so not often; sellers come and go slowly.
@@ -22,8 +30,9 @@ WHERE platform = %(platform)s AND NOT is_backfill
 GROUP BY tier, kind
 """
 USED = f"""
-SELECT CASE WHEN is_backfill THEN '{Share.HISTORY}' WHEN tier = '{Tier.FREE}' THEN '{Share.FREE}'
-  ELSE '{Share.PAID}' END AS share, sum(used)
+SELECT CASE WHEN is_backfill THEN '{DayShare.HISTORY}'
+  WHEN tier = '{Tier.FREE}' THEN '{DayShare.FREE}'
+  ELSE '{DayShare.PAID}' END AS share, sum(used)
 FROM rate_budgets WHERE scope = %(scope)s AND hour > %(since)s GROUP BY share
 """
 
@@ -34,12 +43,12 @@ class DayDemand:
     def __init__(self, pool: Pool, rule: JobRule) -> None:
         self._pool = pool
         self._rule = rule
-        self._counted: dict[PlatformName, tuple[datetime, Mapping[Share, float]]] = {}
+        self._counted: dict[PlatformName, tuple[datetime, Mapping[DayShare, float]]] = {}
         self._lock = threading.Lock()
 
     def wanted(
         self, platform: PlatformName, now: datetime, connection: Connection[Any] | None = None
-    ) -> Mapping[Share, float]:
+    ) -> Mapping[DayShare, float]:
         """Return how many calls a day jobs want at their intervals, as counted lately."""
         with self._lock:
             counted = self._counted.get(platform)
@@ -49,18 +58,18 @@ class DayDemand:
 
     def _count(
         self, platform: PlatformName, connection: Connection[Any] | None
-    ) -> Mapping[Share, float]:
+    ) -> Mapping[DayShare, float]:
         lent = self._pool.connection() if connection is None else nullcontext(connection)
         with guarded(), lent as borrowed:
             rows = borrowed.execute(WANTED, {"platform": platform.value}).fetchall()
-        wanted = dict.fromkeys(Share, 0.0)
+        wanted = dict.fromkeys(DayShare, 0.0)
         for tier, kind, calls in rows:
-            share = Share.PAID if Tier(tier).is_paid else Share.FREE
-            wanted[share] += calls * (DAY / interval(Tier(tier), Kind(kind), self._rule))
+            share = DayShare.PAID if Tier(tier).is_paid else DayShare.FREE
+            wanted[share] += calls * (DAY / interval(Tier(tier), DataKind(kind), self._rule))
         return wanted
 
 
-def used_by_share(connection: Connection[Any], key: str, now: datetime) -> Mapping[Share, float]:
+def used_by_share(connection: Connection[Any], key: str, now: datetime) -> Mapping[DayShare, float]:
     """Return what each share has used of a day in the last 24 hours."""
     values = {"scope": key, "since": now - DAY}
-    return {Share(share): used for share, used in connection.execute(USED, values)}
+    return {DayShare(share): used for share, used in connection.execute(USED, values)}

@@ -26,7 +26,7 @@ ORDER BY begun_at DESC, ticket_id DESC LIMIT %(limit)s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerLine:
+class LedgerEntry:
     """One call that was permitted, and what became of it; `skus` are its seats."""
 
     ticket_id: str
@@ -48,7 +48,7 @@ class LedgerLine:
         return cursors.encode(self.begun_at, self.ticket_id)
 
 
-class LimitViews:
+class LimitQueries:
     """`limiter` and `call_ledger`."""
 
     def __init__(self, pool: Pool) -> None:
@@ -67,7 +67,7 @@ class LimitViews:
         until: datetime | None = None,
         limit: int,
         cursor: str | None = None,
-    ) -> list[LedgerLine]:
+    ) -> list[LedgerEntry]:
         """Return the calls of one limit, the newest first, from a cursor on."""
         at, ticket_id = (None, None) if cursor is None else cursors.decode(cursor, datetime, str)
         values = {
@@ -79,7 +79,7 @@ class LimitViews:
             "limit": limit,
         }
         rows = self._rows(CALLS, values)
-        return [LedgerLine(**{**row, "skus": tuple(row["skus"])}) for row in rows]
+        return [LedgerEntry(**{**row, "skus": tuple(row["skus"])}) for row in rows]
 
     def _rows(self, statement: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
         with (

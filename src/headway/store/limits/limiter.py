@@ -19,15 +19,15 @@ from headway.clock import Clock, fresh_id
 from headway.core.limits.base_limiter import Generator, LimiterVerbs, Transition
 from headway.core.limits.state import (
     LedgerCall,
+    LimitState,
     Note,
-    State,
     at_us,
     dump,
     dump_rules,
     instant,
     load,
 )
-from headway.core.limits.status import RECENT_CALLS, Status, show
+from headway.core.limits.status import RECENT_CALLS, LimitStatus, show
 from headway.core.limits.transitions import CallReport, Resource, enter, find_keys, find_step_us
 from headway.errors import StoreError
 from headway.store.pool import Pool, guarded
@@ -133,7 +133,7 @@ SELECT concat_ws(' ', oid, {FRAGILE}) FROM pg_database WHERE datname = current_d
 class _Seen:
     """A row as it was read without a lock, and what the clocks showed: ours before, its own."""
 
-    state: State
+    state: LimitState
     lineage: str
     started_at: datetime
     xmin: str
@@ -144,7 +144,7 @@ class _Seen:
 @dataclass(frozen=True, slots=True)
 class _Row:
     rules: Any
-    state: State | None
+    state: LimitState | None
     lineage: str
     started_at: datetime
 
@@ -230,7 +230,7 @@ class PostgresLimiter(LimiterVerbs):
             conn.execute(CREATE, [self._clock.now(), list(keys)])
         self._created.update(keys)
 
-    def status(self, key: str) -> Status:
+    def status(self, key: str) -> LimitStatus:
         """Return what a person is shown of one key; locks nothing."""
         keys = find_keys(self.resources, [key])
         with guarded(), self._pool.connection() as conn, conn.transaction():
@@ -383,7 +383,7 @@ class PostgresLimiter(LimiterVerbs):
         self,
         conn: Connection,
         rows: Mapping[str, _Row],
-        states: Mapping[str, State],
+        states: Mapping[str, LimitState],
         lineage: str,
         now_us: int,
     ) -> None:
@@ -409,7 +409,7 @@ class LimiterWithin(LimiterVerbs):
         """Apply the transition; what it answers holds once the transaction is over."""
         return self._limiter.run_in(self._connection, keys, transition, report)
 
-    def status(self, key: str) -> Status:
+    def status(self, key: str) -> LimitStatus:
         """Return what a person is shown of one key, as it was before the transaction."""
         return self._limiter.status(key)
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from psycopg import Connection
 
 from headway.core.accounts.jobs import CALLS_MIN, PlatformName
-from headway.core.limits.daily_shares import DayPlan, Share
+from headway.core.limits.daily_shares import DayPlan, DayShare
 from headway.core.limits.forecast import (
     DAY,
     HOUR,
@@ -20,7 +20,7 @@ from headway.core.limits.forecast import (
     pace,
 )
 from headway.core.limits.rules import Quota, QuotaUse, Resource
-from headway.core.limits.state import State, at_us, instant, load
+from headway.core.limits.state import LimitState, at_us, instant, load
 from headway.core.limits.transitions import enter
 from headway.store.limits.day_demand import DayDemand, used_by_share
 
@@ -58,8 +58,8 @@ class Budget:
     left_to_paid: float
     paused_until: datetime | None
     pause_reason: str
-    stretch: Mapping[Share, float]
-    from_at: Mapping[Share, datetime | None]
+    stretch: Mapping[DayShare, float]
+    from_at: Mapping[DayShare, datetime | None]
     hours: tuple[HourUse, ...]
     past: tuple[Point, ...]
     forecast: Forecast
@@ -75,15 +75,15 @@ class Budget:
         """What nobody has used or reserved."""
         return max(0.0, self.limit - self.used - self.reserved)
 
-    def why_shut(self, share: Share) -> str:
+    def why_shut(self, share: DayShare) -> str:
         """Say why a job of this share may have none now."""
         name = self.platform.value.capitalize()
         if self.paused_until is not None:
             return f"{name} told us to wait"
         spent = f"{self.used + self.reserved:,.0f} of {name}'s {self.limit:,.0f} calls"
-        if share is Share.PAID or self.left < CALLS_MIN:
+        if share is DayShare.PAID or self.left < CALLS_MIN:
             return f"{spent} in 24 h are used or reserved"
-        whom = "sellers who pay" if share is Share.FREE else "what is new"
+        whom = "sellers who pay" if share is DayShare.FREE else "what is new"
         return f"the last {self.left:,.0f} of {name}'s day are left to {whom}"
 
 
@@ -118,15 +118,15 @@ def read_budgets(
 def _budget(
     platform: PlatformName,
     day: Resource,
-    stored: State | None,
+    stored: LimitState | None,
     hours: list[HourUse],
     *,
-    wanted: Mapping[Share, float],
-    by_share: Mapping[Share, float],
+    wanted: Mapping[DayShare, float],
+    by_share: Mapping[DayShare, float],
     now: datetime,
 ) -> Budget:
     now_us = at_us(now)
-    state = enter({day.key: day}, {day.key: stored or State()}, now_us=now_us).states[day.key]
+    state = enter({day.key: day}, {day.key: stored or LimitState()}, now_us=now_us).states[day.key]
     quota, meter = day.quotas[0], state.quotas[0]
     reserved = float(sum(call.reserved for call in state.calls))
     limit, used = float(quota.room(meter)), float(quota.used_at(meter, now_us))
@@ -153,11 +153,11 @@ def _budget(
         limit=limit,
         used=used,
         reserved=reserved,
-        left_to_paid=min(plan.leave(Share.FREE, by_share), max(0.0, limit - used - reserved)),
+        left_to_paid=min(plan.leave(DayShare.FREE, by_share), max(0.0, limit - used - reserved)),
         paused_until=instant(paused_us) if paused_us else None,
         pause_reason=state.pause_reason if paused_us else "",
-        stretch={share: plan.stretch(share) for share in (Share.PAID, Share.FREE)},
-        from_at={share: free_from(plan.leave(share, by_share)) for share in Share},
+        stretch={share: plan.stretch(share) for share in (DayShare.PAID, DayShare.FREE)},
+        from_at={share: free_from(plan.leave(share, by_share)) for share in DayShare},
         hours=tuple(_hour(by_hour, hour_of(now) - step * HOUR) for step in reversed(range(HOURS))),
         past=_past(by_hour, now, used),
         forecast=forecast,

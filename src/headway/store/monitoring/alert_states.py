@@ -11,7 +11,7 @@ from psycopg import Connection
 from psycopg.types.json import Jsonb
 
 from headway.core.catalog.listings import SellerId
-from headway.core.monitoring.alert_state import AlertState, News, Word, judge
+from headway.core.monitoring.alert_state import AlertPhase, AlertState, News, judge
 from headway.core.monitoring.alerts import Alert
 from headway.core.monitoring.messages import Message
 from headway.core.monitoring.rules import BY_NAME, Severity
@@ -138,7 +138,7 @@ def _tell(connection: Connection[Any], news: News, now: datetime) -> None:
         "severity": alert.severity.value,
         "text": alert.sentence,
     }
-    is_over = news.word is Word.RESOLVED
+    is_over = news.word is AlertPhase.RESOLVED
     values = {
         "seller": alert.seller or "",
         "now": now,
@@ -153,6 +153,6 @@ def _post(connection: Connection[Any], news: News, write: Write) -> None:
     if message is None:
         return
     # What was over before anybody heard of it is not worth two messages in the morning.
-    if news.word is Word.RESOLVED and withdraw(connection, message.begins_with):
+    if news.word is AlertPhase.RESOLVED and withdraw(connection, message.begins_with):
         return
     post(connection, message)

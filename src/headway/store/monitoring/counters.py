@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from headway.core.accounts.jobs import PlatformName
-from headway.core.catalog.listings import AuthStep, Scope, SellerId
-from headway.core.monitoring.metrics import ConnectionSign, HourSign
+from headway.core.catalog.listings import AuthStep, LimitKey, SellerId
+from headway.core.monitoring.metrics import ConnectionMetric, HourMetric
 from headway.store.catalog.suppliers import LINES
 from headway.store.pool import Pool, guarded
 
@@ -86,16 +86,18 @@ class Troubles:
     refused: int
     refusals_in_a_row: int
     dead_jobs: int
-    connections: Sequence[ConnectionSign]
+    connections: Sequence[ConnectionMetric]
 
 
-class Pulse:
+class MinuteCounters:
     """What the watch counts each minute."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    def read(self, now: datetime, *, scopes: Sequence[Scope], permit_wait_s: float) -> HourSign:
+    def read(
+        self, now: datetime, *, scopes: Sequence[LimitKey], permit_wait_s: float
+    ) -> HourMetric:
         """Count the last hour of these suppliers."""
         values = {
             "keys": list(scopes),
@@ -108,7 +110,7 @@ class Pulse:
         with guarded(), self._pool.connection() as connection:
             row = connection.execute(PULSE, values).fetchall()[0]
         calls, calls_failed, reads, reads_failed, overdue, stuck = row
-        return HourSign(
+        return HourMetric(
             calls=calls,
             calls_failed=calls_failed,
             reads=int(reads),
@@ -134,7 +136,7 @@ class Pulse:
             refusals_in_a_row=in_a_row,
             dead_jobs=dead_jobs,
             connections=tuple(
-                ConnectionSign(
+                ConnectionMetric(
                     seller=None if seller is None else SellerId(seller),
                     name=name,
                     is_connected=is_connected,

@@ -12,7 +12,7 @@ from typing import Any
 
 from headway.core.accounts.jobs import Tier
 from headway.store.pool import Pool, guarded
-from headway.store.sampling import Share, share_of
+from headway.store.sampling import SampleShare, share_of
 
 EVERY = timedelta(minutes=5)
 DAY = timedelta(days=1)
@@ -145,7 +145,7 @@ class FreshnessSamples:
                 connection.execute(LOOK, self._values(now, at, share))
         return at + EVERY
 
-    def _values(self, now: datetime, at: datetime, share: Share) -> dict[str, Any]:
+    def _values(self, now: datetime, at: datetime, share: SampleShare) -> dict[str, Any]:
         return {
             "now": now,
             "at": at,

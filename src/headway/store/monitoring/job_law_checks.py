@@ -61,7 +61,7 @@ FROM limiter WHERE rules @> '[{"kind": "quota"}]' ORDER BY key
 """
 
 
-class JobLaws:
+class JobLawChecks:
     """The questions, one method each."""
 
     def __init__(self, pool: Pool) -> None:

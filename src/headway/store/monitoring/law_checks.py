@@ -199,7 +199,7 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ages:
+class ListingAges:
     """Law L3 in numbers: who is late, who has an excuse, and whether the seats suffice at all."""
 
     late: Findings
@@ -217,7 +217,7 @@ class Fill:
     seats_paid: int
 
 
-class Laws:
+class LawChecks:
     """The questions, one method each."""
 
     def __init__(self, pool: Pool) -> None:
@@ -230,7 +230,7 @@ class Laws:
         supplier: SupplierName = MAIN,
         age_max: timedelta,
         outages: Sequence[Outage],
-    ) -> Ages:
+    ) -> ListingAges:
         """Find a supplier's listings whose good read is too old (L3); pauses excuse them too."""
         with guarded(), self._pool.connection() as connection:
             paused = spans(connection, now - 2 * age_max - DAY, now, supplier=supplier)
@@ -250,7 +250,7 @@ class Laws:
         late = self._find(LATE, values)
         old, failing = self._row(OLD_COUNTS, values)
         (sku_count,) = self._row(SKU_COUNT, values)
-        return Ages(
+        return ListingAges(
             late=late,
             excused_count=old - late.count,
             failing_count=failing,

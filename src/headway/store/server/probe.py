@@ -9,7 +9,7 @@ import psycopg
 
 from headway.core.catalog.listings import SellerId
 from headway.errors import StoreError
-from headway.store.access.isolation import ROLE, Walled
+from headway.store.access.isolation import ROLE, TenantPool
 from headway.store.pool import Pool, guarded
 
 ROUNDS = 3
@@ -69,7 +69,7 @@ class ServerFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rights:
+class RoleRights:
     """What our role may do.
 
     Without a schema that it may use it sees nothing at all. `closed` names our tables that it
@@ -133,7 +133,7 @@ def _pooling(one: "psycopg.Connection[Any]", other: "psycopg.Connection[Any]") -
     return Pooling.TRANSACTION
 
 
-def rights(pool: Pool) -> Rights:
+def rights(pool: Pool) -> RoleRights:
     """Look what our role may do, and whether a wall holds, where there is a schema to keep it."""
     with guarded(), pool.connection() as connection:
         row = connection.execute(RIGHTS).fetchone()
@@ -141,7 +141,7 @@ def rights(pool: Pool) -> Rights:
         closed = tuple(name for (name,) in connection.execute(CLOSED).fetchall())
         exists = connection.execute(EXISTS).fetchone() == (True,)
     is_above_walls, has_schema, may_create, may_make_temporary, may_be_seller = row
-    return Rights(
+    return RoleRights(
         is_above_walls=is_above_walls,
         has_schema=has_schema,
         may_create=may_create,
@@ -155,7 +155,7 @@ def rights(pool: Pool) -> Rights:
 def _has_walls(pool: Pool) -> bool:
     """Enter a wall as a web request does, and see whether the database keeps it."""
     try:
-        with guarded(), Walled(pool, actor="doctor", seller=NOBODY).connection() as connection:
+        with guarded(), TenantPool(pool, actor="doctor", seller=NOBODY).connection() as connection:
             return connection.execute(BOUND).fetchone() == (True,)
     except StoreError:
         return False

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from headway.core.catalog.listings import MAIN, Evidence, Listing, Scope, SupplierName, Turn
+from headway.core.catalog.listings import MAIN, Evidence, LimitKey, Listing, Priority, SupplierName
 from headway.store.pause_sql import SUPPLIER_PAUSED
 from headway.store.pool import Pool, guarded
 from headway.store.timetable.schedule import EVIDENCE_COLUMNS, NOT_PAUSED
@@ -63,7 +63,7 @@ class Ahead:
         with guarded(), self._pool.connection() as connection:
             return [_listing(row) for row in connection.execute(QUEUE, values).fetchall()]
 
-    def token_ends(self, scope: Scope) -> tuple[datetime, ...]:
+    def token_ends(self, scope: LimitKey) -> tuple[datetime, ...]:
         """Return when each token of a scope ends."""
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(EXPIRIES, {"scope": scope}).fetchall()
@@ -73,4 +73,4 @@ class Ahead:
 def _listing(row: Sequence[Any]) -> Listing:
     values = dict(zip(COLUMNS, row, strict=True))
     evidence = Evidence(**{name: values.pop(name) for name in EVIDENCE_COLUMNS})
-    return Listing(**{**values, "turn": Turn(values["turn"]), "evidence": evidence})
+    return Listing(**{**values, "turn": Priority(values["turn"]), "evidence": evidence})

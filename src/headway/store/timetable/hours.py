@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from headway.core.catalog.listings import MAIN, Scope, SupplierName
+from headway.core.catalog.listings import MAIN, LimitKey, SupplierName
 from headway.core.timetable.policies.policy import HOURS, Policy, RetryWindow
 from headway.store.pool import Pool, guarded
 from headway.store.sampling import share_of
@@ -72,7 +72,7 @@ class DayTimetable:
     is_estimate: bool
 
 
-class TimetableViews:
+class TimetableQueries:
     """The timetable as a person reads it."""
 
     def __init__(self, pool: Pool, *, seats: int, calls_per_hour: float) -> None:
@@ -85,7 +85,7 @@ class TimetableViews:
         now: datetime,
         *,
         supplier: SupplierName = MAIN,
-        scope: Scope,
+        scope: LimitKey,
         policy: Policy,
         listed: int,
     ) -> DayTimetable:

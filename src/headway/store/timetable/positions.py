@@ -5,9 +5,9 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
 
-from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName, Turn
+from headway.core.catalog.listings import MAIN, Priority, SellerId, Sku, SupplierName
 from headway.core.pauses import Pause
-from headway.core.reasons import Standing
+from headway.core.reasons import ListingPosition
 from headway.store.catalog.suppliers import Suppliers
 from headway.store.pauses import standing
 from headway.store.pool import Lent, Pool, guarded
@@ -17,7 +17,7 @@ NEIGHBOURS = 200
 SMALL_CATALOGUE = 2000
 PREFIX_LENGTH = 3
 
-FIELDS = tuple(name for name in Standing.__dataclass_fields__ if name != "pauses")
+FIELDS = tuple(name for name in ListingPosition.__dataclass_fields__ if name != "pauses")
 
 # Who boards before a row: every better turn, and its own up to its due time. Retries come after
 # the scheduled that are due, and before those that are not. Each branch is a bounded range scan.
@@ -97,19 +97,21 @@ UNION
 """
 
 
-class Standings:
+class ListingPositions:
     """The rows of `product_sync_schedule`, as `headway explain` needs them."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    def of_sku(self, sku: Sku, now: datetime, *, seller: SellerId | None = None) -> list[Standing]:
+    def of_sku(
+        self, sku: Sku, now: datetime, *, seller: SellerId | None = None
+    ) -> list[ListingPosition]:
         """Return every listing of this SKU, of one seller or of all."""
         return self._read(OF_SKU, {"sku": sku, "seller": seller, "now": now})
 
     def sample(
         self, now: datetime, *, supplier: SupplierName = MAIN, limit: int = 25
-    ) -> list[Standing]:
+    ) -> list[ListingPosition]:
         """Return both ends of each queue of a supplier, who is being read, and who fails most."""
         return self._read(SAMPLE, {"now": now, "supplier": supplier, "limit": limit})
 
@@ -128,7 +130,7 @@ class Standings:
         close = get_close_matches(sku.casefold(), by_folded, n=most)
         return [Sku(by_folded[each]) for each in close]
 
-    def _read(self, statement: str, values: dict[str, Any]) -> list[Standing]:
+    def _read(self, statement: str, values: dict[str, Any]) -> list[ListingPosition]:
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(statement, values).fetchall()
             pauses = standing(connection, values["now"], seller=values.get("seller"))
@@ -139,7 +141,7 @@ class Standings:
         ]
 
 
-def _standing(row: Sequence[Any], pauses: Sequence[Pause]) -> Standing:
+def _standing(row: Sequence[Any], pauses: Sequence[Pause]) -> ListingPosition:
     values = dict(zip(FIELDS, row, strict=True))
     mine = tuple(each for each in pauses if each.covers(values["user_id"], values["sku"]))
-    return Standing(**{**values, "turn": Turn(values["turn"]), "pauses": mine})
+    return ListingPosition(**{**values, "turn": Priority(values["turn"]), "pauses": mine})

@@ -17,9 +17,9 @@ from headway.core.catalog.listings import (
     Evidence,
     Listing,
     Outcome,
+    Priority,
     Sku,
     SupplierName,
-    Turn,
 )
 from headway.store.pause_sql import SUPPLIER_PAUSED, is_unmarked
 from headway.store.pool import Pool, guarded
@@ -293,7 +293,7 @@ class Schedule:
                 id=id_,
                 user_id=user_id,
                 sku=sku,
-                turn=Turn(turn),
+                turn=Priority(turn),
                 next_sync_at=next_sync_at,
                 suspicion=suspicion,
             )
@@ -377,7 +377,7 @@ def _listing(row: tuple[Any, ...]) -> Listing:
     """Read a row in the order of the claim's columns."""
     values = dict(zip(LISTING_COLUMNS + EVIDENCE_COLUMNS, row, strict=True))
     evidence = Evidence(**{name: values.pop(name) for name in EVIDENCE_COLUMNS})
-    return Listing(**{**values, "turn": Turn(values["turn"]), "evidence": evidence})
+    return Listing(**{**values, "turn": Priority(values["turn"]), "evidence": evidence})
 
 
 def _settled(each: Settlement) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from psycopg import Connection
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
-from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName, Turn
-from headway.core.timetable.policies import Catalogue, Policy
+from headway.core.catalog.listings import MAIN, Priority, SellerId, Sku, SupplierName
+from headway.core.timetable.policies import CatalogSummary, Policy
 from headway.core.timetable.policies.hours import FAILURES_MAX, OLD
 from headway.core.timetable.policies.policy import EMPTY, OnceADay, latest_due
 from headway.errors import InvalidError, NotFoundError
@@ -152,7 +152,7 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class RequestedSlot:
     """What a person wants of a slot; None leaves it as it is. `is_auto` lets the policy choose."""
 
     hour_bucket: int | None = None
@@ -162,7 +162,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class MovedSlot:
     """What became of a listing that was to be moved."""
 
     user_id: SellerId
@@ -203,7 +203,7 @@ class _Row:
     @property
     def waits_for_slot(self) -> bool:
         """Whether its due time comes from its slot."""
-        return self.is_active and self.turn == Turn.SCHEDULED
+        return self.is_active and self.turn == Priority.SCHEDULED
 
     def due(self, policy: Policy, slot: Slot, now: datetime) -> datetime:
         """Return when it is due in this slot, or before it so that it does not become too old."""
@@ -261,8 +261,8 @@ class Timetable:
             return [sku for (sku,) in connection.execute(ROLL, values)]
 
     def move(
-        self, user_id: SellerId, sku: Sku, wish: Wish, *, policy: Policy, now: datetime
-    ) -> Moved:
+        self, user_id: SellerId, sku: Sku, wish: RequestedSlot, *, policy: Policy, now: datetime
+    ) -> MovedSlot:
         """Give a listing another slot, or let the policy choose it again.
 
         Raises InvalidError under a policy that has no slots. It is read once more before the new
@@ -290,7 +290,7 @@ class Timetable:
             if new != row.slot:
                 told = {"old": Jsonb(asdict(row.slot)), "new": Jsonb(asdict(new)), "now": now}
                 connection.execute(TELL, {**key, **told})
-        return Moved(
+        return MovedSlot(
             user_id=user_id,
             sku=sku,
             old=row.slot,
@@ -350,13 +350,15 @@ def _place_slots(
     return count
 
 
-def _policy_slot(row: _Row, policy: Policy, catalogue: Catalogue, now: datetime) -> Slot:
+def _policy_slot(row: _Row, policy: Policy, catalogue: CatalogSummary, now: datetime) -> Slot:
     """Return the slot that a policy gives a listing by itself."""
     place = policy.place(row.sku, now, catalogue)
     return replace(row.slot, hour_bucket=place.hour_bucket, minute_offset=place.minute_offset)
 
 
-def _wished(row: _Row, wish: Wish, policy: Policy, catalogue: Catalogue, now: datetime) -> Slot:
+def _wished(
+    row: _Row, wish: RequestedSlot, policy: Policy, catalogue: CatalogSummary, now: datetime
+) -> Slot:
     """Return the slot as a person wants it."""
     slot = row.slot
     if wish.sync_priority is not None:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from headway.core.accounts.jobs import Kind, PlatformName, Tier
+from headway.core.accounts.jobs import DataKind, PlatformName, Tier
 
 STEPS = 60
 
@@ -19,7 +19,7 @@ class Track:
 
     tier: Tier
     platform: PlatformName
-    kind: Kind
+    kind: DataKind
     is_backfill: bool
     interval_s: float
 
@@ -119,7 +119,7 @@ class Ages:
         """Return the age of orders by tier, over time: mean, p50 and p95, in minutes."""
         return {
             tier: spread(gaps)
-            for tier, gaps in self._gaps(only, (Kind.ORDERS,)).items()
+            for tier, gaps in self._gaps(only, (DataKind.ORDERS,)).items()
             if sum(gaps) > 0
         }
 
@@ -127,18 +127,18 @@ class Ages:
         """Return the runs done of those due, by tier."""
         done: dict[str, float] = defaultdict(float)
         due: dict[str, float] = defaultdict(float)
-        for trail in self._pick(only, tuple(Kind)):
+        for trail in self._pick(only, tuple(DataKind)):
             done[trail.track.tier] += trail.runs
             due[trail.track.tier] += sum(trail.gaps_s) / trail.track.interval_s
         return {tier.value: round(done[tier] / due[tier], 3) for tier in Tier if due[tier]}
 
-    def _gaps(self, only: PlatformName | None, kinds: Sequence[Kind]) -> dict[str, list[float]]:
+    def _gaps(self, only: PlatformName | None, kinds: Sequence[DataKind]) -> dict[str, list[float]]:
         gaps: dict[str, list[float]] = {tier.value: [] for tier in Tier}
         for trail in self._pick(only, kinds):
             gaps[trail.track.tier.value] += trail.gaps_s
         return gaps
 
-    def _pick(self, only: PlatformName | None, kinds: Sequence[Kind]) -> Iterable[_Trail]:
+    def _pick(self, only: PlatformName | None, kinds: Sequence[DataKind]) -> Iterable[_Trail]:
         for _, trail in self._all():
             track = trail.track
             if track.is_backfill or track.kind not in kinds:

@@ -7,17 +7,17 @@ from datetime import datetime
 
 from headway.core.accounts.jobs import Account, JobStatus, PlatformName, Tier
 from headway.core.catalog.listings import SellerId
-from headway.store.accounts.connections import Accounts
+from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.warehouse import Warehouse
 from headway_lab.simulation.accounts.comparison import Difference, Rows, compare, keyed
-from headway_lab.simulation.accounts.platforms import Venue
+from headway_lab.simulation.accounts.platforms import SimulatedPlatform
 from headway_lab.simulation.accounts.world import QUOTAS, ShopPlan
 from headway_lab.simulation.job_evidence import JobEvidence
 from headway_lab.simulation.law_book import LawBook
 
 
 @dataclass(slots=True, kw_only=True)
-class Tally:
+class RowTally:
     """What a comparison found."""
 
     rows: int = 0
@@ -41,7 +41,7 @@ class Tally:
         return not self.missing and not self.wrong
 
 
-class Judge:
+class RowComparison:
     """Compares, and says which law a difference breaks."""
 
     def __init__(
@@ -50,8 +50,8 @@ class Judge:
         book: LawBook,
         evidence: JobEvidence,
         warehouse: Warehouse,
-        accounts: Accounts,
-        venues: Mapping[PlatformName, Venue],
+        accounts: ConnectedShops,
+        venues: Mapping[PlatformName, SimulatedPlatform],
         shops: Mapping[str, ShopPlan],
         tier_of: Callable[[SellerId], Tier],
     ) -> None:
@@ -63,9 +63,9 @@ class Judge:
         self._shops = {(shop.seller, shop.platform): shop for shop in shops.values()}
         self._tier_of = tier_of
 
-    def look(self, now: datetime, *, is_final: bool) -> Tally:
+    def look(self, now: datetime, *, is_final: bool) -> RowTally:
         """Compare all accounts; only the final look breaks laws."""
-        tally = Tally()
+        tally = RowTally()
         limited = self._limited(now, is_final=is_final)
         for account in self._accounts.list():
             true = self._truth(account.bare)

@@ -3,10 +3,15 @@
 from collections.abc import Callable, Mapping
 
 from headway.clock import Clock
-from headway_lab.simulation.accounts.platforms import Grant, Hook, PastClock, Truth
-from headway_lab.simulation.accounts.world import Deed, Event, ShopPlan
+from headway_lab.simulation.accounts.platforms import (
+    PastClock,
+    SimulatedGrant,
+    SimulatedWebhook,
+    Truth,
+)
+from headway_lab.simulation.accounts.world import AccountEvent, Deed, ShopPlan
 from headway_lab.simulation.faults import Faults
-from headway_lab.simulators.etsy.records import Buyer
+from headway_lab.simulators.etsy.records import EtsyBuyer
 from headway_lab.simulators.etsy.simulator import EtsySimulator
 from headway_lab.simulators.faults import FaultPlan
 from headway_lab.simulators.transport import SimTransport
@@ -24,7 +29,7 @@ TOPICS = {
 }
 
 
-class EtsyVenue:
+class SimulatedEtsy:
     """The simulator, and what our numbers are called there."""
 
     def __init__(
@@ -90,21 +95,21 @@ class EtsyVenue:
         assert shop.key in self._shops
         return ""
 
-    def grant(self, shop: ShopPlan) -> Grant:
+    def grant(self, shop: ShopPlan) -> SimulatedGrant:
         """Consent: a pair of tokens, of which one lives an hour."""
         pair = self.simulator.grant(self._shops[shop.key])
-        return Grant(access=pair.access, refresh=pair.refresh, life_s=TOKEN_LIFE_S)
+        return SimulatedGrant(access=pair.access, refresh=pair.refresh, life_s=TOKEN_LIFE_S)
 
-    def act(self, shop: ShopPlan, event: Event) -> Callable[[], Hook] | None:
+    def act(self, shop: ShopPlan, event: AccountEvent) -> Callable[[], SimulatedWebhook] | None:
         """Let something happen; Etsy tells of orders only."""
         shop_id, key = self._shops[shop.key], (shop.key, event.number)
         self._act(shop_id, key, event)
         if event.deed not in TOPICS:
             return None
 
-        def tell() -> Hook:
+        def tell() -> SimulatedWebhook:
             headers, body = self.simulator.hook(TOPICS[event.deed], shop_id, self._orders[key])
-            return Hook(headers=headers, body=body)
+            return SimulatedWebhook(headers=headers, body=body)
 
         return tell
 
@@ -112,7 +117,7 @@ class EtsyVenue:
         """Return what is true of a shop."""
         return self.simulator.truth(self._shops[shop.key])
 
-    def _act(self, shop_id: int, key: tuple[str, int], event: Event) -> None:
+    def _act(self, shop_id: int, key: tuple[str, int], event: AccountEvent) -> None:
         simulator, deed = self.simulator, event.deed
         if deed is Deed.ORDER:
             items = [(self._listings[key[0], listing], count) for listing, count in event.lines]
@@ -134,13 +139,13 @@ class EtsyVenue:
         elif deed is Deed.REMOVE:
             simulator.remove_listing(shop_id, self._listings[key])
 
-    def _refund(self, shop_id: int, receipt_id: int, event: Event) -> None:
+    def _refund(self, shop_id: int, receipt_id: int, event: AccountEvent) -> None:
         total = self.simulator.shop(shop_id).receipts[receipt_id].total
         self.simulator.refund(
             shop_id, receipt_id, amount=int(total * event.share), reason="as agreed"
         )
 
 
-def _buyer(number: int) -> Buyer:
+def _buyer(number: int) -> EtsyBuyer:
     email = f"buyer{number}@example.com" if number % 3 else None
-    return Buyer(id=900_000 + number, name=f"Buyer {number}", email=email, country="US")
+    return EtsyBuyer(id=900_000 + number, name=f"Buyer {number}", email=email, country="US")

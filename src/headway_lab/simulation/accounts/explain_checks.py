@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from headway.app import App
 from headway.core.accounts.jobs import JobStatus, interval
-from headway_lab.simulation.forecast_checks import Foresight, Foretold
+from headway_lab.simulation.forecast_checks import Forecasts, Foresight
 from headway_lab.simulation.law_book import LawBook
 
 ASKED = 6
@@ -34,4 +34,4 @@ def foretell(app: App, names: Sequence[str], foresight: Foresight, *, at_s: floa
             continue
         headway_s = interval(view.tier, view.kind, app.job_rule) / SECOND
         at = at_s + (view.until - now) / SECOND
-        foresight.said(view.id, Foretold(state=view.state, at_s=at, headway_s=headway_s))
+        foresight.said(view.id, Forecasts(state=view.state, at_s=at, headway_s=headway_s))

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from headway.clock import Clock
-from headway.core.accounts.jobs import Account, Job, JobStatus, Kind, PlatformName, Tier
+from headway.core.accounts.jobs import Account, DataKind, Job, JobStatus, PlatformName, Tier
 from headway.core.accounts.pagination import Page
 from headway_lab.simulation.accounts.ages import Ages, Track
 from headway_lab.simulation.accounts.world import DAY_S
@@ -20,17 +20,17 @@ STARVED_S = DAY_S
 # The law's numbers, whatever our settings say.
 INTERVAL_S = {Tier.FREE: 3600.0, Tier.STARTER: 1800.0, Tier.GROWTH: 900.0, Tier.PRO: 300.0}
 KIND_INTERVAL_S = {
-    Kind.ORDERS: 0.0,
-    Kind.LISTINGS: 21_600.0,
-    Kind.CUSTOMERS: 21_600.0,
-    Kind.PAYMENTS: 3600.0,
+    DataKind.ORDERS: 0.0,
+    DataKind.LISTINGS: 21_600.0,
+    DataKind.CUSTOMERS: 21_600.0,
+    DataKind.PAYMENTS: 3600.0,
 }
 # No heartbeat for less than this is no silence.
 LEASE_S_MIN = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldJob:
     """A job that somebody runs."""
 
     job_id: str
@@ -38,7 +38,7 @@ class Held:
     seen_s: float
 
 
-def interval_s(tier: Tier, kind: Kind) -> float:
+def interval_s(tier: Tier, kind: DataKind) -> float:
     """Return how often a job of that tier and kind should run."""
     return max(INTERVAL_S[tier], KIND_INTERVAL_S[kind])
 
@@ -61,7 +61,7 @@ class AccountLaws:
         self._ages = ages
         self._foresight = foresight
         self._accounts: dict[str, Account] = {}
-        self._running: dict[str, Held] = {}
+        self._running: dict[str, HeldJob] = {}
         self._fences: dict[str, int] = {}
         self._away: set[str] = set()
         self._fed: set[str] = set()
@@ -85,7 +85,7 @@ class AccountLaws:
             if row.account_id != account.id:
                 continue
             if row.id not in self._ages.tracks:
-                tier, kind = Tier(row.tier), Kind(row.kind)
+                tier, kind = Tier(row.tier), DataKind(row.kind)
                 track = Track(
                     tier=tier,
                     platform=PlatformName(row.platform),
@@ -112,7 +112,7 @@ class AccountLaws:
         at_s = self._clock.monotonic()
         for row in self._evidence.jobs():
             if row.user_id == user_id and row.id in self._ages.tracks:
-                self._ages.pay(row.id, tier, interval_s(tier, Kind(row.kind)), at_s)
+                self._ages.pay(row.id, tier, interval_s(tier, DataKind(row.kind)), at_s)
 
     # -- one operation each ------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ class AccountLaws:
         if job.fence <= self._fences.get(job.id, -1):
             self._book.broken("L5", f"{job.kind} of {account.id} has the old fence {job.fence}")
         self._fences[job.id] = job.fence
-        self._running[account.id] = Held(job_id=job.id, fence=job.fence, seen_s=at_s)
+        self._running[account.id] = HeldJob(job_id=job.id, fence=job.fence, seen_s=at_s)
         self._ages.resume(job.id, at_s)
 
     def committed(self, job: Job, page: Page, *, is_taken: bool) -> None:
@@ -144,7 +144,7 @@ class AccountLaws:
             return
         self.pages += 1
         at_s = self._clock.monotonic()
-        self._running[job.account.id] = Held(job_id=job.id, fence=job.fence, seen_s=at_s)
+        self._running[job.account.id] = HeldJob(job_id=job.id, fence=job.fence, seen_s=at_s)
         self._ages.progressed(job.id, at_s)
         self._fed.add(job.account.id)
         wrong = [each.external_id for each in page.records.unreadable]

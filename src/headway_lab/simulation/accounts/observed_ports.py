@@ -10,8 +10,8 @@ from datetime import datetime
 import httpx
 
 from headway.core.accounts.jobs import Account, Job, JobStatus, PlatformName
-from headway.core.accounts.pagination import Page, Step
-from headway.core.limits.transitions import Ticket
+from headway.core.accounts.pagination import Page, PageStep
+from headway.core.limits.transitions import Permit
 from headway.engine import ports
 from headway_lab.simulation.accounts.laws import AccountLaws
 from headway_lab.simulation.crashes import Life
@@ -22,7 +22,7 @@ class WitnessedJobs:
 
     def __init__(
         self,
-        inner: ports.Jobs,
+        inner: ports.JobsPort,
         laws: AccountLaws,
         life: Life,
         *,
@@ -37,7 +37,7 @@ class WitnessedJobs:
 
     def claim(
         self, *, now: datetime, owner: str, without: Collection[PlatformName] = ()
-    ) -> tuple[Job, Ticket | None] | None:
+    ) -> tuple[Job, Permit | None] | None:
         """Claim, and let the laws see what."""
         self._life.boards()
         self._life.touch()
@@ -54,7 +54,7 @@ class WitnessedJobs:
         return self._inner.keep(job, now=now)
 
     def commit(
-        self, job: Job, page: Page, step: Step, *, calls: int, asked_at: datetime, now: datetime
+        self, job: Job, page: Page, step: PageStep, *, calls: int, asked_at: datetime, now: datetime
     ) -> Job | None:
         """Commit a page, and let the laws see whether it was taken."""
         self._life.freeze()
@@ -127,7 +127,7 @@ class WitnessedJobs:
         return count
 
 
-class WatchedTransport(httpx.BaseTransport):
+class ObservedTransport(httpx.BaseTransport):
     """The wires to the platforms: after every request we ask them whether it was too many."""
 
     def __init__(self, wires: Mapping[str, httpx.BaseTransport], check: Callable[[], None]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from headway.config import Settings
-from headway.core.accounts.jobs import Kind, PlatformName
+from headway.core.accounts.jobs import DataKind, PlatformName
 from headway_lab.simulation.accounts.laws import interval_s
 from headway_lab.simulation.accounts.world import DAY_S, HOUR_S, ShopPlan
 from headway_lab.simulators.etsy.simulator import EtsyApp
@@ -34,10 +34,10 @@ def _calls_per_day(shop: ShopPlan) -> float:
     orders = shop.orders_per_day * min(REWALK_DAYS, shop.history_days)
     listing_calls = LISTING_CALLS + shop.listings // ROWS_PER_CALL
     return (
-        DAY_S / interval_s(shop.tier, Kind.ORDERS)
+        DAY_S / interval_s(shop.tier, DataKind.ORDERS)
         + ceil(orders / ROWS_PER_CALL)
-        + listing_calls * DAY_S / interval_s(shop.tier, Kind.LISTINGS)
-        + DAY_S / interval_s(shop.tier, Kind.PAYMENTS)
+        + listing_calls * DAY_S / interval_s(shop.tier, DataKind.LISTINGS)
+        + DAY_S / interval_s(shop.tier, DataKind.PAYMENTS)
         # An access token lives an hour.
         + DAY_S / HOUR_S
     )

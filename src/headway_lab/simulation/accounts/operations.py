@@ -7,35 +7,35 @@ from headway.app import App
 from headway.app.providers import shared_vault
 from headway.clock import Clock
 from headway.core.accounts.jobs import Account, PlatformName, Tier
-from headway.core.accounts.webhooks import Effect, read_hook
-from headway.core.catalog.listings import Scope, SellerId
+from headway.core.accounts.webhooks import WebhookEffect, read_hook
+from headway.core.catalog.listings import LimitKey, SellerId
 from headway.providers.shopify.storefront import shop_scope
 from headway.providers.tokens import store_tokens, token_scope
 from headway.providers.webhook_signatures import is_signed
-from headway.store.accounts.connections import Accounts
+from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulation.accounts.laws import AccountLaws
-from headway_lab.simulation.accounts.platforms import Hook, Venue
+from headway_lab.simulation.accounts.platforms import SimulatedPlatform, SimulatedWebhook
 from headway_lab.simulation.accounts.world import QUOTAS, ShopPlan
 
 LEFT = "the seller disconnected it"
 
 
-class FrontDesk:
+class SimulatedOperations:
     """Connects, disconnects, upgrades and takes webhooks, on the true clock."""
 
     def __init__(
         self,
         app: App,
         clock: Clock,
-        venues: Mapping[PlatformName, Venue],
+        venues: Mapping[PlatformName, SimulatedPlatform],
         laws: AccountLaws,
     ) -> None:
         self._app = app
         self._clock = clock
         self._venues = venues
         self._laws = laws
-        self._accounts = Accounts(app.pool)
+        self._accounts = ConnectedShops(app.pool)
         self._vault = shared_vault(app.settings)
 
     def enter(self, tiers: Mapping[SellerId, Tier]) -> None:
@@ -75,7 +75,7 @@ class FrontDesk:
         self._app.sellers.set_tier(shop.seller, tier, quotas=QUOTAS, now=self._clock.now())
         self._laws.upgraded(shop.seller, tier)
 
-    def deliver(self, platform: PlatformName, hook: Hook) -> str:
+    def deliver(self, platform: PlatformName, hook: SimulatedWebhook) -> str:
         """Take a webhook as the web does: verified, read, taken once."""
         headers, now = (
             {name.lower(): each for name, each in hook.headers.items()},
@@ -84,7 +84,7 @@ class FrontDesk:
         if not is_signed(platform, self._secret(platform), headers, hook.body, now=now):
             return "refused"
         told = read_hook(platform, headers, hook.body)
-        if told.effect is Effect.NOTHING:
+        if told.effect is WebhookEffect.NOTHING:
             return "not used"
         return str(self._app.hooks.take(told, now=now))
 
@@ -97,7 +97,7 @@ class FrontDesk:
         }
         return secrets[platform].get_secret_value()
 
-    def _scope(self, platform: PlatformName, name: str) -> Scope:
+    def _scope(self, platform: PlatformName, name: str) -> LimitKey:
         if platform is PlatformName.SHOPIFY:
             return shop_scope(self._app.settings.shopify_client_id, name)
         return token_scope(platform, name)

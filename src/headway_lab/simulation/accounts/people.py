@@ -11,14 +11,14 @@ from typing import Protocol
 from headway.clock import rng
 from headway.core.accounts.jobs import Account, PlatformName, Tier
 from headway_lab.simulation.accounts.laws import AccountLaws
-from headway_lab.simulation.accounts.platforms import Hook, Venue
-from headway_lab.simulation.accounts.world import AccountWorld, Deed, Event, ShopPlan
+from headway_lab.simulation.accounts.platforms import SimulatedPlatform, SimulatedWebhook
+from headway_lab.simulation.accounts.world import AccountEvent, AccountWorld, Deed, ShopPlan
 from headway_lab.virtual_clock import VirtualClock
 
 REGRANT_S = (300.0, 3600.0)
 
 
-class Desk(Protocol):
+class SellerActions(Protocol):
     """Where sellers come to us."""
 
     def connect(self, shop: ShopPlan) -> Account:
@@ -30,19 +30,19 @@ class Desk(Protocol):
     def upgrade(self, shop: ShopPlan, tier: Tier) -> None:
         """Let a seller pay for more."""
 
-    def deliver(self, platform: PlatformName, hook: Hook) -> str:
+    def deliver(self, platform: PlatformName, hook: SimulatedWebhook) -> str:
         """Take what a platform tells; return what became of it."""
 
 
-class People:
+class AccountPeople:
     """All that happens, as it was drawn."""
 
     def __init__(
         self,
         clock: VirtualClock,
         world: AccountWorld,
-        venues: Mapping[PlatformName, Venue],
-        desk: Desk,
+        venues: Mapping[PlatformName, SimulatedPlatform],
+        desk: SellerActions,
         laws: AccountLaws,
         *,
         seed: int,
@@ -78,7 +78,7 @@ class People:
         self.grants_lost += 1
         self._later(self._luck.uniform(*REGRANT_S), lambda: self._regrant(shop))
 
-    def _act(self, event: Event) -> None:
+    def _act(self, event: AccountEvent) -> None:
         shop = self._world.shops[event.shop]
         if event.deed is Deed.LEAVE:
             self._wanted.discard(shop.key)
@@ -99,11 +99,13 @@ class People:
         if shop.key in self._wanted:
             self._connect(shop)
 
-    def _tell(self, shop: ShopPlan, event: Event, hook: Callable[[], Hook] | None) -> None:
+    def _tell(
+        self, shop: ShopPlan, event: AccountEvent, hook: Callable[[], SimulatedWebhook] | None
+    ) -> None:
         """Let the platform tell us of what it did, as often and as late as was drawn."""
         if hook is None or not shop.hooked:
             return
-        told: list[Hook] = []
+        told: list[SimulatedWebhook] = []
 
         def deliver() -> None:
             # A platform that tells twice repeats itself.

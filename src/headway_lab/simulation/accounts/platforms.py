@@ -8,13 +8,13 @@ from typing import Any, Protocol
 import httpx
 
 from headway.clock import Clock
-from headway_lab.simulation.accounts.world import Event, ShopPlan
+from headway_lab.simulation.accounts.world import AccountEvent, ShopPlan
 
 Truth = Mapping[str, Mapping[Any, Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class SimulatedGrant:
     """What a seller's consent brings."""
 
     access: str = field(repr=False)
@@ -23,14 +23,14 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hook:
+class SimulatedWebhook:
     """A webhook as it comes to our door."""
 
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
 
 
-class Venue(Protocol):
+class SimulatedPlatform(Protocol):
     """A platform, as the world uses it."""
 
     @property
@@ -61,10 +61,10 @@ class Venue(Protocol):
     def owner(self, shop: ShopPlan) -> str:
         """Return whom its limit binds, where that is not the shop."""
 
-    def grant(self, shop: ShopPlan) -> Grant:
+    def grant(self, shop: ShopPlan) -> SimulatedGrant:
         """Let a seller consent."""
 
-    def act(self, shop: ShopPlan, event: Event) -> Callable[[], Hook] | None:
+    def act(self, shop: ShopPlan, event: AccountEvent) -> Callable[[], SimulatedWebhook] | None:
         """Let something happen; return what the platform would tell of it, if it would."""
 
     def truth(self, shop: ShopPlan) -> Truth:

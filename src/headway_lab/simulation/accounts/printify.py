@@ -3,8 +3,13 @@
 from collections.abc import Callable, Mapping
 
 from headway.clock import Clock
-from headway_lab.simulation.accounts.platforms import Grant, Hook, PastClock, Truth
-from headway_lab.simulation.accounts.world import Deed, Event, ShopPlan
+from headway_lab.simulation.accounts.platforms import (
+    PastClock,
+    SimulatedGrant,
+    SimulatedWebhook,
+    Truth,
+)
+from headway_lab.simulation.accounts.world import AccountEvent, Deed, ShopPlan
 from headway_lab.simulation.faults import Faults
 from headway_lab.simulators.faults import FaultPlan
 from headway_lab.simulators.printify.simulator import PrintifySimulator
@@ -22,7 +27,7 @@ TOPICS = {
 }
 
 
-class PrintifyVenue:
+class SimulatedPrintify:
     """The simulator, and what our numbers are called there."""
 
     def __init__(self, clock: Clock, past: PastClock, faults: Faults, *, seed: int) -> None:
@@ -65,20 +70,20 @@ class PrintifyVenue:
         """Return the account, known by the smallest number of its shops: here there is one."""
         return self.name(shop)
 
-    def grant(self, shop: ShopPlan) -> Grant:
+    def grant(self, shop: ShopPlan) -> SimulatedGrant:
         """Make a personal token."""
-        return Grant(access=self.simulator.personal_token(shop.seller))
+        return SimulatedGrant(access=self.simulator.personal_token(shop.seller))
 
-    def act(self, shop: ShopPlan, event: Event) -> Callable[[], Hook] | None:
+    def act(self, shop: ShopPlan, event: AccountEvent) -> Callable[[], SimulatedWebhook] | None:
         """Let something happen; refunds are no business of Printify's."""
         subject = self._act(self._shops[shop.key], (shop.key, event.number), event)
         if subject is None or event.deed not in TOPICS:
             return None
 
-        def tell() -> Hook:
+        def tell() -> SimulatedWebhook:
             topic = TOPICS[event.deed]
             headers, body = self.simulator.hook(topic, self._shops[shop.key], subject)
-            return Hook(headers=headers, body=body)
+            return SimulatedWebhook(headers=headers, body=body)
 
         return tell
 
@@ -86,7 +91,7 @@ class PrintifyVenue:
         """Return what is true of a shop."""
         return self.simulator.truth(self._shops[shop.key])
 
-    def _act(self, shop_id: int, key: tuple[str, int], event: Event) -> str | None:
+    def _act(self, shop_id: int, key: tuple[str, int], event: AccountEvent) -> str | None:
         simulator, deed = self.simulator, event.deed
         if deed is Deed.ORDER:
             self._orders[key] = simulator.place_order(shop_id)

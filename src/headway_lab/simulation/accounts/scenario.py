@@ -18,29 +18,29 @@ from headway.core.catalog.listings import Done, Wait
 from headway.engine.pull import Pull
 from headway.providers.etsy.limits import day_key
 from headway.runners.embedded import Step, turn
-from headway.store.accounts.connections import Accounts
+from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.warehouse import Warehouse
 from headway.store.pool import Pool
 from headway_lab.simulation.accounts.ages import Ages
-from headway_lab.simulation.accounts.comparison_report import Judge, Tally
-from headway_lab.simulation.accounts.etsy import EtsyVenue
+from headway_lab.simulation.accounts.comparison_report import RowComparison, RowTally
+from headway_lab.simulation.accounts.etsy import SimulatedEtsy
 from headway_lab.simulation.accounts.explain_checks import ask, foretell
 from headway_lab.simulation.accounts.faults import AccountFaults
 from headway_lab.simulation.accounts.laws import AccountLaws
-from headway_lab.simulation.accounts.observed_ports import WatchedTransport, WitnessedJobs
+from headway_lab.simulation.accounts.observed_ports import ObservedTransport, WitnessedJobs
 from headway_lab.simulation.accounts.opening import account_settings, etsy_demand, host
-from headway_lab.simulation.accounts.operations import FrontDesk
-from headway_lab.simulation.accounts.people import People
-from headway_lab.simulation.accounts.platforms import PastClock, Venue
-from headway_lab.simulation.accounts.printify import PrintifyVenue
-from headway_lab.simulation.accounts.shopify import ShopifyVenue
+from headway_lab.simulation.accounts.operations import SimulatedOperations
+from headway_lab.simulation.accounts.people import AccountPeople
+from headway_lab.simulation.accounts.platforms import PastClock, SimulatedPlatform
+from headway_lab.simulation.accounts.printify import SimulatedPrintify
+from headway_lab.simulation.accounts.shopify import SimulatedShopify
 from headway_lab.simulation.accounts.world import DAY_S, HOUR_S, AccountWorld
-from headway_lab.simulation.alert_log import Heard
-from headway_lab.simulation.crashes import Life, MortalPool, MortalTransport
+from headway_lab.simulation.alert_log import AlertLog
+from headway_lab.simulation.crashes import CrashingPool, CrashingTransport, Life
 from headway_lab.simulation.forecast_checks import Foresight
 from headway_lab.simulation.job_evidence import JobEvidence
 from headway_lab.simulation.law_book import LawBook
-from headway_lab.simulation.workers import Crew
+from headway_lab.simulation.workers import SimulatedWorkers
 from headway_lab.virtual_clock import VirtualClock
 
 # The month changes on the fifth day of a run: quotas begin anew.
@@ -80,7 +80,7 @@ class AccountPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class AccountParts:
     """Parts that a test may swap for wrong ones, to see the law book notice."""
 
     settings: Callable[[Settings], Settings] = lambda settings: settings
@@ -90,7 +90,7 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class AccountOutcome:
     """What the days came to; `tally` is of the end, once nothing happened any more."""
 
     served: dict[str, float]
@@ -99,7 +99,7 @@ class Outcome:
     etsy_age_min: dict[str, dict[str, float]]
     longest_wait_h: dict[str, float]
     starved: int
-    tally: Tally = field(default_factory=Tally)
+    tally: RowTally = field(default_factory=RowTally)
     settling_s: float = 0.0
 
 
@@ -107,10 +107,10 @@ class AccountScenario:
     """The world, the platforms, the engine and the law book of one run."""
 
     def __init__(
-        self, plan: AccountPlan, pool: Pool, data_dir: Path, parts: Parts | None = None
+        self, plan: AccountPlan, pool: Pool, data_dir: Path, parts: AccountParts | None = None
     ) -> None:
         self.plan = plan
-        self._parts = parts or Parts()
+        self._parts = parts or AccountParts()
         self._pool = pool
         self.clock = VirtualClock(START)
         self._stop = threading.Event()
@@ -123,11 +123,11 @@ class AccountScenario:
         self.settings = self._parts.settings(account_settings(data_dir, etsy_limit=limit))
         self.venues = self._open_venues(limit)
         wires = {host(name): venue.wire for name, venue in self.venues.items()}
-        self._wire = WatchedTransport(wires, self._check_limits)
+        self._wire = ObservedTransport(wires, self._check_limits)
         self.app = self._build(pool)
         self.ages = Ages()
         self.foresight = Foresight()
-        self.heard = Heard(self.clock)
+        self.heard = AlertLog(self.clock)
         self.laws = AccountLaws(
             book=self.book,
             clock=self.clock,
@@ -135,14 +135,18 @@ class AccountScenario:
             ages=self.ages,
             foresight=self.foresight,
         )
-        self.crew = Crew(self.clock, faults=plan.faults.workers, seed=plan.seed, stop=self._stop)
-        desk = FrontDesk(self.app, self.clock, self.venues, self.laws)
-        self.people = People(self.clock, plan.world, self.venues, desk, self.laws, seed=plan.seed)
-        self.judge = Judge(
+        self.crew = SimulatedWorkers(
+            self.clock, faults=plan.faults.workers, seed=plan.seed, stop=self._stop
+        )
+        desk = SimulatedOperations(self.app, self.clock, self.venues, self.laws)
+        self.people = AccountPeople(
+            self.clock, plan.world, self.venues, desk, self.laws, seed=plan.seed
+        )
+        self.judge = RowComparison(
             book=self.book,
             evidence=self.evidence,
             warehouse=Warehouse(pool),
-            accounts=Accounts(pool),
+            accounts=ConnectedShops(pool),
             venues=self.venues,
             shops=plan.world.shops,
             tier_of=self.app.sellers.tier,
@@ -176,10 +180,10 @@ class AccountScenario:
 
     # -- setting up --------------------------------------------------------------------------
 
-    def _open_venues(self, etsy_limit: int) -> dict[PlatformName, Venue]:
+    def _open_venues(self, etsy_limit: int) -> dict[PlatformName, SimulatedPlatform]:
         """Open every shop, and let its history happen."""
         seed, faults, past = self.plan.seed, self.plan.faults.platforms, PastClock(self.clock)
-        self.etsy = EtsyVenue(
+        self.etsy = SimulatedEtsy(
             self.clock,
             past,
             faults[PlatformName.ETSY],
@@ -188,12 +192,12 @@ class AccountScenario:
         )
         shops = self.plan.world.shops
         on_shopify = [each for each in shops.values() if each.platform is PlatformName.SHOPIFY]
-        venues: dict[PlatformName, Venue] = {
-            PlatformName.SHOPIFY: ShopifyVenue(
+        venues: dict[PlatformName, SimulatedPlatform] = {
+            PlatformName.SHOPIFY: SimulatedShopify(
                 self.clock, past, faults[PlatformName.SHOPIFY], shops=on_shopify, seed=seed
             ),
             PlatformName.ETSY: self.etsy,
-            PlatformName.PRINTIFY: PrintifyVenue(
+            PlatformName.PRINTIFY: SimulatedPrintify(
                 self.clock, past, faults[PlatformName.PRINTIFY], seed=seed
             ),
         }
@@ -230,8 +234,8 @@ class AccountScenario:
         turn(step, self.clock, self._stop, lambda _name, _text: None, "tick")
 
     def _pull(self, life: Life, owner: str, clock: Clock) -> Step:
-        pool = MortalPool(self._pool, life)
-        app = self._build(pool, clock=clock, wire=MortalTransport(self._wire, life))
+        pool = CrashingPool(self._pool, life)
+        app = self._build(pool, clock=clock, wire=CrashingTransport(self._wire, life))
         # Permits go by the database's clock, whatever the worker's own says. Who cannot die shares
         # one limiter with all others, which then knows the rows that it wrote last.
         is_mortal = self.plan.faults.workers.is_deadly
@@ -329,9 +333,9 @@ class AccountScenario:
 
     # -- the end -----------------------------------------------------------------------------
 
-    def _measure(self) -> Outcome:
+    def _measure(self) -> AccountOutcome:
         starved = self.laws.close()
-        return Outcome(
+        return AccountOutcome(
             served=self.ages.served(),
             etsy_served=self.ages.served(only=PlatformName.ETSY),
             age_min=self.ages.age_min(),

@@ -4,8 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 
 from headway.clock import Clock
-from headway_lab.simulation.accounts.platforms import Grant, Hook, PastClock, Truth
-from headway_lab.simulation.accounts.world import CENT, Deed, Event, ShopPlan
+from headway_lab.simulation.accounts.platforms import (
+    PastClock,
+    SimulatedGrant,
+    SimulatedWebhook,
+    Truth,
+)
+from headway_lab.simulation.accounts.world import CENT, AccountEvent, Deed, ShopPlan
 from headway_lab.simulation.faults import Faults
 from headway_lab.simulators.shopify.faults import ShopFault, ShopFaultPlan
 from headway_lab.simulators.shopify.shop import ShopSetup
@@ -28,7 +33,7 @@ SHARES = {
 }
 
 
-class ShopifyVenue:
+class SimulatedShopify:
     """The simulator, and what our numbers are called there."""
 
     def __init__(
@@ -87,20 +92,20 @@ class ShopifyVenue:
         assert shop.key in self._setups
         return ""
 
-    def grant(self, shop: ShopPlan) -> Grant:
+    def grant(self, shop: ShopPlan) -> SimulatedGrant:
         """Give the token of a custom app, which lives for ever."""
-        return Grant(access=self._setups[shop.key].access_token)
+        return SimulatedGrant(access=self._setups[shop.key].access_token)
 
-    def act(self, shop: ShopPlan, event: Event) -> Callable[[], Hook] | None:
+    def act(self, shop: ShopPlan, event: AccountEvent) -> Callable[[], SimulatedWebhook] | None:
         """Let something happen; of listings nothing is told."""
         key = (shop.key, event.number)
         self._act(self.name(shop), key, event)
         if event.deed not in TOPICS:
             return None
 
-        def tell() -> Hook:
+        def tell() -> SimulatedWebhook:
             told = self.simulator.hook(TOPICS[event.deed], self._orders[key], shop=self.name(shop))
-            return Hook(headers=told.headers, body=told.body)
+            return SimulatedWebhook(headers=told.headers, body=told.body)
 
         return tell
 
@@ -108,7 +113,7 @@ class ShopifyVenue:
         """Return what is true of a shop."""
         return self.simulator.truth(self.name(shop))
 
-    def _act(self, name: str, key: tuple[str, int], event: Event) -> None:
+    def _act(self, name: str, key: tuple[str, int], event: AccountEvent) -> None:
         simulator, deed, sku = self.simulator, event.deed, f"SKU-{event.number}"
         if deed is Deed.ORDER:
             lines = [(f"SKU-{listing}", count) for listing, count in event.lines]

@@ -68,7 +68,7 @@ class Deed(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class AccountEvent:
     """At this second somebody does this in a shop, to its order or listing of that number.
 
     `share` is how much of an order's money is given back. `hooks_s` are how much later the platform
@@ -109,15 +109,15 @@ class AccountWorld:
 
     tiers: Mapping[SellerId, Tier]
     shops: Mapping[str, ShopPlan]
-    events: tuple[Event, ...]
+    events: tuple[AccountEvent, ...]
 
     @property
-    def history(self) -> tuple[Event, ...]:
+    def history(self) -> tuple[AccountEvent, ...]:
         """What had happened when the run starts."""
         return tuple(each for each in self.events if each.at_s < 0)
 
     @property
-    def future(self) -> tuple[Event, ...]:
+    def future(self) -> tuple[AccountEvent, ...]:
         """What happens during the run."""
         return tuple(each for each in self.events if each.at_s >= 0)
 
@@ -126,7 +126,7 @@ def account_world(*, sellers: int, days: float, seed: int) -> AccountWorld:
     """Draw a world."""
     tiers = _tiers(sellers, seed)
     shops: dict[str, ShopPlan] = {}
-    events: list[Event] = []
+    events: list[AccountEvent] = []
     for place, (seller, tier) in enumerate(tiers.items()):
         luck = rng(f"seller:{seed}:{seller}")
         own = _shops(seller, tier, place, luck)
@@ -178,7 +178,7 @@ def _shops(seller: SellerId, tier: Tier, place: int, luck: Rng) -> list[ShopPlan
 # -- one shop's life ---------------------------------------------------------------------------
 
 
-def _life(shop: ShopPlan, days: float, luck: Rng) -> list[Event]:
+def _life(shop: ShopPlan, days: float, luck: Rng) -> list[AccountEvent]:
     begin_s, end_s = -shop.history_days * DAY_S, days * DAY_S
     shelf = _Shelf(shop, luck, begin_s)
     deeds = [
@@ -205,7 +205,7 @@ class _Shelf:
         self._luck = luck
         self._made = 0
         self.stock: list[int] = []
-        self.events: list[Event] = []
+        self.events: list[AccountEvent] = []
         for _ in range(shop.listings):
             self.change(begin_s, Deed.LIST)
 
@@ -222,18 +222,18 @@ class _Shelf:
                 return
             self.stock.remove(number)
         price = Decimal(self._luck.randint(400, 9900)) * CENT
-        event = Event(at_s=at_s, shop=self._shop.key, deed=deed, number=number, price=price)
+        event = AccountEvent(at_s=at_s, shop=self._shop.key, deed=deed, number=number, price=price)
         self.events.append(event)
 
 
 def _order(
     shop: ShopPlan, number: int, stock: list[int], at_s: float, luck: Rng
-) -> Iterator[Event]:
+) -> Iterator[AccountEvent]:
     """Yield an order and what becomes of it."""
     chosen = luck.sample(stock, min(len(stock), luck.choice((1, 1, 1, 2, 3))))
     lines = tuple((listing, luck.choice((1, 1, 2))) for listing in chosen)
     customer = luck.randint(1, max(1, round(number * CUSTOMERS_PER_ORDER)))
-    event = Event(
+    event = AccountEvent(
         at_s=at_s, shop=shop.key, deed=Deed.ORDER, number=number, lines=lines, customer=customer
     )
     yield event
@@ -260,7 +260,7 @@ def _times(luck: Rng, per_day: float, begin_s: float, end_s: float) -> Iterator[
         yield at_s
 
 
-def _told(shop: ShopPlan, events: list[Event], seed: int) -> list[Event]:
+def _told(shop: ShopPlan, events: list[AccountEvent], seed: int) -> list[AccountEvent]:
     """Choose of which events the platform tells us, and when; of history it never does."""
     if not shop.hooked:
         return events
@@ -285,7 +285,7 @@ def _delays(shop: ShopPlan, luck: Rng) -> tuple[float, ...]:
 # -- sellers' dealings with us -----------------------------------------------------------------
 
 
-def _dealings(shops: list[ShopPlan], tier: Tier, days: float, luck: Rng) -> Iterator[Event]:
+def _dealings(shops: list[ShopPlan], tier: Tier, days: float, luck: Rng) -> Iterator[AccountEvent]:
     """Yield when a seller disconnects a shop and connects it again, or pays for more."""
     for shop in shops:
         free_s = 0.0
@@ -293,9 +293,9 @@ def _dealings(shops: list[ShopPlan], tier: Tier, days: float, luck: Rng) -> Iter
             if at_s < free_s:
                 continue
             free_s = at_s + luck.uniform(*AWAY_H) * HOUR_S
-            yield Event(at_s=at_s, shop=shop.key, deed=Deed.LEAVE)
-            yield Event(at_s=free_s, shop=shop.key, deed=Deed.RETURN)
+            yield AccountEvent(at_s=at_s, shop=shop.key, deed=Deed.LEAVE)
+            yield AccountEvent(at_s=free_s, shop=shop.key, deed=Deed.RETURN)
     is_greedy = sum(shop.orders_per_day for shop in shops) * MONTH_DAYS > QUOTAS[tier]
     if is_greedy and luck.random() < 0.3:  # noqa: PLR2004 - some of them pay, once they feel it
         at_s = luck.uniform(0.3, 1.0) * days * DAY_S
-        yield Event(at_s=at_s, shop=shops[0].key, deed=Deed.UPGRADE, tier=Tier.STARTER)
+        yield AccountEvent(at_s=at_s, shop=shops[0].key, deed=Deed.UPGRADE, tier=Tier.STARTER)

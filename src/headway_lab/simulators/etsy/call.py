@@ -43,7 +43,7 @@ NUMBERS = {"receipts": TIMES, "ledger": ("min_created", "max_created")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class EtsyRequest:
     """A request, read; `wrong` says what is wrong with its values."""
 
     door: str
@@ -53,7 +53,7 @@ class Call:
     wrong: str = ""
 
 
-def read_call(method: str, path: str, body: bytes) -> Call:
+def read_call(method: str, path: str, body: bytes) -> EtsyRequest:
     """Read a request; `door` is empty where there is none."""
     path, _, query = path.partition("?")
     for door, pattern in DOORS:
@@ -65,14 +65,14 @@ def read_call(method: str, path: str, body: bytes) -> Call:
         named = match.groupdict()
         given = dict(parse_qsl(body.decode("latin-1") if door == "token" else query))
         asked, wrong = (given, "") if door in {"token", "consent"} else _read(door, given)
-        return Call(
+        return EtsyRequest(
             door=door,
             shop_id=int(named.get("shop") or 0),
             number=int(named.get("number") or 0),
             asked=asked,
             wrong=wrong,
         )
-    return Call(door="")
+    return EtsyRequest(door="")
 
 
 def _read(door: str, given: Mapping[str, str]) -> tuple[dict[str, Any], str]:

@@ -14,7 +14,7 @@ DAY_S = 86_400.0
 
 
 @dataclass(slots=True, kw_only=True)
-class CallLog:
+class EtsyCallLog:
     """What arrived, by door; what was refused, by limit; and the most in any window."""
 
     calls: int = 0

@@ -17,7 +17,7 @@ WHOLE = frozenset({"JPY", "KRW"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Buyer:
+class EtsyBuyer:
     """Somebody who buys; the same in every shop."""
 
     id: int
@@ -27,7 +27,7 @@ class Buyer:
 
 
 @dataclass(slots=True, kw_only=True)
-class Listing:
+class EtsyListing:
     """Something on offer."""
 
     id: int
@@ -53,7 +53,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parcel:
+class EtsyShipment:
     """A shipment."""
 
     id: int
@@ -76,7 +76,7 @@ class Receipt:
     """An order."""
 
     id: int
-    buyer: Buyer
+    buyer: EtsyBuyer
     positions: tuple[Position, ...]
     shipping: int
     tax: int
@@ -87,7 +87,7 @@ class Receipt:
     is_paid: bool = True
     is_canceled: bool = False
     is_delivered: bool = False
-    parcels: list[Parcel] = field(default_factory=list)
+    parcels: list[EtsyShipment] = field(default_factory=list)
     repayments: list[Repayment] = field(default_factory=list)
 
     @property
@@ -209,7 +209,7 @@ def receipt_json(receipt: Receipt, owner: Owner) -> Json:
     }
 
 
-def _parcel_json(parcel: Parcel) -> Json:
+def _parcel_json(parcel: EtsyShipment) -> Json:
     return {
         "receipt_shipping_id": parcel.id,
         "shipment_notification_timestamp": parcel.sent_s,
@@ -265,7 +265,7 @@ def _position_json(position: Position, receipt: Receipt, owner: Owner) -> Json:
     }
 
 
-def listing_json(listing: Listing, owner: Owner) -> Json:
+def listing_json(listing: EtsyListing, owner: Owner) -> Json:
     """Return a listing as Etsy shows it, without its associations."""
     stamps = {
         "creation_timestamp": listing.created_s,

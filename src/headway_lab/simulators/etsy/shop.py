@@ -10,11 +10,11 @@ from typing import Any
 
 from headway.clock import Rng
 from headway_lab.simulators.etsy.records import (
-    Buyer,
     Entry,
-    Listing,
+    EtsyBuyer,
+    EtsyListing,
+    EtsyShipment,
     Owner,
-    Parcel,
     Position,
     Receipt,
     Repayment,
@@ -53,7 +53,7 @@ class EtsyShop:
         self._quiet_share = quiet_share
         self._lag_s = lag_s
         self.receipts: dict[int, Receipt] = {}
-        self.listings: dict[int, Listing] = {}
+        self.listings: dict[int, EtsyListing] = {}
         self.ledger: list[Entry] = []
         self._entries: list[bytes] = []
         self._entry_times: list[int] = []
@@ -61,7 +61,7 @@ class EtsyShop:
         self._updated: list[tuple[int, int]] = []
         self._late: list[tuple[float, int, int]] = []
         self._packed: dict[int, bytes] = {}
-        self._by_state: dict[str, list[Listing]] = {}
+        self._by_state: dict[str, list[EtsyListing]] = {}
 
     # What happens in the shop.
 
@@ -69,7 +69,7 @@ class EtsyShop:
         self,
         at_s: int,
         *,
-        buyer: Buyer | None = None,
+        buyer: EtsyBuyer | None = None,
         items: Sequence[tuple[int, int]] = (),
         is_paid: bool = True,
         discount: int = 0,
@@ -111,7 +111,7 @@ class EtsyShop:
         receipt = self.receipts[receipt_id]
         number = next(self._numbers)
         carrier = self._generator.choice(("usps", "ups", "dhl"))
-        parcel = Parcel(id=number, carrier=carrier, tracking=f"TRACK{number}", sent_s=at_s)
+        parcel = EtsyShipment(id=number, carrier=carrier, tracking=f"TRACK{number}", sent_s=at_s)
         receipt.parcels.append(parcel)
         self._touch(receipt, at_s, is_quiet=is_quiet)
 
@@ -156,7 +156,7 @@ class EtsyShop:
             "price": self._generator.randrange(500, 9000),
             "quantity": self._generator.randrange(1, 50),
         }
-        self.listings[number] = Listing(
+        self.listings[number] = EtsyListing(
             id=number, state=state, created_s=at_s, updated_s=at_s, **{**usual, **given}
         )
         self._by_state.clear()
@@ -254,9 +254,9 @@ class EtsyShop:
             price=listing.price,
         )
 
-    def _buyer(self) -> Buyer:
+    def _buyer(self) -> EtsyBuyer:
         number = self._generator.randrange(1, 500)
-        return Buyer(
+        return EtsyBuyer(
             id=900_000 + number,
             name=f"Buyer {number}",
             email=f"buyer{number}@example.com" if number % 3 else None,
@@ -314,7 +314,7 @@ class EtsyShop:
             self._packed[receipt.id] = pack(receipt_json(receipt, self.owner))
         return self._packed[receipt.id]
 
-    def _pack_listing(self, listing: Listing) -> bytes:
+    def _pack_listing(self, listing: EtsyListing) -> bytes:
         if listing.id not in self._packed:
             self._packed[listing.id] = pack(listing_json(listing, self.owner))
         return self._packed[listing.id]

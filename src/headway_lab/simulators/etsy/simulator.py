@@ -15,13 +15,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 from headway.clock import Clock, fresh_id, rng
-from headway_lab.simulators.etsy.call import SCOPES, Call, read_call
-from headway_lab.simulators.etsy.meter import CallLog, EtsyMeter
-from headway_lab.simulators.etsy.records import Buyer, Owner, pack
+from headway_lab.simulators.etsy.call import SCOPES, EtsyRequest, read_call
+from headway_lab.simulators.etsy.meter import EtsyCallLog, EtsyMeter
+from headway_lab.simulators.etsy.records import EtsyBuyer, Owner, pack
 from headway_lab.simulators.etsy.shop import EtsyShop
 from headway_lab.simulators.etsy.tokens import EtsyApp, EtsyTokens, Pair
 from headway_lab.simulators.etsy.truth import Rows
-from headway_lab.simulators.faults import Fault, FaultPlan
+from headway_lab.simulators.faults import FaultPlan, SimulatedFault
 from headway_lab.simulators.wire import SimReply, json_reply
 
 __all__ = ["EtsyApp", "EtsySimulator"]
@@ -32,12 +32,12 @@ SAID = {
     "day": ("Exceeded daily rate limit", "86400"),
 }
 PAGE_TYPE = {"Content-Type": "text/html"}
-SPOILT: Mapping[Fault | None, SimReply] = {
-    Fault.TIMEOUT: SimReply(fate="hang"),
-    Fault.DROP: SimReply(fate="drop"),
-    Fault.ERROR: json_reply({"error": "Server Error"}, status=500),
-    Fault.UNAVAILABLE: SimReply(status=503, headers=PAGE_TYPE, body=HTML_PAGE),
-    Fault.HTML: SimReply(headers=PAGE_TYPE, body=HTML_PAGE),
+SPOILT: Mapping[SimulatedFault | None, SimReply] = {
+    SimulatedFault.TIMEOUT: SimReply(fate="hang"),
+    SimulatedFault.DROP: SimReply(fate="drop"),
+    SimulatedFault.ERROR: json_reply({"error": "Server Error"}, status=500),
+    SimulatedFault.UNAVAILABLE: SimReply(status=503, headers=PAGE_TYPE, body=HTML_PAGE),
+    SimulatedFault.HTML: SimReply(headers=PAGE_TYPE, body=HTML_PAGE),
 }
 UNIX = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
@@ -78,7 +78,7 @@ class EtsySimulator:
         self.tokens = EtsyTokens(self._app, self._generator, is_lenient=keeps_old_refresh)
         self.meter = EtsyMeter(per_second=per_second, per_day=per_day)
         self.faults = faults or FaultPlan(seed)
-        self.log = CallLog()
+        self.log = EtsyCallLog()
 
     def elapsed_s(self) -> float:
         """Return the second it is on the simulator's own clock, as faults are planned on."""
@@ -91,7 +91,7 @@ class EtsySimulator:
             fault = self.faults.call_fault(at_s)
             if fault is not None:
                 self.faults.injected[fault] += 1
-            if fault is Fault.REFUSED:
+            if fault is SimulatedFault.REFUSED:
                 return SimReply(fate="refuse")
             call = read_call(method, path, body)
             delay_s = self._generator.uniform(*self._delay_s)
@@ -106,26 +106,30 @@ class EtsySimulator:
                 self.log.refusals[refused] += 1
                 text, wait_s = SAID[refused]
                 reply = json_reply({"error": text}, status=429, headers={"Retry-After": wait_s})
-            if fault is Fault.SLOW:
+            if fault is SimulatedFault.SLOW:
                 delay_s += self.faults.slowness_s()
             meant = {**reply.headers, **self.meter.headers(at_s)}
             return replace(reply, headers=meant, delay_s=delay_s)
 
     def _suffer(
-        self, call: Call, headers: Mapping[str, str], fault: Fault | None, at_s: float
+        self,
+        call: EtsyRequest,
+        headers: Mapping[str, str],
+        fault: SimulatedFault | None,
+        at_s: float,
     ) -> SimReply:
         """Serve a call unless a fault comes before; what is read has no effect to be lost."""
         # A pair of tokens that is lost on its way needs a person, and no run could go on.
-        if fault is Fault.TRUNCATE and call.door == "token":
-            fault = Fault.ERROR
+        if fault is SimulatedFault.TRUNCATE and call.door == "token":
+            fault = SimulatedFault.ERROR
         if fault in SPOILT:
             return SPOILT[fault]
         reply = self._serve(call, headers, at_s)
-        if fault is Fault.TRUNCATE:
+        if fault is SimulatedFault.TRUNCATE:
             return replace(reply, body=reply.body[: self.faults.cut(len(reply.body))])
         return reply
 
-    def _serve(self, call: Call, headers: Mapping[str, str], at_s: float) -> SimReply:
+    def _serve(self, call: EtsyRequest, headers: Mapping[str, str], at_s: float) -> SimReply:
         if not call.door:
             return _say(404, "Resource not found")
         if refusal := self._check_key(headers.get("x-api-key", "")):
@@ -153,7 +157,7 @@ class EtsySimulator:
             return _say(403, "Incorrect shared secret in x-api-key header.")
         return None
 
-    def _open(self, call: Call, user_id: int) -> SimReply:
+    def _open(self, call: EtsyRequest, user_id: int) -> SimReply:
         if call.wrong:
             return _say(400, call.wrong)
         own = self._owned.get(user_id)
@@ -168,7 +172,7 @@ class EtsySimulator:
             return json_reply(_shop_json(shop))
         return self._show(call, shop) if shop is own else _say(403, "Not the owner of this shop")
 
-    def _show(self, call: Call, shop: EtsyShop) -> SimReply:
+    def _show(self, call: EtsyRequest, shop: EtsyShop) -> SimReply:
         shop.catch_up(self._now_s())
         if call.door == "receipt":
             found = shop.find_receipt(call.number)
@@ -181,7 +185,7 @@ class EtsySimulator:
         count, rows = find[call.door](call.asked)
         return _json(b'{"count":%d,"results":[%b]}' % (count, b",".join(rows)))
 
-    def _consent(self, call: Call, at_s: float) -> SimReply:
+    def _consent(self, call: EtsyRequest, at_s: float) -> SimReply:
         """Agree at once, for the shop that `login` names or the first one."""
         asked = call.asked
         shop_id = int(asked.get("login", next(iter(self._shops), 0)))
@@ -241,7 +245,7 @@ class EtsySimulator:
         shop_id: int,
         *,
         at: datetime | None = None,
-        buyer: Buyer | None = None,
+        buyer: EtsyBuyer | None = None,
         items: Sequence[tuple[int, int]] = (),
         is_paid: bool = True,
         discount: int = 0,

@@ -8,13 +8,16 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from headway_lab.simulators.etsy.records import Entry, Listing, Owner, Receipt, instant
+from headway_lab.simulators.etsy.records import Entry, EtsyListing, Owner, Receipt, instant
 
 Rows = dict[Any, dict[str, Any]]
 
 
 def tables(
-    owner: Owner, receipts: Iterable[Receipt], listings: Iterable[Listing], ledger: Iterable[Entry]
+    owner: Owner,
+    receipts: Iterable[Receipt],
+    listings: Iterable[EtsyListing],
+    ledger: Iterable[Entry],
 ) -> dict[str, Rows]:
     """Return every row, by table and key."""
     orders: Rows = {}
@@ -109,7 +112,7 @@ def _refunds(receipt: Receipt, owner: Owner) -> Rows:
     return rows
 
 
-def _listing(listing: Listing, owner: Owner) -> dict[str, Any]:
+def _listing(listing: EtsyListing, owner: Owner) -> dict[str, Any]:
     return {
         "sku": listing.sku,
         "title": listing.title,

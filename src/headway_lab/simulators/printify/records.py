@@ -8,7 +8,7 @@ TRACKING = "https://track.test/{number}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Buyer:
+class PrintBuyer:
     """Whom a parcel goes to; some leave no email."""
 
     first_name: str
@@ -36,7 +36,7 @@ class Buyer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
+class PrintVariant:
     """One size and colour of a product; money is in cents."""
 
     id: int
@@ -63,13 +63,13 @@ class Variant:
 
 
 @dataclass(slots=True, kw_only=True)
-class Product:
+class PrintProduct:
     """A product; an edit changes it in place."""
 
     id: str
     shop_id: int
     title: str
-    variants: tuple[Variant, ...]
+    variants: tuple[PrintVariant, ...]
     created_at: datetime
     updated_at: datetime
     visible: bool = True
@@ -96,12 +96,12 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class PrintLine:
     """One position of an order, as it was sold."""
 
     product_id: str
     product_title: str
-    variant: Variant
+    variant: PrintVariant
     quantity: int = 1
 
     def shown(self, status: str) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class Line:
 
 
 @dataclass(slots=True, kw_only=True)
-class Parcel:
+class PrintShipment:
     """A parcel on its way."""
 
     carrier: str
@@ -151,11 +151,11 @@ class PrintOrder:
     number: int
     created_at: datetime
     status: str
-    buyer: Buyer
-    lines: tuple[Line, ...]
+    buyer: PrintBuyer
+    lines: tuple[PrintLine, ...]
     shipping: int
     tax: int
-    parcels: list[Parcel] = field(default_factory=list)
+    parcels: list[PrintShipment] = field(default_factory=list)
     sent_to_production_at: datetime | None = None
     fulfilled_at: datetime | None = None
 

@@ -15,12 +15,12 @@ from typing import Any
 
 from headway.clock import Rng
 from headway_lab.simulators.printify.records import (
-    Buyer,
-    Line,
-    Parcel,
+    PrintBuyer,
+    PrintLine,
     PrintOrder,
-    Product,
-    Variant,
+    PrintProduct,
+    PrintShipment,
+    PrintVariant,
 )
 
 Truth = dict[str, dict[Any, dict[str, Any]]]
@@ -32,7 +32,7 @@ PATH = ("pending", "sending-to-production", "in-production", "partially-fulfille
 CANCELABLE = frozenset({"pending", "on-hold", "payment-not-received"})
 
 
-class PrintifyShop:
+class SimulatedPrintifyShop:
     """One shop; every change happens at the instant that is given."""
 
     def __init__(self, shop_id: int, title: str, generator: Rng) -> None:
@@ -40,7 +40,7 @@ class PrintifyShop:
         self.title = title
         self._generator = generator
         self._orders: list[PrintOrder] = []
-        self._products: list[Product] = []
+        self._products: list[PrintProduct] = []
         self._orders_by_id: dict[str, PrintOrder] = {}
         # What replies say of each, until it changes: most of a call's time would go into this.
         self._texts: dict[str, str] = {}
@@ -61,7 +61,7 @@ class PrintifyShop:
         """Offer a product, made up where nothing is given; return its id."""
         product_id = self._fresh_id()
         title = f"{self._generator.choice(GARMENTS)} {len(self._products) + 1}"
-        made = Product(
+        made = PrintProduct(
             **{
                 "id": product_id,
                 "shop_id": self.id,
@@ -168,10 +168,10 @@ class PrintifyShop:
             truth["listings"] |= _listing_truth(product)
         return truth
 
-    def _rows(self, what: str) -> Sequence[PrintOrder | Product]:
+    def _rows(self, what: str) -> Sequence[PrintOrder | PrintProduct]:
         return self._orders if what == "orders" else self._products
 
-    def _text(self, row: PrintOrder | Product) -> str:
+    def _text(self, row: PrintOrder | PrintProduct) -> str:
         if row.id not in self._texts:
             self._texts[row.id] = json.dumps(row.shown(), separators=(",", ":"))
         return self._texts[row.id]
@@ -181,7 +181,7 @@ class PrintifyShop:
         self._texts.pop(order_id, None)
         return self._orders_by_id[order_id]
 
-    def _product(self, product_id: str) -> Product:
+    def _product(self, product_id: str) -> PrintProduct:
         """Return a product that is about to change."""
         self._texts.pop(product_id, None)
         return next(product for product in self._products if product.id == product_id)
@@ -189,10 +189,10 @@ class PrintifyShop:
     def _fresh_id(self) -> str:
         return f"{self._generator.getrandbits(96):024x}"
 
-    def _make_variants(self, product_id: str) -> tuple[Variant, ...]:
+    def _make_variants(self, product_id: str) -> tuple[PrintVariant, ...]:
         price = self._generator.randrange(1200, 4000)
         return tuple(
-            Variant(
+            PrintVariant(
                 id=17000 + place,
                 sku=f"{product_id[:6]}-{size}",
                 title=size,
@@ -203,25 +203,25 @@ class PrintifyShop:
             for place, size in enumerate(SIZES)
         )
 
-    def _make_buyer(self) -> Buyer:
+    def _make_buyer(self) -> PrintBuyer:
         number = self._generator.randrange(200)
         first, last = FIRST[number % len(FIRST)], LAST[number // len(FIRST) % len(LAST)]
         has_email = number % 10 != 0
-        return Buyer(
+        return PrintBuyer(
             first_name=first,
             last_name=last,
             email=f"{first}.{last}.{number}@example.com" if has_email else "",
             street=f"{number} Main Street",
         )
 
-    def _make_lines(self, at: datetime) -> tuple[Line, ...]:
+    def _make_lines(self, at: datetime) -> tuple[PrintLine, ...]:
         if not self._products:
             self.add_product(at)
         chosen = [
             self._generator.choice(self._products) for _ in range(self._generator.choice((1, 1, 2)))
         ]
         return tuple(
-            Line(
+            PrintLine(
                 product_id=product.id,
                 product_title=product.title,
                 variant=self._generator.choice(product.variants),
@@ -230,9 +230,9 @@ class PrintifyShop:
             for product in chosen
         )
 
-    def _make_parcel(self) -> Parcel:
+    def _make_parcel(self) -> PrintShipment:
         number = f"{self._generator.randrange(10**12):012}"
-        return Parcel(carrier=self._generator.choice(CARRIERS), number=number)
+        return PrintShipment(carrier=self._generator.choice(CARRIERS), number=number)
 
 
 def _dollars(cents: int) -> Decimal:
@@ -294,7 +294,7 @@ def _parcel_truth(order: PrintOrder) -> dict[Any, dict[str, Any]]:
     }
 
 
-def _buyer_id(buyer: Buyer) -> str:
+def _buyer_id(buyer: PrintBuyer) -> str:
     """Name a buyer by a digest of the email, or of name and address."""
     name = f"{buyer.first_name} {buyer.last_name}"
     address = (name, buyer.country, buyer.postcode, buyer.city, buyer.street)
@@ -313,7 +313,7 @@ def _buyer_truth(order: PrintOrder) -> dict[str, Any]:
     }
 
 
-def _listing_truth(product: Product) -> dict[Any, dict[str, Any]]:
+def _listing_truth(product: PrintProduct) -> dict[Any, dict[str, Any]]:
     state = "visible" if product.visible else "hidden"
     return {
         f"{product.id}:{variant.id}": {

@@ -18,10 +18,10 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from headway.clock import Clock, Rng, rng
-from headway_lab.simulators.faults import Fault, FaultPlan
+from headway_lab.simulators.faults import FaultPlan, SimulatedFault
 from headway_lab.simulators.meter import ArrivalLog, LogGate
 from headway_lab.simulators.printify.records import spell
-from headway_lab.simulators.printify.shop import PrintifyShop, Truth
+from headway_lab.simulators.printify.shop import SimulatedPrintifyShop, Truth
 from headway_lab.simulators.wire import SimReply, json_reply
 
 PER_PAGE_MAX = {"orders": 10, "products": 50}
@@ -37,7 +37,7 @@ class PrintifyAccount:
     name: str
     log: ArrivalLog
     gate: LogGate
-    shops: dict[int, PrintifyShop] = field(default_factory=dict)
+    shops: dict[int, SimulatedPrintifyShop] = field(default_factory=dict)
     access: dict[str, float] = field(default_factory=dict, repr=False)
     refresh: set[str] = field(default_factory=set, repr=False)
     calls: int = 0
@@ -104,7 +104,7 @@ class PrintifySimulator:
         with self._lock:
             at_s = self.elapsed_s()
             fault = self.faults.call_fault(at_s)
-            if fault is Fault.REFUSED:
+            if fault is SimulatedFault.REFUSED:
                 self.faults.injected[fault] += 1
                 return SimReply(fate="refuse")
             lowered = {name.lower(): value for name, value in headers.items()}
@@ -164,7 +164,7 @@ class PrintifySimulator:
         text = shop.order_text(name) if what == "orders" else None
         return _error(404, "Not found.") if text is None else _text_reply(text)
 
-    def _page(self, shop: PrintifyShop, what: str, query: str) -> SimReply:
+    def _page(self, shop: SimulatedPrintifyShop, what: str, query: str) -> SimReply:
         given = {name: values[0] for name, values in parse_qs(query).items()}
         page, limit = given.get("page", "1"), given.get("limit", "10")
         is_fit = page.isdigit() and limit.isdigit() and int(page) >= 1
@@ -190,19 +190,19 @@ class PrintifySimulator:
         )
         return _text_reply(f'{envelope[:-1]},"data":[{",".join(rows)}]}}')
 
-    def _spoil(self, reply: SimReply, fault: Fault | None) -> SimReply:
+    def _spoil(self, reply: SimReply, fault: SimulatedFault | None) -> SimReply:
         """Let the fault act on an answer that was counted and earned."""
         spoiled = reply
-        if fault is Fault.ERROR or fault is Fault.UNAVAILABLE:
-            status = 500 if fault is Fault.ERROR else 503
+        if fault is SimulatedFault.ERROR or fault is SimulatedFault.UNAVAILABLE:
+            status = 500 if fault is SimulatedFault.ERROR else 503
             spoiled = replace(_error(status, "Server Error"), delay_s=reply.delay_s)
-        elif fault is Fault.TIMEOUT or fault is Fault.DROP:
-            spoiled = replace(reply, fate="hang" if fault is Fault.TIMEOUT else "drop")
-        elif fault is Fault.SLOW:
+        elif fault is SimulatedFault.TIMEOUT or fault is SimulatedFault.DROP:
+            spoiled = replace(reply, fate="hang" if fault is SimulatedFault.TIMEOUT else "drop")
+        elif fault is SimulatedFault.SLOW:
             spoiled = replace(reply, delay_s=reply.delay_s + self.faults.slowness_s())
-        elif fault is Fault.HTML:
+        elif fault is SimulatedFault.HTML:
             spoiled = replace(reply, headers={"Content-Type": "text/html"}, body=HTML_PAGE)
-        elif fault is Fault.TRUNCATE:
+        elif fault is SimulatedFault.TRUNCATE:
             spoiled = replace(reply, body=reply.body[: self.faults.cut(len(reply.body))])
         if fault is not None and spoiled is not reply:
             self.faults.injected[fault] += 1
@@ -250,7 +250,7 @@ class PrintifySimulator:
                     gate=LogGate(self._limit, self._span_s),
                 )
             shop_id = next(self._numbers)
-            made = PrintifyShop(shop_id, title or f"Shop {shop_id}", self._generator)
+            made = SimulatedPrintifyShop(shop_id, title or f"Shop {shop_id}", self._generator)
             self._owners[shop_id] = self._accounts[account]
             self._owners[shop_id].shops[shop_id] = made
             return shop_id
@@ -274,7 +274,7 @@ class PrintifySimulator:
             if not keeps_refresh:
                 self._accounts[account].refresh.clear()
 
-    def shop(self, shop_id: int) -> PrintifyShop:
+    def shop(self, shop_id: int) -> SimulatedPrintifyShop:
         """Return a shop as it is now."""
         return self._owners[shop_id].shops[shop_id]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from headway_lab.simulators.shopify.request import Info, Payload, Visit
+from headway_lab.simulators.shopify.request import Info, Payload, ShopRequest
 from headway_lab.simulators.shopify.schema import Operation, read_document
 from headway_lab.simulators.wire import SimReply, json_reply
 
@@ -62,7 +62,7 @@ class BulkOperation:
         }
 
 
-class BulkDesk:
+class BulkOperations:
     """The staged files and bulk operations of one shop."""
 
     def __init__(
@@ -93,7 +93,7 @@ class BulkDesk:
         self._files[key] = form["file"]
         return SimReply(status=201)
 
-    def run(self, visit: Visit, text: str, path: str) -> tuple[str, str] | BulkOperation:
+    def run(self, visit: ShopRequest, text: str, path: str) -> tuple[str, str] | BulkOperation:
         """Start an operation, or return the code and reason why not."""
         operation = read_document(text)
         if not isinstance(operation, Operation) or not _is_fit(operation):

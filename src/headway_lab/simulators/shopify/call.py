@@ -20,7 +20,7 @@ METHODS = {"graphql": "POST", "shop": "GET", "oauth": "POST", "staged": "POST", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ShopifyRequest:
     """A request, read; `door` is empty where there is none at its path."""
 
     shop: str
@@ -46,7 +46,7 @@ class Call:
         return 0.0
 
 
-def read_call(method: str, path: str, headers: Mapping[str, str], body: bytes) -> Call:
+def read_call(method: str, path: str, headers: Mapping[str, str], body: bytes) -> ShopifyRequest:
     """Read a request; the shop is the first part of its path, or else its host."""
     lowered = {name.lower(): value for name, value in headers.items()}
     match = PATH.fullmatch(path)
@@ -60,7 +60,7 @@ def read_call(method: str, path: str, headers: Mapping[str, str], body: bytes) -
     query, variables = asked.get("query"), asked.get("variables") or {}
     name = asked.get("operationName")
     is_fit = isinstance(query, str) and isinstance(variables, dict) and isinstance(name, str | None)
-    return Call(
+    return ShopifyRequest(
         shop=shop,
         door=door,
         number=number,

@@ -9,7 +9,7 @@ from headway_lab.simulators.shopify.index import Index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Customer:
+class ShopCustomer:
     """Somebody with a name, and perhaps an address."""
 
     number: int
@@ -25,25 +25,27 @@ class Customers:
 
     def __init__(self, numbers: Iterator[int]) -> None:
         self._numbers = numbers
-        self.rows: dict[int, Customer] = {}
+        self.rows: dict[int, ShopCustomer] = {}
         self.by_change = Index()
 
-    def add(self, name: str, *, now: datetime, email: str = "", country: str = "US") -> Customer:
+    def add(
+        self, name: str, *, now: datetime, email: str = "", country: str = "US"
+    ) -> ShopCustomer:
         """Let somebody sign up."""
         own = next(self._numbers)
-        self.rows[own] = Customer(
+        self.rows[own] = ShopCustomer(
             number=own, name=name, email=email, country=country, at=now, updated_at=now
         )
         self.by_change.put(own, now)
         return self.rows[own]
 
-    def edit(self, customer_id: str, *, now: datetime, **changes: Any) -> Customer:  # noqa: ANN401
+    def edit(self, customer_id: str, *, now: datetime, **changes: Any) -> ShopCustomer:  # noqa: ANN401
         """Change what is known of somebody."""
         own = int(customer_id)
         self.rows[own] = replace(self.rows[own], **changes)
         return self.touch(own, now)
 
-    def touch(self, number: int, now: datetime) -> Customer:
+    def touch(self, number: int, now: datetime) -> ShopCustomer:
         """Let somebody have changed, as an order does to who placed it."""
         self.rows[number] = replace(self.rows[number], updated_at=now)
         self.by_change.put(number, now)

@@ -32,11 +32,11 @@ from graphql import (
     is_list_type,
 )
 
-from headway_lab.simulators.shopify.request import Payload, Visit
+from headway_lab.simulators.shopify.request import Payload, ShopRequest
 from headway_lab.simulators.shopify.schema import SCHEMA, Operation
 
 LAYOUTS_MAX = 2048
-Plan = tuple["Slot", ...]
+Plan = tuple["FieldSlot", ...]
 
 
 class _UnlikelyError(Exception):
@@ -44,7 +44,7 @@ class _UnlikelyError(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
-class Slot:
+class FieldSlot:
     """A field of an answer: how it is resolved, and what is asked of what it yields."""
 
     key: str
@@ -81,12 +81,12 @@ class Layout:
 
     def plan(self, selections: Sequence[SelectionSetNode], type_name: str) -> Plan:
         """Return the slots of an object of this type."""
-        slots: dict[str, Slot] = {}
+        slots: dict[str, FieldSlot] = {}
         for selection in selections:
             self._collect(selection, type_name, slots)
         return tuple(slots.values())
 
-    def _collect(self, selection: SelectionSetNode, name: str, slots: dict[str, Slot]) -> None:
+    def _collect(self, selection: SelectionSetNode, name: str, slots: dict[str, FieldSlot]) -> None:
         for node in selection.selections:
             if isinstance(node, FieldNode):
                 self._add(node, name, slots)
@@ -99,7 +99,7 @@ class Layout:
             if on == name or _is_a(name, on):
                 self._collect(part.selection_set, name, slots)
 
-    def _add(self, node: FieldNode, type_name: str, slots: dict[str, Slot]) -> None:
+    def _add(self, node: FieldNode, type_name: str, slots: dict[str, FieldSlot]) -> None:
         key = node.alias.value if node.alias else node.name.value
         if key not in slots:
             slots[key] = _slot(key, node, type_name)
@@ -110,7 +110,7 @@ class Layout:
 class Execution:
     """One query on its way through the shop."""
 
-    def __init__(self, layout: Layout, variables: Any, visit: Visit) -> None:  # noqa: ANN401
+    def __init__(self, layout: Layout, variables: Any, visit: ShopRequest) -> None:  # noqa: ANN401
         self._layout = layout
         self._variables = variables
         self._info = SimpleNamespace(context=visit)
@@ -142,25 +142,25 @@ class Execution:
             said[slot.key] = value
         return said
 
-    def _complete(self, slot: Slot, value: Any) -> Any:  # noqa: ANN401 - objects, or a list
+    def _complete(self, slot: FieldSlot, value: Any) -> Any:  # noqa: ANN401 - objects, or a list
         if slot.is_list:
             return [None if each is None else self._one(slot, each) for each in value]
         return self._one(slot, value)
 
-    def _one(self, slot: Slot, value: Any) -> dict[str, Any]:  # noqa: ANN401 - any object
+    def _one(self, slot: FieldSlot, value: Any) -> dict[str, Any]:  # noqa: ANN401 - any object
         name = slot.type_name or self._type_of(slot, value)
         plan = slot.plans.get(name)
         if plan is None:
             plan = slot.plans[name] = self._layout.plan(slot.selections, name)
         return self._object(plan, name, value)
 
-    def _type_of(self, slot: Slot, value: Any) -> str:  # noqa: ANN401 - any object
+    def _type_of(self, slot: FieldSlot, value: Any) -> str:  # noqa: ANN401 - any object
         kind = get_named_type(slot.given.type) if slot.given else None
         assert isinstance(kind, GraphQLInterfaceType)
         assert kind.resolve_type is not None
         return str(kind.resolve_type(value, self._info, kind))  # type: ignore[arg-type]
 
-    def _given(self, slot: Slot) -> Mapping[str, Any]:
+    def _given(self, slot: FieldSlot) -> Mapping[str, Any]:
         if id(slot) not in self._arguments:
             assert slot.given is not None
             given = get_argument_values(slot.given, slot.node, self._variables)
@@ -171,14 +171,14 @@ class Execution:
 _layouts: dict[int, tuple[Operation, Layout]] = {}
 
 
-def answer(operation: Operation, variables: Mapping[str, Any], visit: Visit) -> Payload:
+def answer(operation: Operation, variables: Mapping[str, Any], visit: ShopRequest) -> Payload:
     """Execute an operation and return its data and errors as the API says them."""
     is_read = not operation.is_mutation
     quick = _answer_quickly(operation, variables, visit) if is_read else None
     return by_library(operation, variables, visit) if quick is None else quick
 
 
-def by_library(operation: Operation, variables: Mapping[str, Any], visit: Visit) -> Payload:
+def by_library(operation: Operation, variables: Mapping[str, Any], visit: ShopRequest) -> Payload:
     """Execute an operation the slow way, which knows everything."""
     result = execute(
         SCHEMA,
@@ -198,7 +198,7 @@ def by_library(operation: Operation, variables: Mapping[str, Any], visit: Visit)
 
 
 def _answer_quickly(
-    operation: Operation, variables: Mapping[str, Any], visit: Visit
+    operation: Operation, variables: Mapping[str, Any], visit: ShopRequest
 ) -> Payload | None:
     known = _layouts.get(id(operation))
     if known is None:  # kept with its operation, so that the id stays its own
@@ -219,11 +219,11 @@ def _answer_quickly(
     return None
 
 
-def _slot(key: str, node: FieldNode, type_name: str) -> Slot:
+def _slot(key: str, node: FieldNode, type_name: str) -> FieldSlot:
     kind = SCHEMA.type_map[type_name]
     assert isinstance(kind, GraphQLObjectType | GraphQLInterfaceType)
     given = kind.fields.get(node.name.value)
-    slot = Slot(key=key, given=given, node=node, selections=[], name=node.name.value)
+    slot = FieldSlot(key=key, given=given, node=node, selections=[], name=node.name.value)
     if given is not None:
         named = get_named_type(given.type)
         slot.is_leaf = is_leaf_type(named)

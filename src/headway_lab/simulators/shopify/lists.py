@@ -23,7 +23,7 @@ ROWS_MAX = 25_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class ListedPage:
     """Some of many, with their cursors, and whether there are more."""
 
     nodes: Sequence[Any]
@@ -103,7 +103,7 @@ def cut_page(
     *,
     between: Sequence[tuple[Place, Place]] = (),
     rows: Rows,
-) -> Page:
+) -> ListedPage:
     """Return the first rows after a cursor that lie between all bounds; raises GraphQLError."""
     first = arguments.get("first")
     if first is None or not 0 < first <= LIST_MAX:
@@ -117,7 +117,7 @@ def cut_page(
             raise refuse("BAD_REQUEST", "Pagination is limited to 25000 objects")
     last = min(start + first, end)
     shown = places[start:last] if start < last else []
-    return Page(
+    return ListedPage(
         nodes=[rows[number] for _, number in shown],
         cursors=[_cursor(place) for place in shown],
         has_next=last < end,

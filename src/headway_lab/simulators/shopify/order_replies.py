@@ -12,12 +12,27 @@ from typing import Any
 
 from graphql import GraphQLError
 
-from headway_lab.simulators.shopify.customers import Customer, Customers
+from headway_lab.simulators.shopify.customers import Customers, ShopCustomer
 from headway_lab.simulators.shopify.index import Index, Place
-from headway_lab.simulators.shopify.lists import FAR, Page, Term, bounds, cut_page, read_terms, span
-from headway_lab.simulators.shopify.orders import GivenBack, Line, Move, Order, Orders, Parcel
+from headway_lab.simulators.shopify.lists import (
+    FAR,
+    ListedPage,
+    Term,
+    bounds,
+    cut_page,
+    read_terms,
+    span,
+)
+from headway_lab.simulators.shopify.orders import (
+    Move,
+    Orders,
+    RefundedLine,
+    SoldLine,
+    SoldOrder,
+    SoldShipment,
+)
 from headway_lab.simulators.shopify.schema import short_text
-from headway_lab.simulators.shopify.shop import Shop
+from headway_lab.simulators.shopify.shop import SimulatedShop
 
 HORIZON = timedelta(days=60)
 Node = dict[str, Any]
@@ -27,13 +42,13 @@ Node = dict[str, Any]
 class Trade:
     """What a shop sold and to whom, and what of it an app may see."""
 
-    shop: Shop
+    shop: SimulatedShop
     orders: Orders
     customers: Customers
     lag_s: float = 0.0
-    nodes: dict[int, tuple[Order, Node]] = field(default_factory=dict)
+    nodes: dict[int, tuple[SoldOrder, Node]] = field(default_factory=dict)
 
-    def list_orders(self, now: datetime, arguments: Mapping[str, Any]) -> Page:
+    def list_orders(self, now: datetime, arguments: Mapping[str, Any]) -> ListedPage:
         """Return a page of orders; raises GraphQLError."""
         self.need("read_orders", "orders")
         is_by_change = arguments["sortKey"] == "UPDATED_AT"
@@ -52,7 +67,7 @@ class Trade:
                 places = _among(places, others, bounds(term))
         return cut_page(places, arguments, between=between, rows=_Shown(self.order_node))
 
-    def list_customers(self, now: datetime, arguments: Mapping[str, Any]) -> Page:
+    def list_customers(self, now: datetime, arguments: Mapping[str, Any]) -> ListedPage:
         """Return a page of customers; raises GraphQLError."""
         self.need("read_customers", "customers")
         terms = read_terms(arguments.get("query"), ("updated_at", "id"))
@@ -70,7 +85,7 @@ class Trade:
                 places = _among(places, self.customers.by_change, lies)
         return cut_page(places, arguments, between=between, rows=_Shown(self.customer_node))
 
-    def list_products(self, now: datetime, arguments: Mapping[str, Any]) -> Page:
+    def list_products(self, now: datetime, arguments: Mapping[str, Any]) -> ListedPage:
         """Return a page of products; raises GraphQLError."""
         self.need("read_products", "products")
         terms = read_terms(arguments.get("query"), ("updated_at",))
@@ -122,7 +137,7 @@ class Trade:
             return places
         return _among(places, self.orders.by_creation, span(">=", since, since))
 
-    def _is_seen(self, order: Order, now: datetime) -> bool:
+    def _is_seen(self, order: SoldOrder, now: datetime) -> bool:
         has_all = "read_all_orders" in self.shop.setup.scopes
         return has_all or order.at >= now - HORIZON
 
@@ -160,7 +175,7 @@ def _by_number(term: Term) -> tuple[Place, Place]:
     return span(term.sign, own, own)
 
 
-def _order_node(order: Order, currency: str) -> Node:
+def _order_node(order: SoldOrder, currency: str) -> Node:
     return {
         "__typename": "Order",
         "id": f"gid://shopify/Order/{order.number}",
@@ -186,7 +201,7 @@ def _order_node(order: Order, currency: str) -> Node:
     }
 
 
-def _line_node(line: Line, currency: str) -> Node:
+def _line_node(line: SoldLine, currency: str) -> Node:
     return {
         "id": f"gid://shopify/LineItem/{line.number}",
         "originalUnitPriceSet": money_bag(line.price, currency),
@@ -197,7 +212,7 @@ def _line_node(line: Line, currency: str) -> Node:
     }
 
 
-def _parcel_node(parcel: Parcel) -> Node:
+def _parcel_node(parcel: SoldShipment) -> Node:
     return {
         "id": f"gid://shopify/Fulfillment/{parcel.number}",
         "createdAt": clock_text(parcel.at),
@@ -207,7 +222,7 @@ def _parcel_node(parcel: Parcel) -> Node:
     }
 
 
-def _refund_node(refund: GivenBack, currency: str) -> Node:
+def _refund_node(refund: RefundedLine, currency: str) -> Node:
     return {
         "id": f"gid://shopify/Refund/{refund.number}",
         "createdAt": clock_text(refund.at),
@@ -227,7 +242,7 @@ def _move_node(move: Move, currency: str) -> Node:
     }
 
 
-def _customer_node(customer: Customer) -> Node:
+def _customer_node(customer: ShopCustomer) -> Node:
     email, country = customer.email, customer.country
     return {
         "__typename": "Customer",

@@ -7,13 +7,13 @@ from decimal import Decimal
 
 from headway_lab.simulators.shopify.customers import Customers
 from headway_lab.simulators.shopify.index import Index
-from headway_lab.simulators.shopify.shop import Shop, number
+from headway_lab.simulators.shopify.shop import SimulatedShop, number
 
 CENT = Decimal("0.01")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class SoldLine:
     """A position; its variant may be gone from the shop, or never have been there."""
 
     number: int
@@ -25,7 +25,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parcel:
+class SoldShipment:
     """A shipment of a part of an order, or of all of it."""
 
     number: int
@@ -38,7 +38,7 @@ class Parcel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenBack:
+class RefundedLine:
     """A refund; its money moves by a transaction of its own."""
 
     number: int
@@ -59,7 +59,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class SoldOrder:
     """An order with all that belongs to it; its version says which state of it this is."""
 
     number: int
@@ -67,12 +67,12 @@ class Order:
     at: datetime
     updated_at: datetime
     customer: int | None
-    lines: tuple[Line, ...]
+    lines: tuple[SoldLine, ...]
     shipping: Decimal
     tax: Decimal
     discount: Decimal
-    parcels: tuple[Parcel, ...] = ()
-    refunds: tuple[GivenBack, ...] = ()
+    parcels: tuple[SoldShipment, ...] = ()
+    refunds: tuple[RefundedLine, ...] = ()
     moves: tuple[Move, ...] = ()
     cancelled_at: datetime | None = None
     closed_at: datetime | None = None
@@ -116,11 +116,11 @@ class Order:
 class Orders:
     """The orders of one shop; every verb returns the order as it is then."""
 
-    def __init__(self, shop: Shop, customers: Customers, numbers: Iterator[int]) -> None:
+    def __init__(self, shop: SimulatedShop, customers: Customers, numbers: Iterator[int]) -> None:
         self._shop = shop
         self._customers = customers
         self._numbers = numbers
-        self.rows: dict[int, Order] = {}
+        self.rows: dict[int, SoldOrder] = {}
         self.by_creation = Index()
         self.by_change = Index()
 
@@ -134,9 +134,9 @@ class Orders:
         shipping: Decimal = Decimal("4.90"),
         tax: Decimal = Decimal(0),
         discount: Decimal = Decimal(0),
-    ) -> Order:
+    ) -> SoldOrder:
         """Sell SKUs; the payment is a SALE, an AUTHORIZATION, or empty while it is awaited."""
-        order = Order(
+        order = SoldOrder(
             number=next(self._numbers),
             name=f"#{1001 + len(self.rows)}",
             at=now,
@@ -154,20 +154,22 @@ class Orders:
             self._customers.touch(order.customer, now)
         return self._put(order, now)
 
-    def edit(self, order_id: str, adds: Sequence[tuple[str, int]] = (), *, now: datetime) -> Order:
+    def edit(
+        self, order_id: str, adds: Sequence[tuple[str, int]] = (), *, now: datetime
+    ) -> SoldOrder:
         """Add positions, or only touch the order as a new tag does."""
         order = self.rows[int(order_id)]
         lines = tuple(self._line(sku, quantity) for sku, quantity in adds)
         return self._put(replace(order, lines=(*order.lines, *lines)), now)
 
-    def pay(self, order_id: str, *, now: datetime) -> Order:
+    def pay(self, order_id: str, *, now: datetime) -> SoldOrder:
         """Take the money that is still missing."""
         order = self.rows[int(order_id)]
         has_hold = any(each.kind == "AUTHORIZATION" for each in order.moves)
         move = self._move("CAPTURE" if has_hold else "SALE", order.total - order.got, now)
         return self._put(replace(order, moves=(*order.moves, move)), now)
 
-    def decline(self, order_id: str, *, now: datetime) -> Order:
+    def decline(self, order_id: str, *, now: datetime) -> SoldOrder:
         """Let a payment fail."""
         order = self.rows[int(order_id)]
         move = replace(self._move("SALE", order.total, now), status="FAILURE")
@@ -181,11 +183,11 @@ class Orders:
         company: str = "UPS",
         trackings: Sequence[str] = (),
         is_whole: bool = True,
-    ) -> Order:
+    ) -> SoldOrder:
         """Send a parcel; the one that makes it whole closes a paid order."""
         order = self.rows[int(order_id)]
         own = next(self._numbers)
-        parcel = Parcel(
+        parcel = SoldShipment(
             number=own,
             at=now,
             company=company,
@@ -196,7 +198,7 @@ class Orders:
         closed_at = order.closed_at or (now if is_over else None)
         return self._put(replace(order, parcels=(*order.parcels, parcel), closed_at=closed_at), now)
 
-    def deliver(self, order_id: str, *, now: datetime) -> Order:
+    def deliver(self, order_id: str, *, now: datetime) -> SoldOrder:
         """Let every parcel arrive."""
         order = self.rows[int(order_id)]
         parcels = tuple(
@@ -206,17 +208,17 @@ class Orders:
 
     def refund(
         self, order_id: str, amount: Decimal | None = None, *, now: datetime, note: str = ""
-    ) -> Order:
+    ) -> SoldOrder:
         """Give money back: that much, or all that is left."""
         order = self.rows[int(order_id)]
         given = order.got if amount is None else min(amount, order.got)
-        back = GivenBack(number=next(self._numbers), at=now, amount=given, note=note)
+        back = RefundedLine(number=next(self._numbers), at=now, amount=given, note=note)
         refunds, moves = (*order.refunds, back), order.moves
         if given > 0:
             moves = (*moves, self._move("REFUND", given, now))
         return self._put(replace(order, refunds=refunds, moves=moves), now)
 
-    def cancel(self, order_id: str, *, now: datetime) -> Order:
+    def cancel(self, order_id: str, *, now: datetime) -> SoldOrder:
         """Cancel an order: what was paid goes back, what was held is let go."""
         order = self.rows[int(order_id)]
         if order.got > 0:
@@ -232,17 +234,17 @@ class Orders:
         self.by_change.drop(int(order_id))
         self.by_creation.drop(int(order_id))
 
-    def _put(self, order: Order, now: datetime) -> Order:
+    def _put(self, order: SoldOrder, now: datetime) -> SoldOrder:
         self.rows[order.number] = replace(order, updated_at=now)
         self.by_change.put(order.number, now)
         return self.rows[order.number]
 
-    def _line(self, sku: str, quantity: int) -> Line:
+    def _line(self, sku: str, quantity: int) -> SoldLine:
         variants = self._shop.by_sku(sku)
         price, title = Decimal("10.00"), sku
         if variants:
             price, title = variants[0].price, self._shop.products[variants[0].product].title
-        return Line(
+        return SoldLine(
             number=next(self._numbers),
             sku=sku,
             title=title,

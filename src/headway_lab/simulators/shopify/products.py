@@ -7,7 +7,7 @@ from typing import Any
 
 from headway_lab.simulators.shopify.request import Facet, Info, Payload, UserError, check_length
 from headway_lab.simulators.shopify.schema import as_money
-from headway_lab.simulators.shopify.shop import Product, Shop, Variant
+from headway_lab.simulators.shopify.shop import ShopProduct, ShopVariant, SimulatedShop
 
 TOLD = {"title": "title", "vendor": "vendor", "descriptionHtml": "description", "status": "status"}
 FACETS = ("price", "compare_at", "cost", "sku", "tracked")
@@ -24,7 +24,7 @@ def update_variants(_: object, info: Info, **arguments: Any) -> Payload:  # noqa
     if product.is_suspended:
         text = "Product is suspended"
         return _refused(product, visit.user_error("PRODUCT_SUSPENDED", ("productId",), text))
-    wanted: list[tuple[Variant, Variant]] = []
+    wanted: list[tuple[ShopVariant, ShopVariant]] = []
     errors: list[UserError] = []
     for index, each in enumerate(arguments["variants"]):
         variant = visit.shop.variants.get(each.get("id") or "")
@@ -57,7 +57,7 @@ def update_product(_: object, info: Info, **arguments: Any) -> Payload:  # noqa:
     return {"product": told, "userErrors": []}
 
 
-def edited(variant: Variant, wanted: Mapping[str, Any]) -> Variant:
+def edited(variant: ShopVariant, wanted: Mapping[str, Any]) -> ShopVariant:
     """Return the variant as the input wants it; what is not given stays."""
     item = wanted.get("inventoryItem") or {}
     fields: dict[str, Any] = {}
@@ -75,7 +75,7 @@ def edited(variant: Variant, wanted: Mapping[str, Any]) -> Variant:
     return replace(variant, **fields)
 
 
-def variant_facets(old: Variant, new: Variant) -> list[Facet]:
+def variant_facets(old: ShopVariant, new: ShopVariant) -> list[Facet]:
     """Return what differs between two states of a variant."""
     return [
         (name, new.id, None, getattr(old, name), getattr(new, name))
@@ -97,7 +97,7 @@ def money_fault(wanted: Mapping[str, Any]) -> tuple[str, str, str] | None:
     return None
 
 
-def retold(product: Product, wanted: Mapping[str, Any]) -> Product:
+def retold(product: ShopProduct, wanted: Mapping[str, Any]) -> ShopProduct:
     """Return the product as the input wants it; what is not given stays."""
     fields = {ours: wanted[name] for name, ours in TOLD.items() if wanted.get(name) is not None}
     if wanted.get("handle"):
@@ -105,7 +105,7 @@ def retold(product: Product, wanted: Mapping[str, Any]) -> Product:
     return replace(product, **fields)
 
 
-def product_facets(old: Product, new: Product, wanted: Mapping[str, Any]) -> list[Facet]:
+def product_facets(old: ShopProduct, new: ShopProduct, wanted: Mapping[str, Any]) -> list[Facet]:
     """Return what was asked for of a product, changed or not."""
     names = [ours for name, ours in {**TOLD, "handle": "handle"}.items() if name in wanted]
     return [
@@ -113,7 +113,9 @@ def product_facets(old: Product, new: Product, wanted: Mapping[str, Any]) -> lis
     ]
 
 
-def handle_fault(shop: Shop, handle: str | None, product: Product | None) -> str | None:
+def handle_fault(
+    shop: SimulatedShop, handle: str | None, product: ShopProduct | None
+) -> str | None:
     """Return the code of what is wrong with a wanted handle, if anything is."""
     if not handle:
         return None
@@ -125,7 +127,7 @@ def handle_fault(shop: Shop, handle: str | None, product: Product | None) -> str
 
 
 def _variant_fault(
-    product: Product, variant: Variant | None, wanted: Mapping[str, Any]
+    product: ShopProduct, variant: ShopVariant | None, wanted: Mapping[str, Any]
 ) -> tuple[str, str, str] | None:
     if not wanted.get("id"):
         return "PRODUCT_VARIANT_ID_MISSING", "id", "Product variant is missing ID attribute"
@@ -141,5 +143,5 @@ def _money(value: object) -> Decimal | None:
     return None if value is None else as_money(value)
 
 
-def _refused(product: Product | None, *errors: UserError) -> Payload:
+def _refused(product: ShopProduct | None, *errors: UserError) -> Payload:
     return {"product": product, "userErrors": list(errors)}

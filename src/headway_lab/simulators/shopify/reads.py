@@ -8,12 +8,18 @@ from typing import Any
 from graphql import GraphQLInterfaceType, GraphQLObjectType, get_named_type, is_leaf_type
 
 from headway_lab.simulators.shopify import bulk, products, stock, upsert
-from headway_lab.simulators.shopify.lists import Page
+from headway_lab.simulators.shopify.lists import ListedPage
 from headway_lab.simulators.shopify.order_replies import clock_text
-from headway_lab.simulators.shopify.request import Info, Payload, Visit, check_length, refuse
+from headway_lab.simulators.shopify.request import Info, Payload, ShopRequest, check_length, refuse
 from headway_lab.simulators.shopify.schema import LIST_MAX, SCHEMA, attach, money_text, short_text
 from headway_lab.simulators.shopify.search import search
-from headway_lab.simulators.shopify.shop import Level, Product, Shop, Variant, number
+from headway_lab.simulators.shopify.shop import (
+    Level,
+    ShopProduct,
+    ShopVariant,
+    SimulatedShop,
+    number,
+)
 
 NO_STOCK = frozenset(
     {"committed", "damaged", "incoming", "quality_control", "reserved", "safety_stock"}
@@ -25,7 +31,7 @@ BULK_FILTERS = {"status": "status", "operation_type": "type"}
 class Item:
     """A variant seen as what lies on the shelf."""
 
-    variant: Variant
+    variant: ShopVariant
 
     @property
     def id(self) -> str:
@@ -33,10 +39,15 @@ class Item:
         return self.variant.item
 
 
-TYPES = {Variant: "ProductVariant", Item: "InventoryItem", Level: "InventoryLevel", Shop: "Shop"}
+TYPES = {
+    ShopVariant: "ProductVariant",
+    Item: "InventoryItem",
+    Level: "InventoryLevel",
+    SimulatedShop: "Shop",
+}
 
 
-def page(values: Sequence[Any], arguments: Mapping[str, Any]) -> Page:
+def page(values: Sequence[Any], arguments: Mapping[str, Any]) -> ListedPage:
     """Return the first ones after a cursor; raises GraphQLError."""
     first, after = arguments.get("first"), arguments.get("after")
     if first is None:
@@ -50,7 +61,7 @@ def page(values: Sequence[Any], arguments: Mapping[str, Any]) -> Page:
             raise refuse("BAD_REQUEST", "after is not a valid cursor")
         start = cursors.index(after) + 1
     nodes = values[start : start + first]
-    return Page(
+    return ListedPage(
         nodes=nodes,
         cursors=[_cursor(each) for each in nodes],
         has_next=start + first < len(values),
@@ -58,7 +69,7 @@ def page(values: Sequence[Any], arguments: Mapping[str, Any]) -> Page:
     )
 
 
-def find_node(visit: Visit, gid: str) -> object | None:
+def find_node(visit: ShopRequest, gid: str) -> object | None:
     """Return what has this id, if anything has; raises GraphQLError."""
     kind = gid.removeprefix("gid://shopify/").partition("/")[0]
     if not gid.startswith("gid://shopify/") or not number(gid):
@@ -97,24 +108,24 @@ def _one_of(kind: str) -> Callable[..., Any]:
     return find
 
 
-def _locations(_: object, info: Info, **arguments: Any) -> Page:  # noqa: ANN401
+def _locations(_: object, info: Info, **arguments: Any) -> ListedPage:  # noqa: ANN401
     locations = info.context.shop.locations.values()
     has_all = arguments["includeInactive"]
     return page([each for each in locations if each.is_active or has_all], arguments)
 
 
-def _variants(_: object, info: Info, **arguments: Any) -> Page:  # noqa: ANN401
+def _variants(_: object, info: Info, **arguments: Any) -> ListedPage:  # noqa: ANN401
     return page(search(info.context.shop, arguments.get("query")), arguments)
 
 
-def _by_identifier(_: object, info: Info, identifier: Mapping[str, Any]) -> Product | None:
+def _by_identifier(_: object, info: Info, identifier: Mapping[str, Any]) -> ShopProduct | None:
     shop = info.context.shop
     if identifier.get("handle"):
         return shop.by_handle(identifier["handle"])
     return shop.products.get(identifier.get("id") or "")
 
 
-def _bulk_operations(_: object, info: Info, **arguments: Any) -> Page:  # noqa: ANN401
+def _bulk_operations(_: object, info: Info, **arguments: Any) -> ListedPage:  # noqa: ANN401
     visit = info.context
     views = [each.view(visit.at_s) for each in visit.bulk.operations.values()]
     for term in (arguments.get("query") or "").split():
@@ -125,7 +136,7 @@ def _bulk_operations(_: object, info: Info, **arguments: Any) -> Page:  # noqa: 
     return page(views[::-1], arguments)
 
 
-def _levels(item: Item, info: Info, **arguments: Any) -> Page:  # noqa: ANN401
+def _levels(item: Item, info: Info, **arguments: Any) -> ListedPage:  # noqa: ANN401
     levels = info.context.shop.levels(item.id)
     has_all = arguments["includeInactive"]
     return page([each for each in levels if each.is_active or has_all], arguments)
@@ -161,16 +172,16 @@ def _changes(group: Payload, _: Info, **arguments: Any) -> list[Payload]:  # noq
     ]
 
 
-def _item(shop: Shop, item_id: str) -> Item | None:
+def _item(shop: SimulatedShop, item_id: str) -> Item | None:
     variant = shop.variants.get(shop.items.get(item_id, ""))
     return None if variant is None else Item(variant=variant)
 
 
-def _total(variant: Variant, info: Info) -> int:
+def _total(variant: ShopVariant, info: Info) -> int:
     return sum(each.quantity for each in info.context.shop.levels(variant.item) if each.is_active)
 
 
-def _product_variants(product: Product, info: Info, **arguments: Any) -> Page:  # noqa: ANN401
+def _product_variants(product: ShopProduct, info: Info, **arguments: Any) -> ListedPage:  # noqa: ANN401
     variants = [info.context.shop.variants[each] for each in product.variants]
     return page(variants, arguments)
 
@@ -209,11 +220,11 @@ def _buyer(order: Mapping[str, Any], info: Info) -> Payload | None:
     return None if order["customer"] is None else info.context.trade.customer_of(order["customer"])
 
 
-def _title(variant: Variant, _: Info) -> str:
+def _title(variant: ShopVariant, _: Info) -> str:
     return " / ".join(value for _, value in variant.options)
 
 
-def _changed_at(product: Product, info: Info) -> str | None:
+def _changed_at(product: ShopProduct, info: Info) -> str | None:
     return clock_text(info.context.shop.changed_at(product.id))
 
 

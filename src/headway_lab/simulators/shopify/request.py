@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from graphql import GraphQLError, GraphQLResolveInfo, get_directive_values
 
 from headway_lab.simulators.shopify.schema import LIST_MAX, SCHEMA
-from headway_lab.simulators.shopify.shop import Shop
+from headway_lab.simulators.shopify.shop import SimulatedShop
 
 if TYPE_CHECKING:
-    from headway_lab.simulators.shopify.bulk import BulkDesk
+    from headway_lab.simulators.shopify.bulk import BulkOperations
     from headway_lab.simulators.shopify.order_replies import Trade
 
 KEY_LIFE_S = 86_400.0
@@ -32,7 +32,7 @@ MISMATCH = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Effect:
+class ShopEffect:
     """One facet of an accepted write; facets of the same `write` belong to the same item."""
 
     at_s: float
@@ -50,15 +50,15 @@ class Effect:
 class WriteLog:
     """All accepted writes, what was said about the others, and who wants to know."""
 
-    effects: list[Effect] = field(default_factory=list)
+    effects: list[ShopEffect] = field(default_factory=list)
     codes: Counter[str] = field(default_factory=Counter)
     replays: int = 0
     writes: int = 0
-    on_effect: Callable[[Effect], None] | None = None
+    on_effect: Callable[[ShopEffect], None] | None = None
 
-    def double_writes(self) -> list[Effect]:
+    def double_writes(self) -> list[ShopEffect]:
         """Return the first facet of every write that found everything as it wanted it."""
-        firsts: dict[int, Effect] = {}
+        firsts: dict[int, ShopEffect] = {}
         changed: set[int] = set()
         for effect in self.effects:
             firsts.setdefault(effect.write, effect)
@@ -79,14 +79,14 @@ class Used:
 
 
 @dataclass(slots=True, kw_only=True)
-class Visit:
+class ShopRequest:
     """What a resolver knows: the shop, the instant, the request, and where it is written down."""
 
-    shop: Shop
+    shop: SimulatedShop
     trade: "Trade"
     log: WriteLog
     keys: dict[str, Used]
-    bulk: "BulkDesk"
+    bulk: "BulkOperations"
     url: str
     now: datetime
     at_s: float
@@ -98,7 +98,7 @@ class Visit:
         """Note an accepted write of one item."""
         self.log.writes += 1
         for kind, id_, location, old, new in facets:
-            effect = Effect(
+            effect = ShopEffect(
                 at_s=self.at_s,
                 shop=self.shop.setup.domain,
                 kind=kind,
@@ -122,7 +122,7 @@ class Visit:
         return {"code": code, "field": where, "message": message}
 
 
-Info: TypeAlias = "GraphQLResolveInfo[Visit]"
+Info: TypeAlias = "GraphQLResolveInfo[ShopRequest]"
 
 
 def refuse(code: str, message: str) -> GraphQLError:

@@ -10,7 +10,7 @@ from operator import eq, ge, gt, le, lt
 
 from graphql import GraphQLError
 
-from headway_lab.simulators.shopify.shop import WORD, Shop, Variant, number, pick
+from headway_lab.simulators.shopify.shop import WORD, ShopVariant, SimulatedShop, number, pick
 
 TERM = re.compile(
     r"""\s*(?:(?P<mark>[()])|(?P<link>OR|AND)(?=[\s(]|$)
@@ -22,7 +22,7 @@ HOLDS = {"=": eq, "<": lt, "<=": le, ">": gt, ">=": ge}
 Token = tuple[str, str, str, bool]  # kind, field, value, quoted
 
 
-def search(shop: Shop, query: str | None) -> list[Variant]:
+def search(shop: SimulatedShop, query: str | None) -> list[ShopVariant]:
     """Return the variants that a query finds, the oldest first; raises GraphQLError."""
     if not query or not query.strip():
         return pick(shop.variants, shop.variants)
@@ -52,7 +52,7 @@ def _tokens(query: str) -> Iterator[Token]:
     yield from reversed(tokens)
 
 
-def _any_of(shop: Shop, tokens: list[Token]) -> set[str]:
+def _any_of(shop: SimulatedShop, tokens: list[Token]) -> set[str]:
     found = _all_of(shop, tokens)
     while tokens and tokens[-1][0] == "OR":
         tokens.pop()
@@ -60,7 +60,7 @@ def _any_of(shop: Shop, tokens: list[Token]) -> set[str]:
     return found
 
 
-def _all_of(shop: Shop, tokens: list[Token]) -> set[str]:
+def _all_of(shop: SimulatedShop, tokens: list[Token]) -> set[str]:
     found = _one(shop, tokens)
     while tokens and tokens[-1][0] not in {"OR", ")"}:
         if tokens[-1][0] == "AND":
@@ -69,7 +69,7 @@ def _all_of(shop: Shop, tokens: list[Token]) -> set[str]:
     return found
 
 
-def _one(shop: Shop, tokens: list[Token]) -> set[str]:
+def _one(shop: SimulatedShop, tokens: list[Token]) -> set[str]:
     kind, field, value, is_quoted = tokens.pop() if tokens else ("end", "", "", False)
     if kind == "(":
         found = _any_of(shop, tokens)
@@ -92,7 +92,7 @@ def _one(shop: Shop, tokens: list[Token]) -> set[str]:
     raise GraphQLError(f"The simulated shop cannot search by {field!r}")
 
 
-def _holds(shop: Shop, variant_id: str, value: str) -> bool:
+def _holds(shop: SimulatedShop, variant_id: str, value: str) -> bool:
     """Tell whether the SKU holds these words one after the other."""
     words = " ".join(WORD.findall(value.lower()))
     sku = " ".join(WORD.findall(shop.variants[variant_id].sku.lower()))

@@ -46,7 +46,7 @@ class Location:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
+class ShopProduct:
     """A product and the ids of its variants."""
 
     id: str
@@ -60,7 +60,7 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
+class ShopVariant:
     """A variant with its inventory item; levels are kept by the item."""
 
     id: str
@@ -94,7 +94,7 @@ class ShopIds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShopView:
+class ShopScreen:
     """What a customer and a merchant see of one SKU; quantities by location name."""
 
     ids: ShopIds
@@ -109,7 +109,7 @@ class ShopView:
     title: str
 
 
-class Shop:
+class SimulatedShop:
     """The shelves of one shop."""
 
     def __init__(
@@ -125,8 +125,8 @@ class Shop:
             for name in setup.locations
             for each in (Location(id=self.new_id("Location"), name=name),)
         }
-        self.products: dict[str, Product] = {}
-        self.variants: dict[str, Variant] = {}
+        self.products: dict[str, ShopProduct] = {}
+        self.variants: dict[str, ShopVariant] = {}
         self.items: dict[str, str] = {}
         self._levels: dict[str, dict[str, Level]] = {}
         self._handles: dict[str, str] = {}
@@ -141,11 +141,11 @@ class Shop:
         """Return the location of that name, or fail."""
         return next(each for each in self.locations.values() if each.name == name)
 
-    def by_handle(self, handle: str) -> Product | None:
+    def by_handle(self, handle: str) -> ShopProduct | None:
         """Return the product of that handle, if there is one."""
         return self.products.get(self._handles.get(handle.lower(), ""))
 
-    def by_sku(self, sku: str) -> list[Variant]:
+    def by_sku(self, sku: str) -> list[ShopVariant]:
         """Return the variants of exactly that SKU, the oldest first: a shop allows several."""
         return [self.variants[each] for each in self._skus.get(sku, ())]
 
@@ -180,7 +180,7 @@ class Shop:
     def _touch(self, product_id: str) -> None:
         self.by_change.put(number(product_id), self._now().replace(microsecond=0))
 
-    def put_product(self, product: Product) -> None:
+    def put_product(self, product: ShopProduct) -> None:
         """Add or replace a product; its variants are put by themselves."""
         former = self.products.get(product.id)
         if former is not None:
@@ -189,7 +189,7 @@ class Shop:
         self._handles[product.handle] = product.id
         self._touch(product.id)
 
-    def put_variant(self, variant: Variant) -> None:
+    def put_variant(self, variant: ShopVariant) -> None:
         """Add or replace a variant."""
         former = self.variants.get(variant.id)
         self.variants[variant.id] = variant
@@ -223,7 +223,7 @@ class Shop:
         names = itertools.chain([base], (f"{base}-{number}" for number in itertools.count(1)))
         return next(name for name in names if name not in self._handles)
 
-    def _unlist(self, variant: Variant) -> None:
+    def _unlist(self, variant: ShopVariant) -> None:
         self._skus[variant.sku].pop(variant.id, None)
         for word in WORD.findall(variant.sku.lower()):
             self._words[word].pop(variant.id, None)
@@ -245,7 +245,7 @@ class Shop:
     ) -> ShopIds:
         """Put a product of one variant on the shelves, stocked at the locations named."""
         handle = handle or self.free_handle(title or sku)
-        product = Product(id=self.new_id("Product"), handle=handle, title=title or sku)
+        product = ShopProduct(id=self.new_id("Product"), handle=handle, title=title or sku)
         self.put_product(replace(product, status=status))
         ids = self.add_variant(product.id, sku, price=price, quantities=quantities)
         variant = self.variants[ids.variant]
@@ -268,7 +268,7 @@ class Shop:
             item=self.new_id("InventoryItem"),
         )
         self.put_variant(
-            Variant(
+            ShopVariant(
                 id=ids.variant,
                 item=ids.item,
                 product=product_id,
@@ -285,14 +285,14 @@ class Shop:
             self.put_level(Level(item=ids.item, location=location.id, quantity=quantity))
         return ids
 
-    def shown(self, sku: str) -> ShopView | None:
+    def shown(self, sku: str) -> ShopScreen | None:
         """Return what the shop shows of a SKU; of the oldest, should there be several."""
         variants = self.by_sku(sku)
         if not variants:
             return None
         variant = variants[0]
         product = self.products[variant.product]
-        return ShopView(
+        return ShopScreen(
             ids=ShopIds(product=product.id, variant=variant.id, item=variant.item),
             sku=sku,
             price=variant.price,
@@ -359,7 +359,7 @@ class Shop:
         return quantity
 
 
-def pick(variants: Mapping[str, Variant], ids: Iterable[str]) -> list[Variant]:
+def pick(variants: Mapping[str, ShopVariant], ids: Iterable[str]) -> list[ShopVariant]:
     """Return those variants in the order of their age."""
     return [variants[each] for each in sorted(ids, key=number)]
 

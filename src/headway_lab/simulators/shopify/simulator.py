@@ -16,18 +16,18 @@ from typing import Any
 
 from headway.clock import Clock, rng
 from headway_lab.simulators.shopify import reads  # noqa: F401 - what the schema's fields resolve to
-from headway_lab.simulators.shopify.bulk import BulkDesk, BulkOperation
-from headway_lab.simulators.shopify.call import Call, read_call
+from headway_lab.simulators.shopify.bulk import BulkOperation, BulkOperations
+from headway_lab.simulators.shopify.call import ShopifyRequest, read_call
 from headway_lab.simulators.shopify.customers import Customers
 from headway_lab.simulators.shopify.execute import answer
 from headway_lab.simulators.shopify.faults import ShopFault, ShopFaultPlan
 from headway_lab.simulators.shopify.meter import CallBucket, PointBucket
 from headway_lab.simulators.shopify.order_replies import Trade
 from headway_lab.simulators.shopify.orders import Orders
-from headway_lab.simulators.shopify.request import Effect, Used, Visit, WriteLog
+from headway_lab.simulators.shopify.request import ShopEffect, ShopRequest, Used, WriteLog
 from headway_lab.simulators.shopify.schema import Operation
-from headway_lab.simulators.shopify.shop import Shop, ShopIds, ShopSetup, ShopView
-from headway_lab.simulators.shopify.tokens import AppSecret, TokenDesk
+from headway_lab.simulators.shopify.shop import ShopIds, ShopScreen, ShopSetup, SimulatedShop
+from headway_lab.simulators.shopify.tokens import AppSecret, ShopTokens
 from headway_lab.simulators.shopify.truth import Truth, truth
 from headway_lab.simulators.shopify.webhooks import Delivery, deliver, sign_query
 from headway_lab.simulators.wire import SimReply, json_reply
@@ -40,10 +40,10 @@ HTML_PAGE = b"<!DOCTYPE html><html><title>Something went wrong</title></html>"
 class Branch:
     """A shop with all that the platform keeps beside it; buckets are by app."""
 
-    shop: Shop
+    shop: SimulatedShop
     trade: Trade
-    tokens: TokenDesk
-    bulk: BulkDesk
+    tokens: ShopTokens
+    bulk: BulkOperations
     keys: dict[str, Used] = field(default_factory=dict)
     points: dict[str, PointBucket] = field(default_factory=dict)
     calls: dict[str, CallBucket] = field(default_factory=dict)
@@ -78,13 +78,16 @@ class ShopifySimulator:
         self._app = app or AppSecret()
         self._branches: dict[str, Branch] = {}
         for setup in shops:
-            shop, customers = Shop(setup, self._numbers, clock.now), Customers(self._numbers)
+            shop, customers = (
+                SimulatedShop(setup, self._numbers, clock.now),
+                Customers(self._numbers),
+            )
             orders = Orders(shop, customers, self._numbers)
             self._branches[setup.domain] = Branch(
                 shop=shop,
                 trade=Trade(shop=shop, orders=orders, customers=customers, lag_s=index_lag_s),
-                tokens=TokenDesk(setup, self._app, token_life_s, self._generator),
-                bulk=BulkDesk(start_s=bulk_start_s, line_s=bulk_line_s),
+                tokens=ShopTokens(setup, self._app, token_life_s, self._generator),
+                bulk=BulkOperations(start_s=bulk_start_s, line_s=bulk_line_s),
             )
         self.faults = faults or ShopFaultPlan(seed)
         self.log = WriteLog()
@@ -95,17 +98,17 @@ class ShopifySimulator:
         self.throttled = 0
 
     @property
-    def effects(self) -> list[Effect]:
+    def effects(self) -> list[ShopEffect]:
         """Every facet of every accepted write, in order."""
         return self.log.effects
 
     @property
-    def on_effect(self) -> Callable[[Effect], None] | None:
+    def on_effect(self) -> Callable[[ShopEffect], None] | None:
         """Who is told of each effect at the moment it happens."""
         return self.log.on_effect
 
     @on_effect.setter
-    def on_effect(self, listener: Callable[[Effect], None] | None) -> None:
+    def on_effect(self, listener: Callable[[ShopEffect], None] | None) -> None:
         self.log.on_effect = listener
 
     @property
@@ -114,7 +117,7 @@ class ShopifySimulator:
         buckets = [each for branch in self._branches.values() for each in branch.points.values()]
         return max((each.level_max for each in buckets), default=0.0)
 
-    def double_writes(self) -> list[Effect]:
+    def double_writes(self) -> list[ShopEffect]:
         """Return the first facet of every write that changed nothing of its item."""
         return self.log.double_writes()
 
@@ -139,7 +142,9 @@ class ShopifySimulator:
             reply = self._suffer(call, fault, at_s, at_s + delay_s)
             return replace(reply, delay_s=delay_s)
 
-    def _suffer(self, call: Call, fault: ShopFault | None, at_s: float, ends_s: float) -> SimReply:
+    def _suffer(
+        self, call: ShopifyRequest, fault: ShopFault | None, at_s: float, ends_s: float
+    ) -> SimReply:
         """Serve the call, unless a fault comes before, and let one that comes after spoil it."""
         is_drained = fault is ShopFault.THROTTLE
         if fault in {None, ShopFault.SLOW, ShopFault.THROTTLE}:
@@ -157,7 +162,9 @@ class ShopifySimulator:
         status = 200 if fault is ShopFault.HTML else 502
         return SimReply(status=status, headers={"Content-Type": "text/html"}, body=HTML_PAGE)
 
-    def _serve(self, call: Call, at_s: float, ends_s: float, *, is_drained: bool) -> SimReply:
+    def _serve(
+        self, call: ShopifyRequest, at_s: float, ends_s: float, *, is_drained: bool
+    ) -> SimReply:
         branch = self._branches.get(call.shop)
         if branch is None or not call.door:
             return json_reply({"errors": "Not Found"}, status=404)
@@ -171,7 +178,7 @@ class ShopifySimulator:
         return self._versioned(self._api(branch, call, at_s, ends_s, is_drained=is_drained))
 
     def _api(
-        self, branch: Branch, call: Call, at_s: float, ends_s: float, *, is_drained: bool
+        self, branch: Branch, call: ShopifyRequest, at_s: float, ends_s: float, *, is_drained: bool
     ) -> SimReply:
         app = branch.tokens.app_of(call.headers.get("x-shopify-access-token", ""), at_s)
         if app is None:
@@ -199,7 +206,7 @@ class ShopifySimulator:
         self,
         operation: Operation,
         variables: Mapping[str, Any],
-        visit: Visit,
+        visit: ShopRequest,
         bucket: PointBucket,
         *,
         is_drained: bool,
@@ -258,8 +265,8 @@ class ShopifySimulator:
         at_s: float,
         ends_s: float,
         request: int | None = None,
-    ) -> Visit:
-        return Visit(
+    ) -> ShopRequest:
+        return ShopRequest(
             shop=branch.shop,
             trade=branch.trade,
             log=self.log,
@@ -287,13 +294,13 @@ class ShopifySimulator:
 
     # For tests and worlds: what is in a shop, and what people do to it behind our back.
 
-    def shop(self, domain: str) -> Shop:
+    def shop(self, domain: str) -> SimulatedShop:
         """Return the shelves of a shop as they are now."""
         with self._lock:
             self._catch_up(self.elapsed_s())
             return self._branches[domain].shop
 
-    def tokens(self, domain: str) -> TokenDesk:
+    def tokens(self, domain: str) -> ShopTokens:
         """Return the tokens of a shop."""
         return self._branches[domain].tokens
 
@@ -302,7 +309,7 @@ class ShopifySimulator:
         with self._lock:
             return self.shop(shop).seed_product(sku, **details)
 
-    def shown(self, shop: str, sku: str) -> ShopView | None:
+    def shown(self, shop: str, sku: str) -> ShopScreen | None:
         """Return what the shop shows of a SKU."""
         with self._lock:
             return self.shop(shop).shown(sku)

@@ -9,8 +9,8 @@ from headway_lab.simulators.shopify.request import (
     Facet,
     Info,
     Payload,
+    ShopRequest,
     UserError,
-    Visit,
     check_length,
     once,
     refuse,
@@ -69,7 +69,7 @@ def activate(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN40
     )
 
 
-def _set(visit: Visit, wanted: Mapping[str, Any]) -> Payload:
+def _set(visit: ShopRequest, wanted: Mapping[str, Any]) -> Payload:
     errors = _form_errors(visit, wanted)
     seen: set[tuple[str, str]] = set()
     for index, each in enumerate(wanted["quantities"]):
@@ -92,7 +92,7 @@ def _set(visit: Visit, wanted: Mapping[str, Any]) -> Payload:
     return {"inventoryAdjustmentGroup": _apply(visit, wanted), "userErrors": []}
 
 
-def _form_errors(visit: Visit, wanted: Mapping[str, Any]) -> list[UserError]:
+def _form_errors(visit: ShopRequest, wanted: Mapping[str, Any]) -> list[UserError]:
     document = wanted.get("referenceDocumentUri")
     checks = (
         (wanted["name"] in NAMES, "INVALID_NAME", "name"),
@@ -111,7 +111,7 @@ def _form_errors(visit: Visit, wanted: Mapping[str, Any]) -> list[UserError]:
 
 
 def _fault(  # noqa: PLR0911 - one for each rule
-    visit: Visit, each: Mapping[str, Any]
+    visit: ShopRequest, each: Mapping[str, Any]
 ) -> tuple[str, str, str] | None:
     """Return code, field and message of what is wrong with one quantity, if anything is."""
     shop, quantity = visit.shop, each["quantity"]
@@ -139,7 +139,7 @@ def _fault(  # noqa: PLR0911 - one for each rule
     return None
 
 
-def _apply(visit: Visit, wanted: Mapping[str, Any]) -> Payload | None:
+def _apply(visit: ShopRequest, wanted: Mapping[str, Any]) -> Payload | None:
     facets: dict[str, list[Facet]] = {}
     changes: list[Payload] = []
     for each in wanted["quantities"]:
@@ -166,7 +166,7 @@ def _apply(visit: Visit, wanted: Mapping[str, Any]) -> Payload | None:
     }
 
 
-def _activate(visit: Visit, wanted: Mapping[str, Any]) -> Payload:
+def _activate(visit: ShopRequest, wanted: Mapping[str, Any]) -> Payload:
     shop = visit.shop
     item, location = wanted["inventoryItemId"], wanted["locationId"]
     place = shop.locations.get(location)

@@ -27,7 +27,7 @@ class AppSecret:
     client_secret: str = field(default="sim-app-secret", repr=False)
 
 
-class TokenDesk:
+class ShopTokens:
     """The tokens of one shop."""
 
     def __init__(self, setup: ShopSetup, app: AppSecret, life_s: float, generator: Rng) -> None:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from headway_lab.simulators.shopify.order_replies import Trade
-from headway_lab.simulators.shopify.orders import Move, Order
+from headway_lab.simulators.shopify.orders import Move, SoldOrder
 from headway_lab.simulators.shopify.shop import number
 
 Row = dict[str, Any]
@@ -37,7 +37,7 @@ def truth(trade: Trade, *, since: datetime | None = None) -> Truth:
     return tables
 
 
-def _order(order: Order, currency: str) -> Row:
+def _order(order: SoldOrder, currency: str) -> Row:
     status = "closed" if order.closed_at else "open"
     return {
         "number": order.name,
@@ -58,7 +58,7 @@ def _order(order: Order, currency: str) -> Row:
     }
 
 
-def _parts(order: Order, currency: str) -> Mapping[str, dict[str, Row]]:
+def _parts(order: SoldOrder, currency: str) -> Mapping[str, dict[str, Row]]:
     lines = {
         str(each.number): {
             "listing_id": each.variant,
@@ -93,7 +93,7 @@ def _parts(order: Order, currency: str) -> Mapping[str, dict[str, Row]]:
     return {"line_items": lines, "shipments": parcels, "refunds": refunds}
 
 
-def _payment(order: Order, move: Move, currency: str) -> Row:
+def _payment(order: SoldOrder, move: Move, currency: str) -> Row:
     sign = SIGNS.get(move.kind, 0) if move.status == "SUCCESS" else 0
     return {
         "order_id": str(order.number),

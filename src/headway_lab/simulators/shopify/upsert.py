@@ -15,8 +15,15 @@ from headway_lab.simulators.shopify.products import (
     retold,
     variant_facets,
 )
-from headway_lab.simulators.shopify.request import Facet, Info, Payload, Visit, check_length, refuse
-from headway_lab.simulators.shopify.shop import DEFAULT_OPTIONS, Level, Product, Variant
+from headway_lab.simulators.shopify.request import (
+    Facet,
+    Info,
+    Payload,
+    ShopRequest,
+    check_length,
+    refuse,
+)
+from headway_lab.simulators.shopify.shop import DEFAULT_OPTIONS, Level, ShopProduct, ShopVariant
 
 Fault = tuple[str, tuple[str | int, ...], str]
 
@@ -47,17 +54,19 @@ def set_product(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: AN
     return {"product": visit.shop.products[base.id], "userErrors": []}
 
 
-def _find(visit: Visit, wanted: Mapping[str, Any], identifier: Mapping[str, Any]) -> Product | None:
+def _find(
+    visit: ShopRequest, wanted: Mapping[str, Any], identifier: Mapping[str, Any]
+) -> ShopProduct | None:
     if identifier.get("handle"):
         return visit.shop.by_handle(identifier["handle"])
     return visit.shop.products.get(identifier.get("id") or wanted.get("id") or "")
 
 
 def _product_fault(  # noqa: PLR0911 - one for each rule
-    visit: Visit,
+    visit: ShopRequest,
     wanted: Mapping[str, Any],
     identifier: Mapping[str, Any],
-    product: Product | None,
+    product: ShopProduct | None,
 ) -> Fault | None:
     handle = identifier.get("handle")
     if identifier and wanted.get("id"):
@@ -84,7 +93,7 @@ def _product_fault(  # noqa: PLR0911 - one for each rule
 
 
 def _variants_fault(
-    visit: Visit, wanted: Mapping[str, Any], product: Product | None
+    visit: ShopRequest, wanted: Mapping[str, Any], product: ShopProduct | None
 ) -> Fault | None:
     known = {each["name"] for each in wanted.get("productOptions") or () if each.get("name")}
     seen: set[tuple[tuple[str, str], ...]] = set()
@@ -110,21 +119,21 @@ def _variants_fault(
     return None
 
 
-def _made(visit: Visit, wanted: Mapping[str, Any]) -> Product:
+def _made(visit: ShopRequest, wanted: Mapping[str, Any]) -> ShopProduct:
     handle = (wanted.get("handle") or visit.shop.free_handle(wanted["title"])).lower()
-    blank = Product(id=visit.shop.new_id("Product"), handle=handle, title=wanted["title"])
+    blank = ShopProduct(id=visit.shop.new_id("Product"), handle=handle, title=wanted["title"])
     return retold(blank, wanted)
 
 
 def _set_variants(
-    visit: Visit, product: Product, wanted: Sequence[Mapping[str, Any]]
+    visit: ShopRequest, product: ShopProduct, wanted: Sequence[Mapping[str, Any]]
 ) -> list[Facet]:
     shop = visit.shop
     facets: list[Facet] = []
     kept: list[str] = []
     for each in wanted or ({},):
         old = _same(visit, product, each) if each else None
-        base = old or Variant(
+        base = old or ShopVariant(
             id=shop.new_id("ProductVariant"),
             item=shop.new_id("InventoryItem"),
             product=product.id,
@@ -145,7 +154,7 @@ def _set_variants(
 
 
 def _set_stock(
-    visit: Visit, variant: Variant, wanted: Mapping[str, Any], *, is_new: bool
+    visit: ShopRequest, variant: ShopVariant, wanted: Mapping[str, Any], *, is_new: bool
 ) -> list[Facet]:
     quantities = {
         each["locationId"]: each["quantity"] for each in wanted.get("inventoryQuantities") or ()
@@ -161,7 +170,9 @@ def _set_stock(
     return facets
 
 
-def _same(visit: Visit, product: Product | None, wanted: Mapping[str, Any]) -> Variant | None:
+def _same(
+    visit: ShopRequest, product: ShopProduct | None, wanted: Mapping[str, Any]
+) -> ShopVariant | None:
     """Return the variant of the product that the input means: by its id, or by its options."""
     for variant_id in product.variants if product is not None else ():
         variant = visit.shop.variants[variant_id]

@@ -16,10 +16,10 @@ from tests.core.timetable.paper_queue import (
 )
 from tests.core.timetable.paper_worlds import WORLDS, World, bursty, equal, steady, weighted
 
-from headway.core.catalog.listings import Evidence, Listing, SellerId, Sku, Turn
+from headway.core.catalog.listings import Evidence, Listing, Priority, SellerId, Sku
 from headway.core.timetable.families import SHARES, Family
 from headway.core.timetable.market import Lesson, Market
-from headway.core.timetable.policies import Adaptive, Seen
+from headway.core.timetable.policies import Adaptive, ReadResult
 from headway.core.timetable.rates import BINS, Recency
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
@@ -33,7 +33,7 @@ def listing(sku: str = "P1", *, read_at: datetime | None = NOW - 4 * HOUR) -> Li
         id=sku,
         user_id=SellerId("s"),
         sku=Sku(sku),
-        turn=Turn.SCHEDULED,
+        turn=Priority.SCHEDULED,
         fence=1,
         next_sync_at=NOW,
         hour_bucket=0,
@@ -44,8 +44,8 @@ def listing(sku: str = "P1", *, read_at: datetime | None = NOW - 4 * HOUR) -> Li
     )
 
 
-def seen(row: Listing, *, has_changed: bool = False) -> Seen:
-    return Seen(listing=row, at=NOW, has_changed=has_changed)
+def seen(row: Listing, *, has_changed: bool = False) -> ReadResult:
+    return ReadResult(listing=row, at=NOW, has_changed=has_changed)
 
 
 def wait_h(row: Listing, policy: Adaptive = POLICY, *, has_changed: bool = False) -> float:
@@ -121,7 +121,7 @@ def test_the_lag_is_that_of_the_last_listing_which_came_in_its_own_time() -> Non
     last = replace(listing("last"), next_sync_at=NOW - HOUR / 2)
     swept = replace(listing("swept"), next_sync_at=NOW, swept_from=NOW + HOUR)
     pulled = replace(listing("pulled"), next_sync_at=NOW - 4 * HOUR)
-    wished = replace(listing("wished"), next_sync_at=NOW, turn=Turn.MANUAL)
+    wished = replace(listing("wished"), next_sync_at=NOW, turn=Priority.MANUAL)
     aboard = [seen(each) for each in (late, last, swept, pulled, wished)]
     assert POLICY.learn(aboard).lag_min == 30
     assert POLICY.learn(aboard[2:]).lag_min is None
@@ -172,7 +172,7 @@ def test_an_episode_ends_when_everybody_was_read_anyway() -> None:
     row = replace(listing(), family="f")
     family = family_of(POLICY.learn([seen(row, has_changed=True)]))
     policy = POLICY.informed(replace(MARKET, families={"f": family}))
-    later = Seen(listing=row, at=NOW + 6 * HOUR, has_changed=False)
+    later = ReadResult(listing=row, at=NOW + 6 * HOUR, has_changed=False)
     lesson = policy.learn([later])
     assert family_of(lesson).episode is None
     assert sum(lesson.hits_expected[len(BINS) :]) > 0

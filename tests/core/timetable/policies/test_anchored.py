@@ -18,7 +18,7 @@ from tests.core.timetable.replay import (
 from headway.core.catalog.lifecycle import FailureRule
 from headway.core.catalog.listings import Sku
 from headway.core.timetable.policies import Anchored
-from headway.core.timetable.seats import BoardingRule, departure
+from headway.core.timetable.seats import SeatRule, departure
 
 DAY = timedelta(days=1)
 MINUTE = timedelta(minutes=1)
@@ -53,7 +53,7 @@ def test_a_listing_read_a_little_early_is_not_read_again_at_its_slot() -> None:
 def test_catch_up_needs_no_job_since_an_overdue_listing_stays_the_first_in_the_queue() -> None:
     row = listing("P1", POLICY)
     overdue = candidate(row, row.next_sync_at)
-    rule = BoardingRule(seats=10, slack=POLICY.slack)
+    rule = SeatRule(seats=10, slack=POLICY.slack)
     for minutes in (30, 45, 60, 600):
         now = row.next_sync_at + minutes * MINUTE
         assert departure([overdue], now, rule) == now, "it leaves with the next permit"

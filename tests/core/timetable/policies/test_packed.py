@@ -8,7 +8,7 @@ import pytest
 from tests.core.timetable.replay import MIDNIGHT, failed, listing, next_due, placed, replay
 
 from headway.core.catalog.listings import Sku
-from headway.core.timetable.policies import Catalogue, Packed
+from headway.core.timetable.policies import CatalogSummary, Packed
 from headway.core.timetable.policies.packed import SlotState, slot_state, slots_wanted
 
 POLICY = Packed()
@@ -39,7 +39,7 @@ def test_all_are_due_in_the_first_minute_of_their_hour() -> None:
 
 def test_a_freed_hour_is_filled_again_before_the_others_grow() -> None:
     loads = [10] * 9 + [0] + [9] + [0] * 13
-    catalogue = Catalogue(loads=tuple(loads))
+    catalogue = CatalogSummary(loads=tuple(loads))
     assert POLICY.place(Sku("P"), MIDNIGHT, catalogue).hour_bucket == 10, "109 need 10 or 11 hours"
     fuller = catalogue.with_one_in(10)
     assert POLICY.place(Sku("P"), MIDNIGHT, fuller).hour_bucket == 9, "the first dormant hour"

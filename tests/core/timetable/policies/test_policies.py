@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.core.timetable.replay import failed, listing, next_due, placed
 
 from headway.core.catalog.listings import Sku
-from headway.core.timetable.policies import POLICIES, Catalogue, Policy, by_name
+from headway.core.timetable.policies import POLICIES, CatalogSummary, Policy, by_name
 from headway.core.timetable.policies.policy import next_slot, stable_number
 
 DAY = timedelta(days=1)
@@ -18,7 +18,7 @@ instants = st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)).map(  # noqa
     lambda at: at.replace(tzinfo=UTC)
 )
 catalogues = st.lists(st.integers(0, 2000), min_size=24, max_size=24).map(
-    lambda loads: Catalogue(loads=tuple(loads))
+    lambda loads: CatalogSummary(loads=tuple(loads))
 )
 every_policy = pytest.mark.parametrize("policy", tuple(POLICIES.values()), ids=tuple(POLICIES))
 
@@ -39,7 +39,7 @@ def test_the_deadline_is_a_day_and_at_most_an_hour_and_slack_lies_inside_it(
 @every_policy
 @given(sku=st.text(), now=instants, catalogue=catalogues)
 def test_a_new_listing_is_due_within_a_day_and_the_same_catalogue_gives_the_same_slot(
-    policy: Policy, sku: str, now: datetime, catalogue: Catalogue
+    policy: Policy, sku: str, now: datetime, catalogue: CatalogSummary
 ) -> None:
     place = policy.place(Sku(sku), now, catalogue)
     assert now < place.next_sync_at <= now + DAY

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headway.core.accounts.jobs import Kind, PlatformName, Tier
+from headway.core.accounts.jobs import DataKind, PlatformName, Tier
 from headway_lab.simulation.accounts.ages import Ages, Track, spread
 
 HOUR_S = 3600.0
@@ -13,7 +13,7 @@ def followed(tier: Tier = Tier.FREE, *, is_backfill: bool = False) -> Ages:
     track = Track(
         tier=tier,
         platform=PlatformName.ETSY,
-        kind=Kind.ORDERS,
+        kind=DataKind.ORDERS,
         is_backfill=is_backfill,
         interval_s=HOUR_S,
     )

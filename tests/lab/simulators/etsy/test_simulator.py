@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway_lab.simulators.etsy.records import Buyer
+from headway_lab.simulators.etsy.records import EtsyBuyer
 from headway_lab.simulators.etsy.simulator import EtsySimulator
 from headway_lab.simulators.faults import FaultPlan, Interval
 from headway_lab.simulators.wire import SimReply
@@ -302,7 +302,7 @@ def test_a_webhook_is_signed_over_its_id_its_time_and_its_body(desk: Desk) -> No
 
 
 def test_the_truth_is_in_the_warehouses_tables(desk: Desk) -> None:
-    buyer = Buyer(id=5, name="Ada", email=None, country="GB")
+    buyer = EtsyBuyer(id=5, name="Ada", email=None, country="GB")
     mug = desk.etsy.add_listing(SHOP, sku="M1", title="Mug", price=1050, quantity=9)
     receipt = desk.etsy.place_order(SHOP, buyer=buyer, items=[(mug, 2)], discount=100)
     desk.etsy.ship(SHOP, receipt)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headway_lab.simulators.faults import FaultPlan, Interval
-from headway_lab.simulators.printify.records import Buyer
+from headway_lab.simulators.printify.records import PrintBuyer
 from headway_lab.simulators.printify.simulator import PrintifySimulator
 from headway_lab.simulators.wire import SimReply
 from headway_lab.virtual_clock import VirtualClock
@@ -168,7 +168,7 @@ def test_an_order_of_the_past_takes_its_place_there(desk: Desk) -> None:
 
 def test_the_truth_is_in_the_warehouses_columns(desk: Desk) -> None:
     product = desk.printify.add_product(desk.shop, title="Tee")
-    buyer = Buyer(first_name="Ada", last_name="Ash", email="Ada@Example.com")
+    buyer = PrintBuyer(first_name="Ada", last_name="Ash", email="Ada@Example.com")
     order = desk.printify.place_order(desk.shop, buyer=buyer, shipping=450, tax=31)
     truth = desk.printify.truth(desk.shop)
     [placed] = truth["orders"].values()

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from headway.clock import SystemClock
-from headway_lab.simulators.shopify.bulk import BulkDesk
+from headway_lab.simulators.shopify.bulk import BulkOperations
 from headway_lab.simulators.shopify.shop import ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
 from headway_lab.simulators.transport import SimTransport, serve
@@ -165,7 +165,7 @@ def test_a_form_without_its_parameters_is_turned_away(clock: VirtualClock) -> No
 
 @pytest.mark.parametrize(("size", "status"), ((100, 201), (101, 400)))
 def test_a_file_may_not_be_too_large(size: int, status: int) -> None:
-    desk = BulkDesk(start_s=0, line_s=0, file_bytes_max=100)
+    desk = BulkOperations(start_s=0, line_s=0, file_bytes_max=100)
     key = desk.stage(1, "lines.jsonl")
     request = httpx.Request("POST", "http://x.test", data={"key": key}, files={"file": b"x" * size})
     assert desk.upload("1", request.headers["content-type"], request.read()).status == status

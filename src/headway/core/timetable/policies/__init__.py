@@ -4,12 +4,12 @@ from headway.core.timetable.policies.adaptive import Adaptive
 from headway.core.timetable.policies.anchored import Anchored
 from headway.core.timetable.policies.packed import Packed
 from headway.core.timetable.policies.policy import (
-    Catalogue,
+    CatalogSummary,
     Next,
     Placement,
     Policy,
+    ReadResult,
     RetryWindow,
-    Seen,
 )
 from headway.core.timetable.policies.rolling import Rolling
 from headway.core.timetable.policies.split import Split
@@ -18,14 +18,14 @@ __all__ = [
     "POLICIES",
     "Adaptive",
     "Anchored",
-    "Catalogue",
+    "CatalogSummary",
     "Next",
     "Packed",
     "Placement",
     "Policy",
+    "ReadResult",
     "RetryWindow",
     "Rolling",
-    "Seen",
     "Split",
     "by_name",
 ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Self
 
-from headway.core.catalog.listings import Evidence, Listing, Sku, Turn
+from headway.core.catalog.listings import Evidence, Listing, Priority, Sku
 from headway.core.timetable.deadline import DEADLINE_MIN
 from headway.core.timetable.families import (
     HOPELESS,
@@ -22,11 +22,11 @@ from headway.core.timetable.market import Lesson, Market, Sweep, look_after_min,
 from headway.core.timetable.policies.policy import (
     DAY,
     EMPTY,
-    Catalogue,
+    CatalogSummary,
     Next,
     Placement,
+    ReadResult,
     RetryWindow,
-    Seen,
     latest_due,
     stable_number,
 )
@@ -62,13 +62,13 @@ class Adaptive:
     weighs_slots: bool = False
     market: Market = field(default_factory=lambda: Market(listings=1, seats_per_min=20.0))
 
-    def place(self, sku: Sku, now: datetime, catalogue: Catalogue = EMPTY) -> Placement:
+    def place(self, sku: Sku, now: datetime, catalogue: CatalogSummary = EMPTY) -> Placement:
         """Let a new listing be due within minutes; its slot is no more than a record of that."""
         del catalogue
         due = now + PLACE_SPREAD * ((1 + stable_number(sku)) / NUMBERS)
         return Placement(hour_bucket=due.hour, minute_offset=due.minute, next_sync_at=due)
 
-    def next_read(self, seen: Seen) -> Next:
+    def next_read(self, seen: ReadResult) -> Next:
         """Learn from the read, and look again when that will be worth the price."""
         listing, market = seen.listing, self.market
         evidence, read_at = listing.evidence, listing.last_successful_sync
@@ -115,7 +115,7 @@ class Adaptive:
         """Return the policy as it decides in this market."""
         return replace(self, market=market)
 
-    def learn(self, seen: list[Seen]) -> Lesson:
+    def learn(self, seen: list[ReadResult]) -> Lesson:
         """Return what one call taught: how late the queue is, who changes again, who together."""
         lags = [(each.at - each.listing.next_sync_at) / MINUTE for each in seen if _is_timely(each)]
         tally = _Tally()
@@ -167,7 +167,7 @@ class Adaptive:
         recency, first = self.market.recency, len(BINS)
         return pooled_factors(recency.hits[first:], recency.hits_expected[first:])
 
-    def _explained(self, seen: Seen, rate: float) -> float:
+    def _explained(self, seen: ReadResult, rate: float) -> float:
         """Return how much of a change is the doing of a list that hit the whole family."""
         listing = seen.listing
         family = self.market.families.get(listing.family) if listing.family else None
@@ -178,7 +178,7 @@ class Adaptive:
             read_at=read_at, own_chance=own_chance(rate, (seen.at - read_at) / DAY)
         )
 
-    def _count_recency(self, seen: Seen, tally: "_Tally") -> None:
+    def _count_recency(self, seen: ReadResult, tally: "_Tally") -> None:
         evidence, read_at = seen.listing.evidence, seen.listing.last_successful_sync
         if evidence.changed_at is None or read_at is None:
             return
@@ -189,7 +189,7 @@ class Adaptive:
         tally.hits[index] += (1 - self._explained(seen, rate)) * seen.has_changed
         tally.hits_expected[index] += own_chance(rate, (seen.at - read_at) / DAY)
 
-    def _count_family(self, family: Family, aboard: list[Seen], tally: "_Tally") -> None:
+    def _count_family(self, family: Family, aboard: list[ReadResult], tally: "_Tally") -> None:
         """Go on with the family's episode, or open one, and say whom to sweep or to spare."""
         aboard = [each for each in aboard if each.listing.last_successful_sync is not None]
         before, at = family, aboard[0].at if aboard else None
@@ -210,7 +210,7 @@ class Adaptive:
         """After so long everybody was read anyway."""
         return max(30.0, self.market.round_min) * MINUTE
 
-    def _open(self, family: Family, aboard: list[Seen]) -> tuple[Family, list[Seen]]:
+    def _open(self, family: Family, aboard: list[ReadResult]) -> tuple[Family, list[ReadResult]]:
         """Open an episode with the change that is the most surprising; the others bear witness."""
         changed = [each for each in aboard if each.has_changed]
         if not changed:
@@ -226,7 +226,7 @@ class Adaptive:
         )
         return family, [each for each in aboard if each is not opener]
 
-    def _weigh(self, family: Family, aboard: list[Seen], tally: "_Tally") -> Family:
+    def _weigh(self, family: Family, aboard: list[ReadResult], tally: "_Tally") -> Family:
         """Let the companions aboard bear witness, and act on it."""
         episode = family.episode
         assert episode is not None
@@ -283,14 +283,14 @@ class _Tally:
     spares: list[str] = field(default_factory=list)
 
 
-def _is_timely(seen: Seen) -> bool:
+def _is_timely(seen: ReadResult) -> bool:
     """Tell whether a listing boarded in its own time, so that its lag tells of the queue.
 
     Whoever the guard pulled forward is marked by a due time before its last read.
     """
     listing = seen.listing
     return (
-        listing.turn is Turn.SCHEDULED
+        listing.turn is Priority.SCHEDULED
         and listing.swept_from is None
         and listing.last_successful_sync is not None
         and listing.next_sync_at > listing.last_successful_sync

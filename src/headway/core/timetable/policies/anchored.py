@@ -8,11 +8,11 @@ from headway.core.timetable.policies.policy import (
     DAY,
     EMPTY,
     HOURS,
-    Catalogue,
+    CatalogSummary,
     Next,
     OnceADay,
     Placement,
-    Seen,
+    ReadResult,
     stable_number,
 )
 
@@ -26,7 +26,7 @@ class Anchored(OnceADay):
     age_max: timedelta = timedelta(hours=25)
     early: timedelta = timedelta(minutes=25)
 
-    def place(self, sku: Sku, now: datetime, catalogue: Catalogue = EMPTY) -> Placement:
+    def place(self, sku: Sku, now: datetime, catalogue: CatalogSummary = EMPTY) -> Placement:
         """Take hour and minute from two hashes of the SKU, as the document says."""
         del catalogue
         hour_bucket = stable_number(sku) % HOURS
@@ -37,7 +37,7 @@ class Anchored(OnceADay):
             next_sync_at=self.due_in(sku, hour_bucket, minute_offset, 0, now),
         )
 
-    def next_read(self, seen: Seen) -> Next:
+    def next_read(self, seen: ReadResult) -> Next:
         """Return the next slot; one that a borrowed seat served a little early is skipped.
 
         Skipping is bounded by `early`, so that early + slack stays inside the hour that law L3

@@ -15,8 +15,8 @@ from headway.core.timetable.policies.policy import (
     Next,
     OnceADay,
     Placement,
+    ReadResult,
     RetryWindow,
-    Seen,
     bounded,
     latest_due,
     next_slot,
@@ -62,7 +62,7 @@ class HourSlots(OnceADay):
         due_at = self.due_in(sku, hour_bucket, 0, 0, now)
         return Placement(hour_bucket=hour_bucket, minute_offset=0, next_sync_at=due_at)
 
-    def next_read(self, seen: Seen) -> Next:
+    def next_read(self, seen: ReadResult) -> Next:
         """Return the next slot; one that was served early is skipped, as far as L3 allows.
 
         Who took a spare seat up to an hour before its slot is due a day after that slot, but never

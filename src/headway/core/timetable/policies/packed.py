@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from headway.core.catalog.listings import Sku
 from headway.core.timetable.policies.hours import HourSlots, Opening
-from headway.core.timetable.policies.policy import EMPTY, HOURS, Catalogue, Placement
+from headway.core.timetable.policies.policy import EMPTY, HOURS, CatalogSummary, Placement
 
 SEATS = 10
 WINDOWS = tuple(timedelta(hours=hour, minutes=30) for hour in (3, 7, 11, 15, 19, 23))
@@ -44,7 +44,7 @@ class Packed(HourSlots):
     age_max: timedelta = timedelta(hours=25)
     early: timedelta = timedelta(hours=1)
 
-    def place(self, sku: Sku, now: datetime, catalogue: Catalogue = EMPTY) -> Placement:
+    def place(self, sku: Sku, now: datetime, catalogue: CatalogSummary = EMPTY) -> Placement:
         """Take the first dormant hour if there should be one more, else the least loaded."""
         loads = catalogue.loads
         taken = [hour for hour in range(HOURS) if loads[hour]]

@@ -26,7 +26,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Catalogue:
+class CatalogSummary:
     """What a policy may know of the whole: how many active listings each hour's slot holds."""
 
     loads: tuple[int, ...] = (0,) * HOURS
@@ -50,11 +50,11 @@ class Catalogue:
         return replace(self, loads=tuple(loads))
 
 
-EMPTY = Catalogue()
+EMPTY = CatalogSummary()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ReadResult:
     """One good read, as a policy learns from it; the listing is as it was when it boarded."""
 
     listing: Listing
@@ -106,10 +106,10 @@ class Policy(Protocol):
     def weighs_slots(self) -> bool:
         """Whether `place` looks at the catalogue; counting it is not free."""
 
-    def place(self, sku: Sku, now: datetime, catalogue: Catalogue = EMPTY) -> Placement:
+    def place(self, sku: Sku, now: datetime, catalogue: CatalogSummary = EMPTY) -> Placement:
         """Give a new listing its slot and first due time."""
 
-    def next_read(self, seen: Seen) -> Next:
+    def next_read(self, seen: ReadResult) -> Next:
         """Return when a listing that was just read well is due again."""
 
     def chance(self, listing: Listing, at: datetime) -> float:
@@ -124,7 +124,7 @@ class Policy(Protocol):
     def informed(self, market: Market) -> Self:
         """Return the policy as it decides in this market; most do not care."""
 
-    def learn(self, seen: list[Seen]) -> Lesson | None:
+    def learn(self, seen: list[ReadResult]) -> Lesson | None:
         """Return what one call taught about the market; None from a policy that has none."""
 
     def why(self, listing: Listing, now: datetime) -> str:
@@ -190,7 +190,7 @@ class OnceADay:
         del market
         return self
 
-    def learn(self, seen: list[Seen]) -> Lesson | None:
+    def learn(self, seen: list[ReadResult]) -> Lesson | None:
         """Learn nothing."""
         del seen
         return None

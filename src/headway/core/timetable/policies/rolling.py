@@ -7,11 +7,11 @@ from headway.core.catalog.listings import Sku
 from headway.core.timetable.policies.policy import (
     DAY,
     EMPTY,
-    Catalogue,
+    CatalogSummary,
     Next,
     OnceADay,
     Placement,
-    Seen,
+    ReadResult,
     bounded,
     stable_number,
 )
@@ -27,7 +27,7 @@ class Rolling(OnceADay):
     slack: timedelta = timedelta(minutes=20)
     age_max: timedelta = timedelta(hours=25)
 
-    def place(self, sku: Sku, now: datetime, catalogue: Catalogue = EMPTY) -> Placement:
+    def place(self, sku: Sku, now: datetime, catalogue: CatalogSummary = EMPTY) -> Placement:
         """Spread first reads over the day by a stable hash."""
         del catalogue
         hour_bucket, minute_offset = divmod(stable_number(sku) % MINUTES_A_DAY, 60)
@@ -37,7 +37,7 @@ class Rolling(OnceADay):
             next_sync_at=self.due_in(sku, hour_bucket, minute_offset, 0, now),
         )
 
-    def next_read(self, seen: Seen) -> Next:
+    def next_read(self, seen: ReadResult) -> Next:
         """Return a day from now, whoever was read; a priority takes some minutes off."""
         ahead = timedelta(minutes=bounded(seen.listing.sync_priority))
         return Next(next_sync_at=seen.at + DAY - ahead, evidence=seen.listing.evidence)

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from headway.core.catalog.listings import Sku
 from headway.core.timetable.policies.hours import HourSlots, Opening
-from headway.core.timetable.policies.policy import EMPTY, HOURS, Catalogue, Placement
+from headway.core.timetable.policies.policy import EMPTY, HOURS, CatalogSummary, Placement
 
 HALF_HOUR = timedelta(minutes=30)
 # By now retries have gone: whoever boards so shortly before its slot boards for it.
@@ -25,7 +25,7 @@ class Split(HourSlots):
     age_max: timedelta = timedelta(hours=25)
     early: timedelta = timedelta(hours=1)
 
-    def place(self, sku: Sku, now: datetime, catalogue: Catalogue = EMPTY) -> Placement:
+    def place(self, sku: Sku, now: datetime, catalogue: CatalogSummary = EMPTY) -> Placement:
         """Take the least loaded hour, the first of several."""
         hour_bucket = min(range(HOURS), key=catalogue.loads.__getitem__)
         return self.placed(sku, hour_bucket, now)
