@@ -24,7 +24,7 @@ from headway.core.catalog.guard import SellerSettings
 from headway.core.catalog.lifecycle import FailureRule, Judge
 from headway.core.catalog.listings import Listing, Quote, Reply, Sku
 from headway.core.timetable.policies import Rolling
-from headway.core.timetable.seats import SeatRule, board
+from headway.core.timetable.seats import SeatRule, join_call
 from headway.errors import ConfigError
 from headway.store.pool import open_pool
 from headway.store.server.embedded import EmbeddedServer
@@ -47,12 +47,12 @@ SETTINGS = {
 TERMS = Terms(locations={"Dallas Central": "Dallas", "Miami FL": "Miami"}, currency="USD")
 STANDING = SellerSettings(terms=TERMS)
 JUDGE = Judge(rule=FailureRule(), policy=Rolling())
-BOARDING = SeatRule(seats=SEATS, slack=timedelta(minutes=20))
+SEAT_RULE = SeatRule(seats=SEATS, slack=timedelta(minutes=20))
 TABLES = ("product_sync_schedule", "listing_state", "listing_search")
 
 # Due times are spread over the day without regard to where a row lies in the table.
 FILL = """
-INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, minute_offset, next_sync_at, turn,
+INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, minute_offset, next_sync_at, priority,
   sync_status, fence, last_sync_started_at, last_sync_at, last_successful_sync, last_sync_status,
   consecutive_failures, last_boeing_hash, last_price, last_quantity, last_inventory_status,
   last_locations, created_at, updated_at)
@@ -86,7 +86,7 @@ WORK_OFF = (
 UPDATE product_sync_schedule SET sync_status = 'syncing', lease_owner = 'bench',
   lease_until = %(now)s, fence = fence + 1
 WHERE id IN (SELECT id FROM product_sync_schedule WHERE is_active AND sync_status <> 'syncing'
-             AND turn = 'scheduled' ORDER BY next_sync_at LIMIT %(rows)s)
+             AND priority = 'scheduled' ORDER BY next_sync_at LIMIT %(rows)s)
 """,
     """
 UPDATE product_sync_schedule SET sync_status = 'success', lease_owner = NULL, lease_until = NULL,
@@ -126,7 +126,7 @@ class Line:
         at = CLOCK.monotonic()
         front = self.schedule.front(self.now, limit=FRONT)
         self.times.front.append((CLOCK.monotonic() - at) * 1000)
-        skus = [each.sku for each in board(front, self.now, BOARDING)]
+        skus = [each.sku for each in join_call(front, self.now, SEAT_RULE)]
         at = CLOCK.monotonic()
         listings = self.schedule.claim(
             skus, now=self.now, owner="bench", lease_until=self.now + timedelta(seconds=90)

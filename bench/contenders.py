@@ -64,14 +64,14 @@ def build(order: Order, stack: ExitStack) -> Acquire:
 
 
 def _headway(order: Order, stack: ExitStack) -> Acquire:
-    return _tickets(order, order.postgres, stack)
+    return _permits(order, order.postgres, stack)
 
 
 def _headway_async(order: Order, stack: ExitStack) -> Acquire:
-    return _tickets(order, order.postgres_async, stack)
+    return _permits(order, order.postgres_async, stack)
 
 
-def _tickets(order: Order, dsn: str, stack: ExitStack) -> Acquire:
+def _permits(order: Order, dsn: str, stack: ExitStack) -> Acquire:
     pool = stack.enter_context(open_pool(dsn, size=1))
     window = Window(limit=order.limit, span_s=order.span_s, gap_s=order.span_s / order.limit)
     # A window remembers every call of its span; a million of them is a bucket's work.
@@ -98,10 +98,10 @@ def _tickets(order: Order, dsn: str, stack: ExitStack) -> Acquire:
     return acquire
 
 
-def _begun(limiter: PostgresLimiter, ticket: Permit) -> bool:
+def _begun(limiter: PostgresLimiter, permit: Permit) -> bool:
     """Begin, as late as the limiter wishes; False when the ticket is gone."""
     while True:
-        match limiter.begin(ticket):
+        match limiter.begin(permit):
             case Go():
                 return True
             case Gone():

@@ -79,9 +79,9 @@ class Queue:
         self.claim.append((CLOCK.monotonic() - at) * 1000)
         assert len(taken) == PICKED, "a queue this long has ten to run"
         at = CLOCK.monotonic()
-        for job, ticket in taken:
-            if ticket is not None:
-                self.limiter.settle(ticket, sent=True, actual=0)
+        for job, permit in taken:
+            if permit is not None:
+                self.limiter.settle(permit, sent=True, actual=0)
             due_at = self.now + timedelta(hours=4)
             self.jobs.settle(job, JobStatus.QUEUED, next_run_at=due_at, now=self.now)
         self.settle.append((CLOCK.monotonic() - at) * 1000)

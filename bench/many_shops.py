@@ -16,7 +16,7 @@ from bench.shop import BEFORE, PLACES, TOKEN, State
 from headway.app import build
 from headway.app.providers import shared_vault
 from headway.config import Settings
-from headway.providers.shopify.storefront import shop_resource, shop_scope, store_tokens
+from headway.providers.shopify.storefront import shop_limit_key, shop_resource, store_tokens
 from headway.store.accounts.credentials import Credentials
 from headway_lab.virtual_clock import VirtualClock
 
@@ -56,7 +56,7 @@ FROM (SELECT user_id FROM connected_accounts ORDER BY shop LIMIT %(shops)s) AS c
 WHERE state.user_id = chosen.user_id
 """
 WAITING = "SELECT count(*) FROM listing_state WHERE push_at IS NOT NULL"
-ROUNDS_OF_BATONS = "DELETE FROM batons"
+ROUNDS_OF_DISPATCH_LEASES = "DELETE FROM dispatch_leases"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +76,10 @@ class Street:
             found = connection.execute(WAITING).fetchone()
         return int(found[0]) if found else 0
 
-    def forget_batons(self) -> None:
+    def forget_dispatch_leases(self) -> None:
         """Let workers that come after others not wait for what those had in hand."""
         with self.pool.connection() as connection:
-            connection.execute(ROUNDS_OF_BATONS)
+            connection.execute(ROUNDS_OF_DISPATCH_LEASES)
 
 
 def open_street(pool: ConnectionPool, folder: Path, shops: int) -> Street:
@@ -94,8 +94,8 @@ def open_street(pool: ConnectionPool, folder: Path, shops: int) -> Street:
     vault, shelf = shared_vault(settings), Credentials(pool)
     past = build(settings, VirtualClock(CLOCK.now() - LONG_AGO), pool).limiter
     for number in range(1, shops + 1):
-        scope = shop_scope("", f"shop-{number}.myshopify.com")
-        store_tokens(shelf, vault, scope, clock=CLOCK, access=TOKEN)
-        past.know(shop_resource(scope))
-        past.pause(scope, 0, "")
+        limit_key = shop_limit_key("", f"shop-{number}.myshopify.com")
+        store_tokens(shelf, vault, limit_key, clock=CLOCK, access=TOKEN)
+        past.know(shop_resource(limit_key))
+        past.pause(limit_key, 0, "")
     return Street(pool=pool)

@@ -146,7 +146,7 @@ def _one_per_item(world: World) -> float:
     """Write each price and each quantity by a call of its own; return the real seconds."""
     app, now = world.app, world.clock.now()
     (shop,) = app.pushes.due_shops(now, verified_before=None, limit=1)
-    errand = app.pushes.claim(
+    push_lease = app.pushes.claim(
         shop,
         now=now,
         owner="bench",
@@ -154,11 +154,11 @@ def _one_per_item(world: World) -> float:
         verified_before=None,
         limit=len(world.skus),
     )
-    assert errand is not None, "nobody else is at this shop"
+    assert push_lease is not None, "nobody else is at this shop"
     storefront = app.new_storefront(shop)
-    app.limiter.know(shop_resource(storefront.scope))
+    app.limiter.know(shop_resource(storefront.limit_key))
     at_s = CLOCK.monotonic()
-    for change in errand.changes:
+    for change in push_lease.changes:
         for send in _single_writes(storefront, change, shop):
             _call(world, storefront, send)
     return CLOCK.monotonic() - at_s
@@ -186,7 +186,7 @@ def _call(world: World, storefront: ShopifyStorefront, send: Callable[[], object
     """Wait for a permit, and make one call."""
     reserve = partial(
         world.app.limiter.reserve,
-        [storefront.scope],
+        [storefront.limit_key],
         cost=CALL_POINTS,
         owner="bench",
         max_wait_s=0,
@@ -194,9 +194,9 @@ def _call(world: World, storefront: ShopifyStorefront, send: Callable[[], object
         grace_s=10,
         begins=True,
     )
-    while isinstance(ticket := reserve(), Shed):
-        world.clock.sleep(ticket.retry_in_s)
+    while isinstance(permit := reserve(), Shed):
+        world.clock.sleep(permit.retry_in_s)
     send()
     cost = storefront.cost
     assert cost is not None, "every answer tells its cost"
-    world.app.limiter.settle(ticket, sent=True, actual=cost.actual, seen=cost.observation)
+    world.app.limiter.settle(permit, sent=True, actual=cost.actual, seen=cost.observation)

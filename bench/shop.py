@@ -16,7 +16,7 @@ from headway.app import App, build
 from headway.clock import fresh_id, rng
 from headway.config import Settings
 from headway.core.catalog.listings import SellerId, Wait
-from headway.providers.shopify.storefront import shop_scope, store_tokens
+from headway.providers.shopify.storefront import shop_limit_key, store_tokens
 from headway.providers.vault import open_vault
 from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
@@ -146,8 +146,8 @@ def open_world(
         with pool.connection() as connection:
             _fill(connection, wire.simulator, skus)
         ConnectedShops(pool).connect(SELLER, SHOP, now=START)
-        vault, scope = open_vault(None, folder), shop_scope("", SHOP)
-        store_tokens(Credentials(pool), vault, scope, clock=clock, access=TOKEN)
+        vault, limit_key = open_vault(None, folder), shop_limit_key("", SHOP)
+        store_tokens(Credentials(pool), vault, limit_key, clock=clock, access=TOKEN)
         world = World(app=app, clock=clock, wire=wire, skus=skus)
         world.push()
         clock.sleep(FULL_S)

@@ -41,7 +41,7 @@ UPDATE product_sync_schedule SET next_sync_at = next_sync_at + interval '1 day',
 """
 VACUUM = "VACUUM product_sync_schedule"
 INDEX = """
-CREATE INDEX CONCURRENTLY bench ON product_sync_schedule (turn, next_sync_at)
+CREATE INDEX CONCURRENTLY bench ON product_sync_schedule (priority, next_sync_at)
 WHERE is_active AND sync_status <> 'syncing'
 """
 COLUMN = "ALTER TABLE product_sync_schedule ADD COLUMN bench integer NOT NULL DEFAULT 0"

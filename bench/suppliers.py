@@ -17,11 +17,11 @@ from bench.services import CLOCK, migrated, postgres, scratch, version
 from bench.table import say, show
 from bench.workers import Workers
 from headway.app import build
-from headway.app.providers import boeing_resource, login_scope, shared_vault
+from headway.app.providers import boeing_resource, login_key, shared_vault
 from headway.config import Settings
 from headway.core.catalog.listings import AuthStep, SupplierName
 from headway.core.laws import replay_windows
-from headway.providers.boeing.client import scope_of
+from headway.providers.boeing.client import limit_key_of
 from headway.providers.tokens import NEVER
 from headway.runners.child_command import own_command
 from headway.runners.valkey import EmbeddedValkey
@@ -66,7 +66,7 @@ FROM generate_series(1, %(suppliers)s) AS n, unnest(%(steps)s::text[]) AS step
 """,
     "ANALYZE",
 )
-CLEAR = "DELETE FROM batons; DELETE FROM call_ledger; DELETE FROM limiter"
+CLEAR = "DELETE FROM dispatch_leases; DELETE FROM call_ledger; DELETE FROM limiter"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +133,7 @@ def _enter(market: Market) -> None:
         "fields": ["client_secret", "password"],
         "steps": [step.value for step in AuthStep],
     }
-    assert login_scope(SupplierName("s1")) == "supplier:s1"
+    assert login_key(SupplierName("s1")) == "supplier:s1"
     with market.pool.connection() as connection, connection.transaction():
         for statement in ENTER:
             connection.execute(statement, values)
@@ -147,9 +147,9 @@ def _begin(market: Market, settings: Settings) -> None:
         client.flushall()
     past = build(settings, VirtualClock(CLOCK.now() - LONG_AGO), market.pool).limiter
     for number in range(1, market.suppliers + 1):
-        scope = scope_of(f"client-{number}")
-        past.know(boeing_resource(settings, scope))
-        past.pause(scope, 0, "")
+        limit_key = limit_key_of(f"client-{number}")
+        past.know(boeing_resource(settings, limit_key))
+        past.pause(limit_key, 0, "")
 
 
 def _measure(market: Market, limit: dict[str, str], count: int, span_s: float) -> tuple[str, ...]:
@@ -204,7 +204,7 @@ def _breaches(market: Market, settings: Settings) -> int:
     limiter = build(settings, CLOCK, market.pool).limiter
     found = 0
     for number in range(1, min(REPLAYED, market.suppliers) + 1):
-        resource = boeing_resource(settings, scope_of(f"client-{number}"))
+        resource = boeing_resource(settings, limit_key_of(f"client-{number}"))
         calls = limiter.calls_since(resource.key, CLOCK.now() - LONG_AGO)
         found += len(replay_windows(calls, resource.windows[0]))
     return found

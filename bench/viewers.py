@@ -55,7 +55,7 @@ class Round:
 
     late_ms: Sequence[float]
     refreshes: int
-    boards: int
+    panels: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ def _measured(
     with _served(counting, folder, viewers) as (port, keys), _process() as crowd:
         # Whoever comes is looked up; only then is counted.
         warm = crowd.submit(watch_for, port, keys, viewers, views).result()
-        assert warm.boards
+        assert warm.panels
         before = counting.lent
         seen = crowd.submit(watch_on, refreshes).result()
         return Figures(viewers=viewers, views=len(views), lent=counting.lent - before, round=seen)
@@ -142,7 +142,7 @@ def watch_on(refreshes: int) -> Round:
         late.append(CLOCK.now().timestamp() * 1000 - stamp)
 
     watch(_open, until=lambda: len(first.stamps) - begun >= refreshes, seen=seen)
-    return Round(late_ms=late, refreshes=len(first.stamps) - begun, boards=len(late))
+    return Round(late_ms=late, refreshes=len(first.stamps) - begun, panels=len(late))
 
 
 def _print(found: Sequence[Figures], note: str) -> None:
@@ -152,7 +152,7 @@ def _print(found: Sequence[Figures], note: str) -> None:
             f"{middle(each.round.late_ms):.0f}",
             f"{p95(each.round.late_ms):.0f}",
             f"{max(each.round.late_ms):.0f}",
-            f"{each.round.boards}",
+            f"{each.round.panels}",
             f"{each.lent / each.round.refreshes:.1f}",
         )
         for each in found

@@ -21,7 +21,7 @@ from bench.filling import strip
 from bench.services import CLOCK, migrated, postgres, scratch, version
 from bench.table import middle, say, show
 from headway.app import App, build
-from headway.app.providers import boeing_scope
+from headway.app.providers import boeing_limit_key
 from headway.clock import Rng, rng
 from headway.config import Settings
 from headway.core.catalog.listings import SellerId, Sku
@@ -71,7 +71,7 @@ SELECT make_history_month(%(now)s - back * interval '1 month') FROM generate_ser
 SELLER = f"CASE WHEN n %% 4 = 0 THEN '{BIG}' ELSE 'seller-' || n %% {SELLERS} END"
 SKU = "chr(65 + n %% 26) || lpad(n::text, 8, '0') || '=E' || n %% 10"
 FILL = f"""
-INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, minute_offset, next_sync_at, turn,
+INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, minute_offset, next_sync_at, priority,
   sync_status, is_active, lease_owner, lease_until, last_sync_at, last_successful_sync,
   last_sync_status, consecutive_failures, last_error, last_boeing_hash, last_price, last_quantity,
   last_inventory_status, last_locations, created_at, updated_at)
@@ -262,7 +262,7 @@ class Room:
                 if seller
                 else {
                     "latest reads": lambda: history.latest_reads(
-                        self.sku, keys=[self.app.scope], now=now
+                        self.sku, keys=[self.app.limit_key], now=now
                     )
                 }
             ),
@@ -270,7 +270,7 @@ class Room:
 
     def _timetable(self) -> None:
         views = TimetableQueries(self.app.pool, seats=10, calls_per_hour=120)
-        views.day(self.now, scope=self.app.scope, policy=self.app.policy, listed=self.rows)
+        views.day(self.now, limit_key=self.app.limit_key, policy=self.app.policy, listed=self.rows)
 
     def _sample(self) -> None:
         # Each in a span of five minutes of its own, or only the first would look.
@@ -372,7 +372,7 @@ def filled(server: EmbeddedServer, rows: int) -> ConnectionPool:
 
 
 def _insert(connection: Connection, rows: int) -> None:
-    key = boeing_scope(Settings())
+    key = boeing_limit_key(Settings())
     values = {"rows": rows, "events": rows * EVENTS_EACH, "now": CLOCK.now(), "key": key}
     connection.execute("SELECT setseed(0.5)")
     for statement in (FILL, FILL_STATE, FILL_PRODUCT, FILL_SEARCH, FILL_EVENTS, *FILL_REST):

@@ -95,7 +95,7 @@ def _clear(stage: Stage, street: Street) -> None:
     """Let nothing be left of workers that were killed: no message, no baton."""
     with stage.valkey.client() as client:
         client.flushall()
-    street.forget_batons()
+    street.forget_dispatch_leases()
 
 
 def celery(stage: Stage, stack: ExitStack) -> Line:
@@ -127,7 +127,7 @@ def celery(stage: Stage, stack: ExitStack) -> Line:
 
 def procrastinate(stage: Stage, stack: ExitStack) -> Line:
     """Return its workers, with an async task."""
-    place, pool = _errands(stage, stack, "procrastinate")
+    place, pool = _push_leases(stage, stack, "procrastinate")
     app, task = procrastinate_app(place)
     opened = stack.enter_context(app.open())
     opened.schema_manager.apply_schema()
@@ -147,7 +147,7 @@ def procrastinate(stage: Stage, stack: ExitStack) -> Line:
 
 def dbos(stage: Stage, stack: ExitStack) -> Line:
     """Return its workers, with a workflow on a queue."""
-    place, pool = _errands(stage, stack, "dbos")
+    place, pool = _push_leases(stage, stack, "dbos")
     client, engine = dbos_client(place)
     stack.callback(client.destroy)
     stack.callback(engine.dispose)
@@ -172,7 +172,7 @@ def _rival(name: str) -> list[str]:
     return [sys.executable, "-m", "bench.queues", name]
 
 
-def _errands(stage: Stage, stack: ExitStack, name: str) -> tuple[Place, ConnectionPool]:
+def _push_leases(stage: Stage, stack: ExitStack, name: str) -> tuple[Place, ConnectionPool]:
     """Make a database with one row for each shop."""
     stage.server.ensure_database(name)
     database = stage.server.dsn(name)

@@ -242,8 +242,8 @@ class Settings(BaseModel):
     drift: Literal["repair", "report", "off"] = _setting(
         "HEADWAY_DRIFT", "repair", "what becomes of a shop that was changed behind our back"
     )
-    patrol_h: float = _setting(
-        "HEADWAY_PATROL_HOURS", 24, "hours in which every product of a shop is read back", ge=1
+    drift_check_h: float = _setting(
+        "HEADWAY_DRIFT_CHECK_HOURS", 24, "hours in which every product of a shop is read back", ge=1
     )
     locations: Annotated[dict[Place, Place], Field(min_length=1)] = _setting(
         "HEADWAY_LOCATIONS",

@@ -8,7 +8,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.app import App, build
-from headway.app.monitoring import watch_of
+from headway.app.monitoring import alert_watch
 from headway.config import Settings
 from headway.core.monitoring.alert_state import AlertPhase, News
 from headway.core.monitoring.rules import BY_NAME, Severity
@@ -91,7 +91,7 @@ DUE = "UPDATE product_sync_schedule SET next_sync_at = %(now)s::timestamptz - in
 PAUSE = "INSERT INTO pauses (kind, actor, created_at) VALUES ('all', 'ada', %(now)s)"
 CAUSES = {
     "supplier_down": Cause(does=[OPEN.format(scope="%(scope)s")], undoes=["DELETE FROM breaker"]),
-    "permit_wait": Cause(halts=lambda app: app.scope),
+    "permit_wait": Cause(halts=lambda app: app.limit_key),
     "error_share": Cause(
         does=[calls(20, "ok"), calls(3, "HTTP 503")], undoes=["DELETE FROM call_ledger"]
     ),
@@ -129,7 +129,7 @@ CAUSES = {
     ),
     "failing": Cause(
         does=[listings(1), ("UPDATE product_sync_schedule SET consecutive_failures = 1,"
-              " sync_status = 'failed', turn = 'retry'")],
+              " sync_status = 'failed', priority = 'retry'")],
         undoes=["UPDATE product_sync_schedule SET consecutive_failures = 0"],
     ),
     "stuck": Cause(
@@ -172,7 +172,7 @@ class Room:
         self.app: App = build(settings, clock, pool)
         self.clock = clock
         self.told: list[News] = []
-        self.look = watch_of(self.app, hears=self.told.append)
+        self.look = alert_watch(self.app, hears=self.told.append)
 
     def bring_about(self, cause: Cause) -> None:
         self.do(cause.does)
@@ -180,7 +180,7 @@ class Room:
             self.app.limiter.pause(cause.halts(self.app), HALT_S, "HTTP 429")
 
     def do(self, statements: Sequence[str]) -> None:
-        values = {"now": self.clock.now(), "scope": self.app.scope}
+        values = {"now": self.clock.now(), "scope": self.app.limit_key}
         with self.app.pool.connection() as connection:
             for each in statements:
                 connection.execute(each, values)
@@ -220,11 +220,11 @@ def test_it_fires_within_five_minutes_of_its_cause_and_is_over_after_it_once_eac
 
 
 def test_what_is_only_noticed_is_shown_while_it_stands_and_never_told(room: Room) -> None:
-    desk = Operations(room.app, actor="tester")
+    operations = Operations(room.app, actor="tester")
     assert BY_NAME[SHOWN_ONLY].severity is Severity.NOTICE
     room.bring_about(CAUSES[SHOWN_ONLY])
     assert room.minutes(8) == []
-    assert [each.name for each in desk.alerts()] == [SHOWN_ONLY]
+    assert [each.name for each in operations.alerts()] == [SHOWN_ONLY]
     room.do(CAUSES[SHOWN_ONLY].undoes)
-    assert desk.alerts() == []
+    assert operations.alerts() == []
     assert room.minutes(8) == []

@@ -26,7 +26,7 @@ from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import SellerId, Sku
 from headway.engine.tick import EVERY
 from headway.operations.listings import Operations
-from headway.runners.embedded import EmbeddedRunner, turn
+from headway.runners.embedded import EmbeddedRunner, run_steps
 from headway.store.access.keys import ApiKeys
 from headway.store.accounts.connections import ConnectedShops
 from headway.web.server import SiteServer, address, listen
@@ -70,7 +70,7 @@ class Catalogue:
         )
 
 
-def catalogue() -> Catalogue:
+def catalog() -> Catalogue:
     """Return every part at its first price; the odd one is of the first seller."""
     skus = [ODD, *(f"AN960-{number:04}" for number in range(1, PARTS))]
     parts = [
@@ -89,7 +89,7 @@ def catalogue() -> Catalogue:
 class World:
     """Everything outside: what the supplier sells, the supplier itself, the shops."""
 
-    catalogue: Catalogue
+    catalog: Catalogue
     supplier: BoeingSimulator
     floor: ShopFloor
 
@@ -108,8 +108,8 @@ class House:
     site: Any = None
 
     @property
-    def catalogue(self) -> Catalogue:
-        return self.world.catalogue
+    def catalog(self) -> Catalogue:
+        return self.world.catalog
 
     @property
     def url(self) -> str:
@@ -184,12 +184,12 @@ def built(pool: ConnectionPool, folder: Path) -> Iterator[House]:
     with ExitStack() as stack:
         settings = _settings(folder)
         virtual = VirtualClock(START - PAST)
-        handover, sold = Handover(virtual), catalogue()
+        handover, sold = Handover(virtual), catalog()
         supplier = BoeingSimulator(sold, handover, seed=1, sign_in=SIGN_IN)
         floor = open_shops(
             handover, settings, sold=list(sold.parts.values()), newcomers=[], seed=1, speed=SPEED
         )
-        world = World(catalogue=sold, supplier=supplier, floor=floor)
+        world = World(catalog=sold, supplier=supplier, floor=floor)
         _live_past(settings, virtual, pool, world)
         clock = ScaledClock(SPEED, start=START)
         handover.pass_to(clock)
@@ -227,8 +227,8 @@ def _live_past(settings: Settings, clock: VirtualClock, pool: ConnectionPool, wo
     app = replace(app, shop_restore_per_s=world.floor.restore_per_s)
     app.adopt()
     world.floor.move_in(app)
-    desk = Operations(app, actor="past")
-    desk.trigger(list(map(Sku, world.catalogue.parts)))
+    operations = Operations(app, actor="past")
+    operations.trigger(list(map(Sku, world.catalog.parts)))
     for number, seller in enumerate((ACME, NORTHWIND), start=1):
         shop = f"10{number}"
         ConnectedShops(pool).connect(seller, shop, platform=PlatformName.ETSY, now=clock.now())
@@ -239,12 +239,12 @@ def _live_past(settings: Settings, clock: VirtualClock, pool: ConnectionPool, wo
         ("tick", app.tick().step, None),
     ):
         clock.spawn(
-            partial(turn, step, clock, threading.Event(), lambda _n, _t: None, name, bell=rung)
+            partial(run_steps, step, clock, threading.Event(), lambda _n, _t: None, name, bell=rung)
         )
     clock.run(PRICES_MOVE_AT.total_seconds())
-    world.catalogue.move(HELD, "2.5")
-    world.catalogue.move(DOUBTED, "3")
-    desk.trigger([Sku(HELD), Sku(DOUBTED)])
+    world.catalog.move(HELD, "2.5")
+    world.catalog.move(DOUBTED, "3")
+    operations.trigger([Sku(HELD), Sku(DOUBTED)])
     clock.run(PAST.total_seconds())
     _park(pool, Sku(PARKED))
 

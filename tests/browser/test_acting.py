@@ -14,18 +14,18 @@ def toast(page: Any) -> Any:
     return page.locator("#toasts .toast")
 
 
-def test_a_triggered_part_boards_next_and_is_read(page: Any, house: House) -> None:
+def test_a_triggered_part_panels_next_and_is_read(page: Any, house: House) -> None:
     page.goto(f"{house.url}parts/{HELD}")
     page.get_by_role("button", name="Read now").click()
     expect(toast(page)).to_contain_text(HELD)
     page.goto(house.url)
     first = page.locator(".seat").first
-    expect(first).to_have_attribute("data-turn", "manual")
+    expect(first).to_have_attribute("data-priority", "manual")
     expect(first.locator(".sku")).to_have_text(HELD)
-    house.catalogue.move(HELD, "0.4")
+    house.catalog.move(HELD, "0.4")
     before = house.price_calls()
     house.run()
-    expect(page.locator(".seat[data-turn=manual]")).to_have_count(0)
+    expect(page.locator(".seat[data-priority=manual]")).to_have_count(0)
     assert house.price_calls() > before
     page.goto(f"{house.url}parts/{HELD}")
     expect(page.locator("section[aria-labelledby=reads-title] tbody tr")).not_to_have_count(0)

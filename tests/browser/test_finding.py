@@ -58,7 +58,7 @@ def test_a_suggestion_is_clicked_whatever_its_number_holds(page: Any) -> None:
 
 
 def test_a_seller_is_suggested_the_own_parts_alone(witness: Witness, house: House) -> None:
-    other = next(sku for sku in house.catalogue.parts if house.owner(sku) != ACME)
+    other = next(sku for sku in house.catalog.parts if house.owner(sku) != ACME)
     page = witness.enter(Role.SELLER, ACME)
     options = type_in(page, other)
     expect(options).to_have_text([re.compile("No part matches")])

@@ -57,7 +57,7 @@ def test_everything_is_done_by_keyboard_alone(witness: Witness, house: House) ->
     expect(page.locator("#toasts .toast")).to_contain_text(HELD)
     page.keyboard.press("g")
     page.keyboard.press("n")
-    expect(page.locator(".seat").first).to_have_attribute("data-turn", "manual")
+    expect(page.locator(".seat").first).to_have_attribute("data-priority", "manual")
 
 
 def test_the_first_tab_skips_to_the_content(page: Any) -> None:
@@ -85,7 +85,7 @@ def test_escape_closes_dialogs_and_the_focus_returns(page: Any) -> None:
     expect(page.locator("#banners .banner")).to_have_count(0)
 
 
-def test_the_focus_stays_when_the_board_is_drawn_anew(page: Any, house: House) -> None:
+def test_the_focus_stays_when_the_panel_is_drawn_anew(page: Any, house: House) -> None:
     page.goto(f"{house.url}changes")
     button = page.locator("table.held tbody tr").first.get_by_role("button", name="Reject")
     button.focus()
@@ -96,7 +96,7 @@ def test_the_focus_stays_when_the_board_is_drawn_anew(page: Any, house: House) -
     expect(button).to_be_focused()
 
 
-def test_words_in_a_dialog_survive_the_board_being_drawn_anew(page: Any, house: House) -> None:
+def test_words_in_a_dialog_survive_the_panel_being_drawn_anew(page: Any, house: House) -> None:
     house.run()
     page.locator("#pause-button").click()
     page.get_by_label("Why").fill("half a sen")

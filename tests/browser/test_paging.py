@@ -13,7 +13,7 @@ from headway.core.access import Role
 expect = playwright.expect
 ROWS, FIRST, ONWARD = 70, 10, 50
 LISTINGS = """
-INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at, turn, sync_status,
+INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at, priority, sync_status,
   is_active, consecutive_failures, last_error)
 SELECT %s, %s || to_char(n, 'FM000'), 0, %s, 'retry', status, status <> 'parked', 5,
   'the supplier does not know it'

@@ -25,11 +25,11 @@ def add(house: House, *names: str) -> None:
 
 
 def let_fail(house: House, name: str) -> None:
-    scope = house.app.line_of(SupplierName(name)).scope
-    breaker = house.app.breakers.load(scope)
+    limit_key = house.app.for_supplier(SupplierName(name)).limit_key
+    breaker = house.app.breakers.load(limit_key)
     for _ in range(FAILURES_MAX):
         breaker = breaker.failed(house.clock.now(), "it answers 503")
-    house.app.breakers.save(scope, breaker)
+    house.app.breakers.save(limit_key, breaker)
 
 
 def test_suppliers_are_shown_once_there_are_several_the_troubled_first(

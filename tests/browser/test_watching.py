@@ -85,7 +85,7 @@ def test_the_page_goes_live_however_late_a_script_comes(witness: Witness, house:
 
 def test_a_change_of_the_supplier_is_seen_on_its_way_to_the_shop(page: Any, house: House) -> None:
     page.goto(f"{house.url}changes")
-    house.catalogue.move("AN960-0012", "1.1")
+    house.catalog.move("AN960-0012", "1.1")
     house.run()
     row = page.locator("table.changes tbody tr").filter(has_text="AN960-0012").first
     expect(row.locator("td.fate")).to_contain_text("after")

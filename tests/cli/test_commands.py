@@ -70,7 +70,7 @@ def test_status_tells_the_next_call_the_budget_and_the_listings(
 ) -> None:
     add(pool, "A", "B", "C")
     execute("UPDATE product_sync_schedule SET next_sync_at = now() + interval '5 hours'")
-    execute("UPDATE product_sync_schedule SET turn = 'manual' WHERE sku = 'A'")
+    execute("UPDATE product_sync_schedule SET priority = 'manual' WHERE sku = 'A'")
     shown = on_database("status").out
     assert "calls are to wait: history unknown" in shown
     assert "3 of 10: 1 manual, 2 ahead" in shown
@@ -153,8 +153,8 @@ def test_check_names_the_call_that_was_one_too_many(on_database: Headway, execut
     execute(LIMITER, "boeing:", RULES, start)
     for number in range(3):
         at = start + timedelta(seconds=29 * number)
-        ticket = f"00000000-0000-4000-8000-00000000000{number}"
-        execute(CALL, ticket, at, at, at, at)
+        permit = f"00000000-0000-4000-8000-00000000000{number}"
+        execute(CALL, permit, at, at, at, at)
     done = on_database("check")
     assert done.code == 1
     assert (

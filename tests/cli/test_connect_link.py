@@ -28,7 +28,7 @@ SETTINGS = {
     ("words", "platform"),
     ((("etsy",), PlatformName.ETSY), (("Foo.myshopify.com", "--link"), PlatformName.SHOPIFY)),
 )
-def test_a_link_holds_a_ticket_for_that_seller(
+def test_a_link_holds_a_permit_for_that_seller(
     on_database: Headway,
     pool: ConnectionPool,
     tmp_path: Path,
@@ -41,17 +41,17 @@ def test_a_link_holds_a_ticket_for_that_seller(
     assert (link.netloc, link.path) == ("headway.example", f"/connect/{platform}")
     assert query["seller"] == ["acme"]
     now = SystemClock().now()
-    visit = OAuthFlows(pool).begin(
+    flow = OAuthFlows(pool).begin(
         platform,
-        ticket=query["ticket"][0],
+        permit=query["ticket"][0],
         state="s",
         expires_at=now + timedelta(minutes=1),
         now=now,
     )
-    assert visit is not None
+    assert flow is not None
     shop = {PlatformName.SHOPIFY: "foo.myshopify.com"}.get(platform, "")
-    assert (visit.user_id, visit.shop) == ("acme", shop)
-    assert len(open_vault(None, tmp_path / "none").decrypt(visit.verifier)) >= 43
+    assert (flow.user_id, flow.shop) == ("acme", shop)
+    assert len(open_vault(None, tmp_path / "none").decrypt(flow.verifier)) >= 43
 
 
 def test_a_person_is_told_how_long_it_works_and_what_etsy_must_know(on_database: Headway) -> None:

@@ -223,4 +223,4 @@ def test_revive_restarts_parked_parts_and_says_what_was_not(
     assert listing["sku"] == "P2"
     assert on_database("revive", "--all").out == "there is nothing to do\n"
     (standing,) = on_database("explain", "P1", "--json").object()["listings"]
-    assert standing["turn"] == "manual"
+    assert standing["priority"] == "manual"

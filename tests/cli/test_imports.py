@@ -185,7 +185,7 @@ def test_the_shop_sku_follows_the_setting(
     assert ask(pool, "SELECT sku, shop_sku FROM product") == [("WF2=K3", "WF2")]
 
 
-def test_the_guard_knows_how_large_the_catalogue_is_afterwards(
+def test_the_guard_knows_how_large_the_catalog_is_afterwards(
     on_database: Headway, parts: Callable[..., str], pool: ConnectionPool
 ) -> None:
     on_database("import", parts("sku\nA\nB\nC\n"), "--seller", "acme")
@@ -225,7 +225,7 @@ def test_backfill_gives_every_product_its_slot(
     )
     done = on_database("backfill", "--seller", "acme", "--json")
     assert (done.code, done.object()) == (0, {"added": 200})
-    assert ask(pool, "SELECT DISTINCT user_id, turn FROM product_sync_schedule") == [
+    assert ask(pool, "SELECT DISTINCT user_id, priority FROM product_sync_schedule") == [
         ("acme", "scheduled")
     ]
     assert on_database("backfill").out == "200 products have a slot now\n"

@@ -69,7 +69,7 @@ def overview(**differing: object) -> Overview:
         "next_call": NextCall(leaves_at=NOW, why=Why.NOW, seats=(), seats_max=10),
         "spent": Spent(minute_count=0, minute_limit=2, day_count=0, day_limit=2880, fill=None),
         "counts": ListingCounts(
-            total=4, fresh=4, stale=0, unread=0, parked=0, failing=0, overdue=0, aboard=0,
+            total=4, fresh=4, stale=0, unread=0, parked=0, failing=0, overdue=0, in_call=0,
             is_estimate=False,
         ),
         "oldest_read_at": NOW, "ages_h": (), "breaker": Breaker(),

@@ -82,21 +82,21 @@ def test_behind_a_wall_only_that_sellers_things_can_be_paused(
     pool: ConnectionPool, tmp_path: Path
 ) -> None:
     app = build(Settings(data_dir=tmp_path), SystemClock(), pool)
-    desk = Operations(app, actor="Zoe", seller=SellerId("zenith"))
+    operations = Operations(app, actor="Zoe", seller=SellerId("zenith"))
     for kind in (PauseKind.ALL, PauseKind.SUPPLIER):
         with pytest.raises(ForbiddenError, match="its own things"):
-            desk.pause(kind)
+            operations.pause(kind)
         with pytest.raises(ForbiddenError, match="its own things"):
-            desk.resume(kind)
+            operations.resume(kind)
     with pytest.raises(NotFoundError, match="no listing has the part number C"):
-        desk.pause(PauseKind.LISTING, skus=[Sku("C")])
+        operations.pause(PauseKind.LISTING, skus=[Sku("C")])
     with pytest.raises(NotFoundError):
-        desk.trigger([Sku("C")], seller=SellerId("acme"))
-    (paused,) = desk.pause(PauseKind.SELLER)
+        operations.trigger([Sku("C")], seller=SellerId("acme"))
+    (paused,) = operations.pause(PauseKind.SELLER)
     assert (paused.seller, paused.actor) == ("zenith", "Zoe")
-    (paused,) = desk.pause(PauseKind.LISTING, skus=[Sku("B")])
+    (paused,) = operations.pause(PauseKind.LISTING, skus=[Sku("B")])
     assert paused.seller == "zenith"
     Operations(app, actor="op").pause(PauseKind.SELLER, seller=SellerId("acme"))
-    assert {each.seller for each in desk.pauses()} == {"zenith"}
+    assert {each.seller for each in operations.pauses()} == {"zenith"}
     with pytest.raises(InvalidError, match="name the seller"):
         Operations(app, actor="op").pause(PauseKind.SELLER)

@@ -16,7 +16,7 @@ from psycopg_pool import ConnectionPool
 from headway.clock import SystemClock
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import LimitKey, SellerId
-from headway.providers.shopify.storefront import shop_scope
+from headway.providers.shopify.storefront import shop_limit_key
 from headway.providers.vault import open_vault
 from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
@@ -41,7 +41,7 @@ def token_file(tmp_path: Path) -> Path:
 def tokens(pool: ConnectionPool, tmp_path: Path, client_id: str = "") -> dict[str, str]:
     """Return the tokens of the shop that are alive, as a connector would read them."""
     vault, now = open_vault(None, tmp_path / "none"), SystemClock().now()
-    stored = Credentials(pool).load(shop_scope(client_id, FOO))
+    stored = Credentials(pool).load(shop_limit_key(client_id, FOO))
     return {each.name: vault.decrypt(each.secret) for each in stored if each.expires_at > now}
 
 
@@ -179,7 +179,9 @@ def test_disconnect_says_why_and_forgets_the_tokens(
     done = on_database("disconnect", "--seller", "acme", "--reason", "the shop is closed", **APP)
     assert (done.code, "tokens are forgotten" in done.out) == (0, True)
     vault = open_vault(None, tmp_path / "none")
-    kept = [vault.decrypt(each.secret) for each in Credentials(pool).load(shop_scope("app7", FOO))]
+    kept = [
+        vault.decrypt(each.secret) for each in Credentials(pool).load(shop_limit_key("app7", FOO))
+    ]
     assert SECRET not in kept
     assert tokens(pool, tmp_path, "app7") == {}
     assert on_database("shops").out.endswith(f"{FOO} is disconnected: the shop is closed\n")
@@ -253,10 +255,10 @@ def test_terms_that_make_no_sense_are_refused(
     assert on_database("terms", "acme", "--json").object()["own"] == []
 
 
-def platform_tokens(pool: ConnectionPool, tmp_path: Path, scope: str) -> dict[str, Any]:
+def platform_tokens(pool: ConnectionPool, tmp_path: Path, limit_key: str) -> dict[str, Any]:
     """Return the tokens of a shop elsewhere that are alive, with their last day."""
     vault, now = open_vault(None, tmp_path / "none"), SystemClock().now()
-    stored = Credentials(pool).load(LimitKey(scope))
+    stored = Credentials(pool).load(LimitKey(limit_key))
     return {
         each.name: (vault.decrypt(each.secret), (each.expires_at - now).days)
         for each in stored
@@ -271,8 +273,8 @@ def test_a_printify_shop_is_connected_with_a_token_of_a_year_and_disconnected_ag
     done = on_database(*connect, "--owner", "12", "--token-file", str(token_file))
     assert (done.code, SECRET in done.out + done.err) == (0, False)
     assert "printify shop 77 is connected to acme" in done.out
-    scope = "printify:shop:77"
-    assert platform_tokens(pool, tmp_path, scope) == {"access": (SECRET, 364)}
+    limit_key = "printify:shop:77"
+    assert platform_tokens(pool, tmp_path, limit_key) == {"access": (SECRET, 364)}
     account = ConnectedShops(pool).of_seller(SellerId("acme"), PlatformName.PRINTIFY)
     assert (account.owner_id, account.status) == ("12", "connected")
     (shop,) = on_database("shops", "--json").object()
@@ -281,7 +283,7 @@ def test_a_printify_shop_is_connected_with_a_token_of_a_year_and_disconnected_ag
         "acme", "77", "connected", "printify", "0",
     ]  # fmt: skip
     gone = on_database("disconnect", "--seller", "acme", "--platform", "printify")
-    assert (gone.code, platform_tokens(pool, tmp_path, scope)) == (0, {})
+    assert (gone.code, platform_tokens(pool, tmp_path, limit_key)) == (0, {})
     with pool.connection() as connection:
         rows = connection.execute("SELECT DISTINCT status FROM sync_jobs").fetchall()
     assert rows == [("cancelled",)]

@@ -29,16 +29,18 @@ def fill(pool: ConnectionPool) -> Callable[[str], None]:
 
     def put(key: str) -> None:
         vault = Vault([key])
-        scope = LimitKey(f"etsy:{key[:4]}")
+        limit_key = LimitKey(f"etsy:{key[:4]}")
         shelf = Credentials(pool)
-        store_tokens(shelf, vault, scope, clock=CLOCK, access="hush-access", refresh="hush-more")
-        visit = OAuthFlow(
+        store_tokens(
+            shelf, vault, limit_key, clock=CLOCK, access="hush-access", refresh="hush-more"
+        )
+        flow = OAuthFlow(
             platform=PlatformName.ETSY,
             user_id=SellerId("acme"),
             shop="",
             verifier=vault.encrypt("hush-verifier"),
         )
-        OAuthFlows(pool).open(visit, ticket=key, expires_at=CLOCK.now() + timedelta(hours=1))
+        OAuthFlows(pool).open(flow, permit=key, expires_at=CLOCK.now() + timedelta(hours=1))
 
     return put
 

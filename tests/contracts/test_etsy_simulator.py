@@ -19,8 +19,8 @@ from headway.core.catalog.listings import SellerId
 from headway.errors import ProviderError
 from headway.providers.etsy.api import SCOPES
 from headway.providers.etsy.client import EtsyAccess, EtsyApi, EtsyPlatform, consent_url
-from headway.providers.pagination import walk_of
-from headway.providers.tokens import store_tokens, token_scope
+from headway.providers.pagination import paginator_of
+from headway.providers.tokens import store_tokens, token_key
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulators.etsy.records import EtsyBuyer
@@ -193,7 +193,7 @@ def witness() -> Witness:
 @pytest.fixture
 def connector(witness: Witness, pool: ConnectionPool) -> Iterator[EtsyPlatform]:
     clock, pair = witness.etsy._clock, witness.etsy.grant(SHOP)
-    shelf, scope = Credentials(pool), token_scope(PlatformName.ETSY, str(SHOP))
+    shelf, scope = Credentials(pool), token_key(PlatformName.ETSY, str(SHOP))
     store_tokens(shelf, VAULT, scope, clock=clock, access=pair.access, refresh=pair.refresh)
     account = Account(
         id="1", user_id=SellerId("seller"), platform=PlatformName.ETSY, shop=str(SHOP)
@@ -234,14 +234,14 @@ def test_what_walks_and_connector_ask_and_what_is_replied_fits_the_document(
     clock.sleep(120)
     for kind in KINDS[PlatformName.ETSY]:
         for is_backfill in (False, True) if kind is not DataKind.LISTINGS else (False,):
-            walk = walk_of(PlatformName.ETSY, kind, is_backfill=is_backfill)
+            walk = paginator_of(PlatformName.ETSY, kind, is_backfill=is_backfill)
             cursor = walk.begin({"rewalked_s": 0}, clock.now(), [str(receipt)])
             while True:
                 if connector.needs_token():
                     assert connector.refresh_token()
                 page = connector.read(walk.ask(cursor))
                 assert page.records.unreadable == ()
-                step = walk.turn(cursor, page, clock.now())
+                step = walk.priority(cursor, page, clock.now())
                 if step.is_done:
                     break
                 cursor = step.cursor

@@ -16,7 +16,7 @@ WINDOW = Window(limit=2, span_s=60)
 
 def call(number: int, begun_s: float, arrived_s: float | None, status: str = "sent") -> LedgerCall:
     return LedgerCall(
-        ticket_id=f"{number:04}",
+        permit_id=f"{number:04}",
         key="boeing",
         owner="test",
         purpose="",
@@ -33,14 +33,14 @@ def test_the_third_call_breaches_until_the_first_has_surely_left(
     third_s: float, breaches: list[str]
 ) -> None:
     calls = [call(1, 0, 2), call(2, 31, 33), call(3, third_s, third_s + 2)]
-    assert [breach.ticket_id for breach in replay_windows(calls, WINDOW)] == breaches
+    assert [breach.permit_id for breach in replay_windows(calls, WINDOW)] == breaches
 
 
 def test_an_unsent_call_takes_no_place_and_one_in_flight_never_leaves() -> None:
     unsent = [call(1, 0, None, "unsent"), call(2, 1, 2), call(3, 2, 3)]
     assert not replay_windows(unsent, WINDOW)
     flying = [call(1, 0, None, "begun"), call(2, 1, 2), call(3, 900, 901), call(4, 905, 906)]
-    assert [breach.ticket_id for breach in replay_windows(flying, WINDOW)] == ["0004"]
+    assert [breach.permit_id for breach in replay_windows(flying, WINDOW)] == ["0004"]
 
 
 @pytest.mark.parametrize(("anchor", "count"), (("finish", 1), ("cap", 0), ("start", 0)))
@@ -59,7 +59,7 @@ def test_the_replay_finds_exactly_the_begins_at_which_too_many_may_be_inside(
     spans: list[tuple[int, int]], limit: int
 ) -> None:
     calls = [call(number, at, at + length) for number, (at, length) in enumerate(spans)]
-    calls.sort(key=lambda one: (one.begun_at, one.ticket_id))
+    calls.sort(key=lambda one: (one.begun_at, one.permit_id))
     expected = []
     for index, one in enumerate(calls):
         inside = [
@@ -69,6 +69,6 @@ def test_the_replay_finds_exactly_the_begins_at_which_too_many_may_be_inside(
             and other.arrived_by + timedelta(seconds=60) >= one.begun_at
         ]
         if len(inside) + 1 > limit:
-            expected.append(one.ticket_id)
+            expected.append(one.permit_id)
     found = replay_windows(reversed(calls), Window(limit=limit, span_s=60))
-    assert [breach.ticket_id for breach in found] == expected
+    assert [breach.permit_id for breach in found] == expected

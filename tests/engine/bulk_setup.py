@@ -106,17 +106,17 @@ def reach(shops: Shops, push: Push, phase: str) -> None:
     shops.drive(push, until=lambda: shops.one(told, phase) == 1)
 
 
-def desk(shops: Shops) -> BulkOperations:
+def bulk_service(shops: Shops) -> BulkOperations:
     """Return where the simulated shop keeps its files and operations."""
     return shops.simulator._branches[shops.domain("acme")].bulk
 
 
 def operations(shops: Shops) -> list[BulkOperation]:
-    return list(desk(shops).operations.values())
+    return list(bulk_service(shops).operations.values())
 
 
 def slow_down(shops: Shops, *, start_s: float = 2.0, line_s: float = 60.0) -> None:
-    desk(shops)._start_s, desk(shops)._line_s = start_s, line_s
+    bulk_service(shops)._start_s, bulk_service(shops)._line_s = start_s, line_s
 
 
 def prices(shops: Shops) -> set[Decimal]:

@@ -54,11 +54,11 @@ class Line:
         keys = [(SellerId(seller), Sku(sku)) for sku in skus]
         self.app.listings.add(keys, policy=self.app.policy, now=self.clock.now())
 
-    def make_due(self, *skus: str, turn: str = "scheduled") -> None:
+    def make_due(self, *skus: str, priority: str = "scheduled") -> None:
         self.ask(
-            "UPDATE product_sync_schedule SET next_sync_at = %s, turn = %s WHERE sku = ANY(%s)",
+            "UPDATE product_sync_schedule SET next_sync_at = %s, priority = %s WHERE sku = ANY(%s)",
             self.clock.now(),
-            turn,
+            priority,
             list(skus),
         )
 

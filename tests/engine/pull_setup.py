@@ -55,7 +55,7 @@ class PlainWalk:
         run = cursor[RUN]
         return PageRequest(what="orders", values={"page": run["page"], "wanted": run["wanted"]})
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002 - a port
+    def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002 - a port
         lasting = {"mark": cursor[RUN]["at"]}
         if page.next is None:
             return PageStep(cursor=lasting, is_done=True)
@@ -151,7 +151,7 @@ class Pulls:
             breakers=self.breakers,
             errors=ErrorShare(rows.pool),
             open_platform=self.script.open,
-            walk_of=lambda _job: self.walk,
+            paginator_of=lambda _job: self.walk,
             rule=rows.rule,
             pull_rule=PullRule(poll=MINUTE),
             owner=owner,

@@ -14,7 +14,7 @@ from headway.clock import fresh_id, rng
 from headway.config import Settings
 from headway.core.catalog.listings import Done, Wait
 from headway.engine.push import Push
-from headway.providers.shopify.storefront import shop_scope, store_tokens
+from headway.providers.shopify.storefront import shop_limit_key, store_tokens
 from headway.providers.vault import open_vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulators.shopify.faults import ShopFaultPlan
@@ -185,7 +185,7 @@ def make_shops(
         store_tokens(
             Credentials(pool),
             open_vault(None, folder),
-            shop_scope(chosen.shopify_client_id, setup.domain),
+            shop_limit_key(chosen.shopify_client_id, setup.domain),
             clock=clock,
             access=setup.access_token,
             refresh=refresh,

@@ -12,7 +12,7 @@ from tests.engine.conftest import Line
 
 from headway.app.dispatch import relay, rounds, rule_of
 from headway.core.dispatch import DispatchLease
-from headway.runners.embedded import turn
+from headway.runners.embedded import run_steps
 from headway_lab.virtual_clock import VirtualClock
 
 QUIET = threading.Event()
@@ -28,10 +28,12 @@ class Broker:
     waiting: list[tuple[datetime, int, DispatchLease]] = field(default_factory=list)
     _order: Any = field(default_factory=itertools.count)
 
-    def send(self, baton: DispatchLease, wait: timedelta) -> None:
+    def send(self, dispatch_lease: DispatchLease, wait: timedelta) -> None:
         self.sent += 1
         for _ in range(self.copies):
-            heapq.heappush(self.waiting, (self.clock.now() + wait, next(self._order), baton))
+            heapq.heappush(
+                self.waiting, (self.clock.now() + wait, next(self._order), dispatch_lease)
+            )
 
     def next(self) -> DispatchLease | None:
         if not self.waiting or self.waiting[0][0] > self.clock.now():
@@ -51,7 +53,7 @@ class Office:
     def open(self, *names: str) -> None:
         app, clock, send = self.line.app, self.line.clock, self.broker.send
         tick = rounds(app, send=send, rule=rule_of(app))
-        clock.spawn(lambda: turn(tick.step, clock, QUIET, self.told, "tick"))
+        clock.spawn(lambda: run_steps(tick.step, clock, QUIET, self.told, "tick"))
         for name in names:
             self.stops[name] = threading.Event()
             clock.spawn(self.worker(name))
@@ -69,9 +71,9 @@ class Office:
 
         def work() -> None:
             while not stop.is_set():
-                baton = self.broker.next()
-                if baton is not None:
-                    hand.carry(baton)
+                dispatch_lease = self.broker.next()
+                if dispatch_lease is not None:
+                    hand.carry(dispatch_lease)
                 clock.sleep(0.05)
 
         return work

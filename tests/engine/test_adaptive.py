@@ -11,7 +11,7 @@ from headway.core.timetable.market import initial_price
 from headway_lab.simulators.faults import FaultPlan, Interval
 
 HOUR = timedelta(hours=1)
-ABOARD = "SELECT count(*) FROM product_sync_schedule WHERE sync_status = 'syncing'"
+IN_CALL = "SELECT count(*) FROM product_sync_schedule WHERE sync_status = 'syncing'"
 SKUS = tuple(f"P{n}=K3" for n in range(30))
 
 
@@ -23,7 +23,7 @@ def line(make_line: Any) -> Any:
 def all_read(line: Any, fetch: Any, calls: int) -> None:
     """Let so many calls go, and the last of them be settled."""
     line.read(fetch, calls)
-    line.drive(fetch, lambda: line.one(ABOARD) == 0)
+    line.drive(fetch, lambda: line.one(IN_CALL) == 0)
 
 
 def read_since(line: Any, since: datetime) -> set[str]:
@@ -56,7 +56,7 @@ def test_the_next_permit_is_reserved_with_the_end_of_a_call_and_lapses_with_its_
     assert line.supplier.refusals == 0
 
 
-def test_nobody_signs_in_at_the_supplier_as_long_as_nothing_is_listed(line: Any) -> None:
+def test_nobody_metrics_in_at_the_supplier_as_long_as_nothing_is_listed(line: Any) -> None:
     fetch = line.app.fetch("w1")
     line.drive(fetch, lambda: line.clock.monotonic() > 1800)
     assert not +line.supplier.calls
@@ -74,7 +74,7 @@ def test_a_share_of_the_budget_paces_the_calls_and_an_urgent_one_goes_at_once(
     began = line.clock.now()
     line.read(fetch, 3)
     assert timedelta(minutes=14) < line.clock.now() - began < timedelta(minutes=17)
-    line.make_due(SKUS[3], turn="manual")
+    line.make_due(SKUS[3], priority="manual")
     began = line.clock.now()
     line.read(fetch)
     assert line.clock.now() - began < timedelta(minutes=2)
@@ -155,7 +155,7 @@ def test_a_failed_call_teaches_nothing(make_line: Any) -> None:
     line = make_line(policy="adaptive", faults=outage)
     line.add(*SKUS[:10])
     fetch = line.app.fetch("w1")
-    line.drive(fetch, lambda: line.clock.monotonic() > 200 and line.one(ABOARD) == 0)
+    line.drive(fetch, lambda: line.clock.monotonic() > 200 and line.one(IN_CALL) == 0)
     before = line.ask("SELECT * FROM market")
     watched = line.ask("SELECT sku, watched_days FROM product_sync_schedule ORDER BY sku")
     line.drive(fetch, lambda: line.clock.monotonic() > 1800)
@@ -163,7 +163,7 @@ def test_a_failed_call_teaches_nothing(make_line: Any) -> None:
     assert line.ask("SELECT * FROM market") == before
 
 
-def test_the_guard_lets_the_oldest_board_first_when_too_many_would_pass_the_deadline(
+def test_the_guard_lets_the_oldest_join_call_first_when_too_many_would_pass_the_deadline(
     line: Any,
 ) -> None:
     line.add(*SKUS)
@@ -200,7 +200,7 @@ def test_a_maker_named_by_the_supplier_becomes_the_family_of_a_part_that_has_non
     assert set(families.values()) == {"ACME"}
 
 
-def test_a_part_tells_how_late_the_queue_is_by_the_listing_for_which_it_boarded(line: Any) -> None:
+def test_a_part_tells_how_late_the_queue_is_by_the_listing_for_which_it_in_call(line: Any) -> None:
     line.add(*SKUS[:10])
     line.add(*SKUS[:10], seller="b")
     fetch = line.app.fetch("w1")
@@ -234,7 +234,7 @@ def test_urgent_turns_fill_a_call_though_the_queue_is_late(line: Any) -> None:
     overdue = "UPDATE product_sync_schedule SET last_successful_sync = %s, next_sync_at = %s"
     line.ask(overdue, now - 9 * HOUR, now - HOUR / 2)
     urgent = SKUS[10:20]
-    line.make_due(*urgent, turn="onboarding")
+    line.make_due(*urgent, priority="onboarding")
     all_read(line, fetch, 1)
     assert read_since(line, now) == set(urgent)
 
@@ -246,13 +246,13 @@ def test_a_flood_of_urgent_turns_leaves_the_seats_to_those_whom_the_deadline_cal
     now, fetch = line.clock.now(), line.app.fetch("w1")
     aged = "UPDATE product_sync_schedule SET last_successful_sync = %s, next_sync_at = %s"
     line.ask(aged, now - 22 * HOUR, now)
-    line.make_due(*SKUS[10:], turn="onboarding")
+    line.make_due(*SKUS[10:], priority="onboarding")
     line.app.tick().step()
     all_read(line, fetch, 1)
     assert len(read_since(line, now) & set(SKUS[:10])) == 8
 
 
-def test_an_import_into_an_empty_catalogue_is_priced_within_minutes(line: Any) -> None:
+def test_an_import_into_an_empty_catalog_is_priced_within_minutes(line: Any) -> None:
     tick, fetch = line.app.tick(), line.app.fetch("w1")
     tick.step()
     line.add(*(f"Q{n:04}" for n in range(1000)))

@@ -16,7 +16,6 @@ from tests.engine.bulk_setup import (
     LISTINGS,
     Wire,
     check_once,
-    desk,
     fill,
     finish,
     operations,
@@ -31,7 +30,7 @@ from tests.engine.shop_setup import Shops, make_shops, wanted
 
 from headway.clock import fresh_id
 from headway.core.catalog.storefront import BulkIntent, Intent, PushLease, WriteKind
-from headway.providers.shopify.storefront import shop_scope, store_tokens
+from headway.providers.shopify.storefront import shop_limit_key, store_tokens
 from headway.providers.vault import open_vault
 from headway.store.accounts.credentials import Credentials
 from headway.store.catalog.bulk import Bulks
@@ -129,8 +128,8 @@ def test_a_permit_that_is_no_longer_good_is_not_used(shops: Shops, phase: str) -
     reach(shops, push, phase)
     use, before, late = push._use, shops.simulator.requests, []
 
-    def use_late(turn: Any, _: float) -> Any:
-        late.append(use(turn, -math.inf))
+    def use_late(priority: Any, _: float) -> Any:
+        late.append(use(priority, -math.inf))
         return late[-1]
 
     push._use = use_late  # type: ignore[method-assign]
@@ -263,7 +262,7 @@ def test_a_file_host_that_is_down_does_not_stop_the_shops_other_work(shops: Shop
     fill(shops)
     push, calls = RefusesFiles(shops).pusher(), shops.simulator.calls
     shops.drive(push, until=lambda: calls["staged"] == 6)
-    assert shops.app.breakers.load(shop_scope("", shops.domain("acme"))).failures == 0
+    assert shops.app.breakers.load(shop_limit_key("", shops.domain("acme"))).failures == 0
     shops.want("A-7", wanted("12.00", 1))
     before = shops.clock.now()
     shops.drive(push)
@@ -278,7 +277,7 @@ def test_a_file_that_the_shop_has_forgotten_is_uploaded_again(shops: Shops) -> N
     fill(shops)
     push = pusher(shops.app)
     reach(shops, push, "uploaded")
-    desk(shops)._files.clear()
+    operations(shops)._files.clear()
     finish(shops, push)
     assert shops.simulator.calls["staged"] == 2
     check_once(shops)
@@ -310,7 +309,7 @@ def test_a_shop_that_refuses_us_meanwhile_goes_on_when_it_is_connected_again(
     store_tokens(
         Credentials(shops.pool),
         open_vault(None, tmp_path),
-        shop_scope("", shops.domain("acme")),
+        shop_limit_key("", shops.domain("acme")),
         clock=shops.clock,
         access=token,
         refresh=None,
@@ -322,7 +321,7 @@ def test_a_shop_that_refuses_us_meanwhile_goes_on_when_it_is_connected_again(
     check_once(shops)
 
 
-def test_a_visit_that_was_taken_over_stores_nothing(shops: Shops) -> None:
+def test_a_bulk_step_that_was_taken_over_stores_nothing(shops: Shops) -> None:
     fill(shops)
     bulks, now = Bulks(shops.pool), shops.clock.now()
     (shop,) = shops.app.pushes.due_shops(now, verified_before=None, limit=1)
@@ -340,15 +339,15 @@ def test_a_listing_that_has_more_to_do_by_now_does_not_sleep(shops: Shops) -> No
     fill(shops)
     now, pushes = shops.clock.now(), shops.app.pushes
     (shop,) = pushes.due_shops(now, verified_before=None, limit=1)
-    errand = pushes.claim(
+    push_lease = pushes.claim(
         shop, now=now, owner="w", lease_until=now + DAY, verified_before=None, limit=1
     )
-    assert errand is not None
+    assert push_lease is not None
     bulks = Bulks(shops.pool)
-    waiting = bulks.waiting(errand, now=now, limit=10)
+    waiting = bulks.waiting(push_lease, now=now, limit=10)
     shops.want("A-7", wanted("12.00", 1))
     intent = Intent(id=fresh_id(), kind=WriteKind.BULK, skus=[each.sku for each in waiting])
-    assert bulks.intend(errand, intent, asleep=waiting, until=now + DAY, now=now)
+    assert bulks.intend(push_lease, intent, asleep=waiting, until=now + DAY, now=now)
     assert shops.ask("SELECT sku FROM listing_state WHERE push_at <= %s", now) == [("A-7",)]
 
 

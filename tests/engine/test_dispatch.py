@@ -50,7 +50,7 @@ def test_everything_due_is_read_within_the_limit_and_no_worker_sleeps_with_a_per
     assert office.line.one("SELECT count(DISTINCT owner) FROM call_ledger") <= 2
 
 
-def test_a_broker_that_loses_everything_costs_a_baton_s_life_and_nothing_else(
+def test_a_broker_that_loses_everything_costs_a_dispatch_lease_s_life_and_nothing_else(
     office: Office,
 ) -> None:
     office.open("a", "b")
@@ -73,9 +73,9 @@ def test_messages_that_are_delivered_twice_start_nothing_twice(office: Office) -
 def test_a_worker_that_is_told_to_stop_hands_its_permit_to_the_next(office: Office) -> None:
     line = office.line
     office.open("a")
-    carried = "SELECT count(*) FROM batons WHERE carried IS NOT NULL"
+    carried = "SELECT count(*) FROM dispatch_leases WHERE carried IS NOT NULL"
     office.run(lambda: bool(line.one(carried)))
-    (waiting,) = line.ask("SELECT carried ->> 'id' FROM batons WHERE carried IS NOT NULL")
+    (waiting,) = line.ask("SELECT carried ->> 'id' FROM dispatch_leases WHERE carried IS NOT NULL")
     office.stops["a"].set()
     office.stops["b"] = threading.Event()
     line.clock.spawn(office.worker("b"))
@@ -104,96 +104,98 @@ class Toy:
 @dataclass
 class Desk:
     relay: Dispatcher
-    batons: DispatchLeases
+    dispatch_leases: DispatchLeases
     broker: Broker
     reports: list[tuple[str, str]]
 
     def message(self) -> None:
-        for baton in self.batons.take([FETCH], life=timedelta(seconds=15)):
-            self.relay.carry(baton)
+        for dispatch_lease in self.dispatch_leases.take([FETCH], life=timedelta(seconds=15)):
+            self.relay.carry(dispatch_lease)
 
 
 @pytest.fixture
-def desk_of(pool: ConnectionPool, clock: VirtualClock) -> Callable[[Hand], Desk]:
+def operations_of(pool: ConnectionPool, clock: VirtualClock) -> Callable[[Hand], Desk]:
     def make(hand: Hand) -> Desk:
-        batons, broker, reports = (
+        dispatch_leases, broker, reports = (
             DispatchLeases(pool, clock),
             Broker(clock),
             list[tuple[str, str]](),
         )
         one = Dispatcher(
             clock=clock,
-            batons=batons,
+            dispatch_leases=dispatch_leases,
             new_hand=lambda _subject: hand,
             send=broker.send,
             rule=DispatchRule(),
             report=lambda *each: reports.append(each),
             stopping=threading.Event(),
         )
-        return Desk(relay=one, batons=batons, broker=broker, reports=reports)
+        return Desk(relay=one, dispatch_leases=dispatch_leases, broker=broker, reports=reports)
 
     return make
 
 
 def test_trouble_is_reported_in_one_line_and_tried_again_later(
-    desk_of: Callable[[Hand], Desk], clock: VirtualClock
+    operations_of: Callable[[Hand], Desk], clock: VirtualClock
 ) -> None:
     def step() -> Wait:
         raise StoreError("the database is away")
 
-    desk = desk_of(Toy(step))
-    desk.message()
-    desk.message()
-    assert desk.reports == [("fetch", "the database is away")]
+    operations = operations_of(Toy(step))
+    operations.message()
+    operations.message()
+    assert operations.reports == [("fetch", "the database is away")]
     clock.sleep(10)
-    desk.message()
-    assert len(desk.reports) == 2
+    operations.message()
+    assert len(operations.reports) == 2
 
 
-def test_a_bug_is_not_swallowed(desk_of: Callable[[Hand], Desk]) -> None:
+def test_a_bug_is_not_swallowed(operations_of: Callable[[Hand], Desk]) -> None:
     def step() -> Wait:
         raise InvariantError("two owners")
 
     with pytest.raises(InvariantError, match="two owners"):
-        desk_of(Toy(step)).message()
+        operations_of(Toy(step)).message()
 
 
 def test_a_worker_stays_at_one_subject_for_a_turn_and_then_queues_again(
-    desk_of: Callable[[Hand], Desk], clock: VirtualClock
+    operations_of: Callable[[Hand], Desk], clock: VirtualClock
 ) -> None:
     def step() -> Done:
         clock.sleep(1)
         return Done(what="did it")
 
-    desk = desk_of(Toy(step))
-    desk.message()
-    assert len(desk.reports) == 5
-    assert desk.broker.sent == 1
+    operations = operations_of(Toy(step))
+    operations.message()
+    assert len(operations.reports) == 5
+    assert operations.broker.sent == 1
 
 
 def test_copies_of_a_message_do_not_become_chains_of_their_own(
-    desk_of: Callable[[Hand], Desk], clock: VirtualClock
+    operations_of: Callable[[Hand], Desk], clock: VirtualClock
 ) -> None:
-    ticket = Permit(id="t", keys=("k",), wait_s=2, start_at=clock.now(), position=0)
-    desk = desk_of(Toy(lambda: Wait(until=clock.now() + timedelta(seconds=2)), held=ticket))
-    desk.broker.copies = 2
-    desk.message()
+    permit = Permit(id="t", keys=("k",), wait_s=2, start_at=clock.now(), position=0)
+    operations = operations_of(
+        Toy(lambda: Wait(until=clock.now() + timedelta(seconds=2)), held=permit)
+    )
+    operations.broker.copies = 2
+    operations.message()
     for _ in range(5):
         clock.sleep(2)
-        while (baton := desk.broker.next()) is not None:
-            desk.relay.carry(baton)
-    assert desk.broker.sent == 6
+        while (dispatch_lease := operations.broker.next()) is not None:
+            operations.relay.carry(dispatch_lease)
+    assert operations.broker.sent == 6
 
 
 def test_a_wait_with_nothing_in_hand_is_left_to_the_tick(
-    desk_of: Callable[[Hand], Desk], clock: VirtualClock
+    operations_of: Callable[[Hand], Desk], clock: VirtualClock
 ) -> None:
-    desk = desk_of(Toy(lambda: Wait(until=clock.now() + timedelta(seconds=2))))
-    desk.message()
-    assert desk.broker.sent == 0
-    assert desk.batons.living(Verb.FETCH) == [FETCH]
+    operations = operations_of(Toy(lambda: Wait(until=clock.now() + timedelta(seconds=2))))
+    operations.message()
+    assert operations.broker.sent == 0
+    assert operations.dispatch_leases.living(Verb.FETCH) == [FETCH]
     clock.sleep(2)
-    assert desk.batons.living(Verb.FETCH) == []
+    assert operations.dispatch_leases.living(Verb.FETCH) == []
 
 
 def test_one_worker_ticks_for_all_and_another_when_it_falls_silent(office: Office) -> None:

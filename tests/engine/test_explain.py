@@ -23,7 +23,7 @@ def standing(**changes: object) -> ListingPosition:
         "id": "a",
         "user_id": SellerId("acme"),
         "sku": Sku("A=K3"),
-        "turn": Priority.SCHEDULED,
+        "priority": Priority.SCHEDULED,
         "next_sync_at": NOW - MINUTE,
     }
     return ListingPosition(**{**values, **changes})  # type: ignore[arg-type]
@@ -34,7 +34,7 @@ def candidate(sku: str, due_at: datetime, **changes: object) -> Candidate:
         "id": sku,
         "user_id": SellerId("acme"),
         "sku": Sku(sku),
-        "turn": Priority.SCHEDULED,
+        "priority": Priority.SCHEDULED,
         "next_sync_at": due_at,
     }
     return Candidate(**{**values, **changes})  # type: ignore[arg-type]
@@ -113,7 +113,7 @@ def test_a_listing_before_its_time_says_when_it_is_due() -> None:
 
 def test_a_failing_listing_says_how_often_it_failed_and_when_it_is_tried_again() -> None:
     failing = standing(
-        turn=Priority.RETRY,
+        priority=Priority.RETRY,
         next_sync_at=NOW + timedelta(hours=2),
         consecutive_failures=2,
         last_error="not in the supplier's reply (2 of 3)",
@@ -145,8 +145,8 @@ def test_a_due_listing_waits_for_company_no_longer_than_its_slack() -> None:
 
 
 def test_a_manual_listing_does_not_wait_for_company() -> None:
-    manual = standing(turn=Priority.MANUAL, next_sync_at=NOW + timedelta(hours=9))
-    front = (candidate("A=K3", manual.next_sync_at, turn=Priority.MANUAL),)
+    manual = standing(priority=Priority.MANUAL, next_sync_at=NOW + timedelta(hours=9))
+    front = (candidate("A=K3", manual.next_sync_at, priority=Priority.MANUAL),)
     answer = reasons(manual, line(front=front, permit_at=NOW + PACE), RULE, NOW)
     assert (answer.state, answer.until) == (ListingState.PERMIT, NOW + PACE)
     assert "Goes first (manual)" in answer.sentence
@@ -204,7 +204,7 @@ standings = st.builds(
     id=st.just("a"),
     user_id=st.just(SellerId("acme")),
     sku=st.sampled_from([Sku("A=K3"), Sku("B1")]),
-    turn=st.sampled_from(
+    priority=st.sampled_from(
         [Priority.MANUAL, Priority.ONBOARDING, Priority.SCHEDULED, Priority.RETRY]
     ),
     next_sync_at=moments(),

@@ -27,7 +27,7 @@ def test_ten_due_listings_are_read_in_one_call_and_become_desired(line: Any) -> 
     line.read(line.app.fetch("w1"))
     assert line.price_calls() == 1
     assert line.one("SELECT count(*) FROM listing_state WHERE desired->>'price' = '11.00'") == 10
-    rows = line.ask("SELECT DISTINCT sync_status, turn FROM product_sync_schedule")
+    rows = line.ask("SELECT DISTINCT sync_status, priority FROM product_sync_schedule")
     assert rows == [("success", "scheduled")]
 
 
@@ -63,15 +63,15 @@ def test_fewer_than_ten_wait_for_company_and_spare_seats_are_borrowed(line: Any)
     assert line.one("SELECT cardinality(skus) FROM call_ledger WHERE result = 'ok'") == 10
 
 
-@pytest.mark.parametrize("turn", ("manual", "onboarding"))
+@pytest.mark.parametrize("priority", ("manual", "onboarding"))
 def test_an_urgent_listing_leaves_at_the_next_permit_with_borrowed_company(
-    line: Any, turn: str
+    line: Any, priority: str
 ) -> None:
     line.add(*SKUS)
     line.ask(
         "UPDATE product_sync_schedule SET next_sync_at = %s", line.clock.now() + timedelta(hours=9)
     )
-    line.make_due(SKUS[7], turn=turn)
+    line.make_due(SKUS[7], priority=priority)
     began = line.clock.now()
     line.read(line.app.fetch("w1"))
     # One window of unknown history, then two tokens and the call, 30 s apart.
@@ -120,11 +120,12 @@ def test_a_failed_call_charges_no_listing_and_gives_the_seats_back_as_due_as_bef
     line = make_line(faults=FaultPlan(1, rates={"error": 1.0}))
     line.add(*SKUS[:10])
     line.make_due(*SKUS[:10])
-    before = line.ask("SELECT sku, next_sync_at, turn FROM product_sync_schedule ORDER BY sku")
+    before = line.ask("SELECT sku, next_sync_at, priority FROM product_sync_schedule ORDER BY sku")
     fetch = line.app.fetch("w1")
     line.drive(fetch, lambda: bool(line.ask("SELECT 1 FROM breaker WHERE open_until IS NOT NULL")))
     assert (
-        line.ask("SELECT sku, next_sync_at, turn FROM product_sync_schedule ORDER BY sku") == before
+        line.ask("SELECT sku, next_sync_at, priority FROM product_sync_schedule ORDER BY sku")
+        == before
     )
     assert line.one("SELECT sum(consecutive_failures) FROM product_sync_schedule") == 0
     assert line.one("SELECT count(*) FROM product_sync_schedule WHERE sync_status = 'syncing'") == 0
@@ -175,7 +176,7 @@ def test_two_poison_skus_at_once_do_not_stop_the_line(make_line: Callable[..., A
     assert line.supplier.faults.injected["poison"] < 60
 
 
-def test_in_a_tiny_catalogue_the_poison_is_found_too(make_line: Callable[..., Any]) -> None:
+def test_in_a_tiny_catalog_the_poison_is_found_too(make_line: Callable[..., Any]) -> None:
     line = make_line(faults=FaultPlan(1, poison=[SKUS[0]]))
     line.add(*SKUS[:4])
     line.make_due(*SKUS[:4])
@@ -197,7 +198,7 @@ def test_a_sku_the_supplier_omits_is_confirmed_then_sold_out_then_parked(line: A
     state = "SELECT desired->'quantities'->>'Miami FL' FROM listing_state WHERE sku = %s"
     history = []
     for _ in range(5):
-        line.make_due(SKUS[0], turn="manual")
+        line.make_due(SKUS[0], priority="manual")
         line.read(fetch)
         history.append(line.one(state, SKUS[0]))
     assert history == ["5", "5", "0", "0", "0"]
@@ -309,8 +310,8 @@ class CrowdedLimiter:
         self._inner = line.app.limiter
         self._stranger = line.app.open_supplier(line.app.supplier)
 
-    def begin(self, ticket: Any) -> Any:
-        begun = self._inner.begin(ticket)
+    def begin(self, permit: Any) -> Any:
+        begun = self._inner.begin(permit)
         assert self._stranger.auth_step() is None
         for _ in range(2):
             self._stranger.quote([Sku(SKUS[0])])
@@ -333,7 +334,7 @@ def test_a_supplier_that_says_wait_is_heeded_though_the_store_fails_right_after(
     with pytest.raises(StoreError):
         line.drive(fetch, lambda: False)
     assert line.supplier.refusals > 0
-    status = line.app.limiter.status(line.app.scope)
+    status = line.app.limiter.status(line.app.limit_key)
     assert status.reason == "told to wait by the supplier"
 
 
@@ -342,7 +343,7 @@ def test_a_flood_of_new_listings_does_not_keep_the_scheduled_past_their_deadline
     line.make_due(*SKUS)
     flood = [f"N{n}" for n in range(1000)]
     line.add(*flood)
-    line.make_due(*flood, turn="onboarding")
+    line.make_due(*flood, priority="onboarding")
     began = line.clock.now()
     read = "SELECT count(*) FROM listing_state WHERE sku LIKE 'P%%'"
     line.drive(line.app.fetch("w1"), lambda: line.one(read) == len(SKUS), steps=3000)
@@ -394,14 +395,14 @@ def test_a_sku_that_makes_the_supplier_say_forbidden_does_not_stop_the_line(line
     assert line.ask(charged) == [(SKUS[3],)]
 
 
-def test_nobody_signs_in_while_the_breaker_is_open(line: Any) -> None:
+def test_nobody_metrics_in_while_the_breaker_is_open(line: Any) -> None:
     line.add(*SKUS[:10])
     line.make_due(*SKUS[:10])
     fetch = line.app.fetch("w1")
     fetch.step()
     now = line.clock.now()
     line.app.breakers.save(
-        line.app.scope,
+        line.app.limit_key,
         Breaker(failures=3, trips=1, opened_at=now, open_until=now + timedelta(minutes=9)),
     )
     line.drive(fetch, lambda: line.clock.now() >= now + timedelta(minutes=8))

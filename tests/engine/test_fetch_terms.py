@@ -55,7 +55,7 @@ def test_a_price_that_falls_by_95_percent_is_held_and_blocks_nobody(line: Any) -
     assert line.ask(state, SKUS[1]) == [("13.20", "2", None)]
 
 
-def test_a_catalogue_that_changes_all_at_once_is_held_from_a_quarter_on_until_it_is_let_pass(
+def test_a_catalog_that_changes_all_at_once_is_held_from_a_quarter_on_until_it_is_let_pass(
     make_line: Callable[..., Any],
 ) -> None:
     skus = [f"Q{n}" for n in range(120)]
@@ -86,7 +86,7 @@ def test_a_catalogue_that_changes_all_at_once_is_held_from_a_quarter_on_until_it
 
 def test_a_part_that_is_published_is_read_at_the_next_permit_and_staged(line: Any) -> None:
     line.add(SKUS[0])
-    line.make_due(SKUS[0], turn="onboarding")
+    line.make_due(SKUS[0], priority="onboarding")
     line.ask(
         "INSERT INTO product_staging (user_id, sku, shop_sku, batch_id)"
         " VALUES ('a', %s, 'P0', gen_random_uuid())",

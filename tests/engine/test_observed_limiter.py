@@ -18,7 +18,7 @@ def value(registry: CollectorRegistry, name: str, **labels: str) -> float:
 
 def test_a_supplier_call_is_counted_with_its_seats_and_the_wait_for_its_permit(line: Any) -> None:
     line.add(*SKUS[:7])
-    line.make_due(*SKUS[:7], turn="manual")
+    line.make_due(*SKUS[:7], priority="manual")
     line.read(line.app.fetch("w1"))
     line.clock.sleep(1)
     own, whose = line.app.watch.metrics.own, {"provider": "boeing", "verb": "fetch"}
@@ -48,16 +48,16 @@ def test_a_permit_that_another_hand_asked_for_is_counted_with_its_whole_wait(lin
     first, second = line.app.fetch("w1"), line.app.fetch("w2")
     line.read(first)
     line.make_due(*SKUS)
-    while first._ticket is None:
+    while first._permit is None:
         first.step()
     own, whose = line.app.watch.metrics.own, {"provider": "boeing", "verb": "fetch"}
-    before_s, ticket = value(own, "permit_wait_seconds_sum", **whose), first.let_go()
-    assert ticket.wait_s > 20
-    line.clock.sleep(ticket.wait_s)
-    second.resume(ticket)
+    before_s, permit = value(own, "permit_wait_seconds_sum", **whose), first.let_go()
+    assert permit.wait_s > 20
+    line.clock.sleep(permit.wait_s)
+    second.resume(permit)
     second.step()
     waited_s = value(own, "permit_wait_seconds_sum", **whose) - before_s
-    assert waited_s == pytest.approx(ticket.wait_s)
+    assert waited_s == pytest.approx(permit.wait_s)
 
 
 def test_leases_that_a_tick_rescued_are_counted(line: Any) -> None:

@@ -46,7 +46,7 @@ def for_an_hour(line: Any, fetch: Any) -> None:
 def answer(line: Any, sku: str) -> Any:
     now = line.clock.now()
     (standing,) = ListingPositions(line.pool).of_sku(Sku(sku), now)
-    return reasons(standing, line.app.line(now), line.app.rule.boarding, now)
+    return reasons(standing, line.app.line(now), line.app.rule.seat_rule, now)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -74,7 +74,7 @@ def test_no_call_leaves_while_everything_or_the_supplier_is_paused_and_then_they
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_worker_that_starts_in_a_pause_neither_signs_in_nor_takes_more_than_one_permit(
+def test_a_worker_that_starts_in_a_pause_neither_metrics_in_nor_takes_more_than_one_permit(
     make_line: Any, policy: str
 ) -> None:
     line = make_line(policy=policy)
@@ -93,7 +93,7 @@ def test_the_seats_of_a_paused_seller_go_to_others_and_a_shared_part_is_read_for
 ) -> None:
     line.add(*SKUS, seller="a")
     line.add("P0", "P1", seller="b")
-    line.make_due(*SKUS, turn="manual")
+    line.make_due(*SKUS, priority="manual")
     pause(line, SELLER, "a")
     fetch = line.app.fetch("w1")
     line.read(fetch)
@@ -116,7 +116,7 @@ def test_a_pause_that_runs_out_ends_by_itself_with_the_next_round(line: Any) -> 
     line.read(fetch)
 
 
-def test_a_listing_aboard_when_the_pause_comes_is_settled_and_its_push_waits(
+def test_a_listing_in_call_when_the_pause_comes_is_settled_and_its_push_waits(
     pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
 ) -> None:
     shops = make_shops(pool, clock, tmp_path)
@@ -141,7 +141,7 @@ def test_a_listing_aboard_when_the_pause_comes_is_settled_and_its_push_waits(
 
 
 @pytest.mark.parametrize("kind", (ALL, SELLER))
-def test_a_paused_shop_is_left_alone_with_its_changes_patrols_and_places(
+def test_a_paused_shop_is_left_alone_with_its_changes_drift_checks_and_places(
     pool: ConnectionPool, clock: VirtualClock, tmp_path: Path, kind: PauseKind
 ) -> None:
     shops = make_shops(pool, clock, tmp_path, sellers=("acme", "bolt"))
@@ -224,7 +224,9 @@ def test_the_jobs_of_a_paused_seller_let_others_go_first(pool: ConnectionPool) -
     assert pulls.rows.ask("SELECT user_id FROM sync_jobs WHERE status = 'completed'") == [("b",)]
 
 
-def test_a_triggered_part_boards_the_next_call_and_asking_again_changes_nothing(line: Any) -> None:
+def test_a_triggered_part_joins_call_the_next_call_and_asking_again_changes_nothing(
+    line: Any,
+) -> None:
     line.add(*SKUS)
     triggers = Triggers(line.pool)
 
@@ -246,7 +248,7 @@ def test_a_triggered_part_boards_the_next_call_and_asking_again_changes_nothing(
     line.app.schedule.claim(
         [Sku("P5")], now=line.clock.now(), owner="w9", lease_until=line.clock.now() + HOUR
     )
-    assert trigger("P5") == [(False, "is aboard now")]
+    assert trigger("P5") == [(False, "is in_call now")]
     pause(line, LISTING, "a", "P6")
     ((is_done, said),) = trigger("P6")
     assert is_done

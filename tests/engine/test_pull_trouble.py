@@ -75,13 +75,13 @@ class BrokenWalk(PlainWalk):
             raise KeyError("a buyer's name")
         return super().begin(cursor, now, wanted)
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
-        if self.where == "turn":
+    def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
+        if self.where == "priority":
             raise KeyError("a buyer's name")
-        return super().turn(cursor, page, now)
+        return super().advance(cursor, page, now)
 
 
-@pytest.mark.parametrize("where", ("begin", "turn", "read"))
+@pytest.mark.parametrize("where", ("begin", "priority", "read"))
 def test_a_bug_that_one_job_meets_is_its_own_failure_and_stops_nobody(
     pulls: Pulls, where: str
 ) -> None:

@@ -197,7 +197,7 @@ def test_the_newest_desired_state_replaces_older_ones(shops: Shops) -> None:
     assert [new for kind, _, new in writes(shops) if kind == "price"] == [Decimal("14.00")]
 
 
-def test_a_patrol_repairs_what_was_changed_behind_our_back(
+def test_a_drift_check_repairs_what_was_changed_behind_our_back(
     pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
 ) -> None:
     shops = make_shops(pool, clock, tmp_path)

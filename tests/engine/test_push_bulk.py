@@ -20,7 +20,7 @@ from tests.engine.bulk_setup import (
 )
 from tests.engine.shop_setup import Shops, make_shops, wanted
 
-from headway.providers.shopify.storefront import shop_scope
+from headway.providers.shopify.storefront import shop_limit_key
 from headway_lab.virtual_clock import VirtualClock
 
 
@@ -46,7 +46,7 @@ def test_a_file_to_another_host_costs_the_shop_nothing(shops: Shops) -> None:
     reach(shops, push, "staged")
     shops.clock.sleep(60)
     reach(shops, push, "uploaded")
-    (gauge,) = shops.app.limiter.status(shop_scope("", shops.domain("acme"))).gauges
+    (gauge,) = shops.app.limiter.status(shop_limit_key("", shops.domain("acme"))).gauges
     assert gauge.used < 50
 
 
@@ -126,7 +126,7 @@ def test_stock_that_rises_still_waits_for_the_price_that_is_on_its_way(shops: Sh
     check_once(shops)
 
 
-def test_a_patrol_does_not_take_what_the_bulk_writes_for_drift(shops: Shops) -> None:
+def test_a_drift_check_does_not_take_what_the_bulk_writes_for_drift(shops: Shops) -> None:
     fill(shops)
     shops.list("B-1")
     slow_down(shops)

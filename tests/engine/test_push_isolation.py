@@ -80,7 +80,7 @@ def test_shops_that_do_not_answer_keep_no_other_shop_waiting(
     shops.drive(shops.push(), until=lambda: shops.one(done, sellers[-1]), steps=20)
 
 
-def test_a_shop_that_does_not_answer_keeps_no_other_from_being_patrolled(
+def test_a_shop_that_does_not_answer_keeps_no_other_from_being_drift_checked(
     pool: ConnectionPool, clock: VirtualClock, tmp_path: Path
 ) -> None:
     shops = make_shops(pool, clock, tmp_path, sellers=("acme", "bolt"))

@@ -14,9 +14,9 @@ from headway.store.timetable.positions import ListingPositions
 
 HOUR = timedelta(hours=1)
 SKUS = [f"P{number:03}" for number in range(208)]
-WAITING = "SELECT count(*) FROM product_sync_schedule WHERE turn = 'retry' AND is_active"
+WAITING = "SELECT count(*) FROM product_sync_schedule WHERE priority = 'retry' AND is_active"
 NEXT_IN_LINE = """
-SELECT sku FROM product_sync_schedule WHERE turn = 'retry' AND is_active
+SELECT sku FROM product_sync_schedule WHERE priority = 'retry' AND is_active
 ORDER BY consecutive_failures, last_sync_at, next_sync_at LIMIT 50
 """
 
@@ -57,15 +57,15 @@ def test_a_hundred_failures_go_through_the_windows_as_the_document_walks_them(li
     for opens_h, recovered in ((10.5, 40), (14.5, 45), (18.5, 12), (22.5, 2), (26.5, 0)):
         live(line, fetch, tick, opens_h - 0.05)
         calls = line.price_calls()
-        boarding = [sku for (sku,) in line.ask(NEXT_IN_LINE)]
-        for sku in boarding[:recovered]:
+        seat_rule = [sku for (sku,) in line.ask(NEXT_IN_LINE)]
+        for sku in seat_rule[:recovered]:
             line.shelf.stock(sku)
         live(line, fetch, tick, opens_h + 0.4)
-        boarded = "SELECT sku FROM product_sync_schedule WHERE retried_at >= %s"
-        seen = {sku for (sku,) in line.ask(boarded, START + opens_h * HOUR)}
+        in_call = "SELECT sku FROM product_sync_schedule WHERE retried_at >= %s"
+        seen = {sku for (sku,) in line.ask(in_call, START + opens_h * HOUR)}
         # Those who failed in one call are equals: any of them may be the last to find a seat.
-        assert len(seen) == len(boarding)
-        assert seen >= set(boarding[:recovered])
+        assert len(seen) == len(seat_rule)
+        assert seen >= set(seat_rule[:recovered])
         assert line.price_calls() - calls <= 5
         left.append(line.one(WAITING))
     assert left == [60, 15, 3, 1, 0]
@@ -80,8 +80,8 @@ def test_a_part_that_two_sellers_list_takes_one_seat_of_the_window(make_line: Li
     for seller in ("a", "b"):
         line.add("GONE", *SKUS[:20], seller=seller)
     del line.shelf.parts["GONE"]
-    line.ask("UPDATE product_sync_schedule SET turn = 'retry' WHERE sku = 'GONE'")
-    line.make_due("GONE", turn="retry")
+    line.ask("UPDATE product_sync_schedule SET priority = 'retry' WHERE sku = 'GONE'")
+    line.make_due("GONE", priority="retry")
     live(line, line.app.fetch("w"), line.app.tick(every=timedelta(minutes=5)), 1)
     assert line.one("SELECT count(*) FROM product_sync_schedule WHERE retried_at IS NOT NULL") == 2
     assert line.app.schedule.retried_since(START) == 1
@@ -92,10 +92,10 @@ def test_whoever_found_no_seat_in_a_window_is_told_when_the_next_one_opens(line:
     live(line, fetch, tick, 10.9)
     now = line.clock.now()
     waiting = [
-        each for each in ListingPositions(line.pool).sample(now) if each.turn is Priority.RETRY
+        each for each in ListingPositions(line.pool).sample(now) if each.priority is Priority.RETRY
     ]
     told = {
-        each.sku: reasons(each, line.app.line(now), line.app.rule.boarding, now)
+        each.sku: reasons(each, line.app.line(now), line.app.rule.seat_rule, now)
         for each in waiting
         if each.next_sync_at <= now
     }

@@ -13,7 +13,7 @@ from tests.engine.conftest import Line, Shelf
 from tests.engine.supplier_setup import Broker, Office
 
 from headway.app import App, build
-from headway.app.suppliers import add_supplier, lines_of, remove_supplier
+from headway.app.suppliers import add_supplier, all_suppliers_of, remove_supplier
 from headway.cli.check import LAWS
 from headway.clock import fresh_id, rng
 from headway.config import Settings
@@ -141,7 +141,7 @@ def test_each_supplier_is_asked_for_its_own_parts_alone(
     # The same part numbers: whoever asked the wrong supplier would hear the other's price.
     quarter.list("a", MAIN, *SKUS, price="10")
     quarter.list("b", ACME, *SKUS, price="20")
-    quarter.read_all(lines_of(quarter.app, "w", rings=lambda: None))
+    quarter.read_all(all_suppliers_of(quarter.app, "w", rings=lambda: None))
     assert (quarter.prices("a"), quarter.prices("b")) == ({"10"}, {"20"})
     assert quarter.refusals() == 0
     assert {each.calls["price"] for each in quarter.suppliers.values()} == {2}
@@ -154,7 +154,7 @@ def test_suppliers_spend_their_limits_side_by_side(make_quarter: QuarterMaker) -
         quarter.open(name)
         quarter.list(f"seller{number}", name, *SKUS, price="10")
     began = quarter.line.clock.now()
-    quarter.read_all(lines_of(quarter.app, "w", rings=lambda: None))
+    quarter.read_all(all_suppliers_of(quarter.app, "w", rings=lambda: None))
     # A minute of caution, then two tokens and two calls, thirty seconds apart: for all at once.
     assert quarter.line.clock.now() - began < timedelta(minutes=4)
     assert quarter.refusals() == 0
@@ -165,11 +165,11 @@ def test_a_supplier_that_is_down_stops_no_other(make_quarter: QuarterMaker) -> N
     quarter.open(ACME)
     quarter.list("a", MAIN, *SKUS, price="10")
     quarter.list("b", ACME, *SKUS, price="20")
-    lines = lines_of(quarter.app, "w", rings=lambda: None)
+    lines = all_suppliers_of(quarter.app, "w", rings=lambda: None)
     theirs = f"{UNREAD} AND user_id = 'b'"
     quarter.drive(lines, lambda: quarter.line.one(theirs) == 0)
-    assert quarter.app.breakers.load(quarter.app.scope).failures > 0
-    assert quarter.app.breakers.load(quarter.app.line_of(ACME).scope).failures == 0
+    assert quarter.app.breakers.load(quarter.app.limit_key).failures > 0
+    assert quarter.app.breakers.load(quarter.app.for_supplier(ACME).limit_key).failures == 0
     assert quarter.line.one(f"{UNREAD} AND user_id = 'a'") == len(SKUS)
 
 
@@ -180,13 +180,13 @@ def test_a_pause_of_one_supplier_stops_no_other_and_ends_where_it_began(
     quarter.open(ACME)
     quarter.list("a", MAIN, *SKUS, price="10")
     quarter.list("b", ACME, *SKUS, price="20")
-    clock, lines = quarter.line.clock, lines_of(quarter.app, "w", rings=lambda: None)
+    clock, lines = quarter.line.clock, all_suppliers_of(quarter.app, "w", rings=lambda: None)
     stopped = Pause(kind=PauseKind.SUPPLIER, supplier=ACME, since=clock.now(), actor="Ada")
     quarter.app.pauses.pause(stopped, clock.now())
     quarter.drive(lines, lambda: quarter.line.one(f"{UNREAD} AND user_id = 'a'") == 0)
     assert quarter.suppliers[ACME].calls.total() == 0, "nor did anybody sign in there"
     now = clock.now()
-    assert quarter.app.line_of(ACME).ahead.queue(now) == []
+    assert quarter.app.for_supplier(ACME).ahead.queue(now) == []
     (ours,), (theirs,) = (
         ListingPositions(quarter.app.pool).of_sku(Sku("P1"), now, seller=SellerId(name))
         for name in "ab"
@@ -250,7 +250,7 @@ def test_the_tick_guards_the_deadline_of_every_supplier(make_quarter: QuarterMak
     quarter = make_quarter()
     quarter.open(ACME)
     quarter.list("b", ACME, *SKUS, price="20")
-    quarter.read_all(lines_of(quarter.app, "w", rings=lambda: None))
+    quarter.read_all(all_suppliers_of(quarter.app, "w", rings=lambda: None))
     far = quarter.line.clock.now() + timedelta(days=30)
     quarter.line.ask("UPDATE product_sync_schedule SET next_sync_at = %s", far)
     quarter.line.clock.sleep(timedelta(hours=23).total_seconds())
@@ -263,7 +263,7 @@ def test_a_supplier_that_comes_or_goes_is_noticed_without_a_restart(
     make_quarter: QuarterMaker,
 ) -> None:
     quarter = make_quarter()
-    lines = lines_of(quarter.app, "w", rings=lambda: None)
+    lines = all_suppliers_of(quarter.app, "w", rings=lambda: None)
     for _ in range(5):
         lines.step()
     quarter.open(ACME)
@@ -282,12 +282,12 @@ def test_who_changes_the_supplier_hears_no_more_of_the_one_before(
     quarter = make_quarter()
     quarter.open(ACME)
     quarter.list("b", ACME, *SKUS, price="20")
-    now, schedule = quarter.line.clock.now(), quarter.app.line_of(ACME).schedule
+    now, schedule = quarter.line.clock.now(), quarter.app.for_supplier(ACME).schedule
     until = now + timedelta(minutes=1)
-    aboard = schedule.claim([Sku(each) for each in SKUS], now=now, owner="w", lease_until=until)
-    assert len(aboard) == len(SKUS)
+    in_call = schedule.claim([Sku(each) for each in SKUS], now=now, owner="w", lease_until=until)
+    assert len(in_call) == len(SKUS)
     assert Suppliers(quarter.app.pool).give(MAIN, SellerId("b"), now=now) == len(SKUS)
-    assert schedule.release(aboard, suspicion={}) == 0
+    assert schedule.release(in_call, suspicion={}) == 0
     assert quarter.app.schedule.front(now, limit=1) != []
     assert schedule.front(now, limit=1) == []
 
@@ -333,7 +333,7 @@ def test_a_step_says_which_line_is_in_trouble(make_quarter: QuarterMaker) -> Non
     quarter = make_quarter()
     quarter.open(ACME)
     quarter.line.ask("DELETE FROM credential WHERE scope = 'supplier:acme'")
-    lines = lines_of(quarter.app, "w", rings=lambda: None)
+    lines = all_suppliers_of(quarter.app, "w", rings=lambda: None)
     told = [result.what for _ in range(6) if isinstance(result := lines.step(), Done)]
     assert any("acme: the supplier acme has no secrets" in what for what in told)
 
@@ -343,8 +343,8 @@ def test_a_part_is_explained_on_the_line_of_its_supplier(make_quarter: QuarterMa
     quarter.open(ACME)
     quarter.list("a", MAIN, *SKUS, price="10")
     quarter.list("b", ACME, "P1", price="20")
-    lines = lines_of(quarter.app, "w", rings=lambda: None)
-    quarter.drive(lines, lambda: quarter.app.breakers.load(quarter.app.scope).is_open)
+    lines = all_suppliers_of(quarter.app, "w", rings=lambda: None)
+    quarter.drive(lines, lambda: quarter.app.breakers.load(quarter.app.limit_key).is_open)
     quarter.line.make_due("P1")
     told = Operations(quarter.app, actor="test").explain(Sku("P1"))
     assert [each.seller for each in told] == ["a", "b"]
@@ -359,7 +359,7 @@ def test_a_seller_sees_the_line_of_the_own_supplier(make_quarter: QuarterMaker) 
     quarter.open(ACME)
     quarter.list("a", MAIN, *SKUS, price="10")
     quarter.list("b", ACME, *SKUS, price="20")
-    quarter.read_all(lines_of(quarter.app, "w", rings=lambda: None))
+    quarter.read_all(all_suppliers_of(quarter.app, "w", rings=lambda: None))
     seen = Operations(quarter.app, actor="test", seller=SellerId("b")).status()
     assert (seen.supplier, seen.spent.day_count) == (ACME, quarter.suppliers[ACME].calls.total())
     # Whatever a seller asks for, another's line is not shown.
@@ -375,9 +375,9 @@ def test_a_supplier_that_is_down_is_named(make_quarter: QuarterMaker) -> None:
     quarter = make_quarter()
     quarter.open(ACME, faults=FaultPlan(1, outage=[Interval(start_s=0, end_s=7200)]))
     quarter.list("b", ACME, *SKUS, price="20")
-    scope = quarter.app.line_of(ACME).scope
-    lines = lines_of(quarter.app, "w", rings=lambda: None)
-    quarter.drive(lines, lambda: quarter.app.breakers.load(scope).is_open)
+    limit_key = quarter.app.for_supplier(ACME).limit_key
+    lines = all_suppliers_of(quarter.app, "w", rings=lambda: None)
+    quarter.drive(lines, lambda: quarter.app.breakers.load(limit_key).is_open)
     told = {each.subject: each for each in Operations(quarter.app, actor="test").alerts()}
     assert told["acme"].name == "supplier_down"
     assert told["acme"].sentence.startswith("The supplier acme has not answered for")
@@ -388,7 +388,7 @@ def test_the_laws_are_asked_of_every_line(make_quarter: QuarterMaker) -> None:
     quarter.open(ACME)
     quarter.list("a", MAIN, *SKUS, price="10")
     quarter.list("b", ACME, *SKUS, price="20")
-    quarter.read_all(lines_of(quarter.app, "w", rings=lambda: None))
+    quarter.read_all(all_suppliers_of(quarter.app, "w", rings=lambda: None))
     quarter.line.clock.sleep(timedelta(hours=20).total_seconds())
     stale = quarter.line.clock.now() - timedelta(hours=30)
     aged = "UPDATE product_sync_schedule SET last_successful_sync = %s WHERE user_id = 'b'"
@@ -402,10 +402,10 @@ def test_limits_are_shown_by_the_names_of_their_suppliers(make_quarter: QuarterM
     quarter = make_quarter()
     quarter.open(ACME)
     quarter.list("b", ACME, "P1", price="20")
-    quarter.read_all(lines_of(quarter.app, "w", rings=lambda: None))
-    desk = Operations(quarter.app, actor="test")
-    assert {"boeing", "boeing:acme"} <= {each.name for each in desk.limits(limit=20)}
-    assert desk.ledger("boeing:acme", limit=5) != []
+    quarter.read_all(all_suppliers_of(quarter.app, "w", rings=lambda: None))
+    operations = Operations(quarter.app, actor="test")
+    assert {"boeing", "boeing:acme"} <= {each.name for each in operations.limits(limit=20)}
+    assert operations.ledger("boeing:acme", limit=5) != []
 
 
 def test_a_name_stands_for_one_credential_for_ever(make_quarter: QuarterMaker) -> None:
@@ -433,7 +433,7 @@ def test_new_secrets_are_used_from_the_next_sign_in_on(make_quarter: QuarterMake
         password=sign_in.password,
     )
     add_supplier(quarter.app, ACME, access, url="http://acme.test")
-    lines = lines_of(quarter.app, "w", rings=lambda: None)
+    lines = all_suppliers_of(quarter.app, "w", rings=lambda: None)
     quarter.drive(lines, lambda: quarter.suppliers[ACME].calls["oauth"] > 0)
     right = replace(access, client_secret=sign_in.client_secret)
     add_supplier(quarter.app, ACME, right, url="http://acme.test")

@@ -3,7 +3,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from headway.app.monitoring import watch_of
+from headway.app.monitoring import alert_watch
 from headway_lab.simulation.crashes import SkewedClock
 
 SKUS = tuple(f"P{n}" for n in range(10))
@@ -83,7 +83,7 @@ def test_raw_replies_are_forgotten_after_their_retention_and_no_sooner(
     assert line.one("SELECT count(*) FROM boeing_raw_data") == 1
 
 
-def test_catalogues_are_counted_once_an_hour(line: Any) -> None:
+def test_catalogs_are_counted_once_an_hour(line: Any) -> None:
     line.add(*SKUS, seller="a")
     tick = line.app.tick()
     tick.step()
@@ -147,11 +147,11 @@ def test_a_tick_judges_each_minute_what_is_wrong_and_two_of_them_tell_it_once(
     make_line: Callable[..., Any],
 ) -> None:
     line = make_line(notify_urls="json://127.0.0.1:1/x")
-    first, second = (line.app.tick(watch=watch_of(line.app)) for _ in range(2))
+    first, second = (line.app.tick(watch=alert_watch(line.app)) for _ in range(2))
     line.ask(
         "INSERT INTO breaker (scope, failures, open_until, opened_at, reason)"
         " VALUES (%s, 3, %s, %s, 'HTTP 503')",
-        line.app.scope,
+        line.app.limit_key,
         line.clock.now() + timedelta(hours=1),
         line.clock.now(),
     )

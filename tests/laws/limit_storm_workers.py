@@ -53,22 +53,22 @@ class Caller:
 
     def live(self) -> None:
         while True:
-            ticket = self.insist(self.reserve)
-            if isinstance(ticket, Shed):
-                self.clock.sleep(ticket.retry_in_s)
+            permit = self.insist(self.reserve)
+            if isinstance(permit, Shed):
+                self.clock.sleep(permit.retry_in_s)
             else:
                 self.maybe_die("reserved")
-                self.clock.sleep(ticket.wait_s)
-                self.use(ticket)
+                self.clock.sleep(permit.wait_s)
+                self.use(permit)
 
-    def use(self, ticket: Permit) -> None:
+    def use(self, permit: Permit) -> None:
         while True:
             asked_s = self.clock.monotonic()
             try:
-                answer = self.insist(lambda limiter: limiter.begin(ticket), is_once=True)
+                answer = self.insist(lambda limiter: limiter.begin(permit), is_once=True)
             except StoreError:
                 # It may have been granted all the same; nothing was sent, so give it back.
-                self.insist(lambda limiter: limiter.settle(ticket, sent=False))
+                self.insist(lambda limiter: limiter.settle(permit, sent=False))
                 return
             if not isinstance(answer, Hold):
                 break
@@ -77,17 +77,17 @@ class Caller:
             return
         self.maybe_die("begun")
         if self.clock.monotonic() - asked_s > answer.send_within_s:
-            self.insist(lambda limiter: limiter.settle(ticket, sent=False))
+            self.insist(lambda limiter: limiter.settle(permit, sent=False))
             return
-        is_late = self.call(ticket)
+        is_late = self.call(permit)
         self.maybe_die("answered")
-        self.insist(lambda limiter: limiter.settle(ticket, sent=True, is_late=is_late))
+        self.insist(lambda limiter: limiter.settle(permit, sent=True, is_late=is_late))
 
-    def call(self, ticket: Permit) -> bool:
+    def call(self, permit: Permit) -> bool:
         """Call the supplier; return whether the call may still arrive."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_S)
         try:
-            connection.request("GET", f"/{ticket.id}")
+            connection.request("GET", f"/{permit.id}")
             self.maybe_die("sent")
             connection.getresponse().read()
         except OSError:

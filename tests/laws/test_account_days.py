@@ -148,13 +148,13 @@ def hasty(pull: Pull) -> Pull:
     """Let Etsy's orders be read from where the last run ended, and never again."""
     usual = pull._walk_of
 
-    def walk_of(job: Job) -> Paginator:
+    def paginator_of(job: Job) -> Paginator:
         walk = usual(job)
         if isinstance(walk, ReceiptsWalk) and not walk.is_backfill:
             return replace(walk, overlap_s=0, recent_every_s=10**9)
         return walk
 
-    pull._walk_of = walk_of
+    pull._walk_of = paginator_of
     return pull
 
 

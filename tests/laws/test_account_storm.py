@@ -62,7 +62,7 @@ class Storm:
         order = replace(ORDER, external_id=str(next(self.numbers)))
         page, step = Page(records=Records(orders=(order,))), PageStep(cursor={"run": {}})
         if day is not None and self.limiter.spend(day, 1):
-            self.limiter.observe(DAY_KEY, Observation(used=number), ticket=day)
+            self.limiter.observe(DAY_KEY, Observation(used=number), permit=day)
         self.jobs.commit(job, page, step, calls=1, asked_at=NOW, now=NOW)
         if day is not None:
             self.limiter.settle(day, sent=True)

@@ -17,7 +17,7 @@ from psycopg_pool import ConnectionPool
 from headway.config import Settings
 from headway.core.monitoring.alert_state import AlertPhase
 from headway.operations.listings import Operations
-from headway.providers.shopify.storefront import shop_scope, store_tokens
+from headway.providers.shopify.storefront import shop_limit_key, store_tokens
 from headway.providers.vault import open_vault
 from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
@@ -95,12 +95,12 @@ def install(scenario: Scenario, *, lasting: timedelta | None = None) -> None:
     domain = scenario.shops.setups[seller].domain
     tokens = scenario.shops.simulator.tokens(domain)
     token = tokens.issue(scenario.shops.simulator.elapsed_s(), expires=False)
-    scope = shop_scope(app.settings.shopify_client_id, domain)
+    limit_key = shop_limit_key(app.settings.shopify_client_id, domain)
     vault = open_vault(None, app.settings.data_dir)
     grant: dict[str, Any] = {}
     if lasting is not None:
         grant = {"refresh": "shprt_1", "refresh_expires_at": app.clock.now() + lasting}
-    store_tokens(Credentials(app.pool), vault, scope, clock=app.clock, access=token, **grant)
+    store_tokens(Credentials(app.pool), vault, limit_key, clock=app.clock, access=token, **grant)
     ConnectedShops(app.pool).connect(seller, domain, now=app.clock.now())
 
 

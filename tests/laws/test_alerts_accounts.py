@@ -81,9 +81,9 @@ def test_a_platform_that_is_down_is_told_once_whoever_asks_it(
 
 
 def printify(scenario: AccountScenario) -> PrintifySimulator:
-    venue = scenario.venues[PlatformName.PRINTIFY]
-    assert isinstance(venue, SimulatedPrintify)
-    return venue.simulator
+    platform_sim = scenario.platform_sims[PlatformName.PRINTIFY]
+    assert isinstance(platform_sim, SimulatedPrintify)
+    return platform_sim.simulator
 
 
 def narrow(scenario: AccountScenario) -> None:

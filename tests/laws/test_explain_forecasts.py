@@ -49,7 +49,7 @@ def run(pool: ConnectionPool, tmp_path: Path) -> Run:
 
 
 @pytest.mark.parametrize(("policy", "days"), (("adaptive", 0.2), ("rolling", 1)))
-def test_nine_in_ten_listings_board_within_a_headway_of_what_explain_said(
+def test_nine_in_ten_listings_join_call_within_a_headway_of_what_explain_said(
     run: Run, policy: str, days: float
 ) -> None:
     told = run(policy, days=days)
@@ -79,7 +79,7 @@ def test_an_instant_is_right_up_to_one_headway_early_or_late() -> None:
     foresight = Foresight()
     for number, late_s in enumerate((-30.0, 0.0, 30.0, 30.5, -31.0)):
         foresight.said(number, Forecasts(state="permit", at_s=100.0, headway_s=30.0))
-        foresight.boarded(number, 100.0 + late_s)
+        foresight.in_call(number, 100.0 + late_s)
     told = foresight.figures()
     assert (told["asked"], told["share"], told["median_error_s"]) == (5, 0.6, 30.0)
 
@@ -90,7 +90,7 @@ def test_a_listing_is_right_by_the_call_that_was_named_or_its_neighbour() -> Non
         foresight.departed(number * 180.0)
     for who, went in enumerate((3, 4, 5, 6, 7)):
         foresight.said(who, Forecasts(state="permit", at_s=5 * 180.0 - 3))
-        foresight.boarded(who, went * 180.0)
+        foresight.in_call(who, went * 180.0)
     told = foresight.figures()
     assert (told["share"], told["median_error_s"]) == (0.6, 183.0)
 

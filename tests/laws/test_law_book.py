@@ -102,9 +102,9 @@ def test_l1_notices_a_limiter_that_counts_from_the_start_of_a_call(run: Run) -> 
         return settings.model_copy(update={"rate_gap_s": 0, "boeing_timeout_s": 30})
 
     def trusting(app: App) -> App:
-        resource = app.limiter.resources[app.scope]
+        resource = app.limiter.resources[app.limit_key]
         window = replace(resource.windows[0], anchor="start", jitter_s=0)
-        app.limiter.resources[app.scope] = replace(resource, rules=(window,))
+        app.limiter.resources[app.limit_key] = replace(resource, rules=(window,))
         return app
 
     assert "L1" in run(Parts(settings=hasty, app=trusting), RUSH)
@@ -112,8 +112,8 @@ def test_l1_notices_a_limiter_that_counts_from_the_start_of_a_call(run: Run) -> 
 
 def test_l2_notices_a_call_that_leaves_one_seat_empty(run: Run) -> None:
     def nine(app: App) -> App:
-        boarding = replace(app.rule.boarding, seats=9)
-        return replace(app, rule=replace(app.rule, boarding=boarding))
+        seat_rule = replace(app.rule.seat_rule, seats=9)
+        return replace(app, rule=replace(app.rule, seat_rule=seat_rule))
 
     assert run(Parts(app=nine))["L2"] > 0
 
@@ -191,7 +191,7 @@ def test_l8_notices_that_a_failed_call_is_charged_to_its_listings(run: Run) -> N
                 Settlement(
                     listing=each,
                     outcome=Outcome.FAILED,
-                    turn=Priority.RETRY,
+                    priority=Priority.RETRY,
                     next_sync_at=now + timedelta(hours=2),
                     failures=each.consecutive_failures + 1,
                 )
@@ -317,7 +317,7 @@ def test_a_listing_that_cannot_say_what_it_waits_for_breaks_l13(
     assert scenario.book.counts["L13"] > 0
 
 
-def test_l1_notices_whoever_boards_while_everything_is_paused(
+def test_l1_notices_whoever_joins_call_while_everything_is_paused(
     run: Run, pool: ConnectionPool
 ) -> None:
     class Deaf(Wrong):

@@ -36,12 +36,12 @@ class Supplier:
         self._left = float(LIMIT)
         self._last_s = -GAP_S
 
-    def take(self, ticket_id: str) -> None:
+    def take(self, permit_id: str) -> None:
         """Write down an arrival and judge it."""
         with self.arrived:
             at_s, at = CLOCK.monotonic(), CLOCK.now()
             self.refusals += [f"{name} at {at_s}" for name in self._judge(at_s)]
-            self.arrivals.append((ticket_id, at_s, at))
+            self.arrivals.append((permit_id, at_s, at))
             self.arrived.notify_all()
 
     def _judge(self, at_s: float) -> Iterator[str]:
@@ -121,9 +121,9 @@ def judge_ledger(dsn: str, supplier: Supplier) -> None:
     """Every arrival was permitted, and came between its begin and what the limiter believed."""
     with open_pool(dsn, size=1) as pool, pool.connection() as conn:
         rows = conn.execute("SELECT ticket_id::text, status, begun_at, arrived_by FROM call_ledger")
-        ledger = {ticket_id: values for ticket_id, *values in rows}
-    for ticket_id, _, at in supplier.arrivals:
-        status, begun_at, arrived_by = ledger[ticket_id]
+        ledger = {permit_id: values for permit_id, *values in rows}
+    for permit_id, _, at in supplier.arrivals:
+        status, begun_at, arrived_by = ledger[permit_id]
         assert status != "unsent"
         assert begun_at <= at
         assert arrived_by is None or at <= arrived_by + timedelta(milliseconds=1)

@@ -58,12 +58,12 @@ def test_reads_pushes_and_a_person_never_wait_for_each_other_in_a_ring(
 
     def push(number: int) -> None:
         (shop,) = pushes.due_shops(NOW, verified_before=None, limit=1)
-        errand = pushes.claim(
+        push_lease = pushes.claim(
             shop, now=NOW, owner="w", lease_until=lease, verified_before=None, limit=300
         )
-        assert errand is not None
-        changes = errand.changes[:: 1 if number % 2 else -1]
-        pushes.settle(errand, [Pushed(change=each, retry_at=NOW) for each in changes], now=NOW)
+        assert push_lease is not None
+        changes = push_lease.changes[:: 1 if number % 2 else -1]
+        pushes.settle(push_lease, [Pushed(change=each, retry_at=NOW) for each in changes], now=NOW)
 
     def fetch(number: int) -> None:
         listings = schedule.claim(skus, now=NOW, owner="f", lease_until=lease)
@@ -72,7 +72,7 @@ def test_reads_pushes_and_a_person_never_wait_for_each_other_in_a_ring(
         settlement = Settlement(
             listing=listings[0],
             outcome=Outcome.UPDATED,
-            turn=Priority.SCHEDULED,
+            priority=Priority.SCHEDULED,
             next_sync_at=NOW,
             desired={**OFFER, "price": f"{10 + number % 3}.00"},
             proposed=OFFER,

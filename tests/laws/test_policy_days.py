@@ -130,8 +130,8 @@ class Boundless(Split):
 
 
 class Lopsided(Split):
-    def place(self, sku: Sku, now: datetime, catalogue: CatalogSummary = EMPTY) -> Placement:
-        del catalogue
+    def place(self, sku: Sku, now: datetime, catalog: CatalogSummary = EMPTY) -> Placement:
+        del catalog
         return self.placed(sku, 7, now)
 
 

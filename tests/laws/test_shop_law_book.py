@@ -76,17 +76,17 @@ def desiring(change: Callable[[Change], dict[str, Any]]) -> Parts:
 
     class Tampering(Wrong):
         def claim(self, shop: Shop, **more: Any) -> PushLease | None:
-            errand = self.inner.claim(shop, **more)
-            if errand is None:
+            push_lease = self.inner.claim(shop, **more)
+            if push_lease is None:
                 return None
-            visits.update(each.sku for each in errand.changes)
+            visits.update(each.sku for each in push_lease.changes)
             changes = [
                 replace(each, desired={**each.desired, **change(each)})
                 if visits[each.sku] <= 3
                 else each
-                for each in errand.changes
+                for each in push_lease.changes
             ]
-            return replace(errand, changes=changes)
+            return replace(push_lease, changes=changes)
 
     return Parts(pushes=Tampering)
 
@@ -94,7 +94,7 @@ def desiring(change: Callable[[Change], dict[str, Any]]) -> Parts:
 def test_the_right_parts_break_nothing_and_push_a_lot(simulate: Simulate) -> None:
     scenario = simulate(Parts(), sellers=2)
     assert broken(scenario.book) == {}
-    assert scenario.wishes.pushed > 10
+    assert scenario.versions.pushed > 10
 
 
 def test_l1_notices_a_shop_that_had_to_refuse(simulate: Simulate) -> None:
@@ -136,8 +136,8 @@ def test_l5_notices_two_pushers_at_one_shop(simulate: Simulate) -> None:
 
 def test_l5_notices_a_late_settle_that_was_let_in(simulate: Simulate) -> None:
     class Lenient(Wrong):
-        def settle(self, errand: PushLease, pushed: Sequence[Pushed] = (), **more: Any) -> bool:
-            self.inner.settle(errand, pushed, **more)
+        def settle(self, push_lease: PushLease, pushed: Sequence[Pushed] = (), **more: Any) -> bool:
+            self.inner.settle(push_lease, pushed, **more)
             return True
 
     assert "L5" in broken(simulate(Parts(pushes=Lenient), "stall:60/h").book)
@@ -202,13 +202,13 @@ def test_l7_notices_what_is_written_twice(simulate: Simulate) -> None:
             super().__init__(inner)
             self.forgotten = set()
 
-        def settle(self, errand: PushLease, pushed: Sequence[Pushed] = (), **more: Any) -> bool:
+        def settle(self, push_lease: PushLease, pushed: Sequence[Pushed] = (), **more: Any) -> bool:
             kept = [
                 each if each.change.sku in self.forgotten else replace(each, applied=None)
                 for each in pushed
             ]
             self.forgotten |= {each.change.sku for each in pushed}
-            return self.inner.settle(errand, kept, **more)
+            return self.inner.settle(push_lease, kept, **more)
 
     scenario = simulate(Parts(pushes=Forgetful))
     assert "was written again" in told(scenario, "L7")
@@ -229,9 +229,9 @@ def test_l7_notices_a_write_of_which_no_intent_is_stored(simulate: Simulate) -> 
 
 def test_l7_notices_an_intent_that_says_something_else(simulate: Simulate) -> None:
     class Vague(Wrong):
-        def intend(self, errand: PushLease, intent: Any, **more: Any) -> bool:
+        def intend(self, push_lease: PushLease, intent: Any, **more: Any) -> bool:
             vague = [{**write, "quantity": 0, "price": "1"} for write in intent.writes]
-            return self.inner.intend(errand, replace(intent, writes=vague), **more)
+            return self.inner.intend(push_lease, replace(intent, writes=vague), **more)
 
     assert "no intent is stored" in told(simulate(Parts(pushes=Vague)), "L7")
 
@@ -289,7 +289,7 @@ def test_l9_lets_a_price_go_back_to_ours_from_wherever_a_merchant_put_it(
     simulate: Simulate,
 ) -> None:
     def hourly(settings: Settings) -> Settings:
-        return settings.model_copy(update={"patrol_h": 1})
+        return settings.model_copy(update={"drift_check_h": 1})
 
     scenario = simulate(Parts(settings=hourly), "shop-edit:600/d", "shop-sale:600/d")
     assert broken(scenario.book) == {}
@@ -301,7 +301,7 @@ def test_l6_notices_an_edit_that_nobody_repairs(simulate: Simulate) -> None:
         return replace(app, push_rule=replace(app.push_rule, verify_every=None))
 
     def hourly(settings: Settings) -> Settings:
-        return settings.model_copy(update={"patrol_h": 1})
+        return settings.model_copy(update={"drift_check_h": 1})
 
     scenario = simulate(Parts(settings=hourly, app=blind), "shop-edit:600/d")
     assert "is desired" in told(scenario, "L6")
@@ -321,13 +321,13 @@ def test_l10_notices_a_write_in_anothers_shop(simulate: Simulate) -> None:
     assert "written for seller-" in told(scenario, "L10")
 
 
-def test_l10_notices_an_errand_with_anothers_listing(simulate: Simulate) -> None:
+def test_l10_notices_an_push_lease_with_anothers_listing(simulate: Simulate) -> None:
     class Mixing(Wrong):
         def claim(self, shop: Shop, **more: Any) -> PushLease | None:
-            errand = self.inner.claim(shop, **more)
-            if errand is None:
+            push_lease = self.inner.claim(shop, **more)
+            if push_lease is None:
                 return None
-            changes = [replace(each, user_id="seller-9") for each in errand.changes]
-            return replace(errand, changes=changes)
+            changes = [replace(each, user_id="seller-9") for each in push_lease.changes]
+            return replace(push_lease, changes=changes)
 
     assert "is not seller-1's" in told(simulate(Parts(pushes=Mixing)), "L10")

@@ -155,7 +155,7 @@ def test_a_sku_that_two_sellers_list_takes_one_seat(run: Run) -> None:
 def test_without_faults_a_change_is_in_the_shop_within_seconds(run: Run) -> None:
     scenario = run(seed=11, sellers=3, **BUSY)
     assert_lawful(scenario)
-    waits_s = sorted(scenario.wishes.push_s)
+    waits_s = sorted(scenario.versions.push_s)
     assert len(waits_s) > 40
     assert waits_s[int(0.95 * len(waits_s))] < 5
 
@@ -177,7 +177,7 @@ def test_whatever_a_shop_does_each_change_reaches_it_once(
     scenario = run(*faults, seed=12, sellers=2, **BUSY)
     assert_lawful(scenario)
     assert_lawful_tables(StoreLaws(pool), scenario)
-    assert scenario.wishes.pushed > 20
+    assert scenario.versions.pushed > 20
     happened = scenario.shops.simulator.faults.injected.total() + scenario.people.edits
     assert happened > 5
 

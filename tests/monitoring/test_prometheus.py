@@ -53,8 +53,8 @@ def test_an_alert_fires_while_changes_are_held_and_all_our_rules_are_loaded_besi
     _, key = ApiKeys(room.app.pool).add_key(grant, now=room.clock.now())
     with Tower(programs, tmp_path, target=served, rule=HELD_RULE, key=key) as tower:
         assert next_word(tower.news) == ("firing", "ChangesHeld")
-        room.desk().reject([HELD], seller=ACME)
-        room.desk().reject([THEIRS], seller=BEST)
+        room.operations().reject([HELD], seller=ACME)
+        room.operations().reject([THEIRS], seller=BEST)
         assert next_word(tower.news) == ("resolved", "ChangesHeld")
         ours = tower.rules()["headway"]
     assert ours.keys() == {alert_name(rule.name) for rule in RULES}

@@ -43,7 +43,9 @@ class _Post(BaseHTTPRequestHandler):
         for resource in told.resource_spans:
             names = {each.key: each.value.string_value for each in resource.resource.attributes}
             collector.service = names["service.name"]
-            collector.spans += [span for scope in resource.scope_spans for span in scope.spans]
+            collector.spans += [
+                span for limit_key in resource.scope_spans for span in limit_key.spans
+            ]
         self.send_response(200)
         self.end_headers()
 

@@ -34,7 +34,7 @@ class Room:
     app: App
     clock: VirtualClock
 
-    def desk(self, seller: SellerId | None = None) -> Operations:
+    def operations(self, seller: SellerId | None = None) -> Operations:
         return Operations(self.app, actor="tester", seller=seller)
 
     def ask(self, sql: str, *values: object) -> list[tuple[Any, ...]]:

@@ -21,21 +21,21 @@ def room(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Room:
 
 
 def test_a_part_is_explained_for_each_seller_who_lists_it(room: Room) -> None:
-    assert {each.seller for each in room.desk().explain(SHARED)} == {ACME, BEST}
-    (own,) = room.desk(ACME).explain(SHARED)
+    assert {each.seller for each in room.operations().explain(SHARED)} == {ACME, BEST}
+    (own,) = room.operations(ACME).explain(SHARED)
     assert own.seller == ACME
     assert own.explanation.sentence
     assert own.timetable
 
 
 def test_the_place_in_the_queue_counts_everybody_behind_a_wall_too(room: Room) -> None:
-    (whole,) = room.desk().explain(THEIRS)
-    (own,) = room.desk(BEST).explain(THEIRS)
+    (whole,) = room.operations().explain(THEIRS)
+    (own,) = room.operations(BEST).explain(THEIRS)
     assert own == whole
 
 
 def test_behind_a_wall_another_sellers_part_is_not_known(room: Room) -> None:
-    for look in (room.desk(ACME).explain, lambda sku: room.desk(ACME).reject([sku])):
+    for look in (room.operations(ACME).explain, lambda sku: room.operations(ACME).reject([sku])):
         with pytest.raises(NotFoundError) as trouble:
             look(THEIRS)
         assert "no listing has the part number" in str(trouble.value)
@@ -44,62 +44,62 @@ def test_behind_a_wall_another_sellers_part_is_not_known(room: Room) -> None:
 
 def test_a_slip_in_spelling_never_suggests_another_sellers_part(room: Room) -> None:
     with pytest.raises(NotFoundError, match="did you mean BEST=1"):
-        room.desk().explain(Sku("BEST=2"))
+        room.operations().explain(Sku("BEST=2"))
     with pytest.raises(NotFoundError, match="check how it is spelled"):
-        room.desk(ACME).explain(Sku("BEST=2"))
+        room.operations(ACME).explain(Sku("BEST=2"))
 
 
 def test_a_part_of_several_sellers_needs_a_name(room: Room) -> None:
     with pytest.raises(InvalidError, match="listed by acme, best"):
-        room.desk().reject([SHARED])
-    (ruling,) = room.desk().reject([SHARED], seller=BEST)
+        room.operations().reject([SHARED])
+    (ruling,) = room.operations().reject([SHARED], seller=BEST)
     assert (ruling.user_id, ruling.is_done) == (BEST, False)
 
 
 def test_held_changes_are_ones_own_and_go_on_from_a_cursor(room: Room) -> None:
-    assert [each.sku for each in room.desk(BEST).held(limit=9)] == [THEIRS]
-    first, second = room.desk().held(limit=9)
-    assert room.desk().held(limit=9, cursor=first.cursor) == [second]
+    assert [each.sku for each in room.operations(BEST).held(limit=9)] == [THEIRS]
+    first, second = room.operations().held(limit=9)
+    assert room.operations().held(limit=9, cursor=first.cursor) == [second]
     with pytest.raises(InvalidError, match="begin without one"):
-        room.desk().held(limit=9, cursor="tampered")
+        room.operations().held(limit=9, cursor="tampered")
 
 
 def test_approving_everything_needs_a_reason_and_stays_within_the_wall(room: Room) -> None:
     with pytest.raises(InvalidError, match="say why"):
-        room.desk(ACME).approve_all(reason=" ")
-    (ruling,) = room.desk(ACME).approve_all(reason="yearly price list")
+        room.operations(ACME).approve_all(reason=" ")
+    (ruling,) = room.operations(ACME).approve_all(reason="yearly price list")
     assert (ruling.sku, ruling.is_done) == (HELD, True)
-    assert [each.sku for each in room.desk().held(limit=9)] == [THEIRS]
+    assert [each.sku for each in room.operations().held(limit=9)] == [THEIRS]
 
 
 def test_a_rollback_goes_back_in_time_only_and_a_batch_needs_one_seller(room: Room) -> None:
-    desk, now = room.desk(), room.clock.now()
+    operations, now = room.operations(), room.clock.now()
     with pytest.raises(InvalidError, match="has not come yet"):
-        desk.rollback([HELD], to=now + HOUR)
+        operations.rollback([HELD], to=now + HOUR)
     with pytest.raises(InvalidError, match="needs a seller"):
-        desk.rollback_since(now - HOUR, to=now - 2 * HOUR)
-    assert room.desk(ACME).rollback_since(now - HOUR, to=now - 2 * HOUR, dry_run=True) == []
+        operations.rollback_since(now - HOUR, to=now - 2 * HOUR)
+    assert room.operations(ACME).rollback_since(now - HOUR, to=now - 2 * HOUR, dry_run=True) == []
 
 
 def test_everything_parked_is_revived_within_the_wall(room: Room) -> None:
-    assert room.desk(BEST).revive_all() == []
-    (ruling,) = room.desk().revive_all()
+    assert room.operations(BEST).revive_all() == []
+    (ruling,) = room.operations().revive_all()
     assert (ruling.sku, ruling.is_done) == (PARKED, True)
 
 
 def test_parts_are_published_into_ones_own_shop_and_followed_by_their_batch(room: Room) -> None:
-    batch = room.desk(BEST).publish(["NEW/1", "NEW=2"])
+    batch = room.operations(BEST).publish(["NEW/1", "NEW=2"])
     assert [each.sku for each in batch.parts] == ["NEW/1", "NEW=2"]
     assert {each.place for each in batch.parts} == {1, 2}
-    assert room.desk().batch(batch.batch_id).parts == batch.parts
+    assert room.operations().batch(batch.batch_id).parts == batch.parts
     with pytest.raises(NotFoundError):
-        room.desk(ACME).batch(batch.batch_id)
+        room.operations(ACME).batch(batch.batch_id)
     with pytest.raises(NotFoundError):
-        room.desk().batch("nonsense")
+        room.operations().batch("nonsense")
 
 
 def test_jobs_are_ones_own_in_every_look_and_verb(room: Room) -> None:
-    own, whole = room.desk(ACME), room.desk()
+    own, whole = room.operations(ACME), room.operations()
     assert {each.user_id for each in own.lane.jobs(limit=500)} == {ACME}
     assert {each.user_id for each in own.lane.jobs(seller=BEST, limit=500)} == {ACME}
     (theirs, *_) = whole.lane.jobs(seller=BEST, limit=500)
@@ -118,28 +118,30 @@ def test_jobs_are_ones_own_in_every_look_and_verb(room: Room) -> None:
 
 
 def test_jobs_are_made_due_and_revived_by_name(room: Room) -> None:
-    desk = room.desk(ACME)
+    operations = room.operations(ACME)
     room.ask("UPDATE sync_jobs SET next_run_at = next_run_at + interval '9 hours'")
-    pulled = desk.lane.pull(ACME, platform=PlatformName.ETSY)
+    pulled = operations.lane.pull(ACME, platform=PlatformName.ETSY)
     made = [each for each in pulled.jobs if each.id in pulled.made_due]
     assert {each.platform for each in made} == {PlatformName.ETSY}
-    assert desk.lane.run("acme/shopify/orders").due_at == room.clock.now()
+    assert operations.lane.run("acme/shopify/orders").due_at == room.clock.now()
     with pytest.raises(ConflictError, match="is not dead"):
-        desk.lane.revive(["acme/shopify/orders"])
+        operations.lane.revive(["acme/shopify/orders"])
     room.ask("UPDATE sync_jobs SET status = 'dead', next_run_at = NULL WHERE id = %s", made[0].id)
-    (revived,) = desk.lane.revive([made[0].name])
+    (revived,) = operations.lane.revive([made[0].name])
     assert revived.status is JobStatus.QUEUED
 
 
 def test_accounts_are_ones_own(room: Room) -> None:
-    assert {each.user_id for each in room.desk(ACME).lane.accounts(limit=50)} == {ACME}
-    assert {each.user_id for each in room.desk(ACME).lane.accounts(seller=BEST, limit=50)} == {ACME}
-    assert {each.user_id for each in room.desk().lane.accounts(limit=50)} == {ACME, BEST}
+    assert {each.user_id for each in room.operations(ACME).lane.accounts(limit=50)} == {ACME}
+    assert {
+        each.user_id for each in room.operations(ACME).lane.accounts(seller=BEST, limit=50)
+    } == {ACME}
+    assert {each.user_id for each in room.operations().lane.accounts(limit=50)} == {ACME, BEST}
 
 
 @pytest.mark.parametrize("sku", ODD)
 def test_an_odd_part_number_is_as_good_as_any(room: Room, sku: Sku) -> None:
-    (found,) = room.desk().explain(sku)
+    (found,) = room.operations().explain(sku)
     assert (found.sku, found.seller) == (sku, SellerId("acme"))
     assert found.due_at - room.clock.now() < timedelta(days=1)
 
@@ -148,7 +150,7 @@ def test_a_sellers_status_holds_nothing_of_another(room: Room) -> None:
     room.add(BEST, "BEST/2")
     room.event(BEST, THEIRS, "sync_failed", error_message="broken")
     room.ask("UPDATE product_sync_schedule SET consecutive_failures = 2 WHERE sku = %s", THEIRS)
-    seen, whole = room.desk(ACME).status(), room.desk().status()
+    seen, whole = room.operations(ACME).status(), room.operations().status()
     text = str(seen)
     assert str(THEIRS) in str(whole)
     for word in ("best", str(THEIRS), "BEST/2"):
@@ -166,16 +168,16 @@ def test_a_sellers_status_holds_nothing_of_another(room: Room) -> None:
 def test_a_seller_sees_the_call_leave_and_of_others_seats_the_turn_alone(room: Room) -> None:
     room.ask("UPDATE product_sync_schedule SET next_sync_at = %s", room.clock.now())
     room.ask(
-        "UPDATE product_sync_schedule SET turn = 'manual' WHERE sku = ANY(%s)", [THEIRS, SHARED]
+        "UPDATE product_sync_schedule SET priority = 'manual' WHERE sku = ANY(%s)", [THEIRS, SHARED]
     )
-    whole, seen = room.desk().status().next_call, room.desk(ACME).status().next_call
+    whole, seen = room.operations().status().next_call, room.operations(ACME).status().next_call
     assert (seen.leaves_at, seen.why) == (whole.leaves_at, whole.why)
-    assert [each.turn for each in seen.seats] == [each.turn for each in whole.seats]
+    assert [each.priority for each in seen.seats] == [each.priority for each in whole.seats]
     theirs = [each for each in seen.seats if each.user_id is None]
-    assert [(each.sku, each.turn, each.due_at) for each in theirs] == [(None, "manual", None)]
+    assert [(each.sku, each.priority, each.due_at) for each in theirs] == [(None, "manual", None)]
     # A part that both list rides in one seat, and either knows it.
     for seller in (ACME, BEST):
-        seats = room.desk(seller).status().next_call.seats
+        seats = room.operations(seller).status().next_call.seats
         assert (SHARED, seller) in {(each.sku, each.user_id) for each in seats}
 
 
@@ -184,10 +186,10 @@ def test_what_is_wrong_is_told_within_the_wall(room: Room) -> None:
         "UPDATE connected_accounts SET status = 'disconnected', reason = 'revoked'"
         " WHERE user_id = 'best' AND platform = 'etsy'"
     )
-    whole = {(each.name, each.seller) for each in room.desk().alerts()}
+    whole = {(each.name, each.seller) for each in room.operations().alerts()}
     assert {("held", None), ("parked", None), ("refused_by_shop", None)} <= whole
     assert ("disconnected", BEST) in whole
-    own = room.desk(ACME).alerts()
+    own = room.operations(ACME).alerts()
     assert "best" not in str(own)
     assert {(each.name, each.count) for each in own} == {
         ("held", 1),
@@ -198,24 +200,24 @@ def test_what_is_wrong_is_told_within_the_wall(room: Room) -> None:
 
 def test_a_grant_that_ends_soon_is_told_to_its_own_seller(room: Room) -> None:
     ends_at = room.clock.now() + timedelta(days=3)
-    scopes = ("etsy:shop:102", "shopify:app:best.myshopify.com")
-    for scope in scopes:
+    limit_keys = ("etsy:shop:102", "shopify:app:best.myshopify.com")
+    for limit_key in limit_keys:
         for name, at in (("access", room.clock.now()), ("refresh", ends_at)):
-            room.ask("INSERT INTO credential VALUES (%s, %s, 'x', %s)", scope, name, at)
-    told = [each for each in room.desk(BEST).alerts() if each.name == "token_expiring"]
+            room.ask("INSERT INTO credential VALUES (%s, %s, 'x', %s)", limit_key, name, at)
+    told = [each for each in room.operations(BEST).alerts() if each.name == "token_expiring"]
     assert {each.sentence.partition(" of best")[0] for each in told} == {
         "The grant of etsy 102",
         "The grant of shopify best.myshopify.com",
     }
-    assert not [each for each in room.desk(ACME).alerts() if each.name == "token_expiring"]
+    assert not [each for each in room.operations(ACME).alerts() if each.name == "token_expiring"]
     room.ask(
         "UPDATE credential SET expires_at = %s WHERE name = 'refresh'", ends_at + timedelta(days=9)
     )
-    assert not [each for each in room.desk(BEST).alerts() if each.name == "token_expiring"]
+    assert not [each for each in room.operations(BEST).alerts() if each.name == "token_expiring"]
 
 
 def test_limits_are_named_without_the_apps_own_ids(room: Room) -> None:
-    desk, limiter = room.desk(), room.app.limiter
+    operations, limiter = room.operations(), room.app.limiter
     limiter.create(
         [
             "boeing:",
@@ -227,17 +229,17 @@ def test_limits_are_named_without_the_apps_own_ids(room: Room) -> None:
         ]
     )
     names = ["boeing", "etsy:day", "etsy:second", "printify:200", "shopify:acme.myshopify.com"]
-    found = desk.limits(limit=50)
+    found = operations.limits(limit=50)
     assert [each.name for each in found] == names
-    after = desk.limits(limit=50, cursor=found[3].cursor)
+    after = operations.limits(limit=50, cursor=found[3].cursor)
     assert [each.name for each in after] == names[4:]
-    next_one = desk.limits(limit=1, cursor=found[3].cursor)
+    next_one = operations.limits(limit=1, cursor=found[3].cursor)
     assert [each.name for each in next_one] == names[4:], "past a key that has no name"
     with pytest.raises(InvalidError, match="cursor"):
-        desk.limits(limit=50, cursor="printify:200")
-    assert desk.limits(limit=1)[0].gauges[0].limit == 2
+        operations.limits(limit=50, cursor="printify:200")
+    assert operations.limits(limit=1)[0].gauges[0].limit == 2
     with pytest.raises(NotFoundError):
-        desk.ledger("ebay", limit=1)
+        operations.ledger("ebay", limit=1)
 
 
 def test_the_ledger_is_read_from_the_newest_call_on(room: Room) -> None:
@@ -248,16 +250,16 @@ def test_the_ledger_is_read_from_the_newest_call_on(room: Room) -> None:
             " VALUES (gen_random_uuid(), 'boeing:', 'test', 1, %s, %s, '{A=B}')",
             *(now + minute * timedelta(minutes=1), now + HOUR),
         )
-    desk = room.desk()
-    first, second, third = desk.ledger("boeing", limit=9)
+    operations = room.operations()
+    first, second, third = operations.ledger("boeing", limit=9)
     assert (first.begun_at, first.skus) == (now + timedelta(minutes=2), ("A=B",))
-    assert desk.ledger("boeing", limit=9, cursor=first.cursor) == [second, third]
-    assert desk.ledger("boeing", limit=9, until=second.begun_at) == [third]
-    assert desk.ledger("boeing", limit=9, since=second.begun_at) == [first, second]
+    assert operations.ledger("boeing", limit=9, cursor=first.cursor) == [second, third]
+    assert operations.ledger("boeing", limit=9, until=second.begun_at) == [third]
+    assert operations.ledger("boeing", limit=9, since=second.begun_at) == [first, second]
 
 
 def test_a_seller_cannot_end_or_shorten_what_an_operator_paused(room: Room) -> None:
-    own, operators = room.desk(ACME), room.desk()
+    own, operators = room.operations(ACME), room.operations()
     soon = room.clock.now() + timedelta(minutes=1)
     operators.pause(PauseKind.SELLER, seller=ACME, reason="suspended")
     for verb in (own.resume, partial(own.pause, until=soon)):
@@ -270,7 +272,7 @@ def test_a_seller_cannot_end_or_shorten_what_an_operator_paused(room: Room) -> N
 
 
 def test_parts_are_paused_and_resumed_all_or_none(room: Room) -> None:
-    own, operators = room.desk(ACME), room.desk()
+    own, operators = room.operations(ACME), room.operations()
     operators.pause(PauseKind.LISTING, skus=[HELD], seller=ACME)
     for verb in (own.pause, own.resume):
         with pytest.raises(ForbiddenError):
@@ -279,7 +281,7 @@ def test_parts_are_paused_and_resumed_all_or_none(room: Room) -> None:
 
 
 def test_shops_are_listed_seller_by_seller_and_behind_the_wall_ones_own(room: Room) -> None:
-    whole = room.desk().shops.some(limit=10)
+    whole = room.operations().shops.some(limit=10)
     assert [(each.seller, each.platform) for each in whole] == [
         (seller, platform)
         for seller in (ACME, BEST)
@@ -287,23 +289,26 @@ def test_shops_are_listed_seller_by_seller_and_behind_the_wall_ones_own(room: Ro
     ]
     assert (whole[0].tally is None, whole[1].tally is None) == (False, True)
     for number, each in enumerate(whole, start=1):
-        assert room.desk().shops.some(limit=10, cursor=each.cursor) == whole[number:]
-    assert room.desk(BEST).shops.some(limit=10) == whole[2:]
-    assert room.desk(BEST).shops.some(limit=10, cursor=whole[2].cursor) == whole[3:]
+        assert room.operations().shops.some(limit=10, cursor=each.cursor) == whole[number:]
+    assert room.operations(BEST).shops.some(limit=10) == whole[2:]
+    assert room.operations(BEST).shops.some(limit=10, cursor=whole[2].cursor) == whole[3:]
     with pytest.raises(InvalidError, match="cursor"):
-        room.desk().shops.some(limit=10, cursor="acme")
+        room.operations().shops.some(limit=10, cursor="acme")
     with pytest.raises(NotFoundError, match="no seller nobody"):
-        room.desk().shops.some(seller=SellerId("nobody"), limit=10)
+        room.operations().shops.some(seller=SellerId("nobody"), limit=10)
 
 
 def test_a_new_tier_acts_at_once_and_is_an_event_with_who_set_it(room: Room) -> None:
-    assert (room.desk(ACME).shops.tier(ACME).tier, room.desk().shops.tier(BEST).tier) == (
+    assert (
+        room.operations(ACME).shops.tier(ACME).tier,
+        room.operations().shops.tier(BEST).tier,
+    ) == (
         Tier.FREE,
         Tier.FREE,
     )
     for _ in range(2):
-        seen = room.desk().shops.set_tier(ACME, Tier.PRO)
+        seen = room.operations().shops.set_tier(ACME, Tier.PRO)
     assert (seen.tier, seen.orders_quota, seen.interval_min) == (Tier.PRO, 5000, 5)
-    assert room.desk(ACME).shops.tier(ACME) == seen
+    assert room.operations(ACME).shops.tier(ACME) == seen
     told = "SELECT actor, old_value, new_value FROM sync_audit_log WHERE event_type = 'tier_set'"
     assert room.ask(told) == [("tester", {"tier": "free"}, {"tier": "pro"})]

@@ -35,7 +35,9 @@ CLOCK = SystemClock()
 
 def enter(pool: ConnectionPool, *sellers: str, parts: int = 1) -> None:
     keys = [(SellerId(each), Sku(f"P{number}")) for each in sellers for number in range(parts)]
-    Listings(pool).add(keys, policy=by_name("rolling"), now=CLOCK.now(), turn=Priority.ONBOARDING)
+    Listings(pool).add(
+        keys, policy=by_name("rolling"), now=CLOCK.now(), run_steps=Priority.ONBOARDING
+    )
 
 
 def test_no_wall_leaks_to_another_client_of_the_same_server_connection(

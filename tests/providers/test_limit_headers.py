@@ -13,28 +13,28 @@ from headway.errors import InvalidError
 from headway.providers.shopify.storefront import (
     read_call_limit,
     rest_resource,
+    shop_limit_key,
     shop_resource,
-    shop_scope,
 )
 from headway_lab.virtual_clock import VirtualClock
 
-SCOPE = shop_scope("", "one.myshopify.com")
+SCOPE = shop_limit_key("", "one.myshopify.com")
 REST = rest_resource(SCOPE).key
 
 
 def reserve(limiter: MemoryLimiter, key: str, cost: float = 1) -> Permit:
-    ticket = limiter.reserve([key], cost=cost, owner="t", max_wait_s=3600, lease_s=60, grace_s=600)
-    assert isinstance(ticket, Permit)
-    return ticket
+    permit = limiter.reserve([key], cost=cost, owner="t", max_wait_s=3600, lease_s=60, grace_s=600)
+    assert isinstance(permit, Permit)
+    return permit
 
 
 def go(limiter: MemoryLimiter, clock: VirtualClock, key: str, cost: float = 1) -> Permit:
-    ticket = reserve(limiter, key, cost)
-    clock.sleep(ticket.wait_s)
-    while isinstance(begun := limiter.begin(ticket), Hold):
+    permit = reserve(limiter, key, cost)
+    clock.sleep(permit.wait_s)
+    while isinstance(begun := limiter.begin(permit), Hold):
         clock.sleep(begun.wait_s)
     assert isinstance(begun, Go)
-    return ticket
+    return permit
 
 
 def seen(available: float, *, capacity: float = 2000, restore: float = 100) -> Observation:
@@ -58,7 +58,7 @@ def limiter(clock: VirtualClock) -> MemoryLimiter:
 
 def test_a_scope_is_the_app_in_a_shop() -> None:
     assert SCOPE == "shopify:app:one.myshopify.com"
-    assert shop_scope("app-1", "a.b") == "shopify:app-1:a.b"
+    assert shop_limit_key("app-1", "a.b") == "shopify:app-1:a.b"
     assert f"{SCOPE}:rest" == REST
 
 
@@ -193,16 +193,16 @@ def run_shop(
         while True:
             if generator.random() < 0.02:
                 clock.sleep(generator.uniform(10, 90))
-            ticket = limiter.reserve([REST], owner="t", max_wait_s=3600, lease_s=60, grace_s=600)
-            assert not isinstance(ticket, Shed)
-            clock.sleep(ticket.wait_s)
-            while isinstance(begun := limiter.begin(ticket), Hold):
+            permit = limiter.reserve([REST], owner="t", max_wait_s=3600, lease_s=60, grace_s=600)
+            assert not isinstance(permit, Shed)
+            clock.sleep(permit.wait_s)
+            while isinstance(begun := limiter.begin(permit), Hold):
                 clock.sleep(begun.wait_s)
             clock.sleep(generator.uniform(0.02, 0.2))
             header = shop.call()
             ours += 1
             clock.sleep(generator.uniform(0.02, 0.2))
-            limiter.settle(ticket, sent=True, seen=reads(header))
+            limiter.settle(permit, sent=True, seen=reads(header))
 
     for actor in (stranger, stranger, *[worker] * 6):
         clock.spawn(actor)

@@ -22,7 +22,7 @@ from headway.errors import ProviderError, TransientError, UnauthorizedError
 from headway.providers.shopify.storefront import (
     ShopAccess,
     ShopifyStorefront,
-    shop_scope,
+    shop_limit_key,
     store_tokens,
 )
 from headway.providers.vault import Vault
@@ -39,7 +39,7 @@ VAULT, CLOCK = Vault([KEY]), SystemClock()
 APP = AppSecret()
 SETUP = ShopSetup(domain="one.myshopify.com", access_token="shpat_static-secret-token")
 SHOP = Shop(id="1", user_id=SellerId("acme"), domain=SETUP.domain)
-SCOPE = shop_scope(APP.client_id, SETUP.domain)
+SCOPE = shop_limit_key(APP.client_id, SETUP.domain)
 
 
 @dataclass

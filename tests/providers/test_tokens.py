@@ -25,7 +25,7 @@ from headway.errors import (
 from headway.providers.shopify.storefront import (
     ShopAccess,
     ShopifyStorefront,
-    shop_scope,
+    shop_limit_key,
     store_tokens,
 )
 from headway.providers.tokens import read_grant
@@ -38,7 +38,7 @@ from headway_lab.virtual_clock import VirtualClock
 VAULT = Vault(["MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="])
 SHOP = Shop(id="1", user_id=SellerId("seller"), domain="one.myshopify.com")
 ACCESS = ShopAccess(client_id="app-1", client_secret="hush-app-secret")
-SCOPE = shop_scope("app-1", SHOP.domain)
+SCOPE = shop_limit_key("app-1", SHOP.domain)
 NOTHING = {"data": {"locations": {"nodes": [], "pageInfo": {"hasNextPage": False}}}}
 
 
@@ -200,11 +200,11 @@ def test_the_new_refresh_token_is_kept_before_the_new_access_token(
     saved = []
 
     class Shelf(Credentials):
-        def save(self, scope: str, name: str, **values: object) -> int | None:
+        def save(self, limit_key: str, name: str, **values: object) -> int | None:
             saved.append(name)
             if name == "access":
                 raise RuntimeError("the worker dies here")
-            return super().save(scope, name, **values)  # type: ignore[arg-type]
+            return super().save(limit_key, name, **values)  # type: ignore[arg-type]
 
     worker._door._tokens._shelf = Shelf(door.shelf._pool)
     with pytest.raises(RuntimeError):

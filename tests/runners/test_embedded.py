@@ -6,7 +6,7 @@ import pytest
 from headway.clock import SystemClock
 from headway.core.catalog.listings import Done, Wait
 from headway.errors import InvariantError, StoreError
-from headway.runners.embedded import EmbeddedRunner, turn
+from headway.runners.embedded import EmbeddedRunner, run_steps
 from headway_lab.virtual_clock import VirtualClock
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -22,7 +22,7 @@ def test_a_loop_sleeps_as_long_as_a_step_says_and_not_between_done_steps() -> No
             return Done(what="did it")
         return Wait(until=clock.now() + timedelta(seconds=30))
 
-    clock.spawn(lambda: turn(step, clock, stop, lambda *_: None, "fetch"))
+    clock.spawn(lambda: run_steps(step, clock, stop, lambda *_: None, "fetch"))
     clock.run(65)
     assert seen == [0, 0, 30, 30, 60, 60]
 
@@ -36,7 +36,7 @@ def test_trouble_is_reported_in_one_line_and_tried_again_later() -> None:
             raise StoreError("the database is away")
         return Wait(until=clock.now() + timedelta(days=1))
 
-    clock.spawn(lambda: turn(step, clock, stop, lambda *each: reports.append(each), "fetch"))
+    clock.spawn(lambda: run_steps(step, clock, stop, lambda *each: reports.append(each), "fetch"))
     clock.run(60)
     assert reports == [("fetch", "the database is away")] * 2
 
@@ -80,4 +80,4 @@ def test_a_broken_invariant_is_never_tried_again() -> None:
         raise InvariantError("two owners")
 
     with pytest.raises(InvariantError, match="two owners"):
-        turn(step, clock, stop, lambda *_: None, "fetch")
+        run_steps(step, clock, stop, lambda *_: None, "fetch")

@@ -17,8 +17,8 @@ from headway.clock import SystemClock
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import Priority, SellerId, Sku
 from headway.operations.listings import Operations
-from headway.providers.shopify.storefront import shop_scope
-from headway.providers.tokens import store_tokens, token_scope
+from headway.providers.shopify.storefront import shop_limit_key
+from headway.providers.tokens import store_tokens, token_key
 from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulators.boeing import BoeingSimulator, SignIn, SupplierPart
@@ -72,7 +72,7 @@ class Town:
     listed: list[tuple[str, str]] = field(default_factory=list)
 
     @property
-    def desk(self) -> Operations:
+    def operations(self) -> Operations:
         return Operations(self.app, actor="test")
 
     def move_in(self, seller: str, *skus: str, stock: int | None = None) -> None:
@@ -84,7 +84,7 @@ class Town:
             self.shops.seed_product(domain, sku, price=Decimal("1.00"), quantities=shelves)
         self.listed += [(seller, sku) for sku in skus]
         keys = [(SellerId(seller), Sku(sku)) for sku in skus]
-        self.app.listings.add(keys, policy=self.app.policy, now=now, turn=Priority.ONBOARDING)
+        self.app.listings.add(keys, policy=self.app.policy, now=now, priority=Priority.ONBOARDING)
         self._connect(seller, PlatformName.SHOPIFY, domain, access="sim-static-token")
 
     def trade(self, seller: str, sku: str, *, orders: int) -> None:
@@ -105,7 +105,7 @@ class Town:
 
     def ask(self, seller: str, skus: Sequence[str]) -> list[str]:
         """Ask for parts to be read now; return those that will be, and are not just being read."""
-        rulings = self.desk.trigger([Sku(sku) for sku in skus], seller=SellerId(seller))
+        rulings = self.operations.trigger([Sku(sku) for sku in skus], seller=SellerId(seller))
         return [each.sku for each in rulings if "boards" in each.said]
 
     def sell(self, seller: str, sku: str) -> None:
@@ -118,13 +118,13 @@ class Town:
         return f"{seller}.myshopify.com"
 
     def _connect(self, seller: str, platform: PlatformName, shop: str, **tokens: Any) -> None:
-        scope = (
-            shop_scope("", shop)
+        limit_key = (
+            shop_limit_key("", shop)
             if platform is PlatformName.SHOPIFY
-            else token_scope(platform, shop)
+            else token_key(platform, shop)
         )
         vault, shelf = shared_vault(self.app.settings), Credentials(self.pool)
-        store_tokens(shelf, vault, scope, clock=CLOCK, **tokens)
+        store_tokens(shelf, vault, limit_key, clock=CLOCK, **tokens)
         owner_id = shop if platform is PlatformName.PRINTIFY else ""
         ConnectedShops(self.pool).connect(
             SellerId(seller), shop, platform=platform, owner_id=owner_id, now=CLOCK.now()

@@ -31,7 +31,7 @@ def shows(town: Town, price: Decimal, *skus: str) -> bool:
 def reprice(town: Town, price: str) -> None:
     for sku in PARTS:
         town.shelf.stock(sku, price)
-    town.do("UPDATE product_sync_schedule SET next_sync_at = now(), turn = 'manual'")
+    town.do("UPDATE product_sync_schedule SET next_sync_at = now(), priority = 'manual'")
 
 
 def counted(crew: Crew, verb: str) -> float:
@@ -102,9 +102,9 @@ def test_a_message_is_json_and_says_only_who_should_look(
     settings = load({**town.environ, "HEADWAY_BROKER_URL": valkey.url})
     celery, sent = make_celery(settings), list[DispatchLease]()
 
-    def send(baton: DispatchLease, *_: object) -> None:
-        sent.append(baton)
-        send_by(celery, baton, 0)
+    def send(dispatch_lease: DispatchLease, *_: object) -> None:
+        sent.append(dispatch_lease)
+        send_by(celery, dispatch_lease, 0)
 
     rounds(town.app, send=send, rule=rule_of(town.app)).round()
     with valkey.client() as client:
@@ -132,7 +132,7 @@ def test_beat_may_tick_instead_of_the_workers_and_logs_may_be_json(
     town.move_in("acme", *PARTS)
     celery_crew.start("worker", "--concurrency", "2")
     celery_crew.until_said("2 steps at once")
-    assert town.one("SELECT count(*) FROM batons") == 0
+    assert town.one("SELECT count(*) FROM dispatch_leases") == 0
     beat = subprocess.Popen(
         [sys.executable, "-m", "celery", "-A", "headway.runners.beat", "beat", "-s", "plan"],
         env={**os.environ, **celery_crew.environ},
@@ -145,7 +145,7 @@ def test_beat_may_tick_instead_of_the_workers_and_logs_may_be_json(
     finally:
         beat.terminate()
         beat.wait(PATIENCE_S)
-    assert not town.one("SELECT count(*) FROM batons WHERE verb = 'tick'")
+    assert not town.one("SELECT count(*) FROM dispatch_leases WHERE verb = 'tick'")
     calls = town.one("SELECT array_agg(ticket_id::text) FROM call_ledger")
     fetches, pushes = logged(celery_crew, "fetch"), logged(celery_crew, "push")
     assert {each["call"] for each in [*fetches, *pushes]} <= set(calls)

@@ -12,7 +12,7 @@ PARTS = tuple(f"P{number}" for number in range(12))
 OLD, NEW = Decimal("11.00"), Decimal("22.00")
 BEGUN = """
 SELECT count(*) FROM call_ledger WHERE status = 'begun' AND NOT EXISTS (
-  SELECT FROM batons WHERE carried #>> '{day,id}' = ticket_id::text)
+  SELECT FROM dispatch_leases WHERE carried #>> '{day,id}' = ticket_id::text)
 """
 
 
@@ -36,7 +36,7 @@ def test_everything_due_is_fetched_pushed_and_pulled_within_every_limit(
     assert town.refusals == [0, 0, 0, 0]
 
 
-def test_what_is_triggered_boards_the_next_call_and_what_is_paused_does_not(
+def test_what_is_triggered_joins_call_the_next_call_and_what_is_paused_does_not(
     staff: Staff, town: Town
 ) -> None:
     town.move_in("acme", *PARTS)
@@ -45,11 +45,11 @@ def test_what_is_triggered_boards_the_next_call_and_what_is_paused_does_not(
     town.shelf.stock("P0", "20")
     town.shelf.stock("P1", "20")
     acme, both = SellerId("acme"), [Sku("P0"), Sku("P1")]
-    town.desk.trigger(both, seller=acme)
-    town.desk.pause(PauseKind.LISTING, skus=both[:1], seller=acme)
+    town.operations.trigger(both, seller=acme)
+    town.operations.pause(PauseKind.LISTING, skus=both[:1], seller=acme)
     staff.until(lambda: shows(town, NEW, "P1"))
     assert shows(town, OLD, "P0")
-    town.desk.resume(PauseKind.LISTING, skus=both[:1], seller=acme)
+    town.operations.resume(PauseKind.LISTING, skus=both[:1], seller=acme)
     staff.until(lambda: shows(town, NEW, "P0"))
 
 
@@ -74,7 +74,7 @@ def test_a_stop_ends_the_steps_in_hand_and_loses_nothing(staff: Staff, town: Tow
     staff.until_said("Headway has stopped.")
     assert not town.one(BEGUN), "no call is left open, but for what the next worker was given"
     assert not town.one("SELECT count(*) FROM connected_accounts WHERE push_owner IS NOT NULL")
-    in_hand = "SELECT count(*) FROM batons WHERE carried ? 'job'"
+    in_hand = "SELECT count(*) FROM dispatch_leases WHERE carried ? 'job'"
     running = "SELECT count(*) FROM sync_jobs WHERE status = 'running'"
     assert town.one(running) == town.one(in_hand), "given back, or laid down for the next"
     staff.start()

@@ -23,7 +23,7 @@ from headway.store.pool import open_pool
 WORKERS = 3
 STALL_S = 25  # longer than a baton's life
 OTHER = {"SYNC_BATCH_SIZE": "5", "HEADWAY_JOBS_MAX": "4"}
-TICKER = "SELECT fence FROM batons WHERE verb = 'tick'"
+TICKER = "SELECT fence FROM dispatch_leases WHERE verb = 'tick'"
 
 
 def begin(day: Storm, *, workers: int = WORKERS) -> list[Child]:

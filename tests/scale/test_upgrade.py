@@ -27,7 +27,7 @@ ALTER TABLE sync_jobs DROP COLUMN {OLD_NAME};
 READS, WRITES = "tick,fetch.boeing", "tick,push.shopify,pull.printify"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(limit_key="module")
 def newer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the next version of the package, which has two more migrations."""
     folder = tmp_path_factory.mktemp("newer")
@@ -101,7 +101,7 @@ def reprice(town: Town, watched: Crew, price: str) -> None:
     """Let prices change, and wait until the shop shows them."""
     for sku in PARTS:
         town.shelf.stock(sku, price)
-    town.do("UPDATE product_sync_schedule SET next_sync_at = now(), turn = 'manual'")
+    town.do("UPDATE product_sync_schedule SET next_sync_at = now(), priority = 'manual'")
     shown = Decimal(price) * Decimal("1.10")
     watched.until(lambda: all(town.price("acme", sku) == shown for sku in PARTS))
 

@@ -17,7 +17,7 @@ LIFE = timedelta(seconds=15)
 SHOP = Subject(verb=Verb.PUSH, provider="shopify", which="7")
 OTHER = Subject(verb=Verb.PUSH, provider="shopify", which="8")
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
-TICKET = Permit(id="t", keys=("a", "b"), wait_s=0.5, start_at=AT, position=2)
+PERMIT = Permit(id="t", keys=("a", "b"), wait_s=0.5, start_at=AT, position=2)
 JOB = Job(
     id="j",
     account=Account(id="a", user_id=SellerId("acme"), platform=PlatformName.ETSY, shop="77"),
@@ -30,122 +30,129 @@ JOB = Job(
     due_at=AT,
     wanted=("o1", "o2"),
 )
-CLAIM = PullClaim(job=JOB, cursor={"x": 1}, day=TICKET, permit=TICKET, sent=3, waits_since=AT)
+CLAIM = PullClaim(job=JOB, cursor={"x": 1}, day=PERMIT, permit=PERMIT, sent=3, waits_since=AT)
 
 
 @pytest.fixture
-def batons(pool: ConnectionPool, clock: VirtualClock) -> DispatchLeases:
+def dispatch_leases(pool: ConnectionPool, clock: VirtualClock) -> DispatchLeases:
     return DispatchLeases(pool, clock)
 
 
-def take_up(batons: DispatchLeases, subject: Subject = SHOP) -> DispatchLease:
-    (taken,) = batons.take([subject], life=LIFE)
-    baton = batons.take_up(taken, life=LIFE)
-    assert baton is not None
-    return baton
+def take_up(dispatch_leases: DispatchLeases, subject: Subject = SHOP) -> DispatchLease:
+    (taken,) = dispatch_leases.take([subject], life=LIFE)
+    dispatch_lease = dispatch_leases.take_up(taken, life=LIFE)
+    assert dispatch_lease is not None
+    return dispatch_lease
 
 
-def test_a_subject_with_a_message_under_way_is_not_sent_another(batons: DispatchLeases) -> None:
-    assert [each.subject for each in batons.take([SHOP, OTHER], life=LIFE)] == [SHOP, OTHER]
-    assert batons.take([SHOP, OTHER], life=LIFE) == []
+def test_a_subject_with_a_message_under_way_is_not_sent_another(
+    dispatch_leases: DispatchLeases,
+) -> None:
+    assert [each.subject for each in dispatch_leases.take([SHOP, OTHER], life=LIFE)] == [
+        SHOP,
+        OTHER,
+    ]
+    assert dispatch_leases.take([SHOP, OTHER], life=LIFE) == []
 
 
 def test_a_lost_message_is_sent_again_once_its_life_is_over(
-    batons: DispatchLeases, clock: VirtualClock
+    dispatch_leases: DispatchLeases, clock: VirtualClock
 ) -> None:
-    batons.take([SHOP], life=LIFE)
+    dispatch_leases.take([SHOP], life=LIFE)
     clock.sleep(14)
-    assert batons.take([SHOP], life=LIFE) == []
+    assert dispatch_leases.take([SHOP], life=LIFE) == []
     clock.sleep(1)
-    assert len(batons.take([SHOP], life=LIFE)) == 1
+    assert len(dispatch_leases.take([SHOP], life=LIFE)) == 1
 
 
-def test_of_two_deliveries_of_a_message_one_is_heard(batons: DispatchLeases) -> None:
-    (named,) = batons.take([SHOP], life=LIFE)
-    assert batons.take_up(named, life=LIFE) is not None
-    assert batons.take_up(named, life=LIFE) is None
+def test_of_two_deliveries_of_a_message_one_is_heard(dispatch_leases: DispatchLeases) -> None:
+    (named,) = dispatch_leases.take([SHOP], life=LIFE)
+    assert dispatch_leases.take_up(named, life=LIFE) is not None
+    assert dispatch_leases.take_up(named, life=LIFE) is None
 
 
 def test_a_message_that_waited_longer_than_its_life_is_heard_and_the_later_one_is_not(
-    batons: DispatchLeases, clock: VirtualClock
+    dispatch_leases: DispatchLeases, clock: VirtualClock
 ) -> None:
     """Else a queue that is longer than a life would never be worked off."""
-    (early,) = batons.take([SHOP], life=LIFE)
+    (early,) = dispatch_leases.take([SHOP], life=LIFE)
     clock.sleep(20)
-    (late,) = batons.take([SHOP], life=LIFE)
-    assert batons.take_up(early, life=LIFE) is not None
-    assert batons.take_up(late, life=LIFE) is None
+    (late,) = dispatch_leases.take([SHOP], life=LIFE)
+    assert dispatch_leases.take_up(early, life=LIFE) is not None
+    assert dispatch_leases.take_up(late, life=LIFE) is None
 
 
-def test_a_worker_that_gives_signs_of_life_keeps_its_baton(
-    batons: DispatchLeases, clock: VirtualClock
+def test_a_worker_that_gives_metrics_of_life_keeps_its_dispatch_lease(
+    dispatch_leases: DispatchLeases, clock: VirtualClock
 ) -> None:
-    baton = take_up(batons)
+    dispatch_lease = take_up(dispatch_leases)
     for _ in range(3):
         clock.sleep(10)
-        assert batons.keep([baton], life=LIFE) == 1
-        assert batons.take([SHOP], life=LIFE) == []
+        assert dispatch_leases.keep([dispatch_lease], life=LIFE) == 1
+        assert dispatch_leases.take([SHOP], life=LIFE) == []
 
 
 def test_a_worker_that_was_silent_and_replaced_can_neither_keep_nor_lay_down(
-    batons: DispatchLeases, clock: VirtualClock
+    dispatch_leases: DispatchLeases, clock: VirtualClock
 ) -> None:
-    silent = take_up(batons)
+    silent = take_up(dispatch_leases)
     clock.sleep(15)
-    heir = take_up(batons)
-    assert batons.keep([silent], life=LIFE) == 0
-    assert not batons.rest(silent, wait=timedelta(hours=1), carried=TICKET)
-    assert batons.rest(heir, wait=timedelta(0))
+    heir = take_up(dispatch_leases)
+    assert dispatch_leases.keep([silent], life=LIFE) == 0
+    assert not dispatch_leases.rest(silent, wait=timedelta(hours=1), carried=PERMIT)
+    assert dispatch_leases.rest(heir, wait=timedelta(0))
 
 
-@pytest.mark.parametrize("carried", (TICKET, CLAIM), ids=("a permit", "a job"))
+@pytest.mark.parametrize("carried", (PERMIT, CLAIM), ids=("a permit", "a job"))
 def test_what_is_carried_arrives_as_it_was_in_one_hand_only(
-    batons: DispatchLeases, carried: Permit | PullClaim
+    dispatch_leases: DispatchLeases, carried: Permit | PullClaim
 ) -> None:
-    baton = take_up(batons)
-    assert batons.rest(baton, wait=timedelta(0), carried=carried)
-    assert take_up(batons).carried == carried
-    named = DispatchLease(subject=SHOP, fence=baton.fence + 1)
-    again = batons.take_up(named, life=LIFE)
+    dispatch_lease = take_up(dispatch_leases)
+    assert dispatch_leases.rest(dispatch_lease, wait=timedelta(0), carried=carried)
+    assert take_up(dispatch_leases).carried == carried
+    named = DispatchLease(subject=SHOP, fence=dispatch_lease.fence + 1)
+    again = dispatch_leases.take_up(named, life=LIFE)
     assert again is not None
     assert again.carried is None
 
 
 def test_what_another_version_carried_and_nobody_can_read_is_let_go(
-    batons: DispatchLeases, pool: ConnectionPool
+    dispatch_leases: DispatchLeases, pool: ConnectionPool
 ) -> None:
-    batons.rest(take_up(batons), wait=timedelta(0), carried=TICKET)
+    dispatch_leases.rest(take_up(dispatch_leases), wait=timedelta(0), carried=PERMIT)
     with pool.connection() as connection:
-        connection.execute("""UPDATE batons SET carried = '{"shape": "of tomorrow"}'""")
-    assert take_up(batons).carried is None
+        connection.execute("""UPDATE dispatch_leases SET carried = '{"shape": "of tomorrow"}'""")
+    assert take_up(dispatch_leases).carried is None
 
 
 def test_whoever_carries_something_is_woken_when_its_time_has_come(
-    batons: DispatchLeases, clock: VirtualClock
+    dispatch_leases: DispatchLeases, clock: VirtualClock
 ) -> None:
-    assert batons.next_in() is None
-    batons.rest(take_up(batons, OTHER), wait=timedelta(0))
-    batons.rest(take_up(batons), wait=timedelta(seconds=30), carried=TICKET)
-    assert batons.next_in() == timedelta(seconds=30)
-    assert batons.waking(limit=9) == []
+    assert dispatch_leases.next_in() is None
+    dispatch_leases.rest(take_up(dispatch_leases, OTHER), wait=timedelta(0))
+    dispatch_leases.rest(take_up(dispatch_leases), wait=timedelta(seconds=30), carried=PERMIT)
+    assert dispatch_leases.next_in() == timedelta(seconds=30)
+    assert dispatch_leases.waking(limit=9) == []
     clock.sleep(31)
-    assert batons.next_in() == timedelta(0)
-    assert batons.waking(limit=9) == [SHOP]
+    assert dispatch_leases.next_in() == timedelta(0)
+    assert dispatch_leases.waking(limit=9) == [SHOP]
 
 
-def test_living_are_those_that_need_no_message(batons: DispatchLeases, clock: VirtualClock) -> None:
-    batons.take([SHOP, subject_of("pull", "etsy:1")], life=LIFE)
-    assert batons.living(Verb.PUSH) == [SHOP]
-    clock.sleep(16)
-    assert batons.living(Verb.PUSH) == []
-
-
-def test_batons_that_nobody_touched_for_long_are_forgotten(
-    batons: DispatchLeases, clock: VirtualClock
+def test_living_are_those_that_need_no_message(
+    dispatch_leases: DispatchLeases, clock: VirtualClock
 ) -> None:
-    batons.take([SHOP], life=LIFE)
-    assert batons.forget(clock.now()) == 0
-    assert batons.forget(clock.now() + timedelta(minutes=1)) == 1
+    dispatch_leases.take([SHOP, subject_of("pull", "etsy:1")], life=LIFE)
+    assert dispatch_leases.living(Verb.PUSH) == [SHOP]
+    clock.sleep(16)
+    assert dispatch_leases.living(Verb.PUSH) == []
+
+
+def test_dispatch_leases_that_nobody_touched_for_long_are_forgotten(
+    dispatch_leases: DispatchLeases, clock: VirtualClock
+) -> None:
+    dispatch_leases.take([SHOP], life=LIFE)
+    assert dispatch_leases.forget(clock.now()) == 0
+    assert dispatch_leases.forget(clock.now() + timedelta(minutes=1)) == 1
 
 
 def test_hosts_whose_clocks_are_apart_agree_by_the_clock_of_the_server(

@@ -92,7 +92,7 @@ def test_what_is_paused_neither_stands_in_front_nor_is_claimed_and_then_goes_on(
     assert front(pool, now) == left
     assert {f"{each.user_id}/{each.sku}" for each in claim(pool, now)} == left
     assert pauses.resume(kind, now=now, **of).is_done
-    assert front(pool, now) == EVERYBODY - left, "the others are aboard"
+    assert front(pool, now) == EVERYBODY - left, "the others are in_call"
     assert not pauses.resume(kind, now=now, **of).is_done
 
 
@@ -176,7 +176,7 @@ def test_new_listings_of_a_paused_seller_come_marked(
 ) -> None:
     Pauses(pool).pause(a_pause(SELLER, now, **OF_A), now)
     keys = [(SellerId(seller), Sku("NEW")) for seller in "ab"]
-    Listings(pool).add(keys, policy=Rolling(), now=now, turn=Priority.ONBOARDING)
+    Listings(pool).add(keys, policy=Rolling(), now=now, priority=Priority.ONBOARDING)
     assert "a/NEW" in marked(ask)
     assert "b/NEW" not in marked(ask)
 
@@ -212,12 +212,12 @@ def test_two_rounds_at_once_do_the_work_of_one(
     assert marked(ask) == {"a/P0", "a/P1", "a/P2"}
 
 
-def test_what_is_aboard_settles_and_does_not_board_again(
+def test_what_is_in_call_settles_and_does_not_join_call_again(
     pool: ConnectionPool, now: datetime, ask: Ask
 ) -> None:
-    aboard = claim(pool, now, "P1")
+    in_call = claim(pool, now, "P1")
     Pauses(pool).pause(a_pause(SELLER, now, **OF_A), now)
-    assert Schedule(pool).release(aboard, suspicion={}) == 2
+    assert Schedule(pool).release(in_call, suspicion={}) == 2
     assert {each.user_id for each in claim(pool, now, "P1")} == {"b"}
 
 
@@ -252,7 +252,7 @@ def test_the_guard_of_the_deadline_leaves_paused_listings_aside(
         "UPDATE product_sync_schedule SET last_successful_sync = %s WHERE user_id = 'a'", now - HOUR
     )
     ask("UPDATE product_sync_schedule SET last_successful_sync = %s WHERE user_id = 'b'", now)
-    markets = Markets(pool, scope="boeing", seats_per_min=20)
+    markets = Markets(pool, limit_key="boeing", seats_per_min=20)
     assert markets.oldest() == now - HOUR
     Pauses(pool).pause(a_pause(SELLER, now, **OF_A), now)
     assert markets.oldest() == now

@@ -15,13 +15,13 @@ from headway.store.limits.limiter import PostgresLimiter
 from headway.store.status import Overview, PermitStatus, Why, overview
 from headway_lab.virtual_clock import VirtualClock
 
-SCOPE = LimitKey("boeing:test")
+LIMIT_KEY = LimitKey("boeing:test")
 RULE = SeatRule(seats=3, slack=timedelta(minutes=20))
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 
 LISTING = """
-INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at, turn,
+INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at, priority,
   last_successful_sync, consecutive_failures, is_active, sync_status, last_error)
 VALUES ('acme', %s, 0, %s, %s, %s, %s, %s, %s, 'why')
 """
@@ -49,22 +49,22 @@ def add(
     sku: str,
     due_at: datetime,
     *,
-    turn: str = "scheduled",
+    priority: str = "scheduled",
     read_at: datetime | None = None,
     failures: int = 0,
     is_parked: bool = False,
 ) -> None:
     status = "parked" if is_parked else "pending"
-    run(pool, LISTING, sku, due_at, turn, read_at, failures, not is_parked, status)
+    run(pool, LISTING, sku, due_at, priority, read_at, failures, not is_parked, status)
 
 
 def look(pool: ConnectionPool, now: datetime, gate: PermitStatus | None = None) -> Overview:
     return overview(
         pool,
         now,
-        scope=SCOPE,
+        limit_key=LIMIT_KEY,
         gate=gate or PermitStatus(free_at=now),
-        boarding=RULE,
+        seat_rule=RULE,
         minute_limit=2,
         resource_of=lambda shop: Resource(key=shop, rules=(Bucket(capacity=9, rate_per_s=1),)),
         accounts=lambda _pool: AccountsStatus(),
@@ -87,7 +87,7 @@ def test_a_call_leaves_when_its_last_seat_comes_due(
     coming = look(pool, now).next_call
     assert (coming.leaves_at, coming.why) == (now + 7 * MINUTE, Why.SEATS)
     assert [seat.sku for seat in coming.seats] == ["P-5", "P2", "P7"]
-    assert {seat.turn for seat in coming.seats} == {Priority.SCHEDULED}
+    assert {seat.priority for seat in coming.seats} == {Priority.SCHEDULED}
 
 
 def test_spare_seats_are_borrowed_when_the_slack_is_used_up(
@@ -98,7 +98,7 @@ def test_spare_seats_are_borrowed_when_the_slack_is_used_up(
         add(pool, f"P{minutes}", now + minutes * MINUTE)
     coming = look(pool, now).next_call
     assert (coming.leaves_at, coming.why) == (now + 15 * MINUTE, Why.SLACK)
-    assert [seat.turn for seat in coming.seats] == [
+    assert [seat.priority for seat in coming.seats] == [
         Priority.SCHEDULED,
         Priority.AHEAD,
         Priority.AHEAD,
@@ -109,7 +109,7 @@ def test_an_urgent_turn_waits_for_nothing_but_the_permit(
     pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     now = clock.now()
-    add(pool, "URGENT", now + HOUR, turn="manual")
+    add(pool, "URGENT", now + HOUR, priority="manual")
     assert look(pool, now).next_call.why is Why.NOW
     later = PermitStatus(free_at=now + 10 * MINUTE)
     coming = look(pool, now, later).next_call
@@ -120,12 +120,14 @@ def test_a_pause_and_a_breaker_are_reasons_while_they_last(
     pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     now = clock.now()
-    add(pool, "URGENT", now, turn="manual")
+    add(pool, "URGENT", now, priority="manual")
     paused = PermitStatus(
         free_at=now + MINUTE, paused_until=now + MINUTE, pause_reason="told to wait"
     )
     assert look(pool, now, paused).next_call.why is Why.TOLD_TO_WAIT
-    Breakers(pool).save(SCOPE, Breaker(failures=3, trips=1, open_until=now + HOUR, reason="503"))
+    Breakers(pool).save(
+        LIMIT_KEY, Breaker(failures=3, trips=1, open_until=now + HOUR, reason="503")
+    )
     coming = look(pool, now, paused).next_call
     assert (coming.leaves_at, coming.why) == (now + HOUR, Why.BREAKER)
 
@@ -134,16 +136,16 @@ def test_the_permit_that_the_waiting_call_was_promised_is_the_one_shown(
     pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     now = clock.now()
-    add(pool, "URGENT", now, turn="manual")
+    add(pool, "URGENT", now, priority="manual")
     window = Window(limit=2, span_s=60, gap_s=30)
-    limiter = PostgresLimiter(pool, clock, [Resource(key=SCOPE, rules=(window,))])
-    ticket = limiter.reserve([SCOPE], owner="w", max_wait_s=120, lease_s=90, grace_s=30)
-    assert isinstance(ticket, Permit)
-    status = limiter.status(SCOPE)
-    assert status.next_free_at > ticket.start_at, "the one after it"
-    assert status.promised_at == ticket.start_at
+    limiter = PostgresLimiter(pool, clock, [Resource(key=LIMIT_KEY, rules=(window,))])
+    permit = limiter.reserve([LIMIT_KEY], owner="w", max_wait_s=120, lease_s=90, grace_s=30)
+    assert isinstance(permit, Permit)
+    status = limiter.status(LIMIT_KEY)
+    assert status.next_free_at > permit.start_at, "the one after it"
+    assert status.promised_at == permit.start_at
     gate = PermitStatus(free_at=status.promised_at)
-    assert look(pool, now, gate).next_call.leaves_at == ticket.start_at
+    assert look(pool, now, gate).next_call.leaves_at == permit.start_at
 
 
 def test_counts_add_up_and_say_who_needs_attention(
@@ -154,7 +156,7 @@ def test_counts_add_up_and_say_who_needs_attention(
     add(pool, "EDGE", now, read_at=now - timedelta(hours=24))
     add(pool, "LATE", now - HOUR, read_at=now - timedelta(hours=25))
     add(pool, "NEW", now + HOUR)
-    add(pool, "FAILS", now + HOUR, read_at=now - timedelta(hours=40), failures=2, turn="retry")
+    add(pool, "FAILS", now + HOUR, read_at=now - timedelta(hours=40), failures=2, priority="retry")
     add(pool, "PARKED", now - HOUR, failures=5, is_parked=True)
     add(pool, "BLOCKED", now - HOUR)
     run(pool, "UPDATE product_sync_schedule SET is_active = false WHERE sku = 'BLOCKED'")
@@ -177,7 +179,8 @@ def test_the_ledger_gives_budget_and_fill(pool: ConnectionPool, clock: VirtualCl
         paid = 10 if skus else None
         ended = done if status != "begun" else None
         run(
-            pool, CALL, SCOPE, at, at + HOUR, ended, ended, status, result, http_status, paid, skus
+            pool, CALL, LIMIT_KEY, at, at + HOUR, ended, ended, status, result, http_status,
+            paid, skus
         )  # fmt: skip
 
     call(timedelta(hours=30), "sent", "ok", ["OLD"])

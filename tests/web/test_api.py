@@ -144,7 +144,7 @@ def test_parts_are_paused_resumed_and_let_go_first(
     late = {"kind": "all", "until": room.clock.now().isoformat()}
     assert "later than now" in refused(operator.post("/api/sync/pause", json=late), 422)
     assert ok(seller.post("/api/sync/trigger", json={"skus": [ODD[0]]}))["done"] == 1
-    assert ok(seller.get(f"/api/sync/explain/{ODD[0]}"))["listings"][0]["turn"] == "manual"
+    assert ok(seller.get(f"/api/sync/explain/{ODD[0]}"))["listings"][0]["priority"] == "manual"
 
 
 def test_a_job_goes_by_its_name(operator: Asking, seller: Asking) -> None:
@@ -253,7 +253,7 @@ def test_an_export_whose_database_goes_away_says_so_in_its_last_line(room: Room)
         room.clock.now(),
     )
     for write in (_lines, _csv):
-        chunks = _chunks([], room.desk().audit(sku=ODD[0]), write, head="")
+        chunks = _chunks([], room.operations().audit(sku=ODD[0]), write, head="")
         read = next(chunks) + next(chunks)
         room.ask("ALTER TABLE sync_audit_log RENAME TO gone")
         read += "".join(chunks)

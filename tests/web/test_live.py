@@ -31,11 +31,11 @@ class Counting:
         self.reads.append(seller)
         if self.is_down:
             raise StoreError("it is gone")
-        return Scene(overview=self._room.desk(seller).status())
+        return Scene(overview=self._room.operations(seller).status())
 
-    def draw(self, key: BoardKey, sight: Snapshot, rights: ViewerRights) -> str:
+    def draw(self, key: BoardKey, snapshot: Snapshot, rights: ViewerRights) -> str:
         self.drawings.append((key, rights))
-        return f"{key.view} {rights.can_write} {sight.error} {sight.scene is not None}"
+        return f"{key.view} {rights.can_write} {snapshot.error} {snapshot.scene is not None}"
 
     def feed(self, wall: VirtualClock) -> Feed:
         return Feed(
@@ -97,10 +97,10 @@ def test_while_somebody_reads_the_others_are_served_the_last_drawing(
     begun, go_on = threading.Event(), threading.Event()
     plain = counting.draw
 
-    def slowly(key: BoardKey, sight: Snapshot, rights: ViewerRights) -> str:
+    def slowly(key: BoardKey, snapshot: Snapshot, rights: ViewerRights) -> str:
         begun.set()
         assert go_on.wait(20)
-        return plain(key, sight, rights)
+        return plain(key, snapshot, rights)
 
     feed._draw = slowly
     with ThreadPoolExecutor(1) as reader:
@@ -123,10 +123,10 @@ def test_through_an_outage_the_last_look_is_kept_with_the_time_it_began(
     began = clock.now()
     assert watch(feed, NOW, WRITER).is_down
     clock.sleep(60)
-    sight = feed.newest(NOW)
-    assert (sight.error, sight.since) == ("it is gone", began)
-    assert sight.scene is not None
-    assert sight.overview is None, "nobody takes what was for what is"
+    snapshot = feed.newest(NOW)
+    assert (snapshot.error, snapshot.since) == ("it is gone", began)
+    assert snapshot.scene is not None
+    assert snapshot.overview is None, "nobody takes what was for what is"
     counting.is_down = False
     clock.sleep(2)
     assert not watch(feed, NOW, WRITER).is_down

@@ -107,21 +107,21 @@ class World:
     etsy: Platform
     shopify: Platform
 
-    def ticket(self, platform: PlatformName = ETSY, seller: str = "acme") -> str:
-        ticket = fresh_secret()
-        visit = OAuthFlow(
+    def permit(self, platform: PlatformName = ETSY, seller: str = "acme") -> str:
+        permit = fresh_secret()
+        flow = OAuthFlow(
             platform=platform,
             user_id=SellerId(seller),
             shop=DOMAIN if platform is SHOPIFY else "",
             verifier=shared_vault(self.app.settings).encrypt(fresh_secret()),
         )
         until = self.clock.now() + timedelta(hours=1)
-        OAuthFlows(self.app.pool).open(visit, ticket=ticket, expires_at=until)
-        return ticket
+        OAuthFlows(self.app.pool).open(flow, permit=permit, expires_at=until)
+        return permit
 
     def start(self, platform: PlatformName = ETSY, seller: str = "acme") -> str:
         """Open the link; return where the platform's page is."""
-        asked = {"ticket": self.ticket(platform, seller), "seller": seller}
+        asked = {"ticket": self.permit(platform, seller), "seller": seller}
         answer = self.api.get(f"/connect/{platform}", params=asked)
         assert answer.status_code == 302, answer.text
         return answer.headers["location"]
@@ -212,7 +212,7 @@ def test_the_cookie_is_for_this_flow_only_and_the_verifier_is_never_shown(
 ) -> None:
     for public_url, is_secure in (("https://headway.example", True), ("http://x.example", False)):
         world = make(public_url)
-        answer = world.api.get("/connect/etsy", params={"ticket": world.ticket()})
+        answer = world.api.get("/connect/etsy", params={"ticket": world.permit()})
         cookie = answer.headers["set-cookie"]
         assert "HttpOnly" in cookie
         assert "SameSite=lax" in cookie
@@ -229,19 +229,19 @@ def test_the_cookie_is_for_this_flow_only_and_the_verifier_is_never_shown(
         execute("DELETE FROM oauth_visits")
 
 
-def test_without_a_good_ticket_nobody_goes_anywhere(world: World, execute: Execute) -> None:
-    used = world.ticket()
+def test_without_a_good_permit_nobody_goes_anywhere(world: World, execute: Execute) -> None:
+    used = world.permit()
     world.api.get("/connect/etsy", params={"ticket": used})
-    others = world.ticket(SHOPIFY)
+    others = world.permit(SHOPIFY)
     tries = [
         {},
         {"ticket": ""},
         {"ticket": "guess"},
         {"ticket": used},
         {"ticket": others},
-        {"ticket": world.ticket(), "seller": "zenith"},
+        {"ticket": world.permit(), "seller": "zenith"},
     ]
-    old = world.ticket()
+    old = world.permit()
     for asked in tries:
         refused(world.api.get("/connect/etsy", params=asked), 403)
     world.clock.sleep(3601)
@@ -268,7 +268,7 @@ def test_another_browser_cannot_finish_what_this_one_began(world: World, execute
     assert world.back(query).status_code == 200, "it is still there for who began it"
 
 
-def test_a_visit_ends_once_and_in_time(world: World, execute: Execute) -> None:
+def test_a_flow_ends_once_and_in_time(world: World, execute: Execute) -> None:
     query = world.etsy.agree(world.start())
     secret = world.api.cookies["headway_connect_etsy"]
     assert world.back(query).status_code == 200
@@ -343,7 +343,7 @@ def test_a_platform_that_fails_leaves_nothing_behind(
     assert nothing(execute)
 
 
-def test_a_code_of_another_visit_is_refused_by_the_platform(world: World, execute: Execute) -> None:
+def test_a_code_of_another_flow_is_refused_by_the_platform(world: World, execute: Execute) -> None:
     theirs = world.etsy.agree(world.start())
     mine = world.etsy.agree(world.start())
     refused(world.back({"code": theirs["code"], "state": mine["state"]}), 502)
@@ -415,7 +415,7 @@ def test_without_a_public_address_there_is_no_such_page(make: Callable[..., Worl
 
 def test_a_public_address_that_is_none_is_named(make: Callable[..., World]) -> None:
     world = make("headway.example")
-    answer = world.api.get("/connect/etsy", params={"ticket": world.ticket()})
+    answer = world.api.get("/connect/etsy", params={"ticket": world.permit()})
     assert "HEADWAY_PUBLIC_URL" in refused(answer, 503)
 
 

@@ -79,7 +79,7 @@ def verbs(text: str) -> set[str]:
     return set(re.findall(r'data-verb="([^"]+)"', html.unescape(text)))
 
 
-def board(text: str) -> str:
+def panel(text: str) -> str:
     """Return what the page shows inside its frame."""
     return text[text.index('<main id="board"') : text.index("</main>")]
 
@@ -104,7 +104,7 @@ def test_every_section_has_words_for_an_empty_database(newcomer: Asking, address
 def test_a_seller_sees_the_own_and_nothing_of_anothers(seller: Asking, address: str) -> None:
     text = read(seller, address)
     assert THEIRS not in text
-    assert "best" not in board(text).replace("best.css", "")
+    assert "best" not in panel(text).replace("best.css", "")
 
 
 def test_a_seller_is_told_which_sections_are_not_for_sellers(seller: Asking) -> None:

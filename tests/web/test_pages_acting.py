@@ -11,7 +11,7 @@ from psycopg_pool import ConnectionPool
 from tests.operations.room import ACME, HELD, THEIRS, Room
 from tests.web.api_requests import Asking
 from tests.web.keys import shown
-from tests.web.test_pages import PART, PATHS, board, read
+from tests.web.test_pages import PART, PATHS, panel, read
 
 from headway.clock import SystemClock
 from headway.core.access import Role
@@ -27,7 +27,7 @@ def reader(site: FastAPI, pool: ConnectionPool) -> Asking:
 def test_a_seat_of_another_seller_says_so_and_no_more(
     room: Room, operator: Asking, seller: Asking
 ) -> None:
-    room.ask("UPDATE product_sync_schedule SET turn = 'manual' WHERE user_id = 'best'")
+    room.ask("UPDATE product_sync_schedule SET priority = 'manual' WHERE user_id = 'best'")
     assert THEIRS in read(operator, "/")
     own = html.unescape(read(seller, "/"))
     assert "another seller's part" in own
@@ -51,18 +51,18 @@ def test_a_pause_is_on_every_section_with_who_since_and_until(
     room: Room, operator: Asking, seller: Asking, reader: Asking
 ) -> None:
     until = room.clock.now() + timedelta(hours=2)
-    room.desk().pause(PauseKind.ALL, until=until, reason="stock-taking")
+    room.operations().pause(PauseKind.ALL, until=until, reason="stock-taking")
     for address in [*PATHS, PART]:
         text = read(operator, address)
         assert 'data-paused="yes"' in text
         assert "Paused: everything." in text
         assert "By tester" in text
         assert "stock-taking" in text
-        assert "POST /api/sync/resume" in board(text)
+        assert "POST /api/sync/resume" in panel(text)
     for who in (seller, reader):
         text = read(who, "/")
         assert "Paused: everything." in text
-        assert "POST /api/sync/resume" not in board(text)
+        assert "POST /api/sync/resume" not in panel(text)
 
 
 def test_keys_are_listed_without_the_keys_themselves(
@@ -83,7 +83,7 @@ def test_who_runs_is_shown_with_what_it_does_and_who_is_silent_stands_out(
         processes.see(Presence(verb=verb, settings={}, host="one", pid=number), SystemClock())
     with pool.connection() as connection:
         connection.execute("UPDATE processes SET seen_at = seen_at - interval '80 s' WHERE pid = 0")
-    text = re.sub(r"\s+", " ", board(read(operator, "/")))
+    text = re.sub(r"\s+", " ", panel(read(operator, "/")))
     card = text[text.index('id="processes"') :]
     assert "<span>worker one:0</span>" in card
     assert "<span>page and API</span>" in card

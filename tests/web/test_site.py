@@ -18,7 +18,7 @@ from headway.clock import SystemClock
 from headway.config import Settings
 from headway.core.catalog.listings import SellerId, Sku, Wait
 from headway.errors import ConfigError
-from headway.providers.shopify.storefront import shop_scope, store_tokens
+from headway.providers.shopify.storefront import shop_limit_key, store_tokens
 from headway.providers.vault import open_vault
 from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
@@ -67,7 +67,7 @@ class Line:
         store_tokens(
             Credentials(self.app.pool),
             open_vault(None, settings.data_dir),
-            shop_scope("", SHOP.domain),
+            shop_limit_key("", SHOP.domain),
             clock=self.clock,
             access=SHOP.access_token,
         )

@@ -108,7 +108,7 @@ def test_a_list_goes_on_where_it_stopped_and_says_how_each_stands(
     given = operator.post(f"{SUPPLIERS}/s2/sellers", json={"seller": "acme"})
     assert given.json() == {"supplier": "s2", "seller": "acme", "moved": 0}
     app.listings.add([(SellerId("acme"), Sku("P1"))], policy=app.policy, now=START)
-    app.breakers.save(app.line_of(SupplierName("s2")).scope, Breaker().failed(START, "503"))
+    app.breakers.save(app.for_supplier(SupplierName("s2")).scope, Breaker().failed(START, "503"))
     with pool.connection() as connection:
         connection.execute("UPDATE product_sync_schedule SET last_successful_sync = %s", (START,))
         connection.execute("UPDATE profiles SET catalogue_count = 1")
@@ -186,8 +186,8 @@ def test_one_supplier_is_paused_and_goes_on_by_its_name(
 def test_the_worst_come_first_and_each_says_when_its_next_call_leaves(
     operator: Asking, app: App, pool: ConnectionPool
 ) -> None:
-    desk = Operations(app, actor="test").suppliers
-    assert desk.worst(limit=10) == SupplierStatuses(first=(), count=1)
+    operations = Operations(app, actor="test").suppliers
+    assert operations.worst(limit=10) == SupplierStatuses(first=(), count=1)
     for name in ("fresh", "old", "down", "empty"):
         operator.post(SUPPLIERS, json={**EAST, "name": name, "client_id": f"{name}-id"})
     for hours, name in enumerate(("down", "fresh", "old")):
@@ -195,20 +195,20 @@ def test_the_worst_come_first_and_each_says_when_its_next_call_leaves(
         app.listings.add([(SellerId(name), Sku("P1"))], policy=app.policy, now=START)
         with pool.connection() as connection:
             connection.execute(
-                "UPDATE product_sync_schedule SET last_successful_sync = %s, turn = 'scheduled'"
+                "UPDATE product_sync_schedule SET last_successful_sync = %s, priority = 'scheduled'"
                 " WHERE user_id = %s",
                 (START - timedelta(hours=hours), name),
             )
     broken = Breaker()
     for _ in range(FAILURES_MAX):
         broken = broken.failed(START, "503")
-    app.breakers.save(app.line_of(SupplierName("down")).scope, broken)
+    app.breakers.save(app.for_supplier(SupplierName("down")).scope, broken)
     operator.post("/api/sync/pause", json={"kind": "supplier", "supplier": "old"})
-    found = desk.worst(limit=3)
+    found = operations.worst(limit=3)
     assert ([each.view.name for each in found.first], found.count) == (["down", "old", "fresh"], 5)
     down, old, fresh = found.first
     assert down.leaves_at is not None
     assert down.leaves_at >= (broken.open_until or START)
     assert (old.leaves_at, old.pause is not None) == (None, True)
     assert (fresh.leaves_at is not None, fresh.pause) == (True, None)
-    assert [each.view.name for each in desk.worst(limit=9).first][-2:] == ["empty", "main"]
+    assert [each.view.name for each in operations.worst(limit=9).first][-2:] == ["empty", "main"]

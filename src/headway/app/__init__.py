@@ -8,7 +8,7 @@ import httpx
 
 from headway.app import providers
 from headway.app.call_metrics import ProcessMetrics
-from headway.app.providers import boeing_resource, boeing_scope, day_resources, etsy_resources
+from headway.app.providers import boeing_limit_key, boeing_resource, day_resources, etsy_resources
 from headway.app.rules import (
     LEASE_MARGIN,
     MINUTE_S,
@@ -29,7 +29,7 @@ from headway.core.dispatch import Verb
 from headway.core.reasons import ListingPosition, SupplierQueue
 from headway.core.timetable.policies import Policy, by_name
 from headway.engine import ports
-from headway.engine.fetch import FRONT_PER_SEAT, Fetch, FetchRule, boarding_rule
+from headway.engine.fetch import FRONT_PER_SEAT, Fetch, FetchRule, seat_rule_rule
 from headway.engine.observed_limiter import ObservedLimiter
 from headway.engine.ports import Platform, Storefront, Supplier
 from headway.engine.ports_limits import Limiter
@@ -38,10 +38,10 @@ from headway.engine.push import Push, PushRule
 from headway.engine.push_bulk import BulkPush
 from headway.engine.supplier_tick import SupplierTick, SupplierTicks
 from headway.engine.tick import EVERY, Tick
-from headway.providers.boeing.client import BoeingSupplier, scope_of
+from headway.providers.boeing.client import BoeingSupplier, limit_key_of
 from headway.providers.etsy.limits import day_key
 from headway.providers.oauth import OAuthClient
-from headway.providers.pagination import walk_of
+from headway.providers.pagination import paginator_of
 from headway.providers.shopify.bulk import price_lines
 from headway.providers.shopify.limits import POINTS_PER_S
 from headway.providers.shopify.storefront import ShopifyStorefront, shop_resource
@@ -79,9 +79,9 @@ OPENED_MAX = 32
 BUDGETS_KEPT = timedelta(days=35)
 SAMPLES_KEPT = timedelta(days=35)
 # A shop that no worker was sent to for so long is gone, or at rest.
-BATONS_KEPT = timedelta(days=1)
+DISPATCH_LEASES_KEPT = timedelta(days=1)
 # A person who never came back from a consent page is forgotten after that.
-VISITS_KEPT = timedelta(days=1)
+FLOWS_KEPT = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class App:
     hooks: Webhooks
     consents: Mapping[PlatformName, Callable[[], OAuthClient]]
     supplier: SupplierName
-    scope: LimitKey
+    limit_key: LimitKey
     open_supplier: Callable[[SupplierName], BoeingSupplier]
     pushes: Pushes
     new_storefront: Callable[[Shop], ShopifyStorefront]
@@ -168,14 +168,16 @@ class App:
             watched.seller = shop.user_id
             if shop.id not in opened:
                 storefront = self.new_storefront(shop)
-                gate.know(shop_resource(storefront.scope, restore_per_s=self.shop_restore_per_s))
+                gate.know(
+                    shop_resource(storefront.limit_key, restore_per_s=self.shop_restore_per_s)
+                )
                 opened[shop.id] = storefront
             return opened[shop.id]
 
-        visits = pushes or self.pushes
+        flows = pushes or self.pushes
         bulk = BulkPush(
             clock=self.clock,
-            pushes=visits,
+            pushes=flows,
             bulks=Bulks(self.pool),
             from_count=self.settings.bulk_from,
             write_file=price_lines,
@@ -183,7 +185,7 @@ class App:
         return Push(
             clock=self.clock,
             limiter=watched,
-            pushes=visits,
+            pushes=flows,
             breakers=breakers or self.breakers,
             open_shop=open_shop,
             handle=handle_of,
@@ -231,7 +233,7 @@ class App:
             jobs=jobs or self.jobs,
             breakers=breakers or self.breakers,
             open_platform=open_once,
-            walk_of=_walk_of,
+            paginator_of=_walk_of,
             errors=ErrorShare(self.pool),
             rule=self.job_rule,
             pull_rule=self.pull_rule,
@@ -267,7 +269,7 @@ class App:
         """
 
         def new_line(name: SupplierName) -> SupplierTick:
-            line = self.line_of(name)
+            line = self.for_supplier(name)
             return SupplierTick(
                 schedule=schedule or line.schedule,
                 markets=markets or line.markets,
@@ -290,13 +292,13 @@ class App:
             memories=(
                 (self.jobs, BUDGETS_KEPT),
                 (self.freshness, SAMPLES_KEPT),
-                (OAuthFlows(self.pool), VISITS_KEPT),
+                (OAuthFlows(self.pool), FLOWS_KEPT),
                 (self.limiter, timedelta(days=self.settings.ledger_retention_days)),
                 (self.raw, timedelta(days=self.settings.raw_retention_days)),
                 (self.pushes, timedelta(days=self.settings.ledger_retention_days)),
                 (self.hooks, timedelta(days=self.settings.ledger_retention_days)),
                 (Runs(self.pool), timedelta(days=self.settings.ledger_retention_days)),
-                (DispatchLeases(self.pool, self.clock), BATONS_KEPT),
+                (DispatchLeases(self.pool, self.clock), DISPATCH_LEASES_KEPT),
                 (AlertStates(self.pool), timedelta(days=self.settings.ledger_retention_days)),
                 (Outbox(self.pool), timedelta(days=self.settings.ledger_retention_days)),
             ),
@@ -319,14 +321,14 @@ class App:
 
     def line(self, now: datetime) -> SupplierQueue:
         """Read what every listing waits for: permits, pauses, the supplier, the queue's front."""
-        status = self.limiter.status(self.scope)
+        status = self.limiter.status(self.limit_key)
         pace_s = max(self.settings.rate_gap_s, MINUTE_S / self.settings.rate_limit)
-        front = self.schedule.front(now, limit=self.rule.boarding.seats * FRONT_PER_SEAT)
-        boarding = boarding_rule(self.rule, self.policy, self.schedule, front, now)
-        is_full = boarding.retries_left == 0
+        front = self.schedule.front(now, limit=self.rule.seat_rule.seats * FRONT_PER_SEAT)
+        seat_rule = seat_rule_rule(self.rule, self.policy, self.schedule, front, now)
+        is_full = seat_rule.retries_left == 0
         window = self.policy.retry_window(now, self.schedule.listed()) if is_full else None
         return SupplierQueue(
-            breaker=self.breakers.load(self.scope),
+            breaker=self.breakers.load(self.limit_key),
             # The next permit may be spoken for: by the very call that is waiting for it.
             permit_at=status.promised_at or status.next_free_at,
             pace=max(timedelta(seconds=pace_s), self.rule.pace),
@@ -336,7 +338,7 @@ class App:
             front=front,
         )
 
-    def line_of(self, name: SupplierName) -> "App":
+    def for_supplier(self, name: SupplierName) -> "App":
         """Return the same application on the line of this supplier; raises NotFoundError.
 
         Whatever is one supplier's is its own then: the credential and its limit, the queue, the
@@ -345,18 +347,20 @@ class App:
         if name == self.supplier:
             return self
         if name == MAIN:
-            scope = boeing_scope(self.settings)
+            limit_key = boeing_limit_key(self.settings)
         else:
-            scope = scope_of(Suppliers(self.pool).find(name).client_id)
-            self.limiter.know(boeing_resource(self.settings, scope))
+            limit_key = limit_key_of(Suppliers(self.pool).find(name).client_id)
+            self.limiter.know(boeing_resource(self.settings, limit_key))
         pool = self.pool
         return replace(
             self,
             supplier=name,
-            scope=scope,
+            limit_key=limit_key,
             schedule=Schedule(pool, name),
             ahead=Ahead(pool, name),
-            markets=Markets(pool, name, scope=scope, seats_per_min=seats_per_min(self.settings)),
+            markets=Markets(
+                pool, name, limit_key=limit_key, seats_per_min=seats_per_min(self.settings)
+            ),
             timetable=Timetable(pool, name),
         )
 
@@ -421,12 +425,14 @@ def build(
         job_rule=job_rule,
         platforms=providers.platforms(settings, clock, pool, platform_transport),
         supplier=MAIN,
-        scope=boeing_scope(settings),
+        limit_key=boeing_limit_key(settings),
         schedule=Schedule(pool),
         ahead=Ahead(pool),
         listings=Listings(pool),
         sellers=Sellers(pool, seller_defaults(settings)),
-        markets=Markets(pool, scope=boeing_scope(settings), seats_per_min=seats_per_min(settings)),
+        markets=Markets(
+            pool, limit_key=boeing_limit_key(settings), seats_per_min=seats_per_min(settings)
+        ),
         timetable=Timetable(pool),
         freshness=FreshnessSamples(
             pool, promises_min={tier: settings.promises_min[tier.value] for tier in Tier}
@@ -443,7 +449,9 @@ def build(
         ),
         push_rule=PushRule(
             lease=timedelta(seconds=settings.shopify_timeout_s) + LEASE_MARGIN,
-            verify_every=None if settings.drift == "off" else timedelta(hours=settings.patrol_h),
+            verify_every=None
+            if settings.drift == "off"
+            else timedelta(hours=settings.drift_check_h),
             repairs_drift=settings.drift == "repair",
         ),
         judge=Judge(rule=failure_rule, policy=policy),
@@ -453,4 +461,4 @@ def build(
 
 
 def _walk_of(job: Job) -> Paginator:
-    return walk_of(job.account.platform, job.kind, is_backfill=job.type is JobType.BACKFILL)
+    return paginator_of(job.account.platform, job.kind, is_backfill=job.type is JobType.BACKFILL)

@@ -17,7 +17,7 @@ from headway.core.monitoring.metrics import (
 )
 from headway.core.monitoring.rules import FAST, SLOW
 from headway.core.pauses import Pause
-from headway.providers.boeing.client import scope_of
+from headway.providers.boeing.client import limit_key_of
 from headway.store.accounts.credentials import Credentials
 from headway.store.catalog.counts import count_listings
 from headway.store.catalog.suppliers import Suppliers
@@ -27,25 +27,31 @@ from headway.store.pool import guarded
 from headway.store.status import Overview
 
 
-def signs_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> AlertMetrics:
+def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> AlertMetrics:
     """Count the signs of everybody's line, shops and accounts."""
     settings, pulse = app.settings, MinuteCounters(app.pool)
-    status = app.limiter.status(app.scope)
+    status = app.limiter.status(app.limit_key)
     # Every limiter waits out one window when it begins, which is no trouble.
     is_known = status.reason != UNKNOWN
     free_at = status.promised_at or status.next_free_at
     pace_s = max(settings.rate_gap_s, MINUTE_S / settings.rate_limit)
     wait_s = (free_at - now).total_seconds() - pace_s if is_known else 0.0
     with guarded(), app.pool.connection() as connection:
-        counts, _, oldest_read_at = count_listings(connection, now, app.rule.boarding.slack, None)
+        counts, _, oldest_read_at = count_listings(connection, now, app.rule.seat_rule.slack, None)
     troubles = pulse.troubles()
-    scopes = {each.name: scope_of(each.client_id) for each in Suppliers(app.pool).all()}
-    breakers = app.breakers.load_all(list(scopes.values()))
+    limit_keys = {each.name: limit_key_of(each.client_id) for each in Suppliers(app.pool).all()}
+    breakers = app.breakers.load_all(list(limit_keys.values()))
     return AlertMetrics(
         now=now,
-        breaker=app.breakers.load(app.scope),
-        others={name: breakers[scope] for name, scope in scopes.items() if breakers[scope].is_open},
-        hour=pulse.read(now, scopes=[app.scope, *scopes.values()], permit_wait_s=max(0.0, wait_s)),
+        breaker=app.breakers.load(app.limit_key),
+        others={
+            name: breakers[limit_key]
+            for name, limit_key in limit_keys.items()
+            if breakers[limit_key].is_open
+        },
+        hour=pulse.read(
+            now, limit_keys=[app.limit_key, *limit_keys.values()], permit_wait_s=max(0.0, wait_s)
+        ),
         calls_paused_until=status.paused_until if is_known else None,
         calls_paused_reason=status.reason,
         pauses=pauses,
@@ -77,7 +83,7 @@ def signs_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> AlertMetri
     )
 
 
-def signs_of(
+def alert_metrics_of(
     seen: Overview, *, pauses: Sequence[Pause], tokens: Sequence[TokenMetric]
 ) -> AlertMetrics:
     """Return the signs in a seller's overview; what all sellers share is not in it."""
@@ -134,7 +140,7 @@ def promises_of(samples: Sequence[Freshness], now: datetime) -> list[TierMetric]
     if not samples:
         return []
     newest = samples[-1]
-    signs = []
+    metrics = []
     for each in newest.tiers:
         kept = [
             (sample.at, tier.kept_share)
@@ -142,7 +148,7 @@ def promises_of(samples: Sequence[Freshness], now: datetime) -> list[TierMetric]
             for tier in sample.tiers
             if tier.tier is each.tier and tier.kept_share is not None
         ]
-        signs.append(
+        metrics.append(
             TierMetric(
                 tier=each.tier,
                 promise_min=each.promise_min,
@@ -152,4 +158,4 @@ def promises_of(samples: Sequence[Freshness], now: datetime) -> list[TierMetric]
                 at=newest.at,
             )
         )
-    return signs
+    return metrics

@@ -5,7 +5,7 @@ import threading
 from dataclasses import replace
 
 from headway.app import App
-from headway.app.monitoring import watch_of
+from headway.app.monitoring import alert_watch
 from headway.core.accounts.jobs import PlatformName
 from headway.core.dispatch import Subject, Verb, supplier_of
 from headway.engine.dispatch import Dispatcher, DispatchRule, Hand, Report, Send, TickLoop
@@ -38,7 +38,7 @@ def relay(
     def new_hand(subject: Subject) -> Hand:
         match subject.verb:
             case Verb.FETCH:
-                return app.line_of(supplier_of(subject)).fetch(f"{owner}:{subject.which}")
+                return app.for_supplier(supplier_of(subject)).fetch(f"{owner}:{subject.which}")
             case Verb.PUSH:
                 return app.push(owner, only=subject.which)
             case Verb.PULL:
@@ -48,7 +48,7 @@ def relay(
 
     return Dispatcher(
         clock=app.clock,
-        batons=DispatchLeases(app.pool, app.clock),
+        dispatch_leases=DispatchLeases(app.pool, app.clock),
         new_hand=new_hand,
         send=send,
         rule=rule,
@@ -61,11 +61,11 @@ def rounds(app: App, *, send: Send, rule: DispatchRule) -> TickLoop:
     """Make the tick of a worker process."""
     return TickLoop(
         clock=app.clock,
-        batons=DispatchLeases(app.pool, app.clock),
+        dispatch_leases=DispatchLeases(app.pool, app.clock),
         suppliers=Suppliers(app.pool),
         shops=app.pushes,
         jobs=app.jobs,
-        tick=app.tick(watch=watch_of(app)).step,
+        tick=app.tick(watch=alert_watch(app)).step,
         send=send,
         rule=rule,
         verify_every=app.push_rule.verify_every,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from headway.app import App
-from headway.app.alert_metrics import signs_now
+from headway.app.alert_metrics import alert_metrics_now
 from headway.config import Settings
 from headway.core.monitoring.alert_state import News
 from headway.core.monitoring.alerts import alerts
@@ -19,7 +19,7 @@ EVERY = timedelta(minutes=1)
 ACTOR = "watch"
 
 
-def watch_of(
+def alert_watch(
     app: App, *, hears: Callable[[News], None] = lambda _news: None
 ) -> Callable[[datetime], datetime]:
     """Make what a tick does each minute: judge what is wrong, and write down whom to tell what.
@@ -35,9 +35,11 @@ def watch_of(
         def write(news: News) -> Message | None:
             return message_of(news, now, base=base, quiet=quiet) if tells else None
 
-        signs = signs_now(app, app.clock.now(), pauses=Pauses(app.pool).standing(app.clock.now()))
-        current = alerts(signs, settings.alert_limits)
-        for news in states.turn(current, now, write=write) or ():
+        metrics = alert_metrics_now(
+            app, app.clock.now(), pauses=Pauses(app.pool).standing(app.clock.now())
+        )
+        current = alerts(metrics, settings.alert_limits)
+        for news in states.update(current, now, write=write) or ():
             hears(news)
         if tells:
             outbox.gather(now, quiet=quiet)

@@ -17,15 +17,15 @@ from headway.core.catalog.storefront import Shop
 from headway.core.limits.transitions import Resource, Window
 from headway.engine.ports import Platform
 from headway.errors import ConfigError
-from headway.providers.boeing.client import BoeingAccess, BoeingSupplier, scope_of
+from headway.providers.boeing.client import BoeingAccess, BoeingSupplier, limit_key_of
 from headway.providers.etsy.api import CONSENT
 from headway.providers.etsy.client import EtsyAccess, EtsyApi, EtsyPlatform
 from headway.providers.etsy.limits import day_resource, second_resource
 from headway.providers.etsy.oauth import EtsyOAuth
 from headway.providers.oauth import OAuthClient
 from headway.providers.printify.client import PrintifyPlatform
-from headway.providers.printify.limits import account_resource, account_scope
-from headway.providers.shopify.limits import shop_resource, shop_scope
+from headway.providers.printify.limits import account_limit_key, account_resource
+from headway.providers.shopify.limits import shop_limit_key, shop_resource
 from headway.providers.shopify.oauth import ShopifyOAuth
 from headway.providers.shopify.platform import ShopifyPlatform
 from headway.providers.shopify.storefront import ShopAccess, ShopifyStorefront
@@ -39,12 +39,12 @@ MINUTE_S = 60.0
 JITTER_S = 2.5
 
 
-def boeing_scope(settings: Settings) -> LimitKey:
+def boeing_limit_key(settings: Settings) -> LimitKey:
     """Return whom the limit of the settings' supplier binds: its credential."""
-    return scope_of(settings.boeing_client_id)
+    return limit_key_of(settings.boeing_client_id)
 
 
-def boeing_resource(settings: Settings, scope: LimitKey | None = None) -> Resource:
+def boeing_resource(settings: Settings, limit_key: LimitKey | None = None) -> Resource:
     """Return the one gate through which every request to a supplier passes."""
     window = Window(
         limit=settings.rate_limit,
@@ -53,7 +53,7 @@ def boeing_resource(settings: Settings, scope: LimitKey | None = None) -> Resour
         jitter_s=JITTER_S,
         anchor="finish",
     )
-    return Resource(key=scope or boeing_scope(settings), rules=(window,))
+    return Resource(key=limit_key or boeing_limit_key(settings), rules=(window,))
 
 
 def etsy_resources(settings: Settings) -> list[Resource]:
@@ -155,10 +155,10 @@ def platforms(
 def own_resource(account: Account, settings: Settings, *, restore_per_s: float) -> Resource | None:
     """Return the limit that binds this account alone; None where all share one."""
     if account.platform is PlatformName.SHOPIFY:
-        scope = shop_scope(settings.shopify_client_id, account.shop)
-        return shop_resource(scope, restore_per_s=restore_per_s)
+        limit_key = shop_limit_key(settings.shopify_client_id, account.shop)
+        return shop_resource(limit_key, restore_per_s=restore_per_s)
     if account.platform is PlatformName.PRINTIFY:
-        return account_resource(account_scope(account))
+        return account_resource(account_limit_key(account))
     return None
 
 
@@ -212,7 +212,7 @@ def has_keys(settings: Settings) -> bool:
     return bool(settings.secret_key) or (settings.data_dir.expanduser() / KEY_FILE).exists()
 
 
-def login_scope(name: SupplierName) -> LimitKey:
+def login_key(name: SupplierName) -> LimitKey:
     """Return under which name the shelf keeps what we sign in with at a supplier."""
     return LimitKey(f"supplier:{name}")
 
@@ -222,7 +222,7 @@ def stored_access(name: SupplierName, settings: Settings, pool: Pool) -> BoeingA
     row, vault = Suppliers(pool).find(name), shared_vault(settings)
     found = {
         each.name: vault.decrypt(each.secret)
-        for each in Credentials(pool).load(login_scope(row.name))
+        for each in Credentials(pool).load(login_key(row.name))
     }
     if {"client_secret", "password"} - set(found):
         raise ConfigError(

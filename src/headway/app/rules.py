@@ -56,7 +56,7 @@ def fetch_rule(settings: Settings, policy: Policy) -> FetchRule:
     is_paced = policy.is_eager and settings.budget_share < 1
     calls_per_min = settings.rate_limit * settings.budget_share
     return FetchRule(
-        boarding=SeatRule(
+        seat_rule=SeatRule(
             seats=settings.batch_size,
             slack=policy.slack,
             patience=policy.patience,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from headway.app import App
-from headway.app.providers import login_scope, shared_vault
+from headway.app.providers import login_key, shared_vault
 from headway.clock import fresh_id
 from headway.core.catalog.listings import MAIN, SupplierName
 from headway.engine.fetch import Fetch
@@ -38,12 +38,12 @@ def add_supplier(app: App, name: SupplierName, access: BoeingAccess, *, url: str
     secrets = {"client_secret": access.client_secret, "password": access.password}
     with guarded(), app.pool.connection() as connection, connection.transaction():
         is_new = Suppliers(Lent(connection)).add(row, now=now)
-        shelf, scope, owner = Credentials(Lent(connection)), login_scope(name), fresh_id()
-        if not shelf.begin_refresh(scope, owner=owner, now=now, lease_until=now + LEASE):
+        shelf, limit_key, owner = Credentials(Lent(connection)), login_key(name), fresh_id()
+        if not shelf.begin_refresh(limit_key, owner=owner, now=now, lease_until=now + LEASE):
             raise ConflictError(f"somebody else is changing {name}; try again in a minute")
         for field, text in secrets.items():
-            shelf.save(scope, field, secret=vault.encrypt(text), expires_at=NEVER, owner=owner)
-        shelf.end_refresh(scope, owner=owner)
+            shelf.save(limit_key, field, secret=vault.encrypt(text), expires_at=NEVER, owner=owner)
+        shelf.end_refresh(limit_key, owner=owner)
     return is_new
 
 
@@ -51,14 +51,14 @@ def remove_supplier(app: App, name: SupplierName) -> None:
     """Forget a supplier and its secrets; raises NotFoundError, and ConflictError if it is used."""
     with guarded(), app.pool.connection() as connection, connection.transaction():
         Suppliers(Lent(connection)).remove(name, now=app.clock.now())
-        Credentials(Lent(connection)).forget(login_scope(name))
+        Credentials(Lent(connection)).forget(login_key(name))
 
 
-def lines_of(app: App, owner: str, *, rings: Callable[[], None]) -> FetchAll:
+def all_suppliers_of(app: App, owner: str, *, rings: Callable[[], None]) -> FetchAll:
     """Make one hand on every supplier's line; raises ConfigError for a wrong sign-in of `main`."""
     fetches = {MAIN: app.fetch(owner, rings=rings)}
 
     def new_fetch(name: SupplierName) -> Fetch:
-        return fetches.pop(name, None) or app.line_of(name).fetch(owner, rings=rings)
+        return fetches.pop(name, None) or app.for_supplier(name).fetch(owner, rings=rings)
 
     return FetchAll(clock=app.clock, names=Suppliers(app.pool).names, new_fetch=new_fetch)

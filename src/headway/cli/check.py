@@ -117,7 +117,7 @@ def _limit(app: App) -> LawResult:
             breaches = replay_windows(calls, window)
             breach_count += len(breaches)
             examples += [
-                f"call {each.ticket_id} of {key} at {each.begun_at:%Y-%m-%d %H:%M:%S} UTC"
+                f"call {each.permit_id} of {key} at {each.begun_at:%Y-%m-%d %H:%M:%S} UTC"
                 f" was number {each.load:g} in {window.span_s:g} s; {each.limit:g} are allowed"
                 for each in breaches
             ]
@@ -126,7 +126,7 @@ def _limit(app: App) -> LawResult:
 
 
 def _seats(app: App) -> LawResult:
-    fill = LawChecks(app.pool).fill(app.scope, since=app.clock.now() - DAY)
+    fill = LawChecks(app.pool).fill(app.limit_key, since=app.clock.now() - DAY)
     share = f"{fill.seats_used / fill.seats_paid:.1%}" if fill.seats_paid else "none yet"
     return LawResult(
         law="L2",
@@ -139,7 +139,7 @@ def _seats(app: App) -> LawResult:
 def _deadline(app: App) -> LawResult:
     """Compare the age of every good read with what the policy allows (L3)."""
     laws, now, rule = LawChecks(app.pool), app.clock.now(), app.policy
-    silences = outages(laws.calls(app.scope, since=now - 2 * rule.age_max - DAY), now)
+    silences = outages(laws.calls(app.limit_key, since=now - 2 * rule.age_max - DAY), now)
     ages = laws.ages(now, supplier=app.supplier, age_max=rule.age_max, outages=silences)
     share = app.settings.budget_share if rule.is_eager else 1
     seats_a_day = share * app.settings.rate_limit * MINUTES_A_DAY * app.settings.batch_size
@@ -198,7 +198,7 @@ def _no_harm(app: App) -> LawResult:
     return _judge("L9", "no harm", LawChecks(app.pool).harmful(app.settings.currency))
 
 
-def _walls(app: App) -> LawResult:
+def _row_policies(app: App) -> LawResult:
     found = _both(LawChecks(app.pool).strays(app.clock.now()), JobLawChecks(app.pool).strays())
     return _judge("L10", "walls", found)
 
@@ -233,7 +233,7 @@ def _reasons(app: App) -> LawResult:
     """Ask for the reason of both ends of every queue (L13)."""
     now = app.clock.now()
     sample = ListingPositions(app.pool).sample(now, supplier=app.supplier)
-    line, rule = app.line(now), app.rule.boarding
+    line, rule = app.line(now), app.rule.seat_rule
     mute = []
     for each in sample:
         answer = reasons(each, line, rule, now)
@@ -257,12 +257,12 @@ def _has_end(job: JobView, now: datetime) -> bool:
     return job.until >= now
 
 
-def _on_each_line(law: Callable[[App], LawResult]) -> Callable[[App], LawResult]:
+def _on_each_supplier(law: Callable[[App], LawResult]) -> Callable[[App], LawResult]:
     """Return a law that is asked of every supplier's line, and judged as a whole."""
 
     def judged(app: App) -> LawResult:
         names = Suppliers(app.pool).names()
-        found = {name: law(app.line_of(name)) for name in names}
+        found = {name: law(app.for_supplier(name)) for name in names}
         if len(found) == 1:
             return found[MAIN]
         broken = {name: each for name, each in found.items() if each.verdict == BROKEN}
@@ -285,14 +285,14 @@ def _on_each_line(law: Callable[[App], LawResult]) -> Callable[[App], LawResult]
 
 LAWS: tuple[Callable[[App], LawResult], ...] = (
     _limit,
-    *map(_on_each_line, (_seats, _deadline, _isolation)),
+    *map(_on_each_supplier, (_seats, _deadline, _isolation)),
     _one_owner,
     _nothing_lost,
     _one_effect,
     _blame,
     _no_harm,
-    _walls,
+    _row_policies,
     _quota,
     _fairness,
-    _on_each_line(_reasons),
+    _on_each_supplier(_reasons),
 )

@@ -15,7 +15,7 @@ from headway.store.accounts.connections import shop_domain
 from headway.store.accounts.oauth_flows import OAuthFlow, OAuthFlows
 from headway.web.oauth import redirect_uri
 
-TICKET_LIFE = timedelta(hours=1)
+PERMIT_LIFE = timedelta(hours=1)
 
 
 def give_link(settings: Settings, shop: str, seller: str, *, as_json: bool) -> None:
@@ -28,18 +28,18 @@ def give_link(settings: Settings, shop: str, seller: str, *, as_json: bool) -> N
     domain, user_id = "" if is_etsy else shop_domain(shop), seller_of(seller)
     _require(settings, platform)
     back = redirect_uri(settings.public_url, platform)
-    ticket = fresh_secret()
+    permit = fresh_secret()
     with open_session(settings) as session:
         app = session.app
-        visit = OAuthFlow(
+        flow = OAuthFlow(
             platform=platform,
             user_id=user_id,
             shop=domain,
             verifier=shared_vault(app.settings).encrypt(fresh_secret()),
         )
-        expires_at = app.clock.now() + TICKET_LIFE
-        OAuthFlows(app.pool).open(visit, ticket=ticket, expires_at=expires_at)
-    query = urlencode({"seller": user_id, "ticket": ticket})
+        expires_at = app.clock.now() + PERMIT_LIFE
+        OAuthFlows(app.pool).open(flow, permit=permit, expires_at=expires_at)
+    query = urlencode({"seller": user_id, "ticket": permit})
     link = f"{back.removesuffix('/callback')}?{query}"
     if as_json:
         emit({"platform": platform, "seller": user_id, "link": link, "expires_at": expires_at})

@@ -47,13 +47,13 @@ def examine_rights(rights: RoleRights, user: str, *, is_own: bool) -> Iterator[S
     The embedded database is ours alone: there we are whoever we like.
     """
     troubles = list(_troubles(rights, user))
-    if rights.is_above_walls and not is_own:
+    if rights.bypasses_row_policies and not is_own:
         finding = (
             f"{user} is a superuser, or passes by row-level security; give headway a role of its"
             " own: CREATE ROLE headway LOGIN; CREATE DATABASE headway OWNER headway"
         )
         troubles.append(ShopCheck(subject="rights", verdict=WARN, finding=finding))
-    if rights.has_walls and not troubles:
+    if rights.has_row_policies and not troubles:
         finding = "this role may do what it needs to, and the wall between sellers holds"
         yield ShopCheck(subject="rights", verdict=OK, finding=finding)
     yield from troubles
@@ -68,7 +68,7 @@ def _troubles(rights: RoleRights, user: str) -> Iterator[ShopCheck]:
         named = ", ".join(rights.closed[:NAMED_MAX])
         finding = f"{user} cannot use {len(rights.closed)} tables in full ({named}, ...); {CONNECT}"
         yield ShopCheck(subject="rights", verdict=FAIL, finding=finding)
-    elif rights.has_walls is False:
+    elif rights.has_row_policies is False:
         why = "" if rights.may_be_seller else f"; let an administrator run: GRANT {ROLE} TO {user}"
         finding = f"the wall between sellers does not hold, so pages stay closed to them{why}"
         yield ShopCheck(subject="rights", verdict=FAIL, finding=finding)

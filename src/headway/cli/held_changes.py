@@ -71,9 +71,9 @@ def hold(
 
     Each waits for approve or reject; meanwhile the shop keeps the old price.
     """
-    with open_operations(server) as desk:
-        found = desk.held(seller=seller_id(seller), limit=limit + 1)
-        now = desk.now
+    with open_operations(server) as operations:
+        found = operations.held(seller=seller_id(seller), limit=limit + 1)
+        now = operations.now
         shown = found[:limit]
         if as_json:
             emit({"held": shown, "has_more": len(found) > limit})
@@ -111,11 +111,11 @@ def approve(
     if all_ and not reason.strip():
         raise InvalidError('--all needs a reason: --all --reason "why all of it may pass"')
     whose = seller_id(seller)
-    with open_operations(server) as desk:
+    with open_operations(server) as operations:
         if all_:
-            _report_all(desk.approve_all(seller=whose, reason=reason), as_json=as_json)
+            _report_all(operations.approve_all(seller=whose, reason=reason), as_json=as_json)
             return
-        _report(desk.approve(_skus(skus), seller=whose, reason=reason), as_json=as_json)
+        _report(operations.approve(_skus(skus), seller=whose, reason=reason), as_json=as_json)
 
 
 def reject(
@@ -127,8 +127,8 @@ def reject(
     as_json: AsJson = False,
 ) -> None:
     """Keep the shop's price; the same quote is not held again."""
-    with open_operations(server) as desk:
-        rulings = desk.reject(_skus(skus), seller=seller_id(seller), reason=reason)
+    with open_operations(server) as operations:
+        rulings = operations.reject(_skus(skus), seller=seller_id(seller), reason=reason)
         _report(rulings, as_json=as_json)
 
 
@@ -158,11 +158,11 @@ def rollback(
     if bool(skus) == (since is not None):
         raise InvalidError("name parts, or --since an instant with --seller; not both")
     whose = seller_id(seller)
-    with open_operations(server) as desk:
-        now = desk.now
+    with open_operations(server) as operations:
+        now = operations.now
         moment = instant(to, now, "--to")
         if since is None:
-            rulings = desk.rollback(
+            rulings = operations.rollback(
                 _skus(skus), to=moment, seller=whose, reason=reason, dry_run=dry_run
             )
             _report(rulings, as_json=as_json, is_trial=dry_run)
@@ -170,7 +170,7 @@ def rollback(
         from_ = instant(since, now, "--since")
 
         def batch(*, dry_run: bool) -> list[Ruling]:
-            return desk.rollback_since(
+            return operations.rollback_since(
                 from_, to=moment, seller=whose, reason=reason, dry_run=dry_run
             )
 
@@ -202,25 +202,25 @@ def revive(
     """
     _either(skus, is_all=all_)
     whose = seller_id(seller)
-    with open_operations(server) as desk:
+    with open_operations(server) as operations:
         if skus and any(map(is_job_name, skus)):
-            _revive_jobs(desk, skus, as_json=as_json)
+            _revive_jobs(operations, skus, as_json=as_json)
         elif all_:
-            _report(desk.revive_all(seller=whose), as_json=as_json)
+            _report(operations.revive_all(seller=whose), as_json=as_json)
         else:
-            _report(desk.revive(_skus(skus), seller=whose), as_json=as_json)
+            _report(operations.revive(_skus(skus), seller=whose), as_json=as_json)
 
 
-def _revive_jobs(desk: AnyOperations, names: Sequence[str], *, as_json: bool) -> None:
+def _revive_jobs(operations: AnyOperations, names: Sequence[str], *, as_json: bool) -> None:
     """Queue dead jobs again; raises RequestError before anything is done."""
     if not all(map(is_job_name, names)):
         raise InvalidError("name parts, or jobs; not both at once")
-    revived = desk.lane.revive(names)
+    revived = operations.lane.revive(names)
     if as_json:
-        emit({"now": desk.now, "jobs": revived})
+        emit({"now": operations.now, "jobs": revived})
         return
     for each in revived:
-        print_job(each, desk.now)
+        print_job(each, operations.now)
 
 
 def _either(skus: Sequence[str] | None, *, is_all: bool) -> None:

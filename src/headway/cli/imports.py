@@ -81,7 +81,7 @@ def import_file(
         with progress(f"importing {file.name}", os.fstat(raw.fileno()).st_size) as advance:
             imported = _import(app, file, _told(raw, advance), only, is_rehearsal=dry_run)
         if not dry_run:
-            app.sellers.count_catalogues(app.clock.now(), imported.sellers)
+            app.sellers.count_catalogs(app.clock.now(), imported.sellers)
         rejected = _write_rejected(file, imported.refused)
     if as_json:
         told = {"is_dry_run": dry_run, "rejected_file": rejected and str(rejected)}
@@ -111,7 +111,7 @@ def backfill(
                 added += app.listings.add(keys, policy=app.policy, now=app.clock.now())
                 after = keys[-1]
                 advance(len(keys))
-        app.sellers.count_catalogues(app.clock.now(), None if user_id is None else [user_id])
+        app.sellers.count_catalogs(app.clock.now(), None if user_id is None else [user_id])
     if as_json:
         emit({"added": added})
     else:

@@ -69,11 +69,11 @@ def jobs(
 
     Those that are due come first, by score and waiting; then those that come, soonest first.
     """
-    with open_operations(server) as desk:
-        found = desk.lane.jobs(
+    with open_operations(server) as operations:
+        found = operations.lane.jobs(
             seller=seller_id(seller), platform=platform, status=status, limit=limit
         )
-        now = desk.now
+        now = operations.now
         if as_json:
             emit({"now": now, "jobs": found})
             return
@@ -88,11 +88,11 @@ def quota(*, server: Server = None, as_json: AsJson = False) -> None:
 
     Also what each seller has used of the month's orders.
     """
-    with open_operations(server) as desk:
-        budgets = desk.lane.quotas()
-        accounts = desk.lane.accounts(limit=SELLERS_SHOWN)
-        sellers = desk.lane.sellers({each.user_id for each in accounts})
-        now = desk.now
+    with open_operations(server) as operations:
+        budgets = operations.lane.quotas()
+        accounts = operations.lane.accounts(limit=SELLERS_SHOWN)
+        sellers = operations.lane.sellers({each.user_id for each in accounts})
+        now = operations.now
         if as_json:
             quotas = [_facts(each, now) for each in budgets]
             emit({"now": now, "quotas": quotas, "sellers": sellers})
@@ -116,13 +116,13 @@ def pull(
     They still wait for their turn, their budget and their shop. Those that run, are dead or belong
     to a disconnected account stay as they are; why is said of each. Exit code 1 if none waits.
     """
-    with open_operations(server) as desk:
-        pulled = desk.lane.pull(SellerId(seller), platform=platform, kind=kind)
+    with open_operations(server) as operations:
+        pulled = operations.lane.pull(SellerId(seller), platform=platform, kind=kind)
         made, after = pulled.made_due, pulled.jobs
         if as_json:
-            emit({"now": desk.now, "made_due": sorted(made), "jobs": after})
+            emit({"now": operations.now, "made_due": sorted(made), "jobs": after})
         else:
-            _print_jobs(after, desk.now)
+            _print_jobs(after, operations.now)
             say(f"{len(made)} of {len(after)} made due")
         if not made:
             raise typer.Exit(1)

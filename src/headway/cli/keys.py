@@ -72,8 +72,8 @@ def create(
     """
     now = WALL.now()
     grant = _grant(name, role, seller, None if expires is None else now + _span(expires))
-    with open_operations(server) as desk:
-        key, secret = desk.access.create_key(grant)
+    with open_operations(server) as operations:
+        key, secret = operations.access.create_key(grant)
     if as_json:
         emit({"key": secret, **_told(key)})
         return
@@ -86,8 +86,8 @@ def create(
 
 def list_keys(*, server: Server = None, as_json: AsJson = False) -> None:
     """List keys by name and beginning, and when each was last used."""
-    with open_operations(server) as desk:
-        keys = desk.access.all_keys()
+    with open_operations(server) as operations:
+        keys = operations.access.all_keys()
     if as_json:
         emit([_told(each) for each in keys])
         return
@@ -106,8 +106,8 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Let a key open nothing from now on, and end the sessions that it began."""
-    with open_operations(server) as desk:
-        key = desk.access.revoke_key(which)
+    with open_operations(server) as operations:
+        key = operations.access.revoke_key(which)
     if as_json:
         emit(_told(key))
         return

@@ -66,8 +66,8 @@ def show(watch: LiveView, voice: CommandConsole, stop: threading.Event) -> None:
 def _live(watch: LiveView, console: Console, stop: threading.Event) -> None:
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while not stop.wait(FRAME_S):
-            sight = watch.feed.newest()
-            live.update(draw(watch, sight, height=console.height), refresh=True)
+            snapshot = watch.feed.newest()
+            live.update(draw(watch, snapshot, height=console.height), refresh=True)
 
 
 def _lines(watch: LiveView, print_line: Callable[[str], None], stop: threading.Event) -> None:
@@ -77,11 +77,11 @@ def _lines(watch: LiveView, print_line: Callable[[str], None], stop: threading.E
             return
 
 
-def say(sight: Snapshot) -> str:
+def say(snapshot: Snapshot) -> str:
     """Return the state of the line in one line."""
-    seen = sight.overview
+    seen = snapshot.overview
     if seen is None:
-        return f"the database does not answer: {sight.error}"
+        return f"the database does not answer: {snapshot.error}"
     spent, counts = seen.spent, seen.counts
     last = seen.calls[0] if seen.calls else None
     words = [
@@ -104,7 +104,7 @@ def say(sight: Snapshot) -> str:
     return " | ".join(words)
 
 
-def draw(watch: LiveView, sight: Snapshot, *, height: int) -> RenderableType:
+def draw(watch: LiveView, snapshot: Snapshot, *, height: int) -> RenderableType:
     """Return the whole view, fit to the height of the terminal."""
     head = Table.grid(expand=True)
     head.add_column()
@@ -113,9 +113,9 @@ def draw(watch: LiveView, sight: Snapshot, *, height: int) -> RenderableType:
     pace = f"  demo, {watch.speed:g} times real time" if is_demo else ""
     title = Text.assemble(("Headway", "bold"), (pace, QUIET))
     head.add_row(title, Text(watch.url, style=f"{ACCENT} link {watch.url}", overflow="fold"))
-    seen = sight.overview
+    seen = snapshot.overview
     if seen is None:
-        return Group(head, "", Text("The database does not answer", style=BAD), sight.error)
+        return Group(head, "", Text("The database does not answer", style=BAD), snapshot.error)
     now = watch.clock.now()
     fixed = FIXED_LINES + (seen.accounts.accounts_count > 0) + (len(watch.url) > URL_CHARS)
     said = watch.crew.said if watch.crew is not None else ()

@@ -79,17 +79,17 @@ def alerts(
     if rules:
         sys.stdout.write(prometheus_rules(config.load().alert_limits))
         return
-    with open_operations(server) as desk:
-        found = desk.alerts()
+    with open_operations(server) as operations:
+        found = operations.alerts()
         if as_json:
             told = [{**asdict(each), "runbook": each.runbook} for each in found]
-            emit({"now": desk.now, "alerts": told})
+            emit({"now": operations.now, "alerts": told})
             return
         rows = [
             (
                 each.severity,
                 each.sentence,
-                "" if each.since is None else say_time(each.since, desk.now),
+                "" if each.since is None else say_time(each.since, operations.now),
                 each.runbook,
             )
             for each in found
@@ -115,21 +115,21 @@ def limits(
     """
     if name is None and since is not None:
         raise InvalidError("--since is for the calls of one limit; name it")
-    with open_operations(server) as desk:
+    with open_operations(server) as operations:
         if name is None:
-            seen = desk.limits(limit=limit)
+            seen = operations.limits(limit=limit)
             if as_json:
-                emit({"now": desk.now, "limits": seen})
+                emit({"now": operations.now, "limits": seen})
             else:
-                _print_limits(seen, desk.now)
+                _print_limits(seen, operations.now)
             return
-        from_ = None if since is None else instant(since, desk.now, "--since")
-        calls = desk.ledger(name, since=from_, limit=limit + 1)
+        from_ = None if since is None else instant(since, operations.now, "--since")
+        calls = operations.ledger(name, since=from_, limit=limit + 1)
         shown, has_more = calls[:limit], len(calls) > limit
         if as_json:
-            emit({"now": desk.now, "name": name, "calls": shown, "has_more": has_more})
+            emit({"now": operations.now, "name": name, "calls": shown, "has_more": has_more})
             return
-        _print_calls(shown, desk.now)
+        _print_calls(shown, operations.now)
         if has_more:
             say(f"and more; show them with --limit {limit * 10}")
 
@@ -158,10 +158,10 @@ def audit(
     tells how many there are in it.
     """
     form = Form.JSONL if as_json and out is None else format_
-    with open_operations(server) as desk:
-        now = desk.now
+    with open_operations(server) as operations:
+        now = operations.now
         events = _Counted(
-            desk.audit(
+            operations.audit(
                 since=None if since is None else instant(since, now, "--since"),
                 until=None if until is None else instant(until, now, "--until"),
                 seller=seller_id(seller),

@@ -66,11 +66,11 @@ def parts(
 
     Each with its state, the supplier's price and stock, what the shop shows, and when it is due.
     """
-    with open_operations(server) as desk:
+    with open_operations(server) as operations:
         found: list[ProductView] = []
         cursor: str | None = None
         while True:
-            page = desk.products(
+            page = operations.products(
                 q=text,
                 state=state,
                 seller=seller_id(seller),
@@ -82,9 +82,9 @@ def parts(
             if cursor is None or len(found) >= limit:
                 break
         if as_json:
-            emit({"now": desk.now, "parts": found, "has_more": cursor is not None})
+            emit({"now": operations.now, "parts": found, "has_more": cursor is not None})
             return
-        _print_parts(found, desk.now)
+        _print_parts(found, operations.now)
         if cursor is not None:
             say(f"and more; show them with --limit {limit * 10}")
 
@@ -106,37 +106,37 @@ def history(
     last changes, for each seller. At the end are the supplier's calls that carried the part.
     """
     whose = seller_id(seller)
-    with open_operations(server) as desk:
-        found, has_more = _events(desk, Sku(sku), whose, kind or (), limit)
+    with open_operations(server) as operations:
+        found, has_more = _events(operations, Sku(sku), whose, kind or (), limit)
         kinds = (*SEEN, *SHOWN)
-        changes = desk.history(Sku(sku), seller=whose, kinds=kinds, limit=LIMIT_MAX).items
+        changes = operations.history(Sku(sku), seller=whose, kinds=kinds, limit=LIMIT_MAX).items
         sellers = sorted({each.user_id for each in changes})
         prices = {
             each: series_of(event for event in reversed(changes) if event.user_id == each)
             for each in sellers
         }
-        calls = desk.calls(Sku(sku), seller=whose)
+        calls = operations.calls(Sku(sku), seller=whose)
         if as_json:
-            told = {"now": desk.now, "sku": sku, "events": found, "has_more": has_more}
+            told = {"now": operations.now, "sku": sku, "events": found, "has_more": has_more}
             emit({**told, "prices": prices, "calls": calls})
             return
-        _print_events(found, desk.now)
+        _print_events(found, operations.now)
         if has_more:
             say(f"and more; show them with --limit {limit * 10}")
         for each, points in prices.items():
-            _print_series(each, points, desk.now)
-        _print_calls(calls, desk.now)
+            _print_series(each, points, operations.now)
+        _print_calls(calls, operations.now)
 
 
 def _events(
-    desk: AnyOperations, sku: Sku, seller: SellerId | None, kinds: Sequence[str], limit: int
+    operations: AnyOperations, sku: Sku, seller: SellerId | None, kinds: Sequence[str], limit: int
 ) -> tuple[list[HistoryEvent], bool]:
     """Return so many events, and whether there are more."""
     found: list[HistoryEvent] = []
     cursor: str | None = None
     while True:
         room = min(LIMIT_MAX, limit - len(found))
-        page = desk.history(sku, seller=seller, kinds=kinds, cursor=cursor, limit=room)
+        page = operations.history(sku, seller=seller, kinds=kinds, cursor=cursor, limit=room)
         found += page.items
         cursor = page.next_cursor
         if cursor is None or len(found) >= limit:

@@ -76,24 +76,24 @@ def pause(
     again replaces the end and the reason.
     """
     kind = _kind(skus, is_all=all_, is_supplier=supplier, seller=seller)
-    with open_operations(server) as desk:
+    with open_operations(server) as operations:
         if kind is None:
             if until is not None or reason:
                 raise InvalidError("say what to pause: parts, --seller, --supplier or --all")
-            paused = desk.pauses()
+            paused = operations.pauses()
         else:
-            paused = desk.pause(
+            paused = operations.pause(
                 kind,
                 skus=_skus(skus, kind),
                 seller=seller_id(seller),
                 supplier=_supplier(skus, kind),
-                until=None if until is None else instant_to_come(until, desk.now, "--until"),
+                until=None if until is None else instant_to_come(until, operations.now, "--until"),
                 reason=reason,
             )
         if as_json:
-            emit({"now": desk.now, "pauses": paused})
+            emit({"now": operations.now, "pauses": paused})
         else:
-            _show(paused, desk.now)
+            _show(paused, operations.now)
 
 
 def resume(
@@ -114,8 +114,8 @@ def resume(
     kind = _kind(skus, is_all=all_, is_supplier=supplier, seller=seller)
     if kind is None:
         raise InvalidError("say what to resume: parts, --seller, --supplier or --all")
-    with open_operations(server) as desk:
-        resumed = desk.resume(
+    with open_operations(server) as operations:
+        resumed = operations.resume(
             kind,
             skus=_skus(skus, kind),
             seller=seller_id(seller),
@@ -144,8 +144,10 @@ def trigger(
 
     One that is due that way already, or aboard a call, is left as it is, and the answer says so.
     """
-    with open_operations(server) as desk:
-        rulings = desk.trigger([Sku(sku) for sku in skus], seller=seller_id(seller), reason=reason)
+    with open_operations(server) as operations:
+        rulings = operations.trigger(
+            [Sku(sku) for sku in skus], seller=seller_id(seller), reason=reason
+        )
         if as_json:
             done = sum(each.is_done for each in rulings)
             emit({"listings": rulings, "done": done, "left": len(rulings) - done})

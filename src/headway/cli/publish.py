@@ -66,9 +66,9 @@ def publish(
     with open_target(server) as room:
         if wait and not room.is_tended:
             raise InvalidError("--wait needs a headway that works; start one with: headway run")
-        batch = room.desk.publish(asked, seller=named)
+        batch = room.operations.publish(asked, seller=named)
         if wait:
-            batch = _await(room.desk, batch)
+            batch = _await(room.operations, batch)
         _report(batch, as_json=as_json)
     if any(each.status in TROUBLE for each in batch.parts):
         raise typer.Exit(1)
@@ -84,12 +84,12 @@ def _from_file(name: str | None) -> list[str]:
     return [line for line in text_lines(raw.splitlines()) if line.strip()]
 
 
-def _await(desk: AnyOperations, batch: PublishBatch) -> PublishBatch:
+def _await(operations: AnyOperations, batch: PublishBatch) -> PublishBatch:
     """Wait until nothing of a batch is under way; what was refused was never a part of it."""
     with progress("publishing", len(batch.parts)) as advance:
         shown = 0
         while True:
-            newest = _newest(desk, batch)
+            newest = _newest(operations, batch)
             parts = tuple(newest.get(each.sku, each) for each in batch.parts)
             # A part that left the batch was asked for again since: another batch waits for it.
             under_way = sum(each.status in UNDER_WAY for each in newest.values())
@@ -100,9 +100,9 @@ def _await(desk: AnyOperations, batch: PublishBatch) -> PublishBatch:
             WALL.sleep(POLL_S)
 
 
-def _newest(desk: AnyOperations, batch: PublishBatch) -> dict[Sku, RequestedPart]:
+def _newest(operations: AnyOperations, batch: PublishBatch) -> dict[Sku, RequestedPart]:
     try:
-        return {each.sku: each for each in desk.batch(batch.batch_id).parts}
+        return {each.sku: each for each in operations.batch(batch.batch_id).parts}
     except NotFoundError:  # every part of it was asked for again
         return {}
 

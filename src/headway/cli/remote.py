@@ -232,15 +232,15 @@ class RemoteOperations:
         return self._rule("trigger", skus=list(skus), seller=seller, reason=reason)
 
     def move(
-        self, skus: Sequence[Sku], wish: RequestedSlot, *, seller: SellerId | None = None
+        self, skus: Sequence[Sku], requested_slot: RequestedSlot, *, seller: SellerId | None = None
     ) -> list[MovedSlot]:
         """Give parts another slot of the day, or a priority in theirs."""
         found = {sku: self.product(sku, seller=seller) for sku in dict.fromkeys(skus)}
         body = {
-            "hour": wish.hour_bucket,
-            "minute": None if wish.hour_bucket is None else wish.minute_offset,
-            "priority": wish.sync_priority,
-            "auto": wish.is_auto,
+            "hour": requested_slot.hour_bucket,
+            "minute": None if requested_slot.hour_bucket is None else requested_slot.minute_offset,
+            "priority": requested_slot.sync_priority,
+            "auto": requested_slot.is_auto,
             "seller": seller,
         }
         # A part of several sellers is refused; asked for first, it is before any other is moved.

@@ -24,13 +24,13 @@ def run_elsewhere(
 
     With `tells`, how far it is goes to stderr as JSON.
     """
-    with open_operations(server) as desk:
-        run = desk.runs.start(kind, request)
+    with open_operations(server) as operations:
+        run = operations.runs.start(kind, request)
         try:
-            over = _followed(desk.runs.find, run, tells=tells)
+            over = _followed(operations.runs.find, run, tells=tells)
         except KeyboardInterrupt:
             with suppress(HeadwayError):  # it may be over by now, or the server gone
-                desk.runs.cancel(run.id)
+                operations.runs.cancel(run.id)
             raise
     if over.status is RunStatus.DONE:
         return over

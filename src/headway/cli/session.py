@@ -32,7 +32,7 @@ POLL_S = 0.1
 TOLD = (
     "policy", "boeing_client_id", "boeing_client_secret", "boeing_username", "boeing_password",
     "boeing_url", "boeing_timeout_s", "shopify_client_id", "shopify_client_secret", "shopify_url",
-    "shopify_timeout_s", "patrol_h", "etsy_keystring", "etsy_shared_secret", "etsy_url",
+    "shopify_timeout_s", "drift_check_h", "etsy_keystring", "etsy_shared_secret", "etsy_url",
     "etsy_day_limit", "printify_url", "platform_timeout_s", "intervals_min", "kind_intervals_min",
     "order_quotas", "data_dir", "broker_url", "ticks",
 )  # fmt: skip

@@ -37,8 +37,8 @@ def sessions(ctx: typer.Context, *, server: Server = None, as_json: AsJson = Fal
         if server is not None or as_json:  # a word that acts elsewhere than meant must show
             raise InvalidError(f"write options after the word: headway sessions {END} --server URL")
         return
-    with open_operations(server) as desk:
-        found = desk.access.sessions()
+    with open_operations(server) as operations:
+        found = operations.access.sessions()
     _show(found, empty="nobody is logged in", as_json=as_json)
 
 
@@ -57,8 +57,12 @@ def end(
     """
     if (which is None) == (name is None):
         raise InvalidError("say which: the id of a session, or --name NAME for all of somebody's")
-    with open_operations(server) as desk:
-        ended = [desk.access.end_session(which)] if which else desk.access.end_sessions(name or "")
+    with open_operations(server) as operations:
+        ended = (
+            [operations.access.end_session(which)]
+            if which
+            else operations.access.end_sessions(name or "")
+        )
     _show(ended, as_json=as_json)
     if not as_json:
         say(f"{len(ended)} session{'' if len(ended) == 1 else 's'} ended")

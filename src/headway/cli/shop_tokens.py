@@ -6,8 +6,8 @@ from headway.app import App
 from headway.app.providers import shared_vault
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import LimitKey
-from headway.providers.shopify.storefront import shop_scope
-from headway.providers.tokens import store_tokens, token_scope
+from headway.providers.shopify.storefront import shop_limit_key
+from headway.providers.tokens import store_tokens, token_key
 from headway.store.accounts.connections import ConnectedShop
 from headway.store.accounts.credentials import Credentials
 
@@ -21,7 +21,7 @@ def keep_tokens(app: App, account: ConnectedShop, access: str, refresh: str | No
     store_tokens(
         Credentials(app.pool),
         shared_vault(app.settings),
-        _scope(app, account),
+        _limit_key(app, account),
         clock=app.clock,
         access=access,
         expires_at=app.clock.now() + PRINTIFY_LIFE if is_printify else None,
@@ -35,7 +35,7 @@ def forget_tokens(app: App, account: ConnectedShop) -> None:
     store_tokens(
         Credentials(app.pool),
         shared_vault(app.settings),
-        _scope(app, account),
+        _limit_key(app, account),
         clock=app.clock,
         access="forgotten",
         expires_at=now,
@@ -44,7 +44,7 @@ def forget_tokens(app: App, account: ConnectedShop) -> None:
     )
 
 
-def _scope(app: App, account: ConnectedShop) -> LimitKey:
+def _limit_key(app: App, account: ConnectedShop) -> LimitKey:
     if account.platform is PlatformName.SHOPIFY:
-        return shop_scope(app.settings.shopify_client_id, account.shop)
-    return token_scope(account.platform, account.shop)
+        return shop_limit_key(app.settings.shopify_client_id, account.shop)
+    return token_key(account.platform, account.shop)

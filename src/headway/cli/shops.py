@@ -255,8 +255,8 @@ def shops(
     as_json: AsJson = False,
 ) -> None:
     """Show every seller's shop, and what waits to get there."""
-    with open_operations(server) as desk:
-        found = desk.shops.some(seller=seller_id(seller), limit=SHOPS_MAX)
+    with open_operations(server) as operations:
+        found = operations.shops.some(seller=seller_id(seller), limit=SHOPS_MAX)
     if as_json:
         emit(found)
         return

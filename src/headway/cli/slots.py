@@ -53,16 +53,18 @@ def move(
     A chosen slot is kept when another policy takes over. Where it is so far away that the part
     would become too old, the part is read once before it.
     """
-    wish = _wish(hour, minute, priority, is_auto=auto)
-    with open_operations(server) as desk:
-        moved = desk.move([Sku(sku) for sku in skus], wish, seller=seller_id(seller))
+    requested_slot = _requested_slot(hour, minute, priority, is_auto=auto)
+    with open_operations(server) as operations:
+        moved = operations.move(
+            [Sku(sku) for sku in skus], requested_slot, seller=seller_id(seller)
+        )
         if as_json:
             emit({"listings": moved})
         else:
-            _show(moved, desk.now)
+            _show(moved, operations.now)
 
 
-def _wish(
+def _requested_slot(
     hour: int | None, minute: int | None, priority: int | None, *, is_auto: bool
 ) -> RequestedSlot:
     """Return what was asked for; raises InvalidError where it contradicts itself."""

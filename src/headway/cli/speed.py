@@ -62,14 +62,14 @@ def at_speed(app: App, speed: float) -> App:
     )
 
 
-def relay_at_speed(rule: DispatchRule, speed: float) -> DispatchRule:
+def dispatch_at_speed(rule: DispatchRule, speed: float) -> DispatchRule:
     """Return the rule whose spans, which are those of processes and brokers, last as long."""
     more = max(1.0, speed)
     return replace(
         rule,
         life=rule.life * more,
         tick_life=rule.tick_life * more,
-        turn=rule.turn * more,
+        time_slice=rule.time_slice * more,
         hop=rule.hop * more,
         look=rule.look * more,
         retry=rule.retry * more,

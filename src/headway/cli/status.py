@@ -67,7 +67,7 @@ def status(
     Joins a demo that runs in another terminal; otherwise looks into the database at rest.
     """
     with open_target(server) as room:
-        seen = room.desk.status(None if supplier is None else SupplierName(supplier))
+        seen = room.operations.status(None if supplier is None else SupplierName(supplier))
         if as_json:
             emit({"database": room.place, "overview": seen})
         else:
@@ -92,20 +92,20 @@ def explain(
     One answer for each seller that lists the part. Quote a part number that holds spaces. The job
     that pulls history is called seller/platform/kind/history.
     """
-    with open_operations(server) as desk:
+    with open_operations(server) as operations:
         if is_job_name(sku):
-            job = desk.lane.job(sku)
+            job = operations.lane.job(sku)
             if as_json:
-                emit({"now": desk.now, "job": job})
+                emit({"now": operations.now, "job": job})
             else:
-                print_job(job, desk.now)
+                print_job(job, operations.now)
             return
-        found = desk.explain(Sku(sku), seller=seller_id(seller))
+        found = operations.explain(Sku(sku), seller=seller_id(seller))
         if as_json:
-            emit({"sku": sku, "now": desk.now, "listings": found})
+            emit({"sku": sku, "now": operations.now, "listings": found})
             return
         for each in found:
-            _print_explained(each, desk.now)
+            _print_explained(each, operations.now)
 
 
 def _print_explained(each: ListingExplanation, now: datetime) -> None:
@@ -168,7 +168,7 @@ def _listings(counts: ListingCounts) -> str:
 
 
 def _speed(room: Target) -> str:
-    speed = room.desk.speed
+    speed = room.operations.speed
     return "" if speed is None else f" (a demo, {speed:g} times faster than life)"
 
 
@@ -186,8 +186,8 @@ def _next_call(seen: Overview) -> str:
 
 
 def _seats(coming: NextCall) -> str:
-    turns = Counter(seat.turn for seat in coming.seats)
-    named = ", ".join(f"{count} {turn}" for turn, count in turns.items())
+    priorities = Counter(seat.priority for seat in coming.seats)
+    named = ", ".join(f"{count} {priority}" for priority, count in priorities.items())
     return f"{len(coming.seats)} of {coming.seats_max}" + (f": {named}" if named else "")
 
 

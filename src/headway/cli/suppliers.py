@@ -74,8 +74,8 @@ def add(
     access = BoeingAccess(
         client_id=client_id, client_secret=client_secret, username=username, password=password
     )
-    with open_operations(server) as desk:
-        added = desk.suppliers.add(called, access, url=url)
+    with open_operations(server) as operations:
+        added = operations.suppliers.add(called, access, url=url)
     if as_json:
         emit(added)
     elif added.is_new:
@@ -95,13 +95,13 @@ def list_suppliers(
 
     main is the one of the settings.
     """
-    with open_operations(server) as desk:
-        found = desk.suppliers.some(limit=limit + 1)
+    with open_operations(server) as operations:
+        found = operations.suppliers.some(limit=limit + 1)
         shown, has_more = found[:limit], len(found) > limit
         if as_json:
-            emit({"now": desk.now, "suppliers": shown, "has_more": has_more})
+            emit({"now": operations.now, "suppliers": shown, "has_more": has_more})
             return
-        _print(shown, desk.now)
+        _print(shown, operations.now)
     if has_more:
         say(f"and more; show them with --limit {limit * 10}")
 
@@ -117,8 +117,8 @@ def give(
 
     All the seller's listings are read there; their due times stay, so that no herd comes.
     """
-    with open_operations(server) as desk:
-        given = desk.suppliers.give(SupplierName(name), seller_of(seller))
+    with open_operations(server) as operations:
+        given = operations.suppliers.give(SupplierName(name), seller_of(seller))
     if as_json:
         emit(given)
         return
@@ -137,8 +137,8 @@ def remove(
 
     Refused while a seller buys there; give the seller to another one first.
     """
-    with open_operations(server) as desk:
-        gone = desk.suppliers.remove(SupplierName(name))
+    with open_operations(server) as operations:
+        gone = operations.suppliers.remove(SupplierName(name))
     if as_json:
         emit(gone)
         return

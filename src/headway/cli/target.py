@@ -33,7 +33,7 @@ AnyOperations = Operations | RemoteOperations
 class Target:
     """A desk, where it stands, and whether a headway works there that gets things done."""
 
-    desk: AnyOperations
+    operations: AnyOperations
     place: str
     is_tended: bool
 
@@ -42,7 +42,7 @@ class Target:
 def open_operations(server: str | None) -> Iterator[AnyOperations]:
     """Open the desk that a command works at."""
     with open_target(server) as room:
-        yield room.desk
+        yield room.operations
 
 
 @contextmanager
@@ -51,11 +51,11 @@ def open_target(server: str | None) -> Iterator[Target]:
     settings = config.load()
     if url := server_of(server, settings):
         with closing(HeadwayApi(url, _key(settings), clock=WALL)) as api:
-            yield Target(desk=RemoteOperations(api), place=api.url, is_tended=True)
+            yield Target(operations=RemoteOperations(api), place=api.url, is_tended=True)
         return
     with open_session(settings.model_copy(update={"server": ""})) as session:
         yield Target(
-            desk=Operations(session.app, actor=ACTOR),
+            operations=Operations(session.app, actor=ACTOR),
             place=session.place,
             # Our own database is open only as long as we are.
             is_tended=session.is_joined or settings.database_url is not None,

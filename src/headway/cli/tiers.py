@@ -32,8 +32,12 @@ def tier(
     orders a month there may be.
     """
     user_id = seller_of(seller)
-    with open_operations(server) as desk:
-        seen = desk.shops.tier(user_id) if new is None else desk.shops.set_tier(user_id, new)
+    with open_operations(server) as operations:
+        seen = (
+            operations.shops.tier(user_id)
+            if new is None
+            else operations.shops.set_tier(user_id, new)
+        )
     if as_json:
         emit({name: value for name, value in asdict(seen).items() if name != "has_account"})
         return

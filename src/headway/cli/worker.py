@@ -16,7 +16,7 @@ from headway.app.dispatch import rule_of
 from headway.cli.console import CommandConsole
 from headway.cli.serving import join
 from headway.cli.session import find_joinable, open_session
-from headway.cli.speed import build_fast, relay_at_speed
+from headway.cli.speed import build_fast, dispatch_at_speed
 from headway.clock import ScaledClock
 from headway.config import Settings
 from headway.core.dispatch import Verb
@@ -93,7 +93,7 @@ def worker(
             celery,
             owner=owner,
             report=voice.tell,
-            rule=relay_at_speed(rule_of(app), speed),
+            rule=dispatch_at_speed(rule_of(app), speed),
             ticks=app.settings.ticks == "workers",
             speed=speed,
         )

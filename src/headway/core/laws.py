@@ -13,7 +13,7 @@ from headway.core.limits.state import LedgerCall
 class Breach:
     """A call that may have been one too many when it arrived."""
 
-    ticket_id: str
+    permit_id: str
     begun_at: datetime
     load: float
     limit: float
@@ -28,7 +28,7 @@ def replay_windows(calls: Iterable[LedgerCall], window: Window) -> list[Breach]:
     """
     span = timedelta(seconds=window.span_s)
     sent = [call for call in calls if call.status != "unsent"]
-    sent.sort(key=lambda call: (call.begun_at, call.ticket_id))
+    sent.sort(key=lambda call: (call.begun_at, call.permit_id))
     breaches: list[Breach] = []
     inside: list[tuple[datetime, float]] = []
     in_flight = load = 0.0
@@ -39,7 +39,7 @@ def replay_windows(calls: Iterable[LedgerCall], window: Window) -> list[Breach]:
         if held > window.limit:
             breaches.append(
                 Breach(
-                    ticket_id=call.ticket_id,
+                    permit_id=call.permit_id,
                     begun_at=call.begun_at,
                     load=held,
                     limit=window.limit,

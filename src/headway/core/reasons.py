@@ -42,7 +42,7 @@ class ListingPosition:
     id: str
     user_id: SellerId
     sku: Sku
-    turn: Priority
+    priority: Priority
     next_sync_at: datetime
     sync_status: str = "pending"
     is_active: bool = True
@@ -79,7 +79,7 @@ class ListingPosition:
             id=self.id,
             user_id=self.user_id,
             sku=self.sku,
-            turn=self.turn,
+            priority=self.priority,
             fence=0,
             next_sync_at=self.next_sync_at,
             hour_bucket=self.next_sync_at.hour,
@@ -101,8 +101,8 @@ class ListingPosition:
 class SupplierQueue:
     """What every listing waits for: the supplier, the permit, the company at the front.
 
-    `retries_from` is when the next retry window opens, if this one has no seat left. `boards` says
-    of some parts when they will board, as far as that can be foreseen.
+    `retries_from` is when the next retry window opens, if this one has no seat left.
+    `joins_call` says of some parts when they will board, as far as that can be foreseen.
     """
 
     breaker: Breaker
@@ -112,7 +112,7 @@ class SupplierQueue:
     pause_reason: str = ""
     retries_from: datetime | None = None
     front: Sequence[Candidate] = field(default_factory=tuple)
-    boards: Mapping[Sku, datetime] = field(default_factory=dict)
+    joins_call: Mapping[Sku, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,14 +30,14 @@ class DispatchLeasesPort(Protocol):
     def take(self, wanted: Sequence[Subject], *, life: timedelta) -> list[DispatchLease]:
         """Take the batons of those that have no message under way; each may be sent one now."""
 
-    def take_up(self, baton: DispatchLease, *, life: timedelta) -> DispatchLease | None:
+    def take_up(self, dispatch_lease: DispatchLease, *, life: timedelta) -> DispatchLease | None:
         """Take up what a message named, under a new fence; None if the message is an old one."""
 
-    def keep(self, batons: Collection[DispatchLease], *, life: timedelta) -> int:
+    def keep(self, dispatch_leases: Collection[DispatchLease], *, life: timedelta) -> int:
         """Say that whoever has these is alive; return how many are still theirs."""
 
     def rest(
-        self, baton: DispatchLease, *, wait: timedelta, carried: Carried | None = None
+        self, dispatch_lease: DispatchLease, *, wait: timedelta, carried: Carried | None = None
     ) -> bool:
         """Lay it down until then, with what is carried; False if it is no longer ours."""
 
@@ -96,14 +96,14 @@ class DispatchRule:
     """How long things last between workers, and how many are sent for at once.
 
     `life` is the silence after which a message or a worker counts as lost; a tick is missed by all,
-    and sooner, after `tick_life`. A worker stays `turn` at one subject while others wait. A wait up
-    to `hop` is waited out by the message itself. The tick looks every `look`, and sooner when
-    something in hand is due.
+    and sooner, after `tick_life`. A worker stays `time_slice` at one subject while others wait.
+    A wait up to `hop` is waited out by the message itself. The tick runs every `look`, and
+    sooner when something in hand is due.
     """
 
     life: timedelta = timedelta(seconds=15)
     tick_life: timedelta = timedelta(seconds=5)
-    turn: timedelta = timedelta(seconds=5)
+    time_slice: timedelta = timedelta(seconds=5)
     hop: timedelta = timedelta(seconds=5)
     look: timedelta = timedelta(seconds=1)
     retry: timedelta = timedelta(seconds=10)
@@ -120,7 +120,7 @@ class Dispatcher:
         self,
         *,
         clock: Clock,
-        batons: DispatchLeasesPort,
+        dispatch_leases: DispatchLeasesPort,
         new_hand: Callable[[Subject], Hand],
         send: Send,
         rule: DispatchRule,
@@ -128,7 +128,7 @@ class Dispatcher:
         stopping: threading.Event,
     ) -> None:
         self._clock = clock
-        self._batons = batons
+        self._dispatch_leases = dispatch_leases
         self._new_hand = new_hand
         self._send = send
         self._rule = rule
@@ -144,9 +144,9 @@ class Dispatcher:
         Expected trouble is reported, and tried again once the baton's time is over.
         """
         try:
-            baton = self._batons.take_up(named, life=self._rule.life)
-            if baton is not None:
-                self._carry(baton)
+            dispatch_lease = self._dispatch_leases.take_up(named, life=self._rule.life)
+            if dispatch_lease is not None:
+                self._carry(dispatch_lease)
         except InvariantError:
             raise
         except HeadwayError as error:
@@ -157,27 +157,27 @@ class Dispatcher:
         # Under the lock: a baton that is just being laid down must not be picked up again by this.
         with self._lock:
             if self._carried:
-                self._batons.keep(list(self._carried.values()), life=self._rule.life)
+                self._dispatch_leases.keep(list(self._carried.values()), life=self._rule.life)
         return Wait(until=self._clock.now() + self._rule.life / 3, why="next sign of life")
 
-    def _carry(self, baton: DispatchLease) -> None:
-        subject = baton.subject
+    def _carry(self, dispatch_lease: DispatchLease) -> None:
+        subject = dispatch_lease.subject
         with self._lock:
-            self._carried[id(baton)] = baton
+            self._carried[id(dispatch_lease)] = dispatch_lease
             hand = self._idle.pop(subject, None)
         try:
             hand = hand or self._new_hand(subject)
-            if baton.carried is not None:
-                hand.resume(baton.carried)
-            wait = self._turns(hand, subject)
+            if dispatch_lease.carried is not None:
+                hand.resume(dispatch_lease.carried)
+            wait = self._run_slices(hand, subject)
             carried = hand.let_go()
         finally:
             with self._lock:
-                del self._carried[id(baton)]
+                del self._carried[id(dispatch_lease)]
         self._keep_hand(subject, hand)
-        self._pass_on(baton, wait, carried)
+        self._pass_on(dispatch_lease, wait, carried)
 
-    def _turns(self, hand: Hand, subject: Subject) -> timedelta:
+    def _run_slices(self, hand: Hand, subject: Subject) -> timedelta:
         """Do steps while there is something to do; return how long there is not."""
         began_s = self._clock.monotonic()
         while not self._stopping.is_set():
@@ -192,17 +192,19 @@ class Dispatcher:
                 return max(NONE, result.until - self._clock.now())
             if result.what:
                 self._report(subject.verb, result.what)
-            if self._clock.monotonic() - began_s >= self._rule.turn.total_seconds():
+            if self._clock.monotonic() - began_s >= self._rule.time_slice.total_seconds():
                 break
         return NONE
 
-    def _pass_on(self, baton: DispatchLease, wait: timedelta, carried: Carried | None) -> None:
+    def _pass_on(
+        self, dispatch_lease: DispatchLease, wait: timedelta, carried: Carried | None
+    ) -> None:
         """Lay the baton down; where the next step is near, send it on in the same breath."""
         has_more = carried is not None or not wait
         is_sent = has_more and wait <= self._rule.hop and not self._stopping.is_set()
         rest = wait + self._rule.life if is_sent else wait
-        if self._batons.rest(baton, wait=rest, carried=carried) and is_sent:
-            self._send(baton, wait)
+        if self._dispatch_leases.rest(dispatch_lease, wait=rest, carried=carried) and is_sent:
+            self._send(dispatch_lease, wait)
 
     def _keep_hand(self, subject: Subject, hand: Hand) -> None:
         with self._lock:
@@ -221,7 +223,7 @@ class TickLoop:
         self,
         *,
         clock: Clock,
-        batons: DispatchLeasesPort,
+        dispatch_leases: DispatchLeasesPort,
         suppliers: DueSuppliers,
         shops: DueShops,
         jobs: DueJobs,
@@ -231,7 +233,7 @@ class TickLoop:
         verify_every: timedelta | None,
     ) -> None:
         self._clock = clock
-        self._batons = batons
+        self._dispatch_leases = dispatch_leases
         self._suppliers = suppliers
         self._shops = shops
         self._jobs = jobs
@@ -240,7 +242,7 @@ class TickLoop:
         self._rule = rule
         self._verify_every = verify_every
         self._tick_at = clock.now()
-        self._baton: DispatchLease | None = None
+        self._dispatch_lease: DispatchLease | None = None
 
     def step(self) -> Wait:
         """Do a round if it is this worker's to tick, else say when to ask again."""
@@ -254,25 +256,27 @@ class TickLoop:
         now = self._clock.now()
         if now >= self._tick_at:
             self._tick_at = self._tick().until
-        for baton in self._batons.take(self._wanted(now), life=self._rule.life):
-            self._send(baton, NONE)
-        next_in = self._batons.next_in()
+        for dispatch_lease in self._dispatch_leases.take(self._wanted(now), life=self._rule.life):
+            self._send(dispatch_lease, NONE)
+        next_in = self._dispatch_leases.next_in()
         wait = self._rule.look if next_in is None else min(self._rule.look, next_in)
         return Wait(until=self._clock.now() + max(LEAST, wait), why="next round")
 
     def give_way(self) -> None:
         """Let another worker tick at once."""
-        if self._baton is not None:
-            self._batons.rest(self._baton, wait=NONE)
-            self._baton = None
+        if self._dispatch_lease is not None:
+            self._dispatch_leases.rest(self._dispatch_lease, wait=NONE)
+            self._dispatch_lease = None
 
     def _is_elected(self) -> bool:
         life = self._rule.tick_life
-        if self._baton is not None and self._batons.keep([self._baton], life=life):
+        if self._dispatch_lease is not None and self._dispatch_leases.keep(
+            [self._dispatch_lease], life=life
+        ):
             return True
-        taken = self._batons.take([TICK], life=life)
-        self._baton = self._batons.take_up(taken[0], life=life) if taken else None
-        return self._baton is not None
+        taken = self._dispatch_leases.take([TICK], life=life)
+        self._dispatch_lease = self._dispatch_leases.take_up(taken[0], life=life) if taken else None
+        return self._dispatch_lease is not None
 
     def _wanted(self, now: datetime) -> list[Subject]:
         """Return what a message may be needed for: what is due, or carries something that is."""
@@ -282,7 +286,7 @@ class TickLoop:
             now, verified_before=verified_before, limit=self._rule.shops_max
         )
         wanted = [
-            *self._batons.waking(limit=self._rule.shops_max),
+            *self._dispatch_leases.waking(limit=self._rule.shops_max),
             *_places(Verb.FETCH, SUPPLIER, self._rule.fetches),
             *(
                 Subject(verb=Verb.FETCH, provider=SUPPLIER, which=name)
@@ -296,7 +300,7 @@ class TickLoop:
     def _pulls(self, now: datetime) -> list[Subject]:
         """Return a free place for every due job that no worker is on the way to."""
         due = self._jobs.due_places(now, limit=self._rule.pulls)
-        living = set(self._batons.living(Verb.PULL))
+        living = set(self._dispatch_leases.living(Verb.PULL))
         wanted: list[Subject] = []
         for platform, (due_count, running) in due.items():
             places = _places(Verb.PULL, platform.value, self._rule.pulls)

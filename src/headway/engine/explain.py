@@ -19,9 +19,9 @@ from headway.core.reasons import (
 from headway.core.timetable.seats import (
     URGENT,
     SeatRule,
-    board,
     departure,
     is_suspect,
+    join_call,
     suspects_max,
 )
 from headway.engine.tick import EVERY
@@ -37,27 +37,27 @@ def reasons(
         return _held(standing, now)
     if standing.pauses or standing.is_paused:
         return _paused(standing, now)
-    return _foreseen(_waiting(standing, line, rule, now), line.boards.get(standing.sku), now)
+    return _foreseen(_waiting(standing, line, rule, now), line.joins_call.get(standing.sku), now)
 
 
 def _waiting(
     standing: ListingPosition, line: SupplierQueue, rule: SeatRule, now: datetime
 ) -> Explanation:
     """Say what holds it back: the first thing that does."""
-    if standing.turn not in URGENT and standing.next_sync_at > now:
+    if standing.priority not in URGENT and standing.next_sync_at > now:
         return _not_due(standing, now)
-    if standing.turn is Priority.RETRY and line.retries_from is not None:
+    if standing.priority is Priority.RETRY and line.retries_from is not None:
         return _window_full(standing, line.retries_from, now)
-    return _closed(standing, line, now) or _boarding(standing, line, rule, now)
+    return _closed(standing, line, now) or _seat_rule(standing, line, rule, now)
 
 
-def _foreseen(answer: Explanation, boards_at: datetime | None, now: datetime) -> Explanation:
+def _foreseen(answer: Explanation, joins_call_at: datetime | None, now: datetime) -> Explanation:
     """Add when it will board, where that can be foreseen."""
-    if boards_at is None:
+    if joins_call_at is None:
         return answer
-    said = say_time(boards_at, now)
+    said = say_time(joins_call_at, now)
     more = "" if said in answer.sentence else f" It boards at about {said}."
-    return replace(answer, sentence=answer.sentence + more, until=max(now, boards_at))
+    return replace(answer, sentence=answer.sentence + more, until=max(now, joins_call_at))
 
 
 def in_shop(standing: ListingPosition, now: datetime) -> str:
@@ -158,11 +158,12 @@ def _paused(standing: ListingPosition, now: datetime) -> Explanation:
             sentence="Its pause is over; a running headway lets it go on within its next round.",
             until=now + EVERY,
         )
-    due = "due" if standing.turn in URGENT or standing.next_sync_at <= now else "not due"
+    due = "due" if standing.priority in URGENT or standing.next_sync_at <= now else "not due"
     return Explanation(
         state=ListingState.PAUSED,
         sentence=(
-            f"It is {due} ({standing.turn}), but {pause.what} is {say_pause(pause, now)}. It is not"
+            f"It is {due} ({standing.priority}), but {pause.what} is {say_pause(pause, now)}."
+            " It is not"
             " read until then."
         ),
         until=pause.until,
@@ -224,7 +225,7 @@ def _closed(standing: ListingPosition, line: SupplierQueue, now: datetime) -> Ex
     return None
 
 
-def _boarding(
+def _seat_rule(
     standing: ListingPosition, line: SupplierQueue, rule: SeatRule, now: datetime
 ) -> Explanation:
     """Say which call this listing boards, and what that call waits for."""
@@ -242,8 +243,8 @@ def _boarding(
             place=place(standing),
         )
     permit_at = max(now, line.permit_at)
-    aboard = board(line.front, now, rule, least_suspect=line.breaker.failures > 0)
-    if any(each.sku == standing.sku for each in aboard):
+    in_call = join_call(line.front, now, rule, least_suspect=line.breaker.failures > 0)
+    if any(each.sku == standing.sku for each in in_call):
         return Explanation(
             state=ListingState.PERMIT,
             sentence=(
@@ -261,8 +262,8 @@ def _later(
 ) -> Explanation:
     calls_before = max(1, standing.ahead_count // rule.seats)
     until = max(now, line.permit_at) + calls_before * line.pace
-    until = line.boards.get(standing.sku, until)
-    has_more = standing.has_more and standing.sku not in line.boards
+    until = line.joins_call.get(standing.sku, until)
+    has_more = standing.has_more and standing.sku not in line.joins_call
     if is_suspect(standing.suspicion) and standing.ahead_count < rule.seats:
         company = suspects_max(standing.suspicion, rule.seats) - 1
         return Explanation(
@@ -289,8 +290,8 @@ def _later(
 
 
 def _wanted(standing: ListingPosition, now: datetime) -> str:
-    if standing.turn in URGENT:
-        return f"Goes first ({standing.turn})"
+    if standing.priority in URGENT:
+        return f"Goes first ({standing.priority})"
     due = f"Due since {say_time(standing.next_sync_at, now)}"
     return f"{due} after {_failures(standing)}" if standing.consecutive_failures else due
 

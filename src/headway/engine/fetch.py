@@ -25,7 +25,7 @@ from headway.core.limits.breaker import Breaker
 from headway.core.limits.transitions import CallReport, Go, Gone, Hold, Permit, Shed
 from headway.core.monitoring.calls import ANSWERED
 from headway.core.timetable.policies.policy import Policy, ReadResult
-from headway.core.timetable.seats import URGENT, SeatRule, board, departure
+from headway.core.timetable.seats import URGENT, SeatRule, departure, join_call
 from headway.engine.ports import BreakersPort, MarketsPort, SchedulePort, SellersPort, Supplier
 from headway.engine.ports_limits import Limiter
 from headway.errors import (
@@ -51,7 +51,7 @@ class FetchRule:
     budget only.
     """
 
-    boarding: SeatRule
+    seat_rule: SeatRule
     pace: timedelta = timedelta(0)
     poll: timedelta = timedelta(seconds=15)
     lease: timedelta = timedelta(seconds=90)
@@ -91,38 +91,38 @@ class Fetch:
         self._rule = rule
         self._owner = owner
         self._rings = rings
-        self._ticket: Permit | None = None
+        self._permit: Permit | None = None
         self._wait: Wait | None = None
         self._found_nobody = False
 
     def let_go(self) -> Permit | None:
         """Let go of the permit that it waits for, so that another worker may go on with it."""
-        ticket, self._ticket, self._wait = self._ticket, None, None
-        return ticket
+        permit, self._permit, self._wait = self._permit, None, None
+        return permit
 
     def resume(self, carried: Carried) -> None:
         """Go on with a permit that another worker waited for."""
         assert isinstance(carried, Permit)
         if self._limiter.knows(carried):
-            self._ticket = carried
+            self._permit = carried
 
     def step(self) -> Done | Wait:
         """Do the next short thing: queue for a permit, or use it."""
         if self._wait is not None:
             wait, self._wait = self._wait, None
             return wait
-        if self._ticket is None:
+        if self._permit is None:
             return self._queue()
-        ticket, asked_s = self._ticket, self._clock.monotonic()
-        match self._limiter.begin(ticket):
+        permit, asked_s = self._permit, self._clock.monotonic()
+        match self._limiter.begin(permit):
             case Hold(wait_s=wait_s):
                 return Wait(until=self._clock.now() + timedelta(seconds=wait_s), why="permit")
             case Gone():
-                self._ticket = None
+                self._permit = None
                 return Done(what="permit lapsed")
             case Go(send_within_s=send_within_s):
-                self._ticket = None
-                return self._use(ticket, asked_s + send_within_s)
+                self._permit = None
+                return self._use(permit, asked_s + send_within_s)
 
     def _queue(self) -> Done | Wait:
         """Reserve a permit if a call should leave; otherwise say when to look again.
@@ -133,8 +133,8 @@ class Fetch:
         now, priority = self._clock.now(), ORDINARY
         if not self._wants_every_permit or self._found_nobody:
             front = self._front(now, after_failure=False)
-            boarding = boarding_rule(self._rule, self._judge.policy, self._schedule, front, now)
-            leave_at, look_again = self._leave_at(front, now, boarding), now + self._rule.poll
+            seat_rule = seat_rule_rule(self._rule, self._judge.policy, self._schedule, front, now)
+            leave_at, look_again = self._leave_at(front, now, seat_rule), now + self._rule.poll
             if leave_at is None or leave_at > now:
                 until = look_again if leave_at is None else min(leave_at, look_again)
                 return Wait(until=until, why="nothing is due yet")
@@ -150,7 +150,7 @@ class Fetch:
     ) -> Wait:
         """Reserve a permit, and settle in the same breath the call `after` which it comes."""
         answer = self._limiter.reserve(
-            [self._supplier.scope],
+            [self._supplier.limit_key],
             priority=priority,
             owner=self._owner,
             max_wait_s=self._rule.permit_wait_max.total_seconds(),
@@ -164,56 +164,60 @@ class Fetch:
         if isinstance(answer, Shed):
             wait_s = max(1.0, min(answer.retry_in_s, self._rule.poll.total_seconds()))
             return Wait(until=now + timedelta(seconds=wait_s), why="permits are spoken for")
-        self._ticket = answer
+        self._permit = answer
         return Wait(until=now + timedelta(seconds=answer.wait_s), why="permit")
 
-    def _use(self, ticket: Permit, send_by_s: float) -> Done | Wait:
+    def _use(self, permit: Permit, send_by_s: float) -> Done | Wait:
         """Spend a permit on what is needed most: a token, or ten listings."""
-        breaker = self._breakers.load(self._supplier.scope)
+        breaker = self._breakers.load(self._supplier.limit_key)
         blocked_until = breaker.blocked_until(self._clock.now())
         if blocked_until is not None:
-            return self._hand_back(ticket, "the supplier does not answer", until=blocked_until)
+            return self._hand_back(permit, "the supplier does not answer", until=blocked_until)
         step = self._supplier.auth_step()
         until = self._clock.now() + self._rule.poll
         if step is not None:
             if not self._schedule.front(self._clock.now(), limit=1):
                 self._found_nobody = True
-                return self._hand_back(ticket, "nobody waits", until=until)
-            return self._authenticate(ticket, step, send_by_s)
+                return self._hand_back(permit, "nobody waits", until=until)
+            return self._authenticate(permit, step, send_by_s)
         listings = self._claim(self._clock.now(), breaker)
         if not listings:
             self._found_nobody = True
-            return self._hand_back(ticket, "nobody boarded", until=until)
+            return self._hand_back(permit, "nobody boarded", until=until)
         if self._clock.monotonic() > send_by_s:
             self._schedule.release(listings, suspicion={})
-            return self._hand_back(ticket, "too late to send")
-        return self._call(ticket, listings, breaker)
+            return self._hand_back(permit, "too late to send")
+        return self._call(permit, listings, breaker)
 
-    def _hand_back(self, ticket: Permit, why: str, *, until: datetime | None = None) -> Wait:
+    def _hand_back(self, permit: Permit, why: str, *, until: datetime | None = None) -> Wait:
         """Return a permit unused; the pause keeps a loop from asking for it again at once."""
-        self._limiter.settle(ticket, sent=False)
+        self._limiter.settle(permit, sent=False)
         return Wait(until=until or self._clock.now() + UNUSED_PAUSE, why=why)
 
-    def _authenticate(self, ticket: Permit, step: AuthStep, send_by_s: float) -> Done | Wait:
+    def _authenticate(self, permit: Permit, step: AuthStep, send_by_s: float) -> Done | Wait:
         try:
             was_sent = self._supplier.authenticate(step, send_by_s=send_by_s)
         except ProviderError as error:
             report = CallReport(
                 result=f"{step}: {error}", http_status=error.status, ended=error.ended
             )
-            self._settle_failed(ticket, error, report)
+            self._settle_failed(permit, error, report)
             return Done(what=f"{step} failed")
         if not was_sent:
-            return self._hand_back(ticket, "another worker signs in, or it is too late to send")
-        self._limiter.settle(ticket, sent=True, report=CallReport(result=step.value))
+            return self._hand_back(permit, "another worker signs in, or it is too late to send")
+        self._limiter.settle(permit, sent=True, report=CallReport(result=step.value))
         return Done(what=step.value)
 
     def _leave_at(
-        self, front: Sequence[Candidate], now: datetime, boarding: SeatRule
+        self, front: Sequence[Candidate], now: datetime, seat_rule: SeatRule
     ) -> datetime | None:
         """Return when the next call should leave, at the pace that the budget's share allows."""
-        leave_at = departure(front, now, boarding)
-        if leave_at is None or not self._rule.pace or any(each.turn in URGENT for each in front):
+        leave_at = departure(front, now, seat_rule)
+        if (
+            leave_at is None
+            or not self._rule.pace
+            or any(each.priority in URGENT for each in front)
+        ):
             return leave_at
         last_at = self._markets.load((), now).updated_at
         if last_at is None or last_at > now:  # a clock that was ahead must not stop the line
@@ -225,8 +229,8 @@ class Fetch:
 
         After a failed call, past everybody who was aboard one, as long as there are others.
         """
-        boarding = self._rule.boarding
-        limit = boarding.seats * FRONT_PER_SEAT
+        seat_rule = self._rule.seat_rule
+        limit = seat_rule.seats * FRONT_PER_SEAT
         front: list[Candidate] = []
         for only_clean in (True, False) if after_failure else (False,):
             more = self._schedule.front(now, limit=limit, only_clean=only_clean)
@@ -241,62 +245,62 @@ class Fetch:
 
     def _fills(self, front: Sequence[Candidate], now: datetime) -> bool:
         """Tell whether these can take every seat; as a rule that shows without boarding them."""
-        seats = self._rule.boarding.seats
+        seats = self._rule.seat_rule.seats
         sure = {
-            each.sku for each in front if each.turn is Priority.SCHEDULED and not each.suspicion
+            each.sku for each in front if each.priority is Priority.SCHEDULED and not each.suspicion
         }
-        return len(sure) >= seats or len(board(front, now, self._rule.boarding)) >= seats
+        return len(sure) >= seats or len(join_call(front, now, self._rule.seat_rule)) >= seats
 
     def _claim(self, now: datetime, breaker: Breaker) -> list[Listing]:
         """Choose and lease those who board now, if the call still should leave."""
         front = self._front(now, after_failure=False)
-        boarding = boarding_rule(self._rule, self._judge.policy, self._schedule, front, now)
-        leave_at = self._leave_at(front, now, boarding)
+        seat_rule = seat_rule_rule(self._rule, self._judge.policy, self._schedule, front, now)
+        leave_at = self._leave_at(front, now, seat_rule)
         if leave_at is None or leave_at > now:
             return []
         if breaker.failures:
             front = self._front(now, after_failure=True)
-        aboard = board(front, now, boarding, least_suspect=breaker.failures > 0)
+        in_call = join_call(front, now, seat_rule, least_suspect=breaker.failures > 0)
         if breaker.is_open:
-            self._breakers.save(self._supplier.scope, breaker.probing(now))
+            self._breakers.save(self._supplier.limit_key, breaker.probing(now))
         return self._schedule.claim(
-            [each.sku for each in aboard],
+            [each.sku for each in in_call],
             now=now,
             owner=self._owner,
             lease_until=now + self._rule.lease,
-            retried=[each.sku for each in aboard if each.turn is Priority.RETRY],
+            retried=[each.sku for each in in_call if each.priority is Priority.RETRY],
         )
 
-    def _call(self, ticket: Permit, listings: Sequence[Listing], before: Breaker) -> Done:
+    def _call(self, permit: Permit, listings: Sequence[Listing], before: Breaker) -> Done:
         """Ask the supplier; the breaker is as it stood when they boarded."""
         skus = list(dict.fromkeys(each.sku for each in listings))
         try:
             reply = self._supplier.quote(skus)
         except ProviderError as error:
             report = self._report(str(error), skus, error.status, ended=error.ended)
-            before = self._settle_failed(ticket, error, report)
+            before = self._settle_failed(permit, error, report)
             self._give_back(
-                listings, error, call_id=ticket.id, last_call_was_good=before.failures == 0
+                listings, error, call_id=permit.id, last_call_was_good=before.failures == 0
             )
             return Done(what="the call failed")
         report = self._report("ok", skus, 200)
         if self._wants_every_permit:  # one trip for both; whoever dies now leaves it to lapse
-            self._wait = self._reserve(ORDINARY, after=ticket, report=report)
+            self._wait = self._reserve(ORDINARY, after=permit, report=report)
         else:
-            self._limiter.settle(ticket, sent=True, report=report)
+            self._limiter.settle(permit, sent=True, report=report)
         now = self._clock.now()
-        refused = self._judge_all(listings, reply, now, call_id=ticket.id)
+        refused = self._judge_all(listings, reply, now, call_id=permit.id)
         if before.failures:
             self._recover()
         return Done(what=f"read {len(skus)} SKUs" + (f", {refused} refused" if refused else ""))
 
     def _recover(self) -> None:
         """Close the breaker: the supplier answers again."""
-        breaker = self._breakers.load(self._supplier.scope)
+        breaker = self._breakers.load(self._supplier.limit_key)
         if breaker.saw_outage:  # else everybody would travel alone for hours
-            self._schedule.pardon()
+            self._schedule.reset_suspicion()
         if breaker.failures:
-            self._breakers.save(self._supplier.scope, breaker.succeeded())
+            self._breakers.save(self._supplier.limit_key, breaker.succeeded())
 
     def _judge_all(
         self, listings: Sequence[Listing], reply: Reply, now: datetime, *, call_id: str
@@ -331,18 +335,18 @@ class Fetch:
             skus=skus,
         )
 
-    def _settle_failed(self, ticket: Permit, error: ProviderError, report: CallReport) -> Breaker:
+    def _settle_failed(self, permit: Permit, error: ProviderError, report: CallReport) -> Breaker:
         """Blame the call: the permit is spent, the breaker counts; return how it stood before."""
         if isinstance(error, ThrottledError):  # first: a permit never settled only delays us
             wait_s = 60.0 if error.retry_after_s is None else error.retry_after_s
-            self._limiter.pause(self._supplier.scope, wait_s, "told to wait by the supplier")
+            self._limiter.pause(self._supplier.limit_key, wait_s, "told to wait by the supplier")
         was_sent = not isinstance(error, UnsentError)
         self._limiter.settle(
-            ticket, sent=was_sent, is_late=isinstance(error, TimedOutError), report=report
+            permit, sent=was_sent, is_late=isinstance(error, TimedOutError), report=report
         )
         now = self._clock.now()
-        before = self._breakers.load(self._supplier.scope)
-        self._breakers.save(self._supplier.scope, before.failed(now, str(error)))
+        before = self._breakers.load(self._supplier.limit_key)
+        self._breakers.save(self._supplier.limit_key, before.failed(now, str(error)))
         return before
 
     def _give_back(
@@ -376,7 +380,7 @@ class Fetch:
         self._schedule.release(innocent, suspicion=suspicion)
 
 
-def boarding_rule(
+def seat_rule_rule(
     rule: FetchRule,
     policy: Policy,
     schedule: SchedulePort,
@@ -384,13 +388,13 @@ def boarding_rule(
     now: datetime,
 ) -> SeatRule:
     """Return the rule of boarding at this instant: what a window has left, if retries wait."""
-    if not any(each.turn is Priority.RETRY and each.next_sync_at <= now for each in front):
-        return rule.boarding
+    if not any(each.priority is Priority.RETRY and each.next_sync_at <= now for each in front):
+        return rule.seat_rule
     window = policy.retry_window(now, schedule.listed())
     if window is None:
-        return rule.boarding
+        return rule.seat_rule
     left = max(0, window.seats_max - schedule.retried_since(window.opens_at))
-    return replace(rule.boarding, retries_left=left)
+    return replace(rule.seat_rule, retries_left=left)
 
 
 def _seen(settlements: Sequence[Settlement], now: datetime) -> list[ReadResult]:
@@ -405,7 +409,7 @@ def _seen(settlements: Sequence[Settlement], now: datetime) -> list[ReadResult]:
             looks.setdefault(each.listing.sku, []).append(each)
     return [
         ReadResult(
-            listing=min((each.listing for each in look), key=_boards_after),
+            listing=min((each.listing for each in look), key=_joins_call_after),
             at=now,
             has_changed=any(
                 each.is_news and each.listing.last_successful_sync is not None for each in look
@@ -415,13 +419,13 @@ def _seen(settlements: Sequence[Settlement], now: datetime) -> list[ReadResult]:
     ]
 
 
-def _boards_after(listing: Listing) -> tuple[bool, datetime]:
-    return listing.turn not in URGENT, listing.next_sync_at
+def _joins_call_after(listing: Listing) -> tuple[bool, datetime]:
+    return listing.priority not in URGENT, listing.next_sync_at
 
 
 def _priority(front: Sequence[Candidate]) -> int:
     """Rank the permit by the best turn that waits for it."""
-    turns = {each.turn for each in front}
-    if Priority.MANUAL in turns:
+    priorities = {each.priority for each in front}
+    if Priority.MANUAL in priorities:
         return 0
-    return 1 if turns & set(URGENT) else ORDINARY
+    return 1 if priorities & set(URGENT) else ORDINARY

@@ -82,16 +82,16 @@ class ObservedLimiter:
                 self._begin(answer)
         return answer
 
-    def begin(self, ticket: Permit) -> Begun:
+    def begin(self, permit: Permit) -> Begun:
         """Pass on; see whether it begins."""
-        answer = self._inner.begin(ticket)
+        answer = self._inner.begin(permit)
         if isinstance(answer, Go):
-            self._begin(ticket)
+            self._begin(permit)
         return answer
 
     def settle(
         self,
-        ticket: Permit,
+        permit: Permit,
         *,
         sent: bool,
         actual: float | None = None,
@@ -100,51 +100,51 @@ class ObservedLimiter:
         seen: Observation | None = None,
     ) -> None:
         """See how it ended, then pass on: a call was made whether or not that can be written."""
-        self._end(ticket, report or CallReport(ended=UNUSED))
+        self._end(permit, report or CallReport(ended=UNUSED))
         self._inner.settle(
-            ticket, sent=sent, actual=actual, is_late=is_late, report=report, seen=seen
+            permit, sent=sent, actual=actual, is_late=is_late, report=report, seen=seen
         )
 
-    def knows(self, ticket: Permit) -> bool:
+    def knows(self, permit: Permit) -> bool:
         """Pass on."""
-        return self._inner.knows(ticket)
+        return self._inner.knows(permit)
 
-    def spend(self, ticket: Permit, amount: float, *, lease_s: float = 0) -> bool:
+    def spend(self, permit: Permit, amount: float, *, lease_s: float = 0) -> bool:
         """Pass on."""
-        return self._inner.spend(ticket, amount, lease_s=lease_s)
+        return self._inner.spend(permit, amount, lease_s=lease_s)
 
-    def extend(self, ticket: Permit, amount: float) -> bool:
+    def extend(self, permit: Permit, amount: float) -> bool:
         """Pass on."""
-        return self._inner.extend(ticket, amount)
+        return self._inner.extend(permit, amount)
 
-    def observe(self, key: str, observation: Observation, *, ticket: Permit | None = None) -> None:
+    def observe(self, key: str, observation: Observation, *, permit: Permit | None = None) -> None:
         """Pass on."""
-        self._inner.observe(key, observation, ticket=ticket)
+        self._inner.observe(key, observation, permit=permit)
 
     def pause(self, key: str, seconds: float, reason: str) -> None:
         """Pass on."""
         self._inner.pause(key, seconds, reason)
 
-    def _begin(self, ticket: Permit) -> None:
+    def _begin(self, permit: Permit) -> None:
         now, now_s = self._clock.now(), self._clock.monotonic()
         # Another hand may have asked, elsewhere: then the ticket's own times must do.
-        waited_s = (now - ticket.start_at).total_seconds() + ticket.wait_s
-        if self._asked is not None and self._asked[0] == ticket.id:
+        waited_s = (now - permit.start_at).total_seconds() + permit.wait_s
+        if self._asked is not None and self._asked[0] == permit.id:
             waited_s = now_s - self._asked[1]
-        self._begun = _Begun(id=ticket.id, at=now, at_s=now_s, waited_s=max(0.0, waited_s))
-        self._watch.begun(ticket.id, self.seller)
+        self._begun = _Begun(id=permit.id, at=now, at_s=now_s, waited_s=max(0.0, waited_s))
+        self._watch.begun(permit.id, self.seller)
 
-    def _end(self, ticket: Permit, report: CallReport) -> None:
+    def _end(self, permit: Permit, report: CallReport) -> None:
         """Tell of the call; what never began is no call, as a share of a platform's day is none."""
         begun = self._begun
-        if begun is None or begun.id != ticket.id:
+        if begun is None or begun.id != permit.id:
             return
         self._begun = None
         self._watch.ended(
             CallRecord(
-                id=ticket.id,
+                id=permit.id,
                 verb=self._verb,
-                provider=ticket.keys[0].partition(":")[0],
+                provider=permit.keys[0].partition(":")[0],
                 seller=self.seller,
                 begun_at=begun.at,
                 waited_s=begun.waited_s,

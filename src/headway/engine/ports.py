@@ -83,7 +83,7 @@ class SchedulePort(Protocol):
     def release(self, listings: Sequence[Listing], *, suspicion: Mapping[str, int]) -> int:
         """Give seats back untouched, with the given suspicion by listing id; return how many."""
 
-    def pardon(self) -> int:
+    def reset_suspicion(self) -> int:
         """Lift the suspicion from everybody who is not aboard a call; return how many."""
 
     def rescue(self, now: datetime) -> int:
@@ -130,7 +130,7 @@ class SellersPort(Protocol):
     ) -> Mapping[SellerId, SellerSettings]:
         """Return how each of these sellers stands."""
 
-    def count_catalogues(self, now: datetime) -> int:
+    def count_catalogs(self, now: datetime) -> int:
         """Count every seller's listings, for the guard; return whose number changed."""
 
 
@@ -144,13 +144,13 @@ class NoticesPort(Protocol):
 class BreakersPort(Protocol):
     """Whether a supplier is believed to answer."""
 
-    def load(self, scope: LimitKey) -> Breaker:
+    def load(self, limit_key: LimitKey) -> Breaker:
         """Return the breaker of this supplier; closed if it never tripped."""
 
-    def load_all(self, scopes: Sequence[LimitKey]) -> Mapping[LimitKey, Breaker]:
+    def load_all(self, limit_keys: Sequence[LimitKey]) -> Mapping[LimitKey, Breaker]:
         """Return the breakers of all these."""
 
-    def save(self, scope: LimitKey, breaker: Breaker) -> None:
+    def save(self, limit_key: LimitKey, breaker: Breaker) -> None:
         """Keep it."""
 
 
@@ -158,7 +158,7 @@ class Supplier(Protocol):
     """An outside API that quotes price and stock for a few SKUs per call."""
 
     @property
-    def scope(self) -> LimitKey:
+    def limit_key(self) -> LimitKey:
         """The credential that the limit binds."""
 
     @property
@@ -185,7 +185,7 @@ class Storefront(Protocol):
     """
 
     @property
-    def scope(self) -> LimitKey:
+    def limit_key(self) -> LimitKey:
         """The app and shop that the limit binds."""
 
     @property
@@ -274,12 +274,12 @@ class PushesPort(Protocol):
         goes in bulk stands apart: it is not unsure, and its listings are not verified meanwhile.
         """
 
-    def intend(self, errand: PushLease, intent: Intent, *, now: datetime) -> bool:
+    def intend(self, push_lease: PushLease, intent: Intent, *, now: datetime) -> bool:
         """Store an intent before it is sent; False if the errand is no longer ours."""
 
     def settle(
         self,
-        errand: PushLease,
+        push_lease: PushLease,
         pushed: Sequence[Pushed] = (),
         *,
         closes: Mapping[str, str] | None = None,
@@ -307,15 +307,15 @@ class PushesPort(Protocol):
 class BulksPort(Protocol):
     """Prices that go to a shop in bulk; a shop has at most one such intent that is open."""
 
-    def count(self, errand: PushLease, *, now: datetime, limit: int) -> int:
+    def count(self, push_lease: PushLease, *, now: datetime, limit: int) -> int:
         """Count the listings of this shop that are due, up to a limit."""
 
-    def waiting(self, errand: PushLease, *, now: datetime, limit: int) -> list[Change]:
+    def waiting(self, push_lease: PushLease, *, now: datetime, limit: int) -> list[Change]:
         """Return the listings of this shop whose price is due to be written, oldest first."""
 
     def intend(
         self,
-        errand: PushLease,
+        push_lease: PushLease,
         intent: Intent,
         *,
         asleep: Sequence[Change],
@@ -324,13 +324,13 @@ class BulksPort(Protocol):
     ) -> bool:
         """Store an intent and let those listings sleep; False if the errand is no longer ours."""
 
-    def note(self, errand: PushLease, bulk: BulkIntent) -> bool:
+    def note(self, push_lease: PushLease, bulk: BulkIntent) -> bool:
         """Store how far it has come, before a call; False if the errand is no longer ours."""
 
     def writes(self, bulk: BulkIntent) -> list[PriceWrite]:
         """Return all that it writes, in the order of its lines."""
 
-    def changes(self, errand: PushLease, skus: Collection[Sku]) -> list[Change]:
+    def changes(self, push_lease: PushLease, skus: Collection[Sku]) -> list[Change]:
         """Return these listings of the shop as they are now."""
 
 

@@ -31,18 +31,18 @@ class Limiter(Protocol):
         keys that was sent and has ended as `report` says: it is settled with this.
         """
 
-    def knows(self, ticket: Permit) -> bool:
+    def knows(self, permit: Permit) -> bool:
         """Tell whether the limits of a ticket are known here, where another may have reserved it.
 
         One that is not is left to lapse.
         """
 
-    def begin(self, ticket: Permit) -> Begun:
+    def begin(self, permit: Permit) -> Begun:
         """Ask to send now: Go, Hold (come back later) or Gone (reserve again)."""
 
     def settle(
         self,
-        ticket: Permit,
+        permit: Permit,
         *,
         sent: bool,
         actual: float | None = None,
@@ -55,16 +55,16 @@ class Limiter(Protocol):
         `is_late` when it may still arrive after our finish.
         """
 
-    def spend(self, ticket: Permit, amount: float, *, lease_s: float = 0) -> bool:
+    def spend(self, permit: Permit, amount: float, *, lease_s: float = 0) -> bool:
         """Count a part of what a ticket reserved of a quota as used; False if it has not that much.
 
         With `lease_s` the reservation lives at least that much longer.
         """
 
-    def extend(self, ticket: Permit, amount: float) -> bool:
+    def extend(self, permit: Permit, amount: float) -> bool:
         """Reserve more of a quota for a call under way; False if there is not that much."""
 
-    def observe(self, key: str, observation: Observation, *, ticket: Permit | None = None) -> None:
+    def observe(self, key: str, observation: Observation, *, permit: Permit | None = None) -> None:
         """Correct a meter by what a reply said; name the reply's ticket if it is not settled."""
 
     def pause(self, key: str, seconds: float, reason: str) -> None:

@@ -82,7 +82,7 @@ class Pull:
         breakers: BreakersPort,
         errors: ErrorSharePort,
         open_platform: Callable[[Account], Platform],
-        walk_of: Callable[[Job], Paginator],
+        paginator_of: Callable[[Job], Paginator],
         rule: JobRule,
         pull_rule: PullRule | None = None,
         owner: str,
@@ -94,7 +94,7 @@ class Pull:
         self._breakers = breakers
         self._errors = errors
         self._open_platform = open_platform
-        self._walk_of = walk_of
+        self._walk_of = paginator_of
         self._job_rule = rule
         self._rule = pull_rule or PullRule()
         self._owner = owner
@@ -156,8 +156,8 @@ class Pull:
 
     def _claim(self) -> Done | Wait:
         now = self._clock.now()
-        loaded = self._breakers.load_all([_scope(each) for each in PlatformName])
-        breakers = {each: loaded[_scope(each)] for each in PlatformName}
+        loaded = self._breakers.load_all([_limit_key(each) for each in PlatformName])
+        breakers = {each: loaded[_limit_key(each)] for each in PlatformName}
         shut = {each: one.blocked_until(now) for each, one in breakers.items()}
         without = [
             each
@@ -172,7 +172,7 @@ class Pull:
         job, day = claimed
         name = job.account.platform
         if breakers[name].is_open:
-            self._breakers.save(_scope(name), breakers[name].probing(now))
+            self._breakers.save(_limit_key(name), breakers[name].probing(now))
         self._run = Claim(job=job, walk=self._walk_of(job), cursor=job.cursor, day=day)
         return Done(what=f"{self._run.what}: {job.type}")
 
@@ -286,7 +286,7 @@ class Pull:
             self._brake(run)
         self._answered(run)
         run.has_refreshed = False
-        return self._turn(run, page, asked_at)
+        return self._advance(run, page, asked_at)
 
     def _refresh(self, run: Claim, permit: Permit, send_by_s: float) -> Done | Wait:
         if not run.platform.refresh_token(send_by_s=send_by_s):
@@ -301,10 +301,10 @@ class Pull:
         self._limiter.settle(permit, sent=False)
         return self._wait(run, self._clock.now() + TOKEN_PAUSE, why)
 
-    def _turn(self, run: Claim, page: Page, asked_at: datetime) -> Done:
+    def _advance(self, run: Claim, page: Page, asked_at: datetime) -> Done:
         """Commit a page, and go on, give way, or end."""
         now = self._clock.now()
-        step = run.walk.turn(run.cursor, page, now)
+        step = run.walk.advance(run.cursor, page, now)
         job = self._jobs.commit(run.job, page, step, calls=run.untold, asked_at=asked_at, now=now)
         if job is None:
             self._drop(run)
@@ -352,7 +352,7 @@ class Pull:
             seen=seen.pop(permit.keys[0], None) if len(permit.keys) == 1 else None,
         )
         for key, observation in seen.items():
-            self._limiter.observe(key, observation, ticket=run.day)
+            self._limiter.observe(key, observation, permit=run.day)
 
     def _brake(self, run: Claim) -> None:
         """Keep still for a while where error replies would become too large a share."""
@@ -368,10 +368,10 @@ class Pull:
         run.waits_since, self._throttles = None, 0
         if run.is_answered:  # once a claim is enough: a claim is short
             return
-        scopes = [_scope(run.job.account.platform), _own_scope(run.job.account)]
-        for scope, breaker in self._breakers.load_all(scopes).items():
+        limit_keys = [_limit_key(run.job.account.platform), _own_limit_key(run.job.account)]
+        for limit_key, breaker in self._breakers.load_all(limit_keys).items():
             if breaker.failures:
-                self._breakers.save(scope, breaker.succeeded())
+                self._breakers.save(limit_key, breaker.succeeded())
         run.is_answered = True
 
     # -- what went wrong ---------------------------------------------------------------------
@@ -403,13 +403,16 @@ class Pull:
         What fails alone for longer than outages last is the account's own trouble.
         """
         now, why = self._clock.now(), str(error)
-        own_scope, scope = _own_scope(run.job.account), _scope(run.job.account.platform)
-        own, shared = self._breakers.load_all([own_scope, scope]).values()
+        own_limit_key, limit_key = (
+            _own_limit_key(run.job.account),
+            _limit_key(run.job.account.platform),
+        )
+        own, shared = self._breakers.load_all([own_limit_key, limit_key]).values()
         if not own.failures:
             shared = shared.failed(now, why)
-            self._breakers.save(scope, shared)
+            self._breakers.save(limit_key, shared)
         own = own.failed(now, why)
-        self._breakers.save(own_scope, own)
+        self._breakers.save(own_limit_key, own)
         is_old = own.opened_at is not None and now - own.opened_at > OUTAGE_MAX
         shut = [
             each.open_until
@@ -480,11 +483,11 @@ def _bug(error: Exception) -> str:
     return f"a bug, please report it: {type(error).__name__}{where}"
 
 
-def _scope(platform: PlatformName) -> LimitKey:
+def _limit_key(platform: PlatformName) -> LimitKey:
     """Return the name of a platform's breaker: an outage is all its sellers'."""
     return LimitKey(platform.value)
 
 
-def _own_scope(account: Account) -> LimitKey:
+def _own_limit_key(account: Account) -> LimitKey:
     """Return the name of an account's breaker, which keeps count of what fails there alone."""
     return LimitKey(f"{account.platform}:account:{account.id}")

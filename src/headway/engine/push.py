@@ -12,7 +12,7 @@ from typing import Any
 from headway.clock import Clock, fresh_id
 from headway.core.catalog import push_results
 from headway.core.catalog.listings import Done, LimitKey, Sku, Wait
-from headway.core.catalog.push_planning import CALL_POINTS, CHANGES_MAX, PushBatch, next_parcel
+from headway.core.catalog.push_planning import CALL_POINTS, CHANGES_MAX, PushBatch, next_push_batch
 from headway.core.catalog.storefront import (
     Cost,
     Gid,
@@ -68,7 +68,7 @@ class _PushStep:
 
     shop: Shop
     storefront: Storefront
-    ticket: Permit
+    permit: Permit
 
 
 class Push:
@@ -100,14 +100,14 @@ class Push:
         self._ids = ids
         self._bulk = bulk
         self._only = only
-        self._turn: _PushStep | None = None
+        self._push_step: _PushStep | None = None
         self._given: Permit | None = None
 
     def let_go(self) -> Permit | None:
         """Let go of the permit that it waits for, so that another at the shop may go on with it."""
-        ticket = self._given if self._turn is None else self._turn.ticket
-        self._given = self._turn = None
-        return ticket
+        permit = self._given if self._push_step is None else self._push_step.permit
+        self._given = self._push_step = None
+        return permit
 
     def resume(self, carried: Carried) -> None:
         """Go on with a permit that another worker at the same shop waited for."""
@@ -119,31 +119,31 @@ class Push:
         """Do the next short thing: queue for a permit, or use it."""
         if self._given is not None:
             self._go_on(self._given)
-        turn, asked_s = self._turn, self._clock.monotonic()
-        if turn is None:
+        push_step, asked_s = self._push_step, self._clock.monotonic()
+        if push_step is None:
             return self._queue()
-        match self._limiter.begin(turn.ticket):
+        match self._limiter.begin(push_step.permit):
             case Hold(wait_s=wait_s):
                 return Wait(until=self._clock.now() + timedelta(seconds=wait_s), why="permit")
             case Gone():
-                self._turn = None
+                self._push_step = None
                 return Done(what="permit lapsed")
             case Go() as go:
-                self._turn = None
-                return self._use(turn, asked_s + go.send_within_s)
+                self._push_step = None
+                return self._use(push_step, asked_s + go.send_within_s)
 
     # -- the permit --------------------------------------------------------------------------
 
-    def _go_on(self, ticket: Permit) -> None:
+    def _go_on(self, permit: Permit) -> None:
         """Use the permit that was given, if there still is something to do at its shop."""
         shop = next(self._due(self._clock.now()), None)
         self._given = None
         if shop is not None:
             storefront = self._open_shop(shop)
-            if self._limiter.knows(ticket):
-                self._turn = _PushStep(shop=shop, storefront=storefront, ticket=ticket)
-        elif self._limiter.knows(ticket):
-            self._limiter.settle(ticket, sent=False)
+            if self._limiter.knows(permit):
+                self._push_step = _PushStep(shop=shop, storefront=storefront, permit=permit)
+        elif self._limiter.knows(permit):
+            self._limiter.settle(permit, sent=False)
 
     def _queue(self) -> Done | Wait:
         """Find a shop with work that may be called, and reserve a permit for it."""
@@ -151,13 +151,13 @@ class Push:
         why, until = "nothing is to be pushed", now + self._rule.poll
         for shop in self._due(now):
             storefront = self._open_shop(shop)
-            blocked_until = self._breakers.load(storefront.scope).blocked_until(now)
+            blocked_until = self._breakers.load(storefront.limit_key).blocked_until(now)
             if blocked_until is not None:
                 why = "a shop does not answer"
                 until = until if self._only is None else max(until, blocked_until)
                 continue
-            ticket = self._limiter.reserve(
-                [storefront.scope],
+            permit = self._limiter.reserve(
+                [storefront.limit_key],
                 cost=CALL_POINTS,
                 owner=self._owner,
                 max_wait_s=self._rule.permit_wait_max.total_seconds(),
@@ -166,14 +166,14 @@ class Push:
                 purpose="push",
                 begins=True,
             )
-            if isinstance(ticket, Shed):
+            if isinstance(permit, Shed):
                 why = "a shop's bucket is full"
                 continue
-            turn = _PushStep(shop=shop, storefront=storefront, ticket=ticket)
-            if ticket.go is not None:
-                return self._use(turn, asked_s + ticket.go.send_within_s)
-            self._turn = turn
-            return Wait(until=now + timedelta(seconds=ticket.wait_s), why="permit")
+            push_step = _PushStep(shop=shop, storefront=storefront, permit=permit)
+            if permit.go is not None:
+                return self._use(push_step, asked_s + permit.go.send_within_s)
+            self._push_step = push_step
+            return Wait(until=now + timedelta(seconds=permit.wait_s), why="permit")
         return Wait(until=until, why=why)
 
     def _due(self, now: datetime) -> Iterator[Shop]:
@@ -199,211 +199,223 @@ class Push:
         every = self._rule.verify_every
         return None if every is None else now - every
 
-    def _hand_back(self, ticket: Permit, why: str) -> Wait:
+    def _hand_back(self, permit: Permit, why: str) -> Wait:
         """Return a permit unused; the pause keeps a loop from asking for it again at once."""
-        self._limiter.settle(ticket, sent=False)
+        self._limiter.settle(permit, sent=False)
         return Wait(until=self._clock.now() + UNUSED_PAUSE, why=why)
 
     # -- the visit ---------------------------------------------------------------------------
 
-    def _use(self, turn: _PushStep, send_by_s: float) -> Done | Wait:
+    def _use(self, push_step: _PushStep, send_by_s: float) -> Done | Wait:
         """Spend a permit: on a fresh access token, or on the one call that the shop needs most."""
         try:
-            needs_token = turn.storefront.needs_token()
+            needs_token = push_step.storefront.needs_token()
         except ConfigError as error:  # a secret of this shop: the others go on
-            self._limiter.settle(turn.ticket, sent=False)
-            self._blame(turn.storefront.scope, error)
-            return Done(what=f"{turn.shop.domain}: {error}")
+            self._limiter.settle(push_step.permit, sent=False)
+            self._blame(push_step.storefront.limit_key, error)
+            return Done(what=f"{push_step.shop.domain}: {error}")
         if needs_token:
-            return self._refresh(turn, send_by_s)
+            return self._refresh(push_step, send_by_s)
         now = self._clock.now()
-        errand = self._pushes.claim(
-            turn.shop,
+        push_lease = self._pushes.claim(
+            push_step.shop,
             now=now,
             owner=self._owner,
             lease_until=now + self._rule.lease,
             verified_before=self._verified_before(now),
             limit=CHANGES_MAX,
         )
-        if errand is None:
-            return self._hand_back(turn.ticket, "another worker is at this shop, or it is paused")
-        visit = self._bulk.resume(errand) if self._bulk else None
-        parcel = None if visit else next_parcel(errand, handle=self._handle)
-        if self._bulk and parcel:
-            visit = self._bulk.begin(errand, parcel, self._ids)
-        if visit is not None:
-            return self._advance(turn, visit, send_by_s)
-        if parcel is None:
+        if push_lease is None:
+            return self._hand_back(
+                push_step.permit, "another worker is at this shop, or it is paused"
+            )
+        bulk_step = self._bulk.resume(push_lease) if self._bulk else None
+        push_batch = None if bulk_step else next_push_batch(push_lease, handle=self._handle)
+        if self._bulk and push_batch:
+            bulk_step = self._bulk.begin(push_lease, push_batch, self._ids)
+        if bulk_step is not None:
+            return self._advance(push_step, bulk_step, send_by_s)
+        if push_batch is None:
             # Nothing is left to read back of an intent whose listings are gone.
-            closes = {each.id: "its listings are gone" for each in errand.open}
-            self._pushes.settle(errand, push_results.idle(errand, now), closes=closes, now=now)
-            return self._hand_back(turn.ticket, "nothing was left to push")
-        return self._send(turn, errand, parcel, send_by_s)
+            closes = {each.id: "its listings are gone" for each in push_lease.open}
+            self._pushes.settle(
+                push_lease, push_results.idle(push_lease, now), closes=closes, now=now
+            )
+            return self._hand_back(push_step.permit, "nothing was left to push")
+        return self._send(push_step, push_lease, push_batch, send_by_s)
 
     def _send(
-        self, turn: _PushStep, errand: PushLease, parcel: PushBatch, send_by_s: float
+        self, push_step: _PushStep, push_lease: PushLease, push_batch: PushBatch, send_by_s: float
     ) -> Done | Wait:
         """Store the intent of a write, then call while the permit holds."""
         now = self._clock.now()
-        intent = parcel.intent(self._ids()) if parcel.writes else None
-        if intent is not None and not self._pushes.intend(errand, intent, now=now):
-            return self._hand_back(turn.ticket, "the visit was taken over")
+        intent = push_batch.intent(self._ids()) if push_batch.writes else None
+        if intent is not None and not self._pushes.intend(push_lease, intent, now=now):
+            return self._hand_back(push_step.permit, "the visit was taken over")
         if self._clock.monotonic() > send_by_s:
             voids = {intent.id: "too late to send"} if intent else {}
-            self._pushes.settle(errand, voids=voids, now=now)
-            return self._hand_back(turn.ticket, "too late to send")
-        return self._call(turn, errand, parcel, intent)
+            self._pushes.settle(push_lease, voids=voids, now=now)
+            return self._hand_back(push_step.permit, "too late to send")
+        return self._call(push_step, push_lease, push_batch, intent)
 
-    def _refresh(self, turn: _PushStep, send_by_s: float) -> Done | Wait:
+    def _refresh(self, push_step: _PushStep, send_by_s: float) -> Done | Wait:
         try:
-            was_sent = turn.storefront.refresh_token(send_by_s=send_by_s)
+            was_sent = push_step.storefront.refresh_token(send_by_s=send_by_s)
         except ProviderError as error:
-            self._settle_failed(turn, error)
+            self._settle_failed(push_step, error)
             if isinstance(error, UnauthorizedError):
-                self._pushes.disconnect(turn.shop, str(error), now=self._clock.now())
-            return Done(what=f"{turn.shop.domain}: {error}")
+                self._pushes.disconnect(push_step.shop, str(error), now=self._clock.now())
+            return Done(what=f"{push_step.shop.domain}: {error}")
         if not was_sent:
-            return self._hand_back(turn.ticket, "another worker refreshes the token")
-        self._limiter.settle(turn.ticket, sent=True, actual=0, report=CallReport(result="token"))
-        return Done(what=f"{turn.shop.domain}: new access token")
+            return self._hand_back(push_step.permit, "another worker refreshes the token")
+        self._limiter.settle(
+            push_step.permit, sent=True, actual=0, report=CallReport(result="token")
+        )
+        return Done(what=f"{push_step.shop.domain}: new access token")
 
     def _call(
-        self, turn: _PushStep, errand: PushLease, parcel: PushBatch, intent: Intent | None
+        self,
+        push_step: _PushStep,
+        push_lease: PushLease,
+        push_batch: PushBatch,
+        intent: Intent | None,
     ) -> Done:
-        shop = errand.shop
+        shop = push_lease.shop
         try:
-            pushed, locations = self._visit(turn.storefront, parcel, shop, intent)
+            pushed, locations = self._bulk_step(push_step.storefront, push_batch, shop, intent)
         except ProviderError as error:
-            return self._failed(turn, errand, parcel, intent, error)
-        self._settle_permit(turn, result=f"{parcel.kind} of {len(parcel.changes)}")
-        self._close_breaker(turn.storefront)
-        closes, narrows = _settle_open(errand.open, {each.change.sku for each in pushed})
+            return self._failed(push_step, push_lease, push_batch, intent, error)
+        self._settle_permit(push_step, result=f"{push_batch.kind} of {len(push_batch.changes)}")
+        self._close_breaker(push_step.storefront)
+        closes, narrows = _settle_open(push_lease.open, {each.change.sku for each in pushed})
         if intent is not None:
             closes[intent.id] = push_results.summary(pushed)
         is_ours = self._pushes.settle(
-            errand,
-            [*pushed, *push_results.idle(errand, self._clock.now())],
+            push_lease,
+            [*pushed, *push_results.idle(push_lease, self._clock.now())],
             closes=closes,
             narrows=narrows,
             locations=locations,
             # A place may have been closed since the shop told its places.
-            forgets_locations=parcel.kind in STOCKS and any(each.retry_at for each in pushed),
-            call_id=turn.ticket.id,
+            forgets_locations=push_batch.kind in STOCKS and any(each.retry_at for each in pushed),
+            call_id=push_step.permit.id,
             now=self._clock.now(),
         )
         late = "" if is_ours else ", too late"
-        return Done(what=f"{shop.domain}: {parcel.kind} of {len(parcel.changes)}{late}")
+        return Done(what=f"{shop.domain}: {push_batch.kind} of {len(push_batch.changes)}{late}")
 
-    def _advance(self, turn: _PushStep, visit: BulkPushStep, send_by_s: float) -> Done | Wait:
+    def _advance(
+        self, push_step: _PushStep, bulk_step: BulkPushStep, send_by_s: float
+    ) -> Done | Wait:
         """Take prices that go in bulk one call further."""
-        ready = visit.prepare()
+        ready = bulk_step.prepare()
         if ready is None:
-            return self._hand_back(turn.ticket, f"{visit.what}: no call")
+            return self._hand_back(push_step.permit, f"{bulk_step.what}: no call")
         if self._clock.monotonic() > send_by_s:
             ready.fail()
-            return self._hand_back(turn.ticket, "too late to send")
+            return self._hand_back(push_step.permit, "too late to send")
         try:
-            answer = ready.call(turn.storefront)
+            answer = ready.call(push_step.storefront)
         except ProviderError as error:
             is_shops = not ready.is_elsewhere and not isinstance(error, PermanentError)
-            self._settle_failed(turn, error, blames_shop=is_shops)
-            ready.fail(error, call_id=turn.ticket.id)
-            self._check_grant(turn, error)
-            return Done(what=f"{turn.shop.domain}: {error}")
+            self._settle_failed(push_step, error, blames_shop=is_shops)
+            ready.fail(error, call_id=push_step.permit.id)
+            self._check_grant(push_step, error)
+            return Done(what=f"{push_step.shop.domain}: {error}")
         if ready.is_elsewhere:
-            self._settle_permit(turn, result=ready.what, actual=FILE_POINTS)
+            self._settle_permit(push_step, result=ready.what, actual=FILE_POINTS)
         else:
-            self._settle_permit(turn, result=ready.what)
-            self._close_breaker(turn.storefront)
-        late = "" if ready.settle(answer, call_id=turn.ticket.id) else ", too late"
-        return Done(what=f"{turn.shop.domain}: {ready.what}{late}")
+            self._settle_permit(push_step, result=ready.what)
+            self._close_breaker(push_step.storefront)
+        late = "" if ready.settle(answer, call_id=push_step.permit.id) else ", too late"
+        return Done(what=f"{push_step.shop.domain}: {ready.what}{late}")
 
-    def _visit(
-        self, storefront: Storefront, parcel: PushBatch, shop: Shop, intent: Intent | None
+    def _bulk_step(
+        self, storefront: Storefront, push_batch: PushBatch, shop: Shop, intent: Intent | None
     ) -> tuple[list[Pushed], Mapping[str, Gid] | None]:
         """Make the one call of a visit, and judge what it brought."""
         places = max(1, len(shop.locations or {}))
-        if parcel.kind is WriteKind.LOCATIONS:
+        if push_batch.kind is WriteKind.LOCATIONS:
             return [], storefront.locations()
-        if parcel.kind is WriteKind.FIND:
-            skus = [each.shop_sku for each in parcel.changes]
+        if push_batch.kind is WriteKind.FIND:
+            skus = [each.shop_sku for each in push_batch.changes]
             found = storefront.find(skus, locations=places)
-            return push_results.after_find(parcel, found, shop, self._clock.now()), None
-        if parcel.kind is WriteKind.READ:
-            variants = [each.ids.variant for each in parcel.changes if each.ids]
+            return push_results.after_find(push_batch, found, shop, self._clock.now()), None
+        if push_batch.kind is WriteKind.READ:
+            variants = [each.ids.variant for each in push_batch.changes if each.ids]
             shown = storefront.read(variants, locations=places)
             repairs = self._rule.repairs_drift
-            return push_results.after_read(parcel, shown, shop, repairs=repairs), None
+            return push_results.after_read(push_batch, shown, shop, repairs=repairs), None
         assert intent is not None, "nothing is written without an intent"
-        said = _write(storefront, parcel, key=intent.id)
-        return push_results.after_write(parcel, said, shop, self._clock.now()), None
+        said = _write(storefront, push_batch, key=intent.id)
+        return push_results.after_write(push_batch, said, shop, self._clock.now()), None
 
     # -- what went wrong ---------------------------------------------------------------------
 
     def _failed(
         self,
-        turn: _PushStep,
-        errand: PushLease,
-        parcel: PushBatch,
+        push_step: _PushStep,
+        push_lease: PushLease,
+        push_batch: PushBatch,
         intent: Intent | None,
         error: ProviderError,
     ) -> Done:
         """Blame the call. A write that may have arrived keeps its intent open, to be read back."""
-        is_for_items = isinstance(error, PermanentError) and bool(parcel.changes)
-        self._settle_failed(turn, error, blames_shop=not is_for_items)
+        is_for_items = isinstance(error, PermanentError) and bool(push_batch.changes)
+        self._settle_failed(push_step, error, blames_shop=not is_for_items)
         now = self._clock.now()
         pushed: list[Pushed] = []
         voids: dict[str, str] = {}
         if is_for_items:
-            pushed = push_results.refuse_all(parcel, str(error), now)
+            pushed = push_results.refuse_all(push_batch, str(error), now)
         if intent is not None:
             if isinstance(error, push_results.NOT_DONE):
                 voids = {intent.id: str(error)}
             else:
-                pushed = push_results.unsure(parcel, now)
+                pushed = push_results.unsure(push_batch, now)
         self._pushes.settle(
-            errand,
+            push_lease,
             pushed,
             voids=voids,
             # The shop may have locations that we do not know of.
-            forgets_locations=isinstance(error, UnreadableError) and parcel.kind in LOOKS,
-            call_id=turn.ticket.id,
+            forgets_locations=isinstance(error, UnreadableError) and push_batch.kind in LOOKS,
+            call_id=push_step.permit.id,
             now=now,
         )
-        self._check_grant(turn, error)
-        return Done(what=f"{turn.shop.domain}: {error}")
+        self._check_grant(push_step, error)
+        return Done(what=f"{push_step.shop.domain}: {error}")
 
-    def _check_grant(self, turn: _PushStep, error: ProviderError) -> None:
-        if isinstance(error, UnauthorizedError) and not turn.storefront.needs_token():
-            self._pushes.disconnect(turn.shop, str(error), now=self._clock.now())
+    def _check_grant(self, push_step: _PushStep, error: ProviderError) -> None:
+        if isinstance(error, UnauthorizedError) and not push_step.storefront.needs_token():
+            self._pushes.disconnect(push_step.shop, str(error), now=self._clock.now())
 
     def _settle_failed(
-        self, turn: _PushStep, error: ProviderError, *, blames_shop: bool = True
+        self, push_step: _PushStep, error: ProviderError, *, blames_shop: bool = True
     ) -> None:
-        scope = turn.storefront.scope
+        limit_key = push_step.storefront.limit_key
         if isinstance(error, ThrottledError):
             wait_s = THROTTLED_S if error.retry_after_s is None else error.retry_after_s
-            self._limiter.pause(scope, wait_s, "told to wait by the shop")
-        self._settle_permit(turn, result=str(error), error=error)
+            self._limiter.pause(limit_key, wait_s, "told to wait by the shop")
+        self._settle_permit(push_step, result=str(error), error=error)
         if blames_shop and not isinstance(error, ThrottledError):
-            self._blame(scope, error)
+            self._blame(limit_key, error)
 
-    def _blame(self, scope: LimitKey, error: HeadwayError) -> None:
-        breaker = self._breakers.load(scope)
-        self._breakers.save(scope, breaker.failed(self._clock.now(), str(error)))
+    def _blame(self, limit_key: LimitKey, error: HeadwayError) -> None:
+        breaker = self._breakers.load(limit_key)
+        self._breakers.save(limit_key, breaker.failed(self._clock.now(), str(error)))
 
     def _settle_permit(
         self,
-        turn: _PushStep,
+        push_step: _PushStep,
         *,
         result: str,
         error: ProviderError | None = None,
         actual: float | None = None,
     ) -> None:
-        cost = turn.storefront.cost
+        cost = push_step.storefront.cost
         status = 200 if error is None else error.status
         self._limiter.settle(
-            turn.ticket,
+            push_step.permit,
             sent=not isinstance(error, UnsentError),
             actual=_actual(cost, error) if actual is None else actual,
             is_late=isinstance(error, TimedOutError),
@@ -414,14 +426,14 @@ class Push:
         )
 
     def _close_breaker(self, storefront: Storefront) -> None:
-        breaker = self._breakers.load(storefront.scope)
+        breaker = self._breakers.load(storefront.limit_key)
         if breaker.failures:
-            self._breakers.save(storefront.scope, breaker.succeeded())
+            self._breakers.save(storefront.limit_key, breaker.succeeded())
 
 
-def _write(storefront: Storefront, parcel: PushBatch, *, key: str) -> Sequence[WriteResult]:
-    writes: Any = parcel.writes
-    match parcel.kind:
+def _write(storefront: Storefront, push_batch: PushBatch, *, key: str) -> Sequence[WriteResult]:
+    writes: Any = push_batch.writes
+    match push_batch.kind:
         case WriteKind.STOCK:
             return storefront.set_stock(writes, key=key)
         case WriteKind.ACTIVATE:

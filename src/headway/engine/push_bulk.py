@@ -40,42 +40,42 @@ class BulkPush:
     write_file: Callable[[Sequence[PriceWrite]], bytes]
     piece_max: int = PIECE_MAX
 
-    def resume(self, errand: PushLease) -> "BulkPushStep | None":
+    def resume(self, push_lease: PushLease) -> "BulkPushStep | None":
         """Return the next step of what is under way, if it is due."""
         now = self.clock.now()
         # Without locations nobody can tell whether a listing needs more than its price.
         if (
-            errand.bulk is None
-            or errand.shop.locations is None
-            or not bulk.is_due(errand.bulk, now)
+            push_lease.bulk is None
+            or push_lease.shop.locations is None
+            or not bulk.is_due(push_lease.bulk, now)
         ):
             return None
-        step = bulk.next_step(errand.bulk, now)
-        return BulkPushStep(hand=self, errand=errand, intent=errand.bulk, step=step)
+        step = bulk.next_step(push_lease.bulk, now)
+        return BulkPushStep(hand=self, push_lease=push_lease, intent=push_lease.bulk, step=step)
 
     def begin(
-        self, errand: PushLease, parcel: PushBatch, ids: Callable[[], str]
+        self, push_lease: PushLease, push_batch: PushBatch, ids: Callable[[], str]
     ) -> "BulkPushStep | None":
         """Send prices in bulk instead of this parcel, if they are enough."""
-        is_busy = len(errand.changes) >= min(self.from_count, CHANGES_MAX)
-        if parcel.kind is not WriteKind.PRICE or errand.bulk is not None or not is_busy:
+        is_busy = len(push_lease.changes) >= min(self.from_count, CHANGES_MAX)
+        if push_batch.kind is not WriteKind.PRICE or push_lease.bulk is not None or not is_busy:
             return None
         now = self.clock.now()
         # Counted first, for it is asked at every visit; most of those that wait are wanted then.
-        if self.bulks.count(errand, now=now, limit=self.from_count) < self.from_count:
+        if self.bulks.count(push_lease, now=now, limit=self.from_count) < self.from_count:
             return None
-        waiting = self.bulks.waiting(errand, now=now, limit=bulk.WRITES_MAX)
-        chosen = bulk.choose(waiting, errand.shop)
+        waiting = self.bulks.waiting(push_lease, now=now, limit=bulk.WRITES_MAX)
+        chosen = bulk.choose(waiting, push_lease.shop)
         if len(chosen) < self.from_count:
             return None
         writes = [price_write(each) for each in chosen]
         intent = PushBatch(kind=WriteKind.BULK, changes=chosen, writes=writes).intent(ids())
-        asleep = [each for each in chosen if push_results.lacks_only_price(each, errand.shop)]
+        asleep = [each for each in chosen if push_results.lacks_only_price(each, push_lease.shop)]
         until = now + push_results.SLEEP
-        if not self.bulks.intend(errand, intent, asleep=asleep, until=until, now=now):
+        if not self.bulks.intend(push_lease, intent, asleep=asleep, until=until, now=now):
             return None
         opened = BulkIntent(id=intent.id, skus=frozenset(intent.skus), created_at=now)
-        return BulkPushStep(hand=self, errand=errand, intent=opened, step=BulkStep.STAGE)
+        return BulkPushStep(hand=self, push_lease=push_lease, intent=opened, step=BulkStep.STAGE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class BulkPushStep:
     """One step of prices that go in bulk, in one visit to their shop."""
 
     hand: BulkPush
-    errand: PushLease
+    push_lease: PushLease
     intent: BulkIntent
     step: BulkStep
     writes: Sequence[PriceWrite] = ()
@@ -102,7 +102,7 @@ class BulkPushStep:
         """Do what must be stored or known before the call; None if there is nothing to call."""
         bulks, now = self.hand.bulks, self.hand.clock.now()
         if self.step is BulkStep.DROP:
-            changes = bulks.changes(self.errand, self.intent.skus)
+            changes = bulks.changes(self.push_lease, self.intent.skus)
             self._end(bulk.apart(changes, NO_START, now), voids=NO_START)
             return None
         if self.step is BulkStep.GIVE_UP:
@@ -110,7 +110,7 @@ class BulkPushStep:
             return None
         if self.step is BulkStep.RUN:
             asking = bulk.asking(self.intent, now)
-            return replace(self, intent=asking) if bulks.note(self.errand, asking) else None
+            return replace(self, intent=asking) if bulks.note(self.push_lease, asking) else None
         return replace(self, writes=bulks.writes(self.intent)) if self.is_elsewhere else self
 
     def call(self, storefront: Storefront) -> BulkProgress | Sequence[WriteResult] | None:
@@ -137,15 +137,15 @@ class BulkPushStep:
         self, answer: BulkProgress | Sequence[WriteResult] | None, *, call_id: str | None = None
     ) -> bool:
         """Write down what the call came to; False if the errand is no longer ours."""
-        now, errand, intent = self.hand.clock.now(), self.errand, self.intent
+        now, push_lease, intent = self.hand.clock.now(), self.push_lease, self.intent
         if isinstance(answer, BulkProgress):
             progress = {intent.id: answer}
-            return self.hand.pushes.settle(errand, progress=progress, call_id=call_id, now=now)
-        changes = {each.sku: each for each in self.hand.bulks.changes(errand, intent.skus)}
+            return self.hand.pushes.settle(push_lease, progress=progress, call_id=call_id, now=now)
+        changes = {each.sku: each for each in self.hand.bulks.changes(push_lease, intent.skus)}
         if answer is None:
             return self._end(unsure=list(changes.values()), call_id=call_id)
         lines = zip(self.writes, answer, strict=True)
-        pushed, unsure = bulk.judge(lines, changes, errand.shop, now)
+        pushed, unsure = bulk.judge(lines, changes, push_lease.shop, now)
         return self._end(pushed, unsure=unsure, call_id=call_id)
 
     def fail(self, error: ProviderError | None = None, *, call_id: str | None = None) -> None:
@@ -170,11 +170,11 @@ class BulkPushStep:
             piece, told = told[:most], told[most:]
             narrows = {id_: sorted({*kept, *(each.change.sku for each in told)})}
             if not settle(
-                self.errand, piece, narrows=narrows, call_id=call_id, keeps_lease=True, now=now
+                self.push_lease, piece, narrows=narrows, call_id=call_id, keeps_lease=True, now=now
             ):
                 return False
         return settle(
-            self.errand,
+            self.push_lease,
             told,
             closes={} if kept or voids else {id_: push_results.summary(pushed)},
             voids={id_: voids} if voids else None,

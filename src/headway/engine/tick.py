@@ -80,7 +80,7 @@ class Tick:
         self._rescues(what, count)
 
     def _hourly(self, now: datetime) -> None:
-        self._sellers.count_catalogues(now)
+        self._sellers.count_catalogs(now)
         self._notices.warn_of_tokens(now)
         self._jobs.relax(now)
         self._history(now)

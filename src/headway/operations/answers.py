@@ -9,7 +9,7 @@ from headway.core.catalog.intake import ImportedPart, fate, read_at
 from headway.core.catalog.listings import Priority, SellerId, Sku
 from headway.core.reasons import Explanation, ListingPosition
 from headway.engine.explain import in_shop, reasons
-from headway.operations.outlook import line_ahead
+from headway.operations.outlook import queue_ahead
 from headway.store.catalog.history import SeriesPoint
 from headway.store.catalog.suppliers import Suppliers
 
@@ -20,7 +20,7 @@ class ListingExplanation:
 
     seller: SellerId
     sku: Sku
-    turn: Priority
+    priority: Priority
     due_at: datetime
     last_good_read_at: datetime | None
     failures: int
@@ -75,7 +75,7 @@ def explained(
         answer
         for name in sorted(set(suppliers.values()))
         for answer in _explained(
-            app.line_of(name), [each for each in found if suppliers[each.user_id] == name], now
+            app.for_supplier(name), [each for each in found if suppliers[each.user_id] == name], now
         )
     ]
     return sorted(told, key=lambda each: (each.sku, each.seller))
@@ -84,17 +84,17 @@ def explained(
 def _explained(
     app: App, found: Sequence[ListingPosition], now: datetime
 ) -> list[ListingExplanation]:
-    line = line_ahead(app, now, {each.sku for each in found if each.is_active})
+    line = queue_ahead(app, now, {each.sku for each in found if each.is_active})
     return [
         ListingExplanation(
             seller=each.user_id,
             sku=each.sku,
-            turn=each.turn,
+            priority=each.priority,
             due_at=each.next_sync_at,
             last_good_read_at=each.last_successful_sync,
             failures=each.consecutive_failures,
             last_error=each.last_error,
-            explanation=reasons(each, line, app.rule.boarding, now),
+            explanation=reasons(each, line, app.rule.seat_rule, now),
             policy=app.policy.name,
             timetable=app.why(each, now),
             in_shop=in_shop(each, now),
@@ -107,7 +107,7 @@ def batch_of(
     app: App, batch_id: str, seller: SellerId, parts: Sequence[ImportedPart], now: datetime
 ) -> PublishBatch:
     """Say what becomes of each of these parts."""
-    line, seats = app.line(now), app.rule.boarding.seats
+    line, seats = app.line(now), app.rule.seat_rule.seats
     asked = []
     for each in parts:
         expected_at = read_at(each, line, seats=seats, now=now)

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from headway.app import App
-from headway.app.providers import boeing_resource, boeing_scope
+from headway.app.providers import boeing_limit_key, boeing_resource
 from headway.config import Settings
 from headway.core.catalog.listings import LimitKey, SupplierName
 from headway.core.limits.status import Gauge
 from headway.errors import NotFoundError
-from headway.providers.boeing.client import scope_of
+from headway.providers.boeing.client import limit_key_of
 from headway.providers.etsy.limits import day_key, second_key
 from headway.providers.printify.limits import account_resource
-from headway.providers.shopify.limits import shop_resource, shop_scope
+from headway.providers.shopify.limits import shop_limit_key, shop_resource
 from headway.store import cursors
 from headway.store.catalog.suppliers import Suppliers
 from headway.store.limits.ledger import LimitQueries
@@ -45,24 +45,24 @@ def key_of(app: App, name: str) -> str:
     """Return the limiter's key of a limit; raises NotFoundError."""
     settings = app.settings
     fixed: dict[str, str] = {
-        SUPPLIER: boeing_scope(settings),
+        SUPPLIER: boeing_limit_key(settings),
         ETSY_DAY: day_key(settings.etsy_keystring),
         ETSY_SECOND: second_key(settings.etsy_keystring),
     }
     if name in fixed:
         return fixed[name]
     if name.startswith(SHOP):
-        return shop_scope(settings.shopify_client_id, name.removeprefix(SHOP))
+        return shop_limit_key(settings.shopify_client_id, name.removeprefix(SHOP))
     if name.startswith(PRINTIFY):
         return name
     if name.startswith(OTHER_SUPPLIER):
-        return app.line_of(SupplierName(name.removeprefix(OTHER_SUPPLIER))).scope
+        return app.for_supplier(SupplierName(name.removeprefix(OTHER_SUPPLIER))).limit_key
     raise NotFoundError("there is no such limit; see /api/limits")
 
 
 def names_of(app: App, keys: Sequence[str]) -> dict[str, str]:
     """Return the names of these keys, without those of an app or a supplier no longer ours."""
-    others = {scope_of(each.client_id): each.name for each in Suppliers(app.pool).all()}
+    others = {limit_key_of(each.client_id): each.name for each in Suppliers(app.pool).all()}
     fixed = {key_of(app, name): name for name in (SUPPLIER, ETSY_DAY, ETSY_SECOND)}
     found = {key: fixed.get(key) or _name_of(key, app.settings, others) for key in keys}
     return {key: name for key, name in found.items() if name is not None}
@@ -71,7 +71,7 @@ def names_of(app: App, keys: Sequence[str]) -> dict[str, str]:
 def _name_of(key: str, settings: Settings, others: Mapping[LimitKey, SupplierName]) -> str | None:
     if key in others:
         return OTHER_SUPPLIER + others[LimitKey(key)]
-    own = shop_scope(settings.shopify_client_id, "")
+    own = shop_limit_key(settings.shopify_client_id, "")
     if key.startswith(own):
         return SHOP + key.removeprefix(own)
     return key if key.startswith(PRINTIFY) else None

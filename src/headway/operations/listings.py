@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from headway.app import App
-from headway.app.alert_metrics import signs_now, signs_of
+from headway.app.alert_metrics import alert_metrics_now, alert_metrics_of
 from headway.clock import Clock, ScaledClock, SystemClock, fresh_id
 from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName
 from headway.core.monitoring.alerts import TOKEN_NOTICE, Alert, alerts
@@ -188,7 +188,7 @@ class Operations:
         if self._seller is not None:
             return ()
         names = Suppliers(self._whole.pool).of_sellers({each.user_id for each in found}).values()
-        keys = [self._whole.line_of(name).scope for name in sorted(set(names))]
+        keys = [self._whole.for_supplier(name).limit_key for name in sorted(set(names))]
         return HistoryQueries(self._whole.pool).latest_reads(sku, keys=keys, now=self.now)
 
     def explain(self, sku: Sku, *, seller: SellerId | None = None) -> list[ListingExplanation]:
@@ -338,14 +338,15 @@ class Operations:
         )
 
     def move(
-        self, skus: Sequence[Sku], wish: RequestedSlot, *, seller: SellerId | None = None
+        self, skus: Sequence[Sku], requested_slot: RequestedSlot, *, seller: SellerId | None = None
     ) -> list[MovedSlot]:
         """Give parts another slot of the day, or a priority in theirs."""
         app, now = self._whole, self.now  # whose slots are full is known by everybody's
 
         def verb(user_id: SellerId, theirs: list[Sku]) -> list[MovedSlot]:
             return [
-                app.timetable.move(user_id, sku, wish, policy=app.policy, now=now) for sku in theirs
+                app.timetable.move(user_id, sku, requested_slot, policy=app.policy, now=now)
+                for sku in theirs
             ]
 
         return self._for_each(skus, seller, verb)
@@ -366,7 +367,7 @@ class Operations:
         if all(each.status == "refused" for each in parts):
             told = "; ".join(f"{each.sku}: {each.reason}" for each in parts[:NAMED_MAX])
             raise ConflictError(f"no part could be taken: {told}")
-        return batch_of(app.line_of(self._supplier_of(whose)), batch_id, whose, parts, now)
+        return batch_of(app.for_supplier(self._supplier_of(whose)), batch_id, whose, parts, now)
 
     def batch(self, batch_id: str) -> PublishBatch:
         """Tell what became of a batch; a part belongs to the batch that asked for it last."""
@@ -374,7 +375,7 @@ class Operations:
         owner = publishing.owner(batch_id) if is_uuid(batch_id) else None
         if owner is None or self._seller not in {None, owner}:
             raise NotFoundError("there is no such batch, or its parts were asked for again since")
-        app = self._whole.line_of(self._supplier_of(owner))
+        app = self._whole.for_supplier(self._supplier_of(owner))
         return batch_of(app, batch_id, owner, publishing.batch(batch_id), self.now)
 
     def limits(self, *, limit: int, cursor: str | None = None) -> list[LimitView]:
@@ -397,24 +398,24 @@ class Operations:
 
     def alerts(self) -> list[Alert]:
         """Return what is wrong now, of everybody's or of one's own, the worst first."""
-        return alerts(self.signs(), self._whole.settings.alert_limits)
+        return alerts(self.metrics(), self._whole.settings.alert_limits)
 
-    def signs(self, seen: Overview | None = None) -> AlertMetrics:
+    def metrics(self, seen: Overview | None = None) -> AlertMetrics:
         """Return what alerts are judged by; a seller's are in the overview, if it was read."""
         app, pauses = self._whole, self.pauses()
         if self._seller is None:
-            return signs_now(app, self.now, pauses=pauses)
+            return alert_metrics_now(app, self.now, pauses=pauses)
         seen = seen or self.status()
         tokens = Credentials(app.pool).ending(
             seen.now + TOKEN_NOTICE,
             client_id=app.settings.shopify_client_id,
             seller=self._seller,
         )
-        return signs_of(seen, pauses=pauses, tokens=tokens)
+        return alert_metrics_of(seen, pauses=pauses, tokens=tokens)
 
     def alerts_in(self, seen: Overview) -> list[Alert]:
         """Return what is wrong, with an overview that was read before."""
-        return alerts(self.signs(seen), self._whole.settings.alert_limits)
+        return alerts(self.metrics(seen), self._whole.settings.alert_limits)
 
     def _things(
         self,
@@ -463,7 +464,7 @@ class Operations:
         """Return the application on one supplier's line; a seller's own, whatever is asked for."""
         if self._seller is not None:
             supplier = self._supplier_of(self._seller)
-        return self._whole if supplier is None else self._whole.line_of(supplier)
+        return self._whole if supplier is None else self._whole.for_supplier(supplier)
 
     def _supplier_of(self, seller: SellerId) -> SupplierName:
         return Suppliers(self._whole.pool).of_sellers([seller])[seller]

@@ -14,7 +14,10 @@ NAN = float("nan")
 
 
 def figures_of(
-    seen: Overview, signs: AlertMetrics, alerts: Sequence[Alert], freshness: Freshness | None = None
+    seen: Overview,
+    metrics: AlertMetrics,
+    alerts: Sequence[Alert],
+    freshness: Freshness | None = None,
 ) -> MetricValues:
     """Return the figures in an overview of everybody's."""
     counts, front, lane = seen.counts, seen.storefront, seen.accounts
@@ -34,9 +37,9 @@ def figures_of(
             "changes_waiting": sum(each.waiting for each in front.shops),
             "pushes_day": front.written.count,
             "changes_held": front.held_count,
-            "accounts_disconnected": sum(not each.is_connected for each in signs.connections),
+            "accounts_disconnected": sum(not each.is_connected for each in metrics.connections),
             "sellers_at_quota": sum(each.orders >= each.orders_max for each in lane.sellers),
-            "permit_delay_seconds": signs.hour.permit_wait_s,
+            "permit_delay_seconds": metrics.hour.permit_wait_s,
         },
         by_label={
             **_ages(seen, freshness),
@@ -58,7 +61,7 @@ def figures_of(
                 each.platform.value: (each.used + each.reserved) / each.limit
                 for each in lane.budgets
             },
-            **_wrong(signs),
+            **_wrong(metrics),
             "alerts": {each.value: by_severity.get(each, 0) for each in Severity},
         },
     )
@@ -74,7 +77,7 @@ def _ages(seen: Overview, freshness: Freshness | None) -> dict[str, Mapping[str,
             "unread": counts.unread,
             "parked": counts.parked,
             "overdue": counts.overdue,
-            "aboard": counts.aboard,
+            "in_call": counts.in_call,
         },
         "listing_age_listings": {f"{hours:02}": count for hours, count in enumerate(seen.ages_h)},
         "fresh_ratio": {each.tier.value: each.fresh / each.total for each in tiers if each.total},
@@ -84,9 +87,9 @@ def _ages(seen: Overview, freshness: Freshness | None) -> dict[str, Mapping[str,
     }
 
 
-def _wrong(signs: AlertMetrics) -> dict[str, Mapping[str, float]]:
+def _wrong(metrics: AlertMetrics) -> dict[str, Mapping[str, float]]:
     """Return what alerts are judged by and of which there is no other figure."""
-    hour = signs.hour
+    hour = metrics.hour
     return {
         "hour": {
             "calls": hour.calls,
@@ -96,13 +99,13 @@ def _wrong(signs: AlertMetrics) -> dict[str, Mapping[str, float]]:
             "overdue": hour.overdue,
         },
         "trouble": {
-            "paused": sum(each.is_wide for each in signs.pauses),
-            "refusals_in_a_row": signs.refusals_in_a_row,
+            "paused": sum(each.is_wide for each in metrics.pauses),
+            "refusals_in_a_row": metrics.refusals_in_a_row,
             "stuck": hour.stuck,
-            "shops_down": sum(each.is_connected for each in signs.connections),
-            "tokens_ending": len(signs.tokens),
-            "quotas_spent": sum(each.is_spent(signs.now) for each in signs.quotas),
+            "shops_down": sum(each.is_connected for each in metrics.connections),
+            "tokens_ending": len(metrics.tokens),
+            "quotas_spent": sum(each.is_spent(metrics.now) for each in metrics.quotas),
         },
-        "promise_burn_fast": {each.tier: each.burn_fast for each in signs.promises},
-        "promise_burn_slow": {each.tier: each.burn_slow for each in signs.promises},
+        "promise_burn_fast": {each.tier: each.burn_fast for each in metrics.promises},
+        "promise_burn_slow": {each.tier: each.burn_slow for each in metrics.promises},
     }

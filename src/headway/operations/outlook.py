@@ -18,7 +18,7 @@ TOKEN_LIFE = timedelta(hours=1)
 LOOK_BACK = timedelta(hours=6)
 
 
-def line_ahead(app: App, now: datetime, wanted: Collection[Sku]) -> SupplierQueue:
+def queue_ahead(app: App, now: datetime, wanted: Collection[Sku]) -> SupplierQueue:
     """Read what every listing waits for, and when these parts will board."""
     line, policy = app.line(now), app.policy
     if not wanted:
@@ -26,20 +26,20 @@ def line_ahead(app: App, now: datetime, wanted: Collection[Sku]) -> SupplierQueu
     if policy.is_eager:
         policy = policy.informed(app.markets.load((), now))
     blocked_until = line.breaker.blocked_until(now) or now
-    headway = line.pace + _lasting(app.limiter.calls_since(app.scope, now - LOOK_BACK))
+    headway = line.pace + _lasting(app.limiter.calls_since(app.limit_key, now - LOOK_BACK))
     outlook = Outlook(
         queue=app.ahead.queue(now),
         departures=Departures(
             permit_at=max(line.permit_at, blocked_until, line.paused_until or now),
             headway=headway,
-            sign_ins=tuple(at - EARLY for at in app.ahead.token_ends(app.scope)),
+            sign_ins=tuple(at - EARLY for at in app.ahead.token_ends(app.limit_key)),
             token_life=TOKEN_LIFE - EARLY,
         ),
-        rule=app.rule.boarding,
+        rule=app.rule.seat_rule,
         policy=policy,
         retries_from=line.retries_from,
     )
-    return replace(line, pace=headway, boards=foresee(outlook, now, wanted))
+    return replace(line, pace=headway, joins_call=foresee(outlook, now, wanted))
 
 
 def _lasting(calls: Sequence[LedgerCall]) -> timedelta:

@@ -5,7 +5,7 @@ from datetime import datetime
 from headway.app import App
 from headway.core.catalog.listings import SellerId
 from headway.core.limits.rules import Resource
-from headway.providers.shopify.storefront import shop_resource, shop_scope
+from headway.providers.shopify.storefront import shop_limit_key, shop_resource
 from headway.store.status import Overview, PermitStatus, overview
 from headway.store.timetable.hours import DayTimetable, TimetableQueries
 
@@ -17,7 +17,7 @@ def look(app: App, *, seller: SellerId | None = None, theirs: App | None = None)
 
     `theirs` is the same application behind that seller's wall.
     """
-    status = app.limiter.status(app.scope)
+    status = app.limiter.status(app.limit_key)
     gate = PermitStatus(
         # The next permit may be spoken for: by the very call that is waiting for it.
         free_at=status.promised_at or status.next_free_at,
@@ -26,17 +26,17 @@ def look(app: App, *, seller: SellerId | None = None, theirs: App | None = None)
     )
 
     def resource_of(shop: str) -> Resource:
-        scope = shop_scope(app.settings.shopify_client_id, shop)
-        return shop_resource(scope, restore_per_s=app.shop_restore_per_s)
+        limit_key = shop_limit_key(app.settings.shopify_client_id, shop)
+        return shop_resource(limit_key, restore_per_s=app.shop_restore_per_s)
 
     now = app.clock.now()
     return overview(
         app.pool,
         now,
         supplier=app.supplier,
-        scope=app.scope,
+        limit_key=app.limit_key,
         gate=gate,
-        boarding=app.rule.boarding,
+        seat_rule=app.rule.seat_rule,
         minute_limit=app.settings.rate_limit,
         resource_of=resource_of,
         accounts=lambda pool: app.lane.over(pool).status(now, user_id=seller),
@@ -49,13 +49,13 @@ def day_of(app: App, now: datetime) -> DayTimetable:
     """Read the day around now: calls planned and made, and when what failed is tried again."""
     views = TimetableQueries(
         app.pool,
-        seats=app.rule.boarding.seats,
+        seats=app.rule.seat_rule.seats,
         calls_per_hour=app.settings.rate_limit * app.settings.budget_share * HOUR_MIN,
     )
     return views.day(
         now,
         supplier=app.supplier,
-        scope=app.scope,
+        limit_key=app.limit_key,
         policy=app.policy,
         listed=app.schedule.listed(),
     )

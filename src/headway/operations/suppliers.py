@@ -12,7 +12,7 @@ from headway.core.pauses import Pause, longest
 from headway.core.timetable.seats import departure
 from headway.engine.fetch import FRONT_PER_SEAT
 from headway.errors import ConflictError
-from headway.providers.boeing.client import BoeingAccess, scope_of
+from headway.providers.boeing.client import BoeingAccess, limit_key_of
 from headway.store import cursors
 from headway.store.catalog.supplier_list import SupplierQueries, SupplierView
 from headway.store.catalog.suppliers import SupplierRow, Suppliers
@@ -106,27 +106,28 @@ class SupplierOperations:
                 return SupplierStatuses(first=(), count=1)
             every = self._scoped([self._main, *others])
             names = views.worst(every, limit=limit)
-            chosen = {scope: row for scope, row in every.items() if row.name in names}
+            chosen = {limit_key: row for limit_key, row in every.items() if row.name in names}
             found = dict(zip(chosen, views.views(chosen, now), strict=True))
-            pauses, rule = Pauses(lent).standing(now), app.rule.boarding
+            pauses, rule = Pauses(lent).standing(now), app.rule.seat_rule
             wanted = {
-                scope: departure(
+                limit_key: departure(
                     Schedule(lent, row.name).front(now, limit=rule.seats * FRONT_PER_SEAT),
                     now,
                     rule,
                 )
-                for scope, row in chosen.items()
+                for limit_key, row in chosen.items()
             }
         # Only now: who waits for a second connection while others do may wait for ever.
         lines = [
-            self._line(scope, view, wanted[scope], pauses, now) for scope, view in found.items()
+            self._line(limit_key, view, wanted[limit_key], pauses, now)
+            for limit_key, view in found.items()
         ]
         lines.sort(key=lambda each: names.index(each.view.name))
         return SupplierStatuses(first=tuple(lines), count=len(every))
 
     def _line(
         self,
-        scope: LimitKey,
+        limit_key: LimitKey,
         view: SupplierView,
         wanted_at: datetime | None,
         pauses: Sequence[Pause],
@@ -135,8 +136,8 @@ class SupplierOperations:
         pause = longest(each for each in pauses if each.stops_line(view.name))
         if wanted_at is None or pause is not None:
             return SupplierStatus(view=view, pause=pause, leaves_at=None)
-        self._app.limiter.know(boeing_resource(self._app.settings, scope))
-        status = self._app.limiter.status(scope)
+        self._app.limiter.know(boeing_resource(self._app.settings, limit_key))
+        status = self._app.limiter.status(limit_key)
         blocked_until = view.breaker.blocked_until(now) or now
         free_at = status.promised_at or status.next_free_at
         return SupplierStatus(
@@ -151,7 +152,7 @@ class SupplierOperations:
         )
 
     def _scoped(self, rows: Iterable[SupplierRow]) -> dict[LimitKey, SupplierRow]:
-        return {scope_of(each.client_id): self._placed(each) for each in rows}
+        return {limit_key_of(each.client_id): self._placed(each) for each in rows}
 
     def _placed(self, row: SupplierRow) -> SupplierRow:
         """Return it with the address where it is asked."""

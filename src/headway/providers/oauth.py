@@ -44,7 +44,7 @@ class OAuthClient(Protocol):
     def find_title(self, grant: TokenGrant, found: AuthorizedShop) -> str:
         """Return what the shop calls itself, asked where finding it did not tell; one call."""
 
-    def scope(self, found: AuthorizedShop) -> LimitKey:
+    def limit_key(self, found: AuthorizedShop) -> LimitKey:
         """Return under which name the account's tokens are kept."""
 
     def close(self) -> None:

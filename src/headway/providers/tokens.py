@@ -51,8 +51,10 @@ class TokenGrant:
 class AccountTokens:
     """One worker's view of an account's tokens; it looks again when what it knows is not enough."""
 
-    def __init__(self, scope: LimitKey, *, shelf: TokenShelf, vault: Vault, clock: Clock) -> None:
-        self._scope = scope
+    def __init__(
+        self, limit_key: LimitKey, *, shelf: TokenShelf, vault: Vault, clock: Clock
+    ) -> None:
+        self._limit_key = limit_key
         self._shelf = shelf
         self._vault = vault
         self._clock = clock
@@ -75,7 +77,7 @@ class AccountTokens:
 
     def kill(self, token: Token) -> bool:
         """Let exactly this token be dead, for all workers; True if a newer one is alive already."""
-        self._shelf.invalidate(self._scope, {token.name: token.version}, now=self._clock.now())
+        self._shelf.invalidate(self._limit_key, {token.name: token.version}, now=self._clock.now())
         self._known = {}
         return self.find(token.name) is not None
 
@@ -83,7 +85,7 @@ class AccountTokens:
         """Take the lease to refresh; False while another holds it."""
         now = self._clock.now()
         until = now + timedelta(seconds=timeout_s + LEASE_MARGIN_S)
-        return self._shelf.begin_refresh(self._scope, owner=owner, now=now, lease_until=until)
+        return self._shelf.begin_refresh(self._limit_key, owner=owner, now=now, lease_until=until)
 
     def refresh(
         self, fetch: Callable[[], TokenGrant], *, timeout_s: float, send_by_s: float
@@ -103,7 +105,7 @@ class AccountTokens:
 
     def end_refresh(self, owner: str) -> None:
         """Give the lease back."""
-        self._shelf.end_refresh(self._scope, owner=owner)
+        self._shelf.end_refresh(self._limit_key, owner=owner)
 
     def keep(self, grant: TokenGrant, *, owner: str, renewed_at: datetime | None = None) -> None:
         """Keep what a refresh brought, the refresh token first; a renewal is told once."""
@@ -127,7 +129,7 @@ class AccountTokens:
         renewed_at: datetime | None = None,
     ) -> None:
         self._shelf.save(
-            self._scope,
+            self._limit_key,
             name,
             secret=self._vault.encrypt(text),
             expires_at=expires_at,
@@ -148,7 +150,7 @@ class AccountTokens:
                 expires_at=row.expires_at,
                 version=row.version,
             )
-            for row in self._shelf.load(self._scope)
+            for row in self._shelf.load(self._limit_key)
         }
 
 
@@ -158,7 +160,7 @@ def replaced(provider: str) -> TransientError:
     return TransientError(text, provider=provider, status=401)
 
 
-def token_scope(platform: PlatformName, shop: str) -> LimitKey:
+def token_key(platform: PlatformName, shop: str) -> LimitKey:
     """Return the name under which the tokens of a shop are kept; Shopify's are kept per app."""
     return LimitKey(f"{platform}:shop:{shop}")
 
@@ -166,7 +168,7 @@ def token_scope(platform: PlatformName, shop: str) -> LimitKey:
 def store_tokens(
     shelf: TokenShelf,
     vault: Vault,
-    scope: LimitKey,
+    limit_key: LimitKey,
     *,
     clock: Clock,
     access: str,
@@ -181,7 +183,7 @@ def store_tokens(
     for name, text in ((ACCESS, access), (REFRESH, refresh)):
         if text is not None and not is_usable(text):
             raise InvalidError(f"the {name} token is empty or holds spaces or line ends")
-    tokens, owner = AccountTokens(scope, shelf=shelf, vault=vault, clock=clock), fresh_id()
+    tokens, owner = AccountTokens(limit_key, shelf=shelf, vault=vault, clock=clock), fresh_id()
     if not tokens.begin_refresh(owner, timeout_s=LEASE_MARGIN_S):
         raise ConflictError("the account's tokens are being refreshed; try again in a minute")
     try:

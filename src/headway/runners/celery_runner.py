@@ -141,17 +141,17 @@ class CeleryRunner:
         except Exception as error:  # noqa: BLE001 - whatever it is, a silent failure would be worse
             self._threads.fail(name, error)
 
-    def _send(self, baton: DispatchLease, wait: timedelta) -> None:
-        send_by(self._celery, baton, wait.total_seconds() / self._speed)
+    def _send(self, dispatch_lease: DispatchLease, wait: timedelta) -> None:
+        send_by(self._celery, dispatch_lease, wait.total_seconds() / self._speed)
 
 
-def send_by(celery: Celery, baton: DispatchLease, wait_s: float) -> None:
+def send_by(celery: Celery, dispatch_lease: DispatchLease, wait_s: float) -> None:
     """Send the message of a baton, to be heard after that many real seconds; BrokerError if not."""
-    subject = baton.subject
+    subject = dispatch_lease.subject
     try:
         celery.send_task(
             task_name(subject.verb),
-            args=[subject.name, baton.fence],
+            args=[subject.name, dispatch_lease.fence],
             queue=subject.queue,
             countdown=wait_s or None,
         )

@@ -13,7 +13,7 @@ Report = Callable[[str, str], None]
 RETRY_AFTER = timedelta(seconds=10)
 
 
-def turn(
+def run_steps(
     step: Step,
     clock: Clock,
     stop: threading.Event,
@@ -93,6 +93,6 @@ class EmbeddedRunner:
 
     def _run(self, name: str, step: Step, bell: threading.Event | None) -> None:
         try:
-            turn(step, self._clock, self.stopping, self._report, name, bell=bell)
+            run_steps(step, self._clock, self.stopping, self._report, name, bell=bell)
         except Exception as error:  # noqa: BLE001 - whatever it is, a silent thread would be worse
             self.fail(name, error)

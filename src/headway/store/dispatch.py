@@ -1,4 +1,4 @@
-"""The rows of `batons`: who has a message under way, until when, and what waits with it.
+"""The rows of `dispatch_leases`: who has a message under way, until when, and what waits with it.
 
 On a real clock the server's own time counts, so that hosts whose clocks are apart agree.
 """
@@ -18,7 +18,7 @@ NOW = "coalesce(%(now)s::timestamptz, clock_timestamp())"
 
 # In one order, so that two who take many at once do not wait for each other in a ring.
 TAKE = f"""
-INSERT INTO batons AS baton (verb, subject, until)
+INSERT INTO dispatch_leases AS baton (verb, subject, until)
 SELECT verb, subject, {NOW} + %(life)s
 FROM unnest(%(verbs)s::text[], %(subjects)s::text[]) AS wanted (verb, subject)
 ORDER BY verb, subject
@@ -28,40 +28,40 @@ RETURNING verb, subject, fence
 # What is carried goes with who takes it up: it must never be in two hands.
 TAKE_UP = f"""
 WITH before AS (
-  SELECT verb, subject, carried FROM batons
+  SELECT verb, subject, carried FROM dispatch_leases
   WHERE verb = %(verb)s AND subject = %(subject)s AND fence = %(fence)s FOR NO KEY UPDATE
 )
-UPDATE batons AS baton SET fence = fence + 1, until = {NOW} + %(life)s, carried = NULL
+UPDATE dispatch_leases AS baton SET fence = fence + 1, until = {NOW} + %(life)s, carried = NULL
 FROM before WHERE baton.verb = before.verb AND baton.subject = before.subject
 RETURNING baton.fence, before.carried
 """
 KEEP = f"""
-UPDATE batons AS baton SET until = {NOW} + %(life)s
+UPDATE dispatch_leases AS baton SET until = {NOW} + %(life)s
 FROM unnest(%(verbs)s::text[], %(subjects)s::text[], %(fences)s::bigint[])
   AS ours (verb, subject, fence)
 WHERE baton.verb = ours.verb AND baton.subject = ours.subject AND baton.fence = ours.fence
 """
 REST = f"""
-UPDATE batons SET until = {NOW} + %(wait)s, carried = %(carried)s::jsonb
+UPDATE dispatch_leases SET until = {NOW} + %(wait)s, carried = %(carried)s::jsonb
 WHERE verb = %(verb)s AND subject = %(subject)s AND fence = %(fence)s
 """
 WAKING = f"""
-SELECT verb, subject FROM batons WHERE carried IS NOT NULL AND until <= {NOW}
+SELECT verb, subject FROM dispatch_leases WHERE carried IS NOT NULL AND until <= {NOW}
 ORDER BY until LIMIT %(limit)s
 """
-NEXT_IN = f"SELECT min(until) - {NOW} FROM batons WHERE carried IS NOT NULL"
-LIVING = f"SELECT verb, subject FROM batons WHERE verb = %(verb)s AND until > {NOW}"
-FORGET = "DELETE FROM batons WHERE until < %(before)s"
+NEXT_IN = f"SELECT min(until) - {NOW} FROM dispatch_leases WHERE carried IS NOT NULL"
+LIVING = f"SELECT verb, subject FROM dispatch_leases WHERE verb = %(verb)s AND until > {NOW}"
+FORGET = "DELETE FROM dispatch_leases WHERE until < %(before)s"
 
 
 def is_resting(verb: Verb, subject: str) -> str:
     """Return the condition that a subject, an expression, needs no message at `%(now)s`."""
-    return f"""EXISTS (SELECT FROM batons AS baton WHERE baton.verb = '{verb}'
+    return f"""EXISTS (SELECT FROM dispatch_leases AS baton WHERE baton.verb = '{verb}'
     AND baton.subject = {subject} AND baton.until > %(now)s)"""
 
 
 class DispatchLeases:
-    """Table `batons` behind the engine's port."""
+    """Table `dispatch_leases` behind the engine's port."""
 
     def __init__(self, pool: Pool, clock: Clock) -> None:
         self._pool = pool
@@ -75,29 +75,29 @@ class DispatchLeases:
             for verb, subject, fence in rows
         ]
 
-    def take_up(self, baton: DispatchLease, *, life: timedelta) -> DispatchLease | None:
+    def take_up(self, dispatch_lease: DispatchLease, *, life: timedelta) -> DispatchLease | None:
         """Take up what a message named, under a new fence; None if the message is an old one."""
-        rows = self._ask(TAKE_UP, **_key(baton), life=life)
+        rows = self._ask(TAKE_UP, **_key(dispatch_lease), life=life)
         if not rows:
             return None
         ((fence, carried),) = rows
-        return DispatchLease(subject=baton.subject, fence=fence, carried=_read(carried))
+        return DispatchLease(subject=dispatch_lease.subject, fence=fence, carried=_read(carried))
 
-    def keep(self, batons: Collection[DispatchLease], *, life: timedelta) -> int:
+    def keep(self, dispatch_leases: Collection[DispatchLease], *, life: timedelta) -> int:
         """Say that whoever has these is alive; return how many are still theirs."""
-        values = _columns([each.subject for each in batons])
-        fences = [each.fence for each in batons]
+        values = _columns([each.subject for each in dispatch_leases])
+        fences = [each.fence for each in dispatch_leases]
         with guarded(), self._pool.connection() as connection:
             given = {**values, "fences": fences, "life": life, "now": self._now()}
             return connection.execute(KEEP, given).rowcount
 
     def rest(
-        self, baton: DispatchLease, *, wait: timedelta, carried: Carried | None = None
+        self, dispatch_lease: DispatchLease, *, wait: timedelta, carried: Carried | None = None
     ) -> bool:
         """Lay it down until then, with what is carried; False if it is no longer ours."""
         told = None if carried is None else CARRIED.dump_json(carried).decode()
         with guarded(), self._pool.connection() as connection:
-            given = {**_key(baton), "wait": wait, "carried": told, "now": self._now()}
+            given = {**_key(dispatch_lease), "wait": wait, "carried": told, "now": self._now()}
             return connection.execute(REST, given).rowcount > 0
 
     def waking(self, *, limit: int) -> list[Subject]:
@@ -126,9 +126,9 @@ class DispatchLeases:
         return None if self._clock.is_real else self._clock.now()
 
 
-def _key(baton: DispatchLease) -> dict[str, Any]:
-    subject = baton.subject
-    return {"verb": subject.verb.value, "subject": subject.name, "fence": baton.fence}
+def _key(dispatch_lease: DispatchLease) -> dict[str, Any]:
+    subject = dispatch_lease.subject
+    return {"verb": subject.verb.value, "subject": subject.name, "fence": dispatch_lease.fence}
 
 
 def _columns(subjects: Sequence[Subject]) -> dict[str, Any]:

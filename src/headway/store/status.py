@@ -26,7 +26,7 @@ from headway.core.limits.breaker import Breaker
 from headway.core.limits.rules import Resource
 from headway.core.pauses import Pause, longest
 from headway.core.reasons import say_pause
-from headway.core.timetable.seats import URGENT, SeatRule, board, departure
+from headway.core.timetable.seats import URGENT, SeatRule, departure, join_call
 from headway.store.accounts.status import AccountsStatus
 from headway.store.catalog.change_list import ROWS_SHOWN, ObservedChange, latest_changes
 from headway.store.catalog.counts import ListingCounts, count_listings
@@ -100,14 +100,14 @@ class PermitStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """Somebody who would board the next call; `turn` is the reason.
+    """Somebody who would board the next call; `priority` is the reason.
 
     Of another seller's, whoever looks from behind a wall sees the turn alone.
     """
 
     sku: Sku | None = None
     user_id: SellerId | None = None
-    turn: Priority
+    priority: Priority
     due_at: datetime | None = None
 
 
@@ -195,9 +195,9 @@ def overview(
     now: datetime,
     *,
     supplier: SupplierName = MAIN,
-    scope: LimitKey,
+    limit_key: LimitKey,
     gate: PermitStatus,
-    boarding: SeatRule,
+    seat_rule: SeatRule,
     minute_limit: int,
     resource_of: Callable[[str], Resource],
     accounts: Callable[[Pool], AccountsStatus],
@@ -210,7 +210,9 @@ def overview(
     `seller`, what belongs to sellers is read of that one alone, through the pool `theirs`; of what
     all share there are the clock, the next call, the budget and the breaker, but no ledger.
     """
-    asked = _Asked(now=now, supplier=supplier, scope=scope, boarding=boarding, seller=seller)
+    asked = _Asked(
+        now=now, supplier=supplier, limit_key=limit_key, seat_rule=seat_rule, seller=seller
+    )
     # Two halves at once, each on one connection at a time: who held one and waited for another,
     # while others do the same, might wait for ever.
     with ThreadPoolExecutor(1) as aside:
@@ -218,7 +220,9 @@ def overview(
         with guarded(), pool.connection() as connection:
             shops = shop_calls(connection, now, resource_of=resource_of, seller=seller)
         with guarded(), (theirs or pool).connection() as connection:
-            counts, ages_h, oldest_read_at = count_listings(connection, now, boarding.slack, seller)
+            counts, ages_h, oldest_read_at = count_listings(
+                connection, now, seat_rule.slack, seller
+            )
             changes = latest_changes(connection, now, seller=seller)
             storefront = storefront_status(
                 connection, now, resource_of=resource_of, calls=shops, seller=seller
@@ -226,8 +230,8 @@ def overview(
             trouble = _trouble(connection, seller)
         line = other.result()
     stops = [each for each in line.pauses if each.stops_line(supplier)]
-    coming = _paused_call(stops, now, boarding) or _next_call(
-        line.front, now, boarding, line.breaker, gate
+    coming = _paused_call(stops, now, seat_rule) or _next_call(
+        line.front, now, seat_rule, line.breaker, gate
     )
     return Overview(
         now=now,
@@ -255,8 +259,8 @@ class _Asked:
 
     now: datetime
     supplier: SupplierName
-    scope: LimitKey
-    boarding: SeatRule
+    limit_key: LimitKey
+    seat_rule: SeatRule
     seller: SellerId | None
 
 
@@ -280,16 +284,16 @@ def _read_line(
     now, is_whole = asked.now, asked.seller is None
     with guarded(), pool.connection() as connection:
         lent = Lent(connection)
-        spent, per_hour = _spent(connection, now, asked.scope, minute_limit)
+        spent, per_hour = _spent(connection, now, asked.limit_key, minute_limit)
         return _Line(
-            breaker=Breakers(lent).load(asked.scope),
+            breaker=Breakers(lent).load(asked.limit_key),
             front=Schedule(lent, asked.supplier).front(
-                now, limit=asked.boarding.seats * FRONT_PER_SEAT
+                now, limit=asked.seat_rule.seats * FRONT_PER_SEAT
             ),
             accounts=accounts(lent),
             pauses=standing(connection, now, seller=asked.seller, limit=PAUSES_SHOWN),
             spent=spent,
-            calls=_calls(connection, now, asked.scope) if is_whole else (),
+            calls=_calls(connection, now, asked.limit_key) if is_whole else (),
             calls_per_hour=per_hour if is_whole else (),
         )
 
@@ -301,7 +305,7 @@ def _seen_by(seller: SellerId, coming: NextCall, front: Sequence[Candidate]) -> 
     def seen(seat: Seat) -> Seat:
         mine = None if seat.sku is None else own.get(seat.sku)
         if mine is None:
-            return Seat(turn=seat.turn)
+            return Seat(priority=seat.priority)
         return replace(seat, user_id=seller, due_at=mine.next_sync_at)
 
     return replace(coming, seats=tuple(map(seen, coming.seats)))
@@ -333,38 +337,38 @@ def _next_call(
     ]
     leaves_at = max(at for at, _ in reasons)
     why = next(why for at, why in reasons if at == leaves_at) if leaves_at > now else Why.NOW
-    aboard = board(front, leaves_at, rule, least_suspect=breaker.failures > 0)
+    in_call = join_call(front, leaves_at, rule, least_suspect=breaker.failures > 0)
     seats = tuple(
         Seat(
             sku=each.sku,
             user_id=each.user_id,
-            turn=_turn(each, leaves_at),
+            priority=_priority_of(each, leaves_at),
             due_at=each.next_sync_at,
         )
-        for each in aboard
+        for each in in_call
     )
     return NextCall(leaves_at=leaves_at, why=why, seats=seats, seats_max=rule.seats)
 
 
 def _why_wanted(front: Sequence[Candidate], wanted_at: datetime, rule: SeatRule) -> Why:
-    if any(each.turn in URGENT for each in front):
+    if any(each.priority in URGENT for each in front):
         return Why.NOW
     due = {each.sku for each in front if each.next_sync_at <= wanted_at}
     return Why.SEATS if len(due) >= rule.seats else Why.SLACK
 
 
-def _turn(each: Candidate, leaves_at: datetime) -> Priority:
+def _priority_of(each: Candidate, leaves_at: datetime) -> Priority:
     """Say `ahead` of a scheduled listing that only fills a spare seat."""
-    is_ahead = each.turn is Priority.SCHEDULED and each.next_sync_at > leaves_at
-    return Priority.AHEAD if is_ahead else each.turn
+    is_ahead = each.priority is Priority.SCHEDULED and each.next_sync_at > leaves_at
+    return Priority.AHEAD if is_ahead else each.priority
 
 
 def _spent(
-    connection: Connection, now: datetime, scope: LimitKey, minute_limit: int
+    connection: Connection, now: datetime, limit_key: LimitKey, minute_limit: int
 ) -> tuple[Spent, tuple[int, ...]]:
     """Return what was used, and the calls of each hour, the oldest first, the last ending now."""
     values = {
-        "key": scope,
+        "key": limit_key,
         "now": now,
         "minute_ago": now - timedelta(minutes=1),
         "day_ago": now - DAY,
@@ -382,8 +386,8 @@ def _spent(
     return spent, tuple(counts.get(hours_ago, 0) for hours_ago in reversed(range(24)))
 
 
-def _calls(connection: Connection, now: datetime, scope: LimitKey) -> tuple[RecentCall, ...]:
-    rows = connection.execute(CALLS, {"key": scope, "now": now, "most": ROWS_SHOWN}).fetchall()
+def _calls(connection: Connection, now: datetime, limit_key: LimitKey) -> tuple[RecentCall, ...]:
+    rows = connection.execute(CALLS, {"key": limit_key, "now": now, "most": ROWS_SHOWN}).fetchall()
     return tuple(map(call_of, rows))
 
 

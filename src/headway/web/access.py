@@ -73,7 +73,7 @@ class Requirement:
         visitor: Visitor = request.state.visitor
         visitor.principal.require(self.need)
         gate: AuthenticationGate = request.app.state.gate
-        return gate.desk(visitor)
+        return gate.operations(visitor)
 
 
 async def _caller(request: Request) -> Principal:

@@ -38,7 +38,7 @@ def router() -> APIRouter:
 def accounts(
     request: Request,
     reply: Response,
-    desk: ReadOperations,
+    operations: ReadOperations,
     *,
     seller: Whose,
     platform: PlatformWord | None = None,
@@ -46,30 +46,30 @@ def accounts(
     limit: Limit = 100,
 ) -> AccountsShape:
     """List accounts, those that need a person first."""
-    found = desk.lane.accounts(
+    found = operations.lane.accounts(
         seller=seller, platform=_platform(platform), limit=limit + 1, cursor=cursor
     )
     shown, next_cursor = cut(found, limit)
     link_next(request, reply, next_cursor)
     told = {
-        "now": desk.now,
+        "now": operations.now,
         "accounts": shown,
-        "sellers": desk.lane.sellers({each.user_id for each in shown}),
+        "sellers": operations.lane.sellers({each.user_id for each in shown}),
         "next_cursor": next_cursor,
     }
     return AccountsShape.model_validate(told)
 
 
-def account_jobs(desk: ReadOperations, account_id: NamePath) -> JobsShape:
+def account_jobs(operations: ReadOperations, account_id: NamePath) -> JobsShape:
     """List the jobs of one account."""
-    found = desk.lane.account_jobs(account_id)
-    return JobsShape.model_validate({"now": desk.now, "jobs": found})
+    found = operations.lane.account_jobs(account_id)
+    return JobsShape.model_validate({"now": operations.now, "jobs": found})
 
 
 def jobs(
     request: Request,
     reply: Response,
-    desk: ReadOperations,
+    operations: ReadOperations,
     *,
     seller: Whose,
     status: StatusWord | None = None,
@@ -78,7 +78,7 @@ def jobs(
     limit: Limit = 50,
 ) -> JobsShape:
     """List jobs in the order in which they run, each with what blocks it."""
-    found = desk.lane.jobs(
+    found = operations.lane.jobs(
         seller=seller,
         platform=_platform(platform),
         status=None if status is None else JobStatus(status),
@@ -87,28 +87,30 @@ def jobs(
     )
     shown, next_cursor = cut(found, limit)
     link_next(request, reply, next_cursor)
-    return JobsShape.model_validate({"now": desk.now, "jobs": shown, "next_cursor": next_cursor})
+    return JobsShape.model_validate(
+        {"now": operations.now, "jobs": shown, "next_cursor": next_cursor}
+    )
 
 
-def job_of(desk: ReadOperations, job: NamePath) -> JobShape:
+def job_of(operations: ReadOperations, job: NamePath) -> JobShape:
     """Explain one job."""
-    return JobShape.model_validate(desk.lane.job(job))
+    return JobShape.model_validate(operations.lane.job(job))
 
 
-def revive(desk: WriteOperations, job: NamePath) -> JobShape:
+def revive(operations: WriteOperations, job: NamePath) -> JobShape:
     """Queue a dead job again; what failed before is forgiven."""
-    (revived,) = desk.lane.revive([job])
+    (revived,) = operations.lane.revive([job])
     return JobShape.model_validate(revived)
 
 
-def run(desk: WriteOperations, job: NamePath) -> JobShape:
+def run(operations: WriteOperations, job: NamePath) -> JobShape:
     """Make a job due now; it still waits for its turn, its budget and its shop."""
-    return JobShape.model_validate(desk.lane.run(job))
+    return JobShape.model_validate(operations.lane.run(job))
 
 
-def quotas(desk: OverseeOperations) -> QuotasShape:
+def quotas(operations: OverseeOperations) -> QuotasShape:
     """Show what is used of each platform's day, and what the next one will bring."""
-    return QuotasShape.model_validate({"now": desk.now, "quotas": desk.lane.quotas()})
+    return QuotasShape.model_validate({"now": operations.now, "quotas": operations.lane.quotas()})
 
 
 def _platform(word: PlatformWord | None) -> PlatformName | None:

@@ -57,7 +57,7 @@ def router() -> APIRouter:
 
 
 def audit(
-    desk: ReadOperations,
+    operations: ReadOperations,
     *,
     seller: Whose,
     since: Since = None,
@@ -73,7 +73,7 @@ def audit(
     In CSV a cell that a spreadsheet would take for a formula begins with an apostrophe. If the
     database goes away under way, the last line is of the kind `export_stopped` and says why.
     """
-    events = desk.audit(
+    events = operations.audit(
         since=since,
         until=until,
         seller=seller,

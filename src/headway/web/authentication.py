@@ -98,7 +98,7 @@ class AuthenticationGate:
         if is_foreign or (origin is not None and _netloc(origin) not in ours):
             raise ForbiddenError("this was sent by a page of another site")
 
-    def desk(self, visitor: Visitor) -> Operations:
+    def operations(self, visitor: Visitor) -> Operations:
         """Return the desk of somebody who was let in."""
         who = visitor.principal
         return Operations(self.app, actor=who.name, seller=who.seller, wall=self._wall)

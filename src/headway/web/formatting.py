@@ -197,7 +197,7 @@ def anchor(*words: object) -> str:
     return "i" + hashlib.sha256(told.encode()).hexdigest()[:12]
 
 
-def boards_because(seat: Seat, now: datetime) -> str:
+def panels_because(seat: Seat, now: datetime) -> str:
     """Say in a merchant's words why a part has its seat."""
     due = "due" if seat.due_at is None else f"due {ago(seat.due_at, now)}"
     return {
@@ -206,7 +206,7 @@ def boards_because(seat: Seat, now: datetime) -> str:
         Priority.SCHEDULED: due,
         Priority.RETRY: f"tried again after a failure, {due}",
         Priority.AHEAD: f"takes a spare seat, {due}",
-    }[seat.turn]
+    }[seat.priority]
 
 
 def happened(kind: str) -> str:
@@ -327,7 +327,7 @@ FILTERS = {
     "oldest": oldest,
     "two_days": two_days,
     "anchor": anchor,
-    "boards_because": boards_because,
+    "boards_because": panels_because,
     "platform": platform,
     "connect": connect,
     "curve": curve,

@@ -74,11 +74,11 @@ def router(app: App) -> APIRouter:
             gate: AuthenticationGate = request.app.state.gate
             gate.admit(request).principal.require(Need.OVERSEE)
         try:
-            desk = Operations(app, actor=ACTOR)
-            seen = desk.status()
-            signs = desk.signs(seen)
-            found = alerts(signs, app.settings.alert_limits)
-            figures = figures_of(seen, signs, found, app.freshness.latest())
+            operations = Operations(app, actor=ACTOR)
+            seen = operations.status()
+            metrics = operations.metrics(seen)
+            found = alerts(metrics, app.settings.alert_limits)
+            figures = figures_of(seen, metrics, found, app.freshness.latest())
         except StoreError:
             figures = None
         return Response(app.watch.metrics.render(figures), media_type=CONTENT_TYPE)
@@ -90,7 +90,7 @@ def _reasons(app: App) -> list[str]:
     """Return why this server cannot work; nothing if it can."""
     try:
         require_current(app.pool, "the database")
-        app.limiter.status(app.scope)
+        app.limiter.status(app.limit_key)
     except HeadwayError as error:
         return [str(error)]
     return []

@@ -35,44 +35,44 @@ def router() -> APIRouter:
 def held(
     request: Request,
     reply: Response,
-    desk: ReadOperations,
+    operations: ReadOperations,
     *,
     seller: Whose,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> HeldPageShape:
     """List the changes that are held for a person, the oldest first."""
-    found = desk.held(seller=seller, limit=limit + 1, cursor=cursor)
+    found = operations.held(seller=seller, limit=limit + 1, cursor=cursor)
     shown, next_cursor = cut(found, limit)
     link_next(request, reply, next_cursor)
     return HeldPageShape.model_validate({"items": shown, "next_cursor": next_cursor})
 
 
-def approve(desk: WriteOperations, caller: Caller, wish: Approving) -> RulingsShape:
+def approve(operations: WriteOperations, caller: Caller, wish: Approving) -> RulingsShape:
     """Let held changes reach the shop; `all` also lifts the guard against mass changes for 24 h."""
     seller = whose(caller, wish.seller)
     if wish.skus is None:
-        return ruled(desk.approve_all(seller=seller, reason=wish.reason))
-    return ruled(desk.approve(skus_of(wish.skus), seller=seller, reason=wish.reason))
+        return ruled(operations.approve_all(seller=seller, reason=wish.reason))
+    return ruled(operations.approve(skus_of(wish.skus), seller=seller, reason=wish.reason))
 
 
-def reject(desk: WriteOperations, caller: Caller, wish: Deciding) -> RulingsShape:
+def reject(operations: WriteOperations, caller: Caller, wish: Deciding) -> RulingsShape:
     """Keep the shop's price; the same quote is not held again."""
     seller = whose(caller, wish.seller)
-    return ruled(desk.reject(skus_of(wish.skus), seller=seller, reason=wish.reason))
+    return ruled(operations.reject(skus_of(wish.skus), seller=seller, reason=wish.reason))
 
 
-def rollback(desk: WriteOperations, caller: Caller, wish: RollingBack) -> RulingsShape:
+def rollback(operations: WriteOperations, caller: Caller, wish: RollingBack) -> RulingsShape:
     """Give parts the price that the shop showed at another time; stock stays as it is."""
     seller = whose(caller, wish.seller)
     if wish.since is not None:
         return ruled(
-            desk.rollback_since(
+            operations.rollback_since(
                 wish.since, to=wish.to, seller=seller, reason=wish.reason, dry_run=wish.dry_run
             )
         )
     return ruled(
-        desk.rollback(
+        operations.rollback(
             skus_of(wish.skus or ()),
             to=wish.to,
             seller=seller,
@@ -82,12 +82,12 @@ def rollback(desk: WriteOperations, caller: Caller, wish: RollingBack) -> Ruling
     )
 
 
-def revive(desk: WriteOperations, caller: Caller, wish: Reviving) -> RulingsShape:
+def revive(operations: WriteOperations, caller: Caller, wish: Reviving) -> RulingsShape:
     """Restart parked parts; they board the next call. Jobs are revived at /api/jobs."""
     seller = whose(caller, wish.seller)
     if wish.skus is None:
-        return ruled(desk.revive_all(seller=seller))
-    return ruled(desk.revive(skus_of(wish.skus), seller=seller))
+        return ruled(operations.revive_all(seller=seller))
+    return ruled(operations.revive(skus_of(wish.skus), seller=seller))
 
 
 def whose(caller: Principal, named: str | None) -> SellerId | None:

@@ -114,12 +114,12 @@ def _me(_: ReadOperations, caller: Caller) -> MeShape:
     return MeShape(name=caller.name, role=caller.role.value, seller=caller.seller, may=may)
 
 
-def _keys(desk: OperateOperations) -> KeysShape:
+def _keys(operations: OperateOperations) -> KeysShape:
     """List keys, and when each was last used."""
-    return KeysShape(keys=[KeyShape(**_told(each)) for each in desk.access.all_keys()])
+    return KeysShape(keys=[KeyShape(**_told(each)) for each in operations.access.all_keys()])
 
 
-def _create(request: Request, desk: OperateOperations, wanted: NewKey) -> MadeKeyShape:
+def _create(request: Request, operations: OperateOperations, wanted: NewKey) -> MadeKeyShape:
     """Make a key; it is shown in this reply, and never again."""
     if (wanted.role == "seller") > (wanted.seller is not None):
         raise InvalidError("seller: a seller's key says whose it is")
@@ -131,14 +131,14 @@ def _create(request: Request, desk: OperateOperations, wanted: NewKey) -> MadeKe
         seller=None if wanted.seller is None else SellerId(wanted.seller),
         expires_at=wanted.expires_at,
     )
-    key, secret = desk.access.create_key(grant)
+    key, secret = operations.access.create_key(grant)
     keep_instead(request, MadeKeyShape(**_told(key), key=None).model_dump_json().encode())
     return MadeKeyShape(**_told(key), key=secret)
 
 
-def _revoke(desk: OperateOperations, key_id: NamePath) -> KeyShape:
+def _revoke(operations: OperateOperations, key_id: NamePath) -> KeyShape:
     """Let a key, by its id, name or beginning, open nothing from now on, nor its sessions."""
-    return KeyShape(**_told(desk.access.revoke_key(key_id)))
+    return KeyShape(**_told(operations.access.revoke_key(key_id)))
 
 
 def _told(key: ApiKey) -> dict[str, Any]:

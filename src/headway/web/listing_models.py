@@ -14,7 +14,7 @@ from headway.web.status_models import CallShape
 StateWord = Literal[
     "parked", "inactive", "paused", "reading", "failing", "unread", "stale", "fresh"
 ]
-TurnWord = Literal["manual", "onboarding", "scheduled", "retry", "ahead"]
+PriorityName = Literal["manual", "onboarding", "scheduled", "retry", "ahead"]
 PauseWord = Literal["all", "supplier", "seller", "listing"]
 Skus = Annotated[list[SkuText], Field(min_length=1, max_length=SKUS_MAX)]
 
@@ -27,7 +27,7 @@ class ProductShape(Shape):
     shop_sku: str | None
     title: str
     state: StateWord
-    turn: TurnWord
+    priority: PriorityName
     slot: str
     due_at: datetime
     last_good_read_at: datetime | None
@@ -97,7 +97,7 @@ class ExplainedShape(Shape):
 
     seller: str
     sku: str
-    turn: TurnWord
+    priority: PriorityName
     due_at: datetime
     last_good_read_at: datetime | None
     failures: int

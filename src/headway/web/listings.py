@@ -49,7 +49,7 @@ def router() -> APIRouter:
 
 def status(
     request: Request,
-    desk: ReadOperations,
+    operations: ReadOperations,
     caller: Caller,
     supplier: Annotated[
         str | None, Query(description="Whose line; a seller sees the seller's own.")
@@ -58,18 +58,18 @@ def status(
     """Return everything the first screen shows; a seller sees that of the seller's own."""
     if caller.seller is not None or supplier not in {None, MAIN}:
         named = None if supplier is None else SupplierName(supplier)
-        return StatusShape.model_validate(desk.status(named))
+        return StatusShape.model_validate(operations.status(named))
     # What everybody sees is read once for all who ask.
-    sight: Snapshot = request.app.state.feed.newest()
-    if sight.overview is None or sight.error:
-        raise StoreError(sight.error)
-    return StatusShape.model_validate(sight.overview)
+    snapshot: Snapshot = request.app.state.feed.newest()
+    if snapshot.overview is None or snapshot.error:
+        raise StoreError(snapshot.error)
+    return StatusShape.model_validate(snapshot.overview)
 
 
 def products(
     request: Request,
     reply: Response,
-    desk: ReadOperations,
+    operations: ReadOperations,
     *,
     seller: Whose,
     q: Annotated[
@@ -85,7 +85,7 @@ def products(
     limit: Limit = 50,
 ) -> ProductsShape:
     """List listings, by state, seller or text, page by page."""
-    page = desk.products(
+    page = operations.products(
         q=q,
         state=None if state is None else ProductState(state),
         seller=seller,
@@ -96,16 +96,16 @@ def products(
     return ProductsShape.model_validate(page)
 
 
-def product(desk: ReadOperations, sku: SkuPath, seller: Whose) -> ProductOfSkuShape:
+def product(operations: ReadOperations, sku: SkuPath, seller: Whose) -> ProductOfSkuShape:
     """Show a part as each seller lists it."""
-    found = desk.product(Sku(sku), seller=seller)
-    return ProductOfSkuShape.model_validate({"now": desk.now, "sku": sku, "listings": found})
+    found = operations.product(Sku(sku), seller=seller)
+    return ProductOfSkuShape.model_validate({"now": operations.now, "sku": sku, "listings": found})
 
 
 def history(
     request: Request,
     reply: Response,
-    desk: ReadOperations,
+    operations: ReadOperations,
     *,
     sku: SkuPath,
     seller: Whose,
@@ -117,39 +117,39 @@ def history(
     limit: Limit = 50,
 ) -> HistoryShape:
     """Tell what happened to a part, the newest first."""
-    page = desk.history(Sku(sku), seller=seller, kinds=kind or (), cursor=cursor, limit=limit)
+    page = operations.history(Sku(sku), seller=seller, kinds=kind or (), cursor=cursor, limit=limit)
     link_next(request, reply, page.next_cursor)
     return HistoryShape.model_validate(page)
 
 
-def explain(desk: ReadOperations, sku: SkuPath, seller: Whose) -> ExplainShape:
+def explain(operations: ReadOperations, sku: SkuPath, seller: Whose) -> ExplainShape:
     """Say why a part waits, until when, and its place."""
-    found = desk.explain(Sku(sku), seller=seller)
-    return ExplainShape.model_validate({"now": desk.now, "sku": sku, "listings": found})
+    found = operations.explain(Sku(sku), seller=seller)
+    return ExplainShape.model_validate({"now": operations.now, "sku": sku, "listings": found})
 
 
 def series(
-    desk: ReadOperations,
+    operations: ReadOperations,
     sku: SkuPath,
     seller: Whose,
     days: Annotated[float, Query(gt=0, le=366, description="How far back.")] = DAYS_SHOWN,
 ) -> SeriesShape:
     """Show what a part cost over time, and how much there was, at the supplier and in the shop."""
-    now = desk.now
-    found = desk.series(Sku(sku), seller=seller, since=now - timedelta(days=days))
+    now = operations.now
+    found = operations.series(Sku(sku), seller=seller, since=now - timedelta(days=days))
     return SeriesShape.model_validate({"now": now, "sku": sku, "listings": found})
 
 
-def move(desk: WriteOperations, caller: Caller, sku: SkuPath, wish: SlotBody) -> MovedShape:
+def move(operations: WriteOperations, caller: Caller, sku: SkuPath, body: SlotBody) -> MovedShape:
     """Give a part another slot of the day, or a priority in its own."""
     told = RequestedSlot(
-        hour_bucket=wish.hour,
-        minute_offset=wish.minute or 0,
-        sync_priority=wish.priority,
-        is_auto=wish.auto,
+        hour_bucket=body.hour,
+        minute_offset=body.minute or 0,
+        sync_priority=body.priority,
+        is_auto=body.auto,
     )
-    seller = caller.whose(None if wish.seller is None else SellerId(wish.seller))
-    (moved,) = desk.move([Sku(sku)], told, seller=seller)
+    seller = caller.whose(None if body.seller is None else SellerId(body.seller))
+    (moved,) = operations.move([Sku(sku)], told, seller=seller)
     return MovedShape.model_validate(moved)
 
 
@@ -181,7 +181,7 @@ def link_next(request: Request, reply: Response, cursor: str | None) -> None:
     reply.headers["Link"] = f'<{quote(request.url.path)}?{query}>; rel="next"'
 
 
-def calls(desk: ReadOperations, sku: SkuPath, seller: Whose) -> CallsShape:
+def calls(operations: ReadOperations, sku: SkuPath, seller: Whose) -> CallsShape:
     """List the supplier's latest calls that carried a part, of two days; to a seller none."""
-    found = desk.calls(Sku(sku), seller=seller)
-    return CallsShape.model_validate({"now": desk.now, "sku": sku, "calls": found})
+    found = operations.calls(Sku(sku), seller=seller)
+    return CallsShape.model_validate({"now": operations.now, "sku": sku, "calls": found})

@@ -86,7 +86,7 @@ START = BoardKey(view=SCENE)
 class _Last:
     """A sight, and its drawings as far as somebody asked for them."""
 
-    sight: Snapshot
+    snapshot: Snapshot
     drawings: dict[ViewerRights, Drawing]
 
 
@@ -100,7 +100,7 @@ class _Place:
     asked_at_s: float = 0.0
 
 
-NOBODY = _Last(sight=Snapshot(scene=None), drawings={})
+NOBODY = _Last(snapshot=Snapshot(scene=None), drawings={})
 
 
 class Feed:
@@ -128,7 +128,7 @@ class Feed:
 
     def newest(self, key: BoardKey = START) -> Snapshot:
         """Return a young look; while somebody else is reading, the last one serves."""
-        return self._newest(self._place(key), key).sight
+        return self._newest(self._place(key), key).snapshot
 
     def look(self, key: BoardKey) -> None:
         """See to it that there is a young look; waits for whoever is reading."""
@@ -152,7 +152,7 @@ class Feed:
             return drawn
         with place.lock:
             if rights not in last.drawings:
-                last.drawings[rights] = self._drawn(key, last.sight, rights)
+                last.drawings[rights] = self._drawn(key, last.snapshot, rights)
             return last.drawings[rights]
 
     def nothing(self, key: BoardKey) -> Drawing:
@@ -189,20 +189,21 @@ class Feed:
             last = place.last
             if last is None or not self._is_young(place):
                 scene_at_s = self._scene_at_s(key)
-                sight = self._read(key, last.sight if last else None)
+                snapshot = self._read(key, last.snapshot if last else None)
                 # Whoever watched is served at once; a first watcher of other rights asks for it.
                 drawings = {
-                    rights: self._drawn(key, sight, rights) for rights in (last or NOBODY).drawings
+                    rights: self._drawn(key, snapshot, rights)
+                    for rights in (last or NOBODY).drawings
                 }
-                last = place.last = _Last(sight=sight, drawings=drawings)
+                last = place.last = _Last(snapshot=snapshot, drawings=drawings)
                 place.read_at_s = self._wall.monotonic() if scene_at_s is None else scene_at_s
             return last
         finally:
             place.lock.release()
 
-    def _drawn(self, key: BoardKey, sight: Snapshot, rights: ViewerRights) -> Drawing:
-        html = self._draw(key, sight, rights)
-        return Drawing(html=html, event=as_event(html), is_down=bool(sight.error))
+    def _drawn(self, key: BoardKey, snapshot: Snapshot, rights: ViewerRights) -> Drawing:
+        html = self._draw(key, snapshot, rights)
+        return Drawing(html=html, event=as_event(html), is_down=bool(snapshot.error))
 
     def _read(self, key: BoardKey, last: Snapshot | None) -> Snapshot:
         try:
@@ -233,10 +234,10 @@ class Feed:
     def _scene(self, key: BoardKey) -> Scene:
         if key.view == SCENE:
             return self._look(key.seller)
-        sight = self.newest(BoardKey(view=SCENE, seller=key.seller))
-        if sight.scene is None or sight.error:
-            raise StoreError(sight.error)
-        return sight.scene
+        snapshot = self.newest(BoardKey(view=SCENE, seller=key.seller))
+        if snapshot.scene is None or snapshot.error:
+            raise StoreError(snapshot.error)
+        return snapshot.scene
 
 
 def as_event(html: str) -> str:

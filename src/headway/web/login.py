@@ -29,12 +29,12 @@ NOTHING = "Paste a key into the field."
 
 def router(gate: AuthenticationGate, pages: Environment) -> APIRouter:
     """Make the routes of one site."""
-    desk = _Door(gate, pages)
+    operations = _Door(gate, pages)
     routes = APIRouter(include_in_schema=False)
-    routes.add_api_route("/login", desk.ask, methods=["GET"])
-    routes.add_api_route("/login", desk.show_key, methods=["POST"])
-    routes.add_api_route("/login/{link}", desk.open_link, methods=["GET"])
-    routes.add_api_route("/logout", desk.leave, methods=["POST"])
+    routes.add_api_route("/login", operations.ask, methods=["GET"])
+    routes.add_api_route("/login", operations.show_key, methods=["POST"])
+    routes.add_api_route("/login/{link}", operations.open_link, methods=["GET"])
+    routes.add_api_route("/logout", operations.leave, methods=["POST"])
     return routes
 
 

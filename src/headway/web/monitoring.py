@@ -81,7 +81,7 @@ class LimitsShape(Shape):
 class LedgerEntryShape(Shape):
     """One call that was permitted, and what became of it; `skus` are its seats."""
 
-    ticket_id: str
+    permit_id: str
     purpose: str
     owner: str
     cost: float
@@ -185,30 +185,30 @@ def router() -> APIRouter:
     return routes
 
 
-def alerts(desk: ReadOperations) -> AlertsShape:
+def alerts(operations: ReadOperations) -> AlertsShape:
     """Tell what is wrong now and needs a person, the worst first; a seller hears of the own."""
-    return AlertsShape.model_validate({"now": desk.now, "alerts": desk.alerts()})
+    return AlertsShape.model_validate({"now": operations.now, "alerts": operations.alerts()})
 
 
 def limits(
     request: Request,
     reply: Response,
-    desk: OverseeOperations,
+    operations: OverseeOperations,
     *,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> LimitsShape:
     """Show what is used of each limit, reserved, and when the next call may leave."""
-    items, next_cursor = cut(desk.limits(limit=limit + 1, cursor=cursor), limit)
+    items, next_cursor = cut(operations.limits(limit=limit + 1, cursor=cursor), limit)
     link_next(request, reply, next_cursor)
-    told = {"now": desk.now, "items": items, "next_cursor": next_cursor}
+    told = {"now": operations.now, "items": items, "next_cursor": next_cursor}
     return LimitsShape.model_validate(told)
 
 
 def ledger(
     request: Request,
     reply: Response,
-    desk: OverseeOperations,
+    operations: OverseeOperations,
     *,
     name: LimitName = SUPPLIER,
     since: Since = None,
@@ -217,21 +217,21 @@ def ledger(
     limit: Limit = 50,
 ) -> LedgerShape:
     """List the calls that a limit permitted, the newest first."""
-    found = desk.ledger(name, since=since, until=until, limit=limit + 1, cursor=cursor)
+    found = operations.ledger(name, since=since, until=until, limit=limit + 1, cursor=cursor)
     shown, next_cursor = cut(found, limit)
     link_next(request, reply, next_cursor)
     return LedgerShape.model_validate({"items": shown, "next_cursor": next_cursor})
 
 
 def freshness(
-    desk: OverseeOperations,
+    operations: OverseeOperations,
     days: Annotated[float, Query(gt=0, le=366, description="How far back.")] = DAYS_SHOWN,
 ) -> FreshnessSeriesShape:
     """Show how fresh listings were over time, and whether each tier's promise was kept."""
-    samples = desk.freshness(desk.now - timedelta(days=days))
-    return FreshnessSeriesShape.model_validate({"now": desk.now, "samples": samples})
+    samples = operations.freshness(operations.now - timedelta(days=days))
+    return FreshnessSeriesShape.model_validate({"now": operations.now, "samples": samples})
 
 
-def timetable(desk: OverseeOperations) -> TimetableShape:
+def timetable(operations: OverseeOperations) -> TimetableShape:
     """Show calls planned for the next 24 hours, those made in the last, and retry windows."""
-    return TimetableShape.model_validate(desk.timetable())
+    return TimetableShape.model_validate(operations.timetable())

@@ -85,7 +85,7 @@ class _Flow:
     def __init__(self, app: App, platform: PlatformName) -> None:
         self._app = app
         self._platform = platform
-        self._visits = OAuthFlows(app.pool)
+        self._flows = OAuthFlows(app.pool)
         self._accounts = ConnectedShops(app.pool)
         self._cookie = f"headway_connect_{platform}"
 
@@ -94,23 +94,23 @@ class _Flow:
         app, now, asked = self._app, self._app.clock.now(), request.query_params
         back = redirect_uri(app.settings.public_url, self._platform)
         secret = fresh_secret()
-        visit = self._visits.begin(
+        flow = self._flows.begin(
             self._platform,
-            ticket=asked.get("ticket", ""),
+            permit=asked.get("ticket", ""),
             state=_state(secret),
             expires_at=now + STATE_LIFE,
             now=now,
         )
-        if visit is None or asked.get("seller", visit.user_id) != visit.user_id:
+        if flow is None or asked.get("seller", flow.user_id) != flow.user_id:
             text = f"The link is not complete, was used, or is too old. {NEW_LINK}"
             raise _RefusedError(403, "This link does not work", text)
-        verifier = shared_vault(app.settings).decrypt(visit.verifier)
+        verifier = shared_vault(app.settings).decrypt(flow.verifier)
         with closing(app.consents[self._platform]()) as consent:
             url = consent.url(
                 redirect_uri=back,
                 state=_state(secret),
                 challenge=challenge_of(verifier),
-                shop=visit.shop,
+                shop=flow.shop,
             )
         reply = RedirectResponse(url, status_code=302, headers={"Cache-Control": "no-store"})
         reply.set_cookie(
@@ -126,24 +126,24 @@ class _Flow:
 
     def finish(self, request: Request, show: Show) -> Response:
         """Take the person back, change the code for tokens, and connect the shop."""
-        visit, state = self._known(request)
+        flow, state = self._known(request)
         code = request.query_params.get("code", "")
         if "error" in request.query_params or not code:
-            self._visits.end(self._platform, state, now=self._app.clock.now())
+            self._flows.end(self._platform, state, now=self._app.clock.now())
             text = f"Nothing was connected. {NEW_LINK}"
             raise _RefusedError(403, "You did not let us in", text)
         with closing(self._app.consents[self._platform]()) as consent:
-            grant = self._exchange(consent, visit, state, code)
+            grant = self._exchange(consent, flow, state, code)
             found = self._permitted(
-                consent, visit.shop, lambda: consent.find_shop(grant, shop=visit.shop)
+                consent, flow.shop, lambda: consent.find_shop(grant, shop=flow.shop)
             )
             if not found.title:
                 title = self._permitted(
-                    consent, visit.shop, lambda: consent.find_title(grant, found)
+                    consent, flow.shop, lambda: consent.find_title(grant, found)
                 )
                 found = replace(found, title=title)
-            self._keep(consent, visit, grant, found)
-        reply = show(200, f"connected: {found.title or found.shop}", _welcome(visit))
+            self._keep(consent, flow, grant, found)
+        reply = show(200, f"connected: {found.title or found.shop}", _welcome(flow))
         reply.delete_cookie(self._cookie, path="/connect")
         return reply
 
@@ -155,35 +155,33 @@ class _Flow:
         if not secret or not is_its:
             text = f"The visit was begun in another browser, or not at all. {NEW_LINK}"
             raise _RefusedError(403, "This browser did not ask to connect a shop", text)
-        visit = self._visits.find(self._platform, state, now=self._app.clock.now())
-        if visit is None:
+        flow = self._flows.find(self._platform, state, now=self._app.clock.now())
+        if flow is None:
             raise _over()
         if self._platform is PlatformName.SHOPIFY:
-            self._check_shopify(dict(request.query_params), visit)
-        return visit, state
+            self._check_shopify(dict(request.query_params), flow)
+        return flow, state
 
-    def _check_shopify(self, asked: Mapping[str, str], visit: OAuthFlow) -> None:
+    def _check_shopify(self, asked: Mapping[str, str], flow: OAuthFlow) -> None:
         """Believe the query only as Shopify signed it, for the shop that was asked."""
         secret = self._app.settings.shopify_client_secret.get_secret_value()
         is_its = check_callback(asked, secret)
-        if not is_its or shop_domain(asked.get("shop", "")) != visit.shop:
+        if not is_its or shop_domain(asked.get("shop", "")) != flow.shop:
             text = f"Shopify did not send you here, or for another shop. {NEW_LINK}"
             raise _RefusedError(403, "This is not Shopify's answer", text)
 
-    def _exchange(
-        self, consent: OAuthClient, visit: OAuthFlow, state: str, code: str
-    ) -> TokenGrant:
+    def _exchange(self, consent: OAuthClient, flow: OAuthFlow, state: str, code: str) -> TokenGrant:
         """Change the code for tokens; the visit is over from here on, whatever comes."""
         back = redirect_uri(self._app.settings.public_url, self._platform)
-        verifier = shared_vault(self._app.settings).decrypt(visit.verifier)
+        verifier = shared_vault(self._app.settings).decrypt(flow.verifier)
 
         def call() -> TokenGrant:
-            if self._visits.end(self._platform, state, now=self._app.clock.now()) is None:
+            if self._flows.end(self._platform, state, now=self._app.clock.now()) is None:
                 raise _over()
-            return consent.exchange(code, redirect_uri=back, verifier=verifier, shop=visit.shop)
+            return consent.exchange(code, redirect_uri=back, verifier=verifier, shop=flow.shop)
 
         advice = "Load this page again in a minute."
-        return self._permitted(consent, visit.shop, call, advice)
+        return self._permitted(consent, flow.shop, call, advice)
 
     def _permitted(
         self, consent: OAuthClient, shop: str, call: Callable[[], T], advice: str = NEW_LINK
@@ -193,7 +191,7 @@ class _Flow:
         for each in resources:
             self._app.limiter.know(each)
         timeout_s = self._app.settings.platform_timeout_s
-        ticket = limiter.reserve(
+        permit = limiter.reserve(
             [each.key for each in resources],
             owner=fresh_id(),
             max_wait_s=PERMIT_WAIT_S,
@@ -202,7 +200,7 @@ class _Flow:
             purpose="connect",
             begins=True,
         )
-        if isinstance(ticket, Shed) or not self._goes(limiter, ticket):
+        if isinstance(permit, Shed) or not self._goes(limiter, permit):
             text = f"Its limit is used up for now. {advice}"
             raise _RefusedError(
                 503, f"{self._platform.title()} cannot be asked at the moment", text
@@ -210,39 +208,39 @@ class _Flow:
         try:
             answer = call()
         except _RefusedError:
-            limiter.settle(ticket, sent=False)
+            limiter.settle(permit, sent=False)
             raise
         except HeadwayError as error:
             is_late = isinstance(error, TimedOutError)
             is_sent = not isinstance(error, UnsentError | ConfigError | StoreError)
             report = CallReport(result="connect failed", ended=getattr(error, "ended", "failed"))
-            limiter.settle(ticket, sent=is_sent, is_late=is_late, report=report)
+            limiter.settle(permit, sent=is_sent, is_late=is_late, report=report)
             raise
-        limiter.settle(ticket, sent=True, report=CallReport(result="connect"))
+        limiter.settle(permit, sent=True, report=CallReport(result="connect"))
         return answer
 
-    def _goes(self, limiter: Limiter, ticket: Permit) -> bool:
+    def _goes(self, limiter: Limiter, permit: Permit) -> bool:
         """Wait for the permit's start; False if it does not come after all."""
-        begun, wait_s = ticket.go, ticket.wait_s
+        begun, wait_s = permit.go, permit.wait_s
         while begun is None:
             self._app.clock.sleep(wait_s)
-            match limiter.begin(ticket):
+            match limiter.begin(permit):
                 case Go() as begun:
                     pass
                 case Hold(wait_s=wait_s) if wait_s <= PERMIT_WAIT_S:
                     pass
                 case Hold() | Gone():
-                    limiter.settle(ticket, sent=False)
+                    limiter.settle(permit, sent=False)
                     return False
         return True
 
     def _keep(
-        self, consent: OAuthClient, visit: OAuthFlow, grant: TokenGrant, found: AuthorizedShop
+        self, consent: OAuthClient, flow: OAuthFlow, grant: TokenGrant, found: AuthorizedShop
     ) -> None:
         """Connect the shop and keep its tokens; without the tokens it is not connected."""
         app, now = self._app, self._app.clock.now()
         self._accounts.connect(
-            visit.user_id,
+            flow.user_id,
             found.shop,
             platform=self._platform,
             owner_id=found.owner_id,
@@ -253,7 +251,7 @@ class _Flow:
             store_tokens(
                 Credentials(app.pool),
                 shared_vault(app.settings),
-                consent.scope(found),
+                consent.limit_key(found),
                 clock=app.clock,
                 access=grant.access,
                 expires_at=grant.access_until,
@@ -262,10 +260,10 @@ class _Flow:
             )
         except HeadwayError:
             reason = "its tokens could not be stored; connect it again"
-            self._accounts.disconnect(visit.user_id, reason, platform=self._platform, now=now)
+            self._accounts.disconnect(flow.user_id, reason, platform=self._platform, now=now)
             raise
         # A job that ran in between found no token, and was cancelled.
-        self._accounts.connect(visit.user_id, found.shop, platform=self._platform, now=now)
+        self._accounts.connect(flow.user_id, found.shop, platform=self._platform, now=now)
 
 
 def _state(secret: str) -> str:
@@ -278,8 +276,8 @@ def _over() -> _RefusedError:
     return _RefusedError(410, "This visit is over", text)
 
 
-def _welcome(visit: OAuthFlow) -> str:
-    return f"Its orders are pulled for {visit.user_id} from now on. You may close this page."
+def _welcome(flow: OAuthFlow) -> str:
+    return f"Its orders are pulled for {flow.user_id} from now on. You may close this page."
 
 
 def _told(pages: Environment, handle: Callable[[Request, Show], Response]) -> Endpoint:

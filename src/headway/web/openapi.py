@@ -33,7 +33,7 @@ WORDS: dict[str, Any] = {
     "sentence": "Due since 11:59 UTC; it has a seat in the next call, which may leave at 12:00:30.",
     "currency": "USD",
     "link": "/changes",
-    "turn": "scheduled",
+    "priority": "scheduled",
     "progress": 0.42,
     "hour": 6,
     "minute": 30,

@@ -22,7 +22,7 @@ from headway.errors import StoreError
 from headway.web.authentication import AuthenticationGate, Visitor
 from headway.web.formatting import FILTERS, money, number
 from headway.web.live import BoardKey, Draw, Drawing, Snapshot, ViewerRights
-from headway.web.live_boards import Boards
+from headway.web.live_panels import Boards
 from headway.web.login import PageRoute, csrf_of_page
 from headway.web.problems import problem
 from headway.web.section_lists import subject_of
@@ -67,13 +67,13 @@ def show(request: Request, key: BoardKey, *, title: str = "", still: str = "") -
     who = somebody(request)
     rights = _rights(who)
     if visitor and not _may(who, section):
-        status, board = FORBIDDEN, site.pages.get_template("denied.html").render(section=section)
+        status, panel = FORBIDDEN, site.pages.get_template("denied.html").render(section=section)
     else:
         # Nobody can be known without a database, and nobody is shown what was known before.
         drawing: Drawing = site.feed.drawing(key, rights) if visitor else site.feed.nothing(key)
-        status, board = 503 if drawing.is_down else 200, drawing.html
+        status, panel = 503 if drawing.is_down else 200, drawing.html
     html = site.pages.get_template("layout.html").render(
-        board=board,
+        panel=panel,
         still=still,
         section=section,
         title=title or section.title,
@@ -129,12 +129,12 @@ class _Stream(StreamingResponse):
 async def _events(request: Request, key: BoardKey, who: Principal) -> AsyncIterator[str]:
     site, rights = request.app.state, _rights(who)
     closing: asyncio.Event = site.closing
-    boards: Boards = site.boards
+    panels: Boards = site.panels
     end_by_s = WALL.monotonic() + site.stream_life_s
     ask_at_s = WALL.monotonic() + site.ask_again_s
     yield "retry: 1000\n\n"
-    async with boards.watch(key, rights) as board:
-        seen, sent = board.turns.count, await run_in_threadpool(site.feed.drawing, key, rights)
+    async with panels.watch(key, rights) as panel:
+        seen, sent = panel.refreshes.count, await run_in_threadpool(site.feed.drawing, key, rights)
         yield sent.event
         while WALL.monotonic() < end_by_s and not closing.is_set():
             if WALL.monotonic() >= ask_at_s:
@@ -143,10 +143,10 @@ async def _events(request: Request, key: BoardKey, who: Principal) -> AsyncItera
                 ask_at_s = WALL.monotonic() + site.ask_again_s
             try:
                 async with asyncio.timeout(min(ask_at_s, end_by_s) - WALL.monotonic()):
-                    seen = await board.after(seen)
+                    seen = await panel.after(seen)
             except TimeoutError:
                 continue
-            drawing = board.drawings.get(rights, sent)
+            drawing = panel.drawings.get(rights, sent)
             if drawing is not sent:
                 sent = drawing
                 yield drawing.event
@@ -202,20 +202,20 @@ def templates(app: App) -> Environment:
 def drawer(pages: Environment) -> Draw:
     """Return how a sight becomes the board of its section."""
 
-    def draw(key: BoardKey, sight: Snapshot, rights: ViewerRights) -> str:
+    def draw(key: BoardKey, snapshot: Snapshot, rights: ViewerRights) -> str:
         values: dict[str, Any] = {
             "section": SECTIONS[key.view],
             "key": key,
-            "seen": None if sight.scene is None else sight.scene.overview,
-            "scene": sight.scene,
-            "more": sight.more,
-            "error": sight.error,
-            "since": sight.since,
+            "seen": None if snapshot.scene is None else snapshot.scene.overview,
+            "scene": snapshot.scene,
+            "more": snapshot.more,
+            "error": snapshot.error,
+            "since": snapshot.since,
             "rights": rights,
             # Keys live in the time of people, whatever clock the engine runs on.
             "wall": WALL.now(),
         }
-        name = "down.html" if sight.scene is None else SECTIONS[key.view].template
+        name = "down.html" if snapshot.scene is None else SECTIONS[key.view].template
         return pages.get_template(name).render(values)
 
     return draw

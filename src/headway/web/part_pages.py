@@ -31,12 +31,12 @@ def router(app: App, pages: Environment) -> APIRouter:
     ) -> HTMLResponse:
         """List parts, found by a piece of text, a state, a seller."""
         own = somebody(request).seller
-        desk = Operations(app, actor=ACTOR, seller=own)
+        operations = Operations(app, actor=ACTOR, seller=own)
         found, trouble = NOTHING, ""
         if request.state.visitor is None:
             return show(request, BoardKey(view="parts", seller=own))
         try:
-            found = desk.products(
+            found = operations.products(
                 q=q.strip(),
                 state=ProductState(state) if state in set(ProductState) else None,
                 seller=SellerId(seller) if seller else None,
@@ -68,8 +68,8 @@ def router(app: App, pages: Environment) -> APIRouter:
         """Suggest the first few parts that match what somebody types."""
         own = somebody(request).seller
         try:
-            desk = Operations(app, actor=ACTOR, seller=own)
-            found = desk.products(q=q.strip(), limit=SUGGESTED)
+            operations = Operations(app, actor=ACTOR, seller=own)
+            found = operations.products(q=q.strip(), limit=SUGGESTED)
         except (RequestError, StoreError):
             return Response(status_code=NOTHING_TO_SAY)
         html = pages.get_template("suggestions.html").render(

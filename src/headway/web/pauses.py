@@ -93,14 +93,16 @@ def router() -> APIRouter:
     return routes
 
 
-def pauses(desk: ReadOperations, seller: Whose) -> PausesShape:
+def pauses(operations: ReadOperations, seller: Whose) -> PausesShape:
     """List what is paused."""
-    return PausesShape.model_validate({"now": desk.now, "pauses": desk.pauses(seller=seller)})
+    return PausesShape.model_validate(
+        {"now": operations.now, "pauses": operations.pauses(seller=seller)}
+    )
 
 
-def pause(desk: WriteOperations, caller: Caller, wish: Pausing) -> PausesShape:
+def pause(operations: WriteOperations, caller: Caller, wish: Pausing) -> PausesShape:
     """Stop everything, suppliers, a seller, or parts; it acts at once."""
-    made = desk.pause(
+    made = operations.pause(
         PauseKind(wish.kind),
         skus=_skus(wish.skus),
         seller=whose(caller, wish.seller),
@@ -108,12 +110,12 @@ def pause(desk: WriteOperations, caller: Caller, wish: Pausing) -> PausesShape:
         until=wish.until,
         reason=wish.reason,
     )
-    return PausesShape.model_validate({"now": desk.now, "pauses": made})
+    return PausesShape.model_validate({"now": operations.now, "pauses": made})
 
 
-def resume(desk: WriteOperations, caller: Caller, wish: Resuming) -> ResumingShape:
+def resume(operations: WriteOperations, caller: Caller, wish: Resuming) -> ResumingShape:
     """Let it go on; the answer says so where another pause still stops it."""
-    resumed = desk.resume(
+    resumed = operations.resume(
         PauseKind(wish.kind),
         skus=_skus(wish.skus),
         seller=whose(caller, wish.seller),
@@ -126,10 +128,10 @@ def resume(desk: WriteOperations, caller: Caller, wish: Resuming) -> ResumingSha
     )
 
 
-def trigger(desk: WriteOperations, caller: Caller, wish: Deciding) -> RulingsShape:
+def trigger(operations: WriteOperations, caller: Caller, wish: Deciding) -> RulingsShape:
     """Let parts board the next call, before all others."""
     seller = whose(caller, wish.seller)
-    return ruled(desk.trigger(skus_of(wish.skus), seller=seller, reason=wish.reason))
+    return ruled(operations.trigger(skus_of(wish.skus), seller=seller, reason=wish.reason))
 
 
 def _skus(texts: Sequence[str] | None) -> list[Sku]:

@@ -86,15 +86,15 @@ def router() -> APIRouter:
     return routes
 
 
-def bulk_publish(desk: WriteOperations, caller: Caller, wish: BulkPublish) -> BatchShape:
+def bulk_publish(operations: WriteOperations, caller: Caller, wish: BulkPublish) -> BatchShape:
     """Ask for parts; each boards the next calls, and none is ever made twice."""
     seller = caller.whose(None if wish.seller is None else SellerId(wish.seller))
-    return _shape(desk.publish(wish.part_numbers, seller=seller))
+    return _shape(operations.publish(wish.part_numbers, seller=seller))
 
 
-def published_batch(desk: ReadOperations, batch_id: NamePath) -> BatchShape:
+def published_batch(operations: ReadOperations, batch_id: NamePath) -> BatchShape:
     """Tell what became of a batch; a part belongs to the batch that asked for it last."""
-    return _shape(desk.batch(batch_id))
+    return _shape(operations.batch(batch_id))
 
 
 def _shape(batch: PublishBatch) -> BatchShape:

@@ -95,13 +95,13 @@ def router() -> APIRouter:
 def runs(
     request: Request,
     reply: Response,
-    desk: OverseeOperations,
+    operations: OverseeOperations,
     *,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> RunsShape:
     """List runs, the newest first."""
-    found = desk.runs.newest(limit=limit + 1, cursor=cursor)
+    found = operations.runs.newest(limit=limit + 1, cursor=cursor)
     next_cursor = cursor_of(found[limit - 1]) if len(found) > limit else None
     link_next(request, reply, next_cursor)
     return RunsShape.model_validate({"items": found[:limit], "next_cursor": next_cursor})
@@ -110,25 +110,25 @@ def runs(
 def start(
     request: Request,
     reply: Response,
-    desk: OperateOperations,
+    operations: OperateOperations,
     wish: Annotated[Simulating | Planning, Field(discriminator="kind")],
 ) -> RunShape:
     """Begin a simulation or a plan; ask at its address how far it is."""
     told = wish.model_dump(exclude={"kind"}, exclude_none=True)
-    begun = desk.runs.start(RunKind(wish.kind), told)
+    begun = operations.runs.start(RunKind(wish.kind), told)
     reply.headers["Location"] = f"/api/runs/{begun.id}"
     _ring(request)
     return RunShape.model_validate(begun)
 
 
-def run(desk: OverseeOperations, run_id: NamePath) -> RunShape:
+def run(operations: OverseeOperations, run_id: NamePath) -> RunShape:
     """Show a run, and what it came to."""
-    return RunShape.model_validate(desk.runs.find(run_id))
+    return RunShape.model_validate(operations.runs.find(run_id))
 
 
-def cancel(request: Request, desk: OperateOperations, run_id: NamePath) -> RunShape:
+def cancel(request: Request, operations: OperateOperations, run_id: NamePath) -> RunShape:
     """Stop a run."""
-    cancelled = desk.runs.cancel(run_id)
+    cancelled = operations.runs.cancel(run_id)
     _ring(request)
     return RunShape.model_validate(cancelled)
 

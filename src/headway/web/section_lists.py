@@ -61,20 +61,20 @@ def subject_of(view: str, query: str) -> str:
 
 
 def read(
-    desk: Operations, view: str, subject: str, *, seller: SellerId | None
+    operations: Operations, view: str, subject: str, *, seller: SellerId | None
 ) -> dict[str, ListPage]:
     """Read a page of each list of a section; raises StoreError."""
     asked = {name: given[0] for name, given in parse_qs(subject).items()}
-    return {name: _page(desk, view, name, asked, seller) for name in LISTS[view]}
+    return {name: _page(operations, view, name, asked, seller) for name in LISTS[view]}
 
 
 def _page(
-    desk: Operations, view: str, name: str, asked: Mapping[str, str], seller: SellerId | None
+    operations: Operations, view: str, name: str, asked: Mapping[str, str], seller: SellerId | None
 ) -> ListPage:
     others = {each: cursor for each, cursor in asked.items() if each != name}
     first = _address(view, name, others) if name in asked else None
     try:
-        rows, cursor = LISTS[view][name](desk, seller, asked.get(name))
+        rows, cursor = LISTS[view][name](operations, seller, asked.get(name))
     except InvalidError:
         return ListPage(name=name, first=first, trouble="this address leads nowhere")
     following = None if cursor is None else _address(view, name, {**others, name: cursor})
@@ -90,22 +90,26 @@ def _rows(cursor: str | None) -> int:
     return ROWS_FIRST if cursor is None else ROWS_ONWARD
 
 
-def _held(desk: Operations, _: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
+def _held(
+    operations: Operations, _: SellerId | None, cursor: str | None
+) -> tuple[Rows, str | None]:
     most = _rows(cursor)
-    rows, following = cut(desk.held(limit=most + 1, cursor=cursor), most)
+    rows, following = cut(operations.held(limit=most + 1, cursor=cursor), most)
     return tuple(rows), following
 
 
-def _changes(desk: Operations, _: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
-    found = desk.changes(limit=_rows(cursor), cursor=cursor)
+def _changes(
+    operations: Operations, _: SellerId | None, cursor: str | None
+) -> tuple[Rows, str | None]:
+    found = operations.changes(limit=_rows(cursor), cursor=cursor)
     return found.items, found.next_cursor
 
 
 def _listings(state: ProductState) -> Read:
     def listings(
-        desk: Operations, _: SellerId | None, cursor: str | None
+        operations: Operations, _: SellerId | None, cursor: str | None
     ) -> tuple[Rows, str | None]:
-        found = desk.products(state=state, limit=_rows(cursor), cursor=cursor)
+        found = operations.products(state=state, limit=_rows(cursor), cursor=cursor)
         return tuple(map(_trouble, found.items)), found.next_cursor
 
     return listings
@@ -122,16 +126,20 @@ def _trouble(each: ProductView) -> Trouble:
     )
 
 
-def _accounts(desk: Operations, _: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
+def _accounts(
+    operations: Operations, _: SellerId | None, cursor: str | None
+) -> tuple[Rows, str | None]:
     most = _rows(cursor)
-    rows, following = cut(desk.lane.accounts(limit=most + 1, cursor=cursor), most)
+    rows, following = cut(operations.lane.accounts(limit=most + 1, cursor=cursor), most)
     return tuple(rows), following
 
 
 def _jobs(status: JobStatus) -> Read:
-    def jobs(desk: Operations, _: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
+    def jobs(
+        operations: Operations, _: SellerId | None, cursor: str | None
+    ) -> tuple[Rows, str | None]:
         most = _rows(cursor)
-        found = desk.lane.jobs(status=status, limit=most + 1, cursor=cursor)
+        found = operations.lane.jobs(status=status, limit=most + 1, cursor=cursor)
         rows, following = cut(found, most)
         return tuple(rows), following
 
@@ -139,16 +147,16 @@ def _jobs(status: JobStatus) -> Read:
 
 
 def _queue(
-    desk: Operations, seller: SellerId | None, cursor: str | None
+    operations: Operations, seller: SellerId | None, cursor: str | None
 ) -> tuple[Rows, str | None]:
     if seller is not None:
-        jobs = desk.lane.jobs(limit=JOBS_MAX)
+        jobs = operations.lane.jobs(limit=JOBS_MAX)
         own = [each for each in jobs if each.due_at and each.status is not JobStatus.RUNNING]
-        return tuple(map(_placed, own, desk.lane.places(own))), None
+        return tuple(map(_placed, own, operations.lane.places(own))), None
     most = _rows(cursor)
-    rows, following = cut(desk.lane.jobs(limit=most + 1, cursor=cursor), most)
+    rows, following = cut(operations.lane.jobs(limit=most + 1, cursor=cursor), most)
     # Everybody's: whoever is next in the list is next in the queue.
-    (begin,) = desk.lane.places(rows[:1]) or [0]
+    (begin,) = operations.lane.places(rows[:1]) or [0]
     return tuple(map(_placed, rows, range(begin, begin + len(rows)))), following
 
 

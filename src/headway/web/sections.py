@@ -108,9 +108,9 @@ class PartsSection:
 
 def scene(app: App, seller: SellerId | None) -> Scene:
     """Read what every section shows something of; raises StoreError."""
-    desk = _desk(app, seller)
-    seen = desk.status()
-    return Scene(overview=seen, alerts=tuple(desk.alerts_in(seen)))
+    operations = _operations(app, seller)
+    seen = operations.status()
+    return Scene(overview=seen, alerts=tuple(operations.alerts_in(seen)))
 
 
 def more(app: App) -> More:
@@ -126,14 +126,14 @@ def more(app: App) -> More:
 def _part(app: App, key: BoardKey, seen: Scene) -> PartsSection:
     name, _, named = key.subject.partition("\x1f")
     sku, seller = Sku(name), SellerId(named) if named else None
-    desk, now = _desk(app, key.seller), seen.overview.now
+    operations, now = _operations(app, key.seller), seen.overview.now
     if "\0" in key.subject:  # the database would refuse it, and not because it is down
         return PartsSection(sku=sku, trouble="no part number holds such a character")
     try:
-        reasons = desk.explain(sku, seller=seller)
-        told = desk.series(sku, seller=seller, since=now - PRICES_SHOWN)
-        found = {each.user_id: each for each in desk.product(sku, seller=seller)}
-        events = desk.history(sku, seller=seller, limit=EVENTS_SHOWN).items
+        reasons = operations.explain(sku, seller=seller)
+        told = operations.series(sku, seller=seller, since=now - PRICES_SHOWN)
+        found = {each.user_id: each for each in operations.product(sku, seller=seller)}
+        events = operations.history(sku, seller=seller, limit=EVENTS_SHOWN).items
     except NotFoundError as trouble:
         return PartsSection(sku=sku, trouble=str(trouble))
     points = {each.seller: each.points for each in told}
@@ -149,7 +149,7 @@ def _part(app: App, key: BoardKey, seen: Scene) -> PartsSection:
             if each.seller in found and each.seller in points
         ),
         events=events,
-        reads=desk.calls(sku, seller=seller),
+        reads=operations.calls(sku, seller=seller),
     )
 
 
@@ -158,19 +158,19 @@ def _now(app: App, key: BoardKey, _: Scene) -> NowSection:
         return NowSection()
     return NowSection(
         processes=tuple(Processes(app.pool).alive()),
-        suppliers=_desk(app, None).suppliers.worst(limit=SUPPLIERS_SHOWN),
+        suppliers=_operations(app, None).suppliers.worst(limit=SUPPLIERS_SHOWN),
     )
 
 
 def _freshness(app: App, key: BoardKey, seen: Scene) -> FreshnessSection | None:
     if key.seller is not None:
         return None
-    series = _desk(app, None).freshness(seen.overview.now - FRESHNESS_SHOWN)
+    series = _operations(app, None).freshness(seen.overview.now - FRESHNESS_SHOWN)
     return FreshnessSection(latest=series[-1] if series else None, series=series)
 
 
 def _timetable(app: App, key: BoardKey, _: Scene) -> DayTimetable:
-    return _desk(app, key.seller).timetable()
+    return _operations(app, key.seller).timetable()
 
 
 def part_subject(sku: str, seller: str) -> str:
@@ -178,12 +178,12 @@ def part_subject(sku: str, seller: str) -> str:
     return f"{sku}\x1f{seller}"
 
 
-def _desk(app: App, seller: SellerId | None) -> Operations:
+def _operations(app: App, seller: SellerId | None) -> Operations:
     return Operations(app, actor=ACTOR, seller=seller)
 
 
 def _lists(app: App, key: BoardKey, _: Scene) -> dict[str, ListPage]:
-    return read(_desk(app, key.seller), key.view, key.subject, seller=key.seller)
+    return read(_operations(app, key.seller), key.view, key.subject, seller=key.seller)
 
 
 MORE: Mapping[str, Callable[[App, BoardKey, Scene], object]] = {
@@ -191,6 +191,6 @@ MORE: Mapping[str, Callable[[App, BoardKey, Scene], object]] = {
     "now": _now,
     "freshness": _freshness,
     "timetable": _timetable,
-    "keys": lambda app, key, _seen: _desk(app, key.seller).access.all_keys(),
+    "keys": lambda app, key, _seen: _operations(app, key.seller).access.all_keys(),
     "part": _part,
 }

@@ -66,19 +66,19 @@ def router() -> APIRouter:
     return routes
 
 
-def sessions(desk: OperateOperations) -> SessionsShape:
+def sessions(operations: OperateOperations) -> SessionsShape:
     """List browsers that are logged in: who, since when, last seen, from where."""
-    return SessionsShape(sessions=[_shape(each) for each in desk.access.sessions()])
+    return SessionsShape(sessions=[_shape(each) for each in operations.access.sessions()])
 
 
-def end_all(desk: OperateOperations, name: Name) -> SessionsShape:
+def end_all(operations: OperateOperations, name: Name) -> SessionsShape:
     """End all sessions of somebody, by the name that the audit shows."""
-    return SessionsShape(sessions=[_shape(each) for each in desk.access.end_sessions(name)])
+    return SessionsShape(sessions=[_shape(each) for each in operations.access.end_sessions(name)])
 
 
-def end(desk: OperateOperations, session_id: NamePath) -> SessionShape:
+def end(operations: OperateOperations, session_id: NamePath) -> SessionShape:
     """End a session; its browser must log in again."""
-    return _shape(desk.access.end_session(session_id))
+    return _shape(operations.access.end_session(session_id))
 
 
 def _shape(session: BrowserSession) -> SessionShape:

@@ -95,25 +95,25 @@ def router() -> APIRouter:
 def shops(
     request: Request,
     reply: Response,
-    desk: ReadOperations,
+    operations: ReadOperations,
     *,
     seller: Whose,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> ShopsShape:
     """List sellers' shops, and what waits to get there."""
-    found = desk.shops.some(seller=seller, limit=limit + 1, cursor=cursor)
+    found = operations.shops.some(seller=seller, limit=limit + 1, cursor=cursor)
     items, next_cursor = cut(found, limit)
     link_next(request, reply, next_cursor)
     return ShopsShape.model_validate({"items": items, "next_cursor": next_cursor})
 
 
-def tier(desk: ReadOperations, caller: Caller, seller: SellerPath) -> TierShape:
+def tier(operations: ReadOperations, caller: Caller, seller: SellerPath) -> TierShape:
     """Show what a seller pays for, and what is left of the month."""
     caller.whose(SellerId(seller))
-    return TierShape.model_validate(desk.shops.tier(SellerId(seller)))
+    return TierShape.model_validate(operations.shops.tier(SellerId(seller)))
 
 
-def set_tier(desk: OperateOperations, seller: SellerPath, wish: TierBody) -> TierShape:
+def set_tier(operations: OperateOperations, seller: SellerPath, body: TierBody) -> TierShape:
     """Set what a seller pays for; it acts at once on all the seller's jobs."""
-    return TierShape.model_validate(desk.shops.set_tier(SellerId(seller), Tier(wish.tier)))
+    return TierShape.model_validate(operations.shops.set_tier(SellerId(seller), Tier(body.tier)))

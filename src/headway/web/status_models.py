@@ -26,7 +26,7 @@ class SeatShape(Shape):
 
     sku: str | None
     user_id: str | None
-    turn: str
+    priority: str
     due_at: datetime | None
 
 
@@ -62,7 +62,7 @@ class CountsShape(Shape):
     failing: int
     overdue: int
     paused: int
-    aboard: int
+    in_call: int
     is_estimate: bool
 
 

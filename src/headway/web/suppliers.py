@@ -135,19 +135,19 @@ def router() -> APIRouter:
 def suppliers(
     request: Request,
     reply: Response,
-    desk: OverseeOperations,
+    operations: OverseeOperations,
     *,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> SuppliersShape:
     """List suppliers: who buys there, calls of the last 24 hours, whether they answer."""
-    found = desk.suppliers.some(limit=limit + 1, cursor=cursor)
+    found = operations.suppliers.some(limit=limit + 1, cursor=cursor)
     items, next_cursor = cut(found, limit)
     link_next(request, reply, next_cursor)
     return SuppliersShape.model_validate({"items": items, "next_cursor": next_cursor})
 
 
-def add(desk: OperateOperations, wanted: NewSupplier) -> AddedSupplierShape:
+def add(operations: OperateOperations, wanted: NewSupplier) -> AddedSupplierShape:
     """Keep a supplier and, encrypted, its secrets; one that is there gets new secrets."""
     access = BoeingAccess(
         client_id=wanted.client_id,
@@ -155,16 +155,18 @@ def add(desk: OperateOperations, wanted: NewSupplier) -> AddedSupplierShape:
         username=wanted.username,
         password=wanted.password.get_secret_value(),
     )
-    added = desk.suppliers.add(SupplierName(wanted.name), access, url=wanted.url)
+    added = operations.suppliers.add(SupplierName(wanted.name), access, url=wanted.url)
     return AddedSupplierShape.model_validate(added)
 
 
-def remove(desk: OperateOperations, name: NamePath) -> SupplierShape:
+def remove(operations: OperateOperations, name: NamePath) -> SupplierShape:
     """Forget a supplier and its secrets; refused while a seller buys there."""
-    return SupplierShape.model_validate(desk.suppliers.remove(SupplierName(name)))
+    return SupplierShape.model_validate(operations.suppliers.remove(SupplierName(name)))
 
 
-def give(desk: OperateOperations, name: NamePath, buyer: SupplierAssignment) -> AssignedSellerShape:
+def give(
+    operations: OperateOperations, name: NamePath, buyer: SupplierAssignment
+) -> AssignedSellerShape:
     """Let a seller buy from this supplier from now on; its listings keep their due times."""
-    given = desk.suppliers.give(SupplierName(name), SellerId(buyer.seller))
+    given = operations.suppliers.give(SupplierName(name), SellerId(buyer.seller))
     return AssignedSellerShape.model_validate(given)

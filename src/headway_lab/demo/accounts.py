@@ -22,7 +22,7 @@ from headway.core.accounts.jobs import DataKind, PlatformName, Tier
 from headway.core.catalog.listings import SellerId, Wait
 from headway.engine.pull import Pull
 from headway.providers.etsy.limits import day_key
-from headway.providers.tokens import store_tokens, token_scope
+from headway.providers.tokens import store_tokens, token_key
 from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
 from headway.store.accounts.job_claim import Claimed
@@ -106,7 +106,7 @@ class Marketplace:
             if platform is PlatformName.ETSY:
                 pair = self.etsy.grant(int(name))
                 tokens = {"access": pair.access, "refresh": pair.refresh}
-            store_tokens(shelf, vault, token_scope(platform, name), clock=app.clock, **tokens)
+            store_tokens(shelf, vault, token_key(platform, name), clock=app.clock, **tokens)
             ConnectedShops(app.pool).connect(
                 seller,
                 name,

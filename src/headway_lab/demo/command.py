@@ -19,8 +19,8 @@ from pydantic import SecretStr
 
 from headway import config
 from headway.app import App, build
-from headway.app.monitoring import watch_of
-from headway.app.suppliers import lines_of
+from headway.app.monitoring import alert_watch
+from headway.app.suppliers import all_suppliers_of
 from headway.cli.console import CommandConsole
 from headway.cli.run import POOL_SIZE
 from headway.cli.serving import join, login_link, show_line, stoppable
@@ -69,7 +69,7 @@ headway demo --workers 3
 SIGN_IN = SignIn(client_id="demo")
 # What a merchant has changed is repaired while somebody is still watching: within a real minute, or
 # as soon as the shops' points allow.
-PATROL_H, PATROL_PACE = 1.0, 130_000
+DRIFT_CHECK_H, DRIFT_CHECK_PACE = 1.0, 130_000
 
 
 class PolicyName(StrEnum):
@@ -166,7 +166,7 @@ def _settings(
         "shopify_url": "http://127.0.0.1/{shop}",
         "shopify_client_id": "",
         **ACCOUNT_SETTINGS,
-        "patrol_h": max(PATROL_H, products * speed / PATROL_PACE),
+        "drift_check_h": max(DRIFT_CHECK_H, products * speed / DRIFT_CHECK_PACE),
     }
     if port is not None:
         changes["web_port"] = port
@@ -274,9 +274,9 @@ def _work(runner: EmbeddedRunner, app: App, speed: float) -> None:
     runner.start(
         bells={"push": bell},
         tick=app.tick(
-            every=max(EVERY, timedelta(seconds=TICK_S * speed)), watch=watch_of(app)
+            every=max(EVERY, timedelta(seconds=TICK_S * speed)), watch=alert_watch(app)
         ).step,
-        fetch=lines_of(app, "demo", rings=bell.set).step,
+        fetch=all_suppliers_of(app, "demo", rings=bell.set).step,
         push=app.push("demo").step,
         **{
             f"pull-{number}": app.pull(f"demo:{number}").step

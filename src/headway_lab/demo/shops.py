@@ -14,7 +14,7 @@ from headway.core.catalog.change_detection import CENT, Desired, desire, observe
 from headway.core.catalog.intake import ImportRow
 from headway.core.catalog.listings import Quote, SellerId, Sku, Wait
 from headway.core.catalog.storefront import Gid
-from headway.providers.shopify.storefront import shop_scope, store_tokens
+from headway.providers.shopify.storefront import shop_limit_key, store_tokens
 from headway.providers.vault import open_vault
 from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
@@ -51,11 +51,11 @@ class ShopFloor:
         keys = settings.secret_key.get_secret_value() if settings.secret_key else None
         vault, accounts = open_vault(keys, settings.data_dir), ConnectedShops(app.pool)
         for seller in SELLERS:
-            scope = shop_scope(settings.shopify_client_id, domain_of(seller))
+            limit_key = shop_limit_key(settings.shopify_client_id, domain_of(seller))
             accounts.connect(seller, domain_of(seller), now=now)
-            store_tokens(Credentials(app.pool), vault, scope, clock=app.clock, access=TOKEN)
+            store_tokens(Credentials(app.pool), vault, limit_key, clock=app.clock, access=TOKEN)
         Products(app.pool).take_in(self._rows(), form=settings.shop_sku, policy=app.policy, now=now)
-        app.sellers.count_catalogues(now)
+        app.sellers.count_catalogs(now)
 
     def publish(self, app: App, most: int) -> None:
         """Ask for some of the parts that are in no shop yet."""

@@ -17,7 +17,7 @@ from headway.clock import Clock, rng
 from headway.config import Settings
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import Done, Wait
-from headway.runners.embedded import Step, turn
+from headway.runners.embedded import Step, run_steps
 from headway_lab.demo.accounts import DemoTrade, Marketplace, open_marketplace, past_pull
 from headway_lab.demo.shops import ShopFloor, open_shops
 from headway_lab.simulation.world import CENT, World, WorldChange, seeded_world
@@ -227,7 +227,7 @@ def live_past(
     bell = clock.event()
 
     def play(name: str, step: Step, rung: threading.Event | None = None) -> None:
-        clock.spawn(partial(turn, step, clock, threading.Event(), _quiet, name, bell=rung))
+        clock.spawn(partial(run_steps, step, clock, threading.Event(), _quiet, name, bell=rung))
 
     play("world", stage.shelves.step)
     play("trade", stage.trade.step)

@@ -40,7 +40,7 @@ def yardsticks(scenario: Scenario) -> Baselines:
     return Baselines(
         seats_per_min=throughput.seats_per_min,
         bound_min=bound(plan.world, listings, throughput, days=plan.days),
-        round_robin_min=replay_equal_turns(
+        round_robin_min=replay_round_robin(
             plan.world,
             listings,
             throughput,
@@ -79,7 +79,7 @@ def bound(
     )
 
 
-def replay_equal_turns(
+def replay_round_robin(
     world: World,
     listings: Mapping[str, int],
     throughput: Throughput,

@@ -60,7 +60,7 @@ class Life:
         if self.is_over:
             raise Crashed
 
-    def boards(self) -> None:
+    def joins_call(self) -> None:
         """Note that it is about to claim."""
         if self._dooms_at_claim is not None:
             self._fuse, self._dooms_at_claim = self._dooms_at_claim, None

@@ -90,14 +90,14 @@ class DesiredVersions:
 
     def shown(self, id_: str, now_s: float) -> None:
         """Note that a shelf shows something else now."""
-        wish = self._open.get(id_)
-        if wish is None:
+        version = self._open.get(id_)
+        if version is None:
             return
-        wish.left.intersection_update(self._shelves[id_].lacks(self._versions[id_][-1].face))
-        if not wish.left:
+        version.left.intersection_update(self._shelves[id_].lacks(self._versions[id_][-1].face))
+        if not version.left:
             del self._open[id_]
             self.pushed += id_ in self._followed
-            self.push_s.append(now_s - wish.since_s)
+            self.push_s.append(now_s - version.since_s)
 
     def first_to_want(self, id_: str, facet: str, value: object) -> int | None:
         """Return the first of the versions in a row that wanted this of a facet, the latest row."""
@@ -116,17 +116,17 @@ class DesiredVersions:
 
     def overdue(self, may_wait: MayWait) -> Iterable[tuple[Shelf, float, list[str]]]:
         """Yield, once each, what has been on its way for longer than it may, and what it lacks."""
-        for id_, wish in self._open.items():
-            if not wish.is_told and not may_wait(wish.since_s):
-                wish.is_told = True
-                yield self._shelves[id_], wish.since_s, sorted(wish.left)
+        for id_, version in self._open.items():
+            if not version.is_told and not may_wait(version.since_s):
+                version.is_told = True
+                yield self._shelves[id_], version.since_s, sorted(version.left)
 
     def strange(self, may_wait: MayWait) -> Iterable[tuple[Shelf, str, object]]:
         """Yield each facet that is neither desired nor on its way, nor a merchant's fresh deed."""
         for id_, shelf in self._shelves.items():
             face = self._versions[id_][-1].face
-            wish = self._open.get(id_)
+            version = self._open.get(id_)
             for facet in shelf.lacks(face):
                 is_fresh = facet in shelf.meddled and may_wait(shelf.meddled[facet][0])
-                if not is_fresh and (wish is None or facet not in wish.left):
+                if not is_fresh and (version is None or facet not in version.left):
                     yield shelf, facet, face[facet]

@@ -15,14 +15,14 @@ from headway.store.pool import Pool, guarded
 
 ROWS = """
 SELECT row.id::text, row.user_id, row.sku, row.sync_status, row.fence, row.lease_owner,
-  row.lease_until, row.next_sync_at, row.turn, row.is_active, row.consecutive_failures,
+  row.lease_until, row.next_sync_at, row.priority, row.is_active, row.consecutive_failures,
   row.missing_count, row.suspicion, row.last_successful_sync,
   state.desired_version, state.held_reason, state.observed::text, state.desired::text
 FROM product_sync_schedule AS row LEFT JOIN listing_state AS state USING (user_id, sku)
 """
 # Whatever the engine writes to a row shows in one of these.
 BRIEFS = """
-SELECT row.id::text, row.user_id, row.sku, row.sync_status, row.fence, row.turn, row.is_active,
+SELECT row.id::text, row.user_id, row.sku, row.sync_status, row.fence, row.priority, row.is_active,
   row.consecutive_failures, extract(epoch FROM row.next_sync_at)::float8, state.desired_version
 FROM product_sync_schedule AS row LEFT JOIN listing_state AS state USING (user_id, sku)
 """
@@ -30,7 +30,7 @@ FROM product_sync_schedule AS row LEFT JOIN listing_state AS state USING (user_i
 LEFT_BEHIND = """
 SELECT count(DISTINCT sku) FROM product_sync_schedule
 WHERE is_active AND sync_status <> 'syncing' AND NOT is_paused AND suspicion <= 1
-  AND (turn <> 'retry' OR next_sync_at <= %(now)s)
+  AND (priority <> 'retry' OR next_sync_at <= %(now)s)
 """
 STRAYS = """
 SELECT count(*) FROM listing_state AS state
@@ -98,7 +98,7 @@ class ListingRow(NamedTuple):
     lease_owner: str | None
     lease_until: datetime | None
     next_sync_at: datetime
-    turn: str
+    priority: str
     is_active: bool
     consecutive_failures: int
     missing_count: int
@@ -118,7 +118,7 @@ class ListingRow(NamedTuple):
     def brief(self) -> tuple[Any, ...]:
         """The row as `briefs` has it."""
         return (
-            self.id, self.user_id, self.sku, self.sync_status, self.fence, self.turn,
+            self.id, self.user_id, self.sku, self.sync_status, self.fence, self.priority,
             self.is_active, self.consecutive_failures, self.next_sync_at.timestamp(),
             self.desired_version,
         )  # fmt: skip

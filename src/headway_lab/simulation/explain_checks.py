@@ -8,7 +8,7 @@ from headway.core.catalog.listings import Sku
 from headway.core.reasons import Explanation, ListingPosition, SupplierQueue
 from headway.core.timetable.seats import SeatRule
 from headway.engine.explain import reasons
-from headway.operations.outlook import line_ahead
+from headway.operations.outlook import queue_ahead
 from headway.store.timetable.positions import ListingPositions
 from headway_lab.simulation.forecast_checks import Forecasts, Foresight
 from headway_lab.simulation.law_book import LawBook
@@ -24,7 +24,7 @@ def ask(app: App, book: LawBook, explain: Explain = reasons) -> None:
     now = app.clock.now()
     line = app.line(now)
     for each in ListingPositions(app.pool).sample(now, limit=ASKED_PER_QUEUE):
-        answer = explain(each, line, app.rule.boarding, now)
+        answer = explain(each, line, app.rule.seat_rule, now)
         is_waiting = each.is_active and each.sync_status != "syncing"
         if not answer.sentence:
             book.broken("L13", f"{each.sku} cannot say what blocks it")
@@ -35,9 +35,9 @@ def ask(app: App, book: LawBook, explain: Explain = reasons) -> None:
 def foretell(app: App, skus: Sequence[Sku], foresight: Foresight, *, at_s: float) -> None:
     """Ask these parts until when they wait, and remember what they said."""
     now = app.clock.now()
-    line = line_ahead(app, now, skus)
+    line = queue_ahead(app, now, skus)
     for standing in (each for sku in skus for each in ListingPositions(app.pool).of_sku(sku, now)):
-        answer = reasons(standing, line, app.rule.boarding, now)
+        answer = reasons(standing, line, app.rule.seat_rule, now)
         is_waiting = standing.is_active and standing.sync_status != "syncing"
         if not is_waiting or answer.until is None:
             continue

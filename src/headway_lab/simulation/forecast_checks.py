@@ -49,7 +49,7 @@ class Foresight:
         """Note that a call left with somebody aboard."""
         self._departures.append(at_s)
 
-    def boarded(self, who: Hashable, at_s: float) -> None:
+    def in_call(self, who: Hashable, at_s: float) -> None:
         """Hold everything that was said of this one against the instant at which it went."""
         self._came += [ForecastOutcome(said=said, went_s=at_s) for said in self._open.pop(who, ())]
 

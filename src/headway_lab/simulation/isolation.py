@@ -41,9 +41,9 @@ class Isolation:
     ) -> None:
         """Note who boarded by the worker's clock, and how many fail or are parked by now."""
         due = [each for each in listings if each.next_sync_at <= now]
-        scheduled = {each.sku for each in due if each.turn is Priority.SCHEDULED}
+        scheduled = {each.sku for each in due if each.priority is Priority.SCHEDULED}
         # A sibling that shares the seat of a scheduled listing displaces nobody.
-        retried = {each.sku for each in listings if each.turn is Priority.RETRY} - scheduled
+        retried = {each.sku for each in listings if each.priority is Priority.RETRY} - scheduled
         window = (now - self._start - FIRST_OPENING) // self._every
         before = len(self._retried[window])
         self._retried[window] |= retried

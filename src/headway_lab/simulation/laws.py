@@ -58,7 +58,7 @@ class Laws:
         fates: Fates,
         eye: Eye,
         figures: Figures,
-        wishes: DesiredVersions,
+        versions: DesiredVersions,
         deadlines: Deadlines,
         isolation: Isolation | None = None,
         stops: Stops,
@@ -71,7 +71,7 @@ class Laws:
         self._fates = fates
         self._eye = eye
         self._figures = figures
-        self._wishes = wishes
+        self._versions = versions
         self._deadlines = deadlines
         self._isolation = isolation
         self._stops = stops
@@ -110,7 +110,7 @@ class Laws:
         if listings:
             self._foresight.departed(self._clock.monotonic())
         for each in listings:
-            self._foresight.boarded(each.id, self._clock.monotonic())
+            self._foresight.in_call(each.id, self._clock.monotonic())
             self._leased.add(each.id)
             self._rows[each.id] = self._rows[each.id]._replace(
                 sync_status="syncing",
@@ -142,8 +142,8 @@ class Laws:
         self.refused += refused
         for old, row in self._refresh({each.listing.sku for each in settlements}):
             if row.id in ours:
-                sight = self._check_settled(old, ours[row.id], row, served)
-                self._note_wish(old, row, sight)
+                shown = self._check_settled(old, ours[row.id], row, served)
+                self._note_version(old, row, shown)
             elif row != old:
                 self._book.broken("L10", f"{row.user_id}/{row.sku} changed by another's settle")
         self.check_ages()
@@ -163,7 +163,7 @@ class Laws:
             self._check_blameless(old, row, "a failed call")
         self.check_ages()
 
-    def pardoned(self) -> None:
+    def suspicion_reset(self) -> None:
         """Check that lifting suspicion did nothing else to anybody."""
         for old, row in self._refresh({row.sku for row in self._rows.values() if row.suspicion}):
             self._check_blameless(old, row, "a pardon")
@@ -289,7 +289,7 @@ class Laws:
             self._isolation.disturbed()
 
     def _count_retries(self, listings: Sequence[Listing]) -> None:
-        retries = {each.sku for each in listings if each.turn is Priority.RETRY}
+        retries = {each.sku for each in listings if each.priority is Priority.RETRY}
         if retries:
             # Four-hour windows that open at 02:30, as the document on retries has them.
             window = int((self._clock.monotonic() - 9000) // 14_400)
@@ -307,25 +307,25 @@ class Laws:
         if served is None or row.sku not in served.parts:
             self._book.broken("L6", f"{row.sku} was settled as read but the reply lacks it")
             return None
-        sight = self._eye.see(served.parts[row.sku])
+        shown = self._eye.see(served.parts[row.sku])
         if row.held_reason is None:
-            wrong = difference(sight, self._rules.currency, row.observed, row.desired)
+            wrong = difference(shown, self._rules.currency, row.observed, row.desired)
             if wrong:
                 self._book.broken("L6", f"{row.sku}: {wrong}")
         else:
-            self._check_held(old, row, sight)
+            self._check_held(old, row, shown)
         is_moot = row.held_reason is None and row.desired_version == old.desired_version
         self._deadlines.read(row.id, served.at_s, counts=not self._fates.strikes(row.sku))
         self._figures.read(
             row.id, served_s=served.at_s, now_s=self._clock.monotonic(), is_moot=is_moot
         )
-        return sight
+        return shown
 
-    def _note_wish(self, old: ListingRow, row: ListingRow, sight: ShownState | None) -> None:
+    def _note_version(self, old: ListingRow, row: ListingRow, shown: ShownState | None) -> None:
         """Let the shop be expected to show what is newly desired."""
         if row.desired is not None and row.desired_version != old.desired_version:
-            seen = None if sight is None else sight.face
-            self._wishes.want(row.id, face_of(row.desired), seen, self._clock.monotonic())
+            seen = None if shown is None else shown.face
+            self._versions.want(row.id, face_of(row.desired), seen, self._clock.monotonic())
 
     def _check_charged(self, old: ListingRow, row: ListingRow, served: Served | None) -> None:
         """Check that a failure which counts against a SKU rests on evidence about that SKU."""
@@ -353,14 +353,14 @@ class Laws:
             if getattr(old, name) != getattr(row, name):
                 self._book.broken("L8", f"{what} changed {name} of {row.user_id}/{row.sku}")
 
-    def _check_held(self, old: ListingRow, row: ListingRow, sight: ShownState) -> None:
+    def _check_held(self, old: ListingRow, row: ListingRow, shown: ShownState) -> None:
         """Check that a held price stays, and that stock flows all the same."""
         if _money_facts(row.desired) != _money_facts(old.desired):
             self._book.broken("L9", f"{row.sku} is held but its desired price moved")
-        if row.desired is None or tuple(sorted(row.desired["quantities"].items())) == sight.stock:
+        if row.desired is None or tuple(sorted(row.desired["quantities"].items())) == shown.stock:
             return
         is_mass = MASS_WORDS in (row.held_reason or "")
-        if not is_mass or any(quantity for _, quantity in sight.stock):
+        if not is_mass or any(quantity for _, quantity in shown.stock):
             self._book.broken("L6", f"{row.sku}: a held price keeps its stock from the shop")
 
     def _check_harmless(self, old: ListingRow, row: ListingRow) -> None:

@@ -43,7 +43,7 @@ class Hands:
     """What one incarnation has in hand: its life, its last claim, flight and reply."""
 
     life: Life
-    turns: frozenset[Priority] = frozenset()
+    priorities: frozenset[Priority] = frozenset()
     flight: Flight | None = None
     served: Served | None = None
 
@@ -80,14 +80,14 @@ class WitnessedSchedule:
         retried: Collection[Sku] = (),
     ) -> list[Listing]:
         """Claim, and let the laws see who boarded."""
-        self._hands.life.boards()
+        self._hands.life.joins_call()
         self._hands.life.touch()
         listings = self._inner.claim(
             skus, now=now, owner=owner, lease_until=lease_until, retried=retried
         )
         listings.sort(key=lambda each: (each.sku, each.user_id))
         self._laws.claimed(listings, now=now, owner=owner, lease_until=lease_until)
-        self._hands.turns = frozenset(each.turn for each in listings)
+        self._hands.priorities = frozenset(each.priority for each in listings)
         self._hands.life.touch()
         return listings
 
@@ -120,11 +120,11 @@ class WitnessedSchedule:
         self._hands.life.touch()
         return count
 
-    def pardon(self) -> int:
+    def reset_suspicion(self) -> int:
         """Pardon, and let the laws see that nothing else changed."""
         self._hands.life.touch()
-        count = self._inner.pardon()
-        self._laws.pardoned()
+        count = self._inner.reset_suspicion()
+        self._laws.suspicion_reset()
         self._hands.life.touch()
         return count
 
@@ -239,14 +239,14 @@ class WitnessedTransport(httpx.BaseTransport):
         inner: httpx.BaseTransport,
         *,
         clock: Clock,
-        catalogue: SimulatedCatalog,
+        catalog: SimulatedCatalog,
         laws: Laws,
         log: ObservedCalls,
         hands: Hands,
     ) -> None:
         self._inner = inner
         self._clock = clock
-        self._catalogue = catalogue
+        self._catalog = catalog
         self._laws = laws
         self._log = log
         self._hands = hands
@@ -279,7 +279,7 @@ class WitnessedTransport(httpx.BaseTransport):
         """Read a reply over the worker's shoulder, and hand it on unread."""
         assert isinstance(response.stream, httpx.SyncByteStream)
         body = b"".join(response.stream)
-        self._hands.served = read_body(body, self._catalogue)
+        self._hands.served = read_body(body, self._catalog)
         headers = response.headers
         return httpx.Response(OK, headers=headers, stream=httpx.ByteStream(body))
 
@@ -287,5 +287,5 @@ class WitnessedTransport(httpx.BaseTransport):
         return Flight(
             at_s=self._clock.monotonic(),
             skus=skus,
-            is_scheduled=Priority.SCHEDULED in self._hands.turns,
+            is_scheduled=Priority.SCHEDULED in self._hands.priorities,
         )

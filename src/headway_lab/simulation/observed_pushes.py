@@ -39,26 +39,26 @@ class WitnessedPushes:
         **more: Any,  # noqa: ANN401 - as the port
     ) -> PushLease | None:
         """Claim, and let the laws see who else is there."""
-        self._life.boards()
+        self._life.joins_call()
         self._life.touch()
-        errand = self._inner.claim(shop, now=now, owner=owner, lease_until=lease_until, **more)
-        if errand is not None:
+        push_lease = self._inner.claim(shop, now=now, owner=owner, lease_until=lease_until, **more)
+        if push_lease is not None:
             lease_s = (lease_until - now).total_seconds()
-            self._laws.claimed(errand, owner=owner, lease_s=lease_s)
+            self._laws.claimed(push_lease, owner=owner, lease_s=lease_s)
         self._life.touch()
-        return errand
+        return push_lease
 
-    def intend(self, errand: PushLease, intent: Intent, *, now: datetime) -> bool:
+    def intend(self, push_lease: PushLease, intent: Intent, *, now: datetime) -> bool:
         """Store an intent."""
         self._life.touch()
-        is_ours = self._inner.intend(errand, intent, now=now)
+        is_ours = self._inner.intend(push_lease, intent, now=now)
         self._life.freeze()
         self._life.touch()
         return is_ours
 
     def settle(
         self,
-        errand: PushLease,
+        push_lease: PushLease,
         pushed: Sequence[Pushed] = (),
         *,
         keeps_lease: bool = False,
@@ -67,8 +67,8 @@ class WitnessedPushes:
         """Settle, and let the laws see whether it was taken."""
         self._life.freeze()
         self._life.touch()
-        is_ours = self._inner.settle(errand, pushed, keeps_lease=keeps_lease, **more)
-        self._laws.settled(errand, is_ours=is_ours, keeps_lease=keeps_lease)
+        is_ours = self._inner.settle(push_lease, pushed, keeps_lease=keeps_lease, **more)
+        self._laws.settled(push_lease, is_ours=is_ours, keeps_lease=keeps_lease)
         self._life.touch()
         return is_ours
 

@@ -11,7 +11,7 @@ from headway.clock import Clock, Rng, fresh_id
 from headway.config import Settings
 from headway.core.catalog.change_detection import Desired, desire, observe
 from headway.core.catalog.listings import Quote, SellerId, Sku
-from headway.providers.shopify.storefront import shop_scope, store_tokens
+from headway.providers.shopify.storefront import shop_limit_key, store_tokens
 from headway.providers.vault import open_vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulation.evidence import Evidence, ListingRow, Shelved, ShopRow
@@ -21,7 +21,7 @@ from headway_lab.simulation.truth import Eye
 from headway_lab.simulators.boeing import SignIn, SupplierPart
 
 
-def simulated(policy: str, data_dir: Path, *, patrols: bool) -> Settings:
+def simulated(policy: str, data_dir: Path, *, drift_checks: bool) -> Settings:
     """Return the default settings, for a supplier and shops that are not there."""
     access = SignIn()
     return Settings.model_validate(
@@ -34,7 +34,7 @@ def simulated(policy: str, data_dir: Path, *, patrols: bool) -> Settings:
             "boeing_username": access.username,
             "boeing_password": SecretStr(access.password),
             "shopify_url": "http://shop.invalid/{shop}",
-            "drift": "repair" if patrols else "off",
+            "drift": "repair" if drift_checks else "off",
         }
     )
 
@@ -76,9 +76,9 @@ def open_shops(
     evidence.open_shops(accounts, filter(None, shelved), now=app.clock.now())
     vault = open_vault(None, app.settings.data_dir)
     for setup in shops.setups.values():
-        scope = shop_scope(app.settings.shopify_client_id, setup.domain)
+        limit_key = shop_limit_key(app.settings.shopify_client_id, setup.domain)
         token = setup.access_token
-        store_tokens(Credentials(app.pool), vault, scope, clock=app.clock, access=token)
+        store_tokens(Credentials(app.pool), vault, limit_key, clock=app.clock, access=token)
 
 
 def _shelve(

@@ -19,8 +19,8 @@ WINDOWS_PER_DAY = 6
 def figures(scenario: Scenario, *, real_seconds: float) -> dict[str, Any]:
     """Return the whole report; only the two figures of real time differ between equal runs."""
     plan, tally, simulator = scenario.plan, scenario.tally, scenario.simulator
-    wishes, shops = scenario.wishes, scenario.shops.simulator
-    push_s = sorted(wishes.push_s)
+    versions, shops = scenario.versions, scenario.shops.simulator
+    push_s = sorted(versions.push_s)
     calls = len(scenario.log.flights)
     seats_paid = calls * scenario.settings.batch_size
     followed_s = scenario.figures.followed * plan.days * DAY_S
@@ -53,9 +53,9 @@ def figures(scenario: Scenario, *, real_seconds: float) -> dict[str, Any]:
         "detection_p95_min": _minutes(percentile(tally.detection_s, 0.95)),
         "worst_age_h": round(scenario.deadlines.worst_age_s / 3600, 3),
         "changes": tally.changes,
-        "pushed": wishes.pushed,
+        "pushed": versions.pushed,
         "held": len(scenario.laws.held),
-        "superseded": tally.superseded + wishes.superseded,
+        "superseded": tally.superseded + versions.superseded,
         "lost": scenario.lost,
         "double_writes": len(shops.double_writes()),
         "push_p50_s": _rounded(percentile(push_s, 0.5)),

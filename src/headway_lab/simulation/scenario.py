@@ -11,13 +11,13 @@ from typing import Any
 import httpx
 
 from headway.app import App, build
-from headway.app.monitoring import watch_of
+from headway.app.monitoring import alert_watch
 from headway.app.providers import boeing_resource
 from headway.clock import Clock, fresh_id, rng
 from headway.config import Settings
 from headway.core.catalog.listings import SellerId
 from headway.core.laws import replay_windows
-from headway.runners.embedded import Step, turn
+from headway.runners.embedded import Step, run_steps
 from headway.store.pool import Pool
 from headway_lab.simulation.alert_log import AlertLog
 from headway_lab.simulation.crashes import CrashingPool, CrashingTransport, Life
@@ -114,17 +114,19 @@ class Scenario:
         self._stop = threading.Event()
         self._ids = rng(f"ids:{plan.seed}")
         self.book = LawBook(self.clock)
-        self.catalogue = SimulatedCatalog(plan.world, self.clock)
+        self.catalog = SimulatedCatalog(plan.world, self.clock)
         self.fates = plan.faults.fates(list(plan.world.start), seed=plan.seed)
         self.simulator = BoeingSimulator(
-            self.catalogue,
+            self.catalog,
             self.clock,
             faults=self.fates.plan(plan.faults, seed=plan.seed),
             seed=plan.seed,
         )
         self._wire = SimTransport(self.simulator.handle, self.clock, seed=plan.seed)
-        patrols = plan.faults.shop_edits_per_h > 0
-        self.settings = self._parts.settings(simulated(plan.policy, data_dir, patrols=patrols))
+        drift_checks = plan.faults.shop_edits_per_h > 0
+        self.settings = self._parts.settings(
+            simulated(plan.policy, data_dir, drift_checks=drift_checks)
+        )
         self._evidence = Evidence(pool)
         self.sellers = [SellerId(f"seller-{number + 1}") for number in range(plan.sellers)]
         self.shops = new_shops(self.clock, self.settings, self.sellers, plan.faults, plan.seed)
@@ -192,7 +194,7 @@ class Scenario:
         for number, seller in enumerate(self.sellers[1:], start=1):
             keys += [(seller, sku) for sku in skus[number::5]]
         self.app.listings.add(keys, policy=self.app.policy, now=self.clock.now())
-        self.app.sellers.count_catalogues(self.clock.now())
+        self.app.sellers.count_catalogs(self.clock.now())
         self.eye = Eye(
             places=self.settings.locations,
             currency=self.settings.currency,
@@ -224,7 +226,7 @@ class Scenario:
         self.stops = Stops(plan.faults, book=self.book, clock=self.clock, seller=self.sellers[0])
         self.figures = Figures(followed)
         self.foresight = Foresight()
-        self.wishes = DesiredVersions(shelves, followed.keys())
+        self.versions = DesiredVersions(shelves, followed.keys())
         self.deadlines = Deadlines([row.id for row in rows], self.promise)
         self.listings = len(rows)
         self.isolation = self._judge_retries(is_overloaded=load > LOAD_MAX)
@@ -243,7 +245,7 @@ class Scenario:
             fates=self.fates,
             eye=self.eye,
             figures=self.figures,
-            wishes=self.wishes,
+            versions=self.versions,
             deadlines=self.deadlines,
             isolation=self.isolation,
             stops=self.stops,
@@ -254,7 +256,7 @@ class Scenario:
             evidence=self._evidence,
             clock=self.clock,
             shops=self.shops,
-            wishes=self.wishes,
+            versions=self.versions,
             figures=self.figures,
             guard_move=GUARD_MOVE,
             stops=self.stops,
@@ -277,7 +279,7 @@ class Scenario:
             self.clock.sleep(change.at_s - self.clock.monotonic())
             if self._stop.is_set():
                 return
-            self.catalogue.become(change.part)
+            self.catalog.become(change.part)
             self.figures.changed(change.part.sku, self.eye.see(change.part).face, change.at_s)
 
     def _tick(self) -> None:
@@ -290,16 +292,16 @@ class Scenario:
             timetable=WitnessedTimetable(self.app.timetable, self.laws),
             every=QUIET_TICK if is_quiet and not self.plan.is_watched else TICK,
             has_samples=self.plan.is_watched,
-            watch=watch_of(self.app, hears=self.heard.hear) if self.plan.is_watched else None,
+            watch=alert_watch(self.app, hears=self.heard.hear) if self.plan.is_watched else None,
         ).step
-        turn(step, self.clock, self._stop, lambda _name, _text: None, "tick")
+        run_steps(step, self.clock, self._stop, lambda _name, _text: None, "tick")
 
     def _fetch(self, life: Life, owner: str, clock: Clock) -> Step:
         hands = Hands(life=life)
         wire = WitnessedTransport(
             self._wire,
             clock=self.clock,
-            catalogue=self.catalogue,
+            catalog=self.catalog,
             laws=self.laws,
             log=self.log,
             hands=hands,
@@ -337,7 +339,7 @@ class Scenario:
             hour += 1
             if hour <= COMPARE_HOURLY_H or hour % TIDY_EVERY_H == 0:
                 self.laws.compare()
-            self.lost += self.shop_laws.check_wishes(self._may_wait_for_push)
+            self.lost += self.shop_laws.check_versions(self._may_wait_for_push)
             ask(self.app, self.book)
             if hour % TIDY_EVERY_H == 0:
                 self.shop_laws.check_shelves(self._may_stay)
@@ -367,7 +369,7 @@ class Scenario:
         self.tally = self.figures.close(end_s, may_wait=self._may_wait)
         for sku, at_s in self.tally.lost:
             self.book.broken("L6", f"the change of {sku} at {at_s / 60:.1f} min was never seen")
-        self.lost += len(self.tally.lost) + self.shop_laws.check_wishes(self._may_wait_for_push)
+        self.lost += len(self.tally.lost) + self.shop_laws.check_versions(self._may_wait_for_push)
         self.shop_laws.check_shelves(self._may_stay)
         self.shop_laws.close()
         # Whoever is on the way finds that time is over: nothing of it reaches the tables.
@@ -385,12 +387,12 @@ class Scenario:
 
     def _may_stay(self, edited_s: float) -> bool:
         """Tell whether the patrol may not have come by yet since a merchant's edit."""
-        patrol_s = self.settings.patrol_h * HOUR_S + HOUR_S
-        return self._may_wait_for_push(edited_s + patrol_s)
+        drift_check_s = self.settings.drift_check_h * HOUR_S + HOUR_S
+        return self._may_wait_for_push(edited_s + drift_check_s)
 
     def _replay_ledger(self) -> None:
         resource = boeing_resource(self.settings)
         window = replace(resource.windows[0], limit=LIMIT, span_s=SPAN_S)
         calls = self.app.limiter.calls_since(resource.key, START)
         for breach in replay_windows(calls, window):
-            self.book.broken("L1", f"by the ledger, call {breach.ticket_id} was one too many")
+            self.book.broken("L1", f"by the ledger, call {breach.permit_id} was one too many")

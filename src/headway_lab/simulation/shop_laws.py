@@ -50,7 +50,7 @@ class ShopLaws:
         evidence: Evidence,
         clock: Clock,
         shops: Shops,
-        wishes: DesiredVersions,
+        versions: DesiredVersions,
         figures: Figures,
         guard_move: Decimal,
         stops: Stops,
@@ -60,7 +60,7 @@ class ShopLaws:
         self._evidence = evidence
         self._clock = clock
         self._shops = shops
-        self._wishes = wishes
+        self._versions = versions
         self._figures = figures
         self._guard_move = guard_move
         self._stops = stops
@@ -75,27 +75,27 @@ class ShopLaws:
 
     # -- visits ------------------------------------------------------------------------------
 
-    def claimed(self, errand: PushLease, *, owner: str, lease_s: float) -> None:
+    def claimed(self, push_lease: PushLease, *, owner: str, lease_s: float) -> None:
         """Check that it may be visited, and nobody else was there, by everybody's clock."""
-        self._stops.visited(errand.shop.user_id)
-        now_s, shop = self._clock.monotonic(), errand.shop
+        self._stops.visited(push_lease.shop.user_id)
+        now_s, shop = self._clock.monotonic(), push_lease.shop
         old = self._leases.get(shop.id)
         if old is not None and not old.is_over and now_s < old.until_s:
             self._book.broken("L5", f"{owner} is at {shop.domain} while {old.owner} is")
-        if old is not None and errand.fence <= old.fence:
+        if old is not None and push_lease.fence <= old.fence:
             self._book.broken("L5", f"{owner} is at {shop.domain} under an old fence")
-        strangers = [each.sku for each in errand.changes if each.user_id != shop.user_id]
+        strangers = [each.sku for each in push_lease.changes if each.user_id != shop.user_id]
         if strangers:
             self._book.broken("L10", f"{strangers[0]} is not {shop.user_id}'s to be pushed")
-        self._leases[shop.id] = _Lease(owner=owner, fence=errand.fence, until_s=now_s + lease_s)
+        self._leases[shop.id] = _Lease(owner=owner, fence=push_lease.fence, until_s=now_s + lease_s)
 
-    def settled(self, errand: PushLease, *, is_ours: bool, keeps_lease: bool) -> None:
+    def settled(self, push_lease: PushLease, *, is_ours: bool, keeps_lease: bool) -> None:
         """Check that the settle of a visit was taken exactly if the shop was still its own."""
-        lease = self._leases[errand.shop.id]
-        was_ours = lease.fence == errand.fence and not lease.is_over
+        lease = self._leases[push_lease.shop.id]
+        was_ours = lease.fence == push_lease.fence and not lease.is_over
         if is_ours is not was_ours:
             told = "taken" if is_ours else "refused"
-            self._book.broken("L5", f"a settle for {errand.shop.domain} was {told} by mistake")
+            self._book.broken("L5", f"a settle for {push_lease.shop.domain} was {told} by mistake")
         lease.is_over |= was_ours and not keeps_lease
         self.refused += not is_ours
         self.check_limit()
@@ -130,7 +130,7 @@ class ShopLaws:
     def moved(self, shelf: Shelf) -> None:
         """Let the figures see what a shop shows now."""
         now_s = self._clock.monotonic()
-        self._wishes.shown(shelf.id, now_s)
+        self._versions.shown(shelf.id, now_s)
         self._figures.shown(shelf.id, now_s)
 
     def meddled(self, shelf: Shelf, facet: str) -> None:
@@ -138,10 +138,10 @@ class ShopLaws:
         self._written.pop((shelf.id, facet), None)
         self.moved(shelf)
 
-    def check_wishes(self, may_wait: MayWait) -> int:
+    def check_versions(self, may_wait: MayWait) -> int:
         """Check that nothing desired is on its way for longer than it may (L6); return how many."""
         now_s, count = self._clock.monotonic(), 0
-        for shelf, since_s, left in self._wishes.overdue(may_wait):
+        for shelf, since_s, left in self._versions.overdue(may_wait):
             count += 1
             wait_min = (now_s - since_s) / 60
             text = f"{left[0]} of {shelf.sku} is desired since {wait_min:.1f} min and not shown"
@@ -150,7 +150,7 @@ class ShopLaws:
 
     def check_shelves(self, may_stay: MayWait) -> None:
         """Check that the shops show nothing that nobody desired, but a merchant's fresh deeds."""
-        for shelf, facet, wanted in self._wishes.strange(may_stay):
+        for shelf, facet, wanted in self._versions.strange(may_stay):
             shown = shelf.face[facet]
             self._book.broken("L6", f"{facet} of {shelf.sku} is {shown}, and {wanted} is desired")
 
@@ -185,7 +185,7 @@ class ShopLaws:
 
     def _check_wanted(self, effect: ShopEffect, shelf: Shelf, facet: str) -> None:
         """Check that somebody desired it, nobody since wrote something newer, and nobody did it."""
-        number = self._wishes.first_to_want(shelf.id, facet, effect.new)
+        number = self._versions.first_to_want(shelf.id, facet, effect.new)
         if number is None:
             self._book.broken("L6", f"{facet} of {shelf.sku} is {effect.new}; nobody desired that")
         else:
@@ -201,7 +201,7 @@ class ShopLaws:
     ) -> None:
         """Check that a part leaves the sale only on evidence of its own, or because it is gone."""
         if effect.kind == "stock" and effect.new == 0:
-            seen = None if number is None else self._wishes.version(shelf.id, number).seen
+            seen = None if number is None else self._versions.version(shelf.id, number).seen
             is_true = seen is not None and seen[facet] == 0
         else:
             is_true = effect.kind != "status" or effect.new == "ACTIVE"

@@ -94,16 +94,16 @@ class Shops:
         """Every listing that is in a shop, by id."""
         return {shelf.id: shelf for shelf in self._shelves.values()}
 
-    def stock(self, row: ListingRow, sight: ShownState) -> ShopIds:
+    def stock(self, row: ListingRow, shown: ShownState) -> ShopIds:
         """Put a listing on sale as it should be."""
-        face = sight.face
+        face = shown.face
         ids = self.simulator.seed_product(
             domain_of(row.user_id),
             row.sku,
             price=face["price"],
             cost=face["cost"],
             compare_at=face["compare_at"],
-            quantities=dict(sight.stock),
+            quantities=dict(shown.stock),
             handle=f"part-{len(self._shelves)}",
         )
         self._shelves[row.user_id, row.sku] = Shelf(

@@ -127,7 +127,7 @@ def _to_the_cent(amount: Decimal) -> Decimal:
 
 
 def difference(
-    sight: ShownState,
+    shown: ShownState,
     currency: str,
     observed: Mapping[str, Any] | None,
     desired: Mapping[str, Any] | None,
@@ -141,8 +141,8 @@ def difference(
         observed["currency"],
         tuple(sorted(observed["quantities"].items())),
     )
-    if seen != (sight.list_price, sight.net_price, currency, sight.stock):
-        return f"observed is {dict(observed)}, served was {sight}"
+    if seen != (shown.list_price, shown.net_price, currency, shown.stock):
+        return f"observed is {dict(observed)}, served was {shown}"
     if desired is None:
         return "nothing is desired"
     wanted = (
@@ -152,8 +152,8 @@ def difference(
         desired["currency"],
         tuple(sorted(desired["quantities"].items())),
     )
-    if wanted != (sight.price, sight.cost, sight.compare_at, currency, sight.stock):
-        return f"desired is {dict(desired)}, served was {sight}"
+    if wanted != (shown.price, shown.cost, shown.compare_at, currency, shown.stock):
+        return f"desired is {dict(desired)}, served was {shown}"
     return None
 
 
@@ -167,7 +167,7 @@ class Served:
     odd: frozenset[str]
 
 
-def read_body(body: bytes, catalogue: SimulatedCatalog) -> Served | None:
+def read_body(body: bytes, catalog: SimulatedCatalog) -> Served | None:
     """Read a reply's bytes with our own eyes; None if no client could."""
     try:
         document = json.loads(body)
@@ -179,9 +179,9 @@ def read_body(body: bytes, catalogue: SimulatedCatalog) -> Served | None:
     spellings: dict[str, list[Any]] = {}
     for name, line in zip(names, lines, strict=True):
         spellings.setdefault(name, []).append(line)
-    parts = {name: catalogue.asked[name] for name in names if name in catalogue.asked}
+    parts = {name: catalog.asked[name] for name in names if name in catalog.asked}
     return Served(
-        at_s=min((catalogue.asked_s[name] for name in parts), default=0.0),
+        at_s=min((catalog.asked_s[name] for name in parts), default=0.0),
         currency=currency,
         parts=parts,
         odd=frozenset(

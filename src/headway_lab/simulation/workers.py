@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 
 from headway.clock import Clock, rng
-from headway.runners.embedded import Step, turn
+from headway.runners.embedded import Step, run_steps
 from headway_lab.simulation.crashes import Crashed, Life, SkewedClock
 from headway_lab.simulation.faults import Faults
 from headway_lab.virtual_clock import VirtualClock
@@ -90,7 +90,7 @@ class SimulatedWorkers:
             clock = SkewedClock(self._clock, generator.uniform(-skew_s, skew_s))
             try:
                 step = hire(life, f"{name}.{number}", clock)
-                turn(step, clock, self._stop, _unheard, name, bell=bell)
+                run_steps(step, clock, self._stop, _unheard, name, bell=bell)
             except Crashed:
                 away_s = self._away_s()
                 self.crashes += not (self._stop.is_set() or away_s)

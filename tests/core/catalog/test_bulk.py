@@ -237,8 +237,8 @@ def test_no_price_is_written_to_what_is_in_bulk_but_stock_that_falls_is() -> Non
 )
 def test_what_lacks_only_the_price_in_bulk_sleeps(desired: dict[str, Any], *, sleeps: bool) -> None:
     each = change("A-1", desired=desired)
-    errand = PushLease(shop=SHOP, fence=1, changes=[each], bulk=intent(Phase.RUNNING, "A-1"))
-    asleep = [pushed.retry_at for pushed in push_results.idle(errand, NOW)]
+    push_lease = PushLease(shop=SHOP, fence=1, changes=[each], bulk=intent(Phase.RUNNING, "A-1"))
+    asleep = [pushed.retry_at for pushed in push_results.idle(push_lease, NOW)]
     assert asleep == ([NOW + push_results.SLEEP] if sleeps else [])
-    assert push_results.idle(replace(errand, bulk=intent(Phase.RUNNING, "A-2")), NOW) == []
-    assert push_results.idle(replace(errand, bulk=None), NOW) == []
+    assert push_results.idle(replace(push_lease, bulk=intent(Phase.RUNNING, "A-2")), NOW) == []
+    assert push_results.idle(replace(push_lease, bulk=None), NOW) == []

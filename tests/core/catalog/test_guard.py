@@ -13,7 +13,7 @@ from headway.core.catalog.listings import Listing, Priority, SellerId, Sku
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 TERMS = Terms(locations={"Miami FL": "Miami"}, currency="USD", markup=Decimal(0))
-STANDING = SellerSettings(terms=TERMS, catalogue_count=1000)
+STANDING = SellerSettings(terms=TERMS, catalog_count=1000)
 CROWD = replace(STANDING, moved_count=250)
 OFFER = {
     "price": "70.74",
@@ -26,7 +26,7 @@ LISTING = Listing(
     id="1",
     user_id=SellerId("s"),
     sku=Sku("P1"),
-    turn=Priority.SCHEDULED,
+    priority=Priority.SCHEDULED,
     fence=1,
     next_sync_at=NOW,
     hour_bucket=0,
@@ -124,10 +124,10 @@ def test_a_price_that_would_pass_is_not_taken_up_if_a_person_undid_it() -> None:
     ("catalogue", "moved", "passes"),
     ((1000, 249, True), (1000, 250, False), (40, 18, True), (40, 19, False), (10, 19, False)),
 )
-def test_beyond_a_quarter_of_the_catalogue_and_twenty_listings_moves_are_held(
-    catalogue: int, moved: int, *, passes: bool
+def test_beyond_a_quarter_of_the_catalog_and_twenty_listings_moves_are_held(
+    catalog: int, moved: int, *, passes: bool
 ) -> None:
-    standing = replace(STANDING, catalogue_count=catalogue, moved_count=moved)
+    standing = replace(STANDING, catalog_count=catalog, moved_count=moved)
     for observed in (quote("70.00"), quote("70.74", quantity=0)):
         assert (weighed(observed, standing=standing).held_reason is None) is passes
     assert weighed(quote("70.74", quantity=1), standing=standing).held_reason is None

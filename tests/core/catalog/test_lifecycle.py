@@ -13,13 +13,13 @@ from headway.core.timetable.policies import Rolling
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SKU = Sku("P1=E9")
 TERMS = Terms(locations={"Miami FL": "Miami"}, currency="USD")
-STANDING = SellerSettings(terms=TERMS, catalogue_count=100)
+STANDING = SellerSettings(terms=TERMS, catalog_count=100)
 JUDGE = Judge(rule=FailureRule(), policy=Rolling())
 LISTING = Listing(
     id="1",
     user_id=SellerId("s"),
     sku=SKU,
-    turn=Priority.SCHEDULED,
+    priority=Priority.SCHEDULED,
     fence=1,
     next_sync_at=NOW,
     hour_bucket=0,
@@ -110,8 +110,10 @@ def test_what_is_held_is_not_told_again_because_the_last_piece_is_sold() -> None
 
 
 def test_a_good_read_clears_failures_and_ends_a_retry() -> None:
-    settled = read(replace(LISTING, turn=Priority.RETRY, consecutive_failures=4, missing_count=2))
-    assert (settled.failures, settled.missing_count, settled.turn) == (0, 0, Priority.SCHEDULED)
+    settled = read(
+        replace(LISTING, priority=Priority.RETRY, consecutive_failures=4, missing_count=2)
+    )
+    assert (settled.failures, settled.missing_count, settled.priority) == (0, 0, Priority.SCHEDULED)
 
 
 def test_a_quote_without_a_price_is_held_while_its_stock_reaches_the_shop() -> None:
@@ -317,7 +319,7 @@ def test_nobody_is_convicted_while_the_supplier_fails_others_too() -> None:
     assert not suspicions(batch(9, *[0] * 9), 10, last_call_was_good=False)[1]
 
 
-def test_two_suspects_aboard_shield_each_other() -> None:
+def test_two_suspects_in_call_shield_each_other() -> None:
     assert not suspicions(batch(6, 2, *[0] * 8), 10, last_call_was_good=True)[1]
 
 

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from headway.core.catalog import push_results
 from headway.core.catalog.listings import SellerId, Sku
-from headway.core.catalog.push_planning import PRICES_MAX, STOCK_MAX, PushBatch, needs, next_parcel
+from headway.core.catalog.push_planning import (
+    PRICES_MAX,
+    STOCK_MAX,
+    PushBatch,
+    needs,
+    next_push_batch,
+)
 from headway.core.catalog.storefront import (
     Change,
     Draft,
@@ -86,17 +92,17 @@ def shown(each: Change, price: str = "11.00", *stock: int, **more: Any) -> Shown
 
 
 def plan(*changes: Change, **more: Any) -> PushBatch | None:
-    errand = PushLease(shop=more.pop("shop", SHOP), fence=1, changes=changes, **more)
-    return next_parcel(errand, handle=str.lower)
+    push_lease = PushLease(shop=more.pop("shop", SHOP), fence=1, changes=changes, **more)
+    return next_push_batch(push_lease, handle=str.lower)
 
 
-def done(parcel: PushBatch) -> list[Pushed]:
-    said = [WriteResult(verdict=WriteVerdict.DONE) for _ in parcel.writes]
-    return push_results.after_write(parcel, said, SHOP, NOW)
+def done(push_batch: PushBatch) -> list[Pushed]:
+    said = [WriteResult(verdict=WriteVerdict.DONE) for _ in push_batch.writes]
+    return push_results.after_write(push_batch, said, SHOP, NOW)
 
 
-def kinds(parcel: PushBatch | None) -> WriteKind | None:
-    return None if parcel is None else parcel.kind
+def kinds(push_batch: PushBatch | None) -> WriteKind | None:
+    return None if push_batch is None else push_batch.kind
 
 
 def test_nothing_is_asked_where_nothing_differs() -> None:
@@ -114,16 +120,18 @@ def test_the_locations_come_first() -> None:
 
 def test_stock_of_many_products_travels_in_one_call_of_at_most_250_quantities() -> None:
     changes = [change(f"A-{n}", desired=state("11.00", 0, 0)) for n in range(300)]
-    parcel = plan(*changes)
-    assert parcel is not None
-    assert (parcel.kind, len(parcel.writes)) == (WriteKind.STOCK, STOCK_MAX)
-    assert {write.change_from for write in parcel.writes if isinstance(write, StockWrite)} == {5}
+    push_batch = plan(*changes)
+    assert push_batch is not None
+    assert (push_batch.kind, len(push_batch.writes)) == (WriteKind.STOCK, STOCK_MAX)
+    assert {write.change_from for write in push_batch.writes if isinstance(write, StockWrite)} == {
+        5
+    }
 
 
 def test_only_the_quantities_that_differ_are_written() -> None:
-    parcel = plan(change(desired=state("11.00", 5, 3)))
-    assert parcel is not None
-    (write,) = parcel.writes
+    push_batch = plan(change(desired=state("11.00", 5, 3)))
+    assert push_batch is not None
+    (write,) = push_batch.writes
     assert isinstance(write, StockWrite)
     assert SHOP.locations is not None
     assert (write.location, write.quantity, write.change_from) == (
@@ -134,10 +142,10 @@ def test_only_the_quantities_that_differ_are_written() -> None:
 
 
 def test_prices_and_cost_go_together_and_a_few_products_share_a_call() -> None:
-    parcel = plan(*(change(f"A-{n}", desired=state("12.00")) for n in range(30)))
-    assert parcel is not None
-    assert (parcel.kind, len(parcel.writes)) == (WriteKind.PRICE, PRICES_MAX)
-    (first, *_) = parcel.writes
+    push_batch = plan(*(change(f"A-{n}", desired=state("12.00")) for n in range(30)))
+    assert push_batch is not None
+    assert (push_batch.kind, len(push_batch.writes)) == (WriteKind.PRICE, PRICES_MAX)
+    (first, *_) = push_batch.writes
     assert isinstance(first, PriceWrite)
     assert (first.price, first.cost) == (Decimal("12.00"), Decimal("9.5"))
 
@@ -150,13 +158,13 @@ def test_stock_that_rises_waits_for_its_price_and_stock_that_falls_does_not() ->
 
 def test_a_few_quantities_wait_for_the_prices_so_that_more_travel_together() -> None:
     both = [change(f"A-{n}", desired=state("12.00", 2, 0)) for n in range(20)]
-    parcel = plan(*both)
-    assert parcel is not None
-    assert parcel.kind is WriteKind.PRICE
+    push_batch = plan(*both)
+    assert push_batch is not None
+    assert push_batch.kind is WriteKind.PRICE
     priced = [replace(each, applied=state("12.00")) for each in both]
-    parcel = plan(*priced)
-    assert parcel is not None
-    assert (parcel.kind, len(parcel.writes)) == (WriteKind.STOCK, 20)
+    push_batch = plan(*priced)
+    assert push_batch is not None
+    assert (push_batch.kind, len(push_batch.writes)) == (WriteKind.STOCK, 20)
 
 
 def test_a_place_the_shop_lacks_is_not_sold_and_one_not_stocked_is_activated() -> None:
@@ -176,25 +184,25 @@ def test_what_was_never_seen_is_looked_at_before_it_is_written() -> None:
 def test_an_open_intent_is_read_back_before_anything_is_written() -> None:
     intent = Intent(id="k", kind=WriteKind.STOCK, skus=[Sku("A-1")])
     assert kinds(plan(change(desired=state("11.00", 0, 0)), open=[intent])) is WriteKind.READ
-    parcel = plan(change(ids=None, applied={}), open=[intent])
-    assert kinds(parcel) is WriteKind.FIND
+    push_batch = plan(change(ids=None, applied={}), open=[intent])
+    assert kinds(push_batch) is WriteKind.FIND
 
 
 def test_a_part_is_created_once_it_was_looked_for_in_vain() -> None:
     draft = Draft(shop_sku="A-1", title="A bolt")
     wanted = change(ids=None, applied=None, draft=draft)
-    parcel = plan(wanted)
-    assert parcel is not None
-    assert parcel.kind is WriteKind.FIND
-    (pushed,) = push_results.after_find(parcel, FoundVariants(shown={}), SHOP, NOW)
+    push_batch = plan(wanted)
+    assert push_batch is not None
+    assert push_batch.kind is WriteKind.FIND
+    (pushed,) = push_results.after_find(push_batch, FoundVariants(shown={}), SHOP, NOW)
     assert kinds(plan(replace(wanted, applied=pushed.applied))) is WriteKind.CREATE
 
 
 def test_a_variant_with_that_very_sku_is_adopted_instead() -> None:
     wanted = change(ids=None, applied=None, draft=Draft(shop_sku="A-1", title="A bolt"))
-    parcel = PushBatch(kind=WriteKind.FIND, changes=[wanted])
+    push_batch = PushBatch(kind=WriteKind.FIND, changes=[wanted])
     (pushed,) = push_results.after_find(
-        parcel, FoundVariants(shown={"A-1": [shown(wanted)]}), SHOP, NOW
+        push_batch, FoundVariants(shown={"A-1": [shown(wanted)]}), SHOP, NOW
     )
     assert pushed.staging == "published"
     assert pushed.ids is not None
@@ -213,17 +221,17 @@ def test_two_variants_of_one_sku_are_refused_by_name() -> None:
 
 def test_a_part_leaves_the_shop_only_after_a_look_and_keeps_its_former_status() -> None:
     parked = change(desired=state(status="DRAFT"))
-    parcel = plan(parked)
-    assert parcel is not None
-    assert parcel.kind is WriteKind.READ
+    push_batch = plan(parked)
+    assert push_batch is not None
+    assert push_batch.kind is WriteKind.READ
     seen = shown(parked, status=ProductStatus.UNLISTED)
-    (pushed,) = push_results.after_read(parcel, [seen], SHOP, repairs=True)
+    (pushed,) = push_results.after_read(push_batch, [seen], SHOP, repairs=True)
     assert pushed.former_status is ProductStatus.UNLISTED
     looked = replace(parked, applied=pushed.applied, status=pushed.status)
-    parcel = plan(looked)
-    assert parcel is not None
-    assert parcel.kind is WriteKind.STATUS
-    (written,) = done(parcel)
+    push_batch = plan(looked)
+    assert push_batch is not None
+    assert push_batch.kind is WriteKind.STATUS
+    (written,) = done(push_batch)
     assert (written.status, written.former_status) == (ProductStatus.DRAFT, None)
     assert written.applied == parked.desired
 
@@ -235,23 +243,25 @@ def test_a_part_that_shares_its_product_stays_for_sale() -> None:
 
 def test_an_untracked_variant_gets_its_price_again_and_tracking_with_it() -> None:
     each = change(applied=None)
-    parcel = PushBatch(kind=WriteKind.READ, changes=[each])
-    (pushed,) = push_results.after_read(parcel, [shown(each, tracked=False)], SHOP, repairs=True)
+    push_batch = PushBatch(kind=WriteKind.READ, changes=[each])
+    (pushed,) = push_results.after_read(
+        push_batch, [shown(each, tracked=False)], SHOP, repairs=True
+    )
     assert kinds(plan(replace(each, applied=pushed.applied))) is WriteKind.PRICE
 
 
 def test_a_stale_quantity_is_read_back_and_an_unknown_id_found_again_once() -> None:
     each = change(desired=state("11.00", 0, 0))
-    parcel = plan(each)
-    assert parcel is not None
+    push_batch = plan(each)
+    assert push_batch is not None
     (stale,) = push_results.after_write(
-        parcel, [WriteResult(verdict=WriteVerdict.STALE)], SHOP, NOW
+        push_batch, [WriteResult(verdict=WriteVerdict.STALE)], SHOP, NOW
     )
     assert stale.forgets_applied
     gone = WriteResult(verdict=WriteVerdict.UNKNOWN, reason="no such item")
-    (first,) = push_results.after_write(parcel, [gone], SHOP, NOW)
+    (first,) = push_results.after_write(push_batch, [gone], SHOP, NOW)
     assert (first.forgets_ids, first.retry_at, first.failures) == (True, None, 1)
-    again = replace(parcel, changes=[replace(each, failures=1)])
+    again = replace(push_batch, changes=[replace(each, failures=1)])
     (second,) = push_results.after_write(again, [gone], SHOP, NOW)
     assert second.retry_at == NOW + timedelta(minutes=10)
     assert second.forgets_ids
@@ -259,13 +269,13 @@ def test_a_stale_quantity_is_read_back_and_an_unknown_id_found_again_once() -> N
 
 def test_one_bad_item_does_not_keep_the_others() -> None:
     good, bad = change("A-1", desired=state("12.00")), change("A-2", desired=state("13.00"))
-    parcel = plan(good, bad)
-    assert parcel is not None
+    push_batch = plan(good, bad)
+    assert push_batch is not None
     said = [
         WriteResult(verdict=WriteVerdict.DONE),
         WriteResult(verdict=WriteVerdict.REFUSED, reason="suspended"),
     ]
-    first, second = push_results.after_write(parcel, said, SHOP, NOW)
+    first, second = push_results.after_write(push_batch, said, SHOP, NOW)
     assert first.applied == good.desired
     assert (second.applied, second.error) == (None, "suspended")
     assert [event.kind for event in second.events] == ["shopify_update_failed"]
@@ -274,15 +284,15 @@ def test_one_bad_item_does_not_keep_the_others() -> None:
 def test_a_batch_without_a_culprit_is_halved_until_the_one_at_fault_is_alone() -> None:
     changes = [change(f"A-{n}", desired=state("11.00", 0, 0)) for n in range(8)]
     for failures in range(9):
-        parcel = plan(*(replace(each, failures=failures) for each in changes))
-        assert parcel is not None
-        assert len(parcel.writes) == min(8, max(1, STOCK_MAX >> failures))
+        push_batch = plan(*(replace(each, failures=failures) for each in changes))
+        assert push_batch is not None
+        assert len(push_batch.writes) == min(8, max(1, STOCK_MAX >> failures))
 
 
 def test_a_first_price_far_from_the_shops_own_is_held_and_stock_still_flows() -> None:
     each = change(applied=None, is_first=True, desired=state("3.31", 7, 0))
-    parcel = PushBatch(kind=WriteKind.READ, changes=[each])
-    (pushed,) = push_results.after_read(parcel, [shown(each, "70.74")], SHOP, repairs=True)
+    push_batch = PushBatch(kind=WriteKind.READ, changes=[each])
+    (pushed,) = push_results.after_read(push_batch, [shown(each, "70.74")], SHOP, repairs=True)
     assert pushed.held_reason is not None
     assert "70.74" in pushed.held_reason
     assert pushed.desired is not None
@@ -291,22 +301,22 @@ def test_a_first_price_far_from_the_shops_own_is_held_and_stock_still_flows() ->
         each.desired["quantities"],
     )
     near = replace(each, desired=state("71.00"))
-    parcel = PushBatch(kind=WriteKind.READ, changes=[near])
-    (fine,) = push_results.after_read(parcel, [shown(near, "70.74")], SHOP, repairs=True)
+    push_batch = PushBatch(kind=WriteKind.READ, changes=[near])
+    (fine,) = push_results.after_read(push_batch, [shown(near, "70.74")], SHOP, repairs=True)
     assert fine.held_reason is None
 
 
-def test_a_patrol_leaves_sold_stock_alone_and_repairs_or_reports_the_rest() -> None:
+def test_a_drift_check_leaves_sold_stock_alone_and_repairs_or_reports_the_rest() -> None:
     each = change()
-    parcel = PushBatch(kind=WriteKind.READ, changes=[each], is_patrol=True)
-    (sold,) = push_results.after_read(parcel, [shown(each, "11.00", 3, 0)], SHOP, repairs=True)
+    push_batch = PushBatch(kind=WriteKind.READ, changes=[each], is_drift_check=True)
+    (sold,) = push_results.after_read(push_batch, [shown(each, "11.00", 3, 0)], SHOP, repairs=True)
     assert (sold.applied, sold.events, sold.is_verified) == (None, (), True)
     meddled = shown(each, "1.00", 3, 0)
-    (repaired,) = push_results.after_read(parcel, [meddled], SHOP, repairs=True)
+    (repaired,) = push_results.after_read(push_batch, [meddled], SHOP, repairs=True)
     assert repaired.applied is not None
     assert [event.kind for event in repaired.events] == ["drift_found"]
     assert kinds(plan(replace(each, applied=repaired.applied))) is WriteKind.PRICE
-    (told,) = push_results.after_read(parcel, [meddled], SHOP, repairs=False)
+    (told,) = push_results.after_read(push_batch, [meddled], SHOP, repairs=False)
     assert told.applied is None
     assert [event.kind for event in told.events] == ["drift_found"]
 
@@ -339,14 +349,14 @@ def test_every_difference_is_written_exactly_once_and_nothing_else_is(
     names = {gid: name for name, gid in SHOP.locations.items()}
     written: list[tuple[str, str]] = []
     for _ in range(2 * len(changes) + 2):
-        parcel = plan(*changes)
-        if parcel is None:
+        push_batch = plan(*changes)
+        if push_batch is None:
             break
         written += [
             (write.sku, names[write.location] if isinstance(write, StockWrite) else "price")
-            for write in parcel.writes
+            for write in push_batch.writes
         ]
-        changes = _after(changes, done(parcel))
+        changes = _after(changes, done(push_batch))
     assert sorted(written) == sorted(wanted)
     assert all(each.applied == each.desired for each in changes if each.applied)
 
@@ -361,14 +371,14 @@ def _after(changes: Sequence[Change], pushed: Sequence[Pushed]) -> list[Change]:
 
 def test_a_search_that_finds_too_much_looks_for_fewer_and_then_gives_up() -> None:
     lost = [change(f"A-{n}", ids=None, applied=None) for n in range(4)]
-    parcel = plan(*lost)
-    assert parcel is not None
+    push_batch = plan(*lost)
+    assert push_batch is not None
     cut = FoundVariants(shown={}, unsure=frozenset(each.shop_sku for each in lost))
-    again = push_results.after_find(parcel, cut, SHOP, NOW)
+    again = push_results.after_find(push_batch, cut, SHOP, NOW)
     assert [(each.failures, each.retry_at) for each in again] == [(1, None)] * 4
     for failures in range(1, 6):
-        parcel = plan(*(replace(each, failures=failures) for each in lost))
-        assert parcel is not None
-    assert len(parcel.changes) == 1
-    (alone,) = push_results.after_find(parcel, cut, SHOP, NOW)
+        push_batch = plan(*(replace(each, failures=failures) for each in lost))
+        assert push_batch is not None
+    assert len(push_batch.changes) == 1
+    (alone,) = push_results.after_find(push_batch, cut, SHOP, NOW)
     assert "too many SKUs in the shop look like A-0" in alone.error

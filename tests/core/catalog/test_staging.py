@@ -19,7 +19,7 @@ LISTING = Listing(
     id="1",
     user_id=SellerId("s"),
     sku=SKU,
-    turn=Priority.ONBOARDING,
+    priority=Priority.ONBOARDING,
     fence=1,
     next_sync_at=NOW,
     hour_bucket=0,
@@ -61,7 +61,7 @@ def test_a_part_that_is_published_brings_all_that_was_said_about_it() -> None:
         location_summary="Dallas Central: 5; Germany CSC: 9; Miami FL: 2",
         raw={"name": "Seal"},
     )
-    assert settled.turn is Priority.SCHEDULED
+    assert settled.priority is Priority.SCHEDULED
     assert not settled.is_blocked
 
 

@@ -70,7 +70,7 @@ class World:
     def act(self, job: Job) -> None:
         """Live the life of one caller."""
         self.clock.sleep(job.at_s)
-        ticket = self.limiter.reserve(
+        permit = self.limiter.reserve(
             ["boeing"],
             owner="test",
             priority=job.priority,
@@ -78,29 +78,29 @@ class World:
             lease_s=LEASE_S,
             grace_s=GRACE_S,
         )
-        assert isinstance(ticket, Permit)
-        self._promise(ticket, job, ticket.wait_s)
+        assert isinstance(permit, Permit)
+        self._promise(permit, job, permit.wait_s)
         if job.fate == "dies waiting":
             return
-        self.clock.sleep(ticket.wait_s)
-        while isinstance(answer := self.limiter.begin(ticket), Hold):
-            self._judge_hold(ticket)
-            self._promise(ticket, job, answer.wait_s)
+        self.clock.sleep(permit.wait_s)
+        while isinstance(answer := self.limiter.begin(permit), Hold):
+            self._judge_hold(permit)
+            self._promise(permit, job, answer.wait_s)
             self.clock.sleep(answer.wait_s)
         if isinstance(answer, Go):
-            self._judge_order(ticket)
-            self._call(ticket, job, answer)
-        self.waiting.pop(ticket.id, None)
+            self._judge_order(permit)
+            self._call(permit, job, answer)
+        self.waiting.pop(permit.id, None)
 
-    def _call(self, ticket: Permit, job: Job, answer: Go) -> None:
+    def _call(self, permit: Permit, job: Job, answer: Go) -> None:
         begun_s = self.clock.monotonic()
         self.begun.append(begun_s)
-        self.calls[ticket.id] = (begun_s, None)
+        self.calls[permit.id] = (begun_s, None)
         if job.fate == "dies begun":
             return
         self.clock.sleep(job.delay_s)
         if job.delay_s > answer.send_within_s:
-            self._settle(ticket, sent=False)
+            self._settle(permit, sent=False)
             return
         lease_s = begun_s + LEASE_S - job.delay_s
         late_s = {"dies calling": lease_s, "settles late": lease_s}.get(job.fate)
@@ -114,45 +114,45 @@ class World:
         if job.fate == "dies calling":
             return
         self.clock.sleep(LEASE_S + 5 if job.fate == "settles late" else job.reply_s)
-        self._settle(ticket, sent=True, is_late=job.fate == "times out")
-        self._settle(ticket, sent=True)
+        self._settle(permit, sent=True, is_late=job.fate == "times out")
+        self._settle(permit, sent=True)
 
-    def _settle(self, ticket: Permit, *, sent: bool, is_late: bool = False) -> None:
-        self.limiter.settle(ticket, sent=sent, is_late=is_late)
-        begun_s, known_s = self.calls.pop(ticket.id)
+    def _settle(self, permit: Permit, *, sent: bool, is_late: bool = False) -> None:
+        self.limiter.settle(permit, sent=sent, is_late=is_late)
+        begun_s, known_s = self.calls.pop(permit.id)
         if sent:
             arrived_s = self.clock.monotonic() + (JITTER_S if is_late else 0)
-            self.calls[ticket.id] = (begun_s, known_s or arrived_s)
+            self.calls[permit.id] = (begun_s, known_s or arrived_s)
 
-    def _promise(self, ticket: Permit, job: Job, wait_s: float) -> None:
-        self.waiting[ticket.id] = (job.priority, self.clock.monotonic() + wait_s)
+    def _promise(self, permit: Permit, job: Job, wait_s: float) -> None:
+        self.waiting[permit.id] = (job.priority, self.clock.monotonic() + wait_s)
 
-    def _ahead(self, ticket: Permit) -> list[float]:
+    def _ahead(self, permit: Permit) -> list[float]:
         """Return the promised times of who came earlier with the same class, and still waits."""
-        priority = self.waiting[ticket.id][0]
+        priority = self.waiting[permit.id][0]
         return [
             told_s
             for other, (theirs, told_s) in self.waiting.items()
-            if theirs == priority and other < ticket.id
+            if theirs == priority and other < permit.id
             if told_s + GRACE_S >= self.clock.monotonic()
         ]
 
-    def _judge_order(self, ticket: Permit) -> None:
+    def _judge_order(self, permit: Permit) -> None:
         # Without a gap several may go at one instant, in whatever order they come.
         if self.window.gap_s and not self.is_stepping:
             now_s = self.clock.monotonic()
-            asleep = [told_s > now_s for told_s in self._ahead(ticket)]
+            asleep = [told_s > now_s for told_s in self._ahead(permit)]
             assert all(asleep), "an earlier ticket of its class was ready and was passed over"
-        del self.waiting[ticket.id]
+        del self.waiting[permit.id]
 
-    def _judge_hold(self, ticket: Permit) -> None:
+    def _judge_hold(self, permit: Permit) -> None:
         """Nobody is told to wait for a free slot, unless another is to take it within a slot."""
         now_s = self.clock.monotonic()
         slot_s = self.window.gap_s + LEASE_S
         is_paused = any(from_s <= now_s < until_s for from_s, until_s in self.pauses)
         if self.is_stepping or is_paused or not self._is_free(now_s):
             return
-        others = [told_s for other, (_, told_s) in self.waiting.items() if other != ticket.id]
+        others = [told_s for other, (_, told_s) in self.waiting.items() if other != permit.id]
         assert any(told_s <= now_s + slot_s for told_s in others), "a free slot was refused"
 
     def _is_free(self, now_s: float) -> bool:
@@ -307,17 +307,17 @@ def test_a_bucket_never_overflows_at_the_supplier(calls: list[tuple[int, int, in
 
     def caller(at_s: float, cost: float, actual: float, reply_s: float) -> None:
         clock.sleep(at_s)
-        ticket = limiter.reserve(
+        permit = limiter.reserve(
             ["shop"], owner="t", cost=cost, max_wait_s=1e6, lease_s=100, grace_s=10
         )
-        assert isinstance(ticket, Permit)
-        clock.sleep(ticket.wait_s)
-        while isinstance(answer := limiter.begin(ticket), Hold):
+        assert isinstance(permit, Permit)
+        clock.sleep(permit.wait_s)
+        while isinstance(answer := limiter.begin(permit), Hold):
             clock.sleep(answer.wait_s)
         assert isinstance(answer, Go)
         charged.append((clock.monotonic(), min(cost, actual)))
         clock.sleep(reply_s)
-        limiter.settle(ticket, sent=True, actual=min(cost, actual))
+        limiter.settle(permit, sent=True, actual=min(cost, actual))
 
     for call in calls:
         clock.spawn(lambda call=call: caller(*call))
@@ -354,16 +354,16 @@ def test_a_quota_is_never_overdrawn_and_nothing_reserved_is_negative(
             held |= {index: taken} if taken else {}
         elif verb in {"sleep", "crash"}:
             clock.sleep(1000 if verb == "crash" else amount * 10)
-        elif (ticket := held.get(index)) is None:
+        elif (permit := held.get(index)) is None:
             continue
         elif verb == "spend":
-            if limiter.spend(ticket, amount, lease_s=900):
+            if limiter.spend(permit, amount, lease_s=900):
                 used.append((clock.monotonic(), amount))
         elif verb == "extend":
-            limiter.extend(ticket, amount)
+            limiter.extend(permit, amount)
         else:
-            limiter.settle(ticket, sent=True)
-            limiter.settle(ticket, sent=True, actual=1000)
+            limiter.settle(permit, sent=True)
+            limiter.settle(permit, sent=True, actual=1000)
         gauge = limiter.status("etsy").gauges[0]
         assert gauge.reserved >= 0
         assert gauge.used + gauge.reserved <= 100

@@ -41,19 +41,19 @@ def limiter_of(clock: VirtualClock, **rules: tuple[Rule, ...]) -> MemoryLimiter:
 
 def ask(limiter: MemoryLimiter, *keys: str, **wishes: float) -> Permit:
     defaults = {"max_wait_s": 1e6, "lease_s": 60, "grace_s": 10}
-    ticket = limiter.reserve(keys or ["boeing"], owner="test", **(defaults | wishes))
-    assert isinstance(ticket, Permit)
-    return ticket
+    permit = limiter.reserve(keys or ["boeing"], owner="test", **(defaults | wishes))
+    assert isinstance(permit, Permit)
+    return permit
 
 
 def go(limiter: MemoryLimiter, clock: VirtualClock, *keys: str, **wishes: float) -> Permit:
     """Reserve, wait as told, and begin."""
-    ticket = ask(limiter, *keys, **wishes)
-    clock.sleep(ticket.wait_s)
-    while isinstance(answer := limiter.begin(ticket), Hold):
+    permit = ask(limiter, *keys, **wishes)
+    clock.sleep(permit.wait_s)
+    while isinstance(answer := limiter.begin(permit), Hold):
         clock.sleep(answer.wait_s)
     assert isinstance(answer, Go)
-    return ticket
+    return permit
 
 
 def quota_of(limiter: MemoryLimiter, key: str) -> tuple[float, float]:
@@ -80,9 +80,9 @@ def test_the_next_call_starts_a_gap_after_the_finish_and_the_third_a_window_afte
     limiter = limiter_of(clock, boeing=(Window(limit=2, span_s=60, gap_s=10, jitter_s=2.5),))
     finishes = []
     for _ in range(2):
-        ticket = go(limiter, clock)
+        permit = go(limiter, clock)
         clock.sleep(5)
-        limiter.settle(ticket, sent=True)
+        limiter.settle(permit, sent=True)
         finishes.append(clock.now())
     assert finishes[1] - finishes[0] == timedelta(seconds=15) + US
     assert ask(limiter).start_at == finishes[0] + timedelta(seconds=60) + US
@@ -109,46 +109,46 @@ def test_the_anchor_says_until_when_a_slow_call_may_have_arrived(
 ) -> None:
     window = Window(limit=2, span_s=60, gap_s=30, jitter_s=2.5, anchor=anchor)
     limiter = limiter_of(clock, boeing=(window,))
-    ticket = go(limiter, clock)
+    permit = go(limiter, clock)
     clock.sleep(10)
-    limiter.settle(ticket, sent=True)
+    limiter.settle(permit, sent=True)
     assert ask(limiter).wait_s == pytest.approx(wait_s + 1e-6)
 
 
 def test_a_crashed_call_counts_until_the_end_of_its_lease(clock: VirtualClock) -> None:
     limiter = limiter_of(clock, boeing=(BOEING,))
-    ticket = go(limiter, clock, lease_s=45)
+    permit = go(limiter, clock, lease_s=45)
     begun_at = clock.now()
     clock.sleep(50)
     assert ask(limiter).start_at == begun_at + timedelta(seconds=45 + 30) + US
-    line = limiter.ledger[ticket.id, "boeing"]
+    line = limiter.ledger[permit.id, "boeing"]
     assert (line.status, line.arrived_by) == ("lost", begun_at + timedelta(seconds=45))
 
 
 def test_a_settle_after_the_lease_raises_the_arrival_once(clock: VirtualClock) -> None:
     limiter = limiter_of(clock, boeing=(BOEING,))
-    ticket = go(limiter, clock, lease_s=45)
+    permit = go(limiter, clock, lease_s=45)
     clock.sleep(100)
-    limiter.settle(ticket, sent=True)
+    limiter.settle(permit, sent=True)
     late = clock.now()
     clock.sleep(5)
-    limiter.settle(ticket, sent=True)
-    limiter.settle(ticket, sent=False)
+    limiter.settle(permit, sent=True)
+    limiter.settle(permit, sent=False)
     assert ask(limiter).start_at == late + timedelta(seconds=30) + US
-    assert limiter.ledger[ticket.id, "boeing"].arrived_by == late
+    assert limiter.ledger[permit.id, "boeing"].arrived_by == late
 
 
 def test_an_unsent_call_gives_its_slot_back(clock: VirtualClock) -> None:
     rules = (BOEING, Bucket(capacity=10, rate_per_s=0.01), Quota(limit=10, span_s=86400))
     limiter = limiter_of(clock, boeing=rules)
-    ticket = go(limiter, clock, cost=2)
-    limiter.settle(ticket, sent=False)
+    permit = go(limiter, clock, cost=2)
+    limiter.settle(permit, sent=False)
     assert [gauge.used for gauge in limiter.status("boeing").gauges] == [0, 0, 0]
-    assert limiter.ledger[ticket.id, "boeing"].status == "unsent"
+    assert limiter.ledger[permit.id, "boeing"].status == "unsent"
     assert ask(limiter).wait_s == 0
 
 
-def test_an_unsent_ticket_that_never_began_leaves_the_queue(clock: VirtualClock) -> None:
+def test_an_unsent_permit_that_never_began_leaves_the_queue(clock: VirtualClock) -> None:
     limiter = limiter_of(clock, boeing=(BOEING,))
     first, second = ask(limiter), ask(limiter)
     limiter.settle(first, sent=False)
@@ -156,12 +156,12 @@ def test_an_unsent_ticket_that_never_began_leaves_the_queue(clock: VirtualClock)
     assert isinstance(limiter.begin(second), Go)
 
 
-def test_a_ticket_begins_once(clock: VirtualClock) -> None:
+def test_a_permit_begins_once(clock: VirtualClock) -> None:
     limiter = limiter_of(clock, boeing=(BOEING,))
     assert isinstance(limiter.begin(go(limiter, clock)), Gone)
 
 
-def test_a_ticket_whose_owner_stays_away_is_dropped_after_its_grace(clock: VirtualClock) -> None:
+def test_a_permit_whose_owner_stays_away_is_dropped_after_its_grace(clock: VirtualClock) -> None:
     limiter = limiter_of(clock, boeing=(BOEING,))
     absent, present = ask(limiter, grace_s=10), ask(limiter, grace_s=60)
     clock.sleep(10)
@@ -182,15 +182,15 @@ def test_a_wait_that_is_too_long_is_shed_and_says_when(clock: VirtualClock) -> N
 
 def test_a_better_class_goes_first_and_first_come_decides_inside_one(clock: VirtualClock) -> None:
     limiter = limiter_of(clock, boeing=(BOEING,))
-    tickets = [ask(limiter, priority=priority, grace_s=1e4) for priority in (2, 1, 0, 1, 2)]
+    permits = [ask(limiter, priority=priority, grace_s=1e4) for priority in (2, 1, 0, 1, 2)]
     served: list[int] = []
-    while len(served) < len(tickets):
+    while len(served) < len(permits):
         waits = []
-        for index, ticket in enumerate(tickets):
-            answer: Begun = limiter.begin(ticket) if index not in served else Gone()
+        for index, permit in enumerate(permits):
+            answer: Begun = limiter.begin(permit) if index not in served else Gone()
             if isinstance(answer, Go):
                 served.append(index)
-                limiter.settle(ticket, sent=True)
+                limiter.settle(permit, sent=True)
             elif isinstance(answer, Hold):
                 waits.append(answer.wait_s)
         clock.sleep(min(waits, default=0))
@@ -203,7 +203,7 @@ def test_bulk_is_served_in_bounded_time_under_endless_urgent_load(clock: Virtual
     bulk = ask(limiter, priority=2, grace_s=1e6)
     urgent = [ask(limiter, grace_s=1e6) for _ in range(5)]
     while not isinstance(limiter.begin(bulk), Go):
-        answers = [limiter.begin(ticket) for ticket in urgent]
+        answers = [limiter.begin(permit) for permit in urgent]
         for index, answer in enumerate(answers):
             if isinstance(answer, Go):
                 limiter.settle(urgent[index], sent=True)
@@ -214,7 +214,7 @@ def test_bulk_is_served_in_bounded_time_under_endless_urgent_load(clock: Virtual
     assert timedelta(minutes=20) <= clock.now() - asked_at <= timedelta(seconds=bound_s)
 
 
-def test_a_ticket_blocked_by_another_key_lets_others_pass(clock: VirtualClock) -> None:
+def test_a_permit_blocked_by_another_key_lets_others_pass(clock: VirtualClock) -> None:
     limiter = limiter_of(clock, app=(Bucket(capacity=5, rate_per_s=0.1),), shop=(BOEING,))
     limiter.pause("shop", 2, "closed")
     blocked = ask(limiter, "app", "shop")
@@ -226,7 +226,7 @@ def test_a_ticket_blocked_by_another_key_lets_others_pass(clock: VirtualClock) -
     assert isinstance(limiter.begin(blocked), Go)
 
 
-def test_a_ticket_with_several_keys_passes_all_or_none(clock: VirtualClock) -> None:
+def test_a_permit_with_several_keys_passes_all_or_none(clock: VirtualClock) -> None:
     limiter = limiter_of(clock, app=(Bucket(capacity=5, rate_per_s=1),), shop=(BOEING,))
     go(limiter, clock, "shop")
     both = ask(limiter, "shop", "app")
@@ -242,8 +242,8 @@ def test_one_who_is_awake_may_use_a_slot_that_a_sleeper_was_not_promised(
     dead = [ask(limiter, grace_s=1) for _ in range(3)]
     sleeper = ask(limiter)
     assert sleeper.wait_s == pytest.approx(90, abs=0.001)
-    for ticket in dead:
-        limiter.settle(ticket, sent=False)
+    for permit in dead:
+        limiter.settle(permit, sent=False)
     awake = ask(limiter)
     assert awake.wait_s == 0
     assert isinstance(limiter.begin(awake), Go)
@@ -258,14 +258,14 @@ def test_nothing_starts_in_a_pause_and_a_shorter_one_does_not_shorten_it(
     clock: VirtualClock,
 ) -> None:
     limiter = limiter_of(clock, boeing=(BOEING,))
-    ticket = ask(limiter, grace_s=1000)
+    permit = ask(limiter, grace_s=1000)
     limiter.pause("boeing", 300, "told to wait")
     limiter.pause("boeing", 5, "told to wait a little")
     clock.sleep(299)
-    assert limiter.begin(ticket) == Hold(wait_s=1)
+    assert limiter.begin(permit) == Hold(wait_s=1)
     assert limiter.status("boeing").reason == "told to wait"
     clock.sleep(1)
-    assert isinstance(limiter.begin(ticket), Go)
+    assert isinstance(limiter.begin(permit), Go)
 
 
 def test_a_pause_is_stretched_by_at_most_a_tenth(clock: VirtualClock) -> None:
@@ -288,10 +288,10 @@ def test_a_step_ahead_of_the_clock_does_not_make_calls_look_older(clock: Virtual
 def test_a_step_back_of_the_clock_is_absorbed(clock: VirtualClock) -> None:
     limiter = limiter_of(clock, boeing=(BOEING,))
     limiter.settle(go(limiter, clock), sent=True)
-    ticket = ask(limiter)
+    permit = ask(limiter)
     clock.step(-3600)
     clock.sleep(10)
-    assert limiter.begin(ticket) == Hold(wait_s=ticket.wait_s)
+    assert limiter.begin(permit) == Hold(wait_s=permit.wait_s)
 
 
 def test_a_step_ahead_does_not_end_a_lease(clock: VirtualClock) -> None:
@@ -317,9 +317,9 @@ def test_a_bucket_drains_with_time_and_keeps_its_headroom(clock: VirtualClock) -
 
 def test_a_bucket_is_corrected_by_what_a_call_really_cost(clock: VirtualClock) -> None:
     limiter = limiter_of(clock, shop=(Bucket(capacity=100, rate_per_s=1),))
-    ticket = go(limiter, clock, "shop", cost=50)
+    permit = go(limiter, clock, "shop", cost=50)
     clock.sleep(10)
-    limiter.settle(ticket, sent=True, actual=20)
+    limiter.settle(permit, sent=True, actual=20)
     # 40 are left after ten seconds; of the 30 not used, ten may have drained already.
     assert limiter.status("shop").gauges[0].used == pytest.approx(20)
 
@@ -337,7 +337,7 @@ def test_replies_raise_a_bucket_at_once_and_lower_it_only_when_quiet(clock: Virt
     for _ in range(5):
         limiter.observe("shop", Observation(used=10))
     assert level() == pytest.approx(34), "somebody is in flight"
-    limiter.observe("shop", Observation(used=10), ticket=other)
+    limiter.observe("shop", Observation(used=10), permit=other)
     limiter.settle(other, sent=True)
     limiter.observe("shop", Observation(used=10))
     assert level() == pytest.approx(34)
@@ -372,13 +372,13 @@ def test_whoever_leaves_units_of_a_quota_to_others_stops_short_of_them(
 
 def test_nothing_is_spent_beyond_a_reservation_or_after_it_lapsed(clock: VirtualClock) -> None:
     limiter = limiter_of(clock, etsy=(Quota(limit=100, span_s=86400),))
-    ticket = go(limiter, clock, "etsy", cost=2, lease_s=60)
-    assert limiter.spend(ticket, 2)
-    assert not limiter.spend(ticket, 1)
+    permit = go(limiter, clock, "etsy", cost=2, lease_s=60)
+    assert limiter.spend(permit, 2)
+    assert not limiter.spend(permit, 1)
     assert quota_of(limiter, "etsy") == (2, 0)
-    assert limiter.extend(ticket, 3)
+    assert limiter.extend(permit, 3)
     clock.sleep(61)
-    assert not limiter.spend(ticket, 1)
+    assert not limiter.spend(permit, 1)
     assert quota_of(limiter, "etsy") == (3, 0)
 
 
@@ -386,46 +386,46 @@ def test_a_reservation_that_is_spent_from_lives_on_and_a_silent_one_does_not(
     clock: VirtualClock,
 ) -> None:
     limiter = limiter_of(clock, etsy=(Quota(limit=100, span_s=86400),))
-    ticket = go(limiter, clock, "etsy", cost=50, lease_s=60)
+    permit = go(limiter, clock, "etsy", cost=50, lease_s=60)
     for _ in range(20):
         clock.sleep(50)
-        assert limiter.spend(ticket, 1, lease_s=60)
+        assert limiter.spend(permit, 1, lease_s=60)
     assert quota_of(limiter, "etsy") == (20, 30)
     clock.sleep(61)
-    assert not limiter.spend(ticket, 1, lease_s=60)
+    assert not limiter.spend(permit, 1, lease_s=60)
 
 
 def test_a_unit_spent_on_a_request_that_never_left_is_given_back(clock: VirtualClock) -> None:
     limiter = limiter_of(clock, etsy=(Quota(limit=100, span_s=86400),))
-    ticket = go(limiter, clock, "etsy", cost=50)
-    limiter.spend(ticket, 8)
-    limiter.settle(ticket, sent=True, actual=7)
+    permit = go(limiter, clock, "etsy", cost=50)
+    limiter.spend(permit, 8)
+    limiter.settle(permit, sent=True, actual=7)
     assert quota_of(limiter, "etsy") == (7, 0)
 
 
 def test_a_reservation_is_spent_extended_and_settled_exactly(clock: VirtualClock) -> None:
     limiter = limiter_of(clock, etsy=(Quota(limit=100, span_s=86400),))
-    ticket = go(limiter, clock, "etsy", cost=50)
+    permit = go(limiter, clock, "etsy", cost=50)
     for _ in range(30):
-        limiter.spend(ticket, 1)
+        limiter.spend(permit, 1)
     assert quota_of(limiter, "etsy") == (30, 20)
-    assert limiter.extend(ticket, 50)
-    assert not limiter.extend(ticket, 1)
+    assert limiter.extend(permit, 50)
+    assert not limiter.extend(permit, 1)
     assert quota_of(limiter, "etsy") == (30, 70)
-    limiter.settle(ticket, sent=True)
-    limiter.spend(ticket, 1)
-    limiter.settle(ticket, sent=True, actual=90)
+    limiter.settle(permit, sent=True)
+    limiter.spend(permit, 1)
+    limiter.settle(permit, sent=True, actual=90)
     assert quota_of(limiter, "etsy") == (30, 0)
-    assert not limiter.extend(ticket, 1)
+    assert not limiter.extend(permit, 1)
 
 
 def test_a_crashed_reservation_ends_with_what_it_spent_and_one_more(clock: VirtualClock) -> None:
     limiter = limiter_of(clock, etsy=(Quota(limit=100, span_s=86400),))
-    ticket = go(limiter, clock, "etsy", cost=50, lease_s=60)
-    limiter.spend(ticket, 7)
+    permit = go(limiter, clock, "etsy", cost=50, lease_s=60)
+    limiter.spend(permit, 7)
     clock.sleep(61)
     assert quota_of(limiter, "etsy") == (8, 0)
-    limiter.settle(ticket, sent=True, actual=12)
+    limiter.settle(permit, sent=True, actual=12)
     assert quota_of(limiter, "etsy") == (12, 0)
 
 
@@ -462,7 +462,7 @@ def test_a_status_shows_the_queue_by_class_and_when_there_is_room(clock: Virtual
     assert status.queue == {0: 1, 1: 2}
     assert (status.in_flight, status.gauges[0].reserved, status.gauges[0].used) == (1, 1, 0)
     assert status.next_free_at > clock.now() + timedelta(seconds=119)
-    assert [line.ticket_id for line in status.recent] == [begun.id]
+    assert [line.permit_id for line in status.recent] == [begun.id]
 
 
 def test_a_trusted_call_must_leave_soon_and_one_counted_at_its_finish_within_its_lease(

@@ -37,8 +37,8 @@ WELL = AlertMetrics(
 )
 
 
-def only(**signs: Any) -> Alert:
-    (alert,) = alerts(replace(WELL, **signs))
+def only(**metrics: Any) -> Alert:
+    (alert,) = alerts(replace(WELL, **metrics))
     return alert
 
 
@@ -87,8 +87,8 @@ def test_a_supplier_that_does_not_answer_is_the_worst_of_all() -> None:
         ),
     ),
 )
-def test_what_is_wrong_is_named_and_counted(signs: Any, name: str, word: str) -> None:
-    alert = only(**signs)
+def test_what_is_wrong_is_named_and_counted(metrics: Any, name: str, word: str) -> None:
+    alert = only(**metrics)
     assert alert.name.startswith(name)
     assert word in alert.sentence
 
@@ -127,8 +127,8 @@ def test_up_to_the_documents_number_nothing_is_said(hour: HourMetric) -> None:
         ({"parked": 1, "total": 10}, "parked"),
     ),
 )
-def test_beyond_the_documents_second_number_it_is_critical(signs: Any, name: str) -> None:
-    alert = only(**signs)
+def test_beyond_the_documents_second_number_it_is_critical(metrics: Any, name: str) -> None:
+    alert = only(**metrics)
     assert (alert.name, alert.severity) == (name, Severity.CRITICAL)
 
 

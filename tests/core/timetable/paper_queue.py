@@ -160,7 +160,7 @@ class PaperLine:
     def call(self, at: float) -> None:
         now, policy = START + at * MINUTE, self.policy.informed(self.market())
         seen = []
-        for n in self.board():
+        for n in self.join_call():
             listing = self.listing(n)
             self.swept_reads += listing.swept_from is not None
             seen.append(ReadResult(listing=listing, at=now, has_changed=self.score.read(n, at)))
@@ -171,13 +171,13 @@ class PaperLine:
             self.put(n, following.next_sync_at)
         self.apply(policy.learn(seen), policy.market, now)
 
-    def board(self) -> list[int]:
-        aboard: list[int] = []
-        while len(aboard) < self.seats and self.queue:
+    def join_call(self) -> list[int]:
+        in_call: list[int] = []
+        while len(in_call) < self.seats and self.queue:
             due, n = heapq.heappop(self.queue)
-            if self.due[n] == due and n not in aboard:
-                aboard.append(n)
-        return aboard
+            if self.due[n] == due and n not in in_call:
+                in_call.append(n)
+        return in_call
 
     def put(self, n: int, due: datetime) -> None:
         self.due[n] = due
@@ -188,7 +188,7 @@ class PaperLine:
             id=str(n),
             user_id=SELLER,
             sku=Sku(str(n)),
-            turn=Priority.SCHEDULED,
+            priority=Priority.SCHEDULED,
             fence=1,
             next_sync_at=self.due[n],
             hour_bucket=0,
@@ -318,12 +318,12 @@ def main() -> None:
         world = WORLDS[options.world](options.products, options.days, seed)
         calls = call_times(world, options.days, seed, options.calls_a_day)
         line = PaperLine(world, options.days, options.calls_a_day)
-        score, turns = line.run(calls), round_robin(world, options.days, calls)
+        score, priorities = line.run(calls), round_robin(world, options.days, calls)
         world_days = options.days * options.products
         stale, least = score.staleness_min(), bound(world, options.calls_a_day)
         sys.stdout.write(
             f"{options.world} {options.products} x {options.days:g} d, seed {seed}:"
-            f" stale {stale:.2f}, x round robin {stale / turns.staleness_min():.3f},"
+            f" stale {stale:.2f}, x round robin {stale / priorities.staleness_min():.3f},"
             f" x bound {stale / least if least else math.nan:.3f}"
             f" (expected {score.expected_min / world_days / least if least else math.nan:.3f}),"
             f" oldest {score.oldest_min / 60:.1f} h, swept {line.swept_reads / score.reads:.1%},"

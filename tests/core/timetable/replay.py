@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from headway.core.catalog.listings import Candidate, Listing, Priority, SellerId, Sku
 from headway.core.timetable.policies import CatalogSummary, Policy, ReadResult
-from headway.core.timetable.seats import SeatRule, board, departure
+from headway.core.timetable.seats import SeatRule, departure, join_call
 
 MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC)
 PACE = timedelta(seconds=30)
@@ -17,14 +17,14 @@ FRONT = 30
 
 
 def listing(
-    sku: str, policy: Policy, catalogue: CatalogSummary | None = None, now: datetime = MIDNIGHT
+    sku: str, policy: Policy, catalog: CatalogSummary | None = None, now: datetime = MIDNIGHT
 ) -> Listing:
-    place = policy.place(Sku(sku), now, catalogue or CatalogSummary())
+    place = policy.place(Sku(sku), now, catalog or CatalogSummary())
     return Listing(
         id=sku,
         user_id=SellerId("s"),
         sku=Sku(sku),
-        turn=Priority.SCHEDULED,
+        priority=Priority.SCHEDULED,
         fence=1,
         next_sync_at=place.next_sync_at,
         hour_bucket=place.hour_bucket,
@@ -35,10 +35,10 @@ def listing(
 
 def placed(policy: Policy, count: int, now: datetime = MIDNIGHT) -> list[Listing]:
     """Place so many listings, one after the other."""
-    catalogue, rows = CatalogSummary(), []
+    catalog, rows = CatalogSummary(), []
     for number in range(count):
-        row = listing(f"PART-{number}", policy, catalogue, now)
-        catalogue = catalogue.with_one_in(row.hour_bucket)
+        row = listing(f"PART-{number}", policy, catalog, now)
+        catalog = catalog.with_one_in(row.hour_bucket)
         rows.append(row)
     return rows
 
@@ -76,8 +76,8 @@ def replay(policy: Policy, rows: Iterable[Listing], days: float) -> Days:
         if leave_at > now:
             now = leave_at
             continue
-        aboard = board(front, now, rule)
-        gone = {each.sku for each in aboard}
+        in_call = join_call(front, now, rule)
+        gone = {each.sku for each in in_call}
         queue[:FRONT] = [each for each in queue[:FRONT] if each[1] not in gone]
         for sku in gone:
             done.worst_age = max(done.worst_age, now - read_at[sku])
@@ -91,7 +91,11 @@ def replay(policy: Policy, rows: Iterable[Listing], days: float) -> Days:
 
 def candidate(row: Listing, due_at: datetime) -> Candidate:
     return Candidate(
-        id=row.id, user_id=row.user_id, sku=row.sku, turn=Priority.SCHEDULED, next_sync_at=due_at
+        id=row.id,
+        user_id=row.user_id,
+        sku=row.sku,
+        priority=Priority.SCHEDULED,
+        next_sync_at=due_at,
     )
 
 

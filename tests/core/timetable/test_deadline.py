@@ -7,7 +7,7 @@ from headway.core.timetable.deadline import must, safe_min, terms
 histograms = st.dictionaries(st.integers(0, 1500), st.integers(1, 400), max_size=40)
 
 
-def test_a_catalogue_that_fits_keeps_two_hours_and_a_tenth_of_the_seats() -> None:
+def test_a_catalog_that_fits_keeps_two_hours_and_a_tenth_of_the_seats() -> None:
     assert terms(5000, 20.0) == (1320, 18.0)
 
 
@@ -21,12 +21,12 @@ def test_a_larger_one_gives_up_reserve_seats_then_the_two_hours() -> None:
     assert terms(28_800, 20.0) == (1440, 20.0)
 
 
-def test_nobody_must_board_while_all_are_young() -> None:
+def test_nobody_must_join_call_while_all_are_young() -> None:
     assert must({10: 5000}, seats_per_min=20.0, seats=20) == 0
     assert must({}, seats_per_min=20.0, seats=20) == 0
 
 
-def test_who_reaches_the_deadline_must_board() -> None:
+def test_who_reaches_the_deadline_must_join_call() -> None:
     assert must({1320: 7, 5: 100}, seats_per_min=20.0, seats=20) == 7
     assert must({1400: 90}, seats_per_min=20.0, seats=20) == 20
 
@@ -44,7 +44,7 @@ def test_what_is_called_safe_needs_no_guard(ages: dict[int, int], seats_per_min:
 
 
 @given(ages=histograms, older=st.integers(1, 100))
-def test_the_older_they_are_the_more_must_board(ages: dict[int, int], older: int) -> None:
+def test_the_older_they_are_the_more_must_join_call(ages: dict[int, int], older: int) -> None:
     aged = {age + older: count for age, count in ages.items()}
     now, later = (must(each, seats_per_min=2.0, seats=50) for each in (ages, aged))
     assert 0 <= now <= later <= 50

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.core.timetable.optimum import (
-    optimal_turns,
+    optimal_intervals,
     relaxed_optimum,
     round_robin,
     stale_min_per_day,
@@ -28,39 +28,39 @@ def test_what_changes_and_is_read_once_a_day_is_stale_for_a_share_of_one_over_e(
 
 
 def test_the_series_meets_the_formula_where_they_change_over() -> None:
-    turn_min = 0.01 * 1440
-    assert stale_min_per_day(1 - 1e-9, turn_min) == pytest.approx(
-        stale_min_per_day(1 + 1e-9, turn_min), rel=1e-7
+    interval_min = 0.01 * 1440
+    assert stale_min_per_day(1 - 1e-9, interval_min) == pytest.approx(
+        stale_min_per_day(1 + 1e-9, interval_min), rel=1e-7
     )
 
 
 def test_rare_changes_are_read_by_the_square_root_law() -> None:
-    often, seldom = optimal_turns([4e-6, 1e-6], seats_per_min=0.01, cap_min=1e6)
+    often, seldom = optimal_intervals([4e-6, 1e-6], seats_per_min=0.01, cap_min=1e6)
     assert seldom / often == pytest.approx(2, rel=1e-5)
 
 
 def test_the_last_look_at_each_listing_is_worth_the_same() -> None:
     rates = [8.0, 1.0, 0.1]
     worth = [
-        (1 - (1 + rate * turn_min / 1440) * math.exp(-rate * turn_min / 1440)) / rate
-        for rate, turn_min in zip(rates, optimal_turns(rates, 0.02, 1e6), strict=True)
+        (1 - (1 + rate * interval_min / 1440) * math.exp(-rate * interval_min / 1440)) / rate
+        for rate, interval_min in zip(rates, optimal_intervals(rates, 0.02, 1e6), strict=True)
     ]
     assert worth == pytest.approx([worth[0]] * 3, rel=1e-6)
 
 
 def test_a_listing_that_is_worth_four_times_as_much_is_read_twice_as_often() -> None:
-    dear, cheap = optimal_turns([1e-6, 1e-6], 0.01, 1e6, weights=[4, 1])
+    dear, cheap = optimal_intervals([1e-6, 1e-6], 0.01, 1e6, weights=[4, 1])
     assert cheap / dear == pytest.approx(2, rel=1e-5)
 
 
 def test_what_changes_all_the_time_is_not_worth_chasing() -> None:
-    wild, calm = optimal_turns([5000, 1], seats_per_min=0.01, cap_min=1440)
+    wild, calm = optimal_intervals([5000, 1], seats_per_min=0.01, cap_min=1440)
     assert wild == 1440
     assert calm < 120
 
 
 def test_what_never_changes_or_is_worth_nothing_is_read_at_the_cap() -> None:
-    assert optimal_turns([0, 1, 1], 0.5, 1440, weights=[1, 0, 1])[:2] == [1440, 1440]
+    assert optimal_intervals([0, 1, 1], 0.5, 1440, weights=[1, 0, 1])[:2] == [1440, 1440]
     assert relaxed_optimum([0, 0], 1) == 0
     assert relaxed_optimum([1, 2], 1, weights=[0, 0]) == 0
     assert relaxed_optimum([], 1) == round_robin([], 1) == 0
@@ -69,7 +69,7 @@ def test_what_never_changes_or_is_worth_nothing_is_read_at_the_cap() -> None:
 def test_where_the_cap_cannot_be_kept_all_are_read_in_equal_turns() -> None:
     population = list(typical(200))
     assert relaxed_optimum(population, 0.1, 1440) == round_robin(population, 0.1)
-    assert optimal_turns(population, 0.1, 1440) == [2000.0] * 200
+    assert optimal_intervals(population, 0.1, 1440) == [2000.0] * 200
 
 
 @settings(deadline=None)
@@ -77,12 +77,12 @@ def test_where_the_cap_cannot_be_kept_all_are_read_in_equal_turns() -> None:
 def test_the_optimum_uses_the_seats_there_are_and_no_more(
     population: list[float], seats_per_min: float, cap_min: float
 ) -> None:
-    turns_min = optimal_turns(population, seats_per_min, cap_min)
-    used = sum(1 / each for each in turns_min)
+    intervals_min = optimal_intervals(population, seats_per_min, cap_min)
+    used = sum(1 / each for each in intervals_min)
     if len(population) >= seats_per_min * cap_min:
         assert used == pytest.approx(seats_per_min)
         return
-    assert max(turns_min) <= cap_min
+    assert max(intervals_min) <= cap_min
     if all(0 < rate < 20 for rate in population):
         assert used == pytest.approx(seats_per_min, rel=1e-6)
     assert used <= seats_per_min * (1 + 1e-9)

@@ -16,12 +16,12 @@ CALM = Rolling()
 RULE = SeatRule(seats=2, slack=timedelta(minutes=20))
 
 
-def listing(sku: str, due_in_min: float, *, turn: Priority = Priority.SCHEDULED) -> Listing:
+def listing(sku: str, due_in_min: float, *, priority: Priority = Priority.SCHEDULED) -> Listing:
     return Listing(
         id=f"id-{sku}",
         user_id=SellerId("acme"),
         sku=Sku(sku),
-        turn=turn,
+        priority=priority,
         fence=1,
         next_sync_at=NOW + timedelta(minutes=due_in_min),
         hour_bucket=0,
@@ -48,7 +48,7 @@ def foreseen(
     return {str(sku): at - NOW for sku, at in foresee(outlook, NOW, wanted).items()}
 
 
-def test_those_who_are_due_board_two_a_call_a_headway_apart() -> None:
+def test_those_who_are_due_join_call_two_a_call_a_headway_apart() -> None:
     queue = [listing(f"P{number}", -50 + number) for number in range(4)]
     none, one = timedelta(0), HEADWAY
     assert foreseen(*queue) == {"P0": none, "P1": none, "P2": one, "P3": one}
@@ -61,10 +61,10 @@ def test_a_call_waits_for_company_and_lends_its_spare_seat() -> None:
 
 def test_an_urgent_turn_goes_first_and_a_retry_after_those_who_are_due() -> None:
     queue = [
-        listing("RETRY", -10, turn=Priority.RETRY),
+        listing("RETRY", -10, priority=Priority.RETRY),
         listing("DUE1", -5),
         listing("DUE2", -4),
-        listing("NOW", 0, turn=Priority.MANUAL),
+        listing("NOW", 0, priority=Priority.MANUAL),
     ]
     found = foreseen(*queue)
     assert (found["NOW"], found["DUE1"]) == (timedelta(0), timedelta(0))
@@ -77,7 +77,7 @@ def test_a_token_that_ends_costs_a_headway_and_its_successor_another_later() -> 
     assert [found[f"P{number}"] / HEADWAY for number in (0, 2, 4)] == [0, 2, 3]
 
 
-def test_nobody_boards_before_the_first_permit() -> None:
+def test_nobody_joins_call_before_the_first_permit() -> None:
     found = foreseen(listing("DUE", -60), permit_at=NOW + timedelta(minutes=7))
     assert found == {"DUE": timedelta(minutes=7)}
 
@@ -104,7 +104,7 @@ def test_as_many_come_back_early_as_are_likely_to_have_changed() -> None:
 
 def test_a_retry_waits_for_the_next_window_while_this_one_is_full() -> None:
     opens_at = NOW + timedelta(hours=2)
-    retry = listing("RETRY", -10, turn=Priority.RETRY)
+    retry = listing("RETRY", -10, priority=Priority.RETRY)
     dues = [listing(f"P{number}", number * 60) for number in range(1, 5)]
     found = foreseen(retry, *dues, retries_from=opens_at)
     assert found["RETRY"] >= timedelta(hours=2)

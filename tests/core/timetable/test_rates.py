@@ -21,7 +21,7 @@ def test_rates_lie_on_a_logarithmic_grid() -> None:
     assert GRID[1] / GRID[0] == pytest.approx(GRID[-1] / GRID[-2])
 
 
-def test_who_was_never_watched_has_the_rate_of_the_catalogue() -> None:
+def test_who_was_never_watched_has_the_rate_of_the_catalog() -> None:
     assert Prior().rate(Evidence()) == pytest.approx(Prior().mean)
     assert Prior().mean == pytest.approx(0.05, rel=0.05)
 

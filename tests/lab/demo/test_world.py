@@ -14,7 +14,7 @@ from tests.conftest import START, fresh_database
 
 from headway.app import App, build
 from headway.app.rules import LEASE_MARGIN
-from headway.cli.speed import at_speed, relay_at_speed
+from headway.cli.speed import at_speed, dispatch_at_speed
 from headway.config import Settings
 from headway.core.accounts.jobs import PlatformName
 from headway.core.accounts.webhooks import read_hook
@@ -79,7 +79,7 @@ def lived_through(pool: ConnectionPool, clock: VirtualClock, folder: Path) -> Pl
         boeing_username=SIGN_IN.username,
         boeing_password=SecretStr(SIGN_IN.password),
         shopify_url="http://shop.test/{shop}",
-        patrol_h=1,
+        drift_check_h=1,
     ).model_copy(update=ACCOUNT_SETTINGS)
     stage = open_world(clock, settings, products=PRODUCTS, seed=1, sign_in=SIGN_IN, speed=60)
     app = build(
@@ -95,14 +95,14 @@ def lived_through(pool: ConnectionPool, clock: VirtualClock, folder: Path) -> Pl
     return Play(app=app, stage=stage, clock=clock, shares=shares)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(limit_key="module")
 def past(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
     """Yield a past for tests that only look at it: to live through one takes long."""
     with fresh_database(postgres) as dsn, open_pool(dsn, prepares=True) as pool:
         yield lived_through(pool, VirtualClock(START), tmp_path_factory.mktemp("past"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(limit_key="module")
 def play(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
     """Yield another past, from which each test goes on, in whatever order."""
     with fresh_database(postgres) as dsn, open_pool(dsn, prepares=True) as pool:
@@ -186,7 +186,7 @@ def test_at_speed_real_work_gets_real_time(past: Play) -> None:
     assert app.push_rule.poll == timedelta(seconds=15)
     slow = at_speed(past.app, 0.5)
     assert slow.push_rule == past.app.push_rule
-    assert relay_at_speed(DispatchRule(), 60).life == timedelta(minutes=15)
+    assert dispatch_at_speed(DispatchRule(), 60).life == timedelta(minutes=15)
 
 
 def test_every_seller_has_a_share_of_the_parts(past: Play) -> None:

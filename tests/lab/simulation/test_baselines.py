@@ -14,7 +14,7 @@ from headway.config import Settings
 from headway.core.catalog.listings import Sku
 from headway.core.timetable.capacity import TOKEN_CALLS_PER_DAY, Throughput
 from headway.core.timetable.optimum import relaxed_optimum, round_robin, stale_min_per_day
-from headway_lab.simulation.baselines import bound, permitted, replay_equal_turns
+from headway_lab.simulation.baselines import bound, permitted, replay_round_robin
 from headway_lab.simulation.report import figures
 from headway_lab.simulation.scenario import Parts, Plan, Scenario
 from headway_lab.simulation.world import World, WorldChange, seeded_world
@@ -44,11 +44,11 @@ def throughput_of(price_calls_per_day: float, *, seats: int) -> Throughput:
     return Throughput(calls_per_min=1e9, gap_s=gap_s, seats=seats, response_s=0)
 
 
-def equal_turns(world: World, **listings: int) -> float:
+def replayed(world: World, **listings: int) -> float:
     """Return the stale seconds of a day in all, with a call of two seats a minute."""
     counted = listings or dict.fromkeys(map(str, world.start), 1)
     throughput = throughput_of(1440, seats=2)
-    minutes = replay_equal_turns(
+    minutes = replay_round_robin(
         world, counted, throughput, days=1, face=lambda each: {"price": each.net_price}
     )
     return minutes * 60 * sum(counted.values())
@@ -56,46 +56,46 @@ def equal_turns(world: World, **listings: int) -> float:
 
 def test_a_change_is_stale_until_the_turn_of_its_part() -> None:
     # Six parts, two a minute: A and B at 0, 3, 6 ... minutes, E and F at 2, 5 ...
-    assert equal_turns(world_of(6, (10, "A", 2))) == pytest.approx(170)
-    assert equal_turns(world_of(6, (10, "B", 2))) == pytest.approx(170)
-    assert equal_turns(world_of(6, (10, "E", 2))) == pytest.approx(110)
-    assert equal_turns(world_of(6, (130, "F", 2))) == pytest.approx(170)
+    assert replayed(world_of(6, (10, "A", 2))) == pytest.approx(170)
+    assert replayed(world_of(6, (10, "B", 2))) == pytest.approx(170)
+    assert replayed(world_of(6, (10, "E", 2))) == pytest.approx(110)
+    assert replayed(world_of(6, (130, "F", 2))) == pytest.approx(170)
 
 
 def test_the_turns_go_on_over_the_end_of_a_round() -> None:
     # Of five parts the second round begins in the middle of a call: A at 0, 2, 5, 7 ...
-    assert equal_turns(world_of(5, (10, "A", 2))) == pytest.approx(110)
-    assert equal_turns(world_of(5, (130, "A", 2))) == pytest.approx(170)
+    assert replayed(world_of(5, (10, "A", 2))) == pytest.approx(110)
+    assert replayed(world_of(5, (130, "A", 2))) == pytest.approx(170)
 
 
 def test_a_change_taken_back_is_stale_only_between() -> None:
-    assert equal_turns(world_of(6, (10, "A", 2), (40, "A", 1))) == pytest.approx(30)
+    assert replayed(world_of(6, (10, "A", 2), (40, "A", 1))) == pytest.approx(30)
     # ... unless it was read meanwhile, and is wrong until the next turn.
-    assert equal_turns(world_of(6, (170, "A", 2), (190, "A", 1))) == pytest.approx(10 + 170)
+    assert replayed(world_of(6, (170, "A", 2), (190, "A", 1))) == pytest.approx(10 + 170)
 
 
 def test_of_two_changes_before_a_turn_the_part_is_stale_since_the_first() -> None:
-    assert equal_turns(world_of(6, (10, "A", 2), (40, "A", 3))) == pytest.approx(170)
+    assert replayed(world_of(6, (10, "A", 2), (40, "A", 3))) == pytest.approx(170)
 
 
 def test_what_no_shop_shows_and_what_comes_after_the_end_is_not_counted() -> None:
-    assert equal_turns(world_of(6, (10, "A", 1))) == 0
-    assert equal_turns(world_of(6, (90_000, "A", 2))) == 0
+    assert replayed(world_of(6, (10, "A", 1))) == 0
+    assert replayed(world_of(6, (90_000, "A", 2))) == 0
 
 
 def test_the_end_of_the_run_ends_the_count() -> None:
-    assert equal_turns(world_of(6, (86_390, "A", 2))) == pytest.approx(10)
+    assert replayed(world_of(6, (86_390, "A", 2))) == pytest.approx(10)
 
 
 def test_each_listing_of_a_part_counts_and_a_part_that_is_not_followed_takes_its_turn() -> None:
     changes = ((10, "A", 2), (10, "C", 2))
-    assert equal_turns(world_of(6, *changes), A=2, B=1) == pytest.approx(2 * 170)
+    assert replayed(world_of(6, *changes), A=2, B=1) == pytest.approx(2 * 170)
 
 
 def test_the_replay_is_what_the_theory_says_of_equal_turns() -> None:
     world = WORLDS["equal"](products=1000, days=60, seed=5)
     assert world.rates_per_day is not None
-    replayed = replay_equal_turns(
+    replayed = replay_round_robin(
         world,
         dict.fromkeys(map(str, world.start), 1),
         PERMITTED,
@@ -147,8 +147,8 @@ def test_the_line_is_as_fast_as_the_real_limiter_lets_it_be(
     pool: ConnectionPool, tmp_path: Path
 ) -> None:
     def eager(app: App) -> App:
-        boarding = replace(app.rule.boarding, is_eager=True)
-        return replace(app, rule=replace(app.rule, boarding=boarding))
+        seat_rule = replace(app.rule.seat_rule, is_eager=True)
+        return replace(app, rule=replace(app.rule, seat_rule=seat_rule))
 
     world = seeded_world(products=60, days=0.125, seed=1)
     scenario = Scenario(Plan(world=world, days=0.125), pool, tmp_path, Parts(app=eager))

@@ -29,7 +29,7 @@ def test_a_doomed_worker_dies_within_a_few_touches_and_stays_dead(clock: Virtual
     for _ in range(200):
         life = Life(clock)
         life.doom(generator)
-        life.boards()
+        life.joins_call()
         counts.add(touches_until_death(life))
         with pytest.raises(Crashed):
             life.touch()

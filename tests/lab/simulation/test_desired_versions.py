@@ -15,13 +15,13 @@ def shelf() -> Shelf:
     return Shelf(id="id", seller=SellerId("acme"), sku=Sku("A"), face=face)
 
 
-def wishes_for(shown: Shelf) -> DesiredVersions:
+def versions_for(shown: Shelf) -> DesiredVersions:
     return DesiredVersions({"id": shown}, {"id"})
 
 
-def want(wishes: DesiredVersions, at_s: float, **facts: Any) -> None:
+def want(versions: DesiredVersions, at_s: float, **facts: Any) -> None:
     face = {"price": 1, MIAMI: 5, **facts}
-    wishes.want("id", face, face, at_s)
+    versions.want("id", face, face, at_s)
 
 
 def never(_since_s: float) -> bool:
@@ -30,70 +30,70 @@ def never(_since_s: float) -> bool:
 
 def test_a_version_is_pushed_when_the_shop_shows_all_of_it() -> None:
     shown = shelf()
-    wishes = wishes_for(shown)
-    want(wishes, 100, **{"price": 2, MIAMI: 4})
+    versions = versions_for(shown)
+    want(versions, 100, **{"price": 2, MIAMI: 4})
     shown.write(MIAMI, 4)
-    wishes.shown("id", 101)
-    assert wishes.pushed == 0
+    versions.shown("id", 101)
+    assert versions.pushed == 0
     shown.write("price", 2)
-    wishes.shown("id", 103)
-    assert (wishes.pushed, wishes.push_s) == (1, [3])
-    assert list(wishes.overdue(never)) == []
+    versions.shown("id", 103)
+    assert (versions.pushed, versions.push_s) == (1, [3])
+    assert list(versions.overdue(never)) == []
 
 
 def test_a_newer_version_replaces_one_that_is_on_its_way() -> None:
     shown = shelf()
-    wishes = wishes_for(shown)
-    want(wishes, 100, price=2)
-    want(wishes, 200, price=3)
+    versions = versions_for(shown)
+    want(versions, 100, price=2)
+    want(versions, 200, price=3)
     shown.write("price", 3)
-    wishes.shown("id", 201)
-    assert (wishes.pushed, wishes.superseded, wishes.push_s) == (1, 1, [1])
+    versions.shown("id", 201)
+    assert (versions.pushed, versions.superseded, versions.push_s) == (1, 1, [1])
 
 
 def test_a_version_that_goes_back_to_what_is_shown_needs_no_push() -> None:
-    wishes = wishes_for(shelf())
-    want(wishes, 100, price=2)
-    want(wishes, 200)
-    assert (wishes.pushed, wishes.superseded) == (0, 2)
-    assert list(wishes.overdue(never)) == []
+    versions = versions_for(shelf())
+    want(versions, 100, price=2)
+    want(versions, 200)
+    assert (versions.pushed, versions.superseded) == (0, 2)
+    assert list(versions.overdue(never)) == []
 
 
 def test_an_overdue_version_is_told_once_with_what_it_lacks() -> None:
-    wishes = wishes_for(shelf())
-    want(wishes, 100, price=2, status="DRAFT")
-    ((_, since_s, left),) = wishes.overdue(never)
+    versions = versions_for(shelf())
+    want(versions, 100, price=2, status="DRAFT")
+    ((_, since_s, left),) = versions.overdue(never)
     assert (since_s, left) == (100, ["price", "status"])
-    assert list(wishes.overdue(never)) == []
+    assert list(versions.overdue(never)) == []
 
 
 def test_a_merchants_edit_is_strange_once_it_may_not_stay_and_a_sale_never_is() -> None:
     shown = shelf()
-    wishes = wishes_for(shown)
+    versions = versions_for(shown)
     shown.take(MIAMI, 1)
-    assert list(wishes.strange(never)) == []
+    assert list(versions.strange(never)) == []
     shown.meddle("price", 9, 100)
-    assert [facet for _, facet, _ in wishes.strange(never)] == ["price"]
-    assert list(wishes.strange(lambda since_s: since_s == 100)) == []
+    assert [facet for _, facet, _ in versions.strange(never)] == ["price"]
+    assert list(versions.strange(lambda since_s: since_s == 100)) == []
 
 
 def test_what_differs_and_nobody_meddled_with_is_strange_unless_it_is_on_its_way() -> None:
     shown = shelf()
-    wishes = wishes_for(shown)
-    want(wishes, 100, price=2)
-    assert list(wishes.strange(never)) == []
+    versions = versions_for(shown)
+    want(versions, 100, price=2)
+    assert list(versions.strange(never)) == []
     shown.write(MIAMI, 0)
-    assert [(facet, wanted) for _, facet, wanted in wishes.strange(never)] == [(MIAMI, 5)]
+    assert [(facet, wanted) for _, facet, wanted in versions.strange(never)] == [(MIAMI, 5)]
 
 
 def test_a_value_belongs_to_the_first_of_the_latest_versions_in_a_row_that_wanted_it() -> None:
-    wishes = wishes_for(shelf())
-    want(wishes, 100, price=2)
-    want(wishes, 200, **{"price": 2, MIAMI: 4})
-    want(wishes, 300)
-    assert wishes.first_to_want("id", "price", 2) == 1
-    assert wishes.first_to_want("id", "price", 1) == 3
-    assert wishes.first_to_want("id", "price", 7) is None
+    versions = versions_for(shelf())
+    want(versions, 100, price=2)
+    want(versions, 200, **{"price": 2, MIAMI: 4})
+    want(versions, 300)
+    assert versions.first_to_want("id", "price", 2) == 1
+    assert versions.first_to_want("id", "price", 1) == 3
+    assert versions.first_to_want("id", "price", 7) is None
 
 
 def test_an_outage_suspends_the_wait_and_troubles_lengthen_it() -> None:

@@ -114,7 +114,7 @@ def test_prices_finer_than_a_cent_are_in_the_shop_once(
     scenario = run(pool, tmp_path, "shop-lost-reply:50%", world=read_changes(path))
     assert scenario.book.examples == []
     assert scenario.shops.simulator.faults.injected.total() > 2
-    assert scenario.wishes.pushed > 5
+    assert scenario.versions.pushed > 5
 
 
 def test_a_crash_may_lose_a_reply_that_the_supplier_has_counted(

@@ -58,7 +58,7 @@ def test_two_ways_of_working_a_price_out_agree(terms: Terms, part: SupplierPart)
     desired = desire(observed, terms)
     if isinstance(desired, HeldQuote):
         return
-    sight = eye_of(terms).see(part)
-    assert difference(sight, "USD", observed.as_json(), desired.as_json()) is None
+    shown = eye_of(terms).see(part)
+    assert difference(shown, "USD", observed.as_json(), desired.as_json()) is None
     wrong = replace(desired, price=desired.price + Decimal("0.01"))
-    assert difference(sight, "USD", observed.as_json(), wrong.as_json()) is not None
+    assert difference(shown, "USD", observed.as_json(), wrong.as_json()) is not None

@@ -23,7 +23,7 @@ def test_the_same_seed_gives_the_same_world_and_another_seed_another(name: str) 
 
 
 @every_world
-def test_a_world_is_called_by_its_name_and_starts_with_the_catalogue_of_its_seed(name: str) -> None:
+def test_a_world_is_called_by_its_name_and_starts_with_the_catalog_of_its_seed(name: str) -> None:
     world = drawn(name)
     assert world.name == name
     assert list(world.start) == list(drawn("steady").start)
@@ -101,7 +101,7 @@ def test_a_faulty_world_is_the_steady_one_with_a_stated_mix_of_faults() -> None:
 
 
 @pytest.mark.parametrize(("products", "days"), ((1, 0.01), (5, 1), (28_800, 365)))
-def test_the_faults_fit_any_catalogue_and_any_days(products: int, days: float) -> None:
+def test_the_faults_fit_any_catalog_and_any_days(products: int, days: float) -> None:
     faults = parse_faults(faults_of(products, days))
     assert all(outage.start_s < days * DAY_S for outage in faults.outages)
     assert 1 <= faults.vanish[0][0] <= products

@@ -174,7 +174,7 @@ def test_while_one_refreshes_another_makes_no_request(rig: "Rig") -> None:
     now = rig.clock.now()
     shelf = Credentials(rig.pool)
     assert shelf.begin_refresh(
-        worker.scope, owner="another", now=now, lease_until=now + timedelta(days=1)
+        worker.limit_key, owner="another", now=now, lease_until=now + timedelta(days=1)
     )
     assert worker.authenticate(AuthStep.OAUTH) is False
     assert not supplier.calls
@@ -294,7 +294,7 @@ def test_two_actors_in_virtual_time_refresh_once(virtual_rig: "Rig") -> None:
 def test_tokens_are_stored_encrypted(virtual_rig: "Rig") -> None:
     worker = virtual_rig.worker(virtual_rig.supplier())
     virtual_rig.sign_in(worker)
-    stored = {row.name: row.secret for row in Credentials(virtual_rig.pool).load(worker.scope)}
+    stored = {row.name: row.secret for row in Credentials(virtual_rig.pool).load(worker.limit_key)}
     for name, token in worker._tokens.items():
         assert token.text.encode() not in stored[name]
         assert (

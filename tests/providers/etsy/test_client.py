@@ -24,7 +24,7 @@ from headway.errors import (
     UnreadableError,
 )
 from headway.providers.etsy.client import EtsyAccess, EtsyPlatform
-from headway.providers.tokens import REFRESH, AccountTokens, store_tokens, token_scope
+from headway.providers.tokens import REFRESH, AccountTokens, store_tokens, token_key
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulators.transport import serve
@@ -32,7 +32,7 @@ from headway_lab.simulators.wire import SimReply, json_reply
 
 VAULT = Vault(["MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="])
 ACCESS = EtsyAccess(keystring="the-keystring", shared_secret="hush-shared-secret")
-SCOPE = token_scope(PlatformName.ETSY, "77")
+SCOPE = token_key(PlatformName.ETSY, "77")
 SECRETS = ("hush-shared-secret", "77.hush-access-token", "77.hush-refresh-token", "77.hush-new")
 LISTINGS = PageRequest(what="listings", values={"state": "active", "limit": 100, "offset": 90})
 EMPTY = {"count": 0, "results": []}
@@ -58,36 +58,36 @@ class Desk:
 
 
 @pytest.fixture
-def desk(pool: ConnectionPool) -> Iterator[Desk]:
+def operations(pool: ConnectionPool) -> Iterator[Desk]:
     clock = ScaledClock(10, start=datetime(2026, 1, 1, tzinfo=UTC))
-    desk = Desk(pool, clock)
-    store_tokens(desk.shelf, VAULT, SCOPE, clock=clock, access=SECRETS[1], refresh=SECRETS[2])
-    with serve(desk.handle, clock) as server:
-        desk.url = server.url
-        yield desk
+    operations = Desk(pool, clock)
+    store_tokens(operations.shelf, VAULT, SCOPE, clock=clock, access=SECRETS[1], refresh=SECRETS[2])
+    with serve(operations.handle, clock) as server:
+        operations.url = server.url
+        yield operations
 
 
 @pytest.fixture
-def etsy(desk: Desk) -> Iterator[EtsyPlatform]:
+def etsy(operations: Desk) -> Iterator[EtsyPlatform]:
     account = Account(id="1", user_id=SellerId("s"), platform=PlatformName.ETSY, shop="77")
     connector = EtsyPlatform(
         account,
-        url=desk.url,
+        url=operations.url,
         access=ACCESS,
-        shelf=desk.shelf,
+        shelf=operations.shelf,
         vault=VAULT,
-        clock=desk.clock,
+        clock=operations.clock,
     )
     with contextlib.closing(connector):
         yield connector
 
 
 def test_a_request_carries_the_apps_key_and_the_sellers_token(
-    desk: Desk, etsy: EtsyPlatform
+    operations: Desk, etsy: EtsyPlatform
 ) -> None:
-    desk.says(EMPTY, x_limit_per_day="500", x_remaining_today="480")
+    operations.says(EMPTY, x_limit_per_day="500", x_remaining_today="480")
     assert etsy.read(LISTINGS).ids == ()
-    (method, path, headers, body) = desk.asked[0]
+    (method, path, headers, body) = operations.asked[0]
     assert (method, body) == ("GET", b"")
     assert path == "/v3/application/shops/77/listings?state=active&limit=100&offset=90"
     assert headers["x-api-key"] == "the-keystring:hush-shared-secret"
@@ -96,27 +96,29 @@ def test_a_request_carries_the_apps_key_and_the_sellers_token(
     assert set(etsy.seen) == {"etsy:the-keystring"}
 
 
-def test_a_refresh_asks_once_and_keeps_the_new_pair(desk: Desk, etsy: EtsyPlatform) -> None:
-    tokens = AccountTokens(SCOPE, shelf=desk.shelf, vault=VAULT, clock=desk.clock)
+def test_a_refresh_asks_once_and_keeps_the_new_pair(operations: Desk, etsy: EtsyPlatform) -> None:
+    tokens = AccountTokens(SCOPE, shelf=operations.shelf, vault=VAULT, clock=operations.clock)
     tokens.drop("access")
     pair = {"access_token": SECRETS[3], "refresh_token": "77.next", "expires_in": 3600}
-    desk.says(
+    operations.says(
         {**pair, "token_type": "Bearer"}, x_limit_per_second="10", x_remaining_this_second="4"
     )
     assert etsy.refresh_token()
-    (method, path, headers, body) = desk.asked[0]
+    (method, path, headers, body) = operations.asked[0]
     assert (method, path) == ("POST", "/v3/public/oauth/token")
     assert headers["content-type"] == "application/x-www-form-urlencoded"
     assert body.decode() == (
         "grant_type=refresh_token&refresh_token=77.hush-refresh-token&client_id=the-keystring"
     )
     assert etsy.seen["etsy:the-keystring:second"].used == 6
-    kept = AccountTokens(SCOPE, shelf=desk.shelf, vault=VAULT, clock=desk.clock).find(REFRESH)
+    kept = AccountTokens(SCOPE, shelf=operations.shelf, vault=VAULT, clock=operations.clock).find(
+        REFRESH
+    )
     assert kept is not None
     assert kept.text == "77.next"
-    desk.says(EMPTY)
+    operations.says(EMPTY)
     etsy.read(LISTINGS)
-    assert desk.asked[1][2]["authorization"] == f"Bearer {SECRETS[3]}"
+    assert operations.asked[1][2]["authorization"] == f"Bearer {SECRETS[3]}"
 
 
 @pytest.mark.parametrize(
@@ -136,9 +138,9 @@ def test_a_refresh_asks_once_and_keeps_the_new_pair(desk: Desk, etsy: EtsyPlatfo
     ),
 )
 def test_told_to_wait_it_says_how_long(
-    desk: Desk, etsy: EtsyPlatform, headers: dict[str, str], wait_s: float | None
+    operations: Desk, etsy: EtsyPlatform, headers: dict[str, str], wait_s: float | None
 ) -> None:
-    desk.says({"error": "Exceeded daily rate limit"}, 429, **headers)
+    operations.says({"error": "Exceeded daily rate limit"}, 429, **headers)
     with pytest.raises(ThrottledError, match="Exceeded daily rate limit") as told:
         etsy.read(LISTINGS)
     assert told.value.retry_after_s == wait_s
@@ -162,14 +164,14 @@ def test_told_to_wait_it_says_how_long(
 )
 def test_a_refusal_is_laid_at_the_right_door(
     *,
-    desk: Desk,
+    operations: Desk,
     etsy: EtsyPlatform,
     status: int,
     body: Any,
     error: type[ProviderError],
     text: str,
 ) -> None:
-    desk.says(body, status)
+    operations.says(body, status)
     with pytest.raises(ProviderError, match=text) as told:
         etsy.read(LISTINGS)
     assert type(told.value) is error
@@ -190,10 +192,10 @@ def test_a_refusal_is_laid_at_the_right_door(
     ),
 )
 def test_only_a_dead_grant_costs_the_refresh_token(
-    desk: Desk, etsy: EtsyPlatform, status: int, body: Any, error: type[ProviderError]
+    operations: Desk, etsy: EtsyPlatform, status: int, body: Any, error: type[ProviderError]
 ) -> None:
-    AccountTokens(SCOPE, shelf=desk.shelf, vault=VAULT, clock=desk.clock).drop("access")
-    desk.says(body, status)
+    AccountTokens(SCOPE, shelf=operations.shelf, vault=VAULT, clock=operations.clock).drop("access")
+    operations.says(body, status)
     with pytest.raises(error) as told:
         etsy.refresh_token()
     assert type(told.value) is error
@@ -201,18 +203,18 @@ def test_only_a_dead_grant_costs_the_refresh_token(
 
 
 def test_no_secret_is_ever_shown(
-    desk: Desk, etsy: EtsyPlatform, caplog: pytest.LogCaptureFixture
+    operations: Desk, etsy: EtsyPlatform, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     echo = {"error": " ".join(SECRETS), "access_token": SECRETS[3], "refresh_token": "a b"}
     texts = []
     for status in (200, 400, 403, 429, 500, 401):
-        desk.says(echo, status)
+        operations.says(echo, status)
         with pytest.raises(ProviderError) as told:
             etsy.read(LISTINGS)
         texts.append(f"{told.value!r} {told.value.__cause__!r}")
     for status in (200, 429, 500, 400):
-        desk.says(echo, status)
+        operations.says(echo, status)
         with pytest.raises(ProviderError) as told:
             etsy.refresh_token()
         texts.append(f"{told.value!r} {told.value.__cause__!r}")

@@ -14,7 +14,7 @@ from headway.core.accounts.jobs import BACKFILLED, KINDS, DataKind, PlatformName
 from headway.core.accounts.pagination import RUN, Cursor, Page, PageRequest, PageStep, Paginator
 from headway.errors import InvariantError
 from headway.providers.etsy.pagination import LedgerWalk, ListingsWalk, ReceiptsWalk
-from headway.providers.pagination import walk_of
+from headway.providers.pagination import paginator_of
 
 NOW_S = 1_780_000_000
 DAY_S = 86_400
@@ -121,7 +121,7 @@ def run(
     cursor = walk.begin(cursor, at(shop.now_s), wanted)
     for _ in range(pages_max):
         cursor = json.loads(json.dumps(cursor))
-        step = walk.turn(cursor, shop.answer(walk.ask(cursor)), at(shop.now_s))
+        step = walk.advance(cursor, shop.answer(walk.ask(cursor)), at(shop.now_s))
         if step.is_done:
             assert RUN not in step.cursor
             return step
@@ -266,9 +266,9 @@ def test_rows_without_a_stamp_do_not_stop_the_walk() -> None:
     walk = ReceiptsWalk()
     cursor = walk.begin({}, at(NOW_S), ())
     ids = tuple(str(number) for number in range(100))
-    step = walk.turn(cursor, Page(ids=ids, total=250), at(NOW_S))
+    step = walk.advance(cursor, Page(ids=ids, total=250), at(NOW_S))
     assert walk.ask(step.cursor).values["offset"] == 90
-    assert walk.turn(step.cursor, Page(ids=ids[90:], total=100), at(NOW_S)).is_done
+    assert walk.advance(step.cursor, Page(ids=ids[90:], total=100), at(NOW_S)).is_done
 
 
 def test_a_backfill_reads_all_history_oldest_first_and_never_goes_deep() -> None:
@@ -410,13 +410,13 @@ def test_a_clock_that_was_ahead_once_leaves_no_hole_in_the_ledger() -> None:
 
 @pytest.mark.parametrize("kind", KINDS[PlatformName.ETSY])
 def test_every_job_of_etsy_has_a_walk(kind: DataKind) -> None:
-    walk = walk_of(PlatformName.ETSY, kind, is_backfill=False)
+    walk = paginator_of(PlatformName.ETSY, kind, is_backfill=False)
     weekly = timedelta(days=7)
     assert walk.recheck_after == (weekly if kind is DataKind.ORDERS else None)
     if kind in BACKFILLED:
-        assert walk_of(PlatformName.ETSY, kind, is_backfill=True).recheck_after is None
+        assert paginator_of(PlatformName.ETSY, kind, is_backfill=True).recheck_after is None
 
 
 def test_etsy_has_no_walk_of_customers() -> None:
     with pytest.raises(InvariantError, match="no such job"):
-        walk_of(PlatformName.ETSY, DataKind.CUSTOMERS, is_backfill=False)
+        paginator_of(PlatformName.ETSY, DataKind.CUSTOMERS, is_backfill=False)

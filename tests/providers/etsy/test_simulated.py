@@ -29,8 +29,8 @@ from headway.errors import (
     UnsentError,
 )
 from headway.providers.etsy.client import EtsyAccess, EtsyApi, EtsyPlatform, EtsySelf, consent_url
-from headway.providers.pagination import walk_of
-from headway.providers.tokens import store_tokens, token_scope
+from headway.providers.pagination import paginator_of
+from headway.providers.tokens import store_tokens, token_key
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulators.etsy.records import EtsyBuyer
@@ -76,7 +76,7 @@ class Rig:
         store_tokens(
             self.shelf,
             VAULT,
-            token_scope(PlatformName.ETSY, str(SHOP)),
+            token_key(PlatformName.ETSY, str(SHOP)),
             clock=self.clock,
             access=pair.access,
             refresh=pair.refresh,
@@ -99,7 +99,7 @@ class Rig:
         self, kind: DataKind, cursor: Cursor, *, is_backfill: bool = False, **given: Any
     ) -> Cursor:
         """Run a walk to its end as a worker would, without limits; failed calls are repeated."""
-        walk = walk_of(PlatformName.ETSY, kind, is_backfill=is_backfill)
+        walk = paginator_of(PlatformName.ETSY, kind, is_backfill=is_backfill)
         connector = self.connector()
         cursor = walk.begin(cursor, self.clock.now(), given.get("wanted", ()))
         while True:
@@ -114,7 +114,7 @@ class Rig:
             except (TransientError, UnauthorizedError):
                 continue
             self.keep(page.records)
-            step = walk.turn(json.loads(json.dumps(cursor)), page, self.clock.now())
+            step = walk.advance(json.loads(json.dumps(cursor)), page, self.clock.now())
             if step.gone_since is not None:
                 self.sweep(step.gone_since)
             if step.is_done:
@@ -355,8 +355,8 @@ def test_a_scope_that_was_not_granted_needs_the_seller(rig: Rig) -> None:
 def test_another_sellers_shop_is_forbidden_and_disconnects_nobody(rig: Rig) -> None:
     other = rig.etsy.add_shop()
     pair = rig.etsy.grant(other.owner.shop_id)
-    scope = token_scope(PlatformName.ETSY, str(SHOP))
-    store_tokens(rig.shelf, VAULT, scope, clock=rig.clock, access=pair.access)
+    limit_key = token_key(PlatformName.ETSY, str(SHOP))
+    store_tokens(rig.shelf, VAULT, limit_key, clock=rig.clock, access=pair.access)
     with pytest.raises(PermanentError, match="forbids this for the shop 77"):
         rig.connector().read(RECEIPTS)
 

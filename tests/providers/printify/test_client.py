@@ -21,8 +21,8 @@ from headway.errors import (
     UnreadableError,
 )
 from headway.providers.printify.client import PrintifyPlatform
-from headway.providers.printify.pagination import walk_of
-from headway.providers.tokens import store_tokens, token_scope
+from headway.providers.printify.pagination import paginator_of
+from headway.providers.tokens import store_tokens, token_key
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulators.faults import FaultPlan
@@ -51,7 +51,7 @@ class Stage:
         store_tokens(
             self.shelf,
             VAULT,
-            token_scope(PlatformName.PRINTIFY, str(self.shop)),
+            token_key(PlatformName.PRINTIFY, str(self.shop)),
             clock=self.clock,
             access=access,
             refresh=refresh,
@@ -68,11 +68,11 @@ class Stage:
         )
 
     def walk(self, kind: DataKind, *, is_backfill: bool, between: Any = None) -> list[Page]:
-        walk, pages = walk_of(kind, is_backfill=is_backfill), list[Page]()
+        walk, pages = paginator_of(kind, is_backfill=is_backfill), list[Page]()
         cursor = walk.begin({}, self.clock.now(), ())
         while True:
             pages.append(self.platform.read(walk.ask(cursor)))
-            step = walk.turn(cursor, pages[-1], self.clock.now())
+            step = walk.advance(cursor, pages[-1], self.clock.now())
             if step.is_done:
                 return pages
             cursor = step.cursor

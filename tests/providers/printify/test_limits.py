@@ -12,8 +12,8 @@ from headway.core.limits.memory import MemoryLimiter
 from headway.core.limits.transitions import Go, Permit, Resource
 from headway.providers.printify.limits import (
     JITTER_S,
+    account_limit_key,
     account_resource,
-    account_scope,
     catalog_resource,
     publish_resource,
 )
@@ -38,14 +38,14 @@ def begins(resource: Resource, *, for_s: float, seed: int) -> list[float]:
     while clock.monotonic() < started + for_s:
         if generator.random() < 0.002:
             clock.sleep(generator.uniform(0, 30))
-        ticket = limiter.reserve(
+        permit = limiter.reserve(
             [resource.key], owner="w", purpose="read", max_wait_s=1e6, lease_s=60, grace_s=10
         )
-        assert isinstance(ticket, Permit)
-        clock.sleep(ticket.wait_s + 1e-6)
-        assert isinstance(limiter.begin(ticket), Go)
+        assert isinstance(permit, Permit)
+        clock.sleep(permit.wait_s + 1e-6)
+        assert isinstance(limiter.begin(permit), Go)
         begun.append(clock.monotonic())
-        limiter.settle(ticket, sent=True, is_late=True)
+        limiter.settle(permit, sent=True, is_late=True)
     return begun
 
 
@@ -79,5 +79,9 @@ def test_all_shops_of_an_owner_share_one_limit() -> None:
             owner_id=owner_id,
         )
 
-    assert account_scope(account("12", "7")) == account_scope(account("13", "7")) == "printify:7"
-    assert account_scope(account("12")) == "printify:12"
+    assert (
+        account_limit_key(account("12", "7"))
+        == account_limit_key(account("13", "7"))
+        == "printify:7"
+    )
+    assert account_limit_key(account("12")) == "printify:12"

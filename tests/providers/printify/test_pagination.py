@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from headway.core.accounts.jobs import DataKind
 from headway.core.accounts.pagination import RUN, Cursor, Page, PageRequest, PageStep, Paginator
 from headway.core.accounts.warehouse import Records, Unreadable
-from headway.providers.printify.pagination import FIRST_REACH, RECHECK_AFTER, walk_of
+from headway.providers.printify.pagination import FIRST_REACH, RECHECK_AFTER, paginator_of
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
-NEW, HISTORY = (walk_of(DataKind.ORDERS, is_backfill=is_backfill) for is_backfill in (False, True))
-LISTINGS = walk_of(DataKind.LISTINGS, is_backfill=False)
+NEW, HISTORY = (
+    paginator_of(DataKind.ORDERS, is_backfill=is_backfill) for is_backfill in (False, True)
+)
+LISTINGS = paginator_of(DataKind.LISTINGS, is_backfill=False)
 BAD = Unreadable(kind="listings", external_id="p", reason="no price", raw={})
 # What happens between two readings: how many rows come, and which go, as shares of the list.
 changes = st.lists(
@@ -100,7 +102,7 @@ def run(
             cursor = walk.begin(keep(cursor), listed.now, ())
             continue
         seen |= set(page.ids)
-        step = walk.turn(keep(cursor), page, listed.now)
+        step = walk.advance(keep(cursor), page, listed.now)
         if step.is_done:
             assert RUN not in step.cursor
             return step, seen
@@ -181,14 +183,14 @@ def test_the_boundary_moves_only_when_a_run_has_ended_whole() -> None:
     cursor = NEW.begin({}, listed.now, ())
     boundary = cursor["boundary"]
     for _ in range(4):
-        step = NEW.turn(cursor, listed.read(NEW.ask(cursor)), listed.now)
+        step = NEW.advance(cursor, listed.read(NEW.ask(cursor)), listed.now)
         assert step.cursor["boundary"] == boundary
         cursor = step.cursor
     newest = listed.rows[0][1]
     listed.come(30)
-    step = NEW.turn(cursor, listed.read(NEW.ask(cursor)), listed.now)
+    step = NEW.advance(cursor, listed.read(NEW.ask(cursor)), listed.now)
     while not step.is_done:
-        step = NEW.turn(step.cursor, listed.read(NEW.ask(step.cursor)), listed.now)
+        step = NEW.advance(step.cursor, listed.read(NEW.ask(step.cursor)), listed.now)
     assert step.cursor == {"boundary": newest.isoformat()}
 
 
@@ -208,10 +210,10 @@ def test_a_run_that_is_taken_up_again_reads_the_newly_wanted_first_and_then_goes
     listed = Listed(size=60)
     cursor = NEW.begin({}, listed.now, ("row 1",))
     for _ in range(3):
-        cursor = NEW.turn(cursor, listed.read(NEW.ask(cursor)), listed.now).cursor
+        cursor = NEW.advance(cursor, listed.read(NEW.ask(cursor)), listed.now).cursor
     cursor = NEW.begin(cursor, listed.now, ("row 2",))
     assert NEW.ask(cursor).values == {"id": "row 2"}
-    cursor = NEW.turn(cursor, listed.read(NEW.ask(cursor)), listed.now).cursor
+    cursor = NEW.advance(cursor, listed.read(NEW.ask(cursor)), listed.now).cursor
     assert NEW.ask(cursor).values == {"page": 3, "limit": 10}
 
 
@@ -230,17 +232,17 @@ def test_the_walk_goes_back_as_far_as_the_list_has_shrunk() -> None:
     listed = Listed(size=60)
     cursor = HISTORY.begin({}, listed.now, ())
     for _ in range(4):
-        cursor = HISTORY.turn(cursor, listed.read(HISTORY.ask(cursor)), listed.now).cursor
+        cursor = HISTORY.advance(cursor, listed.read(HISTORY.ask(cursor)), listed.now).cursor
     del listed.rows[:11]
-    cursor = HISTORY.turn(cursor, listed.read(HISTORY.ask(cursor)), listed.now).cursor
+    cursor = HISTORY.advance(cursor, listed.read(HISTORY.ask(cursor)), listed.now).cursor
     assert HISTORY.ask(cursor).values["page"] == 3
 
 
 def test_nothing_is_gone_after_a_walk_with_a_product_that_made_no_sense() -> None:
     cursor = LISTINGS.begin({}, START, ())
     first = Page(ids=("p",), total=51, next="2", records=Records(unreadable=(BAD,)))
-    step = LISTINGS.turn(cursor, first, START)
-    step = LISTINGS.turn(keep(step.cursor), Page(ids=("q",), total=51), START)
+    step = LISTINGS.advance(cursor, first, START)
+    step = LISTINGS.advance(keep(step.cursor), Page(ids=("q",), total=51), START)
     assert step.is_done
     assert step.gone_since is None
 
@@ -257,4 +259,4 @@ def test_open_orders_are_looked_at_again_by_new_orders_alone(
 @pytest.mark.parametrize("kind", (DataKind.PAYMENTS, DataKind.CUSTOMERS))
 def test_what_printify_does_not_tell_has_no_walk(kind: DataKind) -> None:
     with pytest.raises(AssertionError, match="Printify has no"):
-        walk_of(kind, is_backfill=False)
+        paginator_of(kind, is_backfill=False)

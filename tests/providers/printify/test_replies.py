@@ -97,13 +97,13 @@ def test_an_order_is_read_in_the_sellers_view() -> None:
     [line] = read.line_items
     assert (line.external_id, line.listing_id, line.price) == ("p1:7", "p1:7", Decimal("22.00"))
     assert (line.sku, line.title, line.quantity) == ("TEE-7", "Tee", 2)
-    [parcel] = read.shipments
-    assert (parcel.external_id, parcel.status, parcel.tracking) == (
+    [shipment] = read.shipments
+    assert (shipment.external_id, shipment.status, shipment.tracking) == (
         "usps:94001",
         "delivered",
         "94001",
     )
-    assert parcel.delivered_at == datetime(2026, 2, 2, 8, tzinfo=UTC)
+    assert shipment.delivered_at == datetime(2026, 2, 2, 8, tzinfo=UTC)
 
 
 def test_a_line_without_a_retail_price_shows_its_cost() -> None:
@@ -111,9 +111,9 @@ def test_a_line_without_a_retail_price_shows_its_cost() -> None:
     assert line.price == Decimal("9.00")
 
 
-def test_lines_and_parcels_of_one_kind_are_told_apart() -> None:
-    parcel = {"carrier": "dhl", "number": ""}
-    read = order(line_items=[LINE, LINE, LINE], shipments=[parcel, parcel])
+def test_lines_and_shipments_of_one_kind_are_told_apart() -> None:
+    shipment = {"carrier": "dhl", "number": ""}
+    read = order(line_items=[LINE, LINE, LINE], shipments=[shipment, shipment])
     assert [line.external_id for line in read.line_items] == ["p1:7", "p1:7:2", "p1:7:3"]
     assert [each.external_id for each in read.shipments] == ["dhl:", "dhl::2"]
 

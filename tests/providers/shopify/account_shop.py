@@ -10,7 +10,7 @@ from headway.core.accounts.jobs import Account, DataKind, PlatformName
 from headway.core.accounts.pagination import RUN, Page, PageRequest, PageStep
 from headway.core.accounts.warehouse import Order, Unreadable
 from headway.core.catalog.listings import SellerId
-from headway.providers.shopify.pagination import walk_of
+from headway.providers.shopify.pagination import paginator_of
 from headway.providers.shopify.platform import ShopifyPlatform
 from headway.providers.vault import Vault
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
@@ -72,7 +72,7 @@ class Counter:
         self, kind: DataKind, *, is_backfill: bool = False, wanted: Sequence[str] = ()
     ) -> PageStep:
         """Make one run, to its end."""
-        walk = walk_of(kind, is_backfill=is_backfill)
+        walk = paginator_of(kind, is_backfill=is_backfill)
         cursor = walk.begin(self.cursors.get((kind, is_backfill), {}), self.clock.now(), wanted)
         while True:
             ask = walk.ask(cursor)
@@ -81,7 +81,7 @@ class Counter:
             cost = self.account.cost
             assert cost is not None
             assert cost.requested == self.account.price(ask) <= 1000
-            step = walk.turn(cursor, page, self.clock.now())
+            step = walk.advance(cursor, page, self.clock.now())
             self.warehouse.take(page, step, self.clock.now())
             cursor = step.cursor
             self.clock.sleep(10)  # the bucket fills again

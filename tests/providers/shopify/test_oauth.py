@@ -14,7 +14,7 @@ from headway.errors import (
     UnreadableError,
 )
 from headway.providers.shopify.oauth import ShopifyOAuth
-from headway.providers.shopify.storefront import ShopAccess, shop_scope
+from headway.providers.shopify.storefront import ShopAccess, shop_limit_key
 from headway_lab.simulators.shopify.shop import ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
 from headway_lab.simulators.transport import SimTransport
@@ -61,17 +61,17 @@ class Desk:
 
 
 @pytest.fixture
-def desk(clock: VirtualClock) -> Desk:
+def operations(clock: VirtualClock) -> Desk:
     return Desk(clock)
 
 
-def exchange(desk: Desk, code: str = "good") -> object:
-    return desk.consent().exchange(code, redirect_uri="https://x", verifier="v", shop=ONE)
+def exchange(operations: Desk, code: str = "good") -> object:
+    return operations.consent().exchange(code, redirect_uri="https://x", verifier="v", shop=ONE)
 
 
-def test_a_merchant_is_sent_to_the_page_of_that_shop(desk: Desk) -> None:
+def test_a_merchant_is_sent_to_the_page_of_that_shop(operations: Desk) -> None:
     url = urlsplit(
-        desk.consent().url(redirect_uri="https://x/back", state="s", challenge="c", shop=ONE)
+        operations.consent().url(redirect_uri="https://x/back", state="s", challenge="c", shop=ONE)
     )
     assert url.path == f"/{ONE}/admin/oauth/authorize"
     assert parse_qs(url.query) == {
@@ -82,10 +82,10 @@ def test_a_merchant_is_sent_to_the_page_of_that_shop(desk: Desk) -> None:
     }
 
 
-def test_a_code_becomes_a_pair_that_rotates_and_the_shop_tells_its_name(desk: Desk) -> None:
-    consent = desk.consent()
+def test_a_code_becomes_a_pair_that_rotates_and_the_shop_tells_its_name(operations: Desk) -> None:
+    consent = operations.consent()
     grant = consent.exchange("good", redirect_uri="https://x", verifier="v", shop=ONE)
-    assert desk.forms == [
+    assert operations.forms == [
         {
             "client_id": ["sim-app"],
             "client_secret": ["hush-app-secret"],
@@ -94,19 +94,19 @@ def test_a_code_becomes_a_pair_that_rotates_and_the_shop_tells_its_name(desk: De
         }
     ]
     assert grant.refresh == "shprt_1"
-    assert grant.access_until == desk.clock.now() + timedelta(hours=1)
+    assert grant.access_until == operations.clock.now() + timedelta(hours=1)
     found = consent.find_shop(grant, shop=ONE)
     assert found.shop == ONE
     assert consent.find_title(grant, found)
-    assert consent.scope(found) == shop_scope("sim-app", ONE)
-    assert [each.key for each in consent.resources(ONE)] == [shop_scope("sim-app", ONE)]
+    assert consent.limit_key(found) == shop_limit_key("sim-app", ONE)
+    assert [each.key for each in consent.resources(ONE)] == [shop_limit_key("sim-app", ONE)]
 
 
-def test_a_code_is_good_once_and_the_secret_is_not_shown(desk: Desk) -> None:
-    exchange(desk)
+def test_a_code_is_good_once_and_the_secret_is_not_shown(operations: Desk) -> None:
+    exchange(operations)
     with pytest.raises(PermanentError, match="refuses the code") as raised:
-        exchange(desk)
-    assert "hush" not in str(raised.value) + repr(desk.consent())
+        exchange(operations)
+    assert "hush" not in str(raised.value) + repr(operations.consent())
 
 
 @pytest.mark.parametrize(
@@ -118,24 +118,26 @@ def test_a_code_is_good_once_and_the_secret_is_not_shown(desk: Desk) -> None:
     ),
 )
 def test_what_shopify_spoils_is_told_as_its_own(
-    desk: Desk, spoil: SimReply, error: type[Exception]
+    operations: Desk, spoil: SimReply, error: type[Exception]
 ) -> None:
-    consent = desk.consent()
+    consent = operations.consent()
     grant = consent.exchange("good", redirect_uri="https://x", verifier="v", shop=ONE)
-    desk.spoil = spoil
+    operations.spoil = spoil
     with pytest.raises(error):
         consent.find_shop(grant, shop=ONE)
 
 
-def test_a_token_of_another_shop_is_not_taken_for_this_one(desk: Desk) -> None:
-    consent = desk.consent()
+def test_a_token_of_another_shop_is_not_taken_for_this_one(operations: Desk) -> None:
+    consent = operations.consent()
     grant = consent.exchange("good", redirect_uri="https://x", verifier="v", shop=ONE)
-    desk.spoil = json_reply({"data": {"shop": {"name": "Two", "myshopifyDomain": TWO}}})
+    operations.spoil = json_reply({"data": {"shop": {"name": "Two", "myshopifyDomain": TWO}}})
     with pytest.raises(NotFoundError, match=f"into {TWO}, and not into {ONE}"):
         consent.find_shop(grant, shop=ONE)
 
 
-def test_an_app_without_a_name_or_a_secret_sends_nobody_anywhere(desk: Desk) -> None:
+def test_an_app_without_a_name_or_a_secret_sends_nobody_anywhere(operations: Desk) -> None:
     for access in (ShopAccess(), ShopAccess(client_id="sim-app")):
         with pytest.raises(ConfigError, match="HEADWAY_SHOPIFY_CLIENT_SECRET"):
-            desk.consent(access).url(redirect_uri="https://x", state="s", challenge="c", shop=ONE)
+            operations.consent(access).url(
+                redirect_uri="https://x", state="s", challenge="c", shop=ONE
+            )

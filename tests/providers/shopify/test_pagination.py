@@ -14,7 +14,7 @@ from headway.core.accounts.jobs import DataKind
 from headway.core.accounts.pagination import RUN, Page, PageRequest, Paginator
 from headway.core.accounts.warehouse import Records, Unreadable
 from headway.providers.shopify import pagination
-from headway.providers.shopify.pagination import OVERLAP, STALE, walk_of
+from headway.providers.shopify.pagination import OVERLAP, STALE, paginator_of
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PAGE = 3
@@ -81,7 +81,7 @@ class PaperShop:
 def run_whole(walk: Paginator, shop: Any, cursor: Any, wanted: Sequence[str] = ()) -> Any:
     cursor = walk.begin(cursor, shop.now, wanted)
     for _ in range(1000):
-        step = walk.turn(cursor, shop.read(walk.ask(cursor)), shop.now)
+        step = walk.advance(cursor, shop.read(walk.ask(cursor)), shop.now)
         cursor = step.cursor
         if step.is_done:
             assert RUN not in cursor
@@ -108,7 +108,7 @@ def happen(walk: Paginator, shop: PaperShop, cursor: Any, generator: Rng) -> Any
         return run_whole(walk, shop, cursor).cursor
     else:
         cursor = walk.begin(cursor, shop.now, ())
-        cursor = walk.turn(cursor, shop.read(walk.ask(cursor)), shop.now).cursor
+        cursor = walk.advance(cursor, shop.read(walk.ask(cursor)), shop.now).cursor
     shop.now += timedelta(seconds=1)
     return cursor
 
@@ -123,7 +123,7 @@ def happen(walk: Paginator, shop: PaperShop, cursor: Any, generator: Rng) -> Any
 def test_whatever_changes_while_the_shop_is_read_every_last_change_is_seen(
     seed: int, length: int, lag_s: int, kind: DataKind
 ) -> None:
-    walk, shop = walk_of(kind, is_backfill=False), PaperShop(lag=timedelta(seconds=lag_s))
+    walk, shop = paginator_of(kind, is_backfill=False), PaperShop(lag=timedelta(seconds=lag_s))
     generator = rng(f"walk {seed}")
     cursor: Any = {}
     for _ in range(length):
@@ -135,7 +135,7 @@ def test_whatever_changes_while_the_shop_is_read_every_last_change_is_seen(
 
 
 def test_a_run_starts_a_little_before_the_end_of_the_last_one() -> None:
-    walk, shop = walk_of(DataKind.ORDERS, is_backfill=False), PaperShop()
+    walk, shop = paginator_of(DataKind.ORDERS, is_backfill=False), PaperShop()
     shop.change(1)
     shop.now += timedelta(hours=3)
     cursor = run_whole(walk, shop, {}).cursor
@@ -148,13 +148,13 @@ def test_a_run_starts_a_little_before_the_end_of_the_last_one() -> None:
 
 
 def test_a_customer_list_begins_at_midnight_a_day_earlier() -> None:
-    walk = walk_of(DataKind.CUSTOMERS, is_backfill=False)
+    walk = paginator_of(DataKind.CUSTOMERS, is_backfill=False)
     ask = walk.ask(walk.begin({"newest": "2026-03-01T00:03:00+00:00"}, START, ()))
     assert ask.values["since"] == "2026-02-28T00:00:00+00:00"
 
 
 def test_wanted_rows_are_read_first_many_at_once_and_each_once() -> None:
-    walk, shop = walk_of(DataKind.ORDERS, is_backfill=False), PaperShop()
+    walk, shop = paginator_of(DataKind.ORDERS, is_backfill=False), PaperShop()
     wanted = [f"gid://shopify/Order/{number}" for number in range(20)] + ["3", "99"]
     shop.change(3)
     run_whole(walk, shop, {}, wanted)
@@ -163,7 +163,7 @@ def test_wanted_rows_are_read_first_many_at_once_and_each_once() -> None:
 
 
 def test_a_busy_shop_does_not_keep_one_run_for_ever() -> None:
-    walk, shop = walk_of(DataKind.ORDERS, is_backfill=False), PaperShop()
+    walk, shop = paginator_of(DataKind.ORDERS, is_backfill=False), PaperShop()
     cursor: Any = walk.begin({}, shop.now, ())
     for number in range(400):
         shop.now += MINUTE
@@ -171,7 +171,7 @@ def test_a_busy_shop_does_not_keep_one_run_for_ever() -> None:
         shop.change(number + 1000)
         shop.change(number + 2000)
         shop.change(number + 3000)
-        step = walk.turn(cursor, shop.read(walk.ask(cursor)), shop.now)
+        step = walk.advance(cursor, shop.read(walk.ask(cursor)), shop.now)
         cursor = step.cursor
         if step.is_done:
             break
@@ -180,21 +180,21 @@ def test_a_busy_shop_does_not_keep_one_run_for_ever() -> None:
 
 
 def test_a_stamp_from_the_future_does_not_move_the_start_of_the_next_run_beyond_now() -> None:
-    walk = walk_of(DataKind.ORDERS, is_backfill=False)
+    walk = paginator_of(DataKind.ORDERS, is_backfill=False)
     cursor = walk.begin({}, START, ())
     page = Page(ids=("1",), stamps=(datetime(2099, 1, 1, tzinfo=UTC),), next="more")
-    step = walk.turn(cursor, page, START)
+    step = walk.advance(cursor, page, START)
     assert step.is_done
     assert step.cursor["newest"] == (START - timedelta(days=1)).isoformat()
 
 
 def test_a_list_that_grows_too_long_for_the_platform_begins_anew_at_its_stamp() -> None:
-    walk = walk_of(DataKind.ORDERS, is_backfill=False)
+    walk = paginator_of(DataKind.ORDERS, is_backfill=False)
     cursor: Any = walk.begin({}, START, ())
     for number in range(100):
         stamp = START - timedelta(hours=1) + timedelta(seconds=number)
         page = Page(ids=("1",) * 250, stamps=(stamp,) * 250, next=f"at {number}")
-        cursor = walk.turn(cursor, page, START).cursor
+        cursor = walk.advance(cursor, page, START).cursor
     afters = cursor[RUN]["rows"], cursor[RUN]["since"]
     assert afters == (20 * 250, (START - timedelta(hours=1) + timedelta(seconds=79)).isoformat())
 
@@ -204,30 +204,30 @@ def order_page(**given: Any) -> Page:
 
 
 def test_an_order_that_did_not_fit_is_read_to_its_end_before_the_list_goes_on() -> None:
-    walk = walk_of(DataKind.ORDERS, is_backfill=False)
+    walk = paginator_of(DataKind.ORDERS, is_backfill=False)
     cursor: Any = walk.begin({}, START, ())
-    cursor = walk.turn(cursor, order_page(cut=("2",), next="page two"), START).cursor
+    cursor = walk.advance(cursor, order_page(cut=("2",), next="page two"), START).cursor
     assert walk.ask(cursor) == PageRequest(what="order", values={"id": "2", "next": None})
-    cursor = walk.turn(cursor, Page(ids=("2",), next="half"), START).cursor
+    cursor = walk.advance(cursor, Page(ids=("2",), next="half"), START).cursor
     assert walk.ask(cursor) == PageRequest(what="order", values={"id": "2", "next": "half"})
-    cursor = walk.turn(cursor, Page(ids=("2",), cut=("2",)), START).cursor
+    cursor = walk.advance(cursor, Page(ids=("2",), cut=("2",)), START).cursor
     assert walk.ask(cursor) == PageRequest(what="order", values={"id": "2", "next": None})
-    cursor = walk.turn(cursor, Page(ids=("2",)), START).cursor
+    cursor = walk.advance(cursor, Page(ids=("2",)), START).cursor
     assert walk.ask(cursor).values["after"] == "page two"
 
 
 def test_a_run_is_not_done_while_an_order_waits_to_be_read_whole() -> None:
     for walk in (
-        walk_of(DataKind.ORDERS, is_backfill=False),
-        walk_of(DataKind.ORDERS, is_backfill=True),
+        paginator_of(DataKind.ORDERS, is_backfill=False),
+        paginator_of(DataKind.ORDERS, is_backfill=True),
     ):
         cursor: Any = walk.begin({}, START, ())
         if walk.ask(cursor).what == "scopes":
-            cursor = walk.turn(cursor, Page(), START).cursor
-        step = walk.turn(cursor, order_page(cut=("2",)), START)
+            cursor = walk.advance(cursor, Page(), START).cursor
+        step = walk.advance(cursor, order_page(cut=("2",)), START)
         assert not step.is_done
         assert walk.ask(walk.begin(step.cursor, START, ())).what == "order"
-        assert walk.turn(step.cursor, Page(ids=("2",)), START).is_done
+        assert walk.advance(step.cursor, Page(ids=("2",)), START).is_done
 
 
 @pytest.mark.parametrize(
@@ -240,10 +240,10 @@ def test_a_run_is_not_done_while_an_order_waits_to_be_read_whole() -> None:
 def test_history_begins_as_far_back_as_the_app_may_see_and_says_so(
     scopes: tuple[str, ...], since: str, horizon: datetime | None
 ) -> None:
-    walk = walk_of(DataKind.ORDERS, is_backfill=True)
+    walk = paginator_of(DataKind.ORDERS, is_backfill=True)
     cursor = walk.begin({}, START, ())
     assert walk.ask(cursor) == PageRequest(what="scopes")
-    step = walk.turn(cursor, Page(ids=scopes), START)
+    step = walk.advance(cursor, Page(ids=scopes), START)
     assert step.horizon_at == horizon
     assert walk.ask(step.cursor) == PageRequest(
         what="orders",
@@ -257,24 +257,24 @@ def test_history_begins_as_far_back_as_the_app_may_see_and_says_so(
 
 
 def test_history_that_was_cut_off_for_long_goes_on_at_its_newest_stamp() -> None:
-    walk = walk_of(DataKind.ORDERS, is_backfill=True)
-    cursor: Any = walk.turn(walk.begin({}, START, ()), Page(), START).cursor
+    walk = paginator_of(DataKind.ORDERS, is_backfill=True)
+    cursor: Any = walk.advance(walk.begin({}, START, ()), Page(), START).cursor
     stamps = (START - timedelta(days=9), START - timedelta(days=8))
-    cursor = walk.turn(cursor, Page(ids=("1", "2"), stamps=stamps, next="on"), START).cursor
+    cursor = walk.advance(cursor, Page(ids=("1", "2"), stamps=stamps, next="on"), START).cursor
     soon = walk.begin(cursor, START + MINUTE, ())
     assert walk.ask(soon).values["after"] == "on"
     late = walk.ask(walk.begin(cursor, START + timedelta(days=2), ()))
     assert (late.values["since"], late.values["after"]) == (stamps[1].isoformat(), None)
-    assert walk.turn(soon, Page(), START).is_done
+    assert walk.advance(soon, Page(), START).is_done
 
 
 def test_customers_of_old_are_walked_by_id() -> None:
-    walk = walk_of(DataKind.CUSTOMERS, is_backfill=True)
+    walk = paginator_of(DataKind.CUSTOMERS, is_backfill=True)
     cursor = walk.begin({}, START, ())
     assert walk.ask(cursor) == PageRequest(what="all_customers", values={"above": "0"})
-    cursor = walk.begin(walk.turn(cursor, Page(ids=("7",), next="7"), START).cursor, START, ())
+    cursor = walk.begin(walk.advance(cursor, Page(ids=("7",), next="7"), START).cursor, START, ())
     assert walk.ask(cursor) == PageRequest(what="all_customers", values={"above": "7"})
-    assert walk.turn(cursor, Page(), START).is_done
+    assert walk.advance(cursor, Page(), START).is_done
 
 
 def unreadable() -> Records:
@@ -283,11 +283,11 @@ def unreadable() -> Records:
 
 
 def whole_walk(*pages: Page) -> Any:
-    walk = walk_of(DataKind.LISTINGS, is_backfill=False)
+    walk = paginator_of(DataKind.LISTINGS, is_backfill=False)
     cursor = walk.begin({}, START, ())
     for page in pages:
         assert walk.ask(cursor).what == "variants"
-        step = walk.turn(cursor, page, START + MINUTE)
+        step = walk.advance(cursor, page, START + MINUTE)
         cursor = step.cursor
     return step
 
@@ -307,7 +307,7 @@ def test_a_whole_walk_with_a_row_that_made_no_sense_takes_nothing_for_gone() -> 
 
 
 def test_listings_are_walked_whole_once_a_day_and_by_change_in_between() -> None:
-    walk = walk_of(DataKind.LISTINGS, is_backfill=False)
+    walk = paginator_of(DataKind.LISTINGS, is_backfill=False)
     lasting = {"newest": START.isoformat(), "whole_at": START.isoformat()}
     asked = [
         walk.ask(walk.begin(lasting, START + timedelta(hours=hours), ())).what
@@ -317,28 +317,28 @@ def test_listings_are_walked_whole_once_a_day_and_by_change_in_between() -> None
 
 
 def test_a_wanted_product_that_is_gone_makes_the_walk_whole() -> None:
-    walk = walk_of(DataKind.LISTINGS, is_backfill=False)
+    walk = paginator_of(DataKind.LISTINGS, is_backfill=False)
     lasting = {"newest": START.isoformat(), "whole_at": START.isoformat()}
     cursor = walk.begin(lasting, START + MINUTE, ["gid://shopify/Product/5"])
     assert walk.ask(cursor) == PageRequest(what="products_by_id", values={"ids": ["5"]})
-    step = walk.turn(cursor, Page(missing=("5",)), START + MINUTE)
+    step = walk.advance(cursor, Page(missing=("5",)), START + MINUTE)
     assert walk.ask(step.cursor) == PageRequest(what="variants", values={"above": "0"})
 
 
 def test_a_product_that_is_wanted_during_a_whole_walk_is_read_at_once() -> None:
-    walk = walk_of(DataKind.LISTINGS, is_backfill=False)
-    cursor: Any = walk.turn(walk.begin({}, START, ()), Page(ids=("5",), next="5"), START).cursor
+    walk = paginator_of(DataKind.LISTINGS, is_backfill=False)
+    cursor: Any = walk.advance(walk.begin({}, START, ()), Page(ids=("5",), next="5"), START).cursor
     cursor = walk.begin(cursor, START + MINUTE, ["8"])
     assert walk.ask(cursor).what == "products_by_id"
-    cursor = walk.turn(cursor, Page(ids=("8",), cut=("8",)), START).cursor
+    cursor = walk.advance(cursor, Page(ids=("8",), cut=("8",)), START).cursor
     assert walk.ask(cursor) == PageRequest(what="product", values={"id": "8", "next": None})
-    cursor = walk.turn(cursor, Page(ids=("8",)), START).cursor
+    cursor = walk.advance(cursor, Page(ids=("8",)), START).cursor
     assert walk.ask(cursor) == PageRequest(what="variants", values={"above": "5"})
 
 
 def test_no_open_order_needs_another_look() -> None:
     for kind in (DataKind.ORDERS, DataKind.LISTINGS, DataKind.CUSTOMERS):
-        assert walk_of(kind, is_backfill=False).recheck_after is None
+        assert paginator_of(kind, is_backfill=False).recheck_after is None
 
 
 @pytest.mark.parametrize(
@@ -347,4 +347,4 @@ def test_no_open_order_needs_another_look() -> None:
 )
 def test_what_shopify_has_no_walk_for_is_a_bug(kind: DataKind, *, is_backfill: bool) -> None:
     with pytest.raises(AssertionError):
-        pagination.walk_of(kind, is_backfill=is_backfill)
+        pagination.paginator_of(kind, is_backfill=is_backfill)

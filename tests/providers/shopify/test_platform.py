@@ -23,7 +23,7 @@ from headway.errors import (
     UnreadableError,
 )
 from headway.providers.shopify.api import ShopAccess
-from headway.providers.shopify.limits import shop_scope
+from headway.providers.shopify.limits import shop_limit_key
 from headway.providers.shopify.pagination import STALE
 from headway.providers.shopify.platform import ShopifyPlatform
 from headway.providers.shopify.read_queries import document_of
@@ -37,7 +37,7 @@ from headway_lab.simulators.wire import SimReply, json_reply
 from headway_lab.virtual_clock import VirtualClock
 
 APP = ShopAccess(client_id="sim-app", client_secret="sim-app-secret")
-SCOPE = shop_scope("sim-app", DOMAIN)
+SCOPE = shop_limit_key("sim-app", DOMAIN)
 Open = Callable[..., Counter]
 
 

@@ -34,7 +34,7 @@ from headway.providers.shopify.bulk import price_lines
 from headway.providers.shopify.storefront import (
     ShopAccess,
     ShopifyStorefront,
-    shop_scope,
+    shop_limit_key,
     store_tokens,
 )
 from headway.providers.vault import Vault
@@ -50,7 +50,7 @@ VAULT = Vault(["MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="])
 DOMAIN = "one.myshopify.com"
 SHOP = Shop(id="1", user_id=SellerId("seller"), domain=DOMAIN)
 APP = ShopAccess(client_id="sim-app", client_secret="sim-app-secret")
-SCOPE = shop_scope("sim-app", DOMAIN)
+SCOPE = shop_limit_key("sim-app", DOMAIN)
 ODD = 'WF "1"/2=K3 (x): \\y'
 
 

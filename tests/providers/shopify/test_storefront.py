@@ -39,7 +39,7 @@ from headway.errors import (
 from headway.providers.shopify.storefront import (
     ShopAccess,
     ShopifyStorefront,
-    shop_scope,
+    shop_limit_key,
     store_tokens,
 )
 from headway.providers.vault import Vault
@@ -51,7 +51,7 @@ VAULT = Vault(["MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="])
 VERSION = {"X-Shopify-API-Version": "2026-04"}
 SECRET = "shpat_hush_hush_hush"
 SHOP = Shop(id="1", user_id=SellerId("seller"), domain="one.myshopify.com")
-SCOPE = shop_scope("", SHOP.domain)
+SCOPE = shop_limit_key("", SHOP.domain)
 COST = {
     "requestedQueryCost": 120,
     "actualQueryCost": 12,
@@ -83,24 +83,24 @@ class Desk:
 
 
 @pytest.fixture
-def desk(pool: ConnectionPool) -> Iterator[Desk]:
+def operations(pool: ConnectionPool) -> Iterator[Desk]:
     clock = ScaledClock(10, start=datetime(2026, 1, 1, tzinfo=UTC))
-    desk = Desk(pool, clock)
-    store_tokens(desk.shelf, VAULT, SCOPE, clock=clock, access=SECRET)
-    with serve(desk.handle, clock) as server:
-        desk.url = server.url
-        yield desk
+    operations = Desk(pool, clock)
+    store_tokens(operations.shelf, VAULT, SCOPE, clock=clock, access=SECRET)
+    with serve(operations.handle, clock) as server:
+        operations.url = server.url
+        yield operations
 
 
 @pytest.fixture
-def shop(desk: Desk) -> Iterator[ShopifyStorefront]:
+def shop(operations: Desk) -> Iterator[ShopifyStorefront]:
     connector = ShopifyStorefront(
         SHOP,
-        url=desk.url,
+        url=operations.url,
         access=ShopAccess(),
-        shelf=desk.shelf,
+        shelf=operations.shelf,
         vault=VAULT,
-        clock=desk.clock,
+        clock=operations.clock,
         timeout_s=20,
     )
     with contextlib.closing(connector):
@@ -184,53 +184,57 @@ def verdicts(said: Any) -> list[str]:
 
 
 def test_a_request_bears_the_token_the_version_and_one_connection(
-    desk: Desk, shop: ShopifyStorefront
+    operations: Desk, shop: ShopifyStorefront
 ) -> None:
-    desk.says({"locations": page({"id": gid("Location", 1), "name": "Dallas"})})
+    operations.says({"locations": page({"id": gid("Location", 1), "name": "Dallas"})})
     assert shop.locations() == {"Dallas": gid("Location", 1)}
-    [(method, path, headers, _)] = desk.asked
+    [(method, path, headers, _)] = operations.asked
     assert (method, path) == ("POST", "/admin/api/2026-04/graphql.json")
     assert headers["x-shopify-access-token"] == SECRET
     assert headers["connection"] == "close"
 
 
-def test_a_name_that_two_locations_bear_names_neither(desk: Desk, shop: ShopifyStorefront) -> None:
+def test_a_name_that_two_locations_bear_names_neither(
+    operations: Desk, shop: ShopifyStorefront
+) -> None:
     names = ["Dallas", "Miami", "Dallas"]
     nodes = [{"id": gid("Location", at), "name": name} for at, name in enumerate(names)]
-    desk.says({"locations": page(*nodes)})
+    operations.says({"locations": page(*nodes)})
     first, last = gid("Location", 0), gid("Location", 2)
     assert shop.locations() == {"Miami": gid("Location", 1), first: first, last: last}
 
 
-def test_more_locations_than_a_page_holds_is_said(desk: Desk, shop: ShopifyStorefront) -> None:
-    desk.says({"locations": page({"id": gid("Location", 1), "name": "Dallas"}, cut=True)})
+def test_more_locations_than_a_page_holds_is_said(
+    operations: Desk, shop: ShopifyStorefront
+) -> None:
+    operations.says({"locations": page({"id": gid("Location", 1), "name": "Dallas"}, cut=True)})
     with pytest.raises(PermanentError, match="more than 250"):
         shop.locations()
 
 
-def test_a_search_is_compared_exactly(desk: Desk, shop: ShopifyStorefront) -> None:
+def test_a_search_is_compared_exactly(operations: Desk, shop: ShopifyStorefront) -> None:
     skus = ["WF1=K3", 'a"b', "not there"]
     found = [variant(1), variant(2, sku="WF1"), variant(3, sku='a"b'), variant(4, sku="wf1=k3")]
-    desk.says({"productVariants": page(*found, variant(5))})
+    operations.says({"productVariants": page(*found, variant(5))})
     answer = shop.find(skus, locations=2)
     assert {sku: [one.ids.variant for one in each] for sku, each in answer.shown.items()} == {
         "WF1=K3": [gid("ProductVariant", 1), gid("ProductVariant", 5)],
         'a"b': [gid("ProductVariant", 3)],
     }
     assert answer.unsure == frozenset()
-    assert desk.variables["search"] == r'sku:"WF1=K3" OR sku:"a\"b" OR sku:"not there"'
+    assert operations.variables["search"] == r'sku:"WF1=K3" OR sku:"a\"b" OR sku:"not there"'
 
 
 def test_a_search_that_was_cut_is_unsure_of_what_it_did_not_show(
-    desk: Desk, shop: ShopifyStorefront
+    operations: Desk, shop: ShopifyStorefront
 ) -> None:
-    desk.says({"productVariants": page(variant(1), cut=True)})
+    operations.says({"productVariants": page(variant(1), cut=True)})
     assert shop.find(["WF1=K3", "far down"], locations=2).unsure == {"far down"}
 
 
-def test_what_the_shop_shows_is_read_whole(desk: Desk, shop: ShopifyStorefront) -> None:
+def test_what_the_shop_shows_is_read_whole(operations: Desk, shop: ShopifyStorefront) -> None:
     gids = [gid("ProductVariant", at) for at in (1, 2, 3)]
-    desk.says({"nodes": [variant(1, compareAtPrice="12.50"), None, {}]})
+    operations.says({"nodes": [variant(1, compareAtPrice="12.50"), None, {}]})
     first, *others = shop.read(gids, locations=2)
     assert others == [None, None]
     assert first is not None
@@ -246,22 +250,22 @@ def test_what_the_shop_shows_is_read_whole(desk: Desk, shop: ShopifyStorefront) 
 
 
 def test_nothing_where_an_error_was_is_not_taken_for_gone(
-    desk: Desk, shop: ShopifyStorefront
+    operations: Desk, shop: ShopifyStorefront
 ) -> None:
     fault = {"message": "Timeout", "path": ["nodes", 0], "extensions": {"code": "TIMEOUT"}}
-    desk.says({"nodes": [None]}, errors=[fault])
+    operations.says({"nodes": [None]}, errors=[fault])
     with pytest.raises(UnreadableError, match="Timeout"):
         shop.read([gid("ProductVariant", 1)], locations=2)
 
 
-def test_stock_is_done_when_nobody_complains(desk: Desk, shop: ShopifyStorefront) -> None:
-    desk.says({"inventorySetQuantities": errors()})
+def test_stock_is_done_when_nobody_complains(operations: Desk, shop: ShopifyStorefront) -> None:
+    operations.says({"inventorySetQuantities": errors()})
     assert verdicts(shop.set_stock([stock(1), stock(2)], key="k")) == ["done", "done"]
-    assert desk.variables["input"]["referenceDocumentUri"] == "headway://push/k"
+    assert operations.variables["input"]["referenceDocumentUri"] == "headway://push/k"
 
 
 def test_whoever_is_at_fault_is_named_and_the_others_are_to_be_sent_again(
-    desk: Desk, shop: ShopifyStorefront
+    operations: Desk, shop: ShopifyStorefront
 ) -> None:
     named = errors(
         ("CHANGE_FROM_QUANTITY_STALE", ["input", "quantities", "1", "changeFromQuantity"]),
@@ -269,46 +273,46 @@ def test_whoever_is_at_fault_is_named_and_the_others_are_to_be_sent_again(
         ("ITEM_NOT_STOCKED_AT_LOCATION", ["input", "quantities", "3", "locationId"]),
         ("INVALID_QUANTITY_TOO_HIGH", ["input", "quantities", "4", "quantity"]),
     )
-    desk.says({"inventorySetQuantities": named})
+    operations.says({"inventorySetQuantities": named})
     said = shop.set_stock([stock(number) for number in range(6)], key="k")
     assert verdicts(said) == ["again", "stale", "unknown", "unstocked", "refused", "again"]
     assert said[4].reason == "says INVALID_QUANTITY_TOO_HIGH"
     assert "another item" in said[0].reason
 
 
-def test_an_error_that_names_nobody_splits_a_parcel_and_refuses_a_single_one(
-    desk: Desk, shop: ShopifyStorefront
+def test_an_error_that_names_nobody_splits_a_shipment_and_refuses_a_single_one(
+    operations: Desk, shop: ShopifyStorefront
 ) -> None:
     for field in (None, [], ["input", "reason"], ["input", "quantities", "99"]):
-        desk.says({"inventorySetQuantities": errors(("INVALID_REASON", field))})
+        operations.says({"inventorySetQuantities": errors(("INVALID_REASON", field))})
         assert verdicts(shop.set_stock([stock(1), stock(2)], key="k")) == ["again", "again"]
-        desk.says({"inventorySetQuantities": errors(("INVALID_REASON", field))})
+        operations.says({"inventorySetQuantities": errors(("INVALID_REASON", field))})
         [alone] = shop.set_stock([stock(1)], key="k")
         assert alone == WriteResult(verdict=WriteVerdict.REFUSED, reason="says INVALID_REASON")
 
 
 @pytest.mark.parametrize("at_top", (False, True))
 def test_a_key_still_in_use_is_ambiguous_and_one_used_twice_is_a_bug(
-    desk: Desk, shop: ShopifyStorefront, *, at_top: bool
+    operations: Desk, shop: ShopifyStorefront, *, at_top: bool
 ) -> None:
     for code, error in (
         ("IDEMPOTENCY_CONCURRENT_REQUEST", TimedOutError),
         ("IDEMPOTENCY_KEY_PARAMETER_MISMATCH", InvariantError),
     ):
         if at_top:
-            desk.says(None, errors=[{"message": "no", "extensions": {"code": code}}])
+            operations.says(None, errors=[{"message": "no", "extensions": {"code": code}}])
         else:
-            desk.says({"inventorySetQuantities": errors((code, None))})
+            operations.says({"inventorySetQuantities": errors((code, None))})
         with pytest.raises(error):
             shop.set_stock([stock(1)], key="k")
 
 
 def test_an_activation_tells_when_another_quantity_was_kept(
-    desk: Desk, shop: ShopifyStorefront
+    operations: Desk, shop: ShopifyStorefront
 ) -> None:
     for quantity, verdict in ((5, WriteVerdict.DONE), (7, WriteVerdict.STALE)):
         level = {"quantities": [{"name": "available", "quantity": quantity}]}
-        desk.says({"inventoryActivate": {"inventoryLevel": level, "userErrors": []}})
+        operations.says({"inventoryActivate": {"inventoryLevel": level, "userErrors": []}})
         assert shop.activate(stock(1), key="k").verdict is verdict
     for message, field, verdict in (
         ("The item is already active at the location.", ["available"], WriteVerdict.STALE),
@@ -317,36 +321,36 @@ def test_an_activation_tells_when_another_quantity_was_kept(
         ("No.", None, WriteVerdict.REFUSED),
     ):
         fault = {"field": field, "message": message}
-        desk.says({"inventoryActivate": {"inventoryLevel": None, "userErrors": [fault]}})
+        operations.says({"inventoryActivate": {"inventoryLevel": None, "userErrors": [fault]}})
         assert shop.activate(stock(1), key="k") == WriteResult(verdict=verdict, reason=message)
 
 
 def test_prices_are_answered_in_the_order_in_which_they_were_given(
-    desk: Desk, shop: ShopifyStorefront
+    operations: Desk, shop: ShopifyStorefront
 ) -> None:
     writes = [price(1, 1), price(2, 2), price(3, 1), price(4, 3), price(5, 4)]
     gone = errors(("PRODUCT_DOES_NOT_EXIST", ["productId"]))
     bad = errors(("NEGATIVE_PRICE_VALUE", ["variants", "1", "price"]))
     fault = {"message": "Internal error", "path": ["p3"]}
-    desk.says({"p0": bad, "p1": errors(), "p2": gone, "p3": None}, errors=[fault])
+    operations.says({"p0": bad, "p1": errors(), "p2": gone, "p3": None}, errors=[fault])
     said = shop.set_prices(writes)
     assert verdicts(said) == ["again", "done", "refused", "unknown", "stale"]
     assert said[4].reason == "no answer: Internal error"
 
 
 def test_a_product_that_is_gone_is_gone_for_all_its_variants(
-    desk: Desk, shop: ShopifyStorefront
+    operations: Desk, shop: ShopifyStorefront
 ) -> None:
-    desk.says({"p0": errors(("PRODUCT_DOES_NOT_EXIST", ["productId"]))})
+    operations.says({"p0": errors(("PRODUCT_DOES_NOT_EXIST", ["productId"]))})
     assert verdicts(shop.set_prices([price(1, 1), price(2, 1)])) == ["unknown", "unknown"]
 
 
 def test_statuses_are_answered_one_by_one_also_without_a_code(
-    desk: Desk, shop: ShopifyStorefront
+    operations: Desk, shop: ShopifyStorefront
 ) -> None:
     gone = {"userErrors": [{"field": ["id"], "message": "Product does not exist"}]}
     bad = {"userErrors": [{"field": ["status"], "message": "Is\n not\tallowed" + "!" * 900}]}
-    desk.says({"s0": {"userErrors": []}, "s1": gone, "s2": bad})
+    operations.says({"s0": {"userErrors": []}, "s1": gone, "s2": bad})
     said = shop.set_status([status(1), status(2), status(3)])
     assert verdicts(said) == ["done", "unknown", "refused"]
     assert said[2].reason.startswith("Is not allowed!")
@@ -354,16 +358,16 @@ def test_statuses_are_answered_one_by_one_also_without_a_code(
 
 
 def test_a_creation_shows_what_was_made_even_where_nobody_asked(
-    desk: Desk, shop: ShopifyStorefront
+    operations: Desk, shop: ShopifyStorefront
 ) -> None:
     made = variant(1)
     made["inventoryItem"]["inventoryLevels"]["pageInfo"]["hasNextPage"] = True
-    desk.says({"productSet": {"product": {"variants": page(made)}, "userErrors": []}})
+    operations.says({"productSet": {"product": {"variants": page(made)}, "userErrors": []}})
     said = shop.create(creation())
     assert said.verdict is WriteVerdict.DONE
     assert said.shown is not None
     assert said.shown.ids.variant == gid("ProductVariant", 1)
-    desk.says({"productSet": {"product": None, **errors(("HANDLE_NOT_UNIQUE", ["input"]))}})
+    operations.says({"productSet": {"product": None, **errors(("HANDLE_NOT_UNIQUE", ["input"]))}})
     assert shop.create(creation()).verdict is WriteVerdict.REFUSED
 
 
@@ -383,38 +387,38 @@ def creation() -> Creation:
 
 
 def test_the_cost_is_that_of_the_last_call_and_only_of_that(
-    desk: Desk, shop: ShopifyStorefront
+    operations: Desk, shop: ShopifyStorefront
 ) -> None:
     assert shop.cost is None
-    desk.says({"nodes": []}, cost=COST)
+    operations.says({"nodes": []}, cost=COST)
     shop.read([], locations=1)
     assert shop.cost == Cost(
         requested=120, actual=12, available=20, capacity=2000, restore_per_s=100
     )
-    desk.answers.append(SimReply(status=502))
+    operations.answers.append(SimReply(status=502))
     with pytest.raises(TransientError):
         shop.read([], locations=1)
     assert shop.cost is None
 
 
 def test_throttled_in_a_200_says_how_long_to_wait_and_what_it_would_cost(
-    desk: Desk, shop: ShopifyStorefront
+    operations: Desk, shop: ShopifyStorefront
 ) -> None:
     fault = {"message": "Throttled", "extensions": {"code": "THROTTLED"}}
-    desk.says(None, errors=[fault], cost={**COST, "actualQueryCost": None})
+    operations.says(None, errors=[fault], cost={**COST, "actualQueryCost": None})
     with pytest.raises(ThrottledError) as raised:
         shop.set_stock([stock(1)], key="k")
     assert raised.value.retry_after_s == pytest.approx(1.0)
     assert shop.cost is not None
     assert (shop.cost.requested, shop.cost.available) == (120, 20)
-    desk.says(None, errors=[fault])
+    operations.says(None, errors=[fault])
     with pytest.raises(ThrottledError) as raised:
         shop.set_stock([stock(1)], key="k")
     assert raised.value.retry_after_s is None
 
 
-def test_a_429_says_how_long_to_wait(desk: Desk, shop: ShopifyStorefront) -> None:
-    desk.answers.append(SimReply(status=429, headers={"Retry-After": "2.0"}))
+def test_a_429_says_how_long_to_wait(operations: Desk, shop: ShopifyStorefront) -> None:
+    operations.answers.append(SimReply(status=429, headers={"Retry-After": "2.0"}))
     with pytest.raises(ThrottledError) as raised:
         shop.locations()
     assert raised.value.retry_after_s == 2
@@ -430,10 +434,10 @@ def test_a_429_says_how_long_to_wait(desk: Desk, shop: ShopifyStorefront) -> Non
     ),
 )
 def test_an_error_at_the_top_has_its_own_class(
-    desk: Desk, shop: ShopifyStorefront, code: str, error: type[ProviderError]
+    operations: Desk, shop: ShopifyStorefront, code: str, error: type[ProviderError]
 ) -> None:
     for call in (shop.locations, lambda: shop.set_prices([price(1, 1)])):
-        desk.says(None, errors=[{"message": "shop says no", "extensions": {"code": code}}])
+        operations.says(None, errors=[{"message": "shop says no", "extensions": {"code": code}}])
         with pytest.raises(ProviderError, match="shop says no") as raised:
             call()
         assert type(raised.value) is error
@@ -441,10 +445,10 @@ def test_an_error_at_the_top_has_its_own_class(
 
 @pytest.mark.parametrize("answered", ("2026-07", "", "unstable"))
 def test_an_answer_of_another_version_leaves_a_write_open_and_says_what_to_do(
-    desk: Desk, shop: ShopifyStorefront, answered: str
+    operations: Desk, shop: ShopifyStorefront, answered: str
 ) -> None:
     headers = {"X-Shopify-API-Version": answered} if answered else {}
-    desk.answers.append(json_reply({"data": {"s0": {"userErrors": []}}}, headers=headers))
+    operations.answers.append(json_reply({"data": {"s0": {"userErrors": []}}}, headers=headers))
     with pytest.raises(UnreadableError, match="upgrade headway") as raised:
         shop.set_status([status(1)])
     assert answered in str(raised.value)
@@ -454,42 +458,42 @@ def test_an_answer_of_another_version_leaves_a_write_open_and_says_what_to_do(
     ("code", "words"), ((402, "bill"), (403, "scopes"), (404, "name"), (423, "support"))
 )
 def test_a_shop_that_is_closed_says_what_to_do(
-    desk: Desk, shop: ShopifyStorefront, code: int, words: str
+    operations: Desk, shop: ShopifyStorefront, code: int, words: str
 ) -> None:
-    desk.answers.append(SimReply(status=code, body=f'{{"errors":"no {SECRET}"}}'.encode()))
+    operations.answers.append(SimReply(status=code, body=f'{{"errors":"no {SECRET}"}}'.encode()))
     with pytest.raises(UnauthorizedError, match=words) as raised:
         shop.locations()
     assert raised.value.status == code
     assert "headway connect" in str(raised.value)
     assert SECRET not in str(raised.value)
-    desk.says({"locations": page()})
+    operations.says({"locations": page()})
     assert shop.locations() == {}, "its token is not to blame"
 
 
 def test_a_lost_connection_after_sending_is_ambiguous_and_before_it_is_not(
-    desk: Desk, shop: ShopifyStorefront
+    operations: Desk, shop: ShopifyStorefront
 ) -> None:
     for fate in ("drop", "hang"):
-        desk.answers.append(SimReply(fate=fate))
+        operations.answers.append(SimReply(fate=fate))
         with pytest.raises(TimedOutError):
             shop.set_stock([stock(1)], key="k")
     nobody = ShopifyStorefront(
         SHOP,
         url="http://127.0.0.1:9",
         access=ShopAccess(),
-        shelf=desk.shelf,
+        shelf=operations.shelf,
         vault=VAULT,
-        clock=desk.clock,
+        clock=operations.clock,
     )
     with contextlib.closing(nobody), pytest.raises(UnsentError):
         nobody.set_stock([stock(1)], key="k")
 
 
 def test_no_token_reaches_a_log_a_text_or_a_repr(
-    desk: Desk, shop: ShopifyStorefront, caplog: pytest.LogCaptureFixture
+    operations: Desk, shop: ShopifyStorefront, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    desk.says({"s0": {"userErrors": [{"message": f"you sent {SECRET}", "field": None}]}})
+    operations.says({"s0": {"userErrors": [{"message": f"you sent {SECRET}", "field": None}]}})
     [said] = shop.set_status([status(1)])
     assert said.reason == "you sent ***"
     shown = f"{shop!r} {shop._door._tokens.find('access')!r} {ShopAccess(client_secret=SECRET)!r}"

@@ -163,8 +163,8 @@ def test_wrong_tries_are_counted_by_address_and_forgotten_in_time_or_by_success(
 def test_every_key_link_and_session_is_an_event_that_tells_no_secret(
     pool: ConnectionPool, clock: VirtualClock
 ) -> None:
-    desk = TenantPool(pool, actor="ops")
-    access, sessions = ApiKeys(desk), Sessions(pool)
+    operations = TenantPool(pool, actor="ops")
+    access, sessions = ApiKeys(operations), Sessions(pool)
     until = clock.now() + timedelta(hours=1)
     key, secret = access.add_key(ACME, now=clock.now())
     clock.sleep(1)

@@ -10,7 +10,7 @@ from headway.errors import StoreError
 from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
 
-SCOPE, OTHER = LimitKey("boeing:a"), LimitKey("boeing:b")
+LIMIT_KEY, OTHER = LimitKey("boeing:a"), LimitKey("boeing:b")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
 LEASE = NOW + timedelta(seconds=40)
@@ -22,17 +22,21 @@ def shelf(pool: ConnectionPool) -> Credentials:
 
 
 def save(
-    shelf: Credentials, name: str = "oauth", *, secret: bytes = b"s", scope: LimitKey = SCOPE
+    shelf: Credentials,
+    name: str = "oauth",
+    *,
+    secret: bytes = b"s",
+    limit_key: LimitKey = LIMIT_KEY,
 ) -> int | None:
-    assert shelf.begin_refresh(scope, owner="me", now=NOW, lease_until=LEASE)
-    version = shelf.save(scope, name, secret=secret, expires_at=LATER, owner="me")
-    shelf.end_refresh(scope, owner="me")
+    assert shelf.begin_refresh(limit_key, owner="me", now=NOW, lease_until=LEASE)
+    version = shelf.save(limit_key, name, secret=secret, expires_at=LATER, owner="me")
+    shelf.end_refresh(limit_key, owner="me")
     return version
 
 
 def test_a_token_comes_back_as_it_was_saved(shelf: Credentials) -> None:
     save(shelf, secret=b"\x00\xffbytes")
-    (row,) = shelf.load(SCOPE)
+    (row,) = shelf.load(LIMIT_KEY)
     assert (row.name, row.secret, row.expires_at, row.version) == (
         "oauth", b"\x00\xffbytes", LATER, 1,
     )  # fmt: skip
@@ -43,8 +47,8 @@ def test_scopes_do_not_see_each_other(shelf: Credentials) -> None:
     save(shelf)
     assert shelf.load(OTHER) == []
     shelf.invalidate(OTHER, {"oauth": 1}, now=NOW)
-    assert shelf.load(SCOPE)[0].expires_at == LATER
-    assert shelf.begin_refresh(SCOPE, owner="me", now=NOW, lease_until=LEASE)
+    assert shelf.load(LIMIT_KEY)[0].expires_at == LATER
+    assert shelf.begin_refresh(LIMIT_KEY, owner="me", now=NOW, lease_until=LEASE)
     assert shelf.begin_refresh(OTHER, owner="you", now=NOW, lease_until=LEASE)
 
 
@@ -56,17 +60,17 @@ def test_only_the_version_that_was_used_is_killed(shelf: Credentials) -> None:
     save(shelf)
     save(shelf)
     save(shelf, "part_token")
-    shelf.invalidate(SCOPE, {"oauth": 1, "part_token": 1}, now=NOW)
-    assert {row.name: row.expires_at for row in shelf.load(SCOPE)} == {
+    shelf.invalidate(LIMIT_KEY, {"oauth": 1, "part_token": 1}, now=NOW)
+    assert {row.name: row.expires_at for row in shelf.load(LIMIT_KEY)} == {
         "oauth": LATER, "part_token": NOW,
     }  # fmt: skip
-    shelf.invalidate(SCOPE, {"oauth": 2}, now=NOW)
-    assert {row.expires_at for row in shelf.load(SCOPE)} == {NOW}
+    shelf.invalidate(LIMIT_KEY, {"oauth": 2}, now=NOW)
+    assert {row.expires_at for row in shelf.load(LIMIT_KEY)} == {NOW}
 
 
 def test_a_version_killed_is_never_given_again(shelf: Credentials) -> None:
     save(shelf)
-    shelf.invalidate(SCOPE, {"oauth": 1}, now=NOW)
+    shelf.invalidate(LIMIT_KEY, {"oauth": 1}, now=NOW)
     assert save(shelf) == 2
 
 
@@ -74,13 +78,13 @@ def test_a_renewal_is_an_event_of_the_accounts_seller_and_holds_no_secret(
     shelf: Credentials, pool: ConnectionPool
 ) -> None:
     ConnectedShops(pool).connect(SellerId("acme"), "7", platform=PlatformName.ETSY, now=NOW)
-    scope = LimitKey("etsy:shop:7")
+    limit_key = LimitKey("etsy:shop:7")
 
     def renew(owner: str, renewed_at: datetime | None) -> int | None:
         token = {"secret": b"hush", "expires_at": LATER, "renewed_at": renewed_at}
-        return shelf.save(scope, "access", owner=owner, **token)  # type: ignore[arg-type]
+        return shelf.save(limit_key, "access", owner=owner, **token)  # type: ignore[arg-type]
 
-    assert shelf.begin_refresh(scope, owner="me", now=NOW, lease_until=LEASE)
+    assert shelf.begin_refresh(limit_key, owner="me", now=NOW, lease_until=LEASE)
     assert renew("me", None) == 1, "somebody connected it"
     assert renew("late", NOW) is None, "what is not kept is not told"
     assert renew("me", NOW) == 2
@@ -96,30 +100,30 @@ def test_a_renewal_is_an_event_of_the_accounts_seller_and_holds_no_secret(
 
 
 def test_the_lease_to_refresh_is_one_owners_until_it_ends(shelf: Credentials) -> None:
-    assert shelf.begin_refresh(SCOPE, owner="me", now=NOW, lease_until=LEASE)
-    assert not shelf.begin_refresh(SCOPE, owner="you", now=NOW, lease_until=LEASE)
-    assert not shelf.begin_refresh(SCOPE, owner="me", now=NOW, lease_until=LEASE)
-    shelf.end_refresh(SCOPE, owner="you")
-    assert not shelf.begin_refresh(SCOPE, owner="you", now=NOW, lease_until=LEASE)
-    shelf.end_refresh(SCOPE, owner="me")
-    assert shelf.begin_refresh(SCOPE, owner="you", now=NOW, lease_until=LEASE)
+    assert shelf.begin_refresh(LIMIT_KEY, owner="me", now=NOW, lease_until=LEASE)
+    assert not shelf.begin_refresh(LIMIT_KEY, owner="you", now=NOW, lease_until=LEASE)
+    assert not shelf.begin_refresh(LIMIT_KEY, owner="me", now=NOW, lease_until=LEASE)
+    shelf.end_refresh(LIMIT_KEY, owner="you")
+    assert not shelf.begin_refresh(LIMIT_KEY, owner="you", now=NOW, lease_until=LEASE)
+    shelf.end_refresh(LIMIT_KEY, owner="me")
+    assert shelf.begin_refresh(LIMIT_KEY, owner="you", now=NOW, lease_until=LEASE)
 
 
 def test_a_silent_refresher_is_succeeded_when_its_lease_runs_out(shelf: Credentials) -> None:
-    assert shelf.begin_refresh(SCOPE, owner="dead", now=NOW, lease_until=LEASE)
+    assert shelf.begin_refresh(LIMIT_KEY, owner="dead", now=NOW, lease_until=LEASE)
     just_before = LEASE - timedelta(microseconds=1)
-    assert not shelf.begin_refresh(SCOPE, owner="me", now=just_before, lease_until=LATER)
-    assert shelf.begin_refresh(SCOPE, owner="me", now=LEASE, lease_until=LATER)
+    assert not shelf.begin_refresh(LIMIT_KEY, owner="me", now=just_before, lease_until=LATER)
+    assert shelf.begin_refresh(LIMIT_KEY, owner="me", now=LEASE, lease_until=LATER)
 
 
 def test_who_lost_the_lease_may_not_save(shelf: Credentials) -> None:
-    assert shelf.begin_refresh(SCOPE, owner="slow", now=NOW, lease_until=LEASE)
-    assert shelf.begin_refresh(SCOPE, owner="me", now=LEASE, lease_until=LATER)
-    assert shelf.save(SCOPE, "oauth", secret=b"new", expires_at=LATER, owner="me") == 1
-    assert shelf.save(SCOPE, "oauth", secret=b"old", expires_at=LATER, owner="slow") is None
-    shelf.end_refresh(SCOPE, owner="slow")
-    assert [row.secret for row in shelf.load(SCOPE)] == [b"new"]
-    assert not shelf.begin_refresh(SCOPE, owner="you", now=LEASE, lease_until=LATER)
+    assert shelf.begin_refresh(LIMIT_KEY, owner="slow", now=NOW, lease_until=LEASE)
+    assert shelf.begin_refresh(LIMIT_KEY, owner="me", now=LEASE, lease_until=LATER)
+    assert shelf.save(LIMIT_KEY, "oauth", secret=b"new", expires_at=LATER, owner="me") == 1
+    assert shelf.save(LIMIT_KEY, "oauth", secret=b"old", expires_at=LATER, owner="slow") is None
+    shelf.end_refresh(LIMIT_KEY, owner="slow")
+    assert [row.secret for row in shelf.load(LIMIT_KEY)] == [b"new"]
+    assert not shelf.begin_refresh(LIMIT_KEY, owner="you", now=LEASE, lease_until=LATER)
 
 
 def test_of_many_at_once_one_takes_the_lease(shelf: Credentials) -> None:
@@ -128,7 +132,7 @@ def test_of_many_at_once_one_takes_the_lease(shelf: Credentials) -> None:
 
     def take(owner: str) -> None:
         gate.wait()
-        taken.append(shelf.begin_refresh(SCOPE, owner=owner, now=NOW, lease_until=LEASE))
+        taken.append(shelf.begin_refresh(LIMIT_KEY, owner=owner, now=NOW, lease_until=LEASE))
 
     threads = [threading.Thread(target=take, args=(str(each),)) for each in range(8)]
     for thread in threads:
@@ -141,9 +145,12 @@ def test_of_many_at_once_one_takes_the_lease(shelf: Credentials) -> None:
 def test_reencryption_rewrites_all_secrets_and_keeps_versions(shelf: Credentials) -> None:
     save(shelf, secret=b"one")
     save(shelf, "part_token", secret=b"two")
-    save(shelf, scope=OTHER, secret=b"three")
+    save(shelf, limit_key=OTHER, secret=b"three")
     assert shelf.reencrypt(bytes.upper) == 3
-    assert [(row.secret, row.version) for row in shelf.load(SCOPE)] == [(b"ONE", 1), (b"TWO", 1)]
+    assert [(row.secret, row.version) for row in shelf.load(LIMIT_KEY)] == [
+        (b"ONE", 1),
+        (b"TWO", 1),
+    ]
     assert shelf.load(OTHER)[0].secret == b"THREE"
 
 
@@ -181,4 +188,4 @@ def test_a_token_that_is_refreshed_in_the_middle_of_a_reencryption_is_kept(
 def test_a_closed_database_is_a_store_error(database: str) -> None:
     pool = ConnectionPool(database, open=False)
     with pytest.raises(StoreError):
-        Credentials(pool).load(SCOPE)
+        Credentials(pool).load(LIMIT_KEY)

@@ -60,13 +60,13 @@ def test_a_claim_says_all_that_a_run_needs(rows: Rows) -> None:
             name,
             NOW,
         )
-    job, ticket = rows.claim()
+    job, permit = rows.claim()
     assert (job.kind, job.type, job.tier) == (DataKind.ORDERS, JobType.WEBHOOK, Tier.GROWTH)
     assert (job.account.shop, job.account.owner_id) == ("a-etsy", "o-a")
     assert (job.fence, job.started_at, job.due_at) == (1, NOW, NOW - MINUTE)
     assert sorted(job.wanted) == ["5", "7"]
     assert job.is_first
-    assert ticket is not None
+    assert permit is not None
 
 
 def test_an_account_has_one_running_job_and_platforms_without_a_day_reserve_nothing(
@@ -76,8 +76,8 @@ def test_an_account_has_one_running_job_and_platforms_without_a_day_reserve_noth
     rows.job(account)
     rows.job(account, kind="listings")
     rows.add("b", "printify")
-    (first, ticket), (second, _) = rows.claim(), rows.claim()
-    assert ticket is None
+    (first, permit), (second, _) = rows.claim(), rows.claim()
+    assert permit is None
     assert {first.account.user_id, second.account.user_id} == {"a", "b"}
     assert rows.claim() is None
 
@@ -439,7 +439,7 @@ def test_claimers_at_once_never_overshoot_places_accounts_or_the_day(pool: Conne
 
     def work(number: int) -> int:
         runs = 0
-        for turn in range(25):
+        for priority in range(25):
             claimed = rows.claim(owner=f"w{number}")
             if claimed is None:
                 continue
@@ -449,10 +449,10 @@ def test_claimers_at_once_never_overshoot_places_accounts_or_the_day(pool: Conne
                     " WHERE status = 'running'"
                 )
             )
-            job, ticket = claimed
-            sent = sum(rows.limiter.spend(ticket, 1) for _ in range(turn % 3))
-            if turn % 7:
-                rows.limiter.settle(ticket, sent=True, actual=sent)
+            job, permit = claimed
+            sent = sum(rows.limiter.spend(permit, 1) for _ in range(priority % 3))
+            if priority % 7:
+                rows.limiter.settle(permit, sent=True, actual=sent)
                 assert rows.jobs.settle(job, JobStatus.QUEUED, next_run_at=NOW, calls=sent, now=NOW)
             else:
                 assert rows.jobs.settle(job, JobStatus.FAILED, next_run_at=NOW, now=NOW)

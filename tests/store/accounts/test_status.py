@@ -92,7 +92,7 @@ def test_the_queue_is_in_the_order_in_which_jobs_are_claimed(lane: Lane) -> None
     shown = [each.id for each in line_up(lane) if each.place]
     claimed = []
     for _ in shown:
-        job, _ticket = lane.claim()
+        job, _permit = lane.claim()
         claimed.append(job.id)
         # It is done with, so that the next may run: only the order is looked at here.
         again_at = None if job.type is JobType.BACKFILL else lane.now + 9 * HOUR
@@ -152,10 +152,10 @@ def test_a_job_of_a_shop_that_is_being_read_says_so(lane: Lane) -> None:
 def test_a_spent_day_blocks_its_platform_and_says_until_when(lane: Lane) -> None:
     lane.connect()
     lane.limiter.create([DAY_KEY])
-    ticket = lane.limiter.reserve(
+    permit = lane.limiter.reserve(
         [DAY_KEY], cost=99, owner="x", max_wait_s=0, lease_s=60, grace_s=0, purpose="", begins=True
     )
-    lane.limiter.settle(ticket, sent=True, actual=99)
+    lane.limiter.settle(permit, sent=True, actual=99)
     etsy = [each for each in line_up(lane) if each.platform is PlatformName.ETSY]
     assert {each.state for each in etsy} == {JobState.BUDGET}
     (budget,) = look(lane).budgets
@@ -169,10 +169,10 @@ def test_a_spent_day_blocks_its_platform_and_says_until_when(lane: Lane) -> None
 def test_what_is_left_to_those_who_pay_blocks_only_those_who_do_not(lane: Lane) -> None:
     lane.connect()
     lane.limiter.create([DAY_KEY])
-    ticket = lane.limiter.reserve(
+    permit = lane.limiter.reserve(
         [DAY_KEY], cost=85, owner="x", max_wait_s=0, lease_s=60, grace_s=0, purpose="", begins=True
     )
-    lane.limiter.settle(ticket, sent=True, actual=85)
+    lane.limiter.settle(permit, sent=True, actual=85)
     lane.ask(
         "INSERT INTO rate_budgets (scope, platform, hour, tier, used)"
         " VALUES (%s, 'etsy', date_trunc('hour', %s::timestamptz, 'UTC'), 'pro', 40)",

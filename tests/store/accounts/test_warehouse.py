@@ -31,7 +31,7 @@ NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 QUOTAS = {Tier.FREE: 5, Tier.STARTER: 300, Tier.GROWTH: 1500, Tier.PRO: 5000}
 LINE = LineItem(external_id="L1", quantity=2, price=Decimal("4.50"), currency="EUR", sku="S")
-PARCEL = Shipment(external_id="P1", carrier="dhl", shipped_at=NOW)
+PUSH_BATCH = Shipment(external_id="P1", carrier="dhl", shipped_at=NOW)
 REFUND = Refund(external_id="R1", amount=Decimal("1.10"), currency="EUR")
 ORDER = Order(
     external_id="1",
@@ -41,7 +41,7 @@ ORDER = Order(
     total=Decimal("9.00"),
     placed_at=NOW - DAY,
     line_items=(LINE,),
-    shipments=(PARCEL,),
+    shipments=(PUSH_BATCH,),
     refunds=(REFUND,),
 )
 LISTING = ShopListing(external_id="7", state="active", price=Decimal("4.5"), quantity=3)

@@ -39,7 +39,7 @@ maybe_instants = st.none() | instants
 lines = st.builds(
     LineItem, external_id=ids, quantity=st.integers(0, 2), price=money, currency=words, sku=words
 )
-parcels = st.builds(Shipment, external_id=ids, status=words, shipped_at=maybe_instants)
+push_batches = st.builds(Shipment, external_id=ids, status=words, shipped_at=maybe_instants)
 refunds = st.builds(Refund, external_id=ids, amount=money, currency=words)
 
 
@@ -58,7 +58,7 @@ orders = st.builds(
     placed_at=instants,
     modified_at=maybe_instants,
     line_items=few(lines),
-    shipments=few(parcels),
+    shipments=few(push_batches),
     refunds=few(refunds),
 )
 listings = st.builds(ShopListing, external_id=ids, state=words, price=st.none() | money)

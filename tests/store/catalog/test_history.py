@@ -175,12 +175,12 @@ def test_what_is_written_while_an_export_runs_is_in_it(pool: ConnectionPool) -> 
 
 
 def test_latest_reads_are_the_calls_that_carried_the_part(pool: ConnectionPool) -> None:
-    scope = LimitKey("boeing:test")
+    limit_key = LimitKey("boeing:test")
     with pool.connection() as connection:
         for minutes, skus in ((1, [P1, "P2"]), (2, ["P2"]), (3, [P1]), (9999, [P1])):
             at = START - minutes * MINUTE
-            connection.execute(CALL, (scope, at, at, skus))
-    reads = HistoryQueries(pool).latest_reads(P1, keys=[scope], now=START)
+            connection.execute(CALL, (limit_key, at, at, skus))
+    reads = HistoryQueries(pool).latest_reads(P1, keys=[limit_key], now=START)
     assert [(each.at, each.seats_used) for each in reads] == [
         (START - MINUTE, 2),
         (START - 3 * MINUTE, 1),

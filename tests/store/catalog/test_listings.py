@@ -12,7 +12,7 @@ from headway.errors import InvalidError
 from headway.store.catalog.listings import Listings
 from headway_lab.virtual_clock import VirtualClock
 
-ROWS = "SELECT user_id, sku, turn, next_sync_at FROM product_sync_schedule ORDER BY sku"
+ROWS = "SELECT user_id, sku, priority, next_sync_at FROM product_sync_schedule ORDER BY sku"
 
 
 def ask(pool: ConnectionPool, statement: str = ROWS) -> list[Any]:
@@ -29,7 +29,7 @@ def test_a_new_listing_waits_for_its_slot_unless_its_turn_is_urgent(
     pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     assert add(pool, clock, "B") == 1
-    assert add(pool, clock, "A", turn=Priority.ONBOARDING) == 1
+    assert add(pool, clock, "A", priority=Priority.ONBOARDING) == 1
     first, second = ask(pool)
     assert first == ("acme", "A", "onboarding", clock.now())
     assert second[:3] == ("acme", "B", "scheduled")

@@ -49,7 +49,7 @@ rows = st.fixed_dictionaries(
         "age_h": st.sampled_from((0, 1, 23, 24, 25, 100)),
     }
 )
-catalogues = st.lists(rows, max_size=25, unique_by=lambda row: (row["user_id"], row["sku"]))
+catalogs = st.lists(rows, max_size=25, unique_by=lambda row: (row["user_id"], row["sku"]))
 
 
 def enter(pool: ConnectionPool, row: dict[str, Any]) -> None:
@@ -76,11 +76,11 @@ def enter(pool: ConnectionPool, row: dict[str, Any]) -> None:
         connection.execute(ENTER, values)
 
 
-def fill(pool: ConnectionPool, catalogue: list[dict[str, Any]]) -> None:
+def fill(pool: ConnectionPool, catalog: list[dict[str, Any]]) -> None:
     with pool.connection() as connection:
         connection.execute("TRUNCATE product_sync_schedule, product, product_staging CASCADE")
         names: set[Key] = set()
-        for number, row in enumerate(catalogue):
+        for number, row in enumerate(catalog):
             key = (row["user_id"], row["shop_sku"])
             # Some names come before their listing does, as an import brings them; some after it.
             if number % 2:
@@ -113,7 +113,7 @@ def keys(views: list[ProductView]) -> list[Key]:
 
 @pytest.mark.parametrize("way", WAYS)
 @given(
-    catalogue=catalogues,
+    catalog=catalogs,
     q=pieces,
     state=st.none() | st.sampled_from(ProductState),
     seller=st.sampled_from((None, SellerId("acme"), SellerId("Bolt"), SellerId("nobody"))),
@@ -129,20 +129,20 @@ def test_pages_hold_each_listing_once_and_find_what_ilike_finds(
     pool: ConnectionPool,
     *,
     way: str,
-    catalogue: list[dict[str, Any]],
+    catalog: list[dict[str, Any]],
     q: str,
     state: ProductState | None,
     seller: SellerId | None,
     limit: int,
     walk: int,
 ) -> None:
-    fill(pool, catalogue)
+    fill(pool, catalog)
     escaped = q.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     with pool.connection() as connection:
         held = set(connection.execute(TRUTH, {"like": f"%{escaped}%"}).fetchall())
     expected = [
         (row["user_id"], row["sku"])
-        for row in catalogue
+        for row in catalog
         if (row["user_id"], row["sku"]) in held
         and (state is None or row["state"] is state)
         and seller in {None, row["user_id"]}
@@ -150,7 +150,7 @@ def test_pages_hold_each_listing_once_and_find_what_ilike_finds(
     views = ProductQueries(pool, search=WAYS[way], walk_max=walk)
     found = list(leaf(views, q=q, state=state, seller=seller, limit=limit))
     assert sorted(keys(found)) == sorted(expected)
-    states = {(row["user_id"], row["sku"]): row["state"] for row in catalogue}
+    states = {(row["user_id"], row["sku"]): row["state"] for row in catalog}
     assert all(view.state is states[view.user_id, view.sku] for view in found)
 
 

@@ -72,7 +72,7 @@ def test_a_product_enters_with_its_slot(
     assert counts(imported) == (1, 0, 0, 0)
     assert imported.sellers == ["acme"]
     assert ask(pool, PRODUCTS) == [("acme", "A=K3", "A", "Bolt", "g1", None)]
-    (slot,) = ask(pool, "SELECT turn, next_sync_at, sync_status FROM product_sync_schedule")
+    (slot,) = ask(pool, "SELECT priority, next_sync_at, sync_status FROM product_sync_schedule")
     assert slot == ("scheduled", Rolling().place(Sku("A=K3"), clock.now()).next_sync_at, "pending")
 
 
@@ -81,7 +81,7 @@ def test_what_is_there_gets_only_what_the_file_gives(
 ) -> None:
     take_in(products, clock, row(2, "A=K3", title="Bolt", shopify_product_id=Gid("g1")))
     Listings(pool).add([(SellerId("acme"), Sku("B"))], policy=Rolling(), now=clock.now())
-    ask(pool, "UPDATE product_sync_schedule SET turn = 'manual'")
+    ask(pool, "UPDATE product_sync_schedule SET priority = 'manual'")
     rows = (row(2, "A=K3", shopify_variant_id=Gid("v1")), row(3, "B"))
     # Another form by now: a part keeps the shop SKU under which the shop knows it.
     assert counts(take_in(products, clock, *rows, form="base")) == (1, 1, 0, 0)

@@ -31,7 +31,7 @@ INSERT INTO product (user_id, sku, shop_sku, shopify_product_id, shopify_variant
 """
 STAGED = "SELECT user_id, sku, shop_sku, status FROM product_staging ORDER BY user_id, sku"
 SLOTS = """
-SELECT user_id, sku, turn, next_sync_at, sync_status, is_active, consecutive_failures
+SELECT user_id, sku, priority, next_sync_at, sync_status, is_active, consecutive_failures
 FROM product_sync_schedule ORDER BY user_id, sku
 """
 ids = rng("batches")
@@ -76,7 +76,7 @@ def statuses(parts: list[ImportedPart]) -> dict[str, str]:
     return {each.sku: each.status for each in parts}
 
 
-def test_a_part_boards_the_next_call(request_: Request, clock: VirtualClock, ask: Ask) -> None:
+def test_a_part_joins_call_the_next_call(request_: Request, clock: VirtualClock, ask: Ask) -> None:
     (part,) = request_(" WF1=K3 ", form="base")
     assert (part.sku, part.shop_sku, part.status, part.place) == ("WF1=K3", "WF1", "requested", 1)
     assert ask(STAGED) == [("acme", "WF1=K3", "WF1", "requested")]
@@ -109,7 +109,7 @@ def test_a_part_that_was_read_waits_for_the_shop_and_is_not_read_again(
 ) -> None:
     request_("A")
     ask("UPDATE product_staging SET status = 'normalized'")
-    ask("UPDATE product_sync_schedule SET turn = 'scheduled', sync_status = 'success'")
+    ask("UPDATE product_sync_schedule SET priority = 'scheduled', sync_status = 'success'")
     (part,) = request_("A", form="base")
     assert (part.status, part.place) == ("normalized", None)
     assert ask("SELECT turn FROM product_sync_schedule") == [("scheduled",)]
@@ -153,7 +153,7 @@ def test_what_came_to_nothing_is_asked_for_anew(
     ask("UPDATE product_staging SET status = %s, reason = 'a reason'", status)
     ask(
         "UPDATE product_sync_schedule SET sync_status = 'parked', is_active = false,"
-        " turn = 'retry', consecutive_failures = 5, missing_count = 5, last_error = 'gone'"
+        " priority = 'retry', consecutive_failures = 5, missing_count = 5, last_error = 'gone'"
     )
     clock.sleep(60)
     (part,) = request_("A")
@@ -162,24 +162,24 @@ def test_what_came_to_nothing_is_asked_for_anew(
     assert ask("SELECT event_type, sku FROM sync_audit_log") == [("listing_revived", "A")]
 
 
-def test_a_part_in_backoff_boards_at_once_when_it_is_asked_for_again(
+def test_a_part_in_backoff_joins_call_at_once_when_it_is_asked_for_again(
     request_: Request, clock: VirtualClock, ask: Ask
 ) -> None:
     request_("A")
     later = clock.now() + timedelta(hours=2)
-    ask("UPDATE product_sync_schedule SET turn = 'retry', next_sync_at = %s", later)
+    ask("UPDATE product_sync_schedule SET priority = 'retry', next_sync_at = %s", later)
     ask("UPDATE product_sync_schedule SET sync_status = 'failed', last_error = 'not there'")
     (part,) = request_("A")
     assert (part.place, part.due_at) == (1, clock.now())
 
 
-def test_whoever_is_aboard_a_call_keeps_its_lease_and_is_read_once_more(
+def test_whoever_is_in_call_a_call_keeps_its_lease_and_is_read_once_more(
     request_: Request, pool: ConnectionPool, clock: VirtualClock, ask: Ask
 ) -> None:
     schedule, asked_at = Schedule(pool), clock.now() + timedelta(seconds=10)
     Listings(pool).add([(SellerId("acme"), Sku("A"))], policy=Rolling(), now=clock.now())
     until = clock.now() + timedelta(seconds=90)
-    aboard = schedule.claim([Sku("A")], now=clock.now(), owner="w", lease_until=until)
+    in_call = schedule.claim([Sku("A")], now=clock.now(), owner="w", lease_until=until)
     lease = "SELECT sync_status, fence, lease_owner, lease_until FROM product_sync_schedule"
     before = ask(lease)
     clock.sleep(10)
@@ -188,9 +188,9 @@ def test_whoever_is_aboard_a_call_keeps_its_lease_and_is_read_once_more(
     assert (part.status, part.reason, part.place) == ("requested", "is being read now", None)
     judge = Judge(rule=FailureRule(), policy=Rolling())
     terms = Terms(locations={"Miami FL": "Miami FL"}, currency="USD")
-    settled = judge.settle(aboard[0], Reply(quotes={}), asked_at, SellerSettings(terms=terms))
+    settled = judge.settle(in_call[0], Reply(quotes={}), asked_at, SellerSettings(terms=terms))
     assert schedule.settle([settled], now=asked_at, call_id=fresh_id(ids)) == 0
-    due = "SELECT turn, next_sync_at FROM product_sync_schedule"
+    due = "SELECT priority, next_sync_at FROM product_sync_schedule"
     assert ask(due) == [("onboarding", asked_at)]
 
 
@@ -324,7 +324,7 @@ def test_a_bad_part_number_keeps_the_whole_request_out(request_: Request, ask: A
 def test_ten_thousand_parts_go_in_one_request(request_: Request, ask: Ask) -> None:
     parts = request_(*(f"P{number}" for number in range(PARTS_MAX)))
     assert {each.status for each in parts} == {"requested"}
-    assert ask("SELECT count(*) FROM product_sync_schedule WHERE turn = 'onboarding'") == [
+    assert ask("SELECT count(*) FROM product_sync_schedule WHERE priority = 'onboarding'") == [
         (PARTS_MAX,)
     ]
 

@@ -22,7 +22,7 @@ from headway.core.catalog.storefront import (
     Shop,
     WriteKind,
 )
-from headway.store.catalog.pushes import PATROL_EVERY, Pushes
+from headway.store.catalog.pushes import DRIFT_CHECK_EVERY, Pushes
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 LEASE = timedelta(seconds=60)
@@ -84,7 +84,7 @@ def claim(pushes: Pushes, now: datetime = START, **more: Any) -> PushLease | Non
     )
 
 
-def errand(pushes: Pushes, now: datetime = START, **more: Any) -> PushLease:
+def push_lease(pushes: Pushes, now: datetime = START, **more: Any) -> PushLease:
     taken = claim(pushes, now, **more)
     assert taken is not None
     return taken
@@ -115,11 +115,11 @@ def test_one_pusher_is_at_a_shop_until_its_lease_has_run_out_on_every_clock(
 ) -> None:
     enter("A-1")
     (shop,) = due(pushes)
-    first = errand(pushes)
+    first = push_lease(pushes)
     assert due(pushes) == []
     over = START + LEASE + CLOCKS_APART_MAX
     assert due(pushes, over) == []
-    second = errand(pushes, over + SECOND)
+    second = push_lease(pushes, over + SECOND)
     assert second.fence == first.fence + 1
     lost = pushes.claim(
         shop, now=over, owner="x", lease_until=over + LEASE, verified_before=None, limit=1
@@ -131,10 +131,10 @@ def test_a_late_settle_is_refused_as_a_whole(
     pool: ConnectionPool, pushes: Pushes, enter: Enter
 ) -> None:
     enter("A-1")
-    first = errand(pushes)
+    first = push_lease(pushes)
     intent = Intent(id=fresh_id(), kind=WriteKind.PRICE, skus=[Sku("A-1")])
     assert pushes.intend(first, intent, now=START)
-    errand(pushes, START + LEASE + CLOCKS_APART_MAX + SECOND)
+    push_lease(pushes, START + LEASE + CLOCKS_APART_MAX + SECOND)
     told = Pushed(
         change=first.changes[0],
         applied=DESIRED,
@@ -154,7 +154,7 @@ def test_what_the_shop_confirmed_is_applied_and_nothing_is_left_to_push(
     pool: ConnectionPool, pushes: Pushes, enter: Enter
 ) -> None:
     enter("A-1")
-    visit = errand(pushes)
+    visit = push_lease(pushes)
     told = Pushed(
         change=visit.changes[0],
         applied=DESIRED,
@@ -178,7 +178,7 @@ def test_a_newer_desired_state_stays_due_whatever_the_visit_came_to(
     pool: ConnectionPool, pushes: Pushes, enter: Enter
 ) -> None:
     enter("A-1")
-    visit = errand(pushes)
+    visit = push_lease(pushes)
     with pool.connection() as connection:
         connection.execute(
             'UPDATE listing_state SET desired = desired || \'{"price": "12.00"}\','
@@ -187,7 +187,7 @@ def test_a_newer_desired_state_stays_due_whatever_the_visit_came_to(
     refused = Pushed(change=visit.changes[0], retry_at=START + LEASE, failures=1, error="no")
     assert pushes.settle(visit, [refused], now=START)
     assert row(pool, "A-1", "push_at, push_failures, push_error") == (START, 1, "no")
-    visit = errand(pushes)
+    visit = push_lease(pushes)
     old = Pushed(change=visit.changes[0], applied=DESIRED)
     assert pushes.settle(visit, [old], now=START + SECOND)
     assert row(pool, "A-1", "push_at, applied_version") == (START, 0)
@@ -198,10 +198,10 @@ def test_a_refused_listing_waits_and_the_others_of_its_shop_do_not(
 ) -> None:
     enter("A-1")
     enter("A-2")
-    visit = errand(pushes)
+    visit = push_lease(pushes)
     refused = Pushed(change=visit.changes[0], retry_at=START + LEASE, failures=1, error="no")
     assert pushes.settle(visit, [refused], now=START)
-    assert [each.sku for each in errand(pushes).changes] == ["A-2"]
+    assert [each.sku for each in push_lease(pushes).changes] == ["A-2"]
     assert row(pool, "A-1", "push_at") == (START + LEASE,)
 
 
@@ -214,16 +214,16 @@ def test_whoever_comes_next_finds_the_open_intents_and_only_their_listings(
     intent = Intent(
         id=fresh_id(), kind=WriteKind.STOCK, skus=[Sku("A-1"), Sku("A-3")], writes=[{"a": 1}]
     )
-    assert pushes.intend(errand(pushes), intent, now=START)
+    assert pushes.intend(push_lease(pushes), intent, now=START)
     later = START + LEASE + CLOCKS_APART_MAX + SECOND
-    visit = errand(pushes, later)
+    visit = push_lease(pushes, later)
     assert [(each.id, list(each.skus)) for each in visit.open] == [(intent.id, ["A-1", "A-3"])]
     assert [each.sku for each in visit.changes] == ["A-1", "A-3"]
     assert pushes.settle(visit, narrows={intent.id: [Sku("A-3")]}, now=later)
-    visit = errand(pushes, later)
+    visit = push_lease(pushes, later)
     assert [each.sku for each in visit.changes] == ["A-3"]
     assert pushes.settle(visit, closes={intent.id: "read back"}, now=later)
-    assert errand(pushes, later).open == []
+    assert push_lease(pushes, later).open == []
     assert pushes.forget(later + SECOND) == 1
 
 
@@ -232,7 +232,7 @@ def test_a_settle_touches_nothing_of_another_seller(
 ) -> None:
     enter("A-1", "acme")
     enter("A-1", "other")
-    visit = errand(pushes)
+    visit = push_lease(pushes)
     assert visit.shop.user_id in {"acme", "other"}
     other = "other" if visit.shop.user_id == "acme" else "acme"
     before = row(pool, "A-1", "listing_state.*, product.*", other)
@@ -246,7 +246,7 @@ def test_a_hold_at_first_sight_keeps_the_shops_price_and_proposes_ours(
     pool: ConnectionPool, pushes: Pushes, enter: Enter
 ) -> None:
     enter("A-1")
-    visit = errand(pushes)
+    visit = push_lease(pushes)
     kept = {**DESIRED, "price": "70.74"}
     told = Pushed(
         change=visit.changes[0], applied=kept, ids=IDS, held_reason="too far", desired=kept
@@ -264,25 +264,25 @@ def test_forgotten_ids_are_looked_for_again(
     pool: ConnectionPool, pushes: Pushes, enter: Enter
 ) -> None:
     enter("A-1")
-    visit = errand(pushes)
+    visit = push_lease(pushes)
     pushes.settle(visit, [Pushed(change=visit.changes[0], applied={}, ids=IDS)], now=START)
-    visit = errand(pushes)
+    visit = push_lease(pushes)
     assert visit.changes[0].ids == IDS
     gone = Pushed(
         change=visit.changes[0], forgets_ids=True, forgets_applied=True, failures=1, error="404"
     )
     pushes.settle(visit, [gone], now=START)
-    (change,) = errand(pushes).changes
+    (change,) = push_lease(pushes).changes
     assert (change.ids, change.applied, change.failures) == (None, None, 1)
     assert row(pool, "A-1", "push_at")[0] == START
 
 
-def test_a_patrol_sees_the_longest_unseen_first_and_keeps_its_pace(
+def test_a_drift_check_sees_the_longest_unseen_first_and_keeps_its_pace(
     pool: ConnectionPool, pushes: Pushes, enter: Enter
 ) -> None:
     for number in range(3):
         enter(f"A-{number}")
-        visit = errand(pushes)
+        visit = push_lease(pushes)
         at = START - timedelta(hours=number)
         pushes.settle(
             visit,
@@ -291,13 +291,15 @@ def test_a_patrol_sees_the_longest_unseen_first_and_keeps_its_pace(
         )
     assert due(pushes, START) == []
     before = START - timedelta(minutes=30)
-    visit = errand(pushes, START, verified_before=before)
-    assert [each.sku for each in visit.patrol] == ["A-2", "A-1"]
-    seen = [Pushed(change=each, is_verified=True) for each in visit.patrol[:1]]
+    visit = push_lease(pushes, START, verified_before=before)
+    assert [each.sku for each in visit.drift_check] == ["A-2", "A-1"]
+    seen = [Pushed(change=each, is_verified=True) for each in visit.drift_check[:1]]
     assert pushes.settle(visit, seen, now=START)
     assert due(pushes, START, verified_before=before) == []
-    later = START + PATROL_EVERY
-    assert [each.sku for each in errand(pushes, later, verified_before=before).patrol] == ["A-1"]
+    later = START + DRIFT_CHECK_EVERY
+    assert [each.sku for each in push_lease(pushes, later, verified_before=before).drift_check] == [
+        "A-1"
+    ]
 
 
 def test_a_disconnected_shop_is_left_alone_and_says_why(
@@ -317,15 +319,15 @@ def test_what_is_unsure_is_left_alone_until_it_may_be_read_back(
 ) -> None:
     enter("A-1")
     enter("A-2")
-    visit = errand(pushes)
+    visit = push_lease(pushes)
     intent = Intent(id=fresh_id(), kind=WriteKind.PRICE, skus=[Sku("A-1")])
     assert pushes.intend(visit, intent, now=START)
     soon = START + 5 * SECOND
     lost = Pushed(change=visit.changes[0], retry_at=soon)
     assert pushes.settle(visit, [lost], now=START)
-    visit = errand(pushes)
+    visit = push_lease(pushes)
     assert (visit.open, [each.sku for each in visit.changes]) == ([], ["A-2"])
     assert pushes.settle(visit, now=START)
-    visit = errand(pushes, soon)
+    visit = push_lease(pushes, soon)
     assert [each.id for each in visit.open] == [intent.id]
     assert [each.sku for each in visit.changes] == ["A-1"]

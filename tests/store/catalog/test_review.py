@@ -258,7 +258,8 @@ def test_a_read_under_way_cannot_undo_what_a_person_decided(
     review.approve(A, [P1, P2], reason="", now=now)
     late = [
         Settlement(
-            listing=each, outcome=Outcome.UPDATED, turn=Priority.SCHEDULED, next_sync_at=now + HOUR,
+            listing=each, outcome=Outcome.UPDATED, priority=Priority.SCHEDULED,
+            next_sync_at=now + HOUR,
             desired=shows("11.00"), held_reason=JUMP,
         )
         for each in listings
@@ -413,7 +414,7 @@ def test_a_batch_rolls_back_what_changed_since_and_nothing_else(
 def park(ask: Ask, sku: Sku) -> None:
     ask(
         "UPDATE product_sync_schedule SET sync_status = 'parked', is_active = false,"
-        " consecutive_failures = 5, missing_count = 5, suspicion = 2, turn = 'retry',"
+        " consecutive_failures = 5, missing_count = 5, suspicion = 2, priority = 'retry',"
         " last_error = 'gone' WHERE user_id = 'a' AND sku = %s",
         sku,
     )
@@ -442,7 +443,8 @@ def test_reviving_restarts_a_parked_part_and_restores_its_status(
     (said,) = review.revive(A, [P1], now=now)
     assert (said.is_done, said.said) == (True, "revived")
     columns = (
-        "is_active, sync_status, consecutive_failures, missing_count, suspicion, turn, next_sync_at"
+        "is_active, sync_status, consecutive_failures, missing_count, suspicion, priority,"
+        " next_sync_at"
     )
     row = (True, "pending", 0, 0, 0, "manual", now)
     assert ask(f"SELECT {columns} FROM product_sync_schedule") == [row]

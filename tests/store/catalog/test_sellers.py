@@ -117,27 +117,27 @@ def test_a_term_that_makes_no_sense_is_refused_by_name(
     assert sellers.own_terms(A)["rounding"] is None, "nothing of it was stored"
 
 
-def test_catalogues_are_counted_by_who_is_active_for_all_or_for_some(
+def test_catalogs_are_counted_by_who_is_active_for_all_or_for_some(
     sellers: Sellers, clock: VirtualClock, ask: Ask, enter: Callable[..., None]
 ) -> None:
     now = clock.now()
     enter(A, 5)
     enter(B, 3)
-    assert sellers.count_catalogues(now) == 2
-    assert sellers.count_catalogues(now) == 0
+    assert sellers.count_catalogs(now) == 2
+    assert sellers.count_catalogs(now) == 0
     ask("UPDATE product_sync_schedule SET is_active = false WHERE sku = 'P0'")
-    assert sellers.count_catalogues(now, [B]) == 1
-    counts = {name: each.catalogue_count for name, each in sellers.standings([A, B], now).items()}
+    assert sellers.count_catalogs(now, [B]) == 1
+    counts = {name: each.catalog_count for name, each in sellers.standings([A, B], now).items()}
     assert counts == {A: 5, B: 2}
     ask("UPDATE product_sync_schedule SET is_active = false")
-    assert sellers.count_catalogues(now) == 2
+    assert sellers.count_catalogs(now) == 2
 
 
 def test_a_seller_who_was_never_counted_is_counted_on_the_spot(
     sellers: Sellers, clock: VirtualClock, enter: Callable[..., None]
 ) -> None:
     enter(A, 7)
-    assert sellers.standings([A], clock.now())[A].catalogue_count == 7
+    assert sellers.standings([A], clock.now())[A].catalog_count == 7
 
 
 def test_moves_are_those_of_one_day_and_one_seller_and_counted_as_far_as_they_decide(

@@ -11,7 +11,7 @@ from psycopg_pool import ConnectionPool
 from tests.engine.shop_setup import Shops, make_shops, wanted
 
 from headway.core.limits.transitions import Resource
-from headway.providers.shopify.storefront import shop_resource, shop_scope
+from headway.providers.shopify.storefront import shop_limit_key, shop_resource
 from headway.store.catalog.shop_status import (
     ROWS_SHOWN,
     StorefrontStatus,
@@ -37,7 +37,7 @@ SECOND = timedelta(seconds=1)
 
 
 def resource_of(shop: str) -> Resource:
-    return shop_resource(shop_scope("", shop))
+    return shop_resource(shop_limit_key("", shop))
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_a_shop_that_does_not_answer_says_so_while_it_lasts(shops: Shops, look: 
     until = shops.clock.now() + timedelta(minutes=5)
     shops.ask(
         "INSERT INTO breaker (scope, failures, open_until, reason) VALUES (%s, 3, %s, 'HTTP 502')",
-        shop_scope("", shops.domain("acme")),
+        shop_limit_key("", shops.domain("acme")),
         until,
     )
     assert look().shops[0].trouble == "HTTP 502"

@@ -14,10 +14,10 @@ KEYS = ("printify:1", "printify:2")
 
 
 def call(limiter: PostgresLimiter, key: str, status: int | None, *, sent: bool = True) -> None:
-    ticket = limiter.reserve([key], owner="w", max_wait_s=0, lease_s=60, grace_s=10, begins=True)
-    assert isinstance(ticket, Permit)
-    assert isinstance(ticket.go, Go)
-    limiter.settle(ticket, sent=sent, report=CallReport(result="", http_status=status))
+    permit = limiter.reserve([key], owner="w", max_wait_s=0, lease_s=60, grace_s=10, begins=True)
+    assert isinstance(permit, Permit)
+    assert isinstance(permit.go, Go)
+    limiter.settle(permit, sent=sent, report=CallReport(result="", http_status=status))
 
 
 def test_a_scope_must_keep_still_while_the_day_holds_too_many_errors(

@@ -57,16 +57,16 @@ def limiter(pool: ConnectionPool, clock: VirtualClock) -> PostgresLimiter:
 
 def ask(limiter: PostgresLimiter, **wishes: float) -> Permit:
     defaults = {"max_wait_s": 1e6, "lease_s": 60, "grace_s": 10}
-    ticket = limiter.reserve(["boeing"], owner="w1", purpose="quote", **(defaults | wishes))
-    assert isinstance(ticket, Permit)
-    return ticket
+    permit = limiter.reserve(["boeing"], owner="w1", purpose="quote", **(defaults | wishes))
+    assert isinstance(permit, Permit)
+    return permit
 
 
 def go(limiter: PostgresLimiter, clock: VirtualClock, **wishes: float) -> Permit:
-    ticket = ask(limiter, **wishes)
-    clock.sleep(ticket.wait_s)
-    assert isinstance(limiter.begin(ticket), Go)
-    return ticket
+    permit = ask(limiter, **wishes)
+    clock.sleep(permit.wait_s)
+    assert isinstance(limiter.begin(permit), Go)
+    return permit
 
 
 def ledger(pool: ConnectionPool) -> Iterator[tuple[object, ...]]:
@@ -81,19 +81,19 @@ def test_the_ledger_tells_what_became_of_every_call(
     limiter: PostgresLimiter, pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     begun = [clock.now()]
-    ticket = go(limiter, clock)
+    permit = go(limiter, clock)
     clock.sleep(2)
     report = CallReport(result="ok", http_status=200, seats_paid=10, skus=["A", "B"])
-    limiter.settle(ticket, sent=True, report=report)
-    ticket = go(limiter, clock)
+    limiter.settle(permit, sent=True, report=report)
+    permit = go(limiter, clock)
     begun.append(clock.now())
-    limiter.settle(ticket, sent=False)
+    limiter.settle(permit, sent=False)
     go(limiter, clock, lease_s=20)
     begun.append(clock.now())
     clock.sleep(90)
-    ticket = go(limiter, clock)
+    permit = go(limiter, clock)
     begun.append(clock.now())
-    limiter.settle(ticket, sent=True, is_late=True)
+    limiter.settle(permit, sent=True, is_late=True)
 
     first, second, third, fourth = ledger(pool)
     lease = timedelta(seconds=60)
@@ -112,9 +112,9 @@ def test_the_ledger_proves_that_no_window_was_exceeded(
     limiter: PostgresLimiter, clock: VirtualClock
 ) -> None:
     for _ in range(5):
-        ticket = go(limiter, clock)
+        permit = go(limiter, clock)
         clock.sleep(3)
-        limiter.settle(ticket, sent=True)
+        limiter.settle(permit, sent=True)
     calls = limiter.calls_since("boeing", datetime(2026, 1, 1, tzinfo=UTC))
     assert len(calls) == 5
     assert not replay_windows(calls, Window(limit=2, span_s=60))
@@ -255,13 +255,13 @@ def test_nothing_is_granted_without_the_database(
 ) -> None:
     with open_pool(database, size=1) as pool:
         limiter = PostgresLimiter(pool, clock, [BOEING])
-        ticket = ask(limiter)
-        clock.sleep(ticket.wait_s)
+        permit = ask(limiter)
+        clock.sleep(permit.wait_s)
         with pool.connection() as conn:
             name = conn.info.dbname
         postgres.drop_database(name)
         with pytest.raises(StoreError, match="the database refused"):
-            limiter.begin(ticket)
+            limiter.begin(permit)
 
 
 def test_rows_that_vanished_are_made_anew_and_distrusted(
@@ -282,9 +282,9 @@ def test_an_error_in_the_middle_leaves_no_trace(pool: ConnectionPool, clock: Vir
     clock.sleep(1000)
     limiter.settle(go(limiter, clock), sent=True)
     clock.sleep(1000)
-    ticket = ask(limiter)
+    permit = ask(limiter)
     with pytest.raises(StoreError, match="duplicate key"):
-        limiter.begin(ticket)
+        limiter.begin(permit)
     status = limiter.status("boeing")
     assert (status.in_flight, status.queue) == (0, {0: 1})
 

@@ -51,7 +51,7 @@ def resources(run: int) -> list[Resource]:
 def play(limiter: LimiterVerbs, clock: VirtualClock, trace: list[tuple], run: int) -> list[object]:
     """Make the moves; return every answer, and what a person was shown after each."""
     answers: list[object] = []
-    tickets: list[Permit] = []
+    permits: list[Permit] = []
     for verb, *values in trace:
         answer: object = None
         if verb == "sleep":
@@ -60,14 +60,14 @@ def play(limiter: LimiterVerbs, clock: VirtualClock, trace: list[tuple], run: in
             clock.step(values[0])
         elif verb == "reserve":
             answer = reserve(limiter, run, *values)
-            tickets += [answer] if isinstance(answer, Permit) else []
+            permits += [answer] if isinstance(answer, Permit) else []
         elif verb == "observe":
             limiter.observe(f"{run} {values[0]}", Observation(used=values[1], capacity=45))
         elif verb == "pause":
             limiter.pause(f"{run} {values[0]}", values[1], "told to wait")
-        elif values[0] < len(tickets):
-            answer = act(limiter, verb, tickets[values[0]], *values[1:])
-            tickets += [answer] if isinstance(answer, Permit) else []
+        elif values[0] < len(permits):
+            answer = act(limiter, verb, permits[values[0]], *values[1:])
+            permits += [answer] if isinstance(answer, Permit) else []
         answers.append((verb, answer))
         answers += [limiter.status(f"{run} {name}") for name in ("app", "shop")]
     return answers
@@ -90,20 +90,20 @@ def reserve(limiter: LimiterVerbs, run: int, where: str, cost: float, priority: 
         return str(error)
 
 
-def act(limiter: LimiterVerbs, verb: str, ticket: Permit, amount: float = 2) -> object:
+def act(limiter: LimiterVerbs, verb: str, permit: Permit, amount: float = 2) -> object:
     if verb == "begin":
-        return limiter.begin(ticket)
+        return limiter.begin(permit)
     if verb == "follow":
         return limiter.reserve(
-            ticket.keys, owner="test", max_wait_s=300, lease_s=40, grace_s=20, after=ticket
+            permit.keys, owner="test", max_wait_s=300, lease_s=40, grace_s=20, after=permit
         )
     if verb == "spend":
-        return limiter.spend(ticket, amount)
+        return limiter.spend(permit, amount)
     if verb == "extend":
-        return limiter.extend(ticket, amount)
+        return limiter.extend(permit, amount)
     is_sent = verb != "unsent"
     actual = amount if verb == "settle" else None
-    return limiter.settle(ticket, sent=is_sent, actual=actual, is_late=verb == "late")
+    return limiter.settle(permit, sent=is_sent, actual=actual, is_late=verb == "late")
 
 
 # A lost call with a late word, one unsent, one extended and spent, a step, a correction.
@@ -159,7 +159,7 @@ def test_memory_and_postgresql_answer_alike(pool: ConnectionPool, trace: list[tu
     for theirs, ours in zip(expected, found, strict=True):
         assert theirs == ours
     assert memory.ledger == {
-        (line.ticket_id, line.key): replace(line)
+        (line.permit_id, line.key): replace(line)
         for resource in resources(run)
         for line in stored.calls_since(resource.key, START)
     }

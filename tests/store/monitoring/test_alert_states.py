@@ -34,7 +34,7 @@ class Room:
     def minutes(self, count: int, *found: Alert) -> list[AlertPhase]:
         told = []
         for _ in range(count):
-            news = self.states.turn(found, self.now, write=self.write)
+            news = self.states.update(found, self.now, write=self.write)
             assert news is not None
             told += [each.word for each in news]
             self.now += MINUTE
@@ -80,10 +80,10 @@ def test_of_two_ticks_at_once_one_judges_and_the_other_leaves_it(room: Room) -> 
     answers = []
 
     def write(news: News) -> Message:
-        answers.append(AlertStates(room.pool).turn([DOWN], room.now, write=room.write))
+        answers.append(AlertStates(room.pool).update([DOWN], room.now, write=room.write))
         return room.write(news)
 
-    first = room.states.turn([DOWN], room.now, write=write)
+    first = room.states.update([DOWN], room.now, write=write)
     assert first is not None
     assert ([each.word for each in first], answers) == ([AlertPhase.FIRED], [None])
     assert room.titles == ["critical: supplier down"]
@@ -96,7 +96,7 @@ def test_a_crash_on_the_way_loses_the_state_and_the_message_together(room: Room)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        room.states.turn([DOWN], room.now, write=crash)
+        room.states.update([DOWN], room.now, write=crash)
     assert (room.states.all(room.now)[0].fired_at, room.titles) == (None, [])
     assert room.minutes(1, DOWN) == [AlertPhase.FIRED]
     assert room.titles == ["critical: supplier down"]

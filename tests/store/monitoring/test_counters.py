@@ -8,8 +8,8 @@ from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import LimitKey, SellerId
 from headway.core.limits.breaker import Breaker
 from headway.core.monitoring.metrics import HourMetric
-from headway.engine.pull import _own_scope, _scope
-from headway.providers.shopify.storefront import shop_scope
+from headway.engine.pull import _limit_key, _own_limit_key
+from headway.providers.shopify.storefront import shop_limit_key
 from headway.store.accounts.connections import ConnectedShops
 from headway.store.limits.breakers import Breakers
 from headway.store.monitoring.counters import MinuteCounters
@@ -55,7 +55,7 @@ def test_the_last_hour_is_counted_and_nothing_else(pool: ConnectionPool) -> None
         for sku, ago in (("S1", 11), ("S2", 9)):
             row = (sku, NOW, "syncing", NOW - ago * MINUTE, "w", True, False)
             connection.execute(LISTING, row)
-    seen = MinuteCounters(pool).read(NOW, scopes=[KEY], permit_wait_s=1.5)
+    seen = MinuteCounters(pool).read(NOW, limit_keys=[KEY], permit_wait_s=1.5)
     assert seen == HourMetric(
         calls=4,
         calls_failed=2,
@@ -68,7 +68,7 @@ def test_the_last_hour_is_counted_and_nothing_else(pool: ConnectionPool) -> None
 
 
 def test_where_nothing_happened_all_is_nought(pool: ConnectionPool) -> None:
-    assert MinuteCounters(pool).read(NOW, scopes=[KEY], permit_wait_s=0) == HourMetric()
+    assert MinuteCounters(pool).read(NOW, limit_keys=[KEY], permit_wait_s=0) == HourMetric()
 
 
 def test_who_does_not_answer_is_a_shop_an_account_or_a_platform_for_everybody(
@@ -81,20 +81,20 @@ def test_who_does_not_answer_is_a_shop_an_account_or_a_platform_for_everybody(
         for seller, number in (("a", "7"), ("b", "8"))
     )
 
-    def fail(scope: str) -> None:
+    def fail(limit_key: str) -> None:
         broken = Breaker()
         for _ in range(3):
             broken = broken.failed(now, "HTTP 503")
-        breakers.save(LimitKey(scope), broken)
+        breakers.save(LimitKey(limit_key), broken)
 
     def down() -> list[tuple[str | None, str]]:
         return [(each.seller, each.name) for each in MinuteCounters(pool).troubles().connections]
 
-    fail(shop_scope("app", shop.shop))
-    fail(_own_scope(own.bare))
+    fail(shop_limit_key("app", shop.shop))
+    fail(_own_limit_key(own.bare))
     assert down() == [("a", "etsy 7"), ("a", "shopify a.myshopify.com")]
-    fail(_scope(PlatformName.ETSY))
-    fail(_own_scope(other.bare))
+    fail(_limit_key(PlatformName.ETSY))
+    fail(_own_limit_key(other.bare))
     assert down() == [
         (None, "etsy"),
         ("a", "etsy 7"),

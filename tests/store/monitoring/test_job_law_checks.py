@@ -34,7 +34,7 @@ def laws(pool: ConnectionPool) -> JobLawChecks:
 
 def spend(lane: Lane, count: float) -> None:
     lane.limiter.create([DAY_KEY])
-    ticket = lane.limiter.reserve(
+    permit = lane.limiter.reserve(
         [DAY_KEY],
         cost=count,
         owner="x",
@@ -44,7 +44,7 @@ def spend(lane: Lane, count: float) -> None:
         purpose="",
         begins=True,
     )
-    lane.limiter.settle(ticket, sent=True, actual=count)  # type: ignore[arg-type]
+    lane.limiter.settle(permit, sent=True, actual=count)  # type: ignore[arg-type]
 
 
 def test_a_lawful_lane_breaks_no_law(lane: Lane, laws: JobLawChecks) -> None:

@@ -92,7 +92,7 @@ def test_a_part_that_was_just_asked_for_is_not_late_yet(
     laws: LawChecks, clock: VirtualClock, run: Run
 ) -> None:
     now = clock.now() + 26 * HOUR
-    run("UPDATE product_sync_schedule SET turn = 'manual', next_sync_at = %s", now)
+    run("UPDATE product_sync_schedule SET priority = 'manual', next_sync_at = %s", now)
     assert laws.ages(now, age_max=AGE_MAX, outages=[]).late.count == 0
     assert laws.ages(now + 2 * HOUR, age_max=AGE_MAX, outages=[]).late.count == 2
 

@@ -22,7 +22,7 @@ Ask = Callable[..., list[tuple[Any, ...]]]
 
 @pytest.fixture
 def markets(pool: ConnectionPool) -> Markets:
-    return Markets(pool, scope="boeing:test", seats_per_min=SEATS_PER_MIN)
+    return Markets(pool, limit_key="boeing:test", seats_per_min=SEATS_PER_MIN)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def due(ask: Ask) -> dict[str, datetime]:
     return dict(ask("SELECT sku, next_sync_at FROM product_sync_schedule"))
 
 
-def test_a_market_begins_with_the_price_that_its_catalogue_makes(
+def test_a_market_begins_with_the_price_that_its_catalog_makes(
     pool: ConnectionPool, markets: Markets, clock: VirtualClock
 ) -> None:
     enter(pool, clock.now(), 40)
@@ -84,7 +84,7 @@ def test_the_price_rises_when_the_queue_is_late_and_falls_when_it_is_early(
     assert markets.load((), clock.now()).price == pytest.approx(first.going_price)
 
 
-def test_a_price_is_forgotten_when_the_catalogue_has_become_another(
+def test_a_price_is_forgotten_when_the_catalog_has_become_another(
     pool: ConnectionPool, markets: Markets, clock: VirtualClock, ask: Ask
 ) -> None:
     enter(pool, clock.now(), 10)
@@ -139,7 +139,7 @@ def test_what_another_version_knew_of_rates_and_lists_counts_for_nothing(
         id="P0",
         user_id=SellerId("a"),
         sku=Sku("P0"),
-        turn=Priority.SCHEDULED,
+        priority=Priority.SCHEDULED,
         fence=1,
         next_sync_at=clock.now(),
         hour_bucket=0,
@@ -178,7 +178,7 @@ def test_a_sweep_without_a_limit_takes_all_but_those_read_since(
     assert "P4" not in moved
 
 
-def test_a_sweep_leaves_alone_whoever_is_aboard_a_call_urgent_or_parked(
+def test_a_sweep_leaves_alone_whoever_is_in_call_a_call_urgent_or_parked(
     pool: ConnectionPool, markets: Markets, clock: VirtualClock, ask: Ask
 ) -> None:
     now = clock.now()
@@ -188,13 +188,13 @@ def test_a_sweep_leaves_alone_whoever_is_aboard_a_call_urgent_or_parked(
         " lease_until = %s WHERE sku = 'P0'",
         now + HOUR,
     )
-    ask("UPDATE product_sync_schedule SET turn = 'manual' WHERE sku = 'P1'")
+    ask("UPDATE product_sync_schedule SET priority = 'manual' WHERE sku = 'P1'")
     ask("UPDATE product_sync_schedule SET is_active = false WHERE sku = 'P2'")
     sweep = Sweep(family="ACME", read_before=now)
     assert markets.learn(markets.load((), now), Lesson(sweeps=(sweep,)), now) == ["P3"]
 
 
-def test_those_whom_the_deadline_calls_board_before_a_sweep(
+def test_those_whom_the_deadline_calls_join_call_before_a_sweep(
     pool: ConnectionPool, markets: Markets, clock: VirtualClock, ask: Ask
 ) -> None:
     now = clock.now()

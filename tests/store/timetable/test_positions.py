@@ -6,26 +6,32 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from headway.core.catalog.listings import SellerId, Sku
-from headway.core.timetable.seats import SeatRule, board
+from headway.core.timetable.seats import SeatRule, join_call
 from headway.store.timetable.positions import ListingPositions
 from headway.store.timetable.schedule import Schedule
 from headway_lab.virtual_clock import VirtualClock
 
 MINUTE = timedelta(minutes=1)
 ADD = """
-INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at, turn, created_at)
+INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at, priority, created_at)
 VALUES (%s, %s, 0, %s, %s, %s)
 """
 
 
 def add(
-    pool: ConnectionPool, sku: str, due_at: datetime, turn: str = "scheduled", seller: str = "acme"
+    pool: ConnectionPool,
+    sku: str,
+    due_at: datetime,
+    priority: str = "scheduled",
+    seller: str = "acme",
 ) -> None:
     with pool.connection() as connection:
-        connection.execute(ADD, (seller, sku, due_at, turn, due_at))
+        connection.execute(ADD, (seller, sku, due_at, priority, due_at))
 
 
-def test_the_place_counts_whoever_boards_before(pool: ConnectionPool, clock: VirtualClock) -> None:
+def test_the_place_counts_whoever_joins_call_before(
+    pool: ConnectionPool, clock: VirtualClock
+) -> None:
     now = clock.now()
     for number in range(4):
         add(pool, f"S{number}", now - (9 - number) * MINUTE)
@@ -34,7 +40,7 @@ def test_the_place_counts_whoever_boards_before(pool: ConnectionPool, clock: Vir
     add(pool, "ONBOARD", now, "onboarding")
     add(pool, "MANUAL", now + MINUTE, "manual")
     rule = SeatRule(seats=14, slack=timedelta(minutes=20))
-    expected = [each.sku for each in board(Schedule(pool).front(now, limit=50), now, rule)]
+    expected = [each.sku for each in join_call(Schedule(pool).front(now, limit=50), now, rule)]
     places = {
         each.sku: each.ahead_count
         for each in ListingPositions(pool).sample(now)

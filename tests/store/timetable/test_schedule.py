@@ -88,12 +88,16 @@ def test_the_front_holds_the_next_due_of_every_turn_and_no_held_or_inactive_row(
 ) -> None:
     now = clock.now()
     enter(pool, now, *(("a", f"P{n}") for n in range(40)))
-    ask("UPDATE product_sync_schedule SET turn = 'manual' WHERE sku = 'P7'")
-    ask("UPDATE product_sync_schedule SET turn = 'retry' WHERE sku = 'P8'")
+    ask("UPDATE product_sync_schedule SET priority = 'manual' WHERE sku = 'P7'")
+    ask("UPDATE product_sync_schedule SET priority = 'retry' WHERE sku = 'P8'")
     ask("UPDATE product_sync_schedule SET is_active = false WHERE sku = 'P9'")
     claim(schedule, now, "P10")
     front = schedule.front(now, limit=5)
-    assert {each.turn for each in front} == {Priority.MANUAL, Priority.SCHEDULED, Priority.RETRY}
+    assert {each.priority for each in front} == {
+        Priority.MANUAL,
+        Priority.SCHEDULED,
+        Priority.RETRY,
+    }
     assert len(front) == 7
     everything = {each.sku for each in schedule.front(now, limit=100)}
     assert everything == {f"P{n}" for n in range(40)} - {"P9", "P10"}
@@ -101,7 +105,7 @@ def test_the_front_holds_the_next_due_of_every_turn_and_no_held_or_inactive_row(
     assert rest == everything - {"P1"}
 
 
-def test_the_front_can_leave_out_whoever_was_aboard_a_failed_call(
+def test_the_front_can_leave_out_whoever_was_in_call_a_failed_call(
     pool: ConnectionPool, schedule: Schedule, clock: VirtualClock
 ) -> None:
     now = clock.now()
@@ -245,11 +249,11 @@ def test_rescue_acts_on_silence_only(
 ) -> None:
     now = clock.now()
     enter(pool, now, ("a", "P1"))
-    before = ask("SELECT next_sync_at, turn, consecutive_failures FROM product_sync_schedule")
+    before = ask("SELECT next_sync_at, priority, consecutive_failures FROM product_sync_schedule")
     claim(schedule, now, "P1")
     assert schedule.rescue(now + timedelta(seconds=89)) == 0
     assert schedule.rescue(now + timedelta(seconds=91)) == 1
-    after = ask("SELECT next_sync_at, turn, consecutive_failures FROM product_sync_schedule")
+    after = ask("SELECT next_sync_at, priority, consecutive_failures FROM product_sync_schedule")
     assert after == before, "a rescued listing is as due as it was"
     assert ask("SELECT event_type FROM sync_audit_log") == [("lease_rescued",)]
 
@@ -259,7 +263,7 @@ def test_released_seats_are_as_due_as_before_and_carry_their_suspicion(
 ) -> None:
     now = clock.now()
     enter(pool, now, ("a", "P1"), ("a", "P2"))
-    before = ask("SELECT sku, next_sync_at, turn FROM product_sync_schedule ORDER BY sku")
+    before = ask("SELECT sku, next_sync_at, priority FROM product_sync_schedule ORDER BY sku")
     listings = sorted(claim(schedule, now, "P1", "P2"), key=lambda each: each.sku)
     assert schedule.release(listings, suspicion={listings[0].id: 3}) == 2
     assert schedule.release(listings, suspicion={}) == 0, "a second release finds nothing"
@@ -268,7 +272,9 @@ def test_released_seats_are_as_due_as_before_and_carry_their_suspicion(
         " FROM product_sync_schedule ORDER BY sku"
     )
     assert rows == [(3, 0, "pending"), (0, 0, "pending")]
-    assert ask("SELECT sku, next_sync_at, turn FROM product_sync_schedule ORDER BY sku") == before
+    assert (
+        ask("SELECT sku, next_sync_at, priority FROM product_sync_schedule ORDER BY sku") == before
+    )
 
 
 def test_the_fifth_failure_parks_and_a_parked_listing_is_never_claimed(

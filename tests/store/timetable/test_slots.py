@@ -140,14 +140,18 @@ def test_a_chosen_slot_stays_and_the_due_times_of_others_are_left_alone(
     mine = "UPDATE product_sync_schedule SET {} WHERE sku = %s"
     chosen = "hour_bucket = 5, minute_offset = 33, manual_slot_override = true"
     ask(mine.format(chosen), "P00000")
-    ask(mine.format("turn = 'manual'"), "P00001")
-    ask(mine.format("turn = 'retry', sync_status = 'failed', consecutive_failures = 2"), "P00002")
+    ask(mine.format("priority = 'manual'"), "P00001")
+    ask(
+        mine.format("priority = 'retry', sync_status = 'failed', consecutive_failures = 2"),
+        "P00002",
+    )
     ask(mine.format("is_active = false, sync_status = 'parked'"), "P00003")
-    aboard = "sync_status = 'syncing', lease_owner = 'w', lease_until = now()"
-    ask(mine.format(aboard), "P00004")
+    in_call = "sync_status = 'syncing', lease_owner = 'w', lease_until = now()"
+    ask(mine.format(in_call), "P00004")
     names = [f"P{number:05}" for number in range(1, 5)]
     kept = (
-        "SELECT sku, next_sync_at, turn, sync_status FROM product_sync_schedule WHERE sku = ANY(%s)"
+        "SELECT sku, next_sync_at, priority, sync_status FROM product_sync_schedule"
+        " WHERE sku = ANY(%s)"
     )
     before = sorted(ask(kept, names))
     timetable.adopt(Split(), NOW)
@@ -181,7 +185,7 @@ def test_a_sweep_does_not_outlast_the_policy_that_ordered_it(
     add(pool, 30, Adaptive())
     read_all(ask, NOW - HOUR)
     ask("UPDATE product_sync_schedule SET family = 'ACME'")
-    markets = Markets(pool, scope="boeing:test", seats_per_min=20.0)
+    markets = Markets(pool, limit_key="boeing:test", seats_per_min=20.0)
     market = markets.load((), NOW)
     sweep = Sweep(family="ACME", read_before=NOW)
     assert len(markets.learn(market, Lesson(sweeps=(sweep,)), NOW)) == 30
@@ -208,7 +212,7 @@ def test_a_person_who_is_at_a_listing_just_then_finishes_first(
     assert ask("SELECT DISTINCT sync_priority FROM product_sync_schedule") == [(7,)]
 
 
-def test_a_large_catalogue_is_placed_a_chunk_at_a_time(
+def test_a_large_catalog_is_placed_a_chunk_at_a_time(
     pool: ConnectionPool, timetable: Timetable, ask: Ask
 ) -> None:
     add(pool, 25_000, Rolling())
@@ -264,7 +268,7 @@ def test_adaptive_begins_with_what_the_log_knows_of_changes(
 
 def fail(ask: Ask, sku: str, times: int, at: datetime, due_at: datetime) -> None:
     ask(
-        "UPDATE product_sync_schedule SET turn = 'retry', sync_status = 'failed',"
+        "UPDATE product_sync_schedule SET priority = 'retry', sync_status = 'failed',"
         " consecutive_failures = %s, last_sync_at = %s, next_sync_at = %s WHERE sku = %s",
         *(times, at, due_at, sku),
     )
@@ -297,7 +301,7 @@ def test_a_window_begins_with_what_earlier_ones_left_in_the_order_of_the_documen
     assert timetable.roll_retries(opens_at + 2 * SECOND, opens_at) == []
 
 
-def test_a_window_that_a_grown_catalogue_opens_sooner_takes_those_that_expected_a_later_one(
+def test_a_window_that_a_grown_catalog_opens_sooner_takes_those_that_expected_a_later_one(
     pool: ConnectionPool, timetable: Timetable, ask: Ask
 ) -> None:
     add(pool, 1, Split())
@@ -307,8 +311,10 @@ def test_a_window_that_a_grown_catalogue_opens_sooner_takes_those_that_expected_
     assert timedelta(0) < due(ask)["P00000"] - opens_at < 10 * SECOND
 
 
-def move(timetable: Timetable, policy: Policy, now: datetime = NOW, **wish: Any) -> Any:
-    return timetable.move(ACME, Sku("P00000"), RequestedSlot(**wish), policy=policy, now=now)
+def move(timetable: Timetable, policy: Policy, now: datetime = NOW, **requested_slot: Any) -> Any:
+    return timetable.move(
+        ACME, Sku("P00000"), RequestedSlot(**requested_slot), policy=policy, now=now
+    )
 
 
 @pytest.mark.parametrize("policy", (Rolling(), Anchored(), Split()), ids=lambda each: each.name)
@@ -364,7 +370,9 @@ def test_a_priority_keeps_the_slot_and_goes_first_in_it(
     assert 6 * SECOND < other[0] - moved.next_sync_at < 8 * SECOND
 
 
-@pytest.mark.parametrize("state", ("turn = 'retry'", "turn = 'manual'", "is_active = false"))
+@pytest.mark.parametrize(
+    "state", ("priority = 'retry'", "priority = 'manual'", "is_active = false")
+)
 def test_who_waits_for_something_else_keeps_its_due_time(
     pool: ConnectionPool, timetable: Timetable, ask: Ask, state: str
 ) -> None:

@@ -82,5 +82,5 @@ class Paginator(Protocol):
     def ask(self, cursor: Cursor) -> PageRequest:
         """Return what to ask next in the run under way."""
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
+    def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
         """Take the page that answered the last ask."""

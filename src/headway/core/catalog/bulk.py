@@ -219,8 +219,8 @@ def _judge(
     if change.applied is None or change.ids is None or change.ids.variant != write.variant:
         # It was lost sight of meanwhile: this answer may be about another variant.
         return Pushed(change=change, retry_at=now, failures=change.failures)
-    parcel = PushBatch(kind=WriteKind.PRICE, changes=[change], writes=[write])
-    (pushed,) = push_results.after_write(parcel, [said], shop, now)
+    push_batch = PushBatch(kind=WriteKind.PRICE, changes=[change], writes=[write])
+    (pushed,) = push_results.after_write(push_batch, [said], shop, now)
     if pushed.retry_at is not None and price_write(change) != write:
         return replace(pushed, retry_at=now)  # a newer price was not refused
     return pushed

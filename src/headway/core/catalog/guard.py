@@ -31,9 +31,9 @@ class Guard:
     move_max: Decimal = Decimal("0.50")
     share_max: Decimal = Decimal("0.25")
 
-    def mass_least(self, catalogue_count: int) -> int:
+    def mass_least(self, catalog_count: int) -> int:
         """Return how many moves within a day make a mass change."""
-        return max(MASS_MIN, int(self.share_max * catalogue_count) + 1)
+        return max(MASS_MIN, int(self.share_max * catalog_count) + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class SellerSettings:
 
     terms: Terms
     guard: Guard = Guard()
-    catalogue_count: int = 0
+    catalog_count: int = 0
     moved_count: int = 0
     mass_approved_until: datetime | None = None
 
@@ -54,10 +54,10 @@ class SellerSettings:
         if listing.held_reason is not None and MASS in listing.held_reason:
             return listing.held_reason
         count = self.moved_count + (not has_moved_lately(listing, now))
-        if count < self.guard.mass_least(self.catalogue_count):
+        if count < self.guard.mass_least(self.catalog_count):
             return None
         share = _percent(self.guard.share_max)
-        return f"{count:,} of {self.catalogue_count:,} {MASS}; more than {share} is held"
+        return f"{count:,} of {self.catalog_count:,} {MASS}; more than {share} is held"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

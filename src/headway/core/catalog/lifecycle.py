@@ -70,7 +70,7 @@ class Settlement:
 
     listing: Listing
     outcome: Outcome
-    turn: Priority
+    priority: Priority
     next_sync_at: datetime
     failures: int = 0
     missing_count: int = 0
@@ -181,7 +181,7 @@ class Judge:
         return Settlement(
             listing=listing,
             outcome=Outcome.UPDATED if has_changed else Outcome.UNCHANGED,
-            turn=Priority.SCHEDULED,
+            priority=Priority.SCHEDULED,
             next_sync_at=following.next_sync_at,
             error=error,
             observed=observed,
@@ -248,7 +248,7 @@ class Judge:
         return Settlement(
             listing=listing,
             outcome=Outcome.FAILED,
-            turn=Priority.RETRY,
+            priority=Priority.RETRY,
             next_sync_at=self.policy.next_try(
                 replace(listing, consecutive_failures=failures), now, self.rule.backoff(failures)
             ),

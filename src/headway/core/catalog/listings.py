@@ -65,7 +65,7 @@ class Candidate:
     id: str
     user_id: SellerId
     sku: Sku
-    turn: Priority
+    priority: Priority
     next_sync_at: datetime
     suspicion: int = 0
 
@@ -91,7 +91,7 @@ class Listing:
     id: str
     user_id: SellerId
     sku: Sku
-    turn: Priority
+    priority: Priority
     fence: int
     next_sync_at: datetime
     hour_bucket: int

@@ -40,12 +40,12 @@ PRICE_FACTS = ("price", "compare_at", "cost", "currency")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushBatch:
-    """One call: whom it is about and, if it writes, what; `is_patrol` looks without need."""
+    """One call: whom it is about and, if it writes, what; `is_drift_check` looks without need."""
 
     kind: WriteKind
     changes: Sequence[Change] = ()
     writes: Sequence[Write] = ()
-    is_patrol: bool = False
+    is_drift_check: bool = False
 
     def intent(self, id_: str) -> Intent:
         """Write down what is about to be sent."""
@@ -71,29 +71,29 @@ class PushNeeds:
         return self.price or self.status or bool(self.stock or self.unstocked)
 
 
-def next_parcel(errand: PushLease, *, handle: Callable[[str], str]) -> PushBatch | None:
+def next_push_batch(push_lease: PushLease, *, handle: Callable[[str], str]) -> PushBatch | None:
     """Return the one call that this visit should make; None when there is nothing to ask or say."""
-    shop = errand.shop
-    in_bulk = errand.bulk.skus if errand.bulk else frozenset()
-    if errand.open:
-        return _look(errand.changes, shop)
+    shop = push_lease.shop
+    in_bulk = push_lease.bulk.skus if push_lease.bulk else frozenset()
+    if push_lease.open:
+        return _look(push_lease.changes, shop)
     if shop.locations is None:
         return PushBatch(kind=WriteKind.LOCATIONS)
     steps: list[Iterator[PushBatch]] = [
-        _unseen(errand.changes, shop),
-        _statuses(errand.changes, shop),
+        _unseen(push_lease.changes, shop),
+        _statuses(push_lease.changes, shop),
         # A stock call holds so much that it pays to gather; and a rise must wait for its price.
-        _stock(errand.changes, shop, least=STOCK_MAX // 2),
-        _prices([each for each in errand.changes if each.sku not in in_bulk], shop),
-        _activations(errand.changes, shop),
-        _stock(errand.changes, shop),
-        _creations(errand.changes, shop, handle),
+        _stock(push_lease.changes, shop, least=STOCK_MAX // 2),
+        _prices([each for each in push_lease.changes if each.sku not in in_bulk], shop),
+        _activations(push_lease.changes, shop),
+        _stock(push_lease.changes, shop),
+        _creations(push_lease.changes, shop, handle),
     ]
     for step in steps:
-        for parcel in step:
-            return parcel
-    patrol = _look(errand.patrol, shop)
-    return None if patrol is None else replace(patrol, is_patrol=True)
+        for push_batch in step:
+            return push_batch
+    drift_check = _look(push_lease.drift_check, shop)
+    return None if drift_check is None else replace(drift_check, is_drift_check=True)
 
 
 def needs(change: Change, shop: Shop) -> PushNeeds:
@@ -182,9 +182,9 @@ def _unseen(changes: Sequence[Change], shop: Shop) -> Iterator[PushBatch]:
         if each.ids is not None
         and (each.applied is None or ("status" in each.desired and "status" not in each.applied))
     ]
-    parcel = _look(blind, shop)
-    if parcel is not None:
-        yield parcel
+    push_batch = _look(blind, shop)
+    if push_batch is not None:
+        yield push_batch
 
 
 def _statuses(changes: Sequence[Change], shop: Shop) -> Iterator[PushBatch]:

@@ -64,25 +64,29 @@ def backoff(failures: int) -> timedelta:
     return min(BACKOFF_MAX, BACKOFF_FIRST * (1 << min(max(failures - 1, 0), 20)))
 
 
-def idle(errand: PushLease, now: datetime) -> list[Pushed]:
+def idle(push_lease: PushLease, now: datetime) -> list[Pushed]:
     """Settle listings of which the shop already shows all that it can.
 
     One whose shop SKU is another part's must not be mistaken for that. One that only lacks the
     price which is on its way in bulk sleeps until that has ended.
     """
-    if errand.open or errand.shop.locations is None:
+    if push_lease.open or push_lease.shop.locations is None:
         return []
     pushed = []
-    for each in errand.changes:
+    for each in push_lease.changes:
         if each.rival is not None:
             reason = f"its shop SKU {each.shop_sku} is that of {each.rival}; import it with another"
             pushed.append(_refused(each, reason, now))
         if each.ids is None or each.applied is None:
             continue
-        if not needs(each, errand.shop):
+        if not needs(each, push_lease.shop):
             pushed.append(Pushed(change=each, applied=each.desired))
-        elif errand.bulk and each.sku in errand.bulk.skus and lacks_only_price(each, errand.shop):
-            until = errand.bulk.created_at + SLEEP
+        elif (
+            push_lease.bulk
+            and each.sku in push_lease.bulk.skus
+            and lacks_only_price(each, push_lease.shop)
+        ):
+            until = push_lease.bulk.created_at + SLEEP
             pushed.append(Pushed(change=each, retry_at=until, failures=each.failures))
     return pushed
 
@@ -94,21 +98,23 @@ def lacks_only_price(change: Change, shop: Shop) -> bool:
     return need.price and not need.status and (not has_stock or waits_for_price(change, need))
 
 
-def unsure(parcel: PushBatch, now: datetime) -> list[Pushed]:
+def unsure(push_batch: PushBatch, now: datetime) -> list[Pushed]:
     """Let the listings of a write whose answer was lost wait a moment, then be read back."""
     return [
         Pushed(change=each, retry_at=now + READ_BACK_AFTER, failures=each.failures)
-        for each in parcel.changes
+        for each in push_batch.changes
     ]
 
 
-def after_find(parcel: PushBatch, found: FoundVariants, shop: Shop, now: datetime) -> list[Pushed]:
+def after_find(
+    push_batch: PushBatch, found: FoundVariants, shop: Shop, now: datetime
+) -> list[Pushed]:
     """Adopt what has exactly this SKU; what is not there is created, or reported."""
     pushed = []
-    for each in parcel.changes:
+    for each in push_batch.changes:
         shown = found.shown.get(each.shop_sku, ())
         if each.shop_sku in found.unsure:
-            pushed.append(_unclear(each, now, is_alone=len(parcel.changes) == 1))
+            pushed.append(_unclear(each, now, is_alone=len(push_batch.changes) == 1))
         elif len(shown) > 1:
             reason = (
                 f"{len(shown)} variants in the shop have the SKU {each.shop_sku}; rename all but"
@@ -126,7 +132,7 @@ def after_find(parcel: PushBatch, found: FoundVariants, shop: Shop, now: datetim
 
 
 def after_read(
-    parcel: PushBatch, shown: Sequence[Shown | None], shop: Shop, *, repairs: bool
+    push_batch: PushBatch, shown: Sequence[Shown | None], shop: Shop, *, repairs: bool
 ) -> list[Pushed]:
     """Believe the shop: what it shows is what was applied, by whomever.
 
@@ -134,24 +140,26 @@ def after_read(
     difference is drift, reported and, with `repairs`, written again.
     """
     pushed = []
-    for each, seen in zip(parcel.changes, shown, strict=True):
+    for each, seen in zip(push_batch.changes, shown, strict=True):
         if seen is None:
             pushed.append(_gone(each, "the shop no longer knows its ids"))
-        elif not parcel.is_patrol:
+        elif not push_batch.is_drift_check:
             pushed.append(_seen(each, seen, shop))
         else:
-            pushed.append(_patrolled(each, seen, shop, repairs=repairs))
+            pushed.append(_drift_checked(each, seen, shop, repairs=repairs))
     return pushed
 
 
 def after_write(
-    parcel: PushBatch, said: Sequence[WriteResult], shop: Shop, now: datetime
+    push_batch: PushBatch, said: Sequence[WriteResult], shop: Shop, now: datetime
 ) -> list[Pushed]:
     """Settle each listing by the worst that was said about any of its writes."""
     answers: dict[str, list[tuple[Write, WriteResult]]] = {}
-    for write, answer in zip(parcel.writes, said, strict=True):
+    for write, answer in zip(push_batch.writes, said, strict=True):
         answers.setdefault(write.sku, []).append((write, answer))
-    return [_settle(each, answers[each.sku], parcel.kind, shop, now) for each in parcel.changes]
+    return [
+        _settle(each, answers[each.sku], push_batch.kind, shop, now) for each in push_batch.changes
+    ]
 
 
 def summary(pushed: Sequence[Pushed]) -> str:
@@ -162,12 +170,16 @@ def summary(pushed: Sequence[Pushed]) -> str:
     )
 
 
-def refuse_all(parcel: PushBatch, reason: str, now: datetime) -> list[Pushed]:
+def refuse_all(push_batch: PushBatch, reason: str, now: datetime) -> list[Pushed]:
     """Settle a call that the shop will never take: alone it is refused, else it is sent smaller."""
-    if len(parcel.changes) == 1:
+    if len(push_batch.changes) == 1:
         # A patrol has looked, and goes on to the others.
-        return [replace(_refused(parcel.changes[0], reason, now), is_verified=parcel.is_patrol)]
-    return [_again(each, reason) for each in parcel.changes]
+        return [
+            replace(
+                _refused(push_batch.changes[0], reason, now), is_verified=push_batch.is_drift_check
+            )
+        ]
+    return [_again(each, reason) for each in push_batch.changes]
 
 
 def _settle(
@@ -279,7 +291,7 @@ def _guarded(pushed: Pushed, shown: Shown, shop: Shop) -> Pushed:
     )
 
 
-def _patrolled(change: Change, shown: Shown, shop: Shop, *, repairs: bool) -> Pushed:
+def _drift_checked(change: Change, shown: Shown, shop: Shop, *, repairs: bool) -> Pushed:
     applied, before = as_applied(shown, change, shop), change.applied or {}
     has, had = applied["quantities"], before.get("quantities") or {}
     # What the merchant keeps at other places is none of our business; a place of ours where the

@@ -276,7 +276,7 @@ class PushLease:
     fence: int
     changes: Sequence[Change] = ()
     open: Sequence[Intent] = ()
-    patrol: Sequence[Change] = ()
+    drift_check: Sequence[Change] = ()
     bulk: BulkIntent | None = None
 
 

@@ -87,23 +87,23 @@ class LimiterVerbs(Protocol):
 
         return self.run(request.keys, transition, report)
 
-    def knows(self, ticket: Permit) -> bool:
+    def knows(self, permit: Permit) -> bool:
         """Tell whether the limits of a ticket are known here, where another may have reserved it.
 
         One that is not is left to lapse.
         """
-        return all(key in self.resources for key in ticket.keys)
+        return all(key in self.resources for key in permit.keys)
 
-    def begin(self, ticket: Permit) -> Begun:
+    def begin(self, permit: Permit) -> Begun:
         """Ask to send now: Go, Hold (come back later) or Gone (reserve again)."""
         return self.run(
-            transitions.find_keys(self.resources, ticket.keys),
-            lambda states, now_us: transitions.begin(self.resources, states, ticket, now_us),
+            transitions.find_keys(self.resources, permit.keys),
+            lambda states, now_us: transitions.begin(self.resources, states, permit, now_us),
         )
 
     def settle(
         self,
-        ticket: Permit,
+        permit: Permit,
         *,
         sent: bool,
         actual: float | None = None,
@@ -116,11 +116,11 @@ class LimiterVerbs(Protocol):
         `is_late` when it may still arrive after our finish.
         """
         self.run(
-            transitions.find_keys(self.resources, ticket.keys),
+            transitions.find_keys(self.resources, permit.keys),
             lambda states, now_us: transitions.settle(
                 self.resources,
                 states,
-                ticket,
+                permit,
                 sent=sent,
                 actual=actual,
                 is_late=is_late,
@@ -130,24 +130,24 @@ class LimiterVerbs(Protocol):
             report,
         )
 
-    def spend(self, ticket: Permit, amount: float, *, lease_s: float = 0) -> bool:
+    def spend(self, permit: Permit, amount: float, *, lease_s: float = 0) -> bool:
         """Count a part of what a ticket reserved of a quota as used; False if it has not that much.
 
         With `lease_s` the reservation lives at least that much longer.
         """
         return self.run(
-            transitions.find_keys(self.resources, ticket.keys),
+            transitions.find_keys(self.resources, permit.keys),
             lambda states, now_us: transitions.spend(
-                self.resources, states, ticket, amount, lease_s=lease_s, now_us=now_us
+                self.resources, states, permit, amount, lease_s=lease_s, now_us=now_us
             ),
         )
 
-    def extend(self, ticket: Permit, amount: float) -> bool:
+    def extend(self, permit: Permit, amount: float) -> bool:
         """Reserve more of a quota for a call under way; False if there is not that much."""
         return self.run(
-            transitions.find_keys(self.resources, ticket.keys),
+            transitions.find_keys(self.resources, permit.keys),
             lambda states, now_us: transitions.extend(
-                self.resources, states, ticket, amount, now_us
+                self.resources, states, permit, amount, now_us
             ),
         )
 
@@ -159,7 +159,7 @@ class LimiterVerbs(Protocol):
             lambda states, _now_us: LimitStep(answer=quota.room(states[key].quotas[0])),
         )
 
-    def observe(self, key: str, observation: Observation, *, ticket: Permit | None = None) -> None:
+    def observe(self, key: str, observation: Observation, *, permit: Permit | None = None) -> None:
         """Correct a meter by what a reply said; name the reply's ticket if it is not settled."""
         self.run(
             transitions.find_keys(self.resources, [key]),
@@ -167,7 +167,7 @@ class LimiterVerbs(Protocol):
                 self.resources[key],
                 states[key],
                 observation,
-                ticket_id=ticket.id if ticket else None,
+                permit_id=permit.id if permit else None,
                 now_us=now_us,
             ),
         )

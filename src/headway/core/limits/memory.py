@@ -73,7 +73,7 @@ class MemoryLimiter(LimiterVerbs):
         opened = enter(self.resources, {key: self.states.get(key) for key in keys}, now_us=now_us)
         lines = sorted(
             (line for line in self.ledger.values() if line.key == key),
-            key=lambda line: (line.begun_at, line.ticket_id),
+            key=lambda line: (line.begun_at, line.permit_id),
             reverse=True,
         )
         return show(
@@ -84,7 +84,7 @@ class MemoryLimiter(LimiterVerbs):
         )
 
     def _write(self, note: Note) -> None:
-        place = (note.ticket_id, note.key)
+        place = (note.permit_id, note.key)
         if isinstance(note, Ended):
             note = replace(
                 self.ledger[place],

@@ -58,25 +58,25 @@ class LimitState:
     buckets: tuple[BucketLevel, ...] = ()
     quotas: tuple[QuotaUse, ...] = ()
 
-    def find(self, ticket_id: str) -> LimitedCall | None:
+    def find(self, permit_id: str) -> LimitedCall | None:
         """Return the call of this ticket, if it began and is remembered."""
-        return next((call for call in self.calls if call.id == ticket_id), None)
+        return next((call for call in self.calls if call.id == permit_id), None)
 
     def swap(self, call: LimitedCall) -> "LimitState":
         """Return the state with this call in place of its former self."""
         calls = tuple(call if one.id == call.id else one for one in self.calls)
         return replace(self, calls=calls)
 
-    def without(self, ticket_id: str) -> "LimitState":
+    def without(self, permit_id: str) -> "LimitState":
         """Return the state without this ticket in the queue."""
-        return replace(self, waiting=tuple(one for one in self.waiting if one.id != ticket_id))
+        return replace(self, waiting=tuple(one for one in self.waiting if one.id != permit_id))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerCall:
     """One line of the ledger: a call that was permitted, and what became of it."""
 
-    ticket_id: str
+    permit_id: str
     key: str
     owner: str
     purpose: str
@@ -92,7 +92,7 @@ class LedgerCall:
 class Ended:
     """A call that is over: what the ledger shall say of it."""
 
-    ticket_id: str
+    permit_id: str
     key: str
     status: str
     finished_at: datetime | None = None
@@ -183,7 +183,7 @@ def tick(resource: Resource, state: LimitState, now_us: int) -> tuple[LimitState
             state, lost = _lose(resource, state, call)
             ended.append(
                 Ended(
-                    ticket_id=call.id,
+                    permit_id=call.id,
                     key=resource.key,
                     status="lost",
                     arrived_by=instant(call.lease_until_us),

@@ -132,7 +132,7 @@ def reserve(
     wait_us = max(starts.values()) - now_us
     if wait_us > to_us(request.max_wait_s):
         return LimitStep(answer=Shed(retry_in_s=wait_us / SECOND_US - request.max_wait_s))
-    ticket = Permit(
+    permit = Permit(
         id=request.id,
         keys=request.keys,
         wait_s=wait_us / SECOND_US,
@@ -142,7 +142,7 @@ def reserve(
     queued = {
         key: replace(states[key], next_sequence=one.sequence + 1) for key, one in asked.items()
     }
-    return LimitStep(answer=ticket, states=_promise(queued, asked, starts))
+    return LimitStep(answer=permit, states=_promise(queued, asked, starts))
 
 
 def take(
@@ -150,13 +150,13 @@ def take(
 ) -> LimitStep[Permit | Shed]:
     """Reserve and, if the start is now, begin in the same breath: the ticket then says Go."""
     reserved = reserve(resources, states, request, now_us)
-    ticket = reserved.answer
-    if isinstance(ticket, Shed) or ticket.wait_s > 0:
+    permit = reserved.answer
+    if isinstance(permit, Shed) or permit.wait_s > 0:
         return reserved
-    begun = begin(resources, {**states, **reserved.states}, ticket, now_us)
+    begun = begin(resources, {**states, **reserved.states}, permit, now_us)
     assert isinstance(begun.answer, Go), "whoever may start now may begin now"
     return LimitStep(
-        answer=replace(ticket, go=begun.answer),
+        answer=replace(permit, go=begun.answer),
         states={**reserved.states, **begun.states},
         notes=(*reserved.notes, *begun.notes),
     )
@@ -175,12 +175,12 @@ def follow(
     )
 
 
-def begin(resources: Resources, states: States, ticket: Permit, now_us: int) -> LimitStep[Begun]:
+def begin(resources: Resources, states: States, permit: Permit, now_us: int) -> LimitStep[Begun]:
     """Let the call go now if every rule of every key allows it and nobody better wants the slot."""
-    asked = {key: one for key in ticket.keys for one in states[key].waiting if one.id == ticket.id}
-    if len(asked) < len(ticket.keys):
+    asked = {key: one for key in permit.keys for one in states[key].waiting if one.id == permit.id}
+    if len(asked) < len(permit.keys):
         return LimitStep(
-            answer=Gone(), states={key: states[key].without(ticket.id) for key in asked}
+            answer=Gone(), states={key: states[key].without(permit.id) for key in asked}
         )
     starts = {key: find_start_us(resources[key], states[key], asked[key], now_us) for key in asked}
     wait_us = max(starts.values()) - now_us
@@ -199,7 +199,7 @@ def begin(resources: Resources, states: States, ticket: Permit, now_us: int) -> 
 def settle(
     resources: Resources,
     states: States,
-    ticket: Permit,
+    permit: Permit,
     *,
     sent: bool,
     actual: float | None = None,
@@ -214,10 +214,10 @@ def settle(
     """
     changed: dict[str, LimitState] = {}
     notes: list[Note] = []
-    for key in ticket.keys:
-        call = states[key].find(ticket.id)
+    for key in permit.keys:
+        call = states[key].find(permit.id)
         if call is None and not sent:
-            changed[key] = states[key].without(ticket.id)
+            changed[key] = states[key].without(permit.id)
         if call is None or (call.arrived_us is not None and not call.is_lost):
             continue
         arrived_us = now_us + (resources[key].jitter_us if is_late else 0) if sent else None
@@ -230,7 +230,7 @@ def settle(
             used=used if sent else 0,
             now_us=now_us,
         )
-        notes.append(_ended(key, ticket.id, now_us, arrived_us))
+        notes.append(_ended(key, permit.id, now_us, arrived_us))
         if seen is not None:
             changed |= observe(resources[key], changed[key], seen, now_us=now_us).states
     return LimitStep(answer=None, states=changed, notes=tuple(notes))
@@ -239,7 +239,7 @@ def settle(
 def spend(
     resources: Resources,
     states: States,
-    ticket: Permit,
+    permit: Permit,
     amount: float,
     *,
     lease_s: float = 0,
@@ -251,8 +251,8 @@ def spend(
     the reservation lives at least that much longer.
     """
     changed = {}
-    for key in ticket.keys:
-        call = states[key].find(ticket.id)
+    for key in permit.keys:
+        call = states[key].find(permit.id)
         if call is None or call.arrived_us is not None or call.reserved < amount:
             return LimitStep(answer=False)
         quotas = tuple(
@@ -266,13 +266,13 @@ def spend(
 
 
 def extend(
-    resources: Resources, states: States, ticket: Permit, amount: float, now_us: int
+    resources: Resources, states: States, permit: Permit, amount: float, now_us: int
 ) -> LimitStep[bool]:
     """Reserve more of the quotas for a call under way: on every key, or not at all."""
     changed = {}
-    for key in ticket.keys:
+    for key in permit.keys:
         state = states[key]
-        call = state.find(ticket.id)
+        call = state.find(permit.id)
         if call is None or call.arrived_us is not None or state.paused_until_us > now_us:
             return LimitStep(answer=False)
         for quota, use in zip(resources[key].quotas, state.quotas, strict=True):
@@ -290,7 +290,7 @@ def observe(
     state: LimitState,
     observation: Observation,
     *,
-    ticket_id: str | None = None,
+    permit_id: str | None = None,
     now_us: int,
 ) -> LimitStep[None]:
     """Correct the first quota, or the first bucket, by what a reply said.
@@ -298,7 +298,7 @@ def observe(
     A reply that names a restore rate, or meets a resource without quotas, speaks of the bucket.
     Raised at once; lowered only after three replies in a row with nobody else in flight.
     """
-    others = [call for call in state.calls if call.arrived_us is None and call.id != ticket_id]
+    others = [call for call in state.calls if call.arrived_us is None and call.id != permit_id]
     if resource.quotas and observation.restore_per_s is None:
         quota, use = resource.quotas[0], state.quotas[0]
         # Others in flight hold reservations, which count beside what is used.
@@ -390,7 +390,7 @@ def _send_within_s(resource: Resource, one: Waiting) -> float:
 
 def _ledger_line(key: str, one: Waiting, now_us: int) -> LedgerCall:
     return LedgerCall(
-        ticket_id=one.id,
+        permit_id=one.id,
         key=key,
         owner=one.owner,
         purpose=one.purpose,
@@ -400,9 +400,9 @@ def _ledger_line(key: str, one: Waiting, now_us: int) -> LedgerCall:
     )
 
 
-def _ended(key: str, ticket_id: str, now_us: int, arrived_us: int | None) -> Ended:
+def _ended(key: str, permit_id: str, now_us: int, arrived_us: int | None) -> Ended:
     return Ended(
-        ticket_id=ticket_id,
+        permit_id=permit_id,
         key=key,
         status="unsent" if arrived_us is None else "sent",
         finished_at=instant(now_us),

@@ -44,18 +44,18 @@ class Alert:
         return f"/runbook/{self.name}"
 
 
-def alerts(signs: AlertMetrics, limits: Limits = LIMITS) -> list[Alert]:
+def alerts(metrics: AlertMetrics, limits: Limits = LIMITS) -> list[Alert]:
     """Return what is wrong, the worst first, then what has been wrong for longest."""
-    found = [alert for check in CHECKS for alert in check(signs, limits)]
+    found = [alert for check in CHECKS for alert in check(metrics, limits)]
     rank = list(Severity)
     return sorted(
-        found, key=lambda each: (rank.index(each.severity), each.since or signs.now, each.name)
+        found, key=lambda each: (rank.index(each.severity), each.since or metrics.now, each.name)
     )
 
 
-def _supplier(signs: AlertMetrics, limits: Limits) -> Iterator[Alert]:
-    now = signs.now
-    for name, breaker in (("", signs.breaker), *signs.others.items()):
+def _supplier(metrics: AlertMetrics, limits: Limits) -> Iterator[Alert]:
+    now = metrics.now
+    for name, breaker in (("", metrics.breaker), *metrics.others.items()):
         if not breaker.is_open:
             continue
         since = breaker.opened_at or now
@@ -70,15 +70,15 @@ def _supplier(signs: AlertMetrics, limits: Limits) -> Iterator[Alert]:
                 f" {say_time(breaker.open_until or now, now)}."
             ),
         )
-    until = signs.calls_paused_until
-    wait_s = max(signs.hour.permit_wait_s, (until - now).total_seconds() if until else 0.0)
+    until = metrics.calls_paused_until
+    wait_s = max(metrics.hour.permit_wait_s, (until - now).total_seconds() if until else 0.0)
     if wait_s > limits["permit_wait"]:
         yield Alert(
             name="permit_wait",
             severity=Severity.WARNING,
             sentence=(
                 f"No call to the supplier leaves before {say_time(until, now)}"
-                f" ({signs.calls_paused_reason or 'no reason given'})."
+                f" ({metrics.calls_paused_reason or 'no reason given'})."
                 if until is not None and until > now
                 else f"The next permit comes {say_span(timedelta(seconds=wait_s))} later than the"
                 " limit's pace explains."
@@ -86,8 +86,8 @@ def _supplier(signs: AlertMetrics, limits: Limits) -> Iterator[Alert]:
         )
 
 
-def _hour(signs: AlertMetrics, limits: Limits) -> Iterator[Alert]:
-    hour = signs.hour
+def _hour(metrics: AlertMetrics, limits: Limits) -> Iterator[Alert]:
+    hour = metrics.hour
     shares = (
         ("error_share", "calls to the supplier", hour.calls_failed, hour.calls, "/limits"),
         ("reads_failed", "parts that were asked for", hour.reads_failed, hour.reads, "/trouble"),
@@ -135,9 +135,11 @@ def _worse(*, is_critical: bool) -> Severity:
     return Severity.CRITICAL if is_critical else Severity.WARNING
 
 
-def _pauses(signs: AlertMetrics, _limits: Limits) -> Iterator[Alert]:
-    for each in signs.pauses:
-        end = f"until {say_time(each.until, signs.now)}" if each.until else "until somebody resumes"
+def _pauses(metrics: AlertMetrics, _limits: Limits) -> Iterator[Alert]:
+    for each in metrics.pauses:
+        end = (
+            f"until {say_time(each.until, metrics.now)}" if each.until else "until somebody resumes"
+        )
         why = f": {each.reason}" if each.reason else ""
         yield Alert(
             name="paused",
@@ -159,19 +161,19 @@ def _paused(pause: Pause) -> str:
     return what[pause.kind]
 
 
-def _freshness(signs: AlertMetrics, limits: Limits) -> Iterator[Alert]:
-    if signs.stale > limits["stale"]:
-        oldest = signs.oldest_read_at
-        age = f"; the oldest read is {say_span(signs.now - oldest)} old" if oldest else ""
+def _freshness(metrics: AlertMetrics, limits: Limits) -> Iterator[Alert]:
+    if metrics.stale > limits["stale"]:
+        oldest = metrics.oldest_read_at
+        age = f"; the oldest read is {say_span(metrics.now - oldest)} old" if oldest else ""
         yield Alert(
             name="stale",
             severity=Severity.WARNING,
-            since=oldest + DAY if oldest and oldest + DAY < signs.now else None,
-            count=signs.stale,
+            since=oldest + DAY if oldest and oldest + DAY < metrics.now else None,
+            count=metrics.stale,
             link="/parts?state=stale",
-            sentence=f"{_of(signs.stale, 'listing')} not read for more than 24 h{age}.",
+            sentence=f"{_of(metrics.stale, 'listing')} not read for more than 24 h{age}.",
         )
-    for each in signs.promises:
+    for each in metrics.promises:
         if each.burn_fast >= limits["promise_burning"]:
             yield _promise("promise_burning", Severity.CRITICAL, each, each.burn_fast)
         # Beside the other too: what slipped before it burnt is not over because it burns.
@@ -195,46 +197,48 @@ def _promise(name: str, severity: Severity, sign: TierMetric, burn: float) -> Al
     )
 
 
-def _listings(signs: AlertMetrics, limits: Limits) -> Iterator[Alert]:
-    if signs.held > limits["held"]:
+def _listings(metrics: AlertMetrics, limits: Limits) -> Iterator[Alert]:
+    if metrics.held > limits["held"]:
         yield Alert(
             name="held",
             severity=Severity.WARNING,
-            since=signs.held_since,
-            count=signs.held,
+            since=metrics.held_since,
+            count=metrics.held,
             link="/changes",
-            sentence=f"{_of(signs.held, 'change')} held for a person to approve or reject.",
+            sentence=f"{_of(metrics.held, 'change')} held for a person to approve or reject.",
         )
-    if signs.parked:
+    if metrics.parked:
         yield Alert(
             name="parked",
-            severity=_worse(is_critical=signs.parked > limits["parked"] * signs.total),
-            count=signs.parked,
+            severity=_worse(is_critical=metrics.parked > limits["parked"] * metrics.total),
+            count=metrics.parked,
             link="/trouble",
-            sentence=f"{_of(signs.parked, 'listing')} parked after repeated failure; see why, then"
+            sentence=f"{_of(metrics.parked, 'listing')} parked after repeated failure; see why,"
+            " then"
             " revive.",
         )
-    if signs.refused:
-        is_lasting = signs.refusals_in_a_row > limits["refused_by_shop"]
+    if metrics.refused:
+        is_lasting = metrics.refusals_in_a_row > limits["refused_by_shop"]
         yield Alert(
             name="refused_by_shop",
             severity=Severity.WARNING if is_lasting else Severity.NOTICE,
-            count=signs.refused,
+            count=metrics.refused,
             link="/trouble",
-            sentence=f"{_of(signs.refused, 'listing')} not taken by the shop; it is tried again.",
+            sentence=f"{_of(metrics.refused, 'listing')} not taken by the shop; it is tried again.",
         )
-    if signs.failing:
+    if metrics.failing:
         yield Alert(
             name="failing",
             severity=Severity.NOTICE,
-            count=signs.failing,
+            count=metrics.failing,
             link="/trouble",
-            sentence=f"{_of(signs.failing, 'listing')} failing at the supplier; tried again later.",
+            sentence=f"{_of(metrics.failing, 'listing')} failing at the supplier;"
+            " tried again later.",
         )
 
 
-def _accounts(signs: AlertMetrics, _limits: Limits) -> Iterator[Alert]:
-    for each in signs.connections:
+def _accounts(metrics: AlertMetrics, _limits: Limits) -> Iterator[Alert]:
+    for each in metrics.connections:
         if each.is_connected and not each.trouble:
             continue
         yield Alert(
@@ -246,11 +250,11 @@ def _accounts(signs: AlertMetrics, _limits: Limits) -> Iterator[Alert]:
             link="/accounts",
             sentence=_said_of(each),
         )
-    for token in signs.tokens:
-        if token.expires_at > signs.now + TOKEN_NOTICE:
+    for token in metrics.tokens:
+        if token.expires_at > metrics.now + TOKEN_NOTICE:
             continue
-        is_gone = token.expires_at <= signs.now
-        when = say_time(token.expires_at, signs.now)
+        is_gone = token.expires_at <= metrics.now
+        when = say_time(token.expires_at, metrics.now)
         yield Alert(
             name="token_expiring",
             severity=Severity.CRITICAL if is_gone else Severity.WARNING,
@@ -273,22 +277,22 @@ def _said_of(sign: ConnectionMetric) -> str:
     return f"{sign.name} of {sign.seller} is disconnected: {said}. Connect it again."
 
 
-def _jobs(signs: AlertMetrics, limits: Limits) -> Iterator[Alert]:
-    if signs.dead_jobs > limits["dead_jobs"]:
+def _jobs(metrics: AlertMetrics, limits: Limits) -> Iterator[Alert]:
+    if metrics.dead_jobs > limits["dead_jobs"]:
         yield Alert(
             name="dead_jobs",
             severity=Severity.WARNING,
-            count=signs.dead_jobs,
+            count=metrics.dead_jobs,
             link="/accounts",
-            sentence=f"{_of(signs.dead_jobs, 'job')} dead after repeated failure; revive when"
+            sentence=f"{_of(metrics.dead_jobs, 'job')} dead after repeated failure; revive when"
             " mended.",
         )
-    for each in signs.quotas:
-        if not each.is_spent(signs.now):
+    for each in metrics.quotas:
+        if not each.is_spent(metrics.now):
             continue
-        is_paused = each.paused_until is not None and each.paused_until > signs.now
+        is_paused = each.paused_until is not None and each.paused_until > metrics.now
         until = each.paused_until if is_paused else each.room_at
-        again = f"; the next call may leave at {say_time(until, signs.now)}" if until else ""
+        again = f"; the next call may leave at {say_time(until, metrics.now)}" if until else ""
         spent = "told us to wait" if is_paused else f"has no call left of its {each.limit:,.0f}"
         yield Alert(
             name="quota_spent",

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from headway.core.timetable.deadline import DEADLINE_MIN, RELIABLE
 from headway.core.timetable.optimum import (
     DAY_MIN,
-    optimal_turns,
+    optimal_intervals,
     relaxed_optimum,
     stale_min_per_day,
 )
@@ -255,7 +255,7 @@ def expect_once_a_day(policy: Policy, products: int, throughput: Throughput) -> 
     needed = math.ceil(products / throughput.seats)
     calls = min(needed, throughput.price_calls_per_day)
     fits = products <= throughput.products_max
-    turn_min = DAY_MIN if fits else products / throughput.seats_per_min
+    interval_min = DAY_MIN if fits else products / throughput.seats_per_min
     late_h = (policy.age_max.total_seconds() / MINUTE_S - DAY_MIN) / 60
     return Expected(
         policy=policy.name,
@@ -263,9 +263,9 @@ def expect_once_a_day(policy: Policy, products: int, throughput: Throughput) -> 
         calls_per_day=calls,
         limit_share=calls / throughput.limit_per_day,
         permitted_share=needed / throughput.price_calls_per_day,
-        age_typical_h=turn_min / 60 / 2,
-        age_worst_h=turn_min / 60 + late_h,
-        stale_min_per_day=_stale(turn_min),
+        age_typical_h=interval_min / 60 / 2,
+        age_worst_h=interval_min / 60 + late_h,
+        stale_min_per_day=_stale(interval_min),
         retry_seats_per_day=retry_seats_per_day(policy, products),
     )
 
@@ -277,7 +277,7 @@ def expect_adaptive(products: int, throughput: Throughput) -> Expected:
     cap_min = DEADLINE_MIN if has_reserve else DAY_MIN
     rates = population()
     seats_for_rates = seats_per_min * len(rates) / products
-    turns_min = optimal_turns(rates, seats_for_rates, cap_min)
+    intervals_min = optimal_intervals(rates, seats_for_rates, cap_min)
     best = relaxed_optimum(rates, seats_for_rates, cap_min)
     return Expected(
         policy=ADAPTIVE,
@@ -285,8 +285,8 @@ def expect_adaptive(products: int, throughput: Throughput) -> Expected:
         calls_per_day=calls,
         limit_share=calls / throughput.limit_per_day,
         permitted_share=calls / throughput.price_calls_per_day,
-        age_typical_h=sum(turns_min) / len(turns_min) / 60 / 2,
-        age_worst_h=max(turns_min) / 60,
+        age_typical_h=sum(intervals_min) / len(intervals_min) / 60 / 2,
+        age_worst_h=max(intervals_min) / 60,
         stale_min_per_day=min(best * LEARNING, _stale(products / seats_per_min)),
     )
 
@@ -363,9 +363,9 @@ def onboarding_min(products: int, add: int, throughput: Throughput) -> float | N
     return add / max(left, kept) if max(left, kept) > 0 else None
 
 
-def _stale(turn_min: float) -> float:
+def _stale(interval_min: float) -> float:
     rates = population()
-    return sum(stale_min_per_day(rate, turn_min) for rate in rates) / len(rates)
+    return sum(stale_min_per_day(rate, interval_min) for rate in rates) / len(rates)
 
 
 def _retries_overflow(policy: Policy, products_max: int) -> int | None:

@@ -29,11 +29,11 @@ def relaxed_optimum(
     all, every listing is read in equal turns, as fast as the seats allow.
     """
     weights = [1.0] * len(rates_per_day) if weights is None else weights
-    turns_min = optimal_turns(rates_per_day, seats_per_min, cap_min, weights)
+    intervals_min = optimal_intervals(rates_per_day, seats_per_min, cap_min, weights)
     total = sum(weights)
     if total <= 0:
         return 0.0
-    stale = map(stale_min_per_day, rates_per_day, turns_min)
+    stale = map(stale_min_per_day, rates_per_day, intervals_min)
     return sum(weight * each for weight, each in zip(weights, stale, strict=True)) / total
 
 
@@ -41,19 +41,19 @@ def round_robin(rates_per_day: Sequence[float], seats_per_min: float) -> float:
     """Return stale minutes per listing and day if all seats are used in equal turns."""
     if not rates_per_day:
         return 0.0
-    turn_min = len(rates_per_day) / seats_per_min
-    return sum(stale_min_per_day(rate, turn_min) for rate in rates_per_day) / len(rates_per_day)
+    interval_min = len(rates_per_day) / seats_per_min
+    return sum(stale_min_per_day(rate, interval_min) for rate in rates_per_day) / len(rates_per_day)
 
 
-def stale_min_per_day(rate_per_day: float, turn_min: float) -> float:
+def stale_min_per_day(rate_per_day: float, interval_min: float) -> float:
     """Return how many minutes of a day a listing is stale that is read every so many minutes."""
-    expected = rate_per_day * turn_min / DAY_MIN
+    expected = rate_per_day * interval_min / DAY_MIN
     if expected < SMALL:
         return DAY_MIN * expected * (1 / 2 - expected * (1 / 6 - expected / 24))
     return DAY_MIN * (1 + math.expm1(-expected) / expected)
 
 
-def optimal_turns(
+def optimal_intervals(
     rates_per_day: Sequence[float],
     seats_per_min: float,
     cap_min: float = DAY_MIN,
@@ -77,7 +77,9 @@ def optimal_turns(
     left = seats_per_min - (count - len(moving)) / cap_min
     price = _price(moving, left, cap_min)
     return [
-        _turn_min(rate / DAY_MIN, weight, price, cap_min) if rate > 0 and weight > 0 else cap_min
+        _interval_min(rate / DAY_MIN, weight, price, cap_min)
+        if rate > 0 and weight > 0
+        else cap_min
         for rate, weight in zip(rates_per_day, weights, strict=True)
     ]
 
@@ -90,7 +92,7 @@ def _price(moving: Sequence[tuple[float, float]], seats: float, cap_min: float) 
 
     def excess(log_price: float) -> float:
         price = math.exp(log_price)
-        wanted = sum(1 / _turn_min(rate, weight, price, cap_min) for rate, weight in moving)
+        wanted = sum(1 / _interval_min(rate, weight, price, cap_min) for rate, weight in moving)
         return math.log(wanted / seats)
 
     # At the worth of the best look at the cap's age only the cap wants seats, and those there are.
@@ -116,7 +118,7 @@ def _price(moving: Sequence[tuple[float, float]], seats: float, cap_min: float) 
     return math.exp(high)
 
 
-def _turn_min(rate_per_min: float, weight: float, price: float, cap_min: float) -> float:
+def _interval_min(rate_per_min: float, weight: float, price: float, cap_min: float) -> float:
     """Return the age at which a look is worth the price, or the cap if that comes first."""
     share = price * rate_per_min / weight
     if share >= 1:

@@ -1,8 +1,8 @@
-"""When a listing will board: the queue played forward, by the very rule that boards it.
+"""When a listing will be in a call: the queue played forward, by the rule that fills calls.
 
-Each call leaves when `departure` says and takes whom `board` chooses. Who was read comes back when
-the policy will want it again, so that it may go before others once more. As many of those who are
-read have changed as are likely to; which of them, nobody knows.
+Each call leaves when `departure` says and takes what `join_call` chooses. A listing that was read
+comes back when the policy makes it due again. As many of the listings read are taken to have
+changed as the policy expects; which of them is unknown.
 """
 
 from bisect import bisect_left, insort
@@ -13,7 +13,7 @@ from itertools import islice
 
 from headway.core.catalog.listings import Candidate, Listing, Priority, Sku
 from headway.core.timetable.policies.policy import Policy, ReadResult
-from headway.core.timetable.seats import SeatRule, board, departure
+from headway.core.timetable.seats import SeatRule, departure, join_call
 
 # Of each turn so many are looked at for one call, in seats: as fetch does.
 FRONT_PER_SEAT = 3
@@ -73,10 +73,10 @@ def foresee(outlook: Outlook, now: datetime, wanted: Collection[Sku]) -> dict[Sk
             break
         departures = departures.at(leave_at)
         at = departures.permit_at
-        aboard = {each.sku for each in board(front, at, _rule_at(outlook, at))}
-        found |= dict.fromkeys(left & aboard, at)
-        left -= aboard
-        line.read(aboard, at)
+        in_call = {each.sku for each in join_call(front, at, _rule_at(outlook, at))}
+        found |= dict.fromkeys(left & in_call, at)
+        left -= in_call
+        line.read(in_call, at)
         departures = departures.after
     return found
 
@@ -92,15 +92,15 @@ class _Line:
     """The queue as it will be: each turn by due time, and each part as every seller lists it."""
 
     outlook: Outlook
-    turns: dict[Priority, list[Listing]] = field(init=False)
+    priorities: dict[Priority, list[Listing]] = field(init=False)
     parts: dict[Sku, list[Listing]] = field(init=False)
     # The changes that were to be expected, less those that were assumed.
     changes_open: float = 0.5
 
     def __post_init__(self) -> None:
-        self.turns, self.parts = {turn: [] for turn in Priority}, {}
+        self.priorities, self.parts = {priority: [] for priority in Priority}, {}
         for each in sorted(self.outlook.queue, key=_place):
-            self.turns[each.turn].append(each)
+            self.priorities[each.priority].append(each)
             self.parts.setdefault(each.sku, []).append(each)
 
     def front(self) -> list[Candidate]:
@@ -111,23 +111,23 @@ class _Line:
                 id=each.id,
                 user_id=each.user_id,
                 sku=each.sku,
-                turn=each.turn,
+                priority=each.priority,
                 next_sync_at=each.next_sync_at,
                 suspicion=each.suspicion,
             )
-            for turn in self.turns.values()
-            for each in islice(turn, depth)
+            for priority in self.priorities.values()
+            for each in islice(priority, depth)
         ]
 
     def read(self, skus: Collection[Sku], at: datetime) -> None:
         """Let these be read, of every seller, and take their next place."""
         for sku in skus:
             for each in self.parts[sku]:
-                waiting = self.turns[each.turn]
+                waiting = self.priorities[each.priority]
                 del waiting[bisect_left(waiting, _place(each), key=_place)]
             self.parts[sku] = [self._again(each, at) for each in self.parts[sku]]
             for each in self.parts[sku]:
-                insort(self.turns[Priority.SCHEDULED], each, key=_place)
+                insort(self.priorities[Priority.SCHEDULED], each, key=_place)
 
     def _again(self, listing: Listing, at: datetime) -> Listing:
         self.changes_open += self.outlook.policy.chance(listing, at)
@@ -138,7 +138,7 @@ class _Line:
         )
         return replace(
             listing,
-            turn=Priority.SCHEDULED,
+            priority=Priority.SCHEDULED,
             next_sync_at=due.next_sync_at,
             evidence=due.evidence,
             last_successful_sync=at,

@@ -47,10 +47,12 @@ def departure(front: Sequence[Candidate], now: datetime, rule: SeatRule) -> date
     At once with an urgent turn or with every seat due; otherwise when the first due listing has
     used up its slack, or the last seat becomes due, whichever comes first.
     """
-    if any(each.turn in URGENT for each in front):
+    if any(each.priority in URGENT for each in front):
         return now
-    front = [each for each in front if each.turn is not Priority.RETRY or rule.retries_left != 0]
-    if rule.is_eager and any(each.turn is Priority.SCHEDULED for each in front):
+    front = [
+        each for each in front if each.priority is not Priority.RETRY or rule.retries_left != 0
+    ]
+    if rule.is_eager and any(each.priority is Priority.SCHEDULED for each in front):
         return now
     due: dict[Sku, datetime] = {}
     for each in sorted(front, key=lambda each: each.next_sync_at):
@@ -64,7 +66,7 @@ def departure(front: Sequence[Candidate], now: datetime, rule: SeatRule) -> date
     return max(now, leave_at)
 
 
-def board(
+def join_call(
     front: Sequence[Candidate], now: datetime, rule: SeatRule, *, least_suspect: bool = False
 ) -> list[Candidate]:
     """Choose one candidate per SKU for each seat, best turn first; spare seats are borrowed.
@@ -74,20 +76,20 @@ def board(
     queue = list(_in_order(front, now, rule))
     if least_suspect:
         queue.sort(key=lambda each: each.suspicion)
-    aboard: dict[Sku, Candidate] = {}
+    in_call: dict[Sku, Candidate] = {}
     suspects, company_max = 0, rule.seats
     for each in queue:
-        if len(aboard) == rule.seats:
+        if len(in_call) == rule.seats:
             break
-        if each.sku in aboard:
+        if each.sku in in_call:
             continue
         if is_suspect(each.suspicion):
             company = min(company_max, suspects_max(each.suspicion, rule.seats))
             if suspects >= company:
                 continue
             suspects, company_max = suspects + 1, company
-        aboard[each.sku] = each
-    return list(aboard.values())
+        in_call[each.sku] = each
+    return list(in_call.values())
 
 
 def _in_order(front: Sequence[Candidate], now: datetime, rule: SeatRule) -> Iterator[Candidate]:
@@ -98,9 +100,11 @@ def _in_order(front: Sequence[Candidate], now: datetime, rule: SeatRule) -> Iter
     """
     last_due_at = now - rule.slack - rule.patience
     by_due = sorted(front, key=lambda each: each.next_sync_at)
-    urgent = [each for turn in URGENT for each in by_due if each.turn is turn]
-    scheduled = [each for each in by_due if each.turn is Priority.SCHEDULED]
-    retries = [each for each in by_due if each.turn is Priority.RETRY and each.next_sync_at <= now]
+    urgent = [each for priority in URGENT for each in by_due if each.priority is priority]
+    scheduled = [each for each in by_due if each.priority is Priority.SCHEDULED]
+    retries = [
+        each for each in by_due if each.priority is Priority.RETRY and each.next_sync_at <= now
+    ]
     retries = retries[: rule.retries_left]
     overdue = [each for each in retries if each.next_sync_at + rule.slack < now]
     yield from urgent[: min(rule.urgent_seats, rule.seats // 2)]

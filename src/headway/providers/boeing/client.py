@@ -59,12 +59,12 @@ class StoredToken(Protocol):
 class TokenShelf(Protocol):
     """Where all workers keep their tokens, and agree who refreshes them."""
 
-    def load(self, scope: LimitKey) -> Sequence[StoredToken]:
+    def load(self, limit_key: LimitKey) -> Sequence[StoredToken]:
         """Return the tokens of this scope, dead ones too."""
 
     def save(
         self,
-        scope: LimitKey,
+        limit_key: LimitKey,
         name: str,
         *,
         secret: bytes,
@@ -74,15 +74,17 @@ class TokenShelf(Protocol):
     ) -> int | None:
         """Keep a token and return its version; None if the owner's lease was taken over."""
 
-    def invalidate(self, scope: LimitKey, versions: Mapping[str, int], *, now: datetime) -> None:
+    def invalidate(
+        self, limit_key: LimitKey, versions: Mapping[str, int], *, now: datetime
+    ) -> None:
         """Let exactly these versions, by name, be dead; newer ones live on."""
 
     def begin_refresh(
-        self, scope: LimitKey, *, owner: str, now: datetime, lease_until: datetime
+        self, limit_key: LimitKey, *, owner: str, now: datetime, lease_until: datetime
     ) -> bool:
         """Take the lease to refresh; False while another holds it."""
 
-    def end_refresh(self, scope: LimitKey, *, owner: str) -> None:
+    def end_refresh(self, limit_key: LimitKey, *, owner: str) -> None:
         """Give the lease back, if it is still this owner's."""
 
 
@@ -103,7 +105,7 @@ class _Token:
     version: int
 
 
-def scope_of(client_id: str) -> LimitKey:
+def limit_key_of(client_id: str) -> LimitKey:
     """Return whom a limit binds: the credential."""
     return LimitKey(f"{PROVIDER}:{client_id}")
 
@@ -138,12 +140,12 @@ class BoeingSupplier:
         self._tokens: Mapping[str, _Token] = {}
 
     def __repr__(self) -> str:
-        return f"BoeingConnector({self.scope})"
+        return f"BoeingConnector({self.limit_key})"
 
     @property
-    def scope(self) -> LimitKey:
+    def limit_key(self) -> LimitKey:
         """The credential that the limit binds."""
-        return scope_of(self._access.client_id)
+        return limit_key_of(self._access.client_id)
 
     @property
     def seats(self) -> int:
@@ -170,7 +172,9 @@ class BoeingSupplier:
         owner = fresh_id()
         now = self._clock.now()
         lease_until = now + timedelta(seconds=self._timeout_s + LEASE_MARGIN_S)
-        if not self._shelf.begin_refresh(self.scope, owner=owner, now=now, lease_until=lease_until):
+        if not self._shelf.begin_refresh(
+            self.limit_key, owner=owner, now=now, lease_until=lease_until
+        ):
             return False
         try:
             self._reload()
@@ -184,7 +188,7 @@ class BoeingSupplier:
                 text, life_s = self._fetch_part_token()
             self._keep(step, text, life_s, owner=owner)
         finally:
-            self._shelf.end_refresh(self.scope, owner=owner)
+            self._shelf.end_refresh(self.limit_key, owner=owner)
         return True
 
     def quote(self, skus: Sequence[Sku]) -> Reply:
@@ -247,14 +251,14 @@ class BoeingSupplier:
         except UnauthorizedError:
             if used:
                 versions = {str(name): token.version for name, token in used.items()}
-                self._shelf.invalidate(self.scope, versions, now=self._clock.now())
+                self._shelf.invalidate(self.limit_key, versions, now=self._clock.now())
             self._tokens = {}
             raise
 
     def _keep(self, step: AuthStep, text: str, life_s: float, *, owner: str) -> None:
         expires_at = self._clock.now() + timedelta(seconds=life_s)
         version = self._shelf.save(
-            self.scope,
+            self.limit_key,
             step.value,
             secret=self._vault.encrypt(text),
             expires_at=expires_at,
@@ -279,7 +283,7 @@ class BoeingSupplier:
                 expires_at=row.expires_at,
                 version=row.version,
             )
-            for row in self._shelf.load(self.scope)
+            for row in self._shelf.load(self.limit_key)
         }
 
 

@@ -29,7 +29,7 @@ from headway.providers.tokens import (
     Token,
     TokenGrant,
     replaced,
-    token_scope,
+    token_key,
 )
 from headway.providers.vault import Vault
 
@@ -73,8 +73,8 @@ class EtsyPlatform:
         self._keystring = access.keystring
         self._clock = clock
         self._timeout_s = timeout_s
-        scope = token_scope(account.platform, account.shop)
-        self._tokens = AccountTokens(scope, shelf=shelf, vault=vault, clock=clock)
+        limit_key = token_key(account.platform, account.shop)
+        self._tokens = AccountTokens(limit_key, shelf=shelf, vault=vault, clock=clock)
         self._door = EtsyApi(access, url=url, clock=clock, timeout_s=timeout_s, transport=transport)
 
     def __repr__(self) -> str:

@@ -60,7 +60,7 @@ class LedgerWalk:
         }
         return PageRequest(what="ledger", values=values)
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002
+    def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002
         """Take a page; after the last one of a window comes the next window."""
         run = cursor[RUN]
         span_s = run["until_s"] - run["from_s"]

@@ -49,7 +49,7 @@ class ListingsWalk:
         values = {"state": run["left"][0], "limit": PAGE_ROWS, "offset": run["offset"]}
         return PageRequest(what="listings", values=values)
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002
+    def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002
         """Take a page; the last one says since when the unseen are gone."""
         run = {**cursor[RUN]}
         state = run["left"][0]

@@ -9,7 +9,7 @@ from headway.errors import ConfigError, NotFoundError
 from headway.providers.etsy.api import CONSENT, EtsyAccess, EtsyApi, consent_url
 from headway.providers.etsy.limits import day_resource, second_resource
 from headway.providers.oauth import AuthorizedShop
-from headway.providers.tokens import TokenGrant, token_scope
+from headway.providers.tokens import TokenGrant, token_key
 
 
 class EtsyOAuth:
@@ -58,9 +58,9 @@ class EtsyOAuth:
         """Return the shop's name; one call."""
         return self._door.find_title(found.shop, grant.access)
 
-    def scope(self, found: AuthorizedShop) -> LimitKey:
+    def limit_key(self, found: AuthorizedShop) -> LimitKey:
         """Return where the connector looks for the tokens."""
-        return token_scope(PlatformName.ETSY, found.shop)
+        return token_key(PlatformName.ETSY, found.shop)
 
     def close(self) -> None:
         """Let connections go."""

@@ -7,10 +7,10 @@ from headway.providers.etsy.ledger_pages import LedgerWalk
 from headway.providers.etsy.listing_pages import ListingsWalk
 from headway.providers.etsy.receipt_pages import ReceiptsWalk
 
-__all__ = ["LedgerWalk", "ListingsWalk", "ReceiptsWalk", "walk_of"]
+__all__ = ["LedgerWalk", "ListingsWalk", "ReceiptsWalk", "paginator_of"]
 
 
-def walk_of(kind: DataKind, *, is_backfill: bool) -> Paginator:
+def paginator_of(kind: DataKind, *, is_backfill: bool) -> Paginator:
     """Return how a job of this kind walks a shop; Etsy tells buyers only on their orders."""
     if kind is DataKind.ORDERS:
         return ReceiptsWalk(is_backfill=is_backfill)

@@ -82,7 +82,7 @@ class ReceiptsWalk:
         }
         return PageRequest(what="receipts", values=values)
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
+    def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
         """Take a page; the last one of a phase moves what lasts."""
         run = cursor[RUN]
         if run["wanted"]:

@@ -23,7 +23,7 @@ from headway.errors import UnauthorizedError
 from headway.providers.boeing.client import TokenShelf
 from headway.providers.http import HttpResponse, build_client, check_status, exchange
 from headway.providers.printify import replies
-from headway.providers.printify.limits import account_scope
+from headway.providers.printify.limits import account_limit_key
 from headway.providers.printify.replies import PROVIDER, PrintifyShop
 from headway.providers.tokens import (
     ACCESS,
@@ -33,7 +33,7 @@ from headway.providers.tokens import (
     TokenGrant,
     read_grant,
     replaced,
-    token_scope,
+    token_key,
 )
 from headway.providers.vault import Vault
 
@@ -62,8 +62,8 @@ class PrintifyPlatform:
         self._app_id = app_id
         self._clock = clock
         self._timeout_s = timeout_s
-        scope = token_scope(account.platform, account.shop)
-        self._tokens = AccountTokens(scope, shelf=shelf, vault=vault, clock=clock)
+        limit_key = token_key(account.platform, account.shop)
+        self._tokens = AccountTokens(limit_key, shelf=shelf, vault=vault, clock=clock)
         self._client = build_client(url, clock=clock, timeout_s=timeout_s, transport=transport)
 
     def __repr__(self) -> str:
@@ -72,7 +72,7 @@ class PrintifyPlatform:
     @property
     def keys(self) -> Sequence[str]:
         """The account's limit: all its shops share it, whatever token they use."""
-        return (account_scope(self._account),)
+        return (account_limit_key(self._account),)
 
     @property
     def day_key(self) -> str | None:

@@ -30,7 +30,7 @@ OVERLAP = timedelta(hours=1)
 FIRST_REACH = timedelta(days=30)
 
 
-def walk_of(kind: DataKind, *, is_backfill: bool) -> Paginator:
+def paginator_of(kind: DataKind, *, is_backfill: bool) -> Paginator:
     """Return how this kind is walked."""
     assert kind in {DataKind.ORDERS, DataKind.LISTINGS}, f"Printify has no {kind}"
     if kind is DataKind.LISTINGS:
@@ -93,7 +93,7 @@ class NewOrders:
             return PageRequest(what="order", values={"id": run["wanted"][0]})
         return _place(run).ask("orders", ORDERS_PER_PAGE)
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
+    def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
         """Take an order or a page; below the boundary, or at the end, the run is whole."""
         run = cursor[RUN]
         if run["wanted"]:
@@ -123,7 +123,7 @@ class History:
         """Ask for the next page."""
         return _place(cursor[RUN]).ask("orders", ORDERS_PER_PAGE)
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002 - as the port has it
+    def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002 - as the port has it
         """Take a page; after the last one history is whole."""
         moved, is_joined = _go_on(cursor[RUN], page, ORDERS_PER_PAGE)
         is_end = is_joined and page.next is None
@@ -148,7 +148,7 @@ class Listings:
         """Ask for the next page."""
         return _place(cursor[RUN]).ask("products", PRODUCTS_PER_PAGE)
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002 - as the port has it
+    def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002 - as the port has it
         """Take a page; after the last one it is known what is gone."""
         moved, is_joined = _go_on(cursor[RUN], page, PRODUCTS_PER_PAGE)
         moved["is_clear"] = moved["is_clear"] and not page.records.unreadable

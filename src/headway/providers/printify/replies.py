@@ -189,20 +189,20 @@ def _line_items(row: Row) -> tuple[LineItem, ...]:
 
 def _shipments(row: Row) -> tuple[Shipment, ...]:
     """Name a parcel by carrier and number; one without a number by the carrier alone."""
-    parcels: dict[str, Shipment] = {}
-    for parcel in _rows(row, "shipments") if row.get("shipments") else ():
-        carrier, number = _text(parcel, "carrier"), _text(parcel, "number")
-        delivered_at = read_instant(parcel, "delivered_at")
-        external_id = _free_name(f"{carrier}:{number}", parcels)
-        parcels[external_id] = Shipment(
+    shipments: dict[str, Shipment] = {}
+    for shipment in _rows(row, "shipments") if row.get("shipments") else ():
+        carrier, number = _text(shipment, "carrier"), _text(shipment, "number")
+        delivered_at = read_instant(shipment, "delivered_at")
+        external_id = _free_name(f"{carrier}:{number}", shipments)
+        shipments[external_id] = Shipment(
             external_id=external_id,
             status="delivered" if delivered_at else "shipped",
             carrier=carrier,
             tracking=number,
-            shipped_at=read_instant(parcel, "shipped_at"),
+            shipped_at=read_instant(shipment, "shipped_at"),
             delivered_at=delivered_at,
         )
-    return tuple(parcels.values())
+    return tuple(shipments.values())
 
 
 def _customer(row: Row) -> Customer | None:
@@ -233,7 +233,7 @@ def _is_open(
 ) -> bool:
     if status != FULFILLED:
         return status not in CLOSED
-    is_delivered = bool(shipments) and all(parcel.delivered_at for parcel in shipments)
+    is_delivered = bool(shipments) and all(shipment.delivered_at for shipment in shipments)
     return not is_delivered and fulfilled_at is not None and now < fulfilled_at + DELIVERY_DAYS
 
 

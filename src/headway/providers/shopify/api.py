@@ -19,7 +19,7 @@ from headway.providers.boeing.client import TokenShelf
 from headway.providers.excerpt import excerpt
 from headway.providers.http import HttpResponse, build_client, check_status, exchange
 from headway.providers.shopify import replies
-from headway.providers.shopify.limits import shop_scope
+from headway.providers.shopify.limits import shop_limit_key
 from headway.providers.shopify.queries import Document
 from headway.providers.shopify.replies import PROVIDER, ShopReply
 from headway.providers.tokens import (
@@ -79,13 +79,13 @@ class ShopApi:
         self._timeout_s = timeout_s
         self._transport = transport
         self._clients: dict[str, httpx.Client] = {}
-        self._tokens = AccountTokens(self.scope, shelf=shelf, vault=vault, clock=clock)
+        self._tokens = AccountTokens(self.limit_key, shelf=shelf, vault=vault, clock=clock)
         self._cost: Cost | None = None
 
     @property
-    def scope(self) -> LimitKey:
+    def limit_key(self) -> LimitKey:
         """The app and shop that the limit binds."""
-        return shop_scope(self._access.client_id, self._domain)
+        return shop_limit_key(self._access.client_id, self._domain)
 
     @property
     def cost(self) -> Cost | None:

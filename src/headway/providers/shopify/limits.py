@@ -15,21 +15,21 @@ CALLS_DRAIN_S = 20
 CALL_LIMIT = re.compile(r"\s*([0-9]{1,6})\s*/\s*([0-9]{1,6})\s*")
 
 
-def shop_scope(client_id: str, domain: str) -> LimitKey:
+def shop_limit_key(client_id: str, domain: str) -> LimitKey:
     """Return whom a shop's limit binds: the app in that shop."""
     return LimitKey(f"shopify:{client_id or 'app'}:{domain}")
 
 
-def shop_resource(scope: LimitKey, *, restore_per_s: float = POINTS_PER_S) -> Resource:
+def shop_resource(limit_key: LimitKey, *, restore_per_s: float = POINTS_PER_S) -> Resource:
     """Return the bucket of points of the GraphQL API."""
     bucket = Bucket(capacity=POINTS, rate_per_s=restore_per_s, headroom=POINTS_HEADROOM)
-    return Resource(key=scope, rules=(bucket,))
+    return Resource(key=limit_key, rules=(bucket,))
 
 
-def rest_resource(scope: LimitKey) -> Resource:
+def rest_resource(limit_key: LimitKey) -> Resource:
     """Return the leaky bucket of calls of the legacy REST API, for whoever still needs it."""
     bucket = Bucket(capacity=CALLS, rate_per_s=CALLS_PER_S, headroom=CALLS_HEADROOM)
-    return Resource(key=f"{scope}:rest", rules=(bucket,))
+    return Resource(key=f"{limit_key}:rest", rules=(bucket,))
 
 
 def read_call_limit(header: str) -> Observation | None:

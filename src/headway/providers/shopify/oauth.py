@@ -19,7 +19,7 @@ from headway.providers.oauth import AuthorizedShop
 from headway.providers.shopify.api import PATH, shop_address
 from headway.providers.shopify.oauth_requests import consent_url, exchange_code
 from headway.providers.shopify.replies import PROVIDER
-from headway.providers.shopify.storefront import ShopAccess, shop_resource, shop_scope
+from headway.providers.shopify.storefront import ShopAccess, shop_limit_key, shop_resource
 from headway.providers.tokens import TokenGrant
 
 WHO = "query { shop { name myshopifyDomain } }"
@@ -38,7 +38,7 @@ class ShopifyOAuth:
 
     def resources(self, shop: str) -> Sequence[Resource]:
         """Return the bucket of the app in that shop."""
-        return (shop_resource(shop_scope(self.access.client_id, shop)),)
+        return (shop_resource(shop_limit_key(self.access.client_id, shop)),)
 
     def url(self, *, redirect_uri: str, state: str, challenge: str, shop: str) -> str:  # noqa: ARG002 - Shopify has no PKCE
         """Return the shop's page; raises ConfigError."""
@@ -81,9 +81,9 @@ class ShopifyOAuth:
         """Return the shop's address, for one that has no name of its own."""
         return found.shop
 
-    def scope(self, found: AuthorizedShop) -> LimitKey:
+    def limit_key(self, found: AuthorizedShop) -> LimitKey:
         """Return where the connectors look for the tokens."""
-        return shop_scope(self.access.client_id, found.shop)
+        return shop_limit_key(self.access.client_id, found.shop)
 
     def close(self) -> None:
         """Nothing stays open: each call has a connection of its own."""

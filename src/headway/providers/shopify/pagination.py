@@ -42,7 +42,7 @@ ONE = {"orders": "order", "products": "product"}
 NOBODY: Mapping[str, list[Any]] = {"wanted": [], "cut": []}
 
 
-def walk_of(kind: DataKind, *, is_backfill: bool) -> Paginator:
+def paginator_of(kind: DataKind, *, is_backfill: bool) -> Paginator:
     """Return how this kind is walked."""
     if is_backfill:
         assert kind in {DataKind.ORDERS, DataKind.CUSTOMERS}, f"{kind} of Shopify have no backfill"
@@ -84,7 +84,7 @@ class Changes:
         run = cursor[RUN]
         return _ask_by_name(self.noun, run) or _ask_list(self.noun, "updated_at", run)
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
+    def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
         """Take a page; the run is done at the end of the list, or at what changed since it began.
 
         Without that second end a busy shop would keep one run for ever.
@@ -140,14 +140,14 @@ class Listings:
         whole = PageRequest(what="variants", values={"above": run["above"]})
         return _ask_by_name("products", run) or whole
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
+    def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
         """Take a page; at the end of a whole walk it is known what is gone."""
         run = cursor[RUN]
         if "above" not in run:
             if run["wanted"] and page.missing:
                 # Its variants went with it, and only a whole walk tells which these were.
                 return PageStep(cursor={**cursor, RUN: _whole_from(now)})
-            return PRODUCTS.turn(cursor, page, now)
+            return PRODUCTS.advance(cursor, page, now)
         if _ask_by_name("products", run) is not None:
             return PageStep(cursor={**cursor, RUN: _take_named("products", run, page)})
         is_clear = run["is_clear"] and not page.records.unreadable
@@ -182,7 +182,7 @@ class OrderHistory:
             return PageRequest(what="scopes")
         return _ask_by_name("orders", run) or _ask_list("orders", "created_at", run)
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
+    def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:
         """Take a page; after the last one history is whole."""
         run = cursor[RUN]
         if run["since"] is None:
@@ -213,7 +213,7 @@ class AllCustomers:
         """Ask for those above the last one."""
         return PageRequest(what="all_customers", values={"above": cursor[RUN]["above"]})
 
-    def turn(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002 - as the port has it
+    def advance(self, cursor: Cursor, page: Page, now: datetime) -> PageStep:  # noqa: ARG002 - as the port has it
         """Take a page; after the last one all are there."""
         if page.next is None:
             return PageStep(cursor={}, is_done=True)

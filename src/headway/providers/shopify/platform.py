@@ -51,17 +51,17 @@ class ShopifyPlatform:
         )
 
     def __repr__(self) -> str:
-        return f"ShopifyAccount({self.scope})"
+        return f"ShopifyAccount({self.limit_key})"
 
     @property
-    def scope(self) -> LimitKey:
+    def limit_key(self) -> LimitKey:
         """The app and shop that the limit binds."""
-        return self._door.scope
+        return self._door.limit_key
 
     @property
     def keys(self) -> Sequence[str]:
         """The bucket of points that binds every call."""
-        return (self.scope,)
+        return (self.limit_key,)
 
     @property
     def cost(self) -> Cost | None:
@@ -72,7 +72,7 @@ class ShopifyPlatform:
     def seen(self) -> Mapping[str, Observation]:
         """What the last reply said of the bucket."""
         found = None if self.cost is None else self.cost.observation
-        return {} if found is None else {self.scope: found}
+        return {} if found is None else {self.limit_key: found}
 
     def close(self) -> None:
         """Let the connections go."""

@@ -14,18 +14,18 @@ from headway.providers.shopify.queries import Document
 
 # What an app must be granted to read all this; with `read_all_orders` history has no end.
 SCOPES = ("read_orders", "read_customers", "read_products")
-ORDERS, LINES, PARCELS, REFUNDS, MOVES = 12, 8, 3, 3, 5
+ORDERS, LINES, SHIPMENTS, REFUNDS, MOVES = 12, 8, 3, 3, 5
 LINES_OF_ONE = 200
 PRODUCTS, VARIANTS = 12, 50
 PAGE_MAX = 250
 LIST_POINTS = 2
 # An order itself, its customer and five sums of two objects; a position with variant and price.
-HEAD_POINTS, LINE_POINTS, PARCEL_POINTS, REFUND_POINTS, MOVE_POINTS = 12, 4, 2, 3, 3
+HEAD_POINTS, LINE_POINTS, SHIPMENT_POINTS, REFUND_POINTS, MOVE_POINTS = 12, 4, 2, 3, 3
 ORDER_POINTS = (
     HEAD_POINTS
     + LIST_POINTS
     + LINE_POINTS * LINES
-    + PARCEL_POINTS * PARCELS
+    + SHIPMENT_POINTS * SHIPMENTS
     + REFUND_POINTS * REFUNDS
     + MOVE_POINTS * MOVES
 )
@@ -33,7 +33,7 @@ ONE_ORDER_POINTS = (
     HEAD_POINTS
     + LIST_POINTS
     + LINE_POINTS * LINES_OF_ONE
-    + (PARCEL_POINTS + REFUND_POINTS + MOVE_POINTS)
+    + (SHIPMENT_POINTS + REFUND_POINTS + MOVE_POINTS)
 )
 PRODUCT_POINTS = 1 + LIST_POINTS + VARIANTS
 VARIANT_POINTS, CUSTOMER_POINTS, SHOP_POINTS = 2, 3, 1
@@ -187,7 +187,7 @@ def _order(values: Values, after: str | None) -> Document:
 
 
 def _order_counts() -> dict[str, int]:
-    return {"lines": LINES, "parcels": PARCELS, "refunds": REFUNDS, "moves": MOVES}
+    return {"lines": LINES, "parcels": SHIPMENTS, "refunds": REFUNDS, "moves": MOVES}
 
 
 def _products(values: Values, _: str | None) -> Document:

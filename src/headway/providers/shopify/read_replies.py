@@ -29,14 +29,14 @@ from headway.core.accounts.warehouse import (
 from headway.errors import PermanentError, UnreadableError
 from headway.providers.shopify.fields import amount, get, is_cut, nodes, part, text, whole
 from headway.providers.shopify.pagination import STALE
-from headway.providers.shopify.read_queries import MOVES, PARCELS, REFUNDS
+from headway.providers.shopify.read_queries import MOVES, REFUNDS, SHIPMENTS
 from headway.providers.shopify.replies import PROVIDER, ShopReply, unreadable
 
 GID = re.compile(r"gid://shopify/\w+/([0-9]{1,20})")
 SCOPE = re.compile(r"\b(?:read|write)_[a-z_]+")
 OLD_CURSOR = re.compile(r"cursor", re.IGNORECASE)
 # What the seller gets; a hold, its end, and what failed move nothing, and are kept with nothing.
-SIGNS = {"SALE": 1, "CAPTURE": 1, "REFUND": -1, "CHANGE": -1}
+METRICS = {"SALE": 1, "CAPTURE": 1, "REFUND": -1, "CHANGE": -1}
 PLAIN_VARIANT = "Default Title"
 STAMPS = {"updated_at": "updatedAt", "created_at": "createdAt"}
 Row = TypeVar("Row")
@@ -144,7 +144,7 @@ def _is_too_long(row: object) -> bool:
     listed = get(get(row, "lineItems"), "pageInfo")
     if get(listed, "hasNextPage") is True:
         return True
-    limits = {"fulfillments": PARCELS, "refunds": REFUNDS, "transactions": MOVES}
+    limits = {"fulfillments": SHIPMENTS, "refunds": REFUNDS, "transactions": MOVES}
     return any(
         isinstance(found := get(row, name), list) and len(found) >= limit
         for name, limit in limits.items()
@@ -223,7 +223,7 @@ def _refund(row: object) -> Refund:
 def _payment(row: object, order_id: str) -> Payment:
     moved, currency = _sum(row, "amountSet")
     kind, status = text(row, "kind"), text(row, "status")
-    sign = SIGNS.get(kind, 0) if status == "SUCCESS" else 0
+    sign = METRICS.get(kind, 0) if status == "SUCCESS" else 0
     return Payment(
         external_id=_number(row),
         kind=kind.lower(),

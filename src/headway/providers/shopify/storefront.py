@@ -38,8 +38,8 @@ from headway.providers.shopify.bulk import Bulk, UploadTarget
 from headway.providers.shopify.limits import (
     read_call_limit,
     rest_resource,
+    shop_limit_key,
     shop_resource,
-    shop_scope,
 )
 from headway.providers.shopify.queries import Document
 from headway.providers.shopify.replies import PROVIDER, ShopReply
@@ -53,8 +53,8 @@ __all__ = [
     "UploadTarget",
     "read_call_limit",
     "rest_resource",
+    "shop_limit_key",
     "shop_resource",
-    "shop_scope",
     "store_tokens",
 ]
 
@@ -88,12 +88,12 @@ class ShopifyStorefront:
         )
 
     def __repr__(self) -> str:
-        return f"ShopifyConnector({self.scope})"
+        return f"ShopifyConnector({self.limit_key})"
 
     @property
-    def scope(self) -> LimitKey:
+    def limit_key(self) -> LimitKey:
         """The app and shop that the limit binds."""
-        return self._door.scope
+        return self._door.limit_key
 
     @property
     def cost(self) -> Cost | None:

@@ -93,10 +93,10 @@ class Credentials:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    def load(self, scope: LimitKey) -> list[Credential]:
+    def load(self, limit_key: LimitKey) -> list[Credential]:
         """Return the tokens of this scope, dead ones too."""
         with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(LOAD, (scope,)).fetchall()
+            rows = connection.execute(LOAD, (limit_key,)).fetchall()
         return [
             Credential(name=name, secret=bytes(secret), expires_at=expires_at, version=version)
             for name, secret, expires_at, version in rows
@@ -104,7 +104,7 @@ class Credentials:
 
     def save(
         self,
-        scope: LimitKey,
+        limit_key: LimitKey,
         name: str,
         *,
         secret: bytes,
@@ -117,7 +117,7 @@ class Credentials:
         That it was renewed, if it was, is an event of its account's seller.
         """
         values = {
-            "scope": scope,
+            "scope": limit_key,
             "name": name,
             "secret": secret,
             "expires_at": expires_at,
@@ -128,10 +128,12 @@ class Credentials:
             row = connection.execute(SAVE, values).fetchone()
         return None if row is None else int(row[0])
 
-    def invalidate(self, scope: LimitKey, versions: Mapping[str, int], *, now: datetime) -> None:
+    def invalidate(
+        self, limit_key: LimitKey, versions: Mapping[str, int], *, now: datetime
+    ) -> None:
         """Let exactly these versions, by name, be dead; newer ones live on."""
         values = {
-            "scope": scope,
+            "scope": limit_key,
             "names": list(versions),
             "versions": list(versions.values()),
             "now": now,
@@ -140,17 +142,17 @@ class Credentials:
             connection.execute(INVALIDATE, values)
 
     def begin_refresh(
-        self, scope: LimitKey, *, owner: str, now: datetime, lease_until: datetime
+        self, limit_key: LimitKey, *, owner: str, now: datetime, lease_until: datetime
     ) -> bool:
         """Take the lease to refresh; False while another holds it."""
-        values = {"scope": scope, "owner": owner, "now": now, "lease_until": lease_until}
+        values = {"scope": limit_key, "owner": owner, "now": now, "lease_until": lease_until}
         with guarded(), self._pool.connection() as connection:
             return connection.execute(BEGIN_REFRESH, values).fetchone() is not None
 
-    def end_refresh(self, scope: LimitKey, *, owner: str) -> None:
+    def end_refresh(self, limit_key: LimitKey, *, owner: str) -> None:
         """Give the lease back, if it is still this owner's."""
         with guarded(), self._pool.connection() as connection:
-            connection.execute(END_REFRESH, (scope, owner))
+            connection.execute(END_REFRESH, (limit_key, owner))
 
     def ending(
         self,
@@ -174,10 +176,10 @@ class Credentials:
             for seller, name, expires_at in rows
         ]
 
-    def forget(self, scope: LimitKey) -> None:
+    def forget(self, limit_key: LimitKey) -> None:
         """Remove what is kept under this name; no tokens, whose versions must not come again."""
         with guarded(), self._pool.connection() as connection:
-            connection.execute(FORGET, (scope,))
+            connection.execute(FORGET, (limit_key,))
 
     def secrets(self) -> list[bytes]:
         """Return every secret, as it is stored."""
@@ -192,9 +194,9 @@ class Credentials:
         """
         written = 0
         with guarded(), self._pool.connection() as connection:
-            for scope, name, version, secret in connection.execute(LOAD_ALL).fetchall():
+            for limit_key, name, version, secret in connection.execute(LOAD_ALL).fetchall():
                 rotated = rotate(bytes(secret))
                 if rotated is not None:
-                    values = (rotated, scope, name, version, secret)
+                    values = (rotated, limit_key, name, version, secret)
                     written += connection.execute(REPLACE, values).rowcount
         return written

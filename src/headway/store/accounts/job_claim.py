@@ -188,7 +188,7 @@ class JobClaim:
         for look in range(LOOKS_MAX):
             if len(self.taken) >= limit:
                 break
-            if not self._board(self._front((limit + DEPTH) << look), limit):
+            if not self._join_call(self._front((limit + DEPTH) << look), limit):
                 break
         return self.taken
 
@@ -213,7 +213,7 @@ class JobClaim:
         rows = self.connection.execute(FRONT.format(depth=depth), values).fetchall()
         return in_order([_candidate(row) for row in rows], self.now, self.rule.ageing)
 
-    def _board(self, front: Sequence[JobCandidate], limit: int) -> bool:
+    def _join_call(self, front: Sequence[JobCandidate], limit: int) -> bool:
         """Take from the front whoever may run; tell whether another look may find more."""
         before = (len(self.busy), len(self.closed))
         self.over = {each.user_id: each.tier for each in front if each.is_over_quota}
@@ -241,7 +241,7 @@ class JobClaim:
         if not chosen:
             return
         held = self.connection.execute(HOLD, {"ids": [each.id for each in chosen]}).fetchall()
-        tickets: dict[str, Permit | None] = {}
+        permits: dict[str, Permit | None] = {}
         for each in chosen:
             if (each.id,) not in held:  # somebody has it in hand; its account can wait
                 self.busy.add(each.account_id)
@@ -249,12 +249,12 @@ class JobClaim:
             if (each.platform, share_of(each.tier, each.type)) in self.closed:
                 continue
             key = self.days.get(each.platform)
-            ticket = None if key is None else self._reserve(each, key)
-            if key is None or ticket is not None:
+            permit = None if key is None else self._reserve(each, key)
+            if key is None or permit is not None:
                 self.busy.add(each.account_id)
-                tickets[each.id] = ticket
-        if tickets:
-            self.taken += [(job, tickets[job.id]) for job in self._lease(list(tickets))]
+                permits[each.id] = permit
+        if permits:
+            self.taken += [(job, permits[job.id]) for job in self._lease(list(permits))]
 
     def _reserve(self, each: JobCandidate, key: str) -> Permit | None:
         """Reserve a part of the day; None if there is none left for this share, nor for lesser."""
@@ -265,11 +265,13 @@ class JobClaim:
             self.plans[key] = DayPlan(limit=limit, wanted=self.wanted[each.platform])
             self.used[key] = used_by_share(self.connection, key, self.now)
         plan, share = self.plans[key], share_of(each.tier, each.type)
-        wish = reservation(
+        requested_slot = reservation(
             each.calls_estimate, run_calls=each.run_calls, job_type=each.type, rule=self.rule
         )
-        for cost in sorted({min(wish, plan.limit), min(CALLS_MIN, plan.limit)}, reverse=True):
-            ticket = limiter.reserve(
+        for cost in sorted(
+            {min(requested_slot, plan.limit), min(CALLS_MIN, plan.limit)}, reverse=True
+        ):
+            permit = limiter.reserve(
                 [key],
                 cost=cost,
                 leave=plan.leave(share, self.used[key], self.now - each.due_at),
@@ -280,8 +282,8 @@ class JobClaim:
                 purpose="pull",
                 begins=True,
             )
-            if not isinstance(ticket, Shed):
-                return ticket
+            if not isinstance(permit, Shed):
+                return permit
         lesser = list(DayShare)[list(DayShare).index(share) :]
         self.closed |= {(each.platform, one) for one in lesser}
         return None

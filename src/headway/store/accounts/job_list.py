@@ -238,13 +238,13 @@ def read_line(
         if until is not None
     }
     names = {"platforms": list(PlatformName), "now": now}
-    for scope, until, reason in connection.execute(BREAKERS, names).fetchall():
+    for limit_key, until, reason in connection.execute(BREAKERS, names).fetchall():
         down = Shut(
             state=JobState.NO_ANSWER,
-            why=f"{scope.capitalize()} does not answer ({reason or 'no reason given'})",
+            why=f"{limit_key.capitalize()} does not answer ({reason or 'no reason given'})",
             until=until,
         )
-        shut |= {(PlatformName(scope), share): down for share in DayShare}
+        shut |= {(PlatformName(limit_key), share): down for share in DayShare}
     return JobQueueState(
         running_count=len(running),
         running_max=rule.running_max,

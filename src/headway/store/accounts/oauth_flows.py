@@ -14,7 +14,7 @@ from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import SellerId
 from headway.store.pool import Pool, guarded
 
-TICKET = "ticket:"
+PERMIT = "ticket:"
 COLUMNS = "platform, user_id, shop, verifier"
 OPEN = """
 INSERT INTO oauth_visits (state, platform, user_id, shop, verifier, expires_at)
@@ -50,19 +50,19 @@ class OAuthFlow:
 
 
 class OAuthFlows:
-    """Table `oauth_visits`."""
+    """Table `oauth_flows`."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    def open(self, visit: OAuthFlow, *, ticket: str, expires_at: datetime) -> None:
+    def open(self, flow: OAuthFlow, *, permit: str, expires_at: datetime) -> None:
         """Let whoever shows this ticket connect a shop to that seller, once."""
         values = {
-            "state": _digest(ticket),
-            "platform": visit.platform,
-            "user_id": visit.user_id,
-            "shop": visit.shop,
-            "verifier": visit.verifier,
+            "state": _digest(permit),
+            "platform": flow.platform,
+            "user_id": flow.user_id,
+            "shop": flow.shop,
+            "verifier": flow.verifier,
             "expires_at": expires_at,
         }
         with guarded(), self._pool.connection() as connection:
@@ -72,7 +72,7 @@ class OAuthFlows:
         self,
         platform: PlatformName,
         *,
-        ticket: str,
+        permit: str,
         state: str,
         expires_at: datetime,
         now: datetime,
@@ -80,7 +80,7 @@ class OAuthFlows:
         """Turn a ticket into a state; None if there is no such ticket, or it was used."""
         values = {
             "platform": platform,
-            "ticket": _digest(ticket),
+            "ticket": _digest(permit),
             "state": state,
             "expires_at": expires_at,
             "now": now,
@@ -89,13 +89,13 @@ class OAuthFlows:
 
     def find(self, platform: PlatformName, state: str, *, now: datetime) -> OAuthFlow | None:
         """Return a visit that is under way; None if there is none."""
-        if state.startswith(TICKET):
+        if state.startswith(PERMIT):
             return None
         return self._one(FIND, {"platform": platform, "state": state, "now": now})
 
     def end(self, platform: PlatformName, state: str, *, now: datetime) -> OAuthFlow | None:
         """Take a visit away; None if there is none: unknown, over, or taken before."""
-        if state.startswith(TICKET):
+        if state.startswith(PERMIT):
             return None
         return self._one(END, {"platform": platform, "state": state, "now": now})
 
@@ -131,5 +131,5 @@ class OAuthFlows:
         )
 
 
-def _digest(ticket: str) -> str:
-    return TICKET + hashlib.sha256(ticket.encode()).hexdigest()
+def _digest(permit: str) -> str:
+    return PERMIT + hashlib.sha256(permit.encode()).hexdigest()

@@ -78,22 +78,22 @@ class Bulks:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    def count(self, errand: PushLease, *, now: datetime, limit: int) -> int:
+    def count(self, push_lease: PushLease, *, now: datetime, limit: int) -> int:
         """Count the listings of this shop that are due, up to a limit."""
-        values = {"user_id": errand.shop.user_id, "now": now, "limit": limit}
+        values = {"user_id": push_lease.shop.user_id, "now": now, "limit": limit}
         with guarded(), self._pool.connection() as connection:
             told = connection.execute(COUNT, values).fetchone()
         return int(told[0]) if told else 0
 
-    def waiting(self, errand: PushLease, *, now: datetime, limit: int) -> list[Change]:
+    def waiting(self, push_lease: PushLease, *, now: datetime, limit: int) -> list[Change]:
         """Return the listings of this shop whose price is due to be written, oldest first."""
-        values = {"user_id": errand.shop.user_id, "now": now, "limit": limit}
+        values = {"user_id": push_lease.shop.user_id, "now": now, "limit": limit}
         with guarded(), self._pool.connection() as connection:
             return read_changes(connection, WAITING, values)
 
     def intend(
         self,
-        errand: PushLease,
+        push_lease: PushLease,
         intent: Intent,
         *,
         asleep: Sequence[Change],
@@ -102,8 +102,8 @@ class Bulks:
     ) -> bool:
         """Store an intent and let those listings sleep; False if the errand is no longer ours."""
         values = {
-            "id": errand.shop.id,
-            "fence": errand.fence,
+            "id": push_lease.shop.id,
+            "fence": push_lease.fence,
             "intent": intent.id,
             "skus": list(intent.skus),
             "writes": json.dumps(list(intent.writes)),
@@ -115,11 +115,11 @@ class Bulks:
         with guarded(), self._pool.connection() as connection:
             return connection.execute(INTEND, values).fetchone() == (1,)
 
-    def note(self, errand: PushLease, bulk: BulkIntent) -> bool:
+    def note(self, push_lease: PushLease, bulk: BulkIntent) -> bool:
         """Store how far it has come, before a call; False if the errand is no longer ours."""
         values = {
-            "id": errand.shop.id,
-            "fence": errand.fence,
+            "id": push_lease.shop.id,
+            "fence": push_lease.fence,
             "intent": bulk.id,
             "progress": json.dumps(plain_progress(bulk.progress)),
         }
@@ -132,9 +132,9 @@ class Bulks:
             row = connection.execute(WRITES, {"intent": bulk.id}).fetchone()
         return [_write(each) for each in row[0]] if row else []
 
-    def changes(self, errand: PushLease, skus: Collection[Sku]) -> list[Change]:
+    def changes(self, push_lease: PushLease, skus: Collection[Sku]) -> list[Change]:
         """Return these listings of the shop as they are now."""
-        values = {"user_id": errand.shop.user_id, "skus": list(skus)}
+        values = {"user_id": push_lease.shop.user_id, "skus": list(skus)}
         with guarded(), self._pool.connection() as connection:
             return read_changes(connection, OF, values)
 

@@ -51,7 +51,7 @@ SELECT
   (SELECT count(*) FROM (SELECT FROM {LINES} CROSS JOIN LATERAL (
      SELECT FROM product_sync_schedule WHERE supplier = line.name AND is_active
        AND sync_status <> 'syncing' AND NOT is_paused
-       AND turn IN ('manual', 'onboarding', 'scheduled', 'retry') AND next_sync_at < %(late)s
+       AND priority IN ('manual', 'onboarding', 'scheduled', 'retry') AND next_sync_at < %(late)s
      LIMIT %(most)s) AS late LIMIT %(most)s) AS overdue),
   (SELECT count(*) FROM (SELECT FROM product_sync_schedule WHERE is_active
      AND consecutive_failures > 0 AND sync_status <> 'syncing' AND NOT is_paused
@@ -73,7 +73,7 @@ class ListingCounts:
     parked: int
     failing: int
     overdue: int
-    aboard: int
+    in_call: int
     is_estimate: bool
     paused: int = 0
 
@@ -95,7 +95,7 @@ def count_listings(
     weight = share.size / seen if is_estimate and seen else 1.0
     by_age = {age: round(count * weight) for age, count, _ in rows}
     values = {"late": now - slack, "most": COUNT_MAX}
-    overdue, failing, parked, aboard = connection.execute(BEHIND, values).fetchall()[0]
+    overdue, failing, parked, in_call = connection.execute(BEHIND, values).fetchall()[0]
     if not is_estimate:
         parked = by_age.get(PARKED, 0)
     ages_h = tuple(by_age.get(age, 0) for age in range(STALE + 1))
@@ -107,7 +107,7 @@ def count_listings(
         parked=parked,
         failing=failing,
         overdue=overdue,
-        aboard=aboard,
+        in_call=in_call,
         is_estimate=is_estimate,
         paused=by_age.get(PAUSED, 0),
     )
@@ -128,7 +128,7 @@ def _their_counts(
     weight = listed / seen if is_large and seen else 1.0
     by_age = {row[0]: round(row[1] * weight) for row in rows}
     ages_h = tuple(by_age.get(age, 0) for age in range(STALE + 1))
-    overdue, failing, aboard = (
+    overdue, failing, in_call = (
         round(sum(row[column] for row in rows) * weight) for column in (3, 4, 5)
     )
     total = sum(by_age.values())
@@ -140,7 +140,7 @@ def _their_counts(
         parked=by_age.get(PARKED, 0),
         failing=failing,
         overdue=overdue,
-        aboard=aboard,
+        in_call=in_call,
         paused=by_age.get(PAUSED, 0),
         is_estimate=is_large or seen >= THEIRS_ALL_MAX,
     )

@@ -49,9 +49,10 @@ WHERE NOT EXISTS (SELECT FROM product_sync_schedule) ON CONFLICT DO NOTHING
 # What is paused comes marked; see `store.pauses`, which takes the same lock.
 ENTER = f"""
 INSERT INTO product_sync_schedule
-  (user_id, sku, hour_bucket, minute_offset, next_sync_at, turn, value_weight, family, supplier,
+  (user_id, sku, hour_bucket, minute_offset, next_sync_at, priority, value_weight, family, supplier,
    is_paused, created_at, updated_at)
-SELECT user_id, sku, hour_bucket, minute_offset, next_sync_at, %(turn)s, coalesce(value_weight, 1),
+SELECT user_id, sku, hour_bucket, minute_offset, next_sync_at, %(priority)s,
+  coalesce(value_weight, 1),
   family, supplier, {is_seller_paused("placed")} OR {is_listing_paused("placed")}, %(now)s, %(now)s
 FROM placed
 ON CONFLICT (user_id, sku) DO NOTHING
@@ -76,7 +77,7 @@ class Listings:
         *,
         policy: Policy,
         now: datetime,
-        turn: Priority = Priority.SCHEDULED,
+        priority: Priority = Priority.SCHEDULED,
     ) -> int:
         """Give each new listing its slot; those already there stay as they are.
 
@@ -84,7 +85,7 @@ class Listings:
         added.
         """
         with guarded(), self._pool.connection() as connection, connection.transaction():
-            return enter(connection.cursor(), keys, policy=policy, now=now, turn=turn)
+            return enter(connection.cursor(), keys, policy=policy, now=now, priority=priority)
 
     def count_skus(self) -> int:
         """Return how many SKUs take a seat: one that two sellers list takes one."""
@@ -100,7 +101,7 @@ def enter(
     *,
     policy: Policy,
     now: datetime,
-    turn: Priority,
+    priority: Priority,
 ) -> int:
     """Add listings inside the caller's transaction; an urgent turn is due at once."""
     cursor.execute(STAGE)
@@ -108,36 +109,36 @@ def enter(
         for line, (user_id, sku) in enumerate(keys):
             copy.write_row((line, seller_of(user_id), sku_of(sku), None, None))
     cursor.execute("ANALYZE arriving")
-    return enter_staged(cursor, policy=policy, now=now, turn=turn)
+    return enter_staged(cursor, policy=policy, now=now, priority=priority)
 
 
 def enter_staged(
-    cursor: Cursor[tuple[Any, ...]], *, policy: Policy, now: datetime, turn: Priority
+    cursor: Cursor[tuple[Any, ...]], *, policy: Policy, now: datetime, priority: Priority
 ) -> int:
     """Give each arriving listing that is new its slot, in the order of arrival; return how many.
 
     Each counts in the loads that the next one finds.
     """
     cursor.execute(LOCK)
-    catalogues: dict[SupplierName, CatalogSummary] = {}
+    catalogs: dict[SupplierName, CatalogSummary] = {}
     cursor.execute(BEGIN, {"policy": policy.name, "now": now})
     cursor.execute(STAGE_SLOTS)
     # Held here meanwhile, so that any number of them costs the same few statements.
     keys = cursor.connection.execute(NEW, {"main": MAIN}).fetchall()
     if policy.weighs_slots:
-        catalogues = {each: read_catalogue(cursor, each) for each in {key[-1] for key in keys}}
+        catalogs = {each: read_catalog(cursor, each) for each in {key[-1] for key in keys}}
     with cursor.copy("COPY placed FROM STDIN") as copy:
         for user_id, sku, value_weight, family, supplier in keys:
-            place = policy.place(sku, now, catalogues.get(supplier, EMPTY))
+            place = policy.place(sku, now, catalogs.get(supplier, EMPTY))
             if policy.weighs_slots:
-                catalogues[supplier] = catalogues[supplier].with_one_in(place.hour_bucket)
-            due_at = now if turn in URGENT else place.next_sync_at
+                catalogs[supplier] = catalogs[supplier].with_one_in(place.hour_bucket)
+            due_at = now if priority in URGENT else place.next_sync_at
             slot = (place.hour_bucket, place.minute_offset, due_at)
             copy.write_row((user_id, sku, value_weight, family, supplier, *slot))
-    return cursor.execute(ENTER, {"now": now, "turn": turn.value}).rowcount
+    return cursor.execute(ENTER, {"now": now, "priority": priority.value}).rowcount
 
 
-def read_catalogue(
+def read_catalog(
     cursor: Cursor[tuple[Any, ...]], supplier: SupplierName, loads: LiteralString = LOADS
 ) -> CatalogSummary:
     """Count a supplier's active listings of each hour; nobody else places any until we are done."""

@@ -52,7 +52,7 @@ class ProductView:
     shop_sku: str | None
     title: str
     state: ProductState
-    turn: Priority
+    priority: Priority
     slot: str
     due_at: datetime
     last_good_read_at: datetime | None
@@ -90,7 +90,7 @@ STOCK = "(SELECT sum(value::numeric)::int FROM jsonb_each_text({state} -> 'quant
 # The rows are chosen first, so that the rest is read for one page only.
 VIEW = f"""
 SELECT row.user_id, row.sku, coalesce(product.shop_sku, staging.shop_sku) AS shop_sku,
-  coalesce(nullif(product.title, ''), staging.title, '') AS title, {STATE} AS state, row.turn,
+  coalesce(nullif(product.title, ''), staging.title, '') AS title, {STATE} AS state, row.priority,
   to_char(row.hour_bucket, 'FM00') || ':' || to_char(row.minute_offset, 'FM00') AS slot,
   row.next_sync_at AS due_at, row.last_successful_sync AS last_good_read_at,
   row.consecutive_failures AS failures, coalesce(row.last_error, '') AS last_error,
@@ -334,4 +334,4 @@ def _marks(row: dict[str, Any]) -> list[Any]:
 
 
 def _typed(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "state": ProductState(row["state"]), "turn": Priority(row["turn"])}
+    return {**row, "state": ProductState(row["state"]), "priority": Priority(row["priority"])}

@@ -270,7 +270,7 @@ def _write(
     told = cursor.execute(WRITE, {"now": now}).fetchone()
     assert told is not None, "a count always answers"
     added, updated, entering = told
-    enter_staged(cursor, policy=policy, now=now, turn=Priority.SCHEDULED)
+    enter_staged(cursor, policy=policy, now=now, priority=Priority.SCHEDULED)
     if added > MANY:  # else the first pushes are planned for the table as it was
         cursor.execute("ANALYZE product, product_sync_schedule")
     return Imported(

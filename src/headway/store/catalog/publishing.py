@@ -73,11 +73,11 @@ HURRY = """
 WITH free AS (
   SELECT id, sync_status = 'parked' AS was_parked FROM product_sync_schedule
   WHERE user_id = %(seller)s AND sku = ANY(%(fresh)s)
-    AND (sync_status = 'syncing' OR NOT (is_active AND turn IN ('manual', 'onboarding')))
+    AND (sync_status = 'syncing' OR NOT (is_active AND priority IN ('manual', 'onboarding')))
   ORDER BY id FOR UPDATE SKIP LOCKED
 ), hurried AS (
   UPDATE product_sync_schedule AS row SET
-    turn = 'onboarding', next_sync_at = %(now)s, is_active = true, updated_at = %(now)s,
+    priority = 'onboarding', next_sync_at = %(now)s, is_active = true, updated_at = %(now)s,
     sync_status = CASE WHEN was_parked THEN 'pending' ELSE row.sync_status END,
     consecutive_failures = 0, missing_count = 0, suspicion = 0, last_error = NULL
   FROM free WHERE row.id = free.id
@@ -91,13 +91,13 @@ FROM hurried WHERE was_parked
 PARTS = """
 WITH queue AS (
   SELECT id, row_number() OVER (PARTITION BY supplier
-    ORDER BY turn = 'onboarding', next_sync_at, id) AS place
+    ORDER BY priority = 'onboarding', next_sync_at, id) AS place
   FROM product_sync_schedule
   WHERE supplier = ANY(ARRAY(
       SELECT DISTINCT row.supplier FROM product_staging AS staging
       JOIN product_sync_schedule AS row USING (user_id, sku) WHERE {chosen}))
     AND is_active AND sync_status <> 'syncing' AND NOT is_paused
-    AND turn IN ('manual', 'onboarding')
+    AND priority IN ('manual', 'onboarding')
 )
 SELECT staging.sku, staging.shop_sku, staging.status,
   coalesce(CASE WHEN staging.status = 'normalized' THEN coalesce(held_reason, push_error)
@@ -170,7 +170,7 @@ class Publishing:
             for statement in (CLEAR, ASK, HURRY):
                 connection.execute(statement, values)
             keys = [(user_id, sku) for sku in fresh]
-            enter(connection.cursor(), keys, policy=policy, now=now, turn=Priority.ONBOARDING)
+            enter(connection.cursor(), keys, policy=policy, now=now, priority=Priority.ONBOARDING)
             seen = {each.sku: each for each in _read(connection, OF_SKUS, values)}
         return [seen.get(each.sku, each) for each in parts]
 

@@ -33,7 +33,7 @@ from headway.store.pool import Pool, guarded
 
 LOCATIONS_KEPT = timedelta(days=1)
 # A patrol takes half of what the smallest bucket restores, and leaves the rest to pushes.
-PATROL_EVERY = timedelta(seconds=8)
+DRIFT_CHECK_EVERY = timedelta(seconds=8)
 
 SHOP_COLUMNS = """
   account.id::text, account.user_id, account.shop,
@@ -61,7 +61,7 @@ WHERE {OPEN_TO_US} AND {{which}}
   AND (least(first.push_at, bulk.poll_at) <= %(now)s OR account.locations IS NULL)
 ORDER BY least(first.push_at, bulk.poll_at) NULLS FIRST, account.id LIMIT %(limit)s
 """
-PATROL_SHOPS = f"""
+DRIFT_CHECK_SHOPS = f"""
 SELECT {SHOP_COLUMNS}
 FROM connected_accounts AS account LEFT JOIN profiles AS profile USING (user_id)
 CROSS JOIN LATERAL (
@@ -111,7 +111,7 @@ UNSEEN = (
   AND NOT {is_listing_paused("state")}
 ORDER BY state.verified_at NULLS FIRST, state.sku LIMIT %(limit)s"""
 )
-PATROLS = "UPDATE connected_accounts SET patrol_at = %(next)s WHERE id = %(id)s"
+DRIFT_CHECKS = "UPDATE connected_accounts SET patrol_at = %(next)s WHERE id = %(id)s"
 
 INTEND = """
 INSERT INTO push_intent (id, account_id, user_id, kind, fence, skus, writes, created_at)
@@ -283,7 +283,7 @@ class Pushes:
             if len(rows) < limit and values["before"] is not None:
                 due = [id_ for id_, *_ in rows]
                 others = {**values, "due": due, "limit": limit - len(rows)}
-                rows += connection.execute(PATROL_SHOPS.format(which=which), others).fetchall()
+                rows += connection.execute(DRIFT_CHECK_SHOPS.format(which=which), others).fetchall()
         return [_shop(row) for row in rows]
 
     def claim(
@@ -309,12 +309,12 @@ class Pushes:
             taken = connection.execute(LEASE, values).fetchone()
             if taken is None:
                 return None
-            *columns, fence, patrol_at = taken
+            *columns, fence, drift_check_at = taken
             leased = _shop(columns)
             values["user_id"] = leased.user_id
             bulk = read_bulk(connection.execute(OPEN_BULK, values).fetchone())
             unsure = [_intent(row) for row in connection.execute(OPEN, values)]
-            patrol: list[Change] = []
+            drift_check: list[Change] = []
             values["skus"] = sorted({sku for each in unsure for sku in each.skus})
             changes = read_changes(connection, UNSURE, values) if unsure else []
             if not changes and (
@@ -322,24 +322,31 @@ class Pushes:
             ):
                 unsure = []
                 changes = read_changes(connection, DUE, values)
-            may_patrol = verified_before is not None and (patrol_at is None or patrol_at <= now)
-            if not unsure and not changes and may_patrol:
+            may_drift_check = verified_before is not None and (
+                drift_check_at is None or drift_check_at <= now
+            )
+            if not unsure and not changes and may_drift_check:
                 values["in_bulk"] = list(bulk.skus) if bulk else []
-                patrol = read_changes(connection, UNSEEN, values)
-                connection.execute(PATROLS, {"id": shop.id, "next": now + PATROL_EVERY})
+                drift_check = read_changes(connection, UNSEEN, values)
+                connection.execute(DRIFT_CHECKS, {"id": shop.id, "next": now + DRIFT_CHECK_EVERY})
         return PushLease(
-            shop=leased, fence=fence, changes=changes, open=unsure, patrol=patrol, bulk=bulk
+            shop=leased,
+            fence=fence,
+            changes=changes,
+            open=unsure,
+            drift_check=drift_check,
+            bulk=bulk,
         )
 
-    def intend(self, errand: PushLease, intent: Intent, *, now: datetime) -> bool:
+    def intend(self, push_lease: PushLease, intent: Intent, *, now: datetime) -> bool:
         """Store an intent before it is sent; False if the errand is no longer ours."""
         values = {
             "intent": intent.id,
             "kind": intent.kind.value,
             "skus": list(intent.skus),
             "writes": json.dumps(list(intent.writes)),
-            "id": errand.shop.id,
-            "fence": errand.fence,
+            "id": push_lease.shop.id,
+            "fence": push_lease.fence,
             "now": now,
         }
         with guarded(), self._pool.connection() as connection:
@@ -347,7 +354,7 @@ class Pushes:
 
     def settle(
         self,
-        errand: PushLease,
+        push_lease: PushLease,
         pushed: Sequence[Pushed] = (),
         *,
         closes: Mapping[str, str] | None = None,
@@ -372,8 +379,8 @@ class Pushes:
         ends = [(id_, "done", result) for id_, result in (closes or {}).items()]
         ends += [(id_, "void", result) for id_, result in (voids or {}).items()]
         values = {
-            "id": errand.shop.id,
-            "fence": errand.fence,
+            "id": push_lease.shop.id,
+            "fence": push_lease.fence,
             "now": now,
             "call_id": call_id,
             "forgets_locations": forgets_locations,

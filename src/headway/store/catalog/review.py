@@ -123,7 +123,7 @@ REVIVE = f"""
 WITH revived AS (
   UPDATE product_sync_schedule AS row SET is_active = true, sync_status = 'pending',
     consecutive_failures = 0, missing_count = 0, suspicion = 0, last_error = NULL,
-    turn = 'manual', next_sync_at = %(now)s, updated_at = %(now)s
+    priority = 'manual', next_sync_at = %(now)s, updated_at = %(now)s
   FROM {ASKED}
   WHERE row.user_id = asked.user_id AND row.sku = asked.sku AND row.sync_status = 'parked'
   RETURNING row.user_id, row.sku

@@ -196,7 +196,7 @@ class Sellers:
         with guarded(), self._pool.connection() as connection:
             connection.execute(APPROVE_MASS, {"user_id": user_id, "until": until, "now": now})
 
-    def count_catalogues(self, now: datetime, user_ids: Collection[SellerId] | None = None) -> int:
+    def count_catalogs(self, now: datetime, user_ids: Collection[SellerId] | None = None) -> int:
         """Count the listings of all sellers, or of these; return whose number changed."""
         asked = None if user_ids is None else sorted(user_ids)
         with guarded(), self._pool.connection() as connection:
@@ -219,7 +219,7 @@ class Sellers:
         return SellerId(name)
 
     def _standing(self, *facts: Any) -> SellerSettings:  # noqa: ANN401 - a row
-        *chosen, mass_approved_until, catalogue_count, moved_count = facts
+        *chosen, mass_approved_until, catalog_count, moved_count = facts
         own = {name: value for name, value in zip(TERMS, chosen, strict=True) if value is not None}
         guard = Guard(
             move_max=own.pop("guard_move", self._defaults.guard.move_max),
@@ -230,7 +230,7 @@ class Sellers:
         return SellerSettings(
             terms=replace(self._defaults.terms, **own),
             guard=guard,
-            catalogue_count=catalogue_count,
+            catalog_count=catalog_count,
             moved_count=moved_count,
             mass_approved_until=mass_approved_until,
         )

@@ -95,7 +95,8 @@ class SupplierQueries:
             breakers = Breakers(Lent(connection)).load_all(list(asked))
         figures = {name: told for name, *told in rows}
         return [
-            _view(row, *figures[row.name], breaker=breakers[scope]) for scope, row in asked.items()
+            _view(row, *figures[row.name], breaker=breakers[limit_key])
+            for limit_key, row in asked.items()
         ]
 
     def worst(self, asked: Mapping[LimitKey, SupplierRow], *, limit: int) -> list[SupplierName]:

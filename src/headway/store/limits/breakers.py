@@ -23,30 +23,30 @@ class Breakers:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    def load(self, scope: LimitKey) -> Breaker:
+    def load(self, limit_key: LimitKey) -> Breaker:
         """Return the breaker of this supplier; closed if it never tripped."""
-        return self.load_all([scope])[scope]
+        return self.load_all([limit_key])[limit_key]
 
-    def load_all(self, scopes: Sequence[LimitKey]) -> Mapping[LimitKey, Breaker]:
+    def load_all(self, limit_keys: Sequence[LimitKey]) -> Mapping[LimitKey, Breaker]:
         """Return the breakers of all these."""
         with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(LOAD, (list(scopes),)).fetchall()
+            rows = connection.execute(LOAD, (list(limit_keys),)).fetchall()
         found = {
-            scope: Breaker(
+            limit_key: Breaker(
                 failures=failures,
                 trips=trips,
                 open_until=open_until,
                 opened_at=opened_at,
                 reason=reason,
             )
-            for scope, failures, trips, open_until, opened_at, reason in rows
+            for limit_key, failures, trips, open_until, opened_at, reason in rows
         }
-        return {scope: found.get(scope, Breaker()) for scope in scopes}
+        return {limit_key: found.get(limit_key, Breaker()) for limit_key in limit_keys}
 
-    def save(self, scope: LimitKey, breaker: Breaker) -> None:
+    def save(self, limit_key: LimitKey, breaker: Breaker) -> None:
         """Keep it."""
         values = (
-            scope,
+            limit_key,
             breaker.failures,
             breaker.trips,
             breaker.open_until,

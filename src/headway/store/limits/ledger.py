@@ -29,7 +29,7 @@ ORDER BY begun_at DESC, ticket_id DESC LIMIT %(limit)s
 class LedgerEntry:
     """One call that was permitted, and what became of it; `skus` are its seats."""
 
-    ticket_id: str
+    permit_id: str
     purpose: str
     owner: str
     cost: float
@@ -45,7 +45,7 @@ class LedgerEntry:
     @property
     def cursor(self) -> str:
         """Where a list goes on after it."""
-        return cursors.encode(self.begun_at, self.ticket_id)
+        return cursors.encode(self.begun_at, self.permit_id)
 
 
 class LimitQueries:
@@ -69,13 +69,13 @@ class LimitQueries:
         cursor: str | None = None,
     ) -> list[LedgerEntry]:
         """Return the calls of one limit, the newest first, from a cursor on."""
-        at, ticket_id = (None, None) if cursor is None else cursors.decode(cursor, datetime, str)
+        at, permit_id = (None, None) if cursor is None else cursors.decode(cursor, datetime, str)
         values = {
             "key": key,
             "since": since,
             "until": until,
             "at": at,
-            "after": ticket_id,
+            "after": permit_id,
             "limit": limit,
         }
         rows = self._rows(CALLS, values)

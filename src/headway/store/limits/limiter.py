@@ -426,17 +426,17 @@ def _noted(notes: Sequence[Note], report: CallReport) -> tuple[str, list[Any]]:
     if not notes:
         return SWAP, []
     note = notes[0]
-    *values, ticket_id, _key = _values(note, report)
+    *values, permit_id, _key = _values(note, report)
     if isinstance(note, LedgerCall):
-        return SWAP_BEGAN, [ticket_id, *values]
-    return SWAP_ENDED, [*values, ticket_id]
+        return SWAP_BEGAN, [permit_id, *values]
+    return SWAP_ENDED, [*values, permit_id]
 
 
 def _note(conn: Connection, note: Note, report: CallReport) -> None:
     if isinstance(note, LedgerCall):
         conn.execute(BEGAN, _values(note, report))
     elif note.status == "lost":
-        conn.execute(LOST, [note.arrived_by, note.ticket_id, note.key])
+        conn.execute(LOST, [note.arrived_by, note.permit_id, note.key])
     else:
         conn.execute(ENDED, _values(note, report))
 
@@ -455,7 +455,7 @@ def _values(note: Note, report: CallReport) -> list[Any]:
             report.seats_paid,
             list(report.skus),
         ]
-    return [*told, note.ticket_id, note.key]
+    return [*told, note.permit_id, note.key]
 
 
 def _line(values: Sequence[Any]) -> LedgerCall:

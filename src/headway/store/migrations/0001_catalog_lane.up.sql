@@ -11,8 +11,8 @@ CREATE TABLE product_sync_schedule (
     minute_offset smallint NOT NULL DEFAULT 0 CHECK (minute_offset BETWEEN 0 AND 59),
     manual_slot_override boolean NOT NULL DEFAULT false,
     next_sync_at timestamptz NOT NULL,
-    turn text NOT NULL DEFAULT 'scheduled'
-        CHECK (turn IN ('manual', 'onboarding', 'scheduled', 'retry')),
+    priority text NOT NULL DEFAULT 'scheduled'
+        CHECK (priority IN ('manual', 'onboarding', 'scheduled', 'retry')),
     sync_priority integer NOT NULL DEFAULT 0,
 
     -- Where it stands, and who holds it.
@@ -60,7 +60,7 @@ CREATE TABLE product_sync_schedule (
 );
 
 -- The one index of the one claim query: a short range scan per turn, at any size.
-CREATE INDEX product_sync_schedule_claim ON product_sync_schedule (turn, next_sync_at)
+CREATE INDEX product_sync_schedule_claim ON product_sync_schedule (priority, next_sync_at)
     WHERE is_active AND sync_status <> 'syncing';
 CREATE INDEX product_sync_schedule_sku ON product_sync_schedule (sku);
 CREATE INDEX product_sync_schedule_lease_until ON product_sync_schedule (lease_until)

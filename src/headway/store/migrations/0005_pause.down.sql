@@ -17,7 +17,7 @@ DROP INDEX product_sync_schedule_claim;
 DROP INDEX product_sync_schedule_oldest;
 DROP INDEX product_sync_schedule_family;
 ALTER TABLE product_sync_schedule DROP COLUMN is_paused;
-CREATE INDEX product_sync_schedule_claim ON product_sync_schedule (turn, next_sync_at)
+CREATE INDEX product_sync_schedule_claim ON product_sync_schedule (priority, next_sync_at)
     WHERE is_active AND sync_status <> 'syncing';
 CREATE INDEX product_sync_schedule_oldest
     ON product_sync_schedule (last_successful_sync NULLS FIRST) WHERE is_active;

@@ -30,7 +30,7 @@ CREATE INDEX pauses_unmarked ON pauses (user_id) WHERE marked_at IS NULL;
 ALTER TABLE product_sync_schedule ADD COLUMN is_paused boolean NOT NULL DEFAULT false;
 CREATE INDEX product_sync_schedule_paused ON product_sync_schedule (user_id, sku) WHERE is_paused;
 DROP INDEX product_sync_schedule_claim;
-CREATE INDEX product_sync_schedule_claim ON product_sync_schedule (turn, next_sync_at)
+CREATE INDEX product_sync_schedule_claim ON product_sync_schedule (priority, next_sync_at)
     WHERE is_active AND sync_status <> 'syncing' AND NOT is_paused;
 DROP INDEX product_sync_schedule_oldest;
 CREATE INDEX product_sync_schedule_oldest

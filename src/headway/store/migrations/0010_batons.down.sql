@@ -1,1 +1,1 @@
-DROP TABLE batons;
+DROP TABLE dispatch_leases;

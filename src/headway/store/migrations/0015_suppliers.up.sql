@@ -19,7 +19,7 @@ ALTER TABLE product_sync_schedule ADD COLUMN supplier text NOT NULL DEFAULT 'mai
 
 -- The claim looks at one supplier's queue; the market and the guard of its deadline at one supplier's
 -- listings, the oldest first.
-CREATE INDEX product_sync_schedule_front ON product_sync_schedule (supplier, turn, next_sync_at)
+CREATE INDEX product_sync_schedule_front ON product_sync_schedule (supplier, priority, next_sync_at)
     WHERE is_active AND sync_status <> 'syncing' AND NOT is_paused;
 CREATE INDEX product_sync_schedule_supplier
     ON product_sync_schedule (supplier, last_successful_sync)

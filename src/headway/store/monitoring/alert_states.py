@@ -52,7 +52,7 @@ class AlertStates:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    def turn(
+    def update(
         self, found: Sequence[Alert], now: datetime, *, write: Write = lambda _news: None
     ) -> Sequence[News] | None:
         """Judge what is wrong now; return the news, or None if another is at it.

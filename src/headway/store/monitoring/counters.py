@@ -37,7 +37,8 @@ SELECT count(*), count(*) FILTER (WHERE NOT is_good),
   (SELECT count(*) FROM (SELECT FROM {LINES} CROSS JOIN LATERAL (
      SELECT FROM product_sync_schedule WHERE supplier = line.name AND is_active
        AND sync_status <> 'syncing' AND NOT is_paused
-       AND turn IN ('manual', 'onboarding', 'scheduled', 'retry') AND next_sync_at < %(hour_ago)s
+       AND priority IN ('manual', 'onboarding', 'scheduled', 'retry')
+       AND next_sync_at < %(hour_ago)s
      LIMIT %(most)s) AS late LIMIT %(most)s) AS overdue),
   (SELECT count(*) FROM product_sync_schedule
    WHERE sync_status = 'syncing' AND lease_until < %(stuck)s)
@@ -96,11 +97,11 @@ class MinuteCounters:
         self._pool = pool
 
     def read(
-        self, now: datetime, *, scopes: Sequence[LimitKey], permit_wait_s: float
+        self, now: datetime, *, limit_keys: Sequence[LimitKey], permit_wait_s: float
     ) -> HourMetric:
         """Count the last hour of these suppliers."""
         values = {
-            "keys": list(scopes),
+            "keys": list(limit_keys),
             "now": now,
             "hour_ago": now - HOUR,
             "stuck": now - STUCK_AFTER,

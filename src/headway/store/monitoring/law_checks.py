@@ -39,7 +39,7 @@ WITH old AS (
   FROM product_sync_schedule
   WHERE supplier = %(supplier)s AND is_active AND NOT is_paused AND consecutive_failures = 0
     AND coalesce(last_successful_sync, created_at) < %(now)s - %(age_max)s
-    AND NOT (turn IN ('manual', 'onboarding') AND next_sync_at > %(now)s - interval '1 hour')
+    AND NOT (priority IN ('manual', 'onboarding') AND next_sync_at > %(now)s - interval '1 hour')
 ), judged AS (
   SELECT old.*, (
     SELECT coalesce(sum(upper(span) - lower(span)), '0') FROM unnest((

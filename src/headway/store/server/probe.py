@@ -76,13 +76,13 @@ class RoleRights:
     cannot use in full. Whether walls hold is not known before there are tables.
     """
 
-    is_above_walls: bool
+    bypasses_row_policies: bool
     has_schema: bool
     may_create: bool
     may_make_temporary: bool
     may_be_seller: bool
     closed: tuple[str, ...]
-    has_walls: bool | None
+    has_row_policies: bool | None
 
 
 def probe(pool: Pool) -> ServerFacts:
@@ -140,19 +140,19 @@ def rights(pool: Pool) -> RoleRights:
         assert row is not None
         closed = tuple(name for (name,) in connection.execute(CLOSED).fetchall())
         exists = connection.execute(EXISTS).fetchone() == (True,)
-    is_above_walls, has_schema, may_create, may_make_temporary, may_be_seller = row
+    bypasses_row_policies, has_schema, may_create, may_make_temporary, may_be_seller = row
     return RoleRights(
-        is_above_walls=is_above_walls,
+        bypasses_row_policies=bypasses_row_policies,
         has_schema=has_schema,
         may_create=may_create,
         may_make_temporary=may_make_temporary,
         may_be_seller=may_be_seller,
         closed=closed,
-        has_walls=_has_walls(pool) if exists else None,
+        has_row_policies=_has_row_policies(pool) if exists else None,
     )
 
 
-def _has_walls(pool: Pool) -> bool:
+def _has_row_policies(pool: Pool) -> bool:
     """Enter a wall as a web request does, and see whether the database keeps it."""
     try:
         with guarded(), TenantPool(pool, actor="doctor", seller=NOBODY).connection() as connection:

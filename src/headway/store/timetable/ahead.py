@@ -15,7 +15,7 @@ COLUMNS = (
     "id",
     "user_id",
     "sku",
-    "turn",
+    "priority",
     "fence",
     "next_sync_at",
     "hour_bucket",
@@ -36,14 +36,14 @@ DEPTHS = {
     "retry": OTHERS_MAX,
 }
 # The same short range scans as those of the front, only longer.
-QUEUE = "SELECT {columns} FROM ({turns}) AS queue WHERE NOT {supplier}".format(
+QUEUE = "SELECT {columns} FROM ({priorities}) AS queue WHERE NOT {supplier}".format(
     columns=", ".join("id::text" if name == "id" else name for name in COLUMNS),
-    turns=" UNION ALL ".join(
+    priorities=" UNION ALL ".join(
         f"""
   (SELECT * FROM product_sync_schedule AS row WHERE is_active AND sync_status <> 'syncing'
-     AND supplier = %(supplier)s AND turn = '{turn}' AND {NOT_PAUSED}
+     AND supplier = %(supplier)s AND priority = '{priority}' AND {NOT_PAUSED}
    ORDER BY next_sync_at LIMIT {depth})"""
-        for turn, depth in DEPTHS.items()
+        for priority, depth in DEPTHS.items()
     ),
     supplier=SUPPLIER_PAUSED,
 )
@@ -63,14 +63,14 @@ class Ahead:
         with guarded(), self._pool.connection() as connection:
             return [_listing(row) for row in connection.execute(QUEUE, values).fetchall()]
 
-    def token_ends(self, scope: LimitKey) -> tuple[datetime, ...]:
+    def token_ends(self, limit_key: LimitKey) -> tuple[datetime, ...]:
         """Return when each token of a scope ends."""
         with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(EXPIRIES, {"scope": scope}).fetchall()
+            rows = connection.execute(EXPIRIES, {"scope": limit_key}).fetchall()
         return tuple(row[0] for row in rows)
 
 
 def _listing(row: Sequence[Any]) -> Listing:
     values = dict(zip(COLUMNS, row, strict=True))
     evidence = Evidence(**{name: values.pop(name) for name in EVIDENCE_COLUMNS})
-    return Listing(**{**values, "turn": Priority(values["turn"]), "evidence": evidence})
+    return Listing(**{**values, "priority": Priority(values["priority"]), "evidence": evidence})

@@ -85,7 +85,7 @@ class TimetableQueries:
         now: datetime,
         *,
         supplier: SupplierName = MAIN,
-        scope: LimitKey,
+        limit_key: LimitKey,
         policy: Policy,
         listed: int,
     ) -> DayTimetable:
@@ -99,7 +99,7 @@ class TimetableQueries:
             made = {
                 hour: figures
                 for hour, *figures in connection.execute(
-                    MADE, {"key": scope, "since": since, "now": now}
+                    MADE, {"key": limit_key, "since": since, "now": now}
                 )
             }
         weight = share.weight

@@ -67,7 +67,7 @@ WHERE scope = %(scope)s AND fitted_at IS NOT DISTINCT FROM %(fitted_at)s
 """
 
 WAITS = """supplier = %(supplier)s AND is_active AND NOT is_paused AND sync_status <> 'syncing'
-    AND turn = 'scheduled'"""
+    AND priority = 'scheduled'"""
 
 # Whoever is swept comes before those who are merely due, but not before those whom the deadline
 # calls: these are due since they were last read. Both are counted in parts, as seats are: however
@@ -114,7 +114,7 @@ SELECT least(
 AGES = f"""
 SELECT floor(extract(epoch FROM %(now)s - coalesce(last_successful_sync, created_at)) / 60)::int,
   count(DISTINCT sku)
-FROM {OURS} WHERE turn = 'scheduled' GROUP BY 1
+FROM {OURS} WHERE priority = 'scheduled' GROUP BY 1
 """
 HURRY = """
 UPDATE product_sync_schedule AS row SET next_sync_at = row.last_successful_sync,
@@ -134,10 +134,10 @@ class Markets:
     """The rows of `market` and `family` of one supplier, and the due times that they move."""
 
     def __init__(
-        self, pool: Pool, supplier: SupplierName = MAIN, *, scope: str, seats_per_min: float
+        self, pool: Pool, supplier: SupplierName = MAIN, *, limit_key: str, seats_per_min: float
     ) -> None:
         self._pool = pool
-        self._whose = {"scope": scope, "supplier": supplier}
+        self._whose = {"scope": limit_key, "supplier": supplier}
         self._seats_per_min = seats_per_min
 
     def load(self, families: Collection[str], now: datetime) -> Market:

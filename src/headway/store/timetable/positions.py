@@ -14,7 +14,7 @@ from headway.store.pool import Lent, Pool, guarded
 
 AHEAD_MAX = 1000
 NEIGHBOURS = 200
-SMALL_CATALOGUE = 2000
+SMALL_CATALOG = 2000
 PREFIX_LENGTH = 3
 
 FIELDS = tuple(name for name in ListingPosition.__dataclass_fields__ if name != "pauses")
@@ -24,25 +24,26 @@ FIELDS = tuple(name for name in ListingPosition.__dataclass_fields__ if name != 
 BRANCH = """
   (SELECT sku FROM product_sync_schedule AS other
    WHERE supplier = me.supplier AND is_active AND sync_status <> 'syncing' AND NOT is_paused
-     AND turn = '{turn}' AND sku <> me.sku
+     AND priority = '{priority}' AND sku <> me.sku
      AND next_sync_at <= {bound}
-     AND (me.turn <> '{turn}' OR (other.next_sync_at, other.id) < (me.next_sync_at, me.id))
+     AND (me.priority <> '{priority}' OR (other.next_sync_at, other.id) < (me.next_sync_at, me.id))
    ORDER BY next_sync_at LIMIT {limit})"""
 BOUNDS = {
-    "manual": "CASE me.turn WHEN 'manual' THEN me.next_sync_at ELSE 'infinity' END",
-    "onboarding": "CASE me.turn WHEN 'manual' THEN '-infinity'"
+    "manual": "CASE me.priority WHEN 'manual' THEN me.next_sync_at ELSE 'infinity' END",
+    "onboarding": "CASE me.priority WHEN 'manual' THEN '-infinity'"
     " WHEN 'onboarding' THEN me.next_sync_at ELSE 'infinity' END",
-    "scheduled": "CASE me.turn WHEN 'scheduled' THEN me.next_sync_at"
+    "scheduled": "CASE me.priority WHEN 'scheduled' THEN me.next_sync_at"
     " WHEN 'retry' THEN %(now)s ELSE '-infinity' END",
-    "retry": "CASE WHEN me.turn = 'retry' THEN me.next_sync_at"
-    " WHEN me.turn = 'scheduled' AND me.next_sync_at > %(now)s THEN %(now)s"
+    "retry": "CASE WHEN me.priority = 'retry' THEN me.next_sync_at"
+    " WHEN me.priority = 'scheduled' AND me.next_sync_at > %(now)s THEN %(now)s"
     " ELSE '-infinity' END",
 }
 BRANCHES = "\n  UNION ALL".join(
-    BRANCH.format(turn=turn, bound=bound, limit=AHEAD_MAX + 1) for turn, bound in BOUNDS.items()
+    BRANCH.format(priority=priority, bound=bound, limit=AHEAD_MAX + 1)
+    for priority, bound in BOUNDS.items()
 )
 STANDING = f"""
-SELECT me.id::text, me.user_id, me.sku, me.turn, me.next_sync_at, me.sync_status, me.is_active,
+SELECT me.id::text, me.user_id, me.sku, me.priority, me.next_sync_at, me.sync_status, me.is_active,
   me.lease_owner, me.lease_until, me.last_sync_at, me.last_successful_sync,
   me.consecutive_failures, me.suspicion, me.last_error, ahead.skus, ahead.rows > {AHEAD_MAX},
   state.held_reason, state.push_at, coalesce(state.push_failures, 0), state.push_error,
@@ -66,9 +67,9 @@ OF_SKU = STANDING.format(
 )
 ENDS = "\n  UNION ALL ".join(
     f"(SELECT * FROM product_sync_schedule WHERE supplier = %(supplier)s AND is_active"
-    f" AND sync_status <> 'syncing' AND NOT is_paused AND turn = '{turn}'"
+    f" AND sync_status <> 'syncing' AND NOT is_paused AND priority = '{priority}'"
     f" ORDER BY next_sync_at {order} LIMIT %(limit)s)"
-    for turn in BOUNDS
+    for priority in BOUNDS
     for order in ("ASC", "DESC")
 )
 SAMPLE = STANDING.format(
@@ -121,7 +122,7 @@ class ListingPositions:
             "sku": sku,
             "seller": seller,
             "prefix": sku[:PREFIX_LENGTH],
-            "small": SMALL_CATALOGUE,
+            "small": SMALL_CATALOG,
             "around": NEIGHBOURS,
         }
         with guarded(), self._pool.connection() as connection:
@@ -144,4 +145,4 @@ class ListingPositions:
 def _standing(row: Sequence[Any], pauses: Sequence[Pause]) -> ListingPosition:
     values = dict(zip(FIELDS, row, strict=True))
     mine = tuple(each for each in pauses if each.covers(values["user_id"], values["sku"]))
-    return ListingPosition(**{**values, "turn": Priority(values["turn"]), "pauses": mine})
+    return ListingPosition(**{**values, "priority": Priority(values["priority"]), "pauses": mine})

@@ -31,17 +31,17 @@ SUSPICION_MAX = 2**31 - 1
 # paused is out of the index as soon as it is marked, and asked for until then.
 NOT_PAUSED = f"NOT row.is_paused AND NOT {is_unmarked('row')}"
 FRONT = """
-SELECT id::text, user_id, sku, turn, next_sync_at, suspicion FROM (
-  {turns}
+SELECT id::text, user_id, sku, priority, next_sync_at, suspicion FROM (
+  {priorities}
 ) AS front WHERE NOT {supplier} ORDER BY next_sync_at, id
 """.format(
-    turns=" UNION ALL ".join(
+    priorities=" UNION ALL ".join(
         f"""
   (SELECT * FROM product_sync_schedule AS row WHERE is_active AND sync_status <> 'syncing'
-     AND supplier = %(supplier)s AND turn = '{turn}' AND sku <> ALL(%(without)s)
+     AND supplier = %(supplier)s AND priority = '{priority}' AND sku <> ALL(%(without)s)
      AND suspicion <= %(suspicion_max)s AND {NOT_PAUSED}
    ORDER BY next_sync_at LIMIT {{limit:d}})"""
-        for turn in ("manual", "onboarding", "scheduled", "retry")
+        for priority in ("manual", "onboarding", "scheduled", "retry")
     ),
     supplier=SUPPLIER_PAUSED,
 )
@@ -50,7 +50,7 @@ LISTING_COLUMNS = (
     "id",
     "user_id",
     "sku",
-    "turn",
+    "priority",
     "fence",
     "next_sync_at",
     "hour_bucket",
@@ -89,7 +89,7 @@ WITH free AS (
   FROM free WHERE row.id = free.id
   RETURNING row.*
 )
-SELECT taken.id::text, taken.user_id, taken.sku, taken.turn, taken.fence, taken.next_sync_at,
+SELECT taken.id::text, taken.user_id, taken.sku, taken.priority, taken.fence, taken.next_sync_at,
   taken.hour_bucket, taken.minute_offset, taken.created_at, taken.last_successful_sync,
   taken.consecutive_failures, taken.missing_count, taken.suspicion, taken.last_boeing_hash,
   state.observed, state.desired, coalesce(state.desired_version, 0), state.held_reason,
@@ -110,7 +110,7 @@ LEFT JOIN product_staging AS staging ON staging.user_id = taken.user_id
 SETTLE_ROWS = """
 WITH new AS (
   SELECT * FROM jsonb_to_recordset(%(rows)s::jsonb) AS new(
-    id uuid, fence bigint, user_id text, sku text, sync_status text, turn text, was_turn text,
+    id uuid, fence bigint, user_id text, sku text, sync_status text, priority text, was_turn text,
     next_sync_at timestamptz, was_due_at timestamptz, stops boolean, outcome text, error text,
     failures int, missing_count int, suspicion int, hash text, price numeric, quantity int,
     locations jsonb, observed jsonb, desired jsonb, desired_version bigint, was_held boolean,
@@ -123,9 +123,9 @@ WITH new AS (
 ), settled AS (
   UPDATE product_sync_schedule AS row SET
     sync_status = new.sync_status, lease_owner = NULL, lease_until = NULL,
-    (turn, next_sync_at) = (SELECT CASE WHEN is_asked THEN row.turn ELSE new.turn END,
+    (priority, next_sync_at) = (SELECT CASE WHEN is_asked THEN row.priority ELSE new.priority END,
       CASE WHEN is_asked THEN row.next_sync_at ELSE new.next_sync_at END
-      FROM (SELECT (row.turn, row.next_sync_at) <> (new.was_turn, new.was_due_at) AS is_asked
+      FROM (SELECT (row.priority, row.next_sync_at) <> (new.was_turn, new.was_due_at) AS is_asked
         ) AS meanwhile),
     is_active = row.is_active AND NOT new.stops,
     last_sync_at = %(now)s, last_sync_status = new.outcome, last_error = new.error,
@@ -231,7 +231,7 @@ WHERE row.id = new.id AND row.fence = new.fence AND row.sync_status = 'syncing'
 """
 
 # Reads the whole table, once after an outage. Whoever is aboard is its holder's to write.
-PARDON = """
+RESET_SUSPICION = """
 UPDATE product_sync_schedule SET suspicion = 0
 WHERE supplier = %(supplier)s AND suspicion > 0 AND sync_status <> 'syncing'
 """
@@ -293,11 +293,11 @@ class Schedule:
                 id=id_,
                 user_id=user_id,
                 sku=sku,
-                turn=Priority(turn),
+                priority=Priority(priority),
                 next_sync_at=next_sync_at,
                 suspicion=suspicion,
             )
-            for id_, user_id, sku, turn, next_sync_at, suspicion in rows
+            for id_, user_id, sku, priority, next_sync_at, suspicion in rows
         ]
 
     def claim(
@@ -356,10 +356,10 @@ class Schedule:
         with guarded(), self._pool.connection() as connection:
             return connection.execute(RELEASE, values).rowcount
 
-    def pardon(self) -> int:
+    def reset_suspicion(self) -> int:
         """Lift the suspicion from everybody who is not aboard a call; return how many."""
         with guarded(), self._pool.connection() as connection:
-            return connection.execute(PARDON, {"supplier": self._supplier}).rowcount
+            return connection.execute(RESET_SUSPICION, {"supplier": self._supplier}).rowcount
 
     def rescue(self, now: datetime) -> int:
         """Free the listings whose holder fell silent; return how many."""
@@ -377,7 +377,7 @@ def _listing(row: tuple[Any, ...]) -> Listing:
     """Read a row in the order of the claim's columns."""
     values = dict(zip(LISTING_COLUMNS + EVIDENCE_COLUMNS, row, strict=True))
     evidence = Evidence(**{name: values.pop(name) for name in EVIDENCE_COLUMNS})
-    return Listing(**{**values, "turn": Priority(values["turn"]), "evidence": evidence})
+    return Listing(**{**values, "priority": Priority(values["priority"]), "evidence": evidence})
 
 
 def _settled(each: Settlement) -> dict[str, Any]:
@@ -398,8 +398,8 @@ def _settled(each: Settlement) -> dict[str, Any]:
         "user_id": before.user_id,
         "sku": before.sku,
         "sync_status": "parked" if each.is_parked else status,
-        "turn": each.turn.value,
-        "was_turn": before.turn.value,
+        "priority": each.priority.value,
+        "was_turn": before.priority.value,
         "next_sync_at": each.next_sync_at.isoformat(),
         "was_due_at": before.next_sync_at.isoformat(),
         "stops": each.is_parked or each.is_blocked,

@@ -17,7 +17,7 @@ from headway.core.timetable.policies import CatalogSummary, Policy
 from headway.core.timetable.policies.hours import FAILURES_MAX, OLD
 from headway.core.timetable.policies.policy import EMPTY, OnceADay, latest_due
 from headway.errors import InvalidError, NotFoundError
-from headway.store.catalog.listings import LOCK, read_catalogue
+from headway.store.catalog.listings import LOCK, read_catalog
 from headway.store.pool import Pool, guarded
 
 CHUNK = 10_000
@@ -42,7 +42,7 @@ SELECT hour_bucket, count(*) FROM product_sync_schedule
 WHERE supplier = %(supplier)s AND is_active AND manual_slot_override GROUP BY hour_bucket
 """
 COLUMNS = """
-id::text, supplier, sku, hour_bucket, minute_offset, sync_priority, manual_slot_override, turn,
+id::text, supplier, sku, hour_bucket, minute_offset, sync_priority, manual_slot_override, priority,
 sync_status, is_active, next_sync_at, coalesce(last_successful_sync, created_at) AS read_at
 """
 SUPPLIERS = "SELECT DISTINCT supplier FROM product_sync_schedule ORDER BY supplier"
@@ -67,7 +67,8 @@ WITH hurried AS (
   SELECT id, next_sync_at AS latest,
     row_number() OVER (ORDER BY next_sync_at DESC, id) AS number, count(*) OVER () AS total
   FROM product_sync_schedule
-  WHERE supplier = %(supplier)s AND is_active AND turn = 'scheduled' AND sync_status <> 'syncing'
+  WHERE supplier = %(supplier)s AND is_active AND priority = 'scheduled'
+    AND sync_status <> 'syncing'
     AND next_sync_at = coalesce(last_successful_sync, created_at) + %(span)s
 ), spread AS (
   SELECT id, greatest(
@@ -115,7 +116,7 @@ WITH waiting AS (
     + 0.999 * (1 - least(extract(epoch FROM %(opens_at)s - last_sync_at)
                          / extract(epoch FROM %(old)s::interval), 1))::float8) AS due_at
   FROM product_sync_schedule
-  WHERE supplier = %(supplier)s AND turn = 'retry' AND is_active AND sync_status <> 'syncing'
+  WHERE supplier = %(supplier)s AND priority = 'retry' AND is_active AND sync_status <> 'syncing'
     AND last_sync_at < %(opens_at)s
     AND (next_sync_at < %(opens_at)s OR next_sync_at >= %(opens_at)s + interval '5 minutes')
   ORDER BY id FOR UPDATE SKIP LOCKED
@@ -184,7 +185,7 @@ class _Row:
     minute_offset: int
     sync_priority: int
     manual_slot_override: bool
-    turn: str
+    priority: str
     sync_status: str
     is_active: bool
     next_sync_at: datetime
@@ -203,7 +204,7 @@ class _Row:
     @property
     def waits_for_slot(self) -> bool:
         """Whether its due time comes from its slot."""
-        return self.is_active and self.turn == Priority.SCHEDULED
+        return self.is_active and self.priority == Priority.SCHEDULED
 
     def due(self, policy: Policy, slot: Slot, now: datetime) -> datetime:
         """Return when it is due in this slot, or before it so that it does not become too old."""
@@ -261,7 +262,13 @@ class Timetable:
             return [sku for (sku,) in connection.execute(ROLL, values)]
 
     def move(
-        self, user_id: SellerId, sku: Sku, wish: RequestedSlot, *, policy: Policy, now: datetime
+        self,
+        user_id: SellerId,
+        sku: Sku,
+        requested_slot: RequestedSlot,
+        *,
+        policy: Policy,
+        now: datetime,
     ) -> MovedSlot:
         """Give a listing another slot, or let the policy choose it again.
 
@@ -274,16 +281,16 @@ class Timetable:
                 " give it a weight (headway import) or another policy (HEADWAY_POLICY)"
             )
         with guarded(), self._pool.connection() as connection, connection.transaction():
-            if wish.is_auto:  # before the row: that is the order in which everybody locks
+            if requested_slot.is_auto:  # before the row: that is the order in which everybody locks
                 connection.execute(LOCK)
             key = {"user_id": user_id, "sku": sku}
             row = connection.cursor(row_factory=class_row(_Row)).execute(ONE, key).fetchone()
             if row is None:
                 raise NotFoundError(f"{user_id} does not list {sku}")
-            catalogue = EMPTY
-            if wish.is_auto:
-                catalogue = read_catalogue(connection.cursor(), row.supplier)
-            new = _wished(row, wish, policy, catalogue, now)
+            catalog = EMPTY
+            if requested_slot.is_auto:
+                catalog = read_catalog(connection.cursor(), row.supplier)
+            new = _wished(row, requested_slot, policy, catalog, now)
             due_at = row.due(policy, new, now) if row.waits_for_slot else row.next_sync_at
             values = {**asdict(new), "next_sync_at": due_at, "id": row.id, "now": now}
             connection.execute(MOVE, values)
@@ -325,9 +332,9 @@ def _place_slots(
     connection: Connection[Any], supplier: SupplierName, policy: Policy, now: datetime
 ) -> int:
     """Give everybody a slot, a chunk at a time; return how many are active."""
-    catalogue = EMPTY
+    catalog = EMPTY
     if policy.weighs_slots:
-        catalogue = read_catalogue(connection.cursor(), supplier, LOADS_KEPT)
+        catalog = read_catalog(connection.cursor(), supplier, LOADS_KEPT)
     cursor = connection.cursor(row_factory=class_row(_Row))
     count, values = 0, {"supplier": supplier, "limit": CHUNK, "after": FIRST}
     while rows := cursor.execute(SOME, values).fetchall():
@@ -336,9 +343,9 @@ def _place_slots(
         for row in rows:
             slot = row.slot
             if not slot.manual_slot_override:
-                slot = _policy_slot(row, policy, catalogue, now)
+                slot = _policy_slot(row, policy, catalog, now)
                 if policy.weighs_slots and row.is_active:
-                    catalogue = catalogue.with_one_in(slot.hour_bucket)
+                    catalog = catalog.with_one_in(slot.hour_bucket)
             is_idle = row.waits_for_slot and row.sync_status != "syncing"
             ids.append(row.id)
             hours.append(slot.hour_bucket)
@@ -350,29 +357,29 @@ def _place_slots(
     return count
 
 
-def _policy_slot(row: _Row, policy: Policy, catalogue: CatalogSummary, now: datetime) -> Slot:
+def _policy_slot(row: _Row, policy: Policy, catalog: CatalogSummary, now: datetime) -> Slot:
     """Return the slot that a policy gives a listing by itself."""
-    place = policy.place(row.sku, now, catalogue)
+    place = policy.place(row.sku, now, catalog)
     return replace(row.slot, hour_bucket=place.hour_bucket, minute_offset=place.minute_offset)
 
 
 def _wished(
-    row: _Row, wish: RequestedSlot, policy: Policy, catalogue: CatalogSummary, now: datetime
+    row: _Row, requested_slot: RequestedSlot, policy: Policy, catalog: CatalogSummary, now: datetime
 ) -> Slot:
     """Return the slot as a person wants it."""
     slot = row.slot
-    if wish.sync_priority is not None:
-        slot = replace(slot, sync_priority=wish.sync_priority)
-    if wish.hour_bucket is not None:
+    if requested_slot.sync_priority is not None:
+        slot = replace(slot, sync_priority=requested_slot.sync_priority)
+    if requested_slot.hour_bucket is not None:
         return replace(
             slot,
-            hour_bucket=wish.hour_bucket,
-            minute_offset=wish.minute_offset,
+            hour_bucket=requested_slot.hour_bucket,
+            minute_offset=requested_slot.minute_offset,
             manual_slot_override=True,
         )
-    if not wish.is_auto:
+    if not requested_slot.is_auto:
         return slot
-    without = catalogue.without_one_in(row.hour_bucket) if row.is_active else catalogue
+    without = catalog.without_one_in(row.hour_bucket) if row.is_active else catalog
     chosen = _policy_slot(row, policy, without, now)
     return replace(
         slot,

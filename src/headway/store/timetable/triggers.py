@@ -18,13 +18,13 @@ from headway.store.pool import Pool, guarded
 NAMED_MAX = 5
 
 ASK = """
-SELECT sku, sync_status, is_active, turn = 'manual' AND next_sync_at <= %(now)s
+SELECT sku, sync_status, is_active, priority = 'manual' AND next_sync_at <= %(now)s
 FROM product_sync_schedule WHERE user_id = %(user_id)s AND sku = ANY(%(skus)s)
 ORDER BY id FOR UPDATE
 """
 TRIGGER = """
 WITH triggered AS (
-  UPDATE product_sync_schedule SET turn = 'manual', next_sync_at = %(now)s, swept_from = NULL,
+  UPDATE product_sync_schedule SET priority = 'manual', next_sync_at = %(now)s, swept_from = NULL,
     updated_at = %(now)s
   WHERE user_id = %(user_id)s AND sku = ANY(%(skus)s)
   RETURNING user_id, sku
@@ -70,7 +70,7 @@ def _ruled(user_id: SellerId, row: Sequence[Any], pauses: Sequence[Pause], now: 
     elif not is_active:
         is_done, said = False, "switched off; publish it again"
     elif status == "syncing":
-        is_done, said = False, "is aboard now"
+        is_done, said = False, "is in_call now"
     elif pause is not None:
         is_done, said = not is_first, f"{say_pause(pause, now)}; boards the first call after that"
     else:

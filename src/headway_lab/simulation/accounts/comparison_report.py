@@ -51,7 +51,7 @@ class RowComparison:
         evidence: JobEvidence,
         warehouse: Warehouse,
         accounts: ConnectedShops,
-        venues: Mapping[PlatformName, SimulatedPlatform],
+        platform_sims: Mapping[PlatformName, SimulatedPlatform],
         shops: Mapping[str, ShopPlan],
         tier_of: Callable[[SellerId], Tier],
     ) -> None:
@@ -59,7 +59,7 @@ class RowComparison:
         self._evidence = evidence
         self._warehouse = warehouse
         self._accounts = accounts
-        self._venues = venues
+        self._platform_sims = platform_sims
         self._shops = {(shop.seller, shop.platform): shop for shop in shops.values()}
         self._tier_of = tier_of
 
@@ -97,14 +97,15 @@ class RowComparison:
     def _is_anothers(self, account: Account, name: str) -> bool:
         table, _, key = name.partition(" ")
         return any(
-            tuple(key.split("/")) in keyed(self._venues[shop.platform].truth(shop).get(table, {}))
+            tuple(key.split("/"))
+            in keyed(self._platform_sims[shop.platform].truth(shop).get(table, {}))
             for shop in self._shops.values()
             if shop.platform is account.platform and shop.seller != account.user_id
         )
 
     def _truth(self, account: Account) -> Rows:
         shop = self._shops[account.user_id, account.platform]
-        return self._venues[shop.platform].truth(shop)
+        return self._platform_sims[shop.platform].truth(shop)
 
     def _limited(self, now: datetime, *, is_final: bool) -> set[str]:
         """Return whose month is used up; by the truth it must be so."""
@@ -115,7 +116,7 @@ class RowComparison:
         )
         for shop in self._shops.values():
             if shop.seller in limited:
-                orders = self._venues[shop.platform].truth(shop)["orders"].values()
+                orders = self._platform_sims[shop.platform].truth(shop)["orders"].values()
                 placed[shop.seller] += sum(row["placed_at"] >= month for row in orders)
         for seller in sorted(limited):
             quota = QUOTAS[self._tier_of(SellerId(seller))]

@@ -120,7 +120,7 @@ class AccountLaws:
         """Check that nobody else runs anything of this account, and that it is whose it was."""
         account, at_s = job.account, self._clock.monotonic()
         self.claims[job.type] += 1
-        self._foresight.boarded(job.id, at_s)
+        self._foresight.in_call(job.id, at_s)
         if account != self._accounts.get(account.id):
             self._book.broken("L10", f"a job of {account.user_id} came with another's account")
         if account.id in self._away:

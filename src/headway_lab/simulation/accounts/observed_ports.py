@@ -39,7 +39,7 @@ class WitnessedJobs:
         self, *, now: datetime, owner: str, without: Collection[PlatformName] = ()
     ) -> tuple[Job, Permit | None] | None:
         """Claim, and let the laws see what."""
-        self._life.boards()
+        self._life.joins_call()
         self._life.touch()
         claimed = self._inner.claim(now=now, owner=owner, without=without)
         if claimed is not None:

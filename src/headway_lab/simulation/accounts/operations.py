@@ -9,8 +9,8 @@ from headway.clock import Clock
 from headway.core.accounts.jobs import Account, PlatformName, Tier
 from headway.core.accounts.webhooks import WebhookEffect, read_hook
 from headway.core.catalog.listings import LimitKey, SellerId
-from headway.providers.shopify.storefront import shop_scope
-from headway.providers.tokens import store_tokens, token_scope
+from headway.providers.shopify.storefront import shop_limit_key
+from headway.providers.tokens import store_tokens, token_key
 from headway.providers.webhook_signatures import is_signed
 from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
@@ -28,12 +28,12 @@ class SimulatedOperations:
         self,
         app: App,
         clock: Clock,
-        venues: Mapping[PlatformName, SimulatedPlatform],
+        platform_sims: Mapping[PlatformName, SimulatedPlatform],
         laws: AccountLaws,
     ) -> None:
         self._app = app
         self._clock = clock
-        self._venues = venues
+        self._platform_sims = platform_sims
         self._laws = laws
         self._accounts = ConnectedShops(app.pool)
         self._vault = shared_vault(app.settings)
@@ -45,20 +45,20 @@ class SimulatedOperations:
 
     def connect(self, shop: ShopPlan) -> Account:
         """Connect a shop, or connect it again, with fresh tokens."""
-        venue, now = self._venues[shop.platform], self._clock.now()
-        grant, name = venue.grant(shop), venue.name(shop)
+        platform_sim, now = self._platform_sims[shop.platform], self._clock.now()
+        grant, name = platform_sim.grant(shop), platform_sim.name(shop)
         life = None if grant.life_s is None else timedelta(seconds=grant.life_s)
         store_tokens(
             Credentials(self._app.pool),
             self._vault,
-            self._scope(shop.platform, name),
+            self._limit_key(shop.platform, name),
             clock=self._clock,
             access=grant.access,
             refresh=grant.refresh,
             expires_at=None if life is None else now + life,
         )
         account = self._accounts.connect(
-            shop.seller, name, platform=shop.platform, owner_id=venue.owner(shop), now=now
+            shop.seller, name, platform=shop.platform, owner_id=platform_sim.owner(shop), now=now
         )
         self._laws.connected(account.bare)
         return account.bare
@@ -97,7 +97,7 @@ class SimulatedOperations:
         }
         return secrets[platform].get_secret_value()
 
-    def _scope(self, platform: PlatformName, name: str) -> LimitKey:
+    def _limit_key(self, platform: PlatformName, name: str) -> LimitKey:
         if platform is PlatformName.SHOPIFY:
-            return shop_scope(self._app.settings.shopify_client_id, name)
-        return token_scope(platform, name)
+            return shop_limit_key(self._app.settings.shopify_client_id, name)
+        return token_key(platform, name)

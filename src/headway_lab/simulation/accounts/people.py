@@ -41,16 +41,16 @@ class AccountPeople:
         self,
         clock: VirtualClock,
         world: AccountWorld,
-        venues: Mapping[PlatformName, SimulatedPlatform],
-        desk: SellerActions,
+        platform_sims: Mapping[PlatformName, SimulatedPlatform],
+        operations: SellerActions,
         laws: AccountLaws,
         *,
         seed: int,
     ) -> None:
         self._clock = clock
         self._world = world
-        self._venues = venues
-        self._desk = desk
+        self._platform_sims = platform_sims
+        self._operations = operations
         self._laws = laws
         self._luck = rng(f"people:{seed}")
         self._shops: dict[str, ShopPlan] = {}
@@ -82,17 +82,17 @@ class AccountPeople:
         shop = self._world.shops[event.shop]
         if event.deed is Deed.LEAVE:
             self._wanted.discard(shop.key)
-            self._desk.disconnect(shop)
+            self._operations.disconnect(shop)
         elif event.deed is Deed.RETURN:
             self._connect(shop)
         elif event.deed is Deed.UPGRADE:
-            self._desk.upgrade(shop, event.tier)
+            self._operations.upgrade(shop, event.tier)
         else:
-            self._tell(shop, event, self._venues[shop.platform].act(shop, event))
+            self._tell(shop, event, self._platform_sims[shop.platform].act(shop, event))
 
     def _connect(self, shop: ShopPlan) -> None:
         self._wanted.add(shop.key)
-        account = self._desk.connect(shop)
+        account = self._operations.connect(shop)
         self._shops[account.id] = shop
 
     def _regrant(self, shop: ShopPlan) -> None:
@@ -110,7 +110,7 @@ class AccountPeople:
         def deliver() -> None:
             # A platform that tells twice repeats itself.
             told.append(told[0] if told else hook())
-            self.hooks[self._desk.deliver(shop.platform, told[-1])] += 1
+            self.hooks[self._operations.deliver(shop.platform, told[-1])] += 1
 
         for delay_s in event.hooks_s:
             self._later(delay_s, deliver)

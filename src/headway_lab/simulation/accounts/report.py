@@ -18,9 +18,12 @@ def figures(scenario: AccountScenario, *, real_seconds: float) -> dict[str, Any]
         "sellers": len(plan.world.tiers),
         "days": plan.days,
         "seed": plan.seed,
-        "calls_by_provider": {each.value: venue.calls for each, venue in scenario.venues.items()},
+        "calls_by_provider": {
+            each.value: platform_sim.calls for each, platform_sim in scenario.platform_sims.items()
+        },
         "refusals_by_provider": {
-            each.value: venue.refusals for each, venue in scenario.venues.items()
+            each.value: platform_sim.refusals
+            for each, platform_sim in scenario.platform_sims.items()
         },
         "peak_quota_share": round(scenario.etsy.peak_share, 4),
         "served_by_tier": outcome.served,
@@ -65,6 +68,6 @@ def figures(scenario: AccountScenario, *, real_seconds: float) -> dict[str, Any]
 
 def _injected(scenario: AccountScenario) -> dict[str, int]:
     injected = {"crash": scenario.crew.crashes, "stall": scenario.crew.stalls}
-    for name, venue in scenario.venues.items():
-        injected |= {f"{name}-{kind}": count for kind, count in venue.injected.items()}
+    for name, platform_sim in scenario.platform_sims.items():
+        injected |= {f"{name}-{kind}": count for kind, count in platform_sim.injected.items()}
     return {kind: count for kind, count in sorted(injected.items()) if count}

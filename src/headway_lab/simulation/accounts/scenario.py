@@ -10,14 +10,14 @@ from typing import Any
 import httpx
 
 from headway.app import App, build
-from headway.app.monitoring import watch_of
+from headway.app.monitoring import alert_watch
 from headway.clock import Clock, fresh_id, rng
 from headway.config import Settings
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import Done, Wait
 from headway.engine.pull import Pull
 from headway.providers.etsy.limits import day_key
-from headway.runners.embedded import Step, turn
+from headway.runners.embedded import Step, run_steps
 from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.warehouse import Warehouse
 from headway.store.pool import Pool
@@ -121,8 +121,8 @@ class AccountScenario:
         self.etsy_demand = etsy_demand(plan.world.shops.values())
         limit = max(1, round(self.etsy_demand / DEMAND_TO_QUOTA))
         self.settings = self._parts.settings(account_settings(data_dir, etsy_limit=limit))
-        self.venues = self._open_venues(limit)
-        wires = {host(name): venue.wire for name, venue in self.venues.items()}
+        self.platform_sims = self._open_platform_sims(limit)
+        wires = {host(name): platform_sim.wire for name, platform_sim in self.platform_sims.items()}
         self._wire = ObservedTransport(wires, self._check_limits)
         self.app = self._build(pool)
         self.ages = Ages()
@@ -138,16 +138,16 @@ class AccountScenario:
         self.crew = SimulatedWorkers(
             self.clock, faults=plan.faults.workers, seed=plan.seed, stop=self._stop
         )
-        desk = SimulatedOperations(self.app, self.clock, self.venues, self.laws)
+        operations = SimulatedOperations(self.app, self.clock, self.platform_sims, self.laws)
         self.people = AccountPeople(
-            self.clock, plan.world, self.venues, desk, self.laws, seed=plan.seed
+            self.clock, plan.world, self.platform_sims, operations, self.laws, seed=plan.seed
         )
         self.judge = RowComparison(
             book=self.book,
             evidence=self.evidence,
             warehouse=Warehouse(pool),
             accounts=ConnectedShops(pool),
-            venues=self.venues,
+            platform_sims=self.platform_sims,
             shops=plan.world.shops,
             tier_of=self.app.sellers.tier,
         )
@@ -155,7 +155,7 @@ class AccountScenario:
         self._idle: dict[str, None] = {}
         self._refusals = dict.fromkeys(PlatformName, 0)
         self._breaches: dict[PlatformName, str] = {}
-        desk.enter(plan.world.tiers)
+        operations.enter(plan.world.tiers)
         self.people.arrive()
         self.evidence.tidy()
 
@@ -180,7 +180,7 @@ class AccountScenario:
 
     # -- setting up --------------------------------------------------------------------------
 
-    def _open_venues(self, etsy_limit: int) -> dict[PlatformName, SimulatedPlatform]:
+    def _open_platform_sims(self, etsy_limit: int) -> dict[PlatformName, SimulatedPlatform]:
         """Open every shop, and let its history happen."""
         seed, faults, past = self.plan.seed, self.plan.faults.platforms, PastClock(self.clock)
         self.etsy = SimulatedEtsy(
@@ -192,7 +192,7 @@ class AccountScenario:
         )
         shops = self.plan.world.shops
         on_shopify = [each for each in shops.values() if each.platform is PlatformName.SHOPIFY]
-        venues: dict[PlatformName, SimulatedPlatform] = {
+        platform_sims: dict[PlatformName, SimulatedPlatform] = {
             PlatformName.SHOPIFY: SimulatedShopify(
                 self.clock, past, faults[PlatformName.SHOPIFY], shops=on_shopify, seed=seed
             ),
@@ -202,12 +202,12 @@ class AccountScenario:
             ),
         }
         for shop in shops.values():
-            venues[shop.platform].open(shop)
+            platform_sims[shop.platform].open(shop)
         for event in self.plan.world.history:
             past.set(event.at_s)
-            venues[shops[event.shop].platform].act(shops[event.shop], event)
+            platform_sims[shops[event.shop].platform].act(shops[event.shop], event)
         past.set(None)
-        return venues
+        return platform_sims
 
     def _build(
         self,
@@ -229,9 +229,9 @@ class AccountScenario:
 
     def _tick(self) -> None:
         jobs = self._witnessed(Life(self.clock))
-        watch = watch_of(self.app, hears=self.heard.hear) if self.plan.is_watched else None
+        watch = alert_watch(self.app, hears=self.heard.hear) if self.plan.is_watched else None
         step = self.app.tick(jobs=jobs, every=TICK, has_samples=False, watch=watch).step
-        turn(step, self.clock, self._stop, lambda _name, _text: None, "tick")
+        run_steps(step, self.clock, self._stop, lambda _name, _text: None, "tick")
 
     def _pull(self, life: Life, owner: str, clock: Clock) -> Step:
         pool = CrashingPool(self._pool, life)
@@ -311,12 +311,12 @@ class AccountScenario:
 
     def _check_limits(self) -> None:
         """Ask every platform's own log whether the call that just arrived was one too many."""
-        for name, venue in self.venues.items():
-            if venue.refusals > self._refusals[name]:
-                count = venue.refusals - self._refusals[name]
-                self._refusals[name] = venue.refusals
+        for name, platform_sim in self.platform_sims.items():
+            if platform_sim.refusals > self._refusals[name]:
+                count = platform_sim.refusals - self._refusals[name]
+                self._refusals[name] = platform_sim.refusals
                 self.book.broken("L1", f"{name} refused a call", count=count)
-            breach = venue.breach()
+            breach = platform_sim.breach()
             if breach is not None and breach != self._breaches.get(name):
                 self._breaches[name] = breach
                 self.book.broken("L1", f"{name}: {breach}")

@@ -87,7 +87,7 @@ class Receipt:
     is_paid: bool = True
     is_canceled: bool = False
     is_delivered: bool = False
-    parcels: list[EtsyShipment] = field(default_factory=list)
+    shipments: list[EtsyShipment] = field(default_factory=list)
     repayments: list[Repayment] = field(default_factory=list)
 
     @property
@@ -108,7 +108,7 @@ class Receipt:
             return "canceled"
         if repaid:
             return "fully refunded" if repaid >= self.total else "partially refunded"
-        if self.parcels:
+        if self.shipments:
             return "completed"
         return "paid" if self.is_paid else "open"
 
@@ -197,24 +197,24 @@ def receipt_json(receipt: Receipt, owner: Owner) -> Json:
         "payment_email": None,
         **{f"message_from_{who}": text for who, text in messages.items()},
         "is_paid": receipt.is_paid,
-        "is_shipped": bool(receipt.parcels),
+        "is_shipped": bool(receipt.shipments),
         **stamps,
         "is_gift": False,
         "gift_message": "",
         "gift_sender": "",
         **sums,
-        "shipments": [_parcel_json(each) for each in receipt.parcels],
+        "shipments": [_shipment_json(each) for each in receipt.shipments],
         "transactions": [_position_json(each, receipt, owner) for each in receipt.positions],
         "refunds": [_repayment_json(each, owner) for each in receipt.repayments],
     }
 
 
-def _parcel_json(parcel: EtsyShipment) -> Json:
+def _shipment_json(shipment: EtsyShipment) -> Json:
     return {
-        "receipt_shipping_id": parcel.id,
-        "shipment_notification_timestamp": parcel.sent_s,
-        "carrier_name": parcel.carrier,
-        "tracking_code": parcel.tracking,
+        "receipt_shipping_id": shipment.id,
+        "shipment_notification_timestamp": shipment.sent_s,
+        "carrier_name": shipment.carrier,
+        "tracking_code": shipment.tracking,
     }
 
 
@@ -229,7 +229,7 @@ def _repayment_json(repayment: Repayment, owner: Owner) -> Json:
 
 
 def _position_json(position: Position, receipt: Receipt, owner: Owner) -> Json:
-    sent_s = receipt.parcels[0].sent_s if receipt.parcels else None
+    sent_s = receipt.shipments[0].sent_s if receipt.shipments else None
     size = {"property_id": 100, "value_id": 7, "question_id": None}
     return {
         "transaction_id": position.id,

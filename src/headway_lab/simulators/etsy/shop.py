@@ -28,7 +28,7 @@ from headway_lab.simulators.etsy.truth import Rows, tables
 COUNTRIES = ("US", "GB", "DE", "FR", "CA", "AU")
 FLAGS: Mapping[str, Callable[[Receipt], bool]] = {
     "was_paid": lambda receipt: receipt.is_paid,
-    "was_shipped": lambda receipt: bool(receipt.parcels),
+    "was_shipped": lambda receipt: bool(receipt.shipments),
     "was_delivered": lambda receipt: receipt.is_delivered,
     "was_canceled": lambda receipt: receipt.is_canceled,
 }
@@ -111,8 +111,8 @@ class EtsyShop:
         receipt = self.receipts[receipt_id]
         number = next(self._numbers)
         carrier = self._generator.choice(("usps", "ups", "dhl"))
-        parcel = EtsyShipment(id=number, carrier=carrier, tracking=f"TRACK{number}", sent_s=at_s)
-        receipt.parcels.append(parcel)
+        shipment = EtsyShipment(id=number, carrier=carrier, tracking=f"TRACK{number}", sent_s=at_s)
+        receipt.shipments.append(shipment)
         self._touch(receipt, at_s, is_quiet=is_quiet)
 
     def deliver(self, receipt_id: int, at_s: int) -> None:

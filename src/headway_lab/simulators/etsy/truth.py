@@ -44,7 +44,7 @@ def _order(receipt: Receipt, owner: Owner) -> dict[str, Any]:
         "number": str(receipt.id),
         "status": receipt.status,
         "payment_status": "paid" if receipt.is_paid else "unpaid",
-        "fulfillment_status": "shipped" if receipt.parcels else "unshipped",
+        "fulfillment_status": "shipped" if receipt.shipments else "unshipped",
         "currency": owner.currency,
         "total": owner.exact(receipt.total),
         "subtotal": owner.exact(receipt.price - receipt.discount),
@@ -91,7 +91,7 @@ def _shipments(receipt: Receipt) -> Rows:
             "shipped_at": instant(each.sent_s),
             "delivered_at": None,
         }
-        for each in receipt.parcels
+        for each in receipt.shipments
     }
 
 

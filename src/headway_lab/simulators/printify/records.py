@@ -155,7 +155,7 @@ class PrintOrder:
     lines: tuple[PrintLine, ...]
     shipping: int
     tax: int
-    parcels: list[PrintShipment] = field(default_factory=list)
+    shipments: list[PrintShipment] = field(default_factory=list)
     sent_to_production_at: datetime | None = None
     fulfilled_at: datetime | None = None
 
@@ -183,8 +183,8 @@ class PrintOrder:
             "shipping_method": 1,
             "created_at": spell(self.created_at),
         }
-        if self.parcels:
-            shown["shipments"] = [parcel.shown() for parcel in self.parcels]
+        if self.shipments:
+            shown["shipments"] = [shipment.shown() for shipment in self.shipments]
         for name in ("sent_to_production_at", "fulfilled_at"):
             if (at := getattr(self, name)) is not None:
                 shown[name] = spell(at)

@@ -122,7 +122,7 @@ class SimulatedPrintifyShop:
         if order.status == "in-production":
             order.sent_to_production_at = at
         if order.status in PATH[-2:]:
-            order.parcels.append(self._make_parcel())
+            order.shipments.append(self._make_shipment())
         if order.status == PATH[-1]:
             order.fulfilled_at = at
         return order.status
@@ -137,17 +137,17 @@ class SimulatedPrintifyShop:
 
     def deliver(self, order_id: str, at: datetime) -> bool:
         """Deliver the parcels that are on their way; tell whether there were any."""
-        parcels = [each for each in self._order(order_id).parcels if not each.delivered_at]
-        for parcel in parcels:
-            parcel.delivered_at = at
-        return bool(parcels)
+        shipments = [each for each in self._order(order_id).shipments if not each.delivered_at]
+        for shipment in shipments:
+            shipment.delivered_at = at
+        return bool(shipments)
 
     def open_orders(self) -> list[str]:
         """Return the orders to which something may still happen."""
         return [
             order.id
             for order in self._orders
-            if order.status in PATH[:-1] or any(not each.delivered_at for each in order.parcels)
+            if order.status in PATH[:-1] or any(not each.delivered_at for each in order.shipments)
         ]
 
     def products(self) -> list[str]:
@@ -162,7 +162,7 @@ class SimulatedPrintifyShop:
         for order in self._orders:
             truth["orders"][order.id] = _order_truth(order)
             truth["line_items"] |= _line_truth(order)
-            truth["shipments"] |= _parcel_truth(order)
+            truth["shipments"] |= _shipment_truth(order)
             truth["customers"][_buyer_id(order.buyer)] = _buyer_truth(order)
         for product in self._products:
             truth["listings"] |= _listing_truth(product)
@@ -230,7 +230,7 @@ class SimulatedPrintifyShop:
             for product in chosen
         )
 
-    def _make_parcel(self) -> PrintShipment:
+    def _make_shipment(self) -> PrintShipment:
         number = f"{self._generator.randrange(10**12):012}"
         return PrintShipment(carrier=self._generator.choice(CARRIERS), number=number)
 
@@ -279,18 +279,18 @@ def _line_truth(order: PrintOrder) -> dict[Any, dict[str, Any]]:
     return found
 
 
-def _parcel_truth(order: PrintOrder) -> dict[Any, dict[str, Any]]:
+def _shipment_truth(order: PrintOrder) -> dict[Any, dict[str, Any]]:
     return {
-        (order.id, f"{parcel.carrier}:{parcel.number}"): {
+        (order.id, f"{shipment.carrier}:{shipment.number}"): {
             "order_id": order.id,
-            "external_id": f"{parcel.carrier}:{parcel.number}",
-            "status": "delivered" if parcel.delivered_at else "shipped",
-            "carrier": parcel.carrier,
-            "tracking": parcel.number,
+            "external_id": f"{shipment.carrier}:{shipment.number}",
+            "status": "delivered" if shipment.delivered_at else "shipped",
+            "carrier": shipment.carrier,
+            "tracking": shipment.number,
             "shipped_at": None,
-            "delivered_at": parcel.delivered_at,
+            "delivered_at": shipment.delivered_at,
         }
-        for parcel in order.parcels
+        for shipment in order.shipments
     }
 
 

@@ -93,7 +93,9 @@ class BulkOperations:
         self._files[key] = form["file"]
         return SimReply(status=201)
 
-    def run(self, visit: ShopRequest, text: str, path: str) -> tuple[str, str] | BulkOperation:
+    def run(
+        self, shop_request: ShopRequest, text: str, path: str
+    ) -> tuple[str, str] | BulkOperation:
         """Start an operation, or return the code and reason why not."""
         operation = read_document(text)
         if not isinstance(operation, Operation) or not _is_fit(operation):
@@ -108,17 +110,17 @@ class BulkOperations:
             lines = []
         if not lines or not all(isinstance(line, dict) for line in lines):
             return "INVALID_STAGED_UPLOAD_FILE", "Every line must be a JSON object."
-        gid = visit.shop.new_id("BulkOperation")
+        gid = shop_request.shop.new_id("BulkOperation")
         made = BulkOperation(
             id=gid,
             text=text,
             operation=operation,
-            request=visit.request,
+            request=shop_request.request,
             lines=lines,
-            created_at=visit.now,
-            starts_s=visit.at_s + self._start_s,
+            created_at=shop_request.now,
+            starts_s=shop_request.at_s + self._start_s,
             line_s=self._line_s,
-            url=f"{visit.url}/bulk/{gid.rpartition('/')[2]}.jsonl",
+            url=f"{shop_request.url}/bulk/{gid.rpartition('/')[2]}.jsonl",
         )
         self.operations[gid] = made
         self.running.append(made)
@@ -150,13 +152,13 @@ class BulkOperations:
 
 def stage_uploads(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN401
     """Give addresses where files may be put."""
-    visit = info.context
+    shop_request = info.context
     targets = []
     for each in arguments["input"]:
-        number = int(visit.shop.new_id("StagedUpload").rpartition("/")[2])
-        key = visit.bulk.stage(number, each["filename"])
+        number = int(shop_request.shop.new_id("StagedUpload").rpartition("/")[2])
+        key = shop_request.bulk.stage(number, each["filename"])
         given = {"key": key, "Content-Type": each["mimeType"], "policy": f"simulated-{number}"}
-        url = f"{visit.url}/staged/{number}"
+        url = f"{shop_request.url}/staged/{number}"
         parameters = [{"name": name, "value": value} for name, value in given.items()]
         targets.append({"url": url, "resourceUrl": f"{url}/{key}", "parameters": parameters})
     return {"stagedTargets": targets, "userErrors": []}
@@ -164,12 +166,12 @@ def stage_uploads(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: 
 
 def run_mutation(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN401
     """Start one mutation over the lines of a staged file."""
-    visit = info.context
-    made = visit.bulk.run(visit, arguments["mutation"], arguments["stagedUploadPath"])
+    shop_request = info.context
+    made = shop_request.bulk.run(shop_request, arguments["mutation"], arguments["stagedUploadPath"])
     if isinstance(made, BulkOperation):
-        return {"bulkOperation": made.view(visit.at_s), "userErrors": []}
+        return {"bulkOperation": made.view(shop_request.at_s), "userErrors": []}
     code, message = made
-    return {"bulkOperation": None, "userErrors": [visit.user_error(code, None, message)]}
+    return {"bulkOperation": None, "userErrors": [shop_request.user_error(code, None, message)]}
 
 
 def _is_fit(operation: Operation) -> bool:

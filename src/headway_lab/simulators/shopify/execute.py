@@ -110,10 +110,10 @@ class Layout:
 class Execution:
     """One query on its way through the shop."""
 
-    def __init__(self, layout: Layout, variables: Any, visit: ShopRequest) -> None:  # noqa: ANN401
+    def __init__(self, layout: Layout, variables: Any, shop_request: ShopRequest) -> None:  # noqa: ANN401
         self._layout = layout
         self._variables = variables
-        self._info = SimpleNamespace(context=visit)
+        self._info = SimpleNamespace(context=shop_request)
         self._arguments: dict[int, Mapping[str, Any]] = {}
 
     def run(self) -> dict[str, Any]:
@@ -171,20 +171,24 @@ class Execution:
 _layouts: dict[int, tuple[Operation, Layout]] = {}
 
 
-def answer(operation: Operation, variables: Mapping[str, Any], visit: ShopRequest) -> Payload:
+def answer(
+    operation: Operation, variables: Mapping[str, Any], shop_request: ShopRequest
+) -> Payload:
     """Execute an operation and return its data and errors as the API says them."""
     is_read = not operation.is_mutation
-    quick = _answer_quickly(operation, variables, visit) if is_read else None
-    return by_library(operation, variables, visit) if quick is None else quick
+    quick = _answer_quickly(operation, variables, shop_request) if is_read else None
+    return by_library(operation, variables, shop_request) if quick is None else quick
 
 
-def by_library(operation: Operation, variables: Mapping[str, Any], visit: ShopRequest) -> Payload:
+def by_library(
+    operation: Operation, variables: Mapping[str, Any], shop_request: ShopRequest
+) -> Payload:
     """Execute an operation the slow way, which knows everything."""
     result = execute(
         SCHEMA,
         operation.document,
         variable_values=dict(variables),
-        context_value=visit,
+        context_value=shop_request,
         operation_name=operation.name,
     )
     assert isinstance(result, ExecutionResult)
@@ -198,7 +202,7 @@ def by_library(operation: Operation, variables: Mapping[str, Any], visit: ShopRe
 
 
 def _answer_quickly(
-    operation: Operation, variables: Mapping[str, Any], visit: ShopRequest
+    operation: Operation, variables: Mapping[str, Any], shop_request: ShopRequest
 ) -> Payload | None:
     known = _layouts.get(id(operation))
     if known is None:  # kept with its operation, so that the id stays its own
@@ -210,12 +214,12 @@ def _answer_quickly(
         return None
     definitions = layout.node.variable_definitions or ()
     coerced = get_variable_values(SCHEMA, definitions, dict(variables))
-    points = visit.points
+    points = shop_request.points
     try:
         if not isinstance(coerced, list):
-            return {"data": Execution(layout, coerced, visit).run()}
+            return {"data": Execution(layout, coerced, shop_request).run()}
     except (GraphQLError, _UnlikelyError):
-        visit.points = points
+        shop_request.points = points
     return None
 
 

@@ -195,7 +195,7 @@ def _order_node(order: SoldOrder, currency: str) -> Node:
         "totalShippingPriceSet": money_bag(order.shipping, currency),
         "totalTaxSet": money_bag(order.tax, currency),
         "lineItems": [_line_node(each, currency) for each in order.lines],
-        "fulfillments": [_parcel_node(each) for each in order.parcels],
+        "fulfillments": [_shipment_node(each) for each in order.shipments],
         "refunds": [_refund_node(each, currency) for each in order.refunds],
         "transactions": [_move_node(each, currency) for each in order.moves],
     }
@@ -212,13 +212,15 @@ def _line_node(line: SoldLine, currency: str) -> Node:
     }
 
 
-def _parcel_node(parcel: SoldShipment) -> Node:
+def _shipment_node(shipment: SoldShipment) -> Node:
     return {
-        "id": f"gid://shopify/Fulfillment/{parcel.number}",
-        "createdAt": clock_text(parcel.at),
-        "deliveredAt": clock_text(parcel.delivered_at),
-        "status": parcel.status,
-        "trackingInfo": [{"company": parcel.company, "number": each} for each in parcel.trackings],
+        "id": f"gid://shopify/Fulfillment/{shipment.number}",
+        "createdAt": clock_text(shipment.at),
+        "deliveredAt": clock_text(shipment.delivered_at),
+        "status": shipment.status,
+        "trackingInfo": [
+            {"company": shipment.company, "number": each} for each in shipment.trackings
+        ],
     }
 
 

@@ -71,7 +71,7 @@ class SoldOrder:
     shipping: Decimal
     tax: Decimal
     discount: Decimal
-    parcels: tuple[SoldShipment, ...] = ()
+    shipments: tuple[SoldShipment, ...] = ()
     refunds: tuple[RefundedLine, ...] = ()
     moves: tuple[Move, ...] = ()
     cancelled_at: datetime | None = None
@@ -107,9 +107,9 @@ class SoldOrder:
     @property
     def fulfillment(self) -> str:
         """What the merchant reads about the parcels."""
-        if not self.parcels:
+        if not self.shipments:
             return "UNFULFILLED"
-        is_whole = any(each.is_whole for each in self.parcels)
+        is_whole = any(each.is_whole for each in self.shipments)
         return "FULFILLED" if is_whole else "PARTIALLY_FULFILLED"
 
 
@@ -187,7 +187,7 @@ class Orders:
         """Send a parcel; the one that makes it whole closes a paid order."""
         order = self.rows[int(order_id)]
         own = next(self._numbers)
-        parcel = SoldShipment(
+        shipment = SoldShipment(
             number=own,
             at=now,
             company=company,
@@ -196,15 +196,17 @@ class Orders:
         )
         is_over = is_whole and order.got >= order.total
         closed_at = order.closed_at or (now if is_over else None)
-        return self._put(replace(order, parcels=(*order.parcels, parcel), closed_at=closed_at), now)
+        return self._put(
+            replace(order, shipments=(*order.shipments, shipment), closed_at=closed_at), now
+        )
 
     def deliver(self, order_id: str, *, now: datetime) -> SoldOrder:
         """Let every parcel arrive."""
         order = self.rows[int(order_id)]
-        parcels = tuple(
-            replace(each, delivered_at=each.delivered_at or now) for each in order.parcels
+        shipments = tuple(
+            replace(each, delivered_at=each.delivered_at or now) for each in order.shipments
         )
-        return self._put(replace(order, parcels=parcels), now)
+        return self._put(replace(order, shipments=shipments), now)
 
     def refund(
         self, order_id: str, amount: Decimal | None = None, *, now: datetime, note: str = ""

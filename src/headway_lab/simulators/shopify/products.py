@@ -15,45 +15,51 @@ FACETS = ("price", "compare_at", "cost", "sku", "tracked")
 
 def update_variants(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN401
     """Set prices, costs, SKUs of variants of one product."""
-    visit = info.context
+    shop_request = info.context
     check_length(arguments["variants"])
-    product = visit.shop.products.get(arguments["productId"])
+    product = shop_request.shop.products.get(arguments["productId"])
     if product is None:
         text = "Product does not exist"
-        return _refused(None, visit.user_error("PRODUCT_DOES_NOT_EXIST", ("productId",), text))
+        return _refused(
+            None, shop_request.user_error("PRODUCT_DOES_NOT_EXIST", ("productId",), text)
+        )
     if product.is_suspended:
         text = "Product is suspended"
-        return _refused(product, visit.user_error("PRODUCT_SUSPENDED", ("productId",), text))
+        return _refused(product, shop_request.user_error("PRODUCT_SUSPENDED", ("productId",), text))
     wanted: list[tuple[ShopVariant, ShopVariant]] = []
     errors: list[UserError] = []
     for index, each in enumerate(arguments["variants"]):
-        variant = visit.shop.variants.get(each.get("id") or "")
+        variant = shop_request.shop.variants.get(each.get("id") or "")
         if fault := _variant_fault(product, variant, each):
             code, name, message = fault
-            errors.append(visit.user_error(code, ("variants", index, *name.split(".")), message))
+            errors.append(
+                shop_request.user_error(code, ("variants", index, *name.split(".")), message)
+            )
         elif variant is not None:
             wanted.append((variant, edited(variant, each)))
     if errors and not arguments["allowPartialUpdates"]:
         return {**_refused(product, *errors), "productVariants": None}
     for old, new in wanted:
-        visit.shop.put_variant(new)
-        visit.record(variant_facets(old, new) or [("price", new.id, None, old.price, new.price)])
+        shop_request.shop.put_variant(new)
+        shop_request.record(
+            variant_facets(old, new) or [("price", new.id, None, old.price, new.price)]
+        )
     variants = [new for _, new in wanted]
     return {"product": product, "productVariants": variants, "userErrors": errors}
 
 
 def update_product(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN401
     """Set what a product says of itself, its status above all."""
-    visit = info.context
+    shop_request = info.context
     wanted = arguments.get("product") or {}
-    product = visit.shop.products.get(wanted.get("id") or "")
+    product = shop_request.shop.products.get(wanted.get("id") or "")
     if product is None:
-        return _refused(None, visit.user_error(None, ("id",), "Product does not exist"))
-    if handle_fault(visit.shop, wanted.get("handle"), product):
-        return _refused(product, visit.user_error(None, ("handle",), "Handle is not good"))
+        return _refused(None, shop_request.user_error(None, ("id",), "Product does not exist"))
+    if handle_fault(shop_request.shop, wanted.get("handle"), product):
+        return _refused(product, shop_request.user_error(None, ("handle",), "Handle is not good"))
     told = retold(product, wanted)
-    visit.shop.put_product(told)
-    visit.record(product_facets(product, told, wanted))
+    shop_request.shop.put_product(told)
+    shop_request.record(product_facets(product, told, wanted))
     return {"product": told, "userErrors": []}
 
 

@@ -69,12 +69,12 @@ def page(values: Sequence[Any], arguments: Mapping[str, Any]) -> ListedPage:
     )
 
 
-def find_node(visit: ShopRequest, gid: str) -> object | None:
+def find_node(shop_request: ShopRequest, gid: str) -> object | None:
     """Return what has this id, if anything has; raises GraphQLError."""
     kind = gid.removeprefix("gid://shopify/").partition("/")[0]
     if not gid.startswith("gid://shopify/") or not number(gid):
         raise refuse("BAD_REQUEST", f"Invalid global id {gid!r}")
-    shop = visit.shop
+    shop = shop_request.shop
     found: object | None = None
     if kind == "Product":
         found = shop.products.get(gid)
@@ -85,12 +85,12 @@ def find_node(visit: ShopRequest, gid: str) -> object | None:
     elif kind == "Location":
         found = shop.locations.get(gid)
     elif kind == "BulkOperation":
-        operation = visit.bulk.operations.get(gid)
-        found = operation and operation.view(visit.at_s)
+        operation = shop_request.bulk.operations.get(gid)
+        found = operation and operation.view(shop_request.at_s)
     elif kind == "Order":
-        found = visit.trade.order_of(number(gid), visit.now)
+        found = shop_request.trade.order_of(number(gid), shop_request.now)
     elif kind == "Customer":
-        found = visit.trade.customer_of(number(gid))
+        found = shop_request.trade.customer_of(number(gid))
     return found
 
 
@@ -126,8 +126,8 @@ def _by_identifier(_: object, info: Info, identifier: Mapping[str, Any]) -> Shop
 
 
 def _bulk_operations(_: object, info: Info, **arguments: Any) -> ListedPage:  # noqa: ANN401
-    visit = info.context
-    views = [each.view(visit.at_s) for each in visit.bulk.operations.values()]
+    shop_request = info.context
+    views = [each.view(shop_request.at_s) for each in shop_request.bulk.operations.values()]
     for term in (arguments.get("query") or "").split():
         field, _, value = term.partition(":")
         if field not in BULK_FILTERS:

@@ -148,7 +148,7 @@ def once(
     decline: Callable[[UserError], Payload],
 ) -> Payload:
     """Act the first time a key is seen; afterwards give the same answer without acting."""
-    visit = info.context
+    shop_request = info.context
     directive = SCHEMA.get_directive("idempotent")
     assert directive is not None
     given = get_directive_values(directive, info.field_nodes[0], info.variable_values)
@@ -159,23 +159,26 @@ def once(
         )
     fingerprint = info.field_name + json.dumps(arguments, sort_keys=True, default=str)
     for key in list(
-        takewhile(lambda key: visit.keys[key].at_s <= visit.at_s - KEY_LIFE_S, visit.keys)
+        takewhile(
+            lambda key: shop_request.keys[key].at_s <= shop_request.at_s - KEY_LIFE_S,
+            shop_request.keys,
+        )
     ):
-        del visit.keys[key]
-    used = visit.keys.get(given["key"])
+        del shop_request.keys[key]
+    used = shop_request.keys.get(given["key"])
     if used is not None:
         if used.fingerprint != fingerprint:
-            return decline(visit.user_error(MISMATCH[0], None, MISMATCH[1]))
-        if visit.at_s < used.ends_s and used.request != visit.request:
-            return decline(visit.user_error(CONCURRENT[0], None, CONCURRENT[1]))
-        visit.log.replays += 1
+            return decline(shop_request.user_error(MISMATCH[0], None, MISMATCH[1]))
+        if shop_request.at_s < used.ends_s and used.request != shop_request.request:
+            return decline(shop_request.user_error(CONCURRENT[0], None, CONCURRENT[1]))
+        shop_request.log.replays += 1
         return used.payload
     payload = act()
-    visit.keys[given["key"]] = Used(
+    shop_request.keys[given["key"]] = Used(
         fingerprint=fingerprint,
         payload=payload,
-        request=visit.request,
-        at_s=visit.at_s,
-        ends_s=visit.ends_s,
+        request=shop_request.request,
+        at_s=shop_request.at_s,
+        ends_s=shop_request.ends_s,
     )
     return payload

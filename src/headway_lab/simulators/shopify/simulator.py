@@ -193,20 +193,22 @@ class ShopifySimulator:
             self.log.codes["invalid document"] += 1
             errors = [error.formatted for error in call.operation]
             return json_reply({"errors": errors})
-        visit = self._visit(branch, call.headers.get("host", ""), at_s, ends_s)
+        shop_request = self._shop_request(branch, call.headers.get("host", ""), at_s, ends_s)
         bucket = branch.points.setdefault(
             app, PointBucket(branch.shop.setup.capacity, branch.shop.setup.restore_per_s)
         )
         if is_drained:
             bucket.drain(at_s)
-        said = self._graphql(call.operation, call.variables, visit, bucket, is_drained=is_drained)
+        said = self._graphql(
+            call.operation, call.variables, shop_request, bucket, is_drained=is_drained
+        )
         return json_reply(said)
 
     def _graphql(
         self,
         operation: Operation,
         variables: Mapping[str, Any],
-        visit: ShopRequest,
+        shop_request: ShopRequest,
         bucket: PointBucket,
         *,
         is_drained: bool,
@@ -217,20 +219,20 @@ class ShopifySimulator:
         if requested > QUERY_POINTS_MAX:
             text = f"Query cost is {requested}, over the single query max cost limit (1000)."
             said = self._error(text, "MAX_COST_EXCEEDED", cost=requested, maxCost=1000)
-        elif not bucket.take(requested, visit.at_s):
+        elif not bucket.take(requested, shop_request.at_s):
             self.throttled += 1
             self.refusals += not is_drained
             said = self._error("Throttled", "THROTTLED")
         else:
-            said = answer(operation, variables, visit)
-            actual = requested if operation.is_mutation else min(visit.points, requested)
+            said = answer(operation, variables, shop_request)
+            actual = requested if operation.is_mutation else min(shop_request.points, requested)
             self.points += actual
             bucket.refund(requested - actual)
             for error in said.get("errors", ()):
                 self.log.codes[error.get("extensions", {}).get("code", "error")] += 1
         status = {
             "maximumAvailable": bucket.capacity,
-            "currentlyAvailable": math.floor(bucket.available(visit.at_s)),
+            "currentlyAvailable": math.floor(bucket.available(shop_request.at_s)),
             "restoreRate": bucket.restore_per_s,
         }
         cost = {"requestedQueryCost": requested, "actualQueryCost": actual}
@@ -258,7 +260,7 @@ class ShopifySimulator:
         headers = {**reply.headers, "X-Shopify-API-Version": self._version}
         return replace(reply, headers=headers)
 
-    def _visit(
+    def _shop_request(
         self,
         branch: Branch,
         host: str,
@@ -289,8 +291,8 @@ class ShopifySimulator:
     def _run_line(
         self, branch: Branch, bulk: BulkOperation, variables: Mapping[str, Any], at_s: float
     ) -> dict[str, Any]:
-        visit = self._visit(branch, "", at_s, at_s, bulk.request)
-        return answer(bulk.operation, variables, visit)
+        shop_request = self._shop_request(branch, "", at_s, at_s, bulk.request)
+        return answer(bulk.operation, variables, shop_request)
 
     # For tests and worlds: what is in a shop, and what people do to it behind our back.
 

@@ -69,30 +69,30 @@ def activate(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN40
     )
 
 
-def _set(visit: ShopRequest, wanted: Mapping[str, Any]) -> Payload:
-    errors = _form_errors(visit, wanted)
+def _set(shop_request: ShopRequest, wanted: Mapping[str, Any]) -> Payload:
+    errors = _form_errors(shop_request, wanted)
     seen: set[tuple[str, str]] = set()
     for index, each in enumerate(wanted["quantities"]):
         pair = (each["inventoryItemId"], each["locationId"])
         if pair in seen:
             errors.append(
-                visit.user_error(
+                shop_request.user_error(
                     "NO_DUPLICATE_INVENTORY_ITEM_ID_GROUP_ID_PAIR",
                     ("input", "quantities", index, "locationId"),
                     "The combination of inventoryItemId and locationId must be unique.",
                 )
             )
-        elif fault := _fault(visit, each):
+        elif fault := _fault(shop_request, each):
             code, name, message = fault
             path = ("input", "quantities", index, name)
-            errors.append(visit.user_error(code, path, message))
+            errors.append(shop_request.user_error(code, path, message))
         seen.add(pair)
     if errors:
         return {"inventoryAdjustmentGroup": None, "userErrors": errors}
-    return {"inventoryAdjustmentGroup": _apply(visit, wanted), "userErrors": []}
+    return {"inventoryAdjustmentGroup": _apply(shop_request, wanted), "userErrors": []}
 
 
-def _form_errors(visit: ShopRequest, wanted: Mapping[str, Any]) -> list[UserError]:
+def _form_errors(shop_request: ShopRequest, wanted: Mapping[str, Any]) -> list[UserError]:
     document = wanted.get("referenceDocumentUri")
     checks = (
         (wanted["name"] in NAMES, "INVALID_NAME", "name"),
@@ -104,17 +104,17 @@ def _form_errors(visit: ShopRequest, wanted: Mapping[str, Any]) -> list[UserErro
         ),
     )
     return [
-        visit.user_error(code, ("input", name), f"The specified {name} is invalid.")
+        shop_request.user_error(code, ("input", name), f"The specified {name} is invalid.")
         for is_good, code, name in checks
         if not is_good
     ]
 
 
 def _fault(  # noqa: PLR0911 - one for each rule
-    visit: ShopRequest, each: Mapping[str, Any]
+    shop_request: ShopRequest, each: Mapping[str, Any]
 ) -> tuple[str, str, str] | None:
     """Return code, field and message of what is wrong with one quantity, if anything is."""
-    shop, quantity = visit.shop, each["quantity"]
+    shop, quantity = shop_request.shop, each["quantity"]
     location = shop.locations.get(each["locationId"])
     variant = shop.variants.get(shop.items.get(each["inventoryItemId"], ""))
     if variant is None:
@@ -139,14 +139,14 @@ def _fault(  # noqa: PLR0911 - one for each rule
     return None
 
 
-def _apply(visit: ShopRequest, wanted: Mapping[str, Any]) -> Payload | None:
+def _apply(shop_request: ShopRequest, wanted: Mapping[str, Any]) -> Payload | None:
     facets: dict[str, list[Facet]] = {}
     changes: list[Payload] = []
     for each in wanted["quantities"]:
         item, location, quantity = each["inventoryItemId"], each["locationId"], each["quantity"]
-        level = visit.shop.level(item, location)
+        level = shop_request.shop.level(item, location)
         assert level is not None
-        visit.shop.put_level(replace(level, quantity=quantity))
+        shop_request.shop.put_level(replace(level, quantity=quantity))
         facet: Facet = ("stock", item, location, level.quantity, quantity)
         facets.setdefault(item, []).append(facet)
         if quantity != level.quantity:
@@ -154,20 +154,20 @@ def _apply(visit: ShopRequest, wanted: Mapping[str, Any]) -> Payload | None:
             place = {"item": item, "location": location}
             changes += [{**change, **place, "name": name} for name in NAMES]
     for of_item in facets.values():
-        visit.record(of_item)
+        shop_request.record(of_item)
     if not changes:
         return None
     return {
-        "id": visit.shop.new_id("InventoryAdjustmentGroup"),
-        "createdAt": visit.now.isoformat(),
+        "id": shop_request.shop.new_id("InventoryAdjustmentGroup"),
+        "createdAt": shop_request.now.isoformat(),
         "reason": wanted["reason"],
         "referenceDocumentUri": wanted.get("referenceDocumentUri"),
         "changes": changes,
     }
 
 
-def _activate(visit: ShopRequest, wanted: Mapping[str, Any]) -> Payload:
-    shop = visit.shop
+def _activate(shop_request: ShopRequest, wanted: Mapping[str, Any]) -> Payload:
+    shop = shop_request.shop
     item, location = wanted["inventoryItemId"], wanted["locationId"]
     place = shop.locations.get(location)
     level = shop.level(item, location)
@@ -184,12 +184,12 @@ def _activate(visit: ShopRequest, wanted: Mapping[str, Any]) -> Payload:
         fault = ("available", "The quantity is out of range.")
     if fault is not None:
         name, message = fault
-        error = visit.user_error(None, (name,), message)
+        error = shop_request.user_error(None, (name,), message)
         return {"inventoryLevel": None, "userErrors": [error]}
     # A level that was given up is remembered, and comes back with its old quantity.
     old = level.quantity if level is not None else 0
     new = Level(item=item, location=location, quantity=old if quantity is None else quantity)
     before = level.quantity if level is not None and level.is_active else None
     shop.put_level(new)
-    visit.record([("stock", item, location, before, new.quantity)])
+    shop_request.record([("stock", item, location, before, new.quantity)])
     return {"inventoryLevel": new, "userErrors": []}

@@ -14,7 +14,7 @@ from headway_lab.simulators.shopify.shop import number
 
 Row = dict[str, Any]
 Truth = dict[str, dict[Any, Row]]
-SIGNS = {"SALE": 1, "CAPTURE": 1, "REFUND": -1}
+METRICS = {"SALE": 1, "CAPTURE": 1, "REFUND": -1}
 
 
 def truth(trade: Trade, *, since: datetime | None = None) -> Truth:
@@ -70,7 +70,7 @@ def _parts(order: SoldOrder, currency: str) -> Mapping[str, dict[str, Row]]:
         }
         for each in order.lines
     }
-    parcels = {
+    shipments = {
         str(each.number): {
             "status": each.status.lower(),
             "carrier": each.company,
@@ -78,7 +78,7 @@ def _parts(order: SoldOrder, currency: str) -> Mapping[str, dict[str, Row]]:
             "shipped_at": each.at,
             "delivered_at": each.delivered_at,
         }
-        for each in order.parcels
+        for each in order.shipments
     }
     refunds = {
         str(each.number): {
@@ -90,11 +90,11 @@ def _parts(order: SoldOrder, currency: str) -> Mapping[str, dict[str, Row]]:
         }
         for each in order.refunds
     }
-    return {"line_items": lines, "shipments": parcels, "refunds": refunds}
+    return {"line_items": lines, "shipments": shipments, "refunds": refunds}
 
 
 def _payment(order: SoldOrder, move: Move, currency: str) -> Row:
-    sign = SIGNS.get(move.kind, 0) if move.status == "SUCCESS" else 0
+    sign = METRICS.get(move.kind, 0) if move.status == "SUCCESS" else 0
     return {
         "order_id": str(order.number),
         "kind": move.kind.lower(),

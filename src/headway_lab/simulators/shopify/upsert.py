@@ -30,40 +30,40 @@ Fault = tuple[str, tuple[str | int, ...], str]
 
 def set_product(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN401
     """Make the product of that handle or id be as the input says."""
-    visit = info.context
+    shop_request = info.context
     wanted, identifier = arguments["input"], arguments.get("identifier") or {}
     if not arguments["synchronous"]:
         raise refuse("BAD_REQUEST", "The simulated shop sets products synchronously only.")
     check_length(wanted.get("variants") or ())
-    product = _find(visit, wanted, identifier)
-    fault = _product_fault(visit, wanted, identifier, product) or _variants_fault(
-        visit, wanted, product
+    product = _find(shop_request, wanted, identifier)
+    fault = _product_fault(shop_request, wanted, identifier, product) or _variants_fault(
+        shop_request, wanted, product
     )
     if fault is not None:
-        return {"product": None, "userErrors": [visit.user_error(*fault)]}
+        return {"product": None, "userErrors": [shop_request.user_error(*fault)]}
     if product is None:
-        base = _made(visit, wanted)
+        base = _made(shop_request, wanted)
         sku = next((each.get("sku") for each in wanted.get("variants") or ()), None)
         facets: list[Facet] = [("create", base.id, None, None, sku or base.handle)]
     else:
         base = retold(product, wanted)
         facets = product_facets(product, base, wanted)
-    visit.shop.put_product(base)
-    facets += _set_variants(visit, base, wanted.get("variants") or ())
-    visit.record(facets)
-    return {"product": visit.shop.products[base.id], "userErrors": []}
+    shop_request.shop.put_product(base)
+    facets += _set_variants(shop_request, base, wanted.get("variants") or ())
+    shop_request.record(facets)
+    return {"product": shop_request.shop.products[base.id], "userErrors": []}
 
 
 def _find(
-    visit: ShopRequest, wanted: Mapping[str, Any], identifier: Mapping[str, Any]
+    shop_request: ShopRequest, wanted: Mapping[str, Any], identifier: Mapping[str, Any]
 ) -> ShopProduct | None:
     if identifier.get("handle"):
-        return visit.shop.by_handle(identifier["handle"])
-    return visit.shop.products.get(identifier.get("id") or wanted.get("id") or "")
+        return shop_request.shop.by_handle(identifier["handle"])
+    return shop_request.shop.products.get(identifier.get("id") or wanted.get("id") or "")
 
 
 def _product_fault(  # noqa: PLR0911 - one for each rule
-    visit: ShopRequest,
+    shop_request: ShopRequest,
     wanted: Mapping[str, Any],
     identifier: Mapping[str, Any],
     product: ShopProduct | None,
@@ -81,7 +81,7 @@ def _product_fault(  # noqa: PLR0911 - one for each rule
         return "PRODUCT_DOES_NOT_EXIST", ("input",), "Product does not exist"
     if product is not None and product.is_suspended:
         return "PRODUCT_SUSPENDED", ("input",), "Product is suspended"
-    if code := handle_fault(visit.shop, wanted.get("handle"), product):
+    if code := handle_fault(shop_request.shop, wanted.get("handle"), product):
         return code, ("input", "handle"), "Handle is taken, or not made of letters and hyphens"
     if product is None and not wanted.get("title"):
         return "INVALID_INPUT", ("input", "title"), "Title can't be blank"
@@ -93,7 +93,7 @@ def _product_fault(  # noqa: PLR0911 - one for each rule
 
 
 def _variants_fault(
-    visit: ShopRequest, wanted: Mapping[str, Any], product: ShopProduct | None
+    shop_request: ShopRequest, wanted: Mapping[str, Any], product: ShopProduct | None
 ) -> Fault | None:
     known = {each["name"] for each in wanted.get("productOptions") or () if each.get("name")}
     seen: set[tuple[tuple[str, str], ...]] = set()
@@ -103,36 +103,38 @@ def _variants_fault(
         if options in seen or {name for name, _ in options} != known:
             return "INVALID_VARIANT", path, "The option values are not those of one new variant"
         seen.add(options)
-        variant = _same(visit, product, each)
+        variant = _same(shop_request, product, each)
         if each.get("id") and variant is None:
             text = "Product variant does not exist"
             return "PRODUCT_VARIANT_DOES_NOT_EXIST", (*path, "id"), text
         if fault := money_fault(each):
             return "INVALID_VARIANT", (*path, *fault[1].split(".")), fault[2]
         for number, stock in enumerate(each.get("inventoryQuantities") or ()):
-            level = visit.shop.level(variant.item, stock["locationId"]) if variant else None
+            level = shop_request.shop.level(variant.item, stock["locationId"]) if variant else None
             is_closed = variant is not None and (level is None or not level.is_active)
             is_sound = stock["name"] in {"available", "on_hand"} and stock["quantity"] >= 0
-            if stock["locationId"] not in visit.shop.locations or is_closed or not is_sound:
+            if stock["locationId"] not in shop_request.shop.locations or is_closed or not is_sound:
                 where = (*path, "inventoryQuantities", number)
                 return "INVALID_INPUT", where, "The quantity cannot be set at that location"
     return None
 
 
-def _made(visit: ShopRequest, wanted: Mapping[str, Any]) -> ShopProduct:
-    handle = (wanted.get("handle") or visit.shop.free_handle(wanted["title"])).lower()
-    blank = ShopProduct(id=visit.shop.new_id("Product"), handle=handle, title=wanted["title"])
+def _made(shop_request: ShopRequest, wanted: Mapping[str, Any]) -> ShopProduct:
+    handle = (wanted.get("handle") or shop_request.shop.free_handle(wanted["title"])).lower()
+    blank = ShopProduct(
+        id=shop_request.shop.new_id("Product"), handle=handle, title=wanted["title"]
+    )
     return retold(blank, wanted)
 
 
 def _set_variants(
-    visit: ShopRequest, product: ShopProduct, wanted: Sequence[Mapping[str, Any]]
+    shop_request: ShopRequest, product: ShopProduct, wanted: Sequence[Mapping[str, Any]]
 ) -> list[Facet]:
-    shop = visit.shop
+    shop = shop_request.shop
     facets: list[Facet] = []
     kept: list[str] = []
     for each in wanted or ({},):
-        old = _same(visit, product, each) if each else None
+        old = _same(shop_request, product, each) if each else None
         base = old or ShopVariant(
             id=shop.new_id("ProductVariant"),
             item=shop.new_id("InventoryItem"),
@@ -145,7 +147,7 @@ def _set_variants(
         facets += variant_facets(base, new)
         if old is None:
             facets.append(("variant", new.id, None, None, new.sku))
-        facets += _set_stock(visit, new, each, is_new=old is None)
+        facets += _set_stock(shop_request, new, each, is_new=old is None)
     for gone in (each for each in product.variants if each not in kept):
         facets.append(("delete", gone, None, shop.variants[gone].sku, None))
         shop.drop_variant(gone)
@@ -154,28 +156,28 @@ def _set_variants(
 
 
 def _set_stock(
-    visit: ShopRequest, variant: ShopVariant, wanted: Mapping[str, Any], *, is_new: bool
+    shop_request: ShopRequest, variant: ShopVariant, wanted: Mapping[str, Any], *, is_new: bool
 ) -> list[Facet]:
     quantities = {
         each["locationId"]: each["quantity"] for each in wanted.get("inventoryQuantities") or ()
     }
     if is_new and not quantities:  # what is new lies at the first location, until it is counted
-        quantities = {next(iter(visit.shop.locations)): 0}
+        quantities = {next(iter(shop_request.shop.locations)): 0}
     facets: list[Facet] = []
     for location, quantity in quantities.items():
-        level = visit.shop.level(variant.item, location)
+        level = shop_request.shop.level(variant.item, location)
         old = level.quantity if level is not None else None
-        visit.shop.put_level(Level(item=variant.item, location=location, quantity=quantity))
+        shop_request.shop.put_level(Level(item=variant.item, location=location, quantity=quantity))
         facets.append(("stock", variant.item, location, old, quantity))
     return facets
 
 
 def _same(
-    visit: ShopRequest, product: ShopProduct | None, wanted: Mapping[str, Any]
+    shop_request: ShopRequest, product: ShopProduct | None, wanted: Mapping[str, Any]
 ) -> ShopVariant | None:
     """Return the variant of the product that the input means: by its id, or by its options."""
     for variant_id in product.variants if product is not None else ():
-        variant = visit.shop.variants[variant_id]
+        variant = shop_request.shop.variants[variant_id]
         if wanted.get("id") == variant_id or (
             not wanted.get("id") and variant.options == _options(wanted)
         ):

@@ -33,7 +33,7 @@ def listing(sku: str = "P1", *, read_at: datetime | None = NOW - 4 * HOUR) -> Li
         id=sku,
         user_id=SellerId("s"),
         sku=Sku(sku),
-        turn=Priority.SCHEDULED,
+        priority=Priority.SCHEDULED,
         fence=1,
         next_sync_at=NOW,
         hour_bucket=0,
@@ -121,10 +121,10 @@ def test_the_lag_is_that_of_the_last_listing_which_came_in_its_own_time() -> Non
     last = replace(listing("last"), next_sync_at=NOW - HOUR / 2)
     swept = replace(listing("swept"), next_sync_at=NOW, swept_from=NOW + HOUR)
     pulled = replace(listing("pulled"), next_sync_at=NOW - 4 * HOUR)
-    wished = replace(listing("wished"), next_sync_at=NOW, turn=Priority.MANUAL)
-    aboard = [seen(each) for each in (late, last, swept, pulled, wished)]
-    assert POLICY.learn(aboard).lag_min == 30
-    assert POLICY.learn(aboard[2:]).lag_min is None
+    wished = replace(listing("wished"), next_sync_at=NOW, priority=Priority.MANUAL)
+    in_call = [seen(each) for each in (late, last, swept, pulled, wished)]
+    assert POLICY.learn(in_call).lag_min == 30
+    assert POLICY.learn(in_call[2:]).lag_min is None
 
 
 def test_changes_soon_after_a_change_are_counted_with_what_was_expected() -> None:
@@ -210,29 +210,29 @@ def tried(
 
 
 def test_it_learns_who_changes_often() -> None:
-    line, score, turns = tried(steady(PRODUCTS, 8, 1), 8)
+    line, score, priorities = tried(steady(PRODUCTS, 8, 1), 8)
     least = bound(line.world, CALLS)
     assert least is not None
     assert score.expected_min / 8 / PRODUCTS < 1.6 * least
-    assert score.expected_min < 0.77 * turns.expected_min
+    assert score.expected_min < 0.77 * priorities.expected_min
 
 
 def test_it_does_no_harm_where_all_are_alike() -> None:
-    _, score, turns = tried(equal(PRODUCTS, 8, 1), 8)
+    _, score, priorities = tried(equal(PRODUCTS, 8, 1), 8)
     # In a week, 600 listings tell less of one another than 5,000 (where it is 1.005).
-    assert score.expected_min < 1.03 * turns.expected_min
+    assert score.expected_min < 1.03 * priorities.expected_min
 
 
 def test_it_sweeps_families_that_change_together() -> None:
-    line, score, turns = tried(bursty(PRODUCTS, 8, 1, every_days=7), 8)
-    assert score.staleness_min() < 0.6 * turns.staleness_min()
+    line, score, priorities = tried(bursty(PRODUCTS, 8, 1, every_days=7), 8)
+    assert score.staleness_min() < 0.6 * priorities.staleness_min()
     assert line.swept_reads / score.reads < 0.1
 
 
 @pytest.mark.parametrize("name", ("random-labels", "one-family"))
 def test_wrong_families_do_no_harm(name: str) -> None:
-    line, score, turns = tried(WORLDS[name](PRODUCTS, 6, 1), 6)
-    assert score.staleness_min() < 1.02 * turns.staleness_min()
+    line, score, priorities = tried(WORLDS[name](PRODUCTS, 6, 1), 6)
+    assert score.staleness_min() < 1.02 * priorities.staleness_min()
     assert line.swept_reads / score.reads < 0.1
 
 

@@ -39,9 +39,9 @@ def test_all_are_due_in_the_first_minute_of_their_hour() -> None:
 
 def test_a_freed_hour_is_filled_again_before_the_others_grow() -> None:
     loads = [10] * 9 + [0] + [9] + [0] * 13
-    catalogue = CatalogSummary(loads=tuple(loads))
-    assert POLICY.place(Sku("P"), MIDNIGHT, catalogue).hour_bucket == 10, "109 need 10 or 11 hours"
-    fuller = catalogue.with_one_in(10)
+    catalog = CatalogSummary(loads=tuple(loads))
+    assert POLICY.place(Sku("P"), MIDNIGHT, catalog).hour_bucket == 10, "109 need 10 or 11 hours"
+    fuller = catalog.with_one_in(10)
     assert POLICY.place(Sku("P"), MIDNIGHT, fuller).hour_bucket == 9, "the first dormant hour"
 
 
@@ -72,9 +72,7 @@ def test_the_capacity_table_comes_true_in_days_of_calls(
     assert done.worst_age < timedelta(hours=24, minutes=1)
 
 
-def test_an_uneven_catalogue_fills_its_last_call_from_the_next_hour_and_reads_nobody_twice() -> (
-    None
-):
+def test_an_uneven_catalog_fills_its_last_call_from_the_next_hour_and_reads_nobody_twice() -> None:
     done = replay(POLICY, placed(POLICY, 245), days=6)
     assert 24 * 4 <= sum(sum(done.per_hour(day)) for day in (1, 2, 3, 4)) <= 25 * 4
     assert done.worst_age <= POLICY.age_max

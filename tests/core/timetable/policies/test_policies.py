@@ -17,7 +17,7 @@ NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 instants = st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)).map(  # noqa: DTZ001
     lambda at: at.replace(tzinfo=UTC)
 )
-catalogues = st.lists(st.integers(0, 2000), min_size=24, max_size=24).map(
+catalogs = st.lists(st.integers(0, 2000), min_size=24, max_size=24).map(
     lambda loads: CatalogSummary(loads=tuple(loads))
 )
 every_policy = pytest.mark.parametrize("policy", tuple(POLICIES.values()), ids=tuple(POLICIES))
@@ -37,14 +37,14 @@ def test_the_deadline_is_a_day_and_at_most_an_hour_and_slack_lies_inside_it(
 
 
 @every_policy
-@given(sku=st.text(), now=instants, catalogue=catalogues)
-def test_a_new_listing_is_due_within_a_day_and_the_same_catalogue_gives_the_same_slot(
-    policy: Policy, sku: str, now: datetime, catalogue: CatalogSummary
+@given(sku=st.text(), now=instants, catalog=catalogs)
+def test_a_new_listing_is_due_within_a_day_and_the_same_catalog_gives_the_same_slot(
+    policy: Policy, sku: str, now: datetime, catalog: CatalogSummary
 ) -> None:
-    place = policy.place(Sku(sku), now, catalogue)
+    place = policy.place(Sku(sku), now, catalog)
     assert now < place.next_sync_at <= now + DAY
     assert (place.hour_bucket, place.minute_offset) < (24, 60)
-    again = policy.place(Sku(sku), now + 3 * DAY, catalogue)
+    again = policy.place(Sku(sku), now + 3 * DAY, catalog)
     assert (place.hour_bucket, place.minute_offset) == (again.hour_bucket, again.minute_offset)
 
 
@@ -85,7 +85,7 @@ def test_a_window_holds_the_instant_it_was_asked_for_and_the_next_one_follows_it
 
 
 @pytest.mark.parametrize("policy", tuple(each for each in POLICIES.values() if not each.is_eager))
-def test_slots_spread_a_catalogue_evenly_over_the_day(policy: Policy) -> None:
+def test_slots_spread_a_catalog_evenly_over_the_day(policy: Policy) -> None:
     hours = [row.hour_bucket for row in placed(policy, 4800)]
     counts = [hours.count(hour) for hour in range(24)]
     assert min(counts) > 140

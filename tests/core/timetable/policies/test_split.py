@@ -77,7 +77,7 @@ def test_an_hour_with_a_retry_window_takes_26_calls_13_minutes_and_21_7_percent(
         (20_000, range(0, 24, 2), 150),
     ),
 )  # fmt: skip
-def test_windows_grow_with_the_catalogue(listings: int, clocks: range, seats: int) -> None:
+def test_windows_grow_with_the_catalog(listings: int, clocks: range, seats: int) -> None:
     opened = []
     for hour in range(24):
         window = POLICY.retry_window(at(f"{hour}:30"), listings)
@@ -129,10 +129,10 @@ def test_a_hundred_failures_of_slot_ten_are_99_recoveries_by_half_past_ten_in_th
         assert window is not None
         waiting.sort(key=lambda each: each[0])
         assert all(due_at < window.closes_at for due_at, _, _ in waiting)
-        boarding, rest = waiting[: window.seats_max], waiting[window.seats_max :]
+        seat_rule, rest = waiting[: window.seats_max], waiting[window.seats_max :]
         waiting = rest + [
             (retry_at(row.sku, failures + 1, clock), failures + 1, row)
-            for _, failures, row in boarding[recovered:]
+            for _, failures, row in seat_rule[recovered:]
         ]
         left.append(len(waiting))
         failures_max.append(max(failures for _, failures, _ in waiting))

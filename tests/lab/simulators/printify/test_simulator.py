@@ -42,16 +42,16 @@ class Desk:
 
 
 @pytest.fixture
-def desk(clock: VirtualClock) -> Desk:
+def operations(clock: VirtualClock) -> Desk:
     return Desk(clock)
 
 
-def test_orders_come_newest_first_ten_a_page_in_laravels_envelope(desk: Desk) -> None:
+def test_orders_come_newest_first_ten_a_page_in_laravels_envelope(operations: Desk) -> None:
     placed = []
     for _ in range(23):
-        desk.clock.sleep(60)
-        placed.append(desk.printify.place_order(desk.shop))
-    pages = [desk.orders(page) for page in (1, 2, 3, 4)]
+        operations.clock.sleep(60)
+        placed.append(operations.printify.place_order(operations.shop))
+    pages = [operations.orders(page) for page in (1, 2, 3, 4)]
     assert [row["id"] for page in pages for row in page["data"]] == placed[::-1]
     numbers = [(page["current_page"], page["last_page"], page["total"]) for page in pages]
     assert numbers == [(1, 3, 23), (2, 3, 23), (3, 3, 23), (4, 3, 23)]
@@ -63,8 +63,8 @@ def test_orders_come_newest_first_ten_a_page_in_laravels_envelope(desk: Desk) ->
     ("what", "limit", "status"),
     (("orders", 10, 200), ("orders", 11, 400), ("products", 50, 200), ("products", 51, 400)),
 )
-def test_a_page_has_its_largest_size(desk: Desk, what: str, limit: int, status: int) -> None:
-    reply = desk.send(f"/shops/{desk.shop}/{what}.json?page=1&limit={limit}")
+def test_a_page_has_its_largest_size(operations: Desk, what: str, limit: int, status: int) -> None:
+    reply = operations.send(f"/shops/{operations.shop}/{what}.json?page=1&limit={limit}")
     assert reply.status == status
     if status == 400:
         said = json.loads(reply.body)
@@ -74,103 +74,110 @@ def test_a_page_has_its_largest_size(desk: Desk, what: str, limit: int, status: 
         )
 
 
-def test_the_601st_call_of_a_minute_is_refused_whatever_the_shop_or_token(desk: Desk) -> None:
-    tokens = (desk.token, desk.printify.personal_token())
-    shops = (desk.shop, desk.sister)
+def test_the_601st_call_of_a_minute_is_refused_whatever_the_shop_or_token(operations: Desk) -> None:
+    tokens = (operations.token, operations.printify.personal_token())
+    shops = (operations.shop, operations.sister)
     for number in range(600):
         path = f"/shops/{shops[number % 2]}/orders.json"
-        assert desk.send(path, token=tokens[number % 2]).status == 200
-    assert desk.send("/shops.json").status == 429
-    other = desk.printify.add_shop(account="other")
+        assert operations.send(path, token=tokens[number % 2]).status == 200
+    assert operations.send("/shops.json").status == 429
+    other = operations.printify.add_shop(account="other")
     assert (
-        desk.send(f"/shops/{other}/orders.json", token=desk.printify.personal_token("other")).status
+        operations.send(
+            f"/shops/{other}/orders.json", token=operations.printify.personal_token("other")
+        ).status
         == 200
     )
-    assert desk.send(f"/shops/{other}/orders.json").status == 429
-    desk.clock.sleep(61)
-    assert desk.send("/shops.json").status == 200
-    assert desk.printify.refusals == 2
-    assert desk.printify.max_calls_in_window == 602
-    assert desk.printify.error_share("owner") == pytest.approx(2 / 603)
+    assert operations.send(f"/shops/{other}/orders.json").status == 429
+    operations.clock.sleep(61)
+    assert operations.send("/shops.json").status == 200
+    assert operations.printify.refusals == 2
+    assert operations.printify.max_calls_in_window == 602
+    assert operations.printify.error_share("owner") == pytest.approx(2 / 603)
 
 
-def test_a_shop_of_another_account_is_not_found(desk: Desk) -> None:
-    other = desk.printify.add_shop(account="other")
-    assert desk.send(f"/shops/{other}/orders.json").status == 404
-    assert [shop["id"] for shop in desk.ask("/shops.json")] == [desk.shop, desk.sister]
+def test_a_shop_of_another_account_is_not_found(operations: Desk) -> None:
+    other = operations.printify.add_shop(account="other")
+    assert operations.send(f"/shops/{other}/orders.json").status == 404
+    assert [shop["id"] for shop in operations.ask("/shops.json")] == [
+        operations.shop,
+        operations.sister,
+    ]
 
 
-def test_who_does_not_say_its_name_is_turned_away(desk: Desk) -> None:
-    assert desk.send("/shops.json", agent="").status == 400
+def test_who_does_not_say_its_name_is_turned_away(operations: Desk) -> None:
+    assert operations.send("/shops.json", agent="").status == 400
 
 
-def test_a_personal_token_lives_a_year_and_dies_when_it_is_revoked(desk: Desk) -> None:
-    desk.clock.sleep(364 * 86_400)
-    assert desk.send("/shops.json").status == 200
-    desk.clock.sleep(2 * 86_400)
-    assert desk.send("/shops.json").status == 401
-    desk.token = desk.printify.personal_token()
-    assert desk.send("/shops.json").status == 200
-    desk.printify.revoke()
-    assert desk.send("/shops.json").status == 401
+def test_a_personal_token_lives_a_year_and_dies_when_it_is_revoked(operations: Desk) -> None:
+    operations.clock.sleep(364 * 86_400)
+    assert operations.send("/shops.json").status == 200
+    operations.clock.sleep(2 * 86_400)
+    assert operations.send("/shops.json").status == 401
+    operations.token = operations.printify.personal_token()
+    assert operations.send("/shops.json").status == 200
+    operations.printify.revoke()
+    assert operations.send("/shops.json").status == 401
 
 
-def test_an_apps_token_lives_six_hours_and_its_pair_rotates(desk: Desk) -> None:
-    access, refresh = desk.printify.grant()
-    assert desk.send("/shops.json", token=access).status == 200
-    desk.clock.sleep(6 * 3600)
-    assert desk.send("/shops.json", token=access).status == 401
+def test_an_apps_token_lives_six_hours_and_its_pair_rotates(operations: Desk) -> None:
+    access, refresh = operations.printify.grant()
+    assert operations.send("/shops.json", token=access).status == 200
+    operations.clock.sleep(6 * 3600)
+    assert operations.send("/shops.json", token=access).status == 401
     form = f"app_id=sim-printify-app&refresh_token={refresh}".encode()
-    reply = desk.send("/app/oauth/tokens/refresh", body=form)
+    reply = operations.send("/app/oauth/tokens/refresh", body=form)
     pair = json.loads(reply.body)
-    assert desk.send("/shops.json", token=pair["access_token"]).status == 200
+    assert operations.send("/shops.json", token=pair["access_token"]).status == 200
     assert pair["expire_at"] == "2026-01-01 12:00:00+00:00"
-    assert desk.send("/app/oauth/tokens/refresh", body=form).status == 400
+    assert operations.send("/app/oauth/tokens/refresh", body=form).status == 400
 
 
-def test_an_order_goes_its_way_until_it_is_delivered(desk: Desk) -> None:
-    desk.printify.add_product(desk.shop)
-    order = desk.printify.place_order(desk.shop)
-    path = f"/shops/{desk.shop}/orders/{order}.json"
-    seen = [desk.ask(path)["status"]]
+def test_an_order_goes_its_way_until_it_is_delivered(operations: Desk) -> None:
+    operations.printify.add_product(operations.shop)
+    order = operations.printify.place_order(operations.shop)
+    path = f"/shops/{operations.shop}/orders/{order}.json"
+    seen = [operations.ask(path)["status"]]
     while seen[-1] != "fulfilled":
-        desk.clock.sleep(3600)
-        seen.append(desk.printify.advance(desk.shop, order))
+        operations.clock.sleep(3600)
+        seen.append(operations.printify.advance(operations.shop, order))
     assert [each for each in seen if each != "partially-fulfilled"] == [
         "pending",
         "sending-to-production",
         "in-production",
         "fulfilled",
     ]
-    shown = desk.ask(path)
+    shown = operations.ask(path)
     assert {"sent_to_production_at", "fulfilled_at", "shipments"} <= set(shown)
     assert "delivered_at" not in shown["shipments"][0]
-    assert desk.printify.shop(desk.shop).open_orders() == [order]
-    assert not desk.printify.cancel(desk.shop, order)
-    assert desk.printify.deliver(desk.shop, order)
-    assert not desk.printify.deliver(desk.shop, order)
-    assert "delivered_at" in desk.ask(path)["shipments"][0]
-    assert desk.printify.shop(desk.shop).open_orders() == []
+    assert operations.printify.shop(operations.shop).open_orders() == [order]
+    assert not operations.printify.cancel(operations.shop, order)
+    assert operations.printify.deliver(operations.shop, order)
+    assert not operations.printify.deliver(operations.shop, order)
+    assert "delivered_at" in operations.ask(path)["shipments"][0]
+    assert operations.printify.shop(operations.shop).open_orders() == []
 
 
-def test_an_order_that_waits_can_be_cancelled(desk: Desk) -> None:
-    order = desk.printify.place_order(desk.shop)
-    assert desk.printify.cancel(desk.shop, order)
-    assert desk.printify.advance(desk.shop, order) == "canceled"
-    assert desk.orders()["data"][0]["status"] == "canceled"
+def test_an_order_that_waits_can_be_cancelled(operations: Desk) -> None:
+    order = operations.printify.place_order(operations.shop)
+    assert operations.printify.cancel(operations.shop, order)
+    assert operations.printify.advance(operations.shop, order) == "canceled"
+    assert operations.orders()["data"][0]["status"] == "canceled"
 
 
-def test_an_order_of_the_past_takes_its_place_there(desk: Desk) -> None:
-    new = desk.printify.place_order(desk.shop)
-    old = desk.printify.place_order(desk.shop, created_at=desk.clock.now() - timedelta(days=9))
-    assert [row["id"] for row in desk.orders()["data"]] == [new, old]
+def test_an_order_of_the_past_takes_its_place_there(operations: Desk) -> None:
+    new = operations.printify.place_order(operations.shop)
+    old = operations.printify.place_order(
+        operations.shop, created_at=operations.clock.now() - timedelta(days=9)
+    )
+    assert [row["id"] for row in operations.orders()["data"]] == [new, old]
 
 
-def test_the_truth_is_in_the_warehouses_columns(desk: Desk) -> None:
-    product = desk.printify.add_product(desk.shop, title="Tee")
+def test_the_truth_is_in_the_warehouses_columns(operations: Desk) -> None:
+    product = operations.printify.add_product(operations.shop, title="Tee")
     buyer = PrintBuyer(first_name="Ada", last_name="Ash", email="Ada@Example.com")
-    order = desk.printify.place_order(desk.shop, buyer=buyer, shipping=450, tax=31)
-    truth = desk.printify.truth(desk.shop)
+    order = operations.printify.place_order(operations.shop, buyer=buyer, shipping=450, tax=31)
+    truth = operations.printify.truth(operations.shop)
     [placed] = truth["orders"].values()
     assert (placed["external_id"], placed["shipping"], placed["tax"]) == (
         order,
@@ -184,25 +191,25 @@ def test_the_truth_is_in_the_warehouses_columns(desk: Desk) -> None:
     assert all(key.startswith(f"{product}:") for key in truth["listings"])
 
 
-def test_products_are_added_changed_and_removed(desk: Desk) -> None:
-    product = desk.printify.add_product(desk.shop)
-    before = desk.printify.truth(desk.shop)["listings"]
-    desk.clock.sleep(60)
-    desk.printify.edit_product(desk.shop, product)
-    after = desk.printify.truth(desk.shop)["listings"]
+def test_products_are_added_changed_and_removed(operations: Desk) -> None:
+    product = operations.printify.add_product(operations.shop)
+    before = operations.printify.truth(operations.shop)["listings"]
+    operations.clock.sleep(60)
+    operations.printify.edit_product(operations.shop, product)
+    after = operations.printify.truth(operations.shop)["listings"]
     key = f"{product}:17000"
     assert after[key]["price"] == before[key]["price"] + 1
     assert after[key]["modified_at"] > before[key]["modified_at"]
-    desk.printify.edit_product(desk.shop, product, visible=False)
-    assert desk.printify.truth(desk.shop)["listings"][key]["state"] == "hidden"
-    desk.printify.remove_product(desk.shop, product)
-    assert desk.printify.truth(desk.shop)["listings"] == {}
-    assert desk.ask(f"/shops/{desk.shop}/products.json?limit=50")["total"] == 0
+    operations.printify.edit_product(operations.shop, product, visible=False)
+    assert operations.printify.truth(operations.shop)["listings"][key]["state"] == "hidden"
+    operations.printify.remove_product(operations.shop, product)
+    assert operations.printify.truth(operations.shop)["listings"] == {}
+    assert operations.ask(f"/shops/{operations.shop}/products.json?limit=50")["total"] == 0
 
 
-def test_a_webhook_is_signed_over_its_body(desk: Desk) -> None:
-    order = desk.printify.place_order(desk.shop)
-    headers, body = desk.printify.hook("order:created", desk.shop, order)
+def test_a_webhook_is_signed_over_its_body(operations: Desk) -> None:
+    order = operations.printify.place_order(operations.shop)
+    headers, body = operations.printify.hook("order:created", operations.shop, order)
     digest = hmac.new(b"sim-hook-secret", body, hashlib.sha256).hexdigest()
     assert headers["X-Pfy-Signature"] == f"sha256={digest}"
     event = json.loads(body)
@@ -211,35 +218,35 @@ def test_a_webhook_is_signed_over_its_body(desk: Desk) -> None:
         order,
         "order",
     )
-    assert event["resource"]["data"]["shop_id"] == desk.shop
+    assert event["resource"]["data"]["shop_id"] == operations.shop
 
 
 def test_faults_spoil_answers_and_count_as_errors_where_they_are(clock: VirtualClock) -> None:
     faults = FaultPlan(outage=[Interval(start_s=0, end_s=10)])
-    desk = Desk(clock, faults=faults)
-    seen = {(reply := desk.send("/shops.json")).fate + str(reply.status) for _ in range(3)}
+    operations = Desk(clock, faults=faults)
+    seen = {(reply := operations.send("/shops.json")).fate + str(reply.status) for _ in range(3)}
     assert seen == {"refuse200", "answer503", "hang200"}
-    assert desk.printify.error_share("owner") == 0.5
+    assert operations.printify.error_share("owner") == 0.5
     clock.sleep(11)
-    assert desk.send("/shops.json").status == 200
+    assert operations.send("/shops.json").status == 200
     assert sum(faults.injected.values()) == 3
 
 
 @pytest.mark.parametrize("kind", ("error", "timeout", "slow", "truncate", "html", "drop"))
 def test_each_kind_of_fault_happens(clock: VirtualClock, kind: str) -> None:
-    desk = Desk(clock, faults=FaultPlan(rates={kind: 1.0}))
-    reply = desk.send("/shops.json")
+    operations = Desk(clock, faults=FaultPlan(rates={kind: 1.0}))
+    reply = operations.send("/shops.json")
     clean = Desk(VirtualClock(clock.now())).send("/shops.json")
     assert reply != clean
-    assert desk.printify.faults.injected == {kind: 1}
+    assert operations.printify.faults.injected == {kind: 1}
 
 
 def test_the_same_seed_gives_the_same_world(clock: VirtualClock) -> None:
     def world(seed: int) -> Any:
-        desk = Desk(clock, seed=seed)
+        operations = Desk(clock, seed=seed)
         for _ in range(5):
-            desk.printify.place_order(desk.shop)
-        return desk.printify.truth(desk.shop)
+            operations.printify.place_order(operations.shop)
+        return operations.printify.truth(operations.shop)
 
     assert world(1) == world(1)
     assert world(1) != world(2)

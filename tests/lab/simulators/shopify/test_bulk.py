@@ -165,10 +165,10 @@ def test_a_form_without_its_parameters_is_turned_away(clock: VirtualClock) -> No
 
 @pytest.mark.parametrize(("size", "status"), ((100, 201), (101, 400)))
 def test_a_file_may_not_be_too_large(size: int, status: int) -> None:
-    desk = BulkOperations(start_s=0, line_s=0, file_bytes_max=100)
-    key = desk.stage(1, "lines.jsonl")
+    operations = BulkOperations(start_s=0, line_s=0, file_bytes_max=100)
+    key = operations.stage(1, "lines.jsonl")
     request = httpx.Request("POST", "http://x.test", data={"key": key}, files={"file": b"x" * size})
-    assert desk.upload("1", request.headers["content-type"], request.read()).status == status
+    assert operations.upload("1", request.headers["content-type"], request.read()).status == status
 
 
 def test_a_line_has_its_own_idempotency_key(clock: VirtualClock) -> None:

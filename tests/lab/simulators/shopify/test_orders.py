@@ -275,9 +275,9 @@ def test_the_quick_way_says_and_counts_what_the_library_does(
     answer = shop.ask(text, **variables)
     operation = read_document(text)
     assert isinstance(operation, Operation)
-    visit = shop.simulator._visit(shop.simulator._branches[shop.domain], "", 0, 0)
-    assert by_library(operation, variables, visit)["data"] == answer["data"]
-    assert visit.points == answer["extensions"]["cost"]["actualQueryCost"]
+    shop_request = shop.simulator._shop_request(shop.simulator._branches[shop.domain], "", 0, 0)
+    assert by_library(operation, variables, shop_request)["data"] == answer["data"]
+    assert shop_request.points == answer["extensions"]["cost"]["actualQueryCost"]
 
 
 def test_a_webhook_is_signed_over_its_body(shop: Any) -> None:

@@ -49,7 +49,7 @@ def reprice(shop: Any, ids: Any, *variants: dict[str, Any], **more: Any) -> dict
     return shop.do(PRICES, product=ids.product, variants=variants, **more)
 
 
-def wish(shop: Any, sku: str, named: str, /, **more: Any) -> dict[str, Any]:
+def version(shop: Any, sku: str, named: str, /, **more: Any) -> dict[str, Any]:
     quantities = [{"locationId": shop.locations["Dallas"], "name": "available", "quantity": 3}]
     variant = {
         "optionValues": [{"optionName": "Title", "name": "Default Title"}],
@@ -163,7 +163,7 @@ def test_a_product_is_drafted_and_a_second_time_counts_as_double(shop: Any) -> N
 
 
 def test_setting_a_product_by_handle_makes_it_once(shop: Any) -> None:
-    wanted, identifier = wish(shop, "B-1", "b-1"), {"handle": "b-1"}
+    wanted, identifier = version(shop, "B-1", "b-1"), {"handle": "b-1"}
     first = shop.do(SET, input=wanted, identifier=identifier)
     assert shop.do(SET, input=wanted, identifier=identifier) == first
     assert len(shop.shelves.by_sku("B-1")) == 1
@@ -178,7 +178,7 @@ def test_setting_a_product_by_handle_makes_it_once(shop: Any) -> None:
 def test_setting_a_product_deletes_what_its_lists_leave_out(shop: Any) -> None:
     ids = shop.seed("B-1", handle="b-1")
     shop.shelves.add_variant(ids.product, "B-2", options=(("Title", "Two"),))
-    said = shop.do(SET, input=wish(shop, "B-1", "b-1"), identifier={"handle": "b-1"})
+    said = shop.do(SET, input=version(shop, "B-1", "b-1"), identifier={"handle": "b-1"})
     assert said["product"]["variants"]["nodes"] == [{"id": ids.variant, "sku": "B-1"}]
     assert shop.shown("B-2") is None
     bare = {"handle": "b-1", "title": "bare"}
@@ -188,7 +188,7 @@ def test_setting_a_product_deletes_what_its_lists_leave_out(shop: Any) -> None:
 
 def test_a_handle_that_is_taken_is_refused_without_an_identifier(shop: Any) -> None:
     shop.seed("B-1", handle="b-1")
-    said = shop.do(SET, input=wish(shop, "B-1", "b-1"))
+    said = shop.do(SET, input=version(shop, "B-1", "b-1"))
     assert codes(said) == [("HANDLE_NOT_UNIQUE", ["input", "handle"])]
 
 
@@ -208,7 +208,7 @@ def test_a_handle_that_is_taken_is_refused_without_an_identifier(shop: Any) -> N
 def test_a_product_that_cannot_be_set_is_not_made(
     shop: Any, more: dict[str, Any], identifier: dict[str, str] | None, code: str
 ) -> None:
-    said = shop.do(SET, input=wish(shop, "B-1", "b-1", **more), identifier=identifier)
+    said = shop.do(SET, input=version(shop, "B-1", "b-1", **more), identifier=identifier)
     assert [each for each, _ in codes(said)] == [code]
     assert not shop.simulator.effects
 

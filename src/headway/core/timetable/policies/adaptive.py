@@ -62,9 +62,9 @@ class Adaptive:
     weighs_slots: bool = False
     market: Market = field(default_factory=lambda: Market(listings=1, seats_per_min=20.0))
 
-    def place(self, sku: Sku, now: datetime, catalogue: CatalogSummary = EMPTY) -> Placement:
+    def place(self, sku: Sku, now: datetime, catalog: CatalogSummary = EMPTY) -> Placement:
         """Let a new listing be due within minutes; its slot is no more than a record of that."""
-        del catalogue
+        del catalog
         due = now + PLACE_SPREAD * ((1 + stable_number(sku)) / NUMBERS)
         return Placement(hour_bucket=due.hour, minute_offset=due.minute, next_sync_at=due)
 
@@ -189,19 +189,19 @@ class Adaptive:
         tally.hits[index] += (1 - self._explained(seen, rate)) * seen.has_changed
         tally.hits_expected[index] += own_chance(rate, (seen.at - read_at) / DAY)
 
-    def _count_family(self, family: Family, aboard: list[ReadResult], tally: "_Tally") -> None:
+    def _count_family(self, family: Family, in_call: list[ReadResult], tally: "_Tally") -> None:
         """Go on with the family's episode, or open one, and say whom to sweep or to spare."""
-        aboard = [each for each in aboard if each.listing.last_successful_sync is not None]
-        before, at = family, aboard[0].at if aboard else None
+        in_call = [each for each in in_call if each.listing.last_successful_sync is not None]
+        before, at = family, in_call[0].at if in_call else None
         if at is None:
             return
         is_over = family.episode and at - family.episode.opened_at > self._episode_max
         if is_over:
             family = self._close(family, at, tally)
         if family.episode is None:
-            family, aboard = self._open(family, aboard)
+            family, in_call = self._open(family, in_call)
         if family.episode is not None:
-            family = self._weigh(family, aboard, tally)
+            family = self._weigh(family, in_call, tally)
         if family != before:
             tally.families.append(family)
 
@@ -210,9 +210,9 @@ class Adaptive:
         """After so long everybody was read anyway."""
         return max(30.0, self.market.round_min) * MINUTE
 
-    def _open(self, family: Family, aboard: list[ReadResult]) -> tuple[Family, list[ReadResult]]:
+    def _open(self, family: Family, in_call: list[ReadResult]) -> tuple[Family, list[ReadResult]]:
         """Open an episode with the change that is the most surprising; the others bear witness."""
-        changed = [each for each in aboard if each.has_changed]
+        changed = [each for each in in_call if each.has_changed]
         if not changed:
             return family, []
         opener = min(changed, key=lambda each: self._rate(each.listing.evidence, each.at))
@@ -224,13 +224,13 @@ class Adaptive:
             rate=self._rate(opener.listing.evidence, opener.at),
             pooled=self._pooled(),
         )
-        return family, [each for each in aboard if each is not opener]
+        return family, [each for each in in_call if each is not opener]
 
-    def _weigh(self, family: Family, aboard: list[ReadResult], tally: "_Tally") -> Family:
+    def _weigh(self, family: Family, in_call: list[ReadResult], tally: "_Tally") -> Family:
         """Let the companions aboard bear witness, and act on it."""
         episode = family.episode
         assert episode is not None
-        for each in aboard:
+        for each in in_call:
             read_at = each.listing.last_successful_sync
             assert read_at is not None
             rate = self._rate(each.listing.evidence, each.at)
@@ -290,7 +290,7 @@ def _is_timely(seen: ReadResult) -> bool:
     """
     listing = seen.listing
     return (
-        listing.turn is Priority.SCHEDULED
+        listing.priority is Priority.SCHEDULED
         and listing.swept_from is None
         and listing.last_successful_sync is not None
         and listing.next_sync_at > listing.last_successful_sync

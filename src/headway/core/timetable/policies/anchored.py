@@ -26,9 +26,9 @@ class Anchored(OnceADay):
     age_max: timedelta = timedelta(hours=25)
     early: timedelta = timedelta(minutes=25)
 
-    def place(self, sku: Sku, now: datetime, catalogue: CatalogSummary = EMPTY) -> Placement:
+    def place(self, sku: Sku, now: datetime, catalog: CatalogSummary = EMPTY) -> Placement:
         """Take hour and minute from two hashes of the SKU, as the document says."""
-        del catalogue
+        del catalog
         hour_bucket = stable_number(sku) % HOURS
         minute_offset = stable_number(f"{sku}:offset") % 60
         return Placement(

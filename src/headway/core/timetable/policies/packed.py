@@ -44,11 +44,11 @@ class Packed(HourSlots):
     age_max: timedelta = timedelta(hours=25)
     early: timedelta = timedelta(hours=1)
 
-    def place(self, sku: Sku, now: datetime, catalogue: CatalogSummary = EMPTY) -> Placement:
+    def place(self, sku: Sku, now: datetime, catalog: CatalogSummary = EMPTY) -> Placement:
         """Take the first dormant hour if there should be one more, else the least loaded."""
-        loads = catalogue.loads
+        loads = catalog.loads
         taken = [hour for hour in range(HOURS) if loads[hour]]
-        if len(taken) < slots_wanted(catalogue.listings + 1):
+        if len(taken) < slots_wanted(catalog.listings + 1):
             hour_bucket = next(hour for hour in range(HOURS) if not loads[hour])
         else:
             hour_bucket = min(taken, key=loads.__getitem__)

@@ -106,7 +106,7 @@ class Policy(Protocol):
     def weighs_slots(self) -> bool:
         """Whether `place` looks at the catalogue; counting it is not free."""
 
-    def place(self, sku: Sku, now: datetime, catalogue: CatalogSummary = EMPTY) -> Placement:
+    def place(self, sku: Sku, now: datetime, catalog: CatalogSummary = EMPTY) -> Placement:
         """Give a new listing its slot and first due time."""
 
     def next_read(self, seen: ReadResult) -> Next:

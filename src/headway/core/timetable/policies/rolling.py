@@ -27,9 +27,9 @@ class Rolling(OnceADay):
     slack: timedelta = timedelta(minutes=20)
     age_max: timedelta = timedelta(hours=25)
 
-    def place(self, sku: Sku, now: datetime, catalogue: CatalogSummary = EMPTY) -> Placement:
+    def place(self, sku: Sku, now: datetime, catalog: CatalogSummary = EMPTY) -> Placement:
         """Spread first reads over the day by a stable hash."""
-        del catalogue
+        del catalog
         hour_bucket, minute_offset = divmod(stable_number(sku) % MINUTES_A_DAY, 60)
         return Placement(
             hour_bucket=hour_bucket,

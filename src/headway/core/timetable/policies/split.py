@@ -25,9 +25,9 @@ class Split(HourSlots):
     age_max: timedelta = timedelta(hours=25)
     early: timedelta = timedelta(hours=1)
 
-    def place(self, sku: Sku, now: datetime, catalogue: CatalogSummary = EMPTY) -> Placement:
+    def place(self, sku: Sku, now: datetime, catalog: CatalogSummary = EMPTY) -> Placement:
         """Take the least loaded hour, the first of several."""
-        hour_bucket = min(range(HOURS), key=catalogue.loads.__getitem__)
+        hour_bucket = min(range(HOURS), key=catalog.loads.__getitem__)
         return self.placed(sku, hour_bucket, now)
 
     def is_served(self, ahead: timedelta) -> bool:

@@ -11,10 +11,10 @@ from tests.web.test_live import NOW, READER, WRITER, Counting
 
 from headway.clock import SystemClock
 from headway.web.live import BoardKey, Drawing, Feed, Snapshot, ViewerRights
-from headway.web.live_boards import Boards
+from headway.web.live_panels import Boards
 from headway_lab.virtual_clock import VirtualClock
 
-VIEWERS, TURNS = 200, 4
+VIEWERS, PRIORITIES = 200, 4
 PATIENCE_S = 120
 
 
@@ -36,15 +36,15 @@ def run(feed: Feed, scenario: Callable[[Boards], Awaitable[None]]) -> None:
 
 
 async def watch(
-    boards: Boards, key: BoardKey, rights: ViewerRights, turns: int = TURNS
+    panels: Boards, key: BoardKey, rights: ViewerRights, refreshes: int = PRIORITIES
 ) -> list[Drawing]:
     """Watch a board until it was drawn so often."""
     found: list[Drawing] = []
-    async with boards.watch(key, rights) as board:
-        seen = board.turns.count
-        while len(found) < turns:
-            seen = await board.after(seen)
-            found.append(board.drawings[rights])
+    async with panels.watch(key, rights) as panel:
+        seen = panel.refreshes.count
+        while len(found) < refreshes:
+            seen = await panel.after(seen)
+            found.append(panel.drawings[rights])
     return found
 
 
@@ -55,18 +55,18 @@ def quick(counting: Counting) -> Feed:
 
 
 def test_two_hundred_viewers_are_woken_by_the_same_drawing(counting: Counting) -> None:
-    async def scenario(boards: Boards) -> None:
-        crowd = [watch(boards, NOW, WRITER) for _ in range(VIEWERS)]
+    async def scenario(panels: Boards) -> None:
+        crowd = [watch(panels, NOW, WRITER) for _ in range(VIEWERS)]
         found = await asyncio.gather(*crowd)
         assert all(each == found[0] for each in found), "each sees what all see"
-        assert len({id(each) for each in found[0]}) == TURNS, "and at each turn something new"
+        assert len({id(each) for each in found[0]}) == PRIORITIES, "and at each turn something new"
 
     run(quick(counting), scenario)
-    assert len(counting.drawings) <= TURNS + 1
-    assert len(counting.reads) <= TURNS + 1
+    assert len(counting.drawings) <= PRIORITIES + 1
+    assert len(counting.reads) <= PRIORITIES + 1
 
 
-def test_boards_of_one_wall_share_a_read_and_those_of_another_do_not(counting: Counting) -> None:
+def test_panels_of_one_wall_share_a_read_and_those_of_another_do_not(counting: Counting) -> None:
     keys = [
         NOW,
         BoardKey(view="changes"),
@@ -74,18 +74,18 @@ def test_boards_of_one_wall_share_a_read_and_those_of_another_do_not(counting: C
         BoardKey(view="now", seller=ACME),
     ]
 
-    async def scenario(boards: Boards) -> None:
-        await asyncio.gather(*(watch(boards, key, READER, turns=1) for key in keys))
+    async def scenario(panels: Boards) -> None:
+        await asyncio.gather(*(watch(panels, key, READER, refreshes=1) for key in keys))
 
     run(quick(counting), scenario)
     assert counting.reads.count(None) < len(keys) - 1
     assert ACME in counting.reads
 
 
-def test_a_board_that_nobody_watches_any_more_is_not_drawn(counting: Counting) -> None:
-    async def scenario(boards: Boards) -> None:
-        await watch(boards, NOW, WRITER, turns=1)
-        assert (boards._boards, boards._scenes) == ({}, {})
+def test_a_panel_that_nobody_watches_any_more_is_not_drawn(counting: Counting) -> None:
+    async def scenario(panels: Boards) -> None:
+        await watch(panels, NOW, WRITER, refreshes=1)
+        assert (panels._panels, panels._scenes) == ({}, {})
 
     run(quick(counting), scenario)
 
@@ -93,13 +93,13 @@ def test_a_board_that_nobody_watches_any_more_is_not_drawn(counting: Counting) -
 def test_what_a_drawing_raises_reaches_whoever_watches(counting: Counting) -> None:
     feed = quick(counting)
 
-    def broken(_key: BoardKey, _sight: Snapshot, _rights: ViewerRights) -> str:
+    def broken(_key: BoardKey, _snapshot: Snapshot, _rights: ViewerRights) -> str:
         raise ZeroDivisionError
 
     feed._draw = broken
 
-    async def scenario(boards: Boards) -> None:
+    async def scenario(panels: Boards) -> None:
         with pytest.raises(ZeroDivisionError):
-            await watch(boards, NOW, WRITER)
+            await watch(panels, NOW, WRITER)
 
     run(feed, scenario)

@@ -20,14 +20,14 @@ from headway.web.live import SCENE, BoardKey, Drawing, Feed, ViewerRights
 SHORTEST_S = 0.02
 
 
-class Turns:
+class RefreshCounter:
     """Counts turns; many may wait for the next one, and none is missed."""
 
     def __init__(self) -> None:
         self.count = 0
         self._next = asyncio.Event()
 
-    def turn(self) -> None:
+    def wake(self) -> None:
         """Wake all who wait."""
         self.count += 1
         self._next.set()
@@ -44,7 +44,7 @@ class Turns:
 class _Kept:
     """What is kept going as long as somebody watches it."""
 
-    turns: Turns = field(default_factory=Turns)
+    refreshes: RefreshCounter = field(default_factory=RefreshCounter)
     watchers: Counter[ViewerRights] = field(default_factory=Counter)
     task: asyncio.Task[None] | None = None
 
@@ -57,7 +57,7 @@ class Board(_Kept):
 
     async def after(self, count: int) -> int:
         """Wait until it was drawn again; raises what the drawing raised."""
-        count = await self.turns.after(count)
+        count = await self.refreshes.after(count)
         if self.task is not None and self.task.done() and not self.task.cancelled():
             self.task.result()
         return count
@@ -74,48 +74,48 @@ class Boards:
         self._feed = feed
         self._closing = closing
         self._scenes: dict[SellerId | None, _Kept] = {}
-        self._boards: dict[BoardKey, Board] = {}
+        self._panels: dict[BoardKey, Board] = {}
 
     @asynccontextmanager
     async def watch(self, key: BoardKey, rights: ViewerRights) -> AsyncIterator[Board]:
         """Keep a board going for one more viewer."""
         scene = self._scenes.setdefault(key.seller, _Kept())
-        board = self._boards.setdefault(key, Board())
+        panel = self._panels.setdefault(key, Board())
         scene.watchers[rights] += 1
-        board.watchers[rights] += 1
+        panel.watchers[rights] += 1
         try:
             scene.task = scene.task or asyncio.create_task(self._read_on(key.seller, scene))
-            board.task = board.task or asyncio.create_task(self._draw_on(key, board, scene))
-            yield board
+            panel.task = panel.task or asyncio.create_task(self._draw_on(key, panel, scene))
+            yield panel
         finally:
-            _leave(self._boards, key, board, rights)
+            _leave(self._panels, key, panel, rights)
             _leave(self._scenes, key.seller, scene, rights)
 
     def wake(self) -> None:
         """Wake all who watch, so that they see that the end has come."""
-        for board in self._boards.values():
-            board.turns.turn()
+        for panel in self._panels.values():
+            panel.refreshes.wake()
 
     async def _read_on(self, seller: SellerId | None, scene: _Kept) -> None:
         key = BoardKey(view=SCENE, seller=seller)
         while not self._closing.is_set():
             await run_in_threadpool(self._feed.look, key)
-            scene.turns.turn()
+            scene.refreshes.wake()
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(SHORTEST_S, self._feed.due_in_s(key))):
                     await self._closing.wait()
 
-    async def _draw_on(self, key: BoardKey, board: Board, scene: _Kept) -> None:
+    async def _draw_on(self, key: BoardKey, panel: Board, scene: _Kept) -> None:
         seen = 0
         try:
             while True:
-                seen = await scene.turns.after(seen)
-                for rights in list(board.watchers):
+                seen = await scene.refreshes.after(seen)
+                for rights in list(panel.watchers):
                     drawing = await run_in_threadpool(self._feed.drawn, key, rights)
-                    board.drawings[rights] = drawing
-                board.turns.turn()
+                    panel.drawings[rights] = drawing
+                panel.refreshes.wake()
         finally:
-            board.turns.turn()
+            panel.refreshes.wake()
 
 
 def _leave(kept: dict[Name, Kept], name: Name, one: Kept, rights: ViewerRights) -> None:
