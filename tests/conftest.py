@@ -110,7 +110,7 @@ class QuickServer(EmbeddedServer):
                 connection.execute(sql.SQL("ALTER ROLE CURRENT_USER PASSWORD {}").format(password))
 
 
-@pytest.fixture(limit_key="session")
+@pytest.fixture(scope="session")
 def postgres() -> Iterator[EmbeddedServer]:
     prefix = f"headway-tests-{os.geteuid()}-"
     sweep_dead_folders(prefix)

@@ -77,7 +77,7 @@ class Witness:
             self.strangers.append(request.url)
 
 
-@pytest.fixture(limit_key="session")
+@pytest.fixture(scope="session")
 def chromium() -> str:
     machine = Machine()
     path = find(machine)
@@ -86,7 +86,7 @@ def chromium() -> str:
     return path
 
 
-@pytest.fixture(limit_key="module")
+@pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Any]:
     with playwright.sync_playwright() as player:
         playwright.expect.set_options(timeout=PATIENCE_MS)

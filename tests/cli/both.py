@@ -57,7 +57,7 @@ class Both:
                 connection.execute(sql, values)
 
 
-@pytest.fixture(limit_key="session")
+@pytest.fixture(scope="session")
 def still(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> ScaledClock:
     """Furnish a room once, to be copied; return the clock that stands at its instant."""
     at = SystemClock().now()

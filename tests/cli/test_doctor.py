@@ -118,7 +118,7 @@ def test_a_server_that_is_nearly_full_is_warned_of(pool: ConnectionPool) -> None
     )
 
 
-@pytest.fixture(limit_key="module")
+@pytest.fixture(scope="module")
 def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedValkey]:
     with EmbeddedValkey(tmp_path_factory.mktemp("valkey"), clock=SystemClock()) as server:
         yield server

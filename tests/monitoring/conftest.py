@@ -5,7 +5,7 @@ from tests.machine import Machine
 from tests.monitoring.prometheus import NONE, Programs, find
 
 
-@pytest.fixture(limit_key="session")
+@pytest.fixture(scope="session")
 def programs() -> Programs:
     machine = Machine()
     found = find(machine)

@@ -12,7 +12,7 @@ from tests.pooler.pgbouncer import NONE, find
 from headway.store.server.embedded import EmbeddedServer
 
 
-@pytest.fixture(limit_key="session")
+@pytest.fixture(scope="session")
 def pgbouncer() -> str:
     machine = Machine()
     path = find(machine)
@@ -26,7 +26,7 @@ def beside(postgres: EmbeddedServer, name: str) -> Path:
     return postgres.data_dir.with_name(f"{postgres.data_dir.name}-{name}")
 
 
-@pytest.fixture(limit_key="session")
+@pytest.fixture(scope="session")
 def bouncer(pgbouncer: str, postgres: EmbeddedServer) -> Iterator[Bouncer]:
     with Bouncer(pgbouncer, beside(postgres, "bouncer"), postgres.dsn("postgres")) as opened:
         yield opened

@@ -27,7 +27,7 @@ ALTER TABLE sync_jobs DROP COLUMN {OLD_NAME};
 READS, WRITES = "tick,fetch.boeing", "tick,push.shopify,pull.printify"
 
 
-@pytest.fixture(limit_key="module")
+@pytest.fixture(scope="module")
 def newer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the next version of the package, which has two more migrations."""
     folder = tmp_path_factory.mktemp("newer")

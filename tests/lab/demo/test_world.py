@@ -95,14 +95,14 @@ def lived_through(pool: ConnectionPool, clock: VirtualClock, folder: Path) -> Pl
     return Play(app=app, stage=stage, clock=clock, shares=shares)
 
 
-@pytest.fixture(limit_key="module")
+@pytest.fixture(scope="module")
 def past(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
     """Yield a past for tests that only look at it: to live through one takes long."""
     with fresh_database(postgres) as dsn, open_pool(dsn, prepares=True) as pool:
         yield lived_through(pool, VirtualClock(START), tmp_path_factory.mktemp("past"))
 
 
-@pytest.fixture(limit_key="module")
+@pytest.fixture(scope="module")
 def play(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
     """Yield another past, from which each test goes on, in whatever order."""
     with fresh_database(postgres) as dsn, open_pool(dsn, prepares=True) as pool:

@@ -100,7 +100,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-@pytest.fixture(limit_key="module")
+@pytest.fixture(scope="module")
 def made(postgres: EmbeddedServer) -> Iterator[Path]:
     """A database made once, then stopped; tests work on copies, in memory."""
     original = postgres.data_dir.with_name(f"{postgres.data_dir.name}-made")

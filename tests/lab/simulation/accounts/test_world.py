@@ -8,7 +8,7 @@ from headway.core.accounts.jobs import PlatformName, Tier
 from headway_lab.simulation.accounts.world import DAY_S, QUOTAS, AccountWorld, Deed, account_world
 
 
-@pytest.fixture(limit_key="module")
+@pytest.fixture(scope="module")
 def world() -> AccountWorld:
     return account_world(sellers=200, days=7, seed=1)
 
