@@ -153,7 +153,7 @@ SELECT id, user_id, platform, kind, 'incremental', 12, %(now)s
 FROM connected_accounts, unnest('{orders,listings,customers}'::text[]) AS kind
 """,
     f"""
-INSERT INTO call_ledger (ticket_id, key, owner, cost, begun_at, lease_until, finished_at,
+INSERT INTO call_ledger (permit_id, key, owner, cost, begun_at, lease_until, finished_at,
   arrived_by, status, result, http_status, seats_paid, skus)
 SELECT gen_random_uuid(), %(key)s, 'bench', 1, at, at, at, at, 'sent', '10 read', 200, 10,
   (SELECT array_agg({SKU}) FROM generate_series(call * 10 %% %(rows)s + 1,

@@ -46,7 +46,7 @@ def listings(count: int, columns: str = "", values: str = "") -> str:
 
 def calls(count: int, result: str) -> str:
     return (
-        "INSERT INTO call_ledger (ticket_id, key, owner, cost, begun_at, lease_until, status,"
+        "INSERT INTO call_ledger (permit_id, key, owner, cost, begun_at, lease_until, status,"
         " result, skus, seats_paid) SELECT gen_random_uuid(), %(scope)s, 'w', 1, %(now)s, %(now)s,"
         f" 'sent', '{result}', ARRAY['A', 'B'], 10 FROM generate_series(1, {count})"
     )

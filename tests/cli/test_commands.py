@@ -42,7 +42,7 @@ SHOP = "acme.myshopify.com"
 CONNECT = f"run: headway connect {SHOP} --seller acme"
 CALL = """
 INSERT INTO call_ledger
-  (ticket_id, key, owner, cost, begun_at, lease_until, finished_at, arrived_by, status, result)
+  (permit_id, key, owner, cost, begun_at, lease_until, finished_at, arrived_by, status, result)
 VALUES (%s, 'boeing:', 'w', 1, %s, %s, %s, %s, 'sent', 'ok')
 """
 

@@ -28,7 +28,7 @@ SETTINGS = {
     ("words", "platform"),
     ((("etsy",), PlatformName.ETSY), (("Foo.myshopify.com", "--link"), PlatformName.SHOPIFY)),
 )
-def test_a_link_holds_a_permit_for_that_seller(
+def test_a_link_holds_a_link_code_for_that_seller(
     on_database: Headway,
     pool: ConnectionPool,
     tmp_path: Path,
@@ -43,7 +43,7 @@ def test_a_link_holds_a_permit_for_that_seller(
     now = SystemClock().now()
     flow = OAuthFlows(pool).begin(
         platform,
-        permit=query["ticket"][0],
+        link_code=query["ticket"][0],
         state="s",
         expires_at=now + timedelta(minutes=1),
         now=now,

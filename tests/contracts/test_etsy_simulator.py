@@ -241,7 +241,7 @@ def test_what_walks_and_connector_ask_and_what_is_replied_fits_the_document(
                     assert connector.refresh_token()
                 page = connector.read(walk.ask(cursor))
                 assert page.records.unreadable == ()
-                step = walk.priority(cursor, page, clock.now())
+                step = walk.advance(cursor, page, clock.now())
                 if step.is_done:
                     break
                 cursor = step.cursor

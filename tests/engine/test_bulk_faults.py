@@ -15,6 +15,7 @@ from psycopg_pool import ConnectionPool
 from tests.engine.bulk_setup import (
     LISTINGS,
     Wire,
+    bulk_service,
     check_once,
     fill,
     finish,
@@ -277,7 +278,7 @@ def test_a_file_that_the_shop_has_forgotten_is_uploaded_again(shops: Shops) -> N
     fill(shops)
     push = pusher(shops.app)
     reach(shops, push, "uploaded")
-    operations(shops)._files.clear()
+    bulk_service(shops)._files.clear()
     finish(shops, push)
     assert shops.simulator.calls["staged"] == 2
     check_once(shops)

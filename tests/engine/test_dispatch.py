@@ -80,7 +80,7 @@ def test_a_worker_that_is_told_to_stop_hands_its_permit_to_the_next(office: Offi
     office.stops["b"] = threading.Event()
     line.clock.spawn(office.worker("b"))
     office.run(lambda: unread(line) == 0)
-    used = line.ask("SELECT 1 FROM call_ledger WHERE ticket_id = %s", waiting[0])
+    used = line.ask("SELECT 1 FROM call_ledger WHERE permit_id = %s", waiting[0])
     assert used, "the permit was used, not lost"
 
 

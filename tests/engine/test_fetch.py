@@ -77,7 +77,10 @@ def test_an_urgent_listing_leaves_at_the_next_permit_with_borrowed_company(
     # One window of unknown history, then two tokens and the call, 30 s apart.
     assert line.clock.now() - began < timedelta(minutes=3)
     assert SKUS[7] in line.one("SELECT skus FROM call_ledger WHERE result = 'ok'")
-    assert line.one("SELECT turn FROM product_sync_schedule WHERE sku = %s", SKUS[7]) == "scheduled"
+    assert (
+        line.one("SELECT priority FROM product_sync_schedule WHERE sku = %s", SKUS[7])
+        == "scheduled"
+    )
 
 
 def test_a_part_that_two_sellers_list_takes_one_seat_and_both_are_settled(line: Any) -> None:

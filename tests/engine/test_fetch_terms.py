@@ -97,7 +97,7 @@ def test_a_part_that_is_published_is_read_at_the_next_permit_and_staged(line: An
     assert row == [("normalized", SKUS[0], "11.00", "Miami FL: 5")]
     raw = line.one("SELECT raw_payload->>'aviallPartNumber' FROM boeing_raw_data")
     assert raw == SKUS[0]
-    assert line.one("SELECT turn FROM product_sync_schedule") == "scheduled"
+    assert line.one("SELECT priority FROM product_sync_schedule") == "scheduled"
 
 
 class Counting:

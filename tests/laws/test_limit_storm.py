@@ -120,7 +120,7 @@ def storm(folder: Path, supplier: Supplier, *, rounds: int, calls: int) -> int:
 def judge_ledger(dsn: str, supplier: Supplier) -> None:
     """Every arrival was permitted, and came between its begin and what the limiter believed."""
     with open_pool(dsn, size=1) as pool, pool.connection() as conn:
-        rows = conn.execute("SELECT ticket_id::text, status, begun_at, arrived_by FROM call_ledger")
+        rows = conn.execute("SELECT permit_id::text, status, begun_at, arrived_by FROM call_ledger")
         ledger = {permit_id: values for permit_id, *values in rows}
     for permit_id, _, at in supplier.arrivals:
         status, begun_at, arrived_by = ledger[permit_id]

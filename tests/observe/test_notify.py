@@ -72,7 +72,7 @@ def fired(pool: ConnectionPool) -> Outbox:
     states = AlertStates(pool)
     for minute in range(2):
         now = NOW + timedelta(minutes=minute)
-        states.priority(
+        states.update(
             [DOWN],
             now,
             write=lambda news, now=now: message_of(news, now, base="https://hw.test"),

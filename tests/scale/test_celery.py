@@ -146,7 +146,7 @@ def test_beat_may_tick_instead_of_the_workers_and_logs_may_be_json(
         beat.terminate()
         beat.wait(PATIENCE_S)
     assert not town.one("SELECT count(*) FROM dispatch_leases WHERE verb = 'tick'")
-    calls = town.one("SELECT array_agg(ticket_id::text) FROM call_ledger")
+    calls = town.one("SELECT array_agg(permit_id::text) FROM call_ledger")
     fetches, pushes = logged(celery_crew, "fetch"), logged(celery_crew, "push")
     assert {each["call"] for each in [*fetches, *pushes]} <= set(calls)
     assert {each.get("seller") for each in fetches} == {None}

@@ -12,7 +12,7 @@ PARTS = tuple(f"P{number}" for number in range(12))
 OLD, NEW = Decimal("11.00"), Decimal("22.00")
 BEGUN = """
 SELECT count(*) FROM call_ledger WHERE status = 'begun' AND NOT EXISTS (
-  SELECT FROM dispatch_leases WHERE carried #>> '{day,id}' = ticket_id::text)
+  SELECT FROM dispatch_leases WHERE carried #>> '{day,id}' = permit_id::text)
 """
 
 

@@ -107,8 +107,8 @@ class World:
     etsy: Platform
     shopify: Platform
 
-    def permit(self, platform: PlatformName = ETSY, seller: str = "acme") -> str:
-        permit = fresh_secret()
+    def link_code(self, platform: PlatformName = ETSY, seller: str = "acme") -> str:
+        link_code = fresh_secret()
         flow = OAuthFlow(
             platform=platform,
             user_id=SellerId(seller),
@@ -116,12 +116,12 @@ class World:
             verifier=shared_vault(self.app.settings).encrypt(fresh_secret()),
         )
         until = self.clock.now() + timedelta(hours=1)
-        OAuthFlows(self.app.pool).open(flow, permit=permit, expires_at=until)
-        return permit
+        OAuthFlows(self.app.pool).open(flow, link_code=link_code, expires_at=until)
+        return link_code
 
     def start(self, platform: PlatformName = ETSY, seller: str = "acme") -> str:
         """Open the link; return where the platform's page is."""
-        asked = {"ticket": self.permit(platform, seller), "seller": seller}
+        asked = {"ticket": self.link_code(platform, seller), "seller": seller}
         answer = self.api.get(f"/connect/{platform}", params=asked)
         assert answer.status_code == 302, answer.text
         return answer.headers["location"]
@@ -212,7 +212,7 @@ def test_the_cookie_is_for_this_flow_only_and_the_verifier_is_never_shown(
 ) -> None:
     for public_url, is_secure in (("https://headway.example", True), ("http://x.example", False)):
         world = make(public_url)
-        answer = world.api.get("/connect/etsy", params={"ticket": world.permit()})
+        answer = world.api.get("/connect/etsy", params={"ticket": world.link_code()})
         cookie = answer.headers["set-cookie"]
         assert "HttpOnly" in cookie
         assert "SameSite=lax" in cookie
@@ -229,19 +229,19 @@ def test_the_cookie_is_for_this_flow_only_and_the_verifier_is_never_shown(
         execute("DELETE FROM oauth_visits")
 
 
-def test_without_a_good_permit_nobody_goes_anywhere(world: World, execute: Execute) -> None:
-    used = world.permit()
+def test_without_a_good_link_code_nobody_goes_anywhere(world: World, execute: Execute) -> None:
+    used = world.link_code()
     world.api.get("/connect/etsy", params={"ticket": used})
-    others = world.permit(SHOPIFY)
+    others = world.link_code(SHOPIFY)
     tries = [
         {},
         {"ticket": ""},
         {"ticket": "guess"},
         {"ticket": used},
         {"ticket": others},
-        {"ticket": world.permit(), "seller": "zenith"},
+        {"ticket": world.link_code(), "seller": "zenith"},
     ]
-    old = world.permit()
+    old = world.link_code()
     for asked in tries:
         refused(world.api.get("/connect/etsy", params=asked), 403)
     world.clock.sleep(3601)
@@ -415,7 +415,7 @@ def test_without_a_public_address_there_is_no_such_page(make: Callable[..., Worl
 
 def test_a_public_address_that_is_none_is_named(make: Callable[..., World]) -> None:
     world = make("headway.example")
-    answer = world.api.get("/connect/etsy", params={"ticket": world.permit()})
+    answer = world.api.get("/connect/etsy", params={"ticket": world.link_code()})
     assert "HEADWAY_PUBLIC_URL" in refused(answer, 503)
 
 

@@ -61,13 +61,13 @@ def app(pool: ConnectionPool, tmp_path: Path, etsy: EtsySimulator) -> Iterator[A
 
 
 def link(app: App, seller: str = "acme") -> str:
-    permit, until = fresh_secret(), CLOCK.now() + timedelta(hours=1)
+    link_code, until = fresh_secret(), CLOCK.now() + timedelta(hours=1)
     verifier = shared_vault(app.settings).encrypt(fresh_secret())
     flow = OAuthFlow(
         platform=PlatformName.ETSY, user_id=SellerId(seller), shop="", verifier=verifier
     )
-    OAuthFlows(app.pool).open(flow, permit=permit, expires_at=until)
-    query = urlencode({"seller": seller, "ticket": permit})
+    OAuthFlows(app.pool).open(flow, link_code=link_code, expires_at=until)
+    query = urlencode({"seller": seller, "ticket": link_code})
     return f"{app.settings.public_url}connect/etsy?{query}"
 
 

@@ -113,7 +113,7 @@ def test_a_list_goes_on_where_it_stopped_and_says_how_each_stands(
         connection.execute("UPDATE product_sync_schedule SET last_successful_sync = %s", (START,))
         connection.execute("UPDATE profiles SET catalogue_count = 1")
         connection.execute(
-            "INSERT INTO call_ledger (ticket_id, key, owner, cost, begun_at, lease_until)"
+            "INSERT INTO call_ledger (permit_id, key, owner, cost, begun_at, lease_until)"
             " SELECT gen_random_uuid(), 'boeing:s2-id', 'w', 1, %s::timestamptz - age, now()"
             " FROM unnest(ARRAY[interval '0', '1 hour', '25 hours']) AS age",
             (START,),

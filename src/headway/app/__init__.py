@@ -13,6 +13,7 @@ from headway.app.rules import (
     LEASE_MARGIN,
     MINUTE_S,
     account_rule,
+    failure_rule,
     fetch_rule,
     seats_per_min,
     seller_defaults,
@@ -22,7 +23,7 @@ from headway.config import Settings
 from headway.core.accounts.jobs import Account, Job, JobRule, JobType, PlatformName, Tier
 from headway.core.accounts.pagination import Paginator
 from headway.core.catalog.intake import handle_of
-from headway.core.catalog.lifecycle import FailureRule, Judge
+from headway.core.catalog.lifecycle import Judge
 from headway.core.catalog.listings import MAIN, LimitKey, SellerId, SupplierName
 from headway.core.catalog.storefront import Shop
 from headway.core.dispatch import Verb
@@ -397,13 +398,6 @@ def build(
 ) -> App:
     """Put the parts together over an open, migrated database."""
     policy = by_name(settings.policy)
-    failure_rule = FailureRule(
-        failures_max=settings.failures_max,
-        backoff_base=timedelta(hours=settings.backoff_base_h),
-        backoff_max=timedelta(hours=settings.backoff_max_h),
-        missing_confirmations=settings.missing_confirmations,
-        draft_parked=settings.draft_parked,
-    )
     limiter = PostgresLimiter(
         pool, clock, [boeing_resource(settings), *etsy_resources(settings)], ids=ids
     )
@@ -454,7 +448,7 @@ def build(
             else timedelta(hours=settings.drift_check_h),
             repairs_drift=settings.drift == "repair",
         ),
-        judge=Judge(rule=failure_rule, policy=policy),
+        judge=Judge(rule=failure_rule(settings), policy=policy),
         lane=AccountQueries(pool, job_rule, day_resources(settings), demand),
         rule=fetch_rule(settings, policy),
     )

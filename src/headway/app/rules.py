@@ -6,6 +6,7 @@ from headway.config import Settings
 from headway.core.accounts.jobs import DataKind, JobRule, Tier
 from headway.core.catalog.change_detection import Terms
 from headway.core.catalog.guard import Guard, SellerSettings
+from headway.core.catalog.lifecycle import FailureRule
 from headway.core.timetable.policies import Policy
 from headway.core.timetable.seats import SeatRule
 from headway.engine.fetch import FetchRule
@@ -64,4 +65,15 @@ def fetch_rule(settings: Settings, policy: Policy) -> FetchRule:
         ),
         pace=timedelta(seconds=MINUTE_S / calls_per_min if is_paced else 0),
         lease=timedelta(seconds=2 * settings.boeing_timeout_s) + LEASE_MARGIN,
+    )
+
+
+def failure_rule(settings: Settings) -> FailureRule:
+    """Return when a failing listing is retried, and when it is parked."""
+    return FailureRule(
+        failures_max=settings.failures_max,
+        backoff_base=timedelta(hours=settings.backoff_base_h),
+        backoff_max=timedelta(hours=settings.backoff_max_h),
+        missing_confirmations=settings.missing_confirmations,
+        draft_parked=settings.draft_parked,
     )

@@ -28,7 +28,7 @@ def give_link(settings: Settings, shop: str, seller: str, *, as_json: bool) -> N
     domain, user_id = "" if is_etsy else shop_domain(shop), seller_of(seller)
     _require(settings, platform)
     back = redirect_uri(settings.public_url, platform)
-    permit = fresh_secret()
+    link_code = fresh_secret()
     with open_session(settings) as session:
         app = session.app
         flow = OAuthFlow(
@@ -38,8 +38,8 @@ def give_link(settings: Settings, shop: str, seller: str, *, as_json: bool) -> N
             verifier=shared_vault(app.settings).encrypt(fresh_secret()),
         )
         expires_at = app.clock.now() + PERMIT_LIFE
-        OAuthFlows(app.pool).open(flow, permit=permit, expires_at=expires_at)
-    query = urlencode({"seller": user_id, "ticket": permit})
+        OAuthFlows(app.pool).open(flow, link_code=link_code, expires_at=expires_at)
+    query = urlencode({"seller": user_id, "ticket": link_code})
     link = f"{back.removesuffix('/callback')}?{query}"
     if as_json:
         emit({"platform": platform, "seller": user_id, "link": link, "expires_at": expires_at})

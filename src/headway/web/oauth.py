@@ -96,7 +96,7 @@ class _Flow:
         secret = fresh_secret()
         flow = self._flows.begin(
             self._platform,
-            permit=asked.get("ticket", ""),
+            link_code=asked.get("ticket", ""),
             state=_state(secret),
             expires_at=now + STATE_LIFE,
             now=now,

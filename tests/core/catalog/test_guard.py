@@ -121,7 +121,7 @@ def test_a_price_that_would_pass_is_not_taken_up_if_a_person_undid_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("catalogue", "moved", "passes"),
+    ("catalog", "moved", "passes"),
     ((1000, 249, True), (1000, 250, False), (40, 18, True), (40, 19, False), (10, 19, False)),
 )
 def test_beyond_a_quarter_of_the_catalog_and_twenty_listings_moves_are_held(

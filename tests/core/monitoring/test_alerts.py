@@ -60,7 +60,7 @@ def test_a_supplier_that_does_not_answer_is_the_worst_of_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("signs", "name", "word"),
+    ("metrics", "name", "word"),
     (
         ({"calls_paused_until": NOW + HOUR, "calls_paused_reason": "429"}, "permit_wait", "429"),
         ({"stale": 3, "oldest_read_at": NOW - 30 * HOUR}, "stale", "3 listings are not read"),
@@ -119,7 +119,7 @@ def test_up_to_the_documents_number_nothing_is_said(hour: HourMetric) -> None:
 
 
 @pytest.mark.parametrize(
-    ("signs", "name"),
+    ("metrics", "name"),
     (
         ({"hour": HourMetric(calls=10, calls_failed=3)}, "error_share"),
         ({"hour": HourMetric(reads=10, reads_failed=3)}, "reads_failed"),

@@ -19,18 +19,18 @@ FLOW = OAuthFlow(platform=ETSY, user_id=SellerId("acme"), shop="", verifier=b"se
 @pytest.fixture
 def flows(pool: ConnectionPool) -> OAuthFlows:
     made = OAuthFlows(pool)
-    made.open(FLOW, permit="t", expires_at=SOON)
+    made.open(FLOW, link_code="t", expires_at=SOON)
     return made
 
 
 def begin(
-    flows: OAuthFlows, permit: str = "t", *, state: str = "s", at: datetime = NOW
+    flows: OAuthFlows, link_code: str = "t", *, state: str = "s", at: datetime = NOW
 ) -> OAuthFlow | None:
     until = at + timedelta(minutes=10)
-    return flows.begin(ETSY, permit=permit, state=state, expires_at=until, now=at)
+    return flows.begin(ETSY, link_code=link_code, state=state, expires_at=until, now=at)
 
 
-def test_a_permit_becomes_a_state_once_and_a_state_ends_once(flows: OAuthFlows) -> None:
+def test_a_link_code_becomes_a_state_once_and_a_state_ends_once(flows: OAuthFlows) -> None:
     assert begin(flows) == FLOW
     assert begin(flows, state="another") is None
     assert flows.end(SHOPIFY, "s", now=NOW) is None
@@ -47,17 +47,17 @@ def test_nothing_works_too_late(flows: OAuthFlows) -> None:
     assert flows.secrets() == []
 
 
-def test_what_the_table_holds_is_no_permit_and_no_permit_is_a_state(
+def test_what_the_table_holds_is_no_link_code_and_no_link_code_is_a_state(
     flows: OAuthFlows, pool: ConnectionPool
 ) -> None:
     with pool.connection() as connection:
         ((stored,),) = connection.execute("SELECT state FROM oauth_visits").fetchall()
-    assert begin(flows, permit=stored) is None
+    assert begin(flows, link_code=stored) is None
     assert flows.end(ETSY, stored, now=NOW) is None
     assert begin(flows) == FLOW
 
 
-def test_of_ten_who_show_the_same_permit_one_gets_in(flows: OAuthFlows) -> None:
+def test_of_ten_who_show_the_same_link_code_one_gets_in(flows: OAuthFlows) -> None:
     seen: list[OAuthFlow | None] = []
     threads = [
         threading.Thread(target=lambda at=at: seen.append(begin(flows, state=f"s{at}")))

@@ -87,9 +87,9 @@ def test_what_is_there_gets_only_what_the_file_gives(
     assert counts(take_in(products, clock, *rows, form="base")) == (1, 1, 0, 0)
     assert ask(pool, PRODUCTS)[0] == ("acme", "A=K3", "A=K3", "Bolt", "g1", "v1")
     assert counts(take_in(products, clock, *rows, form="base")) == (0, 0, 2, 0)
-    assert ask(pool, "SELECT DISTINCT turn, count(*) FROM product_sync_schedule GROUP BY 1") == [
-        ("manual", 2)
-    ]
+    assert ask(
+        pool, "SELECT DISTINCT priority, count(*) FROM product_sync_schedule GROUP BY 1"
+    ) == [("manual", 2)]
 
 
 def test_a_part_that_is_there_without_a_slot_gets_one(

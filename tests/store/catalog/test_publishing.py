@@ -112,7 +112,7 @@ def test_a_part_that_was_read_waits_for_the_shop_and_is_not_read_again(
     ask("UPDATE product_sync_schedule SET priority = 'scheduled', sync_status = 'success'")
     (part,) = request_("A", form="base")
     assert (part.status, part.place) == ("normalized", None)
-    assert ask("SELECT turn FROM product_sync_schedule") == [("scheduled",)]
+    assert ask("SELECT priority FROM product_sync_schedule") == [("scheduled",)]
 
 
 def test_a_published_part_is_reported_and_left_alone(

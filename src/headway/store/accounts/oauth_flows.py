@@ -14,7 +14,7 @@ from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import SellerId
 from headway.store.pool import Pool, guarded
 
-PERMIT = "ticket:"
+LINK_CODE = "ticket:"
 COLUMNS = "platform, user_id, shop, verifier"
 OPEN = """
 INSERT INTO oauth_visits (state, platform, user_id, shop, verifier, expires_at)
@@ -55,10 +55,10 @@ class OAuthFlows:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    def open(self, flow: OAuthFlow, *, permit: str, expires_at: datetime) -> None:
+    def open(self, flow: OAuthFlow, *, link_code: str, expires_at: datetime) -> None:
         """Let whoever shows this ticket connect a shop to that seller, once."""
         values = {
-            "state": _digest(permit),
+            "state": _digest(link_code),
             "platform": flow.platform,
             "user_id": flow.user_id,
             "shop": flow.shop,
@@ -72,7 +72,7 @@ class OAuthFlows:
         self,
         platform: PlatformName,
         *,
-        permit: str,
+        link_code: str,
         state: str,
         expires_at: datetime,
         now: datetime,
@@ -80,7 +80,7 @@ class OAuthFlows:
         """Turn a ticket into a state; None if there is no such ticket, or it was used."""
         values = {
             "platform": platform,
-            "ticket": _digest(permit),
+            "ticket": _digest(link_code),
             "state": state,
             "expires_at": expires_at,
             "now": now,
@@ -89,13 +89,13 @@ class OAuthFlows:
 
     def find(self, platform: PlatformName, state: str, *, now: datetime) -> OAuthFlow | None:
         """Return a visit that is under way; None if there is none."""
-        if state.startswith(PERMIT):
+        if state.startswith(LINK_CODE):
             return None
         return self._one(FIND, {"platform": platform, "state": state, "now": now})
 
     def end(self, platform: PlatformName, state: str, *, now: datetime) -> OAuthFlow | None:
         """Take a visit away; None if there is none: unknown, over, or taken before."""
-        if state.startswith(PERMIT):
+        if state.startswith(LINK_CODE):
             return None
         return self._one(END, {"platform": platform, "state": state, "now": now})
 
@@ -131,5 +131,5 @@ class OAuthFlows:
         )
 
 
-def _digest(permit: str) -> str:
-    return PERMIT + hashlib.sha256(permit.encode()).hexdigest()
+def _digest(link_code: str) -> str:
+    return LINK_CODE + hashlib.sha256(link_code.encode()).hexdigest()

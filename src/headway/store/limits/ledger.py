@@ -15,13 +15,13 @@ SELECT key FROM limiter WHERE %(after)s::text IS NULL OR key > %(after)s
 ORDER BY key LIMIT %(limit)s
 """
 CALLS = """
-SELECT ticket_id::text, purpose, owner, cost, begun_at, finished_at, arrived_by, status,
+SELECT permit_id::text, purpose, owner, cost, begun_at, finished_at, arrived_by, status,
   coalesce(result, '') AS result, http_status, seats_paid, coalesce(skus, '{}') AS skus
 FROM call_ledger
 WHERE key = %(key)s AND (%(since)s::timestamptz IS NULL OR begun_at >= %(since)s)
   AND (%(until)s::timestamptz IS NULL OR begun_at < %(until)s)
-  AND (%(at)s::timestamptz IS NULL OR (begun_at, ticket_id::text) < (%(at)s, %(after)s))
-ORDER BY begun_at DESC, ticket_id DESC LIMIT %(limit)s
+  AND (%(at)s::timestamptz IS NULL OR (begun_at, permit_id::text) < (%(at)s, %(after)s))
+ORDER BY begun_at DESC, permit_id DESC LIMIT %(limit)s
 """
 
 

@@ -63,13 +63,13 @@ UPDATE limiter SET state = %s::jsonb, lineage = %s, updated_at = %s WHERE key = 
 """
 WRITE_RULES = "UPDATE limiter SET rules = %s::jsonb WHERE key = %s"
 BEGAN = """
-INSERT INTO call_ledger (owner, purpose, cost, begun_at, lease_until, ticket_id, key)
+INSERT INTO call_ledger (owner, purpose, cost, begun_at, lease_until, permit_id, key)
 VALUES (%s, %s, %s, %s, %s, %s, %s)
 """
 ENDED = """
 UPDATE call_ledger SET status = %s, finished_at = %s, arrived_by = %s,
        result = %s, http_status = %s, seats_paid = %s, skus = %s
-WHERE ticket_id = %s AND key = %s
+WHERE permit_id = %s AND key = %s
 """
 # A row that somebody holds is passed over: to wait here would be to decide by an old clock.
 SWAPPED = """
@@ -85,23 +85,23 @@ SELECT xmin FROM swapped
 SWAP = SWAPPED.format(noted="")
 SWAP_BEGAN = SWAPPED.format(
     noted=""", noted AS (
-  INSERT INTO call_ledger (ticket_id, key, owner, purpose, cost, begun_at, lease_until)
+  INSERT INTO call_ledger (permit_id, key, owner, purpose, cost, begun_at, lease_until)
   SELECT %s::uuid, key, %s, %s, %s, %s::timestamptz, %s::timestamptz FROM swapped)"""
 )
 SWAP_ENDED = SWAPPED.format(
     noted=""", noted AS (
   UPDATE call_ledger AS line SET status = %s, finished_at = %s, arrived_by = %s,
     result = %s, http_status = %s, seats_paid = %s, skus = %s
-  FROM swapped WHERE line.ticket_id = %s AND line.key = swapped.key)"""
+  FROM swapped WHERE line.permit_id = %s AND line.key = swapped.key)"""
 )
 # Where writers race, locks are the faster way; whoever lost a race takes them this many times.
 LOCKS_AFTER_RACE = 32
 LOST = """
 UPDATE call_ledger SET status = 'lost', arrived_by = %s
-WHERE ticket_id = %s AND key = %s AND status = 'begun'
+WHERE permit_id = %s AND key = %s AND status = 'begun'
 """
 LINES = """
-SELECT ticket_id::text, key, owner, purpose, cost, begun_at, lease_until, finished_at, arrived_by,
+SELECT permit_id::text, key, owner, purpose, cost, begun_at, lease_until, finished_at, arrived_by,
        status
 FROM call_ledger WHERE key = %s
 """
@@ -237,7 +237,7 @@ class PostgresLimiter(LimiterVerbs):
             rows = _read(conn, READ, keys)
             _, now_us = self._look(conn)
             recent = conn.execute(
-                LINES + "ORDER BY begun_at DESC, ticket_id DESC LIMIT %s", [key, RECENT_CALLS]
+                LINES + "ORDER BY begun_at DESC, permit_id DESC LIMIT %s", [key, RECENT_CALLS]
             ).fetchall()
         state = rows[key].state if key in rows else None
         opened = enter(self.resources, {key: state}, now_us=now_us)
@@ -252,7 +252,7 @@ class PostgresLimiter(LimiterVerbs):
         """Return the ledger of one key from an instant on, in the order of begin."""
         with guarded(), self._pool.connection() as conn:
             lines = conn.execute(
-                LINES + "AND begun_at >= %s ORDER BY begun_at, ticket_id", [key, since]
+                LINES + "AND begun_at >= %s ORDER BY begun_at, permit_id", [key, since]
             ).fetchall()
         return [_line(line) for line in lines]
 

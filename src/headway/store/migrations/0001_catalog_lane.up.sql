@@ -124,7 +124,7 @@ CREATE TABLE limiter (
 
 -- Every call that was ever permitted, whatever became of it.
 CREATE TABLE call_ledger (
-    ticket_id uuid NOT NULL,
+    permit_id uuid NOT NULL,
     key text NOT NULL,
     owner text NOT NULL,
     purpose text NOT NULL DEFAULT '',
@@ -138,7 +138,7 @@ CREATE TABLE call_ledger (
     http_status integer,
     seats_paid integer,
     skus text[],
-    PRIMARY KEY (ticket_id, key)
+    PRIMARY KEY (permit_id, key)
 );
 CREATE INDEX call_ledger_time ON call_ledger (key, begun_at);
 

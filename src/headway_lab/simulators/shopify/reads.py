@@ -8,8 +8,10 @@ from typing import Any
 from graphql import GraphQLInterfaceType, GraphQLObjectType, get_named_type, is_leaf_type
 
 from headway_lab.simulators.shopify import bulk, products, stock, upsert
+from headway_lab.simulators.shopify.customers import ShopCustomer
 from headway_lab.simulators.shopify.lists import ListedPage
 from headway_lab.simulators.shopify.order_replies import clock_text
+from headway_lab.simulators.shopify.orders import SoldOrder
 from headway_lab.simulators.shopify.request import Info, Payload, ShopRequest, check_length, refuse
 from headway_lab.simulators.shopify.schema import LIST_MAX, SCHEMA, attach, money_text, short_text
 from headway_lab.simulators.shopify.search import search
@@ -39,7 +41,10 @@ class Item:
         return self.variant.item
 
 
-TYPES = {
+TYPES: dict[type, str] = {
+    ShopCustomer: "Customer",
+    ShopProduct: "Product",
+    SoldOrder: "Order",
     ShopVariant: "ProductVariant",
     Item: "InventoryItem",
     Level: "InventoryLevel",
