@@ -1,4 +1,4 @@
-"""Docs are true: what they tell people to type, set or open is there."""
+"""The documents are true: every command, setting, file and link in them exists."""
 
 import re
 import shlex
@@ -18,48 +18,49 @@ from headway_lab.simulation.world import seeded_world
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+ADR_LINES_MAX = 40
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
-def spoken(page: Path) -> str:
+def text_of(page: Path) -> str:
     return page.read_text(encoding="utf-8")
 
 
 def commands(text: str) -> list[list[str]]:
     """Return the words of every `headway …` in code, up to a comment or a pipe."""
-    found = re.findall(r"(?:^|[\s`(])(?:\.venv/bin/)?headway ([a-z][^`\n#|…]*)", text, re.MULTILINE)
-    return [shlex.split(line) for line in found if not line.startswith(("is ", "needs ", "keeps "))]
+    lines = re.findall(r"(?:^|[\s`(])(?:\.venv/bin/)?headway ([a-z][^`\n#|…]*)", text, re.MULTILINE)
+    return [shlex.split(line) for line in lines if not line.startswith(("is ", "needs ", "keeps "))]
 
 
 @pages
 def test_every_headway_command_in_it_exists_with_its_options(page: Path) -> None:
     group = get_group(build(whole=True))
-    code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", spoken(page), re.DOTALL))
+    code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text_of(page), re.DOTALL))
     for words in commands(code):
         command = group
         while words and hasattr(command, "commands"):
             assert words[0] in command.commands, f"{page.name}: headway {' '.join(words)}"
             command = command.commands[words.pop(0)]
-        known = {name for each in command.params for name in each.opts}
-        asked = {word.partition("=")[0] for word in words if word.startswith("--")}
-        assert asked <= known | {"--help"}, f"{page.name}: {sorted(asked - known)}"
+        known = {name for option in command.params for name in option.opts}
+        used = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert used <= known | {"--help"}, f"{page.name}: {sorted(used - known)}"
 
 
-def test_the_part_and_the_job_that_the_first_steps_ask_for_are_in_the_demo() -> None:
-    asked = [words[1] for words in commands(spoken(ROOT / "README.md")) if words[0] == "explain"]
+def test_the_parts_and_jobs_that_the_first_steps_explain_are_in_the_demo() -> None:
+    names = [words[1] for words in commands(text_of(ROOT / "README.md")) if words[0] == "explain"]
     demo = get_group(build(["demo"])).commands["demo"]
-    default = {each.name: each.default for each in demo.params}
+    default = {option.name: option.default for option in demo.params}
     world = seeded_world(products=default["products"], days=1, seed=default["seed"])
-    jobs = {name for name in asked if is_job_name(name)}
-    assert set(asked) - jobs - {"SKU"}
-    assert set(asked) - jobs - {"SKU"} <= set(world.start)
+    jobs = {name for name in names if is_job_name(name)}
+    assert set(names) - jobs - {"SKU"}
+    assert set(names) - jobs - {"SKU"} <= set(world.start)
     assert {name.partition("/")[0] for name in jobs} <= set(SELLERS)
 
 
 @pages
 def test_every_make_target_in_it_exists(page: Path) -> None:
-    targets = set(re.findall(r"^([a-z-]+):", spoken(ROOT / "Makefile"), re.MULTILINE))
-    code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", spoken(page), re.DOTALL))
+    targets = set(re.findall(r"^([a-z-]+):", text_of(ROOT / "Makefile"), re.MULTILINE))
+    code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text_of(page), re.DOTALL))
     named = set(re.findall(r"(?:^|[\s`])make ([a-z][a-z-]*)", code, re.MULTILINE))
     assert named <= targets, f"{page.name}: {sorted(named - targets)}"
 
@@ -70,7 +71,7 @@ def test_every_setting_in_it_exists(page: Path) -> None:
         str(field.validation_alias.choices[0])  # type: ignore[union-attr]
         for field in Settings.model_fields.values()
     }
-    named = set(re.findall(r"\b(?:HEADWAY|SYNC)_[A-Z_]*[A-Z]\b(?!\*)", spoken(page)))
+    named = set(re.findall(r"\b(?:HEADWAY|SYNC)_[A-Z_]*[A-Z]\b(?!\*)", text_of(page)))
     wrong = (
         named - known - {"HEADWAY_CONFIG", "SYNC_BOEING_RATE_LIMT"}
     )  # the second is a bad example
@@ -79,18 +80,18 @@ def test_every_setting_in_it_exists(page: Path) -> None:
 
 @pages
 def test_every_file_it_links_to_is_there(page: Path) -> None:
-    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", spoken(page)):
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", text_of(page)):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
 def test_the_version_is_the_same_everywhere() -> None:
-    project = tomllib.loads(spoken(ROOT / "pyproject.toml"))["project"]
+    project = tomllib.loads(text_of(ROOT / "pyproject.toml"))["project"]
     assert project["version"] == __version__
-    assert "## [Unreleased]" in spoken(ROOT / "CHANGELOG.md")
+    assert "## [Unreleased]" in text_of(ROOT / "CHANGELOG.md")
 
 
 def test_the_example_file_holds_every_setting_with_its_default(tmp_path: Path) -> None:
-    text = spoken(ROOT / "headway.example.toml").replace("\n# ", "\n")
+    text = text_of(ROOT / "headway.example.toml").replace("\n# ", "\n")
     example = tomllib.loads(text)
     (tmp_path / "headway.toml").write_text(text)
     assert load({}, file=tmp_path / "headway.toml") == Settings()
@@ -102,12 +103,22 @@ def test_the_example_file_holds_every_setting_with_its_default(tmp_path: Path) -
 
 
 def test_the_page_of_settings_is_what_the_command_writes() -> None:
-    assert spoken(ROOT / "docs/reference/settings.md") == reference(), (
-        "write it anew: headway doctor --reference > docs/reference/settings.md"
+    assert text_of(ROOT / "docs/reference/settings.md") == reference(), (
+        "run: headway doctor --reference > docs/reference/settings.md"
     )
 
 
-def test_decisions_are_numbered_without_a_gap_and_fit_a_page() -> None:
-    records = sorted((ROOT / "docs/adr").glob("*.md"))
+def test_decisions_are_numbered_without_a_gap_short_and_in_the_index() -> None:
+    folder = ROOT / "docs/adr"
+    records = sorted(folder.glob("0*.md"))
     assert [int(path.name[:4]) for path in records] == list(range(1, len(records) + 1))
-    assert all(spoken(path).count("\n") < 60 for path in records)
+    index = re.findall(
+        r"^\| (\d+) \| \[(.+)\]\((.+)\) \|$", text_of(folder / "README.md"), re.MULTILINE
+    )
+    for path, (number, title, name) in zip(records, index, strict=True):
+        text = text_of(path)
+        assert name == path.name
+        assert text.startswith(f"# {number}. {title}\n")
+        assert text.count("\n") <= ADR_LINES_MAX, f"{name} is too long"
+        for part in ("Context", "Decision", "Consequences", "Alternatives"):
+            assert f"**{part}.**" in text, f"{name} has no {part}"
