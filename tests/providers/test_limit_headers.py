@@ -8,18 +8,28 @@ import pytest
 from headway.clock import rng
 from headway.core.catalog.storefront import Cost
 from headway.core.limits.memory import MemoryLimiter
-from headway.core.limits.transitions import Go, Hold, Observation, Permit, Shed
-from headway.errors import InvalidError
-from headway.providers.shopify.storefront import (
-    read_call_limit,
-    rest_resource,
-    shop_limit_key,
-    shop_resource,
+from headway.core.limits.transitions import (
+    Bucket,
+    Go,
+    Hold,
+    Observation,
+    Permit,
+    Resource,
+    Shed,
 )
+from headway.errors import InvalidError
+from headway.providers.shopify.limits import shop_limit_key, shop_resource
 from headway_lab.virtual_clock import VirtualClock
 
 SCOPE = shop_limit_key("", "one.myshopify.com")
-REST = rest_resource(SCOPE).key
+REST = "calls:one"
+# A leaky bucket of calls whose replies report its level, as in "32/40".
+CALLS = Resource(key=REST, rules=(Bucket(capacity=40, rate_per_s=2, headroom=4),))
+
+
+def read_call_limit(header: str) -> Observation:
+    used, capacity = map(int, header.split("/"))
+    return Observation(used=used, capacity=capacity, restore_per_s=capacity / 20)
 
 
 def reserve(limiter: MemoryLimiter, key: str, cost: float = 1) -> Permit:
@@ -49,7 +59,7 @@ def seen(available: float, *, capacity: float = 2000, restore: float = 100) -> O
 @pytest.fixture
 def limiter(clock: VirtualClock) -> MemoryLimiter:
     """Return a limiter whose buckets have had the time to run empty."""
-    made = MemoryLimiter(clock, [shop_resource(SCOPE), rest_resource(SCOPE)])
+    made = MemoryLimiter(clock, [shop_resource(SCOPE), CALLS])
     for key in (SCOPE, REST):
         made.pause(key, 0, "")
     clock.sleep(60)
@@ -59,7 +69,6 @@ def limiter(clock: VirtualClock) -> MemoryLimiter:
 def test_a_scope_is_the_app_in_a_shop() -> None:
     assert SCOPE == "shopify:app:one.myshopify.com"
     assert shop_limit_key("app-1", "a.b") == "shopify:app-1:a.b"
-    assert f"{SCOPE}:rest" == REST
 
 
 def test_a_cost_says_how_full_the_bucket_is_if_it_says_so_at_all() -> None:
@@ -69,27 +78,10 @@ def test_a_cost_says_how_full_the_bucket_is_if_it_says_so_at_all() -> None:
     assert Cost(requested=5, available=5).observation is None
 
 
-def test_a_call_limit_is_read_or_ignored() -> None:
-    assert read_call_limit("32/40") == Observation(used=32, capacity=40, restore_per_s=2)
-    assert read_call_limit(" 1/400 ") == Observation(used=1, capacity=400, restore_per_s=20)
-    for nonsense in (
-        "",
-        "40",
-        "a/b",
-        "1/0",
-        "-1/40",
-        "1/40/40",
-        "1.5/40",
-        "²/40",
-        "9" * 50 + "/40",
-    ):
-        assert read_call_limit(nonsense) is None
-
-
 def test_a_new_bucket_is_believed_to_be_full_and_a_part_of_it_is_left_to_others(
     clock: VirtualClock,
 ) -> None:
-    limiter = MemoryLimiter(clock, [shop_resource(SCOPE), rest_resource(SCOPE)])
+    limiter = MemoryLimiter(clock, [shop_resource(SCOPE), CALLS])
     assert reserve(limiter, SCOPE, 100).wait_s == pytest.approx((200 + 100) / 100)
     assert reserve(limiter, REST).wait_s == pytest.approx((4 + 1) / 2)
 
@@ -177,7 +169,7 @@ def run_shop(
 ) -> tuple[LeakyBucket, int]:
     """Let six workers of ours and two strangers use one bucket for ten minutes."""
     generator = rng(f"rest {seed}")
-    limiter = MemoryLimiter(clock, [rest_resource(SCOPE)])
+    limiter = MemoryLimiter(clock, [CALLS])
     shop = LeakyBucket(clock, level=generator.choice([0, 20, 38]))
     ours = 0
 

@@ -16,7 +16,7 @@ from headway.clock import Clock, fresh_id
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import LimitKey
 from headway.errors import ConflictError, InvalidError, TransientError, UnreadableError
-from headway.providers.boeing.client import TokenShelf
+from headway.providers.token_shelf import TokenShelf
 from headway.providers.vault import Vault
 
 ACCESS, REFRESH = "access", "refresh"

@@ -14,8 +14,6 @@ from headway.providers.printify.limits import (
     JITTER_S,
     account_limit_key,
     account_resource,
-    catalog_resource,
-    publish_resource,
 )
 from headway_lab.virtual_clock import VirtualClock
 
@@ -23,8 +21,6 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 SCOPE = LimitKey("printify:7")
 RULES = {
     "all": (account_resource(SCOPE), 600, 60, 300),
-    "catalogue": (catalog_resource(SCOPE), 100, 60, 600),
-    "publish": (publish_resource(SCOPE), 200, 1800, 4000),
 }
 
 

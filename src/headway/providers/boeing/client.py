@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
-from typing import Any, Protocol
+from typing import Any
 
 import httpx
 
@@ -20,6 +20,7 @@ from headway.core.catalog.listings import AuthStep, LimitKey, Reply, Sku
 from headway.errors import ConfigError, UnauthorizedError, UnreadableError
 from headway.providers.boeing.replies import PROVIDER, parse_reply
 from headway.providers.http import HttpResponse, build_client, check_status, exchange
+from headway.providers.token_shelf import TokenShelf
 from headway.providers.vault import Vault
 
 OAUTH_PATH = "/oauth2/v2.0/token"
@@ -34,58 +35,6 @@ LIFE_S_DEFAULT = 3600
 LIFE_S_MIN, LIFE_S_MAX = 180, 86_400
 LEASE_MARGIN_S = 10.0
 TOKEN_CHARS_MAX = 16_384
-
-
-class StoredToken(Protocol):
-    """A token as the shelf keeps it."""
-
-    @property
-    def name(self) -> str:
-        """Which token."""
-
-    @property
-    def secret(self) -> bytes:
-        """Its text, encrypted."""
-
-    @property
-    def expires_at(self) -> datetime:
-        """When it dies, or when it was found dead."""
-
-    @property
-    def version(self) -> int:
-        """How many tokens of this name there have been."""
-
-
-class TokenShelf(Protocol):
-    """Where all workers keep their tokens, and agree who refreshes them."""
-
-    def load(self, limit_key: LimitKey) -> Sequence[StoredToken]:
-        """Return the tokens of this scope, dead ones too."""
-
-    def save(
-        self,
-        limit_key: LimitKey,
-        name: str,
-        *,
-        secret: bytes,
-        expires_at: datetime,
-        owner: str,
-        renewed_at: datetime | None = None,
-    ) -> int | None:
-        """Keep a token and return its version; None if the owner's lease was taken over."""
-
-    def invalidate(
-        self, limit_key: LimitKey, versions: Mapping[str, int], *, now: datetime
-    ) -> None:
-        """Let exactly these versions, by name, be dead; newer ones live on."""
-
-    def begin_refresh(
-        self, limit_key: LimitKey, *, owner: str, now: datetime, lease_until: datetime
-    ) -> bool:
-        """Take the lease to refresh; False while another holds it."""
-
-    def end_refresh(self, limit_key: LimitKey, *, owner: str) -> None:
-        """Give the lease back, if it is still this owner's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

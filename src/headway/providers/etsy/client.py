@@ -16,12 +16,12 @@ from headway.core.accounts.pagination import Page, PageRequest
 from headway.core.catalog.storefront import Cost
 from headway.core.limits.transitions import Observation
 from headway.errors import ConfigError, InvariantError, PermanentError, UnauthorizedError
-from headway.providers.boeing.client import TokenShelf
 from headway.providers.etsy import replies
 from headway.providers.etsy.api import CONNECT, EtsyAccess, EtsyApi, EtsySelf, consent_url
 from headway.providers.etsy.limits import day_key, day_resource, second_key, second_resource
 from headway.providers.etsy.replies import PROVIDER, find_error
 from headway.providers.http import HttpResponse, check_status
+from headway.providers.token_shelf import TokenShelf
 from headway.providers.tokens import (
     ACCESS,
     REFRESH,

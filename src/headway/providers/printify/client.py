@@ -20,11 +20,11 @@ from headway.core.accounts.pagination import Page, PageRequest
 from headway.core.catalog.storefront import Cost
 from headway.core.limits.transitions import Observation
 from headway.errors import UnauthorizedError
-from headway.providers.boeing.client import TokenShelf
 from headway.providers.http import HttpResponse, build_client, check_status, exchange
 from headway.providers.printify import replies
 from headway.providers.printify.limits import account_limit_key
 from headway.providers.printify.replies import PROVIDER, PrintifyShop
+from headway.providers.token_shelf import TokenShelf
 from headway.providers.tokens import (
     ACCESS,
     REFRESH,

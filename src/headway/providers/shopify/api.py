@@ -15,13 +15,13 @@ from headway.clock import Clock
 from headway.core.catalog.listings import LimitKey
 from headway.core.catalog.storefront import Cost
 from headway.errors import AppRefusedError, ConfigError, UnauthorizedError, UnreadableError
-from headway.providers.boeing.client import TokenShelf
 from headway.providers.excerpt import excerpt
 from headway.providers.http import HttpResponse, build_client, check_status, exchange
 from headway.providers.shopify import replies
 from headway.providers.shopify.limits import shop_limit_key
 from headway.providers.shopify.queries import Document
 from headway.providers.shopify.replies import PROVIDER, ShopReply
+from headway.providers.token_shelf import TokenShelf
 from headway.providers.tokens import (
     ACCESS,
     REFRESH,

@@ -7,10 +7,10 @@ the shop's credentials goes there.
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from headway.core.catalog.storefront import Gid, PriceWrite, WriteResult, WriteVerdict
+from headway.core.catalog.storefront import Gid, PriceWrite, UploadTarget, WriteResult, WriteVerdict
 from headway.errors import PermanentError
 from headway.providers.shopify.queries import Document, by_product, product_prices
 from headway.providers.shopify.replies import (
@@ -54,19 +54,6 @@ query FindBulk($first: Int!, $search: String!) {{
   bulkOperations(first: $first, query: $search) {{ nodes {{ query {FACTS} }} }}
 }}
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UploadTarget:
-    """Where a file may be uploaded, and what must go with it; whoever has it may upload."""
-
-    url: str
-    parameters: tuple[tuple[str, str], ...] = field(repr=False)
-
-    @property
-    def path(self) -> str:
-        """What the shop calls the file afterwards."""
-        return dict(self.parameters)["key"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

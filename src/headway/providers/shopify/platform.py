@@ -14,10 +14,10 @@ from headway.core.accounts.pagination import Page, PageRequest
 from headway.core.catalog.listings import LimitKey
 from headway.core.catalog.storefront import Cost
 from headway.core.limits.transitions import Observation
-from headway.providers.boeing.client import TokenShelf
 from headway.providers.shopify.api import ShopAccess, ShopApi
 from headway.providers.shopify.read_queries import document_of, price_of
 from headway.providers.shopify.read_replies import check_access, read_page, read_part
+from headway.providers.token_shelf import TokenShelf
 from headway.providers.vault import Vault
 
 

@@ -22,6 +22,7 @@ from headway.core.catalog.storefront import (
     Shown,
     StatusWrite,
     StockWrite,
+    UploadTarget,
     WriteResult,
 )
 from headway.errors import (
@@ -29,20 +30,15 @@ from headway.errors import (
     TransientError,
     UnreadableError,
 )
-from headway.providers.boeing.client import TokenShelf
 from headway.providers.shopify import bulk, replies
 from headway.providers.shopify import product_replies as shown
 from headway.providers.shopify import queries as documents
 from headway.providers.shopify.api import ShopAccess, ShopApi, find_address
-from headway.providers.shopify.bulk import Bulk, UploadTarget
-from headway.providers.shopify.limits import (
-    read_call_limit,
-    rest_resource,
-    shop_limit_key,
-    shop_resource,
-)
+from headway.providers.shopify.bulk import Bulk
+from headway.providers.shopify.limits import shop_limit_key, shop_resource
 from headway.providers.shopify.queries import Document
 from headway.providers.shopify.replies import PROVIDER, ShopReply
+from headway.providers.token_shelf import TokenShelf
 from headway.providers.tokens import store_tokens
 from headway.providers.vault import Vault
 
@@ -50,9 +46,6 @@ __all__ = [
     "Bulk",
     "ShopAccess",
     "ShopifyStorefront",
-    "UploadTarget",
-    "read_call_limit",
-    "rest_resource",
     "shop_limit_key",
     "shop_resource",
     "store_tokens",
