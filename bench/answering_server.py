@@ -76,13 +76,13 @@ def open_far_end() -> Iterator[FarEnd]:
     context = multiprocessing.get_context("spawn")
     arrivals = context.Array("d", ARRIVALS_MAX, lock=False)
     count = context.Value("q", 0, lock=False)
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, arrivals, count), daemon=True)
+    parent, child = context.Pipe()
+    process = context.Process(target=_serve, args=(child, arrivals, count), daemon=True)
     process.start()
     try:
         assert process.pid is not None
-        assert ours.poll(PATIENCE_S), "the far end does not start"
-        yield FarEnd(port=ours.recv(), pid=process.pid, arrivals=arrivals, count=count)
+        assert parent.poll(PATIENCE_S), "the far end does not start"
+        yield FarEnd(port=parent.recv(), pid=process.pid, arrivals=arrivals, count=count)
     finally:
         process.kill()  # it holds nothing that is worth a goodbye
         process.join()
@@ -101,19 +101,19 @@ def measure_ceiling(far_end: FarEnd, seconds: float) -> float:
                     pass
 
     threads = [threading.Thread(target=ask) for _ in range(CLIENTS)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     return (far_end.calls - begun) / seconds
 
 
 def _quoted(body: bytes) -> bytes:
     """Answer as a supplier: with a price for each part."""
     lines = [{**QUOTE, "aviallPartNumber": sku} for sku in json.loads(body)["productCodes"]]
-    told = json.dumps({"currency": "USD", "lineItems": lines}).encode()
-    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(told)}"
-    return f"{head}\r\n\r\n".encode() + told
+    payload = json.dumps({"currency": "USD", "lineItems": lines}).encode()
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(payload)}"
+    return f"{head}\r\n\r\n".encode() + payload
 
 
 # -- in its own process ------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def _quoted(body: bytes) -> bytes:
 class _Call(asyncio.Protocol):
     def __init__(self, arrivals: Any, count: Any) -> None:  # noqa: ANN401 - shared memory
         self._arrivals, self._count = arrivals, count
-        self._heard = b""
+        self._buffer = b""
         self._transport: Any = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -131,14 +131,14 @@ class _Call(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Answer as soon as a request is whole."""
-        self._heard += data
-        while (head_ends := self._heard.find(b"\r\n\r\n")) >= 0:
-            head = self._heard[:head_ends]
-            found = LENGTH.search(head)
-            ends = head_ends + 4 + (int(found[1]) if found else 0)
-            if len(self._heard) < ends:
+        self._buffer += data
+        while (head_ends := self._buffer.find(b"\r\n\r\n")) >= 0:
+            head = self._buffer[:head_ends]
+            match = LENGTH.search(head)
+            ends = head_ends + 4 + (int(match[1]) if match else 0)
+            if len(self._buffer) < ends:
                 return
-            body, self._heard = self._heard[head_ends + 4 : ends], self._heard[ends:]
+            body, self._buffer = self._buffer[head_ends + 4 : ends], self._buffer[ends:]
             self._arrivals[self._count.value % ARRIVALS_MAX] = CLOCK.monotonic()
             self._count.value += 1
             self._transport.write(_quoted(body) if PRICE_PATH.encode() in head else ANSWER)

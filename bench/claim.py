@@ -126,14 +126,14 @@ class Line:
         at = CLOCK.monotonic()
         front = self.schedule.front(self.now, limit=FRONT)
         self.times.front.append((CLOCK.monotonic() - at) * 1000)
-        skus = [each.sku for each in join_call(front, self.now, SEAT_RULE)]
+        skus = [listing.sku for listing in join_call(front, self.now, SEAT_RULE)]
         at = CLOCK.monotonic()
         listings = self.schedule.claim(
             skus, now=self.now, owner="bench", lease_until=self.now + timedelta(seconds=90)
         )
         self.times.claim.append((CLOCK.monotonic() - at) * 1000)
         settlements = [
-            JUDGE.settle(each, _reply(listings), self.now, STANDING) for each in listings
+            JUDGE.settle(listing, _reply(listings), self.now, STANDING) for listing in listings
         ]
         at = CLOCK.monotonic()
         self.schedule.settle(settlements, now=self.now, call_id=fresh_id())
@@ -146,7 +146,7 @@ def run(*, rows: Sequence[int] = ROWS, rounds: int = ROUNDS) -> None:
         _require_space(folder, sum(rows))
         with postgres(folder / "claim", SETTINGS) as server:
             say(version(server))
-            pools = [_filled(server, each) for each in rows]
+            pools = [_filled(server, row) for row in rows]
             try:
                 _measure_both(server, rows, pools, rounds)
             finally:
@@ -172,8 +172,8 @@ def _measure_both(
 def _work_off(line: Line, pool: ConnectionPool) -> None:
     """Move as many listings from the front as autovacuum lets anyone do."""
     with pool.connection() as connection:
-        found = connection.execute(DEAD_MAX, {"rows": line.rows}).fetchone()
-        line.moved = min(line.rows, int(found[0]) // 2 if found else 0)
+        row = connection.execute(DEAD_MAX, {"rows": line.rows}).fetchone()
+        line.moved = min(line.rows, int(row[0]) // 2 if row else 0)
         say(f"{line.rows:,} rows: moving the first {line.moved:,}, no vacuum")
         for statement in WORK_OFF:
             connection.execute(statement, {"rows": line.moved, "now": line.now})
@@ -266,14 +266,14 @@ def _insert(connection: Connection, rows: int) -> None:
 
 def _line(rows: int, pool: ConnectionPool) -> Line:
     with pool.connection() as connection:
-        found = connection.execute("SELECT pg_database_size(current_database())").fetchone()
-    size_mb = found[0] // 1_000_000 if found else 0
+        row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
+    size_mb = row[0] // 1_000_000 if row else 0
     return Line(rows=rows, schedule=Schedule(pool), now=CLOCK.now(), size_mb=size_mb)
 
 
 def _reply(listings: Sequence[Listing]) -> Reply:
     """Answer as the table has it, except that one of ten is dearer by its own next fence."""
-    quotes = {each.sku: _quote(each.sku) for each in listings}
+    quotes = {listing.sku: _quote(listing.sku) for listing in listings}
     if listings:
         first = listings[0]
         quotes[first.sku] = _quote(first.sku, Decimal(100 + first.fence))

@@ -82,18 +82,18 @@ def _permits(order: Order, dsn: str, stack: ExitStack) -> Acquire:
         give_up_at = CLOCK.monotonic() + timeout_s
         while True:
             wait_s = max(0.0, give_up_at - CLOCK.monotonic())
-            asked = limiter.reserve(
+            reservation = limiter.reserve(
                 [order.key], owner="bench", max_wait_s=wait_s, lease_s=LEASE_S, grace_s=LEASE_S
             )
-            if isinstance(asked, Shed):
+            if isinstance(reservation, Shed):
                 # A new key starts paused or full, because its past is unknown.
-                if timeout_s == 0 or asked.retry_in_s > wait_s:
+                if timeout_s == 0 or reservation.retry_in_s > wait_s:
                     return None
-                CLOCK.sleep(min(asked.retry_in_s, wait_s))
+                CLOCK.sleep(min(reservation.retry_in_s, wait_s))
                 continue
-            CLOCK.sleep(asked.wait_s)
-            if _begun(limiter, asked):
-                return lambda: limiter.settle(asked, sent=True)
+            CLOCK.sleep(reservation.wait_s)
+            if _begun(limiter, reservation):
+                return lambda: limiter.settle(reservation, sent=True)
 
     return acquire
 

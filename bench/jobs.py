@@ -91,7 +91,7 @@ def run(*, rows: Sequence[int] = ROWS, rounds: int = ROUNDS) -> None:
     """Fill, measure, print."""
     with scratch() as folder, postgres(folder / "jobs", SETTINGS) as server:
         say(version(server))
-        pools = [_filled(server, each) for each in rows]
+        pools = [_filled(server, row) for row in rows]
         try:
             queues = [_queue(size, pool) for size, pool in zip(rows, pools, strict=True)]
             _measure(queues, rounds)

@@ -161,14 +161,14 @@ def _measure_speed(
             speed.per_s.append(grants / seconds)
             speed.grants += grants
             speed.tries += sum(tries for _, tries in results)
-            speed.latencies_ms += [each for latencies, _ in results for each in latencies]
+            speed.latencies_ms += [latency for latencies, _ in results for latency in latencies]
     return speeds
 
 
 def _measure_strictness(
     crew: Sequence[Connection], store: dict[str, str], seconds: float
 ) -> dict[str, Strictness]:
-    found = {}
+    results = {}
     for name in BUILDERS:
         say(f"strictness, {seconds:.0f} s: {name}")
         order = Order(name=name, key=f"strict-{STRICT_CLIENTS}", is_strict=True, **store)
@@ -179,11 +179,11 @@ def _measure_strictness(
             ]
             _do(crew, jobs)
         counts = Counter(client for _, client in log)
-        found[name] = Strictness(
+        results[name] = Strictness(
             arrivals=tuple(sorted(at for at, _ in log)),
             grants=tuple(counts[client] for client in range(STRICT_CLIENTS)),
         )
-    return found
+    return results
 
 
 def _print(
@@ -207,13 +207,13 @@ def _print(
                 f"{middle(speeds[name, CLIENTS[0]].latencies_ms):.2f}",
                 f"{speeds[name, many].refused:.0%}",
             ]
-        seen = [
+        strictness_cells = [
             f"{strict.window_max} (limit {STRICT_LIMIT})",
             f"{strict.early} of {len(strict.arrivals)}",
             f"{strict.share:.0%}",
             f"{min(strict.grants)}..{max(strict.grants)}",
         ]
-        rows.append((name, *cells, *seen))
+        rows.append((name, *cells, *strictness_cells))
     show(
         "limiters: grants a second by client processes, and strictness of the same limiter",
         headers,
@@ -261,11 +261,11 @@ def _crew(count: int) -> Iterator[list[Connection]]:
     processes = []
     try:
         for _ in range(count):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_client, args=(theirs,), daemon=True)
+            parent, child = context.Pipe()
+            process = context.Process(target=_client, args=(child,), daemon=True)
             process.start()
-            theirs.close()
-            lines.append(ours)
+            child.close()
+            lines.append(parent)
             processes.append(process)
         yield lines
     finally:

@@ -73,8 +73,8 @@ class Street:
     def waiting(self) -> int:
         """Count the shops that were not told yet."""
         with self.pool.connection() as connection:
-            found = connection.execute(WAITING).fetchone()
-        return int(found[0]) if found else 0
+            row = connection.execute(WAITING).fetchone()
+        return int(row[0]) if row else 0
 
     def forget_dispatch_leases(self) -> None:
         """Let workers that come after others not wait for what those had in hand."""
@@ -84,7 +84,7 @@ class Street:
 
 def open_street(pool: ConnectionPool, folder: Path, shops: int) -> Street:
     """Enter the shops."""
-    locations = {each: f"gid://shopify/Location/{place}" for place, each in enumerate(PLACES)}
+    locations = {name: f"gid://shopify/Location/{place}" for place, name in enumerate(PLACES)}
     state: State = BEFORE
     values = {"shops": shops, "now": CLOCK.now(), "locations": Jsonb(locations)}
     with pool.connection() as connection, connection.transaction():

@@ -23,12 +23,12 @@ def seconds_of(pid: int) -> float:
 
 
 def _stats() -> dict[int, list[str]]:
-    found = {}
+    values = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
                 text = (folder / "stat").read_text(encoding="utf-8", errors="replace")
             except OSError:
                 continue  # it has just ended
-            found[int(folder.name)] = text.rpartition(")")[2].split()
-    return found
+            values[int(folder.name)] = text.rpartition(")")[2].split()
+    return values

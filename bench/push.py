@@ -76,11 +76,11 @@ def run(*, changed: int = CHANGED) -> None:
         rows: list[Sequence[str]] = []
         for mix, states in MIXES.items():
             say(f"push: {changed:,} listings, {mix}")
-            found = {"engine": measure(states, changed)}
+            results = {"engine": measure(states, changed)}
             if states[0]["price"] != BEFORE["price"]:
-                found["engine, in bulk"] = measure(states, changed, bulk_from=max(2, changed))
-            found["one per item"] = measure(states, changed, _one_per_item)
-            rows += _rows(mix, found)
+                results["engine, in bulk"] = measure(states, changed, bulk_from=max(2, changed))
+            results["one per item"] = measure(states, changed, _one_per_item)
+            rows += _rows(mix, results)
         many = BULK_TIMES * changed
         say(f"push: {many:,} prices in bulk")
         (row,) = _rows(f"{many:,} prices", {"in bulk": measure(PRICES, many, bulk_from=many)})
@@ -121,24 +121,24 @@ def _measure(
         )
 
 
-def _rows(mix: str, found: Mapping[str, Figures]) -> list[Sequence[str]]:
+def _rows(mix: str, results: Mapping[str, Figures]) -> list[Sequence[str]]:
     """Write the figures of each way, and how many times less it took than the last."""
-    last = list(found.values())[-1]
+    last = list(results.values())[-1]
     return [
         (
             f"{mix}: {way}",
-            f"{each.calls:,}",
-            f"{each.points:,}",
-            f"{each.seconds:,.1f}",
-            f"{each.doubles:,}",
-            f"{each.refusals:,}",
-            f"{each.wrong:,}",
-            f"{each.own_ms:.2f}",
-            f"{last.calls / each.calls:,.1f}",
-            f"{last.points / each.points:,.1f}",
-            f"{last.seconds / each.seconds:,.1f}",
+            f"{figures.calls:,}",
+            f"{figures.points:,}",
+            f"{figures.seconds:,.1f}",
+            f"{figures.doubles:,}",
+            f"{figures.refusals:,}",
+            f"{figures.wrong:,}",
+            f"{figures.own_ms:.2f}",
+            f"{last.calls / figures.calls:,.1f}",
+            f"{last.points / figures.points:,.1f}",
+            f"{last.seconds / figures.seconds:,.1f}",
         )
-        for way, each in found.items()
+        for way, figures in results.items()
     ]
 
 

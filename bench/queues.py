@@ -69,8 +69,8 @@ class Place:
     @property
     def environ(self) -> dict[str, str]:
         """As a worker process is told it."""
-        told = {"database": self.database, "valkey": self.valkey, "far_end": self.far_end}
-        return {"BENCH_PLACE": json.dumps({**told, "concurrency": self.concurrency})}
+        settings = {"database": self.database, "valkey": self.valkey, "far_end": self.far_end}
+        return {"BENCH_PLACE": json.dumps({**settings, "concurrency": self.concurrency})}
 
 
 def body_of(shop: str, quantity: int) -> dict[str, Any]:
@@ -141,12 +141,12 @@ def procrastinate_app(place: Place) -> tuple[procrastinate.App, Any]:
             )
             row = await claimed.fetchone()
         assert row is not None
-        wanted, fence = row
-        check(await client.post(PATH, json=body_of(shop, wanted)))
+        target, fence = row
+        check(await client.post(PATH, json=body_of(shop, target)))
         async with pool.connection() as connection:
             await connection.execute(
                 SETTLE.format(applied="%(applied)s", shop="%(shop)s", fence="%(fence)s"),
-                {"applied": wanted, "shop": shop, "fence": fence},
+                {"applied": target, "shop": shop, "fence": fence},
             )
 
     return app, call
@@ -202,9 +202,9 @@ def _dbos(place: Place) -> None:
 
     @DBOS.workflow(name="call")
     def call(shop: str) -> None:
-        wanted, fence = claim(shop)
-        ask(shop, wanted)
-        settle(shop, wanted, fence)
+        target, fence = claim(shop)
+        ask(shop, target)
+        settle(shop, target, fence)
 
     DBOS.launch()
     DBOS.register_queue(

@@ -62,7 +62,7 @@ class Figures:
     @property
     def cpu_ms(self) -> float:
         """All of it."""
-        return sum(middle(each) for each in (self.workers_ms, self.postgres_ms, self.broker_ms))
+        return sum(middle(values) for values in (self.workers_ms, self.postgres_ms, self.broker_ms))
 
 
 Found = dict[tuple[str, int], Figures]
@@ -82,15 +82,15 @@ def run(*, shops: int = SHOPS, rounds: int = ROUNDS) -> None:
         ceiling = _tell_ceiling(stage)
         say(f"{shops:,} shops: entering them")
         lines = [make(stage, stack) for make in LINES]
-        found: Found = {(each.name, count): Figures() for each in lines for count in PROCESSES}
+        results: Found = {(line.name, count): Figures() for line in lines for count in PROCESSES}
         shuffled = rng("bench")
         for number in range(rounds):
             shuffled.shuffle(lines)
             for line in lines:
                 say(f"round {number + 1} of {rounds}: {line.name}")
-                _measure(stage, line, found)
+                _measure(stage, line, results)
         notes = (f"{version(stage.server)}; {valkey_version(valkey)}", *_versions(), ceiling)
-        _print(found, shops, rounds, notes)
+        _print(results, shops, rounds, notes)
 
 
 def _tell_ceiling(stage: Stage) -> str:
@@ -105,15 +105,15 @@ def _tell_ceiling(stage: Stage) -> str:
 
 def _versions() -> tuple[str, ...]:
     names = ("celery", "procrastinate", "dbos", "httpx")
-    load = " ".join(f"{each:.1f}" for each in os.getloadavg())
-    told = ", ".join(f"{name} {version_of_package(name)}" for name in names)
-    return (f"{told}; {os.cpu_count()} cores, load after {load}",)
+    load = " ".join(f"{figure:.1f}" for figure in os.getloadavg())
+    versions = ", ".join(f"{name} {version_of_package(name)}" for name in names)
+    return (f"{versions}; {os.cpu_count()} cores, load after {load}",)
 
 
 # -- one case ----------------------------------------------------------------------------------
 
 
-def _measure(stage: Stage, line: Line, found: Found) -> None:
+def _measure(stage: Stage, line: Line, results: Found) -> None:
     """Add worker process to worker process; with each number let everything be due, and note."""
     line.clear()
     workers = Workers(
@@ -131,7 +131,7 @@ def _measure(stage: Stage, line: Line, found: Found) -> None:
             before = workers.spent(stage.server, stage.valkey)
             per_s = _drain(stage, line, workers, stage.shops)
             after = workers.spent(stage.server, stage.valkey)
-            found[line.name, count].add(per_s, before, after, stage.shops)
+            results[line.name, count].add(per_s, before, after, stage.shops)
     finally:
         workers.kill()  # all is settled: they hold nothing
 
@@ -146,7 +146,7 @@ def _drain(stage: Stage, line: Line, workers: Workers, calls: int) -> float:
         if CLOCK.monotonic() > give_up_s:
             made = stage.far_end.calls - begun
             raise HeadwayError(
-                f"{line.name} made {made} of {calls} calls; it said: {workers.said(0)}"
+                f"{line.name} made {made} of {calls} calls; its output: {workers.last_output(0)}"
             )
         CLOCK.sleep(LOOK_S)
     if not line.makes_calls:
@@ -159,21 +159,21 @@ def _drain(stage: Stage, line: Line, workers: Workers, calls: int) -> float:
 # -- the table ---------------------------------------------------------------------------------
 
 
-def _print(found: Found, shops: int, rounds: int, notes: Sequence[str]) -> None:
+def _print(results: Found, shops: int, rounds: int, notes: Sequence[str]) -> None:
     rows = []
-    for (name, count), figures in found.items():
-        ours = found[OURS, count]
+    for (name, count), figures in results.items():
+        baseline = results[OURS, count]
         rows.append(
             (
                 name if count == PROCESSES[0] else "",
                 str(count),
                 f"{middle(figures.per_s):,.0f}",
-                f"{middle(figures.per_s) / middle(ours.per_s):.1f}",
+                f"{middle(figures.per_s) / middle(baseline.per_s):.1f}",
                 f"{middle(figures.workers_ms):.2f}",
                 f"{middle(figures.postgres_ms):.2f}",
                 f"{middle(figures.broker_ms):.2f}",
                 f"{figures.cpu_ms:.2f}",
-                f"{figures.cpu_ms / ours.cpu_ms:.2f}",
+                f"{figures.cpu_ms / baseline.cpu_ms:.2f}",
             )
         )
     show(

@@ -56,7 +56,7 @@ def migrated(server: EmbeddedServer, name: str) -> str:
 def machine() -> list[tuple[str, str]]:
     """Name what the figures depend on."""
     memory_gb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
-    load = " ".join(f"{each:.1f}" for each in os.getloadavg())
+    load = " ".join(f"{figure:.1f}" for figure in os.getloadavg())
     return [
         ("date", f"{CLOCK.now():%Y-%m-%d %H:%M} UTC"),
         ("machine", f"{os.cpu_count()} cores, {memory_gb:.0f} GB, {_processor()}"),
@@ -85,8 +85,8 @@ def version_of(connection: psycopg.Connection[tuple[Any, ...]]) -> str:
 def valkey_version(server: EmbeddedValkey) -> str:
     """Return the version of a server whose past does not outlive it."""
     with server.client() as client:
-        told = client.info("server")
-    number = told.get("valkey_version") or told["redis_version"]
+        info = client.info("server")
+    number = info.get("valkey_version") or info["redis_version"]
     return f"Valkey {number}, no persistence, loopback TCP"
 
 

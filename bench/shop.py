@@ -103,11 +103,11 @@ class World:
         """Count the listings of which the shop shows anything else."""
         views = (self.wire.simulator.shown(SHOP, sku) for sku in self.skus)
         shown = [view and (view.price, view.cost, view.quantities) for view in views]
-        wanted = [
-            (Decimal(each["price"]), Decimal(each["cost"]), each["quantities"])
-            for each in (even, odd)
+        expected = [
+            (Decimal(state["price"]), Decimal(state["cost"]), state["quantities"])
+            for state in (even, odd)
         ]
-        return sum(each != wanted[number % 2] for number, each in enumerate(shown))
+        return sum(state != expected[number % 2] for number, state in enumerate(shown))
 
     def push(self) -> float:
         """Let one pusher work until nothing waits; return the real seconds of its steps."""

@@ -25,9 +25,9 @@ def run(*, listings: int = LISTINGS, days: float = DAYS) -> None:
         scenario.run(lambda at_s: say(f"simulated: {at_s / 3600:.0f} h"))
         took_s = CLOCK.monotonic() - at
         with lab.pool.connection() as connection:
-            found = connection.execute(CALLS).fetchone()
+            counts = connection.execute(CALLS).fetchone()
             where = version_of(connection)
-        calls, price_calls = found or (0, 0)
+        calls, price_calls = counts or (0, 0)
         row = (
             "rolling",
             f"{listings:,}",

@@ -73,11 +73,11 @@ def run(*, rows: int = ROWS) -> None:
 
 def _sizes(pool: ConnectionPool, table: str) -> list[tuple[str, str]]:
     with pool.connection() as connection:
-        found = connection.execute(SIZES.format(table=table).encode(), {"table": table}).fetchall()
-    count = found[0][3]
+        rows = connection.execute(SIZES.format(table=table).encode(), {"table": table}).fetchall()
+    count = rows[0][3]
     return [
         (table if kind == 1 else f"  {name}", f"{size / count:,.0f}")
-        for kind, name, size, _ in found
+        for kind, name, size, _ in rows
     ]
 
 
@@ -99,22 +99,22 @@ def _upkeep(
         "add a check, reading all rows": say_so(CHECK),
         "dump": lambda: _dump(server.dsn(f"views_{rows}"), folder / "dump"),
     }
-    found: list[tuple[str, ...]] = []
+    table: list[tuple[str, ...]] = []
     for name, do in steps.items():
         say(name)
         at_s, spent_s = CLOCK.monotonic(), seconds_of(server.pid)
         do()
         took_s, spent_s = CLOCK.monotonic() - at_s, seconds_of(server.pid) - spent_s
         figures = (f"{took_s:.2f}", f"{spent_s:.2f}", f"{spent_s * 1e6 / rows:,.1f}")
-        found.append((name, *figures))
-    return found
+        table.append((name, *figures))
+    return table
 
 
 def _dump(dsn: str, file: Path) -> None:
     """Dump a database; its password is told by the environment, where no list shows it."""
-    told = conninfo_to_dict(dsn)
+    parameters = conninfo_to_dict(dsn)
     names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD"}
-    environ = {names[name]: str(value) for name, value in told.items() if name in names}
+    environ = {names[name]: str(value) for name, value in parameters.items() if name in names}
     command = [
         str(find_programs().path("pg_dump")),
         "-Fc",
@@ -122,7 +122,7 @@ def _dump(dsn: str, file: Path) -> None:
         "-f",
         str(file),
         "-d",
-        str(told["dbname"]),
+        str(parameters["dbname"]),
     ]
     subprocess.run(command, env={**os.environ, **environ}, check=True)
     say(f"the dump has {file.stat().st_size / 1e6:,.0f} MB")

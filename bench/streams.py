@@ -1,4 +1,4 @@
-"""Many viewers over plain sockets, who read a live stream as a browser does but draw nothing."""
+"""Many viewers that read a live stream over plain sockets, as a browser does, and draw nothing."""
 
 import re
 import selectors
@@ -12,24 +12,24 @@ TAIL = 64
 
 @dataclass(slots=True, kw_only=True)
 class Viewer:
-    """One open stream, and the instants whose state it was shown, in milliseconds."""
+    """One open stream, and the timestamps of the boards it received, in milliseconds."""
 
     stream: socket.socket
     stamps: list[int] = field(default_factory=list)
     _tail: bytes = b""
 
     def read(self) -> int:
-        """Take what has come; return how many boards began in it."""
+        """Read what arrived; return how many boards began in it."""
         data = self.stream.recv(1 << 18)
         if not data:
             raise ConnectionError("the stream ended")
         text = self._tail + data
-        found = [int(each.group(1)) for each in STAMP.finditer(text)]
-        self.stamps += found
+        stamps = [int(match.group(1)) for match in STAMP.finditer(text)]
+        self.stamps += stamps
         # A stamp that was cut in two is found with the next piece, and none is found twice.
-        last = max((each.end() for each in STAMP.finditer(text)), default=0)
+        last = max((match.end() for match in STAMP.finditer(text)), default=0)
         self._tail = text[max(last, len(text) - TAIL) :]
-        return len(found)
+        return len(stamps)
 
 
 def open_stream(port: int, key: str, view: str) -> Viewer:
@@ -46,9 +46,9 @@ def watch(
     viewers: Sequence[Viewer],
     *,
     until: Callable[[], bool],
-    seen: Callable[[Viewer, int], None] = lambda _viewer, _stamp: None,
+    on_frame: Callable[[Viewer, int], None] = lambda _viewer, _stamp: None,
 ) -> None:
-    """Read all streams as they come until told; `seen` hears of every board."""
+    """Read all streams until `until` is true; call `on_frame` for every board."""
     with selectors.DefaultSelector() as waiting:
         for viewer in viewers:
             waiting.register(viewer.stream, selectors.EVENT_READ, viewer)
@@ -56,4 +56,4 @@ def watch(
             for key, _ in waiting.select(timeout=60):
                 viewer = key.data
                 for _ in range(viewer.read()):
-                    seen(viewer, viewer.stamps[-1])
+                    on_frame(viewer, viewer.stamps[-1])

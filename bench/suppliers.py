@@ -182,7 +182,7 @@ def _measure(market: Market, limit: dict[str, str], count: int, span_s: float) -
         str(count),
         f"{calls / span_s:,.1f}",
         f"{calls / allowed:.0%}",
-        *(f"{each:.2f}" for each in (*cost, sum(cost))),
+        *(f"{figure:.2f}" for figure in (*cost, sum(cost))),
         str(_breaches(market, market.settings(limit))),
     )
 
@@ -202,9 +202,9 @@ def _environ(market: Market, limit: dict[str, str]) -> dict[str, str]:
 
 def _breaches(market: Market, settings: Settings) -> int:
     limiter = build(settings, CLOCK, market.pool).limiter
-    found = 0
+    count = 0
     for number in range(1, min(REPLAYED, market.suppliers) + 1):
         resource = boeing_resource(settings, limit_key_of(f"client-{number}"))
         calls = limiter.calls_since(resource.key, CLOCK.now() - LONG_AGO)
-        found += len(replay_windows(calls, resource.windows[0]))
-    return found
+        count += len(replay_windows(calls, resource.windows[0]))
+    return count

@@ -73,14 +73,14 @@ def run(*, counts: Sequence[int] = COUNTS, refreshes: int = REFRESHES) -> None:
     with scratch() as folder, postgres(folder / "viewers", SETTINGS) as server:
         pool = filled(server, LISTINGS)
         try:
-            found = []
+            results = []
             for viewers in counts:
                 for views in (VIEWS[:1], VIEWS):
                     say(f"{viewers} viewers of {len(views)} views: {refreshes} refreshes")
-                    found.append(_measured(pool, folder, viewers, views, refreshes))
+                    results.append(_measured(pool, folder, viewers, views, refreshes))
         finally:
             pool.close()
-        _print(found, version(server))
+        _print(results, version(server))
 
 
 def _measured(
@@ -96,8 +96,8 @@ def _measured(
         warm = crowd.submit(watch_for, port, keys, viewers, views).result()
         assert warm.panels
         before = counting.lent
-        seen = crowd.submit(watch_on, refreshes).result()
-        return Figures(viewers=viewers, views=len(views), lent=counting.lent - before, round=seen)
+        stamps = crowd.submit(watch_on, refreshes).result()
+        return Figures(viewers=viewers, views=len(views), lent=counting.lent - before, round=stamps)
 
 
 @contextmanager
@@ -107,7 +107,7 @@ def _served(pool: Pool, folder: Path, viewers: int) -> Iterator[tuple[int, Seque
         AccessGrant(name=f"bench {fresh_id()}", role=Role.READER)
         for _ in range(0, viewers, STREAMS_MAX)
     ]
-    keys = [ApiKeys(pool).add_key(each, now=CLOCK.now())[1] for each in grants]
+    keys = [ApiKeys(pool).add_key(grant, now=CLOCK.now())[1] for grant in grants]
     taken = listen("127.0.0.1", 0)
     server = SiteServer(create(app, refresh_s=REFRESH_S), taken)
     server.start()
@@ -138,24 +138,24 @@ def watch_on(refreshes: int) -> Round:
     late: list[float] = []
     first, begun = _open[0], len(_open[0].stamps)
 
-    def seen(_viewer: Viewer, stamp: int) -> None:
+    def on_frame(_viewer: Viewer, stamp: int) -> None:
         late.append(CLOCK.now().timestamp() * 1000 - stamp)
 
-    watch(_open, until=lambda: len(first.stamps) - begun >= refreshes, seen=seen)
+    watch(_open, until=lambda: len(first.stamps) - begun >= refreshes, on_frame=on_frame)
     return Round(late_ms=late, refreshes=len(first.stamps) - begun, panels=len(late))
 
 
-def _print(found: Sequence[Figures], note: str) -> None:
+def _print(results: Sequence[Figures], note: str) -> None:
     rows = [
         (
-            f"{each.viewers} viewers, {each.views} view{'s' if each.views > 1 else ''}",
-            f"{middle(each.round.late_ms):.0f}",
-            f"{p95(each.round.late_ms):.0f}",
-            f"{max(each.round.late_ms):.0f}",
-            f"{each.round.panels}",
-            f"{each.lent / each.round.refreshes:.1f}",
+            f"{figures.viewers} viewers, {figures.views} view{'s' if figures.views > 1 else ''}",
+            f"{middle(figures.round.late_ms):.0f}",
+            f"{p95(figures.round.late_ms):.0f}",
+            f"{max(figures.round.late_ms):.0f}",
+            f"{figures.round.panels}",
+            f"{figures.lent / figures.round.refreshes:.1f}",
         )
-        for each in found
+        for figures in results
     ]
     show(
         f"watching {LISTINGS:,} listings, drawn anew every {REFRESH_S:g} s (ms late)",

@@ -202,7 +202,7 @@ class Room:
         looks["timetable of a day"] = self._timetable
         looks["sample of freshness"] = self._sample
         looks |= {
-            f"{name}, behind the wall": each for name, each in self._looks(walled, BIG).items()
+            f"{name}, behind the wall": look for name, look in self._looks(walled, BIG).items()
         }
         looks["status, behind the wall"] = Operations(self.app, actor="bench", seller=BIG).status
         return looks
@@ -210,14 +210,14 @@ class Room:
     def _looks(self, pool: Pool, seller: SellerId | None) -> dict[str, Look]:
         listings, history, now = ProductQueries(pool), HistoryQueries(pool), self.now
 
-        def page(**asked: Callable[[], Any]) -> Look:
+        def page(**query: Callable[[], Any]) -> Look:
             return lambda: listings.page(
-                now, seller=seller, **{name: value() for name, value in asked.items()}
+                now, seller=seller, **{name: value() for name, value in query.items()}
             )
 
         def deep(name: str, *parts: Callable[[], Any]) -> Callable[[], str]:
-            kept = [each for each in parts if seller is None or each is not owner]
-            return lambda: encode(name, *(each() for each in kept))
+            kept = [part for part in parts if seller is None or part is not owner]
+            return lambda: encode(name, *(query() for query in kept))
 
         def owner() -> str:
             return BIG
@@ -231,7 +231,9 @@ class Room:
         def then() -> datetime:
             return now - self.random.random() * timedelta(hours=23)
 
-        states = {f"list, {each}": page(state=partial(ProductState, each)) for each in ProductState}
+        states = {
+            f"list, {state}": page(state=partial(ProductState, state)) for state in ProductState
+        }
         return {
             "list, first page": page(),
             "list, a page far on": page(cursor=deep("all", owner, sku)),
@@ -284,7 +286,7 @@ def run(*, rows: Sequence[int] = ROWS, rounds: int = ROUNDS) -> None:
         _require_space(folder, sum(rows))
         with postgres(folder / "views", SETTINGS) as server:
             say(version(server))
-            pools = [filled(server, each) for each in rows]
+            pools = [filled(server, row) for row in rows]
             try:
                 rooms = [_room(size, pool, folder) for size, pool in zip(rows, pools, strict=True)]
                 _measure(rooms, rounds)
@@ -297,8 +299,8 @@ def run(*, rows: Sequence[int] = ROWS, rounds: int = ROUNDS) -> None:
 def _room(rows: int, pool: ConnectionPool, folder: Path) -> Room:
     app = build(Settings(data_dir=folder), CLOCK, pool)
     with pool.connection() as connection:
-        found = connection.execute("SELECT pg_database_size(current_database())").fetchone()
-    size_mb = found[0] // 1_000_000 if found else 0
+        row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
+    size_mb = row[0] // 1_000_000 if row else 0
     return Room(rows=rows, app=app, now=CLOCK.now(), size_mb=size_mb)
 
 
@@ -307,11 +309,11 @@ def _measure(rooms: Sequence[Room], rounds: int) -> None:
     for name in looks[0]:
         say(f"{name}: {rounds} times at each size")
         for _ in range(WARMING):
-            for theirs in looks:
-                theirs[name]()
+            for answers in looks:
+                answers[name]()
         for _ in range(rounds):
-            for room, theirs in zip(rooms, looks, strict=True):
-                room.look(name, theirs[name])
+            for room, answers in zip(rooms, looks, strict=True):
+                room.look(name, answers[name])
 
 
 def _print(rooms: Sequence[Room], rounds: int, note: str) -> None:

@@ -190,8 +190,8 @@ def _changed(pool: ConnectionPool, calls: int) -> list[str]:
 
 def _waiting(pool: ConnectionPool) -> int:
     with pool.connection() as connection:
-        found = connection.execute(WAITING).fetchone()
-    return int(found[0]) if found else 0
+        row = connection.execute(WAITING).fetchone()
+    return int(row[0]) if row else 0
 
 
 LINES = (headway, celery, procrastinate, dbos)

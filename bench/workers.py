@@ -13,8 +13,8 @@ from headway.runners.valkey import EmbeddedValkey
 from headway.store.server.embedded import EmbeddedServer
 
 START_S, LOOK_S, REST_S = 120.0, 0.02, 0.5
-SAID_CHARS = 500
-# Whatever deployment the shell is set up for, it is not what is measured.
+OUTPUT_CHARS = 500
+# Settings of the shell must not reach the processes that are measured.
 SETTINGS = ("HEADWAY_", "SYNC_")
 
 Spent = tuple[float, float, float]
@@ -22,7 +22,7 @@ Spent = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workers:
-    """Processes of one command; each says `ready` once it works, into a file of the folder."""
+    """Processes of one command; each prints `ready` to a log file once it works."""
 
     name: str
     folder: Path
@@ -32,46 +32,48 @@ class Workers:
     processes: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
 
     def start(self, count: int) -> None:
-        """Start some until there are so many, and wait until all are ready."""
-        ours = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)}
-        heard = [self._heard(number) for number in range(len(self.processes), count)]
-        for each in heard:
-            with each.open("wb") as output:
+        """Start processes until there are `count`, and wait until all are ready."""
+        environ = {
+            name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)
+        }
+        files = [self._log_file(number) for number in range(len(self.processes), count)]
+        for file in files:
+            with file.open("wb") as log:
                 process = subprocess.Popen(
                     self.command,
-                    env={**ours, **self.environ},
+                    env={**environ, **self.environ},
                     stdin=subprocess.DEVNULL,
-                    stdout=output,
+                    stdout=log,
                     stderr=subprocess.STDOUT,
                 )
             self.processes.append(process)
         give_up_s = CLOCK.monotonic() + START_S
-        while not all(self.ready in each.read_text(encoding="utf-8") for each in heard):
-            is_over = any(each.poll() is not None for each in self.processes)
+        while not all(self.ready in file.read_text(encoding="utf-8") for file in files):
+            is_over = any(process.poll() is not None for process in self.processes)
             if CLOCK.monotonic() > give_up_s or is_over:
-                said = self.said(count - 1)
-                raise HeadwayError(f"{self.name} did not start; it said: {said}")
+                output = self.last_output(count - 1)
+                raise HeadwayError(f"{self.name} did not start; its output: {output}")
             CLOCK.sleep(LOOK_S)
         CLOCK.sleep(REST_S)
 
-    def said(self, number: int) -> str:
-        """Return what one of them said last."""
-        return self._heard(number).read_text(encoding="utf-8")[-SAID_CHARS:]
+    def last_output(self, number: int) -> str:
+        """Return the end of one process's output."""
+        return self._log_file(number).read_text(encoding="utf-8")[-OUTPUT_CHARS:]
 
     def spent(self, server: EmbeddedServer, valkey: EmbeddedValkey) -> Spent:
         """Return the processor seconds of the workers, of PostgreSQL, and of the broker so far."""
         with valkey.client() as client:
-            told = client.info("cpu")
-        broker = float(told["used_cpu_sys"]) + float(told["used_cpu_user"])
-        workers = sum(seconds_of(each.pid) for each in self.processes)
+            info = client.info("cpu")
+        broker = float(info["used_cpu_sys"]) + float(info["used_cpu_user"])
+        workers = sum(seconds_of(process.pid) for process in self.processes)
         return workers, seconds_of(server.pid), broker
 
     def kill(self) -> None:
-        """End them all; what they have in hand is of no worth."""
+        """Kill all processes; their unfinished work is not needed."""
         for process in self.processes:
             process.kill()
         for process in self.processes:
             process.wait()
 
-    def _heard(self, number: int) -> Path:
+    def _log_file(self, number: int) -> Path:
         return self.folder / f"worker-{number}"

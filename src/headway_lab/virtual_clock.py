@@ -60,7 +60,7 @@ class VirtualClock:
 
     def rouse(self, event: threading.Event) -> None:
         """Let whoever sleeps on this event go on at the present instant."""
-        for actor in [each for each, (_, wake) in self._naps.items() if wake is event]:
+        for actor in [nap for nap, (_, wake) in self._naps.items() if wake is event]:
             self._schedule(actor, self._elapsed_s, None)
 
     def spawn(self, actor: Callable[[], None]) -> None:

@@ -82,7 +82,7 @@ class Judge:
         if value is None:
             return [] if schema.get("nullable") else [f"{where} is null"]
         if "oneOf" in schema:
-            tried = [self.faults(value, each, where) for each in schema["oneOf"]]
+            tried = [self.faults(value, option, where) for option in schema["oneOf"]]
             return min(tried, key=len)
         return self.plain(value, schema, where)
 
@@ -91,29 +91,29 @@ class Judge:
         is_bool = isinstance(value, bool)
         if kind and (not isinstance(value, TYPES[kind]) or (is_bool and kind != "boolean")):
             return [f"{where} is no {kind}: {value!r}"]
-        found = []
+        values = []
         if "enum" in schema and value not in schema["enum"]:
-            found.append(f"{where} is not one of its words: {value!r}")
+            values.append(f"{where} is not one of its words: {value!r}")
         if "minimum" in schema and value < schema["minimum"]:
-            found.append(f"{where} is too small: {value!r}")
+            values.append(f"{where} is too small: {value!r}")
         if "maximum" in schema and value > schema["maximum"]:
-            found.append(f"{where} is too large: {value!r}")
+            values.append(f"{where} is too large: {value!r}")
         if isinstance(value, list):
-            for place, each in enumerate(value):
-                found += self.faults(each, schema.get("items", {}), f"{where}[{place}]")
+            for place, item in enumerate(value):
+                values += self.faults(item, schema.get("items", {}), f"{where}[{place}]")
         if isinstance(value, dict):
-            found += self.fields(value, schema, where)
-        return found
+            values += self.fields(value, schema, where)
+        return values
 
     def fields(self, value: dict[str, Any], schema: Mapping[str, Any], where: str) -> list[str]:
         known = schema.get("properties", {})
-        found = [
+        pairs = [
             f"{where} lacks {name}" for name in schema.get("required", ()) if name not in value
         ]
-        found += [f"{where} has an unknown {name}" for name in value if name not in known]
+        pairs += [f"{where} has an unknown {name}" for name in value if name not in known]
         for name in value.keys() & known.keys():
-            found += self.faults(value[name], known[name], f"{where}.{name}")
-        return found
+            pairs += self.faults(value[name], known[name], f"{where}.{name}")
+        return pairs
 
 
 def operation_of(path: str) -> tuple[dict[str, Any], dict[str, str]]:
@@ -121,7 +121,7 @@ def operation_of(path: str) -> tuple[dict[str, Any], dict[str, str]]:
     for template, operations in contract()["paths"].items():
         pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", template)
         match = re.fullmatch(pattern, path)
-        if match and "get" in operations and all(each.isdigit() for each in match.groups()):
+        if match and "get" in operations and all(group.isdigit() for group in match.groups()):
             return operations["get"], match.groupdict()
     raise AssertionError(f"Etsy has no {path}")
 
@@ -153,28 +153,28 @@ class Witness:
             self.check_reply(operation, reply)
         return reply
 
-    def check_request(self, operation: Any, given: dict[str, str], method: str) -> None:
+    def check_request(self, operation: Any, params: dict[str, str], method: str) -> None:
         name = operation["operationId"]
-        known = {each["name"]: each for each in operation["parameters"]}
-        self.found += [f"{name} has no parameter {each}" for each in given if each not in known]
-        for each in known.values():
-            if each["required"] and each["name"] not in given:
-                self.found.append(f"{name} lacks {each['name']}")
-        for key in given.keys() & known.keys():
+        known = {parameter["name"]: parameter for parameter in operation["parameters"]}
+        self.found += [f"{name} has no parameter {param}" for param in params if param not in known]
+        for parameter in known.values():
+            if parameter["required"] and parameter["name"] not in params:
+                self.found.append(f"{name} lacks {parameter['name']}")
+        for key in params.keys() & known.keys():
             schema = known[key]["schema"]
-            self.found += self.judge.faults(as_typed(given[key], schema), schema, f"{name}({key})")
-        asked = operation.get("security") or [{}]
-        missing = set(asked[0].get("oauth2", ())) - set(SCOPES)
-        self.found += [f"{name} needs the scope {each}" for each in missing]
+            self.found += self.judge.faults(as_typed(params[key], schema), schema, f"{name}({key})")
+        security = operation.get("security") or [{}]
+        missing = set(security[0].get("oauth2", ())) - set(SCOPES)
+        self.found += [f"{name} needs the scope {scope}" for scope in missing]
         assert method == "GET"
 
     def check_reply(self, operation: Any, reply: SimReply) -> None:
-        told = operation["responses"].get(str(reply.status))
-        if told is None:
+        response = operation["responses"].get(str(reply.status))
+        if response is None:
             if reply.status not in {404, 429}:  # the document knows no limits
                 self.found.append(f"{operation['operationId']} never answers {reply.status}")
             return
-        schema = told["content"]["application/json"]["schema"]
+        schema = response["content"]["application/json"]["schema"]
         value = json.loads(reply.body)
         if reply.status == 200:
             self.found += self.judge.faults(value, schema, operation["operationId"])

@@ -36,14 +36,14 @@ def faults(value: Any, schema: dict[str, Any], where: str) -> list[str]:
     if not isinstance(value, TYPES[schema["type"]]):
         return [f"{where} is no {schema['type']}"]
     if isinstance(value, list):
-        return [each for row in value for each in faults(row, schema.get("items", {}), where)]
-    found = []
+        return [fault for row in value for fault in faults(row, schema.get("items", {}), where)]
+    errors = []
     for name, part in schema.get("properties", {}).items():
         if name not in value:
-            found.append(f"{where}.{name} is missing")
+            errors.append(f"{where}.{name} is missing")
         else:
-            found += faults(value[name], part, f"{where}.{name}")
-    return found
+            errors += faults(value[name], part, f"{where}.{name}")
+    return errors
 
 
 def read(path: str) -> Any:

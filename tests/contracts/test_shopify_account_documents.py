@@ -58,27 +58,27 @@ def scopes_by_type() -> dict[str, set[str]]:
         pytest.skip(f"no {CONTRACT} beside the project: nothing tells which scopes are needed")
     items = json.loads(path.read_text(encoding="utf-8"))["offline_scopes"]["items"]
     return {
-        each["typeName"]: set(each["offlineScopes"])
-        for each in items
-        if each["type"] == "type" and each["offlineScopes"]
+        item["typeName"]: set(item["offlineScopes"])
+        for item in items
+        if item["type"] == "type" and item["offlineScopes"]
     }
 
 
 def types_in(text: str) -> set[str]:
     """Return every type of object that a document asks for."""
-    info, found = TypeInfo(schema()), set()
+    info, names = TypeInfo(schema()), set()
 
     class Collect(Visitor):
         def enter_field(self, *_: Any) -> None:
             kind = get_named_type(info.get_type())
             if isinstance(kind, GraphQLObjectType):
-                found.add(kind.name)
+                names.add(kind.name)
 
         def enter_fragment_definition(self, node: Any, *_: Any) -> None:
-            found.add(node.type_condition.name.value)
+            names.add(node.type_condition.name.value)
 
     visit(parse(text), TypeInfoVisitor(info, Collect()))
-    return found
+    return names
 
 
 @pytest.mark.parametrize("name", ASKS)
@@ -114,8 +114,8 @@ def test_every_scope_is_needed_granted_by_default_and_told_in_the_docs() -> None
         assert any(scope in needed.get(kind, ()) for kind in used)
     granted = Settings.model_fields["shopify_scopes"].default.split(",")
     assert set(SCOPES) <= set(granted)
-    told = set(re.findall(r"`((?:read|write)_\w+)`", PAGE.read_text(encoding="utf-8")))
-    assert {*SCOPES, "read_all_orders"} <= told
+    documented = set(re.findall(r"`((?:read|write)_\w+)`", PAGE.read_text(encoding="utf-8")))
+    assert {*SCOPES, "read_all_orders"} <= documented
 
 
 def test_no_value_is_part_of_a_text() -> None:

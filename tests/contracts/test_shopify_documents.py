@@ -77,7 +77,7 @@ def prices(count: int, *, products: int) -> list[PriceWrite]:
     ]
 
 
-def creation(**given: Any) -> Creation:
+def creation(**fields: Any) -> Creation:
     values = {
         "sku": Sku("WF1=K3"),
         "shop_sku": NASTY[0],
@@ -90,7 +90,7 @@ def creation(**given: Any) -> Creation:
         "cost": Decimal("9.5"),
         "quantities": {gid("Location", 1): 5, gid("Location", 2): 0},
     }
-    return Creation(**{**values, **given})
+    return Creation(**{**values, **fields})
 
 
 DOCUMENTS: dict[str, Document] = {
@@ -111,8 +111,8 @@ DOCUMENTS: dict[str, Document] = {
     ),
     "set every status": queries.set_statuses(
         [
-            StatusWrite(sku=Sku("A"), product=gid("Product", 1), status=each)
-            for each in ProductStatus
+            StatusWrite(sku=Sku("A"), product=gid("Product", 1), status=status)
+            for status in ProductStatus
         ]
     ),
     "create": queries.create(creation()),
@@ -133,11 +133,15 @@ DOCUMENTS: dict[str, Document] = {
 def assert_valid(document: Document) -> None:
     parsed = parse(document.text)
     assert validate(schema(), parsed) == []
-    [operation] = [each for each in parsed.definitions if isinstance(each, OperationDefinitionNode)]
+    [operation] = [
+        definition
+        for definition in parsed.definitions
+        if isinstance(definition, OperationDefinitionNode)
+    ]
     # As they travel: what JSON cannot say would be lost here.
     variables = json.loads(json.dumps(document.variables))
     definitions = operation.variable_definitions or ()
-    assert {each.variable.name.value for each in definitions} == set(variables)
+    assert {definition.variable.name.value for definition in definitions} == set(variables)
     coerced = get_variable_values(schema(), definitions, variables)
     assert not isinstance(coerced, list), coerced
 
@@ -177,19 +181,19 @@ def test_every_write_of_stock_bears_its_key() -> None:
         document = DOCUMENTS[name]
         [field] = parse(document.text).definitions[0].selection_set.selections
         assert isinstance(field, FieldNode)
-        assert [each.name.value for each in field.directives] == ["idempotent"]
+        assert [directive.name.value for directive in field.directives] == ["idempotent"]
         assert document.variables["key"] == KEY
 
 
 def test_what_was_there_before_is_always_said_even_when_it_is_not_known() -> None:
     quantities = DOCUMENTS["set 250 quantities"].variables["input"]["quantities"]
-    assert [each["changeFromQuantity"] for each in quantities[:3]] == [0, None, 2]
+    assert [quantity["changeFromQuantity"] for quantity in quantities[:3]] == [0, None, 2]
 
 
 def test_variants_of_one_product_share_a_mutation_and_the_sku_is_left_alone() -> None:
     variables = DOCUMENTS["set prices of many products"].variables
     assert len(variables) == 80
-    assert [each["id"][-2:] for each in variables["v0"]] == ["/0", "40", "80"]
+    assert [variable["id"][-2:] for variable in variables["v0"]] == ["/0", "40", "80"]
     assert variables["v0"][0] == {
         "id": gid("ProductVariant", 0),
         "price": "11.00",
@@ -211,9 +215,9 @@ def test_a_search_quotes_what_a_sku_may_hold() -> None:
 
 
 def test_the_words_of_a_supplier_stay_plain_text() -> None:
-    given = DOCUMENTS["create"].variables["input"]
-    assert given["descriptionHtml"] == "5 &lt; 6 &amp; &lt;b&gt;bold&lt;/b&gt;"
-    assert given["variants"][0]["sku"] == NASTY[0]
+    fields = DOCUMENTS["create"].variables["input"]
+    assert fields["descriptionHtml"] == "5 &lt; 6 &amp; &lt;b&gt;bold&lt;/b&gt;"
+    assert fields["variants"][0]["sku"] == NASTY[0]
 
 
 def test_a_key_that_is_no_name_cannot_slip_into_a_bulk_mutation() -> None:

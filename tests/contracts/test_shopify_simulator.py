@@ -12,7 +12,7 @@ from headway_lab.simulators.shopify.schema import SCHEMA
 
 CONTRACT = Path(__file__).parents[3] / "shared/contracts/shopify-admin-2026-04.schema.json"
 OURS: dict[str, Any] = introspection_from_schema(SCHEMA)["__schema"]
-NAMES = sorted(each["name"] for each in OURS["types"] if not each["name"].startswith("__"))
+NAMES = sorted(our["name"] for our in OURS["types"] if not our["name"].startswith("__"))
 # They describe a schema; no document may carry them.
 NOT_FOR_DOCUMENTS = {"specifiedBy", "deprecated", "oneOf"}
 
@@ -34,37 +34,37 @@ def spell(kind: dict[str, Any]) -> str:
 
 def shape(schema: dict[str, Any], name: str) -> dict[str, str | None]:
     """Return every name inside a type, with its type and the default if there is one."""
-    kind = next((each for each in schema["types"] if each["name"] == name), None)
+    kind = next((kind_ for kind_ in schema["types"] if kind_["name"] == name), None)
     assert kind is not None, f"there is no {name}"
     names: dict[str, str | None] = {"": kind["kind"]}
-    names |= {f"is {each['name']}": None for each in kind["interfaces"] or ()}
-    names |= {f"value {each['name']}": None for each in kind["enumValues"] or ()}
+    names |= {f"is {kind_['name']}": None for kind_ in kind["interfaces"] or ()}
+    names |= {f"value {value['name']}": None for value in kind["enumValues"] or ()}
     for field in kind["fields"] or ():
         names[field["name"]] = spell(field["type"])
         names |= arguments(field["args"], field["name"])
     return names | arguments(kind["inputFields"] or (), "input")
 
 
-def arguments(given: Any, holder: str) -> dict[str, str | None]:
+def arguments(values: Any, holder: str) -> dict[str, str | None]:
     return {
-        f"{holder}({each['name']})": f"{spell(each['type'])} = {each['defaultValue']}"
-        for each in given
+        f"{holder}({argument['name']})": f"{spell(argument['type'])} = {argument['defaultValue']}"
+        for argument in values
     }
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_of_the_simulator_is_shopifys(name: str) -> None:
-    ours, theirs = shape(OURS, name), shape(contract(), name)
-    assert {key: theirs.get(key, "missing") for key in ours} == ours
+    actual, expected = shape(OURS, name), shape(contract(), name)
+    assert {key: expected.get(key, "missing") for key in actual} == actual
 
 
 def test_every_directive_of_the_simulator_is_shopifys() -> None:
-    known = {each["name"]: each for each in contract()["directives"]}
-    for ours in OURS["directives"]:
-        if ours["name"] not in NOT_FOR_DOCUMENTS:
-            theirs = known[ours["name"]]
-            assert set(ours["locations"]) <= set(theirs["locations"])
-            assert arguments(ours["args"], "") == arguments(theirs["args"], "")
+    known = {directive["name"]: directive for directive in contract()["directives"]}
+    for directive in OURS["directives"]:
+        if directive["name"] not in NOT_FOR_DOCUMENTS:
+            expected = known[directive["name"]]
+            assert set(directive["locations"]) <= set(expected["locations"])
+            assert arguments(directive["args"], "") == arguments(expected["args"], "")
 
 
 @pytest.mark.parametrize("root", ("queryType", "mutationType"))

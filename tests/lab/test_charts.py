@@ -114,9 +114,9 @@ def test_numbers_are_short() -> None:
 @pytest.mark.parametrize("days", (0.01, 0.3, 1, 14, 365))
 def test_no_line_is_wider_than_the_terminal(columns: int, days: float) -> None:
     chart = chart_of([report(policy, days) for policy in POLICIES])
-    found = lines(chart, columns)
-    assert max(map(len, found)) < columns
-    assert not [line for line in found if line != line.rstrip()]
+    rows = lines(chart, columns)
+    assert max(map(len, rows)) < columns
+    assert not [line for line in rows if line != line.rstrip()]
 
 
 def test_five_policies_fit_below_their_table_on_a_small_screen() -> None:
@@ -127,44 +127,44 @@ def test_five_policies_fit_below_their_table_on_a_small_screen() -> None:
 def test_a_band_is_as_high_as_its_value_and_bands_share_a_scale() -> None:
     high = report("high", staleness_by_hour=[2.5] * 24 + [0.0] * 24)
     low = report("low", staleness_by_hour=[0.0] * 24 + [0.625] * 24)
-    found = lines(chart_of([high, low]), height=11)
-    assert found[0] == "stale minutes per listing and day, 0 to 60"
-    assert found[1].startswith("     ██████")
-    assert found[2].startswith("high ██████")
-    assert found[3] == ""
-    assert found[4].startswith("low        ")
-    assert found[1].count("█") == found[4].count("▄") == 33
+    rows = lines(chart_of([high, low]), height=11)
+    assert rows[0] == "stale minutes per listing and day, 0 to 60"
+    assert rows[1].startswith("     ██████")
+    assert rows[2].startswith("high ██████")
+    assert rows[3] == ""
+    assert rows[4].startswith("low        ")
+    assert rows[1].count("█") == rows[4].count("▄") == 33
 
 
 def test_whatever_is_more_than_nothing_is_seen() -> None:
-    found = lines(chart_of([report(staleness_by_hour=[10.0] * 47 + [1e-5])]))
-    assert found[3].split()[0].endswith("█▁")
+    rows = lines(chart_of([report(staleness_by_hour=[10.0] * 47 + [1e-5])]))
+    assert rows[3].split()[0].endswith("█▁")
 
 
 def test_one_policy_needs_no_name_and_few_lines() -> None:
-    found = lines(chart_of([report()]))
-    assert len(found) == 8
-    assert not any("rolling" in line for line in found)
-    assert found[-1].startswith("╵0 h")
+    rows = lines(chart_of([report()]))
+    assert len(rows) == 8
+    assert not any("rolling" in line for line in rows)
+    assert rows[-1].startswith("╵0 h")
 
 
 def test_yardsticks_and_the_limit_are_told_in_words() -> None:
-    found = lines(chart_of([report(staleness_bound_min=3.82)]))
-    assert found[0] == "stale minutes per listing and day, 0 to 24; bound 3.8"
-    assert found[4] == "price calls an hour, 0 to 20; busiest hour 20; limit 120"
+    rows = lines(chart_of([report(staleness_bound_min=3.82)]))
+    assert rows[0] == "stale minutes per listing and day, 0 to 24; bound 3.8"
+    assert rows[4] == "price calls an hour, 0 to 20; busiest hour 20; limit 120"
 
 
 def test_a_peak_that_averages_hide_is_told() -> None:
     calls = [10] * 24 * 30
     calls[100] = 76
-    found = lines(chart_of([report(days=30, calls_by_hour=calls)]))
-    assert found[4] == "price calls an hour, 0 to 20; busiest hour 76; limit 120"
+    rows = lines(chart_of([report(days=30, calls_by_hour=calls)]))
+    assert rows[4] == "price calls an hour, 0 to 20; busiest hour 76; limit 120"
 
 
 def test_a_terminal_that_knows_no_blocks_gets_ascii() -> None:
-    found = lines(chart_of([report()]), blocks=sparkline.ASCII)
-    assert "\n".join(found).isascii()
-    assert "####" in found[-2]
+    rows = lines(chart_of([report()]), blocks=sparkline.ASCII)
+    assert "\n".join(rows).isascii()
+    assert "####" in rows[-2]
 
 
 # -- as a picture ----------------------------------------------------------------------------
@@ -174,16 +174,16 @@ def test_the_svg_is_xml_with_a_line_for_each_policy_and_no_script_or_outside_ref
     text = to_svg(lay_out(chart_of([report(policy) for policy in POLICIES])))
     root = ET.fromstring(text)
     assert root.tag == f"{SVG}svg"
-    words = [each.text or "" for each in root.iter(f"{SVG}text")]
+    words = [element.text or "" for element in root.iter(f"{SVG}text")]
     assert "Staleness and calls: 5,000 SKUs over 2 days" in words
     assert "world steady, seed 7" in words
     assert [word for word in words if word.endswith(" 24.0")] == [
-        f"{each} 24.0" for each in POLICIES
+        f"{policy} 24.0" for policy in POLICIES
     ]
     for place in range(len(POLICIES)):
-        drawn = [each for each in root.iter() if each.get("class") == f"s-series-{place}"]
+        drawn = [element for element in root.iter() if element.get("class") == f"s-series-{place}"]
         assert len(drawn) == 3, "in the legend and in both panels"
-    tags = {each.tag.removeprefix(SVG) for each in root.iter()}
+    tags = {element.tag.removeprefix(SVG) for element in root.iter()}
     assert tags == {"svg", "title", "style", "rect", "polyline", "text"}
     assert text.count("http") == 1, "the name of the format, which nobody fetches"
     assert not [
@@ -203,8 +203,8 @@ def test_odd_names_are_text_in_the_svg(odd: str) -> None:
     text = to_svg(lay_out(chart_of([report(odd, world=odd)])))
     root = ET.fromstring(text.encode())
     assert "<script" not in text
-    shown = "".join(each if each.isprintable() else "\ufffd" for each in odd)
-    assert f"world {shown}, seed 7" in [each.text for each in root.iter(f"{SVG}text")]
+    shown = "".join(character if character.isprintable() else "\ufffd" for character in odd)
+    assert f"world {shown}, seed 7" in [element.text for element in root.iter(f"{SVG}text")]
 
 
 def test_every_shape_lies_on_the_paper_and_has_a_colour_in_light_and_dark() -> None:
@@ -217,18 +217,18 @@ def test_every_shape_lies_on_the_paper_and_has_a_colour_in_light_and_dark() -> N
             assert 0 <= x <= picture.width
             assert 0 <= y <= picture.height
     legend = [
-        each for each in picture.shapes if isinstance(each, DrawnText) and "name" in each.text
+        shape for shape in picture.shapes if isinstance(shape, DrawnText) and "name" in shape.text
     ]
-    assert len({each.at for each in legend}) == 12
-    assert max(each.at[0] for each in legend) < RIGHT
+    assert len({text.at for text in legend}) == 12
+    assert max(text.at[0] for text in legend) < RIGHT
 
 
 def test_names_of_yardsticks_close_to_each_other_do_not_overlap() -> None:
     known = {"staleness_bound_min": 3.8, "staleness_round_robin_min": 3.9}
     picture = lay_out(chart_of([report(**known)]))
-    names = [each for each in picture.shapes if isinstance(each, DrawnText)]
+    names = [shape for shape in picture.shapes if isinstance(shape, DrawnText)]
     bound, robin = (
-        next(each.at[1] for each in names if each.text.startswith(name))
+        next(text.at[1] for text in names if text.text.startswith(name))
         for name in ("bound", "round robin")
     )
     assert bound - robin >= 14

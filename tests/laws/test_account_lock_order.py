@@ -70,10 +70,10 @@ def test_pages_and_what_a_person_does_never_wait_for_each_other_in_a_ring(
             troubles.append(error)
 
     threads = [threading.Thread(target=repeat, args=[act]) for act in (commit, refuse, join, pay)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert troubles == []
     assert sellers.orders_count(seller, now=NOW) == ROUNDS
     with pool.connection() as connection:

@@ -127,10 +127,10 @@ def test_all_that_touches_jobs_at_once_never_waits_in_a_ring(pool: ConnectionPoo
 
     acts = [storm.pull] * 3 + [storm.rescue, storm.join, storm.leave, storm.pay, storm.ring]
     threads = [threading.Thread(target=repeat, args=[act]) for act in [*acts, storm.hurry]]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert troubles == []
     for number in range(len(SHOPS)):
         storm.join(number)

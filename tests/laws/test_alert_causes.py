@@ -64,7 +64,7 @@ def mend(scenario: Scenario) -> None:
 
 def reject(scenario: Scenario) -> None:
     mend(scenario)
-    ops(scenario).reject([each.sku for each in ops(scenario).held(limit=10)])
+    ops(scenario).reject([row.sku for row in ops(scenario).held(limit=10)])
 
 
 def revive(scenario: Scenario) -> None:
@@ -270,12 +270,12 @@ def test_the_watch_tells_within_five_minutes_once_and_when_it_is_over(
     pool: ConnectionPool, tmp_path: Path, name: str
 ) -> None:
     story = STORIES[name]
-    told: dict[str, list[tuple[AlertPhase, float]]] = {}
-    for each in live(story, pool, tmp_path).heard.told:
-        told.setdefault(each.name, []).append((each.word, each.at_s / 60))
-    assert told.keys() - story.beside == {name} - story.beside, told
-    assert {tuple(word for word, _ in words) for words in told.values()} == {ONCE}, told
-    (_, fired_at), (_, over_at) = told[name]
+    phases: dict[str, list[tuple[AlertPhase, float]]] = {}
+    for alert in live(story, pool, tmp_path).alerts.entries:
+        phases.setdefault(alert.name, []).append((alert.phase, alert.at_s / 60))
+    assert phases.keys() - story.beside == {name} - story.beside, phases
+    assert {tuple(word for word, _ in words) for words in phases.values()} == {ONCE}, phases
+    (_, fired_at), (_, over_at) = phases[name]
     wrong_at = wrong_min(story, pool)
     assert wrong_at <= fired_at <= wrong_at + SOON_MIN
     assert story.ends <= over_at <= story.over
@@ -287,9 +287,9 @@ def test_a_part_that_fails_is_shown_and_told_to_nobody(
     shown: dict[float, set[str]] = {}
 
     def look(scenario: Scenario) -> None:
-        shown[scenario.clock.monotonic() / 60] = {each.name for each in ops(scenario).alerts()}
+        shown[scenario.clock.monotonic() / 60] = {alert.name for alert in ops(scenario).alerts()}
 
     acts = {9: look, 25: look, 30: mend, 200: look}
     story = Story(faults=["vanish:1@00:10"], acts=acts, wrong=10, ends=30, over=200)
-    assert live(story, pool, tmp_path).heard.told == []
+    assert live(story, pool, tmp_path).alerts.entries == []
     assert shown == {9: set(), 25: {"failing"}, 200: set()}

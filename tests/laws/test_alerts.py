@@ -41,10 +41,10 @@ def watch(pool: ConnectionPool, tmp_path: Path) -> Watch:
 
 def spans(scenario: Scenario) -> dict[str, list[tuple[float, AlertPhase]]]:
     """Return what was told of each alert, by minute."""
-    told: dict[str, list[tuple[float, AlertPhase]]] = {}
-    for each in scenario.heard.told:
-        told.setdefault(each.name, []).append((each.at_s / 60, each.word))
-    return told
+    phases: dict[str, list[tuple[float, AlertPhase]]] = {}
+    for alert in scenario.alerts.entries:
+        phases.setdefault(alert.name, []).append((alert.at_s / 60, alert.phase))
+    return phases
 
 
 def test_each_fault_is_told_within_five_minutes_once_and_told_when_it_is_over(
@@ -57,15 +57,15 @@ def test_each_fault_is_told_within_five_minutes_once_and_told_when_it_is_over(
         days=0.16,
         share_per_day=4.0,
     )
-    told = spans(scenario)
-    assert told.keys() == {"supplier_down", "paused", "shop_refused"}
+    phases = spans(scenario)
+    assert phases.keys() == {"supplier_down", "paused", "shop_refused"}
     # An outage is over for us with the probe that is answered: at most a quarter of an hour later.
     for name, begins, ends_by in (
         ("supplier_down", 30, 60 + 15 + 3),
         ("paused", 100, 130),
         ("shop_refused", 170, 200 + 15 + 3),
     ):
-        (fired_at, fired), (resolved_at, resolved) = told[name]
+        (fired_at, fired), (resolved_at, resolved) = phases[name]
         assert (fired, resolved) == (AlertPhase.FIRED, AlertPhase.RESOLVED)
         assert begins <= fired_at <= begins + SOON_MIN, name
         assert begins + 30 <= resolved_at <= ends_by + 1, name

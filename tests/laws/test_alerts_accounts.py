@@ -47,7 +47,9 @@ def live(
 
 def told_of(scenario: AccountScenario, name: str) -> list[tuple[AlertPhase, float]]:
     """Return what was told of one alert, and at which minute."""
-    return [(each.word, each.at_s / 60) for each in scenario.heard.told if each.name == name]
+    return [
+        (alert.phase, alert.at_s / 60) for alert in scenario.alerts.entries if alert.name == name
+    ]
 
 
 def minute_of(pool: ConnectionPool, query: str) -> float:
@@ -70,13 +72,17 @@ def test_a_platform_that_is_down_is_told_once_whoever_asks_it(
     )
     scenario = AccountScenario(plan, pool, tmp_path)
     scenario.run()
-    told = [(each.word, each.at_s / 60) for each in scenario.heard.told if each.subject == "etsy"]
-    (fired, fired_at), (over, over_at) = told
+    phases = [
+        (alert.phase, alert.at_s / 60)
+        for alert in scenario.alerts.entries
+        if alert.subject == "etsy"
+    ]
+    (fired, fired_at), (over, over_at) = phases
     assert (fired, over) == ONCE
     # Three accounts must fail, each at its own hour; then it is soon.
     assert 120 <= fired_at <= 180
     assert 180 <= over_at <= 200
-    words = Counter((each.subject, each.word) for each in scenario.heard.told)
+    words = Counter((alert.subject, alert.phase) for alert in scenario.alerts.entries)
     assert set(words.values()) == {1}, "what was told of one account was told again"
 
 
@@ -95,7 +101,7 @@ def mend(scenario: AccountScenario) -> None:
     """Let it take them again, and a person revive what died of it."""
     printify(scenario).per_page_max = dict(PER_PAGE_MAX)
     lane = Operations(scenario.app, actor="ops").lane
-    lane.revive([each.id for each in lane.jobs(status=JobStatus.DEAD, limit=50)])
+    lane.revive([job.id for job in lane.jobs(status=JobStatus.DEAD, limit=50)])
 
 
 @pytest.mark.campaign

@@ -42,8 +42,8 @@ def run(pool: ConnectionPool, tmp_path: Path) -> Run:
         scenario = Scenario(plan, pool, tmp_path, parts)
         scenario.run()
         assert not scenario.book.examples
-        told: dict[str, Any] = figures(scenario, real_seconds=0)["eta_within_headway"]
-        return told
+        eta: dict[str, Any] = figures(scenario, real_seconds=0)["eta_within_headway"]
+        return eta
 
     return run_it
 
@@ -52,9 +52,9 @@ def run(pool: ConnectionPool, tmp_path: Path) -> Run:
 def test_nine_in_ten_listings_join_call_within_a_headway_of_what_explain_said(
     run: Run, policy: str, days: float
 ) -> None:
-    told = run(policy, days=days)
-    assert told["asked"] >= 20
-    assert told["share"] >= LEAST, told
+    figures = run(policy, days=days)
+    assert figures["asked"] >= 20
+    assert figures["share"] >= LEAST, figures
 
 
 def test_nine_in_ten_jobs_run_within_an_interval_of_what_explain_said(
@@ -69,10 +69,10 @@ def test_nine_in_ten_jobs_run_within_an_interval_of_what_explain_said(
     )
     scenario = AccountScenario(plan, pool, tmp_path)
     scenario.run()
-    told = account_figures(scenario, real_seconds=0)["eta_within_headway"]
-    assert told["asked"] >= 10
-    assert told["share"] >= LEAST, told
-    assert told["median_error_s"] <= MEDIAN_MAX_S
+    figures = account_figures(scenario, real_seconds=0)["eta_within_headway"]
+    assert figures["asked"] >= 10
+    assert figures["share"] >= LEAST, figures
+    assert figures["median_error_s"] <= MEDIAN_MAX_S
 
 
 def test_an_instant_is_right_up_to_one_headway_early_or_late() -> None:
@@ -80,19 +80,19 @@ def test_an_instant_is_right_up_to_one_headway_early_or_late() -> None:
     for number, late_s in enumerate((-30.0, 0.0, 30.0, 30.5, -31.0)):
         foresight.said(number, Forecasts(state="permit", at_s=100.0, headway_s=30.0))
         foresight.in_call(number, 100.0 + late_s)
-    told = foresight.figures()
-    assert (told["asked"], told["share"], told["median_error_s"]) == (5, 0.6, 30.0)
+    figures = foresight.figures()
+    assert (figures["asked"], figures["share"], figures["median_error_s"]) == (5, 0.6, 30.0)
 
 
 def test_a_listing_is_right_by_the_call_that_was_named_or_its_neighbour() -> None:
     foresight = Foresight()
     for number in range(10):
         foresight.departed(number * 180.0)
-    for who, went in enumerate((3, 4, 5, 6, 7)):
-        foresight.said(who, Forecasts(state="permit", at_s=5 * 180.0 - 3))
-        foresight.in_call(who, went * 180.0)
-    told = foresight.figures()
-    assert (told["share"], told["median_error_s"]) == (0.6, 183.0)
+    for key, went in enumerate((3, 4, 5, 6, 7)):
+        foresight.said(key, Forecasts(state="permit", at_s=5 * 180.0 - 3))
+        foresight.in_call(key, went * 180.0)
+    figures = foresight.figures()
+    assert (figures["share"], figures["median_error_s"]) == (0.6, 183.0)
 
 
 def test_a_listing_that_two_calls_left_behind_is_wrong_and_one_whose_call_is_to_come_is_not() -> (
@@ -104,8 +104,8 @@ def test_a_listing_that_two_calls_left_behind_is_wrong_and_one_whose_call_is_to_
     foresight.said("left", Forecasts(state="permit", at_s=200.0))
     foresight.said("to come", Forecasts(state="not due", at_s=260.0))
     foresight.close(300.0)
-    told = foresight.figures()
-    assert (told["asked"], told["share"]) == (1, 0.0)
+    figures = foresight.figures()
+    assert (figures["asked"], figures["share"]) == (1, 0.0)
 
 
 def test_what_never_came_is_wrong_and_what_lies_beyond_the_end_is_not_counted() -> None:
@@ -113,5 +113,5 @@ def test_what_never_came_is_wrong_and_what_lies_beyond_the_end_is_not_counted() 
     foresight.said("late", Forecasts(state="permit", at_s=50.0, headway_s=30.0))
     foresight.said("beyond", Forecasts(state="not due", at_s=90.0, headway_s=30.0))
     foresight.close(100.0)
-    told = foresight.figures()
-    assert (told["asked"], told["share"], told["median_error_s"]) == (1, 0.0, None)
+    figures = foresight.figures()
+    assert (figures["asked"], figures["share"], figures["median_error_s"]) == (1, 0.0, None)

@@ -81,7 +81,7 @@ def tampering(change: Callable[[Settlement], Settlement]) -> Parts:
 
     class Tampering(Wrong):
         def settle(self, settlements: list[Settlement], **more: object) -> int:
-            return self.inner.settle([change(each) for each in settlements], **more)
+            return self.inner.settle([change(settlement) for settlement in settlements], **more)
 
     return Parts(schedule=Tampering)
 
@@ -122,9 +122,9 @@ def test_l2_notices_that_a_second_seller_is_left_behind(run: Run) -> None:
     class OneSeller(Wrong):
         def claim(self, skus: list[Sku], **more: object) -> list[Listing]:
             listings = self.inner.claim(skus, **more)
-            late = [each for each in listings if each.user_id != "seller-1"]
+            late = [listing for listing in listings if listing.user_id != "seller-1"]
             self.inner.release(late, suspicion={})
-            return [each for each in listings if each.user_id == "seller-1"]
+            return [listing for listing in listings if listing.user_id == "seller-1"]
 
     assert run(Parts(schedule=OneSeller), sellers=2, days=0.1)["L2"] > 0
 
@@ -132,9 +132,9 @@ def test_l2_notices_that_a_second_seller_is_left_behind(run: Run) -> None:
 def test_l3_notices_a_policy_that_comes_back_too_late(run: Run) -> None:
     def lazy(app: App) -> App:
         class InThirtyHours(Rolling):
-            def next_read(self, seen: ReadResult) -> Next:
-                following = super().next_read(seen)
-                return replace(following, next_sync_at=seen.at + timedelta(hours=30))
+            def next_read(self, result: ReadResult) -> Next:
+                following = super().next_read(result)
+                return replace(following, next_sync_at=result.at + timedelta(hours=30))
 
         return replace(app, judge=replace(app.judge, policy=InThirtyHours()))
 
@@ -155,11 +155,11 @@ def test_l5_notices_that_a_late_settle_was_let_in(run: Run, pool: ConnectionPool
     class Unfenced(Wrong):
         def settle(self, settlements: list[Settlement], **more: object) -> int:
             with pool.connection() as connection:
-                for each in settlements:
+                for settlement in settlements:
                     connection.execute(
                         "UPDATE product_sync_schedule SET sync_status = 'syncing', fence = %s,"
                         " lease_owner = 'late', lease_until = now() WHERE id = %s",
-                        (each.listing.fence, each.listing.id),
+                        (settlement.listing.fence, settlement.listing.id),
                     )
             return self.inner.settle(settlements, **more)
 
@@ -167,18 +167,18 @@ def test_l5_notices_that_a_late_settle_was_let_in(run: Run, pool: ConnectionPool
 
 
 def test_l6_notices_a_read_that_was_stored_wrongly(run: Run) -> None:
-    def off_by_one(each: Settlement) -> Settlement:
-        if each.observed is None:
-            return each
-        stock = {place: count + 1 for place, count in each.observed.quantities.items()}
-        return replace(each, observed=replace(each.observed, quantities=stock))
+    def off_by_one(settlement: Settlement) -> Settlement:
+        if settlement.observed is None:
+            return settlement
+        stock = {place: count + 1 for place, count in settlement.observed.quantities.items()}
+        return replace(settlement, observed=replace(settlement.observed, quantities=stock))
 
     assert run(tampering(off_by_one))["L6"] > 0
 
 
 def test_l6_notices_a_change_that_was_seen_and_not_wanted(run: Run) -> None:
-    def forgetful(each: Settlement) -> Settlement:
-        return replace(each, desired=each.listing.desired)
+    def forgetful(settlement: Settlement) -> Settlement:
+        return replace(settlement, desired=settlement.listing.desired)
 
     assert run(tampering(forgetful))["L6"] > 0
 
@@ -189,13 +189,13 @@ def test_l8_notices_that_a_failed_call_is_charged_to_its_listings(run: Run) -> N
             now = listings[0].next_sync_at
             charged = [
                 Settlement(
-                    listing=each,
+                    listing=listing,
                     outcome=Outcome.FAILED,
                     priority=Priority.RETRY,
                     next_sync_at=now + timedelta(hours=2),
-                    failures=each.consecutive_failures + 1,
+                    failures=listing.consecutive_failures + 1,
                 )
-                for each in listings
+                for listing in listings
             ]
             self.inner.settle(charged, now=now, call_id="00000000-0000-0000-0000-000000000000")
             return len(charged)
@@ -204,9 +204,9 @@ def test_l8_notices_that_a_failed_call_is_charged_to_its_listings(run: Run) -> N
 
 
 def test_l8_notices_that_an_innocent_is_parked(run: Run) -> None:
-    def harsh(each: Settlement) -> Settlement:
-        is_failed = each.outcome is Outcome.FAILED
-        return replace(each, is_parked=True, failures=5) if is_failed else each
+    def harsh(settlement: Settlement) -> Settlement:
+        is_failed = settlement.outcome is Outcome.FAILED
+        return replace(settlement, is_parked=True, failures=5) if is_failed else settlement
 
     assert run(tampering(harsh), "duplicate:50%")["L8"] > 0
 
@@ -220,8 +220,12 @@ def test_l8_notices_that_an_innocent_is_parked(run: Run) -> None:
     ),
 )
 def test_l9_notices_a_price_that_must_not_reach_the_shop(run: Run, harm: dict[str, str]) -> None:
-    def harmful(each: Settlement) -> Settlement:
-        return replace(each, desired={**each.desired, **harm}) if each.desired else each
+    def harmful(settlement: Settlement) -> Settlement:
+        return (
+            replace(settlement, desired={**settlement.desired, **harm})
+            if settlement.desired
+            else settlement
+        )
 
     assert run(tampering(harmful))["L9"] > 0
 
@@ -243,27 +247,29 @@ def test_l9_notices_a_guard_that_lets_a_price_fall_by_95_percent(run: Run) -> No
 
 
 def test_l9_notices_a_held_price_that_moves(run: Run) -> None:
-    def careless(each: Settlement) -> Settlement:
-        return replace(each, desired=each.proposed) if each.proposed else each
+    def careless(settlement: Settlement) -> Settlement:
+        return (
+            replace(settlement, desired=settlement.proposed) if settlement.proposed else settlement
+        )
 
     assert run(tampering(careless), **CRASH)["L9"] >= 5
 
 
 def test_l6_notices_stock_that_is_held_with_the_price(run: Run) -> None:
-    def stubborn(each: Settlement) -> Settlement:
-        if each.held_reason is None or each.desired is None:
-            return each
-        stale = {place: count + 1 for place, count in each.desired["quantities"].items()}
-        return replace(each, desired={**each.desired, "quantities": stale})
+    def stubborn(settlement: Settlement) -> Settlement:
+        if settlement.held_reason is None or settlement.desired is None:
+            return settlement
+        stale = {place: count + 1 for place, count in settlement.desired["quantities"].items()}
+        return replace(settlement, desired={**settlement.desired, "quantities": stale})
 
     assert run(tampering(stubborn), **CRASH)["L6"] >= 5
 
 
 def test_l8_notices_a_failure_that_takes_a_part_off_sale_before_it_is_parked(run: Run) -> None:
-    def hasty(each: Settlement) -> Settlement:
-        if each.outcome is not Outcome.FAILED or each.listing.desired is None:
-            return each
-        return replace(each, desired={**each.listing.desired, "status": "DRAFT"})
+    def hasty(settlement: Settlement) -> Settlement:
+        if settlement.outcome is not Outcome.FAILED or settlement.listing.desired is None:
+            return settlement
+        return replace(settlement, desired={**settlement.listing.desired, "status": "DRAFT"})
 
     assert run(tampering(hasty), "vanish:3@01:00", products=60, days=1.1)["L8"] > 0
 
@@ -274,9 +280,9 @@ def test_l10_notices_that_one_sellers_read_writes_anothers_row(
     class Leaking(Wrong):
         def claim(self, skus: list[Sku], **more: object) -> list[Listing]:
             listings = self.inner.claim(skus, **more)
-            late = [each for each in listings if each.user_id != "seller-1"]
+            late = [listing for listing in listings if listing.user_id != "seller-1"]
             self.inner.release(late, suspicion={})
-            return [each for each in listings if each.user_id == "seller-1"]
+            return [listing for listing in listings if listing.user_id == "seller-1"]
 
         def settle(self, settlements: list[Settlement], **more: object) -> int:
             refused = self.inner.settle(settlements, **more)
@@ -284,7 +290,7 @@ def test_l10_notices_that_one_sellers_read_writes_anothers_row(
                 connection.execute(
                     "UPDATE product_sync_schedule SET missing_count = 1"
                     " WHERE sku = ANY(%s) AND user_id <> 'seller-1'",
-                    ([each.listing.sku for each in settlements],),
+                    ([settlement.listing.sku for settlement in settlements],),
                 )
             return refused
 

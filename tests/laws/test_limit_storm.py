@@ -111,10 +111,10 @@ def storm(folder: Path, supplier: Supplier, *, rounds: int, calls: int) -> int:
                     server.start()
                     supplier.await_arrivals(calls)
             finally:
-                told, _ = workers.communicate(timeout=30)
+                output, _ = workers.communicate(timeout=30)
         assert workers.returncode == 0
         judge_ledger(server.dsn("storm"), supplier)
-    return int(told)
+    return int(output)
 
 
 def judge_ledger(dsn: str, supplier: Supplier) -> None:

@@ -63,7 +63,9 @@ def test_reads_pushes_and_a_person_never_wait_for_each_other_in_a_ring(
         )
         assert push_lease is not None
         changes = push_lease.changes[:: 1 if number % 2 else -1]
-        pushes.settle(push_lease, [Pushed(change=each, retry_at=NOW) for each in changes], now=NOW)
+        pushes.settle(
+            push_lease, [Pushed(change=change, retry_at=NOW) for change in changes], now=NOW
+        )
 
     def fetch(number: int) -> None:
         listings = schedule.claim(skus, now=NOW, owner="f", lease_until=lease)
@@ -78,7 +80,7 @@ def test_reads_pushes_and_a_person_never_wait_for_each_other_in_a_ring(
             proposed=OFFER,
             held_reason="too far",
         )
-        settled = [replace(settlement, listing=each) for each in reversed(listings)]
+        settled = [replace(settlement, listing=listing) for listing in reversed(listings)]
         schedule.settle(settled, now=NOW, call_id=fresh_id())
 
     def rule(number: int) -> None:

@@ -56,7 +56,7 @@ def run(pool: ConnectionPool, tmp_path: Path) -> Run:
 
 
 def broken(scenario: Scenario) -> list[str]:
-    return [str(each) for each in scenario.book.examples]
+    return [str(example) for example in scenario.book.examples]
 
 
 def mixes() -> Iterator[Any]:
@@ -126,7 +126,7 @@ def with_policy(policy: Policy) -> Parts:
 
 class Boundless(Split):
     def openings(self, listings: int) -> tuple[Opening, ...]:
-        return tuple(replace(each, seats_max=1000) for each in super().openings(listings))
+        return tuple(replace(opening, seats_max=1000) for opening in super().openings(listings))
 
 
 class Lopsided(Split):

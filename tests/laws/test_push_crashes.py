@@ -60,7 +60,7 @@ def shops(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Shops:
 def test_each_change_is_applied_once_wherever_the_pusher_dies(shops: Shops) -> None:
     for touches in itertools.count():
         number = touches + 1
-        seen = len(shops.simulator.effects)
+        known = len(shops.simulator.effects)
         begin_round(shops, number)
         life = Life(shops.clock)
         life.end_after(touches)
@@ -71,13 +71,13 @@ def test_each_change_is_applied_once_wherever_the_pusher_dies(shops: Shops) -> N
             has_survived = False
             shops.clock.sleep(LEASE_OVER_S)
             live(shops, Life(shops.clock))
-        check_round(shops, number, seen)
+        check_round(shops, number, known)
         if has_survived:
             assert touches > 40, "the pusher touched far fewer things than it must"
             return
 
 
-def check_round(shops: Shops, number: int, seen: int) -> None:
+def check_round(shops: Shops, number: int, known: int) -> None:
     for index in range(LISTINGS):
         view = shops.shown(f"A-{index}")
         assert view.price == Decimal(prices(number)), f"lost at touch {number - 1}"
@@ -85,9 +85,9 @@ def check_round(shops: Shops, number: int, seen: int) -> None:
     assert len(shops.simulator.shop(shops.domain("acme")).by_sku(f"N-{number}")) == 1
     assert shops.simulator.double_writes() == [], f"written twice at touch {number - 1}"
     written = Counter(
-        (each.kind, each.id, each.location)
-        for each in shops.simulator.effects[seen:]
-        if each.kind != "create"
+        (effect.kind, effect.id, effect.location)
+        for effect in shops.simulator.effects[known:]
+        if effect.kind != "create"
     )
     assert set(written.values()) <= {1}, f"two effects of one change at touch {number - 1}"
     assert shops.one("SELECT count(*) FROM push_intent WHERE state = 'open'") == 0

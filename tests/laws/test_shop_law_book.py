@@ -57,7 +57,7 @@ def broken(book: LawBook) -> dict[str, int]:
 
 
 def told(scenario: Scenario, law: str) -> str:
-    return "; ".join(each.text for each in scenario.book.examples if each.law == law)
+    return "; ".join(example.text for example in scenario.book.examples if example.law == law)
 
 
 class Wrong:
@@ -79,12 +79,12 @@ def desiring(change: Callable[[Change], dict[str, Any]]) -> Parts:
             push_lease = self.inner.claim(shop, **more)
             if push_lease is None:
                 return None
-            visits.update(each.sku for each in push_lease.changes)
+            visits.update(change.sku for change in push_lease.changes)
             changes = [
-                replace(each, desired={**each.desired, **change(each)})
-                if visits[each.sku] <= 3
-                else each
-                for each in push_lease.changes
+                replace(old, desired={**old.desired, **change(old)})
+                if visits[old.sku] <= 3
+                else old
+                for old in push_lease.changes
             ]
             return replace(push_lease, changes=changes)
 
@@ -204,10 +204,10 @@ def test_l7_notices_what_is_written_twice(simulate: Simulate) -> None:
 
         def settle(self, push_lease: PushLease, pushed: Sequence[Pushed] = (), **more: Any) -> bool:
             kept = [
-                each if each.change.sku in self.forgotten else replace(each, applied=None)
-                for each in pushed
+                push if push.change.sku in self.forgotten else replace(push, applied=None)
+                for push in pushed
             ]
-            self.forgotten |= {each.change.sku for each in pushed}
+            self.forgotten |= {push.change.sku for push in pushed}
             return self.inner.settle(push_lease, kept, **more)
 
     scenario = simulate(Parts(pushes=Forgetful))
@@ -253,15 +253,15 @@ def test_l7_notices_an_older_state_that_overtakes_a_newer(simulate: Simulate) ->
             return getattr(self.inner, name)
 
         def set_prices(self, writes: Sequence[PriceWrite]) -> Any:
-            before = self.inner.read([each.variant for each in writes], locations=4)
-            said = self.inner.set_prices(writes)
+            before = self.inner.read([write.variant for write in writes], locations=4)
+            reply = self.inner.set_prices(writes)
             self.inner.set_prices(
                 [
                     replace(write, price=shown.price, cost=shown.cost)
                     for write, shown in zip(writes, before, strict=True)
                 ]
             )
-            return said
+            return reply
 
     scenario = simulate(Parts(app=relapsing))
     assert "over a newer one" in told(scenario, "L7")
@@ -327,7 +327,7 @@ def test_l10_notices_an_push_lease_with_anothers_listing(simulate: Simulate) -> 
             push_lease = self.inner.claim(shop, **more)
             if push_lease is None:
                 return None
-            changes = [replace(each, user_id="seller-9") for each in push_lease.changes]
+            changes = [replace(change, user_id="seller-9") for change in push_lease.changes]
             return replace(push_lease, changes=changes)
 
     assert "is not seller-1's" in told(simulate(Parts(pushes=Mixing)), "L10")

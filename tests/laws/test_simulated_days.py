@@ -49,7 +49,7 @@ def run(pool: ConnectionPool, tmp_path: Path) -> Run:
 
 
 def assert_lawful(scenario: Scenario) -> None:
-    broken = [str(each) for each in scenario.book.examples]
+    broken = [str(example) for example in scenario.book.examples]
     assert not broken, f"seed {scenario.plan.seed}: {broken}"
     in_play = LAWS_IN_PLAY | ({"L4"} if scenario.plan.policy == "split" else set())
     assert scenario.book.counts.keys() == in_play
@@ -63,8 +63,14 @@ def assert_lawful(scenario: Scenario) -> None:
 def assert_lawful_tables(laws: StoreLaws, scenario: Scenario) -> None:
     """Let the live check find nothing in what a run leaves behind."""
     now = scenario.clock.now()
-    found = (laws.lost(now), laws.doubled(), laws.harmful("USD"), laws.strays(now), laws.blamed())
-    assert [each.examples for each in found] == [()] * 5
+    verdicts = (
+        laws.lost(now),
+        laws.doubled(),
+        laws.harmful("USD"),
+        laws.strays(now),
+        laws.blamed(),
+    )
+    assert [verdict.examples for verdict in verdicts] == [()] * 5
 
 
 @pytest.mark.parametrize(
@@ -126,8 +132,10 @@ def test_only_the_skus_that_suffer_are_charged(run: Run) -> None:
     struck = {*scenario.fates.vanish, *scenario.fates.badprice}
     assert {row.sku for row in scenario.laws.parked} <= struck
     assert {row.sku for row in scenario.laws.held} & set(scenario.fates.badprice)
-    gone = [each for each in scenario.shops.shelves.values() if each.sku in scenario.fates.vanish]
-    stock = [value for each in gone for facet, value in each.face.items() if "stock" in facet]
+    gone = [
+        shelf for shelf in scenario.shops.shelves.values() if shelf.sku in scenario.fates.vanish
+    ]
+    stock = [value for row in gone for facet, value in row.face.items() if "stock" in facet]
     assert set(stock) == {0}
 
 

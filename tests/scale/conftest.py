@@ -81,17 +81,17 @@ class Staff:
     def start(self) -> None:
         """Start it, and wait until it is ready, and so fit to be stopped."""
         ready = self._ready() + len(self._commands)
-        for each in self._commands:
-            self._crew.start(*each)
+        for command in self._commands:
+            self._crew.start(*command)
         self.until(lambda: self._ready() >= ready)
 
     def _ready(self) -> int:
-        said = self._crew.said
-        return sum(line.startswith(("Headway runs", "Headway works")) for line in said)
+        output = self._crew.said
+        return sum(line.startswith(("Headway runs", "Headway works")) for line in output)
 
     def ended(self) -> int | None:
         """Return how the first one ended that did, if any."""
-        codes = [each.poll() for each in self._crew.processes]
+        codes = [process.poll() for process in self._crew.processes]
         return next((code for code in codes if code is not None), None)
 
 

@@ -106,7 +106,7 @@ class Town:
     def ask(self, seller: str, skus: Sequence[str]) -> list[str]:
         """Ask for parts to be read now; return those that will be, and are not just being read."""
         rulings = self.operations.trigger([Sku(sku) for sku in skus], seller=SellerId(seller))
-        return [each.sku for each in rulings if "boards" in each.said]
+        return [ruling.sku for ruling in rulings if "boards" in ruling.said]
 
     def sell(self, seller: str, sku: str) -> None:
         """Let somebody buy in each of a seller's shops."""
@@ -179,7 +179,7 @@ def open_town(
     """Open it with these sellers' shops, which are empty."""
     shelf, sign_in, etsy_app = Shelf(), SignIn(), EtsyApp()
     supplier = BoeingSimulator(shelf, CLOCK, limit=calls_per_min, delay_s=QUICK_S)
-    setups = [ShopSetup(domain=f"{each}.myshopify.com", locations=PLACES) for each in sellers]
+    setups = [ShopSetup(domain=f"{seller}.myshopify.com", locations=PLACES) for seller in sellers]
     shops = ShopifySimulator(CLOCK, shops=setups, delay_s=shop_delay_s)
     etsy, printify = EtsySimulator(CLOCK, delay_s=QUICK_S), PrintifySimulator(CLOCK)
     with ExitStack() as stack:

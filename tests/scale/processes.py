@@ -61,13 +61,13 @@ class Nursery:
     def __init__(self, source: Path | None) -> None:
         path = [str(source)] if source else []
         path += filter(None, [os.environ.get("PYTHONPATH")])
-        self._door, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        self._door, child = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with child:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.scale.processes", str(theirs.fileno())],
+                [sys.executable, "-m", "tests.scale.processes", str(child.fileno())],
                 cwd=Path(__file__).parents[2],
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
-                pass_fds=[theirs.fileno()],
+                pass_fds=[child.fileno()],
                 stdin=subprocess.DEVNULL,
             )
         self._lock = threading.Lock()
@@ -80,18 +80,18 @@ class Nursery:
         """Start a command; what it says goes to the file `output`."""
         with self._lock:
             self._is_born.clear()
-            told = json.dumps({"arguments": list(arguments), "environ": dict(environ)}).encode()
-            socket.send_fds(self._door, [told], [output])
+            message = json.dumps({"arguments": list(arguments), "environ": dict(environ)}).encode()
+            socket.send_fds(self._door, [message], [output])
             assert self._is_born.wait(BORN_S), "the nursery has died"
             assert self._born is not None
             return self._born
 
-    def ask(self, what: Mapping[str, Any]) -> None:
-        self._door.send(json.dumps(what).encode())
+    def ask(self, request: Mapping[str, Any]) -> None:
+        self._door.send(json.dumps(request).encode())
 
     def _listen(self) -> None:
-        while told := self._door.recv(MESSAGE_BYTES):
-            news = json.loads(told)
+        while message := self._door.recv(MESSAGE_BYTES):
+            news = json.loads(message)
             if "code" in news:
                 self._children.pop(news["pid"]).ended(news["code"])
             else:
@@ -113,15 +113,15 @@ def serve(door: socket.socket) -> None:
     alive: set[int] = set()
     while True:
         if select.select([door], [], [], LOOK_S)[0]:
-            told, files, _, _ = socket.recv_fds(door, MESSAGE_BYTES, 1)
-            if not told:
+            message, files, _, _ = socket.recv_fds(door, MESSAGE_BYTES, 1)
+            if not message:
                 return
-            asked = json.loads(told)
-            if "signal" in asked:
-                if asked["pid"] in alive:
-                    os.kill(asked["pid"], asked["signal"])
+            request = json.loads(message)
+            if "signal" in request:
+                if request["pid"] in alive:
+                    os.kill(request["pid"], request["signal"])
             else:
-                alive.add(_fork(door, asked, files[0]))
+                alive.add(_fork(door, request, files[0]))
         while alive:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
@@ -131,11 +131,11 @@ def serve(door: socket.socket) -> None:
             door.send(json.dumps({"pid": pid, "code": code}).encode())
 
 
-def _fork(door: socket.socket, asked: Mapping[str, Any], output: int) -> int:
+def _fork(door: socket.socket, request: Mapping[str, Any], output: int) -> int:
     pid = os.fork()
     if pid == 0:
         door.close()
-        os._exit(_become(asked["arguments"], asked["environ"], output))
+        os._exit(_become(request["arguments"], request["environ"], output))
     os.close(output)
     door.send(json.dumps({"pid": pid}).encode())
     return pid

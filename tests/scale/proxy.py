@@ -25,10 +25,10 @@ class Proxy:
 
     def __exit__(self, *_: object) -> None:
         self._flows.set()
-        for each in (self._door, *self._ends):
+        for end in (self._door, *self._ends):
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
 
     @property
     def port(self) -> int:
@@ -61,8 +61,8 @@ class Proxy:
 
     def _pump(self, one: socket.socket, other: socket.socket) -> None:
         with suppress(OSError):
-            while told := one.recv(CHUNK_BYTES):
+            while chunk := one.recv(CHUNK_BYTES):
                 self._flows.wait()
-                other.sendall(told)
+                other.sendall(chunk)
         with suppress(OSError):
             other.shutdown(socket.SHUT_WR)

@@ -86,18 +86,18 @@ class Storm:
             quantity = self._luck.randint(1, 90)
             self.town.shelf.stock(sku, str(part.list_price + 1), quantity)
             self.changes += 1
-            self._unasked |= {each for each in self.town.listed if each[1] == sku}
+            self._unasked |= {listing for listing in self.town.listed if listing[1] == sku}
         seller = self._luck.choice(sorted({seller for seller, _ in self.town.shop_ids}))
-        theirs = [sku for whose, sku in self.town.listed if whose == seller]
-        self.town.sell(seller, self._luck.choice(theirs))
+        skus = [sku for owner, sku in self.town.listed if owner == seller]
+        self.town.sell(seller, self._luck.choice(skus))
         self.orders += 3
         self.look()
 
     def look(self) -> None:
         """Ask for what moved to be read, and let pulls be due; nobody waits for a dead worker."""
         for seller in {seller for seller, _ in self._unasked}:
-            asked = [sku for whose, sku in self._unasked if whose == seller]
-            self._unasked -= {(seller, sku) for sku in self.town.ask(seller, asked)}
+            skus = [sku for owner, sku in self._unasked if owner == seller]
+            self._unasked -= {(seller, sku) for sku in self.town.ask(seller, skus)}
         self.town.do(
             "UPDATE sync_jobs SET next_run_at = now() WHERE status = 'completed'"
             " AND NOT is_backfill"
@@ -130,7 +130,7 @@ class Storm:
     def figures(self) -> str:
         """Return in one line what was done to it, and what was done meanwhile."""
         town, works = self.town, sum("Headway works as" in line for line in self.crew.said)
-        prices = sum(each.kind == "price" for each in town.shops.effects)
+        prices = sum(effect.kind == "price" for effect in town.shops.effects)
         return (
             f"seed {self.seed}: {self.kills} kills, {works} starts that came to work;"
             f" {self.changes} price changes, {prices} written, {self.orders} orders;"

@@ -36,14 +36,14 @@ def reprice(town: Town, price: str) -> None:
 
 def counted(crew: Crew, verb: str) -> float:
     """Return how many calls the workers say that they made and were answered."""
-    found = 0.0
+    total = 0.0
     for line in crew.said:
         if line.startswith("Metrics: "):
             with urlopen(line.removeprefix("Metrics: ")) as answer:
-                told = answer.read().decode()
+                text = answer.read().decode()
             calls = rf'^headway_calls_total{{ended="answered",.*verb="{verb}"}} (\S+)'
-            found += sum(float(each) for each in re.findall(calls, told, re.MULTILINE))
-    return found
+            total += sum(float(figure) for figure in re.findall(calls, text, re.MULTILINE))
+    return total
 
 
 def test_a_broker_that_forgets_everything_loses_nothing(
@@ -73,8 +73,8 @@ def test_a_broker_that_dies_is_told_and_work_goes_on_when_it_is_back(
     celery_crew.until_said("Headway works as")
     valkey.kill()
     town.move_in("acme", *PARTS)
-    said = celery_crew.until_said("the broker of HEADWAY_BROKER_URL cannot be used")
-    assert said.startswith("tick: ")
+    message = celery_crew.until_said("the broker of HEADWAY_BROKER_URL cannot be used")
+    assert message.startswith("tick: ")
     valkey.start()
     celery_crew.until(lambda: shows(town, OLD, *PARTS))
     secret = valkey.url.partition("@")[0].rpartition(":")[2]
@@ -109,11 +109,11 @@ def test_a_message_is_json_and_says_only_who_should_look(
     rounds(town.app, send=send, rule=rule_of(town.app)).round()
     with valkey.client() as client:
         queues = {"fetch.boeing", "push.shopify", "pull.shopify"}
-        waiting = {each: client.lrange(f"{KEY_PREFIX}{each}", 0, -1) for each in queues}
-    told = [json.loads(each) for messages in waiting.values() for each in messages]
-    assert {each["content-type"] for each in told} == {"application/json"}
-    arguments = [json.loads(base64.b64decode(each["body"]))[0] for each in told]
-    assert sorted(arguments) == sorted([each.subject.name, each.fence] for each in sent)
+        waiting = {queue: client.lrange(f"{KEY_PREFIX}{queue}", 0, -1) for queue in queues}
+    sent_messages = [json.loads(message) for messages in waiting.values() for message in messages]
+    assert {message["content-type"] for message in sent_messages} == {"application/json"}
+    arguments = [json.loads(base64.b64decode(message["body"]))[0] for message in sent_messages]
+    assert sorted(arguments) == sorted([message.subject.name, message.fence] for message in sent)
     assert waiting["fetch.boeing"]
     assert waiting["push.shopify"]
 
@@ -121,7 +121,7 @@ def test_a_message_is_json_and_says_only_who_should_look(
 def logged(crew: Crew, step: str) -> list[dict[str, str]]:
     """Return what a step wrote as JSON, where a call was made for it."""
     lines = [json.loads(line) for line in crew.said if not line.startswith("[")]
-    return [each for each in lines if each.get("step") == step and "call" in each]
+    return [line for line in lines if line.get("step") == step and "call" in line]
 
 
 def test_beat_may_tick_instead_of_the_workers_and_logs_may_be_json(
@@ -148,6 +148,6 @@ def test_beat_may_tick_instead_of_the_workers_and_logs_may_be_json(
     assert not town.one("SELECT count(*) FROM dispatch_leases WHERE verb = 'tick'")
     calls = town.one("SELECT array_agg(permit_id::text) FROM call_ledger")
     fetches, pushes = logged(celery_crew, "fetch"), logged(celery_crew, "push")
-    assert {each["call"] for each in [*fetches, *pushes]} <= set(calls)
-    assert {each.get("seller") for each in fetches} == {None}
-    assert {each.get("seller") for each in pushes} == {"acme"}
+    assert {fetch["call"] for fetch in [*fetches, *pushes]} <= set(calls)
+    assert {fetch.get("seller") for fetch in fetches} == {None}
+    assert {push.get("seller") for push in pushes} == {"acme"}

@@ -57,8 +57,8 @@ def test_trouble_is_reported_and_tried_again_until_it_is_over(staff: Staff, town
     town.move_in("acme", *PARTS)
     town.do("ALTER TABLE push_intent RENAME TO mislaid")
     staff.start()
-    said = staff.until_said("the database refused")
-    assert "push_intent" in said
+    line = staff.until_said("the database refused")
+    assert "push_intent" in line
     town.do("ALTER TABLE mislaid RENAME TO push_intent")
     staff.until(lambda: shows(town, OLD, *PARTS))
 

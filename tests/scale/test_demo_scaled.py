@@ -76,7 +76,9 @@ def test_without_the_extra_it_says_what_to_install_before_anything_starts(
     monkeypatch.setenv("HEADWAY_DATA_DIR", str(tmp_path / "none"))
     monkeypatch.setattr(sys, "argv", ["headway", *QUICK])
     assert main() == 2
-    said = capsys.readouterr()
-    assert (said.out, said.err.count("\n")) == ("", 1)
-    assert "headway demo --workers needs Celery and redis-py; install them: pip install" in said.err
+    output = capsys.readouterr()
+    assert (output.out, output.err.count("\n")) == ("", 1)
+    assert (
+        "headway demo --workers needs Celery and redis-py; install them: pip install" in output.err
+    )
     assert not list(tmp_path.iterdir())

@@ -49,8 +49,8 @@ def full(disk: Path, *, but_bytes: int = 0) -> Iterator[None]:
 
 
 def _room(disk: Path) -> int:
-    told = os.statvfs(disk)
-    return told.f_bavail * told.f_frsize
+    disk_space = os.statvfs(disk)
+    return disk_space.f_bavail * disk_space.f_frsize
 
 
 def test_a_start_on_a_full_disk_says_so_and_succeeds_once_there_is_room(
@@ -64,11 +64,11 @@ def test_a_start_on_a_full_disk_says_so_and_succeeds_once_there_is_room(
         with full(disk, but_bytes=2 * MEGABYTE):
             failed = crew.start("run", "--port", "0")
             assert failed.wait(PATIENCE_S) == 2
-            said = crew.until_said("No space left on device")
-        assert "Traceback" not in said
+            line = crew.until_said("No space left on device")
+        assert "Traceback" not in line
         crew.start("run", "--port", "0")
         crew.until_said("Headway runs")
-        tell(f"it had said: {said}")
+        tell(f"it had said: {line}")
     finally:
         crew.stop()
 
@@ -89,12 +89,12 @@ def test_a_database_without_room_is_reported_and_gone_on_with_once_there_is(
                     crew.start("worker")
                 crew.until_said("fetch: read")
                 with full(disk):
-                    said = crew.until_said("the database")
+                    line = crew.until_said("the database")
                 full_at = CLOCK.now()
                 pool.check()
                 day.live()
                 day.forsake(full_at)
-                tell(f"it had said: {said}; all settled {day.settle():.0f} s after")
+                tell(f"it had said: {line}; all settled {day.settle():.0f} s after")
                 assert breaches(town) == []
             finally:
                 crew.stop()

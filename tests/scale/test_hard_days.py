@@ -76,7 +76,7 @@ def test_a_database_that_crashes_and_comes_back_is_gone_on_with(
                 day.live()
                 day.forsake(crashed_at)
                 tell(f"all settled {day.settle():.0f} s after its return")
-                assert [each.poll() for each in workers] == [None] * WORKERS
+                assert [worker.poll() for worker in workers] == [None] * WORKERS
                 assert breaches(town) == []
             finally:
                 crew.stop()
@@ -138,6 +138,6 @@ def test_two_deployments_on_one_database_are_named_and_harm_nothing(
         day.crew.until_said("two deployments on one database?")
         day.live()
         tell(f"all settled after {day.settle():.0f} s")
-        assert [each.poll() for each in workers] == [None] * 4
+        assert [worker.poll() for worker in workers] == [None] * 4
         day.crew.stop()
     assert breaches(day.town) == []

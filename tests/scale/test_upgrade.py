@@ -65,8 +65,8 @@ def new(celery_crew: Crew, newer: Path) -> Iterator[Crew]:
 def start(crew: Crew, *queues: str) -> None:
     """Start workers, each for some queues, and wait until they work."""
     ready = works(crew) + len(queues)
-    for each in queues:
-        crew.start("worker", "--concurrency", "2", "--queues", each)
+    for queue in queues:
+        crew.start("worker", "--concurrency", "2", "--queues", queue)
     crew.until(lambda: works(crew) >= ready)
 
 

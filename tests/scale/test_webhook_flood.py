@@ -23,8 +23,8 @@ def test_a_flood_of_webhooks_is_taken_once_each_and_nothing_is_lost(day: Storm, 
     day.crew.environ = plain
     for _ in range(3):
         day.crew.start("worker")
-    found = re.search(r"http://127.0.0.1:\d+", day.crew.until_said("Headway serves"))
-    assert found is not None
+    match = re.search(r"http://127.0.0.1:\d+", day.crew.until_said("Headway serves"))
+    assert match is not None
     deliveries = []
     for number in range(ORDERS):
         domain = town.domain("acme" if number % 2 else "birch")
@@ -32,13 +32,13 @@ def test_a_flood_of_webhooks_is_taken_once_each_and_nothing_is_lost(day: Storm, 
         deliveries += [town.shops.hook("orders/create", order, shop=domain)] * COPIES
     began_s = CLOCK.monotonic()
     with (
-        httpx.Client(base_url=found[0], timeout=60, trust_env=False) as client,
+        httpx.Client(base_url=match[0], timeout=60, trust_env=False) as client,
         ThreadPoolExecutor(SENDERS) as senders,
     ):
 
-        def send(told: Delivery) -> int:
-            path, headers = "/webhooks/shopify", dict(told.headers)
-            return client.post(path, content=told.body, headers=headers).status_code
+        def send(delivery: Delivery) -> int:
+            path, headers = "/webhooks/shopify", dict(delivery.headers)
+            return client.post(path, content=delivery.body, headers=headers).status_code
 
         answers = Counter(senders.map(send, deliveries))
     took_s = CLOCK.monotonic() - began_s

@@ -20,26 +20,26 @@ ETSY_PER_SECOND, PRINTIFY_PER_MIN = 10, 600
 def unshown(town: Town) -> list[str]:
     """Return what some shop does not show as the supplier has it now."""
     return [
-        f"{seller}/{sku}: {view and view.price} is not {wanted}"
+        f"{seller}/{sku}: {view and view.price} is not {price}"
         for seller, sku in town.listed
         for view in [town.shops.shown(town.domain(seller), sku)]
-        for wanted in [(town.shelf.parts[sku].list_price or Decimal(0)) * MARKUP]
-        if view is None or view.price != wanted
+        for price in [(town.shelf.parts[sku].list_price or Decimal(0)) * MARKUP]
+        if view is None or view.price != price
     ]
 
 
 def unbooked(town: Town) -> list[str]:
     """Return where our tables differ from the platforms' own books, row for row."""
-    found: list[str] = []
+    problems: list[str] = []
     for account in ConnectedShops(town.pool).list():
         true = _true(town, account.user_id, account.platform)
-        ours = Warehouse(town.pool).rows(account.id)
-        different = compare(ours, true, horizon_at=account.horizon_at)
+        rows = Warehouse(town.pool).rows(account.id)
+        different = compare(rows, true, horizon_at=account.horizon_at)
         young = _young(true)
-        missing = [each for each in different.missing if each not in young]
-        told = (*missing, *different.wrong, *different.extra)
-        found += [f"{account.user_id} on {account.platform}: {each}" for each in told]
-    return found
+        missing = [row for row in different.missing if row not in young]
+        problems_here = (*missing, *different.wrong, *different.extra)
+        problems += [f"{account.user_id} on {account.platform}: {row}" for row in problems_here]
+    return problems
 
 
 def breaches(town: Town) -> list[str]:
@@ -50,19 +50,21 @@ def breaches(town: Town) -> list[str]:
         "Etsy": (log.calls_max_second, ETSY_PER_SECOND),
         "Printify": (town.printify.max_calls_in_window, PRINTIFY_PER_MIN),
     }
-    found = [
-        f"L1: {who} counted {count} of {limit}"
-        for who, (count, limit) in most.items()
+    problems = [
+        f"L1: {limit_key} counted {count} of {limit}"
+        for limit_key, (count, limit) in most.items()
         if count > limit
     ]
-    found += [f"L1: {count} refused" for count in town.refusals if count]
-    found += [f"L7: {each} was there already" for each in town.shops.double_writes()]
+    problems += [f"L1: {count} refused" for count in town.refusals if count]
+    problems += [f"L7: {write} was there already" for write in town.shops.double_writes()]
     # The supplier's prices only rise in these tests: whoever lowers one writes an old one.
-    prices = [each for each in town.shops.effects if each.kind == "price"]
-    old = [each for each in prices if each.old is not None and each.new < each.old]  # type: ignore[operator]
-    found += [f"L7: {each} went back" for each in sorted(old, key=attrgetter("at_s"))]
+    prices = [effect for effect in town.shops.effects if effect.kind == "price"]
+    old = [price for price in prices if price.old is not None and price.new < price.old]  # type: ignore[operator]
+    problems += [f"L7: {effect} went back" for effect in sorted(old, key=attrgetter("at_s"))]
     verdicts = [law(town.app) for law in LAWS]
-    return found + [f"{each.law}: {each.examples}" for each in verdicts if each.verdict == BROKEN]
+    return problems + [
+        f"{verdict.law}: {verdict.examples}" for verdict in verdicts if verdict.verdict == BROKEN
+    ]
 
 
 def _young(true: Rows) -> set[str]:

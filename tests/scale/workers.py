@@ -27,14 +27,14 @@ class Crew:
     _lines: "queue.Queue[str]" = field(default_factory=queue.Queue)
 
     def start(self, *arguments: str) -> Child:
-        theirs, ours = os.pipe()
+        child, parent = os.pipe()
         environ = {"PATH": "/usr/bin:/bin", **self.environ}
         try:
-            process = nursery(self.source).start(arguments, environ, ours)
+            process = nursery(self.source).start(arguments, environ, parent)
         finally:
-            os.close(ours)
+            os.close(parent)
         self.processes.append(process)
-        threading.Thread(target=self._read, args=(process, theirs), daemon=True).start()
+        threading.Thread(target=self._read, args=(process, child), daemon=True).start()
         return process
 
     def until(self, condition: Callable[[], object]) -> None:
@@ -43,8 +43,8 @@ class Crew:
             try:
                 self.said.append(self._lines.get(timeout=self.patience_s))
             except queue.Empty:
-                told = "\n".join(self.said[-30:])
-                raise AssertionError(f"nothing happens any more; last:\n{told}") from None
+                output = "\n".join(self.said[-30:])
+                raise AssertionError(f"nothing happens any more; last:\n{output}") from None
 
     def until_said(self, words: str) -> str:
         """Wait until somebody says this; return the line."""

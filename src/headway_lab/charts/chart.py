@@ -100,19 +100,19 @@ def scale(most: float, marks: int) -> tuple[float, float]:
         return 1.0, 1.0
     rough = most / marks
     unit = 10.0 ** math.floor(math.log10(rough))
-    step = next(each * unit for each in STEPS if each * unit >= rough * (1 - 1e-9))
+    step = next(size * unit for size in STEPS if size * unit >= rough * (1 - 1e-9))
     return math.ceil(most / step - 1e-9) * step, step
 
 
 def ticks(hours: float, marks: int) -> list[tuple[float, str]]:
     """Return at most so many round hours of the run, and what to call each."""
-    fit = (each for each in HOUR_STEPS if hours / each < marks)
+    fit = (step for step in HOUR_STEPS if hours / step < marks)
     least = HOURS_PER_DAY if hours > IN_HOURS_MAX else 0
-    step = next((each for each in fit if each >= least), HOUR_STEPS[-1])
-    found = range(0, math.floor(hours) + 1, step)
+    step = next((candidate for candidate in fit if candidate >= least), HOUR_STEPS[-1])
+    moments = range(0, math.floor(hours) + 1, step)
     if step % HOURS_PER_DAY:
-        return [(at, f"{at} h") for at in found]
-    return [(at, f"day {at // HOURS_PER_DAY}") for at in found]
+        return [(at, f"{at} h") for at in moments]
+    return [(at, f"day {at // HOURS_PER_DAY}") for at in moments]
 
 
 def number(value: float) -> str:
@@ -154,7 +154,7 @@ def _calls(reports: Sequence[Mapping[str, Any]], hours: float) -> Panel:
         )
         for report in reports
     ]
-    most = max(max(each.values) for each in series)
+    most = max(max(line.values) for line in series)
     if most >= CALLS_MAX * LIMIT_SHARE_MIN:
         guides: tuple[Guide, ...] = (Guide(name="limit", value=CALLS_MAX),)
         title = "price calls an hour"

@@ -130,8 +130,8 @@ def _legend(panel: Panel) -> tuple[list[Shape], int]:
         DrawnText(at=(LEFT, y), text="means", tone="faint", size=LEGEND_SIZE),
     ]
     x = LEFT + LEGEND_INDENT
-    for place, each in enumerate(panel.series):
-        text = f"{each.name} {each.mean:,.1f}"
+    for place, series in enumerate(panel.series):
+        text = f"{series.name} {series.mean:,.1f}"
         width = SWATCH + len(text) * LEGEND_SIZE * CHARACTER + SWATCH_GAP
         if x > LEFT + LEGEND_INDENT and x + width > RIGHT:
             x, y = LEFT + LEGEND_INDENT, y + LEGEND_LINE
@@ -144,7 +144,7 @@ def _legend(panel: Panel) -> tuple[list[Shape], int]:
 
 def _panel(panel: Panel, box: _Box) -> Iterator[Shape]:
     count = max(1, round(box.hours / math.ceil(box.hours / POINTS_MAX)))
-    drawn = [binned(each, box.hours, count) for each in panel.series]
+    drawn = [binned(series, box.hours, count) for series in panel.series]
     most = max([*(max(values) for values in drawn), *(guide.value for guide in panel.guides)])
     high, step = scale(most, marks=max(2, round((box.foot - box.top) / MARK_GAP)))
     box = replace(box, high=high)
@@ -194,7 +194,7 @@ def _grid(box: _Box, step: float) -> Iterator[Shape]:
 def _guides(guides: Sequence[Guide], box: _Box) -> Iterator[Shape]:
     """Draw dashed lines, their names beside them and never on top of each other."""
     beside = box.foot + LABEL_LINE
-    for guide in sorted(guides, key=lambda each: each.value):
+    for guide in sorted(guides, key=lambda guide: guide.value):
         y = box.y(guide.value)
         beside = min(y + 5, beside - LABEL_LINE)
         yield DrawnLine(points=((LEFT, y), (box.right, y)), tone="faint", width=1.6, dash=7)

@@ -10,7 +10,7 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, s
 
 def to_svg(picture: Picture) -> str:
     """Return the whole file."""
-    return "\n".join((*_head(picture), *(_shape(each) for each in picture.shapes), "</svg>", ""))
+    return "\n".join((*_head(picture), *(_shape(shape) for shape in picture.shapes), "</svg>", ""))
 
 
 def _head(picture: Picture) -> Iterator[str]:
@@ -62,5 +62,8 @@ def _stroke(tone: str) -> str:
 def _text(text: str) -> str:
     """Escape text; what XML cannot hold, a control character in a file name, becomes a mark."""
     return escape(
-        "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+        "".join(
+            character if character.isprintable() else "\N{REPLACEMENT CHARACTER}"
+            for character in text
+        )
     )

@@ -44,17 +44,17 @@ def show(chart: Chart, *, above: int) -> None:
 
 def render(chart: Chart, *, columns: int, lines: int, blocks: str = BLOCKS) -> list[Text]:
     """Return the lines of a chart, none wider than the columns."""
-    names = [each.name for each in chart.panels[0].series]
+    names = [series.name for series in chart.panels[0].series]
     others = len(chart.panels) + 1
-    fitting = [each for each in HEIGHTS if len(names) * sum(each) + others <= lines]
+    fitting = [height for height in HEIGHTS if len(names) * sum(height) + others <= lines]
     label = max(map(len, names)) + 1 if len(names) > 1 else 0
     # The last column stays free: some terminals begin a new line when it is written.
     width = max(COLUMNS_MIN, min(columns, COLUMNS_MAX)) - label - MEAN_WIDTH - 1
     frame = _Frame(hours=chart.hours, label=label, width=width, blocks=blocks)
-    found = []
+    rows = []
     for panel, height in zip(chart.panels, (fitting or HEIGHTS[-1:])[0], strict=True):
-        found += _panel(panel, frame, height)
-    return [*found, _axis(frame)]
+        rows += _panel(panel, frame, height)
+    return [*rows, _axis(frame)]
 
 
 def _panel(panel: Panel, frame: _Frame, height: int) -> list[Text]:

@@ -96,11 +96,11 @@ class Marketplace:
             app.sellers.set_tier(seller, tier, quotas=quotas, now=app.clock.now())
         self.connect(app, PlatformName.ETSY)
 
-    def connect(self, app: App, wanted: PlatformName) -> None:
+    def connect(self, app: App, platform_name: PlatformName) -> None:
         """Connect all shops on a platform; those on Shopify are, for the catalogue."""
         vault, shelf, now = shared_vault(app.settings), Credentials(app.pool), app.clock.now()
         for (seller, platform), name in self.names.items():
-            if platform is not wanted:
+            if platform is not platform_name:
                 continue
             tokens: dict[str, Any] = {"access": self.printify.personal_token(seller)}
             if platform is PlatformName.ETSY:

@@ -153,11 +153,11 @@ def demo(
 
 
 def _settings(
-    given: Settings, *, port: int | None, policy: PolicyName | None, products: int, speed: float
+    settings: Settings, *, port: int | None, policy: PolicyName | None, products: int, speed: float
 ) -> Settings:
     """Return the demo's settings: its own folder, supplier and shops, the rest as given."""
     changes: dict[str, object] = {
-        "data_dir": given.data_dir.expanduser() / "demo",
+        "data_dir": settings.data_dir.expanduser() / "demo",
         "boeing_client_id": SIGN_IN.client_id,
         "boeing_client_secret": SecretStr(SIGN_IN.client_secret),
         "boeing_username": SIGN_IN.username,
@@ -172,7 +172,7 @@ def _settings(
         changes["web_port"] = port
     if policy is not None:
         changes["policy"] = policy.value
-    return given.model_copy(update=changes)
+    return settings.model_copy(update=changes)
 
 
 def _keep_private(folder: Path) -> None:

@@ -59,11 +59,11 @@ class ShopFloor:
 
     def publish(self, app: App, most: int) -> None:
         """Ask for some of the parts that are in no shop yet."""
-        wanted = self.newcomers[:most]
-        for seller in dict(wanted):
+        chosen = self.newcomers[:most]
+        for seller in dict(chosen):
             Publishing(app.pool).request(
                 seller,
-                [sku for owner, sku in wanted if owner == seller],
+                [sku for owner, sku in chosen if owner == seller],
                 batch_id=fresh_id(),
                 form=app.settings.shop_sku,
                 policy=app.policy,
@@ -186,10 +186,10 @@ def _shelve(
         quantities=part.stock,
     )
     observed = observe(quote, terms)
-    wanted = desire(observed, terms)
-    price = wanted.price if isinstance(wanted, Desired) else part.list_price
+    desired = desire(observed, terms)
+    price = desired.price if isinstance(desired, Desired) else part.list_price
     assert price is not None, "every part of the demo's world has a price"
-    cost = wanted.cost if isinstance(wanted, Desired) else None
+    cost = desired.cost if isinstance(desired, Desired) else None
     return shops.seed_product(
         domain_of(seller), part.sku, price=price, cost=cost, quantities=observed.quantities
     )

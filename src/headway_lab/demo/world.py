@@ -133,8 +133,8 @@ class DemoWorld:
             "Etsy": self.market.etsy.log.refusals.total(),
             "Printify": self.market.printify.refusals,
         }
-        told = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-        return f"Calls refused because we asked too often, by their own count: {told}."
+        totals = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+        return f"Calls refused because we asked too often, by their own count: {totals}."
 
 
 def open_world(
@@ -156,10 +156,10 @@ def open_world(
         str(sku): Interval(start_s=DAY_S * (1 + index / 6), end_s=DAYS * DAY_S)
         for index, sku in enumerate(gone)
     }
-    changes = [replace(each, at_s=each.at_s / BUSY) for each in slow.changes]
-    lively = {each.part.sku for each in changes} | {*gone}
+    changes = [replace(change, at_s=change.at_s / BUSY) for change in slow.changes]
+    lively = {change.part.sku for change in changes} | {*gone}
     quiet = [slow.start[sku] for sku in skus[:products] if sku not in lively]
-    changes = sorted([*changes, *_mistyped(quiet, seed)], key=lambda each: each.at_s)
+    changes = sorted([*changes, *_mistyped(quiet, seed)], key=lambda change: change.at_s)
     handover = Handover(clock)
     shelves = Shelves(replace(slow, changes=tuple(changes)), handover)
     faults = FaultPlan(seed, rates={"error": ERROR_RATE}, vanish=vanish)

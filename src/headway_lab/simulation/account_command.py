@@ -18,7 +18,7 @@ from headway_lab.simulation.accounts.scenario import AccountParts, AccountPlan, 
 from headway_lab.simulation.accounts.world import DAY_S
 from headway_lab.simulation.results import (
     alert_facts,
-    foresight_fact,
+    forecast_fact,
     law_facts,
     print_alerts,
     print_broken,
@@ -27,20 +27,24 @@ from headway_lab.simulation.throwaway_database import open_lab
 
 
 def run_accounts(
-    plan: AccountPlan, url: str | None, parts: AccountParts | None = None, *, tells: bool = False
+    plan: AccountPlan,
+    url: str | None,
+    parts: AccountParts | None = None,
+    *,
+    json_progress: bool = False,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Run it; return the report, and what to say of the laws that broke.
 
     With `tells`, how far it is goes to stderr as JSON.
     """
     wall = SystemClock()
-    shown = _told(plan) if tells else _progress(plan)
+    shown = _told(plan) if json_progress else _progress(plan)
     with open_lab(url) as lab, shown as progress:
         began_s = wall.monotonic()
         scenario = AccountScenario(plan, lab.pool, lab.data_dir, parts)
         scenario.run(progress)
         report = figures(scenario, real_seconds=wall.monotonic() - began_s)
-    broken = [str(each) for each in scenario.book.examples]
+    broken = [str(example) for example in scenario.book.examples]
     return report, tuple([*broken, f"reproduce: {_command(plan)}"] if broken else ())
 
 
@@ -98,7 +102,7 @@ def _pairs(report: Mapping[str, Any]) -> list[tuple[str, str]]:
             "starved",
             f"{report['starved']:,} jobs; {report['plan_limited']:,} sellers at their quota",
         ),
-        foresight_fact(report),
+        forecast_fact(report),
         ("rescued", f"{report['rescued']:,}; {report['refused']:,} late words refused"),
         ("grants lost", f"{report['grants_lost']:,}, connected again by their sellers"),
         ("webhooks", hooks or "none"),

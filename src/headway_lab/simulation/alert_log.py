@@ -1,4 +1,4 @@
-"""What the watch told in a run: what fired, turned critical and was over, and when."""
+"""The alerts of a run: which fired, turned critical and were resolved, and when."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +7,7 @@ from headway.clock import Clock
 from headway.core.monitoring.alert_state import AlertPhase, Key, News
 from headway.core.monitoring.rules import Severity
 
-INSTANTS = {
+MOMENTS = {
     AlertPhase.FIRED: "fired_at_min",
     AlertPhase.WORSE: "worse_at_min",
     AlertPhase.RESOLVED: "resolved_at_min",
@@ -16,44 +16,44 @@ INSTANTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiredAlert:
-    """One word of the watch, and when it was told."""
+    """One change of an alert's phase, and when it came."""
 
     at_s: float
-    word: AlertPhase
+    phase: AlertPhase
     name: str
     subject: str
     severity: Severity
 
 
 class AlertLog:
-    """Listens to the watch of a run."""
+    """Records the alerts of a run."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.told: list[FiredAlert] = []
+        self.entries: list[FiredAlert] = []
 
-    def hear(self, news: News) -> None:
-        """Take a word."""
+    def record(self, news: News) -> None:
+        """Record a change."""
         alert = news.state.alert
-        told = FiredAlert(
+        entry = FiredAlert(
             at_s=self._clock.monotonic(),
-            word=news.word,
+            phase=news.word,
             name=alert.name,
             subject=alert.subject,
             severity=alert.severity,
         )
-        self.told.append(told)
+        self.entries.append(entry)
 
     def figures(self) -> list[dict[str, Any]]:
-        """Return each alert that fired, in that order: an instant that did not come is None."""
+        """Return every alert that fired, in that order: an instant that did not come is None."""
         alerts: list[dict[str, Any]] = []
         standing: dict[Key, dict[str, Any]] = {}
-        for each in self.told:
-            key = (each.name, each.subject)
-            if each.word is AlertPhase.FIRED:
-                alert = {"name": each.name, "subject": each.subject, "severity": ""}
-                standing[key] = alert | dict.fromkeys(INSTANTS.values())
+        for entry in self.entries:
+            key = (entry.name, entry.subject)
+            if entry.phase is AlertPhase.FIRED:
+                alert = {"name": entry.name, "subject": entry.subject, "severity": ""}
+                standing[key] = alert | dict.fromkeys(MOMENTS.values())
                 alerts.append(standing[key])
-            standing[key]["severity"] = each.severity.value
-            standing[key][INSTANTS[each.word]] = round(each.at_s / 60, 1)
+            standing[key]["severity"] = entry.severity.value
+            standing[key][MOMENTS[entry.phase]] = round(entry.at_s / 60, 1)
         return alerts

@@ -34,7 +34,7 @@ def read_changes(path: Path) -> World:
     for line, change in rows:
         if change.part.sku not in start:
             raise _wrong(path, line, "sku", f"{change.part.sku} has no row at t_min 0, the start")
-    changes = sorted(_later(rows, start), key=lambda each: each.at_s)
+    changes = sorted(_later(rows, start), key=lambda change: change.at_s)
     return World(name=path.name, start=start, changes=tuple(changes), source=path)
 
 
@@ -104,5 +104,5 @@ def _number(path: Path, line: int, field: str, text: str) -> Decimal:
     return number
 
 
-def _wrong(path: Path, line: int, field: str, what: str) -> InvalidError:
-    return InvalidError(f"{path}, line {line}, field {field}: {what}")
+def _wrong(path: Path, line: int, field: str, reason: str) -> InvalidError:
+    return InvalidError(f"{path}, line {line}, field {field}: {reason}")

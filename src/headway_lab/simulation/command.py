@@ -145,11 +145,13 @@ def simulate(
     if url := server_of(server, config.load()):
         refuse_files(url, changes=changes, trace=trace, database=database)
         _assert_writable(None, plot)
-        outcomes = _run_elsewhere(ctx, url, tells=progress == "json")
+        outcomes = _run_elsewhere(ctx, url, json_progress=progress == "json")
         return _conclude(outcomes, is_all=policy == "all", plot=plot, as_json=as_json)
     if lane == "account":
         plan = _account_plan(sellers, days, seed, fault or [], workers, is_watched=watch)
-        report, broken = run_accounts(plan, database or _configured_url(), tells=progress == "json")
+        report, broken = run_accounts(
+            plan, database or _configured_url(), json_progress=progress == "json"
+        )
         return _conclude([RunOutcome(report=report, broken=broken)], as_json=as_json)
     if trace is not None and policy == "all":
         raise InvalidError("--trace holds one run; choose one --policy")
@@ -157,7 +159,9 @@ def simulate(
     watched = Plan(world=drawn, sellers=sellers, is_watched=watch)
     plans = _plans(policy, watched, days, seed, fault, workers=workers)
     _assert_writable(trace, plot)
-    outcomes = _run_all(plans, database or _configured_url(), trace, tells=progress == "json")
+    outcomes = _run_all(
+        plans, database or _configured_url(), trace, json_progress=progress == "json"
+    )
     return _conclude(outcomes, is_all=policy == "all", plot=plot, as_json=as_json)
 
 
@@ -169,24 +173,24 @@ def _conclude(
     as_json: bool,
 ) -> None:
     """Show what the runs came to, draw it, and end with the exit code that it means."""
-    reports = [each.report for each in outcomes]
+    reports = [outcome.report for outcome in outcomes]
     _show(reports if is_all else reports[0], as_json=as_json)
     if plot is not None:
         write_plot(chart_of(reports), plot)
     _exit_if_broken(outcomes, as_json=as_json)
 
 
-def _run_elsewhere(ctx: typer.Context, url: str, *, tells: bool) -> list[RunOutcome]:
+def _run_elsewhere(ctx: typer.Context, url: str, *, json_progress: bool) -> list[RunOutcome]:
     """Let a server run it with the options that were given; it has the same defaults."""
-    given = {name: ctx.params[name] for name in TRAVELS if _is_given(ctx, name)}
-    request = {("faults" if name == "fault" else name): value for name, value in given.items()}
-    run = run_elsewhere(url, RunKind.SIMULATE, request, tells=tells)
+    options = {name: ctx.params[name] for name in TRAVELS if _is_given(ctx, name)}
+    request = {("faults" if name == "fault" else name): value for name, value in options.items()}
+    run = run_elsewhere(url, RunKind.SIMULATE, request, tells=json_progress)
     reports = run.result if isinstance(run.result, list) else [run.result]
     broken = tuple(run.said.splitlines()) if any(map(broken_laws, reports)) else ()
     first, *others = reports
     return [
         RunOutcome(report=first, broken=broken),
-        *(RunOutcome(report=each, broken=()) for each in others),
+        *(RunOutcome(report=other, broken=()) for other in others),
     ]
 
 
@@ -194,9 +198,9 @@ def _assert_lane(ctx: typer.Context, lane: str) -> None:
     """Refuse what is not a lane, and options that mean nothing in it."""
     if lane not in LANES:
         raise InvalidError(f"--lane {lane} is not known; known: {', '.join(LANES)}")
-    given = [name for name in CATALOG_ONLY if _is_given(ctx, name)]
-    if lane == "account" and given:
-        raise InvalidError(f"--{given[0]} belongs to the catalog lane; leave it out")
+    options = [name for name in CATALOG_ONLY if _is_given(ctx, name)]
+    if lane == "account" and options:
+        raise InvalidError(f"--{options[0]} belongs to the catalog lane; leave it out")
 
 
 def _plans(
@@ -303,7 +307,7 @@ def _assert_writable(trace: Path | None, plot: Path | None) -> None:
 
 
 def _run_all(
-    plans: Sequence[Plan], url: str | None, trace: Path | None, *, tells: bool
+    plans: Sequence[Plan], url: str | None, trace: Path | None, *, json_progress: bool
 ) -> list[RunOutcome]:
     outcomes: list[RunOutcome] = []
 
@@ -312,7 +316,7 @@ def _run_all(
 
     for number, plan in enumerate(plans, start=1):
         place = f" ({number} of {len(plans)})" if len(plans) > 1 else ""
-        with contextlib.nullcontext(tell) if tells else _progress(plan, place) as progress:
+        with contextlib.nullcontext(tell) if json_progress else _progress(plan, place) as progress:
             outcomes.append(_run(plan, url, trace, progress))
     return outcomes
 
@@ -367,19 +371,19 @@ def _show(result: dict[str, Any] | list[dict[str, Any]], *, as_json: bool) -> No
 
 def _exit_if_broken(outcomes: Sequence[RunOutcome], *, as_json: bool) -> None:
     """Say which laws broke where, and how to see it again; a reader of JSON finds it on stderr."""
-    for line in (line for each in outcomes for line in each.broken):
+    for line in (line for outcome in outcomes for line in outcome.broken):
         if as_json:
             print(line, file=sys.stderr)
         else:
             say(line, style="red")
-    if any(broken_laws(each.report) for each in outcomes):
+    if any(broken_laws(outcome.report) for outcome in outcomes):
         raise typer.Exit(1)
 
 
 def _broken_lines(scenario: Scenario) -> list[str]:
     if not scenario.book.examples:
         return []
-    lines = [str(each) for each in scenario.book.examples]
+    lines = [str(example) for example in scenario.book.examples]
     return [*lines, f"reproduce: {_command(scenario.plan, scenario.plan.faults)}"]
 
 

@@ -22,13 +22,13 @@ def print_compared(reports: Sequence[Mapping[str, Any]]) -> None:
     """Print a table with a line for each policy, then the chart."""
     chart = chart_of(reports)
     say(f"{chart.title}, {chart.subtitle}", style="bold")
-    found = best(reports)
+    winners = best(reports)
     keys = [key for key in SHORT if any(report.get(key) is not None for report in reports)]
     more = (*MORE_HEADINGS, *(["alerts"] if _is_watched(reports) else []))
     headings = (*HEADINGS, *(SHORT[key] for key in keys), *more)
-    rows = [_row(report, keys, is_best=report["policy"] in found) for report in reports]
+    rows = [_row(report, keys, is_best=report["policy"] in winners) for report in reports]
     table(headings, rows, right=range(1, len(HEADINGS) + len(keys) + len(MORE_HEADINGS) - 1))
-    for note in _notes(keys, has_best=bool(found)):
+    for note in _notes(keys, has_best=bool(winners)):
         say(note, style="dim")
     say()
     show(chart, above=len(rows) + ABOVE)
@@ -41,7 +41,7 @@ def best(reports: Sequence[Mapping[str, Any]]) -> list[str]:
         for report in reports
         if not broken_laws(report)
     }
-    return [name for name, each in stale_min.items() if each == min(stale_min.values())]
+    return [name for name, minutes in stale_min.items() if minutes == min(stale_min.values())]
 
 
 def _row(report: Mapping[str, Any], keys: Sequence[str], *, is_best: bool) -> list[str]:
@@ -68,9 +68,9 @@ def _is_watched(reports: Sequence[Mapping[str, Any]]) -> bool:
 
 def _alerts_of(report: Mapping[str, Any]) -> str:
     """Return the alerts that were told, and how often if more than once."""
-    counts = Counter(each["name"] for each in report["alerts"])
-    told = [f"{name} {count}x" if count > 1 else name for name, count in counts.items()]
-    return ", ".join(told) or "none"
+    counts = Counter(alert["name"] for alert in report["alerts"])
+    alerts = [f"{name} {count}x" if count > 1 else name for name, count in counts.items()]
+    return ", ".join(alerts) or "none"
 
 
 def _notes(keys: Sequence[str], *, has_best: bool) -> tuple[str, str]:

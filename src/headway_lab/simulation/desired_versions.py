@@ -27,7 +27,7 @@ class Grace:
 
     def covers(self, since_s: float, now_s: float) -> bool:
         """Tell whether what is on its way since then may still be."""
-        ends_s = [each.end_s for each in self.outages if each.start_s < now_s]
+        ends_s = [outage.end_s for outage in self.outages if outage.start_s < now_s]
         return now_s - max([since_s, *ends_s]) <= self.wait_s
 
 
@@ -70,13 +70,13 @@ class DesiredVersions:
         self.superseded = 0
         self.push_s: list[float] = []
 
-    def want(self, id_: str, face: Face, seen: Face | None, now_s: float) -> None:
+    def want(self, id_: str, face: Face, reported: Face | None, now_s: float) -> None:
         """Note a new desired version."""
         if id_ not in self._versions:
             return
         old = self._versions[id_][-1].face
         face = {**old, **face}
-        self._versions[id_].append(Version(face=face, seen=seen))
+        self._versions[id_].append(Version(face=face, seen=reported))
         moved = {facet for facet, value in face.items() if old.get(facet) != value}
         replaced = self._open.pop(id_, None)
         if replaced is not None:
@@ -102,7 +102,7 @@ class DesiredVersions:
     def first_to_want(self, id_: str, facet: str, value: object) -> int | None:
         """Return the first of the versions in a row that wanted this of a facet, the latest row."""
         versions = self._versions[id_]
-        numbers = [n for n, each in enumerate(versions) if each.face[facet] == value]
+        numbers = [n for n, version in enumerate(versions) if version.face[facet] == value]
         if not numbers:
             return None
         first = numbers[-1]

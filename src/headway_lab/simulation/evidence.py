@@ -147,16 +147,16 @@ class Evidence:
     def left_behind(self, now: datetime) -> int:
         """Count the SKUs free to travel with anybody that could still board."""
         with guarded(), self._pool.connection() as connection:
-            found = connection.execute(LEFT_BEHIND, {"now": now}).fetchone()
-        assert found is not None
-        return int(found[0])
+            row = connection.execute(LEFT_BEHIND, {"now": now}).fetchone()
+        assert row is not None
+        return int(row[0])
 
     def strays(self) -> int:
         """Count the states that belong to no listing."""
         with guarded(), self._pool.connection() as connection:
-            found = connection.execute(STRAYS).fetchone()
-        assert found is not None
-        return int(found[0])
+            row = connection.execute(STRAYS).fetchone()
+        assert row is not None
+        return int(row[0])
 
     def open_intents(self) -> list[OpenIntent]:
         """Return the intents that are open."""
@@ -174,13 +174,15 @@ class Evidence:
                 values = {"id": account.id, "user_id": account.user_id, "shop": account.shop}
                 cursor.execute(CONNECT, {**values, "now": now})
             with cursor.copy(COPY_STATES) as copy:
-                for each in listings:
-                    state = json.dumps(dict(each.state))
-                    copy.write_row((each.user_id, each.sku, *(state, now, 1) * 2, now))
+                for listing in listings:
+                    state = json.dumps(dict(listing.state))
+                    copy.write_row((listing.user_id, listing.sku, *(state, now, 1) * 2, now))
             with cursor.copy(COPY_PRODUCTS) as copy:
-                for each in listings:
-                    ids = (each.product, each.variant, each.item)
-                    copy.write_row((each.user_id, each.sku, each.sku, *ids, "ACTIVE", now, now))
+                for listing in listings:
+                    ids = (listing.product, listing.variant, listing.item)
+                    copy.write_row(
+                        (listing.user_id, listing.sku, listing.sku, *ids, "ACTIVE", now, now)
+                    )
 
     def tidy(self) -> None:
         """Remove dead rows and renew the planner's statistics."""

@@ -23,20 +23,22 @@ def ask(app: App, book: LawBook, explain: Explain = reasons) -> None:
     book.put_in_play(("L13",))
     now = app.clock.now()
     line = app.line(now)
-    for each in ListingPositions(app.pool).sample(now, limit=ASKED_PER_QUEUE):
-        answer = explain(each, line, app.rule.seat_rule, now)
-        is_waiting = each.is_active and each.sync_status != "syncing"
+    for position in ListingPositions(app.pool).sample(now, limit=ASKED_PER_QUEUE):
+        answer = explain(position, line, app.rule.seat_rule, now)
+        is_waiting = position.is_active and position.sync_status != "syncing"
         if not answer.sentence:
-            book.broken("L13", f"{each.sku} cannot say what blocks it")
+            book.broken("L13", f"{position.sku} cannot say what blocks it")
         elif is_waiting and answer.is_mute(now):
-            book.broken("L13", f"{each.sku} says {answer.sentence!r} and no instant to come")
+            book.broken("L13", f"{position.sku} says {answer.sentence!r} and no instant to come")
 
 
 def foretell(app: App, skus: Sequence[Sku], foresight: Foresight, *, at_s: float) -> None:
     """Ask these parts until when they wait, and remember what they said."""
     now = app.clock.now()
     line = queue_ahead(app, now, skus)
-    for standing in (each for sku in skus for each in ListingPositions(app.pool).of_sku(sku, now)):
+    for standing in (
+        position for sku in skus for position in ListingPositions(app.pool).of_sku(sku, now)
+    ):
         answer = reasons(standing, line, app.rule.seat_rule, now)
         is_waiting = standing.is_active and standing.sync_status != "syncing"
         if not is_waiting or answer.until is None:

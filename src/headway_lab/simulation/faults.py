@@ -65,12 +65,12 @@ class Faults:
     @property
     def silences(self) -> tuple[Interval, ...]:
         """When the supplier does not answer, may not be asked, or nobody is there to ask."""
-        return (*self.outages, *self.absences, *(each.span for each in self.stops))
+        return (*self.outages, *self.absences, *(stop.span for stop in self.stops))
 
     @property
     def shop_silences(self) -> tuple[Interval, ...]:
         """When shops do not answer, may not be written to, or nobody is there to write."""
-        stops = (each.span for each in self.stops if each.kind is not PauseKind.SUPPLIER)
+        stops = (stop.span for stop in self.stops if stop.kind is not PauseKind.SUPPLIER)
         return (*self.shop_outages, *self.absences, *stops)
 
     @property
@@ -134,7 +134,9 @@ def parse_faults(specs: Sequence[str]) -> Faults:
         try:
             values.setdefault(kind, []).append(READERS[kind](rest))
         except ValueError:
-            shown = " or ".join(each for each in KNOWN.split(", ") if each.startswith(f"{kind}:"))
+            shown = " or ".join(
+                piece for piece in KNOWN.split(", ") if piece.startswith(f"{kind}:")
+            )
             raise InvalidError(f"--fault {spec!r} cannot be read; write it as {shown}") from None
 
     def total(kind: str) -> float:
@@ -176,10 +178,10 @@ def parse_faults(specs: Sequence[str]) -> Faults:
 
 
 def _match(pattern: str, text: str) -> tuple[str, ...]:
-    found = re.fullmatch(pattern, text, re.ASCII)
-    if not found:
+    match = re.fullmatch(pattern, text, re.ASCII)
+    if not match:
         raise ValueError(text)
-    return tuple(group or "" for group in found.groups())
+    return tuple(group or "" for group in match.groups())
 
 
 def _instant(text: str) -> float:

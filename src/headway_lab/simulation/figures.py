@@ -38,7 +38,7 @@ class Figures:
     """Follows every listing that the figures count."""
 
     def __init__(self, shelves: Mapping[str, Shelf]) -> None:
-        self._truth: dict[str, Face] = {each.sku: each.offer for each in shelves.values()}
+        self._truth: dict[str, Face] = {shelf.sku: shelf.offer for shelf in shelves.values()}
         self._followed = {id_: _Followed(shelf=shelf) for id_, shelf in shelves.items()}
         self._ids: dict[str, list[str]] = defaultdict(list)
         for id_, shelf in shelves.items():
@@ -69,11 +69,11 @@ class Figures:
         followed = self._followed.get(id_)
         if followed is None:
             return
-        seen = [at_s for at_s in followed.unread_s if at_s <= served_s]
-        followed.unread_s = followed.unread_s[len(seen) :]
-        if seen:
-            self._superseded += len(seen) - (not is_moot)
-            self._detection_s.append(now_s - seen[-1])
+        moments = [at_s for at_s in followed.unread_s if at_s <= served_s]
+        followed.unread_s = followed.unread_s[len(moments) :]
+        if moments:
+            self._superseded += len(moments) - (not is_moot)
+            self._detection_s.append(now_s - moments[-1])
 
     def shown(self, id_: str, now_s: float) -> None:
         """Start or stop the count of wrong seconds, now that shop or truth is another."""

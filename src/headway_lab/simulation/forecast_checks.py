@@ -41,32 +41,36 @@ class Foresight:
         self._came: list[ForecastOutcome] = []
         self._departures: list[float] = []
 
-    def said(self, who: Hashable, answer: Forecasts) -> None:
+    def said(self, key: Hashable, answer: Forecasts) -> None:
         """Remember an answer until it comes true."""
-        self._open.setdefault(who, []).append(answer)
+        self._open.setdefault(key, []).append(answer)
 
     def departed(self, at_s: float) -> None:
         """Note that a call left with somebody aboard."""
         self._departures.append(at_s)
 
-    def in_call(self, who: Hashable, at_s: float) -> None:
+    def in_call(self, key: Hashable, at_s: float) -> None:
         """Hold everything that was said of this one against the instant at which it went."""
-        self._came += [ForecastOutcome(said=said, went_s=at_s) for said in self._open.pop(who, ())]
+        self._came += [
+            ForecastOutcome(said=forecast, went_s=at_s) for forecast in self._open.pop(key, ())
+        ]
 
     def close(self, end_s: float) -> None:
         """Count as wrong what should have come by now; what lies beyond the end is not known."""
         for answers in self._open.values():
-            late = [each for each in answers if self._last_s(each) < end_s]
-            self._came += [ForecastOutcome(said=each, went_s=None) for each in late]
+            late = [answer for answer in answers if self._last_s(answer) < end_s]
+            self._came += [ForecastOutcome(said=forecast, went_s=None) for forecast in late]
         self._open.clear()
 
     def figures(self) -> dict[str, Any]:
         """Return how often the answers were right, as a report holds it."""
         off_s = sorted(
-            abs(each.went_s - each.said.at_s) for each in self._came if each.went_s is not None
+            abs(outcome.went_s - outcome.said.at_s)
+            for outcome in self._came
+            if outcome.went_s is not None
         )
-        asked = Counter(each.said.state for each in self._came)
-        right = Counter(each.said.state for each in self._came if self._is_right(each))
+        asked_by_state = Counter(outcome.said.state for outcome in self._came)
+        right = Counter(outcome.said.state for outcome in self._came if self._is_right(outcome))
         return {
             "asked": len(self._came),
             "share": round(right.total() / len(self._came), 4) if self._came else None,
@@ -74,29 +78,29 @@ class Foresight:
             "p90_error_s": _rounded(percentile(off_s, 0.9)),
             "by_reason": {
                 state: {"asked": count, "share": round(right[state] / count, 4)}
-                for state, count in sorted(asked.items())
+                for state, count in sorted(asked_by_state.items())
             },
         }
 
     def _is_right(self, outcome: ForecastOutcome) -> bool:
-        said, went_s = outcome.said, outcome.went_s
+        forecast, went_s = outcome.said, outcome.went_s
         if went_s is None:
             return False
-        if said.headway_s is not None:
-            return abs(went_s - said.at_s) <= said.headway_s
-        return abs(self._nearest(said.at_s) - self._nearest(went_s)) <= 1
+        if forecast.headway_s is not None:
+            return abs(went_s - forecast.at_s) <= forecast.headway_s
+        return abs(self._nearest(forecast.at_s) - self._nearest(went_s)) <= 1
 
     def _nearest(self, at_s: float) -> int:
         """Return the number of the departure that is nearest to an instant."""
         after = bisect_left(self._departures, at_s)
-        around = [each for each in (after - 1, after) if 0 <= each < len(self._departures)]
-        return min(around, key=lambda each: abs(self._departures[each] - at_s))
+        around = [index for index in (after - 1, after) if 0 <= index < len(self._departures)]
+        return min(around, key=lambda index: abs(self._departures[index] - at_s))
 
-    def _last_s(self, said: Forecasts) -> float:
+    def _last_s(self, forecast: Forecasts) -> float:
         """Return until when an answer may still come true; for ever, with calls yet to leave."""
-        if said.headway_s is not None:
-            return said.at_s + said.headway_s
-        next_one = bisect_left(self._departures, said.at_s) + 1
+        if forecast.headway_s is not None:
+            return forecast.at_s + forecast.headway_s
+        next_one = bisect_left(self._departures, forecast.at_s) + 1
         return self._departures[next_one] if next_one < len(self._departures) else float("inf")
 
 

@@ -40,10 +40,12 @@ class Isolation:
         self, listings: Sequence[Listing], *, now: datetime, ailing: Callable[[], int]
     ) -> None:
         """Note who boarded by the worker's clock, and how many fail or are parked by now."""
-        due = [each for each in listings if each.next_sync_at <= now]
-        scheduled = {each.sku for each in due if each.priority is Priority.SCHEDULED}
+        due = [listing for listing in listings if listing.next_sync_at <= now]
+        scheduled = {listing.sku for listing in due if listing.priority is Priority.SCHEDULED}
         # A sibling that shares the seat of a scheduled listing displaces nobody.
-        retried = {each.sku for each in listings if each.priority is Priority.RETRY} - scheduled
+        retried = {
+            listing.sku for listing in listings if listing.priority is Priority.RETRY
+        } - scheduled
         window = (now - self._start - FIRST_OPENING) // self._every
         before = len(self._retried[window])
         self._retried[window] |= retried
@@ -72,8 +74,8 @@ class Isolation:
             # Whoever fails waits for a window, and its hour has a seat less.
             ailing = max(self._ailing.get(hour, 0) for hour in hours)
             if max(calls) - min(calls) > 1 + math.ceil(ailing / SEATS):
-                told = " ".join(map(str, calls))
-                self._book.broken("L4", f"scheduled calls of the hours of day {day}: {told}")
+                listed = " ".join(map(str, calls))
+                self._book.broken("L4", f"scheduled calls of the hours of day {day}: {listed}")
 
     def _has_excuse(self, hour: int) -> bool:
         """Tell whether calls of this hour failed or were lost, or an outage is caught up with."""

@@ -43,7 +43,7 @@ class LawBook:
         """Write a breach down."""
         self._counts[law] += count
         self._in_play.add(law)
-        if sum(each.law == law for each in self.examples) < EXAMPLES_MAX:
+        if sum(example.law == law for example in self.examples) < EXAMPLES_MAX:
             at_s = self._clock.monotonic()
             self.examples.append(Violation(law=law, at_s=at_s, text=text))
 

@@ -94,27 +94,29 @@ class Laws:
         self, listings: Sequence[Listing], *, now: datetime, owner: str, lease_until: datetime
     ) -> None:
         """Check who boarded: nobody twice, nobody's sibling left, no seat empty without need."""
-        skus = {each.sku for each in listings}
-        for each in listings:
-            row = self._rows[each.id]
+        skus = {listing.sku for listing in listings}
+        for listing in listings:
+            row = self._rows[listing.id]
             if row.is_leased:
-                self._book.broken("L5", f"{each.sku} claimed though {row.lease_owner} holds it")
-            if each.fence <= row.fence:
-                self._book.broken("L5", f"{each.sku} claimed under the old fence {each.fence}")
-            if (each.user_id, each.sku) != (row.user_id, row.sku):
-                self._book.broken("L10", f"row of {row.user_id} came as one of {each.user_id}")
+                self._book.broken("L5", f"{listing.sku} claimed though {row.lease_owner} holds it")
+            if listing.fence <= row.fence:
+                self._book.broken(
+                    "L5", f"{listing.sku} claimed under the old fence {listing.fence}"
+                )
+            if (listing.user_id, listing.sku) != (row.user_id, row.sku):
+                self._book.broken("L10", f"row of {row.user_id} came as one of {listing.user_id}")
             if not row.is_active:
-                self._book.broken("L5", f"{each.sku} claimed though it is parked")
+                self._book.broken("L5", f"{listing.sku} claimed though it is parked")
         self._stops.claimed(listings)
-        self._check_seats(skus, {each.id for each in listings}, now)
+        self._check_seats(skus, {listing.id for listing in listings}, now)
         if listings:
             self._foresight.departed(self._clock.monotonic())
-        for each in listings:
-            self._foresight.in_call(each.id, self._clock.monotonic())
-            self._leased.add(each.id)
-            self._rows[each.id] = self._rows[each.id]._replace(
+        for listing in listings:
+            self._foresight.in_call(listing.id, self._clock.monotonic())
+            self._leased.add(listing.id)
+            self._rows[listing.id] = self._rows[listing.id]._replace(
                 sync_status="syncing",
-                fence=each.fence,
+                fence=listing.fence,
                 lease_owner=owner,
                 lease_until=lease_until,
             )
@@ -135,26 +137,30 @@ class Laws:
         self, settlements: Sequence[Settlement], refused: int, served: Served | None
     ) -> list[Sku]:
         """Check what a settle wrote, row by row; return the SKUs that were read well."""
-        ours = {each.listing.id: each for each in settlements if self._holds(each.listing)}
-        if refused != len(settlements) - len(ours):
-            late = len(settlements) - len(ours)
+        held = {
+            settlement.listing.id: settlement
+            for settlement in settlements
+            if self._holds(settlement.listing)
+        }
+        if refused != len(settlements) - len(held):
+            late = len(settlements) - len(held)
             self._book.broken("L5", f"{refused} settles were refused, {late} came too late")
         self.refused += refused
-        for old, row in self._refresh({each.listing.sku for each in settlements}):
-            if row.id in ours:
-                shown = self._check_settled(old, ours[row.id], row, served)
+        for old, row in self._refresh({settlement.listing.sku for settlement in settlements}):
+            if row.id in held:
+                shown = self._check_settled(old, held[row.id], row, served)
                 self._note_version(old, row, shown)
             elif row != old:
                 self._book.broken("L10", f"{row.user_id}/{row.sku} changed by another's settle")
         self.check_ages()
-        return [each.listing.sku for each in ours.values() if each.outcome is not Outcome.FAILED]
+        return [our.listing.sku for our in held.values() if our.outcome is not Outcome.FAILED]
 
     def released(self, listings: Sequence[Listing]) -> None:
         """Check that giving seats back charged nobody."""
         self._disturb()
-        ours = {each.id for each in listings if self._holds(each)}
-        for old, row in self._refresh({each.sku for each in listings}):
-            if row.id not in ours:
+        held_ids = {listing.id for listing in listings if self._holds(listing)}
+        for old, row in self._refresh({listing.sku for listing in listings}):
+            if row.id not in held_ids:
                 if row != old:
                     self._book.broken("L10", f"{row.user_id}/{row.sku} changed by a release")
                 continue
@@ -210,15 +216,15 @@ class Laws:
     def compare(self, *, is_whole: bool = False) -> None:
         """Compare the table with the mirror, in short or whole: nothing may have changed unseen."""
         if is_whole:
-            found: dict[str, Any] = {row.id: row for row in self._evidence.all_rows()}
+            current: dict[str, Any] = {row.id: row for row in self._evidence.all_rows()}
             known: dict[str, Any] = dict(self._rows)
         else:
-            found = self._evidence.briefs()
+            current = self._evidence.briefs()
             known = {id_: row.brief for id_, row in self._rows.items()}
-        if found.keys() != known.keys():
-            self._book.broken("L6", f"{len(found)} listings in the table, {len(known)} known")
+        if current.keys() != known.keys():
+            self._book.broken("L6", f"{len(current)} listings in the table, {len(known)} known")
         for id_, row in self._rows.items():
-            if id_ in found and found[id_] != known[id_]:
+            if id_ in current and current[id_] != known[id_]:
                 self._book.broken("L10", f"{row.user_id}/{row.sku} changed and nobody did it")
         if strays := self._evidence.strays():
             self._book.broken("L10", f"{strays} states belong to no listing", count=strays)
@@ -289,19 +295,19 @@ class Laws:
             self._isolation.disturbed()
 
     def _count_retries(self, listings: Sequence[Listing]) -> None:
-        retries = {each.sku for each in listings if each.priority is Priority.RETRY}
+        retries = {listing.sku for listing in listings if listing.priority is Priority.RETRY}
         if retries:
             # Four-hour windows that open at 02:30, as the document on retries has them.
             window = int((self._clock.monotonic() - 9000) // 14_400)
             self.retry_seats[window] += len(retries)
 
     def _check_settled(
-        self, old: ListingRow, each: Settlement, row: ListingRow, served: Served | None
+        self, old: ListingRow, settlement: Settlement, row: ListingRow, served: Served | None
     ) -> ShownState | None:
         """Check what was written about a listing; return what its read had truly shown."""
         if row.is_leased or row.fence != old.fence:
             self._book.broken("L5", f"{row.sku} was settled but is not free under its own fence")
-        if each.outcome is Outcome.FAILED:
+        if settlement.outcome is Outcome.FAILED:
             self._check_charged(old, row, served)
             return None
         if served is None or row.sku not in served.parts:
@@ -324,8 +330,8 @@ class Laws:
     def _note_version(self, old: ListingRow, row: ListingRow, shown: ShownState | None) -> None:
         """Let the shop be expected to show what is newly desired."""
         if row.desired is not None and row.desired_version != old.desired_version:
-            seen = None if shown is None else shown.face
-            self._versions.want(row.id, face_of(row.desired), seen, self._clock.monotonic())
+            face = None if shown is None else shown.face
+            self._versions.want(row.id, face_of(row.desired), face, self._clock.monotonic())
 
     def _check_charged(self, old: ListingRow, row: ListingRow, served: Served | None) -> None:
         """Check that a failure which counts against a SKU rests on evidence about that SKU."""
@@ -348,10 +354,10 @@ class Laws:
         if not row.is_active and row.consecutive_failures < self._rules.failures_max:
             self._book.broken("L8", f"{row.sku} parked after {row.consecutive_failures} failures")
 
-    def _check_blameless(self, old: ListingRow, row: ListingRow, what: str) -> None:
+    def _check_blameless(self, old: ListingRow, row: ListingRow, cause: str) -> None:
         for name in BLAMELESS:
             if getattr(old, name) != getattr(row, name):
-                self._book.broken("L8", f"{what} changed {name} of {row.user_id}/{row.sku}")
+                self._book.broken("L8", f"{cause} changed {name} of {row.user_id}/{row.sku}")
 
     def _check_held(self, old: ListingRow, row: ListingRow, shown: ShownState) -> None:
         """Check that a held price stays, and that stock flows all the same."""

@@ -68,7 +68,9 @@ class WitnessedSchedule:
         self._hands.life.touch()
         front = self._inner.front(now, limit=limit, without=without, only_clean=only_clean)
         self._hands.life.touch()
-        return sorted(front, key=lambda each: (each.next_sync_at, each.sku, each.user_id))
+        return sorted(
+            front, key=lambda listing: (listing.next_sync_at, listing.sku, listing.user_id)
+        )
 
     def claim(
         self,
@@ -85,9 +87,9 @@ class WitnessedSchedule:
         listings = self._inner.claim(
             skus, now=now, owner=owner, lease_until=lease_until, retried=retried
         )
-        listings.sort(key=lambda each: (each.sku, each.user_id))
+        listings.sort(key=lambda listing: (listing.sku, listing.user_id))
         self._laws.claimed(listings, now=now, owner=owner, lease_until=lease_until)
-        self._hands.priorities = frozenset(each.priority for each in listings)
+        self._hands.priorities = frozenset(listing.priority for listing in listings)
         self._hands.life.touch()
         return listings
 

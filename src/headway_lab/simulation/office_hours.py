@@ -12,7 +12,7 @@ HOUR_S = 3600.0
 HOURS = 24
 # How busy each hour is, compared with one another: nights are quiet, the early afternoon is not.
 ACTIVITY = (2, 1, 1, 1, 1, 2, 3, 5, 8, 10, 11, 12, 12, 13, 13, 12, 11, 9, 7, 5, 4, 3, 3, 2)
-PASSED = (0.0, *accumulate(each * DAY_S / sum(ACTIVITY) for each in ACTIVITY))
+PASSED = (0.0, *accumulate(activity * DAY_S / sum(ACTIVITY) for activity in ACTIVITY))
 
 
 def by_day(even_s: float) -> float:

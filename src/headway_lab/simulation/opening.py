@@ -93,14 +93,14 @@ def _shelve(
         currency=eye.currency,
         quantities=part.stock,
     )
-    wanted = desire(observe(quote, terms), terms)
-    if not isinstance(wanted, Desired):
+    desired = desire(observe(quote, terms), terms)
+    if not isinstance(desired, Desired):
         return None  # without a price it was never for sale
     ids = shops.stock(row, eye.see(part))
     return Shelved(
         user_id=row.user_id,
         sku=row.sku,
-        state=wanted.as_json(),
+        state=desired.as_json(),
         product=ids.product,
         variant=ids.variant,
         item=ids.item,

@@ -35,14 +35,16 @@ class Stops:
 
     def claimed(self, listings: Sequence[Listing]) -> None:
         """Check that nobody boarded who is paused."""
-        for each in listings:
-            if self.stops(each.user_id, READS):
-                self._book.broken("L1", f"{each.sku} of {each.user_id} was claimed while paused")
+        for listing in listings:
+            if self.stops(listing.user_id, READS):
+                self._book.broken(
+                    "L1", f"{listing.sku} of {listing.user_id} was claimed while paused"
+                )
 
-    def called(self, what: str) -> None:
+    def called(self, purpose: str) -> None:
         """Check that the supplier may be called at all, for a token as well."""
         if self.stops(None, READS):
-            self._book.broken("L1", f"a call ({what}) left while all calls were paused")
+            self._book.broken("L1", f"a call ({purpose}) left while all calls were paused")
 
     def visited(self, seller: SellerId) -> None:
         """Check that a shop may be visited."""

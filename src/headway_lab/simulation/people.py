@@ -22,7 +22,7 @@ class People:
         self._shops = shops
         self._laws = laws
         self._places = places
-        self._shelves = sorted(shops.shelves.values(), key=lambda each: (each.seller, each.sku))
+        self._shelves = sorted(shops.shelves.values(), key=lambda shelf: (shelf.seller, shelf.sku))
         self._luck = rng(f"people:{seed}")
         self.edits = 0
         self.sales = 0

@@ -50,7 +50,7 @@ def bursty_world(*, products: int, days: float, seed: int) -> World:
     families = _families(generator, start)
     start = {sku: replace(part, family=families[sku]) for sku, part in start.items()}
     events = [*_list_moves(generator, families, days), *_stock_moves(generator, start, days)]
-    events.sort(key=lambda each: (each.at_s, each.sku))
+    events.sort(key=lambda event: (event.at_s, event.sku))
     parts, changes = dict(start), []
     for event in events:
         old, factor = parts[event.sku], event.factor
@@ -74,7 +74,7 @@ def mislabelled_world(*, products: int, days: float, seed: int) -> World:
         bursty,
         name="mislabelled",
         start={sku: relabelled(part) for sku, part in bursty.start.items()},
-        changes=tuple(replace(each, part=relabelled(each.part)) for each in bursty.changes),
+        changes=tuple(replace(change, part=relabelled(change.part)) for change in bursty.changes),
     )
 
 

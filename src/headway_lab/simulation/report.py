@@ -67,7 +67,7 @@ def figures(scenario: Scenario, *, real_seconds: float) -> dict[str, Any]:
         "calls_by_hour": _calls_by_hour(scenario),
         "rescued": scenario.laws.rescued,
         "eta_within_headway": scenario.foresight.figures(),
-        "alerts": scenario.heard.figures() if plan.is_watched else None,
+        "alerts": scenario.alerts.figures() if plan.is_watched else None,
         "auth_calls": simulator.calls["oauth"] + simulator.calls["part_token"],
         "shop_calls": dict(sorted(shops.calls.items())),
         "shop_points": shops.points,

@@ -47,24 +47,24 @@ def print_broken(report: Mapping[str, Any]) -> None:
 
 
 def alert_facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return how many alerts were told, where anybody watched."""
-    told = report.get("alerts")
-    if told is None:
+    """Return how many alerts were eta, where anybody watched."""
+    alerts = report.get("alerts")
+    if alerts is None:
         return []
-    return [("alerts", f"{len(told):,} told" if told else "none")]
+    return [("alerts", f"{len(alerts):,} eta" if alerts else "none")]
 
 
 def print_alerts(report: Mapping[str, Any]) -> None:
-    """Print a table of the alerts that were told, if any were."""
+    """Print a table of the alerts that were eta, if any were."""
     rows = [
         (
-            each["name"],
-            each["subject"],
-            each["severity"],
-            say_minute(each["fired_at_min"]),
-            "" if each["resolved_at_min"] is None else say_minute(each["resolved_at_min"]),
+            alert["name"],
+            alert["subject"],
+            alert["severity"],
+            say_minute(alert["fired_at_min"]),
+            "" if alert["resolved_at_min"] is None else say_minute(alert["resolved_at_min"]),
         )
-        for each in report.get("alerts") or ()
+        for alert in report.get("alerts") or ()
     ]
     if rows:
         table(("alert", "of", "severity", "fired", "over"), rows)
@@ -84,17 +84,15 @@ def law_facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [*pairs, ("not in play", ", ".join(idle))] if idle else pairs
 
 
-def foresight_fact(report: Mapping[str, Any]) -> tuple[str, str]:
+def forecast_fact(report: Mapping[str, Any]) -> tuple[str, str]:
     """Return how often `explain` named the right instant."""
-    told = report["eta_within_headway"]
-    if not told["asked"]:
+    eta = report["eta_within_headway"]
+    if not eta["asked"]:
         return "explain", "nobody was asked"
     half = (
-        "none came"
-        if told["median_error_s"] is None
-        else f"half within {told['median_error_s']:g} s"
+        "none came" if eta["median_error_s"] is None else f"half within {eta['median_error_s']:g} s"
     )
-    share = f"{told['share']:.1%} of {told['asked']:,} instants right within one headway"
+    share = f"{eta['share']:.1%} of {eta['asked']:,} instants right within one headway"
     return "explain", f"{share}, {half}"
 
 
@@ -120,7 +118,7 @@ def _pairs(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("seen to shown", _spread(report, "push", "s", "nothing was pushed")),
         ("shop calls", f"{shop_calls}; {report['double_writes']:,} double writes"),
         ("worst age", f"{report['worst_age_h']:.2f} h"),
-        foresight_fact(report),
+        forecast_fact(report),
         ("parked", f"{report['parked']:,}; rescued {report['rescued']:,}"),
         ("faults injected", injected or "none"),
         ("real time", f"{report['real_seconds']:.1f} s; {speed}"),
@@ -134,9 +132,9 @@ def _staleness(report: Mapping[str, Any]) -> str:
     return f"{stale_min:.1f} min per listing and day{beside}"
 
 
-def _spread(report: Mapping[str, Any], what: str, unit: str, none: str) -> str:
+def _spread(report: Mapping[str, Any], label: str, unit: str, none: str) -> str:
     """Return within which time half of them were done, and nearly all."""
-    half, most = report[f"{what}_p50_{unit}"], report[f"{what}_p95_{unit}"]
+    half, most = report[f"{label}_p50_{unit}"], report[f"{label}_p95_{unit}"]
     if half is None:
         return none
     digits = 0 if unit == "min" else 1

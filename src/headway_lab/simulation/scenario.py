@@ -136,7 +136,7 @@ class Scenario:
         self._enter_listings()
         self._look_on()
         self.lost = 0
-        self.heard = AlertLog(self.clock)
+        self.alerts = AlertLog(self.clock)
         self.crew = SimulatedWorkers(
             self.clock, faults=plan.faults, seed=plan.seed, stop=self._stop
         )
@@ -292,7 +292,7 @@ class Scenario:
             timetable=WitnessedTimetable(self.app.timetable, self.laws),
             every=QUIET_TICK if is_quiet and not self.plan.is_watched else TICK,
             has_samples=self.plan.is_watched,
-            watch=alert_watch(self.app, hears=self.heard.hear) if self.plan.is_watched else None,
+            watch=alert_watch(self.app, hears=self.alerts.record) if self.plan.is_watched else None,
         ).step
         run_steps(step, self.clock, self._stop, lambda _name, _text: None, "tick")
 
@@ -354,8 +354,8 @@ class Scenario:
             self.clock.sleep(draw.uniform(0, 2 * every_s))
             if self._stop.is_set():
                 return
-            asked = draw.sample(skus, min(ASKED_PARTS, len(skus)))
-            foretell(self.app, asked, self.foresight, at_s=self.clock.monotonic())
+            sample = draw.sample(skus, min(ASKED_PARTS, len(skus)))
+            foretell(self.app, sample, self.foresight, at_s=self.clock.monotonic())
 
     # -- the end -----------------------------------------------------------------------------
 

@@ -42,9 +42,9 @@ def scratch_database(dsn: str) -> Iterator[str]:
 
 
 def _create(connection: Connection) -> str:
-    found = connection.execute(NAME, [fresh_id().replace("-", "")]).fetchone()
-    assert found is not None
-    name = str(found[0])
+    row = connection.execute(NAME, [fresh_id().replace("-", "")]).fetchone()
+    assert row is not None
+    name = str(row[0])
     try:
         connection.execute(sql.SQL(CREATE).format(sql.Identifier(name)))
     except errors.InsufficientPrivilege:

@@ -84,7 +84,7 @@ class ShopLaws:
             self._book.broken("L5", f"{owner} is at {shop.domain} while {old.owner} is")
         if old is not None and push_lease.fence <= old.fence:
             self._book.broken("L5", f"{owner} is at {shop.domain} under an old fence")
-        strangers = [each.sku for each in push_lease.changes if each.user_id != shop.user_id]
+        strangers = [change.sku for change in push_lease.changes if change.user_id != shop.user_id]
         if strangers:
             self._book.broken("L10", f"{strangers[0]} is not {shop.user_id}'s to be pushed")
         self._leases[shop.id] = _Lease(owner=owner, fence=push_lease.fence, until_s=now_s + lease_s)
@@ -94,8 +94,10 @@ class ShopLaws:
         lease = self._leases[push_lease.shop.id]
         was_ours = lease.fence == push_lease.fence and not lease.is_over
         if is_ours is not was_ours:
-            told = "taken" if is_ours else "refused"
-            self._book.broken("L5", f"a settle for {push_lease.shop.domain} was {told} by mistake")
+            verdict = "taken" if is_ours else "refused"
+            self._book.broken(
+                "L5", f"a settle for {push_lease.shop.domain} was {verdict} by mistake"
+            )
         lease.is_over |= was_ours and not keeps_lease
         self.refused += not is_ours
         self.check_limit()
@@ -150,9 +152,9 @@ class ShopLaws:
 
     def check_shelves(self, may_stay: MayWait) -> None:
         """Check that the shops show nothing that nobody desired, but a merchant's fresh deeds."""
-        for shelf, facet, wanted in self._versions.strange(may_stay):
+        for shelf, facet, expected in self._versions.strange(may_stay):
             shown = shelf.face[facet]
-            self._book.broken("L6", f"{facet} of {shelf.sku} is {shown}, and {wanted} is desired")
+            self._book.broken("L6", f"{facet} of {shelf.sku} is {shown}, and {expected} is desired")
 
     def close(self) -> None:
         """Check the limits once more, and the shops' own shelves and logs."""
@@ -167,8 +169,8 @@ class ShopLaws:
 
     def _check_intent(self, effect: ShopEffect, shelf: Shelf, facet: str) -> None:
         """Check that what was written is what somebody had stored before sending it."""
-        fitting = [each for each in self._intents(effect) if _covers(each, effect, shelf.sku)]
-        if any(each.user_id == shelf.seller for each in fitting):
+        fitting = [intent for intent in self._intents(effect) if _covers(intent, effect, shelf.sku)]
+        if any(intent.user_id == shelf.seller for intent in fitting):
             return
         if fitting:
             other = fitting[0].user_id
@@ -201,8 +203,8 @@ class ShopLaws:
     ) -> None:
         """Check that a part leaves the sale only on evidence of its own, or because it is gone."""
         if effect.kind == "stock" and effect.new == 0:
-            seen = None if number is None else self._versions.version(shelf.id, number).seen
-            is_true = seen is not None and seen[facet] == 0
+            face = None if number is None else self._versions.version(shelf.id, number).seen
+            is_true = face is not None and face[facet] == 0
         else:
             is_true = effect.kind != "status" or effect.new == "ACTIVE"
         if not is_true and not self._may_leave_sale(shelf):
@@ -230,7 +232,7 @@ def _covers(intent: OpenIntent, effect: ShopEffect, sku: str) -> bool:
 def _says(write: dict[str, Any], effect: ShopEffect) -> bool:
     if effect.kind == "stock":
         return bool(write["location"] == effect.location and write["quantity"] == effect.new)
-    told = write[effect.kind]
+    text = write[effect.kind]
     if isinstance(effect.new, Decimal):
-        return told is not None and Decimal(told).quantize(CENT) == effect.new
-    return bool(told == effect.new)
+        return text is not None and Decimal(text).quantize(CENT) == effect.new
+    return bool(text == effect.new)

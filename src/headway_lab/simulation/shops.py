@@ -37,9 +37,9 @@ class Shelf:
         """What is shown, but for whether it is on sale: as the supplier's truth is told."""
         return {facet: value for facet, value in self.face.items() if facet != "status"}
 
-    def lacks(self, wanted: Face) -> list[str]:
+    def lacks(self, expected: Face) -> list[str]:
         """Return the facets that are not as wanted; what was sold since we wrote it is in order."""
-        return [facet for facet, value in wanted.items() if not self._fits(facet, value)]
+        return [facet for facet, value in expected.items() if not self._fits(facet, value)]
 
     def write(self, facet: str, value: object) -> None:
         """Note what the shop was told to show."""
@@ -136,10 +136,10 @@ class Shops:
     def strangers(self) -> Iterator[str]:
         """Say what the shops' own shelves hold beside, or other than, what we saw put there."""
         for seller, shop in self._shops.values():
-            ours = [shelf for (owner, _), shelf in self._shelves.items() if owner == seller]
-            if len(shop.variants) != len(ours):
-                yield f"{shop.setup.domain} has {len(shop.variants)} products of {len(ours)}"
-            for shelf in ours:
+            own_shelves = [shelf for (owner, _), shelf in self._shelves.items() if owner == seller]
+            if len(shop.variants) != len(own_shelves):
+                yield f"{shop.setup.domain} has {len(shop.variants)} products of {len(own_shelves)}"
+            for shelf in own_shelves:
                 view = shop.shown(shelf.sku)
                 if view is None or face_of_view(view) != shelf.face:
                     yield f"{shelf.sku} in {shop.setup.domain} is {view}, not {shelf.face}"

@@ -51,10 +51,10 @@ class Eye:
 
     def see(self, part: SupplierPart) -> ShownState:
         """Return what the shop should show for this part."""
-        seen = self.last.get(part.sku)
-        if seen is None or seen[0] is not part:
-            seen = self.last[part.sku] = (part, self._look(part))
-        return seen[1]
+        state = self.last.get(part.sku)
+        if state is None or state[0] is not part:
+            state = self.last[part.sku] = (part, self._look(part))
+        return state[1]
 
     def _look(self, part: SupplierPart) -> ShownState:
         shown, net = self.shown_prices(part)
@@ -79,11 +79,11 @@ class Eye:
     def _price(self, base: Fraction, cost: Fraction) -> Decimal:
         """Work a price out in whole cents of exact fractions."""
         least = cost * (1 + Fraction(self.margin_min)) * 100
-        wanted = max(base * (1 + Fraction(self.markup)) * 100, least)
+        price = max(base * (1 + Fraction(self.markup)) * 100, least)
         if self.rounding == "99":
-            return _money(100 * ceil((wanted - 99) / 100) + 99)
+            return _money(100 * ceil((price - 99) / 100) + 99)
         step = 100 if self.rounding == "whole" else 1
-        cents = step * _nearest(wanted / step)
+        cents = step * _nearest(price / step)
         return _money(cents if cents >= least else step * ceil(least / step))
 
 
@@ -135,24 +135,24 @@ def difference(
     """Say what the stored states have wrong about a part that was read well, if anything."""
     if observed is None:
         return "nothing is stored as observed"
-    seen = (
+    actual = (
         Decimal(observed["list_price"] or 0),
         Decimal(observed["net_price"] or 0),
         observed["currency"],
         tuple(sorted(observed["quantities"].items())),
     )
-    if seen != (shown.list_price, shown.net_price, currency, shown.stock):
+    if actual != (shown.list_price, shown.net_price, currency, shown.stock):
         return f"observed is {dict(observed)}, served was {shown}"
     if desired is None:
         return "nothing is desired"
-    wanted = (
+    expected = (
         Decimal(desired["price"]),
         Decimal(desired["cost"]),
         None if desired["compare_at"] is None else Decimal(desired["compare_at"]),
         desired["currency"],
         tuple(sorted(desired["quantities"].items())),
     )
-    if wanted != (shown.price, shown.cost, shown.compare_at, currency, shown.stock):
+    if expected != (shown.price, shown.cost, shown.compare_at, currency, shown.stock):
         return f"desired is {dict(desired)}, served was {shown}"
     return None
 
@@ -187,6 +187,6 @@ def read_body(body: bytes, catalog: SimulatedCatalog) -> Served | None:
         odd=frozenset(
             name
             for name, spelt in spellings.items()
-            if len(spelt) > 1 and len({json.dumps(each, sort_keys=True) for each in spelt}) > 1
+            if len(spelt) > 1 and len({json.dumps(value, sort_keys=True) for value in spelt}) > 1
         ),
     )

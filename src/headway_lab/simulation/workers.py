@@ -39,8 +39,8 @@ class SimulatedWorkers:
 
     def ring(self, name: str | None = None) -> None:
         """Wake whoever has a bell, or only the one of that name."""
-        for whose, bell in self._bells.items():
-            if name in {None, whose}:
+        for owner, bell in self._bells.items():
+            if name in {None, owner}:
                 bell.set()
 
     def spawn_mishaps(self) -> None:
@@ -99,8 +99,8 @@ class SimulatedWorkers:
     def _away_s(self) -> float:
         """Return how long it is until workers are there again."""
         now_s = self._clock.monotonic()
-        spans = (each for each in self._faults.absences if each.holds(now_s))
-        return max((each.end_s - now_s for each in spans), default=0.0)
+        spans = (absence for absence in self._faults.absences if absence.holds(now_s))
+        return max((span.end_s - now_s for span in spans), default=0.0)
 
     def _crash(self) -> None:
         self._pick().doom(self._luck)

@@ -53,7 +53,9 @@ class World:
 
     def until(self, end_s: float) -> "World":
         """Return this world without what happens after that second."""
-        return replace(self, changes=tuple(each for each in self.changes if each.at_s < end_s))
+        return replace(
+            self, changes=tuple(change for change in self.changes if change.at_s < end_s)
+        )
 
 
 class SimulatedCatalog:
@@ -117,14 +119,14 @@ def poisson(generator: Rng, rate_per_day: float, days: float) -> Iterator[float]
 
 def live(generator: Rng, part: SupplierPart, at_s: Iterable[float]) -> Iterator[WorldChange]:
     """Yield one part's changes: at each of these seconds it moves from where it is."""
-    for each in at_s:
+    for moment in at_s:
         part = moved(generator, part)
-        yield WorldChange(at_s=round(each, 3), part=part)
+        yield WorldChange(at_s=round(moment, 3), part=part)
 
 
 def in_order(changes: Iterable[WorldChange]) -> tuple[WorldChange, ...]:
     """Return changes as they happen."""
-    return tuple(sorted(changes, key=lambda each: (each.at_s, each.part.sku)))
+    return tuple(sorted(changes, key=lambda change: (change.at_s, change.part.sku)))
 
 
 def shown_rates(rates_per_day: Mapping[Sku, float]) -> dict[Sku, float]:
@@ -172,11 +174,11 @@ def _skus(generator: Rng, count: int) -> Iterator[Sku]:
         lambda: f"MS{_number(generator, 5)}AD{_number(generator, 1)}-{_number(generator, 2)}",
         lambda: f"{_number(generator, 3)}A{_number(generator, 4)}-{_number(generator, 3)}",
     )
-    seen: set[str] = set()
-    while len(seen) < count:
+    used: set[str] = set()
+    while len(used) < count:
         sku = generator.choice(shapes)() + generator.choice(SUFFIXES)
-        if sku not in seen:
-            seen.add(sku)
+        if sku not in used:
+            used.add(sku)
             yield Sku(sku)
 
 

@@ -156,10 +156,10 @@ class FaultPlan(CallFaults[SimulatedFault]):
         return self._generator.randrange(max(1, length))
 
 
-def checked_rates(rates: Mapping[str, float], rated: Sequence[F], what: str) -> dict[F, float]:
+def checked_rates(rates: Mapping[str, float], rated: Sequence[F], label: str) -> dict[F, float]:
     """Return the rates by kind, in the order of the kinds; raises ConfigError."""
     if unknown := sorted(set(rates) - set(rated)):
-        raise ConfigError(f"unknown {what} {unknown[0]}; known are {', '.join(rated)}")
+        raise ConfigError(f"unknown {label} {unknown[0]}; known are {', '.join(rated)}")
     if any(rate < 0 for rate in rates.values()) or sum(rates.values()) > 1:
         raise ConfigError("fault rates are shares of all calls; keep their sum between 0 and 1")
     return {fault: rates[fault] for fault in rated if rates.get(fault)}

@@ -76,21 +76,21 @@ def started(home: Path, *arguments: str) -> Iterator[Demo]:
 
 def descendants(pid: int) -> list[int]:
     children = Path(f"/proc/{pid}/task").glob("*/children")
-    found = [int(each) for path in children for each in path.read_text().split()]
-    return found + [one for each in found for one in descendants(each)]
+    pids = [int(piece) for path in children for piece in path.read_text().split()]
+    return pids + [descendant for child in pids for descendant in descendants(child)]
 
 
 def running_in(folder: Path) -> list[str]:
     """Return the commands of all processes that work in this folder."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:  # it ended meanwhile
             continue
         if str(folder) in command:
-            found.append(command)
-    return found
+            pids.append(command)
+    return pids
 
 
 def all_end(handles: dict[int, int]) -> bool:
@@ -134,7 +134,7 @@ def watch_a_shop_be_written(client: httpx.Client) -> None:
     with client.stream("GET", "/live") as response:
         for line in response.iter_lines():
             if line == "" and any(
-                (each["pushed_at"] or "") > came_at for each in status()["storefront"]["shops"]
+                (shop["pushed_at"] or "") > came_at for shop in status()["storefront"]["shops"]
             ):
                 return
     pytest.fail("the stream ended before a shop was written to")
@@ -152,22 +152,22 @@ def told(home: Path, *command: str) -> Any:
 
 def join(home: Path) -> None:
     """Look at a running demo, and decide, as a person in another terminal does."""
-    seen = told(home, "status")["overview"]
-    assert seen["counts"]["total"] >= 150
-    assert {each["shop"] for each in seen["storefront"]["shops"]} == {
+    overview = told(home, "status")["overview"]
+    assert overview["counts"]["total"] >= 150
+    assert {shop["shop"] for shop in overview["storefront"]["shops"]} == {
         "acme.myshopify.com", "northwind.myshopify.com", "skyline.myshopify.com",
     }  # fmt: skip
-    assert seen["storefront"]["written"]["p95_s"] is not None
-    held = next(each for each in told(home, "hold")["held"] if each["can_approve"])
+    assert overview["storefront"]["written"]["p95_s"] is not None
+    held = next(row for row in told(home, "hold")["held"] if row["can_approve"])
     told(home, "approve", held["sku"], "--seller", held["user_id"], "--reason", "looked at it")
     # At this speed the supplier may have moved its price once more, and that is held anew.
-    left = [(each["sku"], each["held_at"]) for each in told(home, "hold")["held"]]
+    left = [(row["sku"], row["held_at"]) for row in told(home, "hold")["held"]]
     assert (held["sku"], held["held_at"]) not in left
     assert told(home, "check")["is_lawful"]
     (explained,) = told(home, "explain", held["sku"])["listings"]
     assert explained["explanation"]["sentence"]
-    shops = [each for each in told(home, "doctor")["lines"] if each["subject"] == "shops"]
-    assert [each["finding"] for each in shops] == ["3 of 3 connected"]
+    shops = [line for line in told(home, "doctor")["lines"] if line["subject"] == "shops"]
+    assert [shop["finding"] for shop in shops] == ["3 of 3 connected"]
 
 
 def test_the_demo_runs_can_be_joined_and_leaves_nothing_twice_in_a_row(tmp_path: Path) -> None:

@@ -146,13 +146,13 @@ def test_the_past_of_an_eager_policy_costs_a_tenth_of_its_calls(past: Play) -> N
 
 
 @pytest.mark.parametrize(
-    ("products", "given", "share"),
+    ("products", "allowed", "share"),
     ((500, 1.0, 0.1), (500, 0.05, 0.05), (9600, 1.0, 0.5), (28_800, 1.0, 1.0)),
 )
 def test_in_the_past_everybody_is_read_within_a_day_and_nobody_spends_more_than_set(
-    products: int, given: float, share: float
+    products: int, allowed: float, share: float
 ) -> None:
-    past = past_settings(Settings(budget_share=given), products=products)
+    past = past_settings(Settings(budget_share=allowed), products=products)
     assert past.budget_share == pytest.approx(share)
 
 
@@ -167,8 +167,8 @@ def test_what_people_do_in_the_shops_is_seen_and_repaired(play: Play) -> None:
         play.shown(user_id, sku).quantities != applied["quantities"]
         for user_id, sku, _, applied, _ in play.rows(STATES)
     ), "somebody bought"
-    asked = play.rows("SELECT count(*) FROM product_staging")[0][0]
-    assert asked == NEWCOMERS - len(floor.newcomers) > PUBLISHED_BEFORE
+    staged = play.rows("SELECT count(*) FROM product_staging")[0][0]
+    assert staged == NEWCOMERS - len(floor.newcomers) > PUBLISHED_BEFORE
     until += timedelta(hours=2)
     while play.clock.now() < until:
         result = push.step()
@@ -203,19 +203,19 @@ def test_in_the_past_etsy_was_pulled_within_its_day_and_nothing_is_missing(past:
     for seller in SELLERS:
         number = market.names[seller, PlatformName.ETSY]
         truth = market.etsy.truth(int(number))["orders"]
-        found = past.rows(
+        rows = past.rows(
             "SELECT count(*) FROM orders JOIN connected_accounts AS account"
             f" ON account.id = account_id WHERE shop = '{number}'"
         )
         # What was bought since the last look is still to come.
-        assert 0 <= len(truth) - found[0][0] <= 5
+        assert 0 <= len(truth) - rows[0][0] <= 5
 
 
 def test_three_sellers_of_three_tiers_have_shops_on_all_platforms(past: Play) -> None:
     lane = look(past.app).accounts
-    assert {each.user_id: each.tier for each in lane.accounts} == TIERS
+    assert {account.user_id: account.tier for account in lane.accounts} == TIERS
     assert len(lane.accounts) == 9
-    assert all(each.is_connected for each in lane.accounts)
+    assert all(account.is_connected for account in lane.accounts)
     assert lane.dead == ()
 
 

@@ -49,7 +49,7 @@ def replayed(world: World, **listings: int) -> float:
     counted = listings or dict.fromkeys(map(str, world.start), 1)
     throughput = throughput_of(1440, seats=2)
     minutes = replay_round_robin(
-        world, counted, throughput, days=1, face=lambda each: {"price": each.net_price}
+        world, counted, throughput, days=1, face=lambda part: {"price": part.net_price}
     )
     return minutes * 60 * sum(counted.values())
 
@@ -100,14 +100,14 @@ def test_the_replay_is_what_the_theory_says_of_equal_turns() -> None:
         dict.fromkeys(map(str, world.start), 1),
         PERMITTED,
         days=60,
-        face=lambda each: {"price": each.net_price, "stock": shown_stock(each)},
+        face=lambda part: {"price": part.net_price, "stock": shown_stock(part)},
     )
     expected = round_robin(list(world.rates_per_day.values()), PERMITTED.seats_per_min)
     assert replayed == pytest.approx(expected, rel=0.06)
 
 
-def shown_stock(each: SupplierPart) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted(item for item in each.stock.items() if item[0] != "Germany CSC"))
+def shown_stock(supplier_part: SupplierPart) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(item for item in supplier_part.stock.items() if item[0] != "Germany CSC"))
 
 
 def test_the_bound_is_the_optimum_of_the_true_rates_and_none_without_them() -> None:
@@ -116,8 +116,8 @@ def test_the_bound_is_the_optimum_of_the_true_rates_and_none_without_them() -> N
     assert world.rates_per_day is not None
     rates = list(world.rates_per_day.values())
     in_the_long_run = relaxed_optimum(rates, PERMITTED.seats_per_min)
-    found = bound(world, listings, PERMITTED, days=3000)
-    assert found == pytest.approx(in_the_long_run, rel=1e-3)
+    figure = bound(world, listings, PERMITTED, days=3000)
+    assert figure == pytest.approx(in_the_long_run, rel=1e-3)
     assert bound(replace(world, rates_per_day=None), listings, PERMITTED, days=30) is None
 
 
@@ -127,20 +127,20 @@ def test_the_bound_counts_each_listing_of_a_part_and_those_that_are_not_followed
     rates = {Sku("A"): 2.0, Sku("B"): 0.5, Sku("C"): 9.0}
     world = replace(world_of(3), rates_per_day=rates)
     throughput = throughput_of(60, seats=1)
-    found = bound(world, {"A": 3, "B": 1}, throughput, days=1000)
+    figure = bound(world, {"A": 3, "B": 1}, throughput, days=1000)
     expected = relaxed_optimum([2.0, 0.5, 9.0], 60 / 1440, weights=[3, 1, 0])
-    assert found == pytest.approx(expected, rel=1e-3)
-    assert found != pytest.approx(relaxed_optimum([2.0, 0.5, 9.0], 60 / 1440), rel=0.01)
+    assert figure == pytest.approx(expected, rel=1e-3)
+    assert figure != pytest.approx(relaxed_optimum([2.0, 0.5, 9.0], 60 / 1440), rel=0.01)
 
 
 @settings(deadline=None)
 @given(st.floats(min_value=0.05, max_value=5), st.integers(min_value=1, max_value=9))
 def test_a_true_start_is_worth_a_read(days: float, reads: int) -> None:
     world = replace(world_of(1), rates_per_day={Sku("A"): 3.0})
-    found = bound(world, {"A": 1}, throughput_of(reads / days, seats=1), days=days)
+    figure = bound(world, {"A": 1}, throughput_of(reads / days, seats=1), days=days)
     span_min = days * 1440 / (reads + 1)
     if span_min <= 1440:
-        assert found == pytest.approx(stale_min_per_day(3.0, span_min))
+        assert figure == pytest.approx(stale_min_per_day(3.0, span_min))
 
 
 def test_the_line_is_as_fast_as_the_real_limiter_lets_it_be(

@@ -76,15 +76,15 @@ def test_a_bad_row_is_named_by_file_line_and_field(
     path = write(tmp_path, HEADER + rows)
     with pytest.raises(InvalidError) as caught:
         read_changes(path)
-    said = str(caught.value)
-    assert str(path) in said
-    assert field in said
-    assert f"line {line}" in said or "no rows" in said
-    assert "\n" not in said
+    message = str(caught.value)
+    assert str(path) in message
+    assert field in message
+    assert f"line {line}" in message or "no rows" in message
+    assert "\n" not in message
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     (
         ("5,A=K3,1\n", "field quantity: the row ends before it"),
         ("5,A=K3,1e999,1,\n", "field price: '1e999' is too large"),
@@ -92,13 +92,13 @@ def test_a_bad_row_is_named_by_file_line_and_field(
         ("5,A=K3,-inf,1,\n", "field price: '-inf' must be 0 or more"),
     ),
 )
-def test_what_is_wrong_with_a_row_is_said_in_words(tmp_path: Path, row: str, said: str) -> None:
-    with pytest.raises(InvalidError, match=f"line 4, {said}$"):
+def test_what_is_wrong_with_a_row_is_said_in_words(tmp_path: Path, row: str, message: str) -> None:
+    with pytest.raises(InvalidError, match=f"line 4, {message}$"):
         read_changes(write(tmp_path, HEADER + START + row))
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     (
         (b"t_min,sku,price\n", "line 1, field quantity"),
         (b"", "line 1, field t_min"),
@@ -106,10 +106,10 @@ def test_what_is_wrong_with_a_row_is_said_in_words(tmp_path: Path, row: str, sai
         (b't_min,sku,price,quantity\n0,"A,1,1\n', "not a CSV file"),
     ),
 )
-def test_what_is_no_such_table_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+def test_what_is_no_such_table_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "world.csv"
     path.write_bytes(content)
-    with pytest.raises(InvalidError, match=said):
+    with pytest.raises(InvalidError, match=message):
         read_changes(path)
 
 

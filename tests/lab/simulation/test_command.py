@@ -42,11 +42,11 @@ def _on_the_tests_own_server(database: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 def simulated_databases(pool: ConnectionPool) -> int:
     with pool.connection() as connection:
-        found = connection.execute(
+        rows = connection.execute(
             "SELECT count(*) FROM pg_database WHERE datname LIKE 'headway\\_sim\\_%'"
         ).fetchone()
-    assert found is not None
-    return int(found[0])
+    assert rows is not None
+    return int(rows[0])
 
 
 def test_json_holds_the_keys_of_the_design_and_nothing_is_left_behind(
@@ -66,11 +66,11 @@ def test_json_holds_the_keys_of_the_design_and_nothing_is_left_behind(
 
 def test_a_person_reads_figures_and_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--products", "20", "--days", "0.05"]) == 0
-    said = capsys.readouterr().out
-    assert f"20 SKUs under {Settings().policy}" in said
-    assert "seen to shown" in said
-    assert "0 double writes" in said
-    assert "not in play" in said
+    output = capsys.readouterr().out
+    assert f"20 SKUs under {Settings().policy}" in output
+    assert "seen to shown" in output
+    assert "0 double writes" in output
+    assert "not in play" in output
 
 
 def test_who_watches_is_told_which_alerts_fired_and_when(
@@ -108,7 +108,7 @@ def test_all_policies_come_as_a_list(capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     (
         (["--fault", "flood:5%"], "known: outage:6h@10:00"),
         (["--policy", "hourly"], f"known: {', '.join(POLICIES)}, all"),
@@ -125,11 +125,11 @@ def test_all_policies_come_as_a_list(capsys: pytest.CaptureFixture[str]) -> None
     ),
 )
 def test_bad_input_is_one_line_and_nothing_runs(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str], pool: ConnectionPool
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str], pool: ConnectionPool
 ) -> None:
     assert main(["simulate", *words]) in {2, 3}
     captured = capsys.readouterr()
-    assert said in captured.err
+    assert message in captured.err
     assert captured.err.count("\n") == 1
     assert captured.out == ""
     assert simulated_databases(pool) == 0
@@ -158,13 +158,13 @@ def test_a_broken_law_exits_with_1_and_says_how_to_reproduce_it(
     with pytest.raises(typer.Exit) as caught:
         _exit_if_broken([outcome], as_json=False)
     assert caught.value.exit_code == 1
-    said = capsys.readouterr().out
-    assert "L1   limit  broken" in said
-    assert "L1 at day 0" in said
+    output = capsys.readouterr().out
+    assert "L1   limit  broken" in output
+    assert "L1 at day 0" in output
     assert (
         "reproduce: headway simulate --policy rolling --world steady --products 200 --days 0.3"
         " --seed 1 --workers 2 --sellers 1 --fault outage:5h@01:00"
-    ) in said
+    ) in output
 
 
 def test_the_help_shows_examples() -> None:

@@ -50,15 +50,15 @@ def test_json_is_a_list_of_reports_and_a_picture_may_come_with_it(
     assert (done.code, done.err) == (0, "")
     assert [report["policy"] for report in reports] == list(POLICIES)
     words = [
-        each.text or ""
-        for each in ET.parse(tmp_path / "all.svg").iter()
-        if each.tag.endswith("text")
+        element.text or ""
+        for element in ET.parse(tmp_path / "all.svg").iter()
+        if element.tag.endswith("text")
     ]
     assert set(POLICIES) <= {word.partition(" ")[0] for word in words}
 
 
 @pytest.mark.parametrize(
-    ("plot", "said"),
+    ("plot", "message"),
     (
         ("all.gif", "--plot all.gif: the file name must end in .svg"),
         ("nowhere/all.svg", "cannot write --plot nowhere/all.svg: No such file or directory"),
@@ -66,10 +66,10 @@ def test_json_is_a_list_of_reports_and_a_picture_may_come_with_it(
     ),
 )
 def test_a_picture_that_cannot_be_made_is_told_before_the_run(
-    on_database: Headway, tmp_path: Path, plot: str, said: str
+    on_database: Headway, tmp_path: Path, plot: str, message: str
 ) -> None:
     done = on_database(*ALL, "--plot", plot)
-    assert done.complaint(2) == f"headway: {said}"
+    assert done.complaint(2) == f"headway: {message}"
     assert done.out == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -99,11 +99,11 @@ def test_a_policy_that_breaks_a_law_is_shown_and_so_are_the_others(
     with pytest.raises(typer.Exit) as caught:
         _exit_if_broken(outcomes, as_json=False)
     assert caught.value.exit_code == 1
-    said = capsys.readouterr().out
-    lines = {line.partition(" ")[0]: line for line in reversed(said.splitlines())}
+    output = capsys.readouterr().out
+    lines = {line.partition(" ")[0]: line for line in reversed(output.splitlines())}
     assert lines["rolling"].endswith(f"L1 {broken['laws']['L1']:,}x")
     assert lines["anchored*"].endswith("ok"), "the best is one that broke no law"
-    assert "reproduce: headway simulate --policy rolling" in said
+    assert "reproduce: headway simulate --policy rolling" in output
 
 
 def test_a_reader_of_json_finds_what_broke_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,16 +119,16 @@ def test_the_result_is_held_against_the_yardsticks_that_the_world_has(
 ) -> None:
     reports = on_database(*ALL, "--json").object()
     figures = {"staleness_min_per_listing_day": 10.0, "staleness_to_bound": 2.5}
-    print_compared([each | figures | {"staleness_to_round_robin": 1.25} for each in reports])
+    print_compared([report | figures | {"staleness_to_round_robin": 1.25} for report in reports])
     lines = capsys.readouterr().out.splitlines()
     assert "/bound  /robin" in lines[1]
     assert "10.0    2.50    1.25" in lines[2]
     assert max(map(len, lines)) <= 80
-    print_compared([each | {"staleness_to_bound": None} for each in reports])
+    print_compared([report | {"staleness_to_bound": None} for report in reports])
     assert "/bound" not in capsys.readouterr().out
-    told = [{"name": name} for name in ("paused", "held", "held")]
+    alerts = [{"name": name} for name in ("paused", "held", "held")]
     quietly, loudly = reports[:2]
-    print_compared([quietly | {"alerts": []}, loudly | {"alerts": told}])
+    print_compared([quietly | {"alerts": []}, loudly | {"alerts": alerts}])
     _, headings, quiet, loud, *_ = capsys.readouterr().out.splitlines()
     assert headings.endswith("alerts")
     assert quiet.endswith("none")
@@ -147,13 +147,13 @@ def test_the_best_are_the_least_stale_of_those_that_broke_no_law() -> None:
 
 def test_a_person_sees_colours_and_which_policy_of_how_many_runs(database: str) -> None:
     """A terminal of our own stands for the person's."""
-    ours, theirs = pty.openpty()
+    parent, child = pty.openpty()
     environment = bare_environment(DATABASE_URL=database, TERM="xterm-256color", COLUMNS="100")
     with subprocess.Popen(
-        [PROGRAM, *ALL], env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+        [PROGRAM, *ALL], env=environment, stdin=child, stdout=child, stderr=child
     ) as process:
-        os.close(theirs)
-        shown = _read_all(ours)
+        os.close(child)
+        shown = _read_all(parent)
     assert process.returncode == 0
     assert "\x1b[94m" in shown
     for number, name in enumerate(POLICIES, start=1):

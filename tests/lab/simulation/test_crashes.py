@@ -62,7 +62,7 @@ def test_a_dead_workers_finally_writes_nothing(pool: ConnectionPool, clock: Virt
     with pytest.raises(Crashed):
         work()
     with pool.connection() as connection:
-        found = connection.execute(
+        row = connection.execute(
             "SELECT to_regclass('before_death') IS NULL, to_regclass('after_death') IS NULL"
         ).fetchone()
-    assert found == (False, True)
+    assert row == (False, True)

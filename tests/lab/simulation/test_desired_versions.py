@@ -83,7 +83,7 @@ def test_what_differs_and_nobody_meddled_with_is_strange_unless_it_is_on_its_way
     want(versions, 100, price=2)
     assert list(versions.strange(never)) == []
     shown.write(MIAMI, 0)
-    assert [(facet, wanted) for _, facet, wanted in versions.strange(never)] == [(MIAMI, 5)]
+    assert [(facet, value) for _, facet, value in versions.strange(never)] == [(MIAMI, 5)]
 
 
 def test_a_value_belongs_to_the_first_of_the_latest_versions_in_a_row_that_wanted_it() -> None:

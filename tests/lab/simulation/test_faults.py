@@ -76,7 +76,7 @@ def test_a_known_fault_written_wrongly_is_shown_how(spec: str, shown: str) -> No
 
 def test_every_fault_has_an_example_that_can_be_read() -> None:
     examples = KNOWN.split(", ")
-    assert {each.partition(":")[0] for each in examples} == set(READERS)
+    assert {example.partition(":")[0] for example in examples} == set(READERS)
     parse_faults(examples)
 
 

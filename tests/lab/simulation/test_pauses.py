@@ -30,6 +30,6 @@ def test_calls_and_visits_in_a_pause_are_told_and_others_are_not(
     stops.called("to sign in")
     for seller in (ACME, BOLT):
         stops.visited(seller)
-    told = {each.text.split(" was ")[0].split(" (")[0] for each in book.examples}
-    assert told == broken
+    texts = {example.text.split(" was ")[0].split(" (")[0] for example in book.examples}
+    assert texts == broken
     assert book.counts.get("L1", 0) == len(broken)

@@ -60,9 +60,9 @@ def test_wrong_labels_say_nothing_of_who_moves_together() -> None:
     bursty = bursty_world(products=5000, days=10, seed=1)
     wrong = mislabelled_world(products=5000, days=10, seed=1)
     assert sizes(wrong) == sizes(bursty)
-    assert [each.at_s for each in wrong.changes] == [each.at_s for each in bursty.changes]
-    assert [each.part.stock for each in wrong.changes] == [
-        each.part.stock for each in bursty.changes
+    assert [change.at_s for change in wrong.changes] == [change.at_s for change in bursty.changes]
+    assert [change.part.stock for change in wrong.changes] == [
+        change.part.stock for change in bursty.changes
     ]
     largest = [max(families.values()) / families.total() for families in big_moments(wrong)]
     assert max(largest) < 0.6

@@ -33,10 +33,10 @@ def test_each_hour_holds_what_fell_into_it(stretches: list[list[float]]) -> None
     hourly = Hourly()
     for from_s, to_s in stretches:
         hourly.add(from_s, to_s)
-    found = hourly.until(HOURS * 3600.0)
-    assert found == pytest.approx([slowly(stretches, hour) for hour in range(HOURS)], abs=1e-6)
+    hours = hourly.until(HOURS * 3600.0)
+    assert hours == pytest.approx([slowly(stretches, hour) for hour in range(HOURS)], abs=1e-6)
     whole_s = math.fsum(to_s - from_s for from_s, to_s in stretches)
-    assert math.fsum(found) == pytest.approx(whole_s, abs=1e-6)
+    assert math.fsum(hours) == pytest.approx(whole_s, abs=1e-6)
 
 
 def test_a_stretch_may_begin_and_stop_on_the_hour() -> None:

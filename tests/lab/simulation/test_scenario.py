@@ -94,8 +94,8 @@ def test_a_recorded_world_is_replayed_and_its_changes_are_seen(
     scenario = run(pool, tmp_path, world=read_changes(path))
     assert scenario.book.examples == []
     assert scenario.tally.changes == 30
-    seen = len(scenario.tally.detection_s)
-    assert 5 < seen < 30
+    detected = len(scenario.tally.detection_s)
+    assert 5 < detected < 30
     with pool.connection() as connection:
         prices = {
             Decimal(row[0])

@@ -48,7 +48,9 @@ def test_changes_come_in_order_within_the_days_and_each_moves_something(
 @every_world
 def test_about_one_part_in_twenty_changes_within_a_day(name: str) -> None:
     worlds = [drawn(name, products=2500, days=20, seed=seed) for seed in range(4)]
-    days = [{(each.part.sku, each.at_s // DAY_S) for each in world.changes} for world in worlds]
+    days = [
+        {(change.part.sku, change.at_s // DAY_S) for change in world.changes} for world in worlds
+    ]
     assert sum(map(len, days)) / 4 / 2500 / 20 == pytest.approx(0.05, rel=0.3)
 
 
@@ -73,8 +75,8 @@ def test_in_a_drifting_world_a_busy_part_does_not_stay_busy() -> None:
     def busiest_later(name: str) -> float:
         """Return the share of later changes that the busiest parts of the first days make."""
         changes = drawn(name, products=3000, days=40).changes
-        early = Counter(each.part.sku for each in changes if each.at_s < 10 * DAY_S)
-        late = Counter(each.part.sku for each in changes if each.at_s > 30 * DAY_S)
+        early = Counter(change.part.sku for change in changes if change.at_s < 10 * DAY_S)
+        late = Counter(change.part.sku for change in changes if change.at_s > 30 * DAY_S)
         return sum(late[sku] for sku, _ in early.most_common(150)) / sum(late.values())
 
     assert busiest_later("steady") > 0.2
@@ -83,7 +85,7 @@ def test_in_a_drifting_world_a_busy_part_does_not_stay_busy() -> None:
 
 def test_rates_that_drift_are_unequal_all_the_same() -> None:
     def busiest(name: str) -> float:
-        counts = Counter(each.part.sku for each in drawn(name, products=3000, days=10).changes)
+        counts = Counter(change.part.sku for change in drawn(name, products=3000, days=10).changes)
         return sum(count for _, count in counts.most_common(50)) / counts.total()
 
     assert busiest("drifting") > 1.5 * busiest("equal")

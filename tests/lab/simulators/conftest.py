@@ -31,7 +31,9 @@ class ShopDesk:
         self.clock = clock
         self.simulator = ShopifySimulator(clock, **{"shops": [setup], **options})
         self.domain = DOMAIN
-        self.locations = {each.name: each.id for each in self.shelves.locations.values()}
+        self.locations = {
+            location.name: location.id for location in self.shelves.locations.values()
+        }
 
     @property
     def shelves(self) -> Any:
@@ -39,9 +41,13 @@ class ShopDesk:
 
     def send(self, query: str, variables: dict[str, Any], **headers: str) -> SimReply:
         body = json.dumps({"query": query, "variables": variables}).encode()
-        given = {"X-Shopify-Access-Token": "sim-static-token", "Host": "shop.test", **headers}
+        sent_headers = {
+            "X-Shopify-Access-Token": "sim-static-token",
+            "Host": "shop.test",
+            **headers,
+        }
         path = f"/{DOMAIN}/admin/api/2026-04/graphql.json"
-        return self.simulator.handle("POST", path, given, body)
+        return self.simulator.handle("POST", path, sent_headers, body)
 
     def ask(self, document: str, /, **variables: Any) -> dict[str, Any]:
         self.clock.sleep(1)
@@ -54,19 +60,19 @@ class ShopDesk:
         return next(iter(answer["data"].values()))
 
     def seed(self, sku: str, **details: Any) -> ShopIds:
-        given = {"price": Decimal("10.00"), "quantities": {"Dallas": 5, "Chicago": 2}}
-        return self.simulator.seed_product(DOMAIN, sku, **{**given, **details})
+        fields = {"price": Decimal("10.00"), "quantities": {"Dallas": 5, "Chicago": 2}}
+        return self.simulator.seed_product(DOMAIN, sku, **{**fields, **details})
 
     def shown(self, sku: str) -> Any:
         return self.simulator.shown(DOMAIN, sku)
 
     def quantity(self, ids: ShopIds, place: str, quantity: int, **more: Any) -> dict[str, Any]:
-        wanted = {"inventoryItemId": ids.item, "locationId": self.locations[place]}
-        return {**wanted, "quantity": quantity, "changeFromQuantity": None, **more}
+        entry = {"inventoryItemId": ids.item, "locationId": self.locations[place]}
+        return {**entry, "quantity": quantity, "changeFromQuantity": None, **more}
 
     def set_stock(self, *quantities: dict[str, Any], key: str = "k", **more: Any) -> Any:
-        wanted = {"name": "available", "reason": "correction", "quantities": quantities, **more}
-        return self.do(SET_STOCK, input=wanted, key=key)
+        fields = {"name": "available", "reason": "correction", "quantities": quantities, **more}
+        return self.do(SET_STOCK, input=fields, key=key)
 
 
 @pytest.fixture

@@ -77,9 +77,9 @@ def test_the_window_holds_all_three_kinds_as_a_slow_recount_does(
         arrivals.append(clock.monotonic())
         reply = simulator.handle("GET" if path == PART_TOKEN else "POST", path, {}, b"")
         refused += reply.status == 429
-        held = [each for each in arrivals if each > arrivals[-1] - 60]
+        held = [arrival for arrival in arrivals if arrival > arrivals[-1] - 60]
         assert (reply.status == 429) == (len(held) > 2)
-    counts = [sum(last - 60 < each <= last for each in arrivals) for last in arrivals]
+    counts = [sum(last - 60 < arrival <= last for arrival in arrivals) for last in arrivals]
     assert simulator.max_calls_in_window == max(counts, default=0)
     assert simulator.refusals == refused
 
@@ -108,8 +108,8 @@ def test_a_refusal_says_how_long_to_wait_and_what_time_it_is(clock: VirtualClock
 
 
 def test_unknown_skus_are_silently_missing(clock: VirtualClock) -> None:
-    found = lines(supplier(clock), "P1=K3", "X1", "P2=E9")
-    assert [line["aviallPartNumber"] for line in found] == ["P1=K3", "P2=E9"]
+    rows = lines(supplier(clock), "P1=K3", "X1", "P2=E9")
+    assert [line["aviallPartNumber"] for line in rows] == ["P1=K3", "P2=E9"]
 
 
 def test_case_does_not_matter_when_asking(clock: VirtualClock) -> None:
@@ -118,17 +118,17 @@ def test_case_does_not_matter_when_asking(clock: VirtualClock) -> None:
 
 def test_a_part_shows_its_price_always_in_the_same_way(clock: VirtualClock) -> None:
     simulator = supplier(clock)
-    seen = {}
+    prices = {}
     for _ in range(5):
         for number in range(0, 100, 10):
-            for line in lines(simulator, *(f"P{number + each}" for each in range(10))):
+            for line in lines(simulator, *(f"P{number + offset}" for offset in range(10))):
                 shown = (line["listPrice"], line["netPrice"])
-                assert seen.setdefault(line["aviallPartNumber"], shown) == shown
-    kinds = {type(net) for _, net in seen.values()}
+                assert prices.setdefault(line["aviallPartNumber"], shown) == shown
+    kinds = {type(net) for _, net in prices.values()}
     assert kinds == {str, float}
-    hidden = sum(Decimal(str(listed)) == 0 for listed, _ in seen.values())
+    hidden = sum(Decimal(str(listed)) == 0 for listed, _ in prices.values())
     assert 20 <= hidden <= 40
-    assert all(Decimal(str(net)) == Decimal("10.25") for _, net in seen.values())
+    assert all(Decimal(str(net)) == Decimal("10.25") for _, net in prices.values())
 
 
 def test_shown_prices_are_what_the_reply_shows(clock: VirtualClock) -> None:
@@ -144,8 +144,8 @@ def test_shown_prices_are_what_the_reply_shows(clock: VirtualClock) -> None:
 
 def test_who_makes_a_part_is_told_where_it_is_known(clock: VirtualClock) -> None:
     simulator = supplier(clock)
-    told = [line.get("supplierName") for line in lines(simulator, "P7", "P8")]
-    assert told == ["Maker 7", None]
+    makers = [line.get("supplierName") for line in lines(simulator, "P7", "P8")]
+    assert makers == ["Maker 7", None]
 
 
 def test_locations_come_shuffled_and_some_are_foreign(clock: VirtualClock) -> None:
@@ -192,8 +192,8 @@ def test_a_dead_wrong_or_swapped_token_is_refused(clock: VirtualClock) -> None:
 def test_a_call_of_no_or_too_many_skus_is_a_bad_request(clock: VirtualClock) -> None:
     simulator = supplier(clock)
     headers = sign_in(simulator)
-    assert ask(simulator, headers, *(f"P{each}" for each in range(10))).status == 200
-    assert ask(simulator, headers, *(f"P{each}" for each in range(11))).status == 400
+    assert ask(simulator, headers, *(f"P{number}" for number in range(10))).status == 200
+    assert ask(simulator, headers, *(f"P{number}" for number in range(11))).status == 400
     assert ask(simulator, headers).status == 400
     for body in (b"", b"{", b"[]", b'{"productCodes":"P1"}', b'{"productCodes":[1]}'):
         assert simulator.handle("POST", PRICE, headers, body).status == 400
@@ -212,8 +212,8 @@ def test_an_outage_alternates_and_ends(clock: VirtualClock) -> None:
     assert plan.outages() == (Interval(start_s=10, end_s=20),)
     assert simulator.handle("POST", OAUTH, {}, FORM).status == 200
     clock.sleep(10)
-    seen = [simulator.handle("POST", OAUTH, {}, FORM) for _ in range(3)]
-    assert {(reply.fate, reply.status) for reply in seen} == {
+    replies = [simulator.handle("POST", OAUTH, {}, FORM) for _ in range(3)]
+    assert {(reply.fate, reply.status) for reply in replies} == {
         ("answer", 503), ("refuse", 200), ("hang", 200),
     }  # fmt: skip
     assert simulator.calls["oauth"] == 3  # the refused one never arrived
@@ -288,6 +288,6 @@ def test_any_request_gets_an_answer(
     method: str, path: str, headers: dict[str, str], body: bytes
 ) -> None:
     simulator = supplier(VirtualClock(START))
-    for each in (path, OAUTH, PART_TOKEN, PRICE):
-        assert 200 <= simulator.handle(method, each, headers, body).status < 500
-        assert 200 <= simulator.handle("POST", each, headers, body).status < 500
+    for target in (path, OAUTH, PART_TOKEN, PRICE):
+        assert 200 <= simulator.handle(method, target, headers, body).status < 500
+        assert 200 <= simulator.handle("POST", target, headers, body).status < 500

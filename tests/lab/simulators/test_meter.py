@@ -13,11 +13,11 @@ limits = st.integers(min_value=1, max_value=5)
 
 
 def instants(gaps_s: list[float]) -> list[float]:
-    at_s, found = 0.0, []
+    at_s, moments = 0.0, []
     for gap_s in gaps_s:
         at_s += gap_s
-        found.append(at_s)
-    return found
+        moments.append(at_s)
+    return moments
 
 
 def most_in_any_window(arrivals: list[float], span_s: float) -> int:

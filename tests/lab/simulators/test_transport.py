@@ -24,13 +24,13 @@ def always(reply: SimReply) -> SimTransport:
 
 
 def test_both_ways_carry_the_same_request_and_answer(clock: VirtualClock) -> None:
-    seen = []
+    requests = []
     with serve(echo, ScaledClock(100, start=START)) as server:
         for url, transport in ((server.url, None), ("http://x.test", SimTransport(echo, clock))):
             with httpx.Client(base_url=url, transport=transport, trust_env=False) as client:
                 reply = client.post("/a/b?c=d", content=b"body", headers={"X-A": "a"})
-                seen.append((reply.status_code, reply.headers["x-b"], reply.text))
-    assert seen == [(201, "b", "POST /a/b?c=d a body")] * 2
+                requests.append((reply.status_code, reply.headers["x-b"], reply.text))
+    assert requests == [(201, "b", "POST /a/b?c=d a body")] * 2
 
 
 def test_in_process_the_delays_pass_on_the_clock(clock: VirtualClock) -> None:

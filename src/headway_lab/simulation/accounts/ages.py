@@ -157,16 +157,16 @@ def spread(gaps_s: Sequence[float]) -> dict[str, float]:
     """Return mean, median and 95th percentile, over time, of an age that falls to 0 after gaps."""
     total_s = sum(gaps_s)
     mean_s = sum(gap_s**2 for gap_s in gaps_s) / 2 / total_s
-    found = {"mean": mean_s, "p50": _age_s(gaps_s, 0.5), "p95": _age_s(gaps_s, 0.95)}
-    return {name: round(seconds / 60, 1) for name, seconds in found.items()}
+    figures = {"mean": mean_s, "p50": _age_s(gaps_s, 0.5), "p95": _age_s(gaps_s, 0.95)}
+    return {name: round(seconds / 60, 1) for name, seconds in figures.items()}
 
 
 def _age_s(gaps_s: Sequence[float], share: float) -> float:
     """Return the age that is not exceeded for that share of the time."""
-    low, high, wanted = 0.0, max(gaps_s), share * sum(gaps_s)
+    low, high, target_s = 0.0, max(gaps_s), share * sum(gaps_s)
     for _ in range(STEPS):
         middle = (low + high) / 2
-        if sum(min(gap_s, middle) for gap_s in gaps_s) < wanted:
+        if sum(min(gap_s, middle) for gap_s in gaps_s) < target_s:
             low = middle
         else:
             high = middle

@@ -38,22 +38,22 @@ def rows_of(records: Records) -> dict[str, dict[Key, dict[str, Any]]]:
     for order in records.orders:
         rows["orders"][(order.external_id,)] = _columns(order, without=PARTS)
         for part in PARTS:
-            for each in getattr(order, part):
-                key = (order.external_id, each.external_id)
-                rows[part][key] = {**_columns(each), "order_id": order.external_id}
+            for record in getattr(order, part):
+                key = (order.external_id, record.external_id)
+                rows[part][key] = {**_columns(record), "order_id": order.external_id}
     for table in ("listings", "customers", "payments"):
-        for each in getattr(records, table):
-            rows[table][(each.external_id,)] = _columns(each)
+        for record in getattr(records, table):
+            rows[table][(record.external_id,)] = _columns(record)
     return rows
 
 
-def compare(found: Rows, true: Rows, *, horizon_at: datetime | None = None) -> Difference:
+def compare(actual: Rows, true: Rows, *, horizon_at: datetime | None = None) -> Difference:
     """Compare all tables; an order from before the horizon may be missing, but not be wrong."""
     result = _Found()
     hidden = _before(keyed(true["orders"]), horizon_at)
     offered = {key[0] for key in keyed(true.get("listings", {}))}
     for table in TABLES:
-        have, want = found.get(table, {}), keyed(true.get(table, {}))
+        have, want = actual.get(table, {}), keyed(true.get(table, {}))
         for key, row in want.items():
             _compare_row(
                 result,
@@ -104,7 +104,9 @@ def _compare_row(
 
 def _columns(record: Any, without: Collection[str] = ()) -> dict[str, Any]:  # noqa: ANN401
     return {
-        each.name: getattr(record, each.name) for each in fields(record) if each.name not in without
+        field.name: getattr(record, field.name)
+        for field in fields(record)
+        if field.name not in without
     }
 
 

@@ -18,7 +18,7 @@ from headway_lab.simulation.law_book import LawBook
 
 @dataclass(slots=True, kw_only=True)
 class RowTally:
-    """What a comparison found."""
+    """What a comparison actual."""
 
     rows: int = 0
     missing: int = 0
@@ -69,14 +69,14 @@ class RowComparison:
         limited = self._limited(now, is_final=is_final)
         for account in self._accounts.list():
             true = self._truth(account.bare)
-            found = self._warehouse.rows(account.id)
+            actual = self._warehouse.rows(account.id)
             tally.rows += sum(len(rows) for rows in true.values())
-            difference = compare(found, true, horizon_at=account.horizon_at)
+            difference = compare(actual, true, horizon_at=account.horizon_at)
             tally.hidden += difference.hidden
             if account.user_id in limited:
                 tally.withheld += len(difference.missing) + len(difference.wrong)
                 # Whoever is not asked cannot tell what is gone, either.
-                extra = [each for each in difference.extra if not each.startswith("listings ")]
+                extra = [row for row in difference.extra if not row.startswith("listings ")]
                 tally.withheld += len(difference.extra) - len(extra)
                 difference = Difference(extra=tuple(extra))
             tally.add(account.platform, difference)
@@ -85,14 +85,14 @@ class RowComparison:
         return tally
 
     def _break(self, account: Account, difference: Difference) -> None:
-        whose = f"{account.user_id} on {account.platform}"
+        owner = f"{account.user_id} on {account.platform}"
         for name in difference.missing:
-            self._book.broken("L6", f"{name} of {whose} is missing")
+            self._book.broken("L6", f"{name} of {owner} is missing")
         for text in difference.wrong:
-            self._book.broken("L6", f"{whose}: {text}")
+            self._book.broken("L6", f"{owner}: {text}")
         for name in difference.extra:
             law = "L10" if self._is_anothers(account, name) else "L7"
-            self._book.broken(law, f"{name} of {whose} is one too many")
+            self._book.broken(law, f"{name} of {owner} is one too many")
 
     def _is_anothers(self, account: Account, name: str) -> bool:
         table, _, key = name.partition(" ")

@@ -17,7 +17,7 @@ def ask(app: App, book: LawBook) -> None:
     """Ask the front of the queue and some of every standing: each has a reason and an instant."""
     now = app.clock.now()
     front = app.lane.jobs(now, limit=ASKED)
-    others = [each for one in WAITING for each in app.lane.jobs(now, status=one, limit=2)]
+    others = [job for one in WAITING for job in app.lane.jobs(now, status=one, limit=2)]
     for view in (*front, *others):
         is_history = view.status is JobStatus.COMPLETED and view.due_at is None
         if not view.reason:

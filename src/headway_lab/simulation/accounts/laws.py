@@ -129,8 +129,8 @@ class AccountLaws:
             )
         held = self._running.get(account.id)
         if held is not None:
-            what = f"{job.kind} of {account.id}"
-            self._book.broken("L5", f"{what} was claimed while another job of it runs")
+            subject = f"{job.kind} of {account.id}"
+            self._book.broken("L5", f"{subject} was claimed while another job of it runs")
         if job.fence <= self._fences.get(job.id, -1):
             self._book.broken("L5", f"{job.kind} of {account.id} has the old fence {job.fence}")
         self._fences[job.id] = job.fence
@@ -147,7 +147,7 @@ class AccountLaws:
         self._running[job.account.id] = HeldJob(job_id=job.id, fence=job.fence, seen_s=at_s)
         self._ages.progressed(job.id, at_s)
         self._fed.add(job.account.id)
-        wrong = [each.external_id for each in page.records.unreadable]
+        wrong = [record.external_id for record in page.records.unreadable]
         if wrong:
             self._book.broken("L6", f"{job.account.platform} {job.kind} unreadable: {wrong[:3]}")
 
@@ -165,8 +165,8 @@ class AccountLaws:
             self.note_limited(job.id, job.account)
         elif status is JobStatus.DEAD:
             self._ages.stop(job.id, at_s)
-            what = f"{job.account.platform} {job.kind} of {job.account.user_id}"
-            self._book.broken("L12", f"{what} is dead: {reason}")
+            subject = f"{job.account.platform} {job.kind} of {job.account.user_id}"
+            self._book.broken("L12", f"{subject} is dead: {reason}")
 
     def note_limited(self, job_id: str, account: Account) -> None:
         """Note that a seller's month is used up."""
@@ -214,8 +214,8 @@ class AccountLaws:
         """Check that every account that was there all day got something of its platform."""
         for id_, account in self._accounts.items():
             if id_ not in self._fed and id_ not in self._troubled:
-                what = f"{account.user_id} on {account.platform}"
-                self._book.broken("L12", f"nothing was pulled for {what} on day {day}")
+                subject = f"{account.user_id} on {account.platform}"
+                self._book.broken("L12", f"nothing was pulled for {subject} on day {day}")
         self._fed.clear()
         self._troubled = set(self._away)
 
@@ -225,17 +225,17 @@ class AccountLaws:
         starved = self._ages.late(STARVED_S)
         for id_ in starved:
             track = self._ages.tracks[id_]
-            what = f"a {track.tier} {track.kind} job on {track.platform}"
-            self._book.broken("L12", f"{what} waited for more than a day beyond its time")
+            subject = f"a {track.tier} {track.kind} job on {track.platform}"
+            self._book.broken("L12", f"{subject} waited for more than a day beyond its time")
         return len(starved)
 
-    def _check_held(self, job: Job, what: str, *, is_taken: bool) -> None:
+    def _check_held(self, job: Job, action: str, *, is_taken: bool) -> None:
         held = self._running.get(job.account.id)
         is_ours = held is not None and (held.job_id, held.fence) == (job.id, job.fence)
         self.refused += not is_taken
         if is_taken and not is_ours:
-            self._book.broken("L5", f"a late {what} of {job.kind} {job.account.id} was taken")
+            self._book.broken("L5", f"a late {action} of {job.kind} {job.account.id} was taken")
         if is_ours and not is_taken:
             self._book.broken(
-                "L5", f"a {what} of {job.kind} {job.account.id} was refused its holder"
+                "L5", f"a {action} of {job.kind} {job.account.id} was refused its holder"
             )

@@ -78,15 +78,15 @@ class SimulatedOperations:
     def deliver(self, platform: PlatformName, hook: SimulatedWebhook) -> str:
         """Take a webhook as the web does: verified, read, taken once."""
         headers, now = (
-            {name.lower(): each for name, each in hook.headers.items()},
+            {name.lower(): header for name, header in hook.headers.items()},
             self._clock.now(),
         )
         if not is_signed(platform, self._secret(platform), headers, hook.body, now=now):
             return "refused"
-        told = read_hook(platform, headers, hook.body)
-        if told.effect is WebhookEffect.NOTHING:
+        event = read_hook(platform, headers, hook.body)
+        if event.effect is WebhookEffect.NOTHING:
             return "not used"
-        return str(self._app.hooks.take(told, now=now))
+        return str(self._app.hooks.take(event, now=now))
 
     def _secret(self, platform: PlatformName) -> str:
         settings = self._app.settings

@@ -105,12 +105,12 @@ class AccountPeople:
         """Let the platform tell us of what it did, as often and as late as was drawn."""
         if hook is None or not shop.hooked:
             return
-        told: list[SimulatedWebhook] = []
+        hooks: list[SimulatedWebhook] = []
 
         def deliver() -> None:
             # A platform that tells twice repeats itself.
-            told.append(told[0] if told else hook())
-            self.hooks[self._operations.deliver(shop.platform, told[-1])] += 1
+            hooks.append(hooks[0] if hooks else hook())
+            self.hooks[self._operations.deliver(shop.platform, hooks[-1])] += 1
 
         for delay_s in event.hooks_s:
             self._later(delay_s, deliver)

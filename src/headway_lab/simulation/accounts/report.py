@@ -19,11 +19,10 @@ def figures(scenario: AccountScenario, *, real_seconds: float) -> dict[str, Any]
         "days": plan.days,
         "seed": plan.seed,
         "calls_by_provider": {
-            each.value: platform_sim.calls for each, platform_sim in scenario.platform_sims.items()
+            sim.value: platform_sim.calls for sim, platform_sim in scenario.platform_sims.items()
         },
         "refusals_by_provider": {
-            each.value: platform_sim.refusals
-            for each, platform_sim in scenario.platform_sims.items()
+            sim.value: platform_sim.refusals for sim, platform_sim in scenario.platform_sims.items()
         },
         "peak_quota_share": round(scenario.etsy.peak_share, 4),
         "served_by_tier": outcome.served,
@@ -43,7 +42,7 @@ def figures(scenario: AccountScenario, *, real_seconds: float) -> dict[str, Any]
         "etsy_age_by_tier_min": outcome.etsy_age_min,
         "longest_wait_by_tier_h": outcome.longest_wait_h,
         "sellers_by_tier": {tier.value: tiers[tier] for tier in Tier},
-        "accounts_by_provider": {each.value: accounts[each] for each in PlatformName},
+        "accounts_by_provider": {name.value: accounts[name] for name in PlatformName},
         "runs": {
             "completed": laws.ended[JobStatus.COMPLETED],
             "yielded or told to wait": laws.ended[JobStatus.QUEUED],
@@ -55,7 +54,7 @@ def figures(scenario: AccountScenario, *, real_seconds: float) -> dict[str, Any]
         "plan_limited": len(laws.limited),
         "rescued": laws.rescued,
         "eta_within_headway": scenario.foresight.figures(),
-        "alerts": scenario.heard.figures() if plan.is_watched else None,
+        "alerts": scenario.alerts.figures() if plan.is_watched else None,
         "refused": laws.refused,
         "grants_lost": scenario.people.grants_lost,
         "webhooks": dict(sorted(scenario.people.hooks.items())),

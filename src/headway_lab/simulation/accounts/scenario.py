@@ -127,7 +127,7 @@ class AccountScenario:
         self.app = self._build(pool)
         self.ages = Ages()
         self.foresight = Foresight()
-        self.heard = AlertLog(self.clock)
+        self.alerts = AlertLog(self.clock)
         self.laws = AccountLaws(
             book=self.book,
             clock=self.clock,
@@ -191,7 +191,7 @@ class AccountScenario:
             seed=seed,
         )
         shops = self.plan.world.shops
-        on_shopify = [each for each in shops.values() if each.platform is PlatformName.SHOPIFY]
+        on_shopify = [shop for shop in shops.values() if shop.platform is PlatformName.SHOPIFY]
         platform_sims: dict[PlatformName, SimulatedPlatform] = {
             PlatformName.SHOPIFY: SimulatedShopify(
                 self.clock, past, faults[PlatformName.SHOPIFY], shops=on_shopify, seed=seed
@@ -229,7 +229,7 @@ class AccountScenario:
 
     def _tick(self) -> None:
         jobs = self._witnessed(Life(self.clock))
-        watch = alert_watch(self.app, hears=self.heard.hear) if self.plan.is_watched else None
+        watch = alert_watch(self.app, hears=self.alerts.record) if self.plan.is_watched else None
         step = self.app.tick(jobs=jobs, every=TICK, has_samples=False, watch=watch).step
         run_steps(step, self.clock, self._stop, lambda _name, _text: None, "tick")
 
@@ -301,11 +301,9 @@ class AccountScenario:
             at_s = self.clock.monotonic()
             if at_s >= end_s:
                 return
-            waiting = sorted(
-                each.id for each in self.app.lane.jobs(self.clock.now(), limit=JOBS_MAX)
-            )
-            asked = draw.sample(waiting, min(ASKED_JOBS, len(waiting)))
-            foretell(self.app, asked, self.foresight, at_s=at_s)
+            waiting = sorted(job.id for job in self.app.lane.jobs(self.clock.now(), limit=JOBS_MAX))
+            sample = draw.sample(waiting, min(ASKED_JOBS, len(waiting)))
+            foretell(self.app, sample, self.foresight, at_s=at_s)
 
     # -- what the platforms and the limiter say ----------------------------------------------
 

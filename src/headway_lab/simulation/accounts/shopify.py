@@ -104,8 +104,10 @@ class SimulatedShopify:
             return None
 
         def tell() -> SimulatedWebhook:
-            told = self.simulator.hook(TOPICS[event.deed], self._orders[key], shop=self.name(shop))
-            return SimulatedWebhook(headers=told.headers, body=told.body)
+            payload = self.simulator.hook(
+                TOPICS[event.deed], self._orders[key], shop=self.name(shop)
+            )
+            return SimulatedWebhook(headers=payload.headers, body=payload.body)
 
         return tell
 

@@ -114,12 +114,12 @@ class AccountWorld:
     @property
     def history(self) -> tuple[AccountEvent, ...]:
         """What had happened when the run starts."""
-        return tuple(each for each in self.events if each.at_s < 0)
+        return tuple(event for event in self.events if event.at_s < 0)
 
     @property
     def future(self) -> tuple[AccountEvent, ...]:
         """What happens during the run."""
-        return tuple(each for each in self.events if each.at_s >= 0)
+        return tuple(event for event in self.events if event.at_s >= 0)
 
 
 def account_world(*, sellers: int, days: float, seed: int) -> AccountWorld:
@@ -134,7 +134,7 @@ def account_world(*, sellers: int, days: float, seed: int) -> AccountWorld:
         for shop in own:
             events += _told(shop, _life(shop, days, rng(f"life:{seed}:{shop.key}")), seed)
         events += _dealings(own, tier, days, luck)
-    events.sort(key=lambda each: (each.at_s, each.shop, each.number))
+    events.sort(key=lambda event: (event.at_s, event.shop, event.number))
     return AccountWorld(tiers=tiers, shops=shops, events=tuple(events))
 
 
@@ -151,7 +151,7 @@ def _tiers(sellers: int, seed: int) -> dict[SellerId, Tier]:
 
 
 def _shops(seller: SellerId, tier: Tier, place: int, luck: Rng) -> list[ShopPlan]:
-    platforms = [each for each, share in PLATFORM_SHARES.items() if luck.random() < share]
+    platforms = [platform for platform, share in PLATFORM_SHARES.items() if luck.random() < share]
     platforms = platforms or [luck.choice(list(PlatformName))]
     is_greedy = tier is Tier.FREE and luck.random() < GREEDY_SHARE
     used = luck.uniform(*(GREEDY_USE if is_greedy else USED_SHARE))
@@ -194,7 +194,7 @@ def _life(shop: ShopPlan, days: float, luck: Rng) -> list[AccountEvent]:
             continue
         orders += 1
         shelf.events += _order(shop, orders, shelf.stock, at_s, luck)
-    return [each for each in shelf.events if each.at_s < end_s]
+    return [event for event in shelf.events if event.at_s < end_s]
 
 
 class _Shelf:
@@ -266,7 +266,8 @@ def _told(shop: ShopPlan, events: list[AccountEvent], seed: int) -> list[Account
         return events
     luck = rng(f"hooks:{seed}:{shop.key}")
     return [
-        replace(each, hooks_s=_delays(shop, luck)) if each.at_s >= 0 else each for each in events
+        replace(event, hooks_s=_delays(shop, luck)) if event.at_s >= 0 else event
+        for event in events
     ]
 
 

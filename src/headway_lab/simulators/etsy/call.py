@@ -63,30 +63,32 @@ def read_call(method: str, path: str, body: bytes) -> EtsyRequest:
         if method != ("POST" if door == "token" else "GET"):
             break
         named = match.groupdict()
-        given = dict(parse_qsl(body.decode("latin-1") if door == "token" else query))
-        asked, wrong = (given, "") if door in {"token", "consent"} else _read(door, given)
+        raw_params = dict(parse_qsl(body.decode("latin-1") if door == "token" else query))
+        params, wrong = (
+            (raw_params, "") if door in {"token", "consent"} else _read(door, raw_params)
+        )
         return EtsyRequest(
             door=door,
             shop_id=int(named.get("shop") or 0),
             number=int(named.get("number") or 0),
-            asked=asked,
+            asked=params,
             wrong=wrong,
         )
     return EtsyRequest(door="")
 
 
-def _read(door: str, given: Mapping[str, str]) -> tuple[dict[str, Any], str]:
-    asked: dict[str, Any] = {}
+def _read(door: str, params: Mapping[str, str]) -> tuple[dict[str, Any], str]:
+    values: dict[str, Any] = {}
     if door in {"receipts", "listings", "ledger"}:
-        asked = {"limit": 25, "offset": 0}
-    for name, text in given.items():
+        values = {"limit": 25, "offset": 0}
+    for name, text in params.items():
         value = _value(door, name, text)
         if value is None:
             return {}, f"Invalid value for {name}"
-        asked[name] = value
-    if door == "ledger" and not {"min_created", "max_created"} <= asked.keys():
+        values[name] = value
+    if door == "ledger" and not {"min_created", "max_created"} <= values.keys():
         return {}, "min_created and max_created are required"
-    return asked, ""
+    return values, ""
 
 
 def _value(door: str, name: str, text: str) -> object:

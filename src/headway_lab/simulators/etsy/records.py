@@ -93,7 +93,7 @@ class Receipt:
     @property
     def price(self) -> int:
         """What the goods cost."""
-        return sum(each.price * each.quantity for each in self.positions)
+        return sum(position.price * position.quantity for position in self.positions)
 
     @property
     def total(self) -> int:
@@ -103,7 +103,7 @@ class Receipt:
     @property
     def status(self) -> str:
         """Etsy's word for where it stands."""
-        repaid = sum(each.amount for each in self.repayments)
+        repaid = sum(repayment.amount for repayment in self.repayments)
         if self.is_canceled:
             return "canceled"
         if repaid:
@@ -195,7 +195,7 @@ def receipt_json(receipt: Receipt, owner: Owner) -> Json:
         "status": receipt.status,
         "payment_method": "cc",
         "payment_email": None,
-        **{f"message_from_{who}": text for who, text in messages.items()},
+        **{f"message_from_{sender}": text for sender, text in messages.items()},
         "is_paid": receipt.is_paid,
         "is_shipped": bool(receipt.shipments),
         **stamps,
@@ -203,9 +203,11 @@ def receipt_json(receipt: Receipt, owner: Owner) -> Json:
         "gift_message": "",
         "gift_sender": "",
         **sums,
-        "shipments": [_shipment_json(each) for each in receipt.shipments],
-        "transactions": [_position_json(each, receipt, owner) for each in receipt.positions],
-        "refunds": [_repayment_json(each, owner) for each in receipt.repayments],
+        "shipments": [_shipment_json(shipment) for shipment in receipt.shipments],
+        "transactions": [
+            _position_json(position, receipt, owner) for position in receipt.positions
+        ],
+        "refunds": [_repayment_json(repayment, owner) for repayment in receipt.repayments],
     }
 
 

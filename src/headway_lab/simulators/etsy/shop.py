@@ -125,7 +125,7 @@ class EtsyShop:
         """Cancel an order; what was paid is given back."""
         receipt = self.receipts[receipt_id]
         receipt.is_canceled = True
-        left = receipt.total - sum(each.amount for each in receipt.repayments)
+        left = receipt.total - sum(repayment.amount for repayment in receipt.repayments)
         if receipt.is_paid and left > 0:
             self._repay(receipt, left, at_s, "canceled")
         self._touch(receipt, at_s, is_quiet=is_quiet)
@@ -141,13 +141,13 @@ class EtsyShop:
     ) -> None:
         """Give money back: all that is left, or so many minor units of it."""
         receipt = self.receipts[receipt_id]
-        left = receipt.total - sum(each.amount for each in receipt.repayments)
+        left = receipt.total - sum(repayment.amount for repayment in receipt.repayments)
         amount = left if amount is None else min(amount, left)
         if amount > 0:
             self._repay(receipt, amount, at_s, reason)
         self._touch(receipt, at_s, is_quiet=is_quiet)
 
-    def add_listing(self, at_s: int, *, state: str = "active", **given: Any) -> int:  # noqa: ANN401
+    def add_listing(self, at_s: int, *, state: str = "active", **fields: Any) -> int:  # noqa: ANN401
         """Put something on offer; return its id."""
         number = next(self._numbers)
         usual = {
@@ -157,18 +157,18 @@ class EtsyShop:
             "quantity": self._generator.randrange(1, 50),
         }
         self.listings[number] = EtsyListing(
-            id=number, state=state, created_s=at_s, updated_s=at_s, **{**usual, **given}
+            id=number, state=state, created_s=at_s, updated_s=at_s, **{**usual, **fields}
         )
         self._by_state.clear()
         self._book("listing", -20, at_s, None)
         return number
 
-    def edit_listing(self, listing_id: int, at_s: int, **given: Any) -> None:  # noqa: ANN401
+    def edit_listing(self, listing_id: int, at_s: int, **fields: Any) -> None:  # noqa: ANN401
         """Change something of a listing: title, sku, price, quantity or state."""
         listing = self.listings[listing_id]
-        if given.get("state") == "active" != listing.state:
+        if fields.get("state") == "active" != listing.state:
             listing.created_s = at_s  # whatever comes back on sale stands first
-        for name, value in given.items():
+        for name, value in fields.items():
             setattr(listing, name, value)
         listing.updated_s = at_s
         self._packed.pop(listing_id, None)
@@ -191,46 +191,46 @@ class EtsyShop:
         receipt = self.receipts.get(receipt_id)
         return None if receipt is None else self._pack(receipt)
 
-    def find_receipts(self, asked: Mapping[str, Any]) -> Found:
+    def find_receipts(self, params: Mapping[str, Any]) -> Found:
         """Return how many receipts fit, and those of the page."""
-        sort_on = asked.get("sort_on", "created")
+        sort_on = params.get("sort_on", "created")
         index = self._updated if sort_on == "updated" else self._created
         name = "last_modified" if sort_on == "updated" else "created"
-        low = bisect_left(index, (asked.get(f"min_{name}", 0), 0))
-        most = asked.get(f"max_{name}")
+        low = bisect_left(index, (params.get(f"min_{name}", 0), 0))
+        most = params.get(f"max_{name}")
         high = len(index) if most is None else bisect_left(index, (most + 1, 0))
         other = "created" if name == "last_modified" else "last_modified"
-        is_filtered = any(f"{end}_{other}" in asked for end in ("min", "max"))
-        if is_filtered or sort_on == "receipt_id" or not FLAGS.keys().isdisjoint(asked):
-            fit = [each for each in index[low:high] if self._fits(each[1], asked)]
+        is_filtered = any(f"{end}_{other}" in params for end in ("min", "max"))
+        if is_filtered or sort_on == "receipt_id" or not FLAGS.keys().isdisjoint(params):
+            fit = [entry for entry in index[low:high] if self._fits(entry[1], params)]
             if sort_on == "receipt_id":
-                fit.sort(key=lambda each: each[1])
+                fit.sort(key=lambda entry: entry[1])
             index, low, high = fit, 0, len(fit)
         count = max(0, high - low)
-        start, stop = asked["offset"], asked["offset"] + asked["limit"]
-        if asked.get("sort_order", "desc") in {"asc", "ascending", "up"}:
+        start, stop = params["offset"], params["offset"] + params["limit"]
+        if params.get("sort_order", "desc") in {"asc", "ascending", "up"}:
             page = index[low + start : min(low + stop, high)]
         else:
             page = index[max(low, high - stop) : max(low, high - start)][::-1]
         return count, [self._pack(self.receipts[number]) for _, number in page]
 
-    def find_listings(self, asked: Mapping[str, Any]) -> Found:
+    def find_listings(self, params: Mapping[str, Any]) -> Found:
         """Return how many listings are in a state, and those of the page, newest first."""
-        state = asked.get("state", "active")
+        state = params.get("state", "active")
         if state not in self._by_state:
-            found = [each for each in self.listings.values() if each.state == state]
-            found.sort(key=lambda each: (-each.created_s, -each.id))
-            self._by_state[state] = found
-        found = self._by_state[state]
-        page = found[asked["offset"] :][: asked["limit"]]
-        return len(found), [self._pack_listing(each) for each in page]
+            listings = [listing for listing in self.listings.values() if listing.state == state]
+            listings.sort(key=lambda listing: (-listing.created_s, -listing.id))
+            self._by_state[state] = listings
+        listings = self._by_state[state]
+        page = listings[params["offset"] :][: params["limit"]]
+        return len(listings), [self._pack_listing(listing) for listing in page]
 
-    def find_entries(self, asked: Mapping[str, Any]) -> Found:
+    def find_entries(self, params: Mapping[str, Any]) -> Found:
         """Return how many entries were made in a window, and those of the page, newest first."""
-        low = bisect_left(self._entry_times, asked["min_created"])
-        high = bisect_right(self._entry_times, asked["max_created"])
-        found = self._entries[low:high][::-1]
-        return len(found), found[asked["offset"] :][: asked["limit"]]
+        low = bisect_left(self._entry_times, params["min_created"])
+        high = bisect_right(self._entry_times, params["max_created"])
+        entries = self._entries[low:high][::-1]
+        return len(entries), entries[params["offset"] :][: params["limit"]]
 
     def catch_up(self, now_s: float) -> None:
         """Let changes show whose time has come."""
@@ -300,13 +300,13 @@ class EtsyShop:
         insort(self._updated, (receipt.updated_s, receipt.id))
         self._packed.pop(receipt.id, None)
 
-    def _fits(self, number: int, asked: Mapping[str, Any]) -> bool:
+    def _fits(self, number: int, params: Mapping[str, Any]) -> bool:
         receipt = self.receipts[number]
         return (
-            asked.get("min_created", 0) <= receipt.created_s <= asked.get("max_created", 2**62)
-            and asked.get("min_last_modified", 0) <= receipt.updated_s
-            and receipt.updated_s <= asked.get("max_last_modified", 2**62)
-            and all(test(receipt) is asked[name] for name, test in FLAGS.items() if name in asked)
+            params.get("min_created", 0) <= receipt.created_s <= params.get("max_created", 2**62)
+            and params.get("min_last_modified", 0) <= receipt.updated_s
+            and receipt.updated_s <= params.get("max_last_modified", 2**62)
+            and all(test(receipt) is params[name] for name, test in FLAGS.items() if name in params)
         )
 
     def _pack(self, receipt: Receipt) -> bytes:

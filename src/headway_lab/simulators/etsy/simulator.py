@@ -175,8 +175,8 @@ class EtsySimulator:
     def _show(self, call: EtsyRequest, shop: EtsyShop) -> SimReply:
         shop.catch_up(self._now_s())
         if call.door == "receipt":
-            found = shop.find_receipt(call.number)
-            return _say(404, "No such receipt") if found is None else _json(found)
+            receipt = shop.find_receipt(call.number)
+            return _say(404, "No such receipt") if receipt is None else _json(receipt)
         find = {
             "receipts": shop.find_receipts,
             "listings": shop.find_listings,
@@ -187,20 +187,20 @@ class EtsySimulator:
 
     def _consent(self, call: EtsyRequest, at_s: float) -> SimReply:
         """Agree at once, for the shop that `login` names or the first one."""
-        asked = call.asked
-        shop_id = int(asked.get("login", next(iter(self._shops), 0)))
+        params = call.asked
+        shop_id = int(params.get("login", next(iter(self._shops), 0)))
         shop = self._shops.get(shop_id)
-        if shop is None or asked.get("client_id") != self._app.keystring:
+        if shop is None or params.get("client_id") != self._app.keystring:
             return _say(400, "The app or the shop is unknown")
-        redirect = asked.get("redirect_uri", "")
+        redirect = params.get("redirect_uri", "")
         code = self.tokens.consent(
             shop.owner.user_id,
             at_s,
             redirect=redirect,
-            challenge=asked.get("code_challenge", ""),
+            challenge=params.get("code_challenge", ""),
         )
-        self._scopes[shop.owner.user_id] = frozenset(asked.get("scope", "").split())
-        query = urlencode({"code": code, "state": asked.get("state", "")})
+        self._scopes[shop.owner.user_id] = frozenset(params.get("scope", "").split())
+        query = urlencode({"code": code, "state": params.get("state", "")})
         return SimReply(status=302, headers={"Location": f"{redirect}?{query}"})
 
     # For tests and worlds: what people do.
@@ -277,20 +277,20 @@ class EtsySimulator:
         with self._lock:
             self._shops[shop_id].cancel(receipt_id, self._now_s(), is_quiet=is_quiet)
 
-    def refund(self, shop_id: int, receipt_id: int, **given: Any) -> None:  # noqa: ANN401
+    def refund(self, shop_id: int, receipt_id: int, **fields: Any) -> None:  # noqa: ANN401
         """Give money back; see EtsyShop.refund."""
         with self._lock:
-            self._shops[shop_id].refund(receipt_id, self._now_s(), **given)
+            self._shops[shop_id].refund(receipt_id, self._now_s(), **fields)
 
-    def add_listing(self, shop_id: int, **given: Any) -> int:  # noqa: ANN401
+    def add_listing(self, shop_id: int, **fields: Any) -> int:  # noqa: ANN401
         """Put something on offer; see EtsyShop.add_listing."""
         with self._lock:
-            return self._shops[shop_id].add_listing(self._now_s(), **given)
+            return self._shops[shop_id].add_listing(self._now_s(), **fields)
 
-    def edit_listing(self, shop_id: int, listing_id: int, **given: Any) -> None:  # noqa: ANN401
+    def edit_listing(self, shop_id: int, listing_id: int, **fields: Any) -> None:  # noqa: ANN401
         """Change a listing; see EtsyShop.edit_listing."""
         with self._lock:
-            self._shops[shop_id].edit_listing(listing_id, self._now_s(), **given)
+            self._shops[shop_id].edit_listing(listing_id, self._now_s(), **fields)
 
     def remove_listing(self, shop_id: int, listing_id: int) -> None:
         """Delete a listing."""
@@ -332,7 +332,7 @@ def _say(status: int, text: str) -> SimReply:
 
 def _shop_json(shop: EtsyShop) -> dict[str, Any]:
     owner = shop.owner
-    active = sum(each.state == "active" for each in shop.listings.values())
+    active = sum(listing.state == "active" for listing in shop.listings.values())
     return {
         "shop_id": owner.shop_id,
         "user_id": owner.user_id,

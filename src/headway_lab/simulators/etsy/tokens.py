@@ -75,12 +75,12 @@ class EtsyTokens:
     def revoke(self, user_id: int) -> None:
         """Let nobody in for this person any more."""
         for shelf in (self._access, self._refresh):
-            for token in [each for each, (user, _) in shelf.items() if user == user_id]:
+            for token in [value for value, (user, _) in shelf.items() if user == user_id]:
                 del shelf[token]
 
     def expire(self, user_id: int) -> None:
         """Let the access tokens of this person be dead; refresh tokens live on."""
-        for token in [each for each, (user, _) in self._access.items() if user == user_id]:
+        for token in [value for value, (user, _) in self._access.items() if user == user_id]:
             del self._access[token]
 
     def answer(self, form: Mapping[str, str], at_s: float) -> SimReply:

@@ -23,7 +23,7 @@ def tables(
     orders: Rows = {}
     customers: Rows = {}
     parts: dict[str, Rows] = {"line_items": {}, "shipments": {}, "refunds": {}}
-    for receipt in sorted(receipts, key=lambda each: (each.created_s, each.id)):
+    for receipt in sorted(receipts, key=lambda receipt: (receipt.created_s, receipt.id)):
         orders[str(receipt.id)] = _order(receipt, owner)
         # Whoever buys again is known by the newest order.
         customers[str(receipt.buyer.id)] = _customer(receipt)
@@ -34,8 +34,8 @@ def tables(
         "orders": orders,
         **parts,
         "customers": customers,
-        "listings": {str(each.id): _listing(each, owner) for each in listings},
-        "payments": {str(each.id): _payment(each, owner) for each in ledger},
+        "listings": {str(listing.id): _listing(listing, owner) for listing in listings},
+        "payments": {str(entry.id): _payment(entry, owner) for entry in ledger},
     }
 
 
@@ -70,44 +70,44 @@ def _customer(receipt: Receipt) -> dict[str, Any]:
 
 def _line_items(receipt: Receipt, owner: Owner) -> Rows:
     return {
-        (str(receipt.id), str(each.id)): {
-            "listing_id": str(each.listing_id),
-            "sku": each.sku,
-            "title": each.title,
-            "quantity": each.quantity,
-            "price": owner.exact(each.price),
+        (str(receipt.id), str(position.id)): {
+            "listing_id": str(position.listing_id),
+            "sku": position.sku,
+            "title": position.title,
+            "quantity": position.quantity,
+            "price": owner.exact(position.price),
             "currency": owner.currency,
         }
-        for each in receipt.positions
+        for position in receipt.positions
     }
 
 
 def _shipments(receipt: Receipt) -> Rows:
     return {
-        (str(receipt.id), str(each.id)): {
+        (str(receipt.id), str(shipment.id)): {
             "status": "shipped",
-            "carrier": each.carrier,
-            "tracking": each.tracking,
-            "shipped_at": instant(each.sent_s),
+            "carrier": shipment.carrier,
+            "tracking": shipment.tracking,
+            "shipped_at": instant(shipment.sent_s),
             "delivered_at": None,
         }
-        for each in receipt.shipments
+        for shipment in receipt.shipments
     }
 
 
 def _refunds(receipt: Receipt, owner: Owner) -> Rows:
     rows: Rows = {}
     places: Counter[int] = Counter()
-    for each in receipt.repayments:
-        places[each.at_s] += 1
-        place = places[each.at_s]
-        name = str(each.at_s) if place == 1 else f"{each.at_s}-{place}"
+    for repayment in receipt.repayments:
+        places[repayment.at_s] += 1
+        place = places[repayment.at_s]
+        name = str(repayment.at_s) if place == 1 else f"{repayment.at_s}-{place}"
         rows[(str(receipt.id), name)] = {
             "status": "success",
-            "amount": owner.exact(each.amount),
+            "amount": owner.exact(repayment.amount),
             "currency": owner.currency,
-            "reason": each.reason,
-            "refunded_at": instant(each.at_s),
+            "reason": repayment.reason,
+            "refunded_at": instant(repayment.at_s),
         }
     return rows
 

@@ -50,14 +50,14 @@ class SimulatedPrintifyShop:
         order = self._orders_by_id.get(order_id)
         return None if order is None else self._text(order)
 
-    def page_texts(self, what: str, page: int, limit: int) -> tuple[list[str], int]:
+    def page_texts(self, kind: str, page: int, limit: int) -> tuple[list[str], int]:
         """Return the rows of a page in JSON, the newest first, and how long the list is."""
-        rows = self._rows(what)
+        rows = self._rows(kind)
         end = max(0, len(rows) - (page - 1) * limit)
         chosen = rows[max(0, end - limit) : end]
         return [self._text(row) for row in reversed(chosen)], len(rows)
 
-    def add_product(self, at: datetime, **given: Any) -> str:  # noqa: ANN401 - any part of a product
+    def add_product(self, at: datetime, **fields: Any) -> str:  # noqa: ANN401 - any part of a product
         """Offer a product, made up where nothing is given; return its id."""
         product_id = self._fresh_id()
         title = f"{self._generator.choice(GARMENTS)} {len(self._products) + 1}"
@@ -69,7 +69,7 @@ class SimulatedPrintifyShop:
                 "variants": self._make_variants(product_id),
                 "created_at": at,
                 "updated_at": at,
-                **given,
+                **fields,
             }
         )
         self._products.append(made)
@@ -89,7 +89,7 @@ class SimulatedPrintifyShop:
         """Take a product away; orders keep what was sold."""
         self._products.remove(self._product(product_id))
 
-    def place_order(self, at: datetime, **given: Any) -> str:  # noqa: ANN401 - any part of an order
+    def place_order(self, at: datetime, **fields: Any) -> str:  # noqa: ANN401 - any part of an order
         """Take an order, made up where nothing is given; return its id."""
         generator = self._generator
         order = PrintOrder(
@@ -103,11 +103,11 @@ class SimulatedPrintifyShop:
                 "lines": self._make_lines(at),
                 "shipping": generator.randrange(300, 900),
                 "tax": generator.randrange(0, 200),
-                **given,
+                **fields,
             }
         )
         # An order from the past takes its place in the past; of one second, the later is newer.
-        insort(self._orders, order, key=lambda each: each.created_at)
+        insort(self._orders, order, key=lambda order: order.created_at)
         self._orders_by_id[order.id] = order
         return order.id
 
@@ -137,7 +137,9 @@ class SimulatedPrintifyShop:
 
     def deliver(self, order_id: str, at: datetime) -> bool:
         """Deliver the parcels that are on their way; tell whether there were any."""
-        shipments = [each for each in self._order(order_id).shipments if not each.delivered_at]
+        shipments = [
+            shipment for shipment in self._order(order_id).shipments if not shipment.delivered_at
+        ]
         for shipment in shipments:
             shipment.delivered_at = at
         return bool(shipments)
@@ -147,7 +149,8 @@ class SimulatedPrintifyShop:
         return [
             order.id
             for order in self._orders
-            if order.status in PATH[:-1] or any(not each.delivered_at for each in order.shipments)
+            if order.status in PATH[:-1]
+            or any(not shipment.delivered_at for shipment in order.shipments)
         ]
 
     def products(self) -> list[str]:
@@ -168,8 +171,8 @@ class SimulatedPrintifyShop:
             truth["listings"] |= _listing_truth(product)
         return truth
 
-    def _rows(self, what: str) -> Sequence[PrintOrder | PrintProduct]:
-        return self._orders if what == "orders" else self._products
+    def _rows(self, kind: str) -> Sequence[PrintOrder | PrintProduct]:
+        return self._orders if kind == "orders" else self._products
 
     def _text(self, row: PrintOrder | PrintProduct) -> str:
         if row.id not in self._texts:
@@ -260,13 +263,13 @@ def _order_truth(order: PrintOrder) -> dict[str, Any]:
 
 
 def _line_truth(order: PrintOrder) -> dict[Any, dict[str, Any]]:
-    found: dict[Any, dict[str, Any]] = {}
-    seen: dict[str, int] = {}
+    rows: dict[Any, dict[str, Any]] = {}
+    counts: dict[str, int] = {}
     for line in order.lines:
         listing = f"{line.product_id}:{line.variant.id}"
-        seen[listing] = seen.get(listing, 0) + 1
-        name = listing if seen[listing] == 1 else f"{listing}:{seen[listing]}"
-        found[order.id, name] = {
+        counts[listing] = counts.get(listing, 0) + 1
+        name = listing if counts[listing] == 1 else f"{listing}:{counts[listing]}"
+        rows[order.id, name] = {
             "order_id": order.id,
             "external_id": name,
             "listing_id": listing,
@@ -276,7 +279,7 @@ def _line_truth(order: PrintOrder) -> dict[Any, dict[str, Any]]:
             "price": _dollars(line.variant.price),
             "currency": "USD",
         }
-    return found
+    return rows
 
 
 def _shipment_truth(order: PrintOrder) -> dict[Any, dict[str, Any]]:

@@ -92,8 +92,8 @@ class PrintifySimulator:
 
     def error_share(self, account: str) -> float:
         """Return the share of this account's calls that were answered with an error."""
-        found = self._accounts[account]
-        return found.errors / found.calls if found.calls else 0.0
+        state = self._accounts[account]
+        return state.errors / state.calls if state.calls else 0.0
 
     def elapsed_s(self) -> float:
         """Return the second it is on the simulator's own clock, as faults are planned on."""
@@ -156,22 +156,22 @@ class PrintifySimulator:
         shop = account.shops.get(int(match[1])) if match else None
         if match is None or shop is None:
             return _error(404, "Not found.")
-        what, name = match[2], match[3]
+        kind, name = match[2], match[3]
         if name is None:
-            self.calls[what] += 1
-            return self._page(shop, what, query)
+            self.calls[kind] += 1
+            return self._page(shop, kind, query)
         self.calls["order"] += 1
-        text = shop.order_text(name) if what == "orders" else None
+        text = shop.order_text(name) if kind == "orders" else None
         return _error(404, "Not found.") if text is None else _text_reply(text)
 
-    def _page(self, shop: SimulatedPrintifyShop, what: str, query: str) -> SimReply:
-        given = {name: values[0] for name, values in parse_qs(query).items()}
-        page, limit = given.get("page", "1"), given.get("limit", "10")
+    def _page(self, shop: SimulatedPrintifyShop, kind: str, query: str) -> SimReply:
+        params = {name: values[0] for name, values in parse_qs(query).items()}
+        page, limit = params.get("page", "1"), params.get("limit", "10")
         is_fit = page.isdigit() and limit.isdigit() and int(page) >= 1
-        if not is_fit or not 1 <= int(limit) <= self.per_page_max[what]:
-            return _error(400, "Validation failed.", f"limit is at most {self.per_page_max[what]}")
+        if not is_fit or not 1 <= int(limit) <= self.per_page_max[kind]:
+            return _error(400, "Validation failed.", f"limit is at most {self.per_page_max[kind]}")
         number, size = int(page), int(limit)
-        rows, total = shop.page_texts(what, number, size)
+        rows, total = shop.page_texts(kind, number, size)
         last = max(1, -(-total // size))
         envelope = json.dumps(
             {
@@ -213,15 +213,19 @@ class PrintifySimulator:
         if scheme != "Bearer":
             return None
         accounts = self._accounts.values()
-        return next((each for each in accounts if each.access.get(token, at_s) > at_s), None)
+        return next(
+            (account for account in accounts if account.access.get(token, at_s) > at_s), None
+        )
 
     def _refresh(self, body: bytes, at_s: float) -> SimReply:
         form = {name: values[0] for name, values in parse_qs(body.decode("latin-1")).items()}
         token = form.get("refresh_token", "")
-        account = next((each for each in self._accounts.values() if token in each.refresh), None)
+        account = next(
+            (account for account in self._accounts.values() if token in account.refresh), None
+        )
         if form.get("app_id") != self._app_id or account is None:
-            said = {"error": "invalid_grant", "error_description": "The refresh token is invalid."}
-            return json_reply(said, status=400)
+            error = {"error": "invalid_grant", "error_description": "The refresh token is invalid."}
+            return json_reply(error, status=400)
         account.refresh.remove(token)
         access, refresh = self._issue(account, at_s)
         dies_at = self._clock.now() + timedelta(seconds=self._token_life_s)
@@ -278,10 +282,10 @@ class PrintifySimulator:
         """Return a shop as it is now."""
         return self._owners[shop_id].shops[shop_id]
 
-    def place_order(self, shop_id: int, **given: Any) -> str:  # noqa: ANN401
+    def place_order(self, shop_id: int, **fields: Any) -> str:  # noqa: ANN401
         """Let somebody buy; see PrintifyShop.place_order."""
         with self._lock:
-            return self.shop(shop_id).place_order(self._now(), **given)
+            return self.shop(shop_id).place_order(self._now(), **fields)
 
     def advance(self, shop_id: int, order_id: str) -> str:
         """Move an order one step on its way."""
@@ -298,10 +302,10 @@ class PrintifySimulator:
         with self._lock:
             return self.shop(shop_id).deliver(order_id, self._now())
 
-    def add_product(self, shop_id: int, **given: Any) -> str:  # noqa: ANN401
+    def add_product(self, shop_id: int, **fields: Any) -> str:  # noqa: ANN401
         """Offer a product; see PrintifyShop.add_product."""
         with self._lock:
-            return self.shop(shop_id).add_product(self._now(), **given)
+            return self.shop(shop_id).add_product(self._now(), **fields)
 
     def edit_product(self, shop_id: int, product_id: str, **changes: Any) -> None:  # noqa: ANN401
         """Change a product; see PrintifyShop.edit_product."""

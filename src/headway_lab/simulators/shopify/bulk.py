@@ -83,7 +83,7 @@ class BulkOperations:
         return key
 
     def upload(self, number: str, content_type: str, body: bytes) -> SimReply:
-        """Take a file that comes as a form with the parameters it was given."""
+        """Take a file that comes as a form with the parameters it was values."""
         form = _multipart(content_type, body)
         key = form.get("key", b"").decode("utf-8", errors="replace")
         if not key or key != self._keys.get(number) or "file" not in form:
@@ -128,18 +128,18 @@ class BulkOperations:
 
     def advance(self, at_s: float, now: datetime, run_line: RunLine) -> None:
         """Run the lines whose time has come."""
-        for each in self.running:
-            while len(each.results) < len(each.lines):
-                index = len(each.results)
-                line_at_s = each.starts_s + each.line_s * (index + 1)
+        for operation in self.running:
+            while len(operation.results) < len(operation.lines):
+                index = len(operation.results)
+                line_at_s = operation.starts_s + operation.line_s * (index + 1)
                 if line_at_s > at_s:
                     break
-                result = run_line(each, each.lines[index], line_at_s)
+                result = run_line(operation, operation.lines[index], line_at_s)
                 text = json.dumps({**result, "__lineNumber": index}, separators=(",", ":"))
-                each.results.append(text.encode() + b"\n")
-            if len(each.results) == len(each.lines):
-                each.completed_at = now - timedelta(seconds=at_s - each.ends_s)
-        self.running = [each for each in self.running if each.completed_at is None]
+                operation.results.append(text.encode() + b"\n")
+            if len(operation.results) == len(operation.lines):
+                operation.completed_at = now - timedelta(seconds=at_s - operation.ends_s)
+        self.running = [operation for operation in self.running if operation.completed_at is None]
 
     def result(self, number: str) -> SimReply:
         """Answer a request for the lines of an operation that is done."""
@@ -154,12 +154,12 @@ def stage_uploads(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: 
     """Give addresses where files may be put."""
     shop_request = info.context
     targets = []
-    for each in arguments["input"]:
+    for argument in arguments["input"]:
         number = int(shop_request.shop.new_id("StagedUpload").rpartition("/")[2])
-        key = shop_request.bulk.stage(number, each["filename"])
-        given = {"key": key, "Content-Type": each["mimeType"], "policy": f"simulated-{number}"}
+        key = shop_request.bulk.stage(number, argument["filename"])
+        values = {"key": key, "Content-Type": argument["mimeType"], "policy": f"simulated-{number}"}
         url = f"{shop_request.url}/staged/{number}"
-        parameters = [{"name": name, "value": value} for name, value in given.items()]
+        parameters = [{"name": name, "value": value} for name, value in values.items()]
         targets.append({"url": url, "resourceUrl": f"{url}/{key}", "parameters": parameters})
     return {"stagedTargets": targets, "userErrors": []}
 

@@ -56,9 +56,9 @@ def read_call(method: str, path: str, headers: Mapping[str, str], body: bytes) -
     door = number if kind == "api" else kind
     if METHODS.get(door) != method:
         door = ""
-    asked = _asked(body) if door == "graphql" else {}
-    query, variables = asked.get("query"), asked.get("variables") or {}
-    name = asked.get("operationName")
+    request = _asked(body) if door == "graphql" else {}
+    query, variables = request.get("query"), request.get("variables") or {}
+    name = request.get("operationName")
     is_fit = isinstance(query, str) and isinstance(variables, dict) and isinstance(name, str | None)
     return ShopifyRequest(
         shop=shop,
@@ -73,7 +73,7 @@ def read_call(method: str, path: str, headers: Mapping[str, str], body: bytes) -
 
 def _asked(body: bytes) -> dict[str, Any]:
     try:
-        asked = json.loads(body)
+        request = json.loads(body)
     except (ValueError, RecursionError):
         return {}
-    return asked if isinstance(asked, dict) else {}
+    return request if isinstance(request, dict) else {}

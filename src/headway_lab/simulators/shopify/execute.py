@@ -67,16 +67,16 @@ class Layout:
     def __init__(self, operation: Operation) -> None:
         nodes = operation.document.definitions
         self._fragments = {
-            each.name.value: each for each in nodes if isinstance(each, FragmentDefinitionNode)
+            node.name.value: node for node in nodes if isinstance(node, FragmentDefinitionNode)
         }
         [self.node] = [
-            each
-            for each in nodes
-            if isinstance(each, OperationDefinitionNode)
-            and (operation.name is None or (each.name and each.name.value == operation.name))
+            node
+            for node in nodes
+            if isinstance(node, OperationDefinitionNode)
+            and (operation.name is None or (node.name and node.name.value == operation.name))
         ]
         parts = [self.node, *self._fragments.values()]
-        self.is_fit = all(_is_plain(each.selection_set) for each in parts)
+        self.is_fit = all(_is_plain(part.selection_set) for part in parts)
         self.root = self.plan([self.node.selection_set], "QueryRoot")
 
     def plan(self, selections: Sequence[SelectionSetNode], type_name: str) -> Plan:
@@ -121,10 +121,10 @@ class Execution:
         return self._object(self._layout.root, "QueryRoot", None)
 
     def _object(self, plan: Plan, type_name: str, source: Any) -> dict[str, Any]:  # noqa: ANN401
-        said: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for slot in plan:
             if slot.given is None:
-                said[slot.key] = type_name
+                fields[slot.key] = type_name
                 continue
             resolve = slot.given.resolve
             if resolve is None:
@@ -139,12 +139,12 @@ class Execution:
                     raise _UnlikelyError
             elif not slot.is_leaf:
                 value = self._complete(slot, value)
-            said[slot.key] = value
-        return said
+            fields[slot.key] = value
+        return fields
 
     def _complete(self, slot: FieldSlot, value: Any) -> Any:  # noqa: ANN401 - objects, or a list
         if slot.is_list:
-            return [None if each is None else self._one(slot, each) for each in value]
+            return [None if item is None else self._one(slot, item) for item in value]
         return self._one(slot, value)
 
     def _one(self, slot: FieldSlot, value: Any) -> dict[str, Any]:  # noqa: ANN401 - any object
@@ -163,8 +163,8 @@ class Execution:
     def _given(self, slot: FieldSlot) -> Mapping[str, Any]:
         if id(slot) not in self._arguments:
             assert slot.given is not None
-            given = get_argument_values(slot.given, slot.node, self._variables)
-            self._arguments[id(slot)] = given
+            arguments = get_argument_values(slot.given, slot.node, self._variables)
+            self._arguments[id(slot)] = arguments
         return self._arguments[id(slot)]
 
 
@@ -195,10 +195,10 @@ def by_library(
     for error in result.errors or ():
         if error.original_error and not isinstance(error.original_error, GraphQLError):
             raise error.original_error  # a bug of the simulator is not the shop's answer
-    said: Payload = {} if result.data is None else {"data": result.data}
+    payload: Payload = {} if result.data is None else {"data": result.data}
     if result.errors:
-        said["errors"] = [error.formatted for error in result.errors]
-    return said
+        payload["errors"] = [error.formatted for error in result.errors]
+    return payload
 
 
 def _answer_quickly(
@@ -226,15 +226,15 @@ def _answer_quickly(
 def _slot(key: str, node: FieldNode, type_name: str) -> FieldSlot:
     kind = SCHEMA.type_map[type_name]
     assert isinstance(kind, GraphQLObjectType | GraphQLInterfaceType)
-    given = kind.fields.get(node.name.value)
-    slot = FieldSlot(key=key, given=given, node=node, selections=[], name=node.name.value)
-    if given is not None:
-        named = get_named_type(given.type)
+    field = kind.fields.get(node.name.value)
+    slot = FieldSlot(key=key, given=field, node=node, selections=[], name=node.name.value)
+    if field is not None:
+        named = get_named_type(field.type)
         slot.is_leaf = is_leaf_type(named)
         slot.type_name = None if isinstance(named, GraphQLInterfaceType) else named.name
-        slot.has_arguments = bool(given.args)
-        slot.is_list = is_list_type(get_nullable_type(given.type))
-        slot.is_sure = isinstance(given.type, GraphQLNonNull)
+        slot.has_arguments = bool(field.args)
+        slot.is_list = is_list_type(get_nullable_type(field.type))
+        slot.is_sure = isinstance(field.type, GraphQLNonNull)
     return slot
 
 
@@ -242,10 +242,12 @@ def _is_plain(selection: SelectionSetNode | None) -> bool:
     """Tell whether nothing is left out or put in by a directive."""
     nodes = selection.selections if selection else ()
     return all(
-        not each.directives and _is_plain(getattr(each, "selection_set", None)) for each in nodes
+        not node.directives and _is_plain(getattr(node, "selection_set", None)) for node in nodes
     )
 
 
 def _is_a(name: str, on: str) -> bool:
     kind = SCHEMA.type_map[name]
-    return isinstance(kind, GraphQLObjectType) and on in {each.name for each in kind.interfaces}
+    return isinstance(kind, GraphQLObjectType) and on in {
+        interface.name for interface in kind.interfaces
+    }

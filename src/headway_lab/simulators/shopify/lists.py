@@ -57,7 +57,7 @@ def read_terms(query: str | None, fields: Sequence[str]) -> list[Term]:
         if match is None or match[1] not in fields:
             raise refuse("BAD_REQUEST", f"The simulated shop cannot search by {text[at:]!r}")
         at = match.end()
-        value = next(each for each in match.groups()[2:] if each is not None)
+        value = next(group for group in match.groups()[2:] if group is not None)
         terms.append(Term(field=match[1], sign=match[2] or "", value=value))
     return terms
 
@@ -126,13 +126,13 @@ def cut_page(
 
 
 def _cursor(place: Place) -> str:
-    told = json.dumps({"last_id": place[1], "last_value": place[0]})
-    return base64.b64encode(told.encode()).decode()
+    text = json.dumps({"last_id": place[1], "last_value": place[0]})
+    return base64.b64encode(text.encode()).decode()
 
 
 def _read_cursor(text: str) -> Place:
     try:
-        told = json.loads(base64.b64decode(text))
-        return float(told["last_value"]), int(told["last_id"])
+        values = json.loads(base64.b64decode(text))
+        return float(values["last_value"]), int(values["last_id"])
     except (ValueError, KeyError, TypeError):
         raise refuse("BAD_REQUEST", "Invalid cursor for current pagination sort.") from None

@@ -58,7 +58,7 @@ class Trade:
         terms = read_terms(arguments.get("query"), ("updated_at", "created_at"))
         index = self.orders.by_change if is_by_change else self.orders.by_creation
         places = self._seen(index, now)
-        between = [bounds(each) for each in terms if each.field == own]
+        between = [bounds(term) for term in terms if term.field == own]
         if is_by_change:
             between.append(self._known_by(now))
         for term in terms:
@@ -71,7 +71,7 @@ class Trade:
         """Return a page of customers; raises GraphQLError."""
         self.need("read_customers", "customers")
         terms = read_terms(arguments.get("query"), ("updated_at", "id"))
-        by_id: list[Place] = [(float(each), each) for each in self.customers.rows]
+        by_id: list[Place] = [(float(row), row) for row in self.customers.rows]
         if arguments["sortKey"] == "UPDATED_AT":
             own, places = "updated_at", self.customers.by_change.places()
             between = [self._known_by(now)]
@@ -91,7 +91,7 @@ class Trade:
         terms = read_terms(arguments.get("query"), ("updated_at",))
         if arguments["sortKey"] != "UPDATED_AT":
             raise GraphQLError("The simulated shop sorts products by their change only")
-        between = [self._known_by(now), *(bounds(each) for each in terms)]
+        between = [self._known_by(now), *(bounds(term) for term in terms)]
         products = self.shop.products
         rows = _Shown(lambda own: products[f"gid://shopify/Product/{own}"])
         return cut_page(self.shop.by_change.places(), arguments, between=between, rows=rows)
@@ -194,10 +194,10 @@ def _order_node(order: SoldOrder, currency: str) -> Node:
         "totalPriceSet": money_bag(order.total, currency),
         "totalShippingPriceSet": money_bag(order.shipping, currency),
         "totalTaxSet": money_bag(order.tax, currency),
-        "lineItems": [_line_node(each, currency) for each in order.lines],
-        "fulfillments": [_shipment_node(each) for each in order.shipments],
-        "refunds": [_refund_node(each, currency) for each in order.refunds],
-        "transactions": [_move_node(each, currency) for each in order.moves],
+        "lineItems": [_line_node(line, currency) for line in order.lines],
+        "fulfillments": [_shipment_node(shipment) for shipment in order.shipments],
+        "refunds": [_refund_node(refund, currency) for refund in order.refunds],
+        "transactions": [_move_node(move, currency) for move in order.moves],
     }
 
 
@@ -219,7 +219,7 @@ def _shipment_node(shipment: SoldShipment) -> Node:
         "deliveredAt": clock_text(shipment.delivered_at),
         "status": shipment.status,
         "trackingInfo": [
-            {"company": shipment.company, "number": each} for each in shipment.trackings
+            {"company": shipment.company, "number": tracking} for tracking in shipment.trackings
         ],
     }
 

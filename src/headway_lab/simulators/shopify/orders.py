@@ -80,7 +80,7 @@ class SoldOrder:
     @property
     def subtotal(self) -> Decimal:
         """What the positions come to, less the discount."""
-        return sum((each.price * each.quantity for each in self.lines), -self.discount)
+        return sum((line.price * line.quantity for line in self.lines), -self.discount)
 
     @property
     def total(self) -> Decimal:
@@ -90,14 +90,14 @@ class SoldOrder:
     @property
     def got(self) -> Decimal:
         """What was paid and not given back."""
-        return sum((_signed(each) for each in self.moves), Decimal(0))
+        return sum((_signed(move) for move in self.moves), Decimal(0))
 
     @property
     def financial(self) -> str:
         """What the merchant reads about the money."""
-        paid = sum((each.amount for each in self.moves if _signed(each) > 0), Decimal(0))
+        paid = sum((move.amount for move in self.moves if _signed(move) > 0), Decimal(0))
         if paid == 0:
-            kinds = [each.kind for each in self.moves if each.status == "SUCCESS"]
+            kinds = [move.kind for move in self.moves if move.status == "SUCCESS"]
             last = kinds[-1] if kinds else ""
             return {"VOID": "VOIDED", "AUTHORIZATION": "AUTHORIZED"}.get(last, "PENDING")
         if self.got < paid:
@@ -109,7 +109,7 @@ class SoldOrder:
         """What the merchant reads about the parcels."""
         if not self.shipments:
             return "UNFULFILLED"
-        is_whole = any(each.is_whole for each in self.shipments)
+        is_whole = any(shipment.is_whole for shipment in self.shipments)
         return "FULFILLED" if is_whole else "PARTIALLY_FULFILLED"
 
 
@@ -165,7 +165,7 @@ class Orders:
     def pay(self, order_id: str, *, now: datetime) -> SoldOrder:
         """Take the money that is still missing."""
         order = self.rows[int(order_id)]
-        has_hold = any(each.kind == "AUTHORIZATION" for each in order.moves)
+        has_hold = any(move.kind == "AUTHORIZATION" for move in order.moves)
         move = self._move("CAPTURE" if has_hold else "SALE", order.total - order.got, now)
         return self._put(replace(order, moves=(*order.moves, move)), now)
 
@@ -204,7 +204,8 @@ class Orders:
         """Let every parcel arrive."""
         order = self.rows[int(order_id)]
         shipments = tuple(
-            replace(each, delivered_at=each.delivered_at or now) for each in order.shipments
+            replace(shipment, delivered_at=shipment.delivered_at or now)
+            for shipment in order.shipments
         )
         return self._put(replace(order, shipments=shipments), now)
 
@@ -213,11 +214,11 @@ class Orders:
     ) -> SoldOrder:
         """Give money back: that much, or all that is left."""
         order = self.rows[int(order_id)]
-        given = order.got if amount is None else min(amount, order.got)
-        back = RefundedLine(number=next(self._numbers), at=now, amount=given, note=note)
+        amount_due = order.got if amount is None else min(amount, order.got)
+        back = RefundedLine(number=next(self._numbers), at=now, amount=amount_due, note=note)
         refunds, moves = (*order.refunds, back), order.moves
-        if given > 0:
-            moves = (*moves, self._move("REFUND", given, now))
+        if amount_due > 0:
+            moves = (*moves, self._move("REFUND", amount_due, now))
         return self._put(replace(order, refunds=refunds, moves=moves), now)
 
     def cancel(self, order_id: str, *, now: datetime) -> SoldOrder:

@@ -9,7 +9,12 @@ from headway_lab.simulators.shopify.request import Facet, Info, Payload, UserErr
 from headway_lab.simulators.shopify.schema import as_money
 from headway_lab.simulators.shopify.shop import ShopProduct, ShopVariant, SimulatedShop
 
-TOLD = {"title": "title", "vendor": "vendor", "descriptionHtml": "description", "status": "status"}
+PRODUCT_FIELDS = {
+    "title": "title",
+    "vendor": "vendor",
+    "descriptionHtml": "description",
+    "status": "status",
+}
 FACETS = ("price", "compare_at", "cost", "sku", "tracked")
 
 
@@ -26,59 +31,59 @@ def update_variants(_: object, info: Info, **arguments: Any) -> Payload:  # noqa
     if product.is_suspended:
         text = "Product is suspended"
         return _refused(product, shop_request.user_error("PRODUCT_SUSPENDED", ("productId",), text))
-    wanted: list[tuple[ShopVariant, ShopVariant]] = []
+    changes: list[tuple[ShopVariant, ShopVariant]] = []
     errors: list[UserError] = []
-    for index, each in enumerate(arguments["variants"]):
-        variant = shop_request.shop.variants.get(each.get("id") or "")
-        if fault := _variant_fault(product, variant, each):
+    for index, argument in enumerate(arguments["variants"]):
+        variant = shop_request.shop.variants.get(argument.get("id") or "")
+        if fault := _variant_fault(product, variant, argument):
             code, name, message = fault
             errors.append(
                 shop_request.user_error(code, ("variants", index, *name.split(".")), message)
             )
         elif variant is not None:
-            wanted.append((variant, edited(variant, each)))
+            changes.append((variant, edited(variant, argument)))
     if errors and not arguments["allowPartialUpdates"]:
         return {**_refused(product, *errors), "productVariants": None}
-    for old, new in wanted:
+    for old, new in changes:
         shop_request.shop.put_variant(new)
         shop_request.record(
             variant_facets(old, new) or [("price", new.id, None, old.price, new.price)]
         )
-    variants = [new for _, new in wanted]
+    variants = [new for _, new in changes]
     return {"product": product, "productVariants": variants, "userErrors": errors}
 
 
 def update_product(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN401
     """Set what a product says of itself, its status above all."""
     shop_request = info.context
-    wanted = arguments.get("product") or {}
-    product = shop_request.shop.products.get(wanted.get("id") or "")
+    fields = arguments.get("product") or {}
+    product = shop_request.shop.products.get(fields.get("id") or "")
     if product is None:
         return _refused(None, shop_request.user_error(None, ("id",), "Product does not exist"))
-    if handle_fault(shop_request.shop, wanted.get("handle"), product):
+    if handle_fault(shop_request.shop, fields.get("handle"), product):
         return _refused(product, shop_request.user_error(None, ("handle",), "Handle is not good"))
-    told = retold(product, wanted)
-    shop_request.shop.put_product(told)
-    shop_request.record(product_facets(product, told, wanted))
-    return {"product": told, "userErrors": []}
+    updated = updated_product(product, fields)
+    shop_request.shop.put_product(updated)
+    shop_request.record(product_facets(product, updated, fields))
+    return {"product": updated, "userErrors": []}
 
 
-def edited(variant: ShopVariant, wanted: Mapping[str, Any]) -> ShopVariant:
-    """Return the variant as the input wants it; what is not given stays."""
-    item = wanted.get("inventoryItem") or {}
-    fields: dict[str, Any] = {}
-    if wanted.get("price") is not None:
-        fields["price"] = as_money(wanted["price"])
-    if "compareAtPrice" in wanted:
-        fields["compare_at"] = _money(wanted["compareAtPrice"])
+def edited(variant: ShopVariant, fields: Mapping[str, Any]) -> ShopVariant:
+    """Return the variant with the fields of the input; missing fields stay as they are."""
+    item = fields.get("inventoryItem") or {}
+    values: dict[str, Any] = {}
+    if fields.get("price") is not None:
+        values["price"] = as_money(fields["price"])
+    if "compareAtPrice" in fields:
+        values["compare_at"] = _money(fields["compareAtPrice"])
     if "cost" in item:
-        fields["cost"] = _money(item["cost"])
+        values["cost"] = _money(item["cost"])
     if item.get("tracked") is not None:
-        fields["tracked"] = item["tracked"]
-    for source in (item, wanted):
+        values["tracked"] = item["tracked"]
+    for source in (item, fields):
         if source.get("sku") is not None:
-            fields["sku"] = source["sku"]
-    return replace(variant, **fields)
+            values["sku"] = source["sku"]
+    return replace(variant, **values)
 
 
 def variant_facets(old: ShopVariant, new: ShopVariant) -> list[Facet]:
@@ -90,12 +95,12 @@ def variant_facets(old: ShopVariant, new: ShopVariant) -> list[Facet]:
     ]
 
 
-def money_fault(wanted: Mapping[str, Any]) -> tuple[str, str, str] | None:
+def money_fault(fields: Mapping[str, Any]) -> tuple[str, str, str] | None:
     """Return code, field and message of an amount below zero, if there is one."""
-    item = wanted.get("inventoryItem") or {}
+    item = fields.get("inventoryItem") or {}
     for code, name, value in (
-        ("NEGATIVE_PRICE_VALUE", "price", wanted.get("price")),
-        ("NEGATIVE_PRICE_VALUE", "compareAtPrice", wanted.get("compareAtPrice")),
+        ("NEGATIVE_PRICE_VALUE", "price", fields.get("price")),
+        ("NEGATIVE_PRICE_VALUE", "compareAtPrice", fields.get("compareAtPrice")),
         ("GREATER_THAN_OR_EQUAL_TO", "inventoryItem.cost", item.get("cost")),
     ):
         if value is not None and as_money(value) < 0:
@@ -103,17 +108,25 @@ def money_fault(wanted: Mapping[str, Any]) -> tuple[str, str, str] | None:
     return None
 
 
-def retold(product: ShopProduct, wanted: Mapping[str, Any]) -> ShopProduct:
-    """Return the product as the input wants it; what is not given stays."""
-    fields = {ours: wanted[name] for name, ours in TOLD.items() if wanted.get(name) is not None}
-    if wanted.get("handle"):
-        fields["handle"] = wanted["handle"].lower()
-    return replace(product, **fields)
+def updated_product(product: ShopProduct, fields: Mapping[str, Any]) -> ShopProduct:
+    """Return the product with the fields of the input; missing fields stay as they are."""
+    values = {
+        attribute: fields[name]
+        for name, attribute in PRODUCT_FIELDS.items()
+        if fields.get(name) is not None
+    }
+    if fields.get("handle"):
+        values["handle"] = fields["handle"].lower()
+    return replace(product, **values)
 
 
-def product_facets(old: ShopProduct, new: ShopProduct, wanted: Mapping[str, Any]) -> list[Facet]:
+def product_facets(old: ShopProduct, new: ShopProduct, fields: Mapping[str, Any]) -> list[Facet]:
     """Return what was asked for of a product, changed or not."""
-    names = [ours for name, ours in {**TOLD, "handle": "handle"}.items() if name in wanted]
+    names = [
+        attribute
+        for name, attribute in {**PRODUCT_FIELDS, "handle": "handle"}.items()
+        if name in fields
+    ]
     return [
         (name, new.id, None, getattr(old, name), getattr(new, name)) for name in names or ["status"]
     ]
@@ -122,7 +135,7 @@ def product_facets(old: ShopProduct, new: ShopProduct, wanted: Mapping[str, Any]
 def handle_fault(
     shop: SimulatedShop, handle: str | None, product: ShopProduct | None
 ) -> str | None:
-    """Return the code of what is wrong with a wanted handle, if anything is."""
+    """Return the code of what is wrong with a fields handle, if anything is."""
     if not handle:
         return None
     if not handle.replace("-", "").replace("_", "").isalnum():
@@ -133,16 +146,16 @@ def handle_fault(
 
 
 def _variant_fault(
-    product: ShopProduct, variant: ShopVariant | None, wanted: Mapping[str, Any]
+    product: ShopProduct, variant: ShopVariant | None, fields: Mapping[str, Any]
 ) -> tuple[str, str, str] | None:
-    if not wanted.get("id"):
+    if not fields.get("id"):
         return "PRODUCT_VARIANT_ID_MISSING", "id", "Product variant is missing ID attribute"
     if variant is None or variant.product != product.id:
         return "PRODUCT_VARIANT_DOES_NOT_EXIST", "id", "Product variant does not exist"
-    if "inventoryQuantities" in wanted:
+    if "inventoryQuantities" in fields:
         text = "Inventory quantities can only be provided during create"
         return "NO_INVENTORY_QUANTITIES_ON_VARIANTS_UPDATE", "inventoryQuantities", text
-    return money_fault(wanted)
+    return money_fault(fields)
 
 
 def _money(value: object) -> Decimal | None:

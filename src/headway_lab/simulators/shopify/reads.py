@@ -61,14 +61,14 @@ def page(values: Sequence[Any], arguments: Mapping[str, Any]) -> ListedPage:
         raise refuse("BAD_REQUEST", f"first must be between 1 and {LIST_MAX}")
     start = 0
     if after is not None:
-        cursors = [_cursor(each) for each in values]
+        cursors = [_cursor(value) for value in values]
         if after not in cursors:
             raise refuse("BAD_REQUEST", "after is not a valid cursor")
         start = cursors.index(after) + 1
     nodes = values[start : start + first]
     return ListedPage(
         nodes=nodes,
-        cursors=[_cursor(each) for each in nodes],
+        cursors=[_cursor(node) for node in nodes],
         has_next=start + first < len(values),
         has_previous=start > 0,
     )
@@ -80,28 +80,28 @@ def find_node(shop_request: ShopRequest, gid: str) -> object | None:
     if not gid.startswith("gid://shopify/") or not number(gid):
         raise refuse("BAD_REQUEST", f"Invalid global id {gid!r}")
     shop = shop_request.shop
-    found: object | None = None
+    node: object | None = None
     if kind == "Product":
-        found = shop.products.get(gid)
+        node = shop.products.get(gid)
     elif kind == "ProductVariant":
-        found = shop.variants.get(gid)
+        node = shop.variants.get(gid)
     elif kind == "InventoryItem":
-        found = _item(shop, gid)
+        node = _item(shop, gid)
     elif kind == "Location":
-        found = shop.locations.get(gid)
+        node = shop.locations.get(gid)
     elif kind == "BulkOperation":
         operation = shop_request.bulk.operations.get(gid)
-        found = operation and operation.view(shop_request.at_s)
+        node = operation and operation.view(shop_request.at_s)
     elif kind == "Order":
-        found = shop_request.trade.order_of(number(gid), shop_request.now)
+        node = shop_request.trade.order_of(number(gid), shop_request.now)
     elif kind == "Customer":
-        found = shop_request.trade.customer_of(number(gid))
-    return found
+        node = shop_request.trade.customer_of(number(gid))
+    return node
 
 
 def _nodes(_: object, info: Info, ids: Sequence[str]) -> list[object | None]:
     check_length(ids)
-    return [find_node(info.context, each) for each in ids]
+    return [find_node(info.context, node_id) for node_id in ids]
 
 
 def _one_of(kind: str) -> Callable[..., Any]:
@@ -116,7 +116,7 @@ def _one_of(kind: str) -> Callable[..., Any]:
 def _locations(_: object, info: Info, **arguments: Any) -> ListedPage:  # noqa: ANN401
     locations = info.context.shop.locations.values()
     has_all = arguments["includeInactive"]
-    return page([each for each in locations if each.is_active or has_all], arguments)
+    return page([location for location in locations if location.is_active or has_all], arguments)
 
 
 def _variants(_: object, info: Info, **arguments: Any) -> ListedPage:  # noqa: ANN401
@@ -132,19 +132,21 @@ def _by_identifier(_: object, info: Info, identifier: Mapping[str, Any]) -> Shop
 
 def _bulk_operations(_: object, info: Info, **arguments: Any) -> ListedPage:  # noqa: ANN401
     shop_request = info.context
-    views = [each.view(shop_request.at_s) for each in shop_request.bulk.operations.values()]
+    views = [
+        operation.view(shop_request.at_s) for operation in shop_request.bulk.operations.values()
+    ]
     for term in (arguments.get("query") or "").split():
         field, _, value = term.partition(":")
         if field not in BULK_FILTERS:
             raise refuse("BAD_REQUEST", f"The simulated shop cannot search by {field!r}")
-        views = [each for each in views if each[BULK_FILTERS[field]] == value.upper()]
+        views = [view for view in views if view[BULK_FILTERS[field]] == value.upper()]
     return page(views[::-1], arguments)
 
 
 def _levels(item: Item, info: Info, **arguments: Any) -> ListedPage:  # noqa: ANN401
     levels = info.context.shop.levels(item.id)
     has_all = arguments["includeInactive"]
-    return page([each for each in levels if each.is_active or has_all], arguments)
+    return page([level for level in levels if level.is_active or has_all], arguments)
 
 
 def _level(item: Item, info: Info, **arguments: Any) -> Level | None:  # noqa: ANN401
@@ -168,12 +170,14 @@ def _unit_cost(item: Item, info: Info) -> Payload | None:
 
 
 def _changes(group: Payload, _: Info, **arguments: Any) -> list[Payload]:  # noqa: ANN401
-    asked = {"inventoryItemIds": "item", "locationIds": "location", "quantityNames": "name"}
-    wanted = {ours: arguments[name] for name, ours in asked.items() if arguments.get(name)}
+    names = {"inventoryItemIds": "item", "locationIds": "location", "quantityNames": "name"}
+    filters = {
+        attribute: arguments[name] for name, attribute in names.items() if arguments.get(name)
+    }
     return [
-        each
-        for each in group["changes"]
-        if all(each[name] in values for name, values in wanted.items())
+        change
+        for change in group["changes"]
+        if all(change[name] in values for name, values in filters.items())
     ]
 
 
@@ -183,17 +187,19 @@ def _item(shop: SimulatedShop, item_id: str) -> Item | None:
 
 
 def _total(variant: ShopVariant, info: Info) -> int:
-    return sum(each.quantity for each in info.context.shop.levels(variant.item) if each.is_active)
+    return sum(
+        level.quantity for level in info.context.shop.levels(variant.item) if level.is_active
+    )
 
 
 def _product_variants(product: ShopProduct, info: Info, **arguments: Any) -> ListedPage:  # noqa: ANN401
-    variants = [info.context.shop.variants[each] for each in product.variants]
+    variants = [info.context.shop.variants[variant] for variant in product.variants]
     return page(variants, arguments)
 
 
 def _installation(_: object, info: Info) -> Payload:
     scopes = info.context.shop.setup.scopes
-    granted = [{"handle": each} for each in scopes]
+    granted = [{"handle": scope} for scope in scopes]
     return {"id": "gid://shopify/AppInstallation/1", "accessScopes": granted}
 
 
@@ -212,7 +218,7 @@ def _parts_of(type_name: str) -> dict[str, Callable[..., Any]]:
     kind = SCHEMA.type_map[type_name]
     assert isinstance(kind, GraphQLObjectType)
     names = [
-        name for name, each in kind.fields.items() if not is_leaf_type(get_named_type(each.type))
+        name for name, field in kind.fields.items() if not is_leaf_type(get_named_type(field.type))
     ]
     return {name: partial(_part, name) for name in names}
 
@@ -263,18 +269,20 @@ RESOLVERS: dict[str, dict[str, Callable[..., Any]]] = {
         "bulkOperation": _one_of("BulkOperation"),
         "bulkOperations": _bulk_operations,
         "currentAppInstallation": _installation,
-        "customers": lambda _, info, **given: info.context.trade.list_customers(
-            info.context.now, given
+        "customers": lambda _, info, **arguments: info.context.trade.list_customers(
+            info.context.now, arguments
         ),
         "inventoryItem": _one_of("InventoryItem"),
         "locations": _locations,
         "node": lambda _, info, id: find_node(info.context, id),  # noqa: A006 - as the API has it
         "nodes": _nodes,
         "order": _one_of("Order"),
-        "orders": lambda _, info, **given: info.context.trade.list_orders(info.context.now, given),
+        "orders": lambda _, info, **arguments: info.context.trade.list_orders(
+            info.context.now, arguments
+        ),
         "product": _one_of("Product"),
-        "products": lambda _, info, **given: info.context.trade.list_products(
-            info.context.now, given
+        "products": lambda _, info, **arguments: info.context.trade.list_products(
+            info.context.now, arguments
         ),
         "productByIdentifier": _by_identifier,
         "productVariant": _one_of("ProductVariant"),
@@ -314,7 +322,7 @@ RESOLVERS: dict[str, dict[str, Callable[..., Any]]] = {
         **_parts_of("Order"),
         "customer": _buyer,
         "fulfillments": _some_of("fulfillments"),
-        "lineItems": lambda order, _, **given: page(order["lineItems"], given),
+        "lineItems": lambda order, _, **arguments: page(order["lineItems"], arguments),
         "refunds": _some_of("refunds"),
         "transactions": _some_of("transactions"),
     },

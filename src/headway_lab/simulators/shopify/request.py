@@ -118,7 +118,7 @@ class ShopRequest:
     ) -> UserError:
         """Say what is wrong with a part of the input."""
         self.log.codes[code or "user error"] += 1
-        where = None if path is None else [str(each) for each in path]
+        where = None if path is None else [str(step) for step in path]
         return {"code": code, "field": where, "message": message}
 
 
@@ -151,8 +151,8 @@ def once(
     shop_request = info.context
     directive = SCHEMA.get_directive("idempotent")
     assert directive is not None
-    given = get_directive_values(directive, info.field_nodes[0], info.variable_values)
-    if not given or not given["key"]:
+    idempotency = get_directive_values(directive, info.field_nodes[0], info.variable_values)
+    if not idempotency or not idempotency["key"]:
         raise refuse(
             "BAD_REQUEST",
             "The @idempotent directive is required for this mutation but was not provided.",
@@ -165,7 +165,7 @@ def once(
         )
     ):
         del shop_request.keys[key]
-    used = shop_request.keys.get(given["key"])
+    used = shop_request.keys.get(idempotency["key"])
     if used is not None:
         if used.fingerprint != fingerprint:
             return decline(shop_request.user_error(MISMATCH[0], None, MISMATCH[1]))
@@ -174,7 +174,7 @@ def once(
         shop_request.log.replays += 1
         return used.payload
     payload = act()
-    shop_request.keys[given["key"]] = Used(
+    shop_request.keys[idempotency["key"]] = Used(
         fingerprint=fingerprint,
         payload=payload,
         request=shop_request.request,

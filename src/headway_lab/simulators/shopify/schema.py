@@ -77,10 +77,14 @@ def read_document(text: str, name: str | None = None) -> Operation | tuple[Graph
     if errors := validate(SCHEMA, document):
         return tuple(errors)
     operations = [
-        each for each in document.definitions if isinstance(each, OperationDefinitionNode)
+        definition
+        for definition in document.definitions
+        if isinstance(definition, OperationDefinitionNode)
     ]
     chosen = [
-        each for each in operations if name is None or (each.name and each.name.value == name)
+        operation
+        for operation in operations
+        if name is None or (operation.name and operation.name.value == name)
     ]
     if len(chosen) != 1:
         return (GraphQLError("No operation of that name, or several and no name"),)
@@ -120,9 +124,9 @@ def short_text(value: Decimal) -> str:
 
 def _prepare(document: DocumentNode, operation: OperationDefinitionNode) -> Operation:
     fragments = {
-        each.name.value: each
-        for each in document.definitions
-        if isinstance(each, FragmentDefinitionNode)
+        definition.name.value: definition
+        for definition in document.definitions
+        if isinstance(definition, FragmentDefinitionNode)
     }
     is_mutation = operation.operation is OperationType.MUTATION
     root = SCHEMA.mutation_type if is_mutation else SCHEMA.query_type
@@ -135,9 +139,9 @@ def _prepare(document: DocumentNode, operation: OperationDefinitionNode) -> Oper
             node.name.value for node, _, _ in _fields(operation.selection_set, root.name, fragments)
         ),
         defaults={
-            each.variable.name.value: value_from_ast_untyped(each.default_value)
-            for each in operation.variable_definitions or ()
-            if each.default_value
+            definition.variable.name.value: value_from_ast_untyped(definition.default_value)
+            for definition in operation.variable_definitions or ()
+            if definition.default_value
         },
         priced=() if is_mutation else _price(operation.selection_set, root.name, fragments),
     )
@@ -172,7 +176,7 @@ def _price(
             continue  # __typename
         name = get_named_type(kind.fields[node.name.value].type).name
         children = _price(node.selection_set, name, fragments)
-        arguments = {each.name.value: each.value for each in node.arguments or ()}
+        arguments = {argument.name.value: argument.value for argument in node.arguments or ()}
         if not node.selection_set or name == "PageInfo":
             continue
         if name.endswith("Connection"):
@@ -193,10 +197,10 @@ def _price(
 def _sum(priced: Sequence[Priced], variables: Mapping[str, Any]) -> int:
     """Add up what belongs to every type, and of what belongs to one type the dearest."""
     sums: dict[str | None, int] = {}
-    for each in priced:
-        by_itself = each.points + _sum(each.children, variables)
-        points = _number(each.count, variables) * by_itself
-        sums[each.only_on] = sums.get(each.only_on, 0) + points
+    for field in priced:
+        by_itself = field.points + _sum(field.children, variables)
+        points = _number(field.count, variables) * by_itself
+        sums[field.only_on] = sums.get(field.only_on, 0) + points
     return sums.pop(None, 0) + max(sums.values(), default=0)
 
 
@@ -220,7 +224,7 @@ def _counted(holder: str, field: GraphQLField, resolve: Callable[..., Any]) -> C
         if is_connection:
             info.context.points += CONNECTION_POINTS + len(value.nodes)
         elif is_listed:
-            info.context.points += sum(each is not None for each in value)
+            info.context.points += sum(item is not None for item in value)
         elif value is not None:
             info.context.points += 1
         return value

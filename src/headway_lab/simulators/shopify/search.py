@@ -27,10 +27,10 @@ def search(shop: SimulatedShop, query: str | None) -> list[ShopVariant]:
     if not query or not query.strip():
         return pick(shop.variants, shop.variants)
     tokens = list(_tokens(query))
-    found = _any_of(shop, tokens)
+    matches = _any_of(shop, tokens)
     if tokens:
         raise GraphQLError("The query has a bracket too many")
-    return pick(shop.variants, found)
+    return pick(shop.variants, matches)
 
 
 def _tokens(query: str) -> Iterator[Token]:
@@ -46,48 +46,50 @@ def _tokens(query: str) -> Iterator[Token]:
         if sign := match["mark"] or match["link"]:
             tokens.append((sign, "", "", False))
             continue
-        value = next(each for each in match.group("double", "single", "plain") if each is not None)
+        value = next(
+            group for group in match.group("double", "single", "plain") if group is not None
+        )
         plain = re.sub(r"\\(.)", r"\1", value)
         tokens.append(("term", match["field"] or "", plain, match["plain"] is None))
     yield from reversed(tokens)
 
 
 def _any_of(shop: SimulatedShop, tokens: list[Token]) -> set[str]:
-    found = _all_of(shop, tokens)
+    matches = _all_of(shop, tokens)
     while tokens and tokens[-1][0] == "OR":
         tokens.pop()
-        found |= _all_of(shop, tokens)
-    return found
+        matches |= _all_of(shop, tokens)
+    return matches
 
 
 def _all_of(shop: SimulatedShop, tokens: list[Token]) -> set[str]:
-    found = _one(shop, tokens)
+    matches = _one(shop, tokens)
     while tokens and tokens[-1][0] not in {"OR", ")"}:
         if tokens[-1][0] == "AND":
             tokens.pop()
-        found &= _one(shop, tokens)
-    return found
+        matches &= _one(shop, tokens)
+    return matches
 
 
 def _one(shop: SimulatedShop, tokens: list[Token]) -> set[str]:
     kind, field, value, is_quoted = tokens.pop() if tokens else ("end", "", "", False)
     if kind == "(":
-        found = _any_of(shop, tokens)
+        matches = _any_of(shop, tokens)
         if not tokens or tokens.pop()[0] != ")":
             raise GraphQLError("The query lacks a bracket")
-        return found
+        return matches
     if kind != "term":
         raise GraphQLError("The query lacks a term")
     if field in {"sku", ""}:
-        found = set(shop.by_words(value))
-        return {each for each in found if not is_quoted or _holds(shop, each, value)}
+        matches = set(shop.by_words(value))
+        return {sku for sku in matches if not is_quoted or _holds(shop, sku, value)}
     if field in {"id", "product_id"}:
         sign, key = re.fullmatch(r"([<>]=?)?(.*)", value).groups()  # type: ignore[union-attr]
         holds, key = HOLDS[sign or "="], number(f"/{key}")
         return {
-            each.id
-            for each in shop.variants.values()
-            if holds(number(each.id if field == "id" else each.product), key)
+            variant.id
+            for variant in shop.variants.values()
+            if holds(number(variant.id if field == "id" else variant.product), key)
         }
     raise GraphQLError(f"The simulated shop cannot search by {field!r}")
 

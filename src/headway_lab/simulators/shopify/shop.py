@@ -121,9 +121,9 @@ class SimulatedShop:
         self._numbers = numbers
         self.id = self.new_id("Shop")
         self.locations = {
-            each.id: each
+            location.id: location
             for name in setup.locations
-            for each in (Location(id=self.new_id("Location"), name=name),)
+            for location in (Location(id=self.new_id("Location"), name=name),)
         }
         self.products: dict[str, ShopProduct] = {}
         self.variants: dict[str, ShopVariant] = {}
@@ -139,7 +139,7 @@ class SimulatedShop:
 
     def location_named(self, name: str) -> Location:
         """Return the location of that name, or fail."""
-        return next(each for each in self.locations.values() if each.name == name)
+        return next(location for location in self.locations.values() if location.name == name)
 
     def by_handle(self, handle: str) -> ShopProduct | None:
         """Return the product of that handle, if there is one."""
@@ -147,15 +147,17 @@ class SimulatedShop:
 
     def by_sku(self, sku: str) -> list[ShopVariant]:
         """Return the variants of exactly that SKU, the oldest first: a shop allows several."""
-        return [self.variants[each] for each in self._skus.get(sku, ())]
+        return [self.variants[variant_id] for variant_id in self._skus.get(sku, ())]
 
     def by_words(self, text: str) -> dict[str, None]:
         """Return the ids of the variants whose SKU holds all words of the text, in any order."""
-        found = [self._words.get(word, {}) for word in WORD.findall(text.lower())]
-        if not found:
+        sets = [self._words.get(word, {}) for word in WORD.findall(text.lower())]
+        if not sets:
             return {}
-        smallest = min(found, key=len)
-        return {each: None for each in smallest if all(each in others for others in found)}
+        smallest = min(sets, key=len)
+        return {
+            match_id: None for match_id in smallest if all(match_id in others for others in sets)
+        }
 
     def level(self, item: str, location: str) -> Level | None:
         """Return the level of an item at a location, active or not."""
@@ -312,20 +314,20 @@ class SimulatedShop:
     def renumber(self, sku: str) -> ShopIds:
         """Delete a product and make it again: the same in all but its ids."""
         former = self.products[self.by_sku(sku)[0].product]
-        variants = [self.variants[each] for each in former.variants]
-        levels = {each.id: self.levels(each.item) for each in variants}
+        variants = [self.variants[variant] for variant in former.variants]
+        levels = {variant.id: self.levels(variant.item) for variant in variants}
         self.drop_product(former.id)
         product = replace(former, id=self.new_id("Product"), variants=())
         renewed = [
             replace(
-                each,
+                variant,
                 id=self.new_id("ProductVariant"),
                 item=self.new_id("InventoryItem"),
                 product=product.id,
             )
-            for each in variants
+            for variant in variants
         ]
-        self.put_product(replace(product, variants=tuple(each.id for each in renewed)))
+        self.put_product(replace(product, variants=tuple(variant.id for variant in renewed)))
         for old, new in zip(variants, renewed, strict=True):
             self.put_variant(new)
             for level in levels[old.id]:
@@ -361,7 +363,7 @@ class SimulatedShop:
 
 def pick(variants: Mapping[str, ShopVariant], ids: Iterable[str]) -> list[ShopVariant]:
     """Return those variants in the order of their age."""
-    return [variants[each] for each in sorted(ids, key=number)]
+    return [variants[variant_id] for variant_id in sorted(ids, key=number)]
 
 
 def number(gid: str) -> int:

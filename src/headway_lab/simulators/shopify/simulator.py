@@ -114,8 +114,8 @@ class ShopifySimulator:
     @property
     def max_level(self) -> float:
         """The most points that any bucket ever lacked."""
-        buckets = [each for branch in self._branches.values() for each in branch.points.values()]
-        return max((each.level_max for each in buckets), default=0.0)
+        buckets = [point for branch in self._branches.values() for point in branch.points.values()]
+        return max((bucket.level_max for bucket in buckets), default=0.0)
 
     def double_writes(self) -> list[ShopEffect]:
         """Return the first facet of every write that changed nothing of its item."""
@@ -199,10 +199,10 @@ class ShopifySimulator:
         )
         if is_drained:
             bucket.drain(at_s)
-        said = self._graphql(
+        payload = self._graphql(
             call.operation, call.variables, shop_request, bucket, is_drained=is_drained
         )
-        return json_reply(said)
+        return json_reply(payload)
 
     def _graphql(
         self,
@@ -215,20 +215,20 @@ class ShopifySimulator:
     ) -> dict[str, Any]:
         requested = operation.cost(variables)
         actual: int | None = None
-        said: dict[str, Any]
+        payload: dict[str, Any]
         if requested > QUERY_POINTS_MAX:
             text = f"Query cost is {requested}, over the single query max cost limit (1000)."
-            said = self._error(text, "MAX_COST_EXCEEDED", cost=requested, maxCost=1000)
+            payload = self._error(text, "MAX_COST_EXCEEDED", cost=requested, maxCost=1000)
         elif not bucket.take(requested, shop_request.at_s):
             self.throttled += 1
             self.refusals += not is_drained
-            said = self._error("Throttled", "THROTTLED")
+            payload = self._error("Throttled", "THROTTLED")
         else:
-            said = answer(operation, variables, shop_request)
+            payload = answer(operation, variables, shop_request)
             actual = requested if operation.is_mutation else min(shop_request.points, requested)
             self.points += actual
             bucket.refund(requested - actual)
-            for error in said.get("errors", ()):
+            for error in payload.get("errors", ()):
                 self.log.codes[error.get("extensions", {}).get("code", "error")] += 1
         status = {
             "maximumAvailable": bucket.capacity,
@@ -236,7 +236,7 @@ class ShopifySimulator:
             "restoreRate": bucket.restore_per_s,
         }
         cost = {"requestedQueryCost": requested, "actualQueryCost": actual}
-        return {**said, "extensions": {"cost": {**cost, "throttleStatus": status}}}
+        return {**payload, "extensions": {"cost": {**cost, "throttleStatus": status}}}
 
     def _error(self, message: str, code: str, **extensions: Any) -> dict[str, Any]:  # noqa: ANN401
         self.log.codes[code] += 1

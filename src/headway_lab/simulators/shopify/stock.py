@@ -44,9 +44,9 @@ QUANTITY_MAX = 1_000_000_000
 
 def set_quantities(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN401
     """Set quantities under an idempotency key."""
-    wanted = arguments["input"]
-    check_length(wanted["quantities"])
-    if any("changeFromQuantity" not in each for each in wanted["quantities"]):
+    fields = arguments["input"]
+    check_length(fields["quantities"])
+    if any("changeFromQuantity" not in entry for entry in fields["quantities"]):
         raise refuse(
             "INVALID_FIELD_ARGUMENTS",
             "InventoryQuantityInput must include the following argument: changeFromQuantity.",
@@ -54,7 +54,7 @@ def set_quantities(_: object, info: Info, **arguments: Any) -> Payload:  # noqa:
     return once(
         info,
         arguments,
-        act=lambda: _set(info.context, wanted),
+        act=lambda: _set(info.context, fields),
         decline=lambda error: {"inventoryAdjustmentGroup": None, "userErrors": [error]},
     )
 
@@ -69,12 +69,12 @@ def activate(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN40
     )
 
 
-def _set(shop_request: ShopRequest, wanted: Mapping[str, Any]) -> Payload:
-    errors = _form_errors(shop_request, wanted)
-    seen: set[tuple[str, str]] = set()
-    for index, each in enumerate(wanted["quantities"]):
-        pair = (each["inventoryItemId"], each["locationId"])
-        if pair in seen:
+def _set(shop_request: ShopRequest, fields: Mapping[str, Any]) -> Payload:
+    errors = _form_errors(shop_request, fields)
+    pairs: set[tuple[str, str]] = set()
+    for index, entry in enumerate(fields["quantities"]):
+        pair = (entry["inventoryItemId"], entry["locationId"])
+        if pair in pairs:
             errors.append(
                 shop_request.user_error(
                     "NO_DUPLICATE_INVENTORY_ITEM_ID_GROUP_ID_PAIR",
@@ -82,21 +82,21 @@ def _set(shop_request: ShopRequest, wanted: Mapping[str, Any]) -> Payload:
                     "The combination of inventoryItemId and locationId must be unique.",
                 )
             )
-        elif fault := _fault(shop_request, each):
+        elif fault := _fault(shop_request, entry):
             code, name, message = fault
             path = ("input", "quantities", index, name)
             errors.append(shop_request.user_error(code, path, message))
-        seen.add(pair)
+        pairs.add(pair)
     if errors:
         return {"inventoryAdjustmentGroup": None, "userErrors": errors}
-    return {"inventoryAdjustmentGroup": _apply(shop_request, wanted), "userErrors": []}
+    return {"inventoryAdjustmentGroup": _apply(shop_request, fields), "userErrors": []}
 
 
-def _form_errors(shop_request: ShopRequest, wanted: Mapping[str, Any]) -> list[UserError]:
-    document = wanted.get("referenceDocumentUri")
+def _form_errors(shop_request: ShopRequest, fields: Mapping[str, Any]) -> list[UserError]:
+    document = fields.get("referenceDocumentUri")
     checks = (
-        (wanted["name"] in NAMES, "INVALID_NAME", "name"),
-        (wanted["reason"] in REASONS, "INVALID_REASON", "reason"),
+        (fields["name"] in NAMES, "INVALID_NAME", "name"),
+        (fields["reason"] in REASONS, "INVALID_REASON", "reason"),
         (
             document is None or bool(urlsplit(document).scheme),
             "INVALID_REFERENCE_DOCUMENT",
@@ -111,12 +111,12 @@ def _form_errors(shop_request: ShopRequest, wanted: Mapping[str, Any]) -> list[U
 
 
 def _fault(  # noqa: PLR0911 - one for each rule
-    shop_request: ShopRequest, each: Mapping[str, Any]
+    shop_request: ShopRequest, entry: Mapping[str, Any]
 ) -> tuple[str, str, str] | None:
     """Return code, field and message of what is wrong with one quantity, if anything is."""
-    shop, quantity = shop_request.shop, each["quantity"]
-    location = shop.locations.get(each["locationId"])
-    variant = shop.variants.get(shop.items.get(each["inventoryItemId"], ""))
+    shop, quantity = shop_request.shop, entry["quantity"]
+    location = shop.locations.get(entry["locationId"])
+    variant = shop.variants.get(shop.items.get(entry["inventoryItemId"], ""))
     if variant is None:
         return "INVALID_INVENTORY_ITEM", "inventoryItemId", "The inventory item does not exist."
     if location is None or not location.is_active:
@@ -133,17 +133,17 @@ def _fault(  # noqa: PLR0911 - one for each rule
     if level is None or not level.is_active:
         text = "The inventory item is not stocked at the location."
         return "ITEM_NOT_STOCKED_AT_LOCATION", "locationId", text
-    if each["changeFromQuantity"] not in {None, level.quantity}:
+    if entry["changeFromQuantity"] not in {None, level.quantity}:
         text = "The changeFromQuantity value does not match persisted value."
         return "CHANGE_FROM_QUANTITY_STALE", "changeFromQuantity", text
     return None
 
 
-def _apply(shop_request: ShopRequest, wanted: Mapping[str, Any]) -> Payload | None:
+def _apply(shop_request: ShopRequest, fields: Mapping[str, Any]) -> Payload | None:
     facets: dict[str, list[Facet]] = {}
     changes: list[Payload] = []
-    for each in wanted["quantities"]:
-        item, location, quantity = each["inventoryItemId"], each["locationId"], each["quantity"]
+    for entry in fields["quantities"]:
+        item, location, quantity = entry["inventoryItemId"], entry["locationId"], entry["quantity"]
         level = shop_request.shop.level(item, location)
         assert level is not None
         shop_request.shop.put_level(replace(level, quantity=quantity))
@@ -160,18 +160,18 @@ def _apply(shop_request: ShopRequest, wanted: Mapping[str, Any]) -> Payload | No
     return {
         "id": shop_request.shop.new_id("InventoryAdjustmentGroup"),
         "createdAt": shop_request.now.isoformat(),
-        "reason": wanted["reason"],
-        "referenceDocumentUri": wanted.get("referenceDocumentUri"),
+        "reason": fields["reason"],
+        "referenceDocumentUri": fields.get("referenceDocumentUri"),
         "changes": changes,
     }
 
 
-def _activate(shop_request: ShopRequest, wanted: Mapping[str, Any]) -> Payload:
+def _activate(shop_request: ShopRequest, fields: Mapping[str, Any]) -> Payload:
     shop = shop_request.shop
-    item, location = wanted["inventoryItemId"], wanted["locationId"]
+    item, location = fields["inventoryItemId"], fields["locationId"]
     place = shop.locations.get(location)
     level = shop.level(item, location)
-    quantity = wanted.get("available", wanted.get("onHand"))
+    quantity = fields.get("available", fields.get("onHand"))
     fault = None
     if item not in shop.items:
         fault = ("inventoryItemId", "The inventory item does not exist.")

@@ -60,35 +60,35 @@ def _order(order: SoldOrder, currency: str) -> Row:
 
 def _parts(order: SoldOrder, currency: str) -> Mapping[str, dict[str, Row]]:
     lines = {
-        str(each.number): {
-            "listing_id": each.variant,
-            "sku": each.sku,
-            "title": each.title,
-            "quantity": each.quantity,
-            "price": each.price,
+        str(line.number): {
+            "listing_id": line.variant,
+            "sku": line.sku,
+            "title": line.title,
+            "quantity": line.quantity,
+            "price": line.price,
             "currency": currency,
         }
-        for each in order.lines
+        for line in order.lines
     }
     shipments = {
-        str(each.number): {
-            "status": each.status.lower(),
-            "carrier": each.company,
-            "tracking": ", ".join(each.trackings),
-            "shipped_at": each.at,
-            "delivered_at": each.delivered_at,
+        str(shipment.number): {
+            "status": shipment.status.lower(),
+            "carrier": shipment.company,
+            "tracking": ", ".join(shipment.trackings),
+            "shipped_at": shipment.at,
+            "delivered_at": shipment.delivered_at,
         }
-        for each in order.shipments
+        for shipment in order.shipments
     }
     refunds = {
-        str(each.number): {
+        str(refund.number): {
             "status": "",
-            "amount": each.amount,
+            "amount": refund.amount,
             "currency": currency,
-            "reason": each.note,
-            "refunded_at": each.at,
+            "reason": refund.note,
+            "refunded_at": refund.at,
         }
-        for each in order.refunds
+        for refund in order.refunds
     }
     return {"line_items": lines, "shipments": shipments, "refunds": refunds}
 
@@ -118,7 +118,9 @@ def _listings(trade: Trade) -> dict[Any, Row]:
             "state": product.status.lower(),
             "price": variant.price,
             "currency": shop.setup.currency,
-            "quantity": sum(each.quantity for each in shop.levels(variant.item) if each.is_active),
+            "quantity": sum(
+                level.quantity for level in shop.levels(variant.item) if level.is_active
+            ),
             "modified_at": shop.changed_at(product.id),
         }
     return listings
@@ -126,11 +128,11 @@ def _listings(trade: Trade) -> dict[Any, Row]:
 
 def _customers(trade: Trade) -> dict[Any, Row]:
     return {
-        str(each.number): {
-            "name": each.name,
-            "email": each.email,
-            "country": each.country,
-            "modified_at": each.updated_at,
+        str(row.number): {
+            "name": row.name,
+            "email": row.email,
+            "country": row.country,
+            "modified_at": row.updated_at,
         }
-        for each in trade.customers.rows.values()
+        for row in trade.customers.rows.values()
     }

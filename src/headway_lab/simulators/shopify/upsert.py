@@ -12,7 +12,7 @@ from headway_lab.simulators.shopify.products import (
     handle_fault,
     money_fault,
     product_facets,
-    retold,
+    updated_product,
     variant_facets,
 )
 from headway_lab.simulators.shopify.request import (
@@ -31,85 +31,85 @@ Fault = tuple[str, tuple[str | int, ...], str]
 def set_product(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN401
     """Make the product of that handle or id be as the input says."""
     shop_request = info.context
-    wanted, identifier = arguments["input"], arguments.get("identifier") or {}
+    fields, identifier = arguments["input"], arguments.get("identifier") or {}
     if not arguments["synchronous"]:
         raise refuse("BAD_REQUEST", "The simulated shop sets products synchronously only.")
-    check_length(wanted.get("variants") or ())
-    product = _find(shop_request, wanted, identifier)
-    fault = _product_fault(shop_request, wanted, identifier, product) or _variants_fault(
-        shop_request, wanted, product
+    check_length(fields.get("variants") or ())
+    product = _find(shop_request, fields, identifier)
+    fault = _product_fault(shop_request, fields, identifier, product) or _variants_fault(
+        shop_request, fields, product
     )
     if fault is not None:
         return {"product": None, "userErrors": [shop_request.user_error(*fault)]}
     if product is None:
-        base = _made(shop_request, wanted)
-        sku = next((each.get("sku") for each in wanted.get("variants") or ()), None)
+        base = _made(shop_request, fields)
+        sku = next((row.get("sku") for row in fields.get("variants") or ()), None)
         facets: list[Facet] = [("create", base.id, None, None, sku or base.handle)]
     else:
-        base = retold(product, wanted)
-        facets = product_facets(product, base, wanted)
+        base = updated_product(product, fields)
+        facets = product_facets(product, base, fields)
     shop_request.shop.put_product(base)
-    facets += _set_variants(shop_request, base, wanted.get("variants") or ())
+    facets += _set_variants(shop_request, base, fields.get("variants") or ())
     shop_request.record(facets)
     return {"product": shop_request.shop.products[base.id], "userErrors": []}
 
 
 def _find(
-    shop_request: ShopRequest, wanted: Mapping[str, Any], identifier: Mapping[str, Any]
+    shop_request: ShopRequest, fields: Mapping[str, Any], identifier: Mapping[str, Any]
 ) -> ShopProduct | None:
     if identifier.get("handle"):
         return shop_request.shop.by_handle(identifier["handle"])
-    return shop_request.shop.products.get(identifier.get("id") or wanted.get("id") or "")
+    return shop_request.shop.products.get(identifier.get("id") or fields.get("id") or "")
 
 
 def _product_fault(  # noqa: PLR0911 - one for each rule
     shop_request: ShopRequest,
-    wanted: Mapping[str, Any],
+    fields: Mapping[str, Any],
     identifier: Mapping[str, Any],
     product: ShopProduct | None,
 ) -> Fault | None:
     handle = identifier.get("handle")
-    if identifier and wanted.get("id"):
+    if identifier and fields.get("id"):
         return "ID_NOT_ALLOWED", ("input", "id"), "The id is not allowed with an identifier"
-    if handle and not wanted.get("handle"):
+    if handle and not fields.get("handle"):
         text = "The input field corresponding to the identifier is required"
         return "MISSING_FIELD_REQUIRED", ("input", "handle"), text
-    if handle and wanted["handle"].lower() != handle.lower():
+    if handle and fields["handle"].lower() != handle.lower():
         text = "The identifier does not match the field in the input"
         return "INPUT_MISMATCH", ("input", "handle"), text
-    if product is None and (identifier.get("id") or wanted.get("id")):
+    if product is None and (identifier.get("id") or fields.get("id")):
         return "PRODUCT_DOES_NOT_EXIST", ("input",), "Product does not exist"
     if product is not None and product.is_suspended:
         return "PRODUCT_SUSPENDED", ("input",), "Product is suspended"
-    if code := handle_fault(shop_request.shop, wanted.get("handle"), product):
+    if code := handle_fault(shop_request.shop, fields.get("handle"), product):
         return code, ("input", "handle"), "Handle is taken, or not made of letters and hyphens"
-    if product is None and not wanted.get("title"):
+    if product is None and not fields.get("title"):
         return "INVALID_INPUT", ("input", "title"), "Title can't be blank"
-    if bool(wanted.get("variants")) != bool(wanted.get("productOptions")):
-        has = bool(wanted.get("variants"))
+    if bool(fields.get("variants")) != bool(fields.get("productOptions")):
+        has = bool(fields.get("variants"))
         code = "PRODUCT_OPTIONS_INPUT_MISSING" if has else "VARIANTS_INPUT_MISSING"
         return code, ("input",), "Variants and options must be given together"
     return None
 
 
 def _variants_fault(
-    shop_request: ShopRequest, wanted: Mapping[str, Any], product: ShopProduct | None
+    shop_request: ShopRequest, fields: Mapping[str, Any], product: ShopProduct | None
 ) -> Fault | None:
-    known = {each["name"] for each in wanted.get("productOptions") or () if each.get("name")}
-    seen: set[tuple[tuple[str, str], ...]] = set()
-    for index, each in enumerate(wanted.get("variants") or ()):
+    known = {option["name"] for option in fields.get("productOptions") or () if option.get("name")}
+    combinations: set[tuple[tuple[str, str], ...]] = set()
+    for index, row in enumerate(fields.get("variants") or ()):
         path = ("input", "variants", index)
-        options = _options(each)
-        if options in seen or {name for name, _ in options} != known:
+        options = _options(row)
+        if options in combinations or {name for name, _ in options} != known:
             return "INVALID_VARIANT", path, "The option values are not those of one new variant"
-        seen.add(options)
-        variant = _same(shop_request, product, each)
-        if each.get("id") and variant is None:
+        combinations.add(options)
+        variant = _same(shop_request, product, row)
+        if row.get("id") and variant is None:
             text = "Product variant does not exist"
             return "PRODUCT_VARIANT_DOES_NOT_EXIST", (*path, "id"), text
-        if fault := money_fault(each):
+        if fault := money_fault(row):
             return "INVALID_VARIANT", (*path, *fault[1].split(".")), fault[2]
-        for number, stock in enumerate(each.get("inventoryQuantities") or ()):
+        for number, stock in enumerate(row.get("inventoryQuantities") or ()):
             level = shop_request.shop.level(variant.item, stock["locationId"]) if variant else None
             is_closed = variant is not None and (level is None or not level.is_active)
             is_sound = stock["name"] in {"available", "on_hand"} and stock["quantity"] >= 0
@@ -119,36 +119,36 @@ def _variants_fault(
     return None
 
 
-def _made(shop_request: ShopRequest, wanted: Mapping[str, Any]) -> ShopProduct:
-    handle = (wanted.get("handle") or shop_request.shop.free_handle(wanted["title"])).lower()
+def _made(shop_request: ShopRequest, fields: Mapping[str, Any]) -> ShopProduct:
+    handle = (fields.get("handle") or shop_request.shop.free_handle(fields["title"])).lower()
     blank = ShopProduct(
-        id=shop_request.shop.new_id("Product"), handle=handle, title=wanted["title"]
+        id=shop_request.shop.new_id("Product"), handle=handle, title=fields["title"]
     )
-    return retold(blank, wanted)
+    return updated_product(blank, fields)
 
 
 def _set_variants(
-    shop_request: ShopRequest, product: ShopProduct, wanted: Sequence[Mapping[str, Any]]
+    shop_request: ShopRequest, product: ShopProduct, rows: Sequence[Mapping[str, Any]]
 ) -> list[Facet]:
     shop = shop_request.shop
     facets: list[Facet] = []
     kept: list[str] = []
-    for each in wanted or ({},):
-        old = _same(shop_request, product, each) if each else None
+    for row in rows or ({},):
+        old = _same(shop_request, product, row) if row else None
         base = old or ShopVariant(
             id=shop.new_id("ProductVariant"),
             item=shop.new_id("InventoryItem"),
             product=product.id,
-            options=_options(each),
+            options=_options(row),
         )
-        new = edited(base, each)
+        new = edited(base, row)
         shop.put_variant(new)
         kept.append(new.id)
         facets += variant_facets(base, new)
         if old is None:
             facets.append(("variant", new.id, None, None, new.sku))
-        facets += _set_stock(shop_request, new, each, is_new=old is None)
-    for gone in (each for each in product.variants if each not in kept):
+        facets += _set_stock(shop_request, new, row, is_new=old is None)
+    for gone in (variant for variant in product.variants if variant not in kept):
         facets.append(("delete", gone, None, shop.variants[gone].sku, None))
         shop.drop_variant(gone)
     shop.put_product(replace(product, variants=tuple(kept)))
@@ -156,10 +156,10 @@ def _set_variants(
 
 
 def _set_stock(
-    shop_request: ShopRequest, variant: ShopVariant, wanted: Mapping[str, Any], *, is_new: bool
+    shop_request: ShopRequest, variant: ShopVariant, fields: Mapping[str, Any], *, is_new: bool
 ) -> list[Facet]:
     quantities = {
-        each["locationId"]: each["quantity"] for each in wanted.get("inventoryQuantities") or ()
+        entry["locationId"]: entry["quantity"] for entry in fields.get("inventoryQuantities") or ()
     }
     if is_new and not quantities:  # what is new lies at the first location, until it is counted
         quantities = {next(iter(shop_request.shop.locations)): 0}
@@ -173,21 +173,21 @@ def _set_stock(
 
 
 def _same(
-    shop_request: ShopRequest, product: ShopProduct | None, wanted: Mapping[str, Any]
+    shop_request: ShopRequest, product: ShopProduct | None, fields: Mapping[str, Any]
 ) -> ShopVariant | None:
     """Return the variant of the product that the input means: by its id, or by its options."""
     for variant_id in product.variants if product is not None else ():
         variant = shop_request.shop.variants[variant_id]
-        if wanted.get("id") == variant_id or (
-            not wanted.get("id") and variant.options == _options(wanted)
+        if fields.get("id") == variant_id or (
+            not fields.get("id") and variant.options == _options(fields)
         ):
             return variant
     return None
 
 
-def _options(wanted: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _options(fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     pairs = [
-        (each.get("optionName") or "", each.get("name") or "")
-        for each in wanted.get("optionValues") or ()
+        (option.get("optionName") or "", option.get("name") or "")
+        for option in fields.get("optionValues") or ()
     ]
     return tuple(sorted(pairs)) or DEFAULT_OPTIONS

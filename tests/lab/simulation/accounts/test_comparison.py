@@ -33,17 +33,17 @@ TRUE = Records(
 
 
 def test_equal_rows_differ_in_nothing_whatever_else_the_table_holds() -> None:
-    found = rows_of(TRUE)
-    found["orders"]["1",]["checked_at"] = NOON
-    assert compare(found, rows_of(TRUE)) == compare({}, rows_of(Records()))
+    rows = rows_of(TRUE)
+    rows["orders"]["1",]["checked_at"] = NOON
+    assert compare(rows, rows_of(TRUE)) == compare({}, rows_of(Records()))
 
 
 def test_a_row_that_is_missing_wrong_or_too_many_is_named() -> None:
     first, second = TRUE.orders
     refund = Refund(external_id="r", amount=Decimal(1), currency="USD")
     second = replace(second, total=Decimal("19.81"), refunds=(refund,), line_items=())
-    found = rows_of(replace(TRUE, orders=(first, second), customers=()))
-    difference = compare(found, rows_of(TRUE))
+    rows = rows_of(replace(TRUE, orders=(first, second), customers=()))
+    difference = compare(rows, rows_of(TRUE))
     assert difference.missing == ("line_items 2/1", "customers c")
     assert difference.extra == ("refunds 2/r",)
     (wrong,) = difference.wrong
@@ -51,23 +51,23 @@ def test_a_row_that_is_missing_wrong_or_too_many_is_named() -> None:
 
 
 def test_money_is_compared_as_a_number_and_not_as_text() -> None:
-    found = rows_of(replace(TRUE, orders=(an_order("1", total=Decimal("19.8")), TRUE.orders[1])))
-    assert compare(found, rows_of(TRUE)).wrong == ()
+    rows = rows_of(replace(TRUE, orders=(an_order("1", total=Decimal("19.8")), TRUE.orders[1])))
+    assert compare(rows, rows_of(TRUE)).wrong == ()
 
 
 def test_a_listing_that_we_know_to_be_removed_is_not_one_too_many() -> None:
-    found = rows_of(TRUE)
+    rows = rows_of(TRUE)
     gone = ShopListing(external_id="8", state="removed")
     with_gone = rows_of(replace(TRUE, listings=(*TRUE.listings, gone)))
-    assert compare(with_gone, found) == compare(found, found)
+    assert compare(with_gone, rows) == compare(rows, rows)
     still = rows_of(replace(TRUE, listings=(*TRUE.listings, replace(gone, state="active"))))
-    assert compare(still, found).extra == ("listings 8",)
+    assert compare(still, rows).extra == ("listings 8",)
 
 
 def test_what_a_platform_hides_may_be_missing_but_not_wrong() -> None:
     horizon = NOON + timedelta(minutes=1)
-    found = rows_of(replace(TRUE, orders=()))
-    difference = compare(found, rows_of(TRUE), horizon_at=horizon)
+    rows = rows_of(replace(TRUE, orders=()))
+    difference = compare(rows, rows_of(TRUE), horizon_at=horizon)
     assert (difference.missing, difference.hidden) == ((), 4)
     wrong = rows_of(replace(TRUE, orders=(an_order("1", status="lost"), TRUE.orders[1])))
     assert len(compare(wrong, rows_of(TRUE), horizon_at=horizon).wrong) == 1
@@ -78,6 +78,6 @@ def test_a_payment_is_hidden_with_its_order() -> None:
         external_id="p", amount=Decimal(1), currency="USD", paid_at=NOON, order_id="1", kind="sale"
     )
     true = rows_of(replace(TRUE, payments=(paid,)))
-    found = rows_of(replace(TRUE, orders=()))
-    assert compare(found, true, horizon_at=NOON + timedelta(minutes=1)).missing == ()
+    rows = rows_of(replace(TRUE, orders=()))
+    assert compare(rows, true, horizon_at=NOON + timedelta(minutes=1)).missing == ()
     assert compare(rows_of(TRUE), true).missing == ("payments p",)

@@ -38,9 +38,9 @@ def test_few_sell_more_than_they_pay_for_and_some_of_them_pay_more(world: Accoun
     per_day: Counter[str] = Counter()
     for shop in world.shops.values():
         per_day[shop.seller] += shop.orders_per_day  # type: ignore[assignment]
-    greedy = {each for each, rate in per_day.items() if rate * 30 > QUOTAS[world.tiers[each]]}
+    greedy = {seller for seller, rate in per_day.items() if rate * 30 > QUOTAS[world.tiers[seller]]}
     assert 3 <= len(greedy) <= 20
-    assert {world.tiers[each] for each in greedy} == {Tier.FREE}
+    assert {world.tiers[seller] for seller in greedy} == {Tier.FREE}
     upgrades = [event for event in world.events if event.deed is Deed.UPGRADE]
     assert {world.shops[event.shop].seller for event in upgrades} <= greedy
 
@@ -77,6 +77,6 @@ def test_nothing_of_the_history_is_told_and_some_of_the_future_late_twice_or_nev
 ) -> None:
     assert not any(event.hooks_s for event in world.history)
     assert world.future[-1].at_s < 7 * DAY_S + 10 * 3600
-    told = Counter(len(event.hooks_s) for event in world.future)
-    assert min(told[0], told[1], told[2]) > 100
+    deliveries = Counter(len(event.hooks_s) for event in world.future)
+    assert min(deliveries[0], deliveries[1], deliveries[2]) > 100
     assert max(delay for event in world.future for delay in event.hooks_s) > 3600

@@ -34,19 +34,19 @@ class Desk:
         self.shop = self.etsy.add_shop(SHOP, name="Mugs")
         self.pair = self.etsy.grant(SHOP)
 
-    def send(self, path: str, *, key: str = KEY, token: str = "", **asked: Any) -> SimReply:
+    def send(self, path: str, *, key: str = KEY, token: str = "", **params: Any) -> SimReply:
         self.clock.sleep(1)
-        query = f"?{urlencode(asked)}" if asked else ""
+        query = f"?{urlencode(params)}" if params else ""
         headers = {"X-Api-Key": key, "Authorization": f"Bearer {token or self.pair.access}"}
         return self.etsy.handle("GET", f"/v3/application{path}{query}", headers, b"")
 
-    def ask(self, path: str, **asked: Any) -> Any:
-        reply = self.send(f"/shops/{SHOP}{path}", **asked)
+    def ask(self, path: str, **params: Any) -> Any:
+        reply = self.send(f"/shops/{SHOP}{path}", **params)
         assert reply.status == 200, reply.body
         return json.loads(reply.body)
 
-    def receipts(self, **asked: Any) -> list[int]:
-        return [row["receipt_id"] for row in self.ask("/receipts", **asked)["results"]]
+    def receipts(self, **params: Any) -> list[int]:
+        return [row["receipt_id"] for row in self.ask("/receipts", **params)["results"]]
 
     def token(self, **form: str) -> tuple[int, dict[str, Any]]:
         form = {"client_id": "sim-keystring", **form}
@@ -164,7 +164,7 @@ def test_the_ledger_wants_both_ends_of_a_window(operations: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "params",
     (
         {"limit": 101},
         {"limit": 0},
@@ -176,9 +176,9 @@ def test_the_ledger_wants_both_ends_of_a_window(operations: Desk) -> None:
     ),
 )
 def test_a_value_that_etsy_does_not_take_is_refused(
-    operations: Desk, asked: dict[str, Any]
+    operations: Desk, params: dict[str, Any]
 ) -> None:
-    assert operations.send(f"/shops/{SHOP}/receipts", **asked).status == 400
+    assert operations.send(f"/shops/{SHOP}/receipts", **params).status == 400
 
 
 def test_more_than_ten_in_a_second_are_refused_and_not_counted_for_the_day(
@@ -258,7 +258,7 @@ def test_a_person_who_agrees_sends_the_app_a_code_that_only_its_verifier_redeems
     operations: Desk,
 ) -> None:
     challenge = base64.urlsafe_b64encode(hashlib.sha256(b"verify me").digest()).rstrip(b"=")
-    asked = {
+    params = {
         "client_id": "sim-keystring",
         "redirect_uri": "http://here/back",
         "state": "s1",
@@ -268,7 +268,7 @@ def test_a_person_who_agrees_sends_the_app_a_code_that_only_its_verifier_redeems
     }
 
     def agree() -> dict[str, str]:
-        reply = operations.etsy.handle("GET", f"/oauth/connect?{urlencode(asked)}", {}, b"")
+        reply = operations.etsy.handle("GET", f"/oauth/connect?{urlencode(params)}", {}, b"")
         assert reply.status == 302
         return {k: v[0] for k, v in parse_qs(urlsplit(reply.headers["Location"]).query).items()}
 
@@ -307,9 +307,9 @@ def test_a_webhook_is_signed_over_its_id_its_time_and_its_body(operations: Desk)
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
     mac = hmac.new(b"sim-hook-secret", signed, hashlib.sha256).digest()
     assert headers["webhook-signature"] == f"v1,{base64.b64encode(mac).decode()}"
-    told = json.loads(body)
-    assert told["event_type"] == "order.paid"
-    assert told["resource_url"].endswith(f"/shops/{SHOP}/receipts/{receipt}")
+    payload = json.loads(body)
+    assert payload["event_type"] == "order.paid"
+    assert payload["resource_url"].endswith(f"/shops/{SHOP}/receipts/{receipt}")
     assert (
         operations.etsy.hook("order.paid", SHOP, receipt)[0]["webhook-id"] != headers["webhook-id"]
     )
@@ -361,6 +361,6 @@ def test_orders_can_be_placed_in_the_past(operations: Desk) -> None:
 def test_any_request_gets_an_answer(path: str, method: str, body: bytes) -> None:
     etsy = EtsySimulator(VirtualClock(START))
     etsy.add_shop(SHOP)
-    for each in (path, f"/v3/application/shops/{SHOP}/receipts?{path}", TOKEN):
-        reply = etsy.handle(method, each, {"x-api-key": KEY}, body)
+    for target in (path, f"/v3/application/shops/{SHOP}/receipts?{path}", TOKEN):
+        reply = etsy.handle(method, target, {"x-api-key": KEY}, body)
         assert 300 <= reply.status < 500

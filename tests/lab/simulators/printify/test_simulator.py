@@ -60,15 +60,15 @@ def test_orders_come_newest_first_ten_a_page_in_laravels_envelope(operations: De
 
 
 @pytest.mark.parametrize(
-    ("what", "limit", "status"),
+    ("kind", "limit", "status"),
     (("orders", 10, 200), ("orders", 11, 400), ("products", 50, 200), ("products", 51, 400)),
 )
-def test_a_page_has_its_largest_size(operations: Desk, what: str, limit: int, status: int) -> None:
-    reply = operations.send(f"/shops/{operations.shop}/{what}.json?page=1&limit={limit}")
+def test_a_page_has_its_largest_size(operations: Desk, kind: str, limit: int, status: int) -> None:
+    reply = operations.send(f"/shops/{operations.shop}/{kind}.json?page=1&limit={limit}")
     assert reply.status == status
     if status == 400:
-        said = json.loads(reply.body)
-        assert (said["status"], said["errors"]["reason"]) == (
+        body = json.loads(reply.body)
+        assert (body["status"], body["errors"]["reason"]) == (
             "error",
             f"limit is at most {limit - 1}",
         )
@@ -137,11 +137,11 @@ def test_an_order_goes_its_way_until_it_is_delivered(operations: Desk) -> None:
     operations.printify.add_product(operations.shop)
     order = operations.printify.place_order(operations.shop)
     path = f"/shops/{operations.shop}/orders/{order}.json"
-    seen = [operations.ask(path)["status"]]
-    while seen[-1] != "fulfilled":
+    statuses = [operations.ask(path)["status"]]
+    while statuses[-1] != "fulfilled":
         operations.clock.sleep(3600)
-        seen.append(operations.printify.advance(operations.shop, order))
-    assert [each for each in seen if each != "partially-fulfilled"] == [
+        statuses.append(operations.printify.advance(operations.shop, order))
+    assert [status for status in statuses if status != "partially-fulfilled"] == [
         "pending",
         "sending-to-production",
         "in-production",
@@ -224,8 +224,8 @@ def test_a_webhook_is_signed_over_its_body(operations: Desk) -> None:
 def test_faults_spoil_answers_and_count_as_errors_where_they_are(clock: VirtualClock) -> None:
     faults = FaultPlan(outage=[Interval(start_s=0, end_s=10)])
     operations = Desk(clock, faults=faults)
-    seen = {(reply := operations.send("/shops.json")).fate + str(reply.status) for _ in range(3)}
-    assert seen == {"refuse200", "answer503", "hang200"}
+    replies = {(reply := operations.send("/shops.json")).fate + str(reply.status) for _ in range(3)}
+    assert replies == {"refuse200", "answer503", "hang200"}
     assert operations.printify.error_share("owner") == 0.5
     clock.sleep(11)
     assert operations.send("/shops.json").status == 200

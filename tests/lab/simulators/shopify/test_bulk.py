@@ -59,7 +59,7 @@ class Client:
 
     def upload(self, lines: list[Any]) -> str:
         (target,) = self.ask(STAGE)["stagedUploadsCreate"]["stagedTargets"]
-        form = {each["name"]: each["value"] for each in target["parameters"]}
+        form = {parameter["name"]: parameter["value"] for parameter in target["parameters"]}
         content = b"\n".join(json.dumps(line).encode() for line in lines)
         files = {"file": ("lines.jsonl", content, "text/jsonl")}
         assert self.http.post(target["url"], data=form, files=files).status_code == 201
@@ -93,19 +93,19 @@ def test_one_mutation_runs_per_line_as_time_passes(clock: VirtualClock) -> None:
     assert client.ask(STATUS, id=gid)["bulkOperation"]["status"] == "CREATED"
     assert not simulator.effects
     clock.sleep(15)
-    seen = client.ask(STATUS, id=gid)
-    assert seen["bulkOperation"]["status"] == seen["node"]["status"] == "RUNNING"
-    assert seen["running"]["nodes"] == seen["all"]["nodes"] == [{"id": gid}]
+    operation = client.ask(STATUS, id=gid)
+    assert operation["bulkOperation"]["status"] == operation["node"]["status"] == "RUNNING"
+    assert operation["running"]["nodes"] == operation["all"]["nodes"] == [{"id": gid}]
     assert 0 < len(simulator.effects) < 10
     clock.sleep(30)
     done = client.ask(STATUS, id=gid)["bulkOperation"]
     assert (done["status"], done["objectCount"]) == ("COMPLETED", "20")
     results = [json.loads(line) for line in client.http.get(done["url"]).text.splitlines()]
-    assert [each["__lineNumber"] for each in results] == list(range(20))
+    assert [result["__lineNumber"] for result in results] == list(range(20))
     failed = [
         number
-        for number, each in enumerate(results)
-        if each["data"]["productVariantsBulkUpdate"]["userErrors"]
+        for number, result in enumerate(results)
+        if result["data"]["productVariantsBulkUpdate"]["userErrors"]
     ]
     assert failed == [7]
     assert len(simulator.effects) == 19
@@ -125,9 +125,9 @@ def test_whoever_looks_at_the_shelves_sees_what_bulk_has_done(clock: VirtualCloc
 def test_five_run_at_a_time(clock: VirtualClock) -> None:
     simulator, client = open_both(clock)
     path = client.upload(seed(simulator, 1))
-    said = [client.run(path)["userErrors"] for _ in range(6)]
-    assert said[:5] == [[]] * 5
-    assert said[5][0]["code"] == "LIMIT_REACHED"
+    errors = [client.run(path)["userErrors"] for _ in range(6)]
+    assert errors[:5] == [[]] * 5
+    assert errors[5][0]["code"] == "LIMIT_REACHED"
     clock.sleep(60)
     assert client.run(path)["userErrors"] == []
 
@@ -142,8 +142,8 @@ def test_five_run_at_a_time(clock: VirtualClock) -> None:
 )
 def test_not_everything_runs_in_bulk(clock: VirtualClock, mutation: str, code: str) -> None:
     simulator, client = open_both(clock)
-    said = client.run(client.upload(seed(simulator, 1)), mutation)
-    assert said["userErrors"][0]["code"] == code
+    result = client.run(client.upload(seed(simulator, 1)), mutation)
+    assert result["userErrors"][0]["code"] == code
 
 
 def test_a_file_must_be_there_and_hold_objects(clock: VirtualClock) -> None:
@@ -176,13 +176,13 @@ def test_a_line_has_its_own_idempotency_key(clock: VirtualClock) -> None:
     ids = simulator.seed_product(DOMAIN, "A-1", quantities={"Dallas": 1})
     place = simulator.shop(DOMAIN).location_named("Dallas").id
     quantity = {"inventoryItemId": ids.item, "locationId": place, "quantity": 4}
-    wanted = {"name": "available", "reason": "correction"}
-    wanted["quantities"] = [{**quantity, "changeFromQuantity": None}]
+    fields = {"name": "available", "reason": "correction"}
+    fields["quantities"] = [{**quantity, "changeFromQuantity": None}]
     mutation = (
         "mutation ($input: InventorySetQuantitiesInput!, $key: String!)"
         " { inventorySetQuantities(input: $input) @idempotent(key: $key) { userErrors { code } } }"
     )
-    client.run(client.upload([{"input": wanted, "key": "same"}] * 3), mutation)
+    client.run(client.upload([{"input": fields, "key": "same"}] * 3), mutation)
     clock.sleep(60)
     assert simulator.shop(DOMAIN)
     assert (len(simulator.effects), simulator.log.replays) == (1, 2)

@@ -53,12 +53,12 @@ query ($query: String) { productVariants(first: 2, query: $query, sortKey: ID) {
 """
 
 
-def orders(shop: Any, *, key: str = "UPDATED_AT", first: int = 10, **given: Any) -> Any:
-    return shop.do(ORDERS, first=first, key=key, **given)
+def orders(shop: Any, *, key: str = "UPDATED_AT", first: int = 10, **variables: Any) -> Any:
+    return shop.do(ORDERS, first=first, key=key, **variables)
 
 
 def names(page: Any) -> list[str]:
-    return [each["name"] for each in page["nodes"]]
+    return [node["name"] for node in page["nodes"]]
 
 
 def place(shop: Any, *skus: str, **details: Any) -> str:
@@ -102,11 +102,11 @@ def test_a_filter_takes_times_with_every_sign(shop: Any) -> None:
         place(shop)
     shop.clock.sleep(60)
     second = orders(shop)["nodes"][1]["updatedAt"]
-    found = {
+    matches = {
         sign: names(orders(shop, query=f"updated_at:{sign}'{second}'"))
         for sign in (">=", ">", "<=", "<", "")
     }
-    assert found == {
+    assert matches == {
         ">=": ["#1002", "#1003"],
         ">": ["#1003"],
         "<=": ["#1001", "#1002"],
@@ -135,7 +135,7 @@ def test_old_orders_are_seen_with_the_scope_only(open_shop: Any) -> None:
         )
         assert (node is not None) == (len(expected) == 2)
         handles = shop.do("{ currentAppInstallation { accessScopes { handle } } }")
-        assert [each["handle"] for each in handles["accessScopes"]] == list(scopes)
+        assert [handle["handle"] for handle in handles["accessScopes"]] == list(scopes)
 
 
 def test_what_happens_to_an_order_is_shown(shop: Any) -> None:
@@ -145,32 +145,37 @@ def test_what_happens_to_an_order_is_shown(shop: Any) -> None:
     shop.simulator.fulfil(shop.domain, own, trackings=("1", "2"))
     shop.simulator.refund(shop.domain, own, Decimal("5.00"), "broken")
     shop.clock.sleep(60)
-    [seen] = orders(shop)["nodes"]
-    assert seen["__typename"] == "Order"
-    assert seen["total"]["shopMoney"]["amount"] == "51.9"
-    assert seen["customer"]["displayName"] == "Ada"
-    assert seen["displayFinancialStatus"] == "PARTIALLY_REFUNDED"
-    assert seen["displayFulfillmentStatus"] == "FULFILLED"
-    assert seen["lineItems"]["nodes"][0]["variant"] == {"id": ids.variant}
-    assert seen["lineItems"]["nodes"][1]["variant"] is None
-    assert seen["lineItems"]["pageInfo"]["hasNextPage"]
-    assert [each["number"] for each in seen["fulfillments"][0]["trackingInfo"]] == ["1", "2"]
-    assert seen["refunds"][0]["note"] == "broken"
-    assert [each["kind"] for each in seen["transactions"]] == ["SALE", "REFUND"]
+    [order] = orders(shop)["nodes"]
+    assert order["__typename"] == "Order"
+    assert order["total"]["shopMoney"]["amount"] == "51.9"
+    assert order["customer"]["displayName"] == "Ada"
+    assert order["displayFinancialStatus"] == "PARTIALLY_REFUNDED"
+    assert order["displayFulfillmentStatus"] == "FULFILLED"
+    assert order["lineItems"]["nodes"][0]["variant"] == {"id": ids.variant}
+    assert order["lineItems"]["nodes"][1]["variant"] is None
+    assert order["lineItems"]["pageInfo"]["hasNextPage"]
+    assert [tracking["number"] for tracking in order["fulfillments"][0]["trackingInfo"]] == [
+        "1",
+        "2",
+    ]
+    assert order["refunds"][0]["note"] == "broken"
+    assert [transaction["kind"] for transaction in order["transactions"]] == ["SALE", "REFUND"]
     shop.simulator.cancel(shop.domain, own)
     shop.clock.sleep(60)
-    [seen] = orders(shop)["nodes"]
-    assert seen["displayFinancialStatus"] == "REFUNDED"
-    assert seen["cancelledAt"] is not None
+    [order] = orders(shop)["nodes"]
+    assert order["displayFinancialStatus"] == "REFUNDED"
+    assert order["cancelledAt"] is not None
 
 
 def test_money_that_is_held_is_taken_or_let_go(shop: Any) -> None:
-    taken, let_go, awaited = (place(shop, payment=each) for each in ("AUTHORIZATION",) * 2 + ("",))
+    taken, let_go, awaited = (
+        place(shop, payment=payment) for payment in ("AUTHORIZATION",) * 2 + ("",)
+    )
     shop.simulator.pay(shop.domain, taken)
     shop.simulator.cancel(shop.domain, let_go)
     shop.clock.sleep(60)
-    seen = {each["name"]: each["displayFinancialStatus"] for each in orders(shop)["nodes"]}
-    assert seen == {"#1001": "PAID", "#1002": "VOIDED", "#1003": "PENDING"}
+    statuses = {order["name"]: order["displayFinancialStatus"] for order in orders(shop)["nodes"]}
+    assert statuses == {"#1001": "PAID", "#1002": "VOIDED", "#1003": "PENDING"}
     sums: dict[str, Decimal] = {}
     for row in shop.simulator.truth(shop.domain)["payments"].values():
         sums[row["order_id"]] = sums.get(row["order_id"], Decimal(0)) + row["amount"]
@@ -187,7 +192,7 @@ def test_customers_are_filtered_by_whole_days(shop: Any) -> None:
 
     def found(query: str, key: str = "UPDATED_AT") -> list[str]:
         page = shop.do(CUSTOMERS, first=5, query=query, key=key)
-        return [each["displayName"] for each in page["nodes"]]
+        return [node["displayName"] for node in page["nodes"]]
 
     assert found(f"updated_at:>='{noon.isoformat()}'") == ["Ada", "Bob"]
     assert found(f"updated_at:>='{(start + timedelta(days=1)).isoformat()}'") == ["Bob"]
@@ -203,7 +208,7 @@ def test_an_order_moves_its_customer(shop: Any) -> None:
     place(shop, customer=ada)
     shop.clock.sleep(60)
     page = shop.do(CUSTOMERS, first=5, key="UPDATED_AT")
-    assert [each["displayName"] for each in page["nodes"]] == ["Bob", "Ada"]
+    assert [node["displayName"] for node in page["nodes"]] == ["Bob", "Ada"]
 
 
 def test_products_come_by_change_and_stock_counts_as_one(shop: Any) -> None:
@@ -212,11 +217,11 @@ def test_products_come_by_change_and_stock_counts_as_one(shop: Any) -> None:
         shop.clock.sleep(60)
     shop.simulator.sell(shop.domain, "A", "Dallas", 2)
     shop.clock.sleep(60)
-    found = shop.do(PRODUCTS, first=5)["nodes"]
-    assert [each["title"] for each in found] == ["B", "A"]
-    assert found[1]["variants"]["nodes"][0]["inventoryQuantity"] == 5
-    query = f"updated_at:>='{found[1]['updatedAt']}'"
-    assert [each["title"] for each in shop.do(PRODUCTS, first=5, query=query)["nodes"]] == ["A"]
+    nodes = shop.do(PRODUCTS, first=5)["nodes"]
+    assert [node["title"] for node in nodes] == ["B", "A"]
+    assert nodes[1]["variants"]["nodes"][0]["inventoryQuantity"] == 5
+    query = f"updated_at:>='{nodes[1]['updatedAt']}'"
+    assert [node["title"] for node in shop.do(PRODUCTS, first=5, query=query)["nodes"]] == ["A"]
     shop.simulator.remove_product(shop.domain, "A")
     assert len(shop.do(PRODUCTS, first=5)["nodes"]) == 1
 
@@ -224,12 +229,12 @@ def test_products_come_by_change_and_stock_counts_as_one(shop: Any) -> None:
 def test_variants_can_be_walked_by_id(shop: Any) -> None:
     ids = [shop.seed(sku) for sku in ("A", "B", "C")]
     own = ids[0].variant.rpartition("/")[2]
-    found = shop.do(VARIANTS, query=f"id:>{own}")["nodes"]
-    assert [each["sku"] for each in found] == ["B", "C"]
+    nodes = shop.do(VARIANTS, query=f"id:>{own}")["nodes"]
+    assert [node["sku"] for node in nodes] == ["B", "C"]
 
 
 def test_what_was_not_granted_is_denied_with_its_scope(open_shop: Any) -> None:
-    scopes = [each for each in SCOPES if each != "read_customers"]
+    scopes = [scope for scope in SCOPES if scope != "read_customers"]
     shop = open_shop(shops=[ShopSetup(domain="acme.myshopify.com", scopes=scopes)])
     answer = shop.ask(CUSTOMERS, first=1, key="ID")
     assert answer["errors"][0]["extensions"] == {
@@ -244,11 +249,11 @@ def test_what_was_not_granted_is_denied_with_its_scope(open_shop: Any) -> None:
 def test_what_a_page_may_cost_and_what_it_did(shop: Any) -> None:
     place(shop)
     shop.clock.sleep(60)
-    said = shop.ask(ORDERS, first=10, key="UPDATED_AT")["extensions"]["cost"]
+    cost = shop.ask(ORDERS, first=10, key="UPDATED_AT")["extensions"]["cost"]
     an_order = 1 + 2 + 1 + (2 + 2 * 2) + 2 * 2 + 2 * 3 + 3 * 3
-    assert said["requestedQueryCost"] == 2 + 10 * an_order
+    assert cost["requestedQueryCost"] == 2 + 10 * an_order
     # The order, its total, one position without a variant, one transaction of three objects.
-    assert said["actualQueryCost"] == 2 + (1 + 2 + (2 + 1) + 3)
+    assert cost["actualQueryCost"] == 2 + (1 + 2 + (2 + 1) + 3)
 
 
 @pytest.mark.parametrize(
@@ -308,12 +313,12 @@ def test_a_code_from_the_consent_page_is_good_for_one_token(shop: Any, expiring:
         reply = shop.simulator.handle("POST", path, kind, urlencode(form).encode())
         return reply.status, json.loads(reply.body)
 
-    status, given = ask()
+    status, body = ask()
     assert status == 200
-    assert ("refresh_token" in given) == (expiring == "1")
-    assert "read_orders" in given["scope"]
+    assert ("refresh_token" in body) == (expiring == "1")
+    assert "read_orders" in body["scope"]
     shop.clock.sleep(7200)
-    sent = shop.send("{ shop { name } }", {}, **{"X-Shopify-Access-Token": given["access_token"]})
+    sent = shop.send("{ shop { name } }", {}, **{"X-Shopify-Access-Token": body["access_token"]})
     assert sent.status == (401 if expiring == "1" else 200)
     assert ask()[0] == 400
 

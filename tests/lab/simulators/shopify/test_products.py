@@ -42,7 +42,7 @@ query ($ids: [ID!]!) {
 
 
 def codes(payload: dict[str, Any]) -> list[tuple[str, list[str] | None]]:
-    return [(each["code"], each["field"]) for each in payload["userErrors"]]
+    return [(error["code"], error["field"]) for error in payload["userErrors"]]
 
 
 def reprice(shop: Any, ids: Any, *variants: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -59,19 +59,19 @@ def version(shop: Any, sku: str, named: str, /, **more: Any) -> dict[str, Any]:
         "inventoryQuantities": quantities,
     }
     options = [{"name": "Title", "values": [{"name": "Default Title"}]}]
-    given = {"title": sku, "handle": named, "productOptions": options, "variants": [variant]}
-    return {**given, **more}
+    fields = {"title": sku, "handle": named, "productOptions": options, "variants": [variant]}
+    return {**fields, **more}
 
 
 def found(shop: Any, query: str) -> list[str]:
-    return [each["sku"] for each in shop.do(FIND, query=query)["nodes"]]
+    return [node["sku"] for node in shop.do(FIND, query=query)["nodes"]]
 
 
 def test_price_compare_at_and_cost_are_set_in_one_write(shop: Any) -> None:
     ids = shop.seed("A-1", cost=Decimal(9))
     variant = {"id": ids.variant, "price": "11.005", "compareAtPrice": 12}
-    said = reprice(shop, ids, {**variant, "inventoryItem": {"cost": "9.5"}})
-    assert said["productVariants"] == [
+    result = reprice(shop, ids, {**variant, "inventoryItem": {"cost": "9.5"}})
+    assert result["productVariants"] == [
         {
             "id": ids.variant,
             "price": "11.01",
@@ -79,12 +79,12 @@ def test_price_compare_at_and_cost_are_set_in_one_write(shop: Any) -> None:
             "inventoryItem": {"unitCost": {"amount": "9.5"}},
         }
     ]
-    assert {(each.kind, each.old, each.new) for each in shop.simulator.effects} == {
+    assert {(effect.kind, effect.old, effect.new) for effect in shop.simulator.effects} == {
         ("price", Decimal("10.00"), Decimal("11.01")),
         ("compare_at", None, Decimal("12.00")),
         ("cost", Decimal(9), Decimal("9.50")),
     }
-    assert len({each.write for each in shop.simulator.effects}) == 1
+    assert len({effect.write for effect in shop.simulator.effects}) == 1
 
 
 def test_a_price_write_is_double_only_if_neither_price_nor_cost_moves(shop: Any) -> None:
@@ -104,8 +104,8 @@ def test_several_aliased_mutations_run_in_order_and_each_by_itself(shop: Any) ->
         for name, ids, price in (("a", one, "1"), ("b", two, "-1"), ("c", one, "3"))
     ]
     answer = shop.ask(f"mutation {{ {' '.join(parts)} }}")
-    assert [len(each["userErrors"]) for each in answer["data"].values()] == [0, 1, 0]
-    assert [each.new for each in shop.simulator.effects] == [Decimal(1), Decimal(3)]
+    assert [len(result["userErrors"]) for result in answer["data"].values()] == [0, 1, 0]
+    assert [effect.new for effect in shop.simulator.effects] == [Decimal(1), Decimal(3)]
     assert answer["extensions"]["cost"]["requestedQueryCost"] == 30
     assert shop.simulator.calls["productVariantsBulkUpdate"] == 1
 
@@ -113,11 +113,11 @@ def test_several_aliased_mutations_run_in_order_and_each_by_itself(shop: Any) ->
 def test_one_bad_variant_stops_its_product_unless_partial_updates_are_allowed(shop: Any) -> None:
     ids = shop.seed("A-1")
     other = shop.shelves.add_variant(ids.product, "A-2", options=(("Title", "Two"),))
-    wanted = [{"id": ids.variant, "price": "11"}, {"id": other.variant, "price": "-1"}]
-    said = reprice(shop, ids, *wanted)
-    assert codes(said) == [("NEGATIVE_PRICE_VALUE", ["variants", "1", "price"])]
+    variants = [{"id": ids.variant, "price": "11"}, {"id": other.variant, "price": "-1"}]
+    result = reprice(shop, ids, *variants)
+    assert codes(result) == [("NEGATIVE_PRICE_VALUE", ["variants", "1", "price"])]
     assert not shop.simulator.effects
-    assert codes(reprice(shop, ids, *wanted, partial=True)) == codes(said)
+    assert codes(reprice(shop, ids, *variants, partial=True)) == codes(result)
     assert shop.shown("A-1").price == Decimal(11)
 
 
@@ -136,8 +136,8 @@ def test_unknown_foreign_and_suspended_products_are_told_apart(shop: Any) -> Non
 def test_quantities_do_not_travel_with_prices(shop: Any) -> None:
     ids = shop.seed("A-1")
     stock = [{"availableQuantity": 1, "locationId": shop.locations["Dallas"]}]
-    said = reprice(shop, ids, {"id": ids.variant, "inventoryQuantities": stock})
-    assert codes(said)[0][0] == "NO_INVENTORY_QUANTITIES_ON_VARIANTS_UPDATE"
+    result = reprice(shop, ids, {"id": ids.variant, "inventoryQuantities": stock})
+    assert codes(result)[0][0] == "NO_INVENTORY_QUANTITIES_ON_VARIANTS_UPDATE"
 
 
 @pytest.mark.parametrize("price", ("eleven", "NaN", True))
@@ -151,26 +151,26 @@ def test_what_is_no_amount_is_no_price(shop: Any, price: object) -> None:
 def test_a_product_is_drafted_and_a_second_time_counts_as_double(shop: Any) -> None:
     ids = shop.seed("A-1")
     for _ in range(2):
-        said = shop.do(STATUS, product={"id": ids.product, "status": "DRAFT"})
-        assert said == {"product": {"status": "DRAFT"}, "userErrors": []}
-    assert [(each.kind, each.old, each.new) for each in shop.simulator.effects] == [
+        result = shop.do(STATUS, product={"id": ids.product, "status": "DRAFT"})
+        assert result == {"product": {"status": "DRAFT"}, "userErrors": []}
+    assert [(effect.kind, effect.old, effect.new) for effect in shop.simulator.effects] == [
         ("status", "ACTIVE", "DRAFT"),
         ("status", "DRAFT", "DRAFT"),
     ]
     assert len(shop.simulator.double_writes()) == 1
-    said = shop.do(STATUS, product={"id": "gid://shopify/Product/1", "status": "DRAFT"})
-    assert said["userErrors"][0]["field"] == ["id"]
+    result = shop.do(STATUS, product={"id": "gid://shopify/Product/1", "status": "DRAFT"})
+    assert result["userErrors"][0]["field"] == ["id"]
 
 
 def test_setting_a_product_by_handle_makes_it_once(shop: Any) -> None:
-    wanted, identifier = version(shop, "B-1", "b-1"), {"handle": "b-1"}
-    first = shop.do(SET, input=wanted, identifier=identifier)
-    assert shop.do(SET, input=wanted, identifier=identifier) == first
+    fields, identifier = version(shop, "B-1", "b-1"), {"handle": "b-1"}
+    first = shop.do(SET, input=fields, identifier=identifier)
+    assert shop.do(SET, input=fields, identifier=identifier) == first
     assert len(shop.shelves.by_sku("B-1")) == 1
     shown = shop.shown("B-1")
     assert (shown.price, shown.cost, shown.tracked) == (Decimal(11), Decimal("9.5"), True)
     assert (shown.quantities, shown.handle, shown.status) == ({"Dallas": 3}, "b-1", "ACTIVE")
-    made = [(each.id, each.new) for each in shop.simulator.effects if each.kind == "create"]
+    made = [(effect.id, effect.new) for effect in shop.simulator.effects if effect.kind == "create"]
     assert made == [(shown.ids.product, "B-1")]
     assert len(shop.simulator.double_writes()) == 1
 
@@ -178,8 +178,8 @@ def test_setting_a_product_by_handle_makes_it_once(shop: Any) -> None:
 def test_setting_a_product_deletes_what_its_lists_leave_out(shop: Any) -> None:
     ids = shop.seed("B-1", handle="b-1")
     shop.shelves.add_variant(ids.product, "B-2", options=(("Title", "Two"),))
-    said = shop.do(SET, input=version(shop, "B-1", "b-1"), identifier={"handle": "b-1"})
-    assert said["product"]["variants"]["nodes"] == [{"id": ids.variant, "sku": "B-1"}]
+    result = shop.do(SET, input=version(shop, "B-1", "b-1"), identifier={"handle": "b-1"})
+    assert result["product"]["variants"]["nodes"] == [{"id": ids.variant, "sku": "B-1"}]
     assert shop.shown("B-2") is None
     bare = {"handle": "b-1", "title": "bare"}
     shop.do(SET, input=bare, identifier={"handle": "b-1"})
@@ -188,8 +188,8 @@ def test_setting_a_product_deletes_what_its_lists_leave_out(shop: Any) -> None:
 
 def test_a_handle_that_is_taken_is_refused_without_an_identifier(shop: Any) -> None:
     shop.seed("B-1", handle="b-1")
-    said = shop.do(SET, input=version(shop, "B-1", "b-1"))
-    assert codes(said) == [("HANDLE_NOT_UNIQUE", ["input", "handle"])]
+    result = shop.do(SET, input=version(shop, "B-1", "b-1"))
+    assert codes(result) == [("HANDLE_NOT_UNIQUE", ["input", "handle"])]
 
 
 @pytest.mark.parametrize(
@@ -208,8 +208,8 @@ def test_a_handle_that_is_taken_is_refused_without_an_identifier(shop: Any) -> N
 def test_a_product_that_cannot_be_set_is_not_made(
     shop: Any, more: dict[str, Any], identifier: dict[str, str] | None, code: str
 ) -> None:
-    said = shop.do(SET, input=version(shop, "B-1", "b-1", **more), identifier=identifier)
-    assert [each for each, _ in codes(said)] == [code]
+    result = shop.do(SET, input=version(shop, "B-1", "b-1", **more), identifier=identifier)
+    assert [reason for reason, _ in codes(result)] == [code]
     assert not shop.simulator.effects
 
 
@@ -237,14 +237,14 @@ def test_a_search_comes_in_pages(shop: Any) -> None:
         "query ($after: String) { productVariants(first: 2, after: $after)"
         " { edges { node { sku } } pageInfo { hasNextPage endCursor } } }"
     )
-    seen, after = [], None
+    skus, after = [], None
     while True:
         page = shop.do(query, after=after)
-        seen += [edge["node"]["sku"] for edge in page["edges"]]
+        skus += [edge["node"]["sku"] for edge in page["edges"]]
         after = page["pageInfo"]["endCursor"]
         if not page["pageInfo"]["hasNextPage"]:
             break
-    assert seen == [f"A-{number}" for number in range(5)]
+    assert skus == [f"A-{number}" for number in range(5)]
 
 
 def test_a_renumbered_product_answers_to_its_new_ids_only(shop: Any) -> None:
@@ -256,10 +256,10 @@ def test_a_renumbered_product_answers_to_its_new_ids_only(shop: Any) -> None:
         {"sku": "A-1"},
         None,
     ]
-    said = reprice(shop, old, {"id": old.variant, "price": "11"})
-    assert codes(said)[0][0] == "PRODUCT_DOES_NOT_EXIST"
-    said = shop.set_stock(shop.quantity(old, "Dallas", 1))
-    assert codes(said)[0][0] == "INVALID_INVENTORY_ITEM"
+    result = reprice(shop, old, {"id": old.variant, "price": "11"})
+    assert codes(result)[0][0] == "PRODUCT_DOES_NOT_EXIST"
+    result = shop.set_stock(shop.quantity(old, "Dallas", 1))
+    assert codes(result)[0][0] == "INVALID_INVENTORY_ITEM"
     after = shop.shown("A-1")
     assert (after.quantities, after.cost) == (before.quantities, before.cost)
     assert after.ids == new

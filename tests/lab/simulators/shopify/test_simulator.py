@@ -44,8 +44,8 @@ LEVELS_POINTS = 1 + 1 + 1 + 2 + 4 * 3  # variant, item, cost, connection, levels
 
 
 def cost(answer: dict[str, Any]) -> tuple[int, int | None]:
-    said = answer["extensions"]["cost"]
-    return said["requestedQueryCost"], said["actualQueryCost"]
+    cost = answer["extensions"]["cost"]
+    return cost["requestedQueryCost"], cost["actualQueryCost"]
 
 
 def refresh(shop: Any, *, as_json: bool = False, **more: str) -> tuple[int, dict[str, Any]]:
@@ -65,7 +65,7 @@ def faulty(open_shop: Any, **rates: float) -> Any:
 def test_a_shop_and_its_locations_are_shown(shop: Any) -> None:
     assert shop.do(SHOP) == {"name": "acme", "currencyCode": "USD"}
     first = shop.do("{ locations(first: 2) { nodes { name isActive } pageInfo { endCursor } } }")
-    assert [each["name"] for each in first["nodes"]] == ["Dallas", "Chicago"]
+    assert [node["name"] for node in first["nodes"]] == ["Dallas", "Chicago"]
     after = first["pageInfo"]["endCursor"]
     rest = shop.do(
         "query ($after: String) { locations(first: 2, after: $after)"
@@ -201,13 +201,13 @@ def test_an_empty_bucket_throttles_with_status_200_and_fills_again(shop: Any) ->
     assert cost(shop.ask(LEVELS, ids=many))[0] == 850
     while "errors" not in (answer := json.loads(shop.send(LEVELS, {"ids": many}).body)):
         pass
-    said = answer["extensions"]["cost"]["throttleStatus"]
+    status = answer["extensions"]["cost"]["throttleStatus"]
     assert answer["errors"][0]["extensions"]["code"] == "THROTTLED"
     assert "data" not in answer
-    assert said["currentlyAvailable"] < 850
-    assert (said["maximumAvailable"], said["restoreRate"]) == (2000, 100)
+    assert status["currentlyAvailable"] < 850
+    assert (status["maximumAvailable"], status["restoreRate"]) == (2000, 100)
     assert (shop.simulator.refusals, shop.simulator.throttled) == (1, 1)
-    shop.clock.sleep((850 - said["currentlyAvailable"]) / 100)
+    shop.clock.sleep((850 - status["currentlyAvailable"]) / 100)
     assert "data" in json.loads(shop.send(LEVELS, {"ids": many}).body)
     assert 850 < shop.simulator.max_level <= 2000
 
@@ -219,7 +219,7 @@ def test_each_app_has_a_bucket_of_its_own_in_each_shop(open_shop: Any) -> None:
     query = "{ locations(first: 18) { nodes { id } } }"
     left = [json.loads(shop.send(query, {}, **headers).body) for headers in ({}, token)]
     assert [
-        each["extensions"]["cost"]["throttleStatus"]["currentlyAvailable"] for each in left
+        answer["extensions"]["cost"]["throttleStatus"]["currentlyAvailable"] for answer in left
     ] == [17, 17]
 
 
@@ -228,8 +228,8 @@ def test_the_old_api_leaks_two_calls_a_second(shop: Any) -> None:
     path = f"/{shop.domain}/admin/api/2026-04/shop.json"
     replies = [shop.simulator.handle("GET", path, headers, b"") for _ in range(41)]
     limit = "X-Shopify-Shop-Api-Call-Limit"
-    assert [each.headers[limit] for each in replies[:2]] == ["1/40", "2/40"]
-    assert [each.status for each in replies] == [200] * 40 + [429]
+    assert [reply.headers[limit] for reply in replies[:2]] == ["1/40", "2/40"]
+    assert [reply.status for reply in replies] == [200] * 40 + [429]
     assert float(replies[-1].headers["Retry-After"]) > 0
     assert shop.simulator.refusals == 1
     shop.clock.sleep(4)
@@ -263,7 +263,9 @@ def test_an_error_comes_before_anything_is_applied(open_shop: Any) -> None:
 def test_a_page_of_html_says_nothing_about_what_was_applied(open_shop: Any) -> None:
     shop = faulty(open_shop, html=1.0)
     replies = [shop.send(SHOP, {}) for _ in range(20)]
-    assert {(each.status, each.headers["Content-Type"]) for each in replies} == {(200, "text/html")}
+    assert {(reply.status, reply.headers["Content-Type"]) for reply in replies} == {
+        (200, "text/html")
+    }
     assert 0 < shop.simulator.points < 20
 
 
@@ -285,7 +287,7 @@ def test_an_outage_has_three_faces_and_ends(open_shop: Any) -> None:
     outage = Interval(start_s=0, end_s=60)
     shop = open_shop(faults=ShopFaultPlan(outage=[outage]))
     replies = [shop.send(SHOP, {}) for _ in range(3)]
-    assert {(each.status, each.fate) for each in replies} == {
+    assert {(reply.status, reply.fate) for reply in replies} == {
         (502, "answer"),
         (200, "refuse"),
         (200, "hang"),
@@ -315,7 +317,7 @@ def test_a_fault_that_is_not_known_or_not_a_share_is_refused(rates: dict[str, fl
 def test_the_same_seed_gives_the_same_run(open_shop: Any) -> None:
     def run() -> list[tuple[str, float]]:
         shop = faulty(open_shop, lost_reply=0.2, slow=0.2, html=0.2)
-        return [(each.fate, each.delay_s) for each in (shop.send(SHOP, {}) for _ in range(50))]
+        return [(reply.fate, reply.delay_s) for reply in (shop.send(SHOP, {}) for _ in range(50))]
 
     assert run() == run()
 

@@ -16,7 +16,7 @@ mutation ($item: ID!, $location: ID!, $available: Int, $key: String!) {
 
 
 def codes(payload: dict[str, Any]) -> list[tuple[str, list[str] | None]]:
-    return [(each["code"], each["field"]) for each in payload["userErrors"]]
+    return [(error["code"], error["field"]) for error in payload["userErrors"]]
 
 
 def activate(shop: Any, ids: Any, place: str, *, key: str = "a", **more: Any) -> dict[str, Any]:
@@ -25,9 +25,9 @@ def activate(shop: Any, ids: Any, place: str, *, key: str = "a", **more: Any) ->
 
 def test_a_quantity_is_set_and_written_down(shop: Any) -> None:
     ids = shop.seed("A-1")
-    said = shop.set_stock(shop.quantity(ids, "Dallas", 9, changeFromQuantity=5))
-    assert said["userErrors"] == []
-    assert said["inventoryAdjustmentGroup"]["changes"][0] == {
+    result = shop.set_stock(shop.quantity(ids, "Dallas", 9, changeFromQuantity=5))
+    assert result["userErrors"] == []
+    assert result["inventoryAdjustmentGroup"]["changes"][0] == {
         "name": "available",
         "delta": 4,
         "quantityAfterChange": 9,
@@ -45,7 +45,7 @@ def test_a_quantity_is_set_and_written_down(shop: Any) -> None:
 @pytest.mark.parametrize("field", ("inventorySetQuantities", "inventoryActivate"))
 def test_stock_is_not_written_without_an_idempotency_key(shop: Any, field: str) -> None:
     ids = shop.seed("A-1")
-    wanted = shop.quantity(ids, "Dallas", 9)
+    entry = shop.quantity(ids, "Dallas", 9)
     if field == "inventoryActivate":
         arguments = f'inventoryItemId: "{ids.item}", locationId: "{shop.locations["Miami"]}"'
         answer = shop.ask(f"mutation {{ {field}({arguments}) {{ userErrors {{ message }} }} }}")
@@ -53,7 +53,7 @@ def test_stock_is_not_written_without_an_idempotency_key(shop: Any, field: str) 
         answer = shop.ask(
             "mutation ($input: InventorySetQuantitiesInput!)"
             " { inventorySetQuantities(input: $input) { userErrors { message } } }",
-            input={"name": "available", "reason": "correction", "quantities": [wanted]},
+            input={"name": "available", "reason": "correction", "quantities": [entry]},
         )
     assert answer["data"] == {field: None}
     assert answer["errors"][0]["extensions"]["code"] == "BAD_REQUEST"
@@ -75,8 +75,8 @@ def test_the_same_key_and_variables_are_answered_again_without_effect(shop: Any)
 def test_the_same_key_with_other_variables_is_a_mismatch(shop: Any) -> None:
     ids = shop.seed("A-1")
     shop.set_stock(shop.quantity(ids, "Dallas", 9))
-    said = shop.set_stock(shop.quantity(ids, "Dallas", 8))
-    assert codes(said) == [("IDEMPOTENCY_KEY_PARAMETER_MISMATCH", None)]
+    result = shop.set_stock(shop.quantity(ids, "Dallas", 8))
+    assert codes(result) == [("IDEMPOTENCY_KEY_PARAMETER_MISMATCH", None)]
     assert shop.shown("A-1").quantities["Dallas"] == 9
 
 
@@ -84,9 +84,9 @@ def test_a_key_still_in_flight_is_told_to_wait(open_shop: Any) -> None:
     shop = open_shop(delay_s=(3.0, 3.0))
     ids = shop.seed("A-1")
     # One second apart, while the first takes three.
-    seen = [codes(shop.set_stock(shop.quantity(ids, "Dallas", 9))) for _ in range(3)]
-    assert seen[0] == []
-    assert seen[1:] == [[("IDEMPOTENCY_CONCURRENT_REQUEST", None)]] * 2
+    results = [codes(shop.set_stock(shop.quantity(ids, "Dallas", 9))) for _ in range(3)]
+    assert results[0] == []
+    assert results[1:] == [[("IDEMPOTENCY_CONCURRENT_REQUEST", None)]] * 2
     assert codes(shop.set_stock(shop.quantity(ids, "Dallas", 9))) == []
     assert len(shop.simulator.effects) == 1
 
@@ -102,20 +102,20 @@ def test_a_key_is_forgotten_after_a_day(shop: Any) -> None:
 
 def test_what_we_believe_is_there_must_be_said_even_if_it_is_null(shop: Any) -> None:
     ids = shop.seed("A-1")
-    wanted = shop.quantity(ids, "Dallas", 9)
-    del wanted["changeFromQuantity"]
+    entry = shop.quantity(ids, "Dallas", 9)
+    del entry["changeFromQuantity"]
     with pytest.raises(AssertionError, match="changeFromQuantity"):
-        shop.set_stock(wanted)
+        shop.set_stock(entry)
     assert not shop.simulator.effects
 
 
 def test_a_stale_belief_stops_the_whole_call_and_is_named_by_its_index(shop: Any) -> None:
     many = [shop.seed(f"A-{number}") for number in range(5)]
-    wanted = [shop.quantity(ids, "Dallas", 9, changeFromQuantity=5) for ids in many]
-    wanted[3]["changeFromQuantity"] = 4
-    said = shop.set_stock(*wanted)
+    entries = [shop.quantity(ids, "Dallas", 9, changeFromQuantity=5) for ids in many]
+    entries[3]["changeFromQuantity"] = 4
+    result = shop.set_stock(*entries)
     where = ["input", "quantities", "3", "changeFromQuantity"]
-    assert codes(said) == [("CHANGE_FROM_QUANTITY_STALE", where)]
+    assert codes(result) == [("CHANGE_FROM_QUANTITY_STALE", where)]
     assert shop.shown("A-0").quantities["Dallas"] == 5
     assert not shop.simulator.effects
 
@@ -134,22 +134,22 @@ def test_one_bad_quantity_is_refused_with_its_reason(
     shop: Any, code: str, name: str, more: dict[str, Any]
 ) -> None:
     good, bad = shop.seed("A-1"), shop.seed("A-2")
-    said = shop.set_stock(
+    result = shop.set_stock(
         shop.quantity(good, "Dallas", 9), {**shop.quantity(bad, "Dallas", 9), **more}
     )
-    assert codes(said) == [(code, ["input", "quantities", "1", name])]
+    assert codes(result) == [(code, ["input", "quantities", "1", name])]
     assert shop.shown("A-1").quantities["Dallas"] == 5
 
 
 def test_an_item_must_be_stocked_and_tracked_where_it_is_counted(shop: Any) -> None:
     ids, loose = shop.seed("A-1"), shop.seed("A-2", tracked=False)
     shop.shelves.stock("A-1", "Chicago", is_active=False)
-    said = shop.set_stock(
+    result = shop.set_stock(
         shop.quantity(ids, "Miami", 1),
         shop.quantity(ids, "Chicago", 1),
         shop.quantity(loose, "Dallas", 1),
     )
-    assert [code for code, _ in codes(said)] == [
+    assert [code for code, _ in codes(result)] == [
         "ITEM_NOT_STOCKED_AT_LOCATION",
         "ITEM_NOT_STOCKED_AT_LOCATION",
         "NON_MUTABLE_INVENTORY_ITEM",
@@ -158,24 +158,24 @@ def test_an_item_must_be_stocked_and_tracked_where_it_is_counted(shop: Any) -> N
 
 def test_the_same_item_and_location_may_not_come_twice(shop: Any) -> None:
     ids = shop.seed("A-1")
-    said = shop.set_stock(shop.quantity(ids, "Dallas", 1), shop.quantity(ids, "Dallas", 2))
-    assert codes(said)[0][0] == "NO_DUPLICATE_INVENTORY_ITEM_ID_GROUP_ID_PAIR"
+    result = shop.set_stock(shop.quantity(ids, "Dallas", 1), shop.quantity(ids, "Dallas", 2))
+    assert codes(result)[0][0] == "NO_DUPLICATE_INVENTORY_ITEM_ID_GROUP_ID_PAIR"
 
 
 def test_250_quantities_go_in_one_call_and_251_do_not(shop: Any) -> None:
     many = [shop.seed(f"A-{number}") for number in range(251)]
-    wanted = [shop.quantity(ids, "Dallas", 9) for ids in many]
-    assert shop.set_stock(*wanted[:250])["userErrors"] == []
+    entries = [shop.quantity(ids, "Dallas", 9) for ids in many]
+    assert shop.set_stock(*entries[:250])["userErrors"] == []
     with pytest.raises(AssertionError, match="MAX_INPUT_SIZE_EXCEEDED"):
-        shop.set_stock(*wanted, key="k2")
+        shop.set_stock(*entries, key="k2")
     assert len(shop.simulator.effects) == 250
 
 
 def test_name_reason_and_document_are_checked(shop: Any) -> None:
     ids = shop.seed("A-1")
     more = {"name": "incoming", "reason": "because", "referenceDocumentUri": "here"}
-    said = shop.set_stock(shop.quantity(ids, "Dallas", 9), **more)
-    assert [code for code, _ in codes(said)] == [
+    result = shop.set_stock(shop.quantity(ids, "Dallas", 9), **more)
+    assert [code for code, _ in codes(result)] == [
         "INVALID_NAME",
         "INVALID_REASON",
         "INVALID_REFERENCE_DOCUMENT",
@@ -194,10 +194,10 @@ def test_a_write_is_double_only_if_nothing_of_its_item_changed(shop: Any) -> Non
 
 
 def test_whoever_listens_hears_of_each_effect(shop: Any) -> None:
-    heard = []
-    shop.simulator.on_effect = heard.append
+    effects = []
+    shop.simulator.on_effect = effects.append
     shop.set_stock(shop.quantity(shop.seed("A-1"), "Dallas", 9))
-    assert heard == shop.simulator.effects
+    assert effects == shop.simulator.effects
 
 
 def test_an_item_is_activated_where_it_was_not_stocked(shop: Any) -> None:
@@ -205,7 +205,7 @@ def test_an_item_is_activated_where_it_was_not_stocked(shop: Any) -> None:
     level = activate(shop, ids, "Miami", available=4)["inventoryLevel"]
     assert level == {"quantities": [{"quantity": 4}], "location": {"name": "Miami"}}
     assert shop.set_stock(shop.quantity(ids, "Miami", 6))["userErrors"] == []
-    assert [(each.old, each.new) for each in shop.simulator.effects] == [(None, 4), (4, 6)]
+    assert [(effect.old, effect.new) for effect in shop.simulator.effects] == [(None, 4), (4, 6)]
 
 
 def test_an_activation_keeps_the_old_quantity(shop: Any) -> None:
