@@ -27,7 +27,7 @@ from headway_lab.simulation.truth import Eye, Served, ShownState, difference, fa
 
 # What a failed call, a release or a rescue must leave as it was.
 BLAMELESS = (
-    "next_sync_at", "turn", "is_active", "consecutive_failures", "missing_count",
+    "next_sync_at", "priority", "is_active", "consecutive_failures", "missing_count",
     "last_successful_sync", "observed", "desired", "desired_version", "held_reason",
 )  # fmt: skip
 MASS_WORDS = "listings moved within a day"
