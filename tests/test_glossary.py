@@ -25,12 +25,12 @@ agreement all answer api app authentication background base beat body celery che
 client clock command config connect connection console core count counter database detection
 doctor embedded engine error excerpt exporter field file flow folder format formatting health
 heartbeat history hour http input launch life lifecycle line link list live location log login
-memory message model migrate monitoring month next notify number oauth observe offset openapi optimum outage
-output pagination paging panel people pool population port position probe problem progress
-prometheus query read receipt record reference registry remote request response result review
-route row rule runbook sampling search secret section server serving setting share signature site
-span sparkline speed sql state status store target time token trace transition unit url valkey
-value view web worker write
+memory message migrate model monitoring month next notify number oauth observe offset openapi
+optimum outage output pagination paging panel people pool population port position probe problem
+progress prometheus query read receipt record reference registry remote request response result
+review route row rule runbook sampling search secret section server serving setting share
+signature site span sparkline speed sql state status store target time token trace transition unit
+url valkey value view web worker write
 """
 
 

@@ -4,6 +4,7 @@ import ast
 import re
 import shutil
 import subprocess
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,10 @@ SOURCES = sorted(ROOT.glob("src/**/*.py"))
 TESTS = sorted(ROOT.glob("tests/**/*.py")) + sorted(ROOT.glob("bench/**/*.py"))
 FUNCTION_LINES_MAX = 70
 MODULE_LINES_MAX = 500
+# Words of the old vocabulary; docs/glossary.md has the plain ones.
+REPLACED = frozenset(
+    {"aboard", "baton", "boarded", "desk", "errand", "herd", "mended", "pardon", "parcel", "patrol"}
+)
 
 
 def too_long(path: Path) -> Iterator[str]:
@@ -30,7 +35,7 @@ def too_long(path: Path) -> Iterator[str]:
 def test_no_module_and_no_function_grows_too_long() -> None:
     assert len(SOURCES) > 100
     assert len(TESTS) > 100
-    assert [each for path in SOURCES + TESTS for each in too_long(path)] == []
+    assert [reason for path in SOURCES + TESTS for reason in too_long(path)] == []
 
 
 def test_every_module_opens_with_a_short_docstring() -> None:
@@ -48,6 +53,45 @@ def test_every_file_that_starts_first_is_there() -> None:
 def test_no_module_is_called_utils_helpers_or_manager() -> None:
     banned = re.compile(r"utils?|helpers?|managers?|common|misc")
     assert not [path for path in SOURCES if banned.fullmatch(path.stem)]
+
+
+def identifiers(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Yield every name that a module gives to something, with its line."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name, node.lineno
+            case ast.arg():
+                yield node.arg, node.lineno
+            case ast.Name(ctx=ast.Store()):
+                yield node.id, node.lineno
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.attr, node.lineno
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a name in snake or camel case, in lower case."""
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+
+
+def replaced_names(path: Path) -> Iterator[str]:
+    """Yield the names of a module that use a replaced word."""
+    for name, line in identifiers(ast.parse(path.read_text(encoding="utf-8"))):
+        if REPLACED & set(words_of(name)):
+            yield f"{path.relative_to(ROOT)}:{line} {name}"
+
+
+def test_no_identifier_uses_a_replaced_word() -> None:
+    assert [name for path in SOURCES for name in replaced_names(path)] == []
+
+
+def test_no_class_name_occurs_twice_in_the_product() -> None:
+    files = defaultdict(list)
+    for path in ROOT.glob("src/headway/**/*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                files[node.name].append(path.name)
+    assert {name: paths for name, paths in files.items() if len(paths) > 1} == {}
 
 
 def test_only_the_store_writes_sql() -> None:
@@ -80,5 +124,5 @@ def test_no_committed_file_names_a_registry_or_a_machine_path() -> None:
         path = ROOT / name
         if not name or not path.is_file() or path.suffix in {".png", ".woff2"}:
             continue
-        found = banned.search(path.read_text(encoding="utf-8", errors="replace"))
-        assert not found, f"{name} names {found and found.group()}"
+        match = banned.search(path.read_text(encoding="utf-8", errors="replace"))
+        assert not match, f"{name} contains {match and match.group()}"
