@@ -25,7 +25,7 @@ LONG_AGO = timedelta(days=2)
 
 ENTER = (
     """
-INSERT INTO connected_accounts (user_id, platform, shop, locations, locations_at, patrol_at)
+INSERT INTO connected_accounts (user_id, platform, shop, locations, locations_at, drift_check_at)
 SELECT 'seller-' || n, 'shopify', 'shop-' || n || '.myshopify.com', %(locations)s, %(now)s,
   %(now)s + interval '1 day' FROM generate_series(1, %(shops)s) AS n
 """,

@@ -55,12 +55,12 @@ SELECT 'seller-' || n, 'P' || n || '-' || part, 's' || n, 0, %(now)s, %(now)s
 FROM generate_series(1, %(suppliers)s) AS n, generate_series(1, %(parts)s) AS part
 """,
     """
-INSERT INTO credential (scope, name, secret, expires_at)
+INSERT INTO credential (credential_key, name, secret, expires_at)
 SELECT 'supplier:s' || n, field, %(secret)s, %(never)s
 FROM generate_series(1, %(suppliers)s) AS n, unnest(%(fields)s::text[]) AS field
 """,
     """
-INSERT INTO credential (scope, name, secret, expires_at)
+INSERT INTO credential (credential_key, name, secret, expires_at)
 SELECT 'boeing:client-' || n, step, %(secret)s, %(never)s
 FROM generate_series(1, %(suppliers)s) AS n, unnest(%(steps)s::text[]) AS step
 """,

@@ -137,7 +137,7 @@ FROM (SELECT e, (1 + (e::bigint * 7919) %% %(rows)s)::int AS n,
 """
 FILL_REST = (
     f"""
-INSERT INTO profiles (user_id, tier, catalogue_count)
+INSERT INTO profiles (user_id, tier, listing_count)
 SELECT user_id, ('{{free,starter,growth,pro}}'::text[])[1 + n %% 4],
   (SELECT count(*) FROM product_sync_schedule AS row WHERE row.user_id = seller.user_id)
 FROM (SELECT 'seller-' || n AS user_id, n FROM generate_series(0, {SELLERS - 1}) AS n
@@ -153,7 +153,7 @@ SELECT id, user_id, platform, kind, 'incremental', 12, %(now)s
 FROM connected_accounts, unnest('{orders,listings,customers}'::text[]) AS kind
 """,
     f"""
-INSERT INTO call_ledger (permit_id, key, owner, cost, begun_at, lease_until, finished_at,
+INSERT INTO call_ledger (permit_id, limit_key, owner, cost, begun_at, lease_until, finished_at,
   arrived_by, status, result, http_status, seats_paid, skus)
 SELECT gen_random_uuid(), %(key)s, 'bench', 1, at, at, at, at, 'sent', '10 read', 200, 10,
   (SELECT array_agg({SKU}) FROM generate_series(call * 10 %% %(rows)s + 1,

@@ -46,7 +46,7 @@ def listings(count: int, columns: str = "", values: str = "") -> str:
 
 def calls(count: int, result: str) -> str:
     return (
-        "INSERT INTO call_ledger (permit_id, key, owner, cost, begun_at, lease_until, status,"
+        "INSERT INTO call_ledger (permit_id, limit_key, owner, cost, begun_at, lease_until, status,"
         " result, skus, seats_paid) SELECT gen_random_uuid(), %(scope)s, 'w', 1, %(now)s, %(now)s,"
         f" 'sent', '{result}', ARRAY['A', 'B'], 10 FROM generate_series(1, {count})"
     )
@@ -84,7 +84,7 @@ JOB = (
 ALL_FRESH = "UPDATE freshness_samples SET kept = total"
 NO_LISTINGS = "DELETE FROM product_sync_schedule"
 OPEN = (
-    "INSERT INTO breaker (scope, failures, open_until, opened_at, reason)"
+    "INSERT INTO breaker (limit_key, failures, open_until, opened_at, reason)"
     " VALUES ({scope}, 3, %(now)s::timestamptz + interval '1 h', %(now)s, 'HTTP 503')"
 )
 DUE = "UPDATE product_sync_schedule SET next_sync_at = %(now)s::timestamptz - interval '61 min'"
@@ -148,7 +148,7 @@ CAUSES = {
     "token_expiring": Cause(
         does=[
             account("connected"),
-            ("INSERT INTO credential (scope, name, secret, expires_at)"
+            ("INSERT INTO credential (credential_key, name, secret, expires_at)"
             " VALUES ('etsy:shop:7', 'refresh', 'x', %(now)s::timestamptz + interval '6 d')"),
         ],
         undoes=["DELETE FROM credential"],

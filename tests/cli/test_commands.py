@@ -34,7 +34,8 @@ RULES = json.dumps(
     [{"kind": "window", "limit": 2, "span_s": 60, "gap_s": 30, "jitter_s": 2.5, "anchor": "finish"}]
 )
 LIMITER = (
-    "INSERT INTO limiter (key, rules, state, lineage, updated_at) VALUES (%s, %s, '{}', '', %s)"
+    "INSERT INTO limiter (limit_key, rules, state, lineage, updated_at)"
+    " VALUES (%s, %s, '{}', '', %s)"
 )
 ACCOUNT = "INSERT INTO connected_accounts (user_id, platform, shop) VALUES (%s, 'shopify', %s)"
 TOLD = "UPDATE connected_accounts SET locations = %s"
@@ -42,7 +43,8 @@ SHOP = "acme.myshopify.com"
 CONNECT = f"run: headway connect {SHOP} --seller acme"
 CALL = """
 INSERT INTO call_ledger
-  (permit_id, key, owner, cost, begun_at, lease_until, finished_at, arrived_by, status, result)
+  (permit_id, limit_key, owner, cost, begun_at, lease_until, finished_at, arrived_by, status,
+   result)
 VALUES (%s, 'boeing:', 'w', 1, %s, %s, %s, %s, 'sent', 'ok')
 """
 
@@ -408,7 +410,7 @@ def test_commands_join_a_headway_that_is_running_on_its_clock(
     clock = ScaledClock(60, start=datetime(2031, 5, 6, tzinfo=UTC))
     add(pool, "A", now=clock.now())
     execute(CALL, "00000000-0000-4000-8000-000000000001", *[clock.now()] * 4)
-    execute("UPDATE call_ledger SET key = 'boeing:demo'")
+    execute("UPDATE call_ledger SET limit_key = 'boeing:demo'")
     name = pool.conninfo.rpartition("/")[2].partition("?")[0]
     starts = {"start": clock.start.isoformat(), "origin_s": clock.origin_s}
     note = {"database": name, "clock": {"speed": 60, **starts}, "boeing_client_id": "demo"}

@@ -189,7 +189,7 @@ def test_the_guard_knows_how_large_the_catalog_is_afterwards(
     on_database: Headway, parts: Callable[..., str], pool: ConnectionPool
 ) -> None:
     on_database("import", parts("sku\nA\nB\nC\n"), "--seller", "acme")
-    assert ask(pool, "SELECT user_id, catalogue_count FROM profiles") == [("acme", 3)]
+    assert ask(pool, "SELECT user_id, listing_count FROM profiles") == [("acme", 3)]
 
 
 def test_a_terminal_sees_progress(database: str, tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_a_sellers_jobs_are_made_due_and_the_others_say_why_not(
 def test_the_quota_shows_its_curve_and_its_forecast(on_database: Headway, lane: Lane) -> None:
     lane.connect()
     lane.ask(
-        "INSERT INTO rate_budgets (scope, platform, hour, tier, used)"
+        "INSERT INTO rate_budgets (limit_key, platform, hour, tier, used)"
         " VALUES ('etsy:', 'etsy', date_trunc('hour', %s::timestamptz, 'UTC'), 'pro', 40)",
         lane.now - timedelta(hours=2),
     )
@@ -145,7 +145,7 @@ def test_calls_stand_beside_the_sum_that_they_were_added_to(
     lane.connect()
     hour = lane.now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=3)
     lane.ask(
-        "INSERT INTO rate_budgets (scope, platform, hour, tier, used)"
+        "INSERT INTO rate_budgets (limit_key, platform, hour, tier, used)"
         " VALUES ('etsy:', 'etsy', %s, 'pro', 40), ('etsy:', 'etsy', %s, 'pro', 7)",
         *(hour, hour + timedelta(hours=1)),
     )

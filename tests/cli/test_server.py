@@ -16,7 +16,8 @@ EVENT = (
     " VALUES ('acme', %s, now() - %s * interval '1 hour', %s, %s)"
 )
 CALL = (
-    "INSERT INTO call_ledger (permit_id, key, owner, cost, begun_at, finished_at, lease_until,"
+    "INSERT INTO call_ledger (permit_id, limit_key, owner, cost, begun_at, finished_at,"
+    " lease_until,"
     " status, result, skus, seats_paid) SELECT gen_random_uuid(), 'boeing:', 'w', 1,"
     " now() - interval '1 hour', now() - interval '1 hour' + interval '4 s', now(), 'sent', 'ok',"
     " ARRAY[%s], 10"

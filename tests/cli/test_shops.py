@@ -167,7 +167,7 @@ def test_what_cannot_be_connected_is_refused_in_one_line_and_keeps_no_token(
     assert said in complaint
     assert SECRET not in complaint
     with pool.connection() as connection:
-        assert connection.execute("SELECT scope FROM credential").fetchall() == []
+        assert connection.execute("SELECT name FROM credential").fetchall() == []
     assert [each.user_id for each in ConnectedShops(pool).list()] == ["zenith"]
 
 
@@ -328,7 +328,7 @@ def test_a_shop_elsewhere_that_cannot_be_connected_keeps_no_token(
     complaint = on_database("connect", *arguments, "--seller", "acme").complaint(2)
     assert said in complaint
     with pool.connection() as connection:
-        assert connection.execute("SELECT scope FROM credential").fetchall() == []
+        assert connection.execute("SELECT name FROM credential").fetchall() == []
         assert connection.execute("SELECT shop FROM connected_accounts").fetchall() == []
 
 

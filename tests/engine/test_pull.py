@@ -56,7 +56,9 @@ def test_a_run_walks_page_by_page_and_ends_with_all_that_there_is(pulls: Pulls) 
     assert (status, estimate, cursor) == ("completed", 3, {"mark": started_at.isoformat()})
     assert pulls.rows.day() == (3, 0)
     assert pulls.events() == ["job_completed"]
-    assert pulls.rows.ask("SELECT scope, tier, used FROM rate_budgets") == [(DAY_KEY, "starter", 3)]
+    assert pulls.rows.ask("SELECT limit_key, tier, used FROM rate_budgets") == [
+        (DAY_KEY, "starter", 3)
+    ]
 
 
 def test_a_first_run_is_told_since_when_and_keeps_only_what_it_made_of_it(pulls: Pulls) -> None:
@@ -261,7 +263,7 @@ def test_a_token_is_refreshed_through_the_same_permits_before_a_page(pulls: Pull
     assert (pulls.script.refreshes, len(pulls.script.asks)) == (1, 1)
     assert pulls.rows.day() == (2, 0)
     purposes = pulls.rows.ask(
-        "SELECT result FROM call_ledger WHERE key = %s ORDER BY begun_at", SECOND_KEY
+        "SELECT result FROM call_ledger WHERE limit_key = %s ORDER BY begun_at", SECOND_KEY
     )
     assert purposes == [("token",), ("orders",)]
 

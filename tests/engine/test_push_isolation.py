@@ -72,7 +72,7 @@ def test_shops_that_do_not_answer_keep_no_other_shop_waiting(
         clock.sleep(1)
     for seller in sellers[:-1]:
         shops.ask(
-            "INSERT INTO breaker (scope, failures, open_until) VALUES (%s, 9, %s)",
+            "INSERT INTO breaker (limit_key, failures, open_until) VALUES (%s, 9, %s)",
             f"shopify:app:{shops.domain(seller)}",
             clock.now().replace(year=2027),
         )
@@ -89,7 +89,7 @@ def test_a_shop_that_does_not_answer_keeps_no_other_from_being_drift_checked(
         shops.list("A-1", seller=seller)
     shops.want("A-1", wanted("12.00", 5))
     shops.ask(
-        "INSERT INTO breaker (scope, failures, open_until) VALUES (%s, 9, %s)",
+        "INSERT INTO breaker (limit_key, failures, open_until) VALUES (%s, 9, %s)",
         f"shopify:app:{shops.domain('acme')}",
         clock.now().replace(year=2027),
     )
@@ -223,7 +223,7 @@ def test_a_secret_that_cannot_be_read_keeps_no_other_shop_waiting(
         shops.list("A-1", seller=seller)
         shops.want("A-1", wanted("12.00", 5), seller=seller)
         clock.sleep(1)
-    shops.ask("UPDATE credential SET secret = 'x' WHERE scope LIKE '%%acme%%'")
+    shops.ask("UPDATE credential SET secret = 'x' WHERE credential_key LIKE '%%acme%%'")
     done = "SELECT applied = desired FROM listing_state WHERE user_id = 'bolt'"
     shops.drive(shops.push(), until=lambda: shops.one(done), steps=20)
     assert "stored credential" in shops.one("SELECT reason FROM breaker")

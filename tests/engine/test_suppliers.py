@@ -302,7 +302,10 @@ def test_two_suppliers_cannot_share_a_credential(make_quarter: QuarterMaker) -> 
     with pytest.raises(ConflictError, match="main"):
         add_supplier(quarter.app, SupplierName("other"), main)
     assert Suppliers(quarter.app.pool).names() == [MAIN, ACME]
-    assert quarter.line.one("SELECT count(*) FROM credential WHERE scope = 'supplier:other'") == 0
+    assert (
+        quarter.line.one("SELECT count(*) FROM credential WHERE credential_key = 'supplier:other'")
+        == 0
+    )
 
 
 def test_a_supplier_that_is_bought_from_is_not_removed(make_quarter: QuarterMaker) -> None:
@@ -315,7 +318,10 @@ def test_a_supplier_that_is_bought_from_is_not_removed(make_quarter: QuarterMake
         remove_supplier(quarter.app, SupplierName("acne"))
     Suppliers(quarter.app.pool).give(MAIN, SellerId("b"), now=quarter.line.clock.now())
     remove_supplier(quarter.app, ACME)
-    assert quarter.line.one("SELECT count(*) FROM credential WHERE scope LIKE 'supplier:%%'") == 0
+    assert (
+        quarter.line.one("SELECT count(*) FROM credential WHERE credential_key LIKE 'supplier:%%'")
+        == 0
+    )
 
 
 def test_secrets_of_a_supplier_are_encrypted_and_in_no_event(make_quarter: QuarterMaker) -> None:
@@ -332,7 +338,7 @@ def test_secrets_of_a_supplier_are_encrypted_and_in_no_event(make_quarter: Quart
 def test_a_step_says_which_line_is_in_trouble(make_quarter: QuarterMaker) -> None:
     quarter = make_quarter()
     quarter.open(ACME)
-    quarter.line.ask("DELETE FROM credential WHERE scope = 'supplier:acme'")
+    quarter.line.ask("DELETE FROM credential WHERE credential_key = 'supplier:acme'")
     lines = all_suppliers_of(quarter.app, "w", rings=lambda: None)
     told = [result.what for _ in range(6) if isinstance(result := lines.step(), Done)]
     assert any("acme: the supplier acme has no secrets" in what for what in told)

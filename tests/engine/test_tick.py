@@ -87,7 +87,7 @@ def test_catalogs_are_counted_once_an_hour(line: Any) -> None:
     line.add(*SKUS, seller="a")
     tick = line.app.tick()
     tick.step()
-    count = "SELECT catalogue_count FROM profiles WHERE user_id = 'a'"
+    count = "SELECT listing_count FROM profiles WHERE user_id = 'a'"
     assert line.one(count) == 10
     line.add("Q1", seller="a")
     line.clock.sleep(3599)
@@ -149,7 +149,7 @@ def test_a_tick_judges_each_minute_what_is_wrong_and_two_of_them_tell_it_once(
     line = make_line(notify_urls="json://127.0.0.1:1/x")
     first, second = (line.app.tick(watch=alert_watch(line.app)) for _ in range(2))
     line.ask(
-        "INSERT INTO breaker (scope, failures, open_until, opened_at, reason)"
+        "INSERT INTO breaker (limit_key, failures, open_until, opened_at, reason)"
         " VALUES (%s, 3, %s, %s, 'HTTP 503')",
         line.app.limit_key,
         line.clock.now() + timedelta(hours=1),

@@ -133,7 +133,7 @@ def test_a_day_that_is_used_up_is_told_once_and_when_there_is_room(
     assert (fired, over) == ONCE
     first = minute_of(
         pool,
-        "SELECT min(begun_at) FROM call_ledger WHERE key LIKE 'etsy:%'"
+        "SELECT min(begun_at) FROM call_ledger WHERE limit_key LIKE 'etsy:%'"
         f" AND begun_at > timestamptz '{START.isoformat()}' + interval '120 minutes'",
     )
     assert first <= fired_at <= first + SOON_MIN

@@ -246,7 +246,8 @@ def test_the_ledger_is_read_from_the_newest_call_on(room: Room) -> None:
     now = room.clock.now()
     for minute in range(3):
         room.ask(
-            "INSERT INTO call_ledger (permit_id, key, owner, cost, begun_at, lease_until, skus)"
+            "INSERT INTO call_ledger (permit_id, limit_key, owner, cost, begun_at, lease_until,"
+            " skus)"
             " VALUES (gen_random_uuid(), 'boeing:', 'test', 1, %s, %s, '{A=B}')",
             *(now + minute * timedelta(minutes=1), now + HOUR),
         )

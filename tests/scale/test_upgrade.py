@@ -17,7 +17,7 @@ from headway.store.migrate import load
 
 PARTS = ("P0", "P1")
 # The new version calls a column by another name, on the way of every page that is pulled.
-OLD_NAME, NEW_NAME = "silences", "quiet_spells"
+OLD_NAME, NEW_NAME = "rescue_count", "worker_losses"
 PRE = f"""-- pre: older code goes on with the old column.
 ALTER TABLE sync_jobs ADD COLUMN {NEW_NAME} smallint NOT NULL DEFAULT 0;
 """
@@ -36,8 +36,9 @@ def newer(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Path(headway.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")
     )
     (package / "__init__.py").write_text('"""Headway."""\n\n__version__ = "99.0.0"\n')
-    jobs = package / "store" / "jobs.py"
-    jobs.write_text(jobs.read_text().replace(OLD_NAME, NEW_NAME))
+    for file in (package / "store" / "accounts").rglob("*.*"):
+        if file.suffix in {".py", ".sql"}:
+            file.write_text(file.read_text().replace(OLD_NAME, NEW_NAME))
     migrations, number = package / "store" / "migrations", len(load())
     halves = {
         f"{number + 1:04}_rename.up.sql": PRE,

@@ -35,6 +35,30 @@ SCHEMA = """
       FROM pg_type WHERE typnamespace = 'public'::regnamespace
     ORDER BY 1, 2, 3, 4"""
 
+HALVES = ("up", "down")
+ALLOWED = "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = %s"
+ALLOW = """
+ALTER DOMAIN audit_event_type DROP CONSTRAINT audit_event_type_check;
+ALTER DOMAIN audit_event_type ADD CONSTRAINT audit_event_type_check {check};
+"""
+LATER_UP = "ALTER TABLE product_sync_schedule ADD COLUMN note text NOT NULL DEFAULT 'none';"
+LATER_DOWN = """
+DELETE FROM sync_audit_log WHERE event_type = 'later';
+ALTER TABLE product_sync_schedule DROP COLUMN note;
+"""
+FILL = """
+INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at)
+SELECT 'acme', 'P' || n, n % 24, now() FROM generate_series(1, 1000) AS n;
+INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type)
+SELECT 'acme', 'P' || n, now() - n * interval '1 hour', 'price_changed'
+FROM generate_series(1, 1000) AS n;
+"""
+LISTINGS = "SELECT user_id, sku, hour_bucket FROM product_sync_schedule ORDER BY sku"
+EVENT = """
+INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type)
+VALUES ('acme', 'P1', now(), %s)
+"""
+
 
 def schema(pool: ConnectionPool) -> list[tuple[str, ...]]:
     with pool.connection() as conn:
@@ -94,6 +118,47 @@ def test_every_single_step_down_undoes_exactly_its_step_up(
     for version in reversed(range(1, len(seen) - 1)):
         migrate.downgrade(empty, clock, version)
         assert schema(empty) == seen[version]
+
+
+def extended(folder: Path, check: str) -> Path:
+    """Write the shipped migrations, and one more that adds a column and an event type."""
+    known = migrate.load()
+    files = {
+        f"{step.label}.{half}": getattr(step, half).decode() for step in known for half in HALVES
+    }
+    label = f"{len(known) + 1:04}_later"
+    wider = check.replace("ARRAY[", "ARRAY['later'::text, ")
+    files[f"{label}.up"] = LATER_UP + ALLOW.format(check=wider)
+    files[f"{label}.down"] = LATER_DOWN + ALLOW.format(check=check)
+    for name, text in files.items():
+        (folder / f"{name}.sql").write_text(text)
+    return folder
+
+
+def test_a_later_migration_keeps_the_data_up_and_down(
+    empty: ConnectionPool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    def rows(statement: str, *values: object) -> list[tuple[str, ...]]:
+        with empty.connection() as conn:
+            return conn.execute(statement, values).fetchall()
+
+    migrate.upgrade(empty, clock)
+    with empty.connection() as conn:
+        conn.execute(FILL)
+    before, listings = schema(empty), rows(LISTINGS)
+    later = extended(tmp_path, rows(ALLOWED, "audit_event_type_check")[0][0])
+    (label,) = migrate.upgrade(empty, clock, folder=later)
+    assert rows(LISTINGS) == listings
+    assert rows("SELECT DISTINCT note FROM product_sync_schedule") == [("none",)]
+    with empty.connection() as conn:
+        conn.execute("UPDATE product_sync_schedule SET note = 'new'")
+        conn.execute(EVENT, ("later",))
+    assert migrate.downgrade(empty, clock, len(migrate.load()), folder=later) == [label]
+    assert schema(empty) == before
+    assert rows(LISTINGS) == listings
+    assert rows("SELECT event_type FROM sync_audit_log") == [("price_changed",)] * 1000
+    with empty.connection() as conn, pytest.raises(psycopg.errors.CheckViolation):
+        conn.execute(EVENT, ("later",))
 
 
 def test_an_upgrade_records_name_and_instant_and_may_stop_midway(

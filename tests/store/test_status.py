@@ -26,7 +26,7 @@ INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at, prio
 VALUES ('acme', %s, 0, %s, %s, %s, %s, %s, %s, 'why')
 """
 CALL = """
-INSERT INTO call_ledger (permit_id, key, owner, cost, begun_at, lease_until, finished_at,
+INSERT INTO call_ledger (permit_id, limit_key, owner, cost, begun_at, lease_until, finished_at,
   arrived_by, status, result, http_status, seats_paid, skus)
 VALUES (gen_random_uuid(), %s, 'w', 1, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """

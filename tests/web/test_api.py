@@ -203,7 +203,8 @@ def test_the_calls_that_carried_a_part_are_no_sellers(
 ) -> None:
     now = room.clock.now()
     room.ask(
-        "INSERT INTO call_ledger (permit_id, key, owner, cost, begun_at, finished_at, lease_until,"
+        "INSERT INTO call_ledger (permit_id, limit_key, owner, cost, begun_at, finished_at,"
+        " lease_until,"
         " status, result, skus, seats_paid) VALUES (gen_random_uuid(), %s, 'w', 1, %s, %s, %s,"
         " 'sent', 'ok', %s, 10)",
         *(room.app.scope, now - HOUR, now - HOUR, now, [SHARED, HELD]),

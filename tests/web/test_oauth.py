@@ -202,7 +202,7 @@ def test_a_shop_is_connected_with_its_jobs_and_its_tokens(world: World, execute:
     assert {each.name: vault.decrypt(each.secret) for each in stored} == {
         "access": "hush-access", "refresh": "hush-refresh",
     }  # fmt: skip
-    assert execute("SELECT count(*) FROM oauth_visits") == [(0,)]
+    assert execute("SELECT count(*) FROM oauth_flows") == [(0,)]
     calls = world.app.limiter.calls_since("etsy:day:", world.clock.now() - timedelta(hours=1))
     assert len(calls) == 3, "the code, the shop, its name: each a call of the day"
 
@@ -221,12 +221,12 @@ def test_the_cookie_is_for_this_flow_only_and_the_verifier_is_never_shown(
         assert ("Secure" in cookie) is is_secure
         secret = cookie.partition("=")[2].partition(";")[0]
         ((verifier,),) = execute(
-            "SELECT verifier FROM oauth_visits ORDER BY expires_at DESC LIMIT 1"
+            "SELECT verifier FROM oauth_flows ORDER BY expires_at DESC LIMIT 1"
         )
         opened = shared_vault(world.app.settings).decrypt(bytes(verifier))
         assert secret not in answer.headers["location"], "the platform sees only a digest"
         assert opened not in answer.headers["location"] + cookie + bytes(verifier).decode()
-        execute("DELETE FROM oauth_visits")
+        execute("DELETE FROM oauth_flows")
 
 
 def test_without_a_good_link_code_nobody_goes_anywhere(world: World, execute: Execute) -> None:
@@ -314,7 +314,7 @@ def test_whoever_says_no_is_told_that_nothing_happened(world: World, execute: Ex
     answer = world.back({"error": "access_denied", "state": state})
     assert "Nothing was connected" in refused(answer, 403)
     assert nothing(execute)
-    assert execute("SELECT count(*) FROM oauth_visits") == [(0,)]
+    assert execute("SELECT count(*) FROM oauth_flows") == [(0,)]
 
 
 def test_a_shop_of_another_seller_stays_theirs(world: World, execute: Execute) -> None:
@@ -356,7 +356,7 @@ def test_a_limit_that_is_used_up_lets_the_person_come_again(world: World, execut
     query = world.etsy.agree(world.start())
     assert "again in a minute" in refused(world.back(query), 503)
     assert len(world.etsy.exchanged) == 2, "no call beyond the limit"
-    assert execute("SELECT count(*) FROM oauth_visits") == [(1,)], "the visit is not used up"
+    assert execute("SELECT count(*) FROM oauth_flows") == [(1,)], "the visit is not used up"
 
 
 def test_a_limit_used_up_once_the_code_is_spent_asks_for_a_new_link(

@@ -111,9 +111,9 @@ def test_a_list_goes_on_where_it_stopped_and_says_how_each_stands(
     app.breakers.save(app.for_supplier(SupplierName("s2")).scope, Breaker().failed(START, "503"))
     with pool.connection() as connection:
         connection.execute("UPDATE product_sync_schedule SET last_successful_sync = %s", (START,))
-        connection.execute("UPDATE profiles SET catalogue_count = 1")
+        connection.execute("UPDATE profiles SET listing_count = 1")
         connection.execute(
-            "INSERT INTO call_ledger (permit_id, key, owner, cost, begun_at, lease_until)"
+            "INSERT INTO call_ledger (permit_id, limit_key, owner, cost, begun_at, lease_until)"
             " SELECT gen_random_uuid(), 'boeing:s2-id', 'w', 1, %s::timestamptz - age, now()"
             " FROM unnest(ARRAY[interval '0', '1 hour', '25 hours']) AS age",
             (START,),

@@ -37,7 +37,7 @@ INSERT INTO pauses AS pause
   (kind, user_id, sku, supplier, until, reason, actor, marked_at, created_at)
 VALUES (%(kind)s, %(user_id)s, %(sku)s, %(supplier)s, %(until)s, %(reason)s, %(actor)s,
   CASE WHEN %(user_id)s::text IS NULL THEN %(now)s::timestamptz END, %(since)s)
-ON CONFLICT ON CONSTRAINT pauses_thing_unique DO UPDATE SET until = excluded.until,
+ON CONFLICT ON CONSTRAINT pauses_target_unique DO UPDATE SET until = excluded.until,
   reason = excluded.reason, actor = excluded.actor, is_resumed = false, marked_to = '',
   marked_at = excluded.marked_at, created_at = excluded.created_at,
   is_imposed = excluded.is_imposed

@@ -20,8 +20,8 @@ from headway.store.pool import Pool, guarded
 OPEN_MAX = 20
 LOST = "the server that ran it has ended; ask again"
 
-COLUMNS = """id::text, kind, request, status, progress, result, error, said, exit_code, actor,
-  created_at, started_at, finished_at"""
+COLUMNS = """id::text, kind, request, status, progress, result, error, output AS said,
+  exit_code, actor, created_at, started_at, finished_at"""
 # Two that ask at once may pass the bound by one; it keeps a loop from filling the table.
 ADD = f"""
 INSERT INTO runs (id, kind, request, actor, created_at)
@@ -53,7 +53,7 @@ UPDATE runs SET progress = greatest(progress, %(progress)s), lease_until = %(unt
 WHERE id::text = %(id)s AND status = 'running' AND lease_owner = %(owner)s
 """
 FINISH = """
-UPDATE runs SET status = %(status)s, result = %(result)s, error = %(error)s, said = %(said)s,
+UPDATE runs SET status = %(status)s, result = %(result)s, error = %(error)s, output = %(said)s,
   exit_code = %(exit_code)s,
   progress = CASE WHEN %(status)s = 'done' THEN 1 ELSE progress END,
   finished_at = %(now)s, lease_owner = NULL, lease_until = NULL

@@ -53,13 +53,14 @@ SELECT floor(extract(epoch FROM %(now)s - begun_at) / 3600)::int AS hours_ago, c
   coalesce(sum(cardinality(skus)) FILTER (WHERE seats_paid > 0 AND status = 'sent'), 0),
   coalesce(sum(seats_paid) FILTER (WHERE status = 'sent'), 0)
 FROM call_ledger
-WHERE key = %(key)s AND begun_at > %(day_ago)s AND begun_at <= %(now)s AND status <> 'unsent'
+WHERE limit_key = %(limit_key)s AND begun_at > %(day_ago)s AND begun_at <= %(now)s AND status <>
+  'unsent'
 GROUP BY 1
 """
 CALLS = """
 SELECT begun_at, finished_at, status, coalesce(result, ''), http_status,
   coalesce(cardinality(skus), 0), coalesce(seats_paid, 0)
-FROM call_ledger WHERE key = %(key)s AND begun_at <= %(now)s
+FROM call_ledger WHERE limit_key = %(limit_key)s AND begun_at <= %(now)s
 ORDER BY begun_at DESC LIMIT %(most)s
 """
 
@@ -204,7 +205,7 @@ def overview(
     seller: SellerId | None = None,
     theirs: Pool | None = None,
 ) -> Overview:
-    """Read everything the first screen shows; `gate` is the limiter's word on this scope.
+    """Read everything the first screen shows; `gate` is the limiter's status of this supplier.
 
     `resource_of` names the limit that binds a shop, `accounts` reads how the accounts stand. For a
     `seller`, what belongs to sellers is read of that one alone, through the pool `theirs`; of what
@@ -368,7 +369,7 @@ def _spent(
 ) -> tuple[Spent, tuple[int, ...]]:
     """Return what was used, and the calls of each hour, the oldest first, the last ending now."""
     values = {
-        "key": limit_key,
+        "limit_key": limit_key,
         "now": now,
         "minute_ago": now - timedelta(minutes=1),
         "day_ago": now - DAY,
@@ -387,7 +388,9 @@ def _spent(
 
 
 def _calls(connection: Connection, now: datetime, limit_key: LimitKey) -> tuple[RecentCall, ...]:
-    rows = connection.execute(CALLS, {"key": limit_key, "now": now, "most": ROWS_SHOWN}).fetchall()
+    rows = connection.execute(
+        CALLS, {"limit_key": limit_key, "now": now, "most": ROWS_SHOWN}
+    ).fetchall()
     return tuple(map(call_of, rows))
 
 

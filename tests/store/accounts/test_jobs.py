@@ -250,7 +250,7 @@ def test_a_page_its_cursor_and_its_calls_are_written_together(rows: Rows) -> Non
         " WHERE id = %s",
         job_id,
     ) == (rows.clock.now() + RULE.lease, 2, 2, "3")
-    assert rows.ask("SELECT scope, tier, used FROM rate_budgets") == [(DAY_KEY, "starter", 2)]
+    assert rows.ask("SELECT limit_key, tier, used FROM rate_budgets") == [(DAY_KEY, "starter", 2)]
 
 
 def test_a_run_that_is_done_learns_its_calls_and_is_incremental_again(rows: Rows) -> None:

@@ -51,7 +51,7 @@ def test_what_the_table_holds_is_no_link_code_and_no_link_code_is_a_state(
     flows: OAuthFlows, pool: ConnectionPool
 ) -> None:
     with pool.connection() as connection:
-        ((stored,),) = connection.execute("SELECT state FROM oauth_visits").fetchall()
+        ((stored,),) = connection.execute("SELECT state FROM oauth_flows").fetchall()
     assert begin(flows, link_code=stored) is None
     assert flows.end(ETSY, stored, now=NOW) is None
     assert begin(flows) == FLOW

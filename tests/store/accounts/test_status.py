@@ -174,7 +174,7 @@ def test_what_is_left_to_those_who_pay_blocks_only_those_who_do_not(lane: Lane) 
     )
     lane.limiter.settle(permit, sent=True, actual=85)
     lane.ask(
-        "INSERT INTO rate_budgets (scope, platform, hour, tier, used)"
+        "INSERT INTO rate_budgets (limit_key, platform, hour, tier, used)"
         " VALUES (%s, 'etsy', date_trunc('hour', %s::timestamptz, 'UTC'), 'pro', 40)",
         DAY_KEY,
         lane.now,
@@ -264,7 +264,7 @@ def test_the_months_orders_are_shown_against_the_tiers_quota(lane: Lane) -> None
 def test_the_curve_is_the_rolling_sum_by_hour(lane: Lane) -> None:
     for back, used in ((30, 7.0), (3, 5.0), (1, 2.0)):
         lane.ask(
-            "INSERT INTO rate_budgets (scope, platform, hour, tier, used)"
+            "INSERT INTO rate_budgets (limit_key, platform, hour, tier, used)"
             " VALUES (%s, 'etsy', date_trunc('hour', %s::timestamptz, 'UTC'), 'pro', %s)",
             DAY_KEY,
             lane.now - back * HOUR,

@@ -30,7 +30,8 @@ INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type, old_value,
   error_message, actor) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
 """
 CALL = """
-INSERT INTO call_ledger (permit_id, key, owner, cost, begun_at, lease_until, status, http_status,
+INSERT INTO call_ledger (permit_id, limit_key, owner, cost, begun_at, lease_until, status,
+  http_status,
   seats_paid, skus) VALUES (gen_random_uuid(), %s, 'w', 1, %s, %s, 'sent', 200, 10, %s)
 """
 

@@ -1,30 +1,18 @@
-"""The months of the history: made ahead, read across, dropped whole, converted without a loss."""
+"""Monthly partitions of the history: created ahead, read across, dropped whole."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from psycopg_pool import ConnectionPool
 
-from headway.store import migrate
 from headway.store.catalog.history import PAGE
 from headway.store.catalog.history_months import HistoryMonths, months_before
-from headway.store.pool import open_pool
-from headway.store.server.embedded import EmbeddedServer
-from headway_lab.virtual_clock import VirtualClock
 
 NOW = datetime(2031, 3, 15, 12, tzinfo=UTC)
-BEFORE = 13
 INSERT = """INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type)
 VALUES (%s, %s, %s, 'price_changed')"""
 PARTS = "SELECT tableoid::regclass::text, count(*) FROM sync_audit_log GROUP BY 1 ORDER BY 1"
 MONTHS = "SELECT name FROM history_months WHERE name LIKE 'sync_audit_log_2%' ORDER BY 1"
-ROWS = "SELECT * FROM sync_audit_log ORDER BY id"
-GRANTS = """
-SELECT grantee, privilege_type FROM information_schema.role_table_grants
-WHERE table_name = 'sync_audit_log' AND grantee = 'headway_seller' ORDER BY 1, 2
-"""
 
 
 def ask(pool: ConnectionPool, statement: str, values: Any = None) -> list[Any]:
@@ -99,31 +87,3 @@ def test_a_life_across_months_is_read_by_index_in_every_part(pool: ConnectionPoo
     scanned = [line for line in plan.splitlines() if "Seq Scan" in line]
     assert all(month("other") in line or "_202" in line for line in scanned), plan
     assert plan.count("Index Cond: (sku = ") >= 12, plan
-
-
-@pytest.fixture
-def older(postgres: EmbeddedServer) -> Iterator[ConnectionPool]:
-    """A database as it was before the months."""
-    postgres.ensure_database("test_months")
-    with open_pool(postgres.dsn("test_months")) as opened:
-        migrate.upgrade(opened, VirtualClock(NOW), BEFORE)
-        yield opened
-    postgres.drop_database("test_months")
-
-
-def test_what_was_written_before_is_there_after_both_ways(older: ConnectionPool) -> None:
-    clock = VirtualClock(NOW)
-    for days in (0, 40, 400):
-        happen(older, datetime(2026, 5, 20, tzinfo=UTC) - timedelta(days=days), sku=f"P{days}")
-    rows, grants = ask(older, ROWS), ask(older, GRANTS)
-    migrate.upgrade(older, clock)
-    assert ask(older, ROWS) == rows
-    assert ask(older, GRANTS) == grants
-    happen(older, NOW, sku="NEW")
-    HistoryMonths(older, months=0).tend(NOW)
-    parts = dict(ask(older, PARTS))
-    assert parts == {month("before"): 3, month("2031_03"): 1}
-    rows = ask(older, ROWS)
-    migrate.downgrade(older, clock, BEFORE)
-    assert ask(older, ROWS) == rows
-    assert ask(older, GRANTS) == grants

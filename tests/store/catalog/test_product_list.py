@@ -234,7 +234,7 @@ def test_behind_the_wall_only_ones_own_is_found_though_the_seller_is_forgotten(
             assert sorted(keys(found)) == [("acme", "PART2"), ("acme", "XPART1")]
             assert not list(leaf(views, q="part", seller=SellerId("bolt"), limit=1))
     with TenantPool(pool, actor="test", seller=SellerId("")).connection() as connection:
-        found = connection.execute("SELECT * FROM listing_search_found('part', NULL)").fetchall()
+        found = connection.execute("SELECT * FROM listing_search_matches('part', NULL)").fetchall()
     assert found == []
 
 

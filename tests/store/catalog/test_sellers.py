@@ -106,7 +106,7 @@ def test_what_a_seller_chose_stands_over_the_deployments_and_can_be_given_up(
         ("compare_at", "net"),
         ("guard_move", Decimal("-0.1")),
         ("guard_share", Decimal("1.1")),
-        ("catalogue_count", Decimal(1)),
+        ("listing_count", Decimal(1)),
     ),
 )
 def test_a_term_that_makes_no_sense_is_refused_by_name(

@@ -110,7 +110,8 @@ def test_a_shop_that_is_disconnected_comes_first_with_its_reason(shops: Shops, l
 def test_a_shop_that_does_not_answer_says_so_while_it_lasts(shops: Shops, look: Look) -> None:
     until = shops.clock.now() + timedelta(minutes=5)
     shops.ask(
-        "INSERT INTO breaker (scope, failures, open_until, reason) VALUES (%s, 3, %s, 'HTTP 502')",
+        "INSERT INTO breaker (limit_key, failures, open_until, reason) VALUES (%s, 3, %s, 'HTTP"
+        " 502')",
         shop_limit_key("", shops.domain("acme")),
         until,
     )

@@ -18,7 +18,8 @@ NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 KEY = LimitKey("boeing:me")
 CALL = """
-INSERT INTO call_ledger (permit_id, key, owner, cost, begun_at, lease_until, status, result, skus)
+INSERT INTO call_ledger (permit_id, limit_key, owner, cost, begun_at, lease_until, status,
+  result, skus)
 VALUES (gen_random_uuid(), %s, 'w', 1, %s, %s, %s, %s, %s)
 """
 LISTING = """

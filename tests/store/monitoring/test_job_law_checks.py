@@ -108,7 +108,7 @@ def test_more_calls_than_a_day_has_are_found_by_the_second_count(
 ) -> None:
     spend(lane, 10)
     lane.ask(
-        "INSERT INTO rate_budgets (scope, platform, hour, tier, used)"
+        "INSERT INTO rate_budgets (limit_key, platform, hour, tier, used)"
         " VALUES (%s, 'etsy', date_trunc('hour', %s::timestamptz, 'UTC'), 'pro', 101)",
         DAY_KEY,
         lane.now - 2 * HOUR,

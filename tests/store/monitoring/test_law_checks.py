@@ -24,7 +24,7 @@ HOUR = timedelta(hours=1)
 AGE_MAX = 25 * HOUR
 CALL_ID = "00000000-0000-4000-8000-000000000000"
 LEDGER = """
-INSERT INTO call_ledger (permit_id, key, owner, cost, begun_at, lease_until, finished_at,
+INSERT INTO call_ledger (permit_id, limit_key, owner, cost, begun_at, lease_until, finished_at,
   status, result)
 VALUES (gen_random_uuid(), 'boeing:', 'w', 1, %s, %s, %s, %s, %s)
 """

@@ -45,7 +45,7 @@ def test_a_token_that_only_a_person_can_renew_is_told_of_once_and_two_weeks_ahea
             for name in names:
                 days = 60 if name == "refresh" else 15
                 connection.execute(
-                    "INSERT INTO credential (scope, name, secret, expires_at)"
+                    "INSERT INTO credential (credential_key, name, secret, expires_at)"
                     " VALUES (%s, %s, '', %s)",
                     [f"printify:shop:{seller}", name, now + timedelta(days=days)],
                 )

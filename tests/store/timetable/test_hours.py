@@ -19,7 +19,8 @@ INSERT INTO product_sync_schedule (user_id, sku, hour_bucket, next_sync_at, is_a
 VALUES ('acme', %s, %s, %s, %s)
 """
 CALL = """
-INSERT INTO call_ledger (permit_id, key, owner, cost, begun_at, lease_until, status, http_status,
+INSERT INTO call_ledger (permit_id, limit_key, owner, cost, begun_at, lease_until, status,
+  http_status,
   seats_paid, skus) VALUES (gen_random_uuid(), %s, 'w', 1, %s, %s, %s, %s, 10, %s)
 """
 

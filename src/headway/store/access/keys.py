@@ -1,4 +1,4 @@
-"""Who may come in: keys, links that work once, and the count of wrong tries.
+"""Who may come in: keys, links that work once, and the count of wrong attempts.
 
 Keys and links are random, and kept as SHA-256 digests: a digest is found by the index, so how long
 a look takes says nothing of how near a guess was. Instants are a person's, never those of a demo's
@@ -60,13 +60,13 @@ RETURNING name, role, user_id
 """
 FORGET_LINKS = "DELETE FROM login_links WHERE expires_at <= %(now)s"
 TRY = """
-INSERT INTO login_tries AS row (address, tries, begun_at) VALUES (%(address)s, 1, %(now)s)
+INSERT INTO login_attempts AS row (address, attempts, begun_at) VALUES (%(address)s, 1, %(now)s)
 ON CONFLICT (address) DO UPDATE SET
-  tries = CASE WHEN row.begun_at <= %(before)s THEN 1 ELSE row.tries + 1 END,
+  attempts = CASE WHEN row.begun_at <= %(before)s THEN 1 ELSE row.attempts + 1 END,
   begun_at = CASE WHEN row.begun_at <= %(before)s THEN %(now)s ELSE row.begun_at END
-RETURNING tries, begun_at
+RETURNING attempts, begun_at
 """
-FORGIVE = "DELETE FROM login_tries WHERE address = %(address)s OR begun_at <= %(before)s"
+FORGIVE = "DELETE FROM login_attempts WHERE address = %(address)s OR begun_at <= %(before)s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class ApiKey:
 
 
 class ApiKeys:
-    """Tables `access_keys`, `login_links` and `login_tries`.
+    """Tables `access_keys`, `login_links` and `login_attempts`.
 
     `clock` dates the events; without one it is the instant that a verb is given.
     """
@@ -183,8 +183,8 @@ class ApiKeys:
         with guarded(), self._pool.connection() as connection:
             row = connection.execute(TRY, values).fetchone()
         assert row is not None, "the statement always answers"
-        tries, begun_at = row
-        if tries > TRIES_MAX:
+        attempts, begun_at = row
+        if attempts > TRIES_MAX:
             wait_s = max(1.0, (begun_at + TRIES_SPAN - now).total_seconds())
             raise TooManyError(
                 f"too many wrong logins from this address; try again in {_minutes(wait_s)}",
@@ -192,7 +192,7 @@ class ApiKeys:
             )
 
     def forgive(self, address: str, *, now: datetime) -> None:
-        """Forget the wrong tries of an address that has logged in, and all that are long over."""
+        """Delete the count of an address that has logged in, and counts of past windows."""
         values = {"address": address, "before": now - TRIES_SPAN}
         with guarded(), self._pool.connection() as connection:
             connection.execute(FORGIVE, values)

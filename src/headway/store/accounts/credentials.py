@@ -15,18 +15,19 @@ from headway.store.pool import Pool, guarded
 ENDING_SHOWN = 20
 
 LOAD = """
-SELECT name, secret, expires_at, version FROM credential WHERE scope = %s ORDER BY name
+SELECT name, secret, expires_at, version FROM credential WHERE credential_key = %s ORDER BY name
 """
 
 # The lease is the fence: who lost it may not write over what its successor has fetched. Locking
 # its row keeps a successor from slipping in between the look and the write.
 SAVE = """
 WITH lease AS (
-  SELECT scope FROM credential_refresh WHERE scope = %(scope)s AND owner = %(owner)s FOR UPDATE
+  SELECT credential_key FROM credential_refresh
+  WHERE credential_key = %(key)s AND owner = %(owner)s FOR UPDATE
 ), kept AS (
-  INSERT INTO credential (scope, name, secret, expires_at)
-  SELECT scope, %(name)s, %(secret)s, %(expires_at)s FROM lease
-  ON CONFLICT (scope, name) DO UPDATE SET secret = excluded.secret,
+  INSERT INTO credential (credential_key, name, secret, expires_at)
+  SELECT credential_key, %(name)s, %(secret)s, %(expires_at)s FROM lease
+  ON CONFLICT (credential_key, name) DO UPDATE SET secret = excluded.secret,
     expires_at = excluded.expires_at, version = credential.version + 1
   RETURNING version
 ), told AS (
@@ -35,8 +36,8 @@ WITH lease AS (
       'platform', account.platform, 'shop', account.shop, 'until', %(expires_at)s::timestamptz),
     %(renewed_at)s::timestamptz
   FROM kept JOIN connected_accounts AS account
-    ON account.platform = split_part(%(scope)s::text, ':', 1)
-    AND account.shop = regexp_replace(%(scope)s::text, '^.*:', '')
+    ON account.platform = split_part(%(key)s::text, ':', 1)
+    AND account.shop = regexp_replace(%(key)s::text, '^.*:', '')
   WHERE %(renewed_at)s::timestamptz IS NOT NULL
 )
 SELECT version FROM kept
@@ -45,24 +46,26 @@ SELECT version FROM kept
 INVALIDATE = """
 UPDATE credential SET expires_at = least(credential.expires_at, %(now)s)
 FROM unnest(%(names)s::text[], %(versions)s::bigint[]) AS used (name, version)
-WHERE credential.scope = %(scope)s
+WHERE credential.credential_key = %(key)s
   AND credential.name = used.name AND credential.version = used.version
 """
 
 BEGIN_REFRESH = """
-INSERT INTO credential_refresh AS held (scope, owner, lease_until)
-VALUES (%(scope)s, %(owner)s, %(lease_until)s)
-ON CONFLICT (scope) DO UPDATE SET owner = excluded.owner, lease_until = excluded.lease_until
+INSERT INTO credential_refresh AS held (credential_key, owner, lease_until)
+VALUES (%(key)s, %(owner)s, %(lease_until)s)
+ON CONFLICT (credential_key) DO UPDATE SET owner = excluded.owner,
+  lease_until = excluded.lease_until
 WHERE held.lease_until <= %(now)s
 RETURNING owner
 """
 
-END_REFRESH = "DELETE FROM credential_refresh WHERE scope = %s AND owner = %s"
+END_REFRESH = "DELETE FROM credential_refresh WHERE credential_key = %s AND owner = %s"
 
 # A grant ends with the longer-lived of its tokens: the one that renews the other.
 ENDING = """
 SELECT account.user_id, account.platform || ' ' || account.shop, max(credential.expires_at)
-FROM connected_accounts AS account JOIN credential ON credential.scope = CASE account.platform
+FROM connected_accounts AS account JOIN credential
+  ON credential.credential_key = CASE account.platform
   WHEN 'shopify' THEN 'shopify:' || %(client_id)s || ':' || account.shop
   ELSE account.platform || ':shop:' || account.shop END
 WHERE account.status = 'connected' AND (%(seller)s::text IS NULL OR account.user_id = %(seller)s)
@@ -70,10 +73,13 @@ GROUP BY account.user_id, account.platform, account.shop
 HAVING max(credential.expires_at) < %(before)s
 ORDER BY 3 LIMIT %(limit)s
 """
-FORGET = "DELETE FROM credential WHERE scope = %s"
-LOAD_ALL = "SELECT scope, name, version, secret FROM credential ORDER BY scope, name"
+FORGET = "DELETE FROM credential WHERE credential_key = %s"
+LOAD_ALL = """
+SELECT credential_key, name, version, secret FROM credential ORDER BY credential_key, name
+"""
 REPLACE = """
-UPDATE credential SET secret = %s WHERE scope = %s AND name = %s AND version = %s AND secret = %s
+UPDATE credential SET secret = %s
+WHERE credential_key = %s AND name = %s AND version = %s AND secret = %s
 """
 
 
@@ -94,7 +100,7 @@ class Credentials:
         self._pool = pool
 
     def load(self, limit_key: LimitKey) -> list[Credential]:
-        """Return the tokens of this scope, dead ones too."""
+        """Return the tokens stored under this key, expired ones too."""
         with guarded(), self._pool.connection() as connection:
             rows = connection.execute(LOAD, (limit_key,)).fetchall()
         return [
@@ -117,7 +123,7 @@ class Credentials:
         That it was renewed, if it was, is an event of its account's seller.
         """
         values = {
-            "scope": limit_key,
+            "key": limit_key,
             "name": name,
             "secret": secret,
             "expires_at": expires_at,
@@ -133,7 +139,7 @@ class Credentials:
     ) -> None:
         """Let exactly these versions, by name, be dead; newer ones live on."""
         values = {
-            "scope": limit_key,
+            "key": limit_key,
             "names": list(versions),
             "versions": list(versions.values()),
             "now": now,
@@ -145,7 +151,7 @@ class Credentials:
         self, limit_key: LimitKey, *, owner: str, now: datetime, lease_until: datetime
     ) -> bool:
         """Take the lease to refresh; False while another holds it."""
-        values = {"scope": limit_key, "owner": owner, "now": now, "lease_until": lease_until}
+        values = {"key": limit_key, "owner": owner, "now": now, "lease_until": lease_until}
         with guarded(), self._pool.connection() as connection:
             return connection.execute(BEGIN_REFRESH, values).fetchone() is not None
 

@@ -96,8 +96,8 @@ SELECT (SELECT count(*) FROM (
   (SELECT count(*) FROM (SELECT FROM sync_jobs WHERE status = 'dead' LIMIT %(most)s) AS dead)
 """
 BREAKERS = """
-SELECT scope, open_until, reason FROM breaker
-WHERE scope = ANY (%(platforms)s) AND open_until > %(now)s
+SELECT limit_key, open_until, reason FROM breaker
+WHERE limit_key = ANY (%(platforms)s) AND open_until > %(now)s
 """
 # What a run has read so far: not told where that would take long.
 ROWS_READ = """

@@ -32,7 +32,7 @@ CROSS JOIN LATERAL (
   SELECT coalesce((SELECT tier FROM profiles WHERE user_id = account.user_id), 'free') AS name
 ) AS tier
 WHERE account.id = %(account_id)s AND account.user_id = %(user_id)s
-ON CONFLICT ON CONSTRAINT sync_jobs_one_each DO NOTHING
+ON CONFLICT ON CONSTRAINT sync_jobs_account_kind_unique DO NOTHING
 """
 # They go on from their cursors, and what failed before is forgiven.
 RESUME = """

@@ -40,7 +40,7 @@ from headway.store.pool import Pool, guarded
 
 # A page that came is progress: only failures in a row count, else a long history could not end.
 COMMIT = f"""
-UPDATE sync_jobs AS job SET cursor = %(cursor)s::jsonb, retry_count = 0, silences = 0,
+UPDATE sync_jobs AS job SET cursor = %(cursor)s::jsonb, retry_count = 0, rescue_count = 0,
   run_calls = run_calls + %(calls)s, queries_used = queries_used + %(calls)s,
   lease_until = %(lease_until)s, updated_at = %(now)s
 WHERE id = %(id)s AND fence = %(fence)s AND status = 'running'
@@ -93,9 +93,9 @@ SELECT user_id, id, %(now)s, %(event)s,
 FROM ended
 """
 USED = """
-INSERT INTO rate_budgets AS budget (scope, platform, hour, tier, is_backfill, used)
-VALUES (%(scope)s, %(platform)s, %(hour)s, %(tier)s, %(is_backfill)s, %(calls)s)
-ON CONFLICT (scope, hour, tier, is_backfill) DO UPDATE SET used = budget.used + excluded.used
+INSERT INTO rate_budgets AS budget (limit_key, platform, hour, tier, is_backfill, used)
+VALUES (%(limit_key)s, %(platform)s, %(hour)s, %(tier)s, %(is_backfill)s, %(calls)s)
+ON CONFLICT (limit_key, hour, tier, is_backfill) DO UPDATE SET used = budget.used + excluded.used
 """
 # A worker's death is not the job's fault: it keeps its place. The second time in a row it may be,
 # and others go first.
@@ -105,8 +105,8 @@ WITH silent AS (
   ORDER BY lease_until LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 ), freed AS (
   UPDATE sync_jobs AS job SET status = 'queued', fence = fence + 1,
-    next_run_at = CASE WHEN silences = 0 THEN least(next_run_at, %(now)s) ELSE %(now)s END,
-    silences = least(silences + 1, 1000), lease_owner = NULL, lease_until = NULL,
+    next_run_at = CASE WHEN rescue_count = 0 THEN least(next_run_at, %(now)s) ELSE %(now)s END,
+    rescue_count = least(rescue_count + 1, 1000), lease_owner = NULL, lease_until = NULL,
     wait_reason = 'its worker fell silent', updated_at = %(now)s
   FROM silent WHERE job.id = silent.id
   RETURNING job.id, job.user_id, job.platform, job.kind, job.job_type, job.started_at,
@@ -319,7 +319,7 @@ class Jobs:
             return
         platform = job.account.platform
         values = {
-            "scope": self._days.get(platform, platform.value),
+            "limit_key": self._days.get(platform, platform.value),
             "platform": platform,
             "hour": now.replace(minute=0, second=0, microsecond=0),
             "tier": job.tier,

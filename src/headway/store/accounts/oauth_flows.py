@@ -17,26 +17,26 @@ from headway.store.pool import Pool, guarded
 LINK_CODE = "ticket:"
 COLUMNS = "platform, user_id, shop, verifier"
 OPEN = """
-INSERT INTO oauth_visits (state, platform, user_id, shop, verifier, expires_at)
+INSERT INTO oauth_flows (state, platform, user_id, shop, verifier, expires_at)
 VALUES (%(state)s, %(platform)s, %(user_id)s, %(shop)s, %(verifier)s, %(expires_at)s)
 """
 BEGIN = f"""
-UPDATE oauth_visits SET state = %(state)s, expires_at = %(expires_at)s
+UPDATE oauth_flows SET state = %(state)s, expires_at = %(expires_at)s
 WHERE state = %(ticket)s AND platform = %(platform)s AND expires_at > %(now)s
 RETURNING {COLUMNS}
 """
 FIND = f"""
-SELECT {COLUMNS} FROM oauth_visits
+SELECT {COLUMNS} FROM oauth_flows
 WHERE state = %(state)s AND platform = %(platform)s AND expires_at > %(now)s
 """
 END = f"""
-DELETE FROM oauth_visits
+DELETE FROM oauth_flows
 WHERE state = %(state)s AND platform = %(platform)s AND expires_at > %(now)s
 RETURNING {COLUMNS}
 """
-FORGET = "DELETE FROM oauth_visits WHERE expires_at < %s"
-LOAD_ALL = "SELECT state, verifier FROM oauth_visits ORDER BY state"
-REPLACE = "UPDATE oauth_visits SET verifier = %s WHERE state = %s AND verifier = %s"
+FORGET = "DELETE FROM oauth_flows WHERE expires_at < %s"
+LOAD_ALL = "SELECT state, verifier FROM oauth_flows ORDER BY state"
+REPLACE = "UPDATE oauth_flows SET verifier = %s WHERE state = %s AND verifier = %s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

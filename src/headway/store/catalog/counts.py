@@ -45,7 +45,7 @@ SELECT row.* FROM (SELECT user_id, sku FROM listing_search WHERE user_id = %(sel
 CROSS JOIN LATERAL (SELECT * FROM product_sync_schedule AS row
   WHERE row.user_id = theirs.user_id AND row.sku = theirs.sku LIMIT 1) AS row
 """
-THEIR_SIZE = "SELECT catalogue_count FROM profiles WHERE user_id = %(seller)s"
+THEIR_SIZE = "SELECT listing_count FROM profiles WHERE user_id = %(seller)s"
 BEHIND = f"""
 SELECT
   (SELECT count(*) FROM (SELECT FROM {LINES} CROSS JOIN LATERAL (

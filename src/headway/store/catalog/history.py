@@ -60,9 +60,9 @@ ORDER BY last.sync_timestamp, last.id
 READS = """
 SELECT begun_at, finished_at, status, coalesce(result, ''), http_status,
   coalesce(cardinality(skus), 0), coalesce(seats_paid, 0)
-FROM unnest(%(keys)s::text[]) AS asked(key)
+FROM unnest(%(keys)s::text[]) AS asked(limit_key)
 CROSS JOIN LATERAL (SELECT * FROM call_ledger
-      WHERE key = asked.key AND begun_at <= %(now)s AND begun_at > %(since)s
+      WHERE limit_key = asked.limit_key AND begun_at <= %(now)s AND begun_at > %(since)s
       ORDER BY begun_at DESC LIMIT %(calls)s) AS recent
 WHERE %(sku)s = ANY(skus) ORDER BY begun_at DESC LIMIT %(rows)s
 """

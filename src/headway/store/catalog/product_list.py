@@ -197,24 +197,24 @@ ORDERS = {
         **TIMED,
     ),
 }
-FOUND = """(SELECT *, CASE WHEN starts_with(folded, %(piece)s) THEN 0 ELSE 1 END AS rank
-  FROM listing_search_found(%(piece)s, %(seller)s))"""
-FOUND_ROWS = f"""(SELECT row.*, found.rank, found.folded FROM {FOUND} AS found
+FOUND = """(SELECT *, CASE WHEN starts_with(sku_lower, %(piece)s) THEN 0 ELSE 1 END AS rank
+  FROM listing_search_matches(%(piece)s, %(seller)s))"""
+FOUND_ROWS = f"""(SELECT row.*, found.rank, found.sku_lower FROM {FOUND} AS found
   JOIN product_sync_schedule AS row USING (user_id, sku))"""
 LOOKED_UP = ProductSort(
     name="found",
     table=FOUND,
     is_schedule=False,
     where="true",
-    by=("rank", "folded", "user_id", "sku"),
+    by=("rank", "sku_lower", "user_id", "sku"),
     kinds=(int, str, str, str),
 )
 BEGINNING = ProductSort(
     name="beginning",
     table="listing_search",
     is_schedule=False,
-    where="row.folded >= %(piece)s AND row.folded < %(end)s",
-    by=("folded", "user_id", "sku"),
+    where="row.sku_lower >= %(piece)s AND row.sku_lower < %(end)s",
+    by=("sku_lower", "user_id", "sku"),
     kinds=(str, str, str),
 )
 ELSEWHERE = ProductSort(
@@ -222,11 +222,11 @@ ELSEWHERE = ProductSort(
     table="listing_search",
     is_schedule=False,
     where="true",
-    by=("place", "user_id", "sku"),
+    by=("sample_key", "user_id", "sku"),
     kinds=(int, str, str),
-    only="strpos(row.words, %(piece)s) > 0 AND NOT starts_with(row.folded, %(piece)s)",
+    only="strpos(row.search_text, %(piece)s) > 0 AND NOT starts_with(row.sku_lower, %(piece)s)",
 )
-HOLDS = """(SELECT strpos(words, %(piece)s) > 0 FROM listing_search AS search
+HOLDS = """(SELECT strpos(search_text, %(piece)s) > 0 FROM listing_search AS search
   WHERE search.user_id = row.user_id AND search.sku = row.sku)"""
 
 

@@ -69,10 +69,10 @@ CROSS JOIN LATERAL (
   WHERE user_id = account.user_id AND applied IS NOT NULL AND NOT {is_listing_paused("state")}
   ORDER BY verified_at NULLS FIRST LIMIT 1) AS oldest
 WHERE {OPEN_TO_US} AND {{which}}
-  AND coalesce(account.patrol_at, '-infinity') <= %(now)s
+  AND coalesce(account.drift_check_at, '-infinity') <= %(now)s
   AND coalesce(oldest.verified_at, '-infinity') < %(before)s
   AND account.id::text <> ALL (%(due)s)
-ORDER BY account.patrol_at NULLS FIRST, account.id LIMIT %(limit)s
+ORDER BY account.drift_check_at NULLS FIRST, account.id LIMIT %(limit)s
 """
 LEASE = f"""
 WITH taken AS (
@@ -80,7 +80,7 @@ WITH taken AS (
     push_lease_until = %(lease_until)s, updated_at = %(now)s
   WHERE id = %(id)s AND {OPEN_TO_US}
   RETURNING *)
-SELECT {SHOP_COLUMNS}, account.push_fence, account.patrol_at
+SELECT {SHOP_COLUMNS}, account.push_fence, account.drift_check_at
 FROM taken AS account LEFT JOIN profiles AS profile USING (user_id)
 """
 OPEN = """
@@ -111,7 +111,7 @@ UNSEEN = (
   AND NOT {is_listing_paused("state")}
 ORDER BY state.verified_at NULLS FIRST, state.sku LIMIT %(limit)s"""
 )
-DRIFT_CHECKS = "UPDATE connected_accounts SET patrol_at = %(next)s WHERE id = %(id)s"
+DRIFT_CHECKS = "UPDATE connected_accounts SET drift_check_at = %(next)s WHERE id = %(id)s"
 
 INTEND = """
 INSERT INTO push_intent (id, account_id, user_id, kind, fence, skus, writes, created_at)

@@ -22,8 +22,10 @@ PROBE = 2000
 COMMON = 200
 
 LOOK = """
-SELECT lower(%(q)s::text), count(*), count(*) FILTER (WHERE strpos(words, lower(%(q)s::text)) > 0)
-FROM (SELECT words FROM listing_search WHERE {where} ORDER BY place LIMIT %(probe)s) AS probe
+SELECT lower(%(q)s::text), count(*), count(*) FILTER (WHERE strpos(search_text,
+  lower(%(q)s::text)) > 0)
+FROM (SELECT search_text FROM listing_search WHERE {where} ORDER BY sample_key LIMIT %(probe)s)
+  AS probe
 """
 
 

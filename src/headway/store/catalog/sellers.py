@@ -56,7 +56,7 @@ SELECT seller.user_id, {COLUMNS}, profile.mass_approved_until, catalogue.count, 
 FROM unnest(%(user_ids)s::text[]) AS seller(user_id)
 LEFT JOIN profiles AS profile ON profile.user_id = seller.user_id
 CROSS JOIN LATERAL (
-  SELECT CASE WHEN profile.catalogue_count > 0 THEN profile.catalogue_count ELSE (
+  SELECT CASE WHEN profile.listing_count > 0 THEN profile.listing_count ELSE (
     SELECT count(*) FROM (
       SELECT FROM product_sync_schedule AS row
       WHERE row.user_id = seller.user_id AND row.is_active LIMIT {UNCOUNTED_MAX}) AS few
@@ -95,14 +95,14 @@ VALUES (%(user_id)s, %(now)s, 'tier_set', jsonb_build_object('tier', %(old)s::te
 """
 # In the order of names, so that two who count at once do not wait for each other in a ring.
 COUNT = """
-INSERT INTO profiles AS profile (user_id, catalogue_count, created_at, updated_at)
+INSERT INTO profiles AS profile (user_id, listing_count, created_at, updated_at)
 SELECT user_id, count(*) FILTER (WHERE is_active), %(now)s, %(now)s
 FROM product_sync_schedule
 WHERE %(user_ids)s::text[] IS NULL OR user_id = ANY(%(user_ids)s::text[])
 GROUP BY user_id ORDER BY user_id
 ON CONFLICT (user_id) DO UPDATE SET
-  catalogue_count = excluded.catalogue_count, updated_at = excluded.updated_at
-WHERE profile.catalogue_count <> excluded.catalogue_count
+  listing_count = excluded.listing_count, updated_at = excluded.updated_at
+WHERE profile.listing_count <> excluded.listing_count
 """
 # One step of the index for each seller, however long the schedule is.
 NAMES = """

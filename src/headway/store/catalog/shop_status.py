@@ -58,16 +58,16 @@ SELECT user_id, count(*) FILTER (WHERE applied IS NOT NULL AND push_at IS NULL),
 FROM listing_state TABLESAMPLE SYSTEM (%(percent)s)
 WHERE user_id = ANY(%(user_ids)s) GROUP BY user_id
 """
-LIMITERS = "SELECT key, state FROM limiter WHERE key = ANY(%(keys)s)"
+LIMITERS = "SELECT limit_key, state FROM limiter WHERE limit_key = ANY(%(keys)s)"
 BREAKERS = """
-SELECT scope, reason FROM breaker WHERE scope = ANY(%(keys)s) AND open_until > %(now)s
+SELECT limit_key, reason FROM breaker WHERE limit_key = ANY(%(keys)s) AND open_until > %(now)s
 """
 LAST_WRITES = """
-SELECT asked.key, last.begun_at, last.result FROM unnest(%(keys)s::text[]) AS asked(key)
+SELECT asked.limit_key, last.begun_at, last.result FROM unnest(%(keys)s::text[]) AS asked(limit_key)
 CROSS JOIN LATERAL (
   SELECT begun_at, result FROM (
     SELECT begun_at, result, status FROM call_ledger
-    WHERE key = asked.key AND begun_at <= %(now)s
+    WHERE limit_key = asked.limit_key AND begun_at <= %(now)s
     ORDER BY begun_at DESC LIMIT %(calls)s) AS recent
   WHERE status = 'sent' AND result ~ '^(stock|activate|price|status|create|bulk) of '
   ORDER BY begun_at DESC LIMIT 1) AS last

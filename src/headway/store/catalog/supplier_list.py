@@ -32,20 +32,20 @@ OLDEST = """LEFT JOIN LATERAL (
 FIGURES = f"""
 SELECT asked.name, coalesce(bought.sellers, 0), coalesce(bought.listings, 0)::bigint, calls.count,
   oldest.read_at
-FROM unnest(%(names)s::text[], %(scopes)s::text[]) AS asked(name, scope)
+FROM unnest(%(names)s::text[], %(limit_keys)s::text[]) AS asked(name, limit_key)
 LEFT JOIN (
-  SELECT supplier, count(*) AS sellers, sum(catalogue_count) AS listings FROM profiles
+  SELECT supplier, count(*) AS sellers, sum(listing_count) AS listings FROM profiles
   WHERE supplier = ANY(%(names)s) GROUP BY supplier
 ) AS bought ON bought.supplier = asked.name
 CROSS JOIN LATERAL (
-  SELECT count(*) FROM call_ledger WHERE key = asked.scope AND begun_at > %(day_ago)s
+  SELECT count(*) FROM call_ledger WHERE limit_key = asked.limit_key AND begun_at > %(day_ago)s
     AND begun_at <= %(now)s AND status <> 'unsent'
 ) AS calls
 {OLDEST}
 """
 WORST = f"""
-SELECT asked.name FROM unnest(%(names)s::text[], %(scopes)s::text[]) AS asked(name, scope)
-LEFT JOIN breaker USING (scope) {OLDEST}
+SELECT asked.name FROM unnest(%(names)s::text[], %(limit_keys)s::text[]) AS asked(name, limit_key)
+LEFT JOIN breaker USING (limit_key) {OLDEST}
 ORDER BY breaker.opened_at, oldest.read_at, asked.name LIMIT %(limit)s
 """
 
@@ -83,10 +83,10 @@ class SupplierQueries:
             return cursor.execute(SOME, {"after": after, "limit": limit}).fetchall()
 
     def views(self, asked: Mapping[LimitKey, SupplierRow], now: datetime) -> list[SupplierView]:
-        """Return how these stand, in the same order; the scope is whom a supplier's limit binds."""
+        """Return how these stand, in the same order; `asked` maps limit keys."""
         values = {
             "names": [each.name for each in asked.values()],
-            "scopes": list(asked),
+            "limit_keys": list(asked),
             "now": now,
             "day_ago": now - DAY,
         }
@@ -102,7 +102,7 @@ class SupplierQueries:
     def worst(self, asked: Mapping[LimitKey, SupplierRow], *, limit: int) -> list[SupplierName]:
         """Return who does not answer, for the longest time first, then whose reads are oldest."""
         names = [each.name for each in asked.values()]
-        values = {"names": names, "scopes": list(asked), "limit": limit}
+        values = {"names": names, "limit_keys": list(asked), "limit": limit}
         with guarded(), self._pool.connection() as connection:
             return [name for (name,) in connection.execute(WORST, values).fetchall()]
 

@@ -7,12 +7,13 @@ from headway.core.limits.breaker import Breaker
 from headway.store.pool import Pool, guarded
 
 LOAD = """
-SELECT scope, failures, trips, open_until, opened_at, reason FROM breaker WHERE scope = ANY (%s)
+SELECT limit_key, failures, trips, open_until, opened_at, reason FROM breaker WHERE limit_key =
+  ANY (%s)
 """
 SAVE = """
-INSERT INTO breaker (scope, failures, trips, open_until, opened_at, reason)
+INSERT INTO breaker (limit_key, failures, trips, open_until, opened_at, reason)
 VALUES (%s, %s, %s, %s, %s, %s)
-ON CONFLICT (scope) DO UPDATE SET failures = excluded.failures, trips = excluded.trips,
+ON CONFLICT (limit_key) DO UPDATE SET failures = excluded.failures, trips = excluded.trips,
   open_until = excluded.open_until, opened_at = excluded.opened_at, reason = excluded.reason
 """
 

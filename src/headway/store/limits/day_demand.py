@@ -33,7 +33,7 @@ USED = f"""
 SELECT CASE WHEN is_backfill THEN '{DayShare.HISTORY}'
   WHEN tier = '{Tier.FREE}' THEN '{DayShare.FREE}'
   ELSE '{DayShare.PAID}' END AS share, sum(used)
-FROM rate_budgets WHERE scope = %(scope)s AND hour > %(since)s GROUP BY share
+FROM rate_budgets WHERE limit_key = %(limit_key)s AND hour > %(since)s GROUP BY share
 """
 
 
@@ -71,5 +71,5 @@ class DayDemand:
 
 def used_by_share(connection: Connection[Any], key: str, now: datetime) -> Mapping[DayShare, float]:
     """Return what each share has used of a day in the last 24 hours."""
-    values = {"scope": key, "since": now - DAY}
+    values = {"limit_key": key, "since": now - DAY}
     return {DayShare(share): used for share, used in connection.execute(USED, values)}

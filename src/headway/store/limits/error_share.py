@@ -1,4 +1,4 @@
-"""How many replies of a scope were errors, as the ledger of calls has it."""
+"""How many replies of a limit key were errors, as the ledger of calls has it."""
 
 from datetime import datetime
 
@@ -8,7 +8,7 @@ from headway.store.pool import Pool, guarded
 # A call without an answer is no reply: it has no status, and counts for nothing here.
 COUNT = """
 SELECT count(*) FILTER (WHERE http_status >= 400), count(*) FROM call_ledger
-WHERE key = %s AND begun_at > %s AND http_status IS NOT NULL
+WHERE limit_key = %s AND begun_at > %s AND http_status IS NOT NULL
 """
 
 
@@ -19,7 +19,7 @@ class ErrorShare:
         self._pool = pool
 
     def pause_for(self, key: str, *, now: datetime) -> float | None:
-        """Return for how many seconds this scope must keep still; None for not at all."""
+        """Return for how many seconds calls with this limit key must pause; None for not at all."""
         return pause_for(*self.count(key, since=now - SPAN))
 
     def count(self, key: str, *, since: datetime) -> tuple[int, int]:

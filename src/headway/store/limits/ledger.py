@@ -11,14 +11,14 @@ from headway.store import cursors
 from headway.store.pool import Pool, guarded
 
 KEYS = """
-SELECT key FROM limiter WHERE %(after)s::text IS NULL OR key > %(after)s
-ORDER BY key LIMIT %(limit)s
+SELECT limit_key FROM limiter WHERE %(after)s::text IS NULL OR limit_key > %(after)s
+ORDER BY limit_key LIMIT %(limit)s
 """
 CALLS = """
 SELECT permit_id::text, purpose, owner, cost, begun_at, finished_at, arrived_by, status,
   coalesce(result, '') AS result, http_status, seats_paid, coalesce(skus, '{}') AS skus
 FROM call_ledger
-WHERE key = %(key)s AND (%(since)s::timestamptz IS NULL OR begun_at >= %(since)s)
+WHERE limit_key = %(limit_key)s AND (%(since)s::timestamptz IS NULL OR begun_at >= %(since)s)
   AND (%(until)s::timestamptz IS NULL OR begun_at < %(until)s)
   AND (%(at)s::timestamptz IS NULL OR (begun_at, permit_id::text) < (%(at)s, %(after)s))
 ORDER BY begun_at DESC, permit_id DESC LIMIT %(limit)s
@@ -57,7 +57,7 @@ class LimitQueries:
     def keys(self, *, limit: int, after: str | None = None) -> list[str]:
         """Return whom limits bind, in order, from a key on."""
         rows = self._rows(KEYS, {"after": after, "limit": limit})
-        return [row["key"] for row in rows]
+        return [row["limit_key"] for row in rows]
 
     def ledger(
         self,
@@ -71,7 +71,7 @@ class LimitQueries:
         """Return the calls of one limit, the newest first, from a cursor on."""
         at, permit_id = (None, None) if cursor is None else cursors.decode(cursor, datetime, str)
         values = {
-            "key": key,
+            "limit_key": key,
             "since": since,
             "until": until,
             "at": at,

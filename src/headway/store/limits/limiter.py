@@ -37,20 +37,21 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 COMPACT = json.JSONEncoder(separators=(",", ":"))
 
 CREATE = """
-INSERT INTO limiter (key, rules, state, lineage, updated_at)
-SELECT key, '[]', '{}', '', %s FROM unnest(%s::text[]) AS wanted (key) ORDER BY key
-ON CONFLICT (key) DO NOTHING
+INSERT INTO limiter (limit_key, rules, state, lineage, updated_at)
+SELECT limit_key, '[]', '{}', '', %s
+FROM unnest(%s::text[]) AS wanted (limit_key) ORDER BY limit_key
+ON CONFLICT (limit_key) DO NOTHING
 """
 READ = """
-SELECT key, rules, state, lineage, pg_postmaster_start_time() FROM limiter
-WHERE key = ANY (%s) ORDER BY key
+SELECT limit_key, rules, state, lineage, pg_postmaster_start_time() FROM limiter
+WHERE limit_key = ANY (%s) ORDER BY limit_key
 """
 LOCK = READ + "FOR UPDATE"
 # A row's xmin names the transaction that wrote it, so it is another after every write.
 PEEK = """
 SELECT rules, state, lineage, pg_postmaster_start_time(), xmin::text,
        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-FROM limiter WHERE key = %s
+FROM limiter WHERE limit_key = %s
 """
 # Read in a statement of its own: in the locking one it would show the time before the wait. The
 # timeout frees the rows if our host vanishes in the middle; it ends with the transaction.
@@ -59,54 +60,56 @@ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
        set_config('idle_in_transaction_session_timeout', '10s', true)
 """
 WRITE = """
-UPDATE limiter SET state = %s::jsonb, lineage = %s, updated_at = %s WHERE key = %s
+UPDATE limiter SET state = %s::jsonb, lineage = %s, updated_at = %s WHERE limit_key = %s
 """
-WRITE_RULES = "UPDATE limiter SET rules = %s::jsonb WHERE key = %s"
+WRITE_RULES = "UPDATE limiter SET rules = %s::jsonb WHERE limit_key = %s"
 BEGAN = """
-INSERT INTO call_ledger (owner, purpose, cost, begun_at, lease_until, permit_id, key)
+INSERT INTO call_ledger (owner, purpose, cost, begun_at, lease_until, permit_id, limit_key)
 VALUES (%s, %s, %s, %s, %s, %s, %s)
 """
 ENDED = """
 UPDATE call_ledger SET status = %s, finished_at = %s, arrived_by = %s,
        result = %s, http_status = %s, seats_paid = %s, skus = %s
-WHERE permit_id = %s AND key = %s
+WHERE permit_id = %s AND limit_key = %s
 """
 # A row that somebody holds is passed over: to wait here would be to decide by an old clock.
 SWAPPED = """
 WITH same AS (
-  SELECT key FROM limiter
-  WHERE key = %s AND xmin::text = %s AND pg_postmaster_start_time() = %s FOR UPDATE SKIP LOCKED
+  SELECT limit_key FROM limiter
+  WHERE limit_key = %s AND xmin::text = %s AND pg_postmaster_start_time() = %s
+  FOR UPDATE SKIP LOCKED
 ), swapped AS (
   UPDATE limiter AS row SET state = %s::jsonb, lineage = %s, updated_at = %s
-  FROM same WHERE row.key = same.key RETURNING row.key, row.xmin::text
+  FROM same WHERE row.limit_key = same.limit_key RETURNING row.limit_key, row.xmin::text
 ){noted}
 SELECT xmin FROM swapped
 """
 SWAP = SWAPPED.format(noted="")
 SWAP_BEGAN = SWAPPED.format(
     noted=""", noted AS (
-  INSERT INTO call_ledger (permit_id, key, owner, purpose, cost, begun_at, lease_until)
-  SELECT %s::uuid, key, %s, %s, %s, %s::timestamptz, %s::timestamptz FROM swapped)"""
+  INSERT INTO call_ledger (permit_id, limit_key, owner, purpose, cost, begun_at, lease_until)
+  SELECT %s::uuid, limit_key, %s, %s, %s, %s::timestamptz, %s::timestamptz FROM swapped)"""
 )
 SWAP_ENDED = SWAPPED.format(
     noted=""", noted AS (
   UPDATE call_ledger AS line SET status = %s, finished_at = %s, arrived_by = %s,
     result = %s, http_status = %s, seats_paid = %s, skus = %s
-  FROM swapped WHERE line.permit_id = %s AND line.key = swapped.key)"""
+  FROM swapped WHERE line.permit_id = %s AND line.limit_key = swapped.limit_key)"""
 )
 # Where writers race, locks are the faster way; whoever lost a race takes them this many times.
 LOCKS_AFTER_RACE = 32
 LOST = """
 UPDATE call_ledger SET status = 'lost', arrived_by = %s
-WHERE permit_id = %s AND key = %s AND status = 'begun'
+WHERE permit_id = %s AND limit_key = %s AND status = 'begun'
 """
 LINES = """
-SELECT permit_id::text, key, owner, purpose, cost, begun_at, lease_until, finished_at, arrived_by,
-       status
-FROM call_ledger WHERE key = %s
+SELECT permit_id::text, limit_key, owner, purpose, cost, begun_at, lease_until, finished_at,
+  arrived_by,        status
+FROM call_ledger WHERE limit_key = %s
 """
 FORGET = """
-DELETE FROM call_ledger WHERE key = ANY (ARRAY(SELECT key FROM limiter)) AND begun_at < %s
+DELETE FROM call_ledger
+WHERE limit_key = ANY (ARRAY(SELECT limit_key FROM limiter)) AND begun_at < %s
   AND status <> 'begun'
 """
 MAY_READ_LINEAGE = """

@@ -26,11 +26,11 @@ from headway.store.limits.day_demand import DayDemand, used_by_share
 
 # What is stretched by less than this nobody would notice.
 STRETCHED = 1.05
-STATES = "SELECT key, state FROM limiter WHERE key = ANY (%(keys)s) AND state <> '{}'"
+STATES = "SELECT limit_key, state FROM limiter WHERE limit_key = ANY (%(keys)s) AND state <> '{}'"
 USED = """
-SELECT scope, hour, sum(used), sum(used) FILTER (WHERE tier <> 'free') FROM rate_budgets
-WHERE scope = ANY (%(keys)s) AND hour >= %(since)s AND hour <= %(now)s
-GROUP BY scope, hour
+SELECT limit_key, hour, sum(used), sum(used) FILTER (WHERE tier <> 'free') FROM rate_budgets
+WHERE limit_key = ANY (%(keys)s) AND hour >= %(since)s AND hour <= %(now)s
+GROUP BY limit_key, hour
 """
 
 

@@ -26,7 +26,7 @@ WITH calls AS (
   SELECT coalesce(cardinality(skus), 0) AS seats,
     status = 'sent' AND result = ANY(%(good)s) AS is_good
   FROM call_ledger
-  WHERE key = ANY(%(keys)s) AND begun_at > %(hour_ago)s AND begun_at <= %(now)s
+  WHERE limit_key = ANY(%(keys)s) AND begun_at > %(hour_ago)s AND begun_at <= %(now)s
     AND status IN ('sent', 'lost')
 )
 SELECT count(*), count(*) FILTER (WHERE NOT is_good),
@@ -61,20 +61,21 @@ SELECT count(*) FROM (SELECT FROM sync_jobs WHERE status = 'dead' LIMIT %(most)s
 # An open breaker that waits for its probe is still open. A shop has one for what is written there,
 # an account one for what is read, a platform one for everybody.
 CONNECTIONS = """
-WITH open AS (SELECT scope, reason FROM breaker WHERE open_until IS NOT NULL)
+WITH open AS (SELECT limit_key, reason FROM breaker WHERE open_until IS NOT NULL)
 (SELECT user_id, platform || ' ' || shop, false, coalesce(reason, '') FROM connected_accounts
  WHERE status = 'disconnected' ORDER BY user_id, platform LIMIT %(named)s)
 UNION ALL
-(SELECT NULL, scope, true, reason FROM open WHERE scope = ANY(%(platforms)s) ORDER BY scope)
+(SELECT NULL, limit_key, true, reason FROM open WHERE limit_key = ANY(%(platforms)s) ORDER BY
+  limit_key)
 UNION ALL
 (SELECT DISTINCT ON (account.user_id, account.platform) account.user_id,
    account.platform || ' ' || account.shop, true, open.reason
  FROM open JOIN connected_accounts AS account ON account.status = 'connected'
-   AND account.platform = split_part(open.scope, ':', 1)
-   AND CASE WHEN split_part(open.scope, ':', 2) = 'account'
-     THEN account.id::text = split_part(open.scope, ':', 3)
-     ELSE account.shop = regexp_replace(open.scope, '^.*:', '') END
- ORDER BY account.user_id, account.platform, open.scope LIMIT %(named)s)
+   AND account.platform = split_part(open.limit_key, ':', 1)
+   AND CASE WHEN split_part(open.limit_key, ':', 2) = 'account'
+     THEN account.id::text = split_part(open.limit_key, ':', 3)
+     ELSE account.shop = regexp_replace(open.limit_key, '^.*:', '') END
+ ORDER BY account.user_id, account.platform, open.limit_key LIMIT %(named)s)
 """
 
 

@@ -49,15 +49,15 @@ SELECT job.user_id, job.platform || ' ' || job.kind, 'has been due since '
   || to_char(next_run_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') || ' UTC; is headway running?'
 FROM sync_jobs AS job
 WHERE status IN ('queued', 'failed', 'completed') AND next_run_at < %(late)s
-  AND NOT EXISTS (SELECT FROM breaker WHERE scope = job.platform AND open_until > %(now)s)
+  AND NOT EXISTS (SELECT FROM breaker WHERE limit_key = job.platform AND open_until > %(now)s)
   AND NOT {ALL_PAUSED} AND NOT {is_seller_paused("job")}
 ORDER BY next_run_at, id
 """
 ANY_JOB = "SELECT EXISTS (SELECT FROM sync_jobs)"
 QUOTAS = """
-SELECT key, rules, state, (SELECT coalesce(sum(used), 0) FROM rate_budgets
-  WHERE scope = limiter.key AND hour >= %(since)s AND hour <= %(now)s)
-FROM limiter WHERE rules @> '[{"kind": "quota"}]' ORDER BY key
+SELECT limit_key, rules, state, (SELECT coalesce(sum(used), 0) FROM rate_budgets
+  WHERE limit_key = limiter.limit_key AND hour >= %(since)s AND hour <= %(now)s)
+FROM limiter WHERE rules @> '[{"kind": "quota"}]' ORDER BY limit_key
 """
 
 

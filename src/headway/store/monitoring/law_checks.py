@@ -182,11 +182,12 @@ ORDER BY user_id, named.sku)
 
 CALLS = """
 SELECT begun_at, finished_at, status, result FROM call_ledger
-WHERE key = %(key)s AND begun_at >= %(since)s AND status IN ('sent', 'unsent') ORDER BY begun_at
+WHERE limit_key = %(key)s AND begun_at >= %(since)s AND status IN ('sent', 'unsent') ORDER BY
+  begun_at
 """
 FILL = """
 SELECT count(*), coalesce(sum(cardinality(skus)), 0), coalesce(sum(seats_paid), 0) FROM call_ledger
-WHERE key = %(key)s AND begun_at >= %(since)s AND status = 'sent' AND seats_paid > 0
+WHERE limit_key = %(key)s AND begun_at >= %(since)s AND status = 'sent' AND seats_paid > 0
 """
 
 
@@ -292,7 +293,9 @@ class LawChecks:
     def windows(self) -> dict[str, list[Window]]:
         """Return the windows each limited resource was last used under, by key."""
         with guarded(), self._pool.connection() as connection:
-            rows = connection.execute("SELECT key, rules FROM limiter ORDER BY key").fetchall()
+            rows = connection.execute(
+                "SELECT limit_key, rules FROM limiter ORDER BY limit_key"
+            ).fetchall()
         return {
             key: [_window(rule) for rule in rules if rule["kind"] == "window"]
             for key, rules in rows

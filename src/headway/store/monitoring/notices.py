@@ -16,27 +16,30 @@ from headway.store.pool import Pool, guarded
 ADD = """
 INSERT INTO notices (user_id, topic, subject, text, created_at)
 VALUES (%(user_id)s, %(topic)s, %(subject)s, %(text)s, %(now)s)
-ON CONFLICT ON CONSTRAINT notices_once DO NOTHING
+ON CONFLICT ON CONSTRAINT notices_unique DO NOTHING
 """
 LIST = """
 SELECT id::text, user_id, topic, subject, text, created_at, delivered_at FROM notices
 WHERE user_id = %(user_id)s ORDER BY created_at DESC, id LIMIT %(limit)s
 """
 
-# Only what a person must renew: a token that no other can refresh. A scope ends with the shop.
+# Only tokens that a person must renew, not those with a refresh token. A credential key ends with
+# the shop.
 EXPIRING = """
 INSERT INTO notices (user_id, topic, subject, text, created_at)
-SELECT account.user_id, 'token_expiring', concat_ws(' ', token.scope, token.name, token.version),
+SELECT account.user_id, 'token_expiring', concat_ws(' ', token.credential_key, token.name,
+  token.version),
   account.platform || ' shop ' || coalesce(nullif(account.title, ''), account.shop)
     || ' must be connected again by '
     || to_char(token.expires_at AT TIME ZONE 'UTC', 'FMDD Mon YYYY'), %(now)s
 FROM credential AS token JOIN connected_accounts AS account
-  ON account.platform = split_part(token.scope, ':', 1)
-  AND account.shop = regexp_replace(token.scope, '^.*:', '') AND account.status = 'connected'
+  ON account.platform = split_part(token.credential_key, ':', 1)
+  AND account.shop = regexp_replace(token.credential_key, '^.*:', '')
+  AND account.status = 'connected'
 WHERE token.expires_at > %(now)s AND token.expires_at < %(until)s AND (token.name = 'refresh'
   OR NOT EXISTS (SELECT FROM credential AS other
-                 WHERE other.scope = token.scope AND other.name = 'refresh'))
-ON CONFLICT ON CONSTRAINT notices_once DO NOTHING
+                 WHERE other.credential_key = token.credential_key AND other.name = 'refresh'))
+ON CONFLICT ON CONSTRAINT notices_unique DO NOTHING
 """
 EXPIRES_SOON = timedelta(days=14)
 

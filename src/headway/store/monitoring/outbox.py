@@ -24,7 +24,7 @@ LEASE = timedelta(minutes=5)
 POST = """
 INSERT INTO outbox (key, severity, title, body, created_at, due_at, notice_id)
 VALUES (%(key)s, %(severity)s, %(title)s, %(body)s, %(created_at)s, %(due_at)s, %(notice_id)s)
-ON CONFLICT ON CONSTRAINT outbox_once DO NOTHING
+ON CONFLICT ON CONSTRAINT outbox_key_unique DO NOTHING
 """
 WITHDRAW = """
 DELETE FROM outbox WHERE starts_with(key, %(begins_with)s) AND ended_at IS NULL
@@ -65,7 +65,7 @@ SELECT user_id, 'price_held', user_id || ' ' || to_char(max(held_at) AT TIME ZON
   'YYYY-MM-DD'), count(*) || CASE WHEN count(*) = 1 THEN ' change is' ELSE ' changes are' END
   || ' held for a person to approve or reject', %(now)s
 FROM listing_state WHERE held_reason IS NOT NULL GROUP BY user_id
-ON CONFLICT ON CONSTRAINT notices_once DO NOTHING
+ON CONFLICT ON CONSTRAINT notices_unique DO NOTHING
 """
 UNTOLD = """
 SELECT id::text, user_id, topic, text FROM notices

@@ -47,7 +47,7 @@ QUEUE = "SELECT {columns} FROM ({priorities}) AS queue WHERE NOT {supplier}".for
     ),
     supplier=SUPPLIER_PAUSED,
 )
-EXPIRIES = "SELECT expires_at FROM credential WHERE scope = %(scope)s ORDER BY expires_at"
+EXPIRIES = "SELECT expires_at FROM credential WHERE credential_key = %(key)s ORDER BY expires_at"
 
 
 class Ahead:
@@ -64,9 +64,9 @@ class Ahead:
             return [_listing(row) for row in connection.execute(QUEUE, values).fetchall()]
 
     def token_ends(self, limit_key: LimitKey) -> tuple[datetime, ...]:
-        """Return when each token of a scope ends."""
+        """Return when each token expires."""
         with guarded(), self._pool.connection() as connection:
-            rows = connection.execute(EXPIRIES, {"scope": limit_key}).fetchall()
+            rows = connection.execute(EXPIRIES, {"key": limit_key}).fetchall()
         return tuple(row[0] for row in rows)
 
 

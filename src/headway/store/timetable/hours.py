@@ -31,7 +31,8 @@ SELECT floor(extract(epoch FROM begun_at - %(since)s) / 3600)::int, count(*),
   count(*) FILTER (WHERE status = 'sent' AND coalesce(http_status, 200) = 200),
   coalesce(sum(cardinality(skus)) FILTER (WHERE seats_paid > 0), 0)
 FROM call_ledger
-WHERE key = %(key)s AND begun_at >= %(since)s AND begun_at <= %(now)s AND status <> 'unsent'
+WHERE limit_key = %(limit_key)s AND begun_at >= %(since)s AND begun_at <= %(now)s AND status <>
+  'unsent'
 GROUP BY 1
 """
 
@@ -99,7 +100,7 @@ class TimetableQueries:
             made = {
                 hour: figures
                 for hour, *figures in connection.execute(
-                    MADE, {"key": limit_key, "since": since, "now": now}
+                    MADE, {"limit_key": limit_key, "since": since, "now": now}
                 )
             }
         weight = share.weight

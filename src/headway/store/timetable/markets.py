@@ -27,15 +27,15 @@ OURS = """(
 LOAD = """
 SELECT listings, exp(log_price), prior, hits, hits_expected, fitted_at, updated_at,
   (SELECT jsonb_object_agg(name, state) FROM family
-   WHERE scope = %(scope)s AND name = ANY(%(names)s))
-FROM market WHERE scope = %(scope)s
+   WHERE limit_key = %(limit_key)s AND name = ANY(%(names)s))
+FROM market WHERE limit_key = %(limit_key)s
 """
 # A price steps slowly where a round takes long, so one that belongs to a catalogue of another size
 # would be wrong for days: then it follows from the prior again.
 COUNT = f"""
-INSERT INTO market AS row (scope, listings, updated_at)
-SELECT %(scope)s, count(DISTINCT sku), %(now)s FROM {OURS}
-ON CONFLICT (scope) DO UPDATE SET listings = excluded.listings,
+INSERT INTO market AS row (limit_key, listings, updated_at)
+SELECT %(limit_key)s, count(DISTINCT sku), %(now)s FROM {OURS}
+ON CONFLICT (limit_key) DO UPDATE SET listings = excluded.listings,
   log_price = CASE WHEN excluded.listings BETWEEN row.listings / 2.0 AND row.listings * 2
                    THEN row.log_price END
 """
@@ -43,15 +43,15 @@ ADDED = """(SELECT array_agg(coalesce(old, 0) + coalesce(new, 0) ORDER BY number
     FROM unnest({column}, %({column})s::float8[]) WITH ORDINALITY AS bin(old, new, number))"""
 LEARN = f"""
 WITH kept AS (
-  INSERT INTO family (scope, name, state, updated_at)
-  SELECT %(scope)s, key, value, %(now)s FROM jsonb_each(%(families)s::jsonb) ORDER BY key
-  ON CONFLICT (scope, name) DO UPDATE SET state = excluded.state, updated_at = %(now)s
+  INSERT INTO family (limit_key, name, state, updated_at)
+  SELECT %(limit_key)s, key, value, %(now)s FROM jsonb_each(%(families)s::jsonb) ORDER BY key
+  ON CONFLICT (limit_key, name) DO UPDATE SET state = excluded.state, updated_at = %(now)s
 )
 UPDATE market SET log_price = coalesce(log_price, ln(%(price)s::float8)) + %(step)s,
   hits = coalesce({ADDED.format(column="hits")}, '{{}}'),
   hits_expected = coalesce({ADDED.format(column="hits_expected")}, '{{}}'),
   updated_at = %(now)s
-WHERE scope = %(scope)s
+WHERE limit_key = %(limit_key)s
 """
 
 # Listings of about the same evidence make one cell, so a fit costs the same at any size.
@@ -63,7 +63,7 @@ GROUP BY round(changes_seen::numeric, 1),
 FIT = """
 UPDATE market SET prior = %(prior)s, fitted_at = %(now)s, hits = %(hits)s,
   hits_expected = %(hits_expected)s
-WHERE scope = %(scope)s AND fitted_at IS NOT DISTINCT FROM %(fitted_at)s
+WHERE limit_key = %(limit_key)s AND fitted_at IS NOT DISTINCT FROM %(fitted_at)s
 """
 
 WAITS = """supplier = %(supplier)s AND is_active AND NOT is_paused AND sync_status <> 'syncing'
@@ -137,7 +137,7 @@ class Markets:
         self, pool: Pool, supplier: SupplierName = MAIN, *, limit_key: str, seats_per_min: float
     ) -> None:
         self._pool = pool
-        self._whose = {"scope": limit_key, "supplier": supplier}
+        self._whose = {"limit_key": limit_key, "supplier": supplier}
         self._seats_per_min = seats_per_min
 
     def load(self, families: Collection[str], now: datetime) -> Market:

@@ -258,7 +258,7 @@ RETRIED = """
 SELECT count(DISTINCT sku) FROM product_sync_schedule
 WHERE retried_at >= %(since)s AND supplier = %(supplier)s
 """
-LISTED = "SELECT coalesce(sum(catalogue_count), 0) FROM profiles WHERE supplier = %(supplier)s"
+LISTED = "SELECT coalesce(sum(listing_count), 0) FROM profiles WHERE supplier = %(supplier)s"
 
 
 class Schedule:

@@ -1,1 +1,0 @@
-ALTER TABLE sync_jobs DROP COLUMN silences;

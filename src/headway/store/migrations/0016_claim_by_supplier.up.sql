@@ -1,2 +1,0 @@
--- post: older code claims by this index.
-DROP INDEX product_sync_schedule_claim;
