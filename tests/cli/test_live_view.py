@@ -10,11 +10,12 @@ from rich.console import Console
 from headway.cli.live_view import LiveView, draw
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.limits.breaker import Breaker
+from headway.core.timetable.next_call import NextCall, Why
 from headway.runners.worker_processes import WorkerProcesses
 from headway.store.catalog.change_list import ChangeOutcome, ObservedChange
 from headway.store.catalog.counts import ListingCounts
 from headway.store.catalog.shop_status import ShopStatus, StorefrontStatus, Written
-from headway.store.status import NextCall, Overview, PermitStatus, RecentCall, Spent, Why
+from headway.store.status import Overview, PermitStatus, RecentCall, Spent
 from headway.web.live import Feed, Scene, Snapshot
 from headway_lab.virtual_clock import VirtualClock
 

@@ -82,7 +82,7 @@ def test_a_share_of_the_budget_paces_the_calls_and_an_urgent_one_goes_at_once(
 
 def test_whoever_waits_is_told_the_pace_of_the_share(make_line: Any) -> None:
     line = make_line(policy="adaptive", budget_share=0.1)
-    assert line.app.line(line.clock.now()).pace == timedelta(minutes=5)
+    assert line.app.supplier_queue(line.clock.now()).pace == timedelta(minutes=5)
 
 
 def test_several_workers_together_spend_no_more_than_their_share_of_the_budget(

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from headway.core.catalog.listings import Candidate, Priority, SellerId, Sku
 from headway.core.limits.breaker import Breaker
-from headway.core.reasons import ListingPosition, ListingState, SupplierQueue, say_span, say_time
+from headway.core.reasons import ListingPosition, ListingState, say_span, say_time
+from headway.core.timetable.next_call import SupplierQueue
 from headway.core.timetable.seats import SeatRule
 from headway.engine.explain import in_shop, place, reasons
 
@@ -42,6 +43,7 @@ def candidate(sku: str, due_at: datetime, **changes: object) -> Candidate:
 
 def line(**changes: object) -> SupplierQueue:
     values: dict[str, object] = {
+        "rule": RULE,
         "breaker": Breaker(),
         "permit_at": NOW,
         "pace": PACE,
@@ -61,21 +63,21 @@ def test_a_parked_listing_says_since_when_why_and_what_to_do() -> None:
         last_error="unusable line: no price",
         last_sync_at=NOW - timedelta(hours=3),
     )
-    answer = reasons(parked, line(), RULE, NOW)
+    answer = reasons(parked, line(), NOW)
     assert answer.state is ListingState.PARKED
     assert "since 09:00 UTC after 5 failures in a row (unusable line: no price)" in answer.sentence
     assert "a person revives it" in answer.sentence
 
 
 def test_a_listing_that_was_switched_off_says_so() -> None:
-    answer = reasons(standing(is_active=False), line(), RULE, NOW)
+    answer = reasons(standing(is_active=False), line(), NOW)
     assert (answer.state, answer.until) == (ListingState.INACTIVE, None)
 
 
 def test_a_part_that_may_not_be_published_says_why_and_what_restarts_it() -> None:
     reason = "stocked only at Germany CSC, which is not mapped; see HEADWAY_LOCATIONS"
     blocked = standing(is_active=False, sync_status="success", last_error=reason)
-    answer = reasons(blocked, line(), RULE, NOW)
+    answer = reasons(blocked, line(), NOW)
     assert (answer.state, answer.until) == (ListingState.BLOCKED, None)
     assert answer.sentence == (
         f"Not published: {reason}. It is not read until it is published again."
@@ -86,7 +88,7 @@ def test_a_listing_being_read_names_its_holder_and_the_end_of_its_lease() -> Non
     held = standing(
         sync_status="syncing", lease_owner="fetch-1", lease_until=NOW + timedelta(seconds=40)
     )
-    answer = reasons(held, line(), RULE, NOW)
+    answer = reasons(held, line(), NOW)
     assert (answer.state, answer.until) == (ListingState.READING, held.lease_until)
     assert "fetch-1" in answer.sentence
     assert "12:00:40 UTC" in answer.sentence
@@ -94,7 +96,7 @@ def test_a_listing_being_read_names_its_holder_and_the_end_of_its_lease() -> Non
 
 def test_a_silent_holder_is_named_and_the_rescue_is_foretold() -> None:
     held = standing(sync_status="syncing", lease_owner="fetch-1", lease_until=NOW - MINUTE)
-    answer = reasons(held, line(), RULE, NOW)
+    answer = reasons(held, line(), NOW)
     assert answer.state is ListingState.SILENT
     assert answer.until == NOW + timedelta(minutes=2, seconds=30)
     assert "fetch-1 took it and fell silent" in answer.sentence
@@ -102,7 +104,7 @@ def test_a_silent_holder_is_named_and_the_rescue_is_foretold() -> None:
 
 def test_a_listing_before_its_time_says_when_it_is_due() -> None:
     early = standing(next_sync_at=NOW + timedelta(hours=20), ahead_count=41)
-    answer = reasons(early, line(), RULE, NOW)
+    answer = reasons(early, line(), NOW)
     assert (answer.state, answer.until, answer.place) == (
         ListingState.NOT_DUE,
         early.next_sync_at,
@@ -118,7 +120,7 @@ def test_a_failing_listing_says_how_often_it_failed_and_when_it_is_tried_again()
         consecutive_failures=2,
         last_error="not in the supplier's reply (2 of 3)",
     )
-    answer = reasons(failing, line(), RULE, NOW)
+    answer = reasons(failing, line(), NOW)
     assert (answer.state, answer.until) == (ListingState.BACKOFF, failing.next_sync_at)
     assert "2 failures in a row (not in the supplier's reply (2 of 3))" in answer.sentence
     assert "tried again from 14:00 UTC" in answer.sentence
@@ -126,20 +128,20 @@ def test_a_failing_listing_says_how_often_it_failed_and_when_it_is_tried_again()
 
 def test_an_open_breaker_is_named_with_its_reason_and_the_next_try() -> None:
     breaker = Breaker(failures=3, open_until=NOW + MINUTE, opened_at=NOW, reason="timed out")
-    answer = reasons(standing(), line(breaker=breaker), RULE, NOW)
+    answer = reasons(standing(), line(breaker=breaker), NOW)
     assert (answer.state, answer.until) == (ListingState.NO_ANSWER, NOW + MINUTE)
     assert "(timed out)" in answer.sentence
 
 
 def test_a_pause_is_named_with_its_reason() -> None:
     paused = line(paused_until=NOW + MINUTE, pause_reason="told to wait by the supplier")
-    answer = reasons(standing(), paused, RULE, NOW)
+    answer = reasons(standing(), paused, NOW)
     assert (answer.state, answer.until) == (ListingState.TOLD_TO_WAIT, NOW + MINUTE)
     assert "told to wait by the supplier" in answer.sentence
 
 
 def test_a_due_listing_waits_for_company_no_longer_than_its_slack() -> None:
-    answer = reasons(standing(), line(), RULE, NOW)
+    answer = reasons(standing(), line(), NOW)
     assert (answer.state, answer.until) == (ListingState.COMPANY, NOW + 19 * MINUTE)
     assert "1 of 10 seats taken" in answer.sentence
 
@@ -147,14 +149,14 @@ def test_a_due_listing_waits_for_company_no_longer_than_its_slack() -> None:
 def test_a_manual_listing_does_not_wait_for_company() -> None:
     manual = standing(priority=Priority.MANUAL, next_sync_at=NOW + timedelta(hours=9))
     front = (candidate("A=K3", manual.next_sync_at, priority=Priority.MANUAL),)
-    answer = reasons(manual, line(front=front, permit_at=NOW + PACE), RULE, NOW)
+    answer = reasons(manual, line(front=front, permit_at=NOW + PACE), NOW)
     assert (answer.state, answer.until) == (ListingState.PERMIT, NOW + PACE)
     assert "Goes first (manual)" in answer.sentence
 
 
 def test_a_listing_behind_a_full_call_says_how_many_go_before_it() -> None:
     behind = standing(ahead_count=30)
-    answer = reasons(behind, line(front=FULL, permit_at=NOW + PACE), RULE, NOW)
+    answer = reasons(behind, line(front=FULL, permit_at=NOW + PACE), NOW)
     assert (answer.state, answer.place) == (ListingState.PERMIT, "31")
     assert answer.until == NOW + 4 * PACE
     assert "30 go before it" in answer.sentence
@@ -165,7 +167,7 @@ def test_a_suspect_kept_ashore_says_with_how_few_it_may_travel() -> None:
     front = tuple(candidate(f"S{n}", NOW - 2 * MINUTE, suspicion=3) for n in range(3))
     front += (candidate("A=K3", NOW - MINUTE, suspicion=3),)
     front += tuple(candidate(f"C{n}", NOW) for n in range(10))
-    answer = reasons(suspect, line(front=front), RULE, NOW)
+    answer = reasons(suspect, line(front=front), NOW)
     assert answer.state is ListingState.SUSPECT
     assert "at most 2 others like it" in answer.sentence
 
@@ -216,6 +218,7 @@ standings = st.builds(
 )
 lines = st.builds(
     SupplierQueue,
+    rule=st.just(RULE),
     breaker=st.builds(Breaker, failures=st.integers(0, 9), open_until=st.none() | moments()),
     permit_at=moments(),
     pace=st.just(PACE),
@@ -228,7 +231,7 @@ lines = st.builds(
 def test_every_waiting_row_has_a_reason_and_an_instant_not_yet_past(
     standing: ListingPosition, line: SupplierQueue
 ) -> None:
-    answer = reasons(standing, line, RULE, NOW)
+    answer = reasons(standing, line, NOW)
     assert answer.sentence.endswith(".")
     assert answer.until is not None
     assert answer.until >= NOW

@@ -46,7 +46,7 @@ def for_an_hour(line: Any, fetch: Any) -> None:
 def answer(line: Any, sku: str) -> Any:
     now = line.clock.now()
     (standing,) = ListingPositions(line.pool).of_sku(Sku(sku), now)
-    return reasons(standing, line.app.line(now), line.app.rule.seat_rule, now)
+    return reasons(standing, line.app.supplier_queue(now), now)
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -95,7 +95,7 @@ def test_whoever_found_no_seat_in_a_window_is_told_when_the_next_one_opens(line:
         each for each in ListingPositions(line.pool).sample(now) if each.priority is Priority.RETRY
     ]
     told = {
-        each.sku: reasons(each, line.app.line(now), line.app.rule.seat_rule, now)
+        each.sku: reasons(each, line.app.supplier_queue(now), now)
         for each in waiting
         if each.next_sync_at <= now
     }

@@ -8,11 +8,14 @@ from psycopg_pool import ConnectionPool
 from headway.core.catalog.listings import LimitKey, Priority
 from headway.core.limits.breaker import Breaker
 from headway.core.limits.transitions import Bucket, Permit, Resource, Window
-from headway.core.timetable.seats import SeatRule
+from headway.core.timetable.next_call import SupplierQueue, Why
+from headway.core.timetable.seats import FRONT_PER_SEAT, SeatRule
 from headway.store.accounts.status import AccountsStatus
 from headway.store.limits.breakers import Breakers
 from headway.store.limits.limiter import PostgresLimiter
-from headway.store.status import Overview, PermitStatus, Why, overview
+from headway.store.pool import Pool
+from headway.store.status import Overview, PermitStatus, overview
+from headway.store.timetable.schedule import Schedule
 from headway_lab.virtual_clock import VirtualClock
 
 LIMIT_KEY = LimitKey("boeing:test")
@@ -59,12 +62,25 @@ def add(
 
 
 def look(pool: ConnectionPool, now: datetime, gate: PermitStatus | None = None) -> Overview:
+    gate = gate or PermitStatus(free_at=now)
+
+    def queue(lent: Pool) -> SupplierQueue:
+        return SupplierQueue(
+            rule=RULE,
+            breaker=Breakers(lent).load(LIMIT_KEY),
+            permit_at=gate.free_at,
+            pace=HOUR,
+            paused_until=gate.paused_until,
+            pause_reason=gate.pause_reason,
+            front=Schedule(lent).front(now, limit=RULE.seats * FRONT_PER_SEAT),
+        )
+
     return overview(
         pool,
         now,
         limit_key=LIMIT_KEY,
-        gate=gate or PermitStatus(free_at=now),
-        seat_rule=RULE,
+        queue=queue,
+        slack=RULE.slack,
         minute_limit=2,
         resource_of=lambda shop: Resource(key=shop, rules=(Bucket(capacity=9, rate_per_s=1),)),
         accounts=lambda _pool: AccountsStatus(),

@@ -27,16 +27,19 @@ from headway.core.catalog.lifecycle import Judge
 from headway.core.catalog.listings import MAIN, LimitKey, SellerId, SupplierName
 from headway.core.catalog.storefront import Shop
 from headway.core.dispatch import Verb
-from headway.core.reasons import ListingPosition, SupplierQueue
+from headway.core.limits.status import LimitStatus
+from headway.core.reasons import ListingPosition
+from headway.core.timetable.next_call import SupplierQueue
 from headway.core.timetable.policies import Policy, by_name
 from headway.engine import ports
-from headway.engine.fetch import FRONT_PER_SEAT, Fetch, FetchRule, seat_rule_rule
+from headway.engine.fetch import Fetch, FetchRule
 from headway.engine.observed_limiter import ObservedLimiter
 from headway.engine.ports import Platform, Storefront, Supplier
 from headway.engine.ports_limits import Limiter
 from headway.engine.pull import Pull, PullRule
 from headway.engine.push import Push, PushRule
 from headway.engine.push_bulk import BulkPush
+from headway.engine.supplier_queue import current_rule, read_front
 from headway.engine.supplier_tick import SupplierTick, SupplierTicks
 from headway.engine.tick import EVERY, Tick
 from headway.providers.boeing.client import BoeingSupplier, limit_key_of
@@ -320,17 +323,32 @@ class App:
             policy = policy.informed(self.markets.load((), now))
         return policy.why(standing.listing, now)
 
-    def line(self, now: datetime) -> SupplierQueue:
-        """Read what every listing waits for: permits, pauses, the supplier, the queue's front."""
-        status = self.limiter.status(self.limit_key)
+    def supplier_queue(
+        self, now: datetime, *, pool: Pool | None = None, status: LimitStatus | None = None
+    ) -> SupplierQueue:
+        """Read what every listing waits for: permits, the supplier, the front of the queue.
+
+        With `pool`, read the rows through that one; `status` is the limiter's, if already read.
+        """
+        status = status or self.limiter.status(self.limit_key)
+        app = self if pool is None else self._over(pool)
         pace_s = max(self.settings.rate_gap_s, MINUTE_S / self.settings.rate_limit)
-        front = self.schedule.front(now, limit=self.rule.seat_rule.seats * FRONT_PER_SEAT)
-        seat_rule = seat_rule_rule(self.rule, self.policy, self.schedule, front, now)
-        is_full = seat_rule.retries_left == 0
-        window = self.policy.retry_window(now, self.schedule.listed()) if is_full else None
+        front = read_front(app.schedule, now, self.rule.seat_rule)
+        rule = current_rule(
+            self.rule.seat_rule,
+            front,
+            now,
+            policy=self.policy,
+            schedule=app.schedule,
+            markets=app.markets,
+            pace=self.rule.pace,
+        )
+        is_full = rule.retries_left == 0
+        window = self.policy.retry_window(now, app.schedule.listed()) if is_full else None
         return SupplierQueue(
-            breaker=self.breakers.load(self.limit_key),
-            # The next permit may be spoken for: by the very call that is waiting for it.
+            rule=rule,
+            breaker=app.breakers.load(self.limit_key),
+            # The next permit may be promised already: to the very call that waits for it.
             permit_at=status.promised_at or status.next_free_at,
             pace=max(timedelta(seconds=pace_s), self.rule.pace),
             paused_until=status.paused_until,
@@ -338,6 +356,18 @@ class App:
             retries_from=None if window is None else window.closes_at,
             front=front,
         )
+
+    def _over(self, pool: Pool) -> "App":
+        """Return the same application whose supplier queue is read through this pool."""
+        return replace(
+            self,
+            schedule=Schedule(pool, self.supplier),
+            breakers=Breakers(pool),
+            markets=self._markets_over(pool, self.supplier, self.limit_key),
+        )
+
+    def _markets_over(self, pool: Pool, name: SupplierName, limit_key: LimitKey) -> Markets:
+        return Markets(pool, name, limit_key=limit_key, seats_per_min=seats_per_min(self.settings))
 
     def for_supplier(self, name: SupplierName) -> "App":
         """Return the same application on the line of this supplier; raises NotFoundError.
@@ -359,9 +389,7 @@ class App:
             limit_key=limit_key,
             schedule=Schedule(pool, name),
             ahead=Ahead(pool, name),
-            markets=Markets(
-                pool, name, limit_key=limit_key, seats_per_min=seats_per_min(self.settings)
-            ),
+            markets=self._markets_over(pool, name, limit_key),
             timetable=Timetable(pool, name),
         )
 

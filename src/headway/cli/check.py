@@ -233,10 +233,10 @@ def _reasons(app: App) -> LawResult:
     """Ask for the reason of both ends of every queue (L13)."""
     now = app.clock.now()
     sample = ListingPositions(app.pool).sample(now, supplier=app.supplier)
-    line, rule = app.line(now), app.rule.seat_rule
+    queue = app.supplier_queue(now)
     mute = []
     for each in sample:
-        answer = reasons(each, line, rule, now)
+        answer = reasons(each, queue, now)
         is_waiting = each.is_active and each.sync_status != "syncing"
         if not answer.sentence or (is_waiting and answer.is_mute(now)):
             mute.append(f"{each.sku} of {each.user_id}: no reason, or one that is past")

@@ -12,9 +12,10 @@ from rich.text import Text
 from headway.cli.console import CommandConsole
 from headway.clock import Clock
 from headway.core.reasons import say_span
+from headway.core.timetable.next_call import NextCall, Why
 from headway.runners.worker_processes import WorkerProcesses
 from headway.store.catalog.change_list import ChangeOutcome, ObservedChange
-from headway.store.status import NextCall, Overview, Why
+from headway.store.status import Overview
 from headway.web.formatting import (
     age,
     bounded,

@@ -12,13 +12,14 @@ from headway.cli.target import Server, Target, open_operations, open_target, sel
 from headway.core.catalog.listings import MAIN, Sku, SupplierName
 from headway.core.limits import forecast
 from headway.core.reasons import say_pause, say_span, say_time
+from headway.core.timetable.next_call import NextCall, Why
 from headway.operations.answers import ListingExplanation
 from headway.store.accounts.job_list import is_job_name
 from headway.store.accounts.status import AccountsStatus
 from headway.store.catalog.change_list import ObservedChange
 from headway.store.catalog.counts import ListingCounts
 from headway.store.catalog.shop_status import ShopStatus
-from headway.store.status import NextCall, Overview, Spent, Why
+from headway.store.status import Overview, Spent
 from headway.web.formatting import ago, bounded, decide, fate, lag, money, percent, result
 
 STATUS_EXAMPLES = """Examples:

@@ -1,12 +1,10 @@
 """The words of `headway explain`: where a listing stands, what holds the line, and the answer."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from headway.core.catalog.listings import Candidate, Evidence, Listing, Priority, SellerId, Sku
-from headway.core.limits.breaker import Breaker
+from headway.core.catalog.listings import Evidence, Listing, Priority, SellerId, Sku
 from headway.core.pauses import Pause
 
 SECONDS_MATTER = timedelta(minutes=10)
@@ -95,24 +93,6 @@ class ListingPosition:
             family=self.family,
             swept_from=self.swept_from,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SupplierQueue:
-    """What every listing waits for: the supplier, the permit, the company at the front.
-
-    `retries_from` is when the next retry window opens, if this one has no seat left.
-    `joins_call` says of some parts when they will board, as far as that can be foreseen.
-    """
-
-    breaker: Breaker
-    permit_at: datetime
-    pace: timedelta
-    paused_until: datetime | None = None
-    pause_reason: str = ""
-    retries_from: datetime | None = None
-    front: Sequence[Candidate] = field(default_factory=tuple)
-    joins_call: Mapping[Sku, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

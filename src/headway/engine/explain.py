@@ -12,24 +12,15 @@ from headway.core.reasons import (
     Explanation,
     ListingPosition,
     ListingState,
-    SupplierQueue,
     say_pause,
     say_time,
 )
-from headway.core.timetable.seats import (
-    URGENT,
-    SeatRule,
-    departure,
-    is_suspect,
-    join_call,
-    suspects_max,
-)
+from headway.core.timetable.next_call import SupplierQueue, Why, next_call
+from headway.core.timetable.seats import URGENT, is_suspect, suspects_max
 from headway.engine.tick import EVERY
 
 
-def reasons(
-    standing: ListingPosition, line: SupplierQueue, rule: SeatRule, now: datetime
-) -> Explanation:
+def reasons(standing: ListingPosition, queue: SupplierQueue, now: datetime) -> Explanation:
     """Say why this listing is not being read this instant; never None."""
     if not standing.is_active:
         return _stopped(standing, now)
@@ -37,18 +28,16 @@ def reasons(
         return _held(standing, now)
     if standing.pauses or standing.is_paused:
         return _paused(standing, now)
-    return _foreseen(_waiting(standing, line, rule, now), line.joins_call.get(standing.sku), now)
+    return _foreseen(_waiting(standing, queue, now), queue.joins_call.get(standing.sku), now)
 
 
-def _waiting(
-    standing: ListingPosition, line: SupplierQueue, rule: SeatRule, now: datetime
-) -> Explanation:
+def _waiting(standing: ListingPosition, queue: SupplierQueue, now: datetime) -> Explanation:
     """Say what holds it back: the first thing that does."""
     if standing.priority not in URGENT and standing.next_sync_at > now:
         return _not_due(standing, now)
-    if standing.priority is Priority.RETRY and line.retries_from is not None:
-        return _window_full(standing, line.retries_from, now)
-    return _closed(standing, line, now) or _seat_rule(standing, line, rule, now)
+    if standing.priority is Priority.RETRY and queue.retries_from is not None:
+        return _window_full(standing, queue.retries_from, now)
+    return _closed(standing, queue, now) or _seat_rule(standing, queue, now)
 
 
 def _foreseen(answer: Explanation, joins_call_at: datetime | None, now: datetime) -> Explanation:
@@ -197,80 +186,77 @@ def _window_full(standing: ListingPosition, opens_at: datetime, now: datetime) -
     )
 
 
-def _closed(standing: ListingPosition, line: SupplierQueue, now: datetime) -> Explanation | None:
+def _closed(standing: ListingPosition, queue: SupplierQueue, now: datetime) -> Explanation | None:
     """Say what keeps every call from leaving, if anything does."""
-    blocked_until = line.breaker.blocked_until(now)
+    blocked_until = queue.breaker.blocked_until(now)
     if blocked_until is not None:
         return Explanation(
             state=ListingState.NO_ANSWER,
             sentence=(
                 f"{_wanted(standing, now)}, but the supplier does not answer"
-                f" ({line.breaker.reason or 'no reason given'}); the next try is at"
+                f" ({queue.breaker.reason or 'no reason given'}); the next try is at"
                 f" {say_time(blocked_until, now)}."
             ),
             until=blocked_until,
             place=place(standing),
         )
-    if line.paused_until is not None and line.paused_until > now:
+    if queue.paused_until is not None and queue.paused_until > now:
         return Explanation(
             state=ListingState.TOLD_TO_WAIT,
             sentence=(
                 f"{_wanted(standing, now)}, but calls wait"
-                f" ({line.pause_reason or 'no reason given'}) until"
-                f" {say_time(line.paused_until, now)}."
+                f" ({queue.pause_reason or 'no reason given'}) until"
+                f" {say_time(queue.paused_until, now)}."
             ),
-            until=line.paused_until,
+            until=queue.paused_until,
             place=place(standing),
         )
     return None
 
 
-def _seat_rule(
-    standing: ListingPosition, line: SupplierQueue, rule: SeatRule, now: datetime
-) -> Explanation:
-    """Say which call this listing boards, and what that call waits for."""
-    leave_at = departure(line.front, now, rule) or now
-    if leave_at > now:
-        due = {each.sku for each in line.front if each.next_sync_at <= now}
-        until = max(leave_at, line.permit_at)
+def _seat_rule(standing: ListingPosition, queue: SupplierQueue, now: datetime) -> Explanation:
+    """Return in which call this listing is, and what that call waits for."""
+    call = next_call(queue, now)
+    leaves_at = call.leaves_at or now
+    if call.why in {Why.SEATS, Why.SLACK}:
+        due = {candidate.sku for candidate in queue.front if candidate.next_sync_at <= now}
         return Explanation(
             state=ListingState.COMPANY,
             sentence=(
-                f"{_wanted(standing, now)}; waits for company until {say_time(until, now)} at the"
-                f" latest ({len(due)} of {rule.seats} seats taken)."
+                f"{_wanted(standing, now)}; waits for company until {say_time(leaves_at, now)} at"
+                f" the latest ({len(due)} of {queue.rule.seats} seats taken)."
             ),
-            until=until,
+            until=leaves_at,
             place=place(standing),
         )
-    permit_at = max(now, line.permit_at)
-    in_call = join_call(line.front, now, rule, least_suspect=line.breaker.failures > 0)
-    if any(each.sku == standing.sku for each in in_call):
+    if any(seat.sku == standing.sku for seat in call.seats):
         return Explanation(
             state=ListingState.PERMIT,
             sentence=(
                 f"{_wanted(standing, now)}; it has a seat in the next call, which may leave at"
-                f" {say_time(permit_at, now)}."
+                f" {say_time(leaves_at, now)}."
             ),
-            until=permit_at,
+            until=leaves_at,
             place=place(standing),
         )
-    return _later(standing, line, rule, now)
+    return _later(standing, queue, leaves_at, now)
 
 
 def _later(
-    standing: ListingPosition, line: SupplierQueue, rule: SeatRule, now: datetime
+    standing: ListingPosition, queue: SupplierQueue, leaves_at: datetime, now: datetime
 ) -> Explanation:
-    calls_before = max(1, standing.ahead_count // rule.seats)
-    until = max(now, line.permit_at) + calls_before * line.pace
-    until = line.joins_call.get(standing.sku, until)
-    has_more = standing.has_more and standing.sku not in line.joins_call
-    if is_suspect(standing.suspicion) and standing.ahead_count < rule.seats:
-        company = suspects_max(standing.suspicion, rule.seats) - 1
+    """Return when a listing that is not in the next call will have a seat."""
+    seats = queue.rule.seats
+    calls_before = max(1, standing.ahead_count // seats)
+    until = queue.joins_call.get(standing.sku, leaves_at + calls_before * queue.pace)
+    has_more = standing.has_more and standing.sku not in queue.joins_call
+    if is_suspect(standing.suspicion) and standing.ahead_count < seats:
+        others = suspects_max(standing.suspicion, seats) - 1
         return Explanation(
             state=ListingState.SUSPECT,
             sentence=(
                 f"{_wanted(standing, now)}, but it was aboard {_times(standing.suspicion)} when a"
-                f" call failed, so it travels with at most {company} others like it; it may board"
+                f" call failed, so it travels with at most {others} others like it; it may board"
                 f" from {say_time(until, now)}."
             ),
             until=until,
@@ -281,7 +267,7 @@ def _later(
         state=ListingState.PERMIT,
         sentence=(
             f"{_wanted(standing, now)}; {ahead} go before it, and with a call every"
-            f" {_seconds(line.pace)} its seat comes at about {say_time(until, now)}"
+            f" {_seconds(queue.pace)} its seat comes at about {say_time(until, now)}"
             f"{' at the earliest' if has_more else ''}."
         ),
         until=until,

@@ -24,10 +24,11 @@ from headway.core.dispatch import Carried
 from headway.core.limits.breaker import Breaker
 from headway.core.limits.transitions import CallReport, Go, Gone, Hold, Permit, Shed
 from headway.core.monitoring.calls import ANSWERED
-from headway.core.timetable.policies.policy import Policy, ReadResult
+from headway.core.timetable.policies.policy import ReadResult
 from headway.core.timetable.seats import URGENT, SeatRule, departure, join_call
 from headway.engine.ports import BreakersPort, MarketsPort, SchedulePort, SellersPort, Supplier
 from headway.engine.ports_limits import Limiter
+from headway.engine.supplier_queue import current_rule, read_front
 from headway.errors import (
     PermanentError,
     ProviderError,
@@ -37,7 +38,6 @@ from headway.errors import (
     UnsentError,
 )
 
-FRONT_PER_SEAT = 3
 FORBIDDEN = 403
 UNUSED_PAUSE = timedelta(seconds=2)
 ORDINARY = 2
@@ -132,9 +132,8 @@ class Fetch:
         """
         now, priority = self._clock.now(), ORDINARY
         if not self._wants_every_permit or self._found_nobody:
-            front = self._front(now, after_failure=False)
-            seat_rule = seat_rule_rule(self._rule, self._judge.policy, self._schedule, front, now)
-            leave_at, look_again = self._leave_at(front, now, seat_rule), now + self._rule.poll
+            front, seat_rule = self._read_front(now)
+            leave_at, look_again = departure(front, now, seat_rule), now + self._rule.poll
             if leave_at is None or leave_at > now:
                 until = look_again if leave_at is None else min(leave_at, look_again)
                 return Wait(until=until, why="nothing is due yet")
@@ -208,58 +207,28 @@ class Fetch:
         self._limiter.settle(permit, sent=True, report=CallReport(result=step.value))
         return Done(what=step.value)
 
-    def _leave_at(
-        self, front: Sequence[Candidate], now: datetime, seat_rule: SeatRule
-    ) -> datetime | None:
-        """Return when the next call should leave, at the pace that the budget's share allows."""
-        leave_at = departure(front, now, seat_rule)
-        if (
-            leave_at is None
-            or not self._rule.pace
-            or any(each.priority in URGENT for each in front)
-        ):
-            return leave_at
-        last_at = self._markets.load((), now).updated_at
-        if last_at is None or last_at > now:  # a clock that was ahead must not stop the line
-            return leave_at
-        return max(leave_at, last_at + self._rule.pace)
-
-    def _front(self, now: datetime, *, after_failure: bool) -> list[Candidate]:
-        """Look deep enough into the queue to fill the seats with different SKUs.
-
-        After a failed call, past everybody who was aboard one, as long as there are others.
-        """
-        seat_rule = self._rule.seat_rule
-        limit = seat_rule.seats * FRONT_PER_SEAT
-        front: list[Candidate] = []
-        for only_clean in (True, False) if after_failure else (False,):
-            more = self._schedule.front(now, limit=limit, only_clean=only_clean)
-            front = front + more
-            while len(more) >= limit and not self._fills(front, now):
-                seen = {each.sku for each in front}
-                more = self._schedule.front(now, limit=limit, without=seen, only_clean=only_clean)
-                front = front + more
-            if self._fills(front, now):
-                break
-        return front
-
-    def _fills(self, front: Sequence[Candidate], now: datetime) -> bool:
-        """Tell whether these can take every seat; as a rule that shows without boarding them."""
-        seats = self._rule.seat_rule.seats
-        sure = {
-            each.sku for each in front if each.priority is Priority.SCHEDULED and not each.suspicion
-        }
-        return len(sure) >= seats or len(join_call(front, now, self._rule.seat_rule)) >= seats
+    def _read_front(self, now: datetime) -> tuple[list[Candidate], SeatRule]:
+        """Return the front of the queue and the seat rule that holds now."""
+        front = read_front(self._schedule, now, self._rule.seat_rule)
+        rule = current_rule(
+            self._rule.seat_rule,
+            front,
+            now,
+            policy=self._judge.policy,
+            schedule=self._schedule,
+            markets=self._markets,
+            pace=self._rule.pace,
+        )
+        return front, rule
 
     def _claim(self, now: datetime, breaker: Breaker) -> list[Listing]:
         """Choose and lease those who board now, if the call still should leave."""
-        front = self._front(now, after_failure=False)
-        seat_rule = seat_rule_rule(self._rule, self._judge.policy, self._schedule, front, now)
-        leave_at = self._leave_at(front, now, seat_rule)
+        front, seat_rule = self._read_front(now)
+        leave_at = departure(front, now, seat_rule)
         if leave_at is None or leave_at > now:
             return []
         if breaker.failures:
-            front = self._front(now, after_failure=True)
+            front = read_front(self._schedule, now, self._rule.seat_rule, after_failure=True)
         in_call = join_call(front, now, seat_rule, least_suspect=breaker.failures > 0)
         if breaker.is_open:
             self._breakers.save(self._supplier.limit_key, breaker.probing(now))
@@ -378,23 +347,6 @@ class Fetch:
             self._settle(charged, now, call_id=call_id)
         innocent = [each for each in listings if each not in convicted]
         self._schedule.release(innocent, suspicion=suspicion)
-
-
-def seat_rule_rule(
-    rule: FetchRule,
-    policy: Policy,
-    schedule: SchedulePort,
-    front: Sequence[Candidate],
-    now: datetime,
-) -> SeatRule:
-    """Return the rule of boarding at this instant: what a window has left, if retries wait."""
-    if not any(each.priority is Priority.RETRY and each.next_sync_at <= now for each in front):
-        return rule.seat_rule
-    window = policy.retry_window(now, schedule.listed())
-    if window is None:
-        return rule.seat_rule
-    left = max(0, window.seats_max - schedule.retried_since(window.opens_at))
-    return replace(rule.seat_rule, retries_left=left)
 
 
 def _seen(settlements: Sequence[Settlement], now: datetime) -> list[ReadResult]:

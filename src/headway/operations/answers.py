@@ -84,7 +84,7 @@ def explained(
 def _explained(
     app: App, found: Sequence[ListingPosition], now: datetime
 ) -> list[ListingExplanation]:
-    line = queue_ahead(app, now, {each.sku for each in found if each.is_active})
+    queue = queue_ahead(app, now, {each.sku for each in found if each.is_active})
     return [
         ListingExplanation(
             seller=each.user_id,
@@ -94,7 +94,7 @@ def _explained(
             last_good_read_at=each.last_successful_sync,
             failures=each.consecutive_failures,
             last_error=each.last_error,
-            explanation=reasons(each, line, app.rule.seat_rule, now),
+            explanation=reasons(each, queue, now),
             policy=app.policy.name,
             timetable=app.why(each, now),
             in_shop=in_shop(each, now),
@@ -107,10 +107,10 @@ def batch_of(
     app: App, batch_id: str, seller: SellerId, parts: Sequence[ImportedPart], now: datetime
 ) -> PublishBatch:
     """Say what becomes of each of these parts."""
-    line, seats = app.line(now), app.rule.seat_rule.seats
+    queue = app.supplier_queue(now)
     asked = []
     for each in parts:
-        expected_at = read_at(each, line, seats=seats, now=now)
+        expected_at = read_at(each, queue, now)
         asked.append(
             RequestedPart(
                 sku=each.sku,

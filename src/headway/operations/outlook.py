@@ -8,7 +8,7 @@ from statistics import fmean
 from headway.app import App
 from headway.core.catalog.listings import Sku
 from headway.core.limits.state import LedgerCall
-from headway.core.reasons import SupplierQueue
+from headway.core.timetable.next_call import SupplierQueue
 from headway.core.timetable.outlook import Departures, Outlook, foresee
 from headway.providers.boeing.client import EARLY
 
@@ -20,26 +20,25 @@ LOOK_BACK = timedelta(hours=6)
 
 def queue_ahead(app: App, now: datetime, wanted: Collection[Sku]) -> SupplierQueue:
     """Read what every listing waits for, and when these parts will board."""
-    line, policy = app.line(now), app.policy
+    queue, policy = app.supplier_queue(now), app.policy
     if not wanted:
-        return line
+        return queue
     if policy.is_eager:
         policy = policy.informed(app.markets.load((), now))
-    blocked_until = line.breaker.blocked_until(now) or now
-    headway = line.pace + _lasting(app.limiter.calls_since(app.limit_key, now - LOOK_BACK))
+    headway = queue.pace + _lasting(app.limiter.calls_since(app.limit_key, now - LOOK_BACK))
     outlook = Outlook(
         queue=app.ahead.queue(now),
         departures=Departures(
-            permit_at=max(line.permit_at, blocked_until, line.paused_until or now),
+            permit_at=queue.open_at(now),
             headway=headway,
             sign_ins=tuple(at - EARLY for at in app.ahead.token_ends(app.limit_key)),
             token_life=TOKEN_LIFE - EARLY,
         ),
-        rule=app.rule.seat_rule,
+        rule=queue.rule,
         policy=policy,
-        retries_from=line.retries_from,
+        retries_from=queue.retries_from,
     )
-    return replace(line, pace=headway, joins_call=foresee(outlook, now, wanted))
+    return replace(queue, pace=headway, joins_call=foresee(outlook, now, wanted))
 
 
 def _lasting(calls: Sequence[LedgerCall]) -> timedelta:

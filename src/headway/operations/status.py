@@ -6,7 +6,7 @@ from headway.app import App
 from headway.core.catalog.listings import SellerId
 from headway.core.limits.rules import Resource
 from headway.providers.shopify.storefront import shop_limit_key, shop_resource
-from headway.store.status import Overview, PermitStatus, overview
+from headway.store.status import Overview, overview
 from headway.store.timetable.hours import DayTimetable, TimetableQueries
 
 HOUR_MIN = 60
@@ -18,12 +18,6 @@ def look(app: App, *, seller: SellerId | None = None, theirs: App | None = None)
     `theirs` is the same application behind that seller's wall.
     """
     status = app.limiter.status(app.limit_key)
-    gate = PermitStatus(
-        # The next permit may be spoken for: by the very call that is waiting for it.
-        free_at=status.promised_at or status.next_free_at,
-        paused_until=status.paused_until,
-        pause_reason=status.reason,
-    )
 
     def resource_of(shop: str) -> Resource:
         limit_key = shop_limit_key(app.settings.shopify_client_id, shop)
@@ -35,8 +29,8 @@ def look(app: App, *, seller: SellerId | None = None, theirs: App | None = None)
         now,
         supplier=app.supplier,
         limit_key=app.limit_key,
-        gate=gate,
-        seat_rule=app.rule.seat_rule,
+        queue=lambda pool: app.supplier_queue(now, pool=pool, status=status),
+        slack=app.rule.seat_rule.slack,
         minute_limit=app.settings.rate_limit,
         resource_of=resource_of,
         accounts=lambda pool: app.lane.over(pool).status(now, user_id=seller),

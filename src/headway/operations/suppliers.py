@@ -5,12 +5,10 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 from headway.app import App
-from headway.app.providers import boeing_resource
 from headway.app.suppliers import add_supplier, remove_supplier
 from headway.core.catalog.listings import MAIN, LimitKey, SellerId, SupplierName
 from headway.core.pauses import Pause, longest
-from headway.core.timetable.seats import departure
-from headway.engine.fetch import FRONT_PER_SEAT
+from headway.core.timetable.next_call import next_call
 from headway.errors import ConflictError
 from headway.providers.boeing.client import BoeingAccess, limit_key_of
 from headway.store import cursors
@@ -18,7 +16,6 @@ from headway.store.catalog.supplier_list import SupplierQueries, SupplierView
 from headway.store.catalog.suppliers import SupplierRow, Suppliers
 from headway.store.pauses import Pauses
 from headway.store.pool import Lent, guarded
-from headway.store.timetable.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,41 +105,18 @@ class SupplierOperations:
             names = views.worst(every, limit=limit)
             chosen = {limit_key: row for limit_key, row in every.items() if row.name in names}
             found = dict(zip(chosen, views.views(chosen, now), strict=True))
-            pauses, rule = Pauses(lent).standing(now), app.rule.seat_rule
-            wanted = {
-                limit_key: departure(
-                    Schedule(lent, row.name).front(now, limit=rule.seats * FRONT_PER_SEAT),
-                    now,
-                    rule,
-                )
-                for limit_key, row in chosen.items()
-            }
-        # Only now: who waits for a second connection while others do may wait for ever.
-        lines = [
-            self._line(limit_key, view, wanted[limit_key], pauses, now)
-            for limit_key, view in found.items()
-        ]
-        lines.sort(key=lambda each: names.index(each.view.name))
-        return SupplierStatuses(first=tuple(lines), count=len(every))
+            pauses = Pauses(lent).standing(now)
+        # Only now: waiting for a second connection while others do the same could deadlock.
+        statuses = [self._status(view, pauses, now) for view in found.values()]
+        statuses.sort(key=lambda status: names.index(status.view.name))
+        return SupplierStatuses(first=tuple(statuses), count=len(every))
 
-    def _line(
-        self,
-        limit_key: LimitKey,
-        view: SupplierView,
-        wanted_at: datetime | None,
-        pauses: Sequence[Pause],
-        now: datetime,
-    ) -> SupplierStatus:
-        pause = longest(each for each in pauses if each.stops_line(view.name))
-        if wanted_at is None or pause is not None:
+    def _status(self, view: SupplierView, pauses: Sequence[Pause], now: datetime) -> SupplierStatus:
+        pause = longest(pause for pause in pauses if pause.stops_line(view.name))
+        if pause is not None:
             return SupplierStatus(view=view, pause=pause, leaves_at=None)
-        self._app.limiter.know(boeing_resource(self._app.settings, limit_key))
-        status = self._app.limiter.status(limit_key)
-        blocked_until = view.breaker.blocked_until(now) or now
-        free_at = status.promised_at or status.next_free_at
-        return SupplierStatus(
-            view=view, pause=None, leaves_at=max(wanted_at, free_at, blocked_until)
-        )
+        queue = self._app.for_supplier(view.name).supplier_queue(now)
+        return SupplierStatus(view=view, pause=None, leaves_at=next_call(queue, now).leaves_at)
 
     @property
     def _main(self) -> SupplierRow:

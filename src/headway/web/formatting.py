@@ -12,6 +12,7 @@ from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import Priority, SellerId, Sku
 from headway.core.limits import forecast
 from headway.core.reasons import say_span, say_time
+from headway.core.timetable.next_call import Seat
 from headway.store.accounts.status import AccountView
 from headway.store.catalog.change_list import ChangeOutcome, ObservedChange
 from headway.store.catalog.history import HistoryEvent, SeriesPoint
@@ -19,7 +20,6 @@ from headway.store.catalog.shop_status import HeldListing
 from headway.store.limits.quotas import Budget
 from headway.store.monitoring.freshness import Freshness
 from headway.store.monitoring.processes import Process
-from headway.store.status import Seat
 from headway.store.timetable.hours import DayTimetable
 
 CENT = Decimal("0.01")

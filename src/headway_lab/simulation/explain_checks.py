@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 from headway.app import App
 from headway.core.catalog.listings import Sku
-from headway.core.reasons import Explanation, ListingPosition, SupplierQueue
-from headway.core.timetable.seats import SeatRule
+from headway.core.reasons import Explanation, ListingPosition
+from headway.core.timetable.next_call import SupplierQueue
 from headway.engine.explain import reasons
 from headway.operations.outlook import queue_ahead
 from headway.store.timetable.positions import ListingPositions
@@ -15,16 +15,16 @@ from headway_lab.simulation.law_book import LawBook
 
 ASKED_PER_QUEUE = 2
 SECOND = timedelta(seconds=1)
-Explain = Callable[[ListingPosition, SupplierQueue, SeatRule, datetime], Explanation]
+Explain = Callable[[ListingPosition, SupplierQueue, datetime], Explanation]
 
 
 def ask(app: App, book: LawBook, explain: Explain = reasons) -> None:
     """Ask both ends of every queue; a waiting row needs a sentence and an instant to come."""
     book.put_in_play(("L13",))
     now = app.clock.now()
-    line = app.line(now)
+    queue = app.supplier_queue(now)
     for position in ListingPositions(app.pool).sample(now, limit=ASKED_PER_QUEUE):
-        answer = explain(position, line, app.rule.seat_rule, now)
+        answer = explain(position, queue, now)
         is_waiting = position.is_active and position.sync_status != "syncing"
         if not answer.sentence:
             book.broken("L13", f"{position.sku} cannot say what blocks it")
@@ -35,11 +35,11 @@ def ask(app: App, book: LawBook, explain: Explain = reasons) -> None:
 def foretell(app: App, skus: Sequence[Sku], foresight: Foresight, *, at_s: float) -> None:
     """Ask these parts until when they wait, and remember what they said."""
     now = app.clock.now()
-    line = queue_ahead(app, now, skus)
+    queue = queue_ahead(app, now, skus)
     for standing in (
         position for sku in skus for position in ListingPositions(app.pool).of_sku(sku, now)
     ):
-        answer = reasons(standing, line, app.rule.seat_rule, now)
+        answer = reasons(standing, queue, now)
         is_waiting = standing.is_active and standing.sync_status != "syncing"
         if not is_waiting or answer.until is None:
             continue

@@ -1,5 +1,6 @@
 """What may come in, and what a file's rows are read as."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -27,7 +28,8 @@ from headway.core.catalog.intake import (
 )
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.limits.breaker import Breaker
-from headway.core.reasons import SupplierQueue
+from headway.core.timetable.next_call import SupplierQueue
+from headway.core.timetable.seats import SeatRule
 from headway.errors import InvalidError
 
 ACME = SellerId("acme")
@@ -301,15 +303,16 @@ def part(status: str = "requested", **more: object) -> ImportedPart:
 
 def test_the_estimate_counts_the_calls_before_it_and_what_holds_them_up() -> None:
     pace = timedelta(seconds=30)
-    line = SupplierQueue(breaker=Breaker(), permit_at=NOW + timedelta(seconds=5), pace=pace)
-    assert read_at(part(place=10), line, seats=10, now=NOW) == line.permit_at
-    assert read_at(part(place=11), line, seats=10, now=NOW) == line.permit_at + pace
-    paused = SupplierQueue(
-        breaker=Breaker(), permit_at=NOW, pace=pace, paused_until=NOW + 10 * pace
+    rule = SeatRule(seats=10, slack=timedelta(0))
+    queue = SupplierQueue(
+        rule=rule, breaker=Breaker(), permit_at=NOW + timedelta(seconds=5), pace=pace
     )
-    assert read_at(part(place=1), paused, seats=10, now=NOW) == NOW + 10 * pace
-    assert read_at(part(due_at=NOW + pace), line, seats=10, now=NOW) == NOW + pace
-    assert read_at(part("published"), line, seats=10, now=NOW) is None
+    assert read_at(part(place=10), queue, NOW) == queue.permit_at
+    assert read_at(part(place=11), queue, NOW) == queue.permit_at + pace
+    paused = replace(queue, permit_at=NOW, paused_until=NOW + 10 * pace)
+    assert read_at(part(place=1), paused, NOW) == NOW + 10 * pace
+    assert read_at(part(due_at=NOW + pace), queue, NOW) == NOW + pace
+    assert read_at(part("published"), queue, NOW) is None
 
 
 def test_every_fate_is_told_in_words() -> None:

@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName
 from headway.core.catalog.storefront import Gid
-from headway.core.reasons import SupplierQueue, say_time
+from headway.core.reasons import say_time
+from headway.core.timetable.next_call import SupplierQueue
 from headway.errors import InvalidError
 
 CHARS_MAX = 255
@@ -193,15 +194,11 @@ def read_rows(
             yield _read(line, header, cells, only=only, otherwise=otherwise)
 
 
-def read_at(
-    part: ImportedPart, line: SupplierQueue, *, seats: int, now: datetime
-) -> datetime | None:
+def read_at(part: ImportedPart, queue: SupplierQueue, now: datetime) -> datetime | None:
     """Estimate when a requested part is read, at the earliest; None if it is not waiting."""
     if part.place is None:
         return part.due_at
-    blocked_until = line.breaker.blocked_until(now)
-    first = max(filter(None, (now, line.permit_at, line.paused_until, blocked_until)))
-    return first + (part.place - 1) // seats * line.pace
+    return queue.open_at(now) + (part.place - 1) // queue.rule.seats * queue.pace
 
 
 def fate(part: ImportedPart, expected_at: datetime | None, now: datetime) -> str:

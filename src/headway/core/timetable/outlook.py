@@ -13,10 +13,8 @@ from itertools import islice
 
 from headway.core.catalog.listings import Candidate, Listing, Priority, Sku
 from headway.core.timetable.policies.policy import Policy, ReadResult
-from headway.core.timetable.seats import SeatRule, departure, join_call
+from headway.core.timetable.seats import FRONT_PER_SEAT, SeatRule, departure, join_call
 
-# Of each turn so many are looked at for one call, in seats: as fetch does.
-FRONT_PER_SEAT = 3
 # So far ahead a forecast is worth its while: ten hours of calls.
 CALLS_MAX = 1200
 

@@ -1,4 +1,4 @@
-"""Who boards the next call, and when it leaves: the queue's front goes in, a choice comes out."""
+"""Choose what is in the next call, and when it should leave, from the front of the queue."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -8,14 +8,18 @@ from datetime import datetime, timedelta
 from headway.core.catalog.listings import Candidate, Priority, Sku
 
 URGENT = (Priority.MANUAL, Priority.ONBOARDING)
+# So many candidates are read for each seat: some of them share a SKU.
+FRONT_PER_SEAT = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeatRule:
-    """What a call may carry, and how long the first listing due may wait for company.
+    """What a call may carry, and how long the first listing due may wait for a full call.
 
-    Under an eager rule nobody waits. `patience` is how much longer than its slack a due listing
-    lets urgent turns go first. `retries_left` is what a retry window has left, if there is one.
+    Under an eager rule no listing waits. `patience` is how much longer than its slack a due listing
+    lets urgent priorities go first. Two fields hold for one instant only: `retries_left` is what
+    the retry window has left, if there is one, and `paced_until` is when the budget share allows
+    the next call that is not urgent.
     """
 
     seats: int
@@ -25,92 +29,110 @@ class SeatRule:
     is_eager: bool = False
     patience: timedelta = timedelta(0)
     retries_left: int | None = None
+    paced_until: datetime | None = None
 
 
 def suspects_max(suspicion: int, seats: int) -> int:
     """Return how many suspects may share a call with one of this suspicion, itself included.
 
-    One failed call restricts nobody: it was probably the supplier's. Each further one halves the
-    company, so a batch that keeps failing is bisected while the other seats go to the rest.
+    One failed call restricts nothing: it was probably the supplier's fault. Each further one halves
+    the number, so a batch that keeps failing is bisected while the other seats go to the rest.
     """
     return math.ceil(seats / (1 << max(0, suspicion - 1)))
 
 
 def is_suspect(suspicion: int) -> bool:
-    """Tell whether failures have followed a listing from call to call."""
+    """Return True if more than one call in a row failed with this listing in it."""
     return suspicion > 1
 
 
 def departure(front: Sequence[Candidate], now: datetime, rule: SeatRule) -> datetime | None:
-    """Return when the next call should leave; None when nobody will ever want it.
+    """Return when the next call should leave; None when there is no listing for it.
 
-    At once with an urgent turn or with every seat due; otherwise when the first due listing has
-    used up its slack, or the last seat becomes due, whichever comes first.
+    At once with an urgent priority or with every seat due; otherwise when the first due listing has
+    used up its slack, or the last seat becomes due, whichever comes first. The pace of a budget
+    share delays all but urgent calls.
     """
-    if any(each.priority in URGENT for each in front):
+    if any(candidate.priority in URGENT for candidate in front):
         return now
+    earliest = max(now, rule.paced_until or now)
     front = [
-        each for each in front if each.priority is not Priority.RETRY or rule.retries_left != 0
+        candidate
+        for candidate in front
+        if candidate.priority is not Priority.RETRY or rule.retries_left != 0
     ]
-    if rule.is_eager and any(each.priority is Priority.SCHEDULED for each in front):
-        return now
+    if rule.is_eager and any(candidate.priority is Priority.SCHEDULED for candidate in front):
+        return earliest
     due: dict[Sku, datetime] = {}
-    for each in sorted(front, key=lambda each: each.next_sync_at):
-        due.setdefault(each.sku, each.next_sync_at)
+    for candidate in sorted(front, key=_due_at):
+        due.setdefault(candidate.sku, candidate.next_sync_at)
     if not due:
         return None
     times = list(due.values())
     leave_at = times[0] + rule.slack
     if len(times) >= rule.seats:
         leave_at = min(leave_at, times[rule.seats - 1])
-    return max(now, leave_at)
+    return max(earliest, leave_at)
+
+
+def paced_until(last_call_at: datetime | None, pace: timedelta, now: datetime) -> datetime | None:
+    """Return when the budget share allows the next call; None if it may leave now."""
+    # A last call in the future comes from a clock that was ahead; it must not stop the queue.
+    if last_call_at is None or last_call_at > now:
+        return None
+    return last_call_at + pace
 
 
 def join_call(
     front: Sequence[Candidate], now: datetime, rule: SeatRule, *, least_suspect: bool = False
 ) -> list[Candidate]:
-    """Choose one candidate per SKU for each seat, best turn first; spare seats are borrowed.
+    """Choose one candidate per SKU for each seat, best priority first; spare seats are borrowed.
 
     After a failed call the least suspect go first, to learn whether the supplier answers at all.
     """
     queue = list(_in_order(front, now, rule))
     if least_suspect:
-        queue.sort(key=lambda each: each.suspicion)
+        queue.sort(key=lambda candidate: candidate.suspicion)
     in_call: dict[Sku, Candidate] = {}
-    suspects, company_max = 0, rule.seats
-    for each in queue:
+    suspects, suspects_allowed = 0, rule.seats
+    for candidate in queue:
         if len(in_call) == rule.seats:
             break
-        if each.sku in in_call:
+        if candidate.sku in in_call:
             continue
-        if is_suspect(each.suspicion):
-            company = min(company_max, suspects_max(each.suspicion, rule.seats))
-            if suspects >= company:
+        if is_suspect(candidate.suspicion):
+            together_max = min(suspects_allowed, suspects_max(candidate.suspicion, rule.seats))
+            if suspects >= together_max:
                 continue
-            suspects, company_max = suspects + 1, company
-        in_call[each.sku] = each
+            suspects, suspects_allowed = suspects + 1, together_max
+        in_call[candidate.sku] = candidate
     return list(in_call.values())
 
 
 def _in_order(front: Sequence[Candidate], now: datetime, rule: SeatRule) -> Iterator[Candidate]:
-    """Yield candidates as turns rank them; a few long-overdue retries go with the scheduled.
+    """Yield candidates by priority; a few long-overdue retries go with the scheduled.
 
-    A flood of urgent turns must not break the deadline of law L3: it leaves all but a few seats to
-    the scheduled listings that have no slack and no patience left.
+    A flood of urgent requests must not break the deadline of law L3: it leaves all but a few seats
+    to the scheduled listings that have no slack and no patience left.
     """
     last_due_at = now - rule.slack - rule.patience
-    by_due = sorted(front, key=lambda each: each.next_sync_at)
-    urgent = [each for priority in URGENT for each in by_due if each.priority is priority]
-    scheduled = [each for each in by_due if each.priority is Priority.SCHEDULED]
+    by_priority: dict[Priority, list[Candidate]] = {priority: [] for priority in Priority}
+    for candidate in sorted(front, key=_due_at):
+        by_priority[candidate.priority].append(candidate)
+    urgent = [candidate for priority in URGENT for candidate in by_priority[priority]]
+    scheduled = by_priority[Priority.SCHEDULED]
     retries = [
-        each for each in by_due if each.priority is Priority.RETRY and each.next_sync_at <= now
-    ]
-    retries = retries[: rule.retries_left]
-    overdue = [each for each in retries if each.next_sync_at + rule.slack < now]
+        candidate for candidate in by_priority[Priority.RETRY] if candidate.next_sync_at <= now
+    ][: rule.retries_left]
+    overdue = [candidate for candidate in retries if candidate.next_sync_at + rule.slack < now]
     yield from urgent[: min(rule.urgent_seats, rule.seats // 2)]
     yield from overdue[: rule.retry_seats]
-    yield from (each for each in scheduled if each.next_sync_at < last_due_at)
+    yield from (candidate for candidate in scheduled if candidate.next_sync_at < last_due_at)
     yield from urgent
-    yield from (each for each in scheduled if each.next_sync_at <= now)
+    yield from (candidate for candidate in scheduled if candidate.next_sync_at <= now)
     yield from retries
-    yield from (each for each in scheduled if each.next_sync_at > now)
+    yield from (candidate for candidate in scheduled if candidate.next_sync_at > now)
+
+
+def _due_at(candidate: Candidate) -> datetime:
+    return candidate.next_sync_at

@@ -1,0 +1,173 @@
+"""When is the next call? The one answer, for fetch, status, page, explain and outlook.
+
+`departure` in `seats` decides when a call should leave, pacing included. `next_call` adds what may
+delay it: the rate limit, an open circuit breaker, and pauses.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from headway.core.catalog.listings import Candidate, Priority, SellerId, Sku
+from headway.core.limits.breaker import Breaker
+from headway.core.pauses import Pause, longest
+from headway.core.reasons import say_pause
+from headway.core.timetable.seats import URGENT, SeatRule, departure, join_call
+
+
+class Why(StrEnum):
+    """What the next call waits for."""
+
+    NOTHING = "nothing"
+    PAUSED = "paused"
+    BREAKER = "breaker"
+    TOLD_TO_WAIT = "told to wait"
+    PERMIT = "permit"
+    PACE = "pace"
+    SEATS = "seats"
+    SLACK = "slack"
+    NOW = "now"
+
+
+REASONS = {
+    Why.NOTHING: "nothing is listed yet",
+    Why.BREAKER: "the supplier does not answer; one probe goes then",
+    Why.TOLD_TO_WAIT: "calls are to wait until then",
+    Why.PAUSED: "paused",
+    Why.PERMIT: "the limit allows the next call then",
+    Why.PACE: "calls are spaced to spend only the budget share of the settings",
+    Why.SEATS: "leaves full, when the last seat comes due",
+    Why.SLACK: "leaves when the first part due has waited long enough; spare seats are borrowed",
+    Why.NOW: "leaving now",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupplierQueue:
+    """What every listing of a supplier waits for.
+
+    `rule` is the seat rule at this instant, `pace` the time between two calls. `retries_from` is
+    when the next retry window opens, if this one has no seat left. `joins_call` holds when some
+    parts will be in a call, as far as that can be foreseen.
+    """
+
+    rule: SeatRule
+    breaker: Breaker
+    permit_at: datetime
+    pace: timedelta
+    paused_until: datetime | None = None
+    pause_reason: str = ""
+    retries_from: datetime | None = None
+    front: Sequence[Candidate] = field(default_factory=tuple)
+    joins_call: Mapping[Sku, datetime] = field(default_factory=dict)
+
+    def open_at(self, now: datetime) -> datetime:
+        """Return when the limiter and the circuit breaker let a call leave, at the earliest."""
+        blocked_until = self.breaker.blocked_until(now)
+        return max(filter(None, (now, self.permit_at, self.paused_until, blocked_until)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """A seat in the next call; a seller sees only the priority of other sellers' parts."""
+
+    sku: Sku | None = None
+    user_id: SellerId | None = None
+    priority: Priority
+    due_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextCall:
+    """When the next call leaves, what it waits for, and which parts are in it."""
+
+    leaves_at: datetime | None
+    why: Why
+    seats: tuple[Seat, ...]
+    seats_max: int
+    pause: Pause | None = None
+    told: str = ""
+
+    @property
+    def reason(self) -> str:
+        """The reason for the wait, for a person."""
+        return self.told or REASONS[self.why]
+
+    def seen_by(self, seller: SellerId, front: Sequence[Candidate]) -> "NextCall":
+        """Return the call as this seller may see it; a part that two sellers list is shown."""
+        own = {candidate.sku: candidate for candidate in front if candidate.user_id == seller}
+
+        def visible(seat: Seat) -> Seat:
+            candidate = None if seat.sku is None else own.get(seat.sku)
+            if candidate is None:
+                return Seat(priority=seat.priority)
+            return replace(seat, user_id=seller, due_at=candidate.next_sync_at)
+
+        return replace(self, seats=tuple(map(visible, self.seats)))
+
+
+def next_call(queue: SupplierQueue, now: datetime, *, pauses: Sequence[Pause] = ()) -> NextCall:
+    """Return the next call that fetch makes if nothing changes until then.
+
+    `pauses` are those that stop the whole supplier. If the sign-in has expired, the call that
+    leaves then is the sign-in.
+    """
+    seats_max, pause = queue.rule.seats, longest(pauses)
+    if pause is not None:
+        told = f"{pause.what} is {say_pause(pause, now)}"
+        return NextCall(
+            leaves_at=pause.until,
+            why=Why.PAUSED,
+            seats=(),
+            seats_max=seats_max,
+            pause=pause,
+            told=told,
+        )
+    wanted_at, rule = _wanted(queue, now)
+    if wanted_at is None:
+        return NextCall(leaves_at=None, why=Why.NOTHING, seats=(), seats_max=seats_max)
+    # The latest of these is the reason; of equals, the first.
+    reasons = [
+        (queue.breaker.blocked_until(now) or now, Why.BREAKER),
+        (queue.paused_until or now, Why.TOLD_TO_WAIT),
+        (max(now, queue.permit_at), Why.PERMIT),
+        (wanted_at, _why_wanted(queue.front, wanted_at, rule)),
+    ]
+    leaves_at = max(at for at, _ in reasons)
+    why = next(why for at, why in reasons if at == leaves_at) if leaves_at > now else Why.NOW
+    in_call = join_call(queue.front, leaves_at, rule, least_suspect=queue.breaker.failures > 0)
+    seats = tuple(_seat(candidate, leaves_at) for candidate in in_call)
+    return NextCall(leaves_at=leaves_at, why=why, seats=seats, seats_max=seats_max)
+
+
+def _wanted(queue: SupplierQueue, now: datetime) -> tuple[datetime | None, SeatRule]:
+    """Return when a call should leave, and the seat rule then: a full window opens again."""
+    wanted_at = departure(queue.front, now, queue.rule)
+    if queue.retries_from is None:
+        return wanted_at, queue.rule
+    rule = replace(queue.rule, retries_left=None)
+    retried_at = departure(queue.front, max(now, queue.retries_from), rule)
+    if retried_at is None or (wanted_at is not None and wanted_at <= retried_at):
+        return wanted_at, queue.rule
+    return retried_at, rule
+
+
+def _why_wanted(front: Sequence[Candidate], wanted_at: datetime, rule: SeatRule) -> Why:
+    if any(candidate.priority in URGENT for candidate in front):
+        return Why.NOW
+    if wanted_at == rule.paced_until:
+        return Why.PACE
+    due = {candidate.sku for candidate in front if candidate.next_sync_at <= wanted_at}
+    return Why.SEATS if len(due) >= rule.seats else Why.SLACK
+
+
+def _seat(candidate: Candidate, leaves_at: datetime) -> Seat:
+    """Return the candidate's seat; a scheduled part that is not yet due fills a spare one."""
+    is_ahead = candidate.priority is Priority.SCHEDULED and candidate.next_sync_at > leaves_at
+    return Seat(
+        sku=candidate.sku,
+        user_id=candidate.user_id,
+        priority=Priority.AHEAD if is_ahead else candidate.priority,
+        due_at=candidate.next_sync_at,
+    )

@@ -1,0 +1,51 @@
+"""Status, explain and fetch give one answer to "when is the next call?"."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from headway.clock import rng
+from headway.core.timetable.policies import POLICIES
+from headway.operations.status import look
+
+MINUTE = timedelta(minutes=1)
+MILLISECOND = timedelta(milliseconds=1)
+IN_CALL = "SELECT count(*) FROM product_sync_schedule WHERE sync_status = 'syncing'"
+LAST_CALL = "SELECT max(begun_at) FROM call_ledger WHERE seats_paid IS NOT NULL"
+DUE_AT = "UPDATE product_sync_schedule SET next_sync_at = %s WHERE sku = %s"
+SKUS = tuple(f"P{n}=K3" for n in range(30))
+
+
+def started(make_line: Any, **settings: Any) -> tuple[Any, Any]:
+    """Return 30 listings and a worker that has signed in and made a first call."""
+    line = make_line(**settings)
+    line.add(*SKUS)
+    line.make_due(*SKUS[:10])
+    fetch = line.app.fetch("w1")
+    line.read(fetch)
+    line.drive(fetch, lambda: line.one(IN_CALL) == 0)
+    return line, fetch
+
+
+def next_call_of(line: Any, fetch: Any) -> datetime:
+    """Let the next call go, and return when it began."""
+    line.read(fetch)
+    line.drive(fetch, lambda: line.one(IN_CALL) == 0)
+    began: datetime = line.one(LAST_CALL)
+    return began
+
+
+@pytest.mark.parametrize("share", (0.1, 0.6, 1.0))
+@pytest.mark.parametrize("policy", POLICIES)
+def test_status_shows_the_instant_at_which_fetch_makes_the_next_call(
+    make_line: Any, policy: str, share: float
+) -> None:
+    line, fetch = started(make_line, policy=policy, budget_share=share)
+    random = rng(f"{policy} {share}")
+    for _ in range(4):
+        for sku in SKUS:
+            line.ask(DUE_AT, line.clock.now() + random.uniform(-5, 40) * MINUTE, sku)
+        shown = look(line.app).next_call.leaves_at
+        assert shown is not None
+        assert abs(next_call_of(line, fetch) - shown) < MILLISECOND
