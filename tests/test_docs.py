@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tests.test_tidy import REPLACED
 from typer.main import get_group
 
 from headway import __version__
@@ -18,6 +19,7 @@ from headway_lab.simulation.world import seeded_world
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+PLACES = (ROOT, ROOT / "src", ROOT / "src/headway", ROOT / "src/headway_lab", ROOT / "docs")
 ADR_LINES_MAX = 40
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
@@ -82,6 +84,21 @@ def test_every_setting_in_it_exists(page: Path) -> None:
 def test_every_file_it_links_to_is_there(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", text_of(page)):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pages
+def test_every_module_and_folder_of_ours_in_it_is_there(page: Path) -> None:
+    code = re.findall(r"`((?:\w+/)+(?:\w+\.(?:py|sql|toml))?)(?::[\w.]+)?`", text_of(page))
+    for name in code:
+        assert any((place / name).exists() for place in PLACES), f"{page.name} names {name}"
+
+
+@pages
+def test_it_uses_no_replaced_word(page: Path) -> None:
+    if page.name == "CHANGELOG.md":
+        return  # it names what was renamed
+    words = set(re.findall(r"[a-z]+", text_of(page).lower()))
+    assert words.isdisjoint(REPLACED), f"{page.name}: {sorted(words & REPLACED)}"
 
 
 def test_the_version_is_the_same_everywhere() -> None:
