@@ -17,7 +17,8 @@ from headway.clock import fresh_id
 from headway.core.catalog.push_planning import CALL_POINTS, needs, price_write
 from headway.core.catalog.storefront import Change, Shop, StockWrite
 from headway.core.limits.transitions import Shed
-from headway.providers.shopify.storefront import ShopifyStorefront, shop_resource
+from headway.engine.ports import Storefront
+from headway.providers.shopify.limits import shop_resource
 from headway.store.server.embedded import EmbeddedServer
 
 SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
@@ -165,7 +166,7 @@ def _one_per_item(world: World) -> float:
 
 
 def _single_writes(
-    storefront: ShopifyStorefront, change: Change, shop: Shop
+    storefront: Storefront, change: Change, shop: Shop
 ) -> Iterator[Callable[[], object]]:
     assert change.ids is not None
     need = needs(change, shop)
@@ -182,7 +183,7 @@ def _single_writes(
         yield partial(storefront.set_stock, [write], key=fresh_id())
 
 
-def _call(world: World, storefront: ShopifyStorefront, send: Callable[[], object]) -> None:
+def _call(world: World, storefront: Storefront, send: Callable[[], object]) -> None:
     """Wait for a permit, and make one call."""
     reserve = partial(
         world.app.limiter.reserve,

@@ -17,11 +17,11 @@ from bench.services import CLOCK, migrated, postgres, scratch, version
 from bench.table import say, show
 from bench.workers import Workers
 from headway.app import build
-from headway.app.providers import boeing_resource, login_key, shared_vault
+from headway.app.providers import login_key, shared_vault
 from headway.config import Settings
 from headway.core.catalog.listings import AuthStep, SupplierName
 from headway.core.laws import replay_windows
-from headway.providers.boeing.client import limit_key_of
+from headway.providers.boeing.limits import limit_key_of, supplier_resource
 from headway.providers.tokens import NEVER
 from headway.runners.child_command import own_command
 from headway.runners.valkey import EmbeddedValkey
@@ -148,7 +148,7 @@ def _begin(market: Market, settings: Settings) -> None:
     past = build(settings, VirtualClock(CLOCK.now() - LONG_AGO), market.pool).limiter
     for number in range(1, market.suppliers + 1):
         limit_key = limit_key_of(f"client-{number}")
-        past.know(boeing_resource(settings, limit_key))
+        past.know(supplier_resource(settings, limit_key))
         past.pause(limit_key, 0, "")
 
 
@@ -204,7 +204,7 @@ def _breaches(market: Market, settings: Settings) -> int:
     limiter = build(settings, CLOCK, market.pool).limiter
     count = 0
     for number in range(1, min(REPLAYED, market.suppliers) + 1):
-        resource = boeing_resource(settings, limit_key_of(f"client-{number}"))
+        resource = supplier_resource(settings, limit_key_of(f"client-{number}"))
         calls = limiter.calls_since(resource.key, CLOCK.now() - LONG_AGO)
         count += len(replay_windows(calls, resource.windows[0]))
     return count

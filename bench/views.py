@@ -21,7 +21,7 @@ from bench.filling import strip
 from bench.services import CLOCK, migrated, postgres, scratch, version
 from bench.table import middle, say, show
 from headway.app import App, build
-from headway.app.providers import boeing_limit_key
+from headway.app.providers import main_limit_key
 from headway.clock import Rng, rng
 from headway.config import Settings
 from headway.core.catalog.listings import SellerId, Sku
@@ -374,7 +374,7 @@ def filled(server: EmbeddedServer, rows: int) -> ConnectionPool:
 
 
 def _insert(connection: Connection, rows: int) -> None:
-    key = boeing_limit_key(Settings())
+    key = main_limit_key(Settings())
     values = {"rows": rows, "events": rows * EVENTS_EACH, "now": CLOCK.now(), "key": key}
     connection.execute("SELECT setseed(0.5)")
     for statement in (FILL, FILL_STATE, FILL_PRODUCT, FILL_SEARCH, FILL_EVENTS, *FILL_REST):

@@ -13,7 +13,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 from tests.cli.both import Both
 
-from headway.app.providers import stored_access
+from headway.app.providers import stored_secrets
 from headway.config import Settings
 from headway.core.catalog.listings import SupplierName
 from headway.store.catalog.suppliers import Suppliers
@@ -32,8 +32,8 @@ def secrets(tmp_path: Path) -> tuple[str, str]:
 
 def kept(pool: ConnectionPool, data_dir: Path) -> tuple[str, str]:
     row = Suppliers(pool).find(SupplierName("east"))
-    access = stored_access(row.name, Settings(data_dir=data_dir), pool)
-    return access.client_secret, access.password
+    stored = stored_secrets(row.name, Settings(data_dir=data_dir), pool)
+    return stored["client_secret"], stored["password"]
 
 
 def test_a_supplier_is_added_listed_given_and_removed(

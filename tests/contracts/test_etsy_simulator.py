@@ -19,7 +19,7 @@ from headway.core.catalog.listings import SellerId
 from headway.errors import ProviderError
 from headway.providers.etsy.api import SCOPES
 from headway.providers.etsy.client import EtsyAccess, EtsyApi, EtsyPlatform, consent_url
-from headway.providers.pagination import paginator_of
+from headway.providers.etsy.pagination import paginator_of
 from headway.providers.tokens import store_tokens, token_key
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
@@ -234,7 +234,7 @@ def test_what_walks_and_connector_ask_and_what_is_replied_fits_the_document(
     clock.sleep(120)
     for kind in KINDS[PlatformName.ETSY]:
         for is_backfill in (False, True) if kind is not DataKind.LISTINGS else (False,):
-            walk = paginator_of(PlatformName.ETSY, kind, is_backfill=is_backfill)
+            walk = paginator_of(kind, is_backfill=is_backfill)
             cursor = walk.begin({"rewalked_s": 0}, clock.now(), [str(receipt)])
             while True:
                 if connector.needs_token():

@@ -8,7 +8,7 @@ import pytest
 
 from headway.core.accounts.jobs import DataKind, PlatformName
 from headway.core.accounts.pagination import RUN, SINCE, Cursor
-from headway.providers.pagination import paginator_of
+from headway.providers.registry import platform_role
 
 CONNECTED = datetime(2026, 1, 27, tzinfo=UTC)
 
@@ -39,7 +39,10 @@ BEGINS: dict[tuple[PlatformName, DataKind], Callable[[Cursor], float]] = {
 def test_a_first_run_looks_back_to_the_day_of_the_connection(
     platform: PlatformName, kind: DataKind, late: timedelta
 ) -> None:
-    walk, begins = paginator_of(platform, kind, is_backfill=False), BEGINS[platform, kind]
+    walk, begins = (
+        platform_role(platform).paginator_of(kind, is_backfill=False),
+        BEGINS[platform, kind],
+    )
     first = {SINCE: CONNECTED.isoformat()}
     begun = walk.begin(json.loads(json.dumps(first)), CONNECTED + late, ())
     assert begins(begun) < seconds(CONNECTED)
@@ -48,7 +51,7 @@ def test_a_first_run_looks_back_to_the_day_of_the_connection(
 
 
 def test_etsys_recent_receipts_are_walked_again_if_the_first_run_is_late() -> None:
-    walk = paginator_of(PlatformName.ETSY, DataKind.ORDERS, is_backfill=False)
+    walk = platform_role(PlatformName.ETSY).paginator_of(DataKind.ORDERS, is_backfill=False)
     first = {SINCE: CONNECTED.isoformat()}
     at_once = walk.begin(first, CONNECTED, ())
     late = walk.begin(first, CONNECTED + timedelta(days=5), ())

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from headway.core.accounts.jobs import PlatformName
 from headway.errors import ConfigError
-from headway.providers.webhook_signatures import AGE_S_MAX, is_signed
+from headway.providers.etsy.webhooks import AGE_S_MAX
+from headway.providers.registry import platform_role
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 KEY = bytes(range(32))
@@ -39,6 +40,14 @@ def signed(platform: PlatformName, body: bytes, *, at: datetime = NOW) -> dict[s
         "webhook-timestamp": stamp,
         "webhook-signature": "v1," + base64.b64encode(mac).decode(),
     }
+
+
+def is_signed(
+    platform: PlatformName, secret: str, headers: Mapping[str, str], body: bytes, *, now: datetime
+) -> bool:
+    role = platform_role(platform).webhooks
+    assert role is not None
+    return role.verify(secret, headers, body, now)
 
 
 def says(platform: PlatformName, headers: Mapping[str, str], body: bytes) -> bool:

@@ -11,7 +11,7 @@ from tests.web.api_requests import Asking
 from tests.web.keys import shown
 
 from headway.app import App, build
-from headway.app.providers import stored_access
+from headway.app.providers import stored_secrets
 from headway.config import Settings
 from headway.core.access import Role
 from headway.core.catalog.listings import SellerId, Sku, SupplierName
@@ -63,8 +63,8 @@ def test_secrets_come_in_and_are_seen_nowhere(
         "name": "east", "client_id": "east-id", "username": "us", "url": "https://east.example",
         "is_new": True,
     }  # fmt: skip
-    access = stored_access(SupplierName("east"), app.settings, pool)
-    assert (access.client_secret, access.password) == SECRETS
+    secrets = stored_secrets(SupplierName("east"), app.settings, pool)
+    assert (secrets["client_secret"], secrets["password"]) == SECRETS
     wrong = operator.post(SUPPLIERS, json={**EAST, "client_secret": f"{SECRETS[0]} "})
     long = operator.post(SUPPLIERS, json={**EAST, "password": SECRETS[1] * 1000})
     assert (wrong.status_code, long.status_code) == (422, 422)
@@ -108,7 +108,7 @@ def test_a_list_goes_on_where_it_stopped_and_says_how_each_stands(
     given = operator.post(f"{SUPPLIERS}/s2/sellers", json={"seller": "acme"})
     assert given.json() == {"supplier": "s2", "seller": "acme", "moved": 0}
     app.listings.add([(SellerId("acme"), Sku("P1"))], policy=app.policy, now=START)
-    app.breakers.save(app.for_supplier(SupplierName("s2")).scope, Breaker().failed(START, "503"))
+    app.breakers.save(app.for_supplier(SupplierName("s2")).limit_key, Breaker().failed(START, "503"))
     with pool.connection() as connection:
         connection.execute("UPDATE product_sync_schedule SET last_successful_sync = %s", (START,))
         connection.execute("UPDATE profiles SET listing_count = 1")

@@ -8,7 +8,7 @@ import httpx
 
 from headway.app import providers
 from headway.app.call_metrics import ProcessMetrics
-from headway.app.providers import boeing_limit_key, boeing_resource, day_resources, etsy_resources
+from headway.app.providers import day_limits, main_limit_key, shared_limits, supplier_limit
 from headway.app.rules import (
     LEASE_MARGIN,
     MINUTE_S,
@@ -42,13 +42,8 @@ from headway.engine.push_bulk import BulkPush
 from headway.engine.supplier_queue import current_rule, read_front
 from headway.engine.supplier_tick import SupplierTick, SupplierTicks
 from headway.engine.tick import EVERY, Tick
-from headway.providers.boeing.client import BoeingSupplier, limit_key_of
-from headway.providers.etsy.limits import day_key
 from headway.providers.oauth import OAuthClient
-from headway.providers.pagination import paginator_of
-from headway.providers.shopify.bulk import price_lines
-from headway.providers.shopify.limits import POINTS_PER_S
-from headway.providers.shopify.storefront import ShopifyStorefront, shop_resource
+from headway.providers.registry import main_storefront, platform_role
 from headway.store.access.isolation import TenantPool
 from headway.store.accounts.jobs import Jobs
 from headway.store.accounts.oauth_flows import OAuthFlows
@@ -111,15 +106,15 @@ class App:
     consents: Mapping[PlatformName, Callable[[], OAuthClient]]
     supplier: SupplierName
     limit_key: LimitKey
-    open_supplier: Callable[[SupplierName], BoeingSupplier]
+    open_supplier: Callable[[SupplierName], Supplier]
     pushes: Pushes
-    new_storefront: Callable[[Shop], ShopifyStorefront]
+    new_storefront: Callable[[Shop], Storefront]
     push_rule: PushRule
     jobs: Jobs
     job_rule: JobRule
     platforms: Mapping[PlatformName, Callable[[Account], Platform]]
     pull_rule: PullRule = field(default_factory=PullRule)
-    shop_restore_per_s: float = POINTS_PER_S
+    shop_restore_per_s: float
     judge: Judge
     rule: FetchRule
     lane: AccountQueries
@@ -173,7 +168,9 @@ class App:
             if shop.id not in opened:
                 storefront = self.new_storefront(shop)
                 gate.know(
-                    shop_resource(storefront.limit_key, restore_per_s=self.shop_restore_per_s)
+                    providers.shop_limit(
+                        self.settings, shop.domain, restore_per_s=self.shop_restore_per_s
+                    )
                 )
                 opened[shop.id] = storefront
             return opened[shop.id]
@@ -184,7 +181,7 @@ class App:
             pushes=flows,
             bulks=Bulks(self.pool),
             from_count=self.settings.bulk_from,
-            write_file=price_lines,
+            write_file=main_storefront()[1].price_file,
         )
         return Push(
             clock=self.clock,
@@ -224,7 +221,7 @@ class App:
                 if len(opened) >= OPENED_MAX:
                     opened.pop(next(iter(opened)))
                 opened[account.id] = (open_platform or self.open_platform)(account)
-                own = providers.own_resource(
+                own = providers.own_limit(
                     account, self.settings, restore_per_s=self.shop_restore_per_s
                 )
                 if own is not None:
@@ -237,7 +234,7 @@ class App:
             jobs=jobs or self.jobs,
             breakers=breakers or self.breakers,
             open_platform=open_once,
-            paginator_of=_walk_of,
+            paginator_of=_paginator_of,
             errors=ErrorShare(self.pool),
             rule=self.job_rule,
             pull_rule=self.pull_rule,
@@ -378,10 +375,11 @@ class App:
         if name == self.supplier:
             return self
         if name == MAIN:
-            limit_key = boeing_limit_key(self.settings)
+            limit_key = main_limit_key(self.settings)
         else:
-            limit_key = limit_key_of(Suppliers(self.pool).find(name).client_id)
-            self.limiter.know(boeing_resource(self.settings, limit_key))
+            entry = Suppliers(self.pool).find(name)
+            limit_key = providers.role_of(entry).limit_key(entry)
+            self.limiter.know(supplier_limit(self.settings, limit_key))
         pool = self.pool
         return replace(
             self,
@@ -426,9 +424,8 @@ def build(
 ) -> App:
     """Put the parts together over an open, migrated database."""
     policy = by_name(settings.policy)
-    limiter = PostgresLimiter(
-        pool, clock, [boeing_resource(settings), *etsy_resources(settings)], ids=ids
-    )
+    limiter = PostgresLimiter(pool, clock, list(shared_limits(settings).values()), ids=ids)
+    days = day_limits(settings)
     job_rule = account_rule(settings)
     demand = DayDemand(pool, job_rule)
     return App(
@@ -441,19 +438,19 @@ def build(
             pool,
             limiter,
             job_rule,
-            days={PlatformName.ETSY: day_key(settings.etsy_keystring)},
+            days={platform: day.key for platform, day in days.items()},
             demand=demand,
         ),
         job_rule=job_rule,
         platforms=providers.platforms(settings, clock, pool, platform_transport),
         supplier=MAIN,
-        limit_key=boeing_limit_key(settings),
+        limit_key=main_limit_key(settings),
         schedule=Schedule(pool),
         ahead=Ahead(pool),
         listings=Listings(pool),
         sellers=Sellers(pool, seller_defaults(settings)),
         markets=Markets(
-            pool, limit_key=boeing_limit_key(settings), seats_per_min=seats_per_min(settings)
+            pool, limit_key=main_limit_key(settings), seats_per_min=seats_per_min(settings)
         ),
         timetable=Timetable(pool),
         freshness=FreshnessSamples(
@@ -463,7 +460,7 @@ def build(
         pauses=Pauses(pool),
         breakers=Breakers(pool),
         hooks=Webhooks(pool),
-        consents=providers.consents(settings, clock, shop_transport),
+        consents=providers.oauth_clients(settings, clock, pool, shop_transport),
         open_supplier=lambda name: providers.supplier(name, settings, clock, pool, transport),
         pushes=Pushes(pool, guard_move=settings.guard_move),
         new_storefront=lambda shop: providers.storefront(
@@ -476,11 +473,13 @@ def build(
             else timedelta(hours=settings.drift_check_h),
             repairs_drift=settings.drift == "repair",
         ),
+        shop_restore_per_s=main_storefront()[1].restore_per_s,
         judge=Judge(rule=failure_rule(settings), policy=policy),
-        lane=AccountQueries(pool, job_rule, day_resources(settings), demand),
+        lane=AccountQueries(pool, job_rule, days, demand),
         rule=fetch_rule(settings, policy),
     )
 
 
-def _walk_of(job: Job) -> Paginator:
-    return paginator_of(job.account.platform, job.kind, is_backfill=job.type is JobType.BACKFILL)
+def _paginator_of(job: Job) -> Paginator:
+    paginator_of = platform_role(job.account.platform).paginator_of
+    return paginator_of(job.kind, is_backfill=job.type is JobType.BACKFILL)

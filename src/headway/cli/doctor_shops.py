@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headway.app import App
-from headway.app.providers import has_keys, shared_vault
+from headway.app.providers import has_keys, shared_vault, token_key_of
 from headway.core.accounts.jobs import PlatformName
 from headway.errors import HeadwayError
-from headway.providers.shopify.storefront import shop_limit_key
 from headway.providers.tokens import ACCESS, REFRESH
 from headway.store.accounts.connections import ConnectedShop, ConnectedShops
 from headway.store.accounts.credentials import Credentials
@@ -67,7 +66,7 @@ def _examine(app: App, account: ConnectedShop) -> Iterator[ShopCheck]:
 def _find_token_trouble(app: App, account: ConnectedShop) -> str:
     """Say what is wrong with a shop's tokens, if anything is; never makes a key."""
     settings, now = app.settings, app.clock.now()
-    stored = Credentials(app.pool).load(shop_limit_key(settings.shopify_client_id, account.shop))
+    stored = Credentials(app.pool).load(token_key_of(settings, account.platform, account.shop))
     alive = [each for each in stored if each.name in {ACCESS, REFRESH} and each.expires_at > now]
     if not alive:
         return "there is no token for it that still works"

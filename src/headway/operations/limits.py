@@ -1,31 +1,31 @@
-"""Whom limits bind, by names without an app's own id in them, and how much of each is used."""
+"""The limits of a deployment by display name, and how much of each is used.
+
+A name never holds an app's own id: `etsy:day`, `shopify:one.myshopify.com`, `boeing:east`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from headway.app import App
-from headway.app.providers import boeing_limit_key, boeing_resource
-from headway.config import Settings
+from headway.app.providers import role_of, shared_limits, supplier_limit
 from headway.core.catalog.listings import LimitKey, SupplierName
 from headway.core.limits.status import Gauge
+from headway.core.limits.transitions import Resource
 from headway.errors import NotFoundError
-from headway.providers.boeing.client import limit_key_of
-from headway.providers.etsy.limits import day_key, second_key
-from headway.providers.printify.limits import account_resource
-from headway.providers.shopify.limits import shop_limit_key, shop_resource
+from headway.providers.provider import Provider
+from headway.providers.registry import installed, main_supplier
 from headway.store import cursors
 from headway.store.catalog.suppliers import Suppliers
 from headway.store.limits.ledger import LimitQueries
 
-SUPPLIER, OTHER_SUPPLIER = "boeing", "boeing:"
-ETSY_DAY, ETSY_SECOND = "etsy:day", "etsy:second"
-SHOP, PRINTIFY = "shopify:", "printify:"
+# The limit of the settings' supplier.
+MAIN_LIMIT = main_supplier()[0].name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitView:
-    """One limit: what is used and reserved of it, who waits, and when the next call may leave."""
+    """One limit: what is used and reserved, how many calls wait, and when the next may start."""
 
     name: str
     gauges: tuple[Gauge, ...]
@@ -37,68 +37,66 @@ class LimitView:
 
     @property
     def cursor(self) -> str:
-        """Where a list goes on after it."""
+        """The cursor of the page after this row."""
         return cursors.encode(self.name)
 
 
 def key_of(app: App, name: str) -> str:
-    """Return the limiter's key of a limit; raises NotFoundError."""
-    settings = app.settings
-    fixed: dict[str, str] = {
-        SUPPLIER: boeing_limit_key(settings),
-        ETSY_DAY: day_key(settings.etsy_keystring),
-        ETSY_SECOND: second_key(settings.etsy_keystring),
-    }
-    if name in fixed:
-        return fixed[name]
-    if name.startswith(SHOP):
-        return shop_limit_key(settings.shopify_client_id, name.removeprefix(SHOP))
-    if name.startswith(PRINTIFY):
-        return name
-    if name.startswith(OTHER_SUPPLIER):
-        return app.for_supplier(SupplierName(name.removeprefix(OTHER_SUPPLIER))).limit_key
+    """Return the limit key of a display name; raises NotFoundError."""
+    shared = shared_limits(app.settings)
+    if name in shared:
+        return shared[name].key
+    kind, _, subject = name.partition(":")
+    provider = _providers().get(kind)
+    if provider is not None and provider.keyed_limit is not None:
+        return provider.keyed_limit.key(app.settings, subject)
+    if provider is not None and provider.supplier is not None:
+        return app.for_supplier(SupplierName(subject)).limit_key
     raise NotFoundError("there is no such limit; see /api/limits")
 
 
 def names_of(app: App, keys: Sequence[str]) -> dict[str, str]:
-    """Return the names of these keys, without those of an app or a supplier no longer ours."""
-    others = {limit_key_of(each.client_id): each.name for each in Suppliers(app.pool).all()}
-    fixed = {key_of(app, name): name for name in (SUPPLIER, ETSY_DAY, ETSY_SECOND)}
-    found = {key: fixed.get(key) or _name_of(key, app.settings, others) for key in keys}
-    return {key: name for key, name in found.items() if name is not None}
+    """Return the display names of these keys; keys of former apps and suppliers have none."""
+    fixed = {resource.key: name for name, resource in shared_limits(app.settings).items()}
+    for row in Suppliers(app.pool).all():
+        fixed.setdefault(role_of(row).limit_key(row), f"{MAIN_LIMIT}:{row.name}")
+    names = {key: fixed.get(key) or _keyed_name(app, key) for key in keys}
+    return {key: name for key, name in names.items() if name is not None}
 
 
-def _name_of(key: str, settings: Settings, others: Mapping[LimitKey, SupplierName]) -> str | None:
-    if key in others:
-        return OTHER_SUPPLIER + others[LimitKey(key)]
-    own = shop_limit_key(settings.shopify_client_id, "")
-    if key.startswith(own):
-        return SHOP + key.removeprefix(own)
-    return key if key.startswith(PRINTIFY) else None
+def _keyed_name(app: App, key: str) -> str | None:
+    for name, provider in _providers().items():
+        if provider.keyed_limit is None:
+            continue
+        subject = provider.keyed_limit.owner(app.settings, key)
+        if subject is not None:
+            return f"{name}:{subject}"
+    return None
+
+
+def _providers() -> Mapping[str, Provider]:
+    return {name: entry.provider for name, entry in installed().providers.items()}
 
 
 def limits(app: App, *, limit: int, cursor: str | None = None) -> list[LimitView]:
-    """Return limits in the order of their keys, from a cursor on."""
+    """Return limits ordered by key, starting at a cursor."""
     (name,) = (None,) if cursor is None else cursors.decode(cursor, str)
     after = None if name is None else key_of(app, name)
-    views, found = LimitQueries(app.pool), list[LimitView]()
-    while len(found) < limit:
-        keys = views.keys(limit=limit - len(found), after=after)
+    queries, views = LimitQueries(app.pool), list[LimitView]()
+    while len(views) < limit:
+        keys = queries.keys(limit=limit - len(views), after=after)
         if not keys:
             break
-        # Limits of an app that is gone have no name, and are nobody's to see.
-        found += [_view(app, key, name) for key, name in names_of(app, keys).items()]
+        # Limits of a former app have no name and are not shown.
+        views += [_view(app, key, name) for key, name in names_of(app, keys).items()]
         after = keys[-1]
-    return found
+    return views
 
 
 def _view(app: App, key: str, name: str) -> LimitView:
-    if name.startswith(SHOP):
-        app.limiter.know(shop_resource(LimitKey(key), restore_per_s=app.shop_restore_per_s))
-    elif name.startswith(OTHER_SUPPLIER):
-        app.limiter.know(boeing_resource(app.settings, LimitKey(key)))
-    elif name.startswith(PRINTIFY):
-        app.limiter.know(account_resource(LimitKey(key)))
+    resource = _unshared_limit(app, LimitKey(key), name)
+    if resource is not None:
+        app.limiter.know(resource)
     status = app.limiter.status(key)
     return LimitView(
         name=name,
@@ -109,3 +107,13 @@ def _view(app: App, key: str, name: str) -> LimitView:
         paused_until=status.paused_until,
         pause_reason=status.reason,
     )
+
+
+def _unshared_limit(app: App, limit_key: LimitKey, name: str) -> Resource | None:
+    """Return the limit of one shop, account or added supplier; None for shared limits."""
+    if name in shared_limits(app.settings):
+        return None
+    provider = _providers()[name.partition(":")[0]]
+    if provider.keyed_limit is not None:
+        return provider.keyed_limit.resource(limit_key, app.shop_restore_per_s)
+    return supplier_limit(app.settings, limit_key)

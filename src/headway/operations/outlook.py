@@ -10,7 +10,7 @@ from headway.core.catalog.listings import Sku
 from headway.core.limits.state import LedgerCall
 from headway.core.timetable.next_call import SupplierQueue
 from headway.core.timetable.outlook import Departures, Outlook, foresee
-from headway.providers.boeing.client import EARLY
+from headway.providers.registry import main_supplier
 
 # A token tells its life when it is given; of the one after it we know no more than is usual.
 TOKEN_LIFE = timedelta(hours=1)
@@ -25,14 +25,15 @@ def queue_ahead(app: App, now: datetime, wanted: Collection[Sku]) -> SupplierQue
         return queue
     if policy.is_eager:
         policy = policy.informed(app.markets.load((), now))
+    early = main_supplier()[1].sign_in_early
     headway = queue.pace + _lasting(app.limiter.calls_since(app.limit_key, now - LOOK_BACK))
     outlook = Outlook(
         queue=app.ahead.queue(now),
         departures=Departures(
             permit_at=queue.open_at(now),
             headway=headway,
-            sign_ins=tuple(at - EARLY for at in app.ahead.token_ends(app.limit_key)),
-            token_life=TOKEN_LIFE - EARLY,
+            sign_ins=tuple(at - early for at in app.ahead.token_ends(app.limit_key)),
+            token_life=TOKEN_LIFE - early,
         ),
         rule=queue.rule,
         policy=policy,

@@ -3,9 +3,9 @@
 from datetime import datetime
 
 from headway.app import App
+from headway.app.providers import shop_limit
 from headway.core.catalog.listings import SellerId
 from headway.core.limits.rules import Resource
-from headway.providers.shopify.storefront import shop_limit_key, shop_resource
 from headway.store.status import Overview, overview
 from headway.store.timetable.hours import DayTimetable, TimetableQueries
 
@@ -20,8 +20,7 @@ def look(app: App, *, seller: SellerId | None = None, theirs: App | None = None)
     status = app.limiter.status(app.limit_key)
 
     def resource_of(shop: str) -> Resource:
-        limit_key = shop_limit_key(app.settings.shopify_client_id, shop)
-        return shop_resource(limit_key, restore_per_s=app.shop_restore_per_s)
+        return shop_limit(app.settings, shop, restore_per_s=app.shop_restore_per_s)
 
     now = app.clock.now()
     return overview(

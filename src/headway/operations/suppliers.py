@@ -5,12 +5,13 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 from headway.app import App
+from headway.app.providers import main_entry, role_of
 from headway.app.suppliers import add_supplier, remove_supplier
 from headway.core.catalog.listings import MAIN, LimitKey, SellerId, SupplierName
 from headway.core.pauses import Pause, longest
 from headway.core.timetable.next_call import next_call
 from headway.errors import ConflictError
-from headway.providers.boeing.client import BoeingAccess, limit_key_of
+from headway.providers.boeing.client import BoeingAccess
 from headway.store import cursors
 from headway.store.catalog.supplier_list import SupplierQueries, SupplierView
 from headway.store.catalog.suppliers import SupplierRow, Suppliers
@@ -120,14 +121,12 @@ class SupplierOperations:
 
     @property
     def _main(self) -> SupplierRow:
-        settings = self._app.settings
-        return SupplierRow(
-            name=MAIN, client_id=settings.boeing_client_id, username=settings.boeing_username
-        )
+        entry, _ = main_entry(self._app.settings)
+        return SupplierRow(name=MAIN, client_id=entry.client_id, username=entry.username)
 
     def _scoped(self, rows: Iterable[SupplierRow]) -> dict[LimitKey, SupplierRow]:
-        return {limit_key_of(each.client_id): self._placed(each) for each in rows}
+        return {role_of(each).limit_key(each): self._placed(each) for each in rows}
 
     def _placed(self, row: SupplierRow) -> SupplierRow:
         """Return it with the address where it is asked."""
-        return replace(row, url=row.url or self._app.settings.boeing_url)
+        return replace(row, url=row.url or role_of(row).default_url(self._app.settings))

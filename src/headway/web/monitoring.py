@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
-from headway.operations.limits import SUPPLIER
+from headway.operations.limits import MAIN_LIMIT
 from headway.web.access import ApiRoute, OverseeOperations, ReadOperations
 from headway.web.error_responses import said
 from headway.web.inputs import NAME_CHARS_MAX, PLAIN, Cursor, Limit, Since, Until
@@ -210,7 +210,7 @@ def ledger(
     reply: Response,
     operations: OverseeOperations,
     *,
-    name: LimitName = SUPPLIER,
+    name: LimitName = MAIN_LIMIT,
     since: Since = None,
     until: Until = None,
     cursor: Cursor = None,

@@ -34,7 +34,7 @@ from headway.errors import (
     UnsentError,
 )
 from headway.providers.oauth import AuthorizedShop, OAuthClient, challenge_of
-from headway.providers.shopify.oauth_requests import check_callback
+from headway.providers.registry import find, platform_role
 from headway.providers.tokens import TokenGrant, store_tokens
 from headway.store.accounts.connections import ConnectedShops, shop_domain
 from headway.store.accounts.credentials import Credentials
@@ -158,17 +158,19 @@ class _Flow:
         flow = self._flows.find(self._platform, state, now=self._app.clock.now())
         if flow is None:
             raise _over()
-        if self._platform is PlatformName.SHOPIFY:
-            self._check_shopify(dict(request.query_params), flow)
+        self._check_callback(dict(request.query_params), flow)
         return flow, state
 
-    def _check_shopify(self, asked: Mapping[str, str], flow: OAuthFlow) -> None:
-        """Believe the query only as Shopify signed it, for the shop that was asked."""
-        secret = self._app.settings.shopify_client_secret.get_secret_value()
-        is_its = check_callback(asked, secret)
-        if not is_its or shop_domain(asked.get("shop", "")) != flow.shop:
-            text = f"Shopify did not send you here, or for another shop. {NEW_LINK}"
-            raise _RefusedError(403, "This is not Shopify's answer", text)
+    def _check_callback(self, params: Mapping[str, str], flow: OAuthFlow) -> None:
+        """Refuse a callback that the platform did not sign for the requested shop."""
+        callback_shop = platform_role(self._platform).callback_shop
+        if callback_shop is None:
+            return
+        shop = callback_shop(self._app.settings, params)
+        if shop is None or shop_domain(shop) != flow.shop:
+            title = find(self._platform).title
+            text = f"{title} did not send you here, or for another shop. {NEW_LINK}"
+            raise _RefusedError(403, f"This is not {title}'s answer", text)
 
     def _exchange(self, consent: OAuthClient, flow: OAuthFlow, state: str, code: str) -> TokenGrant:
         """Change the code for tokens; the visit is over from here on, whatever comes."""

@@ -6,20 +6,18 @@ topics that we do not use included. All work but one short transaction is left t
 """
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import SecretStr
 from starlette.concurrency import run_in_threadpool
 
 from headway.app import App
-from headway.config import Settings
 from headway.core.accounts.jobs import PlatformName
 from headway.core.accounts.webhooks import WebhookEffect, read_hook
-from headway.errors import ConfigError
-from headway.providers.webhook_signatures import SETTINGS, is_signed
+from headway.providers.provider import WebhookRole
+from headway.providers.registry import platform_role
 from headway.store.accounts.webhooks import DeliveryResult
 from headway.web.body_limits import read_body
 from headway.web.problems import ProblemRoute, problem
@@ -40,9 +38,12 @@ def router(app: App, *, body_wait_s: float) -> APIRouter:
     """Make the routes of one application."""
     routes = APIRouter(route_class=ProblemRoute, tags=["webhooks"])
     for platform in PlatformName:
+        role = platform_role(platform).webhooks
+        if role is None:
+            continue
         routes.add_api_route(
             f"/webhooks/{platform}",
-            _endpoint(app, platform, body_wait_s),
+            _endpoint(app, platform, role, body_wait_s),
             methods=["POST"],
             name=f"{platform} webhook",
             responses=PROBLEMS,
@@ -51,18 +52,17 @@ def router(app: App, *, body_wait_s: float) -> APIRouter:
 
 
 def _endpoint(
-    app: App, platform: PlatformName, body_wait_s: float
+    app: App, platform: PlatformName, role: WebhookRole, body_wait_s: float
 ) -> Callable[[Request], Coroutine[Any, Any, Response]]:
     async def receive(request: Request) -> Response:
         """Take a delivery: the same one is taken once, and many wake one job."""
-        secret = _secrets(app.settings)[platform].get_secret_value()
-        if not secret:
-            raise ConfigError(f"{SETTINGS[platform]} is not set, so no webhook can be verified")
+        secret = role.secret(app.settings)
+        role.check_secret(secret)
         body = await read_body(request, wait_s=body_wait_s)
         if isinstance(body, Response):
             return body
         headers = {name.lower(): value for name, value in request.headers.items()}
-        if not is_signed(platform, secret, headers, body, now=app.clock.now()):
+        if not role.verify(secret, headers, body, app.clock.now()):
             return problem(
                 401,
                 f"{platform} did not sign this body with the secret that is set",
@@ -82,11 +82,3 @@ def _endpoint(
 
 def _told(fate: str, *, status: int) -> Response:
     return JSONResponse({"fate": fate}, status_code=status)
-
-
-def _secrets(settings: Settings) -> Mapping[PlatformName, SecretStr]:
-    return {
-        PlatformName.SHOPIFY: settings.shopify_client_secret,
-        PlatformName.ETSY: settings.etsy_webhook_secret,
-        PlatformName.PRINTIFY: settings.printify_webhook_secret,
-    }

@@ -12,7 +12,7 @@ import httpx
 
 from headway.app import App, build
 from headway.app.monitoring import alert_watch
-from headway.app.providers import boeing_resource
+from headway.app.providers import supplier_limit
 from headway.clock import Clock, fresh_id, rng
 from headway.config import Settings
 from headway.core.catalog.listings import SellerId
@@ -391,7 +391,7 @@ class Scenario:
         return self._may_wait_for_push(edited_s + drift_check_s)
 
     def _replay_ledger(self) -> None:
-        resource = boeing_resource(self.settings)
+        resource = supplier_limit(self.settings)
         window = replace(resource.windows[0], limit=LIMIT, span_s=SPAN_S)
         calls = self.app.limiter.calls_since(resource.key, START)
         for breach in replay_windows(calls, window):

@@ -21,7 +21,7 @@ from headway.core.accounts.webhooks import read_hook
 from headway.core.catalog.listings import SellerId, Sku, Wait
 from headway.engine.dispatch import DispatchRule
 from headway.operations.status import look
-from headway.providers.webhook_signatures import is_signed
+from headway.providers.registry import platform_role
 from headway.store.pool import open_pool
 from headway.store.server.embedded import EmbeddedServer
 from headway_lab.demo.accounts import ACCOUNT_SETTINGS, ETSY_DAY, TIERS, doors
@@ -226,7 +226,9 @@ def test_platforms_tell_of_orders_and_each_delivery_is_taken_once(play: Play) ->
         lowered, now = {name.lower(): value for name, value in headers.items()}, play.clock.now()
         secret = ACCOUNT_SETTINGS[SECRETS[platform]]
         assert isinstance(secret, SecretStr)
-        assert is_signed(platform, secret.get_secret_value(), lowered, body, now=now)
+        role = platform_role(platform).webhooks
+        assert role is not None
+        assert role.verify(secret.get_secret_value(), lowered, body, now)
         fates.append((platform, play.app.hooks.take(read_hook(platform, lowered, body), now=now)))
 
     play.stage.trade.tell_by(tell, play.clock)

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from headway.core.accounts.jobs import BACKFILLED, KINDS, DataKind, PlatformName
 from headway.core.accounts.pagination import RUN, Cursor, Page, PageRequest, PageStep, Paginator
 from headway.errors import InvariantError
-from headway.providers.etsy.pagination import LedgerWalk, ListingsWalk, ReceiptsWalk
-from headway.providers.pagination import paginator_of
+from headway.providers.etsy.pagination import LedgerWalk, ListingsWalk, ReceiptsWalk, paginator_of
 
 NOW_S = 1_780_000_000
 DAY_S = 86_400
@@ -410,13 +409,13 @@ def test_a_clock_that_was_ahead_once_leaves_no_hole_in_the_ledger() -> None:
 
 @pytest.mark.parametrize("kind", KINDS[PlatformName.ETSY])
 def test_every_job_of_etsy_has_a_walk(kind: DataKind) -> None:
-    walk = paginator_of(PlatformName.ETSY, kind, is_backfill=False)
+    walk = paginator_of(kind, is_backfill=False)
     weekly = timedelta(days=7)
     assert walk.recheck_after == (weekly if kind is DataKind.ORDERS else None)
     if kind in BACKFILLED:
-        assert paginator_of(PlatformName.ETSY, kind, is_backfill=True).recheck_after is None
+        assert paginator_of(kind, is_backfill=True).recheck_after is None
 
 
 def test_etsy_has_no_walk_of_customers() -> None:
     with pytest.raises(InvariantError, match="no such job"):
-        paginator_of(PlatformName.ETSY, DataKind.CUSTOMERS, is_backfill=False)
+        paginator_of(DataKind.CUSTOMERS, is_backfill=False)

@@ -29,7 +29,7 @@ from headway.errors import (
     UnsentError,
 )
 from headway.providers.etsy.client import EtsyAccess, EtsyApi, EtsyPlatform, EtsySelf, consent_url
-from headway.providers.pagination import paginator_of
+from headway.providers.etsy.pagination import paginator_of
 from headway.providers.tokens import store_tokens, token_key
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
@@ -99,7 +99,7 @@ class Rig:
         self, kind: DataKind, cursor: Cursor, *, is_backfill: bool = False, **given: Any
     ) -> Cursor:
         """Run a walk to its end as a worker would, without limits; failed calls are repeated."""
-        walk = paginator_of(PlatformName.ETSY, kind, is_backfill=is_backfill)
+        walk = paginator_of(kind, is_backfill=is_backfill)
         connector = self.connector()
         cursor = walk.begin(cursor, self.clock.now(), given.get("wanted", ()))
         while True:

@@ -18,6 +18,7 @@ import httpx
 from headway.clock import Clock, fresh_id
 from headway.core.catalog.listings import AuthStep, LimitKey, Reply, Sku
 from headway.errors import ConfigError, UnauthorizedError, UnreadableError
+from headway.providers.boeing.limits import limit_key_of
 from headway.providers.boeing.replies import PROVIDER, parse_reply
 from headway.providers.http import HttpResponse, build_client, check_status, exchange
 from headway.providers.token_shelf import TokenShelf
@@ -52,11 +53,6 @@ class _Token:
     text: str = field(repr=False)
     expires_at: datetime
     version: int
-
-
-def limit_key_of(client_id: str) -> LimitKey:
-    """Return whom a limit binds: the credential."""
-    return LimitKey(f"{PROVIDER}:{client_id}")
 
 
 class BoeingSupplier:

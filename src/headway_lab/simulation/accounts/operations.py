@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from headway.app import App
-from headway.app.providers import shared_vault
+from headway.app.providers import shared_vault, token_key_of
 from headway.clock import Clock
 from headway.core.accounts.jobs import Account, PlatformName, Tier
 from headway.core.accounts.webhooks import WebhookEffect, read_hook
 from headway.core.catalog.listings import LimitKey, SellerId
-from headway.providers.shopify.storefront import shop_limit_key
-from headway.providers.tokens import store_tokens, token_key
-from headway.providers.webhook_signatures import is_signed
+from headway.providers.registry import platform_role
+from headway.providers.tokens import store_tokens
 from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulation.accounts.laws import AccountLaws
@@ -81,23 +80,14 @@ class SimulatedOperations:
             {name.lower(): header for name, header in hook.headers.items()},
             self._clock.now(),
         )
-        if not is_signed(platform, self._secret(platform), headers, hook.body, now=now):
+        role = platform_role(platform).webhooks
+        assert role is not None
+        if not role.verify(role.secret(self._app.settings), headers, hook.body, now):
             return "refused"
         event = read_hook(platform, headers, hook.body)
         if event.effect is WebhookEffect.NOTHING:
             return "not used"
         return str(self._app.hooks.take(event, now=now))
 
-    def _secret(self, platform: PlatformName) -> str:
-        settings = self._app.settings
-        secrets = {
-            PlatformName.SHOPIFY: settings.shopify_client_secret,
-            PlatformName.ETSY: settings.etsy_webhook_secret,
-            PlatformName.PRINTIFY: settings.printify_webhook_secret,
-        }
-        return secrets[platform].get_secret_value()
-
     def _limit_key(self, platform: PlatformName, name: str) -> LimitKey:
-        if platform is PlatformName.SHOPIFY:
-            return shop_limit_key(self._app.settings.shopify_client_id, name)
-        return token_key(platform, name)
+        return token_key_of(self._app.settings, platform, name)

@@ -1,0 +1,34 @@
+"""Boeing's limit: a few calls a minute for each credential."""
+
+from typing import Protocol
+
+from headway.core.catalog.listings import LimitKey
+from headway.core.limits.transitions import Resource, Window
+
+MINUTE_S = 60.0
+# Longer than connecting and writing may take, so a call in flight has arrived by then or failed.
+JITTER_S = 2.5
+
+
+class RateSettings(Protocol):
+    """The settings of the limit: calls a minute, and the shortest time between two calls."""
+
+    rate_limit: int
+    rate_gap_s: float
+
+
+def limit_key_of(client_id: str) -> LimitKey:
+    """Return the limit key of a credential."""
+    return LimitKey(f"boeing:{client_id}")
+
+
+def supplier_resource(settings: RateSettings, limit_key: LimitKey) -> Resource:
+    """Return the limit that every request with this credential passes."""
+    window = Window(
+        limit=settings.rate_limit,
+        span_s=MINUTE_S,
+        gap_s=settings.rate_gap_s,
+        jitter_s=JITTER_S,
+        anchor="finish",
+    )
+    return Resource(key=limit_key, rules=(window,))

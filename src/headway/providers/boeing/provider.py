@@ -1,0 +1,117 @@
+"""The record of Boeing: the supplier of the settings, and of entries with another credential."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from pydantic import SecretStr
+
+from headway.core.catalog.listings import MAIN, LimitKey
+from headway.core.limits.transitions import Resource
+from headway.providers.boeing.client import EARLY, BoeingAccess, BoeingSupplier, check_access
+from headway.providers.boeing.limits import RateSettings, limit_key_of, supplier_resource
+from headway.providers.provider import (
+    Provider,
+    ProviderContext,
+    Secrets,
+    SupplierEntry,
+    SupplierRole,
+)
+
+SECRETS = ("client_secret", "password")
+
+
+class BoeingSettings(RateSettings, Protocol):
+    """The settings that Boeing's clients read."""
+
+    boeing_url: str
+    boeing_client_id: str
+    boeing_client_secret: SecretStr
+    boeing_username: str
+    boeing_password: SecretStr
+    boeing_timeout_s: float
+    batch_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MainEntry:
+    """The supplier of the settings."""
+
+    client_id: str
+    username: str
+    url: str
+    name: str = MAIN
+
+
+def _main(settings: BoeingSettings) -> tuple[SupplierEntry, Secrets]:
+    entry = MainEntry(
+        client_id=settings.boeing_client_id,
+        username=settings.boeing_username,
+        url=settings.boeing_url,
+    )
+    client_secret = settings.boeing_client_secret.get_secret_value()
+    password = settings.boeing_password.get_secret_value()
+    return entry, {"client_secret": client_secret, "password": password}
+
+
+def _limits(settings: BoeingSettings) -> Mapping[str, Resource]:
+    limit_key = limit_key_of(settings.boeing_client_id)
+    return {"boeing": supplier_resource(settings, limit_key)}
+
+
+def _limit_key(entry: SupplierEntry) -> LimitKey:
+    return limit_key_of(entry.client_id)
+
+
+def _access(entry: SupplierEntry, secrets: Secrets) -> BoeingAccess:
+    return BoeingAccess(
+        client_id=entry.client_id,
+        client_secret=secrets["client_secret"],
+        username=entry.username,
+        password=secrets["password"],
+    )
+
+
+def _check(settings: BoeingSettings, entry: SupplierEntry, secrets: Secrets) -> None:
+    url = entry.url or settings.boeing_url
+    check_access(url, _access(entry, secrets), called=lambda field: field)
+
+
+def _open(
+    context: ProviderContext, entry: SupplierEntry, read_secrets: Callable[[], Secrets]
+) -> BoeingSupplier:
+    settings: BoeingSettings = context.settings
+    return BoeingSupplier(
+        entry.url or settings.boeing_url,
+        _access(entry, read_secrets()),
+        shelf=context.shelf,
+        vault=context.open_vault(),
+        clock=context.clock,
+        timeout_s=settings.boeing_timeout_s,
+        seats=settings.batch_size,
+        transport=context.transport,
+        renewed=None if entry.name == MAIN else lambda: _access(entry, read_secrets()),
+    )
+
+
+BOEING = Provider(
+    name="boeing",
+    title="Boeing",
+    limits=_limits,
+    supplier=SupplierRole(
+        limit_key=_limit_key,
+        limit=supplier_resource,
+        check=_check,
+        open=_open,
+        secrets=SECRETS,
+        main=_main,
+        default_url=lambda settings: str(settings.boeing_url),
+        sign_in_early=EARLY,
+    ),
+    settings=(
+        "HEADWAY_BOEING_CLIENT_ID",
+        "HEADWAY_BOEING_CLIENT_SECRET",
+        "HEADWAY_BOEING_USERNAME",
+        "HEADWAY_BOEING_PASSWORD",
+    ),
+)

@@ -1,0 +1,95 @@
+"""The record of Etsy: a platform whose limits bind the app, so all its sellers share them."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from pydantic import SecretStr
+
+from headway.core.accounts.jobs import KINDS, Account, PlatformName
+from headway.core.limits.transitions import Resource
+from headway.providers.etsy.api import CONSENT, EtsyAccess, EtsyApi
+from headway.providers.etsy.client import EtsyPlatform
+from headway.providers.etsy.limits import day_resource, second_resource
+from headway.providers.etsy.oauth import EtsyOAuth
+from headway.providers.etsy.pagination import paginator_of
+from headway.providers.etsy.webhooks import SETTING, is_signed
+from headway.providers.provider import PlatformRole, Provider, ProviderContext, WebhookRole
+from headway.providers.tokens import token_key
+
+API_URL = "https://api.etsy.com"
+DAY = "etsy:day"
+
+
+class EtsySettings(Protocol):
+    """The settings that Etsy's clients read."""
+
+    etsy_url: str
+    etsy_keystring: str
+    etsy_shared_secret: SecretStr
+    etsy_webhook_secret: SecretStr
+    etsy_day_limit: int
+    etsy_second_limit: int
+    platform_timeout_s: float
+
+
+def _access(settings: EtsySettings) -> EtsyAccess:
+    secret = settings.etsy_shared_secret.get_secret_value()
+    return EtsyAccess(keystring=settings.etsy_keystring, shared_secret=secret)
+
+
+def _limits(settings: EtsySettings) -> Mapping[str, Resource]:
+    keystring = settings.etsy_keystring
+    return {
+        DAY: day_resource(keystring, limit=settings.etsy_day_limit),
+        "etsy:second": second_resource(keystring, limit=settings.etsy_second_limit),
+    }
+
+
+def _open(context: ProviderContext, account: Account) -> EtsyPlatform:
+    settings: EtsySettings = context.settings
+    return EtsyPlatform(
+        account,
+        url=settings.etsy_url,
+        access=_access(settings),
+        shelf=context.shelf,
+        vault=context.open_vault(),
+        clock=context.clock,
+        timeout_s=settings.platform_timeout_s,
+        transport=context.transport,
+    )
+
+
+def _oauth(context: ProviderContext) -> EtsyOAuth:
+    settings: EtsySettings = context.settings
+    access, url = _access(settings), settings.etsy_url
+    api = EtsyApi(access, url=url, clock=context.clock, timeout_s=settings.platform_timeout_s)
+    # Etsy serves its consent page from another host than its API; a simulated Etsy uses one host.
+    page = CONSENT if url == API_URL else f"{url.rstrip('/')}/oauth/connect"
+    return EtsyOAuth(
+        api,
+        access,
+        per_second=settings.etsy_second_limit,
+        per_day=settings.etsy_day_limit,
+        page=page,
+    )
+
+
+def _webhook_secret(settings: EtsySettings) -> str:
+    return settings.etsy_webhook_secret.get_secret_value()
+
+
+ETSY = Provider(
+    name="etsy",
+    title="Etsy",
+    limits=_limits,
+    platform=PlatformRole(
+        open=_open,
+        paginator_of=paginator_of,
+        kinds=KINDS[PlatformName.ETSY],
+        token_key=lambda _, shop: token_key(PlatformName.ETSY, shop),
+        day=DAY,
+        oauth=_oauth,
+        webhooks=WebhookRole(setting=SETTING, secret=_webhook_secret, is_signed=is_signed),
+    ),
+    settings=("HEADWAY_ETSY_KEYSTRING", "HEADWAY_ETSY_SHARED_SECRET"),
+)

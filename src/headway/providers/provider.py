@@ -1,0 +1,178 @@
+"""The record that describes one provider: its roles, its limits and how its clients are made.
+
+Everything about a provider lies in its own folder behind one `Provider`; the rest of the product
+asks the registry. Functions of a record take the deployment's settings, of which each provider
+declares the part it reads.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Protocol
+
+import httpx
+
+from headway.clock import Clock
+from headway.core.accounts.jobs import Account, DataKind
+from headway.core.accounts.pagination import Paginator
+from headway.core.catalog.listings import LimitKey
+from headway.core.catalog.storefront import PriceWrite, Shop
+from headway.core.limits.transitions import Resource
+from headway.errors import ConfigError
+from headway.providers.oauth import OAuthClient
+from headway.providers.token_shelf import TokenShelf
+from headway.providers.vault import Vault
+
+Secrets = Mapping[str, str]
+
+
+class ProviderRole(StrEnum):
+    """What an outside API is to Headway."""
+
+    SUPPLIER = "supplier"
+    STOREFRONT = "storefront"
+    PLATFORM = "platform"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderContext:
+    """What a deployment hands to a provider when a client is made.
+
+    A transport replaces the network; tests and simulations use one.
+    """
+
+    settings: Any
+    clock: Clock
+    shelf: TokenShelf
+    open_vault: Callable[[], Vault]
+    transport: httpx.BaseTransport | None = None
+
+
+class SupplierEntry(Protocol):
+    """A supplier as the deployment knows it: from the settings, or added by an operator."""
+
+    @property
+    def name(self) -> str:
+        """The name operators use."""
+
+    @property
+    def client_id(self) -> str:
+        """The credential that the limit binds."""
+
+    @property
+    def username(self) -> str:
+        """Who signs in."""
+
+    @property
+    def url(self) -> str:
+        """The address; empty for the default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupplierRole:
+    """How a supplier is reached.
+
+    `open` gets a function that reads the secrets, because an operator may replace them while a
+    client is open. `main` returns the entry and the secrets of the settings; a provider without
+    it serves only suppliers that operators add. A client signs in again `sign_in_early` before
+    its token expires.
+    """
+
+    limit_key: Callable[[SupplierEntry], LimitKey]
+    limit: Callable[[Any, LimitKey], Resource]
+    check: Callable[[Any, SupplierEntry, Secrets], None]
+    open: Callable[[ProviderContext, SupplierEntry, Callable[[], Secrets]], Any]
+    secrets: tuple[str, ...] = ()
+    main: Callable[[Any], tuple[SupplierEntry, Secrets]] | None = None
+    default_url: Callable[[Any], str] = lambda _: ""
+    sign_in_early: timedelta = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedLimit:
+    """A limit of which there is one for each shop or account.
+
+    `key` returns the limit key of a shop or account, `owner` the reverse: None for a key that is
+    not ours. `resource` gets the rate at which the limit restores, for providers that have one.
+    """
+
+    key: Callable[[Any, str], LimitKey]
+    owner: Callable[[Any, str], str | None]
+    resource: Callable[[LimitKey, float], Resource]
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorefrontRole:
+    """How a shop is written to; `price_file` is the upload of a bulk price change."""
+
+    open: Callable[[ProviderContext, Shop], Any]
+    price_file: Callable[[Sequence[PriceWrite]], bytes]
+    restore_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookRole:
+    """How webhooks are verified, and the setting that holds their secret.
+
+    `is_signed` gets the secret, the headers in lower case, the body as it came and the time.
+    """
+
+    setting: str
+    secret: Callable[[Any], str]
+    is_signed: Callable[[str, Mapping[str, str], bytes, datetime], bool]
+
+    def check_secret(self, secret: str) -> None:
+        """Raise ConfigError if there is no secret to verify webhooks with."""
+        if not secret:
+            raise ConfigError(f"{self.setting} is not set, so no webhook can be verified")
+
+    def verify(self, secret: str, headers: Mapping[str, str], body: bytes, now: datetime) -> bool:
+        """Return True if the platform signed this body; raises ConfigError without a secret."""
+        self.check_secret(secret)
+        return self.is_signed(secret, headers, body, now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformRole:
+    """How a seller's account is read.
+
+    `own_limit` is the limit that binds one account alone, `day` the name of the daily quota that
+    all accounts share. `callback_shop` returns the shop that a signed OAuth callback names, None if
+    the signature is wrong. Tokens that a person enters expire after `pasted_token_life`, if known.
+    """
+
+    open: Callable[[ProviderContext, Account], Any]
+    paginator_of: Callable[..., Paginator]
+    kinds: tuple[DataKind, ...]
+    token_key: Callable[[Any, str], LimitKey]
+    own_limit: Callable[[Any, Account, float], Resource | None] = lambda *_: None
+    day: str | None = None
+    oauth: Callable[[ProviderContext], OAuthClient] | None = None
+    callback_shop: Callable[[Any, Mapping[str, str]], str | None] | None = None
+    webhooks: WebhookRole | None = None
+    pasted_token_life: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """One outside API: which roles it plays and which limits bind it.
+
+    `limits` returns the limits that the whole deployment shares, by display name; `keyed_limit`
+    describes those of single shops or accounts. `settings` names what an operator must set.
+    """
+
+    name: str
+    title: str
+    supplier: SupplierRole | None = None
+    storefront: StorefrontRole | None = None
+    platform: PlatformRole | None = None
+    limits: Callable[[Any], Mapping[str, Resource]] = field(default=lambda _: {})
+    keyed_limit: KeyedLimit | None = None
+    settings: tuple[str, ...] = ()
+
+    @property
+    def roles(self) -> tuple[ProviderRole, ...]:
+        """The roles it plays."""
+        return tuple(role for role in ProviderRole if getattr(self, role.value) is not None)

@@ -1,0 +1,143 @@
+"""The record of Shopify: the storefront, and a platform, under one limit for each shop."""
+
+import base64
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Protocol
+
+from pydantic import SecretStr
+
+from headway.core.accounts.jobs import KINDS, Account, PlatformName
+from headway.core.catalog.listings import LimitKey
+from headway.core.catalog.storefront import Shop
+from headway.core.limits.transitions import Resource
+from headway.providers.provider import (
+    KeyedLimit,
+    PlatformRole,
+    Provider,
+    ProviderContext,
+    StorefrontRole,
+    WebhookRole,
+)
+from headway.providers.shopify.api import ShopAccess
+from headway.providers.shopify.bulk import price_lines
+from headway.providers.shopify.limits import POINTS_PER_S, shop_limit_key, shop_resource
+from headway.providers.shopify.oauth import ShopifyOAuth
+from headway.providers.shopify.oauth_requests import check_callback
+from headway.providers.shopify.pagination import paginator_of
+from headway.providers.shopify.platform import ShopifyPlatform
+from headway.providers.shopify.storefront import ShopifyStorefront
+from headway.providers.webhook_signatures import hmac_sha256, is_same
+
+
+class ShopifySettings(Protocol):
+    """The settings that Shopify's clients read."""
+
+    shopify_url: str
+    shopify_client_id: str
+    shopify_client_secret: SecretStr
+    shopify_scopes: str
+    shopify_timeout_s: float
+    platform_timeout_s: float
+    currency: str
+
+
+def _secret(settings: ShopifySettings) -> str:
+    return settings.shopify_client_secret.get_secret_value()
+
+
+def _access(settings: ShopifySettings) -> ShopAccess:
+    return ShopAccess(client_id=settings.shopify_client_id, client_secret=_secret(settings))
+
+
+def _storefront(context: ProviderContext, shop: Shop) -> ShopifyStorefront:
+    settings: ShopifySettings = context.settings
+    return ShopifyStorefront(
+        shop,
+        url=settings.shopify_url,
+        access=_access(settings),
+        shelf=context.shelf,
+        vault=context.open_vault(),
+        clock=context.clock,
+        timeout_s=settings.shopify_timeout_s,
+        currency=settings.currency,
+        transport=context.transport,
+    )
+
+
+def _platform(context: ProviderContext, account: Account) -> ShopifyPlatform:
+    settings: ShopifySettings = context.settings
+    return ShopifyPlatform(
+        account,
+        url=settings.shopify_url,
+        access=_access(settings),
+        shelf=context.shelf,
+        vault=context.open_vault(),
+        clock=context.clock,
+        timeout_s=settings.platform_timeout_s,
+        transport=context.transport,
+    )
+
+
+def _oauth(context: ProviderContext) -> ShopifyOAuth:
+    settings: ShopifySettings = context.settings
+    return ShopifyOAuth(
+        access=_access(settings),
+        scopes=settings.shopify_scopes,
+        url_template=settings.shopify_url,
+        clock=context.clock,
+        timeout_s=settings.platform_timeout_s,
+        transport=context.transport,
+    )
+
+
+def _callback_shop(settings: ShopifySettings, params: Mapping[str, str]) -> str | None:
+    return params.get("shop", "") if check_callback(params, _secret(settings)) else None
+
+
+def _shop_key(settings: ShopifySettings, domain: str) -> LimitKey:
+    return shop_limit_key(settings.shopify_client_id, domain)
+
+
+def _shop_of(settings: ShopifySettings, key: str) -> str | None:
+    prefix = _shop_key(settings, "")
+    return key.removeprefix(prefix) if key.startswith(prefix) else None
+
+
+def _shop_limit(limit_key: LimitKey, restore_per_s: float) -> Resource:
+    return shop_resource(limit_key, restore_per_s=restore_per_s)
+
+
+def _own_limit(settings: ShopifySettings, account: Account, restore_per_s: float) -> Resource:
+    return _shop_limit(_shop_key(settings, account.shop), restore_per_s)
+
+
+def _is_signed(secret: str, headers: Mapping[str, str], body: bytes, _: datetime) -> bool:
+    expected = base64.b64encode(hmac_sha256(secret.encode(), body)).decode()
+    return is_same(expected, headers.get("x-shopify-hmac-sha256", ""))
+
+
+SHOPIFY = Provider(
+    name="shopify",
+    title="Shopify",
+    keyed_limit=KeyedLimit(
+        key=_shop_key,
+        owner=_shop_of,
+        resource=_shop_limit,
+        summary="2,000 points for each shop, 100 restored a second; larger plans have more",
+    ),
+    storefront=StorefrontRole(open=_storefront, price_file=price_lines, restore_per_s=POINTS_PER_S),
+    platform=PlatformRole(
+        open=_platform,
+        paginator_of=paginator_of,
+        kinds=KINDS[PlatformName.SHOPIFY],
+        token_key=_shop_key,
+        own_limit=_own_limit,
+        oauth=_oauth,
+        callback_shop=_callback_shop,
+        webhooks=WebhookRole(
+            setting="HEADWAY_SHOPIFY_CLIENT_SECRET", secret=_secret, is_signed=_is_signed
+        ),
+    ),
+    settings=("HEADWAY_SHOPIFY_CLIENT_ID", "HEADWAY_SHOPIFY_CLIENT_SECRET"),
+)
