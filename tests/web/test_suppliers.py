@@ -108,7 +108,9 @@ def test_a_list_goes_on_where_it_stopped_and_says_how_each_stands(
     given = operator.post(f"{SUPPLIERS}/s2/sellers", json={"seller": "acme"})
     assert given.json() == {"supplier": "s2", "seller": "acme", "moved": 0}
     app.listings.add([(SellerId("acme"), Sku("P1"))], policy=app.policy, now=START)
-    app.breakers.save(app.for_supplier(SupplierName("s2")).limit_key, Breaker().failed(START, "503"))
+    app.breakers.save(
+        app.for_supplier(SupplierName("s2")).limit_key, Breaker().failed(START, "503")
+    )
     with pool.connection() as connection:
         connection.execute("UPDATE product_sync_schedule SET last_successful_sync = %s", (START,))
         connection.execute("UPDATE profiles SET listing_count = 1")

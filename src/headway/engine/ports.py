@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from headway.core.accounts.jobs import Account, Job, JobStatus, PlatformName
 from headway.core.accounts.pagination import Page, PageRequest, PageStep
-from headway.core.catalog.bulk import BulkOperationStatus, Target
+from headway.core.catalog.bulk import BulkOperationStatus
 from headway.core.catalog.guard import SellerSettings
 from headway.core.catalog.lifecycle import Settlement
 from headway.core.catalog.listings import (
@@ -34,6 +34,7 @@ from headway.core.catalog.storefront import (
     Shown,
     StatusWrite,
     StockWrite,
+    UploadTarget,
     WriteResult,
 )
 from headway.core.limits.breaker import Breaker
@@ -222,7 +223,7 @@ class Storefront(Protocol):
     def create(self, creation: Creation) -> WriteResult:
         """Make a product, or set the one of that handle."""
 
-    def stage_upload(self, name: str) -> Target:
+    def stage_upload(self, name: str) -> UploadTarget:
         """Ask where the file of a bulk operation may be uploaded."""
 
     def upload(self, target: Any, content: bytes) -> str:  # noqa: ANN401 - a connector has its own

@@ -21,7 +21,7 @@ from headway.core.catalog.storefront import PriceWrite, Shop
 from headway.core.limits.transitions import Resource
 from headway.errors import ConfigError
 from headway.providers.oauth import OAuthClient
-from headway.providers.token_shelf import TokenShelf
+from headway.providers.token_store import TokenStore
 from headway.providers.vault import Vault
 
 Secrets = Mapping[str, str]
@@ -44,7 +44,7 @@ class ProviderContext:
 
     settings: Any
     clock: Clock
-    shelf: TokenShelf
+    shelf: TokenStore
     open_vault: Callable[[], Vault]
     transport: httpx.BaseTransport | None = None
 

@@ -16,7 +16,7 @@ from headway.clock import Clock, fresh_id
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import LimitKey
 from headway.errors import ConflictError, InvalidError, TransientError, UnreadableError
-from headway.providers.token_shelf import TokenShelf
+from headway.providers.token_store import TokenStore
 from headway.providers.vault import Vault
 
 ACCESS, REFRESH = "access", "refresh"
@@ -52,7 +52,7 @@ class AccountTokens:
     """One worker's view of an account's tokens; it looks again when what it knows is not enough."""
 
     def __init__(
-        self, limit_key: LimitKey, *, shelf: TokenShelf, vault: Vault, clock: Clock
+        self, limit_key: LimitKey, *, shelf: TokenStore, vault: Vault, clock: Clock
     ) -> None:
         self._limit_key = limit_key
         self._shelf = shelf
@@ -166,7 +166,7 @@ def token_key(platform: PlatformName, shop: str) -> LimitKey:
 
 
 def store_tokens(
-    shelf: TokenShelf,
+    shelf: TokenStore,
     vault: Vault,
     limit_key: LimitKey,
     *,

@@ -63,18 +63,6 @@ NEXT = {
 ELSEWHERE = frozenset({BulkStep.UPLOAD, BulkStep.FETCH})
 
 
-class Target(Protocol):
-    """Where the shop wants a file."""
-
-    @property
-    def url(self) -> str:
-        """The address."""
-
-    @property
-    def parameters(self) -> tuple[tuple[str, str], ...]:
-        """What must go with the file."""
-
-
 class BulkOperationStatus(Protocol):
     """How an operation stands in the shop."""
 
@@ -125,10 +113,9 @@ def asking(bulk: BulkIntent, now: datetime) -> BulkIntent:
     return replace(bulk, progress=replace(bulk.progress, phase=Phase.ASKED, asked_at=now))
 
 
-def staged(target: Target, now: datetime) -> BulkProgress:
+def staged(target: UploadTarget, now: datetime) -> BulkProgress:
     """Go on to upload."""
-    place = UploadTarget(url=target.url, parameters=target.parameters)
-    return BulkProgress(phase=Phase.STAGED, target=place, poll_at=now)
+    return BulkProgress(phase=Phase.STAGED, target=target, poll_at=now)
 
 
 def uploaded(path: str, now: datetime) -> BulkProgress:

@@ -21,7 +21,7 @@ from headway.errors import ConfigError, UnauthorizedError, UnreadableError
 from headway.providers.boeing.limits import limit_key_of
 from headway.providers.boeing.replies import PROVIDER, parse_reply
 from headway.providers.http import HttpResponse, build_client, check_status, exchange
-from headway.providers.token_shelf import TokenShelf
+from headway.providers.token_store import TokenStore
 from headway.providers.vault import Vault
 
 OAUTH_PATH = "/oauth2/v2.0/token"
@@ -63,7 +63,7 @@ class BoeingSupplier:
         url: str,
         access: BoeingAccess,
         *,
-        shelf: TokenShelf,
+        shelf: TokenStore,
         vault: Vault,
         clock: Clock,
         timeout_s: float = 30,

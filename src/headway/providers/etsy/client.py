@@ -21,7 +21,7 @@ from headway.providers.etsy.api import CONNECT, EtsyAccess, EtsyApi, EtsySelf, c
 from headway.providers.etsy.limits import day_key, day_resource, second_key, second_resource
 from headway.providers.etsy.replies import PROVIDER, find_error
 from headway.providers.http import HttpResponse, check_status
-from headway.providers.token_shelf import TokenShelf
+from headway.providers.token_store import TokenStore
 from headway.providers.tokens import (
     ACCESS,
     REFRESH,
@@ -61,7 +61,7 @@ class EtsyPlatform:
         *,
         url: str = "https://api.etsy.com",
         access: EtsyAccess,
-        shelf: TokenShelf,
+        shelf: TokenStore,
         vault: Vault,
         clock: Clock,
         timeout_s: float = 30,

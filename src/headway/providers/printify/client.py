@@ -24,7 +24,7 @@ from headway.providers.http import HttpResponse, build_client, check_status, exc
 from headway.providers.printify import replies
 from headway.providers.printify.limits import account_limit_key
 from headway.providers.printify.replies import PROVIDER, PrintifyShop
-from headway.providers.token_shelf import TokenShelf
+from headway.providers.token_store import TokenStore
 from headway.providers.tokens import (
     ACCESS,
     REFRESH,
@@ -52,7 +52,7 @@ class PrintifyPlatform:
         *,
         url: str = "https://api.printify.com",
         app_id: str = "",
-        shelf: TokenShelf,
+        shelf: TokenStore,
         vault: Vault,
         clock: Clock,
         timeout_s: float = 30,

@@ -34,7 +34,7 @@ def paginator_of(kind: DataKind, *, is_backfill: bool) -> Paginator:
     """Return how this kind is walked."""
     assert kind in {DataKind.ORDERS, DataKind.LISTINGS}, f"Printify has no {kind}"
     if kind is DataKind.LISTINGS:
-        return Listings()
+        return PrintifyListings()
     return History() if is_backfill else NewOrders()
 
 
@@ -131,7 +131,7 @@ class History:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listings:
+class PrintifyListings:
     """All products, every time; a variant that a whole walk did not see is gone.
 
     A row that made no sense may be any variant: after a walk with such a row nothing is gone.

@@ -21,7 +21,7 @@ from headway.providers.shopify import replies
 from headway.providers.shopify.limits import shop_limit_key
 from headway.providers.shopify.queries import Document
 from headway.providers.shopify.replies import PROVIDER, ShopReply
-from headway.providers.token_shelf import TokenShelf
+from headway.providers.token_store import TokenStore
 from headway.providers.tokens import (
     ACCESS,
     REFRESH,
@@ -66,7 +66,7 @@ class ShopApi:
         *,
         url: str,
         access: ShopAccess,
-        shelf: TokenShelf,
+        shelf: TokenStore,
         vault: Vault,
         clock: Clock,
         timeout_s: float,

@@ -49,7 +49,7 @@ def paginator_of(kind: DataKind, *, is_backfill: bool) -> Paginator:
         return OrderHistory() if kind is DataKind.ORDERS else AllCustomers()
     assert kind is not DataKind.PAYMENTS, "payments of Shopify come with their orders"
     if kind is DataKind.LISTINGS:
-        return Listings()
+        return ShopifyListings()
     return Changes(noun=kind.value, has_whole_days=kind is DataKind.CUSTOMERS)
 
 
@@ -114,7 +114,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listings:
+class ShopifyListings:
     """Once a day, and when a product turns out to be gone, all variants by id; else what changed.
 
     A whole walk brings the rows whole: that costs little more than their ids, and mends what moved

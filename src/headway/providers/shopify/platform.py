@@ -17,7 +17,7 @@ from headway.core.limits.transitions import Observation
 from headway.providers.shopify.api import ShopAccess, ShopApi
 from headway.providers.shopify.read_queries import document_of, price_of
 from headway.providers.shopify.read_replies import check_access, read_page, read_part
-from headway.providers.token_shelf import TokenShelf
+from headway.providers.token_store import TokenStore
 from headway.providers.vault import Vault
 
 
@@ -33,7 +33,7 @@ class ShopifyPlatform:
         *,
         url: str = "https://{shop}",
         access: ShopAccess,
-        shelf: TokenShelf,
+        shelf: TokenStore,
         vault: Vault,
         clock: Clock,
         timeout_s: float = 30,

@@ -38,7 +38,7 @@ from headway.providers.shopify.bulk import Bulk
 from headway.providers.shopify.limits import shop_limit_key, shop_resource
 from headway.providers.shopify.queries import Document
 from headway.providers.shopify.replies import PROVIDER, ShopReply
-from headway.providers.token_shelf import TokenShelf
+from headway.providers.token_store import TokenStore
 from headway.providers.tokens import store_tokens
 from headway.providers.vault import Vault
 
@@ -61,7 +61,7 @@ class ShopifyStorefront:
         *,
         url: str = "https://{shop}",
         access: ShopAccess,
-        shelf: TokenShelf,
+        shelf: TokenStore,
         vault: Vault,
         clock: Clock,
         timeout_s: float = 30,

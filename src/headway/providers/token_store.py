@@ -27,7 +27,7 @@ class StoredToken(Protocol):
         """How often a token of this name has been stored."""
 
 
-class TokenShelf(Protocol):
+class TokenStore(Protocol):
     """The store of tokens that all workers share; a lease decides who refreshes them."""
 
     def load(self, limit_key: LimitKey) -> Sequence[StoredToken]:
