@@ -77,6 +77,10 @@ COMMANDS = {
         "headway.cli.suppliers",
         "Add, list or remove suppliers, or let a seller buy from one.",
     ),
+    "providers": (
+        "headway.cli.providers",
+        "List the suppliers, storefronts and platforms that Headway can talk to.",
+    ),
     "terms": ("headway.cli.shops", "Show or set a seller's price rule and guard."),
     "tier": ("headway.cli.tiers", "Show or set what a seller pays for."),
     "publish": ("headway.cli.publish", "Put parts into the shop that are not there yet."),
