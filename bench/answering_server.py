@@ -47,7 +47,7 @@ QUOTE = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FarEnd:
+class ProviderServer:
     """The server, as the benchmark sees it: where it is, and when each call arrived."""
 
     port: int
@@ -71,7 +71,7 @@ class FarEnd:
 
 
 @contextmanager
-def open_far_end() -> Iterator[FarEnd]:
+def open_provider() -> Iterator[ProviderServer]:
     """Start it; it ends with us."""
     context = multiprocessing.get_context("spawn")
     arrivals = context.Array("d", ARRIVALS_MAX, lock=False)
@@ -82,20 +82,20 @@ def open_far_end() -> Iterator[FarEnd]:
     try:
         assert process.pid is not None
         assert parent.poll(PATIENCE_S), "the far end does not start"
-        yield FarEnd(port=parent.recv(), pid=process.pid, arrivals=arrivals, count=count)
+        yield ProviderServer(port=parent.recv(), pid=process.pid, arrivals=arrivals, count=count)
     finally:
         process.kill()  # it holds nothing that is worth a goodbye
         process.join()
 
 
-def measure_ceiling(far_end: FarEnd, seconds: float) -> float:
+def measure_ceiling(provider: ProviderServer, seconds: float) -> float:
     """Return how many calls a second it answers to a bare client, a new connection for each."""
-    end, begun = CLOCK.monotonic() + seconds, far_end.calls
+    end, begun = CLOCK.monotonic() + seconds, provider.calls
     request = f"POST {PATH} HTTP/1.1\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}".encode()
 
     def ask() -> None:
         while CLOCK.monotonic() < end:
-            with socket.create_connection((HOST, far_end.port)) as call:
+            with socket.create_connection((HOST, provider.port)) as call:
                 call.sendall(request)
                 while call.recv(4096):
                     pass
@@ -105,7 +105,7 @@ def measure_ceiling(far_end: FarEnd, seconds: float) -> float:
         thread.start()
     for thread in threads:
         thread.join()
-    return (far_end.calls - begun) / seconds
+    return (provider.calls - begun) / seconds
 
 
 def _quoted(body: bytes) -> bytes:

@@ -125,9 +125,9 @@ def run(*, seconds: float = SPEED_S, strict_seconds: float = STRICT_S) -> None:
         note = f"{version(server)}; {valkey_version(valkey)}"
         say(note)
         say(f"starting {max(CLIENTS)} client processes")
-        crew = stack.enter_context(_crew(max(CLIENTS)))
-        speeds = _measure_speed(crew, store, seconds)
-        strictness = _measure_strictness(crew, store, strict_seconds)
+        workers = stack.enter_context(_crew(max(CLIENTS)))
+        speeds = _measure_speed(workers, store, seconds)
+        strictness = _measure_strictness(workers, store, strict_seconds)
         _print(speeds, strictness, note)
 
 
@@ -141,7 +141,7 @@ def _asynchronous(server: EmbeddedServer) -> str:
 
 
 def _measure_speed(
-    crew: Sequence[Connection], store: dict[str, str], seconds: float
+    workers: Sequence[Connection], store: dict[str, str], seconds: float
 ) -> dict[tuple[str, int], Speed]:
     """Run every limiter with every number of clients, in a new order each round."""
     # With a burst of one nothing but the strict run differs.
@@ -155,7 +155,7 @@ def _measure_speed(
             say(f"speed, round {number + 1} of {ROUNDS}: {name}, {clients} clients")
             order = Order(name=name, key=f"speed-{clients}-{number}", is_strict=False, **store)
             jobs = [Job(order=order, seconds=seconds, client=one) for one in range(clients)]
-            results = _do(crew, jobs)
+            results = _do(workers, jobs)
             speed = speeds[name, clients]
             grants = sum(len(latencies) for latencies, _ in results)
             speed.per_s.append(grants / seconds)
@@ -166,7 +166,7 @@ def _measure_speed(
 
 
 def _measure_strictness(
-    crew: Sequence[Connection], store: dict[str, str], seconds: float
+    workers: Sequence[Connection], store: dict[str, str], seconds: float
 ) -> dict[str, Strictness]:
     results = {}
     for name in BUILDERS:
@@ -177,7 +177,7 @@ def _measure_strictness(
                 Job(order=order, seconds=seconds, client=one, supplier_port=port)
                 for one in range(STRICT_CLIENTS)
             ]
-            _do(crew, jobs)
+            _do(workers, jobs)
         counts = Counter(client for _, client in log)
         results[name] = Strictness(
             arrivals=tuple(sorted(at for at, _ in log)),
@@ -275,9 +275,9 @@ def _crew(count: int) -> Iterator[list[Connection]]:
             process.join()
 
 
-def _do(crew: Sequence[Connection], jobs: Sequence[Job]) -> list[tuple[list[float], int]]:
+def _do(workers: Sequence[Connection], jobs: Sequence[Job]) -> list[tuple[list[float], int]]:
     """Hand out the jobs, let all begin together, and collect what they say."""
-    lines = crew[: len(jobs)]
+    lines = workers[: len(jobs)]
     for line, job in zip(lines, jobs, strict=True):
         line.send(job)
     for line in lines:

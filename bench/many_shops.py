@@ -82,7 +82,7 @@ class Street:
             connection.execute(ROUNDS_OF_DISPATCH_LEASES)
 
 
-def open_street(pool: ConnectionPool, folder: Path, shops: int) -> Street:
+def open_shops(pool: ConnectionPool, folder: Path, shops: int) -> Street:
     """Enter the shops."""
     locations = {name: f"gid://shopify/Location/{place}" for place, name in enumerate(PLACES)}
     state: State = BEFORE
@@ -91,11 +91,11 @@ def open_street(pool: ConnectionPool, folder: Path, shops: int) -> Street:
         for statement in ENTER:
             connection.execute(statement, {**values, "state": Jsonb(state)})
     settings = Settings(data_dir=folder)
-    vault, shelf = shared_vault(settings), Credentials(pool)
+    vault, shop_listing = shared_vault(settings), Credentials(pool)
     past = build(settings, VirtualClock(CLOCK.now() - LONG_AGO), pool).limiter
     for number in range(1, shops + 1):
         limit_key = shop_limit_key("", f"shop-{number}.myshopify.com")
-        store_tokens(shelf, vault, limit_key, clock=CLOCK, access=TOKEN)
+        store_tokens(shop_listing, vault, limit_key, clock=CLOCK, access=TOKEN)
         past.know(shop_resource(limit_key))
         past.pause(limit_key, 0, "")
     return Street(pool=pool)

@@ -107,14 +107,14 @@ def _measure(
 ) -> Figures:
     """Bring the changes into a shop of their own, and ask it what that took."""
     with open_world(server, folder, changed, bulk_from=bulk_from) as world:
-        wire, shop = world.wire, world.wire.simulator
-        calls, points, real_s, at_s = shop.requests, shop.points, wire.real_s, shop.elapsed_s()
+        transport, shop = world.transport, world.transport.simulator
+        calls, points, real_s, at_s = shop.requests, shop.points, transport.real_s, shop.elapsed_s()
         world.change(*states)
-        own_s = way(world) - (wire.real_s - real_s)
+        own_s = way(world) - (transport.real_s - real_s)
         return Figures(
             calls=shop.requests - calls,
             points=shop.points - points,
-            seconds=wire.answered_s - at_s,
+            seconds=transport.answered_s - at_s,
             doubles=len(shop.double_writes()),
             refusals=shop.refusals,
             wrong=world.count_wrong(*states),

@@ -63,13 +63,13 @@ class Place:
 
     database: str = field(default="", repr=False)
     valkey: str = field(default="", repr=False)
-    far_end: str = ""
+    provider: str = ""
     concurrency: int = 8
 
     @property
     def environ(self) -> dict[str, str]:
         """As a worker process is told it."""
-        settings = {"database": self.database, "valkey": self.valkey, "far_end": self.far_end}
+        settings = {"database": self.database, "valkey": self.valkey, "far_end": self.provider}
         return {"BENCH_PLACE": json.dumps({**settings, "concurrency": self.concurrency})}
 
 
@@ -129,7 +129,7 @@ def procrastinate_app(place: Place) -> tuple[procrastinate.App, Any]:
     """Make an application and its one task."""
     app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=place.database))
     pool = AsyncConnectionPool(place.database, open=False, max_size=place.concurrency)
-    client = httpx.AsyncClient(base_url=place.far_end)
+    client = httpx.AsyncClient(base_url=place.provider)
     owner = str(os.getpid())
 
     @app.task(queue="calls", name="call")
@@ -182,7 +182,7 @@ def _dbos(place: Place) -> None:
     }
     DBOS(config=config)
     source = SQLAlchemyDatasource.create(place.database)
-    client = httpx.Client(base_url=place.far_end)
+    client = httpx.Client(base_url=place.provider)
     owner = str(os.getpid())
 
     @source.transaction(isolation_level="READ COMMITTED")

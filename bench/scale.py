@@ -11,13 +11,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import version as version_of_package
 
-from bench.answering_server import measure_ceiling, open_far_end
+from bench.answering_server import measure_ceiling, open_provider
 from bench.processor import seconds_of
 from bench.queues import DBOS_AT_ONCE, DBOS_POLL_S
 from bench.services import CLOCK, postgres, scratch, valkey_version, version
 from bench.table import middle, say, show
 from bench.worker_queues import CONCURRENCY, LINES, OURS, Line, Stage
-from bench.workers import LOOK_S, REST_S, Spent, Workers
+from bench.workers import POLL_S, REST_S, Spent, Workers
 from headway.clock import rng
 from headway.errors import HeadwayError
 from headway.runners.valkey import EmbeddedValkey
@@ -76,7 +76,7 @@ def run(*, shops: int = SHOPS, rounds: int = ROUNDS) -> None:
             folder=folder,
             server=stack.enter_context(postgres(folder / "scale", {"max_connections": "200"})),
             valkey=stack.enter_context(valkey),
-            far_end=stack.enter_context(open_far_end()),
+            provider=stack.enter_context(open_provider()),
             shops=shops,
         )
         ceiling = _tell_ceiling(stage)
@@ -94,9 +94,9 @@ def run(*, shops: int = SHOPS, rounds: int = ROUNDS) -> None:
 
 
 def _tell_ceiling(stage: Stage) -> str:
-    before_s, begun = seconds_of(stage.far_end.pid), stage.far_end.calls
-    per_s = measure_ceiling(stage.far_end, CEILING_S)
-    spent_ms = (seconds_of(stage.far_end.pid) - before_s) * 1000 / (stage.far_end.calls - begun)
+    before_s, begun = seconds_of(stage.provider.pid), stage.provider.calls
+    per_s = measure_ceiling(stage.provider, CEILING_S)
+    spent_ms = (seconds_of(stage.provider.pid) - before_s) * 1000 / (stage.provider.calls - begun)
     return (
         f"far end: one process with one answer; {per_s:,.0f} calls a second from a bare client on"
         f" the same cores, {spent_ms:.2f} ms of processor a call, not counted below"
@@ -138,22 +138,22 @@ def _measure(stage: Stage, line: Line, results: Found) -> None:
 
 def _drain(stage: Stage, line: Line, workers: Workers, calls: int) -> float:
     """Let so many be due, and wait until all are settled; return how many a second it were."""
-    begun = stage.far_end.calls
+    begun = stage.provider.calls
     waiting = line.release(calls)
     began_s, give_up_s = CLOCK.monotonic(), CLOCK.monotonic() + DRAIN_S
     # Asked only once it may be over, not to burden the database with the question.
-    while (line.makes_calls and stage.far_end.calls - begun < calls) or waiting():
+    while (line.makes_calls and stage.provider.calls - begun < calls) or waiting():
         if CLOCK.monotonic() > give_up_s:
-            made = stage.far_end.calls - begun
+            made = stage.provider.calls - begun
             raise HeadwayError(
                 f"{line.name} made {made} of {calls} calls; its output: {workers.last_output(0)}"
             )
-        CLOCK.sleep(LOOK_S)
+        CLOCK.sleep(POLL_S)
     if not line.makes_calls:
         return calls / (CLOCK.monotonic() - began_s)
-    made = stage.far_end.calls
+    made = stage.provider.calls
     assert made - begun == calls, f"{line.name} made {made - begun} calls for {calls}"
-    return (calls - 1) / stage.far_end.span_s(begun, made)
+    return (calls - 1) / stage.provider.span_s(begun, made)
 
 
 # -- the table ---------------------------------------------------------------------------------

@@ -22,10 +22,10 @@ from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
 from headway.store.pool import open_pool
 from headway.store.server.embedded import EmbeddedServer
+from headway_lab.simulators.reply import SimReply
 from headway_lab.simulators.shopify.shop import ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
 from headway_lab.simulators.transport import SimTransport
-from headway_lab.simulators.wire import SimReply
 from headway_lab.virtual_clock import VirtualClock
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
@@ -90,7 +90,7 @@ class World:
 
     app: App
     clock: VirtualClock
-    wire: Wire
+    transport: Wire
     skus: Sequence[str]
 
     def change(self, even: State, odd: State) -> None:
@@ -101,7 +101,7 @@ class World:
 
     def count_wrong(self, even: State, odd: State) -> int:
         """Count the listings of which the shop shows anything else."""
-        views = (self.wire.simulator.shown(SHOP, sku) for sku in self.skus)
+        views = (self.transport.simulator.shown(SHOP, sku) for sku in self.skus)
         shown = [view and (view.price, view.cost, view.quantities) for view in views]
         expected = [
             (Decimal(state["price"]), Decimal(state["cost"]), state["quantities"])
@@ -117,7 +117,7 @@ class World:
             result = push.step()
             real_s += CLOCK.monotonic() - at_s
             if isinstance(result, Wait):
-                if self.wire.simulator.requests and not self._waiting():
+                if self.transport.simulator.requests and not self._waiting():
                     return real_s
                 self.clock.sleep((result.until - self.clock.now()).total_seconds())
 
@@ -133,22 +133,22 @@ def open_world(
     """Fill shop and tables alike, connect them, and let the engine get to know the shop."""
     clock, ids = VirtualClock(START), rng("bench")
     setup = ShopSetup(domain=SHOP, locations=PLACES, access_token=TOKEN)
-    wire = Wire(simulator=ShopifySimulator(clock, shops=[setup], seed=1))
+    transport = Wire(simulator=ShopifySimulator(clock, shops=[setup], seed=1))
     skus = [f"P{number:08}" for number in range(listings)]
     with open_pool(migrated(server, f"push_{fresh_id()}"), size=2) as pool:
         app = build(
             Settings(shopify_url="http://shop.test/{shop}", data_dir=folder, bulk_from=bulk_from),
             clock,
             pool,
-            shop_transport=SimTransport(wire.handle, clock, seed=1),
+            shop_transport=SimTransport(transport.handle, clock, seed=1),
             ids=lambda: fresh_id(ids),
         )
         with pool.connection() as connection:
-            _fill(connection, wire.simulator, skus)
+            _fill(connection, transport.simulator, skus)
         ConnectedShops(pool).connect(SELLER, SHOP, now=START)
         vault, limit_key = open_vault(None, folder), shop_limit_key("", SHOP)
         store_tokens(Credentials(pool), vault, limit_key, clock=clock, access=TOKEN)
-        world = World(app=app, clock=clock, wire=wire, skus=skus)
+        world = World(app=app, clock=clock, transport=transport, skus=skus)
         world.push()
         clock.sleep(FULL_S)
         yield world

@@ -3,7 +3,7 @@
 from bench.services import CLOCK, version_of
 from bench.table import say, show
 from headway_lab.simulation.scenario import Plan, Scenario
-from headway_lab.simulation.throwaway_database import open_lab
+from headway_lab.simulation.throwaway_database import open_throwaway_database
 from headway_lab.simulation.world import DAY_S, seeded_world
 
 LISTINGS = 5000
@@ -14,17 +14,17 @@ CALLS = "SELECT count(*), count(*) FILTER (WHERE seats_paid > 0) FROM call_ledge
 
 def run(*, listings: int = LISTINGS, days: float = DAYS) -> None:
     """Simulate, and print simulated seconds per real second and milliseconds per call."""
-    with open_lab() as lab:
+    with open_throwaway_database() as database:
         at = CLOCK.monotonic()
         world = seeded_world(products=listings, days=days, seed=SEED)
         plan = Plan(world=world, days=days, seed=SEED)
-        scenario = Scenario(plan, lab.pool, lab.data_dir)
+        scenario = Scenario(plan, database.pool, database.data_dir)
         set_up_s = CLOCK.monotonic() - at
         say(f"simulated: {listings:,} listings entered in {set_up_s:.1f} s")
         at = CLOCK.monotonic()
         scenario.run(lambda at_s: say(f"simulated: {at_s / 3600:.0f} h"))
         took_s = CLOCK.monotonic() - at
-        with lab.pool.connection() as connection:
+        with database.pool.connection() as connection:
             counts = connection.execute(CALLS).fetchone()
             where = version_of(connection)
         calls, price_calls = counts or (0, 0)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from psycopg_pool import ConnectionPool
 
-from bench.answering_server import FarEnd, open_far_end
+from bench.answering_server import ProviderServer, open_provider
 from bench.services import CLOCK, migrated, postgres, scratch, version
 from bench.table import say, show
 from bench.workers import Workers
@@ -76,7 +76,7 @@ class Market:
     folder: Path
     server: EmbeddedServer
     valkey: EmbeddedValkey
-    far_end: FarEnd
+    provider: ProviderServer
     database: str
     pool: ConnectionPool
     suppliers: int
@@ -99,7 +99,7 @@ def run(*, suppliers: int = SUPPLIERS) -> None:
             folder=folder,
             server=server,
             valkey=stack.enter_context(valkey),
-            far_end=stack.enter_context(open_far_end()),
+            provider=stack.enter_context(open_provider()),
             database=database,
             pool=stack.enter_context(open_pool(database, size=2)),
             suppliers=suppliers,
@@ -167,9 +167,9 @@ def _measure(market: Market, limit: dict[str, str], count: int, span_s: float) -
     try:
         workers.start(count)
         CLOCK.sleep(WARM_UP_S if limit is LIFE else FREE_S)
-        begun, before = market.far_end.calls, workers.spent(market.server, market.valkey)
+        begun, before = market.provider.calls, workers.spent(market.server, market.valkey)
         CLOCK.sleep(span_s)
-        calls = market.far_end.calls - begun
+        calls = market.provider.calls - begun
         after = workers.spent(market.server, market.valkey)
     finally:
         workers.kill()
@@ -194,7 +194,7 @@ def _environ(market: Market, limit: dict[str, str]) -> dict[str, str]:
         "DATABASE_URL": market.database,
         "HEADWAY_BROKER_URL": market.valkey.url,
         "HEADWAY_DATA_DIR": str(market.folder / "vault"),
-        "HEADWAY_BOEING_URL": market.far_end.url,
+        "HEADWAY_BOEING_URL": market.provider.url,
         **{f"HEADWAY_BOEING_{name}": "main" for name in signed},
         "HEADWAY_WORKER_CONCURRENCY": str(CONCURRENCY),
     }

@@ -10,8 +10,8 @@ from pathlib import Path
 import psycopg
 from psycopg_pool import ConnectionPool
 
-from bench.answering_server import FarEnd
-from bench.many_shops import Street, open_street
+from bench.answering_server import ProviderServer
+from bench.many_shops import Street, open_shops
 from bench.queues import (
     CELERY_PREFIX,
     CELERY_QUEUE,
@@ -45,7 +45,7 @@ class Stage:
     folder: Path
     server: EmbeddedServer
     valkey: EmbeddedValkey
-    far_end: FarEnd
+    provider: ProviderServer
     shops: int
 
 
@@ -67,12 +67,12 @@ def headway(stage: Stage, stack: ExitStack) -> Line:
     """Return real workers of ours, who write to shops."""
     database = migrated(stage.server, "headway")
     pool = stack.enter_context(open_pool(database, size=2))
-    street = open_street(pool, stage.folder / "vault", stage.shops)
+    street = open_shops(pool, stage.folder / "vault", stage.shops)
     environ = {
         "DATABASE_URL": database,
         "HEADWAY_BROKER_URL": stage.valkey.url,
         "HEADWAY_DATA_DIR": str(stage.folder / "vault"),
-        "HEADWAY_SHOPIFY_URL": f"{stage.far_end.url}/{{shop}}",
+        "HEADWAY_SHOPIFY_URL": f"{stage.provider.url}/{{shop}}",
         "HEADWAY_WORKER_CONCURRENCY": str(CONCURRENCY),
     }
 
@@ -179,7 +179,7 @@ def _push_leases(stage: Stage, stack: ExitStack, name: str) -> tuple[Place, Conn
     with psycopg.connect(database) as connection:
         connection.execute(MAKE)
         connection.execute(ENTER, (stage.shops,))
-    place = Place(database=database, far_end=stage.far_end.url, concurrency=CONCURRENCY)
+    place = Place(database=database, provider=stage.provider.url, concurrency=CONCURRENCY)
     return place, stack.enter_context(open_pool(database, size=1))
 
 

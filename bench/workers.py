@@ -12,7 +12,7 @@ from headway.errors import HeadwayError
 from headway.runners.valkey import EmbeddedValkey
 from headway.store.server.embedded import EmbeddedServer
 
-START_S, LOOK_S, REST_S = 120.0, 0.02, 0.5
+START_S, POLL_S, REST_S = 120.0, 0.02, 0.5
 OUTPUT_CHARS = 500
 # Settings of the shell must not reach the processes that are measured.
 SETTINGS = ("HEADWAY_", "SYNC_")
@@ -53,7 +53,7 @@ class Workers:
             if CLOCK.monotonic() > give_up_s or is_over:
                 output = self.last_output(count - 1)
                 raise HeadwayError(f"{self.name} did not start; its output: {output}")
-            CLOCK.sleep(LOOK_S)
+            CLOCK.sleep(POLL_S)
         CLOCK.sleep(REST_S)
 
     def last_output(self, number: int) -> str:

@@ -31,8 +31,8 @@ from headway.store.access.keys import ApiKeys
 from headway.store.accounts.connections import ConnectedShops
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
-from headway_lab.demo.shops import SELLERS, ShopFloor, domain_of, open_shops
-from headway_lab.demo.world import Handover
+from headway_lab.demo.shops import SELLERS, DemoShops, domain_of, open_shops
+from headway_lab.demo.world import SwitchingClock
 from headway_lab.simulators.boeing import BoeingSimulator, SignIn, SupplierPart
 from headway_lab.simulators.transport import SimTransport, serve
 from headway_lab.virtual_clock import VirtualClock
@@ -91,7 +91,7 @@ class World:
 
     catalog: Catalogue
     supplier: BoeingSimulator
-    floor: ShopFloor
+    floor: DemoShops
 
 
 @dataclass(kw_only=True)
@@ -184,15 +184,20 @@ def built(pool: ConnectionPool, folder: Path) -> Iterator[House]:
     with ExitStack() as stack:
         settings = _settings(folder)
         virtual = VirtualClock(START - PAST)
-        handover, sold = Handover(virtual), catalog()
-        supplier = BoeingSimulator(sold, handover, seed=1, sign_in=SIGN_IN)
+        switching_clock, sold = SwitchingClock(virtual), catalog()
+        supplier = BoeingSimulator(sold, switching_clock, seed=1, sign_in=SIGN_IN)
         floor = open_shops(
-            handover, settings, sold=list(sold.parts.values()), newcomers=[], seed=1, speed=SPEED
+            switching_clock,
+            settings,
+            sold=list(sold.parts.values()),
+            newcomers=[],
+            seed=1,
+            speed=SPEED,
         )
         world = World(catalog=sold, supplier=supplier, floor=floor)
         _live_past(settings, virtual, pool, world)
         clock = ScaledClock(SPEED, start=START)
-        handover.pass_to(clock)
+        switching_clock.switch_to(clock)
         app = _application(stack, settings, pool, world, clock)
         house = House(app=app, pool=pool, clock=clock, world=world)
         stack.callback(house.close)
@@ -226,7 +231,7 @@ def _live_past(settings: Settings, clock: VirtualClock, pool: ConnectionPool, wo
     )
     app = replace(app, shop_restore_per_s=world.floor.restore_per_s)
     app.adopt()
-    world.floor.move_in(app)
+    world.floor.set_up(app)
     operations = Operations(app, actor="past")
     operations.trigger(list(map(Sku, world.catalog.parts)))
     for number, seller in enumerate((ACME, NORTHWIND), start=1):

@@ -25,8 +25,8 @@ from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulators.etsy.records import EtsyBuyer
 from headway_lab.simulators.etsy.simulator import EtsySimulator
+from headway_lab.simulators.reply import SimReply
 from headway_lab.simulators.transport import SimTransport
-from headway_lab.simulators.wire import SimReply
 from headway_lab.virtual_clock import VirtualClock
 
 CONTRACT = Path(__file__).parents[3] / "shared/contracts/etsy-oas3.json"
@@ -193,8 +193,8 @@ def witness() -> Witness:
 @pytest.fixture
 def connector(witness: Witness, pool: ConnectionPool) -> Iterator[EtsyPlatform]:
     clock, pair = witness.etsy._clock, witness.etsy.grant(SHOP)
-    shelf, scope = Credentials(pool), token_key(PlatformName.ETSY, str(SHOP))
-    store_tokens(shelf, VAULT, scope, clock=clock, access=pair.access, refresh=pair.refresh)
+    credentials, scope = Credentials(pool), token_key(PlatformName.ETSY, str(SHOP))
+    store_tokens(credentials, VAULT, scope, clock=clock, access=pair.access, refresh=pair.refresh)
     account = Account(
         id="1", user_id=SellerId("seller"), platform=PlatformName.ETSY, shop=str(SHOP)
     )
@@ -202,7 +202,7 @@ def connector(witness: Witness, pool: ConnectionPool) -> Iterator[EtsyPlatform]:
         account,
         url="http://etsy.test",
         access=ACCESS,
-        shelf=shelf,
+        shelf=credentials,
         vault=VAULT,
         clock=clock,
         transport=SimTransport(witness.handle, clock),

@@ -17,9 +17,9 @@ from headway.engine.push import Push
 from headway.engine.push_bulk import BulkPush
 from headway.providers.shopify.bulk import price_lines
 from headway.store.catalog.bulk import Bulks
+from headway_lab.simulators.reply import SimReply
 from headway_lab.simulators.shopify.bulk import BulkOperation, BulkOperations
 from headway_lab.simulators.transport import SimTransport
-from headway_lab.simulators.wire import SimReply
 
 FROM = 5
 LISTINGS = 8
@@ -60,7 +60,7 @@ class Wire:
         self.path = path
         arrived = self.sent(body)
         if arrived is None:
-            return SimReply(fate="hang")
+            return SimReply(outcome="hang")
         return self.answered(self.shops.simulator.handle(method, path, headers, arrived))
 
     def transport(self) -> httpx.BaseTransport:

@@ -35,9 +35,9 @@ from headway.providers.shopify.storefront import shop_limit_key, store_tokens
 from headway.providers.vault import open_vault
 from headway.store.accounts.credentials import Credentials
 from headway.store.catalog.bulk import Bulks
-from headway_lab.simulation.crashes import Crashed, CrashingPool, CrashingTransport, Life
+from headway_lab.simulation.crashes import Crashed, CrashingPool, CrashingTransport, FaultInjector
+from headway_lab.simulators.reply import SimReply
 from headway_lab.simulators.shopify import bulk
-from headway_lab.simulators.wire import SimReply
 from headway_lab.virtual_clock import VirtualClock
 
 LEASE_OVER_S = 60 + 180 + 1
@@ -50,10 +50,10 @@ def shops(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Shops:
     return make_shops(pool, clock, tmp_path)
 
 
-def live(shops: Shops, life: Life) -> bool:
+def live(shops: Shops, injector: FaultInjector) -> bool:
     """Be a pusher until the work is done; False if its life ended before."""
-    mortal: Any = CrashingPool(shops.pool, life)
-    app = rebuilt(shops, CrashingTransport(Wire(shops).transport(), life), mortal)
+    crashing_pool: Any = CrashingPool(shops.pool, injector)
+    app = rebuilt(shops, CrashingTransport(Wire(shops).transport(), injector), crashing_pool)
     try:
         finish(shops, pusher(app))
     except Crashed:
@@ -63,15 +63,15 @@ def live(shops: Shops, life: Life) -> bool:
 
 def test_each_price_is_written_once_wherever_the_pusher_dies(shops: Shops) -> None:
     fill(shops)
-    live(shops, Life(shops.clock))
+    live(shops, FaultInjector(shops.clock))
     for touches in itertools.count():
         want_all(shops, f"{13 + touches / 100:.2f}")
-        life = Life(shops.clock)
-        life.end_after(touches)
-        has_survived = live(shops, life)
+        injector = FaultInjector(shops.clock)
+        injector.crash_after(touches)
+        has_survived = live(shops, injector)
         if not has_survived:
             shops.clock.sleep(LEASE_OVER_S)
-            assert live(shops, Life(shops.clock))
+            assert live(shops, FaultInjector(shops.clock))
         check_once(shops, times=touches + 2)
         assert len(operations(shops)) == touches + 2
         assert shops.one(UPDATED) == LISTINGS * (touches + 2), f"events at touch {touches}"
@@ -106,10 +106,10 @@ def test_each_price_is_written_once_wherever_the_pusher_stalls(
 
     def stall() -> None:
         shops.clock.sleep(LEASE_OVER_S if is_replaced else 20)
-        assert not is_replaced or live(shops, Life(shops.clock))
+        assert not is_replaced or live(shops, FaultInjector(shops.clock))
 
     fill(shops)
-    live(shops, Life(shops.clock))
+    live(shops, FaultInjector(shops.clock))
     for touches in itertools.count(1):
         want_all(shops, f"{13 + touches / 100:.2f}")
         pool = StallingPool(shops.pool, touches, stall)
@@ -156,7 +156,7 @@ class LosesOne(Wire):
         return None if self.count == self.number and not self.is_applied else body
 
     def answered(self, reply: SimReply) -> SimReply:
-        return replace(reply, fate="hang") if self.count == self.number else reply
+        return replace(reply, outcome="hang") if self.count == self.number else reply
 
 
 @pytest.mark.parametrize("is_applied", (True, False))

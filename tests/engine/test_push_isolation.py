@@ -20,8 +20,8 @@ from headway.core.catalog.storefront import Gid
 from headway.core.timetable.policies import Rolling
 from headway.engine.push import SHOPS_LOOKED_AT
 from headway.store.catalog.products import Products
+from headway_lab.simulators.reply import SimReply
 from headway_lab.simulators.shopify.shop import Level, Location, ShopIds
-from headway_lab.simulators.wire import SimReply
 from headway_lab.virtual_clock import VirtualClock
 
 

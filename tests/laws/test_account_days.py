@@ -55,9 +55,9 @@ def run(pool: ConnectionPool, tmp_path: Path) -> Run:
 
 
 def assert_lawful(scenario: AccountScenario) -> dict[str, Any]:
-    broken = [str(example) for example in scenario.book.examples]
+    broken = [str(example) for example in scenario.violations.examples]
     assert not broken, f"seed {scenario.plan.seed}: {broken}"
-    assert scenario.book.counts.keys() == LAWS_IN_PLAY
+    assert scenario.violations.counts.keys() == LAWS_IN_PLAY
     report = figures(scenario, real_seconds=0)
     assert set(report["refusals_by_provider"].values()) == {0}
     assert report["peak_quota_share"] <= 1
@@ -67,7 +67,7 @@ def assert_lawful(scenario: AccountScenario) -> dict[str, Any]:
 
 
 def broken_by(scenario: AccountScenario) -> set[str]:
-    return {law for law, count in scenario.book.counts.items() if count}
+    return {law for law, count in scenario.violations.counts.items() if count}
 
 
 def test_hours_with_crashes_end_with_the_rows_that_are_true(run: Run) -> None:
@@ -120,7 +120,7 @@ class Unfenced(Wrong):
 def test_law_l6_a_cursor_that_moves_without_its_page_loses_rows(run: Run) -> None:
     scenario = run(sellers=2, days=0.05, parts=AccountParts(jobs=Forgetful), looks_h=(1,))
     assert "L6" in broken_by(scenario)
-    assert any("missing" in example.text for example in scenario.book.examples)
+    assert any("missing" in example.text for example in scenario.violations.examples)
 
 
 def test_law_l5_a_late_word_that_is_taken_is_noticed(run: Run) -> None:
@@ -128,7 +128,9 @@ def test_law_l5_a_late_word_that_is_taken_is_noticed(run: Run) -> None:
         "stall:30/h", sellers=3, days=0.1, parts=AccountParts(jobs=Unfenced), looks_h=(1,)
     )
     assert "L5" in broken_by(scenario)
-    assert any("late" in example.text for example in scenario.book.examples if example.law == "L5")
+    assert any(
+        "late" in example.text for example in scenario.violations.examples if example.law == "L5"
+    )
 
 
 def unreserved(jobs: Any) -> Any:
@@ -141,7 +143,9 @@ def unreserved(jobs: Any) -> Any:
 def test_law_l1_a_claim_without_its_reservation_overdraws_the_day(run: Run) -> None:
     scenario = run(sellers=3, days=0.7, parts=AccountParts(jobs=unreserved), looks_h=(1,))
     assert "L1" in broken_by(scenario)
-    assert any("etsy" in example.text for example in scenario.book.examples if example.law == "L1")
+    assert any(
+        "etsy" in example.text for example in scenario.violations.examples if example.law == "L1"
+    )
 
 
 def hasty(pull: Pull) -> Pull:
@@ -162,7 +166,9 @@ def hasty(pull: Pull) -> Pull:
 def test_law_l6_a_walk_without_overlap_loses_what_shows_late(run: Run) -> None:
     scenario = run(sellers=4, days=1, seed=3, parts=AccountParts(pull=hasty))
     assert "L6" in broken_by(scenario)
-    assert any("etsy" in example.text for example in scenario.book.examples if example.law == "L6")
+    assert any(
+        "etsy" in example.text for example in scenario.violations.examples if example.law == "L6"
+    )
 
 
 @pytest.mark.campaign

@@ -246,7 +246,7 @@ def live(story: Story, pool: ConnectionPool, folder: Path) -> Scenario:
 
     scenario = Scenario(plan, pool, folder, replace(story.parts, settings=chosen))
     for minute, act in story.acts.items():
-        scenario.crew.spawn_at(minute * 60, partial(act, scenario))
+        scenario.workers.spawn_at(minute * 60, partial(act, scenario))
     scenario.run()
     return scenario
 

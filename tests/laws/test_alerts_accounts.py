@@ -40,7 +40,7 @@ def live(
     )
     scenario = AccountScenario(plan, pool, folder)
     for minute, act in (acts or {}).items():
-        scenario.crew.spawn_at(minute * 60, partial(act, scenario))
+        scenario.workers.spawn_at(minute * 60, partial(act, scenario))
     scenario.run()
     return scenario
 
@@ -87,9 +87,9 @@ def test_a_platform_that_is_down_is_told_once_whoever_asks_it(
 
 
 def printify(scenario: AccountScenario) -> PrintifySimulator:
-    platform_sim = scenario.platform_sims[PlatformName.PRINTIFY]
-    assert isinstance(platform_sim, SimulatedPrintify)
-    return platform_sim.simulator
+    simulated = scenario.platforms[PlatformName.PRINTIFY]
+    assert isinstance(simulated, SimulatedPrintify)
+    return simulated.simulator
 
 
 def narrow(scenario: AccountScenario) -> None:

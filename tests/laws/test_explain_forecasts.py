@@ -15,7 +15,7 @@ from headway_lab.simulation.accounts.report import figures as account_figures
 from headway_lab.simulation.accounts.scenario import AccountPlan, AccountScenario
 from headway_lab.simulation.accounts.world import account_world
 from headway_lab.simulation.faults import parse_faults
-from headway_lab.simulation.forecast_checks import Forecasts, Foresight
+from headway_lab.simulation.forecast_checks import ForecastChecks, WaitForecast
 from headway_lab.simulation.report import figures
 from headway_lab.simulation.scenario import Parts, Plan, Scenario
 from headway_lab.simulation.world import seeded_world
@@ -41,7 +41,7 @@ def run(pool: ConnectionPool, tmp_path: Path) -> Run:
         )
         scenario = Scenario(plan, pool, tmp_path, parts)
         scenario.run()
-        assert not scenario.book.examples
+        assert not scenario.violations.examples
         eta: dict[str, Any] = figures(scenario, real_seconds=0)["eta_within_headway"]
         return eta
 
@@ -76,42 +76,42 @@ def test_nine_in_ten_jobs_run_within_an_interval_of_what_explain_said(
 
 
 def test_an_instant_is_right_up_to_one_headway_early_or_late() -> None:
-    foresight = Foresight()
+    forecasts = ForecastChecks()
     for number, late_s in enumerate((-30.0, 0.0, 30.0, 30.5, -31.0)):
-        foresight.said(number, Forecasts(state="permit", at_s=100.0, headway_s=30.0))
-        foresight.in_call(number, 100.0 + late_s)
-    figures = foresight.figures()
+        forecasts.record(number, WaitForecast(state="permit", at_s=100.0, headway_s=30.0))
+        forecasts.in_call(number, 100.0 + late_s)
+    figures = forecasts.figures()
     assert (figures["asked"], figures["share"], figures["median_error_s"]) == (5, 0.6, 30.0)
 
 
 def test_a_listing_is_right_by_the_call_that_was_named_or_its_neighbour() -> None:
-    foresight = Foresight()
+    forecasts = ForecastChecks()
     for number in range(10):
-        foresight.departed(number * 180.0)
+        forecasts.call_sent(number * 180.0)
     for key, went in enumerate((3, 4, 5, 6, 7)):
-        foresight.said(key, Forecasts(state="permit", at_s=5 * 180.0 - 3))
-        foresight.in_call(key, went * 180.0)
-    figures = foresight.figures()
+        forecasts.record(key, WaitForecast(state="permit", at_s=5 * 180.0 - 3))
+        forecasts.in_call(key, went * 180.0)
+    figures = forecasts.figures()
     assert (figures["share"], figures["median_error_s"]) == (0.6, 183.0)
 
 
 def test_a_listing_that_two_calls_left_behind_is_wrong_and_one_whose_call_is_to_come_is_not() -> (
     None
 ):
-    foresight = Foresight()
+    forecasts = ForecastChecks()
     for number in range(10):
-        foresight.departed(number * 30.0)
-    foresight.said("left", Forecasts(state="permit", at_s=200.0))
-    foresight.said("to come", Forecasts(state="not due", at_s=260.0))
-    foresight.close(300.0)
-    figures = foresight.figures()
+        forecasts.call_sent(number * 30.0)
+    forecasts.record("left", WaitForecast(state="permit", at_s=200.0))
+    forecasts.record("to come", WaitForecast(state="not due", at_s=260.0))
+    forecasts.close(300.0)
+    figures = forecasts.figures()
     assert (figures["asked"], figures["share"]) == (1, 0.0)
 
 
 def test_what_never_came_is_wrong_and_what_lies_beyond_the_end_is_not_counted() -> None:
-    foresight = Foresight()
-    foresight.said("late", Forecasts(state="permit", at_s=50.0, headway_s=30.0))
-    foresight.said("beyond", Forecasts(state="not due", at_s=90.0, headway_s=30.0))
-    foresight.close(100.0)
-    figures = foresight.figures()
+    forecasts = ForecastChecks()
+    forecasts.record("late", WaitForecast(state="permit", at_s=50.0, headway_s=30.0))
+    forecasts.record("beyond", WaitForecast(state="not due", at_s=90.0, headway_s=30.0))
+    forecasts.close(100.0)
+    figures = forecasts.figures()
     assert (figures["asked"], figures["share"], figures["median_error_s"]) == (1, 0.0, None)

@@ -50,7 +50,7 @@ def run(pool: ConnectionPool, tmp_path: Path) -> Run:
         )
         scenario = Scenario(plan, pool, tmp_path, parts)
         scenario.run()
-        return {law: count for law, count in scenario.book.counts.items() if count}
+        return {law: count for law, count in scenario.violations.counts.items() if count}
 
     return run_it
 
@@ -317,10 +317,10 @@ def test_a_listing_that_cannot_say_what_it_waits_for_breaks_l13(
 ) -> None:
     plan = Plan(world=seeded_world(products=30, days=0.1, seed=1), days=0.1)
     scenario = Scenario(plan, pool, tmp_path)
-    ask(scenario.app, scenario.book)
-    assert scenario.book.counts["L13"] == 0
-    ask(scenario.app, scenario.book, lambda *facts: replace(reasons(*facts), **lapse))
-    assert scenario.book.counts["L13"] > 0
+    ask(scenario.app, scenario.violations)
+    assert scenario.violations.counts["L13"] == 0
+    ask(scenario.app, scenario.violations, lambda *facts: replace(reasons(*facts), **lapse))
+    assert scenario.violations.counts["L13"] > 0
 
 
 def test_l1_notices_whoever_joins_call_while_everything_is_paused(

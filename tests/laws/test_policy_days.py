@@ -56,7 +56,7 @@ def run(pool: ConnectionPool, tmp_path: Path) -> Run:
 
 
 def broken(scenario: Scenario) -> list[str]:
-    return [str(example) for example in scenario.book.examples]
+    return [str(example) for example in scenario.violations.examples]
 
 
 def mixes() -> Iterator[Any]:
@@ -73,7 +73,7 @@ def test_whatever_goes_wrong_every_policy_keeps_every_law(
     scenario = run(policy, *faults, sellers=2)
     assert broken(scenario) == []
     assert scenario.lost == 0
-    assert ("L4" in scenario.book.counts) is (policy == "split")
+    assert ("L4" in scenario.violations.counts) is (policy == "split")
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ def test_l4_notices_a_window_that_has_no_cap(run: Run) -> None:
     scenario = run(
         "split", "vanish:200@02:00", products=300, days=0.5, parts=with_policy(Boundless())
     )
-    assert scenario.book.counts["L4"] > 0
+    assert scenario.violations.counts["L4"] > 0
 
 
 def test_l4_notices_hours_that_are_not_equal(run: Run) -> None:
     scenario = run("split", products=120, days=0.5, parts=with_policy(Lopsided()))
-    assert scenario.book.counts["L4"] > 0
+    assert scenario.violations.counts["L4"] > 0

@@ -12,7 +12,7 @@ from tests.engine.test_push import stage
 
 from headway.app import build
 from headway.core.catalog.listings import Wait
-from headway_lab.simulation.crashes import Crashed, CrashingPool, CrashingTransport, Life
+from headway_lab.simulation.crashes import Crashed, CrashingPool, CrashingTransport, FaultInjector
 from headway_lab.simulators.transport import SimTransport
 from headway_lab.virtual_clock import VirtualClock
 
@@ -25,14 +25,14 @@ def prices(number: int) -> str:
     return f"{11 + number / 100:.2f}"
 
 
-def live(shops: Shops, life: Life) -> None:
+def live(shops: Shops, injector: FaultInjector) -> None:
     """Be a pusher until the work is done; raises Crashed when its life ends."""
-    wire = SimTransport(shops.simulator.handle, shops.clock, seed=1)
+    transport = SimTransport(shops.simulator.handle, shops.clock, seed=1)
     app = build(
         shops.app.settings,
         shops.clock,
-        CrashingPool(shops.pool, life),  # type: ignore[arg-type]
-        shop_transport=CrashingTransport(wire, life),
+        CrashingPool(shops.pool, injector),  # type: ignore[arg-type]
+        shop_transport=CrashingTransport(transport, injector),
     )
     push = app.push("mortal")
     while shops.one("SELECT count(*) FROM listing_state WHERE push_at IS NOT NULL"):
@@ -62,15 +62,15 @@ def test_each_change_is_applied_once_wherever_the_pusher_dies(shops: Shops) -> N
         number = touches + 1
         known = len(shops.simulator.effects)
         begin_round(shops, number)
-        life = Life(shops.clock)
-        life.end_after(touches)
+        injector = FaultInjector(shops.clock)
+        injector.crash_after(touches)
         try:
-            live(shops, life)
+            live(shops, injector)
             has_survived = True
         except Crashed:
             has_survived = False
             shops.clock.sleep(LEASE_OVER_S)
-            live(shops, Life(shops.clock))
+            live(shops, FaultInjector(shops.clock))
         check_round(shops, number, known)
         if has_survived:
             assert touches > 40, "the pusher touched far fewer things than it must"

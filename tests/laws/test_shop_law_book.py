@@ -17,9 +17,9 @@ from headway.config import Settings
 from headway.core.catalog.storefront import Change, PriceWrite, Pushed, PushLease, Shop
 from headway.engine.ports import PushesPort
 from headway_lab.simulation.faults import parse_faults
-from headway_lab.simulation.law_book import LawBook
 from headway_lab.simulation.scenario import Parts, Plan, Scenario
 from headway_lab.simulation.shops import domain_of
+from headway_lab.simulation.violation_log import ViolationLog
 from headway_lab.simulation.world import seeded_world
 
 Simulate = Callable[..., Scenario]
@@ -52,12 +52,12 @@ def simulate(pool: ConnectionPool, tmp_path: Path) -> Simulate:
     return run
 
 
-def broken(book: LawBook) -> dict[str, int]:
-    return {law: count for law, count in book.counts.items() if count}
+def broken(violations: ViolationLog) -> dict[str, int]:
+    return {law: count for law, count in violations.counts.items() if count}
 
 
 def told(scenario: Scenario, law: str) -> str:
-    return "; ".join(example.text for example in scenario.book.examples if example.law == law)
+    return "; ".join(example.text for example in scenario.violations.examples if example.law == law)
 
 
 class Wrong:
@@ -93,7 +93,7 @@ def desiring(change: Callable[[Change], dict[str, Any]]) -> Parts:
 
 def test_the_right_parts_break_nothing_and_push_a_lot(simulate: Simulate) -> None:
     scenario = simulate(Parts(), sellers=2)
-    assert broken(scenario.book) == {}
+    assert broken(scenario.violations) == {}
     assert scenario.versions.pushed > 10
 
 
@@ -120,7 +120,7 @@ def test_l1_notices_a_shop_that_had_to_refuse(simulate: Simulate) -> None:
             return self.inner.due_shops(now, **more)
 
     scenario = simulate(Parts(pushes=Storming), meet=scenarios.append)
-    assert "L1" in broken(scenario.book)
+    assert "L1" in broken(scenario.violations)
 
 
 def test_l5_notices_two_pushers_at_one_shop(simulate: Simulate) -> None:
@@ -131,7 +131,7 @@ def test_l5_notices_two_pushers_at_one_shop(simulate: Simulate) -> None:
         def due_shops(self, now: datetime, **more: Any) -> list[Shop]:
             return self.inner.due_shops(now + timedelta(hours=1), **more)
 
-    assert "L5" in broken(simulate(Parts(pushes=Greedy), "crash:60/h").book)
+    assert "L5" in broken(simulate(Parts(pushes=Greedy), "crash:60/h").violations)
 
 
 def test_l5_notices_a_late_settle_that_was_let_in(simulate: Simulate) -> None:
@@ -140,7 +140,7 @@ def test_l5_notices_a_late_settle_that_was_let_in(simulate: Simulate) -> None:
             self.inner.settle(push_lease, pushed, **more)
             return True
 
-    assert "L5" in broken(simulate(Parts(pushes=Lenient), "stall:60/h").book)
+    assert "L5" in broken(simulate(Parts(pushes=Lenient), "stall:60/h").violations)
 
 
 def test_l6_notices_a_change_that_never_reaches_the_shop(simulate: Simulate) -> None:
@@ -149,7 +149,7 @@ def test_l6_notices_a_change_that_never_reaches_the_shop(simulate: Simulate) -> 
             return []
 
     scenario = simulate(Parts(pushes=Idle))
-    assert broken(scenario.book).keys() == {"L6"}
+    assert broken(scenario.violations).keys() == {"L6"}
     assert scenario.lost > 3
     assert "and not shown" in told(scenario, "L6")
 
@@ -175,7 +175,7 @@ def test_l6_notices_a_price_that_nobody_desired(simulate: Simulate) -> None:
 
     scenario = simulate(desiring(dearer))
     assert "nobody desired that" in told(scenario, "L6")
-    assert "L7" not in broken(scenario.book)
+    assert "L7" not in broken(scenario.violations)
 
 
 def test_l6_notices_what_is_put_on_a_shelf_behind_its_back(simulate: Simulate) -> None:
@@ -189,7 +189,7 @@ def test_l6_notices_what_is_put_on_a_shelf_behind_its_back(simulate: Simulate) -
             return self.inner.due_shops(now, **more)
 
     scenario = simulate(Parts(pushes=Sneaking), meet=scenarios.append)
-    assert broken(scenario.book).keys() == {"L6"}
+    assert broken(scenario.violations).keys() == {"L6"}
 
 
 def test_l7_notices_what_is_written_twice(simulate: Simulate) -> None:
@@ -215,7 +215,7 @@ def test_l7_notices_what_is_written_twice(simulate: Simulate) -> None:
     doubles = len(scenario.shops.simulator.double_writes())
     assert doubles > 0
     # Each at its instant, and again by the shop's own log.
-    assert broken(scenario.book)["L7"] >= 2 * doubles
+    assert broken(scenario.violations)["L7"] >= 2 * doubles
 
 
 def test_l7_notices_a_write_of_which_no_intent_is_stored(simulate: Simulate) -> None:
@@ -292,7 +292,7 @@ def test_l9_lets_a_price_go_back_to_ours_from_wherever_a_merchant_put_it(
         return settings.model_copy(update={"drift_check_h": 1})
 
     scenario = simulate(Parts(settings=hourly), "shop-edit:600/d", "shop-sale:600/d")
-    assert broken(scenario.book) == {}
+    assert broken(scenario.violations) == {}
     assert scenario.people.edits > 50
 
 

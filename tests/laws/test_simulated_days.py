@@ -49,10 +49,10 @@ def run(pool: ConnectionPool, tmp_path: Path) -> Run:
 
 
 def assert_lawful(scenario: Scenario) -> None:
-    broken = [str(example) for example in scenario.book.examples]
+    broken = [str(example) for example in scenario.violations.examples]
     assert not broken, f"seed {scenario.plan.seed}: {broken}"
     in_play = LAWS_IN_PLAY | ({"L4"} if scenario.plan.policy == "split" else set())
-    assert scenario.book.counts.keys() == in_play
+    assert scenario.violations.counts.keys() == in_play
     assert scenario.simulator.refusals == 0
     assert scenario.simulator.max_calls_in_window <= 2
     assert scenario.shops.simulator.refusals == 0
@@ -81,7 +81,7 @@ def test_two_quiet_days_spend_about_a_tenth_of_a_call_per_listing_and_day(
 ) -> None:
     scenario = run(policy=policy, days=2, seed=2)
     assert_lawful(scenario)
-    calls = len(scenario.log.flights)
+    calls = len(scenario.log.price_calls)
     assert 57 <= calls <= 70
     assert scenario.log.seats_used >= 0.99 * 10 * calls
     assert scenario.deadlines.worst_age_s <= 25 * 3600
@@ -97,17 +97,17 @@ def test_an_outage_parks_nobody_and_charges_nobody(run: Run) -> None:
 def test_workers_may_die_at_any_step(run: Run) -> None:
     scenario = run("crash:6/h", seed=4)
     assert_lawful(scenario)
-    assert scenario.crew.crashes > 30
+    assert scenario.workers.crashes > 30
     assert scenario.laws.rescued > 0
 
 
 def test_workers_may_all_be_away_for_hours(run: Run) -> None:
     scenario = run("away:3h@02:00", seed=4, days=0.4)
     assert_lawful(scenario)
-    calls_h = [flight.at_s / 3600 for flight in scenario.log.flights]
+    calls_h = [price_call.at_s / 3600 for price_call in scenario.log.price_calls]
     assert not any(2 < at_h < 5 for at_h in calls_h)
     assert sum(at_h > 5 for at_h in calls_h) >= 3
-    assert scenario.crew.crashes == 0, "who is away did not crash"
+    assert scenario.workers.crashes == 0, "who is away did not crash"
 
 
 def test_a_worker_that_freezes_settles_too_late_and_is_refused(run: Run) -> None:
@@ -129,20 +129,22 @@ def test_calls_may_fail_in_every_way_at_once(run: Run) -> None:
 def test_only_the_skus_that_suffer_are_charged(run: Run) -> None:
     scenario = run("vanish:3@02:00", "badprice:4@02:00", seed=7, days=1.5)
     assert_lawful(scenario)
-    struck = {*scenario.fates.vanish, *scenario.fates.badprice}
+    struck = {*scenario.affected.vanish, *scenario.affected.badprice}
     assert {row.sku for row in scenario.laws.parked} <= struck
-    assert {row.sku for row in scenario.laws.held} & set(scenario.fates.badprice)
+    assert {row.sku for row in scenario.laws.held} & set(scenario.affected.badprice)
     gone = [
-        shelf for shelf in scenario.shops.shelves.values() if shelf.sku in scenario.fates.vanish
+        shop_listing
+        for shop_listing in scenario.shops.shop_listings.values()
+        if shop_listing.sku in scenario.affected.vanish
     ]
-    stock = [value for row in gone for facet, value in row.face.items() if "stock" in facet]
+    stock = [value for row in gone for facet, value in row.shop_fields.items() if "stock" in facet]
     assert set(stock) == {0}
 
 
 def test_a_sku_on_which_the_supplier_stumbles_is_found_in_few_calls(run: Run) -> None:
     scenario = run("poison:1", seed=3)
     assert_lawful(scenario)
-    (poison,) = scenario.fates.poison
+    (poison,) = scenario.affected.poison
     failed = scenario.simulator.faults.injected["poison"]
     assert 5 <= failed <= 15
     charged = {row.sku for row in scenario.laws.failing}
@@ -157,7 +159,7 @@ def test_a_sku_that_two_sellers_list_takes_one_seat(run: Run) -> None:
     scenario = run(sellers=2, seed=8)
     assert_lawful(scenario)
     assert scenario.listings == 360
-    assert len(scenario.log.flights) <= 24
+    assert len(scenario.log.price_calls) <= 24
 
 
 def test_without_faults_a_change_is_in_the_shop_within_seconds(run: Run) -> None:
@@ -237,7 +239,7 @@ def test_what_a_person_pauses_stands_still_and_is_caught_up_with(
 ) -> None:
     scenario = run(f"{kind}:2h@02:00", "crash:2/h", policy=policy, sellers=2, **PAUSED)
     assert_lawful(scenario)
-    calls_h = [flight.at_s / 3600 for flight in scenario.log.flights]
+    calls_h = [price_call.at_s / 3600 for price_call in scenario.log.price_calls]
     assert any(2 < at_h < 4 for at_h in calls_h) is (kind == "pause-seller")
     assert sum(at_h > 4 for at_h in calls_h) >= 3
     assert scenario.app.pauses.standing(scenario.clock.now()) == []

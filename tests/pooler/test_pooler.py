@@ -13,7 +13,7 @@ from psycopg_pool import ConnectionPool
 from tests.conftest import FAST
 from tests.pooler.bouncer import Bouncer
 from tests.pooler.conftest import beside
-from tests.scale.workers import Crew
+from tests.scale.workers import ProcessGroup
 
 from headway.cli.doctor_database import examine_server
 from headway.clock import SystemClock
@@ -154,17 +154,17 @@ def test_what_the_pooler_refuses_is_told_as_if_the_server_had(
 def test_commands_work_through_it(database: str, direct: str, tmp_path: Path) -> None:
     with psycopg.connect(direct, autocommit=True) as connection:
         connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
-    crew = Crew(environ={"DATABASE_URL": database, "HEADWAY_DATA_DIR": str(tmp_path)})
+    group = ProcessGroup(environ={"DATABASE_URL": database, "HEADWAY_DATA_DIR": str(tmp_path)})
     try:
-        crew.start("db", "upgrade")
-        crew.until_said("the database is at migration")
-        crew.start("doctor")
-        crew.start("api", "--port", "0")
-        assert " ok " in crew.until_said("through a pooler in transaction mode")
-        page = crew.until_said("The page: ").rpartition(" ")[2].partition("login/")[0]
+        group.start("db", "upgrade")
+        group.until_said("the database is at migration")
+        group.start("doctor")
+        group.start("api", "--port", "0")
+        assert " ok " in group.until_said("through a pooler in transaction mode")
+        page = group.until_said("The page: ").rpartition(" ")[2].partition("login/")[0]
         assert httpx.get(f"{page}readyz", timeout=60).json()["reasons"] == []
     finally:
-        codes = crew.stop()
+        codes = group.stop()
     assert codes == [0, 0, 0]
 
 

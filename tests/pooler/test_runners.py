@@ -1,7 +1,7 @@
 """The runners' conformance through a pgbouncer in transaction mode, and stores that many share."""
 
 import pytest
-from tests.scale.conftest import celery_crew, hired, town, valkey
+from tests.scale.conftest import celery_group, deployment, hired, valkey
 from tests.scale.test_conformance import (
     test_everything_due_is_fetched_pushed_and_pulled_within_every_limit,
 )
@@ -15,11 +15,11 @@ RUNNERS = (pytest.param("embedded", marks=pytest.mark.campaign), "celery")
 staff = pytest.fixture(hired, params=RUNNERS, name="staff")
 
 __all__ = [
-    "celery_crew",
+    "celery_group",
+    "deployment",
     "staff",
     "test_everything_due_is_fetched_pushed_and_pulled_within_every_limit",
     "test_many_threads_at_one_key_lose_no_update",
     "test_nothing_is_left_on_the_connection_as_a_pooler_wants_it",
-    "town",
     "valkey",
 ]

@@ -27,11 +27,11 @@ from headway.providers.shopify.storefront import (
 )
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
+from headway_lab.simulators.reply import SimReply
 from headway_lab.simulators.shopify.shop import ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
 from headway_lab.simulators.shopify.tokens import AppSecret
 from headway_lab.simulators.transport import serve
-from headway_lab.simulators.wire import SimReply
 
 WORKERS = 8
 KEY = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
@@ -60,7 +60,7 @@ class Platform:
             self.refreshes += is_refresh
             if is_refresh and self.losses:
                 self.losses -= 1
-                return SimReply(fate="drop")
+                return SimReply(outcome="drop")
         return self.simulator.handle(method, path, headers, body)
 
     def connect(self, access: str, *, lasts: timedelta) -> None:

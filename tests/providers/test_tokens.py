@@ -31,8 +31,8 @@ from headway.providers.shopify.storefront import (
 from headway.providers.tokens import read_grant
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
+from headway_lab.simulators.reply import SimReply, json_reply
 from headway_lab.simulators.transport import SimTransport
-from headway_lab.simulators.wire import SimReply, json_reply
 from headway_lab.virtual_clock import VirtualClock
 
 VAULT = Vault(["MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="])
@@ -220,7 +220,7 @@ def test_a_lost_reply_is_asked_for_again_with_the_same_token(
 ) -> None:
     door.connect(lasts=timedelta(0))
     for spoil, error in (
-        (SimReply(fate="drop"), TimedOutError),
+        (SimReply(outcome="drop"), TimedOutError),
         (SimReply(status=503), TransientError),
         (SimReply(status=429, headers={"Retry-After": "5"}), ThrottledError),
         (SimReply(body=b"<html>"), UnreadableError),

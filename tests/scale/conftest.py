@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from psycopg_pool import ConnectionPool
-from tests.scale.deployment import Town, open_town
+from tests.scale.deployment import Deployment, open_town
 from tests.scale.storm import Storm
-from tests.scale.workers import Crew
+from tests.scale.workers import ProcessGroup
 
 from headway.clock import SystemClock
 from headway.runners.valkey import EmbeddedValkey
@@ -30,16 +30,16 @@ def valkey(tmp_path: Path) -> Iterator[EmbeddedValkey]:
 
 
 @pytest.fixture
-def town(database: str, pool: ConnectionPool, tmp_path: Path) -> Iterator[Town]:
+def deployment(database: str, pool: ConnectionPool, tmp_path: Path) -> Iterator[Deployment]:
     with open_town(database, pool, tmp_path / "vault", ("acme", "birch")) as opened:
         yield opened
 
 
 @pytest.fixture
-def celery_crew(town: Town, valkey: EmbeddedValkey) -> Iterator[Crew]:
-    crew = Crew(environ={**town.environ, "HEADWAY_BROKER_URL": valkey.url})
-    yield crew
-    crew.stop()
+def celery_group(deployment: Deployment, valkey: EmbeddedValkey) -> Iterator[ProcessGroup]:
+    group = ProcessGroup(environ={**deployment.environ, "HEADWAY_BROKER_URL": valkey.url})
+    yield group
+    group.stop()
 
 
 Tell = Callable[[str], None]
@@ -63,46 +63,46 @@ def tell(
 
 
 @pytest.fixture
-def day(town: Town, celery_crew: Crew) -> Storm:
+def day(deployment: Deployment, celery_group: ProcessGroup) -> Storm:
     """A day that may become hard: two sellers with parts and orders; nobody works yet."""
     for seller, parts in (("acme", PARTS), ("birch", PARTS[:4])):
-        town.move_in(seller, *parts)
-        town.trade(seller, parts[0], orders=2)
-    return Storm(town=town, crew=celery_crew, seed=1, moves=5)
+        deployment.add_seller(seller, *parts)
+        deployment.trade(seller, parts[0], orders=2)
+    return Storm(deployment=deployment, group=celery_group, seed=1, moves=5)
 
 
 class Staff:
     """A crew, and how its runner is started."""
 
-    def __init__(self, crew: Crew, *commands: tuple[str, ...]) -> None:
-        self._crew, self._commands = crew, commands
-        self.until, self.until_said, self.stop = crew.until, crew.until_said, crew.stop
+    def __init__(self, group: ProcessGroup, *commands: tuple[str, ...]) -> None:
+        self._group, self._commands = group, commands
+        self.until, self.until_said, self.stop = group.until, group.until_said, group.stop
 
     def start(self) -> None:
         """Start it, and wait until it is ready, and so fit to be stopped."""
         ready = self._ready() + len(self._commands)
         for command in self._commands:
-            self._crew.start(*command)
+            self._group.start(*command)
         self.until(lambda: self._ready() >= ready)
 
     def _ready(self) -> int:
-        output = self._crew.said
+        output = self._group.said
         return sum(line.startswith(("Headway runs", "Headway works")) for line in output)
 
     def ended(self) -> int | None:
         """Return how the first one ended that did, if any."""
-        codes = [process.poll() for process in self._crew.processes]
+        codes = [process.poll() for process in self._group.processes]
         return next((code for code in codes if code is not None), None)
 
 
-def hired(request: pytest.FixtureRequest, town: Town) -> Iterator[Staff]:
+def hired(request: pytest.FixtureRequest, deployment: Deployment) -> Iterator[Staff]:
     """Yield the runner that is asked for."""
     if request.param == "celery":
-        yield Staff(request.getfixturevalue("celery_crew"), ("worker",), ("worker",))
+        yield Staff(request.getfixturevalue("celery_group"), ("worker",), ("worker",))
         return
-    crew = Crew(environ=town.environ)
-    yield Staff(crew, ("run", "--port", "0"))
-    crew.stop()
+    group = ProcessGroup(environ=deployment.environ)
+    yield Staff(group, ("run", "--port", "0"))
+    group.stop()
 
 
 # Each test runs on each runner.

@@ -38,7 +38,7 @@ PLACES = ("Dallas Central", "Chicago IL", "Miami FL", "Goodyear AZ")
 LONG_AGO = timedelta(days=2)
 
 
-class Shelf:
+class ShownListing:
     """The supplier's catalogue."""
 
     def __init__(self) -> None:
@@ -54,13 +54,13 @@ class Shelf:
 
 
 @dataclass(kw_only=True)
-class Town:
+class Deployment:
     """Everything outside, and our own database, from which a test reads what became of it."""
 
     environ: dict[str, str] = field(repr=False)
     app: App
     pool: ConnectionPool
-    shelf: Shelf
+    catalog: ShownListing
     supplier: BoeingSimulator
     shops: ShopifySimulator
     etsy: EtsySimulator
@@ -75,13 +75,13 @@ class Town:
     def operations(self) -> Operations:
         return Operations(self.app, actor="test")
 
-    def move_in(self, seller: str, *skus: str, stock: int | None = None) -> None:
+    def add_seller(self, seller: str, *skus: str, stock: int | None = None) -> None:
         """Let a seller have parts, and a shop that sells them, with stock everywhere if given."""
         domain, now = self.domain(seller), CLOCK.now()
         for sku in skus:
-            self.shelf.stock(sku)
-            shelves = {} if stock is None else dict.fromkeys(PLACES, stock)
-            self.shops.seed_product(domain, sku, price=Decimal("1.00"), quantities=shelves)
+            self.catalog.stock(sku)
+            shop_listings = {} if stock is None else dict.fromkeys(PLACES, stock)
+            self.shops.seed_product(domain, sku, price=Decimal("1.00"), quantities=shop_listings)
         self.listed += [(seller, sku) for sku in skus]
         keys = [(SellerId(seller), Sku(sku)) for sku in skus]
         self.app.listings.add(keys, policy=self.app.policy, now=now, priority=Priority.ONBOARDING)
@@ -123,8 +123,8 @@ class Town:
             if platform is PlatformName.SHOPIFY
             else token_key(platform, shop)
         )
-        vault, shelf = shared_vault(self.app.settings), Credentials(self.pool)
-        store_tokens(shelf, vault, limit_key, clock=CLOCK, **tokens)
+        vault, catalog = shared_vault(self.app.settings), Credentials(self.pool)
+        store_tokens(catalog, vault, limit_key, clock=CLOCK, **tokens)
         owner_id = shop if platform is PlatformName.PRINTIFY else ""
         ConnectedShops(self.pool).connect(
             SellerId(seller), shop, platform=platform, owner_id=owner_id, now=CLOCK.now()
@@ -175,10 +175,10 @@ def open_town(
     *,
     calls_per_min: int = CALLS_PER_MIN,
     shop_delay_s: tuple[float, float] = SHOP_DELAY_S,
-) -> Iterator[Town]:
+) -> Iterator[Deployment]:
     """Open it with these sellers' shops, which are empty."""
-    shelf, sign_in, etsy_app = Shelf(), SignIn(), EtsyApp()
-    supplier = BoeingSimulator(shelf, CLOCK, limit=calls_per_min, delay_s=QUICK_S)
+    catalog, sign_in, etsy_app = ShownListing(), SignIn(), EtsyApp()
+    supplier = BoeingSimulator(catalog, CLOCK, limit=calls_per_min, delay_s=QUICK_S)
     setups = [ShopSetup(domain=f"{seller}.myshopify.com", locations=PLACES) for seller in sellers]
     shops = ShopifySimulator(CLOCK, shops=setups, delay_s=shop_delay_s)
     etsy, printify = EtsySimulator(CLOCK, delay_s=QUICK_S), PrintifySimulator(CLOCK)
@@ -212,11 +212,11 @@ def open_town(
         past = build(settings, VirtualClock(CLOCK.now() - LONG_AGO), pool)
         for key in list(past.limiter.resources):
             past.limiter.pause(key, 0, "")
-        yield Town(
+        yield Deployment(
             environ=environ,
             app=build(settings, CLOCK, pool),
             pool=pool,
-            shelf=shelf,
+            catalog=catalog,
             supplier=supplier,
             shops=shops,
             etsy=etsy,

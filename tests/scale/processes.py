@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
-LOOK_S = 0.05
+POLL_S = 0.05
 MESSAGE_BYTES = 1 << 16
 BORN_S = 60
 # The environment of a process names by how many seconds its host's clock is ahead.
@@ -30,8 +30,8 @@ SKEW = "CLOCK_AHEAD_S"
 class Child:
     """One command as a process, much as `subprocess.Popen` shows one."""
 
-    def __init__(self, nursery: "Nursery", pid: int) -> None:
-        self.pid, self._nursery = pid, nursery
+    def __init__(self, fork_server: "ForkServer", pid: int) -> None:
+        self.pid, self._nursery = pid, fork_server
         self.returncode: int | None = None
         self._has_ended = threading.Event()
 
@@ -55,7 +55,7 @@ class Child:
         self._has_ended.set()
 
 
-class Nursery:
+class ForkServer:
     """The forking process, as tests see it; `source` is a folder with another headway."""
 
     def __init__(self, source: Path | None) -> None:
@@ -100,9 +100,9 @@ class Nursery:
 
 
 @functools.cache
-def nursery(source: Path | None = None) -> Nursery:
+def fork_server(source: Path | None = None) -> ForkServer:
     """Return the one of this run of tests, for each source; it ends with it."""
-    return Nursery(source)
+    return ForkServer(source)
 
 
 # -- in the forking process --------------------------------------------------------------------
@@ -112,7 +112,7 @@ def serve(door: socket.socket) -> None:
     """Fork for whoever asks, pass on signals, and tell who ended; end with who asks."""
     alive: set[int] = set()
     while True:
-        if select.select([door], [], [], LOOK_S)[0]:
+        if select.select([door], [], [], POLL_S)[0]:
             message, files, _, _ = socket.recv_fds(door, MESSAGE_BYTES, 1)
             if not message:
                 return

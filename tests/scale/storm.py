@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from tests.scale.deployment import CLOCK, Town
+from tests.scale.deployment import CLOCK, Deployment
 from tests.scale.processes import Child
 from tests.scale.truth import unbooked, unshown
-from tests.scale.workers import Crew
+from tests.scale.workers import ProcessGroup
 
 from headway.clock import Rng, rng
 
@@ -44,8 +44,8 @@ HELD = (
 class Storm:
     """What happens each second; the seed decides whom it hits and what moves."""
 
-    town: Town
-    crew: Crew
+    deployment: Deployment
+    group: ProcessGroup
     seed: int
     # Few enough that what a dead worker wrote is still wanted when the next one comes.
     moves: int = 2
@@ -53,19 +53,19 @@ class Storm:
     kills: int = 0
     changes: int = 0
     orders: int = 0
-    _luck: Rng = field(init=False, repr=False)
+    _generator: Rng = field(init=False, repr=False)
     _graves: list[tuple[float, str]] = field(default_factory=list)
     _unasked: set[tuple[str, str]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._luck = rng(f"storm {self.seed}")
+        self._generator = rng(f"storm {self.seed}")
 
     def blow(self, beats: int, *others: Callable[[int], None]) -> None:
         """Kill a worker each second and start it again; `others` are told the number too."""
         next_s = CLOCK.monotonic()
         for beat in range(beats):
-            self.kill(self._luck.choice(self.crew.processes))
-            self.crew.start("worker")
+            self.kill(self._generator.choice(self.group.processes))
+            self.group.start("worker")
             self.live()
             for other in others:
                 other(beat)
@@ -74,22 +74,22 @@ class Storm:
 
     def kill(self, victim: Child) -> None:
         victim.send_signal(signal.SIGKILL)
-        self.crew.processes.remove(victim)
+        self.group.processes.remove(victim)
         self.kills += 1
         self._graves.append((CLOCK.monotonic(), f"{platform.node()}:{victim.pid}"))
 
     def live(self) -> None:
         """Let prices rise and people buy, and let it be seen."""
-        for sku in self._luck.sample(sorted(self.town.shelf.parts), self.moves):
-            part = self.town.shelf.parts[sku]
+        for sku in self._generator.sample(sorted(self.deployment.catalog.parts), self.moves):
+            part = self.deployment.catalog.parts[sku]
             assert part.list_price is not None
-            quantity = self._luck.randint(1, 90)
-            self.town.shelf.stock(sku, str(part.list_price + 1), quantity)
+            quantity = self._generator.randint(1, 90)
+            self.deployment.catalog.stock(sku, str(part.list_price + 1), quantity)
             self.changes += 1
-            self._unasked |= {listing for listing in self.town.listed if listing[1] == sku}
-        seller = self._luck.choice(sorted({seller for seller, _ in self.town.shop_ids}))
-        skus = [sku for owner, sku in self.town.listed if owner == seller]
-        self.town.sell(seller, self._luck.choice(skus))
+            self._unasked |= {listing for listing in self.deployment.listed if listing[1] == sku}
+        seller = self._generator.choice(sorted({seller for seller, _ in self.deployment.shop_ids}))
+        skus = [sku for owner, sku in self.deployment.listed if owner == seller]
+        self.deployment.sell(seller, self._generator.choice(skus))
         self.orders += 3
         self.look()
 
@@ -97,8 +97,8 @@ class Storm:
         """Ask for what moved to be read, and let pulls be due; nobody waits for a dead worker."""
         for seller in {seller for seller, _ in self._unasked}:
             skus = [sku for owner, sku in self._unasked if owner == seller]
-            self._unasked -= {(seller, sku) for sku in self.town.ask(seller, skus)}
-        self.town.do(
+            self._unasked -= {(seller, sku) for sku in self.deployment.ask(seller, skus)}
+        self.deployment.do(
             "UPDATE sync_jobs SET next_run_at = now() WHERE status = 'completed'"
             " AND NOT is_backfill"
         )
@@ -109,35 +109,38 @@ class Storm:
         """Let the silence be over of all that was in hand at an instant."""
         CLOCK.sleep(STRAGGLE_S)
         for statement in FORSAKEN:
-            self.town.do(statement, at, at)
+            self.deployment.do(statement, at, at)
 
     def settle(self) -> float:
         """Wait until all is shown and booked; return how many seconds that took."""
         began_s = CLOCK.monotonic()
-        self.crew.until(self._is_settled)
+        self.group.until(self._is_settled)
         return CLOCK.monotonic() - began_s
 
     def _is_settled(self) -> bool:
         self.look()
-        return not self._unasked and not unshown(self.town) and not unbooked(self.town)
+        return not self._unasked and not unshown(self.deployment) and not unbooked(self.deployment)
 
     def _bury(self) -> None:
         now_s = CLOCK.monotonic()
         dead = [name for died_s, name in self._graves if died_s < now_s - STRAGGLE_S]
         for statement in HELD if dead else ():
-            self.town.do(statement, f"^({'|'.join(dead)})(:|$)")
+            self.deployment.do(statement, f"^({'|'.join(dead)})(:|$)")
 
     def figures(self) -> str:
         """Return in one line what was done to it, and what was done meanwhile."""
-        town, works = self.town, sum("Headway works as" in line for line in self.crew.said)
-        prices = sum(effect.kind == "price" for effect in town.shops.effects)
+        deployment, works = (
+            self.deployment,
+            sum("Headway works as" in line for line in self.group.said),
+        )
+        prices = sum(effect.kind == "price" for effect in deployment.shops.effects)
         return (
             f"seed {self.seed}: {self.kills} kills, {works} starts that came to work;"
             f" {self.changes} price changes, {prices} written, {self.orders} orders;"
-            f" calls: supplier {town.supplier.calls.total()}, at most"
-            f" {town.supplier.max_calls_in_window} of {town.calls_per_min} a minute,"
-            f" shops {town.shops.requests}, Etsy {town.etsy.log.calls}"
-            f" (at most {town.etsy.log.calls_max_second} a second),"
-            f" Printify {town.printify.calls.total()}; refusals {sum(town.refusals)};"
-            f" double writes {len(town.shops.double_writes())}"
+            f" calls: supplier {deployment.supplier.calls.total()}, at most"
+            f" {deployment.supplier.max_calls_in_window} of {deployment.calls_per_min} a minute,"
+            f" shops {deployment.shops.requests}, Etsy {deployment.etsy.log.calls}"
+            f" (at most {deployment.etsy.log.calls_max_second} a second),"
+            f" Printify {deployment.printify.calls.total()}; refusals {sum(deployment.refusals)};"
+            f" double writes {len(deployment.shops.double_writes())}"
         )

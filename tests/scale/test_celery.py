@@ -10,8 +10,8 @@ import sys
 from decimal import Decimal
 from urllib.request import urlopen
 
-from tests.scale.deployment import Town
-from tests.scale.workers import PATIENCE_S, Crew
+from tests.scale.deployment import Deployment
+from tests.scale.workers import PATIENCE_S, ProcessGroup
 
 from headway.app.dispatch import rounds, rule_of
 from headway.config import load
@@ -24,20 +24,20 @@ PARTS = tuple(f"P{number}" for number in range(12))
 OLD, NEW = Decimal("11.00"), Decimal("22.00")
 
 
-def shows(town: Town, price: Decimal, *skus: str) -> bool:
-    return all(town.price("acme", sku) == price for sku in skus)
+def shows(deployment: Deployment, price: Decimal, *skus: str) -> bool:
+    return all(deployment.price("acme", sku) == price for sku in skus)
 
 
-def reprice(town: Town, price: str) -> None:
+def reprice(deployment: Deployment, price: str) -> None:
     for sku in PARTS:
-        town.shelf.stock(sku, price)
-    town.do("UPDATE product_sync_schedule SET next_sync_at = now(), priority = 'manual'")
+        deployment.catalog.stock(sku, price)
+    deployment.do("UPDATE product_sync_schedule SET next_sync_at = now(), priority = 'manual'")
 
 
-def counted(crew: Crew, verb: str) -> float:
+def counted(group: ProcessGroup, verb: str) -> float:
     """Return how many calls the workers say that they made and were answered."""
     total = 0.0
-    for line in crew.said:
+    for line in group.said:
         if line.startswith("Metrics: "):
             with urlopen(line.removeprefix("Metrics: ")) as answer:
                 text = answer.read().decode()
@@ -47,66 +47,66 @@ def counted(crew: Crew, verb: str) -> float:
 
 
 def test_a_broker_that_forgets_everything_loses_nothing(
-    celery_crew: Crew, town: Town, valkey: EmbeddedValkey
+    celery_group: ProcessGroup, deployment: Deployment, valkey: EmbeddedValkey
 ) -> None:
-    celery_crew.environ = {**celery_crew.environ, "HEADWAY_METRICS_PORT": "0"}
-    town.move_in("acme", *PARTS)
-    celery_crew.start("worker")
-    celery_crew.start("worker")
-    celery_crew.until_said("push: ")
+    celery_group.environ = {**celery_group.environ, "HEADWAY_METRICS_PORT": "0"}
+    deployment.add_seller("acme", *PARTS)
+    celery_group.start("worker")
+    celery_group.start("worker")
+    celery_group.until_said("push: ")
     with valkey.client() as client:
         client.flushall()
-    celery_crew.until(lambda: shows(town, OLD, *PARTS))
+    celery_group.until(lambda: shows(deployment, OLD, *PARTS))
     with valkey.client() as client:
         client.flushall()
-    reprice(town, "20")
-    celery_crew.until(lambda: shows(town, NEW, *PARTS))
-    assert town.refusals == [0, 0, 0, 0]
-    assert counted(celery_crew, "fetch") >= 4, "two tokens, and two prices of twelve parts"
-    assert counted(celery_crew, "push") >= 2
+    reprice(deployment, "20")
+    celery_group.until(lambda: shows(deployment, NEW, *PARTS))
+    assert deployment.refusals == [0, 0, 0, 0]
+    assert counted(celery_group, "fetch") >= 4, "two tokens, and two prices of twelve parts"
+    assert counted(celery_group, "push") >= 2
 
 
 def test_a_broker_that_dies_is_told_and_work_goes_on_when_it_is_back(
-    celery_crew: Crew, town: Town, valkey: EmbeddedValkey
+    celery_group: ProcessGroup, deployment: Deployment, valkey: EmbeddedValkey
 ) -> None:
-    celery_crew.start("worker")
-    celery_crew.until_said("Headway works as")
+    celery_group.start("worker")
+    celery_group.until_said("Headway works as")
     valkey.kill()
-    town.move_in("acme", *PARTS)
-    message = celery_crew.until_said("the broker of HEADWAY_BROKER_URL cannot be used")
+    deployment.add_seller("acme", *PARTS)
+    message = celery_group.until_said("the broker of HEADWAY_BROKER_URL cannot be used")
     assert message.startswith("tick: ")
     valkey.start()
-    celery_crew.until(lambda: shows(town, OLD, *PARTS))
+    celery_group.until(lambda: shows(deployment, OLD, *PARTS))
     secret = valkey.url.partition("@")[0].rpartition(":")[2]
-    assert not any(secret in line for line in celery_crew.said)
+    assert not any(secret in line for line in celery_group.said)
 
 
 def test_a_worker_that_is_killed_is_replaced_by_the_others_its_tick_too(
-    celery_crew: Crew, town: Town
+    celery_group: ProcessGroup, deployment: Deployment
 ) -> None:
-    town.move_in("acme", *PARTS)
-    first = celery_crew.start("worker")
-    celery_crew.until_said("push: ")
-    celery_crew.start("worker")
+    deployment.add_seller("acme", *PARTS)
+    first = celery_group.start("worker")
+    celery_group.until_said("push: ")
+    celery_group.start("worker")
     first.kill()
-    celery_crew.until(lambda: shows(town, OLD, *PARTS))
-    assert town.refusals == [0, 0, 0, 0]
+    celery_group.until(lambda: shows(deployment, OLD, *PARTS))
+    assert deployment.refusals == [0, 0, 0, 0]
     assert first.wait(PATIENCE_S) == -signal.SIGKILL
-    celery_crew.processes.remove(first)
+    celery_group.processes.remove(first)
 
 
 def test_a_message_is_json_and_says_only_who_should_look(
-    town: Town, valkey: EmbeddedValkey
+    deployment: Deployment, valkey: EmbeddedValkey
 ) -> None:
-    town.move_in("acme", "P0")
-    settings = load({**town.environ, "HEADWAY_BROKER_URL": valkey.url})
+    deployment.add_seller("acme", "P0")
+    settings = load({**deployment.environ, "HEADWAY_BROKER_URL": valkey.url})
     celery, sent = make_celery(settings), list[DispatchLease]()
 
     def send(dispatch_lease: DispatchLease, *_: object) -> None:
         sent.append(dispatch_lease)
         send_by(celery, dispatch_lease, 0)
 
-    rounds(town.app, send=send, rule=rule_of(town.app)).round()
+    rounds(deployment.app, send=send, rule=rule_of(deployment.app)).round()
     with valkey.client() as client:
         queues = {"fetch.boeing", "push.shopify", "pull.shopify"}
         waiting = {queue: client.lrange(f"{KEY_PREFIX}{queue}", 0, -1) for queue in queues}
@@ -118,36 +118,36 @@ def test_a_message_is_json_and_says_only_who_should_look(
     assert waiting["push.shopify"]
 
 
-def logged(crew: Crew, step: str) -> list[dict[str, str]]:
+def logged(group: ProcessGroup, step: str) -> list[dict[str, str]]:
     """Return what a step wrote as JSON, where a call was made for it."""
-    lines = [json.loads(line) for line in crew.said if not line.startswith("[")]
+    lines = [json.loads(line) for line in group.said if not line.startswith("[")]
     return [line for line in lines if line.get("step") == step and "call" in line]
 
 
 def test_beat_may_tick_instead_of_the_workers_and_logs_may_be_json(
-    celery_crew: Crew, town: Town
+    celery_group: ProcessGroup, deployment: Deployment
 ) -> None:
     chosen = {"HEADWAY_TICKS": "beat", "HEADWAY_LOG_FORMAT": "json"}
-    celery_crew.environ = {**celery_crew.environ, **chosen}
-    town.move_in("acme", *PARTS)
-    celery_crew.start("worker", "--concurrency", "2")
-    celery_crew.until_said("2 steps at once")
-    assert town.one("SELECT count(*) FROM dispatch_leases") == 0
+    celery_group.environ = {**celery_group.environ, **chosen}
+    deployment.add_seller("acme", *PARTS)
+    celery_group.start("worker", "--concurrency", "2")
+    celery_group.until_said("2 steps at once")
+    assert deployment.one("SELECT count(*) FROM dispatch_leases") == 0
     beat = subprocess.Popen(
         [sys.executable, "-m", "celery", "-A", "headway.runners.beat", "beat", "-s", "plan"],
-        env={**os.environ, **celery_crew.environ},
-        cwd=town.environ["HEADWAY_DATA_DIR"],
+        env={**os.environ, **celery_group.environ},
+        cwd=deployment.environ["HEADWAY_DATA_DIR"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
-        celery_crew.until(lambda: shows(town, OLD, *PARTS))
+        celery_group.until(lambda: shows(deployment, OLD, *PARTS))
     finally:
         beat.terminate()
         beat.wait(PATIENCE_S)
-    assert not town.one("SELECT count(*) FROM dispatch_leases WHERE verb = 'tick'")
-    calls = town.one("SELECT array_agg(permit_id::text) FROM call_ledger")
-    fetches, pushes = logged(celery_crew, "fetch"), logged(celery_crew, "push")
+    assert not deployment.one("SELECT count(*) FROM dispatch_leases WHERE verb = 'tick'")
+    calls = deployment.one("SELECT array_agg(permit_id::text) FROM call_ledger")
+    fetches, pushes = logged(celery_group, "fetch"), logged(celery_group, "push")
     assert {fetch["call"] for fetch in [*fetches, *pushes]} <= set(calls)
     assert {fetch.get("seller") for fetch in fetches} == {None}
     assert {push.get("seller") for push in pushes} == {"acme"}

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from tests.scale.conftest import Staff
-from tests.scale.deployment import Town
+from tests.scale.deployment import Deployment
 
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.pauses import PauseKind
@@ -16,77 +16,87 @@ SELECT count(*) FROM call_ledger WHERE status = 'begun' AND NOT EXISTS (
 """
 
 
-def shows(town: Town, price: Decimal, *skus: str, seller: str = "acme") -> bool:
-    return all(town.price(seller, sku) == price for sku in skus)
+def shows(deployment: Deployment, price: Decimal, *skus: str, seller: str = "acme") -> bool:
+    return all(deployment.price(seller, sku) == price for sku in skus)
 
 
 def test_everything_due_is_fetched_pushed_and_pulled_within_every_limit(
-    staff: Staff, town: Town
+    staff: Staff, deployment: Deployment
 ) -> None:
-    town.move_in("acme", *PARTS)
-    town.move_in("birch", *PARTS[:3])
-    town.trade("acme", "P0", orders=3)
-    town.trade("birch", "P0", orders=3)
+    deployment.add_seller("acme", *PARTS)
+    deployment.add_seller("birch", *PARTS[:3])
+    deployment.trade("acme", "P0", orders=3)
+    deployment.trade("birch", "P0", orders=3)
     staff.start()
-    staff.until(lambda: town.is_read(*PARTS))
-    staff.until(lambda: shows(town, OLD, *PARTS))
-    staff.until(lambda: shows(town, OLD, *PARTS[:3], seller="birch"))
-    staff.until(town.is_pulled)
-    assert town.one("SELECT count(*) FROM orders") == 2 * 3 * 3
-    assert town.refusals == [0, 0, 0, 0]
+    staff.until(lambda: deployment.is_read(*PARTS))
+    staff.until(lambda: shows(deployment, OLD, *PARTS))
+    staff.until(lambda: shows(deployment, OLD, *PARTS[:3], seller="birch"))
+    staff.until(deployment.is_pulled)
+    assert deployment.one("SELECT count(*) FROM orders") == 2 * 3 * 3
+    assert deployment.refusals == [0, 0, 0, 0]
 
 
 def test_what_is_triggered_joins_call_the_next_call_and_what_is_paused_does_not(
-    staff: Staff, town: Town
+    staff: Staff, deployment: Deployment
 ) -> None:
-    town.move_in("acme", *PARTS)
+    deployment.add_seller("acme", *PARTS)
     staff.start()
-    staff.until(lambda: shows(town, OLD, *PARTS))
-    town.shelf.stock("P0", "20")
-    town.shelf.stock("P1", "20")
+    staff.until(lambda: shows(deployment, OLD, *PARTS))
+    deployment.catalog.stock("P0", "20")
+    deployment.catalog.stock("P1", "20")
     acme, both = SellerId("acme"), [Sku("P0"), Sku("P1")]
-    town.operations.trigger(both, seller=acme)
-    town.operations.pause(PauseKind.LISTING, skus=both[:1], seller=acme)
-    staff.until(lambda: shows(town, NEW, "P1"))
-    assert shows(town, OLD, "P0")
-    town.operations.resume(PauseKind.LISTING, skus=both[:1], seller=acme)
-    staff.until(lambda: shows(town, NEW, "P0"))
+    deployment.operations.trigger(both, seller=acme)
+    deployment.operations.pause(PauseKind.LISTING, skus=both[:1], seller=acme)
+    staff.until(lambda: shows(deployment, NEW, "P1"))
+    assert shows(deployment, OLD, "P0")
+    deployment.operations.resume(PauseKind.LISTING, skus=both[:1], seller=acme)
+    staff.until(lambda: shows(deployment, NEW, "P0"))
 
 
-def test_trouble_is_reported_and_tried_again_until_it_is_over(staff: Staff, town: Town) -> None:
-    town.move_in("acme", *PARTS)
-    town.do("ALTER TABLE push_intent RENAME TO mislaid")
+def test_trouble_is_reported_and_tried_again_until_it_is_over(
+    staff: Staff, deployment: Deployment
+) -> None:
+    deployment.add_seller("acme", *PARTS)
+    deployment.do("ALTER TABLE push_intent RENAME TO mislaid")
     staff.start()
     line = staff.until_said("the database refused")
     assert "push_intent" in line
-    town.do("ALTER TABLE mislaid RENAME TO push_intent")
-    staff.until(lambda: shows(town, OLD, *PARTS))
+    deployment.do("ALTER TABLE mislaid RENAME TO push_intent")
+    staff.until(lambda: shows(deployment, OLD, *PARTS))
 
 
-def test_a_stop_ends_the_steps_in_hand_and_loses_nothing(staff: Staff, town: Town) -> None:
-    town.move_in("acme", *PARTS)
-    town.move_in("birch", *PARTS[:3])
-    town.trade("acme", "P0", orders=3)
-    town.trade("birch", "P0", orders=3)
+def test_a_stop_ends_the_steps_in_hand_and_loses_nothing(
+    staff: Staff, deployment: Deployment
+) -> None:
+    deployment.add_seller("acme", *PARTS)
+    deployment.add_seller("birch", *PARTS[:3])
+    deployment.trade("acme", "P0", orders=3)
+    deployment.trade("birch", "P0", orders=3)
     staff.start()
     staff.until_said("push: ")
     assert set(staff.stop()) == {0}
     staff.until_said("Headway has stopped.")
-    assert not town.one(BEGUN), "no call is left open, but for what the next worker was given"
-    assert not town.one("SELECT count(*) FROM connected_accounts WHERE push_owner IS NOT NULL")
+    assert not deployment.one(BEGUN), "no call is left open, but for what the next worker was given"
+    assert not deployment.one(
+        "SELECT count(*) FROM connected_accounts WHERE push_owner IS NOT NULL"
+    )
     in_hand = "SELECT count(*) FROM dispatch_leases WHERE carried ? 'job'"
     running = "SELECT count(*) FROM sync_jobs WHERE status = 'running'"
-    assert town.one(running) == town.one(in_hand), "given back, or laid down for the next"
+    assert deployment.one(running) == deployment.one(in_hand), (
+        "given back, or laid down for the next"
+    )
     staff.start()
-    staff.until(lambda: shows(town, OLD, *PARTS) and shows(town, OLD, "P0", seller="birch"))
-    staff.until(lambda: town.one("SELECT count(*) FROM orders") == 2 * 3 * 3)
-    assert town.refusals == [0, 0, 0, 0]
+    staff.until(
+        lambda: shows(deployment, OLD, *PARTS) and shows(deployment, OLD, "P0", seller="birch")
+    )
+    staff.until(lambda: deployment.one("SELECT count(*) FROM orders") == 2 * 3 * 3)
+    assert deployment.refusals == [0, 0, 0, 0]
 
 
-def test_a_bug_stops_loudly(staff: Staff, town: Town) -> None:
-    town.move_in("acme", "P0")
+def test_a_bug_stops_loudly(staff: Staff, deployment: Deployment) -> None:
+    deployment.add_seller("acme", "P0")
     staff.start()
-    staff.until(lambda: shows(town, OLD, "P0"))
-    town.do("""UPDATE listing_state SET desired = '{"price": "ten"}', push_at = now()""")
+    staff.until(lambda: shows(deployment, OLD, "P0"))
+    deployment.do("""UPDATE listing_state SET desired = '{"price": "ten"}', push_at = now()""")
     assert "please report it: " in staff.until_said("push stopped at a bug")
     staff.until(lambda: staff.ended() == 1)

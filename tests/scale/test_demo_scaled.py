@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.lab.demo.test_command import (
+from tests.database.demo.test_command import (
     all_end,
     descendants,
     logged_in,
     watch_a_call_leave,
     watch_a_shop_be_written,
 )
-from tests.scale.workers import Crew
+from tests.scale.workers import ProcessGroup
 
 from headway.cli import main
 
@@ -32,9 +32,9 @@ def watched(pids: list[int]) -> Iterator[dict[int, int]]:
     assert all_end(handles), "nothing may be left running"
 
 
-def at_work(crew: Crew) -> dict[str, int]:
+def at_work(group: ProcessGroup) -> dict[str, int]:
     """Return who works last under each name."""
-    return {found[1]: int(found[2]) for line in crew.said if (found := WORKS.match(line))}
+    return {found[1]: int(found[2]) for line in group.said if (found := WORKS.match(line))}
 
 
 def test_workers_do_the_demos_work_one_that_is_killed_is_replaced_and_all_end_with_it(
@@ -43,28 +43,28 @@ def test_workers_do_the_demos_work_one_that_is_killed_is_replaced_and_all_end_wi
     # A killed worker's call may still be under way until its timeout, and no other leaves before.
     path = {"PYTHONPATH": os.pathsep.join(sys.path)}  # its workers run on the same sources
     environ = {"HOME": str(tmp_path), "HEADWAY_BOEING_TIMEOUT_S": "3", **path}
-    crew = Crew(environ=environ)
-    demo = crew.start(*QUICK)
+    group = ProcessGroup(environ=environ)
+    demo = group.start(*QUICK)
     try:
-        link = crew.until_said("The page: ").partition("The page: ")[2].strip()
-        crew.until(lambda: len(at_work(crew)) == 2)
+        link = group.until_said("The page: ").partition("The page: ")[2].strip()
+        group.until(lambda: len(at_work(group)) == 2)
         with logged_in(link) as client:
-            crew.until_said("| fetch: read ")
-            crew.until_said("| pull: ")
-            first = at_work(crew)
+            group.until_said("| fetch: read ")
+            group.until_said("| pull: ")
+            first = at_work(group)
             os.kill(first["worker 1"], signal.SIGKILL)
-            crew.until_said("worker 1 | was ended by SIGKILL; it is started again in 1 s")
-            crew.until(lambda: at_work(crew)["worker 1"] != first["worker 1"])
-            crew.said.clear()
-            crew.until_said("worker 1 | ")
+            group.until_said("worker 1 | was ended by SIGKILL; it is started again in 1 s")
+            group.until(lambda: at_work(group)["worker 1"] != first["worker 1"])
+            group.said.clear()
+            group.until_said("worker 1 | ")
             watch_a_call_leave(client)
             watch_a_shop_be_written(client)
         with watched(descendants(demo.pid)):
-            assert crew.stop() == [0]
-        crew.until_said("nothing is left running")
-        verdict = crew.until_said("Calls refused")
+            assert group.stop() == [0]
+        group.until_said("nothing is left running")
+        verdict = group.until_said("Calls refused")
         assert verdict.endswith("the supplier 0, Shopify 0, Etsy 0, Printify 0.")
-        assert not any("Traceback" in line for line in crew.said)
+        assert not any("Traceback" in line for line in group.said)
     finally:
         demo.kill()
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from tests.scale.conftest import PARTS, Tell, own_database
-from tests.scale.deployment import CLOCK, Town, open_town
+from tests.scale.deployment import CLOCK, Deployment, open_town
 from tests.scale.storm import Storm
 from tests.scale.truth import breaches
-from tests.scale.workers import PATIENCE_S, Crew
+from tests.scale.workers import PATIENCE_S, ProcessGroup
 
 from headway.runners.valkey import EmbeddedValkey
 from headway.store.migrate import upgrade
@@ -54,23 +54,23 @@ def _room(disk: Path) -> int:
 
 
 def test_a_start_on_a_full_disk_says_so_and_succeeds_once_there_is_room(
-    disk: Path, town: Town, tell: Tell
+    disk: Path, deployment: Deployment, tell: Tell
 ) -> None:
     home = disk / "headway"
-    environ = {**town.environ, "HEADWAY_DATA_DIR": str(home)}
+    environ = {**deployment.environ, "HEADWAY_DATA_DIR": str(home)}
     del environ["DATABASE_URL"]
-    crew = Crew(environ=environ)
+    group = ProcessGroup(environ=environ)
     try:
         with full(disk, but_bytes=2 * MEGABYTE):
-            failed = crew.start("run", "--port", "0")
+            failed = group.start("run", "--port", "0")
             assert failed.wait(PATIENCE_S) == 2
-            line = crew.until_said("No space left on device")
+            line = group.until_said("No space left on device")
         assert "Traceback" not in line
-        crew.start("run", "--port", "0")
-        crew.until_said("Headway runs")
+        group.start("run", "--port", "0")
+        group.until_said("Headway runs")
         tell(f"it had said: {line}")
     finally:
-        crew.stop()
+        group.stop()
 
 
 @pytest.mark.campaign
@@ -79,22 +79,22 @@ def test_a_database_without_room_is_reported_and_gone_on_with_once_there_is(
 ) -> None:
     with own_database({}, disk / "own") as server, open_pool(server.dsn()) as pool:
         upgrade(pool, CLOCK)
-        with open_town(server.dsn(), pool, tmp_path / "vault", ("acme",)) as town:
-            crew = Crew(environ={**town.environ, "HEADWAY_BROKER_URL": valkey.url})
-            day = Storm(town=town, crew=crew, seed=1, moves=5)
-            town.move_in("acme", *PARTS)
-            town.trade("acme", PARTS[0], orders=2)
+        with open_town(server.dsn(), pool, tmp_path / "vault", ("acme",)) as deployment:
+            group = ProcessGroup(environ={**deployment.environ, "HEADWAY_BROKER_URL": valkey.url})
+            day = Storm(deployment=deployment, group=group, seed=1, moves=5)
+            deployment.add_seller("acme", *PARTS)
+            deployment.trade("acme", PARTS[0], orders=2)
             try:
                 for _ in range(3):
-                    crew.start("worker")
-                crew.until_said("fetch: read")
+                    group.start("worker")
+                group.until_said("fetch: read")
                 with full(disk):
-                    line = crew.until_said("the database")
+                    line = group.until_said("the database")
                 full_at = CLOCK.now()
                 pool.check()
                 day.live()
                 day.forsake(full_at)
                 tell(f"it had said: {line}; all settled {day.settle():.0f} s after")
-                assert breaches(town) == []
+                assert breaches(deployment) == []
             finally:
-                crew.stop()
+                group.stop()

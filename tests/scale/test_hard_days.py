@@ -14,7 +14,7 @@ from tests.scale.processes import SKEW, Child
 from tests.scale.proxy import Proxy
 from tests.scale.storm import Storm
 from tests.scale.truth import breaches
-from tests.scale.workers import Crew
+from tests.scale.workers import ProcessGroup
 
 from headway.runners.valkey import EmbeddedValkey
 from headway.store.migrate import upgrade
@@ -28,27 +28,27 @@ TICKER = "SELECT fence FROM dispatch_leases WHERE verb = 'tick'"
 
 def begin(day: Storm, *, workers: int = WORKERS) -> list[Child]:
     """Let workers come, and work."""
-    started = [day.crew.start("worker") for _ in range(workers)]
-    day.crew.until_said("fetch: read")
+    started = [day.group.start("worker") for _ in range(workers)]
+    day.group.until_said("fetch: read")
     day.live()
     return started
 
 
 @pytest.mark.campaign
 def test_another_worker_ticks_when_the_one_that_ticks_is_killed(day: Storm, tell: Tell) -> None:
-    first = day.crew.start("worker")
-    day.crew.until(lambda: day.town.one(TICKER))
-    day.crew.start("worker")
-    day.crew.start("worker")
-    day.crew.until_said("fetch: read")
-    fence = day.town.one(TICKER)
+    first = day.group.start("worker")
+    day.group.until(lambda: day.deployment.one(TICKER))
+    day.group.start("worker")
+    day.group.start("worker")
+    day.group.until_said("fetch: read")
+    fence = day.deployment.one(TICKER)
     day.kill(first)
     killed_s = CLOCK.monotonic()
     day.live()
-    day.crew.until(lambda: day.town.one(TICKER) > fence)
+    day.group.until(lambda: day.deployment.one(TICKER) > fence)
     tell(f"another ticks {CLOCK.monotonic() - killed_s:.1f} s after the kill")
     tell(f"all settled after {day.settle():.0f} s more")
-    assert breaches(day.town) == []
+    assert breaches(day.deployment) == []
 
 
 @pytest.mark.parametrize(
@@ -61,25 +61,25 @@ def test_a_database_that_crashes_and_comes_back_is_gone_on_with(
 ) -> None:
     with own_database(settings, tmp_path / "own") as server, open_pool(server.dsn()) as pool:
         upgrade(pool, CLOCK)
-        with open_town(server.dsn(), pool, tmp_path / "vault", ("acme",)) as town:
-            crew = Crew(environ={**town.environ, "HEADWAY_BROKER_URL": valkey.url})
-            day = Storm(town=town, crew=crew, seed=1, moves=5)
-            town.move_in("acme", *PARTS)
-            town.trade("acme", PARTS[0], orders=2)
+        with open_town(server.dsn(), pool, tmp_path / "vault", ("acme",)) as deployment:
+            group = ProcessGroup(environ={**deployment.environ, "HEADWAY_BROKER_URL": valkey.url})
+            day = Storm(deployment=deployment, group=group, seed=1, moves=5)
+            deployment.add_seller("acme", *PARTS)
+            deployment.trade("acme", PARTS[0], orders=2)
             try:
                 workers = begin(day)
                 crashed_at = CLOCK.now()
                 server.stop(immediate=True)
-                crew.until(lambda: any("the database" in line for line in crew.said))
+                group.until(lambda: any("the database" in line for line in group.said))
                 server.start()
                 pool.check()
                 day.live()
                 day.forsake(crashed_at)
                 tell(f"all settled {day.settle():.0f} s after its return")
                 assert [worker.poll() for worker in workers] == [None] * WORKERS
-                assert breaches(town) == []
+                assert breaches(deployment) == []
             finally:
-                crew.stop()
+                group.stop()
 
 
 @pytest.mark.campaign
@@ -90,11 +90,11 @@ def test_a_wire_that_stalls_for_a_while_harms_nothing(where: str, day: Storm, te
         "broker": "HEADWAY_BROKER_URL",
         "supplier": "HEADWAY_BOEING_URL",
     }[where]
-    address = day.crew.environ[name]
+    address = day.group.environ[name]
     port = str(urlsplit(address).port)
     with Proxy(int(port)) as proxy:
         there = address.replace(f":{port}", f":{proxy.port}")
-        day.crew.environ = {**day.crew.environ, name: there}
+        day.group.environ = {**day.group.environ, name: there}
         begin(day)
         proxy.stall()
         for _ in range(STALL_S):
@@ -102,25 +102,25 @@ def test_a_wire_that_stalls_for_a_while_harms_nothing(where: str, day: Storm, te
             CLOCK.sleep(1)
         proxy.flow()
         tell(f"all settled {day.settle():.0f} s after {STALL_S} s of silence")
-        day.crew.stop()
-    assert breaches(day.town) == []
+        day.group.stop()
+    assert breaches(day.deployment) == []
 
 
 @pytest.mark.campaign
 def test_workers_whose_clocks_are_apart_harm_nothing(day: Storm, tell: Tell) -> None:
-    plain = day.crew.environ
+    plain = day.group.environ
     for ahead_s in (80, 0, -80):
-        day.crew.environ = {**plain, SKEW: str(ahead_s)}
-        day.crew.start("worker")
-    day.crew.environ = plain
-    day.crew.until_said("fetch: read")
+        day.group.environ = {**plain, SKEW: str(ahead_s)}
+        day.group.start("worker")
+    day.group.environ = plain
+    day.group.until_said("fetch: read")
     for _ in range(5):
         day.live()
         CLOCK.sleep(1)
     tell(f"all settled after {day.settle():.0f} s, with clocks 160 s apart")
-    day.crew.start("doctor")
-    assert "s off the" in day.crew.until_said("the clock of")
-    assert breaches(day.town) == []
+    day.group.start("doctor")
+    assert "s off the" in day.group.until_said("the clock of")
+    assert breaches(day.deployment) == []
 
 
 def test_two_deployments_on_one_database_are_named_and_harm_nothing(
@@ -128,16 +128,16 @@ def test_two_deployments_on_one_database_are_named_and_harm_nothing(
 ) -> None:
     with EmbeddedValkey(tmp_path / "other", clock=CLOCK) as other:
         workers = begin(day, workers=2)
-        plain = day.crew.environ
-        day.crew.environ = {**plain, **OTHER, "HEADWAY_BROKER_URL": other.url}
-        workers += [day.crew.start("worker") for _ in range(2)]
-        assert "batch_size, jobs_max" in day.crew.until_said("with other settings")
-        day.crew.environ = plain
+        plain = day.group.environ
+        day.group.environ = {**plain, **OTHER, "HEADWAY_BROKER_URL": other.url}
+        workers += [day.group.start("worker") for _ in range(2)]
+        assert "batch_size, jobs_max" in day.group.until_said("with other settings")
+        day.group.environ = plain
         day.live()
-        day.crew.start("doctor")
-        day.crew.until_said("two deployments on one database?")
+        day.group.start("doctor")
+        day.group.until_said("two deployments on one database?")
         day.live()
         tell(f"all settled after {day.settle():.0f} s")
         assert [worker.poll() for worker in workers] == [None] * 4
-        day.crew.stop()
-    assert breaches(day.town) == []
+        day.group.stop()
+    assert breaches(day.deployment) == []

@@ -12,7 +12,7 @@ from tests.scale.conftest import Tell, own_database
 from tests.scale.deployment import CLOCK, open_town
 from tests.scale.storm import Storm
 from tests.scale.truth import breaches
-from tests.scale.workers import Crew
+from tests.scale.workers import ProcessGroup
 
 from headway.runners.valkey import EmbeddedValkey
 from headway.store.migrate import upgrade
@@ -44,18 +44,20 @@ def stormy(
 ) -> Iterator[Storm]:
     """Let sellers move in, and workers come."""
     limits: dict[str, Any] = {"calls_per_min": CALLS_PER_MIN, "shop_delay_s": SLOW_S}
-    with open_town(database, pool, folder, SELLERS, **limits) as town:
+    with open_town(database, pool, folder, SELLERS, **limits) as deployment:
         for seller in SELLERS:
-            town.move_in(seller, *PARTS, stock=1)
+            deployment.add_seller(seller, *PARTS, stock=1)
         for seller in SELLERS[:3]:
-            town.trade(seller, PARTS[0], orders=2)
-        crew = Crew(environ={**town.environ, **PATIENCE, "HEADWAY_BROKER_URL": valkey.url})
+            deployment.trade(seller, PARTS[0], orders=2)
+        group = ProcessGroup(
+            environ={**deployment.environ, **PATIENCE, "HEADWAY_BROKER_URL": valkey.url}
+        )
         try:
             for _ in range(WORKERS):
-                crew.start("worker")
-            yield Storm(town=town, crew=crew, seed=SEED)
+                group.start("worker")
+            yield Storm(deployment=deployment, group=group, seed=SEED)
         finally:
-            crew.stop()
+            group.stop()
 
 
 # Five starts of a process each second want more than a processor, which others may want too.
@@ -67,7 +69,7 @@ def test_a_worker_killed_every_second_for_a_minute_harms_nothing(
         storm.blow(60)
         recovery_s = storm.settle()
         tell(f"{storm.figures()}; all settled {recovery_s:.0f} s after the last kill")
-        assert breaches(storm.town) == []
+        assert breaches(storm.deployment) == []
 
 
 @pytest.mark.campaign
@@ -91,8 +93,8 @@ def test_ten_minutes_of_kills_of_workers_broker_and_database_harm_nothing(
 
         with stormy(server.dsn(), pool, tmp_path / "vault", valkey) as storm:
             storm.buries = False  # so that rescue is by silence alone
-            storm.crew.patience_s = SILENCE_S
+            storm.group.patience_s = SILENCE_S
             storm.blow(LONG_S, strike)
             recovery_s = storm.settle()
             tell(f"{storm.figures()}; all settled {recovery_s:.0f} s after the last kill")
-            assert breaches(storm.town) == []
+            assert breaches(storm.deployment) == []

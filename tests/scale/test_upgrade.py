@@ -7,9 +7,9 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from tests.scale.deployment import Town
+from tests.scale.deployment import Deployment
 from tests.scale.processes import Child
-from tests.scale.workers import PATIENCE_S, Crew
+from tests.scale.workers import PATIENCE_S, ProcessGroup
 
 import headway
 from headway.runners.valkey import EmbeddedValkey
@@ -52,87 +52,87 @@ def newer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def old(celery_crew: Crew) -> Crew:
-    return celery_crew
+def old(celery_group: ProcessGroup) -> ProcessGroup:
+    return celery_group
 
 
 @pytest.fixture
-def new(celery_crew: Crew, newer: Path) -> Iterator[Crew]:
-    crew = Crew(environ=celery_crew.environ, source=newer)
-    yield crew
-    crew.stop()
+def new(celery_group: ProcessGroup, newer: Path) -> Iterator[ProcessGroup]:
+    group = ProcessGroup(environ=celery_group.environ, source=newer)
+    yield group
+    group.stop()
 
 
-def start(crew: Crew, *queues: str) -> None:
+def start(group: ProcessGroup, *queues: str) -> None:
     """Start workers, each for some queues, and wait until they work."""
-    ready = works(crew) + len(queues)
+    ready = works(group) + len(queues)
     for queue in queues:
-        crew.start("worker", "--concurrency", "2", "--queues", queue)
-    crew.until(lambda: works(crew) >= ready)
+        group.start("worker", "--concurrency", "2", "--queues", queue)
+    group.until(lambda: works(group) >= ready)
 
 
-def works(crew: Crew) -> int:
-    return sum("Headway works as" in line for line in crew.said)
+def works(group: ProcessGroup) -> int:
+    return sum("Headway works as" in line for line in group.said)
 
 
-def ended(crew: Crew, process: Child, *, is_told: bool = False) -> tuple[int, str]:
+def ended(group: ProcessGroup, process: Child, *, is_reported: bool = False) -> tuple[int, str]:
     """Wait for the end of a process, or bring it about; return its code, and what was said."""
-    if is_told:
+    if is_reported:
         process.send_signal(signal.SIGTERM)
-    crew.until_said(f"[{process.pid} ended]")
-    crew.processes.remove(process)
-    return process.wait(PATIENCE_S), "\n".join(crew.said)
+    group.until_said(f"[{process.pid} ended]")
+    group.processes.remove(process)
+    return process.wait(PATIENCE_S), "\n".join(group.said)
 
 
-def pull(town: Town, watched: Crew) -> None:
+def pull(deployment: Deployment, watched: ProcessGroup) -> None:
     """Let orders be pulled, and wait until they were; that writes the column of two names."""
-    asked_at = town.one("SELECT clock_timestamp()")
+    asked_at = deployment.one("SELECT clock_timestamp()")
     pulled = "SELECT count(*) FROM sync_jobs WHERE kind = 'orders' AND completed_at >= %s"
     due = "UPDATE sync_jobs SET next_run_at = now() WHERE kind = 'orders' AND next_run_at > now()"
 
     def is_pulled() -> bool:
         """Look; a run that was under way before is followed by another."""
-        town.do(due)
-        return bool(town.one(pulled, asked_at))
+        deployment.do(due)
+        return bool(deployment.one(pulled, asked_at))
 
     watched.until(is_pulled)
 
 
-def reprice(town: Town, watched: Crew, price: str) -> None:
+def reprice(deployment: Deployment, watched: ProcessGroup, price: str) -> None:
     """Let prices change, and wait until the shop shows them."""
     for sku in PARTS:
-        town.shelf.stock(sku, price)
-    town.do("UPDATE product_sync_schedule SET next_sync_at = now(), priority = 'manual'")
+        deployment.catalog.stock(sku, price)
+    deployment.do("UPDATE product_sync_schedule SET next_sync_at = now(), priority = 'manual'")
     shown = Decimal(price) * Decimal("1.10")
-    watched.until(lambda: all(town.price("acme", sku) == shown for sku in PARTS))
+    watched.until(lambda: all(deployment.price("acme", sku) == shown for sku in PARTS))
 
 
 def test_old_and_new_workers_share_the_work_until_the_last_old_one_is_gone(
-    town: Town, valkey: EmbeddedValkey, old: Crew, new: Crew
+    deployment: Deployment, valkey: EmbeddedValkey, old: ProcessGroup, new: ProcessGroup
 ) -> None:
-    town.move_in("acme", *PARTS)
-    town.trade("acme", "P0", orders=1)
+    deployment.add_seller("acme", *PARTS)
+    deployment.trade("acme", "P0", orders=1)
     # The shop's points are for prices here: whoever pulls from it too would make them wait.
-    town.do("DELETE FROM sync_jobs WHERE platform <> 'printify'")
+    deployment.do("DELETE FROM sync_jobs WHERE platform <> 'printify'")
     newest = len(load())
     start(old, READS, WRITES)
     reader, writer = old.processes
-    pull(town, old)
-    reprice(town, old, "20")
+    pull(deployment, old)
+    reprice(deployment, old, "20")
 
     code, said = ended(new, new.start("db", "upgrade", "--pre"))
     assert (code, f"is at migration {newest + 1}" in said) == (0, True), said
     assert "once every process is new, run: headway db upgrade" in said
     start(new, WRITES)
-    assert ended(old, writer, is_told=True)[0] == 0
-    pull(town, new)
-    reprice(town, new, "30")  # read by the old one, written by the new one
+    assert ended(old, writer, is_reported=True)[0] == 0
+    pull(deployment, new)
+    reprice(deployment, new, "30")  # read by the old one, written by the new one
 
     refused = new.start("db", "upgrade")
     start(new, READS)
     code, said = ended(new, refused)
     assert (code, "which cannot live with the new" in said) == (2, True), said
-    assert ended(old, reader, is_told=True)[0] == 0
+    assert ended(old, reader, is_reported=True)[0] == 0
 
     code, said = ended(new, new.start("doctor"))
     assert "migrations  warn" in said, said
@@ -140,8 +140,8 @@ def test_old_and_new_workers_share_the_work_until_the_last_old_one_is_gone(
     code, said = ended(new, new.start("db", "upgrade"))
     assert (code, f"is at migration {newest + 2}" in said) == (0, True), said
     late = old.start("worker")
-    pull(town, new)
+    pull(deployment, new)
     code, said = ended(old, late)
     assert (code, "install a newer headway" in said) == (3, True), said
-    assert town.refusals == [0, 0, 0, 0]
+    assert deployment.refusals == [0, 0, 0, 0]
     assert not [line for line in old.said + new.said if "the database refused" in line]

@@ -17,19 +17,19 @@ ORDERS, COPIES, SENDERS = 150, 10, 24
 
 
 def test_a_flood_of_webhooks_is_taken_once_each_and_nothing_is_lost(day: Storm, tell: Tell) -> None:
-    town, plain = day.town, day.crew.environ
-    day.crew.environ = {**plain, "HEADWAY_SHOPIFY_CLIENT_SECRET": AppSecret().client_secret}
-    day.crew.start("api", "--port", "0")
-    day.crew.environ = plain
+    deployment, plain = day.deployment, day.group.environ
+    day.group.environ = {**plain, "HEADWAY_SHOPIFY_CLIENT_SECRET": AppSecret().client_secret}
+    day.group.start("api", "--port", "0")
+    day.group.environ = plain
     for _ in range(3):
-        day.crew.start("worker")
-    match = re.search(r"http://127.0.0.1:\d+", day.crew.until_said("Headway serves"))
+        day.group.start("worker")
+    match = re.search(r"http://127.0.0.1:\d+", day.group.until_said("Headway serves"))
     assert match is not None
     deliveries = []
     for number in range(ORDERS):
-        domain = town.domain("acme" if number % 2 else "birch")
-        order = town.shops.place_order(domain, [("P0", 1)])
-        deliveries += [town.shops.hook("orders/create", order, shop=domain)] * COPIES
+        domain = deployment.domain("acme" if number % 2 else "birch")
+        order = deployment.shops.place_order(domain, [("P0", 1)])
+        deliveries += [deployment.shops.hook("orders/create", order, shop=domain)] * COPIES
     began_s = CLOCK.monotonic()
     with (
         httpx.Client(base_url=match[0], timeout=60, trust_env=False) as client,
@@ -44,15 +44,15 @@ def test_a_flood_of_webhooks_is_taken_once_each_and_nothing_is_lost(day: Storm, 
     took_s = CLOCK.monotonic() - began_s
     assert answers.keys() <= {200, 429, 503}
     assert answers[200] == len(deliveries), "nobody had to be turned away"
-    assert town.one("SELECT count(*) FROM webhook_deliveries") == ORDERS
-    woken = town.one("SELECT count(*) FROM sync_audit_log WHERE event_type = 'job_woken'")
+    assert deployment.one("SELECT count(*) FROM webhook_deliveries") == ORDERS
+    woken = deployment.one("SELECT count(*) FROM sync_audit_log WHERE event_type = 'job_woken'")
     runs = "SELECT count(*) FROM sync_jobs WHERE platform = 'shopify' AND kind = 'orders'"
-    assert town.one(runs + " AND NOT is_backfill") == 2
+    assert deployment.one(runs + " AND NOT is_backfill") == 2
     recovery_s = day.settle()
     tell(
         f"{len(deliveries)} webhooks of {ORDERS} orders in {took_s:.0f} s woke two jobs {woken}"
         f" times; all settled {recovery_s:.0f} s later"
     )
     assert woken < ORDERS
-    assert not town.one("SELECT count(*) FROM webhook_deliveries WHERE handled_at IS NULL")
-    assert breaches(town) == []
+    assert not deployment.one("SELECT count(*) FROM webhook_deliveries WHERE handled_at IS NULL")
+    assert breaches(deployment) == []

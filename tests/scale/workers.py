@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.scale.processes import Child, nursery
+from tests.scale.processes import Child, fork_server
 
 PATIENCE_S = 60
 
 
 @dataclass(kw_only=True)
-class Crew:
+class ProcessGroup:
     """Processes that do the work, and what they say, line by line."""
 
     environ: Mapping[str, str] = field(repr=False)
@@ -30,7 +30,7 @@ class Crew:
         child, parent = os.pipe()
         environ = {"PATH": "/usr/bin:/bin", **self.environ}
         try:
-            process = nursery(self.source).start(arguments, environ, parent)
+            process = fork_server(self.source).start(arguments, environ, parent)
         finally:
             os.close(parent)
         self.processes.append(process)

@@ -15,7 +15,7 @@ MINUTES_PER_HOUR = 60
 CALLS_MAX = LIMIT * HOUR_S / SPAN_S
 # Below this share of the limit a line at the limit would press everything else flat.
 LIMIT_SHARE_MIN = 0.1
-YARDSTICKS = {"staleness_bound_min": "bound", "staleness_round_robin_min": "round robin"}
+BASELINES = {"staleness_bound_min": "bound", "staleness_round_robin_min": "round robin"}
 STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 10)
 # Nobody thinks of a week as 168 hours.
 IN_HOURS_MAX = 72
@@ -137,7 +137,7 @@ def _staleness(reports: Sequence[Mapping[str, Any]], hours: float) -> Panel:
     known = {
         name: report[key]
         for report in reports
-        for key, name in YARDSTICKS.items()
+        for key, name in BASELINES.items()
         if report.get(key)
     }
     guides = tuple(Guide(name=name, value=value) for name, value in known.items())

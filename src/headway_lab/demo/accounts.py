@@ -27,7 +27,7 @@ from headway.store.accounts.connections import ConnectedShops
 from headway.store.accounts.credentials import Credentials
 from headway.store.accounts.job_claim import Claimed
 from headway.store.accounts.jobs import Jobs
-from headway_lab.demo.shops import SELLERS, ShopFloor, domain_of
+from headway_lab.demo.shops import SELLERS, DemoShops, domain_of
 from headway_lab.simulators.etsy.simulator import EtsyApp, EtsySimulator
 from headway_lab.simulators.printify.simulator import PrintifySimulator
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
@@ -76,7 +76,7 @@ ACCOUNT_SETTINGS: Mapping[str, object] = {
 }
 
 Shop = tuple[SellerId, PlatformName]
-Tell = Callable[[PlatformName, Mapping[str, str], bytes], None]
+SendWebhook = Callable[[PlatformName, Mapping[str, str], bytes], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class Marketplace:
     names: Mapping[Shop, str]
     skus: Mapping[SellerId, Sequence[str]]
 
-    def move_in(self, app: App) -> None:
+    def set_up(self, app: App) -> None:
         """Let the sellers pay, and connect their shops on Etsy."""
         for seller, tier in TIERS.items():
             quotas = app.job_rule.order_quotas
@@ -98,7 +98,7 @@ class Marketplace:
 
     def connect(self, app: App, platform_name: PlatformName) -> None:
         """Connect all shops on a platform; those on Shopify are, for the catalogue."""
-        vault, shelf, now = shared_vault(app.settings), Credentials(app.pool), app.clock.now()
+        vault, credentials, now = shared_vault(app.settings), Credentials(app.pool), app.clock.now()
         for (seller, platform), name in self.names.items():
             if platform is not platform_name:
                 continue
@@ -106,7 +106,7 @@ class Marketplace:
             if platform is PlatformName.ETSY:
                 pair = self.etsy.grant(int(name))
                 tokens = {"access": pair.access, "refresh": pair.refresh}
-            store_tokens(shelf, vault, token_key(platform, name), clock=app.clock, **tokens)
+            store_tokens(credentials, vault, token_key(platform, name), clock=app.clock, **tokens)
             ConnectedShops(app.pool).connect(
                 seller,
                 name,
@@ -117,7 +117,7 @@ class Marketplace:
             )
 
 
-def open_marketplace(clock: Clock, floor: ShopFloor, *, seed: int) -> Marketplace:
+def open_marketplace(clock: Clock, demo_shops: DemoShops, *, seed: int) -> Marketplace:
     """Open the shops on Etsy and Printify, and let all of them have a history."""
     etsy = EtsySimulator(clock, seed=seed, per_day=ETSY_DAY, hook_secret=HOOK_SECRET)
     printify = PrintifySimulator(clock, seed=seed, hook_secret=HOOK_SECRET)
@@ -131,43 +131,49 @@ def open_marketplace(clock: Clock, floor: ShopFloor, *, seed: int) -> Marketplac
         names[seller, PlatformName.SHOPIFY] = domain_of(seller)
         names[seller, PlatformName.ETSY] = str(shop)
         names[seller, PlatformName.PRINTIFY] = str(own)
-    skus = {seller: [sku for owner, sku, _ in floor.sold if owner == seller] for seller in SELLERS}
-    market = Marketplace(etsy=etsy, printify=printify, shopify=floor.shops, names=names, skus=skus)
-    _remember(market, clock.now(), seed)
+    skus = {
+        seller: [sku for owner, sku, _ in demo_shops.sold if owner == seller] for seller in SELLERS
+    }
+    market = Marketplace(
+        etsy=etsy, printify=printify, shopify=demo_shops.shops, names=names, skus=skus
+    )
+    _add_history(market, clock.now(), seed)
     return market
 
 
-def _remember(market: Marketplace, now: datetime, seed: int) -> None:
+def _add_history(market: Marketplace, now: datetime, seed: int) -> None:
     """Let orders have been placed in the weeks before."""
-    luck = rng(f"history:{seed}")
+    generator = rng(f"history:{seed}")
     for (seller, platform), name in market.names.items():
         count = HISTORY_ORDERS[TIERS[seller]]
-        for at in sorted(now - HISTORY * luck.random() for _ in range(count)):
+        for at in sorted(now - HISTORY * generator.random() for _ in range(count)):
             placed = at.replace(microsecond=0)
             if platform is PlatformName.ETSY:
                 market.etsy.place_order(int(name), at=placed)
             elif platform is PlatformName.PRINTIFY:
                 market.printify.shop(int(name)).place_order(placed)
             elif market.skus[seller]:
-                market.shopify.place_order(name, [(luck.choice(market.skus[seller]), 1)], at=placed)
+                market.shopify.place_order(
+                    name, [(generator.choice(market.skus[seller]), 1)], at=placed
+                )
 
 
-class DemoTrade:
+class DemoOrders:
     """Buyers and sellers, drawn from the seed; `step` lets them do what is due."""
 
     def __init__(self, market: Marketplace, clock: Clock, *, seed: int) -> None:
         self._market = market
         self._clock = clock
-        self._luck = rng(f"trade:{seed}")
+        self._generator = rng(f"trade:{seed}")
         self._order = itertools.count()
         self._due: list[tuple[datetime, int, Callable[[], None]]] = []
-        self._tell: Tell | None = None
+        self._send: SendWebhook | None = None
         for shop in market.names:
-            self._later(self._pause(shop), partial(self._buy, shop))
+            self._schedule(self._pause(shop), partial(self._buy, shop))
 
-    def tell_by(self, tell: Tell | None, clock: Clock) -> None:
+    def send_webhooks_with(self, send: SendWebhook | None, clock: Clock) -> None:
         """Go on by another clock, and let the platforms tell of what happens from here on."""
-        self._tell, self._clock = tell, clock
+        self._send, self._clock = send, clock
 
     def step(self) -> Wait:
         """Let everybody act whose time has come, and say when the next one does."""
@@ -177,23 +183,23 @@ class DemoTrade:
         return Wait(until=self._due[0][0], why="nobody buys")
 
     def _buy(self, shop: Shop) -> None:
-        self._later(self._pause(shop), lambda: self._buy(shop))
+        self._schedule(self._pause(shop), lambda: self._buy(shop))
         number = self._place(shop)
         if number is None:
             return
-        self._say(shop, "placed", number)
-        if self._luck.random() < CANCEL_SHARE:
-            self._later(self._hours(CANCEL_H), lambda: self._end(shop, "cancelled", number))
+        self._send_webhook(shop, "placed", number)
+        if self._generator.random() < CANCEL_SHARE:
+            self._schedule(self._hours(CANCEL_H), lambda: self._finish(shop, "cancelled", number))
             return
-        self._later(self._hours(SHIP_H), lambda: self._end(shop, "shipped", number))
+        self._schedule(self._hours(SHIP_H), lambda: self._finish(shop, "shipped", number))
 
-    def _end(self, shop: Shop, deed: str, number: str) -> None:
+    def _finish(self, shop: Shop, action: str, number: str) -> None:
         (_, platform), name = shop, self._market.names[shop]
-        _DEEDS[platform, deed](self._market, name, number)
-        self._say(shop, deed, number)
-        may_return = deed == "shipped" and (platform, "refunded") in _DEEDS
-        if may_return and self._luck.random() < REFUND_SHARE:
-            self._later(self._hours(REFUND_H), lambda: self._end(shop, "refunded", number))
+        _ACTIONS[platform, action](self._market, name, number)
+        self._send_webhook(shop, action, number)
+        may_return = action == "shipped" and (platform, "refunded") in _ACTIONS
+        if may_return and self._generator.random() < REFUND_SHARE:
+            self._schedule(self._hours(REFUND_H), lambda: self._finish(shop, "refunded", number))
 
     def _place(self, shop: Shop) -> str | None:
         (seller, platform), name, market = shop, self._market.names[shop], self._market
@@ -203,14 +209,14 @@ class DemoTrade:
             return market.printify.place_order(int(name))
         if not market.skus[seller]:
             return None
-        lines = [(self._luck.choice(market.skus[seller]), self._luck.randint(1, 2))]
+        lines = [(self._generator.choice(market.skus[seller]), self._generator.randint(1, 2))]
         return market.shopify.place_order(name, lines)
 
-    def _say(self, shop: Shop, deed: str, number: str) -> None:
+    def _send_webhook(self, shop: Shop, action: str, number: str) -> None:
         """Let the platform tell us, if it does."""
         (_, platform), name, market = shop, self._market.names[shop], self._market
-        topic = _TOPICS.get((platform, deed))
-        if self._tell is None or topic is None or self._luck.random() > TOLD_SHARE:
+        topic = _TOPICS.get((platform, action))
+        if self._send is None or topic is None or self._generator.random() > TOLD_SHARE:
             return
         if platform is PlatformName.ETSY:
             headers, body = market.etsy.hook(topic, int(name), int(number))
@@ -219,31 +225,31 @@ class DemoTrade:
         else:
             sent = market.shopify.hook(topic, number, shop=name)
             headers, body = dict(sent.headers), sent.body
-        self._tell(platform, headers, body)
+        self._send(platform, headers, body)
 
-    def _later(self, pause: timedelta, act: Callable[[], None]) -> None:
+    def _schedule(self, pause: timedelta, act: Callable[[], None]) -> None:
         heapq.heappush(self._due, (self._clock.now() + pause, next(self._order), act))
 
     def _pause(self, shop: Shop) -> timedelta:
-        return HOUR * self._luck.expovariate(ORDERS_PER_H[TIERS[shop[0]]])
+        return HOUR * self._generator.expovariate(ORDERS_PER_H[TIERS[shop[0]]])
 
     def _hours(self, between: tuple[float, float]) -> timedelta:
-        return HOUR * self._luck.uniform(*between)
+        return HOUR * self._generator.uniform(*between)
 
 
-def post_to(url: str, client: httpx.Client) -> Tell:
+def post_to(url: str, client: httpx.Client) -> SendWebhook:
     """Return how a platform tells us: by a request to the page's own address."""
 
-    def tell(platform: PlatformName, headers: Mapping[str, str], body: bytes) -> None:
+    def send(platform: PlatformName, headers: Mapping[str, str], body: bytes) -> None:
         try:
             client.post(f"{url}webhooks/{platform}", headers=dict(headers), content=body)
         except httpx.HTTPError:
             return  # a platform that cannot reach us tells us nothing; the next pull finds it
 
-    return tell
+    return send
 
 
-class Doors(httpx.BaseTransport):
+class HostRouter(httpx.BaseTransport):
     """Simulators in one process, each behind its own host, one behind all others."""
 
     def __init__(
@@ -257,9 +263,9 @@ class Doors(httpx.BaseTransport):
         return self._by_host.get(request.url.host, self._other).handle_request(request)
 
 
-def doors(market: Marketplace, clock: VirtualClock, *, seed: int) -> Doors:
+def platform_transport(market: Marketplace, clock: VirtualClock, *, seed: int) -> HostRouter:
     """Return the way to all platforms in virtual time."""
-    return Doors(
+    return HostRouter(
         {
             ETSY_HOST: SimTransport(market.etsy.handle, clock, seed=seed),
             PRINTIFY_HOST: SimTransport(market.printify.handle, clock, seed=seed),
@@ -290,20 +296,20 @@ def past_pull(app: App, *, is_late: bool = False) -> Pull:
     return slow.pull("past", jobs=None if is_late else jobs)
 
 
-def _print_out(market: Marketplace, name: str, number: str) -> None:
+def _ship_print(market: Marketplace, name: str, number: str) -> None:
     while market.printify.advance(int(name), number) != "fulfilled":
         continue
 
 
-Deed = Callable[[Marketplace, str, str], object]
-_DEEDS: Mapping[tuple[PlatformName, str], Deed] = {
+OrderAction = Callable[[Marketplace, str, str], object]
+_ACTIONS: Mapping[tuple[PlatformName, str], OrderAction] = {
     (PlatformName.ETSY, "shipped"): lambda m, name, order: m.etsy.ship(int(name), int(order)),
     (PlatformName.ETSY, "cancelled"): lambda m, name, order: m.etsy.cancel(int(name), int(order)),
     (PlatformName.ETSY, "refunded"): lambda m, name, order: m.etsy.refund(int(name), int(order)),
     (PlatformName.SHOPIFY, "shipped"): lambda m, name, order: m.shopify.fulfil(name, order),
     (PlatformName.SHOPIFY, "cancelled"): lambda m, name, order: m.shopify.cancel(name, order),
     (PlatformName.SHOPIFY, "refunded"): lambda m, name, order: m.shopify.refund(name, order),
-    (PlatformName.PRINTIFY, "shipped"): _print_out,
+    (PlatformName.PRINTIFY, "shipped"): _ship_print,
     (PlatformName.PRINTIFY, "cancelled"): lambda m, name, order: m.printify.cancel(
         int(name), order
     ),

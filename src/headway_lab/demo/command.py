@@ -36,9 +36,9 @@ from headway.store.migrate import upgrade
 from headway.store.pool import open_pool
 from headway.store.server.embedded import EmbeddedServer
 from headway.web.server import address, listen
-from headway_lab.demo.accounts import ACCOUNT_SETTINGS, doors, post_to
+from headway_lab.demo.accounts import ACCOUNT_SETTINGS, platform_transport, post_to
 from headway_lab.demo.shops import DemoPeople
-from headway_lab.demo.world import PAST_H, DemoWorld, live_past, open_world, past_settings
+from headway_lab.demo.world import PAST_H, DemoWorld, open_world, past_settings, simulate_past
 from headway_lab.simulators.boeing import SignIn
 from headway_lab.simulators.transport import SimTransport, serve
 from headway_lab.virtual_clock import VirtualClock
@@ -122,12 +122,12 @@ def demo(
     With --workers it is scaled out on this machine: headway worker processes do the engine's work.
     """
     settings = _settings(config.load(), port=port, policy=policy, products=products, speed=speed)
-    voice = CommandConsole(settings)
+    console = CommandConsole(settings)
     valkey = _valkey(settings) if workers else None
     with contextlib.suppress(KeyboardInterrupt), stoppable(), ExitStack() as stack:
-        stack.enter_context(voice.log.heard())
+        stack.enter_context(console.log.heard())
         taken = stack.enter_context(listen(settings.web_host, settings.web_port))
-        voice.say(f"Headway demo, {speed:g} times faster than life.")
+        console.say(f"Headway demo, {speed:g} times faster than life.")
         _keep_private(settings.data_dir.parent)
         server = stack.enter_context(
             EmbeddedServer(settings.data_dir, clock=SystemClock(), settings=SERVER)
@@ -135,21 +135,23 @@ def demo(
         if valkey is not None:
             settings = _with_broker(stack, settings, valkey)
         pool = stack.enter_context(_fresh_pool(server, POOL_SIZE + settings.pull_workers))
-        clock, stage = _past(settings, pool, voice, products=products, seed=seed, speed=speed)
+        clock, stage = _past(settings, pool, console, products=products, seed=seed, speed=speed)
         app = _application(stack, settings, pool, stage, clock)
         note = {"database": DATABASE, "page": address(taken)}
         server.announce(note_of(app.settings, clock) | note)
-        stage.trade.tell_by(post_to(address(taken), stack.enter_context(_client())), clock)
-        join(stack, app, "api" if workers else "run", voice)
-        stack.callback(lambda: voice.say(stage.verdict))
+        stage.trade.send_webhooks_with(
+            post_to(address(taken), stack.enter_context(_client())), clock
+        )
+        join(stack, app, "api" if workers else "run", console)
+        stack.callback(lambda: console.say(stage.verdict))
         runner = _play(stack, app, stage, seed)
         page = login_link(app, taken)
-        voice.say(f"The page: {page}")
-        crew = _hire(stack, app, workers, voice)
+        console.say(f"The page: {page}")
+        processes = _start_workers(stack, app, workers, console)
         if not workers:
             _work(runner, app, speed)
-        show_line(stack, app, runner, taken, voice, page=page, speed=speed, crew=crew)
-    voice.say("The demo has ended; nothing is left running.")
+        show_line(stack, app, runner, taken, console, page=page, speed=speed, crew=processes)
+    console.say("The demo has ended; nothing is left running.")
 
 
 def _settings(
@@ -194,7 +196,7 @@ def _fresh_pool(server: EmbeddedServer, size: int) -> "Iterator[Pool]":
 def _past(
     settings: Settings,
     pool: "Pool",
-    voice: CommandConsole,
+    console: CommandConsole,
     *,
     products: int,
     seed: int,
@@ -211,12 +213,12 @@ def _past(
         virtual,
         pool,
         transport=SimTransport(stage.supplier.handle, virtual, seed=seed),
-        shop_transport=SimTransport(stage.floor.shops.handle, virtual, seed=seed),
-        platform_transport=doors(stage.market, virtual, seed=seed),
+        shop_transport=SimTransport(stage.demo_shops.shops.handle, virtual, seed=seed),
+        platform_transport=platform_transport(stage.market, virtual, seed=seed),
     )
     app.adopt()
-    with voice.console.status("") as status:
-        live_past(
+    with console.console.status("") as status:
+        simulate_past(
             stage,
             virtual,
             app,
@@ -225,7 +227,7 @@ def _past(
             ),
         )
     clock = ScaledClock(speed, start=start)
-    stage.clock.pass_to(clock)
+    stage.clock.switch_to(clock)
     return clock, stage
 
 
@@ -234,7 +236,7 @@ def _application(
 ) -> App:
     """Serve supplier and shops over real HTTP and put the application together against them."""
     supplier = stack.enter_context(serve(stage.supplier.handle, clock))
-    shops = stack.enter_context(serve(stage.floor.shops.handle, clock))
+    shops = stack.enter_context(serve(stage.demo_shops.shops.handle, clock))
     etsy = stack.enter_context(serve(stage.market.etsy.handle, clock))
     printify = stack.enter_context(serve(stage.market.printify.handle, clock))
     # Sockets know only real seconds: whoever is asked may be silent for as many of those as ever.
@@ -261,8 +263,8 @@ def _play(stack: ExitStack, app: App, stage: DemoWorld, seed: int) -> EmbeddedRu
     runner = EmbeddedRunner(app.clock)
     stack.callback(runner.stop, STOP_S)
     runner.start(
-        world=stage.shelves.step,
-        people=DemoPeople(app, stage.floor, seed=seed).step,
+        world=stage.catalog.step,
+        people=DemoPeople(app, stage.demo_shops, seed=seed).step,
         trade=stage.trade.step,
     )
     return runner
@@ -299,21 +301,23 @@ def _with_broker(stack: ExitStack, settings: Settings, valkey: "EmbeddedValkey")
     return settings.model_copy(update={"broker_url": SecretStr(valkey.url), "ticks": "workers"})
 
 
-def _hire(stack: ExitStack, app: App, count: int, voice: CommandConsole) -> WorkerProcesses:
+def _start_workers(
+    stack: ExitStack, app: App, count: int, console: CommandConsole
+) -> WorkerProcesses:
     """Let worker processes do the engine's work; they join by the note in the demo's folder."""
 
-    def tell(name: str, text: str) -> None:
-        if not voice.is_watched:  # there the view shows it
-            voice.say(f"{name} | {text}")
+    def send(name: str, text: str) -> None:
+        if not console.is_watched:  # there the view shows it
+            console.say(f"{name} | {text}")
 
     # Where they find the demo, whatever else they might have been told to work on.
     place = {"HEADWAY_DATA_DIR": str(app.settings.data_dir.resolve()), "DATABASE_URL": ""}
-    crew = WorkerProcesses(
+    workers = WorkerProcesses(
         count,
         options=("--concurrency", str(STEPS_AT_ONCE)),
         environ={**os.environ, "HEADWAY_SERVER": "", **TOLD_IN, **place},
-        report=tell,
+        report=send,
     )
-    stack.callback(crew.stop)
-    crew.start()
-    return crew
+    stack.callback(workers.stop)
+    workers.start()
+    return workers

@@ -37,7 +37,7 @@ EDITS = (Decimal("0.90"), Decimal("1.15"), Decimal("0.80"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShopFloor:
+class DemoShops:
     """The simulated shops, what each sells, and the parts that are not in them yet."""
 
     shops: ShopifySimulator
@@ -45,7 +45,7 @@ class ShopFloor:
     newcomers: list[tuple[SellerId, Sku]]
     restore_per_s: float
 
-    def move_in(self, app: App) -> None:
+    def set_up(self, app: App) -> None:
         """Connect each seller's shop, and import what it sells."""
         settings, now = app.settings, app.clock.now()
         keys = settings.secret_key.get_secret_value() if settings.secret_key else None
@@ -88,9 +88,9 @@ class ShopFloor:
 class DemoPeople:
     """Customers and merchants, drawn from the seed; `step` lets them do what is due."""
 
-    def __init__(self, app: App, floor: ShopFloor, *, seed: int) -> None:
+    def __init__(self, app: App, demo_shops: DemoShops, *, seed: int) -> None:
         self._app = app
-        self._floor = floor
+        self._demo_shops = demo_shops
         self._rng = rng(f"people:{seed}")
         now = app.clock.now()
         self._habits = {
@@ -115,21 +115,21 @@ class DemoPeople:
         shop, view = self._pick()
         places = [name for name, count in (view.quantities if view else {}).items() if count > 0]
         if view is not None and places:
-            self._floor.shops.sell(shop, view.sku, self._rng.choice(places))
+            self._demo_shops.shops.sell(shop, view.sku, self._rng.choice(places))
 
     def _edit(self) -> None:
         shop, view = self._pick()
         if view is not None:
             price = (view.price * self._rng.choice(EDITS)).quantize(CENT)
-            self._floor.shops.edit_price(shop, view.sku, max(price, CENT))
+            self._demo_shops.shops.edit_price(shop, view.sku, max(price, CENT))
 
     def _publish(self) -> None:
-        self._floor.publish(self._app, PUBLISHED_AT_ONCE)
+        self._demo_shops.publish(self._app, PUBLISHED_AT_ONCE)
 
     def _pick(self) -> tuple[str, ShopScreen | None]:
         """Choose a product; None if it is gone."""
-        seller, sku, _ = self._rng.choice(self._floor.sold)
-        return domain_of(seller), self._floor.shops.shown(domain_of(seller), sku)
+        seller, sku, _ = self._rng.choice(self._demo_shops.sold)
+        return domain_of(seller), self._demo_shops.shops.shown(domain_of(seller), sku)
 
 
 def domain_of(seller: SellerId) -> str:
@@ -145,7 +145,7 @@ def open_shops(
     newcomers: Sequence[Sku],
     seed: int,
     speed: float,
-) -> ShopFloor:
+) -> DemoShops:
     """Open a shop for each seller that sells its share of the parts at the price it should."""
     restored_per_s = restore_per_s(speed)
     setups = [
@@ -162,10 +162,10 @@ def open_shops(
     faults = ShopFaultPlan(seed, rates={"error": ERROR_RATE})
     shops = ShopifySimulator(clock, shops=setups, faults=faults, seed=seed)
     owners = [SELLERS[index % len(SELLERS)] for index in range(len(sold) + len(newcomers))]
-    return ShopFloor(
+    return DemoShops(
         shops=shops,
         sold=[
-            (seller, Sku(part.sku), _shelve(shops, settings, seller, part))
+            (seller, Sku(part.sku), _put_on_sale(shops, settings, seller, part))
             for seller, part in zip(owners, sold, strict=False)
         ],
         newcomers=list(zip(owners[len(sold) :], newcomers, strict=True)),
@@ -173,7 +173,7 @@ def open_shops(
     )
 
 
-def _shelve(
+def _put_on_sale(
     shops: ShopifySimulator, settings: Settings, seller: SellerId, part: SupplierPart
 ) -> ShopIds:
     """Put a part on sale as the seller's terms say."""

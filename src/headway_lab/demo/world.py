@@ -18,8 +18,8 @@ from headway.config import Settings
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import Done, Wait
 from headway.runners.embedded import Step, run_steps
-from headway_lab.demo.accounts import DemoTrade, Marketplace, open_marketplace, past_pull
-from headway_lab.demo.shops import ShopFloor, open_shops
+from headway_lab.demo.accounts import DemoOrders, Marketplace, open_marketplace, past_pull
+from headway_lab.demo.shops import DemoShops, open_shops
 from headway_lab.simulation.world import CENT, World, WorldChange, seeded_world
 from headway_lab.simulators.boeing import BoeingSimulator, SignIn, SupplierPart
 from headway_lab.simulators.faults import FaultPlan, Interval
@@ -53,7 +53,7 @@ PUSHES_FROM_H = 23
 PULLS_FROM_H = (12, 29)
 
 
-class Handover:
+class SwitchingClock:
     """A clock that passes from one clock to the next without a jump, for the simulators."""
 
     is_real = False
@@ -62,7 +62,7 @@ class Handover:
         self._inner = first
         self._lead_s = 0.0
 
-    def pass_to(self, following: Clock) -> None:
+    def switch_to(self, following: Clock) -> None:
         """Go on by another clock from here."""
         self._lead_s = self.monotonic() - following.monotonic()
         self._inner = following
@@ -84,7 +84,7 @@ class Handover:
         return self._inner.event()
 
 
-class Shelves:
+class LiveCatalog:
     """What the supplier has at this moment; `step` plays the changes that have come."""
 
     def __init__(self, world: World, clock: Clock) -> None:
@@ -118,18 +118,18 @@ class DemoWorld:
     """The supplier and its shelves, the shops and the platforms, ready to be served."""
 
     supplier: BoeingSimulator
-    shelves: Shelves
-    floor: ShopFloor
+    catalog: LiveCatalog
+    demo_shops: DemoShops
     market: Marketplace
-    trade: DemoTrade
-    clock: Handover
+    trade: DemoOrders
+    clock: SwitchingClock
 
     @property
     def verdict(self) -> str:
         """How often we asked too often, as each of those outside counted for itself."""
         counts = {
             "the supplier": self.supplier.refusals,
-            "Shopify": self.floor.shops.refusals,
+            "Shopify": self.demo_shops.shops.refusals,
             "Etsy": self.market.etsy.log.refusals.total(),
             "Printify": self.market.printify.refusals,
         }
@@ -160,29 +160,34 @@ def open_world(
     lively = {change.part.sku for change in changes} | {*gone}
     quiet = [slow.start[sku] for sku in skus[:products] if sku not in lively]
     changes = sorted([*changes, *_mistyped(quiet, seed)], key=lambda change: change.at_s)
-    handover = Handover(clock)
-    shelves = Shelves(replace(slow, changes=tuple(changes)), handover)
+    switching_clock = SwitchingClock(clock)
+    catalog = LiveCatalog(replace(slow, changes=tuple(changes)), switching_clock)
     faults = FaultPlan(seed, rates={"error": ERROR_RATE}, vanish=vanish)
     supplier = BoeingSimulator(
-        shelves, handover, faults=faults, seed=seed, sign_in=sign_in, token_life_s=TOKEN_LIFE_S
+        catalog,
+        switching_clock,
+        faults=faults,
+        seed=seed,
+        sign_in=sign_in,
+        token_life_s=TOKEN_LIFE_S,
     )
     parts = list(slow.start.values())
-    floor = open_shops(
-        handover,
+    demo_shops = open_shops(
+        switching_clock,
         settings,
         sold=parts[:products],
         newcomers=skus[products:],
         seed=seed,
         speed=speed,
     )
-    market = open_marketplace(handover, floor, seed=seed)
+    market = open_marketplace(switching_clock, demo_shops, seed=seed)
     return DemoWorld(
         supplier=supplier,
-        shelves=shelves,
-        floor=floor,
+        catalog=catalog,
+        demo_shops=demo_shops,
         market=market,
-        trade=DemoTrade(market, handover, seed=seed),
-        clock=handover,
+        trade=DemoOrders(market, switching_clock, seed=seed),
+        clock=switching_clock,
     )
 
 
@@ -212,27 +217,27 @@ def past_settings(settings: Settings, *, products: int) -> Settings:
     return settings.model_copy(update={"budget_share": share})
 
 
-def live_past(
+def simulate_past(
     stage: DemoWorld, clock: VirtualClock, app: App, *, progress: Callable[[float], None]
 ) -> None:
     """Fill the shops and let days pass on virtual time; `progress` hears the share done."""
-    stage.floor.move_in(app)
-    stage.market.move_in(app)
+    stage.demo_shops.set_up(app)
+    stage.market.set_up(app)
     # Nobody has edited anything yet, so there is nothing to patrol for.
     app = replace(
         app.with_poll(PAST_POLL),
         push_rule=replace(app.push_rule, poll=PAST_POLL, verify_every=None),
-        shop_restore_per_s=stage.floor.restore_per_s,
+        shop_restore_per_s=stage.demo_shops.restore_per_s,
     )
     bell = clock.event()
 
     def play(name: str, step: Step, rung: threading.Event | None = None) -> None:
         clock.spawn(partial(run_steps, step, clock, threading.Event(), _quiet, name, bell=rung))
 
-    play("world", stage.shelves.step)
+    play("world", stage.catalog.step)
     play("trade", stage.trade.step)
     play("fetch", app.fetch("past", rings=bell.set).step)
-    pushes_from_h = _pushes_from_h(app, len(stage.floor.sold))
+    pushes_from_h = _pushes_from_h(app, len(stage.demo_shops.sold))
     for hour in range(PAST_H):
         progress(hour / PAST_H)
         if hour == pushes_from_h:
@@ -240,7 +245,7 @@ def live_past(
         if hour in PULLS_FROM_H:
             play("pull", past_pull(app, is_late=hour != PULLS_FROM_H[0]).step)
         if hour == PUBLISHED_AT_H:
-            stage.floor.publish(app, PUBLISHED_BEFORE)
+            stage.demo_shops.publish(app, PUBLISHED_BEFORE)
         clock.run((hour + 1) * HOUR_S)
     # Their history is pulled before the watcher's eyes.
     stage.market.connect(app, PlatformName.PRINTIFY)

@@ -23,7 +23,7 @@ from headway_lab.simulation.results import (
     print_alerts,
     print_broken,
 )
-from headway_lab.simulation.throwaway_database import open_lab
+from headway_lab.simulation.throwaway_database import open_throwaway_database
 
 
 def run_accounts(
@@ -37,14 +37,14 @@ def run_accounts(
 
     With `tells`, how far it is goes to stderr as JSON.
     """
-    wall = SystemClock()
+    real_clock = SystemClock()
     shown = _told(plan) if json_progress else _progress(plan)
-    with open_lab(url) as lab, shown as progress:
-        began_s = wall.monotonic()
-        scenario = AccountScenario(plan, lab.pool, lab.data_dir, parts)
+    with open_throwaway_database(url) as database, shown as progress:
+        began_s = real_clock.monotonic()
+        scenario = AccountScenario(plan, database.pool, database.data_dir, parts)
         scenario.run(progress)
-        report = figures(scenario, real_seconds=wall.monotonic() - began_s)
-    broken = [str(example) for example in scenario.book.examples]
+        report = figures(scenario, real_seconds=real_clock.monotonic() - began_s)
+    broken = [str(example) for example in scenario.violations.examples]
     return report, tuple([*broken, f"reproduce: {_command(plan)}"] if broken else ())
 
 

@@ -14,7 +14,7 @@ from headway.core.catalog.listings import Sku
 from headway.core.timetable.capacity import Throughput
 from headway.core.timetable.optimum import DAY_MIN, relaxed_optimum
 from headway_lab.simulation.scenario import Scenario
-from headway_lab.simulation.truth import Face
+from headway_lab.simulation.truth import ShopFields
 from headway_lab.simulation.world import DAY_S, World
 from headway_lab.simulators.boeing import DELAY_S, SupplierPart
 from headway_lab.simulators.transport import NETWORK_S
@@ -29,13 +29,13 @@ class Baselines:
     round_robin_min: float
 
 
-def yardsticks(scenario: Scenario) -> Baselines:
+def baselines(scenario: Scenario) -> Baselines:
     """Measure what was possible in a run."""
     plan, throughput = scenario.plan, permitted(scenario.settings)
     listings = Counter(
-        str(shelf.sku)
-        for shelf in scenario.shops.shelves.values()
-        if not scenario.fates.strikes(shelf.sku)
+        str(shop_listing.sku)
+        for shop_listing in scenario.shops.shop_listings.values()
+        if not scenario.affected.affects(shop_listing.sku)
     )
     return Baselines(
         seats_per_min=throughput.seats_per_min,
@@ -45,7 +45,7 @@ def yardsticks(scenario: Scenario) -> Baselines:
             listings,
             throughput,
             days=plan.days,
-            face=lambda part: scenario.eye.see(part).face,
+            shop_fields=lambda part: scenario.reference.see(part).shop_fields,
         ),
     )
 
@@ -85,7 +85,7 @@ def replay_round_robin(
     throughput: Throughput,
     *,
     days: float,
-    face: Callable[[SupplierPart], Face],
+    shop_fields: Callable[[SupplierPart], ShopFields],
 ) -> float:
     """Return what the run's own changes come to if SKUs are read in turn, the first at once."""
     end_s, cycle_s = days * DAY_S, DAY_S / throughput.price_calls_per_day
@@ -97,7 +97,7 @@ def replay_round_robin(
         return float((rounds * len(place) + place[sku]) // throughput.seats * cycle_s)
 
     moving = {Sku(change.part.sku) for change in world.changes if listings.get(change.part.sku)}
-    truth: dict[str, Face] = {sku: face(world.start[sku]) for sku in moving}
+    truth: dict[str, ShopFields] = {sku: shop_fields(world.start[sku]) for sku in moving}
     shown = dict(truth)
     since_s = dict.fromkeys(truth, 0.0)
     stale_s = 0.0
@@ -115,7 +115,7 @@ def replay_round_robin(
         sku = change.part.sku
         if sku in truth and change.at_s < end_s:
             stale_s += pass_until(sku, change.at_s)
-            truth[sku], since_s[sku] = face(change.part), change.at_s
+            truth[sku], since_s[sku] = shop_fields(change.part), change.at_s
     stale_s += sum(pass_until(sku, end_s) for sku in truth)
     followed = sum(listings.values())
     return stale_s / 60 / followed / days if followed else 0.0

@@ -35,7 +35,7 @@ from headway_lab.simulation.faults import KNOWN, Faults, parse_faults
 from headway_lab.simulation.report import figures, write_trace
 from headway_lab.simulation.results import broken_laws, print_one
 from headway_lab.simulation.scenario import Parts, Plan, Scenario
-from headway_lab.simulation.throwaway_database import open_lab
+from headway_lab.simulation.throwaway_database import open_throwaway_database
 from headway_lab.simulation.world import DAY_S, World
 from headway_lab.simulation.worlds import WORLDS
 
@@ -213,7 +213,7 @@ def _plans(
     workers: int | None,
 ) -> list[Plan]:
     faults = parse_faults([*plan.world.faults, *(fault or [])])
-    faults.fates(list(plan.world.start), seed=seed)
+    faults.affected(list(plan.world.start), seed=seed)
     return [
         replace(
             plan,
@@ -328,12 +328,12 @@ def _run(
     progress: Callable[[float], None],
     parts: Parts | None = None,
 ) -> RunOutcome:
-    wall = SystemClock()
-    with open_lab(url) as lab:
-        began_s = wall.monotonic()
-        scenario = Scenario(plan, lab.pool, lab.data_dir, parts)
+    real_clock = SystemClock()
+    with open_throwaway_database(url) as database:
+        began_s = real_clock.monotonic()
+        scenario = Scenario(plan, database.pool, database.data_dir, parts)
         scenario.run(progress)
-        real_seconds = wall.monotonic() - began_s
+        real_seconds = real_clock.monotonic() - began_s
     if trace is not None:
         write_trace(scenario, trace)
     report = figures(scenario, real_seconds=real_seconds)
@@ -381,9 +381,9 @@ def _exit_if_broken(outcomes: Sequence[RunOutcome], *, as_json: bool) -> None:
 
 
 def _broken_lines(scenario: Scenario) -> list[str]:
-    if not scenario.book.examples:
+    if not scenario.violations.examples:
         return []
-    lines = [str(example) for example in scenario.book.examples]
+    lines = [str(example) for example in scenario.violations.examples]
     return [*lines, f"reproduce: {_command(scenario.plan, scenario.plan.faults)}"]
 
 

@@ -14,35 +14,35 @@ import httpx
 
 from headway.clock import Clock, Rng
 
-TOUCHES_MAX = 12
+STEPS_MAX = 12
 
 
 class Crashed(BaseException):
     """The worker is gone; not an Exception, because nothing of ours may catch it."""
 
 
-class Life:
+class FaultInjector:
     """One incarnation of a worker: a count of touches until it ends, once it is doomed."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._fuse: int | None = None
-        self._dooms_at_claim: int | None = None
+        self._steps_left: int | None = None
+        self._steps_after_claim: int | None = None
         self._stall_s = 0.0
         self._skips = 0
         self.is_over = False
 
-    def doom(self, generator: Rng) -> None:
+    def crash_soon(self, generator: Rng) -> None:
         """Let it end soon: within a few touches from now, or from the next claim on."""
-        touches = generator.randrange(TOUCHES_MAX)
+        touches = generator.randrange(STEPS_MAX)
         if generator.random() < 0.5:  # noqa: PLR2004 - idle or busy, evenly
-            self._fuse = touches
+            self._steps_left = touches
         else:
-            self._dooms_at_claim = touches
+            self._steps_after_claim = touches
 
-    def end_after(self, touches: int) -> None:
+    def crash_after(self, touches: int) -> None:
         """Let it end at the touch that comes after so many."""
-        self._fuse = touches
+        self._steps_left = touches
 
     def stall(self, seconds: float, *, skips: int = 0) -> None:
         """Let it freeze for that long at the next point where it may, or some points later."""
@@ -52,20 +52,20 @@ class Life:
         """End it now."""
         self.is_over = True
 
-    def touch(self) -> None:
+    def may_crash(self) -> None:
         """Pass one point at which it may end."""
-        if self._fuse is not None:
-            self._fuse -= 1
-            self.is_over |= self._fuse < 0
+        if self._steps_left is not None:
+            self._steps_left -= 1
+            self.is_over |= self._steps_left < 0
         if self.is_over:
             raise Crashed
 
-    def joins_call(self) -> None:
+    def before_claim(self) -> None:
         """Note that it is about to claim."""
-        if self._dooms_at_claim is not None:
-            self._fuse, self._dooms_at_claim = self._dooms_at_claim, None
+        if self._steps_after_claim is not None:
+            self._steps_left, self._steps_after_claim = self._steps_after_claim, None
 
-    def freeze(self) -> None:
+    def may_freeze(self) -> None:
         """Pass a point at which it may freeze."""
         if self._skips:
             self._skips -= 1
@@ -104,32 +104,32 @@ class SkewedClock:
 class CrashingTransport(httpx.BaseTransport):
     """The wire of a worker that may die before a request leaves, or before its answer is read."""
 
-    def __init__(self, inner: httpx.BaseTransport, life: Life) -> None:
+    def __init__(self, inner: httpx.BaseTransport, injector: FaultInjector) -> None:
         self._inner = inner
-        self._life = life
+        self._injector = injector
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Let one request pass."""
-        self._life.touch()
+        self._injector.may_crash()
         response = self._inner.handle_request(request)
-        self._life.touch()
+        self._injector.may_crash()
         return response
 
 
 class CrashingPool:
     """Connections of a worker that may die before or after any transaction."""
 
-    def __init__(self, pool: Any, life: Life) -> None:  # noqa: ANN401 - only the store knows pools
+    def __init__(self, pool: Any, injector: FaultInjector) -> None:  # noqa: ANN401 - only the store knows pools
         self._pool = pool
-        self._life = life
+        self._injector = injector
 
     @contextmanager
     def connection(self, *args: Any, **kwargs: Any) -> Iterator[Any]:  # noqa: ANN401 - as the pool
         """Lend a connection for one transaction."""
-        self._life.touch()
+        self._injector.may_crash()
         with self._pool.connection(*args, **kwargs) as connection:
             yield connection
-        self._life.touch()
+        self._injector.may_crash()
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the pool
         return getattr(self._pool, name)

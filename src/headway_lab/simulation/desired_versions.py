@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headway_lab.simulation.faults import Faults
-from headway_lab.simulation.shops import Shelf
-from headway_lab.simulation.truth import Face
+from headway_lab.simulation.shops import ShownListing
+from headway_lab.simulation.truth import ShopFields
 from headway_lab.simulators.faults import Interval
 
 MayWait = Callable[[float], bool]
@@ -44,44 +44,52 @@ class _DesiredVersion:
 
     since_s: float
     left: set[str]
-    is_told: bool = False
+    is_reported: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
     """What was desired of a listing at one time, and what its read had shown, if it was one."""
 
-    face: Face
-    seen: Face | None
+    shop_fields: ShopFields
+    seen: ShopFields | None
 
 
 class DesiredVersions:
     """Follows what is desired of every listing that is in a shop."""
 
-    def __init__(self, shelves: Mapping[str, Shelf], followed: Collection[str]) -> None:
-        self._shelves = shelves
+    def __init__(
+        self, shop_listings: Mapping[str, ShownListing], followed: Collection[str]
+    ) -> None:
+        self._shop_listings = shop_listings
         self._followed = followed
         self._versions = {
-            id_: [Version(face=dict(shelf.face), seen=dict(shelf.face))]
-            for id_, shelf in shelves.items()
+            id_: [
+                Version(
+                    shop_fields=dict(shop_listing.shop_fields), seen=dict(shop_listing.shop_fields)
+                )
+            ]
+            for id_, shop_listing in shop_listings.items()
         }
         self._open: dict[str, _DesiredVersion] = {}
         self.pushed = 0
         self.superseded = 0
         self.push_s: list[float] = []
 
-    def want(self, id_: str, face: Face, reported: Face | None, now_s: float) -> None:
+    def want(
+        self, id_: str, shop_fields: ShopFields, reported: ShopFields | None, now_s: float
+    ) -> None:
         """Note a new desired version."""
         if id_ not in self._versions:
             return
-        old = self._versions[id_][-1].face
-        face = {**old, **face}
-        self._versions[id_].append(Version(face=face, seen=reported))
-        moved = {facet for facet, value in face.items() if old.get(facet) != value}
+        old = self._versions[id_][-1].shop_fields
+        shop_fields = {**old, **shop_fields}
+        self._versions[id_].append(Version(shop_fields=shop_fields, seen=reported))
+        moved = {facet for facet, value in shop_fields.items() if old.get(facet) != value}
         replaced = self._open.pop(id_, None)
         if replaced is not None:
             moved |= replaced.left
-        left = moved.intersection(self._shelves[id_].lacks(face))
+        left = moved.intersection(self._shop_listings[id_].lacks(shop_fields))
         if left:
             self._open[id_] = _DesiredVersion(since_s=now_s, left=left)
         counts = id_ in self._followed
@@ -93,20 +101,22 @@ class DesiredVersions:
         version = self._open.get(id_)
         if version is None:
             return
-        version.left.intersection_update(self._shelves[id_].lacks(self._versions[id_][-1].face))
+        version.left.intersection_update(
+            self._shop_listings[id_].lacks(self._versions[id_][-1].shop_fields)
+        )
         if not version.left:
             del self._open[id_]
             self.pushed += id_ in self._followed
             self.push_s.append(now_s - version.since_s)
 
-    def first_to_want(self, id_: str, facet: str, value: object) -> int | None:
+    def first_version_with(self, id_: str, facet: str, value: object) -> int | None:
         """Return the first of the versions in a row that wanted this of a facet, the latest row."""
         versions = self._versions[id_]
-        numbers = [n for n, version in enumerate(versions) if version.face[facet] == value]
+        numbers = [n for n, version in enumerate(versions) if version.shop_fields[facet] == value]
         if not numbers:
             return None
         first = numbers[-1]
-        while first > 0 and versions[first - 1].face[facet] == value:
+        while first > 0 and versions[first - 1].shop_fields[facet] == value:
             first -= 1
         return first
 
@@ -114,19 +124,21 @@ class DesiredVersions:
         """Return a version by its number."""
         return self._versions[id_][number]
 
-    def overdue(self, may_wait: MayWait) -> Iterable[tuple[Shelf, float, list[str]]]:
+    def overdue(self, may_wait: MayWait) -> Iterable[tuple[ShownListing, float, list[str]]]:
         """Yield, once each, what has been on its way for longer than it may, and what it lacks."""
         for id_, version in self._open.items():
-            if not version.is_told and not may_wait(version.since_s):
-                version.is_told = True
-                yield self._shelves[id_], version.since_s, sorted(version.left)
+            if not version.is_reported and not may_wait(version.since_s):
+                version.is_reported = True
+                yield self._shop_listings[id_], version.since_s, sorted(version.left)
 
-    def strange(self, may_wait: MayWait) -> Iterable[tuple[Shelf, str, object]]:
+    def unexpected(self, may_wait: MayWait) -> Iterable[tuple[ShownListing, str, object]]:
         """Yield each facet that is neither desired nor on its way, nor a merchant's fresh deed."""
-        for id_, shelf in self._shelves.items():
-            face = self._versions[id_][-1].face
+        for id_, shop_listing in self._shop_listings.items():
+            shop_fields = self._versions[id_][-1].shop_fields
             version = self._open.get(id_)
-            for facet in shelf.lacks(face):
-                is_fresh = facet in shelf.meddled and may_wait(shelf.meddled[facet][0])
+            for facet in shop_listing.lacks(shop_fields):
+                is_fresh = facet in shop_listing.changed_by_hand and may_wait(
+                    shop_listing.changed_by_hand[facet][0]
+                )
                 if not is_fresh and (version is None or facet not in version.left):
-                    yield shelf, facet, face[facet]
+                    yield shop_listing, facet, shop_fields[facet]

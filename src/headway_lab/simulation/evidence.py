@@ -66,7 +66,7 @@ class ShopRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shelved:
+class PublishedListing:
     """A listing that is in its shop as a run begins: what is shown, and under which ids."""
 
     user_id: SellerId
@@ -165,11 +165,11 @@ class Evidence:
         return [OpenIntent(user_id=u, kind=k, skus=s, writes=w) for u, k, s, w in rows]
 
     def open_shops(
-        self, accounts: Iterable[ShopRow], shelved: Iterable[Shelved], *, now: datetime
+        self, accounts: Iterable[ShopRow], published: Iterable[PublishedListing], *, now: datetime
     ) -> None:
         """Connect shops, and let each show what is desired of its listings, verified now."""
         with guarded(), self._pool.connection() as connection, connection.transaction():
-            cursor, listings = connection.cursor(), list(shelved)
+            cursor, listings = connection.cursor(), list(published)
             for account in accounts:
                 values = {"id": account.id, "user_id": account.user_id, "shop": account.shop}
                 cursor.execute(CONNECT, {**values, "now": now})

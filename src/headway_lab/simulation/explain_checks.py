@@ -10,29 +10,31 @@ from headway.core.timetable.next_call import SupplierQueue
 from headway.engine.explain import reasons
 from headway.operations.outlook import queue_ahead
 from headway.store.timetable.positions import ListingPositions
-from headway_lab.simulation.forecast_checks import Forecasts, Foresight
-from headway_lab.simulation.law_book import LawBook
+from headway_lab.simulation.forecast_checks import ForecastChecks, WaitForecast
+from headway_lab.simulation.violation_log import ViolationLog
 
 ASKED_PER_QUEUE = 2
 SECOND = timedelta(seconds=1)
 Explain = Callable[[ListingPosition, SupplierQueue, datetime], Explanation]
 
 
-def ask(app: App, book: LawBook, explain: Explain = reasons) -> None:
+def ask(app: App, violations: ViolationLog, explain: Explain = reasons) -> None:
     """Ask both ends of every queue; a waiting row needs a sentence and an instant to come."""
-    book.put_in_play(("L13",))
+    violations.enable(("L13",))
     now = app.clock.now()
     queue = app.supplier_queue(now)
     for position in ListingPositions(app.pool).sample(now, limit=ASKED_PER_QUEUE):
         answer = explain(position, queue, now)
         is_waiting = position.is_active and position.sync_status != "syncing"
         if not answer.sentence:
-            book.broken("L13", f"{position.sku} cannot say what blocks it")
+            violations.add("L13", f"{position.sku} cannot say what blocks it")
         elif is_waiting and answer.is_mute(now):
-            book.broken("L13", f"{position.sku} says {answer.sentence!r} and no instant to come")
+            violations.add("L13", f"{position.sku} says {answer.sentence!r} and no instant to come")
 
 
-def foretell(app: App, skus: Sequence[Sku], foresight: Foresight, *, at_s: float) -> None:
+def record_forecasts(
+    app: App, skus: Sequence[Sku], forecasts: ForecastChecks, *, at_s: float
+) -> None:
     """Ask these parts until when they wait, and remember what they said."""
     now = app.clock.now()
     queue = queue_ahead(app, now, skus)
@@ -44,4 +46,4 @@ def foretell(app: App, skus: Sequence[Sku], foresight: Foresight, *, at_s: float
         if not is_waiting or answer.until is None:
             continue
         in_s = (answer.until - now) / SECOND
-        foresight.said(standing.id, Forecasts(state=answer.state, at_s=at_s + in_s))
+        forecasts.record(standing.id, WaitForecast(state=answer.state, at_s=at_s + in_s))

@@ -34,7 +34,7 @@ PAUSES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+class PlannedPause:
     """Something that a person pauses, and for how long."""
 
     kind: PauseKind
@@ -60,18 +60,20 @@ class Faults:
     shop_stale: tuple[tuple[int, float], ...] = ()
     shop_edits_per_h: float = 0.0
     shop_sales_per_h: float = 0.0
-    stops: tuple[Stop, ...] = ()
+    planned_pauses: tuple[PlannedPause, ...] = ()
 
     @property
     def silences(self) -> tuple[Interval, ...]:
         """When the supplier does not answer, may not be asked, or nobody is there to ask."""
-        return (*self.outages, *self.absences, *(stop.span for stop in self.stops))
+        return (*self.outages, *self.absences, *(pause.span for pause in self.planned_pauses))
 
     @property
     def shop_silences(self) -> tuple[Interval, ...]:
         """When shops do not answer, may not be written to, or nobody is there to write."""
-        stops = (stop.span for stop in self.stops if stop.kind is not PauseKind.SUPPLIER)
-        return (*self.shop_outages, *self.absences, *stops)
+        planned_pauses = (
+            pause.span for pause in self.planned_pauses if pause.kind is not PauseKind.SUPPLIER
+        )
+        return (*self.shop_outages, *self.absences, *planned_pauses)
 
     @property
     def is_deadly(self) -> bool:
@@ -82,7 +84,7 @@ class Faults:
         """Return the shops' plan for the whole run."""
         return ShopFaultPlan(seed, rates=self.shop_shares, outage=self.shop_outages)
 
-    def fates(self, skus: Sequence[Sku], *, seed: int) -> "Fates":
+    def affected(self, skus: Sequence[Sku], *, seed: int) -> "AffectedParts":
         """Choose whom it strikes; the same seed strikes the same SKUs."""
         fated = sum(count for count, _ in (*self.vanish, *self.badprice)) + self.poison
         if fated > len(skus):
@@ -97,18 +99,18 @@ class Faults:
             for index, at in enumerate(_each(self.badprice))
         }
         poison = frozenset(next(taken) for _ in range(self.poison))
-        return Fates(poison=poison, vanish=vanish, badprice=badprice)
+        return AffectedParts(poison=poison, vanish=vanish, badprice=badprice)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fates:
+class AffectedParts:
     """The SKUs that suffer, each from one thing."""
 
     poison: frozenset[str] = frozenset()
     vanish: Mapping[str, Interval] = field(default_factory=dict)
     badprice: Mapping[str, tuple[BadPrice, Interval]] = field(default_factory=dict)
 
-    def strikes(self, sku: str) -> bool:
+    def affects(self, sku: str) -> bool:
         """Tell whether this SKU suffers from anything of its own."""
         return sku in self.poison or sku in self.vanish or sku in self.badprice
 
@@ -171,8 +173,10 @@ def parse_faults(specs: Sequence[str]) -> Faults:
         shop_stale=counts("shop-stale"),
         shop_edits_per_h=total("shop-edit"),
         shop_sales_per_h=total("shop-sale"),
-        stops=tuple(
-            Stop(kind=kind, span=span) for name, kind in PAUSES.items() for span in intervals(name)
+        planned_pauses=tuple(
+            PlannedPause(kind=kind, span=span)
+            for name, kind in PAUSES.items()
+            for span in intervals(name)
         ),
     )
 

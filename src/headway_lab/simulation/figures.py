@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from headway_lab.simulation.hours import Hourly
-from headway_lab.simulation.shops import Shelf
-from headway_lab.simulation.truth import Face
+from headway_lab.simulation.shops import ShownListing
+from headway_lab.simulation.truth import ShopFields
 
 
 @dataclass(slots=True, kw_only=True)
 class _Followed:
     """One listing: what changed since it was last read, and since when its shop is wrong."""
 
-    shelf: Shelf
+    shop_listing: ShownListing
     unread_s: list[float] = field(default_factory=list)
     wrong_since_s: float | None = None
 
@@ -37,12 +37,16 @@ class Tally:
 class Figures:
     """Follows every listing that the figures count."""
 
-    def __init__(self, shelves: Mapping[str, Shelf]) -> None:
-        self._truth: dict[str, Face] = {shelf.sku: shelf.offer for shelf in shelves.values()}
-        self._followed = {id_: _Followed(shelf=shelf) for id_, shelf in shelves.items()}
+    def __init__(self, shop_listings: Mapping[str, ShownListing]) -> None:
+        self._truth: dict[str, ShopFields] = {
+            shop_listing.sku: shop_listing.offer for shop_listing in shop_listings.values()
+        }
+        self._followed = {
+            id_: _Followed(shop_listing=shop_listing) for id_, shop_listing in shop_listings.items()
+        }
         self._ids: dict[str, list[str]] = defaultdict(list)
-        for id_, shelf in shelves.items():
-            self._ids[shelf.sku].append(id_)
+        for id_, shop_listing in shop_listings.items():
+            self._ids[shop_listing.sku].append(id_)
         self._changes = 0
         self._superseded = 0
         self._wrong_s = 0.0
@@ -54,11 +58,11 @@ class Figures:
         """How many listings the figures are about."""
         return len(self._followed)
 
-    def changed(self, sku: str, face: Face, at_s: float) -> None:
+    def changed(self, sku: str, shop_fields: ShopFields, at_s: float) -> None:
         """Note that the truth is another now; what a shop cannot show is no change."""
-        if sku not in self._truth or face == self._truth[sku]:
+        if sku not in self._truth or shop_fields == self._truth[sku]:
             return
-        self._truth[sku] = face
+        self._truth[sku] = shop_fields
         for id_ in self._ids[sku]:
             self._changes += 1
             self._followed[id_].unread_s.append(at_s)
@@ -80,7 +84,7 @@ class Figures:
         followed = self._followed.get(id_)
         if followed is None:
             return
-        is_wrong = bool(followed.shelf.lacks(self._truth[followed.shelf.sku]))
+        is_wrong = bool(followed.shop_listing.lacks(self._truth[followed.shop_listing.sku]))
         if is_wrong and followed.wrong_since_s is None:
             followed.wrong_since_s = now_s
         elif not is_wrong and followed.wrong_since_s is not None:
@@ -98,7 +102,7 @@ class Figures:
                 continue
             self._superseded += len(followed.unread_s) - 1
             if not may_wait(followed.unread_s[-1]):
-                lost.append((followed.shelf.sku, followed.unread_s[-1]))
+                lost.append((followed.shop_listing.sku, followed.unread_s[-1]))
         return Tally(
             changes=self._changes,
             superseded=self._superseded,

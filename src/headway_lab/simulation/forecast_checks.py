@@ -17,7 +17,7 @@ from headway_lab.simulation.figures import percentile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forecasts:
+class WaitForecast:
     """One answer: what it waits for, when it goes, and its headway; None for that of the calls."""
 
     state: str
@@ -29,51 +29,53 @@ class Forecasts:
 class ForecastOutcome:
     """An answer whose time has come, and when it came true; None if it never did."""
 
-    said: Forecasts
+    forecast: WaitForecast
     went_s: float | None
 
 
-class Foresight:
+class ForecastChecks:
     """The answers of one run."""
 
     def __init__(self) -> None:
-        self._open: dict[Hashable, list[Forecasts]] = {}
-        self._came: list[ForecastOutcome] = []
-        self._departures: list[float] = []
+        self._open: dict[Hashable, list[WaitForecast]] = {}
+        self._outcomes: list[ForecastOutcome] = []
+        self._call_times: list[float] = []
 
-    def said(self, key: Hashable, answer: Forecasts) -> None:
+    def record(self, key: Hashable, answer: WaitForecast) -> None:
         """Remember an answer until it comes true."""
         self._open.setdefault(key, []).append(answer)
 
-    def departed(self, at_s: float) -> None:
+    def call_sent(self, at_s: float) -> None:
         """Note that a call left with somebody aboard."""
-        self._departures.append(at_s)
+        self._call_times.append(at_s)
 
     def in_call(self, key: Hashable, at_s: float) -> None:
         """Hold everything that was said of this one against the instant at which it went."""
-        self._came += [
-            ForecastOutcome(said=forecast, went_s=at_s) for forecast in self._open.pop(key, ())
+        self._outcomes += [
+            ForecastOutcome(forecast=forecast, went_s=at_s) for forecast in self._open.pop(key, ())
         ]
 
     def close(self, end_s: float) -> None:
         """Count as wrong what should have come by now; what lies beyond the end is not known."""
         for answers in self._open.values():
             late = [answer for answer in answers if self._last_s(answer) < end_s]
-            self._came += [ForecastOutcome(said=forecast, went_s=None) for forecast in late]
+            self._outcomes += [ForecastOutcome(forecast=forecast, went_s=None) for forecast in late]
         self._open.clear()
 
     def figures(self) -> dict[str, Any]:
         """Return how often the answers were right, as a report holds it."""
         off_s = sorted(
-            abs(outcome.went_s - outcome.said.at_s)
-            for outcome in self._came
+            abs(outcome.went_s - outcome.forecast.at_s)
+            for outcome in self._outcomes
             if outcome.went_s is not None
         )
-        asked_by_state = Counter(outcome.said.state for outcome in self._came)
-        right = Counter(outcome.said.state for outcome in self._came if self._is_right(outcome))
+        asked_by_state = Counter(outcome.forecast.state for outcome in self._outcomes)
+        right = Counter(
+            outcome.forecast.state for outcome in self._outcomes if self._is_right(outcome)
+        )
         return {
-            "asked": len(self._came),
-            "share": round(right.total() / len(self._came), 4) if self._came else None,
+            "asked": len(self._outcomes),
+            "share": round(right.total() / len(self._outcomes), 4) if self._outcomes else None,
             "median_error_s": round(median(off_s), 1) if off_s else None,
             "p90_error_s": _rounded(percentile(off_s, 0.9)),
             "by_reason": {
@@ -83,7 +85,7 @@ class Foresight:
         }
 
     def _is_right(self, outcome: ForecastOutcome) -> bool:
-        forecast, went_s = outcome.said, outcome.went_s
+        forecast, went_s = outcome.forecast, outcome.went_s
         if went_s is None:
             return False
         if forecast.headway_s is not None:
@@ -92,16 +94,16 @@ class Foresight:
 
     def _nearest(self, at_s: float) -> int:
         """Return the number of the departure that is nearest to an instant."""
-        after = bisect_left(self._departures, at_s)
-        around = [index for index in (after - 1, after) if 0 <= index < len(self._departures)]
-        return min(around, key=lambda index: abs(self._departures[index] - at_s))
+        after = bisect_left(self._call_times, at_s)
+        around = [index for index in (after - 1, after) if 0 <= index < len(self._call_times)]
+        return min(around, key=lambda index: abs(self._call_times[index] - at_s))
 
-    def _last_s(self, forecast: Forecasts) -> float:
+    def _last_s(self, forecast: WaitForecast) -> float:
         """Return until when an answer may still come true; for ever, with calls yet to leave."""
         if forecast.headway_s is not None:
             return forecast.at_s + forecast.headway_s
-        next_one = bisect_left(self._departures, forecast.at_s) + 1
-        return self._departures[next_one] if next_one < len(self._departures) else float("inf")
+        next_one = bisect_left(self._call_times, forecast.at_s) + 1
+        return self._call_times[next_one] if next_one < len(self._call_times) else float("inf")
 
 
 def _rounded(number: float | None) -> float | None:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from headway.clock import Clock
 from headway.core.catalog.listings import Listing, Priority
 from headway_lab.simulation.deadlines import HOUR_S, Promise
-from headway_lab.simulation.law_book import LawBook
+from headway_lab.simulation.violation_log import ViolationLog
 
 HOURS = 24
 SEATS = 10
@@ -23,8 +23,10 @@ FIRST_OPENING = timedelta(hours=2, minutes=30)
 class Isolation:
     """Counts retries by window and scheduled calls by hour."""
 
-    def __init__(self, *, book: LawBook, clock: Clock, listings: int, promise: Promise) -> None:
-        self._book = book
+    def __init__(
+        self, *, violations: ViolationLog, clock: Clock, listings: int, promise: Promise
+    ) -> None:
+        self._violations = violations
         self._clock = clock
         self._promise = promise
         every_h, self._cap = next(rest for size, *rest in WINDOWS if listings >= size)
@@ -32,12 +34,12 @@ class Isolation:
         self._start = clock.now()
         self._retried: dict[int, set[str]] = defaultdict(set)
         self._calls: Counter[int] = Counter()
-        self._ailing: dict[int, int] = {}
+        self._failing_by_hour: dict[int, int] = {}
         self._disturbed: set[int] = set()
-        book.put_in_play(("L4",))
+        violations.enable(("L4",))
 
     def claimed(
-        self, listings: Sequence[Listing], *, now: datetime, ailing: Callable[[], int]
+        self, listings: Sequence[Listing], *, now: datetime, failing_count: Callable[[], int]
     ) -> None:
         """Note who boarded by the worker's clock, and how many fail or are parked by now."""
         due = [listing for listing in listings if listing.next_sync_at <= now]
@@ -50,12 +52,12 @@ class Isolation:
         before = len(self._retried[window])
         self._retried[window] |= retried
         if max(before, self._cap) < len(self._retried[window]):
-            self._book.broken(
+            self._violations.add(
                 "L4", f"{len(self._retried[window])} retries in a window of {self._cap}"
             )
         hour = self._hour()
-        if hour not in self._ailing:
-            self._ailing[hour] = ailing()
+        if hour not in self._failing_by_hour:
+            self._failing_by_hour[hour] = failing_count()
         if scheduled:
             self._calls[hour] += 1
 
@@ -72,10 +74,10 @@ class Isolation:
         for day, hours in days.items():
             calls = [self._calls[hour] for hour in hours]
             # Whoever fails waits for a window, and its hour has a seat less.
-            ailing = max(self._ailing.get(hour, 0) for hour in hours)
-            if max(calls) - min(calls) > 1 + math.ceil(ailing / SEATS):
+            failing_count = max(self._failing_by_hour.get(hour, 0) for hour in hours)
+            if max(calls) - min(calls) > 1 + math.ceil(failing_count / SEATS):
                 listed = " ".join(map(str, calls))
-                self._book.broken("L4", f"scheduled calls of the hours of day {day}: {listed}")
+                self._violations.add("L4", f"scheduled calls of the hours of day {day}: {listed}")
 
     def _has_excuse(self, hour: int) -> bool:
         """Tell whether calls of this hour failed or were lost, or an outage is caught up with."""

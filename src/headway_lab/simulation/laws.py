@@ -17,20 +17,20 @@ from headway.core.catalog.listings import Listing, Outcome, Priority, Sku
 from headway_lab.simulation.deadlines import Deadlines
 from headway_lab.simulation.desired_versions import DesiredVersions
 from headway_lab.simulation.evidence import Evidence, ListingRow
-from headway_lab.simulation.faults import Fates
+from headway_lab.simulation.faults import AffectedParts
 from headway_lab.simulation.figures import Figures
-from headway_lab.simulation.forecast_checks import Foresight
+from headway_lab.simulation.forecast_checks import ForecastChecks
 from headway_lab.simulation.isolation import Isolation
-from headway_lab.simulation.law_book import LawBook
-from headway_lab.simulation.pauses import Stops
-from headway_lab.simulation.truth import Eye, Served, ShownState, difference, face_of
+from headway_lab.simulation.pauses import PauseChecks
+from headway_lab.simulation.truth import ReferenceReader, Served, ShownState, difference, fields_of
+from headway_lab.simulation.violation_log import ViolationLog
 
 # What a failed call, a release or a rescue must leave as it was.
-BLAMELESS = (
+UNCHANGED_FIELDS = (
     "next_sync_at", "priority", "is_active", "consecutive_failures", "missing_count",
     "last_successful_sync", "observed", "desired", "desired_version", "held_reason",
 )  # fmt: skip
-MASS_WORDS = "listings moved within a day"
+MASS_HOLD_TEXT = "listings moved within a day"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,31 +51,31 @@ class Laws:
     def __init__(
         self,
         *,
-        book: LawBook,
+        violations: ViolationLog,
         evidence: Evidence,
         clock: Clock,
         rules: Rules,
-        fates: Fates,
-        eye: Eye,
+        affected: AffectedParts,
+        reference: ReferenceReader,
         figures: Figures,
         versions: DesiredVersions,
         deadlines: Deadlines,
         isolation: Isolation | None = None,
-        stops: Stops,
-        foresight: Foresight,
+        pauses: PauseChecks,
+        forecasts: ForecastChecks,
     ) -> None:
-        self._book = book
+        self._violations = violations
         self._evidence = evidence
         self._clock = clock
         self._rules = rules
-        self._fates = fates
-        self._eye = eye
+        self._affected = affected
+        self._reference = reference
         self._figures = figures
         self._versions = versions
         self._deadlines = deadlines
         self._isolation = isolation
-        self._stops = stops
-        self._foresight = foresight
+        self._pauses = pauses
+        self._forecasts = forecasts
         self._rows = {row.id: row for row in evidence.all_rows()}
         self._leased: set[str] = set()
         self._ids: dict[Sku, list[str]] = defaultdict(list)
@@ -84,9 +84,9 @@ class Laws:
         self.rescued = 0
         self.refused = 0
         self.retry_seats: Counter[int] = Counter()
-        book.put_in_play(("L2", "L5", "L6", "L8", "L9", "L10"))
+        violations.enable(("L2", "L5", "L6", "L8", "L9", "L10"))
         if not rules.is_overloaded:
-            book.put_in_play(("L3",))
+            violations.enable(("L3",))
 
     # -- one operation each ------------------------------------------------------------------
 
@@ -98,21 +98,25 @@ class Laws:
         for listing in listings:
             row = self._rows[listing.id]
             if row.is_leased:
-                self._book.broken("L5", f"{listing.sku} claimed though {row.lease_owner} holds it")
+                self._violations.add(
+                    "L5", f"{listing.sku} claimed though {row.lease_owner} holds it"
+                )
             if listing.fence <= row.fence:
-                self._book.broken(
+                self._violations.add(
                     "L5", f"{listing.sku} claimed under the old fence {listing.fence}"
                 )
             if (listing.user_id, listing.sku) != (row.user_id, row.sku):
-                self._book.broken("L10", f"row of {row.user_id} came as one of {listing.user_id}")
+                self._violations.add(
+                    "L10", f"row of {row.user_id} came as one of {listing.user_id}"
+                )
             if not row.is_active:
-                self._book.broken("L5", f"{listing.sku} claimed though it is parked")
-        self._stops.claimed(listings)
+                self._violations.add("L5", f"{listing.sku} claimed though it is parked")
+        self._pauses.claimed(listings)
         self._check_seats(skus, {listing.id for listing in listings}, now)
         if listings:
-            self._foresight.departed(self._clock.monotonic())
+            self._forecasts.call_sent(self._clock.monotonic())
         for listing in listings:
-            self._foresight.in_call(listing.id, self._clock.monotonic())
+            self._forecasts.in_call(listing.id, self._clock.monotonic())
             self._leased.add(listing.id)
             self._rows[listing.id] = self._rows[listing.id]._replace(
                 sync_status="syncing",
@@ -122,16 +126,16 @@ class Laws:
             )
         self._count_retries(listings)
         if self._isolation is not None:
-            self._isolation.claimed(listings, now=now, ailing=lambda: self.ailing)
+            self._isolation.claimed(listings, now=now, failing_count=lambda: self.failing_count)
         self.check_ages()
 
     def called(self, skus: Sequence[str]) -> None:
         """Check that a request may leave, and what it carries: parts, or none to sign in."""
-        self._stops.called(f"{len(skus)} parts" if skus else "to sign in")
+        self._pauses.called(f"{len(skus)} parts" if skus else "to sign in")
         if len(set(skus)) != len(skus):
-            self._book.broken("L2", f"a SKU took two seats of one call: {sorted(skus)}")
+            self._violations.add("L2", f"a SKU took two seats of one call: {sorted(skus)}")
         if len(skus) > self._rules.seats:
-            self._book.broken("L2", f"{len(skus)} SKUs in a call of {self._rules.seats} seats")
+            self._violations.add("L2", f"{len(skus)} SKUs in a call of {self._rules.seats} seats")
 
     def settled(
         self, settlements: Sequence[Settlement], refused: int, served: Served | None
@@ -144,14 +148,14 @@ class Laws:
         }
         if refused != len(settlements) - len(held):
             late = len(settlements) - len(held)
-            self._book.broken("L5", f"{refused} settles were refused, {late} came too late")
+            self._violations.add("L5", f"{refused} settles were refused, {late} came too late")
         self.refused += refused
         for old, row in self._refresh({settlement.listing.sku for settlement in settlements}):
             if row.id in held:
                 shown = self._check_settled(old, held[row.id], row, served)
                 self._note_version(old, row, shown)
             elif row != old:
-                self._book.broken("L10", f"{row.user_id}/{row.sku} changed by another's settle")
+                self._violations.add("L10", f"{row.user_id}/{row.sku} changed by another's settle")
         self.check_ages()
         return [our.listing.sku for our in held.values() if our.outcome is not Outcome.FAILED]
 
@@ -162,23 +166,23 @@ class Laws:
         for old, row in self._refresh({listing.sku for listing in listings}):
             if row.id not in held_ids:
                 if row != old:
-                    self._book.broken("L10", f"{row.user_id}/{row.sku} changed by a release")
+                    self._violations.add("L10", f"{row.user_id}/{row.sku} changed by a release")
                 continue
             if row.is_leased:
-                self._book.broken("L5", f"{row.sku} was released and is still held")
-            self._check_blameless(old, row, "a failed call")
+                self._violations.add("L5", f"{row.sku} was released and is still held")
+            self._check_unchanged(old, row, "a failed call")
         self.check_ages()
 
     def suspicion_reset(self) -> None:
         """Check that lifting suspicion did nothing else to anybody."""
         for old, row in self._refresh({row.sku for row in self._rows.values() if row.suspicion}):
-            self._check_blameless(old, row, "a pardon")
+            self._check_unchanged(old, row, "a pardon")
 
     def moved(self, skus: Collection[Sku]) -> None:
         """Check that a policy which moved due times did nothing else to anybody."""
         for old, row in self._refresh(set(skus)):
             if old._replace(next_sync_at=row.next_sync_at) != row:
-                self._book.broken("L10", f"{row.user_id}/{row.sku} changed with its due time")
+                self._violations.add("L10", f"{row.user_id}/{row.sku} changed with its due time")
 
     def rescued_by(self, count: int, now: datetime) -> None:
         """Check that a tick freed exactly the listings whose lease had run out."""
@@ -188,7 +192,7 @@ class Laws:
             if (until := self._rows[id_].lease_until) is not None and until < now
         ]
         if count != len(silent):
-            self._book.broken("L5", f"{count} listings rescued, {len(silent)} had fallen silent")
+            self._violations.add("L5", f"{count} listings rescued, {len(silent)} had fallen silent")
         self.rescued += count
         if count:
             self._disturb()
@@ -197,8 +201,8 @@ class Laws:
             if row.id not in ids:
                 continue
             if row.is_leased or row.fence != old.fence + 1:
-                self._book.broken("L5", f"{row.sku} was rescued but keeps its lease or fence")
-            self._check_blameless(old, row, "a rescue")
+                self._violations.add("L5", f"{row.sku} was rescued but keeps its lease or fence")
+            self._check_unchanged(old, row, "a rescue")
         self.check_ages()
 
     # -- what time brings --------------------------------------------------------------------
@@ -211,7 +215,7 @@ class Laws:
         for id_ in self._deadlines.overdue(now_s, self._has_evidence):
             row = self._rows[id_]
             age_h = self._deadlines.age_s(id_, now_s) / 3600
-            self._book.broken("L3", f"{row.sku} was last read {age_h:.2f} h ago")
+            self._violations.add("L3", f"{row.sku} was last read {age_h:.2f} h ago")
 
     def compare(self, *, is_whole: bool = False) -> None:
         """Compare the table with the mirror, in short or whole: nothing may have changed unseen."""
@@ -222,12 +226,12 @@ class Laws:
             current = self._evidence.briefs()
             known = {id_: row.brief for id_, row in self._rows.items()}
         if current.keys() != known.keys():
-            self._book.broken("L6", f"{len(current)} listings in the table, {len(known)} known")
+            self._violations.add("L6", f"{len(current)} listings in the table, {len(known)} known")
         for id_, row in self._rows.items():
             if id_ in current and current[id_] != known[id_]:
-                self._book.broken("L10", f"{row.user_id}/{row.sku} changed and nobody did it")
+                self._violations.add("L10", f"{row.user_id}/{row.sku} changed and nobody did it")
         if strays := self._evidence.strays():
-            self._book.broken("L10", f"{strays} states belong to no listing", count=strays)
+            self._violations.add("L10", f"{strays} states belong to no listing", count=strays)
         self.check_ages()
 
     @property
@@ -241,7 +245,7 @@ class Laws:
         return [row for row in self._rows.values() if row.consecutive_failures > 0]
 
     @property
-    def ailing(self) -> int:
+    def failing_count(self) -> int:
         """How many fail or are stopped: they are in nobody's scheduled calls."""
         return sum(row.consecutive_failures > 0 for row in self._rows.values())
 
@@ -257,7 +261,7 @@ class Laws:
     def may_leave_sale(self, id_: str) -> bool:
         """Tell whether a listing suffers from something of its own, and was charged for it."""
         row = self._rows[id_]
-        return self._fates.strikes(row.sku) and row.consecutive_failures > 0
+        return self._affected.affects(row.sku) and row.consecutive_failures > 0
 
     # -- the parts ---------------------------------------------------------------------------
 
@@ -270,7 +274,7 @@ class Laws:
             if not row.is_leased:
                 self._leased.discard(row.id)
         for old, row in pairs:
-            self._check_harmless(old, row)
+            self._check_price_guard(old, row)
         return pairs
 
     def _holds(self, listing: Listing) -> bool:
@@ -282,10 +286,12 @@ class Laws:
             for id_ in self._ids[sku]:
                 row = self._rows[id_]
                 is_free = row.is_active and not row.is_leased
-                if id_ not in taken and is_free and not self._stops.stops(row.user_id):
-                    self._book.broken("L2", f"{sku} of {row.user_id} will need a seat of its own")
+                if id_ not in taken and is_free and not self._pauses.is_paused(row.user_id):
+                    self._violations.add(
+                        "L2", f"{sku} of {row.user_id} will need a seat of its own"
+                    )
         if 0 < len(skus) < self._rules.seats and (left := self._evidence.left_behind(now)):
-            self._book.broken(
+            self._violations.add(
                 "L2", f"a call leaves with {len(skus)} SKUs while {left} more were eligible"
             )
 
@@ -306,22 +312,22 @@ class Laws:
     ) -> ShownState | None:
         """Check what was written about a listing; return what its read had truly shown."""
         if row.is_leased or row.fence != old.fence:
-            self._book.broken("L5", f"{row.sku} was settled but is not free under its own fence")
+            self._violations.add("L5", f"{row.sku} was settled but is not free under its own fence")
         if settlement.outcome is Outcome.FAILED:
             self._check_charged(old, row, served)
             return None
         if served is None or row.sku not in served.parts:
-            self._book.broken("L6", f"{row.sku} was settled as read but the reply lacks it")
+            self._violations.add("L6", f"{row.sku} was settled as read but the reply lacks it")
             return None
-        shown = self._eye.see(served.parts[row.sku])
+        shown = self._reference.see(served.parts[row.sku])
         if row.held_reason is None:
             wrong = difference(shown, self._rules.currency, row.observed, row.desired)
             if wrong:
-                self._book.broken("L6", f"{row.sku}: {wrong}")
+                self._violations.add("L6", f"{row.sku}: {wrong}")
         else:
             self._check_held(old, row, shown)
         is_moot = row.held_reason is None and row.desired_version == old.desired_version
-        self._deadlines.read(row.id, served.at_s, counts=not self._fates.strikes(row.sku))
+        self._deadlines.read(row.id, served.at_s, counts=not self._affected.affects(row.sku))
         self._figures.read(
             row.id, served_s=served.at_s, now_s=self._clock.monotonic(), is_moot=is_moot
         )
@@ -330,61 +336,67 @@ class Laws:
     def _note_version(self, old: ListingRow, row: ListingRow, shown: ShownState | None) -> None:
         """Let the shop be expected to show what is newly desired."""
         if row.desired is not None and row.desired_version != old.desired_version:
-            face = None if shown is None else shown.face
-            self._versions.want(row.id, face_of(row.desired), face, self._clock.monotonic())
+            shop_fields = None if shown is None else shown.shop_fields
+            self._versions.want(
+                row.id, fields_of(row.desired), shop_fields, self._clock.monotonic()
+            )
 
     def _check_charged(self, old: ListingRow, row: ListingRow, served: Served | None) -> None:
         """Check that a failure which counts against a SKU rests on evidence about that SKU."""
         is_missing = served is not None and row.sku not in served.parts
         is_odd = served is not None and (
-            row.sku in served.odd or self._fates.badprice.get(row.sku) is not None
+            row.sku in served.odd or self._affected.badprice.get(row.sku) is not None
         )
-        is_convicted = served is None and row.sku in self._fates.poison
+        is_convicted = served is None and row.sku in self._affected.poison
         if not (is_missing or is_odd or is_convicted):
-            self._book.broken("L8", f"{row.sku} was charged for a failure that is not its own")
+            self._violations.add("L8", f"{row.sku} was charged for a failure that is not its own")
         if row.consecutive_failures != old.consecutive_failures + 1:
-            self._book.broken("L8", f"{row.sku} was charged {row.consecutive_failures} failures")
+            self._violations.add("L8", f"{row.sku} was charged {row.consecutive_failures} failures")
         is_withdrawn = is_missing and row.missing_count >= self._rules.missing_confirmations
         # Parked it may leave the sale, but keeps its price and stock.
         is_drafted = not row.is_active and row.desired == _drafted(old.desired)
         if row.desired != old.desired and not is_withdrawn and not is_drafted:
-            self._book.broken("L8", f"{row.sku} failed and its desired state moved")
-        if not row.is_active and not self._fates.strikes(row.sku):
-            self._book.broken("L8", f"{row.sku} was parked and nothing is wrong with it")
+            self._violations.add("L8", f"{row.sku} failed and its desired state moved")
+        if not row.is_active and not self._affected.affects(row.sku):
+            self._violations.add("L8", f"{row.sku} was parked and nothing is wrong with it")
         if not row.is_active and row.consecutive_failures < self._rules.failures_max:
-            self._book.broken("L8", f"{row.sku} parked after {row.consecutive_failures} failures")
+            self._violations.add(
+                "L8", f"{row.sku} parked after {row.consecutive_failures} failures"
+            )
 
-    def _check_blameless(self, old: ListingRow, row: ListingRow, cause: str) -> None:
-        for name in BLAMELESS:
+    def _check_unchanged(self, old: ListingRow, row: ListingRow, cause: str) -> None:
+        for name in UNCHANGED_FIELDS:
             if getattr(old, name) != getattr(row, name):
-                self._book.broken("L8", f"{cause} changed {name} of {row.user_id}/{row.sku}")
+                self._violations.add("L8", f"{cause} changed {name} of {row.user_id}/{row.sku}")
 
     def _check_held(self, old: ListingRow, row: ListingRow, shown: ShownState) -> None:
         """Check that a held price stays, and that stock flows all the same."""
         if _money_facts(row.desired) != _money_facts(old.desired):
-            self._book.broken("L9", f"{row.sku} is held but its desired price moved")
+            self._violations.add("L9", f"{row.sku} is held but its desired price moved")
         if row.desired is None or tuple(sorted(row.desired["quantities"].items())) == shown.stock:
             return
-        is_mass = MASS_WORDS in (row.held_reason or "")
+        is_mass = MASS_HOLD_TEXT in (row.held_reason or "")
         if not is_mass or any(quantity for _, quantity in shown.stock):
-            self._book.broken("L6", f"{row.sku}: a held price keeps its stock from the shop")
+            self._violations.add("L6", f"{row.sku}: a held price keeps its stock from the shop")
 
-    def _check_harmless(self, old: ListingRow, row: ListingRow) -> None:
+    def _check_price_guard(self, old: ListingRow, row: ListingRow) -> None:
         if row.desired is None:
             return
         price, currency = Decimal(row.desired["price"]), row.desired["currency"]
         if price <= 0 or currency != self._rules.currency:
-            self._book.broken("L9", f"{row.sku} is to be sold at {price} {currency}")
+            self._violations.add("L9", f"{row.sku} is to be sold at {price} {currency}")
         if old.desired is None:
             return
         before = Decimal(old.desired["price"])
         low, high = (before * (1 + way * self._rules.guard_move) for way in (-1, 1))
         if not low <= price <= high:
-            self._book.broken("L9", f"{row.sku} goes from {before} to {price} and nobody approved")
+            self._violations.add(
+                "L9", f"{row.sku} goes from {before} to {price} and nobody approved"
+            )
 
     def _has_evidence(self, id_: str) -> bool:
         row = self._rows[id_]
-        return not row.is_active or row.consecutive_failures > 0 or self._fates.strikes(row.sku)
+        return not row.is_active or row.consecutive_failures > 0 or self._affected.affects(row.sku)
 
 
 def _drafted(desired: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -16,10 +16,10 @@ from headway.core.catalog.lifecycle import Settlement
 from headway.core.catalog.listings import Candidate, Listing, Priority, Sku
 from headway.core.timetable.market import Lesson, Market
 from headway.engine import ports
-from headway_lab.simulation.crashes import Life
-from headway_lab.simulation.law_book import LawBook
+from headway_lab.simulation.crashes import FaultInjector
 from headway_lab.simulation.laws import Laws
 from headway_lab.simulation.truth import Served, read_body
+from headway_lab.simulation.violation_log import ViolationLog
 from headway_lab.simulation.world import SimulatedCatalog
 from headway_lab.simulators.boeing import BoeingSimulator
 
@@ -28,7 +28,7 @@ OK = 200
 
 
 @dataclass(slots=True, kw_only=True)
-class Flight:
+class PriceCall:
     """One price call: when it arrived, whom it carried, who was read well."""
 
     number: int = 0
@@ -39,22 +39,22 @@ class Flight:
 
 
 @dataclass(slots=True, kw_only=True)
-class Hands:
+class WorkerContext:
     """What one incarnation has in hand: its life, its last claim, flight and reply."""
 
-    life: Life
+    injector: FaultInjector
     priorities: frozenset[Priority] = frozenset()
-    flight: Flight | None = None
+    price_call: PriceCall | None = None
     served: Served | None = None
 
 
-class WitnessedSchedule:
+class ObservedSchedule:
     """The schedule as one worker uses it, before our eyes."""
 
-    def __init__(self, inner: ports.SchedulePort, laws: Laws, hands: Hands) -> None:
+    def __init__(self, inner: ports.SchedulePort, laws: Laws, context: WorkerContext) -> None:
         self._inner = inner
         self._laws = laws
-        self._hands = hands
+        self._context = context
 
     def front(
         self,
@@ -65,9 +65,9 @@ class WitnessedSchedule:
         only_clean: bool = False,
     ) -> list[Candidate]:
         """Return the front; those due at the same instant come by name, so that runs repeat."""
-        self._hands.life.touch()
+        self._context.injector.may_crash()
         front = self._inner.front(now, limit=limit, without=without, only_clean=only_clean)
-        self._hands.life.touch()
+        self._context.injector.may_crash()
         return sorted(
             front, key=lambda listing: (listing.next_sync_at, listing.sku, listing.user_id)
         )
@@ -82,114 +82,114 @@ class WitnessedSchedule:
         retried: Collection[Sku] = (),
     ) -> list[Listing]:
         """Claim, and let the laws see who boarded."""
-        self._hands.life.joins_call()
-        self._hands.life.touch()
+        self._context.injector.before_claim()
+        self._context.injector.may_crash()
         listings = self._inner.claim(
             skus, now=now, owner=owner, lease_until=lease_until, retried=retried
         )
         listings.sort(key=lambda listing: (listing.sku, listing.user_id))
         self._laws.claimed(listings, now=now, owner=owner, lease_until=lease_until)
-        self._hands.priorities = frozenset(listing.priority for listing in listings)
-        self._hands.life.touch()
+        self._context.priorities = frozenset(listing.priority for listing in listings)
+        self._context.injector.may_crash()
         return listings
 
     def settle(self, settlements: Sequence[Settlement], *, now: datetime, call_id: str) -> int:
         """Settle, and let the laws see what was written."""
-        self._hands.life.freeze()
-        self._hands.life.touch()
+        self._context.injector.may_freeze()
+        self._context.injector.may_crash()
         refused = self._inner.settle(settlements, now=now, call_id=call_id)
-        read = self._laws.settled(settlements, refused, self._hands.served)
-        if self._hands.flight is not None:
-            self._hands.flight.read.update(read)
-        self._hands.life.touch()
+        read = self._laws.settled(settlements, refused, self._context.served)
+        if self._context.price_call is not None:
+            self._context.price_call.read.update(read)
+        self._context.injector.may_crash()
         return refused
 
     def listed(self) -> int:
         """Return how many listings there are."""
-        self._hands.life.touch()
+        self._context.injector.may_crash()
         return self._inner.listed()
 
     def retried_since(self, since: datetime) -> int:
         """Return how many boarded as retries since then."""
-        self._hands.life.touch()
+        self._context.injector.may_crash()
         return self._inner.retried_since(since)
 
     def release(self, listings: Sequence[Listing], *, suspicion: Mapping[str, int]) -> int:
         """Release, and let the laws see that nobody was charged."""
-        self._hands.life.touch()
+        self._context.injector.may_crash()
         count = self._inner.release(listings, suspicion=suspicion)
         self._laws.released(listings)
-        self._hands.life.touch()
+        self._context.injector.may_crash()
         return count
 
     def reset_suspicion(self) -> int:
         """Pardon, and let the laws see that nothing else changed."""
-        self._hands.life.touch()
+        self._context.injector.may_crash()
         count = self._inner.reset_suspicion()
         self._laws.suspicion_reset()
-        self._hands.life.touch()
+        self._context.injector.may_crash()
         return count
 
     def rescue(self, now: datetime) -> int:
         """Rescue, and let the laws see whom."""
-        self._hands.life.touch()
+        self._context.injector.may_crash()
         count = self._inner.rescue(now)
         self._laws.rescued_by(count, now)
-        self._hands.life.touch()
+        self._context.injector.may_crash()
         return count
 
 
-class WitnessedMarkets:
+class ObservedMarkets:
     """The market as one worker uses it; the laws see whose due time it moves."""
 
-    def __init__(self, inner: ports.MarketsPort, laws: Laws, life: Life) -> None:
+    def __init__(self, inner: ports.MarketsPort, laws: Laws, injector: FaultInjector) -> None:
         self._inner = inner
         self._laws = laws
-        self._life = life
+        self._injector = injector
 
     def load(self, families: Collection[str], now: datetime) -> Market:
         """Load the market."""
-        self._life.touch()
+        self._injector.may_crash()
         return self._inner.load(families, now)
 
     def count(self, now: datetime) -> None:
         """Count the SKUs."""
-        self._life.touch()
+        self._injector.may_crash()
         self._inner.count(now)
 
     def learn(self, market: Market, lesson: Lesson, now: datetime) -> Collection[Sku]:
         """Learn, and let the laws see who is swept or spared."""
-        self._life.touch()
+        self._injector.may_crash()
         moved = self._inner.learn(market, lesson, now)
         self._laws.moved(moved)
-        self._life.touch()
+        self._injector.may_crash()
         return moved
 
     def refit(self, market: Market, now: datetime) -> None:
         """Fit the prior anew."""
-        self._life.touch()
+        self._injector.may_crash()
         self._inner.refit(market, now)
 
     def oldest(self) -> datetime | None:
         """Return when the one who waits longest was read."""
-        self._life.touch()
+        self._injector.may_crash()
         return self._inner.oldest()
 
     def ages_min(self, now: datetime) -> Mapping[int, int]:
         """Return the ages."""
-        self._life.touch()
+        self._injector.may_crash()
         return self._inner.ages_min(now)
 
     def hurry(self, count: int, now: datetime) -> Collection[Sku]:
         """Hurry, and let the laws see whom."""
-        self._life.touch()
+        self._injector.may_crash()
         moved = self._inner.hurry(count, now)
         self._laws.moved(moved)
-        self._life.touch()
+        self._injector.may_crash()
         return moved
 
 
-class WitnessedTimetable:
+class ObservedTimetable:
     """The timetable as a tick uses it; the laws see whose due time it moves."""
 
     def __init__(self, inner: ports.TimetablePort, laws: Laws) -> None:
@@ -206,34 +206,36 @@ class WitnessedTimetable:
 class ObservedCalls:
     """Every price call as it passed on the wire, and the supplier's own judgement of the limit."""
 
-    def __init__(self, *, simulator: BoeingSimulator, limit: int, book: LawBook) -> None:
+    def __init__(self, *, simulator: BoeingSimulator, limit: int, violations: ViolationLog) -> None:
         self._simulator = simulator
         self._limit = limit
-        self._book = book
+        self._violations = violations
         self._refusals = 0
         self._most = limit
-        self.flights: list[Flight] = []
+        self.price_calls: list[PriceCall] = []
         self.seats_used = 0
-        book.put_in_play(("L1",))
+        violations.enable(("L1",))
 
-    def note(self, flight: Flight) -> None:
+    def note(self, price_call: PriceCall) -> None:
         """Keep a price call that arrived."""
-        flight.number = len(self.flights) + 1
-        self.flights.append(flight)
-        self.seats_used += len(flight.skus)
+        price_call.number = len(self.price_calls) + 1
+        self.price_calls.append(price_call)
+        self.seats_used += len(price_call.skus)
 
     def check_limit(self) -> None:
         """Ask the supplier whether the call that just arrived was one too many."""
         refusals, most = self._simulator.refusals, self._simulator.max_calls_in_window
         if refusals > self._refusals:
-            self._book.broken("L1", "the supplier refused a call", count=refusals - self._refusals)
+            self._violations.add(
+                "L1", "the supplier refused a call", count=refusals - self._refusals
+            )
             self._refusals = refusals
         if most > self._most:
-            self._book.broken("L1", f"{most} calls arrived in one window of {self._limit}")
+            self._violations.add("L1", f"{most} calls arrived in one window of {self._limit}")
             self._most = most
 
 
-class WitnessedTransport(httpx.BaseTransport):
+class ObservedSupplierTransport(httpx.BaseTransport):
     """The wire of one worker: we read what goes over it with our own eyes."""
 
     def __init__(
@@ -244,36 +246,36 @@ class WitnessedTransport(httpx.BaseTransport):
         catalog: SimulatedCatalog,
         laws: Laws,
         log: ObservedCalls,
-        hands: Hands,
+        context: WorkerContext,
     ) -> None:
         self._inner = inner
         self._clock = clock
         self._catalog = catalog
         self._laws = laws
         self._log = log
-        self._hands = hands
+        self._context = context
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Let one request pass; a dead worker's is not sent, or its answer finds nobody."""
-        hands = self._hands
-        hands.served = hands.flight = None
-        hands.life.touch()
+        context = self._context
+        context.served = context.price_call = None
+        context.injector.may_crash()
         is_price = request.url.path.endswith(PRICE_PATH_END)
         skus = tuple(json.loads(request.read())["productCodes"]) if is_price else ()
         self._laws.called(skus)
         if is_price:
-            hands.flight = self._flight(skus)
+            context.price_call = self._price_call(skus)
         try:
             response = self._inner.handle_request(request)
         except httpx.ConnectError:
-            hands.flight = None
+            context.price_call = None
             raise
         finally:
             self._log.check_limit()
-            if hands.flight is not None:
-                self._log.note(hands.flight)
-            hands.life.touch()
-        if hands.flight is not None and response.status_code == OK:
+            if context.price_call is not None:
+                self._log.note(context.price_call)
+            context.injector.may_crash()
+        if context.price_call is not None and response.status_code == OK:
             response = self._read(response)
         return response
 
@@ -281,13 +283,13 @@ class WitnessedTransport(httpx.BaseTransport):
         """Read a reply over the worker's shoulder, and hand it on unread."""
         assert isinstance(response.stream, httpx.SyncByteStream)
         body = b"".join(response.stream)
-        self._hands.served = read_body(body, self._catalog)
+        self._context.served = read_body(body, self._catalog)
         headers = response.headers
         return httpx.Response(OK, headers=headers, stream=httpx.ByteStream(body))
 
-    def _flight(self, skus: tuple[str, ...]) -> Flight:
-        return Flight(
+    def _price_call(self, skus: tuple[str, ...]) -> PriceCall:
+        return PriceCall(
             at_s=self._clock.monotonic(),
             skus=skus,
-            is_scheduled=Priority.SCHEDULED in self._hands.priorities,
+            is_scheduled=Priority.SCHEDULED in self._context.priorities,
         )

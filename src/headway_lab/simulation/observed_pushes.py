@@ -10,23 +10,23 @@ from typing import Any
 
 from headway.core.catalog.storefront import Intent, Pushed, PushLease, Shop
 from headway.engine import ports
-from headway_lab.simulation.crashes import Life
+from headway_lab.simulation.crashes import FaultInjector
 from headway_lab.simulation.shop_laws import ShopLaws
 
 
-class WitnessedPushes:
+class ObservedPushes:
     """The errands as one pusher uses them, before our eyes."""
 
-    def __init__(self, inner: ports.PushesPort, laws: ShopLaws, life: Life) -> None:
+    def __init__(self, inner: ports.PushesPort, laws: ShopLaws, injector: FaultInjector) -> None:
         self._inner = inner
         self._laws = laws
-        self._life = life
+        self._injector = injector
 
     def due_shops(self, now: datetime, **more: Any) -> list[Shop]:  # noqa: ANN401 - as the port
         """Return the shops that are due."""
-        self._life.touch()
+        self._injector.may_crash()
         shops = self._inner.due_shops(now, **more)
-        self._life.touch()
+        self._injector.may_crash()
         return shops
 
     def claim(
@@ -39,21 +39,21 @@ class WitnessedPushes:
         **more: Any,  # noqa: ANN401 - as the port
     ) -> PushLease | None:
         """Claim, and let the laws see who else is there."""
-        self._life.joins_call()
-        self._life.touch()
+        self._injector.before_claim()
+        self._injector.may_crash()
         push_lease = self._inner.claim(shop, now=now, owner=owner, lease_until=lease_until, **more)
         if push_lease is not None:
             lease_s = (lease_until - now).total_seconds()
             self._laws.claimed(push_lease, owner=owner, lease_s=lease_s)
-        self._life.touch()
+        self._injector.may_crash()
         return push_lease
 
     def intend(self, push_lease: PushLease, intent: Intent, *, now: datetime) -> bool:
         """Store an intent."""
-        self._life.touch()
+        self._injector.may_crash()
         is_ours = self._inner.intend(push_lease, intent, now=now)
-        self._life.freeze()
-        self._life.touch()
+        self._injector.may_freeze()
+        self._injector.may_crash()
         return is_ours
 
     def settle(
@@ -65,16 +65,16 @@ class WitnessedPushes:
         **more: Any,  # noqa: ANN401 - as the port
     ) -> bool:
         """Settle, and let the laws see whether it was taken."""
-        self._life.freeze()
-        self._life.touch()
+        self._injector.may_freeze()
+        self._injector.may_crash()
         is_ours = self._inner.settle(push_lease, pushed, keeps_lease=keeps_lease, **more)
         self._laws.settled(push_lease, is_ours=is_ours, keeps_lease=keeps_lease)
-        self._life.touch()
+        self._injector.may_crash()
         return is_ours
 
     def disconnect(self, shop: Shop, reason: str, *, now: datetime) -> None:
         """Give a shop up, which no simulated shop has given cause for."""
-        self._life.touch()
+        self._injector.may_crash()
         self._inner.disconnect(shop, reason, now=now)
         self._laws.gave_up(shop, reason)
-        self._life.touch()
+        self._injector.may_crash()

@@ -26,7 +26,7 @@ def by_day(even_s: float) -> float:
     return day * DAY_S + (hour + share) * HOUR_S
 
 
-def busily(generator: Rng, rate_per_day: float, days: float) -> Iterator[float]:
+def in_office_hours(generator: Rng, rate_per_day: float, days: float) -> Iterator[float]:
     """Yield the seconds at which something happens at random, more often when people work."""
     # A busy morning is over before half of a day's events are: draw the whole day, then cut.
     for even_s in poisson(generator, rate_per_day, math.ceil(days)):

@@ -14,10 +14,10 @@ from headway.core.catalog.listings import Quote, SellerId, Sku
 from headway.providers.shopify.storefront import shop_limit_key, store_tokens
 from headway.providers.vault import open_vault
 from headway.store.accounts.credentials import Credentials
-from headway_lab.simulation.evidence import Evidence, ListingRow, Shelved, ShopRow
+from headway_lab.simulation.evidence import Evidence, ListingRow, PublishedListing, ShopRow
 from headway_lab.simulation.faults import Faults
 from headway_lab.simulation.shops import Shops
-from headway_lab.simulation.truth import Eye
+from headway_lab.simulation.truth import ReferenceReader
 from headway_lab.simulators.boeing import SignIn, SupplierPart
 
 
@@ -58,7 +58,7 @@ def open_shops(
     shops: Shops,
     evidence: Evidence,
     *,
-    eye: Eye,
+    reference: ReferenceReader,
     parts: Mapping[Sku, SupplierPart],
     ids: Rng,
 ) -> None:
@@ -68,12 +68,12 @@ def open_shops(
     differ, the laws would find out.
     """
     rows = sorted(evidence.all_rows(), key=lambda row: (row.user_id, row.sku))
-    shelved = [_shelve(app, shops, eye, row, parts[row.sku]) for row in rows]
+    published = [_put_on_sale(app, shops, reference, row, parts[row.sku]) for row in rows]
     accounts = [
         ShopRow(id=fresh_id(ids), user_id=seller, shop=setup.domain)
         for seller, setup in shops.setups.items()
     ]
-    evidence.open_shops(accounts, filter(None, shelved), now=app.clock.now())
+    evidence.open_shops(accounts, filter(None, published), now=app.clock.now())
     vault = open_vault(None, app.settings.data_dir)
     for setup in shops.setups.values():
         limit_key = shop_limit_key(app.settings.shopify_client_id, setup.domain)
@@ -81,23 +81,23 @@ def open_shops(
         store_tokens(Credentials(app.pool), vault, limit_key, clock=app.clock, access=token)
 
 
-def _shelve(
-    app: App, shops: Shops, eye: Eye, row: ListingRow, part: SupplierPart
-) -> Shelved | None:
+def _put_on_sale(
+    app: App, shops: Shops, reference: ReferenceReader, row: ListingRow, part: SupplierPart
+) -> PublishedListing | None:
     terms = seller_defaults(app.settings).terms
-    list_price, net_price = eye.shown_prices(part)
+    list_price, net_price = reference.shown_prices(part)
     quote = Quote(
         sku=row.sku,
         list_price=list_price,
         net_price=net_price,
-        currency=eye.currency,
+        currency=reference.currency,
         quantities=part.stock,
     )
     desired = desire(observe(quote, terms), terms)
     if not isinstance(desired, Desired):
         return None  # without a price it was never for sale
-    ids = shops.stock(row, eye.see(part))
-    return Shelved(
+    ids = shops.stock(row, reference.see(part))
+    return PublishedListing(
         user_id=row.user_id,
         sku=row.sku,
         state=desired.as_json(),

@@ -5,7 +5,7 @@ from decimal import Decimal
 from headway.clock import Clock, rng
 from headway_lab.simulation.faults import Faults
 from headway_lab.simulation.shop_laws import ShopLaws
-from headway_lab.simulation.shops import Shelf, Shops
+from headway_lab.simulation.shops import Shops, ShownListing
 from headway_lab.simulation.truth import CENT, stock_at
 from headway_lab.simulation.workers import SimulatedWorkers
 
@@ -22,44 +22,49 @@ class People:
         self._shops = shops
         self._laws = laws
         self._places = places
-        self._shelves = sorted(shops.shelves.values(), key=lambda shelf: (shelf.seller, shelf.sku))
-        self._luck = rng(f"people:{seed}")
+        self._shop_listings = sorted(
+            shops.shop_listings.values(),
+            key=lambda shop_listing: (shop_listing.seller, shop_listing.sku),
+        )
+        self._generator = rng(f"people:{seed}")
         self.edits = 0
         self.sales = 0
         self.renumbered = 0
 
-    def spawn(self, crew: SimulatedWorkers, faults: Faults) -> None:
+    def spawn(self, workers: SimulatedWorkers, faults: Faults) -> None:
         """Let them live their lives, as often as was asked for."""
-        if not self._shelves:
+        if not self._shop_listings:
             return
-        crew.spawn_times("shop-edit", faults.shop_edits_per_h, self._edit)
-        crew.spawn_times("shop-sale", faults.shop_sales_per_h, self._buy)
+        workers.spawn_times("shop-edit", faults.shop_edits_per_h, self._edit)
+        workers.spawn_times("shop-sale", faults.shop_sales_per_h, self._buy)
         for count, at_s in faults.shop_stale:
-            crew.spawn_at(at_s, lambda count=count: self._renumber(count))  # type: ignore[misc]
+            workers.spawn_at(at_s, lambda count=count: self._renumber(count))  # type: ignore[misc]
 
     def _edit(self) -> None:
-        shelf = self._pick()
-        price = (shelf.face["price"] * self._luck.choice(EDITS)).quantize(CENT)
-        if shelf.meddled or price <= 0 or price == shelf.face["price"]:
+        shop_listing = self._pick()
+        price = (shop_listing.shop_fields["price"] * self._generator.choice(EDITS)).quantize(CENT)
+        if shop_listing.changed_by_hand or price <= 0 or price == shop_listing.shop_fields["price"]:
             return
         self.edits += 1
-        self._shops.edit_price(shelf, price, self._clock.monotonic())
-        self._laws.meddled(shelf, "price")
+        self._shops.edit_price(shop_listing, price, self._clock.monotonic())
+        self._laws.changed_by_hand(shop_listing, "price")
 
     def _buy(self) -> None:
-        shelf = self._pick()
-        places = [place for place in self._places if shelf.face[stock_at(place)] > 0]
+        shop_listing = self._pick()
+        places = [place for place in self._places if shop_listing.shop_fields[stock_at(place)] > 0]
         if not places:
             return
         self.sales += 1
-        place = self._luck.choice(places)
-        self._shops.sell(shelf, place)
-        self._laws.meddled(shelf, stock_at(place))
+        place = self._generator.choice(places)
+        self._shops.sell(shop_listing, place)
+        self._laws.changed_by_hand(shop_listing, stock_at(place))
 
     def _renumber(self, count: int) -> None:
-        for shelf in self._luck.sample(self._shelves, min(count, len(self._shelves))):
+        for shop_listing in self._generator.sample(
+            self._shop_listings, min(count, len(self._shop_listings))
+        ):
             self.renumbered += 1
-            self._shops.renumber(shelf)
+            self._shops.renumber(shop_listing)
 
-    def _pick(self) -> Shelf:
-        return self._luck.choice(self._shelves)
+    def _pick(self) -> ShownListing:
+        return self._generator.choice(self._shop_listings)

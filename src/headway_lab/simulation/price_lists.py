@@ -12,7 +12,7 @@ from decimal import Decimal
 from headway.clock import Rng, rng
 from headway.core.catalog.listings import Sku
 from headway.core.timetable.population import SHARE_PER_DAY
-from headway_lab.simulation.office_hours import busily
+from headway_lab.simulation.office_hours import in_office_hours
 from headway_lab.simulation.world import (
     DAY_S,
     World,
@@ -93,7 +93,7 @@ def _list_moves(generator: Rng, families: Mapping[Sku, str], days: float) -> Ite
         members.setdefault(family, []).append(sku)
     lists_per_day = SHARE_PER_DAY * LIST_SHARE / HIT_SHARE
     for skus in members.values():
-        for at_s in busily(generator, lists_per_day, days):
+        for at_s in in_office_hours(generator, lists_per_day, days):
             factor = draw_factor(generator)
             for sku in skus:
                 if generator.random() < HIT_SHARE:
@@ -106,7 +106,7 @@ def _stock_moves(
     """Yield moves of stock: bursts at a rate that is the part's own."""
     for sku in start:
         rate_per_day = draw_rate(generator, SHARE_PER_DAY * (1 - LIST_SHARE))
-        for first_s in busily(generator, rate_per_day / BURST_MOVES, days):
+        for first_s in in_office_hours(generator, rate_per_day / BURST_MOVES, days):
             at_s = first_s
             while at_s < days * DAY_S:
                 yield _Event(at_s=round(at_s, 3), sku=sku)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.errors import InvalidError
-from headway_lab.simulation.baselines import yardsticks
+from headway_lab.simulation.baselines import baselines
 from headway_lab.simulation.faults import SHOP
 from headway_lab.simulation.figures import percentile
 from headway_lab.simulation.hours import HOUR_S, hours_in
@@ -21,12 +21,12 @@ def figures(scenario: Scenario, *, real_seconds: float) -> dict[str, Any]:
     plan, tally, simulator = scenario.plan, scenario.tally, scenario.simulator
     versions, shops = scenario.versions, scenario.shops.simulator
     push_s = sorted(versions.push_s)
-    calls = len(scenario.log.flights)
+    calls = len(scenario.log.price_calls)
     seats_paid = calls * scenario.settings.batch_size
     followed_s = scenario.figures.followed * plan.days * DAY_S
     wrong_share = tally.wrong_s / followed_s if followed_s else 0.0
     staleness_min = wrong_share * 1440
-    possible = yardsticks(scenario)
+    possible = baselines(scenario)
     return {
         "lane": "catalog",
         "policy": plan.policy,
@@ -40,8 +40,8 @@ def figures(scenario: Scenario, *, real_seconds: float) -> dict[str, Any]:
         "fill": round(scenario.log.seats_used / seats_paid, 4) if seats_paid else None,
         "max_calls_in_window": simulator.max_calls_in_window,
         "refusals": simulator.refusals,
-        "laws": scenario.book.counts,
-        "laws_not_in_play": scenario.book.not_in_play,
+        "laws": scenario.violations.counts,
+        "laws_not_in_play": scenario.violations.not_checked,
         "freshness": round(1 - wrong_share, 6),
         "staleness_min_per_listing_day": round(staleness_min, 3),
         "staleness_bound_min": _rounded(possible.bound_min),
@@ -66,7 +66,7 @@ def figures(scenario: Scenario, *, real_seconds: float) -> dict[str, Any]:
         "staleness_by_hour": _staleness_by_hour(scenario),
         "calls_by_hour": _calls_by_hour(scenario),
         "rescued": scenario.laws.rescued,
-        "eta_within_headway": scenario.foresight.figures(),
+        "eta_within_headway": scenario.forecasts.figures(),
         "alerts": scenario.alerts.figures() if plan.is_watched else None,
         "auth_calls": simulator.calls["oauth"] + simulator.calls["part_token"],
         "shop_calls": dict(sorted(shops.calls.items())),
@@ -84,10 +84,12 @@ def write_trace(scenario: Scenario, path: Path) -> None:
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(("t_min", "call", "sku", "ok"))
-            for flight in scenario.log.flights:
-                for sku in flight.skus:
-                    is_read = int(sku in flight.read)
-                    writer.writerow((f"{flight.at_s / 60:.4f}", flight.number, sku, is_read))
+            for price_call in scenario.log.price_calls:
+                for sku in price_call.skus:
+                    is_read = int(sku in price_call.read)
+                    writer.writerow(
+                        (f"{price_call.at_s / 60:.4f}", price_call.number, sku, is_read)
+                    )
     except OSError as error:
         raise InvalidError(f"cannot write --trace {path}: {error.strerror or error}") from None
 
@@ -100,16 +102,16 @@ def _rounded(number: float | None) -> float | None:
     return None if number is None else round(number, 3)
 
 
-def _ratio(staleness_min: float, yardstick_min: float | None) -> float | None:
-    return round(staleness_min / yardstick_min, 3) if yardstick_min else None
+def _ratio(staleness_min: float, baseline_min: float | None) -> float | None:
+    return round(staleness_min / baseline_min, 3) if baseline_min else None
 
 
 def _per_hour(scenario: Scenario) -> list[float]:
     """Return the scheduled calls in each hour of the day, as an average day has them."""
     counts = [0] * HOURS
-    for flight in scenario.log.flights:
-        if flight.is_scheduled:
-            counts[int(flight.at_s // 3600) % HOURS] += 1
+    for price_call in scenario.log.price_calls:
+        if price_call.is_scheduled:
+            counts[int(price_call.at_s // 3600) % HOURS] += 1
     return [round(count / scenario.plan.days, 2) for count in counts]
 
 
@@ -131,9 +133,9 @@ def _staleness_by_hour(scenario: Scenario) -> list[float]:
 def _calls_by_hour(scenario: Scenario) -> list[int]:
     """Return the price calls in each hour of the run."""
     counts = [0] * hours_in(scenario.plan.days * DAY_S)
-    for flight in scenario.log.flights:
+    for price_call in scenario.log.price_calls:
         # What leaves at the very end belongs to the last hour.
-        counts[min(int(flight.at_s // HOUR_S), len(counts) - 1)] += 1
+        counts[min(int(price_call.at_s // HOUR_S), len(counts) - 1)] += 1
     return counts
 
 
@@ -141,7 +143,7 @@ def _injected(scenario: Scenario) -> dict[str, int]:
     people, shops = scenario.people, scenario.shops.simulator
     injected = {str(kind): count for kind, count in scenario.simulator.faults.injected.items()}
     injected |= {f"{SHOP}{kind}": count for kind, count in shops.faults.injected.items()}
-    injected |= {"crash": scenario.crew.crashes, "stall": scenario.crew.stalls}
+    injected |= {"crash": scenario.workers.crashes, "stall": scenario.workers.stalls}
     injected |= {"shop-edit": people.edits, "shop-sale": people.sales}
     injected["shop-stale"] = people.renumbered
     return {kind: count for kind, count in sorted(injected.items()) if count}

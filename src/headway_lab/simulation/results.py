@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headway.cli.output import facts, say, table
-from headway_lab.charts.chart import YARDSTICKS, chart_of, days_of, number
+from headway_lab.charts.chart import BASELINES, chart_of, days_of, number
 from headway_lab.charts.terminal import show
 
 LAW_NAMES = {
@@ -99,7 +99,7 @@ def forecast_fact(report: Mapping[str, Any]) -> tuple[str, str]:
 def _pairs(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     fill = report["fill"]
     injected = ", ".join(f"{kind} {count}" for kind, count in report["faults_injected"].items())
-    fates = (
+    affected = (
         f"{report['pushed']:,} pushed, {report['superseded']:,} superseded, {report['lost']:,} lost"
     )
     shop_calls = f"{sum(report['shop_calls'].values()):,}, {report['shop_refusals']} refused"
@@ -113,7 +113,7 @@ def _pairs(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         ),
         ("freshness", f"{report['freshness']:.3%}"),
         ("staleness", _staleness(report)),
-        ("changes", f"{report['changes']:,}: {fates}; {report['held']:,} listings held"),
+        ("changes", f"{report['changes']:,}: {affected}; {report['held']:,} listings held"),
         ("changes seen", _spread(report, "detection", "min", "none was")),
         ("seen to shown", _spread(report, "push", "s", "nothing was pushed")),
         ("shop calls", f"{shop_calls}; {report['double_writes']:,} double writes"),
@@ -127,7 +127,7 @@ def _pairs(report: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _staleness(report: Mapping[str, Any]) -> str:
     stale_min = report["staleness_min_per_listing_day"]
-    known = [f"{name} {number(report[key])}" for key, name in YARDSTICKS.items() if report.get(key)]
+    known = [f"{name} {number(report[key])}" for key, name in BASELINES.items() if report.get(key)]
     beside = f" ({', '.join(known)})" if known else ""
     return f"{stale_min:.1f} min per listing and day{beside}"
 

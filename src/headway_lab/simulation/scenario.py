@@ -20,31 +20,31 @@ from headway.core.laws import replay_windows
 from headway.runners.embedded import Step, run_steps
 from headway.store.pool import Pool
 from headway_lab.simulation.alert_log import AlertLog
-from headway_lab.simulation.crashes import CrashingPool, CrashingTransport, Life
+from headway_lab.simulation.crashes import CrashingPool, CrashingTransport, FaultInjector
 from headway_lab.simulation.deadlines import Deadlines, Promise
 from headway_lab.simulation.desired_versions import DesiredVersions, grace_of
 from headway_lab.simulation.evidence import Evidence
-from headway_lab.simulation.explain_checks import ask, foretell
+from headway_lab.simulation.explain_checks import ask, record_forecasts
 from headway_lab.simulation.faults import Faults
 from headway_lab.simulation.figures import Figures
-from headway_lab.simulation.forecast_checks import Foresight
+from headway_lab.simulation.forecast_checks import ForecastChecks
 from headway_lab.simulation.isolation import Isolation
-from headway_lab.simulation.law_book import LawBook
 from headway_lab.simulation.laws import Laws, Rules
 from headway_lab.simulation.observed_ports import (
-    Hands,
     ObservedCalls,
-    WitnessedMarkets,
-    WitnessedSchedule,
-    WitnessedTimetable,
-    WitnessedTransport,
+    ObservedMarkets,
+    ObservedSchedule,
+    ObservedSupplierTransport,
+    ObservedTimetable,
+    WorkerContext,
 )
-from headway_lab.simulation.observed_pushes import WitnessedPushes
+from headway_lab.simulation.observed_pushes import ObservedPushes
 from headway_lab.simulation.opening import new_shops, open_shops, simulated
-from headway_lab.simulation.pauses import Stops
+from headway_lab.simulation.pauses import PauseChecks
 from headway_lab.simulation.people import People
 from headway_lab.simulation.shop_laws import ShopLaws
-from headway_lab.simulation.truth import Eye
+from headway_lab.simulation.truth import ReferenceReader
+from headway_lab.simulation.violation_log import ViolationLog
 from headway_lab.simulation.workers import SimulatedWorkers
 from headway_lab.simulation.world import DAY_S, SimulatedCatalog, World
 from headway_lab.simulators.boeing import BoeingSimulator
@@ -113,16 +113,16 @@ class Scenario:
         self.clock = VirtualClock(START)
         self._stop = threading.Event()
         self._ids = rng(f"ids:{plan.seed}")
-        self.book = LawBook(self.clock)
+        self.violations = ViolationLog(self.clock)
         self.catalog = SimulatedCatalog(plan.world, self.clock)
-        self.fates = plan.faults.fates(list(plan.world.start), seed=plan.seed)
+        self.affected = plan.faults.affected(list(plan.world.start), seed=plan.seed)
         self.simulator = BoeingSimulator(
             self.catalog,
             self.clock,
-            faults=self.fates.plan(plan.faults, seed=plan.seed),
+            faults=self.affected.plan(plan.faults, seed=plan.seed),
             seed=plan.seed,
         )
-        self._wire = SimTransport(self.simulator.handle, self.clock, seed=plan.seed)
+        self._transport = SimTransport(self.simulator.handle, self.clock, seed=plan.seed)
         drift_checks = plan.faults.shop_edits_per_h > 0
         self.settings = self._parts.settings(
             simulated(plan.policy, data_dir, drift_checks=drift_checks)
@@ -130,14 +130,14 @@ class Scenario:
         self._evidence = Evidence(pool)
         self.sellers = [SellerId(f"seller-{number + 1}") for number in range(plan.sellers)]
         self.shops = new_shops(self.clock, self.settings, self.sellers, plan.faults, plan.seed)
-        self._shop_wire = SimTransport(self.shops.simulator.handle, self.clock, seed=plan.seed)
+        self._shop_transport = SimTransport(self.shops.simulator.handle, self.clock, seed=plan.seed)
         self.app = self._build(pool)
         self.app.adopt()
         self._enter_listings()
-        self._look_on()
+        self._set_up_checks()
         self.lost = 0
         self.alerts = AlertLog(self.clock)
-        self.crew = SimulatedWorkers(
+        self.workers = SimulatedWorkers(
             self.clock, faults=plan.faults, seed=plan.seed, stop=self._stop
         )
         self.people = People(
@@ -150,18 +150,18 @@ class Scenario:
 
     def run(self, progress: Callable[[float], None] = lambda _at_s: None) -> None:
         """Let the days pass."""
-        self.clock.spawn(self._change_the_world)
+        self.clock.spawn(self._apply_changes)
         self.clock.spawn(self._tick)
         for number in range(self.plan.workers):
-            self.crew.spawn(f"fetch-{number + 1}", self._fetch)
+            self.workers.spawn(f"fetch-{number + 1}", self._fetch)
         # Where pushers die or freeze, another is there to take over.
         for number in range(2 if self.plan.faults.is_deadly else 1):
-            self.crew.spawn(f"push-{number + 1}", self._push, has_bell=True)
-        self.clock.spawn(lambda: self._look_around(progress))
-        self.clock.spawn(self._foretell)
-        self.crew.spawn_mishaps()
-        self.people.spawn(self.crew, self.plan.faults)
-        self.stops.spawn(self.crew, self.app.pauses.pause)
+            self.workers.spawn(f"push-{number + 1}", self._push, has_bell=True)
+        self.clock.spawn(lambda: self._check_hourly(progress))
+        self.clock.spawn(self._record_forecasts)
+        self.workers.spawn_mishaps()
+        self.people.spawn(self.workers, self.plan.faults)
+        self.pauses.spawn(self.workers, self.app.pauses.pause)
         end_s = self.plan.days * DAY_S
         self.clock.run(end_s)
         self._close(end_s)
@@ -172,16 +172,16 @@ class Scenario:
         self,
         pool: Any,  # noqa: ANN401 - a pool or a mortal one
         *,
-        wire: httpx.BaseTransport | None = None,
-        shop_wire: httpx.BaseTransport | None = None,
+        transport: httpx.BaseTransport | None = None,
+        shop_transport: httpx.BaseTransport | None = None,
         clock: Clock | None = None,
     ) -> App:
         app = build(
             self.settings,
             clock or self.clock,
             pool,
-            transport=wire or self._wire,
-            shop_transport=shop_wire or self._shop_wire,
+            transport=transport or self._transport,
+            shop_transport=shop_transport or self._shop_transport,
             ids=lambda: fresh_id(self._ids),
         ).with_poll(self.plan.poll)
         poll = FAULTY_PUSH_POLL if self.plan.faults.specs else POLL
@@ -195,7 +195,7 @@ class Scenario:
             keys += [(seller, sku) for sku in skus[number::5]]
         self.app.listings.add(keys, policy=self.app.policy, now=self.clock.now())
         self.app.sellers.count_catalogs(self.clock.now())
-        self.eye = Eye(
+        self.reference = ReferenceReader(
             places=self.settings.locations,
             currency=self.settings.currency,
             shown_prices=self.simulator.shown_prices,
@@ -206,14 +206,18 @@ class Scenario:
             compare_at=self.settings.compare_at,
         )
         start, ids = self.plan.world.start, self._ids
-        open_shops(self.app, self.shops, self._evidence, eye=self.eye, parts=start, ids=ids)
+        open_shops(
+            self.app, self.shops, self._evidence, reference=self.reference, parts=start, ids=ids
+        )
         self._evidence.tidy()
 
-    def _look_on(self) -> None:
+    def _set_up_checks(self) -> None:
         """Let the laws and the figures see everything from here on."""
-        plan, rows, shelves = self.plan, self._evidence.all_rows(), self.shops.shelves
+        plan, rows, shop_listings = self.plan, self._evidence.all_rows(), self.shops.shop_listings
         followed = {
-            id_: shelf for id_, shelf in shelves.items() if not self.fates.strikes(shelf.sku)
+            id_: shop_listing
+            for id_, shop_listing in shop_listings.items()
+            if not self.affected.affects(shop_listing.sku)
         }
         calls_per_day = len(plan.world.start) / self.settings.batch_size + AUTH_CALLS_PER_DAY
         load = calls_per_day * CALL_CYCLE_S / DAY_S
@@ -223,15 +227,17 @@ class Scenario:
             outages=plan.faults.silences,
         )
         self.grace = grace_of(plan.faults)
-        self.stops = Stops(plan.faults, book=self.book, clock=self.clock, seller=self.sellers[0])
+        self.pauses = PauseChecks(
+            plan.faults, violations=self.violations, clock=self.clock, seller=self.sellers[0]
+        )
         self.figures = Figures(followed)
-        self.foresight = Foresight()
-        self.versions = DesiredVersions(shelves, followed.keys())
+        self.forecasts = ForecastChecks()
+        self.versions = DesiredVersions(shop_listings, followed.keys())
         self.deadlines = Deadlines([row.id for row in rows], self.promise)
         self.listings = len(rows)
         self.isolation = self._judge_retries(is_overloaded=load > LOAD_MAX)
         self.laws = Laws(
-            book=self.book,
+            violations=self.violations,
             evidence=self._evidence,
             clock=self.clock,
             rules=Rules(
@@ -242,94 +248,101 @@ class Scenario:
                 guard_move=GUARD_MOVE,
                 is_overloaded=load > LOAD_MAX,
             ),
-            fates=self.fates,
-            eye=self.eye,
+            affected=self.affected,
+            reference=self.reference,
             figures=self.figures,
             versions=self.versions,
             deadlines=self.deadlines,
             isolation=self.isolation,
-            stops=self.stops,
-            foresight=self.foresight,
+            pauses=self.pauses,
+            forecasts=self.forecasts,
         )
         self.shop_laws = ShopLaws(
-            book=self.book,
+            violations=self.violations,
             evidence=self._evidence,
             clock=self.clock,
             shops=self.shops,
             versions=self.versions,
             figures=self.figures,
             guard_move=GUARD_MOVE,
-            stops=self.stops,
-            may_leave_sale=lambda shelf: self.laws.may_leave_sale(shelf.id),
+            pauses=self.pauses,
+            may_leave_sale=lambda shop_listing: self.laws.may_leave_sale(shop_listing.id),
         )
-        self.log = ObservedCalls(simulator=self.simulator, limit=LIMIT, book=self.book)
+        self.log = ObservedCalls(simulator=self.simulator, limit=LIMIT, violations=self.violations)
 
     def _judge_retries(self, *, is_overloaded: bool) -> Isolation | None:
         """Put law L4 in play where it is promised, and hours have seats to spare."""
         if self.plan.policy != "split" or is_overloaded:
             return None
         return Isolation(
-            book=self.book, clock=self.clock, listings=self.listings, promise=self.promise
+            violations=self.violations,
+            clock=self.clock,
+            listings=self.listings,
+            promise=self.promise,
         )
 
     # -- the actors --------------------------------------------------------------------------
 
-    def _change_the_world(self) -> None:
+    def _apply_changes(self) -> None:
         for change in self.plan.world.changes:
             self.clock.sleep(change.at_s - self.clock.monotonic())
             if self._stop.is_set():
                 return
-            self.catalog.become(change.part)
-            self.figures.changed(change.part.sku, self.eye.see(change.part).face, change.at_s)
+            self.catalog.apply(change.part)
+            self.figures.changed(
+                change.part.sku, self.reference.see(change.part).shop_fields, change.at_s
+            )
 
     def _tick(self) -> None:
-        hands = Hands(life=Life(self.clock))
-        schedule = WitnessedSchedule(self._schedule(), self.laws, hands)
+        context = WorkerContext(injector=FaultInjector(self.clock))
+        schedule = ObservedSchedule(self._schedule(), self.laws, context)
         is_quiet = self.app.policy.is_eager and not self.plan.faults.is_deadly
         step = self.app.tick(
             schedule=schedule,
-            markets=WitnessedMarkets(self.app.markets, self.laws, hands.life),
-            timetable=WitnessedTimetable(self.app.timetable, self.laws),
+            markets=ObservedMarkets(self.app.markets, self.laws, context.injector),
+            timetable=ObservedTimetable(self.app.timetable, self.laws),
             every=QUIET_TICK if is_quiet and not self.plan.is_watched else TICK,
             has_samples=self.plan.is_watched,
             watch=alert_watch(self.app, hears=self.alerts.record) if self.plan.is_watched else None,
         ).step
         run_steps(step, self.clock, self._stop, lambda _name, _text: None, "tick")
 
-    def _fetch(self, life: Life, owner: str, clock: Clock) -> Step:
-        hands = Hands(life=life)
-        wire = WitnessedTransport(
-            self._wire,
+    def _fetch(self, injector: FaultInjector, owner: str, clock: Clock) -> Step:
+        context = WorkerContext(injector=injector)
+        transport = ObservedSupplierTransport(
+            self._transport,
             clock=self.clock,
             catalog=self.catalog,
             laws=self.laws,
             log=self.log,
-            hands=hands,
+            context=context,
         )
-        pool = CrashingPool(self._pool, life)
-        app = self._build(pool, wire=wire, clock=clock)
+        pool = CrashingPool(self._pool, injector)
+        app = self._build(pool, transport=transport, clock=clock)
         # Permits go by the database's clock, whatever the worker's own says.
         limiter = self._build(pool).limiter
-        schedule = WitnessedSchedule(self._schedule(), self.laws, hands)
+        schedule = ObservedSchedule(self._schedule(), self.laws, context)
         return app.fetch(
             owner,
             schedule=schedule,
-            markets=WitnessedMarkets(self.app.markets, self.laws, life),
+            markets=ObservedMarkets(self.app.markets, self.laws, injector),
             limiter=limiter,
-            rings=self.crew.ring,
+            rings=self.workers.ring,
         ).step
 
-    def _push(self, life: Life, owner: str, clock: Clock) -> Step:
-        pool = CrashingPool(self._pool, life)
-        app = self._build(pool, shop_wire=CrashingTransport(self._shop_wire, life), clock=clock)
+    def _push(self, injector: FaultInjector, owner: str, clock: Clock) -> Step:
+        pool = CrashingPool(self._pool, injector)
+        app = self._build(
+            pool, shop_transport=CrashingTransport(self._shop_transport, injector), clock=clock
+        )
         limiter = self._build(pool).limiter
-        pushes = WitnessedPushes(self._parts.pushes(self.app.pushes), self.shop_laws, life)
+        pushes = ObservedPushes(self._parts.pushes(self.app.pushes), self.shop_laws, injector)
         return app.push(owner, pushes=pushes, limiter=limiter).step
 
     def _schedule(self) -> Any:  # noqa: ANN401 - a port, or a wrong one in a test
         return self._parts.schedule(self.app.schedule)
 
-    def _look_around(self, progress: Callable[[float], None]) -> None:
+    def _check_hourly(self, progress: Callable[[float], None]) -> None:
         """Once an hour look for what is due, and now and then compare everything and tidy up."""
         hour = 0
         while not self._stop.is_set():
@@ -340,13 +353,13 @@ class Scenario:
             if hour <= COMPARE_HOURLY_H or hour % TIDY_EVERY_H == 0:
                 self.laws.compare()
             self.lost += self.shop_laws.check_versions(self._may_wait_for_push)
-            ask(self.app, self.book)
+            ask(self.app, self.violations)
             if hour % TIDY_EVERY_H == 0:
-                self.shop_laws.check_shelves(self._may_stay)
+                self.shop_laws.check_shop_listings(self._may_stay)
                 self._evidence.tidy()
             progress(self.clock.monotonic())
 
-    def _foretell(self) -> None:
+    def _record_forecasts(self) -> None:
         """Now and then ask some parts until when they wait."""
         draw, skus = rng(f"foretell:{self.plan.seed}"), sorted(self.plan.world.start)
         every_s = max(HOUR_S, self.plan.days * DAY_S / ASKINGS_MAX)
@@ -355,12 +368,12 @@ class Scenario:
             if self._stop.is_set():
                 return
             sample = draw.sample(skus, min(ASKED_PARTS, len(skus)))
-            foretell(self.app, sample, self.foresight, at_s=self.clock.monotonic())
+            record_forecasts(self.app, sample, self.forecasts, at_s=self.clock.monotonic())
 
     # -- the end -----------------------------------------------------------------------------
 
     def _close(self, end_s: float) -> None:
-        self.foresight.close(end_s)
+        self.forecasts.close(end_s)
         self.laws.compare(is_whole=True)
         self.deadlines.close(end_s, self.laws.counted())
         if self.isolation is not None:
@@ -368,13 +381,13 @@ class Scenario:
         self._replay_ledger()
         self.tally = self.figures.close(end_s, may_wait=self._may_wait)
         for sku, at_s in self.tally.lost:
-            self.book.broken("L6", f"the change of {sku} at {at_s / 60:.1f} min was never seen")
+            self.violations.add("L6", f"the change of {sku} at {at_s / 60:.1f} min was never seen")
         self.lost += len(self.tally.lost) + self.shop_laws.check_versions(self._may_wait_for_push)
-        self.shop_laws.check_shelves(self._may_stay)
+        self.shop_laws.check_shop_listings(self._may_stay)
         self.shop_laws.close()
         # Whoever is on the way finds that time is over: nothing of it reaches the tables.
         self._stop.set()
-        self.crew.end()
+        self.workers.end()
         self.clock.run(end_s + 2 * HOUR_S)
 
     def _may_wait(self, changed_s: float) -> bool:
@@ -395,4 +408,4 @@ class Scenario:
         window = replace(resource.windows[0], limit=LIMIT, span_s=SPAN_S)
         calls = self.app.limiter.calls_since(resource.key, START)
         for breach in replay_windows(calls, window):
-            self.book.broken("L1", f"by the ledger, call {breach.permit_id} was one too many")
+            self.violations.add("L1", f"by the ledger, call {breach.permit_id} was one too many")

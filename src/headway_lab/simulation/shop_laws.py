@@ -14,9 +14,9 @@ from headway.core.catalog.storefront import PushLease, Shop
 from headway_lab.simulation.desired_versions import DesiredVersions, MayWait
 from headway_lab.simulation.evidence import Evidence, OpenIntent
 from headway_lab.simulation.figures import Figures
-from headway_lab.simulation.law_book import LawBook
-from headway_lab.simulation.pauses import Stops
-from headway_lab.simulation.shops import Shelf, Shops
+from headway_lab.simulation.pauses import PauseChecks
+from headway_lab.simulation.shops import Shops, ShownListing
+from headway_lab.simulation.violation_log import ViolationLog
 from headway_lab.simulators.shopify.request import ShopEffect
 
 # Which intents may have an effect of which kind.
@@ -46,24 +46,24 @@ class ShopLaws:
     def __init__(
         self,
         *,
-        book: LawBook,
+        violations: ViolationLog,
         evidence: Evidence,
         clock: Clock,
         shops: Shops,
         versions: DesiredVersions,
         figures: Figures,
         guard_move: Decimal,
-        stops: Stops,
-        may_leave_sale: Callable[[Shelf], bool],
+        pauses: PauseChecks,
+        may_leave_sale: Callable[[ShownListing], bool],
     ) -> None:
-        self._book = book
+        self._violations = violations
         self._evidence = evidence
         self._clock = clock
         self._shops = shops
         self._versions = versions
         self._figures = figures
         self._guard_move = guard_move
-        self._stops = stops
+        self._pauses = pauses
         self._may_leave_sale = may_leave_sale
         self._leases: dict[str, _Lease] = {}
         self._written: dict[tuple[str, str], int] = {}
@@ -71,22 +71,26 @@ class ShopLaws:
         self._refusals = 0
         self.refused = 0
         shops.simulator.on_effect = self.happened
-        book.put_in_play(("L1", "L5", "L6", "L7", "L8", "L9", "L10"))
+        violations.enable(("L1", "L5", "L6", "L7", "L8", "L9", "L10"))
 
     # -- visits ------------------------------------------------------------------------------
 
     def claimed(self, push_lease: PushLease, *, owner: str, lease_s: float) -> None:
         """Check that it may be visited, and nobody else was there, by everybody's clock."""
-        self._stops.visited(push_lease.shop.user_id)
+        self._pauses.visited(push_lease.shop.user_id)
         now_s, shop = self._clock.monotonic(), push_lease.shop
         old = self._leases.get(shop.id)
         if old is not None and not old.is_over and now_s < old.until_s:
-            self._book.broken("L5", f"{owner} is at {shop.domain} while {old.owner} is")
+            self._violations.add("L5", f"{owner} is at {shop.domain} while {old.owner} is")
         if old is not None and push_lease.fence <= old.fence:
-            self._book.broken("L5", f"{owner} is at {shop.domain} under an old fence")
-        strangers = [change.sku for change in push_lease.changes if change.user_id != shop.user_id]
-        if strangers:
-            self._book.broken("L10", f"{strangers[0]} is not {shop.user_id}'s to be pushed")
+            self._violations.add("L5", f"{owner} is at {shop.domain} under an old fence")
+        unexpected_products = [
+            change.sku for change in push_lease.changes if change.user_id != shop.user_id
+        ]
+        if unexpected_products:
+            self._violations.add(
+                "L10", f"{unexpected_products[0]} is not {shop.user_id}'s to be pushed"
+            )
         self._leases[shop.id] = _Lease(owner=owner, fence=push_lease.fence, until_s=now_s + lease_s)
 
     def settled(self, push_lease: PushLease, *, is_ours: bool, keeps_lease: bool) -> None:
@@ -95,7 +99,7 @@ class ShopLaws:
         was_ours = lease.fence == push_lease.fence and not lease.is_over
         if is_ours is not was_ours:
             verdict = "taken" if is_ours else "refused"
-            self._book.broken(
+            self._violations.add(
                 "L5", f"a settle for {push_lease.shop.domain} was {verdict} by mistake"
             )
         lease.is_over |= was_ours and not keeps_lease
@@ -104,79 +108,93 @@ class ShopLaws:
 
     def gave_up(self, shop: Shop, reason: str) -> None:
         """Note that a shop is visited no more: all that is desired of it is lost."""
-        self._book.broken("L6", f"{shop.domain} was given up: {reason}")
+        self._violations.add("L6", f"{shop.domain} was given up: {reason}")
 
     def check_limit(self) -> None:
         """Ask the shops whether they had to refuse a call."""
         refusals = self._shops.simulator.refusals
         if refusals > self._refusals:
             count = refusals - self._refusals
-            self._book.broken("L1", "a shop refused a call beyond its limit", count=count)
+            self._violations.add("L1", "a shop refused a call beyond its limit", count=count)
             self._refusals = refusals
 
     # -- effects -----------------------------------------------------------------------------
 
     def happened(self, effect: ShopEffect) -> None:
         """Check one facet of a write that a shop has just accepted."""
-        shelf, facet = self._shops.shelf_of(effect), self._shops.facet_of(effect)
-        if shelf is None or effect.kind not in COVERED_BY:
-            self._book.broken("L10", f"{effect.kind} of {effect.id} in {effect.shop} is nobody's")
+        shop_listing, facet = self._shops.listing_of(effect), self._shops.facet_of(effect)
+        if shop_listing is None or effect.kind not in COVERED_BY:
+            self._violations.add(
+                "L10", f"{effect.kind} of {effect.id} in {effect.shop} is nobody's"
+            )
             return
-        self._check_intent(effect, shelf, facet)
-        self._check_wanted(effect, shelf, facet)
+        self._check_intent(effect, shop_listing, facet)
+        self._check_desired(effect, shop_listing, facet)
         if effect.kind == "price":
-            self._check_price(effect, shelf)
-        shelf.write(facet, effect.new)
-        self.moved(shelf)
+            self._check_price(effect, shop_listing)
+        shop_listing.write(facet, effect.new)
+        self.moved(shop_listing)
 
-    def moved(self, shelf: Shelf) -> None:
+    def moved(self, shop_listing: ShownListing) -> None:
         """Let the figures see what a shop shows now."""
         now_s = self._clock.monotonic()
-        self._versions.shown(shelf.id, now_s)
-        self._figures.shown(shelf.id, now_s)
+        self._versions.shown(shop_listing.id, now_s)
+        self._figures.shown(shop_listing.id, now_s)
 
-    def meddled(self, shelf: Shelf, facet: str) -> None:
+    def changed_by_hand(self, shop_listing: ShownListing, facet: str) -> None:
         """Let somebody else have changed a facet: to write it again is no second effect."""
-        self._written.pop((shelf.id, facet), None)
-        self.moved(shelf)
+        self._written.pop((shop_listing.id, facet), None)
+        self.moved(shop_listing)
 
     def check_versions(self, may_wait: MayWait) -> int:
         """Check that nothing desired is on its way for longer than it may (L6); return how many."""
         now_s, count = self._clock.monotonic(), 0
-        for shelf, since_s, left in self._versions.overdue(may_wait):
+        for shop_listing, since_s, left in self._versions.overdue(may_wait):
             count += 1
             wait_min = (now_s - since_s) / 60
-            text = f"{left[0]} of {shelf.sku} is desired since {wait_min:.1f} min and not shown"
-            self._book.broken("L6", text)
+            text = (
+                f"{left[0]} of {shop_listing.sku} is desired since {wait_min:.1f} min and not shown"
+            )
+            self._violations.add("L6", text)
         return count
 
-    def check_shelves(self, may_stay: MayWait) -> None:
+    def check_shop_listings(self, may_stay: MayWait) -> None:
         """Check that the shops show nothing that nobody desired, but a merchant's fresh deeds."""
-        for shelf, facet, expected in self._versions.strange(may_stay):
-            shown = shelf.face[facet]
-            self._book.broken("L6", f"{facet} of {shelf.sku} is {shown}, and {expected} is desired")
+        for shop_listing, facet, expected in self._versions.unexpected(may_stay):
+            shown = shop_listing.shop_fields[facet]
+            self._violations.add(
+                "L6", f"{facet} of {shop_listing.sku} is {shown}, and {expected} is desired"
+            )
 
     def close(self) -> None:
         """Check the limits once more, and the shops' own shelves and logs."""
         self.check_limit()
-        for text in self._shops.strangers():
-            self._book.broken("L6", text)
+        for text in self._shops.unexpected_products():
+            self._violations.add("L6", text)
         for effect in self._shops.simulator.double_writes():
             at_min = effect.at_s / 60
-            self._book.broken("L7", f"{effect.kind} of {effect.id} was there at {at_min:.1f} min")
+            self._violations.add(
+                "L7", f"{effect.kind} of {effect.id} was there at {at_min:.1f} min"
+            )
 
     # -- the parts ---------------------------------------------------------------------------
 
-    def _check_intent(self, effect: ShopEffect, shelf: Shelf, facet: str) -> None:
+    def _check_intent(self, effect: ShopEffect, shop_listing: ShownListing, facet: str) -> None:
         """Check that what was written is what somebody had stored before sending it."""
-        fitting = [intent for intent in self._intents(effect) if _covers(intent, effect, shelf.sku)]
-        if any(intent.user_id == shelf.seller for intent in fitting):
+        fitting = [
+            intent for intent in self._intents(effect) if _covers(intent, effect, shop_listing.sku)
+        ]
+        if any(intent.user_id == shop_listing.seller for intent in fitting):
             return
         if fitting:
             other = fitting[0].user_id
-            self._book.broken("L10", f"{facet} of {shelf.seller}/{shelf.sku} written for {other}")
+            self._violations.add(
+                "L10", f"{facet} of {shop_listing.seller}/{shop_listing.sku} written for {other}"
+            )
         else:
-            self._book.broken("L7", f"{facet} of {shelf.sku} was written and no intent is stored")
+            self._violations.add(
+                "L7", f"{facet} of {shop_listing.sku} was written and no intent is stored"
+            )
 
     def _intents(self, effect: ShopEffect) -> list[OpenIntent]:
         """Return what is open in the tables now; all facets of one request share one look."""
@@ -185,39 +203,47 @@ class ShopLaws:
             self._open = (key, self._evidence.open_intents())
         return self._open[1]
 
-    def _check_wanted(self, effect: ShopEffect, shelf: Shelf, facet: str) -> None:
+    def _check_desired(self, effect: ShopEffect, shop_listing: ShownListing, facet: str) -> None:
         """Check that somebody desired it, nobody since wrote something newer, and nobody did it."""
-        number = self._versions.first_to_want(shelf.id, facet, effect.new)
+        number = self._versions.first_version_with(shop_listing.id, facet, effect.new)
         if number is None:
-            self._book.broken("L6", f"{facet} of {shelf.sku} is {effect.new}; nobody desired that")
+            self._violations.add(
+                "L6", f"{facet} of {shop_listing.sku} is {effect.new}; nobody desired that"
+            )
         else:
-            written = self._written.get((shelf.id, facet), -1)
+            written = self._written.get((shop_listing.id, facet), -1)
             if number <= written:
                 which = "again" if number == written else "over a newer one"
-                self._book.broken("L7", f"{facet} of {shelf.sku} was written {which}")
-            self._written[shelf.id, facet] = number
-        self._check_blame(effect, shelf, facet, number)
+                self._violations.add("L7", f"{facet} of {shop_listing.sku} was written {which}")
+            self._written[shop_listing.id, facet] = number
+        self._check_blame(effect, shop_listing, facet, number)
 
     def _check_blame(
-        self, effect: ShopEffect, shelf: Shelf, facet: str, number: int | None
+        self, effect: ShopEffect, shop_listing: ShownListing, facet: str, number: int | None
     ) -> None:
         """Check that a part leaves the sale only on evidence of its own, or because it is gone."""
         if effect.kind == "stock" and effect.new == 0:
-            face = None if number is None else self._versions.version(shelf.id, number).seen
-            is_true = face is not None and face[facet] == 0
+            shop_fields = (
+                None if number is None else self._versions.version(shop_listing.id, number).seen
+            )
+            is_true = shop_fields is not None and shop_fields[facet] == 0
         else:
             is_true = effect.kind != "status" or effect.new == "ACTIVE"
-        if not is_true and not self._may_leave_sale(shelf):
-            self._book.broken("L8", f"{facet} of {shelf.sku} is {effect.new} without evidence")
+        if not is_true and not self._may_leave_sale(shop_listing):
+            self._violations.add(
+                "L8", f"{facet} of {shop_listing.sku} is {effect.new} without evidence"
+            )
 
-    def _check_price(self, effect: ShopEffect, shelf: Shelf) -> None:
+    def _check_price(self, effect: ShopEffect, shop_listing: ShownListing) -> None:
         """Check a price against the one before; against ours, if a merchant came in between."""
-        _, old = shelf.meddled.get("price", (0.0, effect.old))
+        _, old = shop_listing.changed_by_hand.get("price", (0.0, effect.old))
         new = effect.new
         if not isinstance(new, Decimal) or new <= 0:
-            self._book.broken("L9", f"{shelf.sku} is sold at {new}")
+            self._violations.add("L9", f"{shop_listing.sku} is sold at {new}")
         elif isinstance(old, Decimal) and abs(new - old) > self._guard_move * old:
-            self._book.broken("L9", f"{shelf.sku} went from {old} to {new} and nobody approved")
+            self._violations.add(
+                "L9", f"{shop_listing.sku} went from {old} to {new} and nobody approved"
+            )
 
 
 def _covers(intent: OpenIntent, effect: ShopEffect, sku: str) -> bool:

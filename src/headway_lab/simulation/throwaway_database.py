@@ -18,7 +18,7 @@ from headway_lab.simulation.scratch_database import scratch_database
 
 PREFIX = "headway-sim-"
 DATABASE = "simulation"
-LOOK_S = 0.2
+POLL_S = 0.2
 IDLE_COLUMN = 4
 DOOR_LENGTH_MAX = 80
 # A run holds a whole world that never dies; to look through it for garbage all the time is a
@@ -44,7 +44,7 @@ FAST = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lab:
+class ThrowawayDatabase:
     """An empty, migrated database, and a folder for what must be a file."""
 
     pool: Pool
@@ -52,7 +52,7 @@ class Lab:
 
 
 @contextmanager
-def open_lab(database_url: str | None = None) -> Iterator[Lab]:
+def open_throwaway_database(database_url: str | None = None) -> Iterator[ThrowawayDatabase]:
     """Open a database that nobody else sees and that ends with the run."""
     with ExitStack() as stack:
         folder = stack.enter_context(_folder())
@@ -70,7 +70,7 @@ def open_lab(database_url: str | None = None) -> Iterator[Lab]:
             dsn = server.dsn(DATABASE)
         pool = stack.enter_context(closing(SoloPool(dsn, prepares=is_own)))
         upgrade(pool, SystemClock())
-        yield Lab(pool=pool, data_dir=folder)
+        yield ThrowawayDatabase(pool=pool, data_dir=folder)
 
 
 @contextmanager
@@ -102,7 +102,7 @@ def _door(pg: Path) -> str:
 def _idlest(cores: set[int]) -> int:
     """Return the core that has had the least to do just now."""
     before = _idle_ticks()
-    SystemClock().sleep(LOOK_S)
+    SystemClock().sleep(POLL_S)
     after = _idle_ticks()
     return max(sorted(cores), key=lambda core: after.get(core, 0) - before.get(core, 0))
 

@@ -13,7 +13,7 @@ from headway_lab.simulators.boeing import SupplierPart
 
 Prices = tuple[Decimal | None, Decimal | None]
 # What a shop shows of one listing, facet by facet; a shop keeps money to the cent.
-Face = Mapping[str, Any]
+ShopFields = Mapping[str, Any]
 CENT = Decimal("0.01")
 
 
@@ -29,13 +29,13 @@ class ShownState:
     stock: tuple[tuple[str, int], ...]
 
     @property
-    def face(self) -> Face:
+    def shop_fields(self) -> ShopFields:
         """What the shop shows of it."""
-        return _face(self.price, self.cost, self.compare_at, dict(self.stock))
+        return _shop_fields(self.price, self.cost, self.compare_at, dict(self.stock))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Eye:
+class ReferenceReader:
     """A perfect reader: the deployment's terms, and which prices the supplier shows at all."""
 
     places: Mapping[str, str]
@@ -95,15 +95,15 @@ def _money(cents: int) -> Decimal:
     return Decimal(cents).scaleb(-2)
 
 
-def face_of(desired: Mapping[str, Any]) -> Face:
+def fields_of(desired: Mapping[str, Any]) -> ShopFields:
     """Return what a shop shows once it shows this desired state."""
-    face = _face(
+    shop_fields = _shop_fields(
         Decimal(desired["price"]),
         Decimal(desired["cost"]),
         None if desired["compare_at"] is None else Decimal(desired["compare_at"]),
         desired["quantities"],
     )
-    return {**face, "status": desired["status"]} if "status" in desired else face
+    return {**shop_fields, "status": desired["status"]} if "status" in desired else shop_fields
 
 
 def stock_at(place: str) -> str:
@@ -111,9 +111,9 @@ def stock_at(place: str) -> str:
     return f"stock at {place}"
 
 
-def _face(
+def _shop_fields(
     price: Decimal, cost: Decimal, compare_at: Decimal | None, stock: Mapping[str, int]
-) -> Face:
+) -> ShopFields:
     return {
         "price": _to_the_cent(price),
         "cost": _to_the_cent(cost),

@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 from headway.clock import Clock, rng
 from headway.runners.embedded import Step, run_steps
-from headway_lab.simulation.crashes import Crashed, Life, SkewedClock
+from headway_lab.simulation.crashes import Crashed, FaultInjector, SkewedClock
 from headway_lab.simulation.faults import Faults
 from headway_lab.virtual_clock import VirtualClock
 
 HOUR_S = 3600.0
-Hire = Callable[[Life, str, Clock], Step]
+MakeStep = Callable[[FaultInjector, str, Clock], Step]
 
 
 class SimulatedWorkers:
@@ -23,19 +23,19 @@ class SimulatedWorkers:
         self._faults = faults
         self._seed = seed
         self._stop = stop
-        self._luck = rng(f"luck:{seed}")
-        self._lives: dict[str, Life] = {}
+        self._generator = rng(f"luck:{seed}")
+        self._injectors: dict[str, FaultInjector] = {}
         self._bells: dict[str, threading.Event] = {}
         self.crashes = 0
         self.stalls = 0
 
-    def spawn(self, name: str, hire: Hire, *, has_bell: bool = False) -> None:
+    def spawn(self, name: str, make_step: MakeStep, *, has_bell: bool = False) -> None:
         """Let a worker begin; one with a bell wakes when it rings."""
-        self._lives[name] = Life(self._clock)
+        self._injectors[name] = FaultInjector(self._clock)
         bell = self._clock.event() if has_bell else None
         if bell is not None:
             self._bells[name] = bell
-        self._clock.spawn(lambda: self._work(name, hire, bell))
+        self._clock.spawn(lambda: self._work(name, make_step, bell))
 
     def ring(self, name: str | None = None) -> None:
         """Wake whoever has a bell, or only the one of that name."""
@@ -76,21 +76,21 @@ class SimulatedWorkers:
 
     def end(self) -> None:
         """Let everybody be gone: nothing of theirs reaches the tables any more."""
-        for life in self._lives.values():
-            life.end()
+        for injector in self._injectors.values():
+            injector.end()
 
-    def _work(self, name: str, hire: Hire, bell: threading.Event | None) -> None:
+    def _work(self, name: str, make_step: MakeStep, bell: threading.Event | None) -> None:
         """Be one worker, incarnation after incarnation."""
         generator = rng(f"{name}:{self._seed}")
         number = 0
         while not self._stop.is_set():
             number += 1
-            life = self._lives[name] = Life(self._clock)
+            injector = self._injectors[name] = FaultInjector(self._clock)
             skew_s = self._faults.skew_max_s
             clock = SkewedClock(self._clock, generator.uniform(-skew_s, skew_s))
             try:
-                step = hire(life, f"{name}.{number}", clock)
-                run_steps(step, clock, self._stop, _unheard, name, bell=bell)
+                step = make_step(injector, f"{name}.{number}", clock)
+                run_steps(step, clock, self._stop, _ignore, name, bell=bell)
             except Crashed:
                 away_s = self._away_s()
                 self.crashes += not (self._stop.is_set() or away_s)
@@ -103,15 +103,15 @@ class SimulatedWorkers:
         return max((span.end_s - now_s for span in spans), default=0.0)
 
     def _crash(self) -> None:
-        self._pick().doom(self._luck)
+        self._pick().crash_soon(self._generator)
 
     def _stall(self) -> None:
         self.stalls += 1
-        self._pick().stall(self._luck.uniform(100, 400), skips=self._luck.randrange(2))
+        self._pick().stall(self._generator.uniform(100, 400), skips=self._generator.randrange(2))
 
-    def _pick(self) -> Life:
-        return self._luck.choice(list(self._lives.values()))
+    def _pick(self) -> FaultInjector:
+        return self._generator.choice(list(self._injectors.values()))
 
 
-def _unheard(_name: str, _text: str) -> None:
+def _ignore(_name: str, _text: str) -> None:
     """Take what a step reports; the laws look for themselves."""

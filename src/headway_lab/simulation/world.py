@@ -75,7 +75,7 @@ class SimulatedCatalog:
             self.asked_s[part.sku] = self._clock.monotonic()
         return part
 
-    def become(self, part: SupplierPart) -> None:
+    def apply(self, part: SupplierPart) -> None:
         """Let a change happen."""
         self._parts[Sku(part.sku)] = part
 

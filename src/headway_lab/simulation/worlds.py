@@ -10,7 +10,7 @@ from typing import Protocol
 
 from headway.clock import Rng, rng
 from headway.core.timetable.population import SHARE_PER_DAY
-from headway_lab.simulation.office_hours import busily
+from headway_lab.simulation.office_hours import in_office_hours
 from headway_lab.simulation.price_lists import bursty_world, mislabelled_world
 from headway_lab.simulation.world import (
     DAY_S,
@@ -47,7 +47,7 @@ def diurnal_world(*, products: int, days: float, seed: int) -> World:
     rates = {sku: draw_rate(generator) for sku in start}
     changes: list[WorldChange] = []
     for sku, part in start.items():
-        changes += live(generator, part, busily(generator, rates[sku], days))
+        changes += live(generator, part, in_office_hours(generator, rates[sku], days))
     return World(
         name="diurnal", start=start, changes=in_order(changes), rates_per_day=shown_rates(rates)
     )

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs
 from headway.clock import Clock, rng
 from headway_lab.simulators.faults import BadPrice, FaultPlan, SimulatedFault
 from headway_lab.simulators.meter import ArrivalLog, Semantics, make_gate
-from headway_lab.simulators.wire import SimReply, json_reply
+from headway_lab.simulators.reply import SimReply, json_reply
 
 KINDS = {
     "/oauth2/v2.0/token": ("oauth", "POST"),
@@ -125,7 +125,7 @@ class BoeingSimulator:
             fault = self.faults.call_fault(at_s)
             if fault is SimulatedFault.REFUSED:
                 self.faults.injected[fault] += 1
-                return SimReply(fate="refuse")
+                return SimReply(outcome="refuse")
             kind, expected = KINDS.get(path, ("other", method))
             self.calls[kind] += 1
             delay_s = self._generator.uniform(*self._delay_s)
@@ -247,9 +247,9 @@ class BoeingSimulator:
             status = 500 if fault is SimulatedFault.ERROR else 503
             spoiled = replace(reply, status=status, body=b'{"message":"try again later"}')
         elif fault is SimulatedFault.TIMEOUT:
-            spoiled = replace(reply, fate="hang")
+            spoiled = replace(reply, outcome="hang")
         elif fault is SimulatedFault.DROP:
-            spoiled = replace(reply, fate="drop")
+            spoiled = replace(reply, outcome="drop")
         elif fault is SimulatedFault.SLOW:
             spoiled = replace(reply, delay_s=reply.delay_s + self.faults.slowness_s())
         elif fault is SimulatedFault.HTML:

@@ -12,7 +12,7 @@ import httpx
 
 from headway.clock import Clock, rng
 from headway.errors import ConfigError
-from headway_lab.simulators.wire import Handle, SimReply
+from headway_lab.simulators.reply import Handle, SimReply
 from headway_lab.virtual_clock import VirtualClock
 
 HANG_S_MAX = 300.0
@@ -44,10 +44,10 @@ class SimTransport(httpx.BaseTransport):
         self._clock.sleep(self._generator.uniform(*self._network_s))
         target = request.url.raw_path.decode("ascii")
         reply = self._handle(request.method, target, dict(request.headers), body)
-        if reply.fate == "refuse":
+        if reply.outcome == "refuse":
             raise httpx.ConnectError("connection refused", request=request)
         self._await(reply, request)
-        if reply.fate == "drop":
+        if reply.outcome == "drop":
             raise httpx.RemoteProtocolError("peer closed the connection", request=request)
         headers = {**reply.headers, "Content-Length": str(len(reply.body))}
         return httpx.Response(reply.status, headers=headers, stream=_Body(reply.body))
@@ -56,7 +56,7 @@ class SimTransport(httpx.BaseTransport):
         patience_s = request.extensions.get("timeout", {}).get("read")
         if patience_s is None:
             patience_s = HANG_S_MAX
-        if reply.fate == "hang" or reply.delay_s > patience_s:
+        if reply.outcome == "hang" or reply.delay_s > patience_s:
             self._clock.sleep(patience_s)
             raise httpx.ReadTimeout("silence", request=request)
         self._clock.sleep(reply.delay_s)
@@ -143,9 +143,9 @@ class _Handler(BaseHTTPRequestHandler):
         target = urlsplit(self.path)._replace(scheme="", netloc="").geturl()
         reply = self.server.handle_call(self.command, target, dict(self.headers), body)
         clock, stopping = self.server.clock, self.server.stopping
-        if reply.fate == "hang":
+        if reply.outcome == "hang":
             clock.sleep(HANG_S_MAX, wake=stopping)
-        elif reply.fate == "answer":
+        elif reply.outcome == "answer":
             clock.sleep(reply.delay_s, wake=stopping)
             with contextlib.suppress(OSError):  # the client may have given up
                 self._write(reply)

@@ -24,15 +24,15 @@ from headway.operations.status import look
 from headway.providers.registry import platform_role
 from headway.store.pool import open_pool
 from headway.store.server.embedded import EmbeddedServer
-from headway_lab.demo.accounts import ACCOUNT_SETTINGS, ETSY_DAY, TIERS, doors
+from headway_lab.demo.accounts import ACCOUNT_SETTINGS, ETSY_DAY, TIERS, platform_transport
 from headway_lab.demo.shops import SELLERS, DemoPeople, domain_of
 from headway_lab.demo.world import (
     NEWCOMERS,
     PUBLISHED_BEFORE,
     DemoWorld,
-    live_past,
     open_world,
     past_settings,
+    simulate_past,
 )
 from headway_lab.simulators.boeing import SignIn
 from headway_lab.simulators.shopify.shop import ShopScreen
@@ -64,7 +64,7 @@ class Play:
             return connection.execute(sql).fetchall()
 
     def shown(self, seller: SellerId, sku: Sku) -> ShopScreen:
-        view = self.stage.floor.shops.shown(domain_of(seller), sku)
+        view = self.stage.demo_shops.shops.shown(domain_of(seller), sku)
         assert view is not None
         return view
 
@@ -87,11 +87,11 @@ def lived_through(pool: ConnectionPool, clock: VirtualClock, folder: Path) -> Pl
         clock,
         pool,
         transport=SimTransport(stage.supplier.handle, clock),
-        shop_transport=SimTransport(stage.floor.shops.handle, clock),
-        platform_transport=doors(stage.market, clock, seed=1),
+        shop_transport=SimTransport(stage.demo_shops.shops.handle, clock),
+        platform_transport=platform_transport(stage.market, clock, seed=1),
     )
     shares: list[float] = []
-    live_past(stage, clock, app, progress=shares.append)
+    simulate_past(stage, clock, app, progress=shares.append)
     return Play(app=app, stage=stage, clock=clock, shares=shares)
 
 
@@ -110,7 +110,7 @@ def play(postgres: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def test_the_past_leaves_every_shop_as_it_should_be_and_no_limit_was_exceeded(past: Play) -> None:
-    shops = past.stage.floor.shops
+    shops = past.stage.demo_shops.shops
     states = past.rows(STATES)
     assert len(states) > PRODUCTS
     for user_id, sku, desired, applied, proposed in states:
@@ -157,8 +157,8 @@ def test_in_the_past_everybody_is_read_within_a_day_and_nobody_spends_more_than_
 
 
 def test_what_people_do_in_the_shops_is_seen_and_repaired(play: Play) -> None:
-    floor, app = play.stage.floor, replace(play.app, shop_restore_per_s=1000 / 60)
-    people, push = DemoPeople(app, floor, seed=1), app.push("test")
+    demo_shops, app = play.stage.demo_shops, replace(play.app, shop_restore_per_s=1000 / 60)
+    people, push = DemoPeople(app, demo_shops, seed=1), app.push("test")
     until = play.clock.now() + timedelta(hours=2)
     while play.clock.now() < until:
         wait = people.step()
@@ -168,7 +168,7 @@ def test_what_people_do_in_the_shops_is_seen_and_repaired(play: Play) -> None:
         for user_id, sku, _, applied, _ in play.rows(STATES)
     ), "somebody bought"
     staged = play.rows("SELECT count(*) FROM product_staging")[0][0]
-    assert staged == NEWCOMERS - len(floor.newcomers) > PUBLISHED_BEFORE
+    assert staged == NEWCOMERS - len(demo_shops.newcomers) > PUBLISHED_BEFORE
     until += timedelta(hours=2)
     while play.clock.now() < until:
         result = push.step()
@@ -181,7 +181,7 @@ def test_what_people_do_in_the_shops_is_seen_and_repaired(play: Play) -> None:
 
 def test_at_speed_real_work_gets_real_time(past: Play) -> None:
     app = at_speed(past.app, 60)
-    assert app.shop_restore_per_s == past.stage.floor.restore_per_s
+    assert app.shop_restore_per_s == past.stage.demo_shops.restore_per_s
     assert app.push_rule.lease == past.app.push_rule.lease + 59 * LEASE_MARGIN
     assert app.push_rule.poll == timedelta(seconds=15)
     slow = at_speed(past.app, 0.5)
@@ -190,7 +190,7 @@ def test_at_speed_real_work_gets_real_time(past: Play) -> None:
 
 
 def test_every_seller_has_a_share_of_the_parts(past: Play) -> None:
-    owners = [seller for seller, _, _ in past.stage.floor.sold]
+    owners = [seller for seller, _, _ in past.stage.demo_shops.sold]
     assert {owners.count(seller) for seller in SELLERS} == {PRODUCTS // 3}
 
 
@@ -220,19 +220,21 @@ def test_three_sellers_of_three_tiers_have_shops_on_all_platforms(past: Play) ->
 
 
 def test_platforms_tell_of_orders_and_each_delivery_is_taken_once(play: Play) -> None:
-    fates = []
+    outcomes = []
 
-    def tell(platform: PlatformName, headers: Mapping[str, str], body: bytes) -> None:
+    def send(platform: PlatformName, headers: Mapping[str, str], body: bytes) -> None:
         lowered, now = {name.lower(): value for name, value in headers.items()}, play.clock.now()
         secret = ACCOUNT_SETTINGS[SECRETS[platform]]
         assert isinstance(secret, SecretStr)
         role = platform_role(platform).webhooks
         assert role is not None
         assert role.verify(secret.get_secret_value(), lowered, body, now)
-        fates.append((platform, play.app.hooks.take(read_hook(platform, lowered, body), now=now)))
+        outcomes.append(
+            (platform, play.app.hooks.take(read_hook(platform, lowered, body), now=now))
+        )
 
-    play.stage.trade.tell_by(tell, play.clock)
+    play.stage.trade.send_webhooks_with(send, play.clock)
     before = len(play.rows("SELECT FROM webhook_deliveries"))
     play.clock.run(play.clock.monotonic() + 6 * 3600)
-    assert {platform for platform, _ in fates} == set(PlatformName)
-    assert len(play.rows("SELECT FROM webhook_deliveries")) - before == len(fates)
+    assert {platform for platform, _ in outcomes} == set(PlatformName)
+    assert len(play.rows("SELECT FROM webhook_deliveries")) - before == len(outcomes)

@@ -49,7 +49,7 @@ def replayed(world: World, **listings: int) -> float:
     counted = listings or dict.fromkeys(map(str, world.start), 1)
     throughput = throughput_of(1440, seats=2)
     minutes = replay_round_robin(
-        world, counted, throughput, days=1, face=lambda part: {"price": part.net_price}
+        world, counted, throughput, days=1, shop_fields=lambda part: {"price": part.net_price}
     )
     return minutes * 60 * sum(counted.values())
 
@@ -100,7 +100,7 @@ def test_the_replay_is_what_the_theory_says_of_equal_turns() -> None:
         dict.fromkeys(map(str, world.start), 1),
         PERMITTED,
         days=60,
-        face=lambda part: {"price": part.net_price, "stock": shown_stock(part)},
+        shop_fields=lambda part: {"price": part.net_price, "stock": shown_stock(part)},
     )
     expected = round_robin(list(world.rates_per_day.values()), PERMITTED.seats_per_min)
     assert replayed == pytest.approx(expected, rel=0.06)
@@ -153,10 +153,10 @@ def test_the_line_is_as_fast_as_the_real_limiter_lets_it_be(
     world = seeded_world(products=60, days=0.125, seed=1)
     scenario = Scenario(Plan(world=world, days=0.125), pool, tmp_path, Parts(app=eager))
     scenario.run()
-    flights = scenario.log.flights
-    spent_s = flights[-1].at_s - flights[0].at_s
+    price_calls = scenario.log.price_calls
+    spent_s = price_calls[-1].at_s - price_calls[0].at_s
     token_calls = scenario.simulator.calls["oauth"] + scenario.simulator.calls["part_token"] - 2
-    calls = len(flights) - 1 + token_calls
+    calls = len(price_calls) - 1 + token_calls
     assert calls / spent_s * 86_400 == pytest.approx(PERMITTED.calls_per_day, rel=0.005)
     report = figures(scenario, real_seconds=1)
     assert report["permitted_seats_per_min"] == round(PERMITTED.seats_per_min, 3)

@@ -176,7 +176,7 @@ def test_the_help_shows_examples() -> None:
 def test_the_lab_leaves_no_folder_and_sweeps_those_of_the_dead(database: str) -> None:
     dead = throwaway_database._memory() / f"{throwaway_database.PREFIX}999999999-x"
     dead.mkdir()
-    with throwaway_database.open_lab(database) as opened:
+    with throwaway_database.open_throwaway_database(database) as opened:
         assert opened.data_dir.exists()
         assert not dead.exists()
     assert not opened.data_dir.exists()

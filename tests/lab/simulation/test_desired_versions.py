@@ -5,23 +5,23 @@ from typing import Any
 from headway.core.catalog.listings import SellerId, Sku
 from headway_lab.simulation.desired_versions import TROUBLE_S, WAIT_S, DesiredVersions, grace_of
 from headway_lab.simulation.faults import parse_faults
-from headway_lab.simulation.shops import Shelf
+from headway_lab.simulation.shops import ShownListing
 
 MIAMI = "stock at Miami"
 
 
-def shelf() -> Shelf:
-    face = {"price": 1, MIAMI: 5, "status": "ACTIVE"}
-    return Shelf(id="id", seller=SellerId("acme"), sku=Sku("A"), face=face)
+def shop_listing() -> ShownListing:
+    shop_fields = {"price": 1, MIAMI: 5, "status": "ACTIVE"}
+    return ShownListing(id="id", seller=SellerId("acme"), sku=Sku("A"), shop_fields=shop_fields)
 
 
-def versions_for(shown: Shelf) -> DesiredVersions:
+def versions_for(shown: ShownListing) -> DesiredVersions:
     return DesiredVersions({"id": shown}, {"id"})
 
 
 def want(versions: DesiredVersions, at_s: float, **facts: Any) -> None:
-    face = {"price": 1, MIAMI: 5, **facts}
-    versions.want("id", face, face, at_s)
+    shop_fields = {"price": 1, MIAMI: 5, **facts}
+    versions.want("id", shop_fields, shop_fields, at_s)
 
 
 def never(_since_s: float) -> bool:
@@ -29,7 +29,7 @@ def never(_since_s: float) -> bool:
 
 
 def test_a_version_is_pushed_when_the_shop_shows_all_of_it() -> None:
-    shown = shelf()
+    shown = shop_listing()
     versions = versions_for(shown)
     want(versions, 100, **{"price": 2, MIAMI: 4})
     shown.write(MIAMI, 4)
@@ -42,7 +42,7 @@ def test_a_version_is_pushed_when_the_shop_shows_all_of_it() -> None:
 
 
 def test_a_newer_version_replaces_one_that_is_on_its_way() -> None:
-    shown = shelf()
+    shown = shop_listing()
     versions = versions_for(shown)
     want(versions, 100, price=2)
     want(versions, 200, price=3)
@@ -52,7 +52,7 @@ def test_a_newer_version_replaces_one_that_is_on_its_way() -> None:
 
 
 def test_a_version_that_goes_back_to_what_is_shown_needs_no_push() -> None:
-    versions = versions_for(shelf())
+    versions = versions_for(shop_listing())
     want(versions, 100, price=2)
     want(versions, 200)
     assert (versions.pushed, versions.superseded) == (0, 2)
@@ -60,7 +60,7 @@ def test_a_version_that_goes_back_to_what_is_shown_needs_no_push() -> None:
 
 
 def test_an_overdue_version_is_told_once_with_what_it_lacks() -> None:
-    versions = versions_for(shelf())
+    versions = versions_for(shop_listing())
     want(versions, 100, price=2, status="DRAFT")
     ((_, since_s, left),) = versions.overdue(never)
     assert (since_s, left) == (100, ["price", "status"])
@@ -68,32 +68,32 @@ def test_an_overdue_version_is_told_once_with_what_it_lacks() -> None:
 
 
 def test_a_merchants_edit_is_strange_once_it_may_not_stay_and_a_sale_never_is() -> None:
-    shown = shelf()
+    shown = shop_listing()
     versions = versions_for(shown)
     shown.take(MIAMI, 1)
-    assert list(versions.strange(never)) == []
-    shown.meddle("price", 9, 100)
-    assert [facet for _, facet, _ in versions.strange(never)] == ["price"]
-    assert list(versions.strange(lambda since_s: since_s == 100)) == []
+    assert list(versions.unexpected(never)) == []
+    shown.change_by_hand("price", 9, 100)
+    assert [facet for _, facet, _ in versions.unexpected(never)] == ["price"]
+    assert list(versions.unexpected(lambda since_s: since_s == 100)) == []
 
 
 def test_what_differs_and_nobody_meddled_with_is_strange_unless_it_is_on_its_way() -> None:
-    shown = shelf()
+    shown = shop_listing()
     versions = versions_for(shown)
     want(versions, 100, price=2)
-    assert list(versions.strange(never)) == []
+    assert list(versions.unexpected(never)) == []
     shown.write(MIAMI, 0)
-    assert [(facet, value) for _, facet, value in versions.strange(never)] == [(MIAMI, 5)]
+    assert [(facet, value) for _, facet, value in versions.unexpected(never)] == [(MIAMI, 5)]
 
 
 def test_a_value_belongs_to_the_first_of_the_latest_versions_in_a_row_that_wanted_it() -> None:
-    versions = versions_for(shelf())
+    versions = versions_for(shop_listing())
     want(versions, 100, price=2)
     want(versions, 200, **{"price": 2, MIAMI: 4})
     want(versions, 300)
-    assert versions.first_to_want("id", "price", 2) == 1
-    assert versions.first_to_want("id", "price", 1) == 3
-    assert versions.first_to_want("id", "price", 7) is None
+    assert versions.first_version_with("id", "price", 2) == 1
+    assert versions.first_version_with("id", "price", 1) == 3
+    assert versions.first_version_with("id", "price", 7) is None
 
 
 def test_an_outage_suspends_the_wait_and_troubles_lengthen_it() -> None:

@@ -46,11 +46,11 @@ def test_what_goes_wrong_at_a_shop_is_read_apart_from_the_suppliers_troubles() -
 
 def test_no_sku_has_two_fates_and_the_seed_chooses_them() -> None:
     faults = parse_faults(["poison:4", "vanish:5", "badprice:6@03:00"])
-    fates = faults.fates(SKUS, seed=1)
-    struck = [*fates.poison, *fates.vanish, *fates.badprice]
+    affected = faults.affected(SKUS, seed=1)
+    struck = [*affected.poison, *affected.vanish, *affected.badprice]
     assert len(struck) == len(set(struck)) == 15
-    assert fates == faults.fates(list(reversed(SKUS)), seed=1)
-    assert fates != faults.fates(SKUS, seed=2)
+    assert affected == faults.affected(list(reversed(SKUS)), seed=1)
+    assert affected != faults.affected(SKUS, seed=2)
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,4 @@ def test_more_than_all_calls_or_all_skus_cannot_fail() -> None:
         parse_faults(["shop-html:60%", "shop-error:60%"])
     parse_faults(["error:60%", "shop-error:60%"])
     with pytest.raises(InvalidError, match="21 SKUs are to suffer but there are 20"):
-        parse_faults(["poison:21"]).fates(SKUS, seed=1)
+        parse_faults(["poison:21"]).affected(SKUS, seed=1)

@@ -2,26 +2,26 @@
 
 from headway.core.catalog.listings import SellerId, Sku
 from headway_lab.simulation.figures import Figures, percentile
-from headway_lab.simulation.shops import Shelf
+from headway_lab.simulation.shops import ShownListing
 
 
 def always(_changed_s: float) -> bool:
     return True
 
 
-def shelf(price: int = 1) -> Shelf:
-    face = {"price": price, "stock at Miami": 5, "status": "ACTIVE"}
-    return Shelf(id="id", seller=SellerId("acme"), sku=Sku("A"), face=face)
+def shop_listing(price: int = 1) -> ShownListing:
+    shop_fields = {"price": price, "stock at Miami": 5, "status": "ACTIVE"}
+    return ShownListing(id="id", seller=SellerId("acme"), sku=Sku("A"), shop_fields=shop_fields)
 
 
-def face(price: int, stock: int = 5) -> dict[str, int]:
+def shop_fields(price: int, stock: int = 5) -> dict[str, int]:
     return {"price": price, "stock at Miami": stock}
 
 
 def test_a_shop_is_wrong_from_the_change_until_it_shows_it() -> None:
-    shown = shelf()
+    shown = shop_listing()
     figures = Figures({"id": shown})
-    figures.changed("A", face(2), 100)
+    figures.changed("A", shop_fields(2), 100)
     figures.read("id", served_s=160, now_s=161, is_moot=False)
     shown.write("price", 2)
     figures.shown("id", 165)
@@ -30,26 +30,26 @@ def test_a_shop_is_wrong_from_the_change_until_it_shows_it() -> None:
 
 
 def test_of_two_changes_before_a_read_the_first_is_superseded() -> None:
-    figures = Figures({"id": shelf()})
-    figures.changed("A", face(2), 100)
-    figures.changed("A", face(3), 200)
+    figures = Figures({"id": shop_listing()})
+    figures.changed("A", shop_fields(2), 100)
+    figures.changed("A", shop_fields(3), 200)
     figures.read("id", served_s=260, now_s=260, is_moot=False)
     tally = figures.close(1000, may_wait=always)
     assert (tally.changes, tally.superseded, tally.detection_s) == (2, 1, (60,))
 
 
 def test_changes_that_come_to_nothing_are_all_superseded() -> None:
-    figures = Figures({"id": shelf()})
-    figures.changed("A", face(2), 100)
-    figures.changed("A", face(1), 150)
+    figures = Figures({"id": shop_listing()})
+    figures.changed("A", shop_fields(2), 100)
+    figures.changed("A", shop_fields(1), 150)
     figures.read("id", served_s=260, now_s=260, is_moot=True)
     tally = figures.close(1000, may_wait=always)
     assert (tally.superseded, tally.wrong_s) == (2, 50)
 
 
 def test_what_changes_while_the_answer_travels_is_still_unread() -> None:
-    figures = Figures({"id": shelf()})
-    figures.changed("A", face(2), 105)
+    figures = Figures({"id": shop_listing()})
+    figures.changed("A", shop_fields(2), 105)
     figures.read("id", served_s=100, now_s=110, is_moot=True)
     tally = figures.close(200, may_wait=lambda _changed_s: False)
     assert tally.lost == (("A", 105),)
@@ -57,26 +57,26 @@ def test_what_changes_while_the_answer_travels_is_still_unread() -> None:
 
 
 def test_what_no_shop_can_show_is_no_change() -> None:
-    figures = Figures({"id": shelf()})
-    figures.changed("A", face(1), 100)
+    figures = Figures({"id": shop_listing()})
+    figures.changed("A", shop_fields(1), 100)
     assert figures.close(1000, may_wait=always).changes == 0
 
 
 def test_a_read_that_never_reaches_the_shop_is_seen_and_stays_wrong() -> None:
-    figures = Figures({"id": shelf()})
-    figures.changed("A", face(2), 100)
+    figures = Figures({"id": shop_listing()})
+    figures.changed("A", shop_fields(2), 100)
     figures.read("id", served_s=160, now_s=160, is_moot=False)
     tally = figures.close(200, may_wait=lambda _changed_s: False)
     assert (tally.lost, tally.wrong_s) == ((), 100)
 
 
 def test_what_customers_took_is_not_wrong_but_what_a_merchant_changed_is() -> None:
-    shown = shelf()
+    shown = shop_listing()
     figures = Figures({"id": shown})
     shown.take("stock at Miami", 2)
     figures.shown("id", 100)
     assert figures.close(200, may_wait=always).wrong_s == 0
-    shown.meddle("price", 9, 200)
+    shown.change_by_hand("price", 9, 200)
     figures.shown("id", 200)
     assert figures.close(300, may_wait=always).wrong_s == 100
 

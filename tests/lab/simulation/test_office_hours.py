@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.clock import rng
-from headway_lab.simulation.office_hours import busily, by_day
+from headway_lab.simulation.office_hours import by_day, in_office_hours
 from headway_lab.simulation.world import DAY_S
 
 instants = st.floats(min_value=0, max_value=30 * DAY_S)
@@ -24,11 +24,11 @@ def test_what_came_first_still_does(one_s: float, other_s: float) -> None:
 
 
 def test_a_quiet_night_has_fewer_events_than_its_share_of_the_day() -> None:
-    night = [sum(1 for _ in busily(rng(seed), 50, 0.25)) for seed in range(40)]
-    day = [sum(1 for _ in busily(rng(seed), 50, 1)) for seed in range(40)]
+    night = [sum(1 for _ in in_office_hours(rng(seed), 50, 0.25)) for seed in range(40)]
+    day = [sum(1 for _ in in_office_hours(rng(seed), 50, 1)) for seed in range(40)]
     assert 0 < sum(night) < 0.12 * sum(day)
 
 
 def test_a_part_of_a_day_is_cut_from_the_whole() -> None:
-    whole = list(busily(rng(3), 500, 1))
-    assert list(busily(rng(3), 500, 0.9)) == [at_s for at_s in whole if at_s < 0.9 * DAY_S]
+    whole = list(in_office_hours(rng(3), 500, 1))
+    assert list(in_office_hours(rng(3), 500, 0.9)) == [at_s for at_s in whole if at_s < 0.9 * DAY_S]

@@ -4,8 +4,8 @@ import pytest
 
 from headway.core.catalog.listings import SellerId
 from headway_lab.simulation.faults import parse_faults
-from headway_lab.simulation.law_book import LawBook
-from headway_lab.simulation.pauses import Stops
+from headway_lab.simulation.pauses import PauseChecks
+from headway_lab.simulation.violation_log import ViolationLog
 from headway_lab.virtual_clock import VirtualClock
 
 ACME, BOLT = SellerId("acme"), SellerId("bolt")
@@ -24,12 +24,12 @@ ACME, BOLT = SellerId("acme"), SellerId("bolt")
 def test_calls_and_visits_in_a_pause_are_told_and_others_are_not(
     clock: VirtualClock, fault: str, broken: set[str]
 ) -> None:
-    book = LawBook(clock)
+    violations = ViolationLog(clock)
     clock.sleep(2 * 3600)
-    stops = Stops(parse_faults([fault]), book=book, clock=clock, seller=ACME)
-    stops.called("to sign in")
+    pauses = PauseChecks(parse_faults([fault]), violations=violations, clock=clock, seller=ACME)
+    pauses.called("to sign in")
     for seller in (ACME, BOLT):
-        stops.visited(seller)
-    texts = {example.text.split(" was ")[0].split(" (")[0] for example in book.examples}
+        pauses.visited(seller)
+    texts = {example.text.split(" was ")[0].split(" (")[0] for example in violations.examples}
     assert texts == broken
-    assert book.counts.get("L1", 0) == len(broken)
+    assert violations.counts.get("L1", 0) == len(broken)

@@ -63,7 +63,7 @@ def test_the_same_seed_gives_the_same_report_and_trace_to_the_byte(
         report = json.dumps(figures(scenario, real_seconds=1))
         texts.append((report, (tmp_path / f"{number}.csv").read_bytes()))
     assert texts[0] == texts[1]
-    assert scenarios[0].crew.crashes > 10
+    assert scenarios[0].workers.crashes > 10
 
 
 def test_the_trace_holds_every_seat_of_every_call_and_whether_it_was_read(
@@ -92,7 +92,7 @@ def test_a_recorded_world_is_replayed_and_its_changes_are_seen(
     path = tmp_path / "recorded.csv"
     path.write_text("t_min,sku,price,quantity,family\n" + "\n".join(rows), encoding="utf-8")
     scenario = run(pool, tmp_path, world=read_changes(path))
-    assert scenario.book.examples == []
+    assert scenario.violations.examples == []
     assert scenario.tally.changes == 30
     detected = len(scenario.tally.detection_s)
     assert 5 < detected < 30
@@ -112,7 +112,7 @@ def test_prices_finer_than_a_cent_are_in_the_shop_once(
     path = tmp_path / "recorded.csv"
     path.write_text("t_min,sku,price,quantity,family\n" + "\n".join(rows), encoding="utf-8")
     scenario = run(pool, tmp_path, "shop-lost-reply:50%", world=read_changes(path))
-    assert scenario.book.examples == []
+    assert scenario.violations.examples == []
     assert scenario.shops.simulator.faults.injected.total() > 2
     assert scenario.versions.pushed > 5
 
@@ -121,10 +121,10 @@ def test_a_crash_may_lose_a_reply_that_the_supplier_has_counted(
     pool: ConnectionPool, tmp_path: Path
 ) -> None:
     scenario = run(pool, tmp_path, "crash:60/h")
-    assert scenario.book.examples == []
-    unread = [flight for flight in scenario.log.flights if not flight.read]
+    assert scenario.violations.examples == []
+    unread = [price_call for price_call in scenario.log.price_calls if not price_call.read]
     assert unread, "no crash struck between a request and its settle"
-    assert scenario.simulator.calls["price"] == len(scenario.log.flights)
+    assert scenario.simulator.calls["price"] == len(scenario.log.price_calls)
     with pool.connection() as connection:
         lost = connection.execute("SELECT count(*) FROM call_ledger WHERE status = 'lost'")
         assert lost.fetchone() != (0,)

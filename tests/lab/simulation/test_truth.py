@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headway.core.catalog.change_detection import HeldQuote, Terms, desire, observe
 from headway.core.catalog.listings import Quote, Sku
-from headway_lab.simulation.truth import Eye, difference
+from headway_lab.simulation.truth import ReferenceReader, difference
 from headway_lab.simulators.boeing import SupplierPart
 
 PLACES = {"Dallas Central": "Dallas", "Miami FL": "Miami"}
@@ -32,8 +32,8 @@ parts = st.builds(
 )
 
 
-def eye_of(terms: Terms) -> Eye:
-    return Eye(
+def eye_of(terms: Terms) -> ReferenceReader:
+    return ReferenceReader(
         places=terms.locations,
         currency=terms.currency,
         shown_prices=lambda part: (part.list_price, part.net_price),

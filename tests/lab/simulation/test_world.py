@@ -61,14 +61,14 @@ def test_the_true_rates_are_those_of_the_changes_that_a_shop_shows() -> None:
     parts = dict(world.start)
     shown = 0
     for change in world.changes:
-        shown += face(parts[change.part.sku]) != face(change.part)
+        shown += shop_fields(parts[change.part.sku]) != shop_fields(change.part)
         parts[change.part.sku] = change.part
     expected = sum(world.rates_per_day.values()) * 20
     assert shown < len(world.changes)
     assert abs(shown - expected) < 4 * expected**0.5
 
 
-def face(part: SupplierPart) -> tuple[object, ...]:
+def shop_fields(part: SupplierPart) -> tuple[object, ...]:
     return part.net_price, {place: part.stock.get(place, 0) for place in MAPPED}
 
 

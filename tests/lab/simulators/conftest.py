@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from headway_lab.simulators.reply import SimReply
 from headway_lab.simulators.shopify.shop import ShopIds, ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
-from headway_lab.simulators.wire import SimReply
 from headway_lab.virtual_clock import VirtualClock
 
 DOMAIN = "acme.myshopify.com"
@@ -32,11 +32,11 @@ class ShopDesk:
         self.simulator = ShopifySimulator(clock, **{"shops": [setup], **options})
         self.domain = DOMAIN
         self.locations = {
-            location.name: location.id for location in self.shelves.locations.values()
+            location.name: location.id for location in self.shop_listings.locations.values()
         }
 
     @property
-    def shelves(self) -> Any:
+    def shop_listings(self) -> Any:
         return self.simulator.shop(DOMAIN)
 
     def send(self, query: str, variables: dict[str, Any], **headers: str) -> SimReply:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headway.errors import ConfigError
 from headway_lab.simulators.boeing import BoeingSimulator, SupplierPart
 from headway_lab.simulators.faults import BadPrice, FaultPlan, Interval, SimulatedFault
-from headway_lab.simulators.wire import SimReply
+from headway_lab.simulators.reply import SimReply
 from headway_lab.virtual_clock import VirtualClock
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -213,7 +213,7 @@ def test_an_outage_alternates_and_ends(clock: VirtualClock) -> None:
     assert simulator.handle("POST", OAUTH, {}, FORM).status == 200
     clock.sleep(10)
     replies = [simulator.handle("POST", OAUTH, {}, FORM) for _ in range(3)]
-    assert {(reply.fate, reply.status) for reply in replies} == {
+    assert {(reply.outcome, reply.status) for reply in replies} == {
         ("answer", 503), ("refuse", 200), ("hang", 200),
     }  # fmt: skip
     assert simulator.calls["oauth"] == 3  # the refused one never arrived

@@ -7,8 +7,8 @@ import pytest
 
 from headway.clock import ScaledClock, SystemClock
 from headway.errors import ConfigError
+from headway_lab.simulators.reply import SimReply
 from headway_lab.simulators.transport import SimTransport, serve
-from headway_lab.simulators.wire import SimReply
 from headway_lab.virtual_clock import VirtualClock
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -52,7 +52,7 @@ def test_the_request_arrives_after_the_network_and_before_the_answer(clock: Virt
     assert clock.monotonic() == 7
 
 
-@pytest.mark.parametrize("reply", (SimReply(fate="hang"), SimReply(delay_s=31)))
+@pytest.mark.parametrize("reply", (SimReply(outcome="hang"), SimReply(delay_s=31)))
 def test_silence_lasts_as_long_as_the_client_has_patience(
     clock: VirtualClock, reply: SimReply
 ) -> None:
@@ -63,14 +63,17 @@ def test_silence_lasts_as_long_as_the_client_has_patience(
 
 
 def test_a_refused_and_a_broken_connection_differ() -> None:
-    for fate, error in (("refuse", httpx.ConnectError), ("drop", httpx.RemoteProtocolError)):
-        with httpx.Client(transport=always(SimReply(fate=fate))) as client, pytest.raises(error):
+    for outcome, error in (("refuse", httpx.ConnectError), ("drop", httpx.RemoteProtocolError)):
+        with (
+            httpx.Client(transport=always(SimReply(outcome=outcome))) as client,
+            pytest.raises(error),
+        ):
             client.get("http://x.test/")
 
 
 def test_over_sockets_a_dropped_call_breaks_the_connection() -> None:
     with (
-        serve(lambda *_: SimReply(fate="drop"), SystemClock()) as server,
+        serve(lambda *_: SimReply(outcome="drop"), SystemClock()) as server,
         httpx.Client(trust_env=False) as client,
         pytest.raises(httpx.RemoteProtocolError),
     ):
@@ -82,7 +85,7 @@ def test_stopping_wakes_a_call_that_hangs() -> None:
 
     def hang(*_: object) -> SimReply:
         arrived.set()
-        return SimReply(fate="hang")
+        return SimReply(outcome="hang")
 
     server = serve(hang, SystemClock())
 

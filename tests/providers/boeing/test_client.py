@@ -22,7 +22,7 @@ from headway.providers.boeing.client import BoeingAccess, BoeingSupplier, _life_
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulators.faults import FaultPlan, Interval
-from headway_lab.simulators.wire import SimReply
+from headway_lab.simulators.reply import SimReply
 
 if TYPE_CHECKING:
     from tests.providers.conftest import Rig

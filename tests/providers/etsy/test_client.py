@@ -27,8 +27,8 @@ from headway.providers.etsy.client import EtsyAccess, EtsyPlatform
 from headway.providers.tokens import REFRESH, AccountTokens, store_tokens, token_key
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
+from headway_lab.simulators.reply import SimReply, json_reply
 from headway_lab.simulators.transport import serve
-from headway_lab.simulators.wire import SimReply, json_reply
 
 VAULT = Vault(["MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="])
 ACCESS = EtsyAccess(keystring="the-keystring", shared_secret="hush-shared-secret")

@@ -27,8 +27,8 @@ from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
 from headway_lab.simulators.faults import FaultPlan
 from headway_lab.simulators.printify.simulator import PrintifySimulator
+from headway_lab.simulators.reply import SimReply, json_reply
 from headway_lab.simulators.transport import SimTransport, serve
-from headway_lab.simulators.wire import SimReply, json_reply
 from headway_lab.virtual_clock import VirtualClock
 
 START = datetime(2026, 3, 1, tzinfo=UTC)

@@ -15,10 +15,10 @@ from headway.errors import (
 )
 from headway.providers.shopify.oauth import ShopifyOAuth
 from headway.providers.shopify.storefront import ShopAccess, shop_limit_key
+from headway_lab.simulators.reply import SimReply, json_reply
 from headway_lab.simulators.shopify.shop import ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
 from headway_lab.simulators.transport import SimTransport
-from headway_lab.simulators.wire import SimReply, json_reply
 from headway_lab.virtual_clock import VirtualClock
 
 ONE, TWO = "one.myshopify.com", "two.myshopify.com"

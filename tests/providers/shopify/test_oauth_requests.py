@@ -12,10 +12,10 @@ from headway.errors import InvalidError, PermanentError
 from headway.providers.shopify.api import ShopAccess
 from headway.providers.shopify.oauth_requests import check_callback, consent_url, exchange_code
 from headway.providers.tokens import NEVER
+from headway_lab.simulators.reply import json_reply
 from headway_lab.simulators.shopify.shop import ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
 from headway_lab.simulators.transport import SimTransport
-from headway_lab.simulators.wire import json_reply
 from headway_lab.virtual_clock import VirtualClock
 
 DOMAIN = "one.myshopify.com"

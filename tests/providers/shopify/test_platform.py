@@ -29,11 +29,11 @@ from headway.providers.shopify.platform import ShopifyPlatform
 from headway.providers.shopify.read_queries import document_of
 from headway.providers.tokens import store_tokens
 from headway.store.accounts.credentials import Credentials
+from headway_lab.simulators.reply import SimReply, json_reply
 from headway_lab.simulators.shopify.faults import ShopFaultPlan
 from headway_lab.simulators.shopify.shop import SCOPES, ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator
 from headway_lab.simulators.transport import SimTransport, serve
-from headway_lab.simulators.wire import SimReply, json_reply
 from headway_lab.virtual_clock import VirtualClock
 
 APP = ShopAccess(client_id="sim-app", client_secret="sim-app-secret")

@@ -44,8 +44,8 @@ from headway.providers.shopify.storefront import (
 )
 from headway.providers.vault import Vault
 from headway.store.accounts.credentials import Credentials
+from headway_lab.simulators.reply import SimReply, json_reply
 from headway_lab.simulators.transport import serve
-from headway_lab.simulators.wire import SimReply, json_reply
 
 VAULT = Vault(["MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="])
 VERSION = {"X-Shopify-API-Version": "2026-04"}
@@ -473,8 +473,8 @@ def test_a_shop_that_is_closed_says_what_to_do(
 def test_a_lost_connection_after_sending_is_ambiguous_and_before_it_is_not(
     operations: Desk, shop: ShopifyStorefront
 ) -> None:
-    for fate in ("drop", "hang"):
-        operations.answers.append(SimReply(fate=fate))
+    for outcome in ("drop", "hang"):
+        operations.answers.append(SimReply(outcome=outcome))
         with pytest.raises(TimedOutError):
             shop.set_stock([stock(1)], key="k")
     nobody = ShopifyStorefront(

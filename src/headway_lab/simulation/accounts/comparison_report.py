@@ -13,7 +13,7 @@ from headway_lab.simulation.accounts.comparison import Difference, Rows, compare
 from headway_lab.simulation.accounts.platforms import SimulatedPlatform
 from headway_lab.simulation.accounts.world import QUOTAS, ShopPlan
 from headway_lab.simulation.job_evidence import JobEvidence
-from headway_lab.simulation.law_book import LawBook
+from headway_lab.simulation.violation_log import ViolationLog
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,19 +47,19 @@ class RowComparison:
     def __init__(
         self,
         *,
-        book: LawBook,
+        violations: ViolationLog,
         evidence: JobEvidence,
         warehouse: Warehouse,
         accounts: ConnectedShops,
-        platform_sims: Mapping[PlatformName, SimulatedPlatform],
+        platforms: Mapping[PlatformName, SimulatedPlatform],
         shops: Mapping[str, ShopPlan],
         tier_of: Callable[[SellerId], Tier],
     ) -> None:
-        self._book = book
+        self._violations = violations
         self._evidence = evidence
         self._warehouse = warehouse
         self._accounts = accounts
-        self._platform_sims = platform_sims
+        self._platforms = platforms
         self._shops = {(shop.seller, shop.platform): shop for shop in shops.values()}
         self._tier_of = tier_of
 
@@ -87,25 +87,25 @@ class RowComparison:
     def _break(self, account: Account, difference: Difference) -> None:
         owner = f"{account.user_id} on {account.platform}"
         for name in difference.missing:
-            self._book.broken("L6", f"{name} of {owner} is missing")
+            self._violations.add("L6", f"{name} of {owner} is missing")
         for text in difference.wrong:
-            self._book.broken("L6", f"{owner}: {text}")
+            self._violations.add("L6", f"{owner}: {text}")
         for name in difference.extra:
             law = "L10" if self._is_anothers(account, name) else "L7"
-            self._book.broken(law, f"{name} of {owner} is one too many")
+            self._violations.add(law, f"{name} of {owner} is one too many")
 
     def _is_anothers(self, account: Account, name: str) -> bool:
         table, _, key = name.partition(" ")
         return any(
             tuple(key.split("/"))
-            in keyed(self._platform_sims[shop.platform].truth(shop).get(table, {}))
+            in keyed(self._platforms[shop.platform].truth(shop).get(table, {}))
             for shop in self._shops.values()
             if shop.platform is account.platform and shop.seller != account.user_id
         )
 
     def _truth(self, account: Account) -> Rows:
         shop = self._shops[account.user_id, account.platform]
-        return self._platform_sims[shop.platform].truth(shop)
+        return self._platforms[shop.platform].truth(shop)
 
     def _limited(self, now: datetime, *, is_final: bool) -> set[str]:
         """Return whose month is used up; by the truth it must be so."""
@@ -116,11 +116,11 @@ class RowComparison:
         )
         for shop in self._shops.values():
             if shop.seller in limited:
-                orders = self._platform_sims[shop.platform].truth(shop)["orders"].values()
+                orders = self._platforms[shop.platform].truth(shop)["orders"].values()
                 placed[shop.seller] += sum(row["placed_at"] >= month for row in orders)
         for seller in sorted(limited):
             quota = QUOTAS[self._tier_of(SellerId(seller))]
             if is_final and placed[seller] < quota:
                 text = f"{seller} is set aside with {placed[seller]} orders of {quota}"
-                self._book.broken("L12", text)
+                self._violations.add("L12", text)
         return limited

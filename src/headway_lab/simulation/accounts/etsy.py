@@ -9,7 +9,7 @@ from headway_lab.simulation.accounts.platforms import (
     SimulatedWebhook,
     Truth,
 )
-from headway_lab.simulation.accounts.world import AccountEvent, Deed, ShopPlan
+from headway_lab.simulation.accounts.world import AccountEvent, AccountEventKind, ShopPlan
 from headway_lab.simulation.faults import Faults
 from headway_lab.simulators.etsy.records import EtsyBuyer
 from headway_lab.simulators.etsy.simulator import EtsySimulator
@@ -22,10 +22,10 @@ PER_SECOND = 10
 LAG_S = (0.0, 90.0)
 TOKEN_LIFE_S = 3600.0
 TOPICS = {
-    Deed.ORDER: "order.paid",
-    Deed.SHIP: "order.shipped",
-    Deed.DELIVER: "order.delivered",
-    Deed.CANCEL: "order.canceled",
+    AccountEventKind.ORDER: "order.paid",
+    AccountEventKind.SHIP: "order.shipped",
+    AccountEventKind.DELIVER: "order.delivered",
+    AccountEventKind.CANCEL: "order.canceled",
 }
 
 
@@ -41,7 +41,7 @@ class SimulatedEtsy:
         self.simulator = EtsySimulator(
             past, faults=plan, per_second=PER_SECOND, per_day=day_limit, lag_s=LAG_S, seed=seed
         )
-        self.wire = SimTransport(self.simulator.handle, clock, seed=seed)
+        self.transport = SimTransport(self.simulator.handle, clock, seed=seed)
         self._shops: dict[str, int] = {}
         self._orders: dict[tuple[str, int], int] = {}
         self._listings: dict[tuple[str, int], int] = {}
@@ -104,11 +104,11 @@ class SimulatedEtsy:
         """Let something happen; Etsy tells of orders only."""
         shop_id, key = self._shops[shop.key], (shop.key, event.number)
         self._act(shop_id, key, event)
-        if event.deed not in TOPICS:
+        if event.kind not in TOPICS:
             return None
 
         def tell() -> SimulatedWebhook:
-            headers, body = self.simulator.hook(TOPICS[event.deed], shop_id, self._orders[key])
+            headers, body = self.simulator.hook(TOPICS[event.kind], shop_id, self._orders[key])
             return SimulatedWebhook(headers=headers, body=body)
 
         return tell
@@ -118,25 +118,25 @@ class SimulatedEtsy:
         return self.simulator.truth(self._shops[shop.key])
 
     def _act(self, shop_id: int, key: tuple[str, int], event: AccountEvent) -> None:
-        simulator, deed = self.simulator, event.deed
-        if deed is Deed.ORDER:
+        simulator, kind = self.simulator, event.kind
+        if kind is AccountEventKind.ORDER:
             items = [(self._listings[key[0], listing], count) for listing, count in event.lines]
             buyer = _buyer(event.customer)
             self._orders[key] = simulator.place_order(shop_id, buyer=buyer, items=items)
-        elif deed is Deed.SHIP:
+        elif kind is AccountEventKind.SHIP:
             simulator.ship(shop_id, self._orders[key])
-        elif deed is Deed.DELIVER:
+        elif kind is AccountEventKind.DELIVER:
             simulator.deliver(shop_id, self._orders[key])
-        elif deed is Deed.CANCEL:
+        elif kind is AccountEventKind.CANCEL:
             simulator.cancel(shop_id, self._orders[key])
-        elif deed is Deed.REFUND:
+        elif kind is AccountEventKind.REFUND:
             self._refund(shop_id, self._orders[key], event)
-        elif deed is Deed.LIST:
+        elif kind is AccountEventKind.LIST:
             self._listings[key] = simulator.add_listing(shop_id, price=int(event.price * 100))
-        elif deed is Deed.EDIT:
+        elif kind is AccountEventKind.EDIT:
             changes = {"price": int(event.price * 100), "quantity": 10 + event.number % 40}
             simulator.edit_listing(shop_id, self._listings[key], state="active", **changes)
-        elif deed is Deed.REMOVE:
+        elif kind is AccountEventKind.REMOVE:
             simulator.remove_listing(shop_id, self._listings[key])
 
     def _refund(self, shop_id: int, receipt_id: int, event: AccountEvent) -> None:

@@ -5,15 +5,15 @@ from datetime import timedelta
 
 from headway.app import App
 from headway.core.accounts.jobs import JobStatus, interval
-from headway_lab.simulation.forecast_checks import Forecasts, Foresight
-from headway_lab.simulation.law_book import LawBook
+from headway_lab.simulation.forecast_checks import ForecastChecks, WaitForecast
+from headway_lab.simulation.violation_log import ViolationLog
 
 ASKED = 6
 SECOND = timedelta(seconds=1)
 WAITING = (JobStatus.QUEUED, JobStatus.FAILED, JobStatus.LIMITED, JobStatus.COMPLETED)
 
 
-def ask(app: App, book: LawBook) -> None:
+def ask(app: App, violations: ViolationLog) -> None:
     """Ask the front of the queue and some of every standing: each has a reason and an instant."""
     now = app.clock.now()
     front = app.lane.jobs(now, limit=ASKED)
@@ -21,12 +21,14 @@ def ask(app: App, book: LawBook) -> None:
     for view in (*front, *others):
         is_history = view.status is JobStatus.COMPLETED and view.due_at is None
         if not view.reason:
-            book.broken("L13", f"{view.name} cannot say what blocks it")
+            violations.add("L13", f"{view.name} cannot say what blocks it")
         elif view.status in WAITING and not is_history and (view.until is None or view.until < now):
-            book.broken("L13", f"{view.name} says {view.reason!r} and no instant to come")
+            violations.add("L13", f"{view.name} says {view.reason!r} and no instant to come")
 
 
-def foretell(app: App, names: Sequence[str], foresight: Foresight, *, at_s: float) -> None:
+def record_forecasts(
+    app: App, names: Sequence[str], forecasts: ForecastChecks, *, at_s: float
+) -> None:
     """Ask these jobs until when they wait, and remember what they said."""
     now = app.clock.now()
     for view in (app.lane.job(now, name) for name in names):
@@ -34,4 +36,4 @@ def foretell(app: App, names: Sequence[str], foresight: Foresight, *, at_s: floa
             continue
         headway_s = interval(view.tier, view.kind, app.job_rule) / SECOND
         at = at_s + (view.until - now) / SECOND
-        foresight.said(view.id, Forecasts(state=view.state, at_s=at, headway_s=headway_s))
+        forecasts.record(view.id, WaitForecast(state=view.state, at_s=at, headway_s=headway_s))

@@ -12,9 +12,9 @@ from headway.core.accounts.jobs import Account, DataKind, Job, JobStatus, Platfo
 from headway.core.accounts.pagination import Page
 from headway_lab.simulation.accounts.ages import Ages, Track
 from headway_lab.simulation.accounts.world import DAY_S
-from headway_lab.simulation.forecast_checks import Foresight
+from headway_lab.simulation.forecast_checks import ForecastChecks
 from headway_lab.simulation.job_evidence import JobEvidence
-from headway_lab.simulation.law_book import LawBook
+from headway_lab.simulation.violation_log import ViolationLog
 
 STARVED_S = DAY_S
 # The law's numbers, whatever our settings say.
@@ -49,17 +49,17 @@ class AccountLaws:
     def __init__(
         self,
         *,
-        book: LawBook,
+        violations: ViolationLog,
         clock: Clock,
         evidence: JobEvidence,
         ages: Ages,
-        foresight: Foresight,
+        forecasts: ForecastChecks,
     ) -> None:
-        self._book = book
+        self._violations = violations
         self._clock = clock
         self._evidence = evidence
         self._ages = ages
-        self._foresight = foresight
+        self._forecasts = forecasts
         self._accounts: dict[str, Account] = {}
         self._running: dict[str, HeldJob] = {}
         self._fences: dict[str, int] = {}
@@ -70,7 +70,7 @@ class AccountLaws:
         self.claims: Counter[str] = Counter()
         self.limited: set[str] = set()
         self.refused = self.rescued = self.pages = self.yields = 0
-        book.put_in_play(("L1", "L5", "L6", "L7", "L10", "L11", "L12", "L13"))
+        violations.enable(("L1", "L5", "L6", "L7", "L10", "L11", "L12", "L13"))
 
     # -- who is there ------------------------------------------------------------------------
 
@@ -120,19 +120,19 @@ class AccountLaws:
         """Check that nobody else runs anything of this account, and that it is whose it was."""
         account, at_s = job.account, self._clock.monotonic()
         self.claims[job.type] += 1
-        self._foresight.in_call(job.id, at_s)
+        self._forecasts.in_call(job.id, at_s)
         if account != self._accounts.get(account.id):
-            self._book.broken("L10", f"a job of {account.user_id} came with another's account")
+            self._violations.add("L10", f"a job of {account.user_id} came with another's account")
         if account.id in self._away:
-            self._book.broken(
+            self._violations.add(
                 "L5", f"{account.id} is disconnected and {job.kind} of it was claimed"
             )
         held = self._running.get(account.id)
         if held is not None:
             subject = f"{job.kind} of {account.id}"
-            self._book.broken("L5", f"{subject} was claimed while another job of it runs")
+            self._violations.add("L5", f"{subject} was claimed while another job of it runs")
         if job.fence <= self._fences.get(job.id, -1):
-            self._book.broken("L5", f"{job.kind} of {account.id} has the old fence {job.fence}")
+            self._violations.add("L5", f"{job.kind} of {account.id} has the old fence {job.fence}")
         self._fences[job.id] = job.fence
         self._running[account.id] = HeldJob(job_id=job.id, fence=job.fence, seen_s=at_s)
         self._ages.resume(job.id, at_s)
@@ -149,7 +149,7 @@ class AccountLaws:
         self._fed.add(job.account.id)
         wrong = [record.external_id for record in page.records.unreadable]
         if wrong:
-            self._book.broken("L6", f"{job.account.platform} {job.kind} unreadable: {wrong[:3]}")
+            self._violations.add("L6", f"{job.account.platform} {job.kind} unreadable: {wrong[:3]}")
 
     def settled(self, job: Job, status: JobStatus, reason: str, *, is_taken: bool) -> None:
         """Check that a claim was ended by whoever held it, and count how."""
@@ -166,7 +166,7 @@ class AccountLaws:
         elif status is JobStatus.DEAD:
             self._ages.stop(job.id, at_s)
             subject = f"{job.account.platform} {job.kind} of {job.account.user_id}"
-            self._book.broken("L12", f"{subject} is dead: {reason}")
+            self._violations.add("L12", f"{subject} is dead: {reason}")
 
     def note_limited(self, job_id: str, account: Account) -> None:
         """Note that a seller's month is used up."""
@@ -187,7 +187,7 @@ class AccountLaws:
         }
         for id_, held in gone.items():
             if at_s - held.seen_s < LEASE_S_MIN:
-                self._book.broken("L5", f"a job of {id_} was rescued from a living worker")
+                self._violations.add("L5", f"a job of {id_} was rescued from a living worker")
             del self._running[id_]
 
     # -- what time brings --------------------------------------------------------------------
@@ -197,12 +197,12 @@ class AccountLaws:
         running = self._evidence.running()
         known = {id_: (held.job_id, held.fence) for id_, held in self._running.items()}
         for id_ in running.keys() ^ known.keys():
-            self._book.broken("L5", f"a job of {id_} runs or rests and nobody did it")
+            self._violations.add("L5", f"a job of {id_} runs or rests and nobody did it")
         for id_ in running.keys() & known.keys():
             if running[id_] != known[id_]:
-                self._book.broken("L5", f"another job of {id_} runs than was claimed")
+                self._violations.add("L5", f"another job of {id_} runs than was claimed")
         for table, id_, name in self._evidence.strays():
-            self._book.broken("L10", f"{table} of {id_} bears the name {name}")
+            self._violations.add("L10", f"{table} of {id_} bears the name {name}")
 
     def note_set_aside(self) -> None:
         """Follow the jobs that a claim set aside because their seller's month is used up."""
@@ -215,7 +215,7 @@ class AccountLaws:
         for id_, account in self._accounts.items():
             if id_ not in self._fed and id_ not in self._troubled:
                 subject = f"{account.user_id} on {account.platform}"
-                self._book.broken("L12", f"nothing was pulled for {subject} on day {day}")
+                self._violations.add("L12", f"nothing was pulled for {subject} on day {day}")
         self._fed.clear()
         self._troubled = set(self._away)
 
@@ -226,7 +226,7 @@ class AccountLaws:
         for id_ in starved:
             track = self._ages.tracks[id_]
             subject = f"a {track.tier} {track.kind} job on {track.platform}"
-            self._book.broken("L12", f"{subject} waited for more than a day beyond its time")
+            self._violations.add("L12", f"{subject} waited for more than a day beyond its time")
         return len(starved)
 
     def _check_held(self, job: Job, action: str, *, is_taken: bool) -> None:
@@ -234,8 +234,8 @@ class AccountLaws:
         is_ours = held is not None and (held.job_id, held.fence) == (job.id, job.fence)
         self.refused += not is_taken
         if is_taken and not is_ours:
-            self._book.broken("L5", f"a late {action} of {job.kind} {job.account.id} was taken")
+            self._violations.add("L5", f"a late {action} of {job.kind} {job.account.id} was taken")
         if is_ours and not is_taken:
-            self._book.broken(
+            self._violations.add(
                 "L5", f"a {action} of {job.kind} {job.account.id} was refused its holder"
             )

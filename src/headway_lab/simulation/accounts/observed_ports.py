@@ -14,24 +14,24 @@ from headway.core.accounts.pagination import Page, PageStep
 from headway.core.limits.transitions import Permit
 from headway.engine import ports
 from headway_lab.simulation.accounts.laws import AccountLaws
-from headway_lab.simulation.crashes import Life
+from headway_lab.simulation.crashes import FaultInjector
 
 
-class WitnessedJobs:
+class ObservedJobs:
     """The jobs as one worker uses them, before our eyes."""
 
     def __init__(
         self,
         inner: ports.JobsPort,
         laws: AccountLaws,
-        life: Life,
+        injector: FaultInjector,
         *,
         lost: Callable[[Account, str], None],
         check_budget: Callable[[], None],
     ) -> None:
         self._inner = inner
         self._laws = laws
-        self._life = life
+        self._injector = injector
         self._lost = lost
         self._check_budget = check_budget
 
@@ -39,29 +39,29 @@ class WitnessedJobs:
         self, *, now: datetime, owner: str, without: Collection[PlatformName] = ()
     ) -> tuple[Job, Permit | None] | None:
         """Claim, and let the laws see what."""
-        self._life.joins_call()
-        self._life.touch()
+        self._injector.before_claim()
+        self._injector.may_crash()
         claimed = self._inner.claim(now=now, owner=owner, without=without)
         if claimed is not None:
             self._laws.claimed(claimed[0])
             self._check_budget()
-        self._life.touch()
+        self._injector.may_crash()
         return claimed
 
     def keep(self, job: Job, *, now: datetime) -> bool:
         """Renew a lease."""
-        self._life.touch()
+        self._injector.may_crash()
         return self._inner.keep(job, now=now)
 
     def commit(
         self, job: Job, page: Page, step: PageStep, *, calls: int, asked_at: datetime, now: datetime
     ) -> Job | None:
         """Commit a page, and let the laws see whether it was taken."""
-        self._life.freeze()
-        self._life.touch()
+        self._injector.may_freeze()
+        self._injector.may_crash()
         taken = self._inner.commit(job, page, step, calls=calls, asked_at=asked_at, now=now)
         self._laws.committed(job, page, is_taken=taken is not None)
-        self._life.touch()
+        self._injector.may_crash()
         return taken
 
     def settle(
@@ -76,8 +76,8 @@ class WitnessedJobs:
         now: datetime,
     ) -> bool:
         """End a claim, and let the laws see how."""
-        self._life.freeze()
-        self._life.touch()
+        self._injector.may_freeze()
+        self._injector.may_crash()
         is_taken = self._inner.settle(
             job,
             status,
@@ -88,7 +88,7 @@ class WitnessedJobs:
             now=now,
         )
         self._laws.settled(job, status, reason, is_taken=is_taken)
-        self._life.touch()
+        self._injector.may_crash()
         return is_taken
 
     def stretch(self, job: Job) -> float:
@@ -101,42 +101,44 @@ class WitnessedJobs:
 
     def open_orders(self, account: Account, *, checked_before: datetime, limit: int) -> list[str]:
         """Return open orders that were not looked at for long."""
-        self._life.touch()
+        self._injector.may_crash()
         return self._inner.open_orders(account, checked_before=checked_before, limit=limit)
 
     def orders_left(self, account: Account, *, now: datetime) -> int:
         """Return what is left of the month."""
-        self._life.touch()
+        self._injector.may_crash()
         return self._inner.orders_left(account, now=now)
 
     def disconnect(self, job: Job, reason: str, *, calls: int = 0, now: datetime) -> bool:
         """Disconnect, and let the seller see it."""
-        self._life.touch()
+        self._injector.may_crash()
         is_ours = self._inner.disconnect(job, reason, calls=calls, now=now)
         if is_ours:
             self._lost(job.account, reason)
-        self._life.touch()
+        self._injector.may_crash()
         return is_ours
 
     def rescue(self, now: datetime, *, limit: int = 100) -> int:
         """Rescue, and let the laws see whom."""
-        self._life.touch()
+        self._injector.may_crash()
         count = self._inner.rescue(now, limit=limit)
         self._laws.rescued_by(count)
-        self._life.touch()
+        self._injector.may_crash()
         return count
 
 
-class ObservedTransport(httpx.BaseTransport):
+class ObservedPlatformTransport(httpx.BaseTransport):
     """The wires to the platforms: after every request we ask them whether it was too many."""
 
-    def __init__(self, wires: Mapping[str, httpx.BaseTransport], check: Callable[[], None]) -> None:
-        self._wires = wires
+    def __init__(
+        self, transports: Mapping[str, httpx.BaseTransport], check: Callable[[], None]
+    ) -> None:
+        self._transports = transports
         self._check = check
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Let one request pass to the platform of its host."""
         try:
-            return self._wires[request.url.host].handle_request(request)
+            return self._transports[request.url.host].handle_request(request)
         finally:
             self._check()

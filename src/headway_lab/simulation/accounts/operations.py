@@ -27,12 +27,12 @@ class SimulatedOperations:
         self,
         app: App,
         clock: Clock,
-        platform_sims: Mapping[PlatformName, SimulatedPlatform],
+        platforms: Mapping[PlatformName, SimulatedPlatform],
         laws: AccountLaws,
     ) -> None:
         self._app = app
         self._clock = clock
-        self._platform_sims = platform_sims
+        self._platforms = platforms
         self._laws = laws
         self._accounts = ConnectedShops(app.pool)
         self._vault = shared_vault(app.settings)
@@ -44,9 +44,9 @@ class SimulatedOperations:
 
     def connect(self, shop: ShopPlan) -> Account:
         """Connect a shop, or connect it again, with fresh tokens."""
-        platform_sim, now = self._platform_sims[shop.platform], self._clock.now()
-        grant, name = platform_sim.grant(shop), platform_sim.name(shop)
-        life = None if grant.life_s is None else timedelta(seconds=grant.life_s)
+        simulated, now = self._platforms[shop.platform], self._clock.now()
+        grant, name = simulated.grant(shop), simulated.name(shop)
+        injector = None if grant.life_s is None else timedelta(seconds=grant.life_s)
         store_tokens(
             Credentials(self._app.pool),
             self._vault,
@@ -54,10 +54,10 @@ class SimulatedOperations:
             clock=self._clock,
             access=grant.access,
             refresh=grant.refresh,
-            expires_at=None if life is None else now + life,
+            expires_at=None if injector is None else now + injector,
         )
         account = self._accounts.connect(
-            shop.seller, name, platform=shop.platform, owner_id=platform_sim.owner(shop), now=now
+            shop.seller, name, platform=shop.platform, owner_id=simulated.owner(shop), now=now
         )
         self._laws.connected(account.bare)
         return account.bare

@@ -12,7 +12,12 @@ from headway.clock import rng
 from headway.core.accounts.jobs import Account, PlatformName, Tier
 from headway_lab.simulation.accounts.laws import AccountLaws
 from headway_lab.simulation.accounts.platforms import SimulatedPlatform, SimulatedWebhook
-from headway_lab.simulation.accounts.world import AccountEvent, AccountWorld, Deed, ShopPlan
+from headway_lab.simulation.accounts.world import (
+    AccountEvent,
+    AccountEventKind,
+    AccountWorld,
+    ShopPlan,
+)
 from headway_lab.virtual_clock import VirtualClock
 
 REGRANT_S = (300.0, 3600.0)
@@ -41,7 +46,7 @@ class AccountPeople:
         self,
         clock: VirtualClock,
         world: AccountWorld,
-        platform_sims: Mapping[PlatformName, SimulatedPlatform],
+        platforms: Mapping[PlatformName, SimulatedPlatform],
         operations: SellerActions,
         laws: AccountLaws,
         *,
@@ -49,10 +54,10 @@ class AccountPeople:
     ) -> None:
         self._clock = clock
         self._world = world
-        self._platform_sims = platform_sims
+        self._platforms = platforms
         self._operations = operations
         self._laws = laws
-        self._luck = rng(f"people:{seed}")
+        self._generator = rng(f"people:{seed}")
         self._shops: dict[str, ShopPlan] = {}
         self._wanted: set[str] = set()
         self.grants_lost = 0
@@ -76,19 +81,19 @@ class AccountPeople:
         if shop.key not in self._wanted:
             return
         self.grants_lost += 1
-        self._later(self._luck.uniform(*REGRANT_S), lambda: self._regrant(shop))
+        self._later(self._generator.uniform(*REGRANT_S), lambda: self._regrant(shop))
 
     def _act(self, event: AccountEvent) -> None:
         shop = self._world.shops[event.shop]
-        if event.deed is Deed.LEAVE:
+        if event.kind is AccountEventKind.LEAVE:
             self._wanted.discard(shop.key)
             self._operations.disconnect(shop)
-        elif event.deed is Deed.RETURN:
+        elif event.kind is AccountEventKind.RETURN:
             self._connect(shop)
-        elif event.deed is Deed.UPGRADE:
+        elif event.kind is AccountEventKind.UPGRADE:
             self._operations.upgrade(shop, event.tier)
         else:
-            self._tell(shop, event, self._platform_sims[shop.platform].act(shop, event))
+            self._tell(shop, event, self._platforms[shop.platform].act(shop, event))
 
     def _connect(self, shop: ShopPlan) -> None:
         self._wanted.add(shop.key)

@@ -34,7 +34,7 @@ class SimulatedPlatform(Protocol):
     """A platform, as the world uses it."""
 
     @property
-    def wire(self) -> httpx.BaseTransport:
+    def transport(self) -> httpx.BaseTransport:
         """The way to it."""
 
     @property

@@ -9,7 +9,7 @@ from headway_lab.simulation.accounts.platforms import (
     SimulatedWebhook,
     Truth,
 )
-from headway_lab.simulation.accounts.world import AccountEvent, Deed, ShopPlan
+from headway_lab.simulation.accounts.world import AccountEvent, AccountEventKind, ShopPlan
 from headway_lab.simulation.faults import Faults
 from headway_lab.simulators.faults import FaultPlan
 from headway_lab.simulators.printify.simulator import PrintifySimulator
@@ -19,11 +19,11 @@ from headway_lab.simulators.transport import SimTransport
 LIMIT = 600
 FULFILLED = "fulfilled"
 TOPICS = {
-    Deed.ORDER: "order:created",
-    Deed.SHIP: "order:shipment:created",
-    Deed.DELIVER: "order:shipment:delivered",
-    Deed.CANCEL: "order:updated",
-    Deed.REMOVE: "product:deleted",
+    AccountEventKind.ORDER: "order:created",
+    AccountEventKind.SHIP: "order:shipment:created",
+    AccountEventKind.DELIVER: "order:shipment:delivered",
+    AccountEventKind.CANCEL: "order:updated",
+    AccountEventKind.REMOVE: "product:deleted",
 }
 
 
@@ -33,7 +33,7 @@ class SimulatedPrintify:
     def __init__(self, clock: Clock, past: PastClock, faults: Faults, *, seed: int) -> None:
         plan = FaultPlan(seed, rates=faults.shares, outage=faults.outages)
         self.simulator = PrintifySimulator(past, faults=plan, limit=LIMIT, seed=seed)
-        self.wire = SimTransport(self.simulator.handle, clock, seed=seed)
+        self.transport = SimTransport(self.simulator.handle, clock, seed=seed)
         self._shops: dict[str, int] = {}
         self._orders: dict[tuple[str, int], str] = {}
         self._products: dict[tuple[str, int], str] = {}
@@ -77,11 +77,11 @@ class SimulatedPrintify:
     def act(self, shop: ShopPlan, event: AccountEvent) -> Callable[[], SimulatedWebhook] | None:
         """Let something happen; refunds are no business of Printify's."""
         subject = self._act(self._shops[shop.key], (shop.key, event.number), event)
-        if subject is None or event.deed not in TOPICS:
+        if subject is None or event.kind not in TOPICS:
             return None
 
         def tell() -> SimulatedWebhook:
-            topic = TOPICS[event.deed]
+            topic = TOPICS[event.kind]
             headers, body = self.simulator.hook(topic, self._shops[shop.key], subject)
             return SimulatedWebhook(headers=headers, body=body)
 
@@ -92,23 +92,23 @@ class SimulatedPrintify:
         return self.simulator.truth(self._shops[shop.key])
 
     def _act(self, shop_id: int, key: tuple[str, int], event: AccountEvent) -> str | None:
-        simulator, deed = self.simulator, event.deed
-        if deed is Deed.ORDER:
+        simulator, kind = self.simulator, event.kind
+        if kind is AccountEventKind.ORDER:
             self._orders[key] = simulator.place_order(shop_id)
-        elif deed is Deed.SHIP:
+        elif kind is AccountEventKind.SHIP:
             while simulator.advance(shop_id, self._orders[key]) != FULFILLED:
                 pass
-        elif deed is Deed.DELIVER:
+        elif kind is AccountEventKind.DELIVER:
             simulator.deliver(shop_id, self._orders[key])
-        elif deed is Deed.CANCEL:
+        elif kind is AccountEventKind.CANCEL:
             simulator.cancel(shop_id, self._orders[key])
-        elif deed is Deed.LIST:
+        elif kind is AccountEventKind.LIST:
             self._products[key] = simulator.add_product(shop_id)
-        elif deed is Deed.EDIT:
+        elif kind is AccountEventKind.EDIT:
             simulator.edit_product(shop_id, self._products[key])
-        elif deed is Deed.REMOVE:
+        elif kind is AccountEventKind.REMOVE:
             simulator.remove_product(shop_id, self._products[key])
         else:
             return None
-        is_listing = deed in {Deed.LIST, Deed.EDIT, Deed.REMOVE}
+        is_listing = kind in {AccountEventKind.LIST, AccountEventKind.EDIT, AccountEventKind.REMOVE}
         return (self._products if is_listing else self._orders)[key]

@@ -19,10 +19,10 @@ def figures(scenario: AccountScenario, *, real_seconds: float) -> dict[str, Any]
         "days": plan.days,
         "seed": plan.seed,
         "calls_by_provider": {
-            sim.value: platform_sim.calls for sim, platform_sim in scenario.platform_sims.items()
+            sim.value: simulated.calls for sim, simulated in scenario.platforms.items()
         },
         "refusals_by_provider": {
-            sim.value: platform_sim.refusals for sim, platform_sim in scenario.platform_sims.items()
+            sim.value: simulated.refusals for sim, simulated in scenario.platforms.items()
         },
         "peak_quota_share": round(scenario.etsy.peak_share, 4),
         "served_by_tier": outcome.served,
@@ -30,8 +30,8 @@ def figures(scenario: AccountScenario, *, real_seconds: float) -> dict[str, Any]
         "starved": outcome.starved,
         "rows_missing": outcome.tally.missing,
         "rows_wrong": outcome.tally.wrong,
-        "laws": scenario.book.counts,
-        "laws_not_in_play": scenario.book.not_in_play,
+        "laws": scenario.violations.counts,
+        "laws_not_in_play": scenario.violations.not_checked,
         "rows": outcome.tally.rows,
         "rows_withheld": outcome.tally.withheld,
         "rows_hidden": outcome.tally.hidden,
@@ -53,7 +53,7 @@ def figures(scenario: AccountScenario, *, real_seconds: float) -> dict[str, Any]
         "pages": laws.pages,
         "plan_limited": len(laws.limited),
         "rescued": laws.rescued,
-        "eta_within_headway": scenario.foresight.figures(),
+        "eta_within_headway": scenario.forecasts.figures(),
         "alerts": scenario.alerts.figures() if plan.is_watched else None,
         "refused": laws.refused,
         "grants_lost": scenario.people.grants_lost,
@@ -66,7 +66,7 @@ def figures(scenario: AccountScenario, *, real_seconds: float) -> dict[str, Any]
 
 
 def _injected(scenario: AccountScenario) -> dict[str, int]:
-    injected = {"crash": scenario.crew.crashes, "stall": scenario.crew.stalls}
-    for name, platform_sim in scenario.platform_sims.items():
-        injected |= {f"{name}-{kind}": count for kind, count in platform_sim.injected.items()}
+    injected = {"crash": scenario.workers.crashes, "stall": scenario.workers.stalls}
+    for name, simulated in scenario.platforms.items():
+        injected |= {f"{name}-{kind}": count for kind, count in simulated.injected.items()}
     return {kind: count for kind, count in sorted(injected.items()) if count}

@@ -24,10 +24,10 @@ from headway.store.pool import Pool
 from headway_lab.simulation.accounts.ages import Ages
 from headway_lab.simulation.accounts.comparison_report import RowComparison, RowTally
 from headway_lab.simulation.accounts.etsy import SimulatedEtsy
-from headway_lab.simulation.accounts.explain_checks import ask, foretell
+from headway_lab.simulation.accounts.explain_checks import ask, record_forecasts
 from headway_lab.simulation.accounts.faults import AccountFaults
 from headway_lab.simulation.accounts.laws import AccountLaws
-from headway_lab.simulation.accounts.observed_ports import ObservedTransport, WitnessedJobs
+from headway_lab.simulation.accounts.observed_ports import ObservedJobs, ObservedPlatformTransport
 from headway_lab.simulation.accounts.opening import account_settings, etsy_demand, host
 from headway_lab.simulation.accounts.operations import SimulatedOperations
 from headway_lab.simulation.accounts.people import AccountPeople
@@ -36,10 +36,10 @@ from headway_lab.simulation.accounts.printify import SimulatedPrintify
 from headway_lab.simulation.accounts.shopify import SimulatedShopify
 from headway_lab.simulation.accounts.world import DAY_S, HOUR_S, AccountWorld
 from headway_lab.simulation.alert_log import AlertLog
-from headway_lab.simulation.crashes import CrashingPool, CrashingTransport, Life
-from headway_lab.simulation.forecast_checks import Foresight
+from headway_lab.simulation.crashes import CrashingPool, CrashingTransport, FaultInjector
+from headway_lab.simulation.forecast_checks import ForecastChecks
 from headway_lab.simulation.job_evidence import JobEvidence
-from headway_lab.simulation.law_book import LawBook
+from headway_lab.simulation.violation_log import ViolationLog
 from headway_lab.simulation.workers import SimulatedWorkers
 from headway_lab.virtual_clock import VirtualClock
 
@@ -115,39 +115,39 @@ class AccountScenario:
         self.clock = VirtualClock(START)
         self._stop = threading.Event()
         self._ids = rng(f"ids:{plan.seed}")
-        self.book = LawBook(self.clock)
+        self.violations = ViolationLog(self.clock)
         self.evidence = JobEvidence(pool)
         self.evidence.number_ids()
         self.etsy_demand = etsy_demand(plan.world.shops.values())
         limit = max(1, round(self.etsy_demand / DEMAND_TO_QUOTA))
         self.settings = self._parts.settings(account_settings(data_dir, etsy_limit=limit))
-        self.platform_sims = self._open_platform_sims(limit)
-        wires = {host(name): platform_sim.wire for name, platform_sim in self.platform_sims.items()}
-        self._wire = ObservedTransport(wires, self._check_limits)
+        self.platforms = self._open_platforms(limit)
+        transports = {host(name): simulated.transport for name, simulated in self.platforms.items()}
+        self._transport = ObservedPlatformTransport(transports, self._check_limits)
         self.app = self._build(pool)
         self.ages = Ages()
-        self.foresight = Foresight()
+        self.forecasts = ForecastChecks()
         self.alerts = AlertLog(self.clock)
         self.laws = AccountLaws(
-            book=self.book,
+            violations=self.violations,
             clock=self.clock,
             evidence=self.evidence,
             ages=self.ages,
-            foresight=self.foresight,
+            forecasts=self.forecasts,
         )
-        self.crew = SimulatedWorkers(
+        self.workers = SimulatedWorkers(
             self.clock, faults=plan.faults.workers, seed=plan.seed, stop=self._stop
         )
-        operations = SimulatedOperations(self.app, self.clock, self.platform_sims, self.laws)
+        operations = SimulatedOperations(self.app, self.clock, self.platforms, self.laws)
         self.people = AccountPeople(
-            self.clock, plan.world, self.platform_sims, operations, self.laws, seed=plan.seed
+            self.clock, plan.world, self.platforms, operations, self.laws, seed=plan.seed
         )
         self.judge = RowComparison(
-            book=self.book,
+            violations=self.violations,
             evidence=self.evidence,
             warehouse=Warehouse(pool),
             accounts=ConnectedShops(pool),
-            platform_sims=self.platform_sims,
+            platforms=self.platforms,
             shops=plan.world.shops,
             tier_of=self.app.sellers.tier,
         )
@@ -164,23 +164,23 @@ class AccountScenario:
         self.clock.spawn(self.people.live)
         self.clock.spawn(self._tick)
         for number in range(self.plan.workers):
-            self.crew.spawn(f"pull-{number + 1}", self._pull, has_bell=True)
+            self.workers.spawn(f"pull-{number + 1}", self._pull, has_bell=True)
         self.clock.spawn(self._ring)
-        self.clock.spawn(lambda: self._look_around(progress))
-        self.clock.spawn(self._foretell)
-        self.crew.spawn_mishaps()
+        self.clock.spawn(lambda: self._check_hourly(progress))
+        self.clock.spawn(self._record_forecasts)
+        self.workers.spawn_mishaps()
         end_s = self.plan.days * DAY_S
         self.clock.run(end_s)
-        self.foresight.close(end_s)
+        self.forecasts.close(end_s)
         self.outcome = self._measure()
         self._settle(end_s)
         self._stop.set()
-        self.crew.end()
+        self.workers.end()
         self.clock.run(self.clock.monotonic() + 2 * HOUR_S)
 
     # -- setting up --------------------------------------------------------------------------
 
-    def _open_platform_sims(self, etsy_limit: int) -> dict[PlatformName, SimulatedPlatform]:
+    def _open_platforms(self, etsy_limit: int) -> dict[PlatformName, SimulatedPlatform]:
         """Open every shop, and let its history happen."""
         seed, faults, past = self.plan.seed, self.plan.faults.platforms, PastClock(self.clock)
         self.etsy = SimulatedEtsy(
@@ -192,7 +192,7 @@ class AccountScenario:
         )
         shops = self.plan.world.shops
         on_shopify = [shop for shop in shops.values() if shop.platform is PlatformName.SHOPIFY]
-        platform_sims: dict[PlatformName, SimulatedPlatform] = {
+        platforms: dict[PlatformName, SimulatedPlatform] = {
             PlatformName.SHOPIFY: SimulatedShopify(
                 self.clock, past, faults[PlatformName.SHOPIFY], shops=on_shopify, seed=seed
             ),
@@ -202,25 +202,25 @@ class AccountScenario:
             ),
         }
         for shop in shops.values():
-            platform_sims[shop.platform].open(shop)
+            platforms[shop.platform].open(shop)
         for event in self.plan.world.history:
             past.set(event.at_s)
-            platform_sims[shops[event.shop].platform].act(shops[event.shop], event)
+            platforms[shops[event.shop].platform].act(shops[event.shop], event)
         past.set(None)
-        return platform_sims
+        return platforms
 
     def _build(
         self,
         pool: Any,  # noqa: ANN401 - a pool or a mortal one
         *,
-        wire: httpx.BaseTransport | None = None,
+        transport: httpx.BaseTransport | None = None,
         clock: Clock | None = None,
     ) -> App:
         app = build(
             self.settings,
             clock or self.clock,
             pool,
-            platform_transport=wire or self._wire,
+            platform_transport=transport or self._transport,
             ids=lambda: fresh_id(self._ids),
         )
         return self._parts.app(replace(app, pull_rule=replace(app.pull_rule, poll=POLL)))
@@ -228,22 +228,22 @@ class AccountScenario:
     # -- the actors --------------------------------------------------------------------------
 
     def _tick(self) -> None:
-        jobs = self._witnessed(Life(self.clock))
+        jobs = self._observed_jobs(FaultInjector(self.clock))
         watch = alert_watch(self.app, hears=self.alerts.record) if self.plan.is_watched else None
         step = self.app.tick(jobs=jobs, every=TICK, has_samples=False, watch=watch).step
         run_steps(step, self.clock, self._stop, lambda _name, _text: None, "tick")
 
-    def _pull(self, life: Life, owner: str, clock: Clock) -> Step:
-        pool = CrashingPool(self._pool, life)
-        app = self._build(pool, clock=clock, wire=CrashingTransport(self._wire, life))
+    def _pull(self, injector: FaultInjector, owner: str, clock: Clock) -> Step:
+        pool = CrashingPool(self._pool, injector)
+        app = self._build(pool, clock=clock, transport=CrashingTransport(self._transport, injector))
         # Permits go by the database's clock, whatever the worker's own says. Who cannot die shares
         # one limiter with all others, which then knows the rows that it wrote last.
-        is_mortal = self.plan.faults.workers.is_deadly
-        limiter = self._build(pool).limiter if is_mortal else self.app.limiter
-        pull = app.pull(owner, limiter=limiter, jobs=self._witnessed(life))
-        return self._noting_idleness(owner.partition(".")[0], self._parts.pull(pull).step)
+        may_crash = self.plan.faults.workers.is_deadly
+        limiter = self._build(pool).limiter if may_crash else self.app.limiter
+        pull = app.pull(owner, limiter=limiter, jobs=self._observed_jobs(injector))
+        return self._recording_idleness(owner.partition(".")[0], self._parts.pull(pull).step)
 
-    def _noting_idleness(self, name: str, step: Step) -> Step:
+    def _recording_idleness(self, name: str, step: Step) -> Step:
         def noted() -> Done | Wait:
             self._idle.pop(name, None)
             result = step()
@@ -262,20 +262,20 @@ class AccountScenario:
             if due_at is not None and due_at <= now:
                 looked_at = now
                 if self._idle:
-                    self.crew.ring(self._idle.popitem()[0])
+                    self.workers.ring(self._idle.popitem()[0])
             wait_s = RING_S if due_at is None else (due_at - now).total_seconds()
             self.clock.sleep(min(max(wait_s, 1.0), RING_S))
 
-    def _witnessed(self, life: Life) -> WitnessedJobs:
-        return WitnessedJobs(
+    def _observed_jobs(self, injector: FaultInjector) -> ObservedJobs:
+        return ObservedJobs(
             self._parts.jobs(self.app.jobs),
             self.laws,
-            life,
+            injector,
             lost=self.people.lost,
             check_budget=self._check_budget,
         )
 
-    def _look_around(self, progress: Callable[[float], None]) -> None:
+    def _check_hourly(self, progress: Callable[[float], None]) -> None:
         """Once an hour compare who runs; every day look who was fed."""
         hour = 0
         while not self._stop.is_set():
@@ -285,14 +285,14 @@ class AccountScenario:
             hour += 1
             self.laws.note_set_aside()
             self.laws.compare()
-            ask(self.app, self.book)
+            ask(self.app, self.violations)
             if hour % HOURS == 0:
                 self.laws.close_day(day=hour // HOURS - 1)
             if hour % TIDY_EVERY_H == 0:
                 self.evidence.tidy()
             progress(self.clock.monotonic())
 
-    def _foretell(self) -> None:
+    def _record_forecasts(self) -> None:
         """Now and then ask some jobs until when they wait."""
         draw, end_s = rng(f"foretell:{self.plan.seed}"), self.plan.days * DAY_S
         every_s = max(HOUR_S, end_s / ASKINGS_MAX)
@@ -303,21 +303,21 @@ class AccountScenario:
                 return
             waiting = sorted(job.id for job in self.app.lane.jobs(self.clock.now(), limit=JOBS_MAX))
             sample = draw.sample(waiting, min(ASKED_JOBS, len(waiting)))
-            foretell(self.app, sample, self.foresight, at_s=at_s)
+            record_forecasts(self.app, sample, self.forecasts, at_s=at_s)
 
     # -- what the platforms and the limiter say ----------------------------------------------
 
     def _check_limits(self) -> None:
         """Ask every platform's own log whether the call that just arrived was one too many."""
-        for name, platform_sim in self.platform_sims.items():
-            if platform_sim.refusals > self._refusals[name]:
-                count = platform_sim.refusals - self._refusals[name]
-                self._refusals[name] = platform_sim.refusals
-                self.book.broken("L1", f"{name} refused a call", count=count)
-            breach = platform_sim.breach()
+        for name, simulated in self.platforms.items():
+            if simulated.refusals > self._refusals[name]:
+                count = simulated.refusals - self._refusals[name]
+                self._refusals[name] = simulated.refusals
+                self.violations.add("L1", f"{name} refused a call", count=count)
+            breach = simulated.breach()
             if breach is not None and breach != self._breaches.get(name):
                 self._breaches[name] = breach
-                self.book.broken("L1", f"{name}: {breach}")
+                self.violations.add("L1", f"{name}: {breach}")
 
     def _check_budget(self) -> None:
         """Now and then read the day's meter: what is used and reserved fits in its limit."""
@@ -327,7 +327,7 @@ class AccountScenario:
         for gauge in self.app.limiter.status(day_key(self.settings.etsy_keystring)).gauges:
             if gauge.used + gauge.reserved > gauge.limit:
                 text = f"{gauge.used:g} used and {gauge.reserved:g} reserved of {gauge.limit:g}"
-                self.book.broken("L11", f"of Etsy's day {text}")
+                self.violations.add("L11", f"of Etsy's day {text}")
 
     # -- the end -----------------------------------------------------------------------------
 

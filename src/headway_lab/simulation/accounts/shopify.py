@@ -10,7 +10,7 @@ from headway_lab.simulation.accounts.platforms import (
     SimulatedWebhook,
     Truth,
 )
-from headway_lab.simulation.accounts.world import CENT, AccountEvent, Deed, ShopPlan
+from headway_lab.simulation.accounts.world import CENT, AccountEvent, AccountEventKind, ShopPlan
 from headway_lab.simulation.faults import Faults
 from headway_lab.simulators.shopify.faults import ShopFault, ShopFaultPlan
 from headway_lab.simulators.shopify.shop import ShopSetup
@@ -18,11 +18,11 @@ from headway_lab.simulators.shopify.simulator import ShopifySimulator
 from headway_lab.simulators.transport import SimTransport
 
 TOPICS = {
-    Deed.ORDER: "orders/create",
-    Deed.SHIP: "fulfillments/create",
-    Deed.DELIVER: "orders/updated",
-    Deed.CANCEL: "orders/cancelled",
-    Deed.REFUND: "refunds/create",
+    AccountEventKind.ORDER: "orders/create",
+    AccountEventKind.SHIP: "fulfillments/create",
+    AccountEventKind.DELIVER: "orders/updated",
+    AccountEventKind.CANCEL: "orders/cancelled",
+    AccountEventKind.REFUND: "refunds/create",
 }
 # What the lane's words mean at this simulator.
 SHARES = {
@@ -56,7 +56,7 @@ class SimulatedShopify:
             faults=ShopFaultPlan(seed, rates=rates, outage=faults.outages),
             seed=seed,
         )
-        self.wire = SimTransport(self.simulator.handle, clock, seed=seed)
+        self.transport = SimTransport(self.simulator.handle, clock, seed=seed)
         self._orders: dict[tuple[str, int], str] = {}
         self._customers: dict[tuple[str, int], str] = {}
 
@@ -100,12 +100,12 @@ class SimulatedShopify:
         """Let something happen; of listings nothing is told."""
         key = (shop.key, event.number)
         self._act(self.name(shop), key, event)
-        if event.deed not in TOPICS:
+        if event.kind not in TOPICS:
             return None
 
         def tell() -> SimulatedWebhook:
             payload = self.simulator.hook(
-                TOPICS[event.deed], self._orders[key], shop=self.name(shop)
+                TOPICS[event.kind], self._orders[key], shop=self.name(shop)
             )
             return SimulatedWebhook(headers=payload.headers, body=payload.body)
 
@@ -116,25 +116,25 @@ class SimulatedShopify:
         return self.simulator.truth(self.name(shop))
 
     def _act(self, name: str, key: tuple[str, int], event: AccountEvent) -> None:
-        simulator, deed, sku = self.simulator, event.deed, f"SKU-{event.number}"
-        if deed is Deed.ORDER:
+        simulator, kind, sku = self.simulator, event.kind, f"SKU-{event.number}"
+        if kind is AccountEventKind.ORDER:
             lines = [(f"SKU-{listing}", count) for listing, count in event.lines]
             customer = self._customer(name, key[0], event.customer)
             self._orders[key] = simulator.place_order(name, lines, customer=customer)
-        elif deed is Deed.SHIP:
+        elif kind is AccountEventKind.SHIP:
             simulator.fulfil(name, self._orders[key])
-        elif deed is Deed.DELIVER:
+        elif kind is AccountEventKind.DELIVER:
             simulator.deliver(name, self._orders[key])
-        elif deed is Deed.CANCEL:
+        elif kind is AccountEventKind.CANCEL:
             simulator.cancel(name, self._orders[key])
-        elif deed is Deed.REFUND:
+        elif kind is AccountEventKind.REFUND:
             amount = None if event.share == 1 else (event.share * Decimal(10)).quantize(CENT)
             simulator.refund(name, self._orders[key], amount)
-        elif deed is Deed.LIST:
+        elif kind is AccountEventKind.LIST:
             simulator.seed_product(name, sku, price=event.price)
-        elif deed is Deed.EDIT:
+        elif kind is AccountEventKind.EDIT:
             simulator.edit_price(name, sku, event.price)
-        elif deed is Deed.REMOVE:
+        elif kind is AccountEventKind.REMOVE:
             simulator.remove_product(name, sku)
 
     def _customer(self, name: str, key: str, number: int) -> str:

@@ -51,7 +51,7 @@ PROMPT_S, LATE_S = (0.5, 4.0), (600.0, 10_800.0)
 LATE_CHANCE, TWICE_CHANCE, NEVER_CHANCE = 0.15, 0.15, 0.15
 
 
-class Deed(StrEnum):
+class AccountEventKind(StrEnum):
     """What somebody does; the last three are the seller's dealings with us."""
 
     ORDER = "order"
@@ -77,7 +77,7 @@ class AccountEvent:
 
     at_s: float
     shop: str
-    deed: Deed
+    kind: AccountEventKind
     number: int = 0
     lines: tuple[tuple[int, int], ...] = ()
     customer: int = 0
@@ -128,12 +128,14 @@ def account_world(*, sellers: int, days: float, seed: int) -> AccountWorld:
     shops: dict[str, ShopPlan] = {}
     events: list[AccountEvent] = []
     for place, (seller, tier) in enumerate(tiers.items()):
-        luck = rng(f"seller:{seed}:{seller}")
-        own = _shops(seller, tier, place, luck)
+        generator = rng(f"seller:{seed}:{seller}")
+        own = _shops(seller, tier, place, generator)
         shops |= {shop.key: shop for shop in own}
         for shop in own:
-            events += _told(shop, _life(shop, days, rng(f"life:{seed}:{shop.key}")), seed)
-        events += _dealings(own, tier, days, luck)
+            events += _with_webhooks(
+                shop, _shop_events(shop, days, rng(f"life:{seed}:{shop.key}")), seed
+            )
+        events += _account_events(own, tier, days, generator)
     events.sort(key=lambda event: (event.at_s, event.shop, event.number))
     return AccountWorld(tiers=tiers, shops=shops, events=tuple(events))
 
@@ -150,14 +152,16 @@ def _tiers(sellers: int, seed: int) -> dict[SellerId, Tier]:
     return {SellerId(f"seller-{number + 1}"): tier for number, tier in enumerate(drawn)}
 
 
-def _shops(seller: SellerId, tier: Tier, place: int, luck: Rng) -> list[ShopPlan]:
-    platforms = [platform for platform, share in PLATFORM_SHARES.items() if luck.random() < share]
-    platforms = platforms or [luck.choice(list(PlatformName))]
-    is_greedy = tier is Tier.FREE and luck.random() < GREEDY_SHARE
-    used = luck.uniform(*(GREEDY_USE if is_greedy else USED_SHARE))
+def _shops(seller: SellerId, tier: Tier, place: int, generator: Rng) -> list[ShopPlan]:
+    platforms = [
+        platform for platform, share in PLATFORM_SHARES.items() if generator.random() < share
+    ]
+    platforms = platforms or [generator.choice(list(PlatformName))]
+    is_greedy = tier is Tier.FREE and generator.random() < GREEDY_SHARE
+    used = generator.uniform(*(GREEDY_USE if is_greedy else USED_SHARE))
     orders_per_day = QUOTAS[tier] * used / MONTH_DAYS / len(platforms)
-    is_long = tier is not Tier.PRO and luck.random() < LONG_SHARE
-    history_days = luck.uniform(*(LONG_HISTORY_DAYS if is_long else HISTORY_DAYS))
+    is_long = tier is not Tier.PRO and generator.random() < LONG_SHARE
+    history_days = generator.uniform(*(LONG_HISTORY_DAYS if is_long else HISTORY_DAYS))
     return [
         ShopPlan(
             key=f"{platform}-{place + 1}",
@@ -167,9 +171,9 @@ def _shops(seller: SellerId, tier: Tier, place: int, luck: Rng) -> list[ShopPlan
             tier=tier,
             orders_per_day=orders_per_day,
             history_days=history_days,
-            listings=luck.randint(*LISTINGS[tier]),
-            hooked=luck.random() < HOOKED_SHARE,
-            shaky=luck.random() < SHAKY_SHARE,
+            listings=generator.randint(*LISTINGS[tier]),
+            hooked=generator.random() < HOOKED_SHARE,
+            shaky=generator.random() < SHAKY_SHARE,
         )
         for platform in platforms
     ]
@@ -178,125 +182,153 @@ def _shops(seller: SellerId, tier: Tier, place: int, luck: Rng) -> list[ShopPlan
 # -- one shop's life ---------------------------------------------------------------------------
 
 
-def _life(shop: ShopPlan, days: float, luck: Rng) -> list[AccountEvent]:
+def _shop_events(shop: ShopPlan, days: float, generator: Rng) -> list[AccountEvent]:
     begin_s, end_s = -shop.history_days * DAY_S, days * DAY_S
-    shelf = _Shelf(shop, luck, begin_s)
-    deeds = [
-        *((at_s, Deed.ORDER) for at_s in _times(luck, shop.orders_per_day, begin_s, end_s)),
-        *((at_s, Deed.EDIT) for at_s in _times(luck, EDITS_PER_D, begin_s, end_s)),
-        *((at_s, Deed.LIST) for at_s in _times(luck, LISTED_PER_D, begin_s, end_s)),
-        *((at_s, Deed.REMOVE) for at_s in _times(luck, REMOVED_PER_D, begin_s, end_s)),
+    drawn = _DrawnShop(shop, generator, begin_s)
+    moments = [
+        *(
+            (at_s, AccountEventKind.ORDER)
+            for at_s in _times(generator, shop.orders_per_day, begin_s, end_s)
+        ),
+        *((at_s, AccountEventKind.EDIT) for at_s in _times(generator, EDITS_PER_D, begin_s, end_s)),
+        *(
+            (at_s, AccountEventKind.LIST)
+            for at_s in _times(generator, LISTED_PER_D, begin_s, end_s)
+        ),
+        *(
+            (at_s, AccountEventKind.REMOVE)
+            for at_s in _times(generator, REMOVED_PER_D, begin_s, end_s)
+        ),
     ]
     orders = 0
-    for at_s, deed in sorted(deeds):
-        if deed is not Deed.ORDER:
-            shelf.change(at_s, deed)
+    for at_s, kind in sorted(moments):
+        if kind is not AccountEventKind.ORDER:
+            drawn.change(at_s, kind)
             continue
         orders += 1
-        shelf.events += _order(shop, orders, shelf.stock, at_s, luck)
-    return [event for event in shelf.events if event.at_s < end_s]
+        drawn.events += _order(shop, orders, drawn.stock, at_s, generator)
+    return [event for event in drawn.events if event.at_s < end_s]
 
 
-class _Shelf:
+class _DrawnShop:
     """What is on offer while a life is drawn."""
 
-    def __init__(self, shop: ShopPlan, luck: Rng, begin_s: float) -> None:
+    def __init__(self, shop: ShopPlan, generator: Rng, begin_s: float) -> None:
         self._shop = shop
-        self._luck = luck
+        self._generator = generator
         self._made = 0
         self.stock: list[int] = []
         self.events: list[AccountEvent] = []
         for _ in range(shop.listings):
-            self.change(begin_s, Deed.LIST)
+            self.change(begin_s, AccountEventKind.LIST)
 
-    def change(self, at_s: float, deed: Deed) -> None:
+    def change(self, at_s: float, kind: AccountEventKind) -> None:
         """Put a listing on offer, edit one, or take one off; one always stays."""
-        if deed is Deed.LIST:
+        if kind is AccountEventKind.LIST:
             self._made += 1
             number = self._made
             self.stock.append(number)
         else:
-            number = self._luck.choice(self.stock)
-        if deed is Deed.REMOVE:
+            number = self._generator.choice(self.stock)
+        if kind is AccountEventKind.REMOVE:
             if len(self.stock) == 1:
                 return
             self.stock.remove(number)
-        price = Decimal(self._luck.randint(400, 9900)) * CENT
-        event = AccountEvent(at_s=at_s, shop=self._shop.key, deed=deed, number=number, price=price)
+        price = Decimal(self._generator.randint(400, 9900)) * CENT
+        event = AccountEvent(at_s=at_s, shop=self._shop.key, kind=kind, number=number, price=price)
         self.events.append(event)
 
 
 def _order(
-    shop: ShopPlan, number: int, stock: list[int], at_s: float, luck: Rng
+    shop: ShopPlan, number: int, stock: list[int], at_s: float, generator: Rng
 ) -> Iterator[AccountEvent]:
     """Yield an order and what becomes of it."""
-    chosen = luck.sample(stock, min(len(stock), luck.choice((1, 1, 1, 2, 3))))
-    lines = tuple((listing, luck.choice((1, 1, 2))) for listing in chosen)
-    customer = luck.randint(1, max(1, round(number * CUSTOMERS_PER_ORDER)))
+    chosen = generator.sample(stock, min(len(stock), generator.choice((1, 1, 1, 2, 3))))
+    lines = tuple((listing, generator.choice((1, 1, 2))) for listing in chosen)
+    customer = generator.randint(1, max(1, round(number * CUSTOMERS_PER_ORDER)))
     event = AccountEvent(
-        at_s=at_s, shop=shop.key, deed=Deed.ORDER, number=number, lines=lines, customer=customer
+        at_s=at_s,
+        shop=shop.key,
+        kind=AccountEventKind.ORDER,
+        number=number,
+        lines=lines,
+        customer=customer,
     )
     yield event
-    if luck.random() < CANCEL_SHARE:
-        yield replace(event, deed=Deed.CANCEL, at_s=at_s + luck.uniform(*CANCEL_H) * HOUR_S)
+    if generator.random() < CANCEL_SHARE:
+        yield replace(
+            event, kind=AccountEventKind.CANCEL, at_s=at_s + generator.uniform(*CANCEL_H) * HOUR_S
+        )
         return
-    shipped_s = at_s + luck.uniform(*SHIP_H) * HOUR_S
-    yield replace(event, deed=Deed.SHIP, at_s=shipped_s)
-    if luck.random() < DELIVERED_SHARE[shop.platform]:
-        yield replace(event, deed=Deed.DELIVER, at_s=shipped_s + luck.uniform(*DELIVER_D) * DAY_S)
-    if luck.random() < REFUND_SHARE:
-        share = Decimal(luck.randint(10, 60)) / 100 if luck.random() < PARTIAL_SHARE else Decimal(1)
-        refunded_s = shipped_s + luck.uniform(*REFUND_D) * DAY_S
-        yield replace(event, deed=Deed.REFUND, at_s=refunded_s, share=share)
+    shipped_s = at_s + generator.uniform(*SHIP_H) * HOUR_S
+    yield replace(event, kind=AccountEventKind.SHIP, at_s=shipped_s)
+    if generator.random() < DELIVERED_SHARE[shop.platform]:
+        yield replace(
+            event,
+            kind=AccountEventKind.DELIVER,
+            at_s=shipped_s + generator.uniform(*DELIVER_D) * DAY_S,
+        )
+    if generator.random() < REFUND_SHARE:
+        share = (
+            Decimal(generator.randint(10, 60)) / 100
+            if generator.random() < PARTIAL_SHARE
+            else Decimal(1)
+        )
+        refunded_s = shipped_s + generator.uniform(*REFUND_D) * DAY_S
+        yield replace(event, kind=AccountEventKind.REFUND, at_s=refunded_s, share=share)
 
 
-def _times(luck: Rng, per_day: float, begin_s: float, end_s: float) -> Iterator[float]:
+def _times(generator: Rng, per_day: float, begin_s: float, end_s: float) -> Iterator[float]:
     """Yield the instants of a Poisson process."""
     at_s = begin_s
     while per_day > 0:
-        at_s += luck.expovariate(per_day / DAY_S)
+        at_s += generator.expovariate(per_day / DAY_S)
         if at_s >= end_s:
             return
         yield at_s
 
 
-def _told(shop: ShopPlan, events: list[AccountEvent], seed: int) -> list[AccountEvent]:
+def _with_webhooks(shop: ShopPlan, events: list[AccountEvent], seed: int) -> list[AccountEvent]:
     """Choose of which events the platform tells us, and when; of history it never does."""
     if not shop.hooked:
         return events
-    luck = rng(f"hooks:{seed}:{shop.key}")
+    generator = rng(f"hooks:{seed}:{shop.key}")
     return [
-        replace(event, hooks_s=_delays(shop, luck)) if event.at_s >= 0 else event
+        replace(event, hooks_s=_delays(shop, generator)) if event.at_s >= 0 else event
         for event in events
     ]
 
 
-def _delays(shop: ShopPlan, luck: Rng) -> tuple[float, ...]:
-    prompt_s = luck.uniform(*PROMPT_S)
-    draw = luck.random() if shop.shaky else 1.0
+def _delays(shop: ShopPlan, generator: Rng) -> tuple[float, ...]:
+    prompt_s = generator.uniform(*PROMPT_S)
+    draw = generator.random() if shop.shaky else 1.0
     if draw < NEVER_CHANCE:
         return ()
     if draw < NEVER_CHANCE + LATE_CHANCE:
-        return (luck.uniform(*LATE_S),)
+        return (generator.uniform(*LATE_S),)
     if draw < NEVER_CHANCE + LATE_CHANCE + TWICE_CHANCE:
-        return (prompt_s, prompt_s + luck.uniform(*PROMPT_S))
+        return (prompt_s, prompt_s + generator.uniform(*PROMPT_S))
     return (prompt_s,)
 
 
 # -- sellers' dealings with us -----------------------------------------------------------------
 
 
-def _dealings(shops: list[ShopPlan], tier: Tier, days: float, luck: Rng) -> Iterator[AccountEvent]:
+def _account_events(
+    shops: list[ShopPlan], tier: Tier, days: float, generator: Rng
+) -> Iterator[AccountEvent]:
     """Yield when a seller disconnects a shop and connects it again, or pays for more."""
     for shop in shops:
         free_s = 0.0
-        for at_s in _times(luck, LEAVES_PER_D, 0.0, days * DAY_S):
+        for at_s in _times(generator, LEAVES_PER_D, 0.0, days * DAY_S):
             if at_s < free_s:
                 continue
-            free_s = at_s + luck.uniform(*AWAY_H) * HOUR_S
-            yield AccountEvent(at_s=at_s, shop=shop.key, deed=Deed.LEAVE)
-            yield AccountEvent(at_s=free_s, shop=shop.key, deed=Deed.RETURN)
+            free_s = at_s + generator.uniform(*AWAY_H) * HOUR_S
+            yield AccountEvent(at_s=at_s, shop=shop.key, kind=AccountEventKind.LEAVE)
+            yield AccountEvent(at_s=free_s, shop=shop.key, kind=AccountEventKind.RETURN)
     is_greedy = sum(shop.orders_per_day for shop in shops) * MONTH_DAYS > QUOTAS[tier]
-    if is_greedy and luck.random() < 0.3:  # noqa: PLR2004 - some of them pay, once they feel it
-        at_s = luck.uniform(0.3, 1.0) * days * DAY_S
-        yield AccountEvent(at_s=at_s, shop=shops[0].key, deed=Deed.UPGRADE, tier=Tier.STARTER)
+    if is_greedy and generator.random() < 0.3:  # noqa: PLR2004 - some of them pay, once they feel it
+        at_s = generator.uniform(0.3, 1.0) * days * DAY_S
+        yield AccountEvent(
+            at_s=at_s, shop=shops[0].key, kind=AccountEventKind.UPGRADE, tier=Tier.STARTER
+        )

@@ -95,15 +95,15 @@ class EtsyShop:
         insort(self._created, (at_s, receipt.id))
         insort(self._updated, (at_s, receipt.id))
         if is_paid:
-            self._book("PAYMENT", receipt.total, at_s, receipt.id)
-            self._book("transaction", -(receipt.price * 65 // 1000), at_s, receipt.id)
+            self._violations("PAYMENT", receipt.total, at_s, receipt.id)
+            self._violations("transaction", -(receipt.price * 65 // 1000), at_s, receipt.id)
         return receipt.id
 
     def pay(self, receipt_id: int, at_s: int) -> None:
         """Let the buyer pay an order that was open."""
         receipt = self.receipts[receipt_id]
         receipt.is_paid = True
-        self._book("PAYMENT", receipt.total, at_s, receipt_id)
+        self._violations("PAYMENT", receipt.total, at_s, receipt_id)
         self._touch(receipt, at_s, is_quiet=False)
 
     def ship(self, receipt_id: int, at_s: int, *, is_quiet: bool | None = None) -> None:
@@ -160,7 +160,7 @@ class EtsyShop:
             id=number, state=state, created_s=at_s, updated_s=at_s, **{**usual, **fields}
         )
         self._by_state.clear()
-        self._book("listing", -20, at_s, None)
+        self._violations("listing", -20, at_s, None)
         return number
 
     def edit_listing(self, listing_id: int, at_s: int, **fields: Any) -> None:  # noqa: ANN401
@@ -265,9 +265,9 @@ class EtsyShop:
 
     def _repay(self, receipt: Receipt, amount: int, at_s: int, reason: str) -> None:
         receipt.repayments.append(Repayment(amount=amount, at_s=at_s, reason=reason))
-        self._book("REFUND", -amount, at_s, receipt.id)
+        self._violations("REFUND", -amount, at_s, receipt.id)
 
-    def _book(self, kind: str, amount: int, at_s: int, receipt_id: int | None) -> None:
+    def _violations(self, kind: str, amount: int, at_s: int, receipt_id: int | None) -> None:
         balance = (self.ledger[-1].balance if self.ledger else 0) + amount
         entry = Entry(
             id=next(self._numbers),

@@ -22,7 +22,7 @@ from headway_lab.simulators.etsy.shop import EtsyShop
 from headway_lab.simulators.etsy.tokens import EtsyApp, EtsyTokens, Pair
 from headway_lab.simulators.etsy.truth import Rows
 from headway_lab.simulators.faults import FaultPlan, SimulatedFault
-from headway_lab.simulators.wire import SimReply, json_reply
+from headway_lab.simulators.reply import SimReply, json_reply
 
 __all__ = ["EtsyApp", "EtsySimulator"]
 
@@ -33,8 +33,8 @@ SAID = {
 }
 PAGE_TYPE = {"Content-Type": "text/html"}
 SPOILT: Mapping[SimulatedFault | None, SimReply] = {
-    SimulatedFault.TIMEOUT: SimReply(fate="hang"),
-    SimulatedFault.DROP: SimReply(fate="drop"),
+    SimulatedFault.TIMEOUT: SimReply(outcome="hang"),
+    SimulatedFault.DROP: SimReply(outcome="drop"),
     SimulatedFault.ERROR: json_reply({"error": "Server Error"}, status=500),
     SimulatedFault.UNAVAILABLE: SimReply(status=503, headers=PAGE_TYPE, body=HTML_PAGE),
     SimulatedFault.HTML: SimReply(headers=PAGE_TYPE, body=HTML_PAGE),
@@ -92,7 +92,7 @@ class EtsySimulator:
             if fault is not None:
                 self.faults.injected[fault] += 1
             if fault is SimulatedFault.REFUSED:
-                return SimReply(fate="refuse")
+                return SimReply(outcome="refuse")
             call = read_call(method, path, body)
             delay_s = self._generator.uniform(*self._delay_s)
             if call.door == "consent":  # a page for people, not a part of the API

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headway.clock import Rng
-from headway_lab.simulators.wire import SimReply, json_reply
+from headway_lab.simulators.reply import SimReply, json_reply
 
 LIFE_S, REFRESH_LIFE_S, CODE_LIFE_S = 3600, 90 * 86_400, 600
 
@@ -74,9 +74,9 @@ class EtsyTokens:
 
     def revoke(self, user_id: int) -> None:
         """Let nobody in for this person any more."""
-        for shelf in (self._access, self._refresh):
-            for token in [value for value, (user, _) in shelf.items() if user == user_id]:
-                del shelf[token]
+        for tokens in (self._access, self._refresh):
+            for token in [value for value, (user, _) in tokens.items() if user == user_id]:
+                del tokens[token]
 
     def expire(self, user_id: int) -> None:
         """Let the access tokens of this person be dead; refresh tokens live on."""

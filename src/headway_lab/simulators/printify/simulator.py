@@ -22,7 +22,7 @@ from headway_lab.simulators.faults import FaultPlan, SimulatedFault
 from headway_lab.simulators.meter import ArrivalLog, LogGate
 from headway_lab.simulators.printify.records import spell
 from headway_lab.simulators.printify.shop import SimulatedPrintifyShop, Truth
-from headway_lab.simulators.wire import SimReply, json_reply
+from headway_lab.simulators.reply import SimReply, json_reply
 
 PER_PAGE_MAX = {"orders": 10, "products": 50}
 PERSONAL_LIFE_S = 365 * 86_400
@@ -106,7 +106,7 @@ class PrintifySimulator:
             fault = self.faults.call_fault(at_s)
             if fault is SimulatedFault.REFUSED:
                 self.faults.injected[fault] += 1
-                return SimReply(fate="refuse")
+                return SimReply(outcome="refuse")
             lowered = {name.lower(): value for name, value in headers.items()}
             target = urlsplit(path)
             delay_s = self._generator.uniform(*self._delay_s)
@@ -197,7 +197,7 @@ class PrintifySimulator:
             status = 500 if fault is SimulatedFault.ERROR else 503
             spoiled = replace(_error(status, "Server Error"), delay_s=reply.delay_s)
         elif fault is SimulatedFault.TIMEOUT or fault is SimulatedFault.DROP:
-            spoiled = replace(reply, fate="hang" if fault is SimulatedFault.TIMEOUT else "drop")
+            spoiled = replace(reply, outcome="hang" if fault is SimulatedFault.TIMEOUT else "drop")
         elif fault is SimulatedFault.SLOW:
             spoiled = replace(reply, delay_s=reply.delay_s + self.faults.slowness_s())
         elif fault is SimulatedFault.HTML:

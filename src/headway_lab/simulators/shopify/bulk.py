@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from headway_lab.simulators.reply import SimReply, json_reply
 from headway_lab.simulators.shopify.request import Info, Payload, ShopRequest
 from headway_lab.simulators.shopify.schema import Operation, read_document
-from headway_lab.simulators.wire import SimReply, json_reply
 
 RUNNING_MAX = 5
 FILE_BYTES_MAX = 100_000_000

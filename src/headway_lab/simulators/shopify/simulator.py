@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from headway.clock import Clock, rng
+from headway_lab.simulators.reply import SimReply, json_reply
 from headway_lab.simulators.shopify import reads  # noqa: F401 - what the schema's fields resolve to
 from headway_lab.simulators.shopify.bulk import BulkOperation, BulkOperations
 from headway_lab.simulators.shopify.call import ShopifyRequest, read_call
@@ -30,7 +31,6 @@ from headway_lab.simulators.shopify.shop import ShopIds, ShopScreen, ShopSetup, 
 from headway_lab.simulators.shopify.tokens import AppSecret, ShopTokens
 from headway_lab.simulators.shopify.truth import Truth, truth
 from headway_lab.simulators.shopify.webhooks import Delivery, deliver, sign_query
-from headway_lab.simulators.wire import SimReply, json_reply
 
 QUERY_POINTS_MAX = 1000
 HTML_PAGE = b"<!DOCTYPE html><html><title>Something went wrong</title></html>"
@@ -131,7 +131,7 @@ class ShopifySimulator:
             at_s = self.elapsed_s()
             fault = self.faults.call_fault(at_s)
             if fault is ShopFault.REFUSED:
-                return SimReply(fate="refuse")
+                return SimReply(outcome="refuse")
             self._catch_up(at_s)
             call = read_call(method, path, headers, body)
             self.requests += 1
@@ -156,9 +156,9 @@ class ShopifySimulator:
         if is_applied and call.door != "oauth":
             self._serve(call, at_s, ends_s, is_drained=False)
         if fault is ShopFault.SILENT:
-            return SimReply(fate="hang")
+            return SimReply(outcome="hang")
         if fault in {ShopFault.LOST_REPLY, ShopFault.LOST_REQUEST}:
-            return SimReply(fate="hang" if self.faults.chance() else "drop")
+            return SimReply(outcome="hang" if self.faults.chance() else "drop")
         status = 200 if fault is ShopFault.HTML else 502
         return SimReply(status=status, headers={"Content-Type": "text/html"}, body=HTML_PAGE)
 
@@ -397,9 +397,9 @@ class ShopifySimulator:
     def edit_product(self, shop: str, sku: str, **changes: Any) -> None:  # noqa: ANN401
         """Change what the product of a SKU says of itself: title, status."""
         with self._lock:
-            shelves = self.shop(shop)
-            product = shelves.products[shelves.by_sku(sku)[0].product]
-            shelves.put_product(replace(product, **changes))
+            shop_listings = self.shop(shop)
+            product = shop_listings.products[shop_listings.by_sku(sku)[0].product]
+            shop_listings.put_product(replace(product, **changes))
 
     def remove_product(self, shop: str, sku: str) -> None:
         """Delete the product of a SKU."""

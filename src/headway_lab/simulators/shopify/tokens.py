@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from headway.clock import Rng
+from headway_lab.simulators.reply import SimReply, json_reply
 from headway_lab.simulators.shopify.shop import ShopSetup
-from headway_lab.simulators.wire import SimReply, json_reply
 
 REFRESH_LIFE_S = 90 * 86_400
 CODE_LIFE_S = 600

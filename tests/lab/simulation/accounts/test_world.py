@@ -5,7 +5,13 @@ from collections import Counter, defaultdict
 import pytest
 
 from headway.core.accounts.jobs import PlatformName, Tier
-from headway_lab.simulation.accounts.world import DAY_S, QUOTAS, AccountWorld, Deed, account_world
+from headway_lab.simulation.accounts.world import (
+    DAY_S,
+    QUOTAS,
+    AccountEventKind,
+    AccountWorld,
+    account_world,
+)
 
 
 @pytest.fixture(scope="module")
@@ -41,35 +47,43 @@ def test_few_sell_more_than_they_pay_for_and_some_of_them_pay_more(world: Accoun
     greedy = {seller for seller, rate in per_day.items() if rate * 30 > QUOTAS[world.tiers[seller]]}
     assert 3 <= len(greedy) <= 20
     assert {world.tiers[seller] for seller in greedy} == {Tier.FREE}
-    upgrades = [event for event in world.events if event.deed is Deed.UPGRADE]
+    upgrades = [event for event in world.events if event.kind is AccountEventKind.UPGRADE]
     assert {world.shops[event.shop].seller for event in upgrades} <= greedy
 
 
 def test_an_order_is_placed_first_and_a_cancelled_one_never_ships(world: AccountWorld) -> None:
-    lives: dict[tuple[str, int], list[Deed]] = defaultdict(list)
+    lives: dict[tuple[str, int], list[AccountEventKind]] = defaultdict(list)
     for event in world.events:
-        if event.deed in (Deed.ORDER, Deed.SHIP, Deed.DELIVER, Deed.CANCEL, Deed.REFUND):
-            lives[event.shop, event.number].append(event.deed)
-    assert all(life[0] is Deed.ORDER for life in lives.values())
-    cancelled = [life for life in lives.values() if Deed.CANCEL in life]
+        if event.kind in (
+            AccountEventKind.ORDER,
+            AccountEventKind.SHIP,
+            AccountEventKind.DELIVER,
+            AccountEventKind.CANCEL,
+            AccountEventKind.REFUND,
+        ):
+            lives[event.shop, event.number].append(event.kind)
+    assert all(injector[0] is AccountEventKind.ORDER for injector in lives.values())
+    cancelled = [injector for injector in lives.values() if AccountEventKind.CANCEL in injector]
     assert 0.02 < len(cancelled) / len(lives) < 0.04
-    assert all(life == [Deed.ORDER, Deed.CANCEL] for life in cancelled)
-    assert any(Deed.REFUND in life for life in lives.values())
+    assert all(
+        injector == [AccountEventKind.ORDER, AccountEventKind.CANCEL] for injector in cancelled
+    )
+    assert any(AccountEventKind.REFUND in injector for injector in lives.values())
 
 
 def test_only_what_is_on_offer_is_bought_edited_or_removed(world: AccountWorld) -> None:
     offered: dict[str, set[int]] = defaultdict(set)
     for event in world.events:
-        shelf = offered[event.shop]
-        if event.deed is Deed.LIST:
-            shelf.add(event.number)
-        elif event.deed is Deed.EDIT:
-            assert event.number in shelf
-        elif event.deed is Deed.REMOVE:
-            shelf.remove(event.number)
-            assert shelf, "a shop never sells nothing"
-        elif event.deed is Deed.ORDER:
-            assert {listing for listing, _ in event.lines} <= shelf
+        shop_listing = offered[event.shop]
+        if event.kind is AccountEventKind.LIST:
+            shop_listing.add(event.number)
+        elif event.kind is AccountEventKind.EDIT:
+            assert event.number in shop_listing
+        elif event.kind is AccountEventKind.REMOVE:
+            shop_listing.remove(event.number)
+            assert shop_listing, "a shop never sells nothing"
+        elif event.kind is AccountEventKind.ORDER:
+            assert {listing for listing, _ in event.lines} <= shop_listing
 
 
 def test_nothing_of_the_history_is_told_and_some_of_the_future_late_twice_or_never(

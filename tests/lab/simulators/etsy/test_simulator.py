@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from headway_lab.simulators.etsy.records import EtsyBuyer
 from headway_lab.simulators.etsy.simulator import EtsySimulator
 from headway_lab.simulators.faults import FaultPlan, Interval
-from headway_lab.simulators.wire import SimReply
+from headway_lab.simulators.reply import SimReply
 from headway_lab.virtual_clock import VirtualClock
 
 KEY = "sim-keystring:sim-shared-secret"
@@ -293,11 +293,11 @@ def test_faults_come_at_their_rate_and_in_outages(clock: VirtualClock) -> None:
     operations.etsy.place_order(SHOP)
     replies = [operations.send(f"/shops/{SHOP}/receipts") for _ in range(100)]
     assert set(plan.injected) == {"error", "html", "truncate", "timeout"}
-    assert {reply.fate for reply in replies} == {"answer", "hang"}
+    assert {reply.outcome for reply in replies} == {"answer", "hang"}
     assert {reply.status for reply in replies} == {200, 500}
     assert operations.etsy.log.calls == 100
     clock.sleep(1000 - operations.etsy.elapsed_s())
-    assert {operations.send("/users/me").fate for _ in range(6)} == {"answer", "hang", "refuse"}
+    assert {operations.send("/users/me").outcome for _ in range(6)} == {"answer", "hang", "refuse"}
     assert operations.etsy.log.calls < 106
 
 

@@ -12,7 +12,7 @@ import pytest
 from headway_lab.simulators.faults import FaultPlan, Interval
 from headway_lab.simulators.printify.records import PrintBuyer
 from headway_lab.simulators.printify.simulator import PrintifySimulator
-from headway_lab.simulators.wire import SimReply
+from headway_lab.simulators.reply import SimReply
 from headway_lab.virtual_clock import VirtualClock
 
 
@@ -224,7 +224,9 @@ def test_a_webhook_is_signed_over_its_body(operations: Desk) -> None:
 def test_faults_spoil_answers_and_count_as_errors_where_they_are(clock: VirtualClock) -> None:
     faults = FaultPlan(outage=[Interval(start_s=0, end_s=10)])
     operations = Desk(clock, faults=faults)
-    replies = {(reply := operations.send("/shops.json")).fate + str(reply.status) for _ in range(3)}
+    replies = {
+        (reply := operations.send("/shops.json")).outcome + str(reply.status) for _ in range(3)
+    }
     assert replies == {"refuse200", "answer503", "hang200"}
     assert operations.printify.error_share("owner") == 0.5
     clock.sleep(11)

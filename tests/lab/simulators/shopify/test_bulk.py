@@ -189,12 +189,12 @@ def test_a_line_has_its_own_idempotency_key(clock: VirtualClock) -> None:
 
 
 def test_bulk_works_over_real_http() -> None:
-    wall = SystemClock()
+    real_clock = SystemClock()
     simulator = ShopifySimulator(
-        wall, shops=[ShopSetup(domain=DOMAIN)], delay_s=(0, 0), bulk_start_s=0, bulk_line_s=0
+        real_clock, shops=[ShopSetup(domain=DOMAIN)], delay_s=(0, 0), bulk_start_s=0, bulk_line_s=0
     )
     with (
-        serve(simulator.handle, wall) as server,
+        serve(simulator.handle, real_clock) as server,
         httpx.Client(base_url=server.url, trust_env=False) as http,
     ):
         client = Client(http)

@@ -112,7 +112,7 @@ def test_several_aliased_mutations_run_in_order_and_each_by_itself(shop: Any) ->
 
 def test_one_bad_variant_stops_its_product_unless_partial_updates_are_allowed(shop: Any) -> None:
     ids = shop.seed("A-1")
-    other = shop.shelves.add_variant(ids.product, "A-2", options=(("Title", "Two"),))
+    other = shop.shop_listings.add_variant(ids.product, "A-2", options=(("Title", "Two"),))
     variants = [{"id": ids.variant, "price": "11"}, {"id": other.variant, "price": "-1"}]
     result = reprice(shop, ids, *variants)
     assert codes(result) == [("NEGATIVE_PRICE_VALUE", ["variants", "1", "price"])]
@@ -123,7 +123,7 @@ def test_one_bad_variant_stops_its_product_unless_partial_updates_are_allowed(sh
 
 def test_unknown_foreign_and_suspended_products_are_told_apart(shop: Any) -> None:
     ids, other, barred = shop.seed("A-1"), shop.seed("A-2"), shop.seed("A-3")
-    shop.shelves.edit_status("A-3", "ACTIVE", is_suspended=True)
+    shop.shop_listings.edit_status("A-3", "ACTIVE", is_suspended=True)
     priced = {"id": ids.variant, "price": "11"}
     unknown = shop.do(PRICES, product="gid://shopify/Product/1", variants=[priced])
     assert codes(unknown) == [("PRODUCT_DOES_NOT_EXIST", ["productId"])]
@@ -166,7 +166,7 @@ def test_setting_a_product_by_handle_makes_it_once(shop: Any) -> None:
     fields, identifier = version(shop, "B-1", "b-1"), {"handle": "b-1"}
     first = shop.do(SET, input=fields, identifier=identifier)
     assert shop.do(SET, input=fields, identifier=identifier) == first
-    assert len(shop.shelves.by_sku("B-1")) == 1
+    assert len(shop.shop_listings.by_sku("B-1")) == 1
     shown = shop.shown("B-1")
     assert (shown.price, shown.cost, shown.tracked) == (Decimal(11), Decimal("9.5"), True)
     assert (shown.quantities, shown.handle, shown.status) == ({"Dallas": 3}, "b-1", "ACTIVE")
@@ -177,7 +177,7 @@ def test_setting_a_product_by_handle_makes_it_once(shop: Any) -> None:
 
 def test_setting_a_product_deletes_what_its_lists_leave_out(shop: Any) -> None:
     ids = shop.seed("B-1", handle="b-1")
-    shop.shelves.add_variant(ids.product, "B-2", options=(("Title", "Two"),))
+    shop.shop_listings.add_variant(ids.product, "B-2", options=(("Title", "Two"),))
     result = shop.do(SET, input=version(shop, "B-1", "b-1"), identifier={"handle": "b-1"})
     assert result["product"]["variants"]["nodes"] == [{"id": ids.variant, "sku": "B-1"}]
     assert shop.shown("B-2") is None

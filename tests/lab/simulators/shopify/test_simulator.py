@@ -196,7 +196,7 @@ def test_a_query_over_the_maximum_is_not_executed(shop: Any) -> None:
 
 def test_an_empty_bucket_throttles_with_status_200_and_fills_again(shop: Any) -> None:
     ids = [shop.seed(f"A-{number}", cost=1).variant for number in range(50)]
-    shop.shelves.stock("A-0", "Miami")
+    shop.shop_listings.stock("A-0", "Miami")
     many = ids[:50]
     assert cost(shop.ask(LEVELS, ids=many))[0] == 850
     while "errors" not in (answer := json.loads(shop.send(LEVELS, {"ids": many}).body)):
@@ -244,11 +244,11 @@ def test_a_lost_reply_was_applied_and_a_lost_request_was_not(open_shop: Any) -> 
             "mutation ($variants: [ProductVariantsBulkInput!]!) { productVariantsBulkUpdate("
             f'productId: "{ids.product}", variants: $variants) {{ userErrors {{ code }} }} }}'
         )
-        fates = {
-            shop.send(update, {"variants": [{"id": ids.variant, "price": str(price)}]}).fate
+        affected = {
+            shop.send(update, {"variants": [{"id": ids.variant, "price": str(price)}]}).outcome
             for price in range(20)
         }
-        assert fates == {"hang", "drop"}
+        assert affected == {"hang", "drop"}
         assert len(shop.simulator.effects) == effects
         assert sum(shop.simulator.faults.injected.values()) == 20
 
@@ -287,7 +287,7 @@ def test_an_outage_has_three_faces_and_ends(open_shop: Any) -> None:
     outage = Interval(start_s=0, end_s=60)
     shop = open_shop(faults=ShopFaultPlan(outage=[outage]))
     replies = [shop.send(SHOP, {}) for _ in range(3)]
-    assert {(reply.status, reply.fate) for reply in replies} == {
+    assert {(reply.status, reply.outcome) for reply in replies} == {
         (502, "answer"),
         (200, "refuse"),
         (200, "hang"),
@@ -303,7 +303,7 @@ def test_a_token_is_never_lost_on_its_way(open_shop: Any) -> None:
     path = f"/{shop.domain}/admin/oauth/access_token"
     body = json.dumps(REFRESH).encode()
     headers = {"Content-Type": "application/json"}
-    assert shop.simulator.handle("POST", path, headers, body).fate != "answer"
+    assert shop.simulator.handle("POST", path, headers, body).outcome != "answer"
     shop.simulator.faults = ShopFaultPlan()
     assert refresh(shop)[0] == 200
 
@@ -317,7 +317,9 @@ def test_a_fault_that_is_not_known_or_not_a_share_is_refused(rates: dict[str, fl
 def test_the_same_seed_gives_the_same_run(open_shop: Any) -> None:
     def run() -> list[tuple[str, float]]:
         shop = faulty(open_shop, lost_reply=0.2, slow=0.2, html=0.2)
-        return [(reply.fate, reply.delay_s) for reply in (shop.send(SHOP, {}) for _ in range(50))]
+        return [
+            (reply.outcome, reply.delay_s) for reply in (shop.send(SHOP, {}) for _ in range(50))
+        ]
 
     assert run() == run()
 
@@ -334,11 +336,11 @@ def test_in_process_and_over_http_it_is_the_same_shop(clock: VirtualClock) -> No
     setup = ShopSetup(domain="acme.myshopify.com")
     headers = {"X-Shopify-Access-Token": "sim-static-token"}
     path = f"/{setup.domain}/admin/api/2026-04/graphql.json"
-    wall = SystemClock()
-    real = ShopifySimulator(wall, shops=[setup], delay_s=(0, 0))
+    real_clock = SystemClock()
+    real = ShopifySimulator(real_clock, shops=[setup], delay_s=(0, 0))
     virtual = ShopifySimulator(clock, shops=[setup])
     answers = []
-    with serve(real.handle, wall) as server:
+    with serve(real.handle, real_clock) as server:
         ways = ((server.url, None), ("http://shop.test", SimTransport(virtual.handle, clock)))
         for url, transport in ways:
             with httpx.Client(base_url=url, transport=transport, trust_env=False) as client:

@@ -143,7 +143,7 @@ def test_one_bad_quantity_is_refused_with_its_reason(
 
 def test_an_item_must_be_stocked_and_tracked_where_it_is_counted(shop: Any) -> None:
     ids, loose = shop.seed("A-1"), shop.seed("A-2", tracked=False)
-    shop.shelves.stock("A-1", "Chicago", is_active=False)
+    shop.shop_listings.stock("A-1", "Chicago", is_active=False)
     result = shop.set_stock(
         shop.quantity(ids, "Miami", 1),
         shop.quantity(ids, "Chicago", 1),
@@ -210,7 +210,7 @@ def test_an_item_is_activated_where_it_was_not_stocked(shop: Any) -> None:
 
 def test_an_activation_keeps_the_old_quantity(shop: Any) -> None:
     ids = shop.seed("A-1")
-    shop.shelves.stock("A-1", "Chicago", is_active=False)
+    shop.shop_listings.stock("A-1", "Chicago", is_active=False)
     assert "Chicago" not in shop.shown("A-1").quantities
     activate(shop, ids, "Chicago")
     assert shop.shown("A-1").quantities["Chicago"] == 2

@@ -26,7 +26,7 @@ class Violation:
         return f"{self.law} at day {days} {hours:02}:{int(minutes):02}:{seconds:06.3f}: {self.text}"
 
 
-class LawBook:
+class ViolationLog:
     """Counts breaches; a law that nothing checked is not in play, and never counts as kept."""
 
     def __init__(self, clock: Clock) -> None:
@@ -35,11 +35,11 @@ class LawBook:
         self._in_play: set[str] = set()
         self.examples: list[Violation] = []
 
-    def put_in_play(self, laws: Iterable[str]) -> None:
+    def enable(self, laws: Iterable[str]) -> None:
         """Say that these laws are checked from now on."""
         self._in_play.update(laws)
 
-    def broken(self, law: str, text: str, *, count: int = 1) -> None:
+    def add(self, law: str, text: str, *, count: int = 1) -> None:
         """Write a breach down."""
         self._counts[law] += count
         self._in_play.add(law)
@@ -53,6 +53,6 @@ class LawBook:
         return {law: self._counts[law] for law in ALL_LAWS if law in self._in_play}
 
     @property
-    def not_in_play(self) -> list[str]:
+    def not_checked(self) -> list[str]:
         """The laws that this run could not break."""
         return [law for law in ALL_LAWS if law not in self._in_play]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Fate = Literal["answer", "hang", "drop", "refuse"]
+ReplyOutcome = Literal["answer", "hang", "drop", "refuse"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class SimReply:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     delay_s: float = 0.0
-    fate: Fate = "answer"
+    outcome: ReplyOutcome = "answer"
 
 
 # Method, path with its query, headers, body.
