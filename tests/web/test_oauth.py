@@ -92,7 +92,7 @@ class Platform:
         assert (grant.access, found.shop) == ("hush-access", self.shop)
         return "Knots & <Ropes>"
 
-    def scope(self, found: AuthorizedShop) -> LimitKey:
+    def limit_key(self, found: AuthorizedShop) -> LimitKey:
         return LimitKey(f"{self.name}:{found.shop}")
 
     def close(self) -> None:
