@@ -34,9 +34,10 @@ from headway.core.limits.transitions import Permit, Shed
 from headway.store.limits.day_demand import used_by_share
 from headway.store.limits.limiter import PostgresLimiter
 from headway.store.pause_sql import ALL_PAUSED, is_seller_paused
+from headway.store.sql_files import read_sql
 
-# How many jobs become due again with each claim: many more than a claim takes.
-AGAIN_MAX = 32
+# How many jobs become due again with each claim (job_repeat.sql): many more than a claim takes.
+REPEAT_MAX = 32
 # How far a claim looks past jobs of accounts that are busy; twice as far with every further look.
 DEPTH = 4
 LOOKS_MAX = 9
@@ -59,7 +60,7 @@ SELECT NOT {ALL_PAUSED} AND (EXISTS (
 DUE_PLACES = f"""
 WITH due AS (
   (SELECT platform FROM sync_jobs WHERE status IN ('completed', 'failed', 'plan_limit_reached')
-    AND next_run_at <= %(now)s ORDER BY next_run_at LIMIT {AGAIN_MAX})
+    AND next_run_at <= %(now)s ORDER BY next_run_at LIMIT {REPEAT_MAX})
   UNION ALL
   SELECT class.platform
   FROM unnest(%(platforms)s::text[], %(scores)s::smallint[]) AS class (platform, score)
@@ -75,37 +76,9 @@ FROM (
   SELECT platform, false FROM sync_jobs WHERE status = 'running') AS job
 GROUP BY platform
 """
-AGAIN = f"""
-WITH due AS (
-  SELECT id, status FROM sync_jobs
-  WHERE status IN ('completed', 'failed', 'plan_limit_reached') AND next_run_at <= %(now)s
-  ORDER BY next_run_at LIMIT {AGAIN_MAX} FOR NO KEY UPDATE SKIP LOCKED
-), again AS (
-  UPDATE sync_jobs AS job SET status = 'queued', updated_at = %(now)s
-  FROM due WHERE job.id = due.id
-  RETURNING job.id, job.user_id, job.platform, job.kind, due.status
-)
-INSERT INTO sync_audit_log (user_id, job_id, sync_timestamp, event_type, new_value, created_at)
-SELECT user_id, id, %(now)s, 'plan_limit_lifted',
-  jsonb_build_object('platform', platform, 'kind', kind), %(now)s
-FROM again WHERE status = 'plan_limit_reached'
-"""
+REPEAT = read_sql("accounts", "job_repeat")
 RUNNING = "SELECT account_id::text FROM sync_jobs WHERE status = 'running'"
-FRONT = f"""
-SELECT job.id::text, job.account_id::text, job.user_id, job.platform, job.score, job.tier,
-  job.job_type, job.next_run_at, job.calls_estimate, job.run_calls,
-  (profile.orders_month = %(month)s AND profile.orders_count >=
-    (%(quotas)s::jsonb ->> profile.tier)::integer) IS TRUE
-FROM unnest(%(platforms)s::text[], %(scores)s::smallint[]) AS class (platform, score)
-CROSS JOIN LATERAL (
-  SELECT * FROM sync_jobs AS queued
-  WHERE status = 'queued' AND platform = class.platform AND score = class.score
-    AND next_run_at <= %(now)s AND account_id <> ALL (%(busy)s::uuid[])
-    AND NOT {is_seller_paused("queued")}
-  ORDER BY next_run_at LIMIT {{depth:d}}) AS job
-LEFT JOIN profiles AS profile ON profile.user_id = job.user_id
-WHERE NOT {ALL_PAUSED}
-"""
+FRONT = read_sql("accounts", "job_front")
 # Of all the seller's jobs at once: the quota is the seller's. Who pays for more by now is left.
 SET_ASIDE = """
 WITH queued AS (
@@ -124,25 +97,8 @@ SELECT user_id, id, %(now)s, 'plan_limit_reached', jsonb_build_object('platform'
   'kind', kind, 'job_type', job_type, 'until', %(next_month)s::timestamptz), %(now)s
 FROM aside
 """
-HOLD = """
-SELECT id::text FROM sync_jobs WHERE id = ANY (%(ids)s::uuid[]) AND status = 'queued'
-FOR NO KEY UPDATE SKIP LOCKED
-"""
-# A run that was cut off keeps its start, and what came too late for it; a new one begins to count
-# its calls.
-LEASE = """
-UPDATE sync_jobs AS job SET status = 'running', fence = fence + 1, lease_owner = %(owner)s,
-  lease_until = %(lease_until)s, wait_reason = '', updated_at = %(now)s,
-  woken_at = CASE WHEN cursor ? 'run' THEN woken_at END,
-  started_at = CASE WHEN cursor ? 'run' THEN coalesce(started_at, %(now)s) ELSE %(now)s END,
-  run_calls = CASE WHEN cursor ? 'run' THEN run_calls ELSE 0 END
-FROM connected_accounts AS account
-WHERE job.id = ANY (%(ids)s::uuid[]) AND account.id = job.account_id
-RETURNING job.id::text, job.kind, job.job_type, job.tier, job.fence, job.cursor, job.started_at,
-  job.next_run_at, job.retry_count, job.calls_estimate, job.run_calls, job.completed_at IS NULL,
-  job.created_at,
-  account.id::text, account.user_id, account.platform, account.shop, account.owner_id
-"""
+HOLD = read_sql("accounts", "job_hold")
+LEASE = read_sql("accounts", "job_lease")
 # In a statement of its own, after the jobs' rows are locked: no delivery slips in between.
 WANTED = f"""
 SELECT account_id::text, delivery.external_id
@@ -182,7 +138,7 @@ class JobClaim:
     def take(self, limit: int) -> list[Claimed]:
         """Lease the most deserving jobs, up to a limit and as many as may run at once."""
         self.connection.execute(LOCK)
-        self.connection.execute(AGAIN, {"now": self.now})
+        self.connection.execute(REPEAT, {"now": self.now})
         self.busy = {account for (account,) in self.connection.execute(RUNNING)}
         limit = min(limit, self.rule.running_max - len(self.busy))
         for look in range(LOOKS_MAX):

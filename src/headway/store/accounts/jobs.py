@@ -35,17 +35,10 @@ from headway.store.accounts.job_claim import Claimed, JobClaim, closed_to, due_p
 from headway.store.accounts.job_rows import lock_seller
 from headway.store.limits.day_demand import DayDemand
 from headway.store.limits.limiter import PostgresLimiter
-from headway.store.pause_sql import ALL_PAUSED, is_seller_paused
 from headway.store.pool import Pool, guarded
+from headway.store.sql_files import read_sql
 
-# A page that came is progress: only failures in a row count, else a long history could not end.
-COMMIT = f"""
-UPDATE sync_jobs AS job SET cursor = %(cursor)s::jsonb, retry_count = 0, rescue_count = 0,
-  run_calls = run_calls + %(calls)s, queries_used = queries_used + %(calls)s,
-  lease_until = %(lease_until)s, updated_at = %(now)s
-WHERE id = %(id)s AND fence = %(fence)s AND status = 'running'
-RETURNING run_calls, {ALL_PAUSED} OR {is_seller_paused("job")}
-"""
+COMMIT = read_sql("accounts", "job_commit")
 KEEP = """
 UPDATE sync_jobs SET lease_until = %(lease_until)s, updated_at = %(now)s
 WHERE id = %(id)s AND fence = %(fence)s AND status = 'running'
@@ -54,44 +47,7 @@ OURS = """
 SELECT tier FROM sync_jobs WHERE id = %(id)s AND fence = %(fence)s AND status = 'running'
 FOR NO KEY UPDATE
 """
-# A job that was woken stays a webhook's and is due at once, unless it failed: then it waits as all
-# that fail do. What is new is looked for by the same job for ever, so a done one is incremental.
-SETTLE = f"""
-WITH ours AS (
-  SELECT id, woken_at IS NOT NULL AS is_woken,
-    CASE WHEN job_type = 'backfill' THEN job_type
-         WHEN woken_at IS NOT NULL THEN '{JobType.WEBHOOK}'
-         WHEN %(status)s = 'completed' THEN '{JobType.INCREMENTAL}' ELSE job_type END AS new_type
-  FROM sync_jobs WHERE id = %(id)s AND fence = %(fence)s AND status = 'running' FOR NO KEY UPDATE
-), ended AS (
-  UPDATE sync_jobs AS job SET status = %(status)s, job_type = new_type,
-    score = score / 10 * 10 + CASE new_type WHEN '{JobType.BACKFILL}' THEN 1
-      WHEN '{JobType.INCREMENTAL}' THEN 2 ELSE 3 END,
-    next_run_at = CASE WHEN is_woken AND new_type <> 'backfill' AND %(status)s = 'completed'
-      THEN %(now)s ELSE %(next_run_at)s::timestamptz END,
-    woken_at = CASE WHEN %(status)s = 'completed' THEN NULL ELSE woken_at END,
-    lease_owner = NULL, lease_until = NULL,
-    completed_at = CASE WHEN %(status)s = 'completed' THEN %(now)s ELSE completed_at END,
-    retry_count = %(retry_count)s, wait_reason = %(wait_reason)s,
-    last_error = CASE WHEN %(status)s = 'completed' THEN NULL
-      ELSE coalesce(%(error)s, last_error) END,
-    calls_estimate = coalesce(%(estimate)s, calls_estimate),
-    run_calls = CASE WHEN %(status)s = 'completed' THEN 0 ELSE run_calls + %(calls)s END,
-    queries_used = queries_used + %(calls)s, updated_at = %(now)s
-  FROM ours WHERE job.id = ours.id
-  RETURNING job.id, job.user_id, job.next_run_at
-), told AS (
-  INSERT INTO notices (user_id, topic, subject, text, created_at)
-  SELECT user_id, 'job_dead', id || ' ' || %(fence)s, %(notice)s, %(now)s
-  FROM ended WHERE %(status)s = 'dead'
-  ON CONFLICT DO NOTHING
-)
-INSERT INTO sync_audit_log
-  (user_id, job_id, sync_timestamp, event_type, new_value, error_message, created_at)
-SELECT user_id, id, %(now)s, %(event)s,
-  %(told)s::jsonb || jsonb_build_object('next_run_at', next_run_at), %(error)s, %(now)s
-FROM ended
-"""
+SETTLE = read_sql("accounts", "job_settle")
 USED = """
 INSERT INTO rate_budgets AS budget (limit_key, platform, hour, tier, is_backfill, used)
 VALUES (%(limit_key)s, %(platform)s, %(hour)s, %(tier)s, %(is_backfill)s, %(calls)s)
@@ -353,7 +309,7 @@ def _settled(job: Job, ending: Ending, *, calls: int, now: datetime) -> dict[str
         "estimate": learn(job.calls_estimate, run_calls) if is_done else None,
         "calls": calls,
         "event": EVENTS.get(status, "job_rescheduled" if reason else "job_yielded"),
-        "told": json.dumps(_told(job, run_calls, reason, now)),
+        "facts": json.dumps(_facts(job, run_calls, reason, now)),
         "now": now,
     }
 
@@ -363,7 +319,7 @@ def _name(job: Job) -> str:
     return f"Reading {job.kind}{history} of {job.account.platform} {job.account.shop}"
 
 
-def _told(job: Job, run_calls: int, reason: str, now: datetime) -> dict[str, object]:
+def _facts(job: Job, run_calls: int, reason: str, now: datetime) -> dict[str, object]:
     """Return what the event of an end says."""
     return {
         "platform": job.account.platform,

@@ -30,6 +30,7 @@ from headway.store.catalog.changes import CHANGES, read_changes
 from headway.store.dispatch import is_resting
 from headway.store.pause_sql import ALL_PAUSED, is_listing_paused, is_seller_paused
 from headway.store.pool import Pool, guarded
+from headway.store.sql_files import read_sql
 
 LOCATIONS_KEPT = timedelta(days=1)
 # A patrol takes half of what the smallest bucket restores, and leaves the rest to pushes.
@@ -37,11 +38,11 @@ DRIFT_CHECK_EVERY = timedelta(seconds=8)
 
 SHOP_COLUMNS = """
   account.id::text, account.user_id, account.shop,
-  CASE WHEN account.locations_at > %(told_after)s THEN account.locations END,
+  CASE WHEN account.locations_at > %(read_after)s THEN account.locations END,
   coalesce(profile.guard_move, %(guard_move)s)
 """
 OPEN_TO_US = f"""account.platform = 'shopify' AND account.status = 'connected'
-  AND (account.push_lease_until IS NULL OR account.push_lease_until < %(silent)s)
+  AND (account.push_lease_until IS NULL OR account.push_lease_until < %(expired_before)s)
   AND NOT {ALL_PAUSED} AND NOT {is_seller_paused("account")}"""
 # Which shops are looked at: all, one, or those for which no worker was asked to come.
 ALL_SHOPS, ONE_SHOP = "true", "account.id = %(only)s::uuid"
@@ -74,26 +75,13 @@ WHERE {OPEN_TO_US} AND {{which}}
   AND account.id::text <> ALL (%(due)s)
 ORDER BY account.drift_check_at NULLS FIRST, account.id LIMIT %(limit)s
 """
-LEASE = f"""
-WITH taken AS (
-  UPDATE connected_accounts AS account SET push_fence = push_fence + 1, push_owner = %(owner)s,
-    push_lease_until = %(lease_until)s, updated_at = %(now)s
-  WHERE id = %(id)s AND {OPEN_TO_US}
-  RETURNING *)
-SELECT {SHOP_COLUMNS}, account.push_fence, account.drift_check_at
-FROM taken AS account LEFT JOIN profiles AS profile USING (user_id)
-"""
+CLAIM = read_sql("catalog", "push_claim")
 OPEN = """
 SELECT id::text, kind, skus FROM push_intent
 WHERE account_id = %(id)s AND state = 'open' AND kind <> 'bulk' ORDER BY created_at, id
 """
-# What is unsure is left alone until it is read back, and that waits for stragglers to arrive.
-DUE = (
-    CHANGES
-    + f"""AND state.push_at <= %(now)s AND state.sku <> ALL (%(skus)s)
-  AND NOT {is_listing_paused("state")}
-ORDER BY state.push_at, state.sku LIMIT %(limit)s"""
-)
+DUE = read_sql("catalog", "push_due")
+# What may have been written is read back first, once stragglers have had time to arrive.
 UNSURE = (
     CHANGES
     + f"""AND state.sku = ANY (%(skus)s) AND coalesce(state.push_at, '-infinity') <= %(now)s
@@ -119,127 +107,7 @@ SELECT %(intent)s, id, user_id, %(kind)s, push_fence, %(skus)s, %(writes)s::json
 FROM connected_accounts WHERE id = %(id)s AND push_fence = %(fence)s AND push_owner IS NOT NULL
 """
 
-# One statement, so one transaction and one trip: what the fence refuses writes nothing at all. Rows
-# are locked in the order of their keys, as a read's settle, a person and an import do. A
-# revived part that has its status back is the merchant's own again: we no longer ask for one.
-SETTLE = """
-WITH ours AS (
-  UPDATE connected_accounts SET
-    push_owner = CASE WHEN %(keeps_lease)s THEN push_owner END,
-    push_lease_until = CASE WHEN %(keeps_lease)s THEN push_lease_until END,
-    locations = coalesce(%(locations)s::jsonb, locations),
-    locations_at = CASE WHEN %(forgets_locations)s THEN NULL
-      WHEN %(locations)s::jsonb IS NULL THEN locations_at ELSE %(now)s END,
-    updated_at = %(now)s
-  WHERE id = %(id)s AND push_fence = %(fence)s AND push_owner IS NOT NULL
-  RETURNING user_id
-), new AS (
-  SELECT ours.user_id, told.*, (
-    -- A shop may show more than the documents' column holds.
-    SELECT greatest(least(sum(value::bigint), 2147483647), -2147483648)::int
-    FROM jsonb_each_text(told.applied -> 'quantities')) AS stock
-  FROM ours, jsonb_to_recordset(%(rows)s::jsonb) AS told(
-    sku text, shop_sku text, title text, version bigint, applied jsonb, forgets_applied boolean,
-    product_id text, variant_id text, item_id text, forgets_ids boolean, handle text,
-    status text, former_status text, variants_count int, is_verified boolean,
-    retry_at timestamptz, failures int, error text, staging text, held_reason text, desired jsonb)
-), listed AS (
-  SELECT user_id, sku FROM listing_state AS row JOIN new USING (user_id, sku)
-  WHERE row.sku = ANY (%(skus)s) ORDER BY user_id, sku FOR UPDATE OF row
-), stocked AS (
-  SELECT user_id, sku FROM product AS row JOIN new USING (user_id, sku)
-  WHERE row.sku = ANY (%(skus)s) ORDER BY user_id, sku FOR UPDATE OF row
-), states AS (
-  UPDATE listing_state AS row SET
-    applied = CASE WHEN new.forgets_applied THEN NULL
-      WHEN new.applied = row.desired AND row.desired ->> 'status' <> 'DRAFT'
-        THEN new.applied - 'status'
-      ELSE coalesce(new.applied, row.applied) END,
-    applied_at = CASE WHEN new.applied IS NULL THEN row.applied_at ELSE %(now)s END,
-    applied_version = CASE WHEN new.applied = row.desired THEN row.desired_version
-                           ELSE row.applied_version END,
-    push_at = CASE
-      WHEN new.applied = row.desired THEN NULL
-      WHEN new.retry_at IS NOT NULL AND row.desired_version = new.version THEN new.retry_at
-      WHEN new.applied IS NULL AND NOT new.forgets_applied THEN row.push_at
-      -- Half done, it keeps its place: what it still lacks travels with what others lack.
-      ELSE least(row.push_at, %(now)s) END,
-    push_failures = new.failures, push_error = nullif(new.error, ''),
-    verified_at = CASE WHEN new.is_verified THEN %(now)s ELSE row.verified_at END,
-    held_reason = coalesce(new.held_reason, row.held_reason),
-    held_at = CASE WHEN new.held_reason IS NULL THEN row.held_at ELSE %(now)s END,
-    proposed = CASE WHEN new.held_reason IS NULL THEN row.proposed ELSE row.desired END,
-    desired = CASE WHEN new.held_reason IS NOT NULL THEN new.desired
-      WHEN new.applied = row.desired AND row.desired ->> 'status' <> 'DRAFT'
-        THEN row.desired - 'status'
-      ELSE row.desired END,
-    desired_version = row.desired_version + CASE WHEN new.held_reason IS NULL THEN 0 ELSE 1 END
-  FROM new JOIN listed USING (user_id, sku)
-  WHERE row.user_id = new.user_id AND row.sku = ANY (%(skus)s) AND row.sku = new.sku
-    AND (new.held_reason IS NULL OR row.desired_version = new.version)
-), added AS (
-  INSERT INTO product AS row (user_id, sku, shop_sku, title, shopify_product_id,
-    shopify_variant_id, shopify_inventory_item_id, shopify_handle, status, former_status,
-    variants_count, price, cost_per_item, currency, inventory_quantity, created_at, updated_at)
-  SELECT user_id, sku, shop_sku, title, product_id, variant_id, item_id, handle, status,
-    former_status, variants_count, (applied ->> 'price')::numeric, (applied ->> 'cost')::numeric,
-    applied ->> 'currency', stock, %(now)s, %(now)s
-  FROM new LEFT JOIN stocked USING (user_id, sku) WHERE variant_id IS NOT NULL
-  ORDER BY user_id, sku
-  ON CONFLICT (user_id, sku) DO UPDATE SET
-    shopify_product_id = excluded.shopify_product_id,
-    shopify_variant_id = excluded.shopify_variant_id,
-    shopify_inventory_item_id = excluded.shopify_inventory_item_id,
-    shopify_handle = coalesce(excluded.shopify_handle, row.shopify_handle),
-    status = coalesce(excluded.status, row.status),
-    former_status = coalesce(excluded.former_status, row.former_status),
-    variants_count = coalesce(excluded.variants_count, row.variants_count),
-    price = excluded.price, cost_per_item = excluded.cost_per_item,
-    currency = excluded.currency, inventory_quantity = excluded.inventory_quantity,
-    updated_at = %(now)s
-), kept AS (
-  UPDATE product AS row SET
-    shopify_product_id = CASE WHEN new.forgets_ids THEN NULL ELSE row.shopify_product_id END,
-    shopify_variant_id = CASE WHEN new.forgets_ids THEN NULL ELSE row.shopify_variant_id END,
-    shopify_inventory_item_id =
-      CASE WHEN new.forgets_ids THEN NULL ELSE row.shopify_inventory_item_id END,
-    status = coalesce(new.status, row.status),
-    former_status = coalesce(new.former_status, row.former_status),
-    price = coalesce((new.applied ->> 'price')::numeric, row.price),
-    cost_per_item = coalesce((new.applied ->> 'cost')::numeric, row.cost_per_item),
-    currency = coalesce(new.applied ->> 'currency', row.currency),
-    inventory_quantity = coalesce(new.stock, row.inventory_quantity),
-    updated_at = %(now)s
-  FROM new JOIN stocked USING (user_id, sku)
-  WHERE row.user_id = new.user_id AND row.sku = ANY (%(skus)s) AND row.sku = new.sku
-    AND new.variant_id IS NULL
-    AND (new.applied IS NOT NULL OR new.forgets_ids OR new.status IS NOT NULL)
-), staged AS (
-  UPDATE product_staging AS row SET status = new.staging, reason = new.error,
-    shopify_product_id = coalesce(new.product_id, row.shopify_product_id), updated_at = %(now)s
-  FROM new WHERE row.user_id = new.user_id AND row.sku = new.sku AND new.staging IS NOT NULL
-), intents AS (
-  UPDATE push_intent AS row SET state = told.state, result = told.result, closed_at = %(now)s
-  FROM ours, jsonb_to_recordset(%(ends)s::jsonb) AS told(id uuid, state text, result text)
-  WHERE row.id = told.id AND row.state = 'open'
-), narrowed AS (
-  UPDATE push_intent AS row SET
-    skus = CASE WHEN told.skus IS NULL THEN row.skus
-                ELSE ARRAY(SELECT jsonb_array_elements_text(told.skus)) END,
-    kind = coalesce(told.kind, row.kind), progress = coalesce(told.progress, row.progress)
-  FROM ours, jsonb_to_recordset(%(narrows)s::jsonb)
-    AS told(id uuid, skus jsonb, kind text, progress jsonb)
-  WHERE row.id = told.id AND row.state = 'open'
-), events AS (
-  INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type, old_value, new_value,
-    error_message, batch_id, created_at)
-  SELECT ours.user_id, told.sku, %(now)s, told.kind, told.old, told.new, told.error,
-    %(call_id)s::uuid, %(now)s
-  FROM ours, jsonb_to_recordset(%(events)s::jsonb) AS told(
-    sku text, kind text, old jsonb, new jsonb, error text)
-)
-SELECT count(*) FROM ours
-"""
+SETTLE = read_sql("catalog", "push_settle")
 
 LEAVE = """
 UPDATE connected_accounts SET push_owner = NULL, push_lease_until = NULL,
@@ -306,7 +174,7 @@ class Pushes:
             "limit": limit,
         }
         with guarded(), self._pool.connection() as connection, connection.transaction():
-            taken = connection.execute(LEASE, values).fetchone()
+            taken = connection.execute(CLAIM, values).fetchone()
             if taken is None:
                 return None
             *columns, fence, drift_check_at = taken
@@ -414,8 +282,8 @@ class Pushes:
     def _common(self, now: datetime) -> dict[str, Any]:
         return {
             "now": now,
-            "silent": now - CLOCKS_APART_MAX,
-            "told_after": now - LOCATIONS_KEPT,
+            "expired_before": now - CLOCKS_APART_MAX,
+            "read_after": now - LOCATIONS_KEPT,
             "guard_move": self._guard_move,
         }
 

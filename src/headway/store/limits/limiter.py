@@ -31,6 +31,7 @@ from headway.core.limits.status import RECENT_CALLS, LimitStatus, show
 from headway.core.limits.transitions import CallReport, Resource, enter, find_keys, find_step_us
 from headway.errors import StoreError
 from headway.store.pool import Pool, guarded
+from headway.store.sql_files import read_sql
 
 T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -44,15 +45,13 @@ ON CONFLICT (limit_key) DO NOTHING
 """
 READ = """
 SELECT limit_key, rules, state, lineage, pg_postmaster_start_time() FROM limiter
-WHERE limit_key = ANY (%s) ORDER BY limit_key
+WHERE limit_key = ANY (%(limit_keys)s) ORDER BY limit_key
 """
-LOCK = READ + "FOR UPDATE"
-# A row's xmin names the transaction that wrote it, so it is another after every write.
-PEEK = """
-SELECT rules, state, lineage, pg_postmaster_start_time(), xmin::text,
-       (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-FROM limiter WHERE limit_key = %s
-"""
+LOCK = read_sql("limits", "permit_lock")
+PEEK = read_sql("limits", "permit_peek")
+SWAP = read_sql("limits", "permit_write")
+SWAP_BEGAN = read_sql("limits", "permit_begin")
+SWAP_ENDED = read_sql("limits", "permit_end")
 # Read in a statement of its own: in the locking one it would show the time before the wait. The
 # timeout frees the rows if our host vanishes in the middle; it ends with the transaction.
 CLOCK = """
@@ -65,37 +64,15 @@ UPDATE limiter SET state = %s::jsonb, lineage = %s, updated_at = %s WHERE limit_
 WRITE_RULES = "UPDATE limiter SET rules = %s::jsonb WHERE limit_key = %s"
 BEGAN = """
 INSERT INTO call_ledger (owner, purpose, cost, begun_at, lease_until, permit_id, limit_key)
-VALUES (%s, %s, %s, %s, %s, %s, %s)
+VALUES (%(owner)s, %(purpose)s, %(cost)s, %(begun_at)s, %(lease_until)s, %(permit_id)s,
+  %(limit_key)s)
 """
 ENDED = """
-UPDATE call_ledger SET status = %s, finished_at = %s, arrived_by = %s,
-       result = %s, http_status = %s, seats_paid = %s, skus = %s
-WHERE permit_id = %s AND limit_key = %s
+UPDATE call_ledger SET status = %(status)s, finished_at = %(finished_at)s,
+  arrived_by = %(arrived_by)s, result = %(result)s, http_status = %(http_status)s,
+  seats_paid = %(seats_paid)s, skus = %(skus)s
+WHERE permit_id = %(permit_id)s AND limit_key = %(limit_key)s
 """
-# A row that somebody holds is passed over: to wait here would be to decide by an old clock.
-SWAPPED = """
-WITH same AS (
-  SELECT limit_key FROM limiter
-  WHERE limit_key = %s AND xmin::text = %s AND pg_postmaster_start_time() = %s
-  FOR UPDATE SKIP LOCKED
-), swapped AS (
-  UPDATE limiter AS row SET state = %s::jsonb, lineage = %s, updated_at = %s
-  FROM same WHERE row.limit_key = same.limit_key RETURNING row.limit_key, row.xmin::text
-){noted}
-SELECT xmin FROM swapped
-"""
-SWAP = SWAPPED.format(noted="")
-SWAP_BEGAN = SWAPPED.format(
-    noted=""", noted AS (
-  INSERT INTO call_ledger (permit_id, limit_key, owner, purpose, cost, begun_at, lease_until)
-  SELECT %s::uuid, limit_key, %s, %s, %s, %s::timestamptz, %s::timestamptz FROM swapped)"""
-)
-SWAP_ENDED = SWAPPED.format(
-    noted=""", noted AS (
-  UPDATE call_ledger AS line SET status = %s, finished_at = %s, arrived_by = %s,
-    result = %s, http_status = %s, seats_paid = %s, skus = %s
-  FROM swapped WHERE line.permit_id = %s AND line.limit_key = swapped.limit_key)"""
-)
 # Where writers race, locks are the faster way; whoever lost a race takes them this many times.
 LOCKS_AFTER_RACE = 32
 LOST = """
@@ -104,7 +81,7 @@ WHERE permit_id = %s AND limit_key = %s AND status = 'begun'
 """
 LINES = """
 SELECT permit_id::text, limit_key, owner, purpose, cost, begun_at, lease_until, finished_at,
-  arrived_by,        status
+  arrived_by, status
 FROM call_ledger WHERE limit_key = %s
 """
 FORGET = """
@@ -307,9 +284,17 @@ class PostgresLimiter(LimiterVerbs):
         if len(notes) > 1 or any(note.status == "lost" for note in notes):
             return None
         state = {**opened.states, **moved.states}[key]
-        statement, noted = _noted(notes, report or CallReport())
-        values = [_text(dump(state)), row.lineage, instant(opened.answer), *noted]
-        swapped = conn.execute(statement, [key, row.xmin, row.started_at, *values]).fetchone()
+        statement, call = _statement(notes, report or CallReport())
+        values = {
+            **call,
+            "limit_key": key,
+            "xmin": row.xmin,
+            "started_at": row.started_at,
+            "state": _text(dump(state)),
+            "lineage": row.lineage,
+            "updated_at": instant(opened.answer),
+        }
+        swapped = conn.execute(statement, values).fetchone()
         if swapped is None:
             return None
         if not self._clock.is_real:
@@ -319,7 +304,7 @@ class PostgresLimiter(LimiterVerbs):
     def _peek(self, conn: Connection, key: str) -> _Seen | None:
         """Read the row and the clock; None if anything about it is out of the ordinary."""
         before_s = self._clock.monotonic()
-        row = conn.execute(PEEK, [key]).fetchone()
+        row = conn.execute(PEEK, {"limit_key": key}).fetchone()
         if row is None:
             return None
         rules, stored, lineage, started_at, xmin, told_us = row
@@ -420,19 +405,18 @@ class LimiterWithin(LimiterVerbs):
 def _read(conn: Connection, statement: str, keys: Sequence[str]) -> dict[str, _Row]:
     return {
         key: _Row(rules, load(state) if state else None, lineage, started_at)
-        for key, rules, state, lineage, started_at in conn.execute(statement, [list(keys)])
+        for key, rules, state, lineage, started_at in conn.execute(
+            statement, {"limit_keys": list(keys)}
+        )
     }
 
 
-def _noted(notes: Sequence[Note], report: CallReport) -> tuple[str, list[Any]]:
-    """Return the swap that also writes the note of one key, if any, and the note's values."""
+def _statement(notes: Sequence[Note], report: CallReport) -> tuple[str, dict[str, Any]]:
+    """Return the statement that also writes the one call of the notes, if any, and its values."""
     if not notes:
-        return SWAP, []
+        return SWAP, {}
     note = notes[0]
-    *values, permit_id, _key = _values(note, report)
-    if isinstance(note, LedgerCall):
-        return SWAP_BEGAN, [permit_id, *values]
-    return SWAP_ENDED, [*values, permit_id]
+    return SWAP_BEGAN if isinstance(note, LedgerCall) else SWAP_ENDED, _values(note, report)
 
 
 def _note(conn: Connection, note: Note, report: CallReport) -> None:
@@ -444,21 +428,26 @@ def _note(conn: Connection, note: Note, report: CallReport) -> None:
         conn.execute(ENDED, _values(note, report))
 
 
-def _values(note: Note, report: CallReport) -> list[Any]:
-    """Return a note's columns, those by which its line is found last."""
+def _values(note: Note, report: CallReport) -> dict[str, Any]:
+    """Return the columns of a call in the ledger."""
+    call = {"permit_id": note.permit_id, "limit_key": note.key}
     if isinstance(note, LedgerCall):
-        told = [note.owner, note.purpose, note.cost, note.begun_at, note.lease_until]
-    else:
-        told = [
-            note.status,
-            note.finished_at,
-            note.arrived_by,
-            report.result or None,
-            report.http_status,
-            report.seats_paid,
-            list(report.skus),
-        ]
-    return [*told, note.permit_id, note.key]
+        return call | {
+            "owner": note.owner,
+            "purpose": note.purpose,
+            "cost": note.cost,
+            "begun_at": note.begun_at,
+            "lease_until": note.lease_until,
+        }
+    return call | {
+        "status": note.status,
+        "finished_at": note.finished_at,
+        "arrived_by": note.arrived_by,
+        "result": report.result or None,
+        "http_status": report.http_status,
+        "seats_paid": report.seats_paid,
+        "skus": list(report.skus),
+    }
 
 
 def _line(values: Sequence[Any]) -> LedgerCall:

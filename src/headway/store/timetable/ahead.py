@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any
 
 from headway.core.catalog.listings import MAIN, Evidence, LimitKey, Listing, Priority, SupplierName
-from headway.store.pause_sql import SUPPLIER_PAUSED
+from headway.store.pause_sql import SUPPLIER_PAUSED, is_unmarked
 from headway.store.pool import Pool, guarded
-from headway.store.timetable.schedule import EVIDENCE_COLUMNS, NOT_PAUSED
+from headway.store.timetable.schedule import EVIDENCE_COLUMNS
 
 # A forecast looks no deeper than this into the scheduled; of the other turns there are few.
 SCHEDULED_MAX, OTHERS_MAX = 6000, 500
@@ -41,7 +41,8 @@ QUEUE = "SELECT {columns} FROM ({priorities}) AS queue WHERE NOT {supplier}".for
     priorities=" UNION ALL ".join(
         f"""
   (SELECT * FROM product_sync_schedule AS row WHERE is_active AND sync_status <> 'syncing'
-     AND supplier = %(supplier)s AND priority = '{priority}' AND {NOT_PAUSED}
+     AND supplier = %(supplier)s AND priority = '{priority}'
+     AND NOT row.is_paused AND NOT {is_unmarked("row")}
    ORDER BY next_sync_at LIMIT {depth})"""
         for priority, depth in DEPTHS.items()
     ),

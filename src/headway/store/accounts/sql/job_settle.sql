@@ -1,0 +1,39 @@
+-- End a claim of a job: status, next run, estimate, notice and event.
+-- Guarantees: one statement, so one transaction; nothing is written if the job's fence has moved on.
+-- A job woken by a webhook during the run is due at once, unless it failed: then it waits as any
+-- failed job does. What is new is pulled by the same job for ever, so a completed one is incremental.
+-- index: sync_jobs_pkey
+WITH ours AS (
+  SELECT id, woken_at IS NOT NULL AS is_woken,
+    CASE WHEN job_type = 'backfill' THEN job_type
+         WHEN woken_at IS NOT NULL THEN 'webhook_triggered'
+         WHEN %(status)s = 'completed' THEN 'incremental' ELSE job_type END AS new_type
+  FROM sync_jobs WHERE id = %(id)s AND fence = %(fence)s AND status = 'running' FOR NO KEY UPDATE
+), ended AS (
+  UPDATE sync_jobs AS job SET status = %(status)s, job_type = new_type,
+    score = score / 10 * 10 + CASE new_type WHEN 'backfill' THEN 1
+      WHEN 'incremental' THEN 2 ELSE 3 END,
+    next_run_at = CASE WHEN is_woken AND new_type <> 'backfill' AND %(status)s = 'completed'
+      THEN %(now)s ELSE %(next_run_at)s::timestamptz END,
+    woken_at = CASE WHEN %(status)s = 'completed' THEN NULL ELSE woken_at END,
+    lease_owner = NULL, lease_until = NULL,
+    completed_at = CASE WHEN %(status)s = 'completed' THEN %(now)s ELSE completed_at END,
+    retry_count = %(retry_count)s, wait_reason = %(wait_reason)s,
+    last_error = CASE WHEN %(status)s = 'completed' THEN NULL
+      ELSE coalesce(%(error)s, last_error) END,
+    calls_estimate = coalesce(%(estimate)s, calls_estimate),
+    run_calls = CASE WHEN %(status)s = 'completed' THEN 0 ELSE run_calls + %(calls)s END,
+    queries_used = queries_used + %(calls)s, updated_at = %(now)s
+  FROM ours WHERE job.id = ours.id
+  RETURNING job.id, job.user_id, job.next_run_at
+), notice AS (
+  INSERT INTO notices (user_id, topic, subject, text, created_at)
+  SELECT user_id, 'job_dead', id || ' ' || %(fence)s, %(notice)s, %(now)s
+  FROM ended WHERE %(status)s = 'dead'
+  ON CONFLICT DO NOTHING
+)
+INSERT INTO sync_audit_log
+  (user_id, job_id, sync_timestamp, event_type, new_value, error_message, created_at)
+SELECT user_id, id, %(now)s, %(event)s,
+  %(facts)s::jsonb || jsonb_build_object('next_run_at', next_run_at), %(error)s, %(now)s
+FROM ended

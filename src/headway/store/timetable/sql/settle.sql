@@ -1,0 +1,112 @@
+-- Write what a call found: outcomes, next due times, states, staging and events.
+-- Guarantees: one statement, so one transaction and one round trip; a row whose fence has moved on
+-- writes no state and no event (law L5), and the count returned says how many were written. Rows are
+-- locked in the order of their keys, as pushes, imports and people's commands do.
+-- A desired state equal to the stored one keeps its version: there is nothing to push. If a push
+-- held a price while the supplier was being read, its decision stands and the rest is written. If
+-- someone made the listing due meanwhile, its priority and due time stay as they were asked for.
+-- The ids come a second time as an array, from which the planner sees how few they are.
+-- index: product_sync_schedule_pkey, product_staging_user_sku_unique
+WITH new AS (
+  SELECT * FROM jsonb_to_recordset(%(rows)s::jsonb) AS new(
+    id uuid, fence bigint, user_id text, sku text, sync_status text, priority text,
+    was_priority text, next_sync_at timestamptz, was_due_at timestamptz, stops boolean, outcome text, error text,
+    failures int, missing_count int, suspicion int, hash text, price numeric, quantity int,
+    locations jsonb, observed jsonb, desired jsonb, desired_version bigint, was_held boolean,
+    held_reason text, proposed jsonb, rejected jsonb, has_moved boolean, staging jsonb,
+    batch_id uuid, changes_state boolean, family text, changes_seen float8, watched_days float8,
+    changed_at timestamptz)
+), ours AS (
+  SELECT id FROM product_sync_schedule
+  WHERE id = ANY(%(ids)s::uuid[]) ORDER BY id FOR UPDATE
+), settled AS (
+  UPDATE product_sync_schedule AS row SET
+    sync_status = new.sync_status, lease_owner = NULL, lease_until = NULL,
+    (priority, next_sync_at) = (SELECT CASE WHEN is_requested THEN row.priority ELSE new.priority END,
+      CASE WHEN is_requested THEN row.next_sync_at ELSE new.next_sync_at END
+      FROM (SELECT (row.priority, row.next_sync_at) <> (new.was_priority, new.was_due_at) AS is_requested
+        ) AS meanwhile),
+    is_active = row.is_active AND NOT new.stops,
+    last_sync_at = %(now)s, last_sync_status = new.outcome, last_error = new.error,
+    last_successful_sync = CASE WHEN new.outcome = 'failed' THEN row.last_successful_sync
+                                ELSE %(now)s END,
+    consecutive_failures = new.failures, missing_count = new.missing_count,
+    suspicion = new.suspicion,
+    last_boeing_hash = coalesce(new.hash, row.last_boeing_hash),
+    last_price = CASE WHEN new.hash IS NULL THEN row.last_price ELSE new.price END,
+    last_quantity = coalesce(new.quantity, row.last_quantity),
+    last_inventory_status = CASE WHEN new.quantity IS NULL THEN row.last_inventory_status
+                                 WHEN new.quantity > 0 THEN 'in_stock' ELSE 'out_of_stock' END,
+    last_locations = coalesce(new.locations, row.last_locations),
+    family = coalesce(row.family, new.family), swept_from = NULL,
+    changes_seen = coalesce(new.changes_seen, row.changes_seen),
+    watched_days = coalesce(new.watched_days, row.watched_days),
+    changed_at = coalesce(new.changed_at, row.changed_at),
+    updated_at = %(now)s
+  FROM new JOIN ours USING (id)
+  WHERE row.id = ANY(%(ids)s::uuid[]) AND row.id = new.id AND row.fence = new.fence
+    AND row.sync_status = 'syncing'
+  RETURNING row.id
+), states AS (
+  INSERT INTO listing_state AS row (user_id, sku, observed, observed_at, desired, desired_at,
+    desired_version, held_reason, held_at, proposed, rejected, push_at)
+  SELECT new.user_id, new.sku, new.observed, %(now)s, new.desired,
+    CASE WHEN new.desired IS NOT NULL THEN %(now)s END,
+    CASE WHEN new.desired IS NULL THEN 0 ELSE 1 END,
+    new.held_reason, CASE WHEN new.held_reason IS NOT NULL THEN %(now)s END,
+    new.proposed, new.rejected, CASE WHEN new.desired IS NOT NULL THEN %(now)s END
+  FROM new JOIN settled USING (id) WHERE new.changes_state ORDER BY new.user_id, new.sku
+  ON CONFLICT (user_id, sku) DO UPDATE SET (observed, observed_at, desired, desired_at,
+    desired_version, held_reason, held_at, proposed, rejected, moved_at, push_at) = (
+    SELECT coalesce(new.observed, row.observed),
+      CASE WHEN new.observed IS NULL THEN row.observed_at ELSE %(now)s END,
+      next.desired,
+      CASE WHEN next.is_other THEN %(now)s ELSE row.desired_at END,
+      row.desired_version + CASE WHEN next.is_other THEN 1 ELSE 0 END,
+      next.held_reason,
+      CASE WHEN next.held_reason IS NOT NULL THEN coalesce(row.held_at, %(now)s) END,
+      CASE WHEN judged.is_stale THEN row.proposed ELSE new.proposed END,
+      CASE WHEN judged.is_stale THEN row.rejected ELSE new.rejected END,
+      CASE WHEN new.has_moved THEN %(now)s ELSE row.moved_at END,
+      CASE WHEN new.staging ->> 'status' = 'blocked' THEN NULL
+           WHEN next.is_other OR new.staging ->> 'status' = 'normalized' THEN %(now)s
+           ELSE row.push_at END
+    FROM new
+    CROSS JOIN LATERAL (SELECT row.desired_version <> new.desired_version
+      OR (row.held_reason IS NOT NULL) <> new.was_held AS is_stale) AS judged
+    CROSS JOIN LATERAL (SELECT CASE WHEN judged.is_stale THEN row.held_reason
+        ELSE new.held_reason END AS held_reason,
+      CASE WHEN new.desired IS NULL THEN row.desired
+           WHEN judged.is_stale THEN row.desired
+                || (new.desired - ARRAY['price', 'cost', 'compare_at', 'currency'])
+           ELSE new.desired END AS desired) AS chosen
+    CROSS JOIN LATERAL (SELECT chosen.*, chosen.desired IS DISTINCT FROM row.desired AS is_other
+      ) AS next
+    WHERE new.user_id = excluded.user_id AND new.sku = excluded.sku)
+), staged AS (
+  UPDATE product_staging AS row SET status = part.status, reason = part.reason,
+    title = part.title, description = part.description, vendor = part.vendor,
+    list_price = part.list_price, net_price = part.net_price, price = part.price,
+    cost_per_item = part.cost_per_item, currency = part.currency,
+    inventory_quantity = part.inventory_quantity, inventory_status = part.inventory_status,
+    location_summary = part.location_summary, updated_at = %(now)s
+  FROM new JOIN settled USING (id) CROSS JOIN LATERAL jsonb_to_record(new.staging) AS part(
+    status text, reason text, title text, description text, vendor text, list_price numeric,
+    net_price numeric, price numeric, cost_per_item numeric, currency text,
+    inventory_quantity int, inventory_status text, location_summary text)
+  WHERE new.staging IS NOT NULL AND row.user_id = new.user_id AND row.sku = new.sku
+    AND row.status = 'requested'
+), raw AS (
+  INSERT INTO boeing_raw_data (user_id, sku, batch_id, raw_payload, created_at)
+  SELECT new.user_id, new.sku, new.batch_id, new.staging -> 'raw', %(now)s
+  FROM new JOIN settled USING (id) WHERE jsonb_typeof(new.staging -> 'raw') = 'object'
+), events AS (
+  INSERT INTO sync_audit_log (user_id, sku, sync_timestamp, event_type, old_value, new_value,
+    error_message, batch_id, created_at)
+  SELECT new.user_id, new.sku, %(now)s, new.kind, new.old, new.new, new.error,
+    %(call_id)s::uuid, %(now)s
+  FROM jsonb_to_recordset(%(events)s::jsonb) AS new(
+    id uuid, user_id text, sku text, kind text, old jsonb, new jsonb, error text)
+  JOIN settled USING (id)
+)
+SELECT count(*) FROM settled
