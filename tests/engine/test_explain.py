@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headway.core.catalog.listings import Candidate, Priority, SellerId, Sku
 from headway.core.limits.breaker import Breaker
-from headway.core.reasons import ListingPosition, ListingState, say_span, say_time
+from headway.core.reasons import ListingPosition, ListingState, format_duration, format_time
 from headway.core.timetable.next_call import SupplierQueue
 from headway.core.timetable.seats import SeatRule
 from headway.engine.explain import in_shop, place, reasons
@@ -186,7 +186,7 @@ def test_a_place_beyond_the_count_is_a_bound() -> None:
     ),
 )
 def test_an_instant_is_said_as_a_person_near_it_would(at: datetime, said: str) -> None:
-    assert say_time(at, NOW) == said
+    assert format_time(at, NOW) == said
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_an_instant_is_said_as_a_person_near_it_would(at: datetime, said: str) -
     ((-4, "0 s"), (75, "75 s"), (120, "2 min"), (5400, "1 h 30 min"), (90000, "25 h")),
 )
 def test_a_span_is_said_in_its_two_largest_units(seconds: int, said: str) -> None:
-    assert say_span(timedelta(seconds=seconds)) == said
+    assert format_duration(timedelta(seconds=seconds)) == said
 
 
 def moments() -> st.SearchStrategy[datetime]:

@@ -14,7 +14,7 @@ from headway.core.accounts.reasons import JobState
 from headway.core.catalog.listings import MAIN
 from headway.core.laws import replay_windows
 from headway.core.limits.daily_shares import DayShare
-from headway.core.reasons import say_span
+from headway.core.reasons import format_duration
 from headway.core.timetable.outages import Outage, outages
 from headway.engine.explain import reasons
 from headway.store.accounts.job_list import JobView
@@ -146,9 +146,9 @@ def _deadline(app: App) -> LawResult:
     if ages.sku_count > seats_a_day:
         note = f"{ages.sku_count:,} parts, but the limit leaves {seats_a_day:,.0f} seats a day"
         return LawResult(law="L3", name="deadline", verdict=IDLE, note=note)
-    notes = [f"no good read older than {say_span(rule.age_max)}"]
+    notes = [f"no good read older than {format_duration(rule.age_max)}"]
     if ages.late.count:
-        notes = [f"good reads older than {say_span(rule.age_max)}; is headway running?"]
+        notes = [f"good reads older than {format_duration(rule.age_max)}; is headway running?"]
     if ages.excused_count:
         excuse = _excuse(silences) if silences else "they were paused"
         notes.append(f"{ages.excused_count:,} excused, {excuse}")
@@ -160,7 +160,7 @@ def _deadline(app: App) -> LawResult:
 def _excuse(silences: list[Outage]) -> str:
     total = sum((each.ends_at - each.starts_at for each in silences), timedelta())
     failed = sum(each.failed_calls for each in silences)
-    return f"the supplier gave no answer for {say_span(total)} ({failed:,} failed calls)"
+    return f"the supplier gave no answer for {format_duration(total)} ({failed:,} failed calls)"
 
 
 def _isolation(app: App) -> LawResult:

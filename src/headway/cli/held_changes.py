@@ -15,7 +15,7 @@ from headway.cli.output import AsJson, emit, say, table
 from headway.cli.target import AnyOperations, Server, open_operations, seller_id
 from headway.cli.times import instant
 from headway.core.catalog.listings import Sku
-from headway.core.reasons import say_time
+from headway.core.reasons import format_time
 from headway.errors import InvalidError
 from headway.store.accounts.job_list import is_job_name
 from headway.store.catalog.review import Ruling
@@ -84,7 +84,7 @@ def hold(
                 each.user_id,
                 _difference(each.old, each.new if each.can_approve else None),
                 each.reason if each.can_approve else f"{each.reason}; cannot be approved",
-                say_time(each.held_at, now),
+                format_time(each.held_at, now),
             )
             for each in shown
         ]
@@ -180,7 +180,7 @@ def rollback(
             _report(trial, as_json=as_json, is_trial=True)
             return
         of = f" of {seller}" if seller else ""
-        _confirm(f"Roll back {changing:,} prices{of} to {say_time(moment, now)}?", yes)
+        _confirm(f"Roll back {changing:,} prices{of} to {format_time(moment, now)}?", yes)
         _report(batch(dry_run=False), as_json=as_json, is_trial=True)
 
 

@@ -11,7 +11,7 @@ from headway.cli.target import Server, open_operations, seller_id
 from headway.core.accounts.jobs import DataKind, JobStatus, PlatformName
 from headway.core.catalog.listings import SellerId
 from headway.core.limits import forecast
-from headway.core.reasons import say_time
+from headway.core.reasons import format_time
 from headway.store.accounts.job_list import JobView
 from headway.store.accounts.status import SellerView
 from headway.store.limits.quotas import Budget
@@ -150,7 +150,7 @@ def _print_jobs(found: Sequence[JobView], now: datetime, *, empty: str = NO_JOB)
             each.tier,
             f"{each.aged_score:g}",
             each.status,
-            "" if each.due_at is None else say_time(each.due_at, now),
+            "" if each.due_at is None else format_time(each.due_at, now),
             each.reason,
         )
         for each in found
@@ -171,7 +171,7 @@ def _print_budget(budget: Budget, now: datetime) -> None:
     if budget.stretched:
         say(f"  more is wanted than the day has, so intervals are longer: {budget.stretched}")
     if budget.paused_until is not None:
-        say(f"  paused until {say_time(budget.paused_until, now)}: {budget.pause_reason}")
+        say(f"  paused until {format_time(budget.paused_until, now)}: {budget.pause_reason}")
     say(f"  forecast: {forecast.say(budget.forecast, now)}")
     say()
     _print_curve(budget)
@@ -202,7 +202,7 @@ def _print_sellers(sellers: Sequence[SellerView], now: datetime) -> None:
             each.user_id,
             each.tier,
             f"{each.orders:,} of {each.orders_max:,}",
-            say_time(each.resets_at, now),
+            format_time(each.resets_at, now),
         )
         for each in sellers
     ]

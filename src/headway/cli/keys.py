@@ -14,7 +14,7 @@ from headway.clock import SystemClock
 from headway.config import Settings
 from headway.core.access import AccessGrant, Role
 from headway.core.catalog.intake import seller_of
-from headway.core.reasons import say_time
+from headway.core.reasons import format_time
 from headway.errors import InvalidError
 from headway.store.access.keys import ApiKey, ApiKeys
 
@@ -132,7 +132,7 @@ def link(
         emit({"link": address, "role": role, "seller": grant.seller, "expires_at": until})
         return
     say(address)
-    say(f"It works once, until {say_time(until, now)}; whoever opens it is logged in as {role}.")
+    say(f"It works once, until {format_time(until, now)}; whoever opens it is logged in as {role}.")
 
 
 def _page(settings: Settings, session: Session) -> str:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from headway.cli.console import CommandConsole
 from headway.clock import Clock
-from headway.core.reasons import say_span
+from headway.core.reasons import format_duration
 from headway.core.timetable.next_call import NextCall, Why
 from headway.runners.worker_processes import WorkerProcesses
 from headway.store.catalog.change_list import ChangeOutcome, ObservedChange
@@ -142,7 +142,7 @@ def _in(seen: Overview) -> str:
     leaves_at = seen.next_call.leaves_at
     if leaves_at is None:
         return "none"
-    return "now" if leaves_at <= seen.now else f"in {say_span(leaves_at - seen.now)}"
+    return "now" if leaves_at <= seen.now else f"in {format_duration(leaves_at - seen.now)}"
 
 
 def _departure(seen: Overview, watch: LiveView) -> Text:

@@ -18,7 +18,7 @@ from headway.cli.output import AsJson, emit, say, table
 from headway.cli.target import Server, open_operations, seller_id
 from headway.cli.times import instant
 from headway.core.catalog.listings import Sku
-from headway.core.reasons import say_time
+from headway.core.reasons import format_time
 from headway.errors import InvalidError
 from headway.observe.prometheus_rules import prometheus_rules
 from headway.operations.limits import LimitView
@@ -89,7 +89,7 @@ def alerts(
             (
                 each.severity,
                 each.sentence,
-                "" if each.since is None else say_time(each.since, operations.now),
+                "" if each.since is None else format_time(each.since, operations.now),
                 each.runbook,
             )
             for each in found
@@ -221,10 +221,10 @@ def _print_limits(found: Sequence[LimitView], now: datetime) -> None:
             number(gauge.reserved),
             each.in_flight,
             each.waiting,
-            "now" if each.next_free_at <= now else say_time(each.next_free_at, now),
+            "now" if each.next_free_at <= now else format_time(each.next_free_at, now),
             ""
             if each.paused_until is None
-            else f"until {say_time(each.paused_until, now)}: {each.pause_reason}",
+            else f"until {format_time(each.paused_until, now)}: {each.pause_reason}",
         )
         for each in found
         for gauge in each.gauges
@@ -236,7 +236,7 @@ def _print_limits(found: Sequence[LimitView], now: datetime) -> None:
 def _print_calls(found: Sequence[LedgerEntry], now: datetime) -> None:
     rows = [
         (
-            say_time(each.begun_at, now),
+            format_time(each.begun_at, now),
             each.purpose,
             each.status,
             each.result,

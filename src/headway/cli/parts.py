@@ -11,7 +11,7 @@ from headway.cli.output import AsJson, emit, say, table
 from headway.cli.sparkline import blocks
 from headway.cli.target import AnyOperations, Server, open_operations, seller_id
 from headway.core.catalog.listings import SellerId, Sku
-from headway.core.reasons import say_time
+from headway.core.reasons import format_time
 from headway.store.catalog.history import (
     LIMIT_MAX,
     SEEN,
@@ -153,7 +153,7 @@ def _print_parts(found: Sequence[ProductView], now: datetime) -> None:
             "" if each.supplier_price is None else money(each.supplier_price),
             "" if each.supplier_quantity is None else f"{each.supplier_quantity:,}",
             "" if each.shop_price is None else money(each.shop_price),
-            say_time(each.due_at, now),
+            format_time(each.due_at, now),
             _note(each),
         )
         for each in found
@@ -171,7 +171,7 @@ def _note(each: ProductView) -> str:
 def _print_events(found: Sequence[HistoryEvent], now: datetime) -> None:
     rows = [
         (
-            say_time(each.at, now),
+            format_time(each.at, now),
             each.user_id,
             each.kind.replace("_", " "),
             _difference(each.old or {}, each.new or {}),
@@ -223,7 +223,7 @@ def _print_lines(title: str, lines: Lines, now: datetime, word: Callable[[Decima
     if not known:
         return
     say()
-    say(f"{title} since {say_time(lines['supplier'][0][0], now)}", style="bold")
+    say(f"{title} since {format_time(lines['supplier'][0][0], now)}", style="bold")
     least, most = min(known), max(known)
     for name, line in lines.items():
         last = next((value for _, value in reversed(line) if value is not None), None)
@@ -244,7 +244,7 @@ def _print_calls(calls: Sequence[RecentCall], now: datetime) -> None:
     say("Calls that carried it, within two days", style="bold")
     rows = [
         (
-            say_time(each.at, now),
+            format_time(each.at, now),
             result(each.result),
             f"{each.seats_used} of {each.seats_paid}" if each.seats_paid else "",
             "" if each.duration_s is None else f"{each.duration_s:.1f} s",

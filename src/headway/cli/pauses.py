@@ -12,7 +12,7 @@ from headway.cli.target import Server, open_operations, seller_id
 from headway.cli.times import instant_to_come
 from headway.core.catalog.listings import Sku, SupplierName
 from headway.core.pauses import Pause, PauseKind
-from headway.core.reasons import say_time
+from headway.core.reasons import format_time
 from headway.errors import InvalidError
 
 Skus = Annotated[
@@ -182,8 +182,8 @@ def _show(pauses: Sequence[Pause], now: datetime) -> None:
     rows = [
         (
             each.what,
-            say_time(each.since, now),
-            "resumed" if each.until is None else say_time(each.until, now),
+            format_time(each.since, now),
+            "resumed" if each.until is None else format_time(each.until, now),
             each.actor,
             each.reason,
         )

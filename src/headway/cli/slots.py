@@ -10,7 +10,7 @@ from headway.cli.held_changes import Seller
 from headway.cli.output import AsJson, emit, table
 from headway.cli.target import Server, open_operations, seller_id
 from headway.core.catalog.listings import Sku
-from headway.core.reasons import say_time
+from headway.core.reasons import format_time
 from headway.core.timetable.policies.policy import PRIORITY_MAX
 from headway.errors import InvalidError
 from headway.store.timetable.slots import MovedSlot, RequestedSlot, Slot
@@ -86,7 +86,9 @@ def _show(moved: Sequence[MovedSlot], now: datetime) -> None:
             each.user_id,
             _slot(each.old),
             _slot(each.new),
-            "parked; see: headway revive" if each.is_parked else say_time(each.next_sync_at, now),
+            "parked; see: headway revive"
+            if each.is_parked
+            else format_time(each.next_sync_at, now),
         )
         for each in moved
     ]

@@ -11,7 +11,7 @@ from headway.cli.output import AsJson, emit, facts, say, table
 from headway.cli.target import Server, Target, open_operations, open_target, seller_id
 from headway.core.catalog.listings import MAIN, Sku, SupplierName
 from headway.core.limits import forecast
-from headway.core.reasons import say_pause, say_span, say_time
+from headway.core.reasons import describe_pause, format_duration, format_time
 from headway.core.timetable.next_call import NextCall, Why
 from headway.operations.answers import ListingExplanation
 from headway.store.accounts.job_list import is_job_name
@@ -124,13 +124,13 @@ def _print_status(room: Target, seen: Overview) -> None:
     supplier = "answers"
     if seen.breaker.is_open:
         since = seen.breaker.opened_at or seen.now
-        supplier = f"does not answer since {say_time(since, seen.now)} ({seen.breaker.reason})"
+        supplier = f"does not answer since {format_time(since, seen.now)} ({seen.breaker.reason})"
     facts(
         [
             ("database", room.place),
             ("clock", f"{seen.now:%Y-%m-%d %H:%M:%S} UTC{_speed(room)}"),
             ("next call", _next_call(seen)),
-            *(("paused", f"{each.what}, {say_pause(each, seen.now)}") for each in seen.pauses),
+            *(("paused", f"{each.what}, {describe_pause(each, seen.now)}") for each in seen.pauses),
             ("seats", _seats(seen.next_call)),
             ("budget", _budget(seen.spent)),
             ("supplier", supplier if seen.supplier == MAIN else f"{seen.supplier} {supplier}"),
@@ -182,8 +182,8 @@ def _next_call(seen: Overview) -> str:
         return f"none; {why}"
     if coming.leaves_at <= seen.now:
         return f"now; {why}"
-    left = say_span(coming.leaves_at - seen.now)
-    return f"in {left} ({say_time(coming.leaves_at, seen.now)}); {why}"
+    left = format_duration(coming.leaves_at - seen.now)
+    return f"in {left} ({format_time(coming.leaves_at, seen.now)}); {why}"
 
 
 def _seats(coming: NextCall) -> str:
@@ -228,7 +228,7 @@ def accounts_line(lane: AccountsStatus, now: datetime) -> str:
 def _print_changes(seen: Overview) -> None:
     rows = [
         (
-            say_time(each.at, seen.now),
+            format_time(each.at, seen.now),
             each.sku,
             each.user_id,
             each.kind,
@@ -309,7 +309,7 @@ def _print_held(seen: Overview) -> None:
             each.user_id,
             f"{money(each.price_old)} to {money(each.price_new)}" if each.can_approve else "",
             each.reason,
-            say_time(each.at, seen.now),
+            format_time(each.at, seen.now),
         )
         for each in held
     ]
@@ -322,7 +322,7 @@ def _print_held(seen: Overview) -> None:
 def _print_calls(seen: Overview) -> None:
     rows = [
         (
-            say_time(each.at, seen.now),
+            format_time(each.at, seen.now),
             result(each.result),
             f"{each.seats_used} of {each.seats_paid}" if each.seats_paid else "",
             "" if each.duration_s is None else f"{each.duration_s:.1f} s",

@@ -13,7 +13,7 @@ from headway.cli.secret_files import secret_text
 from headway.cli.target import Server, open_operations
 from headway.core.catalog.intake import seller_of, supplier_named
 from headway.core.catalog.listings import SupplierName
-from headway.core.reasons import say_time
+from headway.core.reasons import format_time
 from headway.errors import InvalidError
 from headway.providers.boeing.client import BoeingAccess
 from headway.store.catalog.supplier_list import SupplierView
@@ -176,7 +176,7 @@ def _print(suppliers: Sequence[SupplierView], now: datetime) -> None:
             f"{each.listings:,}",
             f"{each.calls:,}",
             _answers(each, now),
-            "" if each.oldest_read_at is None else say_time(each.oldest_read_at, now),
+            "" if each.oldest_read_at is None else format_time(each.oldest_read_at, now),
         )
         for each in suppliers
     ]
@@ -190,4 +190,4 @@ def _answers(each: SupplierView, now: datetime) -> str:
     since = each.breaker.opened_at
     if since is None:
         return "answering" if each.calls else "not asked yet"
-    return f"not since {say_time(since, now)}: {each.breaker.reason}"
+    return f"not since {format_time(since, now)}: {each.breaker.reason}"

@@ -70,10 +70,10 @@ class Pause:
     @property
     def what(self) -> str:
         """What is stopped, in words."""
-        return say_thing(self.kind, self.seller, self.sku, self.supplier)
+        return describe_target(self.kind, self.seller, self.sku, self.supplier)
 
 
-def say_thing(
+def describe_target(
     kind: PauseKind,
     seller: SellerId | None,
     sku: Sku | None,

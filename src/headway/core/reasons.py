@@ -116,7 +116,7 @@ class Explanation:
         return self.until is None or self.until < now
 
 
-def say_time(at: datetime, now: datetime) -> str:
+def format_time(at: datetime, now: datetime) -> str:
     """Write an instant as a person near it would: seconds when close, the date when not today."""
     if abs(at - now) < SECONDS_MATTER:
         return f"{at:%H:%M:%S} UTC"
@@ -126,15 +126,15 @@ def say_time(at: datetime, now: datetime) -> str:
     return f"{at.day} {at:%b}{year} {at:%H:%M} UTC"
 
 
-def say_pause(pause: Pause, now: datetime) -> str:
+def describe_pause(pause: Pause, now: datetime) -> str:
     """Write who paused, since when, until when and why."""
     who = f" by {pause.actor}" if pause.actor else ""
-    ends = "somebody resumes" if pause.until is None else say_time(pause.until, now)
+    ends = "somebody resumes" if pause.until is None else format_time(pause.until, now)
     why = f": {pause.reason.rstrip('.')}" if pause.reason else ""
-    return f"paused{who} since {say_time(pause.since, now)} until {ends}{why}"
+    return f"paused{who} since {format_time(pause.since, now)} until {ends}{why}"
 
 
-def say_span(span: timedelta) -> str:
+def format_duration(span: timedelta) -> str:
     """Write a duration in its two largest units."""
     seconds = max(0, round(span.total_seconds()))
     if seconds < 90:  # noqa: PLR2004 - "75 s" reads better than "1 min 15 s"

@@ -12,8 +12,8 @@ from headway.core.reasons import (
     Explanation,
     ListingPosition,
     ListingState,
-    say_pause,
-    say_time,
+    describe_pause,
+    format_time,
 )
 from headway.core.timetable.next_call import SupplierQueue, Why, next_call
 from headway.core.timetable.seats import URGENT, is_suspect, suspects_max
@@ -44,7 +44,7 @@ def _foreseen(answer: Explanation, joins_call_at: datetime | None, now: datetime
     """Add when it will board, where that can be foreseen."""
     if joins_call_at is None:
         return answer
-    said = say_time(joins_call_at, now)
+    said = format_time(joins_call_at, now)
     more = "" if said in answer.sentence else f" It boards at about {said}."
     return replace(answer, sentence=answer.sentence + more, until=max(now, joins_call_at))
 
@@ -65,7 +65,7 @@ def in_shop(standing: ListingPosition, now: datetime) -> str:
     pause = longest(each for each in standing.pauses if each.stops_writes)
     if pause is not None:
         waits = "" if standing.push_at is None else " A change waits for that."
-        return f"The shop is left alone: {pause.what} is {say_pause(pause, now)}.{waits}"
+        return f"The shop is left alone: {pause.what} is {describe_pause(pause, now)}.{waits}"
     return _on_the_way(standing, standing.push_at, now)
 
 
@@ -76,7 +76,7 @@ def _on_the_way(standing: ListingPosition, push_at: datetime | None, now: dateti
     if standing.is_in_bulk:
         return "Its price is on the way to the shop in a bulk operation."
     if standing.push_error:
-        when = say_time(max(now, push_at), now)
+        when = format_time(max(now, push_at), now)
         return f"The shop did not take it: {standing.push_error}. It is tried again at {when}."
     return "On its way to the shop."
 
@@ -107,7 +107,7 @@ def _stopped(standing: ListingPosition, now: datetime) -> Explanation:
             state=ListingState.INACTIVE,
             sentence="Switched off: it is not read until somebody switches it on again.",
         )
-    since = f" since {say_time(standing.last_sync_at, now)}" if standing.last_sync_at else ""
+    since = f" since {format_time(standing.last_sync_at, now)}" if standing.last_sync_at else ""
     return Explanation(
         state=ListingState.PARKED,
         sentence=(
@@ -124,7 +124,7 @@ def _held(standing: ListingPosition, now: datetime) -> Explanation:
             state=ListingState.READING,
             sentence=(
                 f"Being read now by {standing.lease_owner}, which must report by"
-                f" {say_time(until, now)}."
+                f" {format_time(until, now)}."
             ),
             until=until,
         )
@@ -133,7 +133,8 @@ def _held(standing: ListingPosition, now: datetime) -> Explanation:
         state=ListingState.SILENT,
         sentence=(
             f"{standing.lease_owner} took it and fell silent; its lease ran out at"
-            f" {say_time(until, now)}, and a running headway frees it by {say_time(free_at, now)}."
+            f" {format_time(until, now)}, and a running headway frees it by"
+            f" {format_time(free_at, now)}."
         ),
         until=free_at,
     )
@@ -151,7 +152,7 @@ def _paused(standing: ListingPosition, now: datetime) -> Explanation:
     return Explanation(
         state=ListingState.PAUSED,
         sentence=(
-            f"It is {due} ({standing.priority}), but {pause.what} is {say_pause(pause, now)}."
+            f"It is {due} ({standing.priority}), but {pause.what} is {describe_pause(pause, now)}."
             " It is not"
             " read until then."
         ),
@@ -160,7 +161,7 @@ def _paused(standing: ListingPosition, now: datetime) -> Explanation:
 
 
 def _not_due(standing: ListingPosition, now: datetime) -> Explanation:
-    due = say_time(standing.next_sync_at, now)
+    due = format_time(standing.next_sync_at, now)
     if standing.consecutive_failures:
         return Explanation(
             state=ListingState.BACKOFF,
@@ -180,7 +181,7 @@ def _window_full(standing: ListingPosition, opens_at: datetime, now: datetime) -
         state=ListingState.WINDOW,
         sentence=(
             f"Set aside after {_failures(standing)}; this window has no seat left for retries, the"
-            f" next one opens at {say_time(opens_at, now)}."
+            f" next one opens at {format_time(opens_at, now)}."
         ),
         until=opens_at,
     )
@@ -195,7 +196,7 @@ def _closed(standing: ListingPosition, queue: SupplierQueue, now: datetime) -> E
             sentence=(
                 f"{_wanted(standing, now)}, but the supplier does not answer"
                 f" ({queue.breaker.reason or 'no reason given'}); the next try is at"
-                f" {say_time(blocked_until, now)}."
+                f" {format_time(blocked_until, now)}."
             ),
             until=blocked_until,
             place=place(standing),
@@ -206,7 +207,7 @@ def _closed(standing: ListingPosition, queue: SupplierQueue, now: datetime) -> E
             sentence=(
                 f"{_wanted(standing, now)}, but calls wait"
                 f" ({queue.pause_reason or 'no reason given'}) until"
-                f" {say_time(queue.paused_until, now)}."
+                f" {format_time(queue.paused_until, now)}."
             ),
             until=queue.paused_until,
             place=place(standing),
@@ -223,7 +224,8 @@ def _seat_rule(standing: ListingPosition, queue: SupplierQueue, now: datetime) -
         return Explanation(
             state=ListingState.COMPANY,
             sentence=(
-                f"{_wanted(standing, now)}; waits for company until {say_time(leaves_at, now)} at"
+                f"{_wanted(standing, now)}; waits for company until {format_time(leaves_at, now)}"
+                " at"
                 f" the latest ({len(due)} of {queue.rule.seats} seats taken)."
             ),
             until=leaves_at,
@@ -234,7 +236,7 @@ def _seat_rule(standing: ListingPosition, queue: SupplierQueue, now: datetime) -
             state=ListingState.PERMIT,
             sentence=(
                 f"{_wanted(standing, now)}; it has a seat in the next call, which may leave at"
-                f" {say_time(leaves_at, now)}."
+                f" {format_time(leaves_at, now)}."
             ),
             until=leaves_at,
             place=place(standing),
@@ -257,7 +259,7 @@ def _later(
             sentence=(
                 f"{_wanted(standing, now)}, but it was aboard {_times(standing.suspicion)} when a"
                 f" call failed, so it travels with at most {others} others like it; it may board"
-                f" from {say_time(until, now)}."
+                f" from {format_time(until, now)}."
             ),
             until=until,
             place=place(standing),
@@ -267,7 +269,7 @@ def _later(
         state=ListingState.PERMIT,
         sentence=(
             f"{_wanted(standing, now)}; {ahead} go before it, and with a call every"
-            f" {_seconds(queue.pace)} its seat comes at about {say_time(until, now)}"
+            f" {_seconds(queue.pace)} its seat comes at about {format_time(until, now)}"
             f"{' at the earliest' if has_more else ''}."
         ),
         until=until,
@@ -278,7 +280,7 @@ def _later(
 def _wanted(standing: ListingPosition, now: datetime) -> str:
     if standing.priority in URGENT:
         return f"Goes first ({standing.priority})"
-    due = f"Due since {say_time(standing.next_sync_at, now)}"
+    due = f"Due since {format_time(standing.next_sync_at, now)}"
     return f"{due} after {_failures(standing)}" if standing.consecutive_failures else due
 
 

@@ -15,8 +15,8 @@ from psycopg import Connection
 from psycopg.types.json import Jsonb
 
 from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName
-from headway.core.pauses import Pause, PauseKind, longest, say_thing
-from headway.core.reasons import say_pause
+from headway.core.pauses import Pause, PauseKind, describe_target, longest
+from headway.core.reasons import describe_pause
 from headway.errors import ForbiddenError, InvalidError
 from headway.store.pause_sql import IN_FORCE, is_listing_paused, is_seller_paused
 from headway.store.pool import Pool, guarded
@@ -121,7 +121,7 @@ class Resumed:
     @property
     def what(self) -> str:
         """What it was, in words."""
-        return say_thing(self.kind, self.seller, self.sku, self.supplier)
+        return describe_target(self.kind, self.seller, self.sku, self.supplier)
 
 
 class Pauses:
@@ -288,7 +288,7 @@ def _resumed(resumed: Resumed, others: Sequence[Pause], now: datetime) -> Resume
     said = "resumed" if resumed.is_done else "was not paused"
     other = longest(each for each in others if _outlasts(each, resumed))
     if other is not None:
-        said = f"{said}; {other.what} is still {say_pause(other, now)}"
+        said = f"{said}; {other.what} is still {describe_pause(other, now)}"
     return replace(resumed, said=said)
 
 

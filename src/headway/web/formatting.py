@@ -11,7 +11,7 @@ from urllib.parse import quote
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import Priority, SellerId, Sku
 from headway.core.limits import forecast
-from headway.core.reasons import say_span, say_time
+from headway.core.reasons import format_duration, format_time
 from headway.core.timetable.next_call import Seat
 from headway.store.accounts.status import AccountView
 from headway.store.catalog.change_list import ChangeOutcome, ObservedChange
@@ -65,8 +65,8 @@ def ago(at: datetime | None, now: datetime) -> str:
     if at is None:
         return "never"
     if at > now:
-        return f"in {say_span(at - now)}"
-    return f"{say_span(now - at)} ago"
+        return f"in {format_duration(at - now)}"
+    return f"{format_duration(now - at)} ago"
 
 
 def since(at: datetime | None, now: datetime) -> str:
@@ -86,7 +86,7 @@ def is_silent(process: Process, now: datetime) -> bool:
 
 def age(at: datetime | None, now: datetime) -> str:
     """Write how old something is."""
-    return "none yet" if at is None else say_span(now - at)
+    return "none yet" if at is None else format_duration(now - at)
 
 
 def money(amount: Decimal | None) -> str:
@@ -124,7 +124,11 @@ def lag(seconds: float | None) -> str:
     """Write how long something took; tenths matter while it is quick."""
     if seconds is None:
         return "none yet"
-    return f"{seconds:.1f} s" if seconds < TENTHS_BELOW_S else say_span(timedelta(seconds=seconds))
+    return (
+        f"{seconds:.1f} s"
+        if seconds < TENTHS_BELOW_S
+        else format_duration(timedelta(seconds=seconds))
+    )
 
 
 def fate(change: ObservedChange) -> str:
@@ -332,5 +336,5 @@ FILTERS = {
     "connect": connect,
     "curve": curve,
     "forecast": forecast.say,
-    "short_time": say_time,
+    "short_time": format_time,
 }

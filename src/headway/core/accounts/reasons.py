@@ -17,7 +17,7 @@ from headway.core.accounts.jobs import (
 from headway.core.catalog.listings import SellerId
 from headway.core.limits.daily_shares import DayShare, share_of
 from headway.core.pauses import Pause, longest
-from headway.core.reasons import say_pause, say_span, say_time
+from headway.core.reasons import describe_pause, format_duration, format_time
 
 
 class JobState(StrEnum):
@@ -135,7 +135,7 @@ def why(standing: JobPosition, line: JobQueueState, now: datetime) -> JobAnswer:
         return _over_quota(standing, next_month(now), now)
     if standing.is_due(now):
         return _due(standing, line, now)
-    held = _held(standing, line, f"Due at {say_time(standing.next_run_at, now)}", now)
+    held = _held(standing, line, f"Due at {format_time(standing.next_run_at, now)}", now)
     if held is not None and (held.until is None or held.until > standing.next_run_at):
         return held
     return _later(standing, standing.next_run_at, now)
@@ -147,14 +147,15 @@ def _running(standing: JobPosition, now: datetime) -> JobAnswer:
         return JobAnswer(
             state=JobState.SILENT,
             sentence=(
-                f"Its worker has been silent since {say_time(until, now)}; the next round gives it"
+                f"Its worker has been silent since {format_time(until, now)}; the next round gives"
+                " it"
                 " back, and it goes on where it was."
             ),
             until=now,
         )
     calls = f"{standing.run_calls:,} call{'' if standing.run_calls == 1 else 's'}"
     about = f" of about {standing.calls_estimate:,.0f}" if standing.calls_estimate else ""
-    since = f" since {say_time(standing.started_at, now)}" if standing.started_at else ""
+    since = f" since {format_time(standing.started_at, now)}" if standing.started_at else ""
     return JobAnswer(
         state=JobState.RUNNING,
         sentence=f"Runs{since}, {calls}{about} so far.",
@@ -190,7 +191,7 @@ def _over_quota(standing: JobPosition, until: datetime, now: datetime) -> JobAns
         state=JobState.QUOTA,
         sentence=(
             f"The orders of the month that {standing.tier} pays for are used up; it goes on at"
-            f" {say_time(until, now)}, or at once with a higher tier."
+            f" {format_time(until, now)}, or at once with a higher tier."
         ),
         until=until,
     )
@@ -199,7 +200,7 @@ def _over_quota(standing: JobPosition, until: datetime, now: datetime) -> JobAns
 def _later(standing: JobPosition, until: datetime, now: datetime) -> JobAnswer:
     if standing.status is JobStatus.LIMITED:
         return _over_quota(standing, until, now)
-    at = say_time(until, now)
+    at = format_time(until, now)
     if standing.status is JobStatus.FAILED:
         count = standing.retry_count
         return JobAnswer(
@@ -220,14 +221,14 @@ def _held(standing: JobPosition, line: JobQueueState, due: str, now: datetime) -
     if pause is not None:
         return JobAnswer(
             state=JobState.PAUSED,
-            sentence=f"{due}, but {pause.what} is {say_pause(pause, now)}.",
+            sentence=f"{due}, but {pause.what} is {describe_pause(pause, now)}.",
             until=pause.until,
         )
     shut = line.shut.get((standing.platform, share_of(standing.tier, standing.type)))
     if shut is not None:
         return JobAnswer(
             state=shut.state,
-            sentence=f"{due}, but {shut.why}; free from {say_time(shut.until, now)}.",
+            sentence=f"{due}, but {shut.why}; free from {format_time(shut.until, now)}.",
             until=shut.until,
         )
     return None
@@ -266,4 +267,4 @@ def stops_job(pause: Pause, seller: SellerId) -> bool:
 
 def _since(standing: JobPosition, now: datetime) -> str:
     due_at = standing.next_run_at or now
-    return "now" if due_at >= now else f"for {say_span(now - due_at)}"
+    return "now" if due_at >= now else f"for {format_duration(now - due_at)}"

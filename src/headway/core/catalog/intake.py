@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName
 from headway.core.catalog.storefront import Gid
-from headway.core.reasons import say_time
+from headway.core.reasons import format_time
 from headway.core.timetable.next_call import SupplierQueue
 from headway.errors import InvalidError
 
@@ -211,7 +211,7 @@ def fate(part: ImportedPart, expected_at: datetime | None, now: datetime) -> str
     if part.place is not None:
         said.append(f"number {part.place:,} in line")
     if expected_at is not None:
-        said.append(f"read at about {say_time(expected_at, now)}")
+        said.append(f"read at about {format_time(expected_at, now)}")
     return "; ".join(said)
 
 

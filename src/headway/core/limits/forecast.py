@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from headway.core.reasons import say_time
+from headway.core.reasons import format_time
 
 HOUR = timedelta(hours=1)
 HOURS = 24
@@ -133,9 +133,11 @@ def say(forecast: Forecast, now: datetime) -> str:
     """Write what a person wants to know of it: is it enough, and if not, from when to when."""
     if forecast.spent_at is None:
         return "enough for the next 24 h, if people go on as they do"
-    spent = "spent" if forecast.spent_at <= now else f"spent at {say_time(forecast.spent_at, now)}"
+    spent = (
+        "spent" if forecast.spent_at <= now else f"spent at {format_time(forecast.spent_at, now)}"
+    )
     room = "no room within 24 h"
     if forecast.room_at is not None:
-        room = f"room again at {say_time(forecast.room_at, now)}"
+        room = f"room again at {format_time(forecast.room_at, now)}"
     unmet = f"; {forecast.unmet:,.0f} calls wanted in vain" if forecast.unmet >= CALL else ""
     return f"{spent}, {room}{unmet}"

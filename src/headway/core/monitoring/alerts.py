@@ -12,7 +12,7 @@ from headway.core.catalog.listings import SellerId
 from headway.core.monitoring.metrics import AlertMetrics, ConnectionMetric, TierMetric
 from headway.core.monitoring.rules import FAILURES_MIN, LIMITS, WORSE, Severity
 from headway.core.pauses import Pause, PauseKind
-from headway.core.reasons import say_span, say_time
+from headway.core.reasons import format_duration, format_time
 
 DAY = timedelta(days=1)
 # A token that nobody renews in that time is gone before most people are back from a holiday.
@@ -66,8 +66,9 @@ def _supplier(metrics: AlertMetrics, limits: Limits) -> Iterator[Alert]:
             subject=name,
             sentence=(
                 f"The supplier {name + ' ' if name else ''}has not answered for"
-                f" {say_span(now - since)} ({breaker.reason or 'no reason given'}); tried again at"
-                f" {say_time(breaker.open_until or now, now)}."
+                f" {format_duration(now - since)} ({breaker.reason or 'no reason given'}); tried"
+                " again at"
+                f" {format_time(breaker.open_until or now, now)}."
             ),
         )
     until = metrics.calls_paused_until
@@ -77,11 +78,11 @@ def _supplier(metrics: AlertMetrics, limits: Limits) -> Iterator[Alert]:
             name="permit_wait",
             severity=Severity.WARNING,
             sentence=(
-                f"No call to the supplier leaves before {say_time(until, now)}"
+                f"No call to the supplier leaves before {format_time(until, now)}"
                 f" ({metrics.calls_paused_reason or 'no reason given'})."
                 if until is not None and until > now
-                else f"The next permit comes {say_span(timedelta(seconds=wait_s))} later than the"
-                " limit's pace explains."
+                else f"The next permit comes {format_duration(timedelta(seconds=wait_s))} later"
+                " than the limit's pace explains."
             ),
         )
 
@@ -138,7 +139,9 @@ def _worse(*, is_critical: bool) -> Severity:
 def _pauses(metrics: AlertMetrics, _limits: Limits) -> Iterator[Alert]:
     for each in metrics.pauses:
         end = (
-            f"until {say_time(each.until, metrics.now)}" if each.until else "until somebody resumes"
+            f"until {format_time(each.until, metrics.now)}"
+            if each.until
+            else "until somebody resumes"
         )
         why = f": {each.reason}" if each.reason else ""
         yield Alert(
@@ -164,7 +167,7 @@ def _paused(pause: Pause) -> str:
 def _freshness(metrics: AlertMetrics, limits: Limits) -> Iterator[Alert]:
     if metrics.stale > limits["stale"]:
         oldest = metrics.oldest_read_at
-        age = f"; the oldest read is {say_span(metrics.now - oldest)} old" if oldest else ""
+        age = f"; the oldest read is {format_duration(metrics.now - oldest)} old" if oldest else ""
         yield Alert(
             name="stale",
             severity=Severity.WARNING,
@@ -190,7 +193,7 @@ def _promise(name: str, severity: Severity, sign: TierMetric, burn: float) -> Al
         link="/freshness",
         sentence=(
             f"Sellers who pay for {sign.tier} are promised data no older than"
-            f" {say_span(timedelta(minutes=sign.promise_min))}; it was kept for"
+            f" {format_duration(timedelta(minutes=sign.promise_min))}; it was kept for"
             f" {sign.kept_share:.1%} of their listings, and breaks {burn:.1f} times as often as"
             " the promise allows."
         ),
@@ -254,7 +257,7 @@ def _accounts(metrics: AlertMetrics, _limits: Limits) -> Iterator[Alert]:
         if token.expires_at > metrics.now + TOKEN_NOTICE:
             continue
         is_gone = token.expires_at <= metrics.now
-        when = say_time(token.expires_at, metrics.now)
+        when = format_time(token.expires_at, metrics.now)
         yield Alert(
             name="token_expiring",
             severity=Severity.CRITICAL if is_gone else Severity.WARNING,
@@ -292,7 +295,7 @@ def _jobs(metrics: AlertMetrics, limits: Limits) -> Iterator[Alert]:
             continue
         is_paused = each.paused_until is not None and each.paused_until > metrics.now
         until = each.paused_until if is_paused else each.room_at
-        again = f"; the next call may leave at {say_time(until, metrics.now)}" if until else ""
+        again = f"; the next call may leave at {format_time(until, metrics.now)}" if until else ""
         spent = "told us to wait" if is_paused else f"has no call left of its {each.limit:,.0f}"
         yield Alert(
             name="quota_spent",

@@ -7,7 +7,7 @@ from datetime import datetime, time, timedelta
 
 from headway.core.monitoring.alert_state import AlertPhase, News
 from headway.core.monitoring.rules import Severity
-from headway.core.reasons import say_span
+from headway.core.reasons import format_duration
 
 DAY = timedelta(days=1)
 AGAIN_FIRST = timedelta(seconds=30)
@@ -75,7 +75,7 @@ def message_of(news: News, now: datetime, *, base: str, quiet: Quiet | None = No
     key = f"{trouble}{news.word} {alert.severity}"
     is_over = news.word is AlertPhase.RESOLVED
     lines = [
-        f"Over, after {say_span(now - state.since)}. It was: {alert.sentence}"
+        f"Over, after {format_duration(now - state.since)}. It was: {alert.sentence}"
         if is_over
         else alert.sentence,
         f"Page: {base}{alert.link}" if base else f"Page: {alert.link}",

@@ -12,7 +12,7 @@ from enum import StrEnum
 from headway.core.catalog.listings import Candidate, Priority, SellerId, Sku
 from headway.core.limits.breaker import Breaker
 from headway.core.pauses import Pause, longest
-from headway.core.reasons import say_pause
+from headway.core.reasons import describe_pause
 from headway.core.timetable.seats import URGENT, SeatRule, departure, join_call
 
 
@@ -115,7 +115,7 @@ def next_call(queue: SupplierQueue, now: datetime, *, pauses: Sequence[Pause] = 
     """
     seats_max, pause = queue.rule.seats, longest(pauses)
     if pause is not None:
-        told = f"{pause.what} is {say_pause(pause, now)}"
+        told = f"{pause.what} is {describe_pause(pause, now)}"
         return NextCall(
             leaves_at=pause.until,
             why=Why.PAUSED,

@@ -18,7 +18,7 @@ from psycopg import Connection
 from headway.core.catalog.change_detection import money
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.pauses import longest
-from headway.core.reasons import say_pause
+from headway.core.reasons import describe_pause
 from headway.errors import InvalidError, NotFoundError
 from headway.store import cursors
 from headway.store.catalog.suppliers import Suppliers
@@ -400,7 +400,7 @@ def _revive(connection: Connection, keys: Sequence[Key], now: datetime) -> list[
         pause = longest(
             each for each in pauses if each.covers(seller, sku) and each.reaches(bought[seller])
         )
-        paused = "" if pause is None else f"; {pause.what} is {say_pause(pause, now)}"
+        paused = "" if pause is None else f"; {pause.what} is {describe_pause(pause, now)}"
         return ("revived" if (seller, sku) in revived else "not parked") + paused
 
     return [

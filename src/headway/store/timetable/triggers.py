@@ -9,7 +9,7 @@ from typing import Any
 
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.pauses import Pause, longest
-from headway.core.reasons import say_pause
+from headway.core.reasons import describe_pause
 from headway.errors import NotFoundError
 from headway.store.catalog.review import Ruling
 from headway.store.pauses import standing
@@ -72,7 +72,10 @@ def _ruled(user_id: SellerId, row: Sequence[Any], pauses: Sequence[Pause], now: 
     elif status == "syncing":
         is_done, said = False, "is in_call now"
     elif pause is not None:
-        is_done, said = not is_first, f"{say_pause(pause, now)}; boards the first call after that"
+        is_done, said = (
+            not is_first,
+            f"{describe_pause(pause, now)}; boards the first call after that",
+        )
     else:
         is_done, said = not is_first, "boards the next call"
     return Ruling(user_id=user_id, sku=sku, is_done=is_done, said=said)
