@@ -17,7 +17,16 @@ from limits.storage import storage_from_string
 from limits.strategies import MovingWindowRateLimiter
 
 from bench.services import CLOCK
-from headway.core.limits.transitions import Bucket, Go, Gone, Hold, Permit, Resource, Shed, Window
+from headway.core.limits.transitions import (
+    Bucket,
+    Expired,
+    Granted,
+    NotYet,
+    Permit,
+    Rejected,
+    Resource,
+    Window,
+)
 from headway.store.limits.limiter import PostgresLimiter
 from headway.store.pool import open_pool
 from limits import RateLimitItemPerSecond
@@ -85,7 +94,7 @@ def _permits(order: Order, dsn: str, stack: ExitStack) -> Acquire:
             reservation = limiter.reserve(
                 [order.key], owner="bench", max_wait_s=wait_s, lease_s=LEASE_S, grace_s=LEASE_S
             )
-            if isinstance(reservation, Shed):
+            if isinstance(reservation, Rejected):
                 # A new key starts paused or full, because its past is unknown.
                 if timeout_s == 0 or reservation.retry_in_s > wait_s:
                     return None
@@ -102,11 +111,11 @@ def _begun(limiter: PostgresLimiter, permit: Permit) -> bool:
     """Begin, as late as the limiter wishes; False when the ticket is gone."""
     while True:
         match limiter.begin(permit):
-            case Go():
+            case Granted():
                 return True
-            case Gone():
+            case Expired():
                 return False
-            case Hold(wait_s=wait_s):
+            case NotYet(wait_s=wait_s):
                 CLOCK.sleep(wait_s)
 
 

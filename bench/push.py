@@ -16,7 +16,7 @@ from bench.table import say, show
 from headway.clock import fresh_id
 from headway.core.catalog.push_planning import CALL_POINTS, needs, price_write
 from headway.core.catalog.storefront import Change, Shop, StockWrite
-from headway.core.limits.transitions import Shed
+from headway.core.limits.transitions import Rejected
 from headway.engine.ports import Storefront
 from headway.providers.shopify.limits import shop_resource
 from headway.store.server.embedded import EmbeddedServer
@@ -195,7 +195,7 @@ def _call(world: World, storefront: Storefront, send: Callable[[], object]) -> N
         grace_s=10,
         begins=True,
     )
-    while isinstance(permit := reserve(), Shed):
+    while isinstance(permit := reserve(), Rejected):
         world.clock.sleep(permit.retry_in_s)
     send()
     cost = storefront.cost

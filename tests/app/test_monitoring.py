@@ -154,7 +154,7 @@ CAUSES = {
         undoes=["DELETE FROM credential"],
     ),
     "dead_jobs": Cause(does=[account("connected"), JOB], undoes=["DELETE FROM sync_jobs"]),
-    "quota_spent": Cause(halts=lambda app: next(iter(app.lane._days.values())).key),
+    "quota_spent": Cause(halts=lambda app: next(iter(app.account_queries._days.values())).key),
 }  # fmt: skip
 
 

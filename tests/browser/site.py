@@ -136,7 +136,7 @@ class House:
         self.runner.start(
             bells={"push": bell},
             tick=self.app.tick(every=max(EVERY, timedelta(seconds=SPEED))).step,
-            fetch=self.app.fetch("house", rings=bell.set).step,
+            fetch=self.app.fetch("house", wake_push=bell.set).step,
             push=self.app.push("house").step,
         )
 
@@ -239,7 +239,7 @@ def _live_past(settings: Settings, clock: VirtualClock, pool: ConnectionPool, wo
         ConnectedShops(pool).connect(seller, shop, platform=PlatformName.ETSY, now=clock.now())
     bell = clock.event()
     for name, step, rung in (
-        ("fetch", app.fetch("past", rings=bell.set).step, None),
+        ("fetch", app.fetch("past", wake_push=bell.set).step, None),
         ("push", app.push("past").step, bell),
         ("tick", app.tick().step, None),
     ):

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.engine.conftest import Line
 
-from headway.app.dispatch import relay, rounds, rule_of
+from headway.app.dispatch import dispatch_rule, new_dispatcher, new_tick_loop
 from headway.core.dispatch import DispatchLease
 from headway.runners.embedded import run_steps
 from headway_lab.virtual_clock import VirtualClock
@@ -52,7 +52,7 @@ class Office:
 
     def open(self, *names: str) -> None:
         app, clock, send = self.line.app, self.line.clock, self.broker.send
-        tick = rounds(app, send=send, rule=rule_of(app))
+        tick = new_tick_loop(app, send=send, rule=dispatch_rule(app))
         clock.spawn(lambda: run_steps(tick.step, clock, QUIET, self.told, "tick"))
         for name in names:
             self.stops[name] = threading.Event()
@@ -60,12 +60,12 @@ class Office:
 
     def worker(self, name: str) -> Callable[[], None]:
         app, clock, stop = self.line.app, self.line.clock, self.stops[name]
-        hand = relay(
+        hand = new_dispatcher(
             app,
             name,
             send=self.broker.send,
             report=self.told,
-            rule=rule_of(app),
+            rule=dispatch_rule(app),
             stopping=stop,
         )
 

@@ -13,11 +13,11 @@ from tests.engine.pull_setup import make_pulls, page_of
 from tests.engine.shop_setup import make_shops
 from tests.engine.supplier_setup import Broker, Office
 
-from headway.app.dispatch import rounds, rule_of
+from headway.app.dispatch import dispatch_rule, new_tick_loop
 from headway.core.catalog.listings import Done, Wait
 from headway.core.dispatch import Carried, Subject, Verb
 from headway.core.limits.transitions import Permit
-from headway.engine.dispatch import Dispatcher, DispatchRule, Hand
+from headway.engine.dispatch import Dispatcher, DispatchRule, Worker
 from headway.errors import InvariantError, StoreError
 from headway.store.dispatch import DispatchLeases
 from headway_lab.virtual_clock import VirtualClock
@@ -94,7 +94,7 @@ class Toy:
     def step(self) -> Done | Wait:
         return self.does()
 
-    def let_go(self) -> Carried | None:
+    def detach(self) -> Carried | None:
         return self.held
 
     def resume(self, carried: Carried) -> None:
@@ -103,19 +103,19 @@ class Toy:
 
 @dataclass
 class Desk:
-    relay: Dispatcher
+    new_dispatcher: Dispatcher
     dispatch_leases: DispatchLeases
     broker: Broker
     reports: list[tuple[str, str]]
 
     def message(self) -> None:
         for dispatch_lease in self.dispatch_leases.take([FETCH], life=timedelta(seconds=15)):
-            self.relay.carry(dispatch_lease)
+            self.new_dispatcher.carry(dispatch_lease)
 
 
 @pytest.fixture
-def operations_of(pool: ConnectionPool, clock: VirtualClock) -> Callable[[Hand], Desk]:
-    def make(hand: Hand) -> Desk:
+def operations_of(pool: ConnectionPool, clock: VirtualClock) -> Callable[[Worker], Desk]:
+    def make(hand: Worker) -> Desk:
         dispatch_leases, broker, reports = (
             DispatchLeases(pool, clock),
             Broker(clock),
@@ -124,19 +124,21 @@ def operations_of(pool: ConnectionPool, clock: VirtualClock) -> Callable[[Hand],
         one = Dispatcher(
             clock=clock,
             dispatch_leases=dispatch_leases,
-            new_hand=lambda _subject: hand,
+            new_worker=lambda _subject: hand,
             send=broker.send,
             rule=DispatchRule(),
             report=lambda *each: reports.append(each),
             stopping=threading.Event(),
         )
-        return Desk(relay=one, dispatch_leases=dispatch_leases, broker=broker, reports=reports)
+        return Desk(
+            new_dispatcher=one, dispatch_leases=dispatch_leases, broker=broker, reports=reports
+        )
 
     return make
 
 
 def test_trouble_is_reported_in_one_line_and_tried_again_later(
-    operations_of: Callable[[Hand], Desk], clock: VirtualClock
+    operations_of: Callable[[Worker], Desk], clock: VirtualClock
 ) -> None:
     def step() -> Wait:
         raise StoreError("the database is away")
@@ -150,7 +152,7 @@ def test_trouble_is_reported_in_one_line_and_tried_again_later(
     assert len(operations.reports) == 2
 
 
-def test_a_bug_is_not_swallowed(operations_of: Callable[[Hand], Desk]) -> None:
+def test_a_bug_is_not_swallowed(operations_of: Callable[[Worker], Desk]) -> None:
     def step() -> Wait:
         raise InvariantError("two owners")
 
@@ -159,7 +161,7 @@ def test_a_bug_is_not_swallowed(operations_of: Callable[[Hand], Desk]) -> None:
 
 
 def test_a_worker_stays_at_one_subject_for_a_turn_and_then_queues_again(
-    operations_of: Callable[[Hand], Desk], clock: VirtualClock
+    operations_of: Callable[[Worker], Desk], clock: VirtualClock
 ) -> None:
     def step() -> Done:
         clock.sleep(1)
@@ -172,7 +174,7 @@ def test_a_worker_stays_at_one_subject_for_a_turn_and_then_queues_again(
 
 
 def test_copies_of_a_message_do_not_become_chains_of_their_own(
-    operations_of: Callable[[Hand], Desk], clock: VirtualClock
+    operations_of: Callable[[Worker], Desk], clock: VirtualClock
 ) -> None:
     permit = Permit(id="t", keys=("k",), wait_s=2, start_at=clock.now(), position=0)
     operations = operations_of(
@@ -183,12 +185,12 @@ def test_copies_of_a_message_do_not_become_chains_of_their_own(
     for _ in range(5):
         clock.sleep(2)
         while (dispatch_lease := operations.broker.next()) is not None:
-            operations.relay.carry(dispatch_lease)
+            operations.new_dispatcher.carry(dispatch_lease)
     assert operations.broker.sent == 6
 
 
 def test_a_wait_with_nothing_in_hand_is_left_to_the_tick(
-    operations_of: Callable[[Hand], Desk], clock: VirtualClock
+    operations_of: Callable[[Worker], Desk], clock: VirtualClock
 ) -> None:
     operations = operations_of(Toy(lambda: Wait(until=clock.now() + timedelta(seconds=2))))
     operations.message()
@@ -200,7 +202,9 @@ def test_a_wait_with_nothing_in_hand_is_left_to_the_tick(
 
 def test_one_worker_ticks_for_all_and_another_when_it_falls_silent(office: Office) -> None:
     app, clock = office.line.app, office.line.clock
-    first, second = (rounds(app, send=office.broker.send, rule=rule_of(app)) for _ in range(2))
+    first, second = (
+        new_tick_loop(app, send=office.broker.send, rule=dispatch_rule(app)) for _ in range(2)
+    )
     assert first.step().why == "next round"
     assert second.step().why == "another worker ticks"
     clock.sleep(5)
@@ -216,12 +220,12 @@ def test_a_job_half_read_goes_on_in_another_hand_where_it_was(pool: ConnectionPo
     pulls.script.answers = [page_of("1", more=True), page_of("2", more=True), page_of("3")]
     first, second = pulls.worker("a"), pulls.worker("b")
     pulls.drive("1 rows", first)
-    carried = first.let_go()
+    carried = first.detach()
     assert carried is not None
     second.resume(carried)
     pulls.drive("done", second)
     assert [ask.values["page"] for _, ask in pulls.script.asks] == [1, 2, 3]
-    assert first.let_go() is None
+    assert first.detach() is None
 
 
 def test_a_job_that_was_rescued_meanwhile_is_not_gone_on_with(pool: ConnectionPool) -> None:
@@ -229,11 +233,11 @@ def test_a_job_that_was_rescued_meanwhile_is_not_gone_on_with(pool: ConnectionPo
     pulls.rows.add("a")
     first, second = pulls.worker("a"), pulls.worker("b")
     first.step()
-    carried = first.let_go()
+    carried = first.detach()
     assert carried is not None
     pulls.rows.jobs.rescue(pulls.rows.clock.now() + timedelta(hours=1))
     second.resume(carried)
-    assert second.let_go() is None
+    assert second.detach() is None
 
 
 @pytest.mark.parametrize("is_ours", (True, False))
@@ -244,13 +248,13 @@ def test_a_job_s_permit_lapses_where_nobody_opened_its_account(
     pulls.rows.add("a")
     first, second = pulls.worker("a"), pulls.worker("b")
     first.step()
-    carried = first.let_go()
+    carried = first.detach()
     assert carried is not None
     if not is_ours:
         pulls.rows.jobs.rescue(pulls.rows.clock.now() + timedelta(hours=1))
     second.resume(replace(carried, permit=foreign_permit(pulls.rows.clock)))
     second.give_back()
-    assert second.let_go() is None
+    assert second.detach() is None
 
 
 def test_a_job_claimed_under_another_key_is_given_back_at_once(pool: ConnectionPool) -> None:
@@ -258,17 +262,17 @@ def test_a_job_claimed_under_another_key_is_given_back_at_once(pool: ConnectionP
     pulls.rows.add("a")
     first, second = pulls.worker("a"), pulls.worker("b")
     first.step()
-    carried = first.let_go()
+    carried = first.detach()
     assert carried is not None
     second.resume(replace(carried, day=foreign_permit(pulls.rows.clock)))
-    assert second.let_go() is None
+    assert second.detach() is None
     pulls.drive("done", second)
 
 
 def test_a_permit_for_a_supplier_under_another_name_lapses_by_itself(line: Line) -> None:
     fetch = line.app.fetch("a")
     fetch.resume(foreign_permit(line.clock))
-    assert fetch.let_go() is None
+    assert fetch.detach() is None
 
 
 def test_a_permit_for_a_shop_that_nobody_opened_here_lapses_by_itself(
@@ -281,7 +285,7 @@ def test_a_permit_for_a_shop_that_nobody_opened_here_lapses_by_itself(
     push.resume(foreign_permit(shops.clock))
     shops.ask("UPDATE connected_accounts SET locations = '{}', locations_at = %s", clock.now())
     assert isinstance(push.step(), Wait)
-    assert push.let_go() is None
+    assert push.detach() is None
 
 
 def foreign_permit(clock: VirtualClock) -> Permit:

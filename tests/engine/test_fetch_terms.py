@@ -16,7 +16,7 @@ def test_a_worker_rings_when_a_shop_is_to_change_and_only_then(line: Any) -> Non
     line.add(*SKUS)
     line.make_due(*SKUS)
     rung: list[int] = []
-    fetch = line.app.fetch("w1", rings=lambda: rung.append(line.price_calls()))
+    fetch = line.app.fetch("w1", wake_push=lambda: rung.append(line.price_calls()))
     line.read(fetch)
     assert rung == [1]
     line.make_due(*SKUS)

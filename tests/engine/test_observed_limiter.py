@@ -21,7 +21,7 @@ def test_a_supplier_call_is_counted_with_its_seats_and_the_wait_for_its_permit(l
     line.make_due(*SKUS[:7], priority="manual")
     line.read(line.app.fetch("w1"))
     line.clock.sleep(1)
-    own, whose = line.app.watch.metrics.own, {"provider": "boeing", "verb": "fetch"}
+    own, whose = line.app.process_metrics.metrics.own, {"provider": "boeing", "verb": "fetch"}
     ledger = line.ask("SELECT begun_at, result FROM call_ledger ORDER BY begun_at")
     assert value(own, "calls_total", **whose, ended="answered") == len(ledger) == 3
     assert (value(own, "seats_used_total"), value(own, "seats_paid_total")) == (7, 10)
@@ -37,7 +37,7 @@ def test_a_failed_call_is_counted_by_how_it_failed(make_line: Callable[..., Any]
     line.make_due(*SKUS)
     fetch = line.app.fetch("w1")
     line.drive(fetch, lambda: line.one("SELECT count(*) FROM call_ledger") >= 2)
-    own, whose = line.app.watch.metrics.own, {"provider": "boeing", "verb": "fetch"}
+    own, whose = line.app.process_metrics.metrics.own, {"provider": "boeing", "verb": "fetch"}
     assert value(own, "calls_total", **whose, ended="failed") >= 1
     assert value(own, "calls_total", **whose, ended="answered") == 0
 
@@ -50,8 +50,8 @@ def test_a_permit_that_another_hand_asked_for_is_counted_with_its_whole_wait(lin
     line.make_due(*SKUS)
     while first._permit is None:
         first.step()
-    own, whose = line.app.watch.metrics.own, {"provider": "boeing", "verb": "fetch"}
-    before_s, permit = value(own, "permit_wait_seconds_sum", **whose), first.let_go()
+    own, whose = line.app.process_metrics.metrics.own, {"provider": "boeing", "verb": "fetch"}
+    before_s, permit = value(own, "permit_wait_seconds_sum", **whose), first.detach()
     assert permit.wait_s > 20
     line.clock.sleep(permit.wait_s)
     second.resume(permit)
@@ -67,4 +67,4 @@ def test_leases_that_a_tick_rescued_are_counted(line: Any) -> None:
     line.app.schedule.claim(list(SKUS), now=now, owner="gone", lease_until=until)
     line.clock.sleep(271)
     line.app.tick().step()
-    assert value(line.app.watch.metrics.own, "leases_rescued_total", what="listing") == 10
+    assert value(line.app.process_metrics.metrics.own, "leases_rescued_total", what="listing") == 10

@@ -13,7 +13,7 @@ from tests.engine.conftest import Line, Shelf
 from tests.engine.supplier_setup import Broker, Office
 
 from headway.app import App, build
-from headway.app.suppliers import add_supplier, all_suppliers_of, remove_supplier
+from headway.app.suppliers import add_supplier, fetch_all_suppliers, remove_supplier
 from headway.cli.check import LAWS
 from headway.clock import fresh_id, rng
 from headway.config import Settings
@@ -141,7 +141,7 @@ def test_each_supplier_is_asked_for_its_own_parts_alone(
     # The same part numbers: whoever asked the wrong supplier would hear the other's price.
     quarter.list("a", MAIN, *SKUS, price="10")
     quarter.list("b", ACME, *SKUS, price="20")
-    quarter.read_all(all_suppliers_of(quarter.app, "w", rings=lambda: None))
+    quarter.read_all(fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None))
     assert (quarter.prices("a"), quarter.prices("b")) == ({"10"}, {"20"})
     assert quarter.refusals() == 0
     assert {each.calls["price"] for each in quarter.suppliers.values()} == {2}
@@ -154,7 +154,7 @@ def test_suppliers_spend_their_limits_side_by_side(make_quarter: QuarterMaker) -
         quarter.open(name)
         quarter.list(f"seller{number}", name, *SKUS, price="10")
     began = quarter.line.clock.now()
-    quarter.read_all(all_suppliers_of(quarter.app, "w", rings=lambda: None))
+    quarter.read_all(fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None))
     # A minute of caution, then two tokens and two calls, thirty seconds apart: for all at once.
     assert quarter.line.clock.now() - began < timedelta(minutes=4)
     assert quarter.refusals() == 0
@@ -165,7 +165,7 @@ def test_a_supplier_that_is_down_stops_no_other(make_quarter: QuarterMaker) -> N
     quarter.open(ACME)
     quarter.list("a", MAIN, *SKUS, price="10")
     quarter.list("b", ACME, *SKUS, price="20")
-    lines = all_suppliers_of(quarter.app, "w", rings=lambda: None)
+    lines = fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None)
     theirs = f"{UNREAD} AND user_id = 'b'"
     quarter.drive(lines, lambda: quarter.line.one(theirs) == 0)
     assert quarter.app.breakers.load(quarter.app.limit_key).failures > 0
@@ -180,7 +180,7 @@ def test_a_pause_of_one_supplier_stops_no_other_and_ends_where_it_began(
     quarter.open(ACME)
     quarter.list("a", MAIN, *SKUS, price="10")
     quarter.list("b", ACME, *SKUS, price="20")
-    clock, lines = quarter.line.clock, all_suppliers_of(quarter.app, "w", rings=lambda: None)
+    clock, lines = quarter.line.clock, fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None)
     stopped = Pause(kind=PauseKind.SUPPLIER, supplier=ACME, since=clock.now(), actor="Ada")
     quarter.app.pauses.pause(stopped, clock.now())
     quarter.drive(lines, lambda: quarter.line.one(f"{UNREAD} AND user_id = 'a'") == 0)
@@ -250,7 +250,7 @@ def test_the_tick_guards_the_deadline_of_every_supplier(make_quarter: QuarterMak
     quarter = make_quarter()
     quarter.open(ACME)
     quarter.list("b", ACME, *SKUS, price="20")
-    quarter.read_all(all_suppliers_of(quarter.app, "w", rings=lambda: None))
+    quarter.read_all(fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None))
     far = quarter.line.clock.now() + timedelta(days=30)
     quarter.line.ask("UPDATE product_sync_schedule SET next_sync_at = %s", far)
     quarter.line.clock.sleep(timedelta(hours=23).total_seconds())
@@ -263,7 +263,7 @@ def test_a_supplier_that_comes_or_goes_is_noticed_without_a_restart(
     make_quarter: QuarterMaker,
 ) -> None:
     quarter = make_quarter()
-    lines = all_suppliers_of(quarter.app, "w", rings=lambda: None)
+    lines = fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None)
     for _ in range(5):
         lines.step()
     quarter.open(ACME)
@@ -339,7 +339,7 @@ def test_a_step_says_which_line_is_in_trouble(make_quarter: QuarterMaker) -> Non
     quarter = make_quarter()
     quarter.open(ACME)
     quarter.line.ask("DELETE FROM credential WHERE credential_key = 'supplier:acme'")
-    lines = all_suppliers_of(quarter.app, "w", rings=lambda: None)
+    lines = fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None)
     told = [result.what for _ in range(6) if isinstance(result := lines.step(), Done)]
     assert any("acme: the supplier acme has no secrets" in what for what in told)
 
@@ -349,7 +349,7 @@ def test_a_part_is_explained_on_the_line_of_its_supplier(make_quarter: QuarterMa
     quarter.open(ACME)
     quarter.list("a", MAIN, *SKUS, price="10")
     quarter.list("b", ACME, "P1", price="20")
-    lines = all_suppliers_of(quarter.app, "w", rings=lambda: None)
+    lines = fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None)
     quarter.drive(lines, lambda: quarter.app.breakers.load(quarter.app.limit_key).is_open)
     quarter.line.make_due("P1")
     told = Operations(quarter.app, actor="test").explain(Sku("P1"))
@@ -365,7 +365,7 @@ def test_a_seller_sees_the_line_of_the_own_supplier(make_quarter: QuarterMaker) 
     quarter.open(ACME)
     quarter.list("a", MAIN, *SKUS, price="10")
     quarter.list("b", ACME, *SKUS, price="20")
-    quarter.read_all(all_suppliers_of(quarter.app, "w", rings=lambda: None))
+    quarter.read_all(fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None))
     seen = Operations(quarter.app, actor="test", seller=SellerId("b")).status()
     assert (seen.supplier, seen.spent.day_count) == (ACME, quarter.suppliers[ACME].calls.total())
     # Whatever a seller asks for, another's line is not shown.
@@ -382,7 +382,7 @@ def test_a_supplier_that_is_down_is_named(make_quarter: QuarterMaker) -> None:
     quarter.open(ACME, faults=FaultPlan(1, outage=[Interval(start_s=0, end_s=7200)]))
     quarter.list("b", ACME, *SKUS, price="20")
     limit_key = quarter.app.for_supplier(ACME).limit_key
-    lines = all_suppliers_of(quarter.app, "w", rings=lambda: None)
+    lines = fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None)
     quarter.drive(lines, lambda: quarter.app.breakers.load(limit_key).is_open)
     told = {each.subject: each for each in Operations(quarter.app, actor="test").alerts()}
     assert told["acme"].name == "supplier_down"
@@ -394,7 +394,7 @@ def test_the_laws_are_asked_of_every_line(make_quarter: QuarterMaker) -> None:
     quarter.open(ACME)
     quarter.list("a", MAIN, *SKUS, price="10")
     quarter.list("b", ACME, *SKUS, price="20")
-    quarter.read_all(all_suppliers_of(quarter.app, "w", rings=lambda: None))
+    quarter.read_all(fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None))
     quarter.line.clock.sleep(timedelta(hours=20).total_seconds())
     stale = quarter.line.clock.now() - timedelta(hours=30)
     aged = "UPDATE product_sync_schedule SET last_successful_sync = %s WHERE user_id = 'b'"
@@ -408,7 +408,7 @@ def test_limits_are_shown_by_the_names_of_their_suppliers(make_quarter: QuarterM
     quarter = make_quarter()
     quarter.open(ACME)
     quarter.list("b", ACME, "P1", price="20")
-    quarter.read_all(all_suppliers_of(quarter.app, "w", rings=lambda: None))
+    quarter.read_all(fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None))
     operations = Operations(quarter.app, actor="test")
     assert {"boeing", "boeing:acme"} <= {each.name for each in operations.limits(limit=20)}
     assert operations.ledger("boeing:acme", limit=5) != []
@@ -439,7 +439,7 @@ def test_new_secrets_are_used_from_the_next_sign_in_on(make_quarter: QuarterMake
         password=sign_in.password,
     )
     add_supplier(quarter.app, ACME, access, url="http://acme.test")
-    lines = all_suppliers_of(quarter.app, "w", rings=lambda: None)
+    lines = fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None)
     quarter.drive(lines, lambda: quarter.suppliers[ACME].calls["oauth"] > 0)
     right = replace(access, client_secret=sign_in.client_secret)
     add_supplier(quarter.app, ACME, right, url="http://acme.test")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from headway.clock import Rng, SystemClock, rng
-from headway.core.limits.transitions import Go, Hold, Permit, Resource, Shed, Window
+from headway.core.limits.transitions import Granted, NotYet, Permit, Rejected, Resource, Window
 from headway.errors import ConfigError, StoreError
 from headway.store.limits.limiter import PostgresLimiter
 from headway.store.pool import open_pool
@@ -54,7 +54,7 @@ class Caller:
     def live(self) -> None:
         while True:
             permit = self.insist(self.reserve)
-            if isinstance(permit, Shed):
+            if isinstance(permit, Rejected):
                 self.clock.sleep(permit.retry_in_s)
             else:
                 self.maybe_die("reserved")
@@ -70,10 +70,10 @@ class Caller:
                 # It may have been granted all the same; nothing was sent, so give it back.
                 self.insist(lambda limiter: limiter.settle(permit, sent=False))
                 return
-            if not isinstance(answer, Hold):
+            if not isinstance(answer, NotYet):
                 break
             self.clock.sleep(answer.wait_s)
-        if not isinstance(answer, Go):
+        if not isinstance(answer, Granted):
             return
         self.maybe_die("begun")
         if self.clock.monotonic() - asked_s > answer.send_within_s:
@@ -96,7 +96,7 @@ class Caller:
             connection.close()
         return False
 
-    def reserve(self, limiter: PostgresLimiter) -> Permit | Shed:
+    def reserve(self, limiter: PostgresLimiter) -> Permit | Rejected:
         return limiter.reserve(
             ["supplier"],
             owner=str(os.getpid()),

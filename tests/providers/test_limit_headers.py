@@ -10,12 +10,12 @@ from headway.core.catalog.storefront import Cost
 from headway.core.limits.memory import MemoryLimiter
 from headway.core.limits.transitions import (
     Bucket,
-    Go,
-    Hold,
+    Granted,
+    NotYet,
     Observation,
     Permit,
+    Rejected,
     Resource,
-    Shed,
 )
 from headway.errors import InvalidError
 from headway.providers.shopify.limits import shop_limit_key, shop_resource
@@ -38,12 +38,12 @@ def reserve(limiter: MemoryLimiter, key: str, cost: float = 1) -> Permit:
     return permit
 
 
-def go(limiter: MemoryLimiter, clock: VirtualClock, key: str, cost: float = 1) -> Permit:
+def begin_call(limiter: MemoryLimiter, clock: VirtualClock, key: str, cost: float = 1) -> Permit:
     permit = reserve(limiter, key, cost)
     clock.sleep(permit.wait_s)
-    while isinstance(begun := limiter.begin(permit), Hold):
+    while isinstance(begun := limiter.begin(permit), NotYet):
         clock.sleep(begun.wait_s)
-    assert isinstance(begun, Go)
+    assert isinstance(begun, Granted)
     return permit
 
 
@@ -91,7 +91,7 @@ def test_a_larger_capacity_and_a_faster_rate_are_used_once_they_are_known(
 ) -> None:
     with pytest.raises(InvalidError, match="can never be given"):
         reserve(limiter, SCOPE, 5000)
-    first = go(limiter, clock, SCOPE, 10)
+    first = begin_call(limiter, clock, SCOPE, 10)
     limiter.settle(first, sent=True, seen=seen(15_200, capacity=20_000, restore=1000))
     assert reserve(limiter, SCOPE, 15_000).wait_s == pytest.approx(0)
     assert reserve(limiter, SCOPE, 5000).wait_s == pytest.approx(5)
@@ -102,11 +102,11 @@ def test_a_smaller_capacity_and_a_slower_rate_are_used_once_they_are_known(
 ) -> None:
     early = reserve(limiter, SCOPE, 700)
     limiter.settle(
-        go(limiter, clock, SCOPE, 10), sent=True, seen=seen(0, capacity=1000, restore=50)
+        begin_call(limiter, clock, SCOPE, 10), sent=True, seen=seen(0, capacity=1000, restore=50)
     )
     # What was promised before is planned anew when it begins.
     begun = limiter.begin(early)
-    assert isinstance(begun, Hold)
+    assert isinstance(begun, NotYet)
     assert begun.wait_s == pytest.approx((700 + 200) / 50)
     # What no longer fits beside the headroom waits for an empty bucket: the shop may be wrong.
     assert reserve(limiter, SCOPE, 801).wait_s > begun.wait_s
@@ -117,8 +117,8 @@ def test_a_smaller_capacity_and_a_slower_rate_are_used_once_they_are_known(
 def test_a_reply_counts_beside_what_is_in_flight_and_never_instead_of_it(
     limiter: MemoryLimiter, clock: VirtualClock
 ) -> None:
-    go(limiter, clock, SCOPE, 700)
-    mine = go(limiter, clock, SCOPE, 100)
+    begin_call(limiter, clock, SCOPE, 700)
+    mine = begin_call(limiter, clock, SCOPE, 100)
     # 700 are gone at the shop, and 700 may not have arrived yet: 400 of our 1,800 are left.
     limiter.settle(mine, sent=True, seen=seen(1300))
     assert reserve(limiter, SCOPE, 400).wait_s == pytest.approx(0)
@@ -128,14 +128,14 @@ def test_a_reply_counts_beside_what_is_in_flight_and_never_instead_of_it(
 def test_a_reply_that_is_too_hopeful_lowers_nothing_at_once(
     limiter: MemoryLimiter, clock: VirtualClock
 ) -> None:
-    limiter.settle(go(limiter, clock, SCOPE, 1800), sent=True, seen=seen(2000))
+    limiter.settle(begin_call(limiter, clock, SCOPE, 1800), sent=True, seen=seen(2000))
     assert reserve(limiter, SCOPE, 100).wait_s == pytest.approx(1)
 
 
 def test_what_a_call_did_not_use_is_returned_before_the_reply_is_believed(
     limiter: MemoryLimiter, clock: VirtualClock
 ) -> None:
-    limiter.settle(go(limiter, clock, SCOPE, 1000), sent=True, actual=10, seen=seen(500))
+    limiter.settle(begin_call(limiter, clock, SCOPE, 1000), sent=True, actual=10, seen=seen(500))
     # 500 are left, says the shop, and the 990 that came back are among them already.
     assert reserve(limiter, SCOPE, 300).wait_s == pytest.approx(0)
     assert reserve(limiter, SCOPE, 100).wait_s == pytest.approx(1)
@@ -186,9 +186,9 @@ def run_shop(
             if generator.random() < 0.02:
                 clock.sleep(generator.uniform(10, 90))
             permit = limiter.reserve([REST], owner="t", max_wait_s=3600, lease_s=60, grace_s=600)
-            assert not isinstance(permit, Shed)
+            assert not isinstance(permit, Rejected)
             clock.sleep(permit.wait_s)
-            while isinstance(begun := limiter.begin(permit), Hold):
+            while isinstance(begun := limiter.begin(permit), NotYet):
                 clock.sleep(begun.wait_s)
             clock.sleep(generator.uniform(0.02, 0.2))
             header = shop.call()

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 from tests.scale.deployment import Deployment
 from tests.scale.workers import PATIENCE_S, ProcessGroup
 
-from headway.app.dispatch import rounds, rule_of
+from headway.app.dispatch import dispatch_rule, new_tick_loop
 from headway.config import load
 from headway.core.dispatch import DispatchLease
 from headway.runners.celery_app import KEY_PREFIX, make_celery
@@ -106,7 +106,7 @@ def test_a_message_is_json_and_says_only_who_should_look(
         sent.append(dispatch_lease)
         send_by(celery, dispatch_lease, 0)
 
-    rounds(deployment.app, send=send, rule=rule_of(deployment.app)).round()
+    new_tick_loop(deployment.app, send=send, rule=dispatch_rule(deployment.app)).round()
     with valkey.client() as client:
         queues = {"fetch.boeing", "push.shopify", "pull.shopify"}
         waiting = {queue: client.lrange(f"{KEY_PREFIX}{queue}", 0, -1) for queue in queues}

@@ -102,7 +102,7 @@ class App:
     raw: RawReplies
     pauses: Pauses
     breakers: Breakers
-    hooks: Webhooks
+    webhooks: Webhooks
     consents: Mapping[PlatformName, Callable[[], OAuthClient]]
     supplier: SupplierName
     limit_key: LimitKey
@@ -117,8 +117,8 @@ class App:
     shop_restore_per_s: float
     judge: Judge
     rule: FetchRule
-    lane: AccountQueries
-    watch: ProcessMetrics = field(default_factory=ProcessMetrics)
+    account_queries: AccountQueries
+    process_metrics: ProcessMetrics = field(default_factory=ProcessMetrics)
 
     def fetch(
         self,
@@ -129,12 +129,12 @@ class App:
         markets: ports.MarketsPort | None = None,
         breakers: ports.BreakersPort | None = None,
         supplier: Supplier | None = None,
-        rings: Callable[[], None] = lambda: None,
+        wake_push: Callable[[], None] = lambda: None,
     ) -> Fetch:
         """Make a worker's fetch; a port given here stands in, which only the simulation needs."""
         return Fetch(
             clock=self.clock,
-            limiter=self.watched(Verb.FETCH, limiter),
+            limiter=self.observed_limiter(Verb.FETCH, limiter),
             schedule=schedule or self.schedule,
             sellers=self.sellers,
             markets=markets or self.markets,
@@ -143,7 +143,7 @@ class App:
             judge=self.judge,
             rule=self.rule,
             owner=owner,
-            rings=rings,
+            wake_push=wake_push,
         )
 
     def push(
@@ -160,7 +160,7 @@ class App:
         Only the simulation needs that.
         """
         gate = limiter or self.limiter
-        watched = self.watched(Verb.PUSH, gate)
+        watched = self.observed_limiter(Verb.PUSH, gate)
         opened: dict[str, Storefront] = {}
 
         def open_shop(shop: Shop) -> Storefront:
@@ -212,7 +212,7 @@ class App:
         Only the simulation needs that.
         """
         gate = limiter or self.limiter
-        watched = self.watched(Verb.PULL, gate)
+        watched = self.observed_limiter(Verb.PULL, gate)
         opened: dict[str, Platform] = {}
 
         def open_once(account: Account) -> Platform:
@@ -242,10 +242,10 @@ class App:
             only=only,
         )
 
-    def watched(self, verb: str, limiter: Limiter | None = None) -> ObservedLimiter:
+    def observed_limiter(self, verb: str, limiter: Limiter | None = None) -> ObservedLimiter:
         """Return the limiter, or one that stands in, as one hand uses it: its calls are seen."""
         return ObservedLimiter(
-            limiter or self.limiter, clock=self.clock, verb=verb, watch=self.watch
+            limiter or self.limiter, clock=self.clock, verb=verb, watch=self.process_metrics
         )
 
     def open_platform(self, account: Account) -> Platform:
@@ -297,7 +297,7 @@ class App:
                 (self.limiter, timedelta(days=self.settings.ledger_retention_days)),
                 (self.raw, timedelta(days=self.settings.raw_retention_days)),
                 (self.pushes, timedelta(days=self.settings.ledger_retention_days)),
-                (self.hooks, timedelta(days=self.settings.ledger_retention_days)),
+                (self.webhooks, timedelta(days=self.settings.ledger_retention_days)),
                 (Runs(self.pool), timedelta(days=self.settings.ledger_retention_days)),
                 (DispatchLeases(self.pool, self.clock), DISPATCH_LEASES_KEPT),
                 (AlertStates(self.pool), timedelta(days=self.settings.ledger_retention_days)),
@@ -305,7 +305,7 @@ class App:
             ),
             history=HistoryMonths(self.pool, months=self.settings.history_months).tend,
             every=every,
-            rescues=self.watch.rescued,
+            rescues=self.process_metrics.rescued,
         )
 
     def adopt(self) -> int:
@@ -313,12 +313,12 @@ class App:
         seats_per_min = self.settings.rate_limit * self.settings.batch_size
         return self.timetable.adopt(self.policy, self.clock.now(), seats_per_min=seats_per_min)
 
-    def why(self, standing: ListingPosition, now: datetime) -> str:
+    def policy_reason(self, position: ListingPosition, now: datetime) -> str:
         """Say why the policy lets a listing be read when it is."""
         policy = self.policy
         if policy.is_eager:
             policy = policy.informed(self.markets.load((), now))
-        return policy.why(standing.listing, now)
+        return policy.reason(position.listing, now)
 
     def supplier_queue(
         self, now: datetime, *, pool: Pool | None = None, status: LimitStatus | None = None
@@ -395,7 +395,7 @@ class App:
         """Return the same application whose workers look for news this often."""
         return replace(self, rule=replace(self.rule, poll=poll))
 
-    def behind(self, *, actor: str, seller: SellerId | None = None) -> "App":
+    def as_person(self, *, actor: str, seller: SellerId | None = None) -> "App":
         """Return the same application for one person, behind the wall of a seller if one is named.
 
         What belongs to sellers is reached through the wall; what a person only looks at because all
@@ -408,7 +408,7 @@ class App:
             listings=Listings(pool),
             sellers=self.sellers.over(pool),
             timetable=Timetable(pool, self.supplier),
-            lane=self.lane.over(pool),
+            account_queries=self.account_queries.over(pool),
         )
 
 
@@ -459,7 +459,7 @@ def build(
         raw=RawReplies(pool),
         pauses=Pauses(pool),
         breakers=Breakers(pool),
-        hooks=Webhooks(pool),
+        webhooks=Webhooks(pool),
         consents=providers.oauth_clients(settings, clock, pool, shop_transport),
         open_supplier=lambda name: providers.supplier(name, settings, clock, pool, transport),
         pushes=Pushes(pool, guard_move=settings.guard_move),
@@ -475,7 +475,7 @@ def build(
         ),
         shop_restore_per_s=main_storefront()[1].restore_per_s,
         judge=Judge(rule=failure_rule(settings), policy=policy),
-        lane=AccountQueries(pool, job_rule, days, demand),
+        account_queries=AccountQueries(pool, job_rule, days, demand),
         rule=fetch_rule(settings, policy),
     )
 

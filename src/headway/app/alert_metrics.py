@@ -75,7 +75,7 @@ def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Al
                 room_at=each.forecast.room_at,
                 paused_until=each.paused_until,
             )
-            for each in app.lane.budgets(now)
+            for each in app.account_queries.budgets(now)
         ],
         tokens=Credentials(app.pool).ending(
             now + TOKEN_NOTICE, client_id=settings.shopify_client_id

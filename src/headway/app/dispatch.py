@@ -8,23 +8,23 @@ from headway.app import App
 from headway.app.monitoring import alert_watch
 from headway.core.accounts.jobs import PlatformName
 from headway.core.dispatch import Subject, Verb, supplier_of
-from headway.engine.dispatch import Dispatcher, DispatchRule, Hand, Report, Send, TickLoop
+from headway.engine.dispatch import Dispatcher, DispatchRule, Report, Send, TickLoop, Worker
 from headway.errors import InvariantError
 from headway.store.catalog.suppliers import Suppliers
 from headway.store.dispatch import DispatchLeases
 
 # How many calls a minute one worker surely makes, one after the other.
-CALLS_PER_HAND = 30
+CALLS_PER_WORKER = 30
 
 
-def rule_of(app: App) -> DispatchRule:
+def dispatch_rule(app: App) -> DispatchRule:
     """Return how many workers may be at once at what is shared; see `RelayRule` for the rest."""
     settings = app.settings
-    fetches = max(1, math.ceil(settings.rate_limit / CALLS_PER_HAND))
+    fetches = max(1, math.ceil(settings.rate_limit / CALLS_PER_WORKER))
     return replace(DispatchRule(), fetches=fetches, pulls=settings.jobs_max)
 
 
-def relay(
+def new_dispatcher(
     app: App,
     owner: str,
     *,
@@ -35,7 +35,7 @@ def relay(
 ) -> Dispatcher:
     """Make what a worker process does with its messages."""
 
-    def new_hand(subject: Subject) -> Hand:
+    def new_worker(subject: Subject) -> Worker:
         match subject.verb:
             case Verb.FETCH:
                 return app.for_supplier(supplier_of(subject)).fetch(f"{owner}:{subject.which}")
@@ -49,7 +49,7 @@ def relay(
     return Dispatcher(
         clock=app.clock,
         dispatch_leases=DispatchLeases(app.pool, app.clock),
-        new_hand=new_hand,
+        new_worker=new_worker,
         send=send,
         rule=rule,
         report=report,
@@ -57,7 +57,7 @@ def relay(
     )
 
 
-def rounds(app: App, *, send: Send, rule: DispatchRule) -> TickLoop:
+def new_tick_loop(app: App, *, send: Send, rule: DispatchRule) -> TickLoop:
     """Make the tick of a worker process."""
     return TickLoop(
         clock=app.clock,

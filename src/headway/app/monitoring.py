@@ -26,7 +26,7 @@ def alert_watch(
 
     Where nobody is to be told, nothing is written to tell: who is set later hears no old news.
     """
-    app = app.behind(actor=ACTOR)
+    app = app.as_person(actor=ACTOR)
     states, outbox = AlertStates(app.pool), Outbox(app.pool)
     settings, quiet = app.settings, quiet_of(app.settings)
     base, tells = settings.public_url.rstrip("/"), bool(notify_urls(settings))

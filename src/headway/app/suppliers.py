@@ -54,11 +54,11 @@ def remove_supplier(app: App, name: SupplierName) -> None:
         Credentials(Lent(connection)).forget(login_key(name))
 
 
-def all_suppliers_of(app: App, owner: str, *, rings: Callable[[], None]) -> FetchAll:
+def fetch_all_suppliers(app: App, owner: str, *, wake_push: Callable[[], None]) -> FetchAll:
     """Make one hand on every supplier's line; raises ConfigError for a wrong sign-in of `main`."""
-    fetches = {MAIN: app.fetch(owner, rings=rings)}
+    fetches = {MAIN: app.fetch(owner, wake_push=wake_push)}
 
     def new_fetch(name: SupplierName) -> Fetch:
-        return fetches.pop(name, None) or app.for_supplier(name).fetch(owner, rings=rings)
+        return fetches.pop(name, None) or app.for_supplier(name).fetch(owner, wake_push=wake_push)
 
     return FetchAll(clock=app.clock, names=Suppliers(app.pool).names, new_fetch=new_fetch)

@@ -211,7 +211,7 @@ def _quota(app: App) -> LawResult:
     note = "; ".join(
         f"{each.platform}: {each.used:,.0f} used and {each.reserved:,.0f} reserved"
         f" of {each.limit:,.0f}"
-        for each in app.lane.budgets(app.clock.now())
+        for each in app.account_queries.budgets(app.clock.now())
     )
     return _judge("L11", "quota", found, note)
 
@@ -221,7 +221,7 @@ def _fairness(app: App) -> LawResult:
     laws, now = JobLawChecks(app.pool), app.clock.now()
     if not laws.has_jobs():
         return LawResult(law="L12", name="fairness", verdict=IDLE, note="no account is connected")
-    budgets = app.lane.budgets(now)
+    budgets = app.account_queries.budgets(now)
     shut = [each.platform for each in budgets if each.from_at[DayShare.PAID] is not None]
     if shut:
         note = f"{', '.join(shut)}: the day is spent, so its jobs wait; `headway quota` says more"
@@ -240,7 +240,7 @@ def _reasons(app: App) -> LawResult:
         is_waiting = each.is_active and each.sync_status != "syncing"
         if not answer.sentence or (is_waiting and answer.is_mute(now)):
             mute.append(f"{each.sku} of {each.user_id}: no reason, or one that is past")
-    jobs = app.lane.jobs(now, limit=JOBS_ASKED) if app.supplier == MAIN else []
+    jobs = app.account_queries.jobs(now, limit=JOBS_ASKED) if app.supplier == MAIN else []
     mute += [
         f"{job.name}: no reason, or one that is past"
         for job in jobs

@@ -125,7 +125,7 @@ def link(
     settings, now = config.load(), WALL.now()
     grant, until = _grant(str(role), role, seller, None), now + _span(expires)
     with open_session(settings) as session:
-        app = session.app.behind(actor=ACTOR)
+        app = session.app.as_person(actor=ACTOR)
         secret = ApiKeys(app.pool, clock=app.clock).add_link(grant, expires_at=until, now=now)
         address = f"{_page(settings, session)}login/{secret}"
     if as_json:

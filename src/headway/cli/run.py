@@ -13,7 +13,7 @@ import typer
 from headway import config
 from headway.app import build
 from headway.app.monitoring import alert_watch, notify_of
-from headway.app.suppliers import HANDS, all_suppliers_of
+from headway.app.suppliers import HANDS, fetch_all_suppliers
 from headway.cli.console import CommandConsole
 from headway.cli.serving import door, join, show_line, stoppable
 from headway.cli.session import DATABASE
@@ -66,7 +66,7 @@ def run(
             voice.say(f"{placed:,} listings have new due times, under {app.policy.name}.")
         owner, bell = f"{platform.node()}:{os.getpid()}", app.clock.event()
         # Made first of all steps: wrong credentials are said before anything is turned.
-        lines = all_suppliers_of(app, owner, rings=bell.set)
+        lines = fetch_all_suppliers(app, owner, wake_push=bell.set)
         notify = notify_of(app)
         pulls = [app.pull(f"{owner}:{each}") for each in range(1, settings.pull_workers + 1)]
         runner = EmbeddedRunner(app.clock, partial(_tell, voice))

@@ -60,9 +60,9 @@ def join(stack: ExitStack, app: App, verb: str, voice: CommandConsole) -> None:
     What it does from now on is traced, if that is set.
     """
     settings = app.settings
-    app.watch.traces = open_traces(settings.otlp_endpoint, wanted=settings.traces)
-    if app.watch.traces is not None:
-        stack.callback(app.watch.traces.close)
+    app.process_metrics.traces = open_traces(settings.otlp_endpoint, wanted=settings.traces)
+    if app.process_metrics.traces is not None:
+        stack.callback(app.process_metrics.traces.close)
     shared_vault(app.settings)  # the key that it will need is made before it is compared
     processes, mine = Processes(app.pool), agreement(app.settings)
     for name, differing in disagreements(mine, processes.alive()).items():

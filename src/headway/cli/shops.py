@@ -240,7 +240,7 @@ def disconnect(
 
 def _require_there(app: App, user_id: SellerId, platform: PlatformName) -> None:
     """Raise NotFoundError if all the seller's shops are on other platforms."""
-    found = app.lane.accounts(user_id=user_id, limit=len(PlatformName))
+    found = app.account_queries.accounts(user_id=user_id, limit=len(PlatformName))
     others = sorted({each.platform for each in found})
     if others and platform not in others:
         raise NotFoundError(

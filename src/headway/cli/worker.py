@@ -12,7 +12,7 @@ import typer
 
 from headway import config
 from headway.app import App
-from headway.app.dispatch import rule_of
+from headway.app.dispatch import dispatch_rule
 from headway.cli.console import CommandConsole
 from headway.cli.serving import join
 from headway.cli.session import find_joinable, open_session
@@ -93,7 +93,7 @@ def worker(
             celery,
             owner=owner,
             report=voice.tell,
-            rule=dispatch_at_speed(rule_of(app), speed),
+            rule=dispatch_at_speed(dispatch_rule(app), speed),
             ticks=app.settings.ticks == "workers",
             speed=speed,
         )
@@ -172,7 +172,7 @@ def _show_metrics(stack: ExitStack, app: App, voice: CommandConsole) -> None:
     """Show what this worker did itself, if somebody wants to look."""
     settings = app.settings
     if settings.metrics_port is not None:
-        shown = exported(app.watch.metrics, settings.metrics_host, settings.metrics_port)
+        shown = exported(app.process_metrics.metrics, settings.metrics_host, settings.metrics_port)
         voice.say(f"Metrics: {stack.enter_context(shown)}")
 
 

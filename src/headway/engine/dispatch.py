@@ -21,7 +21,7 @@ from headway.errors import HeadwayError, InvariantError
 TICK = Subject(verb=Verb.TICK, provider="line", which="1")
 NONE, LEAST = timedelta(0), timedelta(milliseconds=20)
 # How many subjects a worker keeps a hand for; each takes a few kilobytes, and no connection.
-HANDS_MAX = 10_000
+WORKERS_MAX = 10_000
 
 
 class DispatchLeasesPort(Protocol):
@@ -74,13 +74,13 @@ class DueJobs(Protocol):
         """Return how many jobs of each platform are due, up to a limit, and how many run."""
 
 
-class Hand(Protocol):
+class Worker(Protocol):
     """A worker's fetch, push or pull."""
 
     def step(self) -> Done | Wait:
         """Do the next short thing."""
 
-    def let_go(self) -> Carried | None:
+    def detach(self) -> Carried | None:
         """Let go of what is in hand, so that another worker may go on with it."""
 
     def resume(self, carried: Carried) -> None:
@@ -121,7 +121,7 @@ class Dispatcher:
         *,
         clock: Clock,
         dispatch_leases: DispatchLeasesPort,
-        new_hand: Callable[[Subject], Hand],
+        new_worker: Callable[[Subject], Worker],
         send: Send,
         rule: DispatchRule,
         report: Report,
@@ -129,13 +129,13 @@ class Dispatcher:
     ) -> None:
         self._clock = clock
         self._dispatch_leases = dispatch_leases
-        self._new_hand = new_hand
+        self._new_hand = new_worker
         self._send = send
         self._rule = rule
         self._report = report
         self._lock = threading.Lock()
         self._carried: dict[int, DispatchLease] = {}
-        self._idle: dict[Subject, Hand] = {}
+        self._idle: dict[Subject, Worker] = {}
         self._stopping = stopping
 
     def carry(self, named: DispatchLease) -> None:
@@ -170,14 +170,14 @@ class Dispatcher:
             if dispatch_lease.carried is not None:
                 hand.resume(dispatch_lease.carried)
             wait = self._run_slices(hand, subject)
-            carried = hand.let_go()
+            carried = hand.detach()
         finally:
             with self._lock:
                 del self._carried[id(dispatch_lease)]
         self._keep_hand(subject, hand)
         self._pass_on(dispatch_lease, wait, carried)
 
-    def _run_slices(self, hand: Hand, subject: Subject) -> timedelta:
+    def _run_slices(self, hand: Worker, subject: Subject) -> timedelta:
         """Do steps while there is something to do; return how long there is not."""
         began_s = self._clock.monotonic()
         while not self._stopping.is_set():
@@ -206,9 +206,9 @@ class Dispatcher:
         if self._dispatch_leases.rest(dispatch_lease, wait=rest, carried=carried) and is_sent:
             self._send(dispatch_lease, wait)
 
-    def _keep_hand(self, subject: Subject, hand: Hand) -> None:
+    def _keep_hand(self, subject: Subject, hand: Worker) -> None:
         with self._lock:
-            if len(self._idle) >= HANDS_MAX:
+            if len(self._idle) >= WORKERS_MAX:
                 self._idle.pop(next(iter(self._idle)))
             self._idle[subject] = hand
 

@@ -22,7 +22,7 @@ from headway.core.catalog.listings import (
 )
 from headway.core.dispatch import Carried
 from headway.core.limits.breaker import Breaker
-from headway.core.limits.transitions import CallReport, Go, Gone, Hold, Permit, Shed
+from headway.core.limits.transitions import CallReport, Expired, Granted, NotYet, Permit, Rejected
 from headway.core.monitoring.calls import ANSWERED
 from headway.core.timetable.policies.policy import ReadResult
 from headway.core.timetable.seats import URGENT, SeatRule, departure, join_call
@@ -78,7 +78,7 @@ class Fetch:
         judge: Judge,
         rule: FetchRule,
         owner: str,
-        rings: Callable[[], None] = lambda: None,
+        wake_push: Callable[[], None] = lambda: None,
     ) -> None:
         self._clock = clock
         self._limiter = limiter
@@ -90,12 +90,12 @@ class Fetch:
         self._judge = judge
         self._rule = rule
         self._owner = owner
-        self._rings = rings
+        self._wake_push = wake_push
         self._permit: Permit | None = None
         self._wait: Wait | None = None
         self._found_nobody = False
 
-    def let_go(self) -> Permit | None:
+    def detach(self) -> Permit | None:
         """Let go of the permit that it waits for, so that another worker may go on with it."""
         permit, self._permit, self._wait = self._permit, None, None
         return permit
@@ -115,12 +115,12 @@ class Fetch:
             return self._queue()
         permit, asked_s = self._permit, self._clock.monotonic()
         match self._limiter.begin(permit):
-            case Hold(wait_s=wait_s):
+            case NotYet(wait_s=wait_s):
                 return Wait(until=self._clock.now() + timedelta(seconds=wait_s), why="permit")
-            case Gone():
+            case Expired():
                 self._permit = None
                 return Done(what="permit lapsed")
-            case Go(send_within_s=send_within_s):
+            case Granted(send_within_s=send_within_s):
                 self._permit = None
                 return self._use(permit, asked_s + send_within_s)
 
@@ -160,7 +160,7 @@ class Fetch:
             report=report,
         )
         now = self._clock.now()
-        if isinstance(answer, Shed):
+        if isinstance(answer, Rejected):
             wait_s = max(1.0, min(answer.retry_in_s, self._rule.poll.total_seconds()))
             return Wait(until=now + timedelta(seconds=wait_s), why="permits are spoken for")
         self._permit = answer
@@ -290,7 +290,7 @@ class Fetch:
     def _settle(self, settlements: Sequence[Settlement], now: datetime, *, call_id: str) -> int:
         refused = self._schedule.settle(settlements, now=now, call_id=call_id)
         if any(each.changes_desired for each in settlements):
-            self._rings()
+            self._wake_push()
         return refused
 
     def _report(

@@ -10,7 +10,14 @@ from typing import Protocol
 
 from headway.clock import Clock
 from headway.core.catalog.listings import SellerId
-from headway.core.limits.transitions import Begun, CallReport, Go, Observation, Permit, Shed
+from headway.core.limits.transitions import (
+    BeginResult,
+    CallReport,
+    Granted,
+    Observation,
+    Permit,
+    Rejected,
+)
 from headway.core.monitoring.calls import UNUSED, CallRecord
 from headway.engine.ports_limits import Limiter
 
@@ -59,7 +66,7 @@ class ObservedLimiter:
         begins: bool = False,
         after: Permit | None = None,
         report: CallReport | None = None,
-    ) -> Permit | Shed:
+    ) -> Permit | Rejected:
         """Pass on; see the call that has ended, and the one that begins."""
         if after is not None:
             self._end(after, report or CallReport())
@@ -78,14 +85,14 @@ class ObservedLimiter:
         )
         if isinstance(answer, Permit):
             self._asked = (answer.id, self._clock.monotonic())
-            if answer.go is not None:
+            if answer.granted is not None:
                 self._begin(answer)
         return answer
 
-    def begin(self, permit: Permit) -> Begun:
+    def begin(self, permit: Permit) -> BeginResult:
         """Pass on; see whether it begins."""
         answer = self._inner.begin(permit)
-        if isinstance(answer, Go):
+        if isinstance(answer, Granted):
             self._begin(permit)
         return answer
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from headway.core.limits.transitions import Begun, CallReport, Observation, Permit, Shed
+from headway.core.limits.transitions import BeginResult, CallReport, Observation, Permit, Rejected
 
 
 class Limiter(Protocol):
@@ -24,7 +24,7 @@ class Limiter(Protocol):
         begins: bool = False,
         after: Permit | None = None,
         report: CallReport | None = None,
-    ) -> Permit | Shed:
+    ) -> Permit | Rejected:
         """Queue for a start time; refuse at once when the wait would be too long.
 
         With `begins` a ticket whose start is now has begun, and says so. `after` is a call on these
@@ -37,8 +37,8 @@ class Limiter(Protocol):
         One that is not is left to lapse.
         """
 
-    def begin(self, permit: Permit) -> Begun:
-        """Ask to send now: Go, Hold (come back later) or Gone (reserve again)."""
+    def begin(self, permit: Permit) -> BeginResult:
+        """Ask to send now: Granted, NotYet (come back later) or Expired (reserve again)."""
 
     def settle(
         self,

@@ -27,7 +27,7 @@ from headway.core.accounts.jobs import (
 from headway.core.accounts.pagination import RUN, SINCE, Cursor, Page, PageRequest, Paginator
 from headway.core.catalog.listings import Done, LimitKey, Wait
 from headway.core.dispatch import Carried, PullClaim
-from headway.core.limits.transitions import CallReport, Go, Gone, Hold, Permit, Shed
+from headway.core.limits.transitions import CallReport, Expired, Granted, NotYet, Permit, Rejected
 from headway.core.monitoring import calls
 from headway.engine.ports import BreakersPort, JobsPort, Platform
 from headway.engine.ports_limits import ErrorSharePort, Limiter
@@ -102,7 +102,7 @@ class Pull:
         self._run: Claim | None = None
         self._throttles = 0
 
-    def let_go(self) -> PullClaim | None:
+    def detach(self) -> PullClaim | None:
         """Let go of the job in hand, so that another worker may go on with it."""
         run, self._run = self._run, None
         return None if run is None else run.packed
@@ -217,11 +217,11 @@ class Pull:
             begins=True,
         )
         now = self._clock.now()
-        if isinstance(answer, Shed):
+        if isinstance(answer, Rejected):
             wait = self._rule.permit_wait_max + timedelta(seconds=answer.retry_in_s)
             return self._give_back(run, now + wait, "permits are spoken for")
-        if answer.go is not None:
-            return self._use(run, answer, ask, asked_s + answer.go.send_within_s)
+        if answer.granted is not None:
+            return self._use(run, answer, ask, asked_s + answer.granted.send_within_s)
         run.permit = answer
         return self._wait(run, now + timedelta(seconds=answer.wait_s), "permit")
 
@@ -244,12 +244,12 @@ class Pull:
     def _begin(self, run: Claim, permit: Permit) -> Done | Wait:
         asked_s = self._clock.monotonic()
         match self._limiter.begin(permit):
-            case Hold(wait_s=wait_s):
+            case NotYet(wait_s=wait_s):
                 return self._wait(run, self._clock.now() + timedelta(seconds=wait_s), "permit")
-            case Gone():
+            case Expired():
                 run.permit = None
                 return Done(what=f"{run.what}: permit lapsed")
-            case Go(send_within_s=send_within_s):
+            case Granted(send_within_s=send_within_s):
                 run.permit = None
                 ask = None if run.platform.needs_token() else run.walk.ask(run.cursor)
                 return self._use(run, permit, ask, asked_s + send_within_s)

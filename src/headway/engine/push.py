@@ -24,7 +24,7 @@ from headway.core.catalog.storefront import (
     WriteResult,
 )
 from headway.core.dispatch import Carried
-from headway.core.limits.transitions import CallReport, Go, Gone, Hold, Permit, Shed
+from headway.core.limits.transitions import CallReport, Expired, Granted, NotYet, Permit, Rejected
 from headway.core.monitoring.calls import ANSWERED
 from headway.engine.ports import BreakersPort, PushesPort, Storefront
 from headway.engine.ports_limits import Limiter
@@ -103,7 +103,7 @@ class Push:
         self._push_step: _PushStep | None = None
         self._given: Permit | None = None
 
-    def let_go(self) -> Permit | None:
+    def detach(self) -> Permit | None:
         """Let go of the permit that it waits for, so that another at the shop may go on with it."""
         permit = self._given if self._push_step is None else self._push_step.permit
         self._given = self._push_step = None
@@ -123,14 +123,14 @@ class Push:
         if push_step is None:
             return self._queue()
         match self._limiter.begin(push_step.permit):
-            case Hold(wait_s=wait_s):
+            case NotYet(wait_s=wait_s):
                 return Wait(until=self._clock.now() + timedelta(seconds=wait_s), why="permit")
-            case Gone():
+            case Expired():
                 self._push_step = None
                 return Done(what="permit lapsed")
-            case Go() as go:
+            case Granted() as granted:
                 self._push_step = None
-                return self._use(push_step, asked_s + go.send_within_s)
+                return self._use(push_step, asked_s + granted.send_within_s)
 
     # -- the permit --------------------------------------------------------------------------
 
@@ -166,12 +166,12 @@ class Push:
                 purpose="push",
                 begins=True,
             )
-            if isinstance(permit, Shed):
+            if isinstance(permit, Rejected):
                 why = "a shop's bucket is full"
                 continue
             push_step = _PushStep(shop=shop, storefront=storefront, permit=permit)
-            if permit.go is not None:
-                return self._use(push_step, asked_s + permit.go.send_within_s)
+            if permit.granted is not None:
+                return self._use(push_step, asked_s + permit.granted.send_within_s)
             self._push_step = push_step
             return Wait(until=now + timedelta(seconds=permit.wait_s), why="permit")
         return Wait(until=until, why=why)

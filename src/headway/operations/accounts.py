@@ -50,11 +50,13 @@ class AccountOperations:
     ) -> tuple[AccountView, ...]:
         """Return accounts, those that need a person first, from a cursor on."""
         whose = self._whose(seller)
-        return self._app.lane.accounts(user_id=whose, platform=platform, limit=limit, cursor=cursor)
+        return self._app.account_queries.accounts(
+            user_id=whose, platform=platform, limit=limit, cursor=cursor
+        )
 
     def sellers(self, user_ids: Collection[SellerId]) -> tuple[SellerView, ...]:
         """Return what these sellers have used of the month's orders."""
-        return self._app.lane.sellers(self.now, user_ids)
+        return self._app.account_queries.sellers(self.now, user_ids)
 
     def jobs(
         self,
@@ -66,7 +68,7 @@ class AccountOperations:
         cursor: str | None = None,
     ) -> list[JobView]:
         """Return jobs in the order in which they run, each with what blocks it, from a cursor."""
-        return self._whole.lane.jobs(
+        return self._whole.account_queries.jobs(
             self.now,
             user_id=self._whose(seller),
             platform=platform,
@@ -77,31 +79,31 @@ class AccountOperations:
 
     def places(self, jobs: Sequence[JobView]) -> list[int]:
         """Return the place of each in everybody's queue, the due ones first, up to a bound."""
-        return self._whole.lane.places(self.now, jobs)
+        return self._whole.account_queries.places(self.now, jobs)
 
     def account_jobs(self, account_id: str) -> list[JobView]:
         """Return the jobs of one account; raises NotFoundError."""
-        found = self._whole.lane.of_account(self.now, account_id, user_id=self._seller)
+        found = self._whole.account_queries.of_account(self.now, account_id, user_id=self._seller)
         if found is None:
             raise NotFoundError("there is no such account; see: headway shops, or /api/accounts")
         return found
 
     def job(self, name: str) -> JobView:
         """Return a job by its id or seller/platform/kind; raises NotFoundError."""
-        found = self._whole.lane.job(self.now, name) if is_job_name(name) else None
+        found = self._whole.account_queries.job(self.now, name) if is_job_name(name) else None
         if found is not None and self._seller in {None, found.user_id}:
             return found
         user_id = SellerId(name.partition("/")[0])
         if "/" not in name or self._seller not in {None, user_id}:
             raise NotFoundError("there is no such job; see: headway jobs, or /api/jobs")
-        theirs = self._whole.lane.jobs(self.now, user_id=user_id, limit=JOBS_MAX)
+        theirs = self._whole.account_queries.jobs(self.now, user_id=user_id, limit=JOBS_MAX)
         names = [each.name for each in theirs]
         has = f"{user_id} has {', '.join(sorted(names))}" if names else "see: headway jobs"
         raise NotFoundError(f"there is no such job; {has}")
 
     def quotas(self) -> tuple[Budget, ...]:
         """Return the day of each platform that has a quota, and what the next one will bring."""
-        return self._whole.lane.budgets(self.now)
+        return self._whole.account_queries.budgets(self.now)
 
     def revive(self, names: Sequence[str]) -> list[JobView]:
         """Queue dead jobs again; raises RequestError before anything is done."""

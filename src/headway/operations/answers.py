@@ -96,7 +96,7 @@ def _explained(
             last_error=each.last_error,
             explanation=reasons(each, queue, now),
             policy=app.policy.name,
-            timetable=app.why(each, now),
+            timetable=app.policy_reason(each, now),
             in_shop=in_shop(each, now),
         )
         for each in found

@@ -72,8 +72,8 @@ class Operations:
     def __init__(
         self, whole: App, *, actor: str, seller: SellerId | None = None, wall: Clock = WALL
     ) -> None:
-        self._whole = whole.behind(actor=actor)
-        self._app = whole.behind(actor=actor, seller=seller)
+        self._whole = whole.as_person(actor=actor)
+        self._app = whole.as_person(actor=actor, seller=seller)
         self._seller = seller
         self.actor = actor
         self.lane = AccountOperations(self._whole, self._app, seller=seller)

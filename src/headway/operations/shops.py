@@ -104,7 +104,7 @@ class ShopOperations:
             orders_used=sellers.orders_count(seller, now=self._whole.clock.now()),
             interval_min=rule.intervals[tier] / timedelta(minutes=1),
             lifted=lifted,
-            has_account=bool(self._app.lane.accounts(user_id=seller, limit=1)),
+            has_account=bool(self._app.account_queries.accounts(user_id=seller, limit=1)),
         )
 
     def _whose(self, asked: SellerId | None) -> SellerId | None:

@@ -32,7 +32,7 @@ def look(app: App, *, seller: SellerId | None = None, theirs: App | None = None)
         slack=app.rule.seat_rule.slack,
         minute_limit=app.settings.rate_limit,
         resource_of=resource_of,
-        accounts=lambda pool: app.lane.over(pool).status(now, user_id=seller),
+        accounts=lambda pool: app.account_queries.over(pool).status(now, user_id=seller),
         seller=seller,
         theirs=None if theirs is None else theirs.pool,
     )

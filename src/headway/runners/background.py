@@ -83,7 +83,7 @@ class BackgroundRuns:
             )
         assert child.stdout is not None
         assert child.stderr is not None
-        heard = _Heard(child.stdout, child.stderr, rings=self._bell.set)
+        heard = _Heard(child.stdout, child.stderr, on_output=self._bell.set)
         try:
             is_wanted = self._watch(run, child, heard)
         finally:
@@ -112,9 +112,9 @@ class BackgroundRuns:
 class _Heard:
     """What a child says: how far it is on one pipe, what it came to on the other."""
 
-    def __init__(self, stdout: IO[str], stderr: IO[str], *, rings: Callable[[], None]) -> None:
+    def __init__(self, stdout: IO[str], stderr: IO[str], *, on_output: Callable[[], None]) -> None:
         self.progress = 0.0
-        self._rings = rings
+        self._on_output = on_output
         self._said: list[str] = []
         self._result = ""
         self._threads = [
@@ -146,7 +146,7 @@ class _Heard:
     def _read_result(self, stdout: IO[str]) -> None:
         with contextlib.suppress(ValueError, OSError), stdout:
             self._result = stdout.read()
-        self._rings()
+        self._on_output()
 
     def _read_progress(self, stderr: IO[str]) -> None:
         with contextlib.suppress(ValueError, OSError), stderr:

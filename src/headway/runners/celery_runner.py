@@ -18,7 +18,7 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from headway.app import App
-from headway.app.dispatch import relay, rounds, rule_of
+from headway.app.dispatch import dispatch_rule, new_dispatcher, new_tick_loop
 from headway.app.monitoring import notify_of
 from headway.core.dispatch import DispatchLease, Verb, subject_of
 from headway.engine.dispatch import DispatchRule
@@ -51,8 +51,8 @@ class CeleryRunner:
         # How many of the application's seconds pass in a real one, as in a demo.
         self._speed = speed
         self._threads = EmbeddedRunner(app.clock, report)
-        rule = rule or rule_of(app)
-        self._relay = relay(
+        rule = rule or dispatch_rule(app)
+        self._dispatcher = new_dispatcher(
             app,
             owner,
             send=self._send,
@@ -60,7 +60,7 @@ class CeleryRunner:
             rule=rule,
             stopping=self._threads.stopping,
         )
-        self._rounds = rounds(app, send=self._send, rule=rule)
+        self._tick_loop = new_tick_loop(app, send=self._send, rule=rule)
         self._notify = notify_of(app)
         self._is_ticking = threading.Lock()
         celery.task(self._tick, name=task_name(Verb.TICK))
@@ -91,9 +91,9 @@ class CeleryRunner:
             logging.getLogger(name).addHandler(handler)
             logging.getLogger(name).propagate = False
         threading.Thread(target=self._await_stop, name="stop", daemon=True).start()
-        self._threads.start(life=self._relay.keep)
+        self._threads.start(life=self._dispatcher.keep)
         if self._ticks:
-            self._threads.start(tick=self._rounds.step)
+            self._threads.start(tick=self._tick_loop.step)
         if self._notify is not None:
             self._threads.start(notify=self._notify.step)
         try:
@@ -103,7 +103,7 @@ class CeleryRunner:
             state.should_stop = None
             for name in LOGGERS:
                 logging.getLogger(name).removeHandler(handler)
-        self._rounds.give_way()
+        self._tick_loop.give_way()
         self._threads.check()
 
     def stop(self) -> None:
@@ -117,7 +117,7 @@ class CeleryRunner:
     def _task(self, verb: Verb) -> Callable[[str, int], None]:
         def carry(subject: str, fence: int) -> None:
             named = DispatchLease(subject=subject_of(verb, subject), fence=fence)
-            self._guarded(verb, lambda: self._relay.carry(named))
+            self._guarded(verb, lambda: self._dispatcher.carry(named))
 
         carry.__name__ = verb.value
         return carry
@@ -126,7 +126,7 @@ class CeleryRunner:
         """Do one round, as beat asks; one at a time in each process is enough."""
         if self._is_ticking.acquire(blocking=False):
             try:
-                self._guarded(Verb.TICK, self._rounds.round)
+                self._guarded(Verb.TICK, self._tick_loop.round)
             finally:
                 self._is_ticking.release()
 

@@ -81,7 +81,7 @@ def router(app: App) -> APIRouter:
             figures = figures_of(seen, metrics, found, app.freshness.latest())
         except StoreError:
             figures = None
-        return Response(app.watch.metrics.render(figures), media_type=CONTENT_TYPE)
+        return Response(app.process_metrics.metrics.render(figures), media_type=CONTENT_TYPE)
 
     return routes
 
@@ -111,7 +111,7 @@ class Counted:
 
     def __init__(self, inner: ASGIApp, *, app: App) -> None:
         self._inner = inner
-        self._watch, self._clock = app.watch, app.clock
+        self._watch, self._clock = app.process_metrics, app.clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on, and tell what is answered; a stream goes on after that."""

@@ -22,7 +22,7 @@ from headway.app import App
 from headway.app.providers import shared_vault
 from headway.clock import fresh_id, fresh_secret
 from headway.core.accounts.jobs import PlatformName
-from headway.core.limits.transitions import CallReport, Go, Gone, Hold, Permit, Shed
+from headway.core.limits.transitions import CallReport, Expired, Granted, NotYet, Permit, Rejected
 from headway.engine.ports_limits import Limiter
 from headway.errors import (
     ConfigError,
@@ -189,7 +189,7 @@ class _Flow:
         self, consent: OAuthClient, shop: str, call: Callable[[], T], advice: str = NEW_LINK
     ) -> T:
         """Make one call within the limits; a person waits a few seconds for a permit, no longer."""
-        resources, limiter = consent.resources(shop), self._app.watched("connect")
+        resources, limiter = consent.resources(shop), self._app.observed_limiter("connect")
         for each in resources:
             self._app.limiter.know(each)
         timeout_s = self._app.settings.platform_timeout_s
@@ -202,7 +202,7 @@ class _Flow:
             purpose="connect",
             begins=True,
         )
-        if isinstance(permit, Shed) or not self._goes(limiter, permit):
+        if isinstance(permit, Rejected) or not self._goes(limiter, permit):
             text = f"Its limit is used up for now. {advice}"
             raise _RefusedError(
                 503, f"{self._platform.title()} cannot be asked at the moment", text
@@ -223,15 +223,15 @@ class _Flow:
 
     def _goes(self, limiter: Limiter, permit: Permit) -> bool:
         """Wait for the permit's start; False if it does not come after all."""
-        begun, wait_s = permit.go, permit.wait_s
+        begun, wait_s = permit.granted, permit.wait_s
         while begun is None:
             self._app.clock.sleep(wait_s)
             match limiter.begin(permit):
-                case Go() as begun:
+                case Granted() as begun:
                     pass
-                case Hold(wait_s=wait_s) if wait_s <= PERMIT_WAIT_S:
+                case NotYet(wait_s=wait_s) if wait_s <= PERMIT_WAIT_S:
                     pass
-                case Hold() | Gone():
+                case NotYet() | Expired():
                     limiter.settle(permit, sent=False)
                     return False
         return True

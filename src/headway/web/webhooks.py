@@ -71,7 +71,7 @@ def _endpoint(
         hook = read_hook(platform, headers, body)
         if hook.effect is WebhookEffect.NOTHING:
             return _told("not used", status=200)
-        fate = await run_in_threadpool(app.hooks.take, hook, now=app.clock.now())
+        fate = await run_in_threadpool(app.webhooks.take, hook, now=app.clock.now())
         if fate is DeliveryResult.UNKNOWN_SHOP:
             LOG.warning("a webhook of %s shop %s, which is not connected", platform, hook.shop)
             return _told(fate, status=202)

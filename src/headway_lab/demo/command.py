@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from headway import config
 from headway.app import App, build
 from headway.app.monitoring import alert_watch
-from headway.app.suppliers import all_suppliers_of
+from headway.app.suppliers import fetch_all_suppliers
 from headway.cli.console import CommandConsole
 from headway.cli.run import POOL_SIZE
 from headway.cli.serving import join, login_link, show_line, stoppable
@@ -278,7 +278,7 @@ def _work(runner: EmbeddedRunner, app: App, speed: float) -> None:
         tick=app.tick(
             every=max(EVERY, timedelta(seconds=TICK_S * speed)), watch=alert_watch(app)
         ).step,
-        fetch=all_suppliers_of(app, "demo", rings=bell.set).step,
+        fetch=fetch_all_suppliers(app, "demo", wake_push=bell.set).step,
         push=app.push("demo").step,
         **{
             f"pull-{number}": app.pull(f"demo:{number}").step

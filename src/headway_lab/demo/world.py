@@ -236,7 +236,7 @@ def simulate_past(
 
     play("world", stage.catalog.step)
     play("trade", stage.trade.step)
-    play("fetch", app.fetch("past", rings=bell.set).step)
+    play("fetch", app.fetch("past", wake_push=bell.set).step)
     pushes_from_h = _pushes_from_h(app, len(stage.demo_shops.sold))
     for hour in range(PAST_H):
         progress(hour / PAST_H)

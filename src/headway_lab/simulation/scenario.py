@@ -327,7 +327,7 @@ class Scenario:
             schedule=schedule,
             markets=ObservedMarkets(self.app.markets, self.laws, injector),
             limiter=limiter,
-            rings=self.workers.ring,
+            wake_push=self.workers.ring,
         ).step
 
     def _push(self, injector: FaultInjector, owner: str, clock: Clock) -> Step:

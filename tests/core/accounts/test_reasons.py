@@ -11,7 +11,7 @@ from headway.core.accounts.reasons import (
     JobState,
     Shut,
     aged,
-    why,
+    explain_job,
 )
 from headway.core.catalog.listings import SellerId
 from headway.core.limits.daily_shares import share_of
@@ -61,7 +61,7 @@ def test_whoever_waits_says_what_for_and_until_when(
     tier: Tier,
     kind: DataKind,
 ) -> None:
-    shut = Shut(state=JobState.BUDGET, why="the day is spent", until=NOW + MINUTE)
+    shut = Shut(state=JobState.BUDGET, explain_job="the day is spent", until=NOW + MINUTE)
     line = JobQueueState(
         running_count=running,
         running_max=10,
@@ -72,7 +72,7 @@ def test_whoever_waits_says_what_for_and_until_when(
     standing = job(
         status, NOW + minutes * MINUTE, tier=tier, kind=kind, ahead_count=ahead, last_error="x"
     )
-    answer = why(standing, line, NOW)
+    answer = explain_job(standing, line, NOW)
     assert answer.sentence.endswith(".")
     assert answer.until is not None
     assert answer.until >= NOW
@@ -91,14 +91,14 @@ def test_a_running_job_tells_its_progress() -> None:
         run_calls=3,
         calls_estimate=9.6,
     )
-    answer = why(standing, LINE, NOW)
+    answer = explain_job(standing, LINE, NOW)
     assert answer.state is JobState.RUNNING
     assert answer.sentence == "Runs since 11:59:00 UTC, 3 calls of about 10 so far."
 
 
 def test_a_silent_worker_is_no_progress() -> None:
     standing = job(JobStatus.RUNNING, lease_until=NOW - MINUTE)
-    assert why(standing, LINE, NOW).state is JobState.SILENT
+    assert explain_job(standing, LINE, NOW).state is JobState.SILENT
 
 
 def test_the_dead_the_cancelled_and_the_done_wait_for_nothing() -> None:
@@ -107,39 +107,43 @@ def test_the_dead_the_cancelled_and_the_done_wait_for_nothing() -> None:
         (JobStatus.CANCELLED, JobState.CANCELLED),
         (JobStatus.COMPLETED, JobState.DONE),
     ):
-        answer = why(job(status, None), LINE, NOW)
+        answer = explain_job(job(status, None), LINE, NOW)
         assert (answer.state, answer.until) == (state, None)
 
 
 def test_a_failure_and_a_spent_month_say_when_they_end() -> None:
-    failed = why(job(JobStatus.FAILED, NOW + MINUTE, retry_count=2, last_error="500"), LINE, NOW)
+    failed = explain_job(
+        job(JobStatus.FAILED, NOW + MINUTE, retry_count=2, last_error="500"), LINE, NOW
+    )
     assert failed.sentence == "Failed 2 times in a row (500); tried again at 12:01:00 UTC."
-    limited = why(job(JobStatus.LIMITED, NOW + 40_000 * MINUTE), LINE, NOW)
+    limited = explain_job(job(JobStatus.LIMITED, NOW + 40_000 * MINUTE), LINE, NOW)
     assert limited.state is JobState.QUOTA
 
 
 def test_what_will_still_hold_a_job_when_it_is_due_is_what_holds_it() -> None:
     until = NOW + 90 * MINUTE
-    shut = Shut(state=JobState.BUDGET, why="the day is spent", until=until)
+    shut = Shut(state=JobState.BUDGET, explain_job="the day is spent", until=until)
     line = JobQueueState(
         running_count=0,
         running_max=10,
         ageing=5 * MINUTE,
         shut={(PlatformName.ETSY, share_of(Tier.FREE, JobType.INCREMENTAL)): shut},
     )
-    soon = why(job(JobStatus.COMPLETED, NOW + 30 * MINUTE), line, NOW)
+    soon = explain_job(job(JobStatus.COMPLETED, NOW + 30 * MINUTE), line, NOW)
     assert (soon.state, soon.until) == (JobState.BUDGET, until)
     assert soon.sentence == "Due at 12:30 UTC, but the day is spent; free from 13:30 UTC."
-    later = why(job(JobStatus.COMPLETED, NOW + 120 * MINUTE), line, NOW)
+    later = explain_job(job(JobStatus.COMPLETED, NOW + 120 * MINUTE), line, NOW)
     assert (later.state, later.until) == (JobState.NOT_DUE, NOW + 120 * MINUTE)
 
 
 def test_a_job_of_a_seller_whose_month_is_used_up_waits_for_the_next_month() -> None:
     for due_at in (NOW - MINUTE, NOW + 60 * MINUTE):
-        answer = why(job(JobStatus.COMPLETED, due_at, is_over_quota=True), LINE, NOW)
+        answer = explain_job(job(JobStatus.COMPLETED, due_at, is_over_quota=True), LINE, NOW)
         assert (answer.state, answer.until) == (JobState.QUOTA, datetime(2026, 2, 1, tzinfo=UTC))
     after = datetime(2026, 2, 3, tzinfo=UTC)
-    assert why(job(JobStatus.COMPLETED, after, is_over_quota=True), LINE, NOW).until == after
+    assert (
+        explain_job(job(JobStatus.COMPLETED, after, is_over_quota=True), LINE, NOW).until == after
+    )
 
 
 def test_a_job_is_named_by_seller_platform_and_kind() -> None:

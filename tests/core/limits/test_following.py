@@ -1,9 +1,9 @@
 """A call settled, and the next one reserved, in one exchange."""
 
-from tests.core.limits.test_transitions import BOEING, START, ask, go, limiter_of
+from tests.core.limits.test_transitions import BOEING, START, ask, begin_call, limiter_of
 
 from headway.clock import rng
-from headway.core.limits.transitions import Shed
+from headway.core.limits.transitions import Rejected
 from headway_lab.virtual_clock import VirtualClock
 
 
@@ -13,7 +13,7 @@ def test_a_reservation_after_a_call_leaves_what_settling_and_reserving_leave() -
     ids = [rng("ids"), rng("ids")]
     for limiter, generator in zip((one, two), ids, strict=True):
         limiter.ids = lambda generator=generator: str(generator.random())
-    calls = [go(limiter, clock) for limiter, clock in zip((one, two), clocks, strict=True)]
+    calls = [begin_call(limiter, clock) for limiter, clock in zip((one, two), clocks, strict=True)]
     for clock in clocks:
         clock.sleep(1.5)
     followed = ask(one, after=calls[0])
@@ -26,7 +26,7 @@ def test_a_reservation_after_a_call_leaves_what_settling_and_reserving_leave() -
 
 def test_a_call_is_settled_though_no_permit_can_follow_it_soon_enough(clock: VirtualClock) -> None:
     limiter = limiter_of(clock, boeing=(BOEING,))
-    call = go(limiter, clock)
+    call = begin_call(limiter, clock)
     wishes = {"owner": "test", "max_wait_s": 1, "lease_s": 60, "grace_s": 10}
-    assert isinstance(limiter.reserve(["boeing"], after=call, **wishes), Shed)
+    assert isinstance(limiter.reserve(["boeing"], after=call, **wishes), Rejected)
     assert [line.status for line in limiter.ledger.values()] == ["sent"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headway.core.laws import replay_windows
 from headway.core.limits.memory import MemoryLimiter
-from headway.core.limits.transitions import Bucket, Go, Hold, Permit, Quota, Resource, Window
+from headway.core.limits.transitions import Bucket, Granted, NotYet, Permit, Quota, Resource, Window
 from headway_lab.virtual_clock import VirtualClock
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -83,16 +83,16 @@ class World:
         if job.fate == "dies waiting":
             return
         self.clock.sleep(permit.wait_s)
-        while isinstance(answer := self.limiter.begin(permit), Hold):
+        while isinstance(answer := self.limiter.begin(permit), NotYet):
             self._judge_hold(permit)
             self._promise(permit, job, answer.wait_s)
             self.clock.sleep(answer.wait_s)
-        if isinstance(answer, Go):
+        if isinstance(answer, Granted):
             self._judge_order(permit)
             self._call(permit, job, answer)
         self.waiting.pop(permit.id, None)
 
-    def _call(self, permit: Permit, job: Job, answer: Go) -> None:
+    def _call(self, permit: Permit, job: Job, answer: Granted) -> None:
         begun_s = self.clock.monotonic()
         self.begun.append(begun_s)
         self.calls[permit.id] = (begun_s, None)
@@ -312,9 +312,9 @@ def test_a_bucket_never_overflows_at_the_supplier(calls: list[tuple[int, int, in
         )
         assert isinstance(permit, Permit)
         clock.sleep(permit.wait_s)
-        while isinstance(answer := limiter.begin(permit), Hold):
+        while isinstance(answer := limiter.begin(permit), NotYet):
             clock.sleep(answer.wait_s)
-        assert isinstance(answer, Go)
+        assert isinstance(answer, Granted)
         charged.append((clock.monotonic(), min(cost, actual)))
         clock.sleep(reply_s)
         limiter.settle(permit, sent=True, actual=min(cost, actual))

@@ -230,7 +230,7 @@ def test_platforms_tell_of_orders_and_each_delivery_is_taken_once(play: Play) ->
         assert role is not None
         assert role.verify(secret.get_secret_value(), lowered, body, now)
         outcomes.append(
-            (platform, play.app.hooks.take(read_hook(platform, lowered, body), now=now))
+            (platform, play.app.webhooks.take(read_hook(platform, lowered, body), now=now))
         )
 
     play.stage.trade.send_webhooks_with(send, play.clock)

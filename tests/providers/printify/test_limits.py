@@ -9,7 +9,7 @@ from headway.clock import rng
 from headway.core.accounts.jobs import Account, PlatformName
 from headway.core.catalog.listings import LimitKey, SellerId
 from headway.core.limits.memory import MemoryLimiter
-from headway.core.limits.transitions import Go, Permit, Resource
+from headway.core.limits.transitions import Granted, Permit, Resource
 from headway.providers.printify.limits import (
     JITTER_S,
     account_limit_key,
@@ -39,7 +39,7 @@ def begins(resource: Resource, *, for_s: float, seed: int) -> list[float]:
         )
         assert isinstance(permit, Permit)
         clock.sleep(permit.wait_s + 1e-6)
-        assert isinstance(limiter.begin(permit), Go)
+        assert isinstance(limiter.begin(permit), Granted)
         begun.append(clock.monotonic())
         limiter.settle(permit, sent=True, is_late=True)
     return begun

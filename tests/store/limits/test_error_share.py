@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from psycopg_pool import ConnectionPool
 
-from headway.core.limits.transitions import Bucket, CallReport, Go, Permit, Resource
+from headway.core.limits.transitions import Bucket, CallReport, Granted, Permit, Resource
 from headway.store.limits.error_share import ErrorShare
 from headway.store.limits.limiter import PostgresLimiter
 from headway_lab.virtual_clock import VirtualClock
@@ -16,7 +16,7 @@ KEYS = ("printify:1", "printify:2")
 def call(limiter: PostgresLimiter, key: str, status: int | None, *, sent: bool = True) -> None:
     permit = limiter.reserve([key], owner="w", max_wait_s=0, lease_s=60, grace_s=10, begins=True)
     assert isinstance(permit, Permit)
-    assert isinstance(permit.go, Go)
+    assert isinstance(permit.granted, Granted)
     limiter.settle(permit, sent=sent, report=CallReport(result="", http_status=status))
 
 

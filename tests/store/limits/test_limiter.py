@@ -15,9 +15,9 @@ from headway.core.laws import replay_windows
 from headway.core.limits.transitions import (
     Bucket,
     CallReport,
-    Go,
-    Hold,
+    Granted,
     LimitStep,
+    NotYet,
     Observation,
     Permit,
     Quota,
@@ -62,10 +62,10 @@ def ask(limiter: PostgresLimiter, **wishes: float) -> Permit:
     return permit
 
 
-def go(limiter: PostgresLimiter, clock: VirtualClock, **wishes: float) -> Permit:
+def begin_call(limiter: PostgresLimiter, clock: VirtualClock, **wishes: float) -> Permit:
     permit = ask(limiter, **wishes)
     clock.sleep(permit.wait_s)
-    assert isinstance(limiter.begin(permit), Go)
+    assert isinstance(limiter.begin(permit), Granted)
     return permit
 
 
@@ -81,17 +81,17 @@ def test_the_ledger_tells_what_became_of_every_call(
     limiter: PostgresLimiter, pool: ConnectionPool, clock: VirtualClock
 ) -> None:
     begun = [clock.now()]
-    permit = go(limiter, clock)
+    permit = begin_call(limiter, clock)
     clock.sleep(2)
     report = CallReport(result="ok", http_status=200, seats_paid=10, skus=["A", "B"])
     limiter.settle(permit, sent=True, report=report)
-    permit = go(limiter, clock)
+    permit = begin_call(limiter, clock)
     begun.append(clock.now())
     limiter.settle(permit, sent=False)
-    go(limiter, clock, lease_s=20)
+    begin_call(limiter, clock, lease_s=20)
     begun.append(clock.now())
     clock.sleep(90)
-    permit = go(limiter, clock)
+    permit = begin_call(limiter, clock)
     begun.append(clock.now())
     limiter.settle(permit, sent=True, is_late=True)
 
@@ -112,7 +112,7 @@ def test_the_ledger_proves_that_no_window_was_exceeded(
     limiter: PostgresLimiter, clock: VirtualClock
 ) -> None:
     for _ in range(5):
-        permit = go(limiter, clock)
+        permit = begin_call(limiter, clock)
         clock.sleep(3)
         limiter.settle(permit, sent=True)
     calls = limiter.calls_since("boeing", datetime(2026, 1, 1, tzinfo=UTC))
@@ -128,8 +128,8 @@ def test_another_process_sees_the_same_queue(
     other = PostgresLimiter(pool, clock, [BOEING])
     second = ask(other)
     assert second.position == 1
-    assert isinstance(other.begin(second), Hold)
-    assert isinstance(other.begin(first), Go)
+    assert isinstance(other.begin(second), NotYet)
+    assert isinstance(other.begin(first), Granted)
 
 
 def test_a_store_with_another_past_is_distrusted_for_one_window(
@@ -241,7 +241,7 @@ def test_the_clocks_of_the_callers_do_not_matter(pool: ConnectionPool) -> None:
 def test_a_step_of_the_store_s_clock_is_noticed_once_per_key(
     limiter: PostgresLimiter, clock: VirtualClock
 ) -> None:
-    limiter.settle(go(limiter, clock), sent=True)
+    limiter.settle(begin_call(limiter, clock), sent=True)
     clock.step(10)
     clock.sleep(1)
     assert ask(limiter, grace_s=1000).wait_s >= 29
@@ -280,7 +280,7 @@ def test_an_error_in_the_middle_leaves_no_trace(pool: ConnectionPool, clock: Vir
     limiter = PostgresLimiter(pool, clock, [BOEING], ids=lambda: next(twice))
     limiter.pause("boeing", 0, "")
     clock.sleep(1000)
-    limiter.settle(go(limiter, clock), sent=True)
+    limiter.settle(begin_call(limiter, clock), sent=True)
     clock.sleep(1000)
     permit = ask(limiter)
     with pytest.raises(StoreError, match="duplicate key"):

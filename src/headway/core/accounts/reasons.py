@@ -90,7 +90,7 @@ class Shut:
     """Why no job of a platform and share may run now, and from when on one may."""
 
     state: JobState
-    why: str
+    explain_job: str
     until: datetime
 
 
@@ -125,7 +125,7 @@ def aged(standing: JobPosition, line: JobQueueState, now: datetime) -> float:
     return rank(standing.score, due_at, now, line.ageing)
 
 
-def why(standing: JobPosition, line: JobQueueState, now: datetime) -> JobAnswer:
+def explain_job(standing: JobPosition, line: JobQueueState, now: datetime) -> JobAnswer:
     """Say what a job does, or what blocks it and until when; the first thing that does."""
     if standing.status is JobStatus.RUNNING:
         return _running(standing, now)
@@ -228,7 +228,7 @@ def _held(standing: JobPosition, line: JobQueueState, due: str, now: datetime) -
     if shut is not None:
         return JobAnswer(
             state=shut.state,
-            sentence=f"{due}, but {shut.why}; free from {format_time(shut.until, now)}.",
+            sentence=f"{due}, but {shut.explain_job}; free from {format_time(shut.until, now)}.",
             until=shut.until,
         )
     return None

@@ -7,13 +7,13 @@ from headway.core.limits import transitions
 from headway.core.limits.rules import to_us
 from headway.core.limits.status import LimitStatus
 from headway.core.limits.transitions import (
-    Begun,
+    BeginResult,
     CallReport,
     LimitStep,
     Observation,
     Permit,
+    Rejected,
     Request,
-    Shed,
 )
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class LimiterVerbs(Protocol):
         leave: float = 0,
         after: Permit | None = None,
         report: CallReport | None = None,
-    ) -> Permit | Shed:
+    ) -> Permit | Rejected:
         """Queue for a start time; refuse at once when the wait would be too long.
 
         With `begins` a ticket whose start is now has begun, and says so. `leave` is how many units
@@ -79,7 +79,7 @@ class LimiterVerbs(Protocol):
         )
         assert after is None or (set(after.keys) <= set(request.keys) and not begins)
 
-        def transition(states: transitions.States, now_us: int) -> LimitStep[Permit | Shed]:
+        def transition(states: transitions.States, now_us: int) -> LimitStep[Permit | Rejected]:
             if after is not None:
                 return transitions.follow(self.resources, states, after, request, now_us)
             ask = transitions.take if begins else transitions.reserve
@@ -94,8 +94,8 @@ class LimiterVerbs(Protocol):
         """
         return all(key in self.resources for key in permit.keys)
 
-    def begin(self, permit: Permit) -> Begun:
-        """Ask to send now: Go, Hold (come back later) or Gone (reserve again)."""
+    def begin(self, permit: Permit) -> BeginResult:
+        """Ask to send now: Granted, NotYet (come back later) or Expired (reserve again)."""
         return self.run(
             transitions.find_keys(self.resources, permit.keys),
             lambda states, now_us: transitions.begin(self.resources, states, permit, now_us),

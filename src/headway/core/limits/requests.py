@@ -12,14 +12,14 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shed:
+class Rejected:
     """No ticket: the wait would be too long; by then it may no longer be."""
 
     retry_in_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Go:
+class Granted:
     """Send now; after `send_within_s` it is too late, and the ticket is to be settled unsent."""
 
     send_within_s: float
@@ -37,22 +37,22 @@ class Permit:
     wait_s: float
     start_at: datetime
     position: int
-    go: Go | None = None
+    granted: Granted | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
+class NotYet:
     """Not yet: somebody better came, a pause, a correction; begin again after `wait_s`."""
 
     wait_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gone:
+class Expired:
     """The ticket is not waiting any more; reserve again."""
 
 
-Begun = Go | Hold | Gone
+BeginResult = Granted | NotYet | Expired
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

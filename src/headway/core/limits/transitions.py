@@ -11,16 +11,16 @@ from math import isfinite
 
 from headway.core.limits.queue import ahead_of, charge, close, find_start_us
 from headway.core.limits.requests import (
-    Begun,
+    BeginResult,
     CallReport,
-    Go,
-    Gone,
-    Hold,
+    Expired,
+    Granted,
     LimitStep,
+    NotYet,
     Observation,
     Permit,
+    Rejected,
     Request,
-    Shed,
 )
 from headway.core.limits.rules import SECOND_US, Bucket, Quota, Resource, Window, to_us
 from headway.core.limits.state import (
@@ -39,21 +39,21 @@ from headway.core.limits.state import (
 from headway.errors import InvalidError, InvariantError
 
 __all__ = [
-    "Begun",
+    "BeginResult",
     "Bucket",
     "CallReport",
-    "Go",
-    "Gone",
-    "Hold",
+    "Expired",
+    "Granted",
     "LedgerCall",
     "LimitState",
     "LimitStep",
+    "NotYet",
     "Observation",
     "Permit",
     "Quota",
+    "Rejected",
     "Request",
     "Resource",
-    "Shed",
     "Window",
     "begin",
     "enter",
@@ -124,14 +124,14 @@ def enter(
 
 def reserve(
     resources: Resources, states: States, request: Request, now_us: int
-) -> LimitStep[Permit | Shed]:
+) -> LimitStep[Permit | Rejected]:
     """Queue for a start time; refuse at once when the wait would be too long."""
     _refuse_impossible(resources, states, request)
     asked = {key: _waiting(request, states[key].next_sequence, now_us) for key in request.keys}
     starts = {key: find_start_us(resources[key], states[key], asked[key], now_us) for key in asked}
     wait_us = max(starts.values()) - now_us
     if wait_us > to_us(request.max_wait_s):
-        return LimitStep(answer=Shed(retry_in_s=wait_us / SECOND_US - request.max_wait_s))
+        return LimitStep(answer=Rejected(retry_in_s=wait_us / SECOND_US - request.max_wait_s))
     permit = Permit(
         id=request.id,
         keys=request.keys,
@@ -147,16 +147,16 @@ def reserve(
 
 def take(
     resources: Resources, states: States, request: Request, now_us: int
-) -> LimitStep[Permit | Shed]:
+) -> LimitStep[Permit | Rejected]:
     """Reserve and, if the start is now, begin in the same breath: the ticket then says Go."""
     reserved = reserve(resources, states, request, now_us)
     permit = reserved.answer
-    if isinstance(permit, Shed) or permit.wait_s > 0:
+    if isinstance(permit, Rejected) or permit.wait_s > 0:
         return reserved
     begun = begin(resources, {**states, **reserved.states}, permit, now_us)
-    assert isinstance(begun.answer, Go), "whoever may start now may begin now"
+    assert isinstance(begun.answer, Granted), "whoever may start now may begin now"
     return LimitStep(
-        answer=replace(permit, go=begun.answer),
+        answer=replace(permit, granted=begun.answer),
         states={**reserved.states, **begun.states},
         notes=(*reserved.notes, *begun.notes),
     )
@@ -164,7 +164,7 @@ def take(
 
 def follow(
     resources: Resources, states: States, sent: Permit, request: Request, now_us: int
-) -> LimitStep[Permit | Shed]:
+) -> LimitStep[Permit | Rejected]:
     """Settle a call that was sent and, in the same breath, reserve the one that is to follow it."""
     settled = settle(resources, states, sent, sent=True, now_us=now_us)
     reserved = reserve(resources, {**states, **settled.states}, request, now_us)
@@ -175,25 +175,27 @@ def follow(
     )
 
 
-def begin(resources: Resources, states: States, permit: Permit, now_us: int) -> LimitStep[Begun]:
+def begin(
+    resources: Resources, states: States, permit: Permit, now_us: int
+) -> LimitStep[BeginResult]:
     """Let the call go now if every rule of every key allows it and nobody better wants the slot."""
     asked = {key: one for key in permit.keys for one in states[key].waiting if one.id == permit.id}
     if len(asked) < len(permit.keys):
         return LimitStep(
-            answer=Gone(), states={key: states[key].without(permit.id) for key in asked}
+            answer=Expired(), states={key: states[key].without(permit.id) for key in asked}
         )
     starts = {key: find_start_us(resources[key], states[key], asked[key], now_us) for key in asked}
     wait_us = max(starts.values()) - now_us
     if wait_us > 0:
         promised = _promise(states, asked, starts)
-        return LimitStep(answer=Hold(wait_s=wait_us / SECOND_US), states=promised)
+        return LimitStep(answer=NotYet(wait_s=wait_us / SECOND_US), states=promised)
     begun = {
         key: charge(resources[key], states[key].without(one.id), one, now_us)
         for key, one in asked.items()
     }
     within_s = min(_send_within_s(resources[key], one) for key, one in asked.items())
     notes = tuple(_ledger_line(key, one, now_us) for key, one in asked.items())
-    return LimitStep(answer=Go(send_within_s=within_s), states=begun, notes=notes)
+    return LimitStep(answer=Granted(send_within_s=within_s), states=begun, notes=notes)
 
 
 def settle(

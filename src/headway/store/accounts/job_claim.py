@@ -30,7 +30,7 @@ from headway.core.accounts.jobs import (
 )
 from headway.core.catalog.listings import SellerId
 from headway.core.limits.daily_shares import DayPlan, DayShare, share_of
-from headway.core.limits.transitions import Permit, Shed
+from headway.core.limits.transitions import Permit, Rejected
 from headway.store.limits.day_demand import used_by_share
 from headway.store.limits.limiter import PostgresLimiter
 from headway.store.pause_sql import ALL_PAUSED, is_seller_paused
@@ -238,7 +238,7 @@ class JobClaim:
                 purpose="pull",
                 begins=True,
             )
-            if not isinstance(permit, Shed):
+            if not isinstance(permit, Rejected):
                 return permit
         lesser = list(DayShare)[list(DayShare).index(share) :]
         self.closed |= {(each.platform, one) for one in lesser}

@@ -29,7 +29,7 @@ from headway.core.accounts.reasons import (
     JobState,
     Shut,
     aged,
-    why,
+    explain_job,
 )
 from headway.core.catalog.listings import SellerId
 from headway.core.limits.daily_shares import DayShare
@@ -230,7 +230,7 @@ def read_line(
     shut = {
         (budget.platform, share): Shut(
             state=JobState.TOLD_TO_WAIT if budget.paused_until else JobState.BUDGET,
-            why=budget.why_shut(share),
+            explain_job=budget.why_shut(share),
             until=until,
         )
         for budget in budgets
@@ -241,7 +241,7 @@ def read_line(
     for limit_key, until, reason in connection.execute(BREAKERS, names).fetchall():
         down = Shut(
             state=JobState.NO_ANSWER,
-            why=f"{limit_key.capitalize()} does not answer ({reason or 'no reason given'})",
+            explain_job=f"{limit_key.capitalize()} does not answer ({reason or 'no reason given'})",
             until=until,
         )
         shut |= {(PlatformName(limit_key), share): down for share in DayShare}
@@ -343,7 +343,7 @@ def view(
     standing: JobPosition, line: JobQueueState, now: datetime, *, rows: int | None = None
 ) -> JobView:
     """Return a job as it is shown."""
-    answer: JobAnswer = why(standing, line, now)
+    answer: JobAnswer = explain_job(standing, line, now)
     is_placed = standing.is_due(now) and standing.ahead_count is not None
     return JobView(
         id=standing.id,

@@ -16,8 +16,8 @@ WAITING = (JobStatus.QUEUED, JobStatus.FAILED, JobStatus.LIMITED, JobStatus.COMP
 def ask(app: App, violations: ViolationLog) -> None:
     """Ask the front of the queue and some of every standing: each has a reason and an instant."""
     now = app.clock.now()
-    front = app.lane.jobs(now, limit=ASKED)
-    others = [job for one in WAITING for job in app.lane.jobs(now, status=one, limit=2)]
+    front = app.account_queries.jobs(now, limit=ASKED)
+    others = [job for one in WAITING for job in app.account_queries.jobs(now, status=one, limit=2)]
     for view in (*front, *others):
         is_history = view.status is JobStatus.COMPLETED and view.due_at is None
         if not view.reason:
@@ -31,7 +31,7 @@ def record_forecasts(
 ) -> None:
     """Ask these jobs until when they wait, and remember what they said."""
     now = app.clock.now()
-    for view in (app.lane.job(now, name) for name in names):
+    for view in (app.account_queries.job(now, name) for name in names):
         if view is None or view.status not in WAITING or view.until is None:
             continue
         headway_s = interval(view.tier, view.kind, app.job_rule) / SECOND

@@ -87,7 +87,7 @@ class SimulatedOperations:
         event = read_hook(platform, headers, hook.body)
         if event.effect is WebhookEffect.NOTHING:
             return "not used"
-        return str(self._app.hooks.take(event, now=now))
+        return str(self._app.webhooks.take(event, now=now))
 
     def _limit_key(self, platform: PlatformName, name: str) -> LimitKey:
         return token_key_of(self._app.settings, platform, name)

@@ -301,7 +301,9 @@ class AccountScenario:
             at_s = self.clock.monotonic()
             if at_s >= end_s:
                 return
-            waiting = sorted(job.id for job in self.app.lane.jobs(self.clock.now(), limit=JOBS_MAX))
+            waiting = sorted(
+                job.id for job in self.app.account_queries.jobs(self.clock.now(), limit=JOBS_MAX)
+            )
             sample = draw.sample(waiting, min(ASKED_JOBS, len(waiting)))
             record_forecasts(self.app, sample, self.forecasts, at_s=at_s)
 

@@ -183,16 +183,16 @@ def test_it_says_in_one_sentence_why() -> None:
     row = replace(
         listing(), evidence=Evidence(changes_seen=3.2, watched_days=41), next_sync_at=NOW + HOUR
     )
-    why = POLICY.why(row, NOW)
+    why = POLICY.reason(row, NOW)
     assert re.fullmatch(
         r"3 changes in 41 days → 0\.0\d+ a day; \d+ % likely stale;"
         r" worth [\d.]+ min, going price 1; next look 13:30",
         why,
     )
-    assert "swept" in POLICY.why(replace(row, swept_from=NOW), NOW)
-    assert "1 change in" in POLICY.why(listing(), NOW)
+    assert "swept" in POLICY.reason(replace(row, swept_from=NOW), NOW)
+    assert "1 change in" in POLICY.reason(listing(), NOW)
     unread = listing(read_at=None)
-    said = POLICY.why(unread, NOW)
+    said = POLICY.reason(unread, NOW)
     assert said == f"never read yet; first look {unread.next_sync_at:%H:%M}", "not at once"
 
 

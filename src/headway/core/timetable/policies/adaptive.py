@@ -137,7 +137,7 @@ class Adaptive:
             spares=tally.spares,
         )
 
-    def why(self, listing: Listing, now: datetime) -> str:
+    def reason(self, listing: Listing, now: datetime) -> str:
         """Return in one sentence why a listing is read when it is."""
         evidence, read_at = listing.evidence, listing.last_successful_sync
         if read_at is None:

@@ -127,7 +127,7 @@ class Policy(Protocol):
     def learn(self, seen: list[ReadResult]) -> Lesson | None:
         """Return what one call taught about the market; None from a policy that has none."""
 
-    def why(self, listing: Listing, now: datetime) -> str:
+    def reason(self, listing: Listing, now: datetime) -> str:
         """Say why a listing is read when it is."""
 
 
@@ -195,7 +195,7 @@ class OnceADay:
         del seen
         return None
 
-    def why(self, listing: Listing, now: datetime) -> str:
+    def reason(self, listing: Listing, now: datetime) -> str:
         """Say that everybody is read once a day."""
         del now
         return f"once a day, next {listing.next_sync_at:%H:%M}"
