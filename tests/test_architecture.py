@@ -16,7 +16,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def references(text: str) -> list[tuple[str, str]]:
     """Return every `path/file.py` or `path/file.py:Class.method` as path and name."""
-    return re.findall(r"`((?:\w+/)*\w+\.py)(?::([\w.]+))?`", text)
+    return re.findall(r"`((?:\w+/)*\w+\.(?:py|sql))(?::([\w.]+))?`", text)
 
 
 def path_of(reference: str) -> Path:
