@@ -10,7 +10,7 @@ from headway.app.suppliers import add_supplier
 from headway.core.access import Role
 from headway.core.catalog.listings import SupplierName
 from headway.core.limits.breaker import FAILURES_MAX
-from headway.providers.boeing.client import BoeingAccess
+from headway.providers.provider import SupplierSetup
 
 expect = playwright.expect
 CARD = "#suppliers"
@@ -18,10 +18,9 @@ CARD = "#suppliers"
 
 def add(house: House, *names: str) -> None:
     for name in names:
-        access = BoeingAccess(
-            client_id=f"{name}-id", client_secret="s", username="us", password="p"
-        )
-        add_supplier(house.app, SupplierName(name), access)
+        secrets = {"client_secret": "s", "password": "p"}
+        setup = SupplierSetup(client_id=f"{name}-id", username="us", secrets=secrets)
+        add_supplier(house.app, SupplierName(name), setup)
 
 
 def let_fail(house: House, name: str) -> None:

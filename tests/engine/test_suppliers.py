@@ -22,7 +22,7 @@ from headway.core.pauses import Pause, PauseKind
 from headway.engine.fetch_all import FetchAll
 from headway.errors import ConflictError, NotFoundError
 from headway.operations.listings import Operations
-from headway.providers.boeing.client import BoeingAccess
+from headway.providers.provider import SupplierSetup
 from headway.store.catalog.suppliers import Suppliers
 from headway.store.monitoring.law_checks import LawChecks
 from headway.store.timetable.positions import ListingPositions
@@ -32,6 +32,7 @@ from headway_lab.simulators.transport import SimTransport
 from headway_lab.virtual_clock import VirtualClock
 
 ACME = SupplierName("acme")
+SECRETS = {"client_secret": "s", "password": "p"}
 SKUS = tuple(f"P{number}" for number in range(12))
 UNREAD = "SELECT count(*) FROM product_sync_schedule WHERE last_successful_sync IS NULL"
 
@@ -68,13 +69,13 @@ class Quarter:
         simulator = BoeingSimulator(shelf, clock, seed=2, sign_in=sign_in, faults=faults)
         self.street.houses[f"{name}.test"] = SimTransport(simulator.handle, clock, seed=2)
         self.suppliers[name], self.shelves[name] = simulator, shelf
-        access = BoeingAccess(
+        setup = SupplierSetup(
             client_id=sign_in.client_id,
-            client_secret=sign_in.client_secret,
             username=sign_in.username,
-            password=sign_in.password,
+            url=f"http://{name}.test",
+            secrets={"client_secret": sign_in.client_secret, "password": sign_in.password},
         )
-        add_supplier(self.app, name, access, url=f"http://{name}.test")
+        add_supplier(self.app, name, setup)
         return sign_in
 
     def list(self, seller: str, supplier: SupplierName, *skus: str, price: str) -> None:
@@ -295,10 +296,10 @@ def test_who_changes_the_supplier_hears_no_more_of_the_one_before(
 def test_two_suppliers_cannot_share_a_credential(make_quarter: QuarterMaker) -> None:
     quarter = make_quarter()
     quarter.open(ACME)
-    access = BoeingAccess(client_id="acme-id", client_secret="s", username="u", password="p")
+    setup = SupplierSetup(client_id="acme-id", username="u", secrets=SECRETS)
     with pytest.raises(ConflictError, match="acme-id"):
-        add_supplier(quarter.app, SupplierName("other"), access)
-    main = replace(access, client_id=quarter.app.settings.boeing_client_id)
+        add_supplier(quarter.app, SupplierName("other"), setup)
+    main = replace(setup, client_id=quarter.app.settings.boeing_client_id)
     with pytest.raises(ConflictError, match="main"):
         add_supplier(quarter.app, SupplierName("other"), main)
     assert Suppliers(quarter.app.pool).names() == [MAIN, ACME]
@@ -417,30 +418,30 @@ def test_limits_are_shown_by_the_names_of_their_suppliers(make_quarter: QuarterM
 def test_a_name_stands_for_one_credential_for_ever(make_quarter: QuarterMaker) -> None:
     quarter = make_quarter()
     quarter.open(ACME)
-    access = BoeingAccess(client_id="new-id", client_secret="s", username="u", password="p")
+    setup = SupplierSetup(client_id="new-id", username="u", url="http://acme.test", secrets=SECRETS)
     for _ in range(2):  # a worker may still have the one before in mind
         with pytest.raises(ConflictError, match="under another name"):
-            add_supplier(quarter.app, ACME, access, url="http://acme.test")
+            add_supplier(quarter.app, ACME, setup)
         if ACME in Suppliers(quarter.app.pool).names():
             remove_supplier(quarter.app, ACME)
-    same = replace(access, client_id="acme-id")
-    assert add_supplier(quarter.app, ACME, same, url="http://acme.test")
-    assert not add_supplier(quarter.app, ACME, same, url="http://acme.test")
+    same = replace(setup, client_id="acme-id")
+    assert add_supplier(quarter.app, ACME, same)
+    assert not add_supplier(quarter.app, ACME, same)
 
 
 def test_new_secrets_are_used_from_the_next_sign_in_on(make_quarter: QuarterMaker) -> None:
     quarter = make_quarter()
     sign_in = quarter.open(ACME)
     quarter.list("b", ACME, *SKUS, price="20")
-    access = BoeingAccess(
+    setup = SupplierSetup(
         client_id=sign_in.client_id,
-        client_secret="wrong",
         username=sign_in.username,
-        password=sign_in.password,
+        url="http://acme.test",
+        secrets={"client_secret": "wrong", "password": sign_in.password},
     )
-    add_supplier(quarter.app, ACME, access, url="http://acme.test")
+    add_supplier(quarter.app, ACME, setup)
     lines = fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None)
     quarter.drive(lines, lambda: quarter.suppliers[ACME].calls["oauth"] > 0)
-    right = replace(access, client_secret=sign_in.client_secret)
-    add_supplier(quarter.app, ACME, right, url="http://acme.test")
+    secrets = {"client_secret": sign_in.client_secret, "password": sign_in.password}
+    add_supplier(quarter.app, ACME, replace(setup, secrets=secrets))
     quarter.read_all(lines)

@@ -61,7 +61,7 @@ def test_secrets_come_in_and_are_seen_nowhere(
     assert again.headers["Idempotency-Replayed"] == "true"
     assert added.json() == {
         "name": "east", "client_id": "east-id", "username": "us", "url": "https://east.example",
-        "is_new": True,
+        "kind": "boeing", "options": {}, "is_new": True,
     }  # fmt: skip
     secrets = stored_secrets(SupplierName("east"), app.settings, pool)
     assert (secrets["client_secret"], secrets["password"]) == SECRETS
@@ -204,7 +204,7 @@ def test_the_worst_come_first_and_each_says_when_its_next_call_leaves(
     broken = Breaker()
     for _ in range(FAILURES_MAX):
         broken = broken.failed(START, "503")
-    app.breakers.save(app.for_supplier(SupplierName("down")).scope, broken)
+    app.breakers.save(app.for_supplier(SupplierName("down")).limit_key, broken)
     operator.post("/api/sync/pause", json={"kind": "supplier", "supplier": "old"})
     found = operations.worst(limit=3)
     assert ([each.view.name for each in found.first], found.count) == (["down", "old", "fresh"], 5)

@@ -8,11 +8,18 @@ import httpx
 
 from headway.app import providers
 from headway.app.call_metrics import ProcessMetrics
-from headway.app.providers import day_limits, main_limit_key, shared_limits, supplier_limit
+from headway.app.providers import (
+    day_limits,
+    main_entry,
+    main_limit_key,
+    shared_limits,
+    supplier_limit,
+)
 from headway.app.rules import (
     LEASE_MARGIN,
     MINUTE_S,
     account_rule,
+    at_pace,
     failure_rule,
     fetch_rule,
     seats_per_min,
@@ -43,6 +50,7 @@ from headway.engine.supplier_queue import current_rule, read_front
 from headway.engine.supplier_tick import SupplierTick, SupplierTicks
 from headway.engine.tick import EVERY, Tick
 from headway.providers.oauth import OAuthClient
+from headway.providers.provider import SupplierEntry, SupplierPace
 from headway.providers.registry import main_storefront, platform_role
 from headway.store.access.isolation import TenantPool
 from headway.store.accounts.jobs import Jobs
@@ -106,6 +114,7 @@ class App:
     consents: Mapping[PlatformName, Callable[[], OAuthClient]]
     supplier: SupplierName
     limit_key: LimitKey
+    pace: SupplierPace
     open_supplier: Callable[[SupplierName], Supplier]
     pushes: Pushes
     new_storefront: Callable[[Shop], Storefront]
@@ -329,7 +338,7 @@ class App:
         """
         status = status or self.limiter.status(self.limit_key)
         app = self if pool is None else self._over(pool)
-        pace_s = max(self.settings.rate_gap_s, MINUTE_S / self.settings.rate_limit)
+        pace_s = max(self.pace.gap_s, MINUTE_S / self.pace.calls_per_min)
         front = read_front(app.schedule, now, self.rule.seat_rule)
         rule = current_rule(
             self.rule.seat_rule,
@@ -360,11 +369,14 @@ class App:
             self,
             schedule=Schedule(pool, self.supplier),
             breakers=Breakers(pool),
-            markets=self._markets_over(pool, self.supplier, self.limit_key),
+            markets=self._markets_over(pool, self.supplier, self.limit_key, self.pace),
         )
 
-    def _markets_over(self, pool: Pool, name: SupplierName, limit_key: LimitKey) -> Markets:
-        return Markets(pool, name, limit_key=limit_key, seats_per_min=seats_per_min(self.settings))
+    def _markets_over(
+        self, pool: Pool, name: SupplierName, limit_key: LimitKey, pace: SupplierPace
+    ) -> Markets:
+        rate = seats_per_min(self.settings, pace)
+        return Markets(pool, name, limit_key=limit_key, seats_per_min=rate)
 
     def for_supplier(self, name: SupplierName) -> "App":
         """Return the same application on the line of this supplier; raises NotFoundError.
@@ -374,20 +386,22 @@ class App:
         """
         if name == self.supplier:
             return self
-        if name == MAIN:
-            limit_key = main_limit_key(self.settings)
-        else:
-            entry = Suppliers(self.pool).find(name)
-            limit_key = providers.role_of(entry).limit_key(entry)
-            self.limiter.know(supplier_limit(self.settings, limit_key))
-        pool = self.pool
+        entry: SupplierEntry = (
+            main_entry(self.settings)[0] if name == MAIN else Suppliers(self.pool).find(name)
+        )
+        limit = supplier_limit(self.settings, entry)
+        limit_key = LimitKey(limit.key)
+        self.limiter.know(limit)
+        pool, pace = self.pool, providers.role_of(entry).pace(self.settings, entry)
         return replace(
             self,
+            pace=pace,
             supplier=name,
             limit_key=limit_key,
+            rule=at_pace(self.rule, self.settings, pace),
             schedule=Schedule(pool, name),
             ahead=Ahead(pool, name),
-            markets=self._markets_over(pool, name, limit_key),
+            markets=self._markets_over(pool, name, limit_key, pace),
             timetable=Timetable(pool, name),
         )
 
@@ -425,7 +439,8 @@ def build(
     """Put the parts together over an open, migrated database."""
     policy = by_name(settings.policy)
     limiter = PostgresLimiter(pool, clock, list(shared_limits(settings).values()), ids=ids)
-    days = day_limits(settings)
+    days, entry = day_limits(settings), main_entry(settings)[0]
+    pace = providers.role_of(entry).pace(settings, entry)
     job_rule = account_rule(settings)
     demand = DayDemand(pool, job_rule)
     return App(
@@ -445,12 +460,13 @@ def build(
         platforms=providers.platforms(settings, clock, pool, platform_transport),
         supplier=MAIN,
         limit_key=main_limit_key(settings),
+        pace=pace,
         schedule=Schedule(pool),
         ahead=Ahead(pool),
         listings=Listings(pool),
         sellers=Sellers(pool, seller_defaults(settings)),
         markets=Markets(
-            pool, limit_key=main_limit_key(settings), seats_per_min=seats_per_min(settings)
+            pool, limit_key=main_limit_key(settings), seats_per_min=seats_per_min(settings, pace)
         ),
         timetable=Timetable(pool),
         freshness=FreshnessSamples(

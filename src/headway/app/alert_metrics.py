@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from headway.app import App
-from headway.app.providers import role_of
+from headway.app.providers import supplier_key
 from headway.app.rules import MINUTE_S
 from headway.core.limits.state import UNKNOWN
 from headway.core.monitoring.alerts import TOKEN_NOTICE
@@ -39,7 +39,7 @@ def alert_metrics_now(app: App, now: datetime, *, pauses: Sequence[Pause]) -> Al
     with guarded(), app.pool.connection() as connection:
         counts, _, oldest_read_at = count_listings(connection, now, app.rule.seat_rule.slack, None)
     troubles = pulse.troubles()
-    limit_keys = {row.name: role_of(row).limit_key(row) for row in Suppliers(app.pool).all()}
+    limit_keys = {row.name: supplier_key(row) for row in Suppliers(app.pool).all()}
     breakers = app.breakers.load_all(list(limit_keys.values()))
     return AlertMetrics(
         now=now,

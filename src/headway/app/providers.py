@@ -47,19 +47,31 @@ def main_entry(settings: Settings) -> tuple[SupplierEntry, Secrets]:
 
 def main_limit_key(settings: Settings) -> LimitKey:
     """Return the limit key of the settings' supplier."""
-    _, role = registry.main_supplier()
-    return role.limit_key(main_entry(settings)[0])
+    return supplier_key(main_entry(settings)[0])
 
 
-def supplier_limit(settings: Settings, limit_key: LimitKey | None = None) -> Resource:
-    """Return the limit that every request to a supplier passes."""
-    _, role = registry.main_supplier()
-    return role.limit(settings, limit_key or main_limit_key(settings))
+def supplier_limit(settings: Settings, entry: SupplierEntry | None = None) -> Resource:
+    """Return the limit that every request to a supplier passes; by default the settings' one."""
+    entry = entry or main_entry(settings)[0]
+    return role_of(entry).limit(settings, entry)
 
 
-def role_of(entry: SupplierEntry) -> SupplierRole:  # noqa: ARG001 - all suppliers are of one kind
-    """Return how a supplier is reached."""
-    return registry.main_supplier()[1]
+def kind_of(kind: str) -> str:
+    """Return the name of the provider; an empty kind means the settings' one."""
+    return kind or registry.main_supplier()[0].name
+
+
+def role_of(entry: SupplierEntry) -> SupplierRole:
+    """Return how a supplier is reached; raises ConfigError if its provider is not installed."""
+    return registry.supplier_role(kind_of(entry.kind))
+
+
+def supplier_key(entry: SupplierEntry) -> LimitKey:
+    """Return the limit key of a supplier, even while its provider is not installed."""
+    try:
+        return role_of(entry).limit_key(entry)
+    except ConfigError:
+        return LimitKey(f"{entry.kind}:{entry.client_id}")
 
 
 def shared_limits(settings: Settings) -> dict[str, Resource]:
@@ -86,15 +98,13 @@ def supplier(
     transport: httpx.BaseTransport | None,
 ) -> Supplier:
     """Make the client of a supplier: the settings' or one that an operator added."""
+    context = context_of(settings, clock, pool, transport)
     if name == MAIN:
         entry, secrets = main_entry(settings)
-        read_secrets: Callable[[], Secrets] = lambda: secrets  # noqa: E731
+        made: Supplier = role_of(entry).open(context, lambda: entry, lambda: secrets)
     else:
-        entry = Suppliers(pool).find(name)
-        read_secrets = partial(stored_secrets, name, settings, pool)
-    made: Supplier = role_of(entry).open(
-        context_of(settings, clock, pool, transport), entry, read_secrets
-    )
+        rows, read_secrets = Suppliers(pool), partial(stored_secrets, name, settings, pool)
+        made = role_of(rows.find(name)).open(context, partial(rows.find, name), read_secrets)
     return made
 
 

@@ -1,5 +1,6 @@
 """The numbers that rule the engine, from the settings."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 from headway.config import Settings
@@ -10,6 +11,7 @@ from headway.core.catalog.lifecycle import FailureRule
 from headway.core.timetable.policies import Policy
 from headway.core.timetable.seats import SeatRule
 from headway.engine.fetch import FetchRule
+from headway.providers.provider import SupplierPace
 
 MINUTE_S = 60.0
 # A call may leave until half its lease is over, and must have ended in the other half.
@@ -47,9 +49,19 @@ def seller_defaults(settings: Settings) -> SellerSettings:
     )
 
 
-def seats_per_min(settings: Settings) -> float:
-    """Return how many seats a minute a supplier gives, of which we take our share."""
-    return settings.rate_limit * settings.budget_share * settings.batch_size
+def seats_per_min(settings: Settings, pace: SupplierPace) -> float:
+    """Return how many SKUs a minute may be read, of the share of the limit that is ours."""
+    return pace.calls_per_min * settings.budget_share * pace.seats
+
+
+def at_pace(rule: FetchRule, settings: Settings, pace: SupplierPace) -> FetchRule:
+    """Return the rule for a supplier with this pace."""
+    calls_per_min = pace.calls_per_min * settings.budget_share
+    return replace(
+        rule,
+        seat_rule=replace(rule.seat_rule, seats=pace.seats),
+        pace=timedelta(seconds=MINUTE_S / calls_per_min) if rule.pace else rule.pace,
+    )
 
 
 def fetch_rule(settings: Settings, policy: Policy) -> FetchRule:

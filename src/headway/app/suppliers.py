@@ -1,16 +1,18 @@
 """Suppliers beside the settings': what they sign in with, and one hand on the lines of all."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 from headway.app import App
-from headway.app.providers import login_key, shared_vault
+from headway.app.providers import login_key, main_limit_key, shared_vault, supplier_key
 from headway.clock import fresh_id
 from headway.core.catalog.listings import MAIN, SupplierName
 from headway.engine.fetch import Fetch
 from headway.engine.fetch_all import FetchAll
 from headway.errors import ConfigError, ConflictError, InvalidError
-from headway.providers.boeing.client import BoeingAccess, check_access
+from headway.providers.provider import SupplierSetup
+from headway.providers.registry import main_supplier, supplier_role
 from headway.providers.tokens import NEVER
 from headway.store.accounts.credentials import Credentials
 from headway.store.catalog.suppliers import SupplierRow, Suppliers
@@ -21,30 +23,44 @@ LEASE = timedelta(seconds=30)
 HANDS = 4
 
 
-def add_supplier(app: App, name: SupplierName, access: BoeingAccess, *, url: str = "") -> bool:
-    """Keep a supplier and, encrypted, what we sign in with there; return whether it is new.
+def add_supplier(app: App, name: SupplierName, setup: SupplierSetup) -> bool:
+    """Store a supplier and, encrypted, its secrets; return True if it is new.
 
-    Raises InvalidError for a sign-in that cannot be one, and ConflictError for one that another
-    supplier has; then nothing is kept.
+    Raises InvalidError for a setup that cannot work, and ConflictError for a credential that
+    another supplier has; then nothing is stored.
     """
-    try:
-        check_access(url or app.settings.boeing_url, access, called=lambda field: field)
-    except ConfigError as error:
-        raise InvalidError(str(error)) from None
-    if access.client_id == app.settings.boeing_client_id:
-        raise ConflictError(f"{access.client_id} is the client id of {MAIN}; one limit binds both")
-    row = SupplierRow(name=name, client_id=access.client_id, username=access.username, url=url)
+    setup = _prepared(app, setup)
+    row = SupplierRow(
+        name=name,
+        client_id=setup.client_id,
+        username=setup.username,
+        url=setup.url,
+        kind=setup.kind,
+        options=setup.options,
+    )
+    if supplier_key(row) == main_limit_key(app.settings):
+        raise ConflictError(f"{row.client_id} is the client id of {MAIN}; one limit binds both")
     vault, now = shared_vault(app.settings), app.clock.now()
-    secrets = {"client_secret": access.client_secret, "password": access.password}
     with guarded(), app.pool.connection() as connection, connection.transaction():
         is_new = Suppliers(Lent(connection)).add(row, now=now)
         shelf, limit_key, owner = Credentials(Lent(connection)), login_key(name), fresh_id()
         if not shelf.begin_refresh(limit_key, owner=owner, now=now, lease_until=now + LEASE):
             raise ConflictError(f"somebody else is changing {name}; try again in a minute")
-        for field, text in secrets.items():
+        for field, text in setup.secrets.items():
             shelf.save(limit_key, field, secret=vault.encrypt(text), expires_at=NEVER, owner=owner)
         shelf.end_refresh(limit_key, owner=owner)
     return is_new
+
+
+def _prepared(app: App, setup: SupplierSetup) -> SupplierSetup:
+    """Return the setup as its provider completes it; raises InvalidError."""
+    main, _ = main_supplier()
+    if setup.kind == main.name:
+        setup = replace(setup, kind="")
+    try:
+        return supplier_role(setup.kind or main.name).prepare(app.settings, setup)
+    except ConfigError as error:
+        raise InvalidError(str(error)) from None
 
 
 def remove_supplier(app: App, name: SupplierName) -> None:

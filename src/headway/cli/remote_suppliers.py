@@ -2,8 +2,8 @@
 
 from headway.cli.remote_requests import ApiRequests, word
 from headway.core.catalog.listings import SellerId, SupplierName
-from headway.operations.suppliers import AddedSupplier, AssignedSeller
-from headway.providers.boeing.client import BoeingAccess
+from headway.operations.suppliers import AcceptedList, AddedSupplier, AssignedSeller
+from headway.providers.provider import SupplierSetup
 from headway.store.catalog.supplier_list import SupplierView
 from headway.store.catalog.suppliers import SupplierRow
 
@@ -20,15 +20,16 @@ class RemoteSuppliers:
         """Return suppliers by name, the one of the settings first, from a cursor on."""
         return self._asking.some(SupplierView, SUPPLIERS, {"cursor": cursor}, limit=limit)
 
-    def add(self, name: SupplierName, access: BoeingAccess, *, url: str = "") -> AddedSupplier:
+    def add(self, name: SupplierName, setup: SupplierSetup) -> AddedSupplier:
         """Keep a supplier, or its new credential; raises InvalidError and ConflictError."""
         body = {
             "name": name,
-            "client_id": access.client_id,
-            "client_secret": access.client_secret,
-            "username": access.username,
-            "password": access.password,
-            "url": url,
+            "kind": setup.kind,
+            "client_id": setup.client_id,
+            "username": setup.username,
+            "url": setup.url,
+            "options": setup.options,
+            **setup.secrets,
         }
         return self._asking.post(AddedSupplier, SUPPLIERS, body)
 
@@ -36,6 +37,10 @@ class RemoteSuppliers:
         """Forget a supplier and its secrets; raises NotFoundError, ConflictError if it is used."""
         answer = self._asking.api.delete(f"{SUPPLIERS}/{word(name)}").json
         return self._asking.read(SupplierRow, answer)
+
+    def accept(self, name: SupplierName) -> AcceptedList:
+        """Accept the price list that a supplier's client holds back; raises ConflictError."""
+        return self._asking.post(AcceptedList, f"{SUPPLIERS}/{word(name)}/accept", {})
 
     def give(self, name: SupplierName, seller: SellerId) -> AssignedSeller:
         """Let a seller buy from this one from now on; due times stay. Raises NotFoundError."""

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,12 +15,12 @@ from headway.core.catalog.intake import seller_of, supplier_named
 from headway.core.catalog.listings import SupplierName
 from headway.core.reasons import format_time
 from headway.errors import InvalidError
-from headway.providers.boeing.client import BoeingAccess
+from headway.providers.provider import SupplierSetup
+from headway.providers.registry import main_supplier, supplier_role
 from headway.store.catalog.supplier_list import SupplierView
 
 SUMMARY = "Add, list or remove suppliers, or let a seller buy from one."
 LIMIT = 200
-SECRETS = ("client secret", "password")
 
 Name = Annotated[str, typer.Argument(help="What it is called here: small letters, digits and -.")]
 
@@ -33,6 +33,8 @@ def register(app: typer.Typer) -> None:
         epilog=_examples(
             "add east --client-id 7f3a --username parts@acme.example",
             "add east --client-id 7f3a --username parts@acme.example --secrets-file - < secrets",
+            "add list --kind feed --url https://parts.example/prices.csv --currency USD",
+            "add list --kind feed --url /data/prices.csv --column sku=PartNo --column price=List",
         ),
     )(add)
     group.command("list", epilog=_examples("list", "list --json", "list --limit 5000"))(
@@ -41,6 +43,7 @@ def register(app: typer.Typer) -> None:
     group.command("give", epilog=_examples("give east --seller acme", "give main --seller acme"))(
         give
     )
+    group.command("accept", epilog=_examples("accept list", "accept list --json"))(accept)
     group.command("remove", epilog=_examples("remove east"))(remove)
     app.add_typer(group, name="supplier")
 
@@ -52,13 +55,29 @@ def _examples(*lines: str) -> str:
 def add(
     name: Name,
     *,
-    client_id: Annotated[str, typer.Option(help="The credential that its limit binds.")],
-    username: Annotated[str, typer.Option(help="Who signs in there.")],
-    url: Annotated[str, typer.Option(help="Where it answers; else where main does.")] = "",
+    kind: Annotated[
+        str, typer.Option(help="The provider; see: headway providers. By default that of main.")
+    ] = "",
+    client_id: Annotated[str, typer.Option(help="The credential that its limit binds.")] = "",
+    username: Annotated[str, typer.Option(help="Who signs in there.")] = "",
+    url: Annotated[str, typer.Option(help="Its address; by default that of main.")] = "",
+    column: Annotated[
+        list[str] | None, typer.Option(help="A column of a price list, as sku=PartNo.")
+    ] = None,
+    currency: Annotated[
+        str, typer.Option(help="The currency of a price list, where it has no column for it.")
+    ] = "",
+    interval: Annotated[
+        str, typer.Option(help="How often a price list is read, such as 30m or 1h.")
+    ] = "",
+    option: Annotated[
+        list[str] | None, typer.Option(help="Another option of the provider, as name=value.")
+    ] = None,
     secrets_file: Annotated[
         Path | None,
         typer.Option(
-            help="Two lines: the client secret, the password; - for stdin. Else they are asked for."
+            help="One secret a line, such as the client secret, the password; - for stdin."
+            " Without it they are asked for."
         ),
     ] = None,
     server: Server = None,
@@ -70,12 +89,20 @@ def add(
     same client id. Nobody buys there until a seller is given to it.
     """
     called = _named(name)
-    client_secret, password = _secrets(secrets_file)
-    access = BoeingAccess(
-        client_id=client_id, client_secret=client_secret, username=username, password=password
+    options: dict[str, Any] = _pairs(option, "--option")
+    if column:
+        options["columns"] = _pairs(column, "--column")
+    given = {"currency": currency, "interval": interval}
+    setup = SupplierSetup(
+        kind=kind,
+        client_id=client_id,
+        username=username,
+        url=url,
+        options=options | {name: value for name, value in given.items() if value},
+        secrets=_secrets(kind, secrets_file),
     )
     with open_operations(server) as operations:
-        added = operations.suppliers.add(called, access, url=url)
+        added = operations.suppliers.add(called, setup)
     if as_json:
         emit(added)
     elif added.is_new:
@@ -127,6 +154,24 @@ def give(
     say(f"{given.seller} buys from {given.supplier}; {moved if given.moved else none}")
 
 
+def accept(
+    name: Annotated[str, typer.Argument(help="What it is called.")],
+    *,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Accept the price list that is held because it shrank too much.
+
+    Check the list first: parts that it no longer has count as missing.
+    """
+    with open_operations(server) as operations:
+        accepted = operations.suppliers.accept(SupplierName(name))
+    if as_json:
+        emit(accepted)
+        return
+    say(accepted.message)
+
+
 def remove(
     name: Annotated[str, typer.Argument(help="What it is called.")],
     *,
@@ -152,18 +197,36 @@ def _named(name: str) -> SupplierName:
         raise InvalidError(f"NAME: {error}") from None
 
 
-def _secrets(path: Path | None) -> Sequence[str]:
+def _secrets(kind: str, path: Path | None) -> dict[str, str]:
     """Read the secrets from a file, from stdin, or from a person who types them unseen."""
+    role = supplier_role(kind or main_supplier()[0].name)
+    names = role.secrets or role.optional_secrets
+    if path is None and not role.secrets:
+        return {}
     if path is None and not sys.stdin.isatty():
         raise InvalidError("there is nobody to ask for the secrets; add --secrets-file FILE")
+    titles = [name.replace("_", " ") for name in names]
     if path is None:
-        return [
-            typer.prompt(each.capitalize(), hide_input=True, err=True).strip() for each in SECRETS
+        texts = [
+            typer.prompt(title.capitalize(), hide_input=True, err=True).strip() for title in titles
         ]
+        return dict(zip(names, texts, strict=True))
     lines = [line.strip() for line in secret_text(path).strip().splitlines()]
-    if len(lines) != len(SECRETS) or not all(lines):
-        raise InvalidError(f"--secrets-file: {path} must hold two lines: {', then '.join(SECRETS)}")
-    return lines
+    if len(lines) != len(names) or not all(lines):
+        count = {1: "one line", 2: "two lines"}.get(len(names), f"{len(names)} lines")
+        raise InvalidError(f"--secrets-file: {path} must hold {count}: {', then '.join(titles)}")
+    return dict(zip(names, lines, strict=True))
+
+
+def _pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
+    """Read options of the form name=value; raises InvalidError."""
+    pairs: dict[str, str] = {}
+    for text in texts or ():
+        name, separator, value = text.partition("=")
+        if not name or not separator or name in pairs:
+            raise InvalidError(f"{option}: write each name once, as name=value, not {text!r}")
+        pairs[name] = value
+    return pairs
 
 
 def _print(suppliers: Sequence[SupplierView], now: datetime) -> None:

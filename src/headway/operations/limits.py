@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from headway.app import App
-from headway.app.providers import role_of, shared_limits, supplier_limit
+from headway.app.providers import kind_of, shared_limits, supplier_key, supplier_limit
 from headway.core.catalog.listings import LimitKey, SupplierName
 from headway.core.limits.status import Gauge
 from headway.core.limits.transitions import Resource
@@ -59,7 +59,7 @@ def names_of(app: App, keys: Sequence[str]) -> dict[str, str]:
     """Return the display names of these keys; keys of former apps and suppliers have none."""
     fixed = {resource.key: name for name, resource in shared_limits(app.settings).items()}
     for row in Suppliers(app.pool).all():
-        fixed.setdefault(role_of(row).limit_key(row), f"{MAIN_LIMIT}:{row.name}")
+        fixed.setdefault(supplier_key(row), f"{kind_of(row.kind)}:{row.name}")
     names = {key: fixed.get(key) or _keyed_name(app, key) for key in keys}
     return {key: name for key, name in names.items() if name is not None}
 
@@ -116,4 +116,5 @@ def _unshared_limit(app: App, limit_key: LimitKey, name: str) -> Resource | None
     provider = _providers()[name.partition(":")[0]]
     if provider.keyed_limit is not None:
         return provider.keyed_limit.resource(limit_key, app.shop_restore_per_s)
-    return supplier_limit(app.settings, limit_key)
+    name = SupplierName(name.partition(":")[2])
+    return supplier_limit(app.settings, Suppliers(app.pool).find(name))

@@ -1,17 +1,18 @@
 """The part of a desk that is about suppliers: who they are, who buys there, and how it goes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from headway.app import App
-from headway.app.providers import main_entry, role_of
+from headway.app.providers import context_of, kind_of, main_entry, role_of, supplier_key
 from headway.app.suppliers import add_supplier, remove_supplier
 from headway.core.catalog.listings import MAIN, LimitKey, SellerId, SupplierName
 from headway.core.pauses import Pause, longest
 from headway.core.timetable.next_call import next_call
 from headway.errors import ConflictError
-from headway.providers.boeing.client import BoeingAccess
+from headway.providers.provider import SupplierSetup
 from headway.store import cursors
 from headway.store.catalog.supplier_list import SupplierQueries, SupplierView
 from headway.store.catalog.suppliers import SupplierRow, Suppliers
@@ -27,7 +28,17 @@ class AddedSupplier:
     client_id: str
     username: str
     url: str
+    kind: str
+    options: Mapping[str, Any]
     is_new: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedList:
+    """A held price list that an operator accepted, and what happens next."""
+
+    supplier: SupplierName
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +83,9 @@ class SupplierOperations:
             rows = views.rows(limit=limit, after="" if after == MAIN else after)
         return views.views(self._scoped(rows), self._app.clock.now())
 
-    def add(self, name: SupplierName, access: BoeingAccess, *, url: str = "") -> AddedSupplier:
-        """Keep a supplier, or its new secrets; raises InvalidError and ConflictError."""
-        is_new = add_supplier(self._app, name, access, url=url)
+    def add(self, name: SupplierName, setup: SupplierSetup) -> AddedSupplier:
+        """Store a supplier, or its new secrets; raises InvalidError and ConflictError."""
+        is_new = add_supplier(self._app, name, setup)
         kept = self._placed(Suppliers(self._app.pool).find(name))
         return AddedSupplier(**asdict(kept), is_new=is_new)
 
@@ -85,6 +96,16 @@ class SupplierOperations:
         row = Suppliers(self._app.pool).find(name)
         remove_supplier(self._app, name)
         return self._placed(row)
+
+    def accept(self, name: SupplierName) -> AcceptedList:
+        """Accept the price list that a supplier's client holds back; raises ConflictError."""
+        app = self._app
+        row = Suppliers(app.pool).find(name)
+        accept = role_of(row).accept
+        if accept is None:
+            raise ConflictError(f"{name} has no price list that could be held")
+        context = context_of(app.settings, app.clock, app.pool, None)
+        return AcceptedList(supplier=name, message=accept(context, row))
 
     def give(self, name: SupplierName, seller: SellerId) -> AssignedSeller:
         """Let a seller buy from this one from now on; due times stay. Raises NotFoundError."""
@@ -125,8 +146,10 @@ class SupplierOperations:
         return SupplierRow(name=MAIN, client_id=entry.client_id, username=entry.username)
 
     def _scoped(self, rows: Iterable[SupplierRow]) -> dict[LimitKey, SupplierRow]:
-        return {role_of(each).limit_key(each): self._placed(each) for each in rows}
+        return {supplier_key(each): self._placed(each) for each in rows}
 
     def _placed(self, row: SupplierRow) -> SupplierRow:
-        """Return it with the address where it is asked."""
-        return replace(row, url=row.url or role_of(row).default_url(self._app.settings))
+        """Return the row with its address and kind filled in."""
+        return replace(
+            row, url=row.url or role_of(row).default_url(self._app.settings), kind=kind_of(row.kind)
+        )

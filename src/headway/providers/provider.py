@@ -68,22 +68,56 @@ class SupplierEntry(Protocol):
     def url(self) -> str:
         """The address; empty for the default."""
 
+    @property
+    def kind(self) -> str:
+        """The provider; empty for the one of the settings' supplier."""
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What the operator chose; the provider checks it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupplierSetup:
+    """What an operator enters to add a supplier; each provider says which fields it needs."""
+
+    kind: str = ""
+    client_id: str = ""
+    username: str = ""
+    url: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    secrets: Secrets = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupplierPace:
+    """How many SKUs fit one call, how many calls a minute the limit allows, and their least gap."""
+
+    seats: int
+    calls_per_min: float
+    gap_s: float = 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplierRole:
     """How a supplier is reached.
 
-    `open` gets a function that reads the secrets, because an operator may replace them while a
-    client is open. `main` returns the entry and the secrets of the settings; a provider without
-    it serves only suppliers that operators add. A client signs in again `sign_in_early` before
-    its token expires.
+    `prepare` checks what an operator entered and completes it; it raises ConfigError. `open` gets
+    functions that read the entry and its secrets, because an operator may change both while a
+    client is open. `accept` lets the list pass that the client holds back, and returns what to
+    tell the operator; it raises ConflictError if none is held. `main` returns the entry and the
+    secrets of the settings; a provider without it serves only suppliers that operators add. A
+    client signs in again `sign_in_early` before its token expires.
     """
 
     limit_key: Callable[[SupplierEntry], LimitKey]
-    limit: Callable[[Any, LimitKey], Resource]
-    check: Callable[[Any, SupplierEntry, Secrets], None]
-    open: Callable[[ProviderContext, SupplierEntry, Callable[[], Secrets]], Any]
+    limit: Callable[[Any, SupplierEntry], Resource]
+    pace: Callable[[Any, SupplierEntry], SupplierPace]
+    prepare: Callable[[Any, SupplierSetup], SupplierSetup]
+    open: Callable[[ProviderContext, Callable[[], SupplierEntry], Callable[[], Secrets]], Any]
+    accept: Callable[[ProviderContext, SupplierEntry], str] | None = None
     secrets: tuple[str, ...] = ()
+    optional_secrets: tuple[str, ...] = ()
     main: Callable[[Any], tuple[SupplierEntry, Secrets]] | None = None
     default_url: Callable[[Any], str] = lambda _: ""
     sign_in_early: timedelta = timedelta(0)

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, SecretStr
 
 from headway.core.catalog.intake import supplier_named
 from headway.core.catalog.listings import SellerId, SupplierName
-from headway.providers.boeing.client import BoeingAccess
+from headway.providers.provider import SupplierSetup
 from headway.web.access import ApiRoute, OperateOperations, OverseeOperations
 from headway.web.error_responses import said
 from headway.web.inputs import NAME_CHARS_MAX, PLAIN, Cursor, Limit, SellerText, checked
@@ -20,6 +20,7 @@ from headway.web.status_models import BreakerShape
 SECRET_CHARS_MAX = 4000
 Word = Annotated[str, Field(min_length=1, max_length=NAME_CHARS_MAX, pattern=PLAIN)]
 Secret = Annotated[SecretStr, Field(min_length=1, max_length=SECRET_CHARS_MAX)]
+SECRETS = ("client_secret", "password", "token")
 NewName = Annotated[str, checked(supplier_named), Field(examples=["east"])]
 NamePath = Annotated[
     str,
@@ -36,6 +37,7 @@ EXAMPLE: dict[str, Any] = {
     "client_id": "7f3a-east",
     "username": "parts@acme.example",
     "url": "https://api.example.com",
+    "kind": "boeing",
 }
 VIEW_EXAMPLE: dict[str, Any] = {
     **EXAMPLE,
@@ -55,13 +57,14 @@ VIEW_EXAMPLE: dict[str, Any] = {
 
 
 class SupplierShape(Shape):
-    """A supplier: by which credential it is asked, and where."""
+    """A supplier: its credential, its address, and the provider that serves it."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
     name: str
     client_id: str
     username: str
     url: str
+    kind: str
 
 
 class SupplierViewShape(SupplierShape):
@@ -90,18 +93,34 @@ class NewSupplier(Shape):
         json_schema_extra={"examples": [{**EXAMPLE, "client_secret": "...", "password": "..."}]},
     )
     name: NewName
-    client_id: Word
-    client_secret: Secret
-    username: Word
-    password: Secret
+    kind: Annotated[str, Field(max_length=NAME_CHARS_MAX, pattern=PLAIN)] = ""
+    client_id: Annotated[str, Field(max_length=NAME_CHARS_MAX, pattern=PLAIN)] = ""
+    client_secret: Secret | None = None
+    username: Annotated[str, Field(max_length=NAME_CHARS_MAX, pattern=PLAIN)] = ""
+    password: Secret | None = None
+    token: Secret | None = None
     url: Annotated[str, Field(max_length=NAME_CHARS_MAX, pattern=PLAIN)] = ""
+    options: dict[str, Any] = Field(default_factory=dict)
 
 
 class AddedSupplierShape(SupplierShape):
     """A supplier as it is kept; it is not new where it only has another credential now."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{**EXAMPLE, "is_new": True}]})
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{**EXAMPLE, "options": {}, "is_new": True}]}
+    )
+    options: dict[str, Any]
     is_new: bool
+
+
+class AcceptedListShape(Shape):
+    """A held price list that an operator accepted, and what happens next."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"supplier": "east", "message": "accepted 900 rows"}]}
+    )
+    supplier: str
+    message: str
 
 
 class SupplierAssignment(Shape):
@@ -129,6 +148,7 @@ def router() -> APIRouter:
     routes.post("/api/suppliers", status_code=201)(add)
     routes.delete("/api/suppliers/{name}", responses=said(404))(remove)
     routes.post("/api/suppliers/{name}/sellers", responses=said(404))(give)
+    routes.post("/api/suppliers/{name}/accept", responses=said(404))(accept)
     return routes
 
 
@@ -149,19 +169,27 @@ def suppliers(
 
 def add(operations: OperateOperations, wanted: NewSupplier) -> AddedSupplierShape:
     """Keep a supplier and, encrypted, its secrets; one that is there gets new secrets."""
-    access = BoeingAccess(
+    secrets = {name: getattr(wanted, name) for name in SECRETS}
+    setup = SupplierSetup(
+        kind=wanted.kind,
         client_id=wanted.client_id,
-        client_secret=wanted.client_secret.get_secret_value(),
         username=wanted.username,
-        password=wanted.password.get_secret_value(),
+        url=wanted.url,
+        options=wanted.options,
+        secrets={name: secret.get_secret_value() for name, secret in secrets.items() if secret},
     )
-    added = operations.suppliers.add(SupplierName(wanted.name), access, url=wanted.url)
+    added = operations.suppliers.add(SupplierName(wanted.name), setup)
     return AddedSupplierShape.model_validate(added)
 
 
 def remove(operations: OperateOperations, name: NamePath) -> SupplierShape:
     """Forget a supplier and its secrets; refused while a seller buys there."""
     return SupplierShape.model_validate(operations.suppliers.remove(SupplierName(name)))
+
+
+def accept(operations: OperateOperations, name: NamePath) -> AcceptedListShape:
+    """Accept the price list that is held for this supplier; refused if none is held."""
+    return AcceptedListShape.model_validate(operations.suppliers.accept(SupplierName(name)))
 
 
 def give(

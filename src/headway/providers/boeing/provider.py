@@ -1,13 +1,14 @@
 """The record of Boeing: the supplier of the settings, and of entries with another credential."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from pydantic import SecretStr
 
 from headway.core.catalog.listings import MAIN, LimitKey
 from headway.core.limits.transitions import Resource
+from headway.errors import ConfigError
 from headway.providers.boeing.client import EARLY, BoeingAccess, BoeingSupplier, check_access
 from headway.providers.boeing.limits import RateSettings, limit_key_of, supplier_resource
 from headway.providers.provider import (
@@ -15,7 +16,9 @@ from headway.providers.provider import (
     ProviderContext,
     Secrets,
     SupplierEntry,
+    SupplierPace,
     SupplierRole,
+    SupplierSetup,
 )
 
 SECRETS = ("client_secret", "password")
@@ -41,6 +44,8 @@ class MainEntry:
     username: str
     url: str
     name: str = MAIN
+    kind: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _main(settings: BoeingSettings) -> tuple[SupplierEntry, Secrets]:
@@ -55,32 +60,47 @@ def _main(settings: BoeingSettings) -> tuple[SupplierEntry, Secrets]:
 
 
 def _limits(settings: BoeingSettings) -> Mapping[str, Resource]:
-    limit_key = limit_key_of(settings.boeing_client_id)
-    return {"boeing": supplier_resource(settings, limit_key)}
+    return {"boeing": _limit(settings, _main(settings)[0])}
 
 
 def _limit_key(entry: SupplierEntry) -> LimitKey:
     return limit_key_of(entry.client_id)
 
 
-def _access(entry: SupplierEntry, secrets: Secrets) -> BoeingAccess:
-    return BoeingAccess(
-        client_id=entry.client_id,
-        client_secret=secrets["client_secret"],
-        username=entry.username,
-        password=secrets["password"],
+def _limit(settings: BoeingSettings, entry: SupplierEntry) -> Resource:
+    return supplier_resource(settings, _limit_key(entry))
+
+
+def _pace(settings: BoeingSettings, _: SupplierEntry) -> SupplierPace:
+    return SupplierPace(
+        seats=settings.batch_size, calls_per_min=settings.rate_limit, gap_s=settings.rate_gap_s
     )
 
 
-def _check(settings: BoeingSettings, entry: SupplierEntry, secrets: Secrets) -> None:
-    url = entry.url or settings.boeing_url
-    check_access(url, _access(entry, secrets), called=lambda field: field)
+def _access(entry: SupplierEntry | SupplierSetup, secrets: Secrets) -> BoeingAccess:
+    return BoeingAccess(
+        client_id=entry.client_id,
+        client_secret=secrets.get("client_secret", ""),
+        username=entry.username,
+        password=secrets.get("password", ""),
+    )
+
+
+def _prepare(settings: BoeingSettings, setup: SupplierSetup) -> SupplierSetup:
+    if setup.options:
+        raise ConfigError(f"boeing has no option {next(iter(setup.options))}")
+    url, access = setup.url or settings.boeing_url, _access(setup, setup.secrets)
+    check_access(url, access, called=lambda field: field)
+    return setup
 
 
 def _open(
-    context: ProviderContext, entry: SupplierEntry, read_secrets: Callable[[], Secrets]
+    context: ProviderContext,
+    read_entry: Callable[[], SupplierEntry],
+    read_secrets: Callable[[], Secrets],
 ) -> BoeingSupplier:
     settings: BoeingSettings = context.settings
+    entry = read_entry()
     return BoeingSupplier(
         entry.url or settings.boeing_url,
         _access(entry, read_secrets()),
@@ -100,8 +120,9 @@ BOEING = Provider(
     limits=_limits,
     supplier=SupplierRole(
         limit_key=_limit_key,
-        limit=supplier_resource,
-        check=_check,
+        limit=_limit,
+        pace=_pace,
+        prepare=_prepare,
         open=_open,
         secrets=SECRETS,
         main=_main,

@@ -58,6 +58,7 @@ class SupplierView:
     client_id: str
     username: str
     url: str
+    kind: str
     sellers: int
     listings: int
     calls: int
@@ -121,6 +122,7 @@ def _view(
         client_id=row.client_id,
         username=row.username,
         url=row.url,
+        kind=row.kind,
         sellers=sellers,
         listings=listings,
         calls=calls,

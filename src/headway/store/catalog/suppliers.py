@@ -1,7 +1,7 @@
 """Suppliers beside the one of the settings: who they are, and which seller buys from which."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
@@ -20,16 +20,18 @@ from headway.store.pool import Pool, guarded
 # For statements that look at the queue of every supplier, each by its index.
 LINES = f"""(SELECT '{MAIN}' AS name
   UNION ALL SELECT name FROM suppliers WHERE removed_at IS NULL) AS line"""
-COLUMNS = "name, client_id, username, url"
+COLUMNS = "name, client_id, username, url, kind, options"
 ALL = f"SELECT {COLUMNS} FROM suppliers WHERE removed_at IS NULL ORDER BY name"
 ONE = f"SELECT {COLUMNS} FROM suppliers WHERE name = %(name)s AND removed_at IS NULL"
 # Workers keep in mind by which credential a name is asked, and where: these never change.
 ADD = """
 WITH before AS (SELECT removed_at FROM suppliers WHERE name = %(name)s)
-INSERT INTO suppliers AS row (name, client_id, username, url, created_at)
-VALUES (%(name)s, %(client_id)s, %(username)s, %(url)s, %(now)s)
-ON CONFLICT (name) DO UPDATE SET username = excluded.username, removed_at = NULL
-WHERE row.client_id = excluded.client_id AND excluded.url IN ('', row.url)
+INSERT INTO suppliers AS row (name, client_id, username, url, kind, options, created_at)
+VALUES (%(name)s, %(client_id)s, %(username)s, %(url)s, %(kind)s, %(options)s, %(now)s)
+ON CONFLICT (name) DO UPDATE SET username = excluded.username, options = excluded.options,
+  removed_at = NULL
+WHERE row.client_id = excluded.client_id AND row.kind = excluded.kind
+  AND excluded.url IN ('', row.url)
 RETURNING NOT EXISTS (SELECT FROM before WHERE removed_at IS NULL)
 """
 REMOVE = "UPDATE suppliers SET removed_at = %(now)s WHERE name = %(name)s"
@@ -66,12 +68,17 @@ ORDER BY name LIMIT %(limit)s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplierRow:
-    """A supplier: by which credential it is asked, and where; '' where the settings say."""
+    """A supplier: its credential, its address, its kind, and what an operator chose for it.
+
+    An empty address or kind means the one in the settings.
+    """
 
     name: SupplierName
     client_id: str
     username: str
     url: str = ""
+    kind: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Suppliers:
@@ -125,6 +132,8 @@ class Suppliers:
             "client_id": row.client_id,
             "username": row.username,
             "url": row.url,
+            "kind": row.kind,
+            "options": Jsonb(row.options),
             "now": now,
         }
         told = {"name": row.name, "client_id": row.client_id}
