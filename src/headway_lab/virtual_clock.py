@@ -15,8 +15,8 @@ import greenlet
 class VirtualClock:
     """Time that passes only when every actor sleeps.
 
-    Each actor is a greenlet: it runs until it sleeps, then the earliest sleeper goes on. Two actors
-    due at once run in the order in which they went to sleep, so a run is repeatable.
+    Each actor is a greenlet: it runs until it sleeps, then the earliest sleeper continues. Two
+    actors due at once run in the order in which they went to sleep, so a run is repeatable.
     """
 
     is_real = False
@@ -31,7 +31,7 @@ class VirtualClock:
         self._hub = greenlet.getcurrent()
 
     def now(self) -> datetime:
-        """Return the virtual instant, in UTC."""
+        """Return the virtual time, in UTC."""
         return self._start + timedelta(seconds=self._elapsed_s + self._step_s)
 
     def monotonic(self) -> float:
@@ -55,16 +55,16 @@ class VirtualClock:
         self._hub.switch()
 
     def event(self) -> threading.Event:
-        """Make an event that wakes its sleepers at the instant at which it is set."""
+        """Return an event that wakes its sleepers at the moment it is set."""
         return _VirtualEvent(self)
 
     def rouse(self, event: threading.Event) -> None:
-        """Let whoever sleeps on this event go on at the present instant."""
+        """Wake the sleepers of this event now."""
         for actor in [nap for nap, (_, wake) in self._naps.items() if wake is event]:
             self._schedule(actor, self._elapsed_s, None)
 
     def spawn(self, actor: Callable[[], None]) -> None:
-        """Start an actor at the present instant, when the hub next runs."""
+        """Start an actor now, when the hub next runs."""
         fresh = greenlet.greenlet(actor, parent=self._hub)
         self._schedule(fresh, self._elapsed_s, None)
 
@@ -89,7 +89,7 @@ class VirtualClock:
 
 
 class _VirtualEvent(threading.Event):
-    """An event whose setting is seen by those who sleep in virtual time."""
+    """An event that wakes sleepers in virtual time when it is set."""
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__()

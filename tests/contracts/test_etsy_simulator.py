@@ -261,16 +261,16 @@ def test_what_walks_and_connector_ask_and_what_is_replied_fits_the_document(
 
 def test_the_way_in_fits_the_document(witness: Witness) -> None:
     clock = witness.etsy._clock
-    door = EtsyApi(
+    endpoint = EtsyApi(
         ACCESS, url="http://etsy.test", clock=clock, transport=SimTransport(witness.handle, clock)
     )
     pair = witness.etsy.grant(SHOP)
-    with contextlib.closing(door):
-        door.find_self(pair.access)
-        door.find_title(str(SHOP), pair.access)
+    with contextlib.closing(endpoint):
+        endpoint.find_self(pair.access)
+        endpoint.find_title(str(SHOP), pair.access)
         for wrong in ("nobody", pair.refresh):
             with pytest.raises(ProviderError):
-                door.find_self(wrong)
+                endpoint.find_self(wrong)
     assert witness.found == []
     assert witness.operations == {"getMe", "getShop"}
     oauth = contract()["components"]["securitySchemes"]["oauth2"]["flows"]["authorizationCode"]

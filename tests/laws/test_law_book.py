@@ -17,7 +17,7 @@ from headway.core.catalog.listings import Candidate, Listing, Outcome, Priority,
 from headway.core.timetable.policies import Next, ReadResult, Rolling
 from headway.engine.explain import reasons
 from headway.engine.ports import SchedulePort
-from headway_lab.simulation.explain_checks import ask
+from headway_lab.simulation.explain_checks import check_explanations
 from headway_lab.simulation.faults import parse_faults
 from headway_lab.simulation.scenario import Parts, Plan, Scenario
 from headway_lab.simulation.world import World, WorldChange, seeded_world
@@ -317,9 +317,11 @@ def test_a_listing_that_cannot_say_what_it_waits_for_breaks_l13(
 ) -> None:
     plan = Plan(world=seeded_world(products=30, days=0.1, seed=1), days=0.1)
     scenario = Scenario(plan, pool, tmp_path)
-    ask(scenario.app, scenario.violations)
+    check_explanations(scenario.app, scenario.violations)
     assert scenario.violations.counts["L13"] == 0
-    ask(scenario.app, scenario.violations, lambda *facts: replace(reasons(*facts), **lapse))
+    check_explanations(
+        scenario.app, scenario.violations, lambda *facts: replace(reasons(*facts), **lapse)
+    )
     assert scenario.violations.counts["L13"] > 0
 
 

@@ -98,13 +98,13 @@ class Door:
 
 
 @pytest.fixture
-def door(clock: VirtualClock, pool: ConnectionPool) -> Door:
+def endpoint(clock: VirtualClock, pool: ConnectionPool) -> Door:
     return Door(clock, Credentials(pool))
 
 
 @pytest.fixture
-def worker(door: Door) -> Iterator[ShopifyStorefront]:
-    with contextlib.closing(door.worker()) as made:
+def worker(endpoint: Door) -> Iterator[ShopifyStorefront]:
+    with contextlib.closing(endpoint.worker()) as made:
         yield made
 
 
@@ -114,38 +114,40 @@ def test_without_tokens_a_person_must_connect_the_shop(worker: ShopifyStorefront
         worker.locations()
 
 
-def test_the_token_of_a_custom_app_never_dies(door: Door, worker: ShopifyStorefront) -> None:
-    door.connect(lasts=None)
-    door.clock.sleep(400 * 86_400)
+def test_the_token_of_a_custom_app_never_dies(endpoint: Door, worker: ShopifyStorefront) -> None:
+    endpoint.connect(lasts=None)
+    endpoint.clock.sleep(400 * 86_400)
     assert not worker.needs_token()
     assert worker.locations() == {}
 
 
 def test_a_custom_token_that_is_refused_is_dead_for_all_and_needs_a_person(
-    door: Door, worker: ShopifyStorefront
+    endpoint: Door, worker: ShopifyStorefront
 ) -> None:
-    door.connect(lasts=None)
-    door.access = "revoked-and-replaced"
+    endpoint.connect(lasts=None)
+    endpoint.access = "revoked-and-replaced"
     with pytest.raises(UnauthorizedError, match="headway connect") as raised:
         worker.locations()
     assert "access-0000" not in str(raised.value)
-    with contextlib.closing(door.worker()) as other:
+    with contextlib.closing(endpoint.worker()) as other:
         assert not other.needs_token()
         with pytest.raises(UnauthorizedError, match="no usable access token"):
             other.locations()
 
 
-def test_a_token_is_refreshed_shortly_before_it_dies(door: Door, worker: ShopifyStorefront) -> None:
-    door.connect()
-    door.clock.sleep(3600 - 121)
+def test_a_token_is_refreshed_shortly_before_it_dies(
+    endpoint: Door, worker: ShopifyStorefront
+) -> None:
+    endpoint.connect()
+    endpoint.clock.sleep(3600 - 121)
     assert not worker.needs_token()
-    door.clock.sleep(2)
+    endpoint.clock.sleep(2)
     assert worker.needs_token()
     assert worker.locations() == {}, "until then it still serves"
-    assert worker.refresh_token(send_by_s=door.clock.monotonic() + 60)
+    assert worker.refresh_token(send_by_s=endpoint.clock.monotonic() + 60)
     assert not worker.needs_token()
     assert worker.locations() == {}
-    assert door.forms == [
+    assert endpoint.forms == [
         {
             "client_id": ["app-1"],
             "client_secret": ["hush-app-secret"],
@@ -153,16 +155,16 @@ def test_a_token_is_refreshed_shortly_before_it_dies(door: Door, worker: Shopify
             "refresh_token": ["refresh-0000"],
         }
     ]
-    assert door.stored() == {"access": "access-0001", "refresh": "refresh-0001"}
+    assert endpoint.stored() == {"access": "access-0001", "refresh": "refresh-0001"}
 
 
-def test_a_refused_token_is_fetched_anew_once_for_all_workers(door: Door) -> None:
-    door.connect()
+def test_a_refused_token_is_fetched_anew_once_for_all_workers(endpoint: Door) -> None:
+    endpoint.connect()
     with contextlib.ExitStack() as stack:
-        workers = [stack.enter_context(contextlib.closing(door.worker())) for _ in range(4)]
+        workers = [stack.enter_context(contextlib.closing(endpoint.worker())) for _ in range(4)]
         for each in workers:
             each.locations()
-        door.access = "revoked-and-replaced"
+        endpoint.access = "revoked-and-replaced"
         for each in workers[:3]:
             with pytest.raises(UnauthorizedError, match="another is fetched"):
                 each.locations()
@@ -176,27 +178,27 @@ def test_a_refused_token_is_fetched_anew_once_for_all_workers(door: Door) -> Non
             assert not each.needs_token()
             assert not each.refresh_token()
             assert each.locations() == {}
-    assert door.refreshes == 1
+    assert endpoint.refreshes == 1
 
 
 def test_nobody_refreshes_while_another_does_nor_too_late(
-    door: Door, worker: ShopifyStorefront
+    endpoint: Door, worker: ShopifyStorefront
 ) -> None:
-    door.connect(lasts=timedelta(0))
-    now = door.clock.now()
-    assert not worker.refresh_token(send_by_s=door.clock.monotonic() - 1)
+    endpoint.connect(lasts=timedelta(0))
+    now = endpoint.clock.now()
+    assert not worker.refresh_token(send_by_s=endpoint.clock.monotonic() - 1)
     until = now + timedelta(minutes=1)
-    assert door.shelf.begin_refresh(SCOPE, owner="another", now=now, lease_until=until)
+    assert endpoint.shelf.begin_refresh(SCOPE, owner="another", now=now, lease_until=until)
     assert not worker.refresh_token()
-    assert not door.forms
-    door.clock.sleep(61)
+    assert not endpoint.forms
+    endpoint.clock.sleep(61)
     assert worker.refresh_token()
 
 
 def test_the_new_refresh_token_is_kept_before_the_new_access_token(
-    door: Door, worker: ShopifyStorefront
+    endpoint: Door, worker: ShopifyStorefront
 ) -> None:
-    door.connect(lasts=timedelta(0))
+    endpoint.connect(lasts=timedelta(0))
     saved = []
 
     class Shelf(Credentials):
@@ -206,19 +208,19 @@ def test_the_new_refresh_token_is_kept_before_the_new_access_token(
                 raise RuntimeError("the worker dies here")
             return super().save(limit_key, name, **values)  # type: ignore[arg-type]
 
-    worker._door._tokens._shelf = Shelf(door.shelf._pool)
+    worker._door._tokens._shelf = Shelf(endpoint.shelf._pool)
     with pytest.raises(RuntimeError):
         worker.refresh_token()
     assert saved == ["refresh", "access"]
-    with contextlib.closing(door.worker()) as other:
+    with contextlib.closing(endpoint.worker()) as other:
         assert other.refresh_token()
         assert other.locations() == {}
 
 
 def test_a_lost_reply_is_asked_for_again_with_the_same_token(
-    door: Door, worker: ShopifyStorefront
+    endpoint: Door, worker: ShopifyStorefront
 ) -> None:
-    door.connect(lasts=timedelta(0))
+    endpoint.connect(lasts=timedelta(0))
     for spoil, error in (
         (SimReply(outcome="drop"), TimedOutError),
         (SimReply(status=503), TransientError),
@@ -227,85 +229,90 @@ def test_a_lost_reply_is_asked_for_again_with_the_same_token(
         (json_reply({"access_token": "has spaces in it"}), UnreadableError),
         (json_reply({"access_token": "fine", "refresh_token": 5}), UnreadableError),
     ):
-        door.spoil = spoil
+        endpoint.spoil = spoil
         with pytest.raises(error) as raised:
             worker.refresh_token()
         assert "hush" not in str(raised.value)
         assert worker.needs_token()
-    door.spoil = None
+    endpoint.spoil = None
     assert worker.refresh_token()
 
 
 @pytest.mark.parametrize("status", (400, 401))
 def test_a_refused_refresh_needs_a_person_and_is_not_tried_twice(
-    door: Door, worker: ShopifyStorefront, status: int
+    endpoint: Door, worker: ShopifyStorefront, status: int
 ) -> None:
-    door.connect(lasts=timedelta(0))
-    door.spoil = json_reply({"error": "invalid_grant"}, status=status)
+    endpoint.connect(lasts=timedelta(0))
+    endpoint.spoil = json_reply({"error": "invalid_grant"}, status=status)
     with pytest.raises(UnauthorizedError, match="headway connect"):
         worker.refresh_token()
     assert not worker.needs_token()
     assert not worker.refresh_token()
-    door.spoil = None
-    door.connect()
+    endpoint.spoil = None
+    endpoint.connect()
     assert worker.locations() == {}
 
 
 def test_a_wrong_app_secret_is_ours_to_mend_and_costs_no_grant(
-    door: Door, worker: ShopifyStorefront
+    endpoint: Door, worker: ShopifyStorefront
 ) -> None:
-    door.connect(lasts=timedelta(0))
-    door.spoil = json_reply({"error": "invalid_client"}, status=401)
+    endpoint.connect(lasts=timedelta(0))
+    endpoint.spoil = json_reply({"error": "invalid_client"}, status=401)
     with pytest.raises(AppRefusedError, match="HEADWAY_SHOPIFY_CLIENT_ID"):
         worker.refresh_token()
-    door.spoil = None
+    endpoint.spoil = None
     assert worker.refresh_token()
 
 
-def test_without_an_app_no_refresh_is_sent(door: Door) -> None:
-    door.connect(lasts=timedelta(0))
+def test_without_an_app_no_refresh_is_sent(endpoint: Door) -> None:
+    endpoint.connect(lasts=timedelta(0))
     nameless = ShopAccess(client_id="app-1")
     refused = pytest.raises(AppRefusedError, match="HEADWAY_SHOPIFY_CLIENT_SECRET")
-    with contextlib.closing(door.worker(nameless)) as worker, refused:
+    with contextlib.closing(endpoint.worker(nameless)) as worker, refused:
         worker.refresh_token()
-    assert not door.forms
+    assert not endpoint.forms
 
 
 def test_connecting_with_a_token_that_stays_forgets_the_old_refresh_token(
-    door: Door, worker: ShopifyStorefront
+    endpoint: Door, worker: ShopifyStorefront
 ) -> None:
-    door.connect()
-    door.connect(lasts=None)
-    door.access = "revoked"
+    endpoint.connect()
+    endpoint.connect(lasts=None)
+    endpoint.access = "revoked"
     with pytest.raises(UnauthorizedError, match="headway connect"):
         worker.locations()
     assert not worker.needs_token()
 
 
 def test_an_access_token_that_can_be_refreshed_lives_an_hour_unless_it_says_otherwise(
-    door: Door, worker: ShopifyStorefront
+    endpoint: Door, worker: ShopifyStorefront
 ) -> None:
     store_tokens(
-        door.shelf, VAULT, SCOPE, clock=door.clock, access=door.access, refresh=door.refresh
+        endpoint.shelf,
+        VAULT,
+        SCOPE,
+        clock=endpoint.clock,
+        access=endpoint.access,
+        refresh=endpoint.refresh,
     )
-    door.clock.sleep(3700)
+    endpoint.clock.sleep(3700)
     assert worker.needs_token()
 
 
-def test_tokens_are_stored_encrypted_and_what_no_header_carries_is_refused(door: Door) -> None:
-    door.connect()
-    for row in door.shelf.load(SCOPE):
+def test_tokens_are_stored_encrypted_and_what_no_header_carries_is_refused(endpoint: Door) -> None:
+    endpoint.connect()
+    for row in endpoint.shelf.load(SCOPE):
         assert b"access-0000" not in row.secret
         assert b"refresh-0000" not in row.secret
     for bad in ("", " padded", "new\nline", "nul\0", "schlüssel"):
         with pytest.raises(InvalidError, match="access token") as raised:
-            store_tokens(door.shelf, VAULT, SCOPE, clock=door.clock, access=bad)
+            store_tokens(endpoint.shelf, VAULT, SCOPE, clock=endpoint.clock, access=bad)
         assert not bad or bad not in str(raised.value)
-    now = door.clock.now()
+    now = endpoint.clock.now()
     until = now + timedelta(minutes=1)
-    assert door.shelf.begin_refresh(SCOPE, owner="another", now=now, lease_until=until)
+    assert endpoint.shelf.begin_refresh(SCOPE, owner="another", now=now, lease_until=until)
     with pytest.raises(ConflictError, match="try again"):
-        door.connect()
+        endpoint.connect()
 
 
 def test_a_life_that_is_absurd_or_absent_is_brought_to_reason(clock: VirtualClock) -> None:

@@ -174,7 +174,6 @@ def _set_clock(ahead_s: float) -> None:
             return super().now() + timedelta(seconds=ahead_s)
 
     if ahead_s:
-        headway.cli.worker.SystemClock = Skewed  # type: ignore[misc]
         headway.cli.serving.WALL = Skewed()
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.database.demo.test_command import (
+from tests.lab.demo.test_command import (
     all_end,
     descendants,
     logged_in,

@@ -1,6 +1,6 @@
-"""What is charted: staleness over the run, and price calls an hour, a series for each policy.
+"""The data of a chart: staleness over the run and price calls an hour, one series per policy.
 
-A chart says nothing about how it is drawn: `terminal` and `picture` do that.
+A chart holds no drawing instructions: `terminal` and `picture` draw it.
 """
 
 import math
@@ -13,11 +13,11 @@ from headway_lab.simulation.scenario import HOUR_S, LIMIT, SPAN_S
 HOURS_PER_DAY = 24
 MINUTES_PER_HOUR = 60
 CALLS_MAX = LIMIT * HOUR_S / SPAN_S
-# Below this share of the limit a line at the limit would press everything else flat.
+# Below this share of the limit, a line at the limit would flatten everything else.
 LIMIT_SHARE_MIN = 0.1
 BASELINES = {"staleness_bound_min": "bound", "staleness_round_robin_min": "round robin"}
 STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 10)
-# Nobody thinks of a week as 168 hours.
+# Show a week in days, not as 168 hours.
 IN_HOURS_MAX = 72
 HOUR_STEPS = (1, 2, 3, 6, 12, 24, 48, 72, 120, 240, 480, 720, 1440, 2400, 4800, 9600)
 
@@ -33,7 +33,7 @@ class ChartSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guide:
-    """A level to hold the series against: a yardstick, or a limit."""
+    """A level to compare the series with: a baseline, or a limit."""
 
     name: str
     value: float
@@ -41,7 +41,7 @@ class Guide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """Series on one scale; a count is drawn as steps, what flows as a line."""
+    """Series on one scale; a count is drawn as steps, a continuous value as a line."""
 
     title: str
     is_count: bool
@@ -79,7 +79,7 @@ def days_of(days: float) -> str:
 
 
 def binned(series: ChartSeries, hours: float, count: int) -> list[float]:
-    """Return the averages of so many equal parts of the run."""
+    """Return the averages of that many equal parts of the run."""
     edges = [*range(len(series.values)), hours]
     width, hour, means = hours / count, 0, []
     for number in range(count):
@@ -95,7 +95,7 @@ def binned(series: ChartSeries, hours: float, count: int) -> list[float]:
 
 
 def scale(most: float, marks: int) -> tuple[float, float]:
-    """Return the top of a round scale that holds the value, and the step of about so many marks."""
+    """Return the top of a round scale that holds the value, and its step for that many marks."""
     if most <= 0:
         return 1.0, 1.0
     rough = most / marks
@@ -105,7 +105,7 @@ def scale(most: float, marks: int) -> tuple[float, float]:
 
 
 def ticks(hours: float, marks: int) -> list[tuple[float, str]]:
-    """Return at most so many round hours of the run, and what to call each."""
+    """Return at most that many round hours of the run, with their labels."""
     fit = (step for step in HOUR_STEPS if hours / step < marks)
     least = HOURS_PER_DAY if hours > IN_HOURS_MAX else 0
     step = next((candidate for candidate in fit if candidate >= least), HOUR_STEPS[-1])
@@ -123,7 +123,7 @@ def number(value: float) -> str:
 
 
 def _staleness(reports: Sequence[Mapping[str, Any]], hours: float) -> Panel:
-    """Chart the pace at which listings were wrong, in the unit of the figure and its yardsticks."""
+    """Chart how long listings were wrong per hour, in the unit of the figure and its baselines."""
     series = [
         ChartSeries(
             name=report["policy"],
@@ -164,6 +164,6 @@ def _calls(reports: Sequence[Mapping[str, Any]], hours: float) -> Panel:
 
 
 def _rates(amounts: Sequence[float], hours: float) -> list[float]:
-    """Return the pace per hour; a broken last hour joins the one before, lest it look like news."""
+    """Return the pace per hour; an incomplete last hour is added to the one before."""
     last = max(0, int(hours) - 1)
     return [*amounts[:last], sum(amounts[last:]) / (hours - last)]

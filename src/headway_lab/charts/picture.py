@@ -1,6 +1,6 @@
-"""A chart laid out as a picture: lines, areas and words at places, in tones instead of colours.
+"""A chart laid out as a picture: lines, areas and texts at positions, in tones instead of colors.
 
-What a tone looks like, in light and in dark, and how a file is made of it, is the writers' part.
+The colors of a tone, in light and in dark mode, and the file format are up to the writers.
 """
 
 import math
@@ -18,12 +18,12 @@ PANEL_HEIGHTS = (300, 150)
 LEGEND_GAP, PANEL_GAP, FOOT = 64, 84, 48
 LEGEND_SIZE, LEGEND_INDENT, SWATCH, SWATCH_GAP = 16, 72.0, 34, 24
 MARK_GAP, TICKS_MAX = 60, 15
-# More points than this in a line are noise on a screen; a fortnight of hours is the most.
+# More points than this in a line are noise on a screen; two weeks of hours is the most.
 POINTS_MAX = 336
 LABEL_LINE = 18
 CHARACTER = 0.56  # of the size of its type, about, in any sans-serif
 
-# Tone → colour in light, colour in dark.
+# Tone → color in light mode, color in dark mode.
 TONES = {
     "paper": ("#ffffff", "#0d1117"),
     "ink": ("#1f2328", "#e6edf3"),
@@ -62,7 +62,7 @@ class DrawnArea:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnText:
-    """A line of text on its baseline; its place is the start, the middle or the end of it."""
+    """A text on its baseline; its position is the start, the middle or the end of it."""
 
     at: Point
     text: str
@@ -86,7 +86,7 @@ class Picture:
 
 
 def lay_out(chart: Chart) -> Picture:
-    """Give everything on a chart its place."""
+    """Lay out everything on a chart."""
     title = f"Staleness and calls: {chart.title}"
     shapes: list[Shape] = [
         DrawnText(at=(LEFT, TITLE_Y), text=title, tone="ink", size=26, is_bold=True),
@@ -124,7 +124,7 @@ class _Box:
 
 
 def _legend(panel: Panel) -> tuple[list[Shape], int]:
-    """Name each line and its mean; return where the legend ends, too."""
+    """Name each line and its mean; return also where the legend ends."""
     y = LEGEND_Y
     shapes: list[Shape] = [
         DrawnText(at=(LEFT, y), text="means", tone="faint", size=LEGEND_SIZE),
@@ -170,7 +170,7 @@ def _steps(values: Sequence[float], box: _Box) -> tuple[Point, ...]:
 
 
 def _flow(values: Sequence[float], box: _Box) -> tuple[Point, ...]:
-    """Return a line through the middle of each part, and on to both ends."""
+    """Return a line through the middle of each part, extended to both ends."""
     width = box.hours / len(values)
     middles = tuple(
         (box.x((place + 0.5) * width), box.y(value)) for place, value in enumerate(values)

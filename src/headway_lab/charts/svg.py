@@ -20,7 +20,7 @@ def _head(picture: Picture) -> Iterator[str]:
         f' width="{width}" height="{height}" role="img" font-family={quoteattr(FONT)}>'
     )
     yield f"<title>{_text(picture.title)}</title>"
-    # Light colours are attributes, so that a viewer that knows no style sheets shows them.
+    # Light colors are attributes, so that a viewer without style sheets shows them.
     rules = "".join(
         f".f-{tone}{{fill:{dark}}}.s-{tone}{{stroke:{dark}}}" for tone, (_, dark) in TONES.items()
     )

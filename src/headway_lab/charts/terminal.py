@@ -12,7 +12,7 @@ from headway.cli.sparkline import ASCII_MARK, BLOCKS, MARK, blocks
 from headway_lab.charts.chart import Chart, Panel, binned, number, scale, ticks
 
 COLOURS = ("bright_blue", "yellow", "magenta", "cyan", "green", "red")
-# What a pipe gets, where nobody can say how large the paper is.
+# The size for a pipe, which has no size of its own.
 PIPE_COLUMNS, PIPE_LINES = 80, 48
 COLUMNS_MIN, COLUMNS_MAX = 60, 160
 MEAN_WIDTH = 7
@@ -33,7 +33,7 @@ class _Frame:
 
 
 def show(chart: Chart, *, above: int) -> None:
-    """Print a chart below so many lines of other text."""
+    """Print a chart below that many lines of other text."""
     if sys.stdout.isatty():
         columns, lines = shutil.get_terminal_size((PIPE_COLUMNS, PIPE_LINES))
     else:
@@ -59,7 +59,7 @@ def render(chart: Chart, *, columns: int, lines: int, blocks: str = BLOCKS) -> l
 
 def _panel(panel: Panel, frame: _Frame, height: int) -> list[Text]:
     drawn = [binned(series, frame.hours, frame.width) for series in panel.series]
-    # Only what is drawn decides: in so few lines a far limit would press everything flat.
+    # Only the series decide: in so few lines a distant limit would flatten everything.
     top, _step = scale(max(max(values) for values in drawn), marks=MARKS)
     lines = [Text(f"{panel.title}, 0 to {number(top)}{_notes(panel)}", style="dim")]
     for place, (series, values) in enumerate(zip(panel.series, drawn, strict=True)):
@@ -86,7 +86,7 @@ def _upper(row: str, label: int, colour: str) -> Text:
 
 
 def _band(shares: list[float], height: int, blocks: str) -> list[str]:
-    """Return rows of blocks, the uppermost first; whatever is more than nothing is seen."""
+    """Return rows of blocks, the uppermost first; any value above zero is visible."""
     steps = len(blocks) - 1
     levels = [math.ceil(share * height * steps - 1e-9) for share in shares]
     return [
@@ -96,7 +96,7 @@ def _band(shares: list[float], height: int, blocks: str) -> list[str]:
 
 
 def _axis(frame: _Frame) -> Text:
-    """Return the line of round hours or days; above its end stand the means of the series."""
+    """Return the axis of round hours or days; above its end are the means of the series."""
     mark = MARK if frame.blocks == BLOCKS else ASCII_MARK
     cells = [" "] * (frame.label + frame.width)
     for at, name in ticks(frame.hours, max(2, frame.width // TICK_COLUMNS)):

@@ -1,7 +1,7 @@
 """The demo's account lane: sellers of three tiers on three platforms, orders, and webhooks.
 
-The shops on Shopify are those that the catalogue is written to. Etsy's day is small, so that the
-watcher sees it run short: who does not pay then waits, and says why.
+The shops on Shopify are those that the catalog is written to. Etsy's daily quota is small, so that
+you see it run out: sellers who do not pay then wait, with the reason shown.
 """
 
 import heapq
@@ -39,7 +39,7 @@ TIERS = dict(zip(SELLERS, (Tier.PRO, Tier.GROWTH, Tier.FREE), strict=True))
 TITLES = dict(zip(SELLERS, ("Acme Hangar", "Northwind Models", "Skyline Prints"), strict=True))
 # What Etsy allows the demo's app in 24 hours: somewhat less than all would like.
 ETSY_DAY = 300
-# How often it looks, in minutes: fewer runs than in earnest, so that so small a day goes round.
+# Pull intervals in minutes: longer than in production, so that the small quota suffices.
 INTERVALS = {Tier.FREE: 120, Tier.STARTER: 60, Tier.GROWTH: 60, Tier.PRO: 30}
 KIND_INTERVALS = {
     DataKind.ORDERS: 0,
@@ -55,10 +55,10 @@ LISTINGS = {Tier.PRO: 24, Tier.GROWTH: 12, Tier.FREE: 6}
 ORDERS_PER_H = {Tier.PRO: 1.2, Tier.GROWTH: 0.6, Tier.FREE: 0.2}
 SHIP_H, CANCEL_H, REFUND_H = (0.5, 5.0), (0.1, 1.0), (1.0, 6.0)
 CANCEL_SHARE, REFUND_SHARE = 0.06, 0.1
-# Platforms do not tell everything.
+# Platforms do not send webhooks for everything.
 TOLD_SHARE = 0.85
 HOUR = timedelta(hours=1)
-# In the past nobody polls more often than somebody can be due.
+# In the past nothing polls more often than a job can be due.
 PAST_POLL = timedelta(minutes=20)
 
 ETSY_HOST, PRINTIFY_HOST = "etsy.demo", "printify.demo"
@@ -90,14 +90,14 @@ class Marketplace:
     skus: Mapping[SellerId, Sequence[str]]
 
     def set_up(self, app: App) -> None:
-        """Let the sellers pay, and connect their shops on Etsy."""
+        """Set the sellers' tiers, and connect their shops on Etsy."""
         for seller, tier in TIERS.items():
             quotas = app.job_rule.order_quotas
             app.sellers.set_tier(seller, tier, quotas=quotas, now=app.clock.now())
         self.connect(app, PlatformName.ETSY)
 
     def connect(self, app: App, platform_name: PlatformName) -> None:
-        """Connect all shops on a platform; those on Shopify are, for the catalogue."""
+        """Connect all shops on a platform; those on Shopify are connected for the catalog."""
         vault, credentials, now = shared_vault(app.settings), Credentials(app.pool), app.clock.now()
         for (seller, platform), name in self.names.items():
             if platform is not platform_name:
@@ -118,7 +118,7 @@ class Marketplace:
 
 
 def open_marketplace(clock: Clock, demo_shops: DemoShops, *, seed: int) -> Marketplace:
-    """Open the shops on Etsy and Printify, and let all of them have a history."""
+    """Open the shops on Etsy and Printify, and give all of them a history."""
     etsy = EtsySimulator(clock, seed=seed, per_day=ETSY_DAY, hook_secret=HOOK_SECRET)
     printify = PrintifySimulator(clock, seed=seed, hook_secret=HOOK_SECRET)
     names: dict[Shop, str] = {}
@@ -142,7 +142,7 @@ def open_marketplace(clock: Clock, demo_shops: DemoShops, *, seed: int) -> Marke
 
 
 def _add_history(market: Marketplace, now: datetime, seed: int) -> None:
-    """Let orders have been placed in the weeks before."""
+    """Place orders in the weeks before."""
     generator = rng(f"history:{seed}")
     for (seller, platform), name in market.names.items():
         count = HISTORY_ORDERS[TIERS[seller]]
@@ -159,7 +159,7 @@ def _add_history(market: Marketplace, now: datetime, seed: int) -> None:
 
 
 class DemoOrders:
-    """Buyers and sellers, drawn from the seed; `step` lets them do what is due."""
+    """Buyers and sellers, drawn from the seed; `step` performs the actions that are due."""
 
     def __init__(self, market: Marketplace, clock: Clock, *, seed: int) -> None:
         self._market = market
@@ -172,11 +172,11 @@ class DemoOrders:
             self._schedule(self._pause(shop), partial(self._buy, shop))
 
     def send_webhooks_with(self, send: SendWebhook | None, clock: Clock) -> None:
-        """Go on by another clock, and let the platforms tell of what happens from here on."""
+        """Switch to another clock, and send webhooks from here on."""
         self._send, self._clock = send, clock
 
     def step(self) -> Wait:
-        """Let everybody act whose time has come, and say when the next one does."""
+        """Perform the actions that are due; return when the next one is."""
         now = self._clock.now()
         while self._due and self._due[0][0] <= now:
             heapq.heappop(self._due)[2]()
@@ -213,7 +213,7 @@ class DemoOrders:
         return market.shopify.place_order(name, lines)
 
     def _send_webhook(self, shop: Shop, action: str, number: str) -> None:
-        """Let the platform tell us, if it does."""
+        """Send a webhook, if the platform sends one for this."""
         (_, platform), name, market = shop, self._market.names[shop], self._market
         topic = _TOPICS.get((platform, action))
         if self._send is None or topic is None or self._generator.random() > TOLD_SHARE:
@@ -238,13 +238,13 @@ class DemoOrders:
 
 
 def post_to(url: str, client: httpx.Client) -> SendWebhook:
-    """Return how a platform tells us: by a request to the page's own address."""
+    """Return a function that posts webhooks to the page's own address."""
 
     def send(platform: PlatformName, headers: Mapping[str, str], body: bytes) -> None:
         try:
             client.post(f"{url}webhooks/{platform}", headers=dict(headers), content=body)
         except httpx.HTTPError:
-            return  # a platform that cannot reach us tells us nothing; the next pull finds it
+            return  # a platform that cannot reach us sends nothing; the next pull finds the change
 
     return send
 
@@ -259,7 +259,7 @@ class HostRouter(httpx.BaseTransport):
         self._other = other
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Let the host's own simulator answer."""
+        """Send the request to the simulator of its host."""
         return self._by_host.get(request.url.host, self._other).handle_request(request)
 
 
@@ -286,9 +286,9 @@ class EtsyJobs(Jobs):
 
 
 def past_pull(app: App, *, is_late: bool = False) -> Pull:
-    """Return a puller of the past, which looks for work now and then: first of Etsy alone.
+    """Return a puller for the past, which polls now and then: at first Etsy alone.
 
-    Etsy's day must have a past; of the others a late look is enough.
+    Etsy's daily quota must have a past; for the others a late pull is enough.
     """
     days = {PlatformName.ETSY: day_key(app.settings.etsy_keystring)}
     jobs = EtsyJobs(app.pool, app.limiter, app.job_rule, days=days)

@@ -1,7 +1,7 @@
-"""`headway demo`: everything on the embedded database, in one process or some, faster than life.
+"""`headway demo`: everything on the embedded database, in one process or several, on a fast clock.
 
-What it starts it stops, in the opposite order: on Ctrl-C, on SIGTERM, and when a part fails to
-start. The database is made anew each time, because the demo's time begins anew.
+It stops what it started, in reverse order: on Ctrl-C, on SIGTERM, and when a part fails to start.
+The database is created again each time, because the demo's time starts again.
 """
 
 import contextlib
@@ -56,7 +56,7 @@ TICK_S = 0.5
 STOP_S = 1.0
 TELL_S = 2.0
 SPEED_MAX, PRODUCTS_MAX, WORKERS_MAX = 2000, 20_000, 8
-# Of workers that we hear ourselves.
+# Settings of workers whose output we read.
 TOLD_IN = {"PYTHONUNBUFFERED": "1", "HEADWAY_LOG_FORMAT": "text"}
 # Each worker's; all of them need connections to one small database.
 STEPS_AT_ONCE = 4
@@ -67,8 +67,8 @@ headway demo --speed 300 --products 2000 --port 0
 headway demo --workers 3
 """
 SIGN_IN = SignIn(client_id="demo")
-# What a merchant has changed is repaired while somebody is still watching: within a real minute, or
-# as soon as the shops' points allow.
+# A merchant's edit is repaired while you watch: within a real minute, or as soon as the shops'
+# points allow.
 DRIFT_CHECK_H, DRIFT_CHECK_PACE = 1.0, 130_000
 
 
@@ -117,9 +117,8 @@ def demo(
     """Run everything in one process, faster than life.
 
     A simulated supplier and three sellers with shops on Shopify, Etsy and Printify over real HTTP,
-    the engine, an embedded database and the page. Ctrl-C ends it and leaves nothing running.
-
-    With --workers it is scaled out on this machine: headway worker processes do the engine's work.
+    the engine, an embedded database and the page. Ctrl-C ends it and leaves nothing running. With
+    --workers it is scaled out on this machine: headway worker processes do the engine's work.
     """
     settings = _settings(config.load(), port=port, policy=policy, products=products, speed=speed)
     console = CommandConsole(settings)
@@ -157,7 +156,7 @@ def demo(
 def _settings(
     settings: Settings, *, port: int | None, policy: PolicyName | None, products: int, speed: float
 ) -> Settings:
-    """Return the demo's settings: its own folder, supplier and shops, the rest as given."""
+    """Return the demo's settings: its own folder, supplier and shops; the rest unchanged."""
     changes: dict[str, object] = {
         "data_dir": settings.data_dir.expanduser() / "demo",
         "boeing_client_id": SIGN_IN.client_id,
@@ -179,13 +178,13 @@ def _settings(
 
 def _keep_private(folder: Path) -> None:
     """Make the folder that the demo's lies in, so that `doctor` finds it as `run` leaves it."""
-    with contextlib.suppress(OSError):  # the server finds the same trouble and says what to do
+    with contextlib.suppress(OSError):  # the server finds the same problem and says what to do
         folder.mkdir(mode=0o711, parents=True, exist_ok=True)
 
 
 @contextmanager
 def _fresh_pool(server: EmbeddedServer, size: int) -> "Iterator[Pool]":
-    """Open an empty database: the demo's time begins anew, so its past must too."""
+    """Open an empty database: the demo's time starts again, so its past must too."""
     server.drop_database(DATABASE)
     server.ensure_database(DATABASE)
     with open_pool(server.dsn(DATABASE), size=size, prepares=True) as pool:
@@ -202,7 +201,7 @@ def _past(
     seed: int,
     speed: float,
 ) -> tuple[ScaledClock, DemoWorld]:
-    """Live through the past on virtual time, and return the clock that goes on from there."""
+    """Simulate the past on virtual time; return the clock that continues from there."""
     start = SystemClock().now().replace(second=0, microsecond=0)
     virtual = VirtualClock(start - PAST)
     stage = open_world(
@@ -239,7 +238,7 @@ def _application(
     shops = stack.enter_context(serve(stage.demo_shops.shops.handle, clock))
     etsy = stack.enter_context(serve(stage.market.etsy.handle, clock))
     printify = stack.enter_context(serve(stage.market.printify.handle, clock))
-    # Sockets know only real seconds: whoever is asked may be silent for as many of those as ever.
+    # Sockets use real seconds: a request may take as many of those as ever.
     more = max(1.0, clock.speed)
     changes = {
         "boeing_url": supplier.url,
@@ -254,12 +253,12 @@ def _application(
 
 
 def _client() -> httpx.Client:
-    """Return what platforms tell us with: requests to our own address, through no proxy."""
+    """Return the client for webhooks: requests to our own address, without a proxy."""
     return httpx.Client(timeout=TELL_S, trust_env=False)
 
 
 def _play(stack: ExitStack, app: App, stage: DemoWorld, seed: int) -> EmbeddedRunner:
-    """Turn the world and its people, each in a thread."""
+    """Run the world and its people, each in a thread."""
     runner = EmbeddedRunner(app.clock)
     stack.callback(runner.stop, STOP_S)
     runner.start(
@@ -271,7 +270,7 @@ def _play(stack: ExitStack, app: App, stage: DemoWorld, seed: int) -> EmbeddedRu
 
 
 def _work(runner: EmbeddedRunner, app: App, speed: float) -> None:
-    """Turn the engine too."""
+    """Run the engine too."""
     bell = app.clock.event()
     runner.start(
         bells={"push": bell},
@@ -304,13 +303,13 @@ def _with_broker(stack: ExitStack, settings: Settings, valkey: "EmbeddedValkey")
 def _start_workers(
     stack: ExitStack, app: App, count: int, console: CommandConsole
 ) -> WorkerProcesses:
-    """Let worker processes do the engine's work; they join by the note in the demo's folder."""
+    """Start worker processes that do the engine's work; they join through the demo's folder."""
 
     def send(name: str, text: str) -> None:
         if not console.is_watched:  # there the view shows it
             console.say(f"{name} | {text}")
 
-    # Where they find the demo, whatever else they might have been told to work on.
+    # Where they find the demo, regardless of other settings in the environment.
     place = {"HEADWAY_DATA_DIR": str(app.settings.data_dir.resolve()), "DATABASE_URL": ""}
     workers = WorkerProcesses(
         count,

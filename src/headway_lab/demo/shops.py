@@ -1,4 +1,4 @@
-"""The demo's shops: what they sell when it begins, and what people do in them behind our back."""
+"""The demo's shops: what they sell at the start, and what people change in them directly."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -86,7 +86,7 @@ class DemoShops:
 
 
 class DemoPeople:
-    """Customers and merchants, drawn from the seed; `step` lets them do what is due."""
+    """Customers and merchants, drawn from the seed; `step` performs the actions that are due."""
 
     def __init__(self, app: App, demo_shops: DemoShops, *, seed: int) -> None:
         self._app = app
@@ -103,7 +103,7 @@ class DemoPeople:
             self._due[act] = now + every * self._rng.random()
 
     def step(self) -> Wait:
-        """Let everybody act whose time has come, and say when the next one does."""
+        """Perform the actions that are due; return when the next one is."""
         now = self._app.clock.now()
         for act, every in self._habits.items():
             if self._due[act] <= now:
@@ -176,7 +176,7 @@ def open_shops(
 def _put_on_sale(
     shops: ShopifySimulator, settings: Settings, seller: SellerId, part: SupplierPart
 ) -> ShopIds:
-    """Put a part on sale as the seller's terms say."""
+    """Put a part on sale according to the seller's terms."""
     terms = seller_defaults(settings).terms
     quote = Quote(
         sku=Sku(part.sku),

@@ -1,7 +1,7 @@
-"""The demo's world: a supplier whose catalogue changes, shops, and a past that was lived through.
+"""The demo's world: a supplier whose catalog changes, shops, and a simulated past.
 
 The past runs on virtual time, with the same engine and store, so that the first screen is not
-empty. Then the world is handed over to the demo's fast clock and goes on as if nothing was.
+empty. Then the world continues on the demo's fast clock.
 """
 
 import math
@@ -27,13 +27,13 @@ from headway_lab.virtual_clock import VirtualClock
 
 DAY_S = 86_400.0
 HOUR_S = 3600.0
-# The first day reads everything once; only after it can a difference be seen.
+# The first day reads everything once; only after it can differences be detected.
 PAST_H = 30
 DAYS = 12
 # Eight changes where the supplier has one: a demo is watched for minutes, not for weeks.
 BUSY = 8
 VANISHED_MAX = 4
-# Parts that are in no shop yet: some are published in the past, the others before our eyes.
+# Parts that are in no shop yet: some are published in the past, the others while you watch.
 NEWCOMERS = 48
 PUBLISHED_BEFORE = 6
 PUBLISHED_AT_H = 26
@@ -44,7 +44,7 @@ ERROR_RATE = 0.01
 TOKEN_LIFE_S = 6 * 3600.0
 PAST_POLL = timedelta(minutes=30)
 # Each call of the past is worked through before the page opens: an eager policy spends this share
-# of them, or as many times what reading everybody once a day takes.
+# of them, or this multiple of the calls that reading every part once a day takes.
 PAST_SHARE, PAST_READS_PER_DAY = 0.1, 1.5
 # By then everything was read once under any policy, and the shops are looked at in few calls.
 PUSHES_FROM_H = 23
@@ -68,7 +68,7 @@ class SwitchingClock:
         self._inner = following
 
     def now(self) -> datetime:
-        """Return the instant, in UTC."""
+        """Return the time, in UTC."""
         return self._inner.now()
 
     def monotonic(self) -> float:
@@ -85,7 +85,7 @@ class SwitchingClock:
 
 
 class LiveCatalog:
-    """What the supplier has at this moment; `step` plays the changes that have come."""
+    """The supplier's current catalog; `step` applies the changes that are due."""
 
     def __init__(self, world: World, clock: Clock) -> None:
         self._clock = clock
@@ -99,7 +99,7 @@ class LiveCatalog:
         return self._parts.get(sku)
 
     def step(self) -> Done | Wait:
-        """Play what is due, and say when the next change comes."""
+        """Apply the changes that are due; return when the next one is."""
         now = self._clock.now()
         elapsed_s = (now - self._origin).total_seconds()
         while self._next < len(self._changes):
@@ -115,7 +115,7 @@ class LiveCatalog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoWorld:
-    """The supplier and its shelves, the shops and the platforms, ready to be served."""
+    """The supplier and its catalog, the shops and the platforms, ready to be served."""
 
     supplier: BoeingSimulator
     catalog: LiveCatalog
@@ -126,7 +126,7 @@ class DemoWorld:
 
     @property
     def verdict(self) -> str:
-        """How often we asked too often, as each of those outside counted for itself."""
+        """Return how many calls were refused, as each simulator counted."""
         counts = {
             "the supplier": self.supplier.refusals,
             "Shopify": self.demo_shops.shops.refusals,
@@ -149,7 +149,7 @@ def open_world(
     """Draw the world, and put its supplier and its shops on the clock of the past."""
     slow = seeded_world(products=products + NEWCOMERS, days=DAYS * BUSY, seed=seed)
     skus = list(slow.start)
-    # They leave one after the other, so that failing, retried and parked are all to be seen.
+    # They vanish one after the other, so that failing, retried and parked parts can all be seen.
     apart = max(1, products // VANISHED_MAX)
     gone = skus[:products:apart][:VANISHED_MAX] if products > VANISHED_MAX else []
     vanish = {
@@ -192,7 +192,7 @@ def open_world(
 
 
 def _mistyped(quiet: Sequence[SupplierPart], seed: int) -> Iterator[WorldChange]:
-    """Let the supplier mistype a price now and then, and correct it a day and a half later."""
+    """Yield mistyped prices of the supplier, each corrected a day and a half later."""
     generator = rng(f"wrong:{seed}")
     most = min(len(quiet), int(DAYS * DAY_S / MISTYPED_EVERY_S))
     for index, part in enumerate(generator.sample(quiet, most)):
@@ -210,7 +210,7 @@ def _mistyped(quiet: Sequence[SupplierPart], seed: int) -> Iterator[WorldChange]
 
 
 def past_settings(settings: Settings, *, products: int) -> Settings:
-    """Return the settings of the past: an eager policy takes it slowly, so the page opens soon."""
+    """Return the settings of the past: an eager policy is slowed, so that the page opens soon."""
     calls_per_day = settings.rate_limit * DAY_S / 60
     needed = PAST_READS_PER_DAY * products / settings.batch_size / calls_per_day
     share = min(settings.budget_share, max(PAST_SHARE, needed))
@@ -220,10 +220,10 @@ def past_settings(settings: Settings, *, products: int) -> Settings:
 def simulate_past(
     stage: DemoWorld, clock: VirtualClock, app: App, *, progress: Callable[[float], None]
 ) -> None:
-    """Fill the shops and let days pass on virtual time; `progress` hears the share done."""
+    """Fill the shops and simulate days on virtual time; `progress` gets the share done."""
     stage.demo_shops.set_up(app)
     stage.market.set_up(app)
-    # Nobody has edited anything yet, so there is nothing to patrol for.
+    # No edits were made yet, so no drift check is needed.
     app = replace(
         app.with_poll(PAST_POLL),
         push_rule=replace(app.push_rule, poll=PAST_POLL, verify_every=None),
@@ -247,7 +247,7 @@ def simulate_past(
         if hour == PUBLISHED_AT_H:
             stage.demo_shops.publish(app, PUBLISHED_BEFORE)
         clock.run((hour + 1) * HOUR_S)
-    # Their history is pulled before the watcher's eyes.
+    # Their history is pulled while you watch.
     stage.market.connect(app, PlatformName.PRINTIFY)
 
 

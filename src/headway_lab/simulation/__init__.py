@@ -1,1 +1,1 @@
-"""A seeded world in virtual time, over the real engine and the real store."""
+"""Simulations: seeded worlds in virtual time, over the real engine and the real store."""

@@ -33,9 +33,9 @@ def run_accounts(
     *,
     json_progress: bool = False,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Run it; return the report, and what to say of the laws that broke.
+    """Run a plan; return the report and the lines about laws that broke.
 
-    With `tells`, how far it is goes to stderr as JSON.
+    With `json_progress`, progress goes to stderr as JSON.
     """
     real_clock = SystemClock()
     shown = _told(plan) if json_progress else _progress(plan)

@@ -16,7 +16,7 @@ MOMENTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiredAlert:
-    """One change of an alert's phase, and when it came."""
+    """One change of an alert's phase, and when it happened."""
 
     at_s: float
     phase: AlertPhase
@@ -45,7 +45,7 @@ class AlertLog:
         self.entries.append(entry)
 
     def figures(self) -> list[dict[str, Any]]:
-        """Return every alert that fired, in that order: an instant that did not come is None."""
+        """Return the alerts that fired, in order; a moment that did not come is None."""
         alerts: list[dict[str, Any]] = []
         standing: dict[Key, dict[str, Any]] = {}
         for entry in self.entries:

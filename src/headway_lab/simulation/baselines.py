@@ -1,7 +1,7 @@
-"""What a result is measured against: the best possible, and equal turns with every permitted seat.
+"""Baselines of a result: the best possible, and round robin with every permitted seat.
 
-Both are in stale minutes per listing and day, over the days of the run, from shops that are true at
-the start, for the listings that the figures follow. Neither knows of faults, nor of the seconds
+Both are in stale minutes per listing and day, over the days of the run, from shops that are correct
+at the start, for the listings that the figures follow. Neither includes faults, nor the seconds
 between a read and the shop.
 """
 
@@ -51,7 +51,7 @@ def baselines(scenario: Scenario) -> Baselines:
 
 
 def permitted(settings: Settings) -> Throughput:
-    """Return what the limiter lets through, at the simulated supplier's mean response."""
+    """Return the throughput of the limiter at the simulated supplier's mean response time."""
     return Throughput(
         calls_per_min=settings.rate_limit,
         gap_s=settings.rate_gap_s,
@@ -65,8 +65,8 @@ def bound(
 ) -> float | None:
     """Return the relaxed optimum with true rates, or None where there are none.
 
-    A shop that is true at the start is as good as read then: a part that is read n times has
-    n + 1 equal spans at best. So each SKU adds one read to what the days permit.
+    A shop that is correct at the start counts as read then: a part that is read n times has n + 1
+    equal spans at best. So each SKU adds one read to what the days permit.
     """
     if world.rates_per_day is None:
         return None
@@ -87,7 +87,7 @@ def replay_round_robin(
     days: float,
     shop_fields: Callable[[SupplierPart], ShopFields],
 ) -> float:
-    """Return what the run's own changes come to if SKUs are read in turn, the first at once."""
+    """Return the staleness of the run's own changes if SKUs are read in turn, the first at once."""
     end_s, cycle_s = days * DAY_S, DAY_S / throughput.price_calls_per_day
     place = {str(sku): number for number, sku in enumerate(world.start)}
 
@@ -103,7 +103,7 @@ def replay_round_robin(
     stale_s = 0.0
 
     def pass_until(sku: str, now_s: float) -> float:
-        """Return for how long the shop was wrong since the last change, and let it be read."""
+        """Return how long the shop was wrong since the last change, and count this read."""
         if shown[sku] == truth[sku]:
             return 0.0
         read_s = next_read_s(sku, since_s[sku])

@@ -64,7 +64,7 @@ PRODUCTS_MAX, DAYS_MAX, WORKERS_MAX = 1_000_000, 3650, 64
 SELLERS_MAX = {"catalog": 5, "account": 5000}
 # What belongs to the catalog lane alone.
 CATALOG_ONLY = ("policy", "products", "world", "changes", "trace", "plot")
-# What a server may be told; files stay where they are.
+# Options that are sent to a server; files stay on this machine.
 TRAVELS = (
     "lane", "policy", "products", "days", "seed", "world", "fault", "sellers", "workers", "watch",
 )  # fmt: skip
@@ -79,7 +79,7 @@ FAULT_HELP = f"What goes wrong; repeatable. Known: {KNOWN}. In the account lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """What a run came to, and what to say of the laws that it broke."""
+    """The report of a run, and the lines about the laws that it broke."""
 
     report: dict[str, Any]
     broken: tuple[str, ...]
@@ -131,12 +131,12 @@ def simulate(
     """Run the real engine through days of virtual time.
 
     Engine, store and limiter are the real ones; supplier, shops and clock are simulated, and the
-    settings are the defaults. Freshness compares what the shops show with the supplier's truth.
-    Every law is checked after every event; exit code 1 if one broke. With --policy all each policy
-    runs through the same world, and all are shown side by side. With --lane account sellers' orders
-    are pulled from simulated platforms, and the tables compared with the platforms' truth. With
-    --watch alerts are judged each minute, and all that were told are listed. With --server it runs
-    there, within what a server takes on; Ctrl-C cancels it.
+    settings are the defaults. Freshness compares what the shops show with the supplier's data.
+    Every law is checked after every event; the exit code is 1 if one broke. With --policy all, each
+    policy runs through the same world and all are shown side by side. With --lane account, sellers'
+    orders are pulled from simulated platforms and the tables are compared with the platforms' data.
+    With --watch, alerts are evaluated each minute and listed. With --server, the run takes place
+    there, within the server's limits; Ctrl-C cancels it.
     """
     _assert_lane(ctx, lane)
     sellers = SELLERS[lane] if sellers is None else sellers
@@ -172,7 +172,7 @@ def _conclude(
     plot: Path | None = None,
     as_json: bool,
 ) -> None:
-    """Show what the runs came to, draw it, and end with the exit code that it means."""
+    """Show the reports, draw the chart, and exit with the matching code."""
     reports = [outcome.report for outcome in outcomes]
     _show(reports if is_all else reports[0], as_json=as_json)
     if plot is not None:
@@ -181,8 +181,8 @@ def _conclude(
 
 
 def _run_elsewhere(ctx: typer.Context, url: str, *, json_progress: bool) -> list[RunOutcome]:
-    """Let a server run it with the options that were given; it has the same defaults."""
-    options = {name: ctx.params[name] for name in TRAVELS if _is_given(ctx, name)}
+    """Run on a server with the options that were set; it has the same defaults."""
+    options = {name: ctx.params[name] for name in TRAVELS if _is_set(ctx, name)}
     request = {("faults" if name == "fault" else name): value for name, value in options.items()}
     run = run_elsewhere(url, RunKind.SIMULATE, request, tells=json_progress)
     reports = run.result if isinstance(run.result, list) else [run.result]
@@ -195,10 +195,10 @@ def _run_elsewhere(ctx: typer.Context, url: str, *, json_progress: bool) -> list
 
 
 def _assert_lane(ctx: typer.Context, lane: str) -> None:
-    """Refuse what is not a lane, and options that mean nothing in it."""
+    """Raise if the lane is unknown, or an option does not apply to it."""
     if lane not in LANES:
         raise InvalidError(f"--lane {lane} is not known; known: {', '.join(LANES)}")
-    options = [name for name in CATALOG_ONLY if _is_given(ctx, name)]
+    options = [name for name in CATALOG_ONLY if _is_set(ctx, name)]
     if lane == "account" and options:
         raise InvalidError(f"--{options[0]} belongs to the catalog lane; leave it out")
 
@@ -227,7 +227,7 @@ def _plans(
     ]
 
 
-def _is_given(ctx: typer.Context, name: str) -> bool:
+def _is_set(ctx: typer.Context, name: str) -> bool:
     source = ctx.get_parameter_source(name)
     return source is not None and source.name != "DEFAULT"
 
@@ -370,7 +370,7 @@ def _show(result: dict[str, Any] | list[dict[str, Any]], *, as_json: bool) -> No
 
 
 def _exit_if_broken(outcomes: Sequence[RunOutcome], *, as_json: bool) -> None:
-    """Say which laws broke where, and how to see it again; a reader of JSON finds it on stderr."""
+    """Print which laws broke and how to reproduce it; with JSON, on stderr."""
     for line in (line for outcome in outcomes for line in outcome.broken):
         if as_json:
             print(line, file=sys.stderr)

@@ -12,14 +12,14 @@ from headway_lab.simulation.results import broken_laws
 BEST = "*"
 HEADINGS = ("policy", "calls", "fill", "fresh", "stale")
 MORE_HEADINGS = ("p50", "p95", "worst", "laws")
-# What reports may have, beside yardsticks, and what to call it where there is little room.
+# Figures that reports may have, beside baselines, and their short names.
 SHORT = {"staleness_to_bound": "/bound", "staleness_to_round_robin": "/robin"}
-# Title, headings, two notes and a blank line, and the prompt that comes after.
+# Title, headings, two notes and a blank line, and the prompt after them.
 ABOVE = 6
 
 
 def print_compared(reports: Sequence[Mapping[str, Any]]) -> None:
-    """Print a table with a line for each policy, then the chart."""
+    """Print a table with one row per policy, then the chart."""
     chart = chart_of(reports)
     say(f"{chart.title}, {chart.subtitle}", style="bold")
     winners = best(reports)
@@ -62,12 +62,12 @@ def _row(report: Mapping[str, Any], keys: Sequence[str], *, is_best: bool) -> li
 
 
 def _is_watched(reports: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether alerts were judged."""
+    """Return True if alerts were evaluated."""
     return any(report.get("alerts") is not None for report in reports)
 
 
 def _alerts_of(report: Mapping[str, Any]) -> str:
-    """Return the alerts that were told, and how often if more than once."""
+    """Return the alerts that fired, with a count if more than one."""
     counts = Counter(alert["name"] for alert in report["alerts"])
     alerts = [f"{name} {count}x" if count > 1 else name for name, count in counts.items()]
     return ", ".join(alerts) or "none"

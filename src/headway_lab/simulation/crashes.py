@@ -1,7 +1,7 @@
-"""A worker's life, and everything through which it touches the world: it may end at any such touch.
+"""Crashes and freezes of simulated workers, injected at every operation with an outside effect.
 
-After that every touch raises again, so that no `finally` and no error handler of the dead writes
-anything, exactly as after kill -9.
+After a crash every operation raises again, so no `finally` and no error handler of the crashed
+worker writes anything, exactly as after kill -9.
 """
 
 import threading
@@ -18,11 +18,11 @@ STEPS_MAX = 12
 
 
 class Crashed(BaseException):
-    """The worker is gone; not an Exception, because nothing of ours may catch it."""
+    """The worker has crashed; not an Exception, because no code of ours may catch it."""
 
 
 class FaultInjector:
-    """One incarnation of a worker: a count of touches until it ends, once it is doomed."""
+    """Injects a crash or a freeze into one run of a worker, after a number of operations."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -33,7 +33,7 @@ class FaultInjector:
         self.is_over = False
 
     def crash_soon(self, generator: Rng) -> None:
-        """Let it end soon: within a few touches from now, or from the next claim on."""
+        """Crash within a few operations from now, or from the next claim on."""
         touches = generator.randrange(STEPS_MAX)
         if generator.random() < 0.5:  # noqa: PLR2004 - idle or busy, evenly
             self._steps_left = touches
@@ -41,11 +41,11 @@ class FaultInjector:
             self._steps_after_claim = touches
 
     def crash_after(self, touches: int) -> None:
-        """Let it end at the touch that comes after so many."""
+        """Crash at the operation after this many."""
         self._steps_left = touches
 
     def stall(self, seconds: float, *, skips: int = 0) -> None:
-        """Let it freeze for that long at the next point where it may, or some points later."""
+        """Freeze for that long at the next point where it is possible, or `skips` points later."""
         self._stall_s, self._skips = seconds, skips
 
     def end(self) -> None:
@@ -76,7 +76,7 @@ class FaultInjector:
 
 
 class SkewedClock:
-    """A worker's own clock: as fast as everyone's, but set wrongly."""
+    """A worker's own clock: as fast as the true one, but set wrongly."""
 
     is_real = False
 
@@ -85,7 +85,7 @@ class SkewedClock:
         self._skew = timedelta(seconds=skew_s)
 
     def now(self) -> datetime:
-        """Return the instant that this worker believes it is."""
+        """Return the time by this worker's clock."""
         return self._clock.now() + self._skew
 
     def monotonic(self) -> float:
@@ -93,23 +93,23 @@ class SkewedClock:
         return self._clock.monotonic()
 
     def sleep(self, seconds: float, wake: threading.Event | None = None) -> None:
-        """Let that much time pass."""
+        """Wait for that long."""
         self._clock.sleep(seconds, wake)
 
     def event(self) -> threading.Event:
-        """Make an event for sleepers on everyone's clock."""
+        """Return an event for sleepers on the true clock."""
         return self._clock.event()
 
 
 class CrashingTransport(httpx.BaseTransport):
-    """The wire of a worker that may die before a request leaves, or before its answer is read."""
+    """A worker's transport that may crash before a request is sent or before its reply is read."""
 
     def __init__(self, inner: httpx.BaseTransport, injector: FaultInjector) -> None:
         self._inner = inner
         self._injector = injector
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Let one request pass."""
+        """Send one request."""
         self._injector.may_crash()
         response = self._inner.handle_request(request)
         self._injector.may_crash()
@@ -117,7 +117,7 @@ class CrashingTransport(httpx.BaseTransport):
 
 
 class CrashingPool:
-    """Connections of a worker that may die before or after any transaction."""
+    """A worker's connection pool that may crash before or after any transaction."""
 
     def __init__(self, pool: Any, injector: FaultInjector) -> None:  # noqa: ANN401 - only the store knows pools
         self._pool = pool

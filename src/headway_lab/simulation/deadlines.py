@@ -1,7 +1,7 @@
 """Law L3: how old each listing's last good read is, and whether an overdue one has an excuse.
 
-An excuse is a supplier that was down, and then the time to catch up; or evidence against the SKU
-itself. That our own workers died is no excuse.
+An excuse is a supplier that was down and then the time to catch up, or evidence against the SKU
+itself. A crash of our own workers is no excuse.
 """
 
 import heapq
@@ -15,7 +15,7 @@ HOUR_S = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """What is promised, and what suspends it."""
+    """The promised age, and what suspends it."""
 
     age_max_s: float
     load: float
@@ -47,7 +47,7 @@ class Deadlines:
         return now_s - self._read_s[id_]
 
     def read(self, id_: str, at_s: float, *, counts: bool = True) -> None:
-        """Note a good read of what was true at that second."""
+        """Record a good read of the supplier's data at that second."""
         if at_s < self._read_s[id_]:
             return
         if counts:

@@ -12,7 +12,7 @@ from headway_lab.simulation.truth import ShopFields
 from headway_lab.simulators.faults import Interval
 
 MayWait = Callable[[float], bool]
-# A pusher that hears no bell looks once a minute, and needs a few calls.
+# A pusher that is not woken looks once a minute, and needs a few calls.
 WAIT_S = 180.0
 # The lease of one that died, and hosts' clocks that are apart, a few times over; or a breaker.
 TROUBLE_S = 1800.0
@@ -26,13 +26,13 @@ class Grace:
     outages: Sequence[Interval] = ()
 
     def covers(self, since_s: float, now_s: float) -> bool:
-        """Tell whether what is on its way since then may still be."""
+        """Return True if a version that is pending since then may still be pending."""
         ends_s = [outage.end_s for outage in self.outages if outage.start_s < now_s]
         return now_s - max([since_s, *ends_s]) <= self.wait_s
 
 
 def grace_of(faults: Faults) -> Grace:
-    """Return how long things may take when this goes wrong."""
+    """Return how long a push may take with these faults."""
     troubles = (faults.is_deadly, faults.shop_shares, faults.shop_outages)
     wait_s = WAIT_S + 2 * faults.skew_max_s + TROUBLE_S * sum(map(bool, troubles))
     return Grace(wait_s=wait_s, outages=faults.shop_silences)
@@ -56,7 +56,7 @@ class Version:
 
 
 class DesiredVersions:
-    """Follows what is desired of every listing that is in a shop."""
+    """Follows the desired versions of every listing that is in a shop."""
 
     def __init__(
         self, shop_listings: Mapping[str, ShownListing], followed: Collection[str]
@@ -97,7 +97,7 @@ class DesiredVersions:
         self.superseded += counts * ((replaced is not None) + (not left))
 
     def shown(self, id_: str, now_s: float) -> None:
-        """Note that a shelf shows something else now."""
+        """Record that the shop shows something else now."""
         version = self._open.get(id_)
         if version is None:
             return
@@ -110,7 +110,7 @@ class DesiredVersions:
             self.push_s.append(now_s - version.since_s)
 
     def first_version_with(self, id_: str, facet: str, value: object) -> int | None:
-        """Return the first of the versions in a row that wanted this of a facet, the latest row."""
+        """Return the first version of the latest run of versions that had this value of a facet."""
         versions = self._versions[id_]
         numbers = [n for n, version in enumerate(versions) if version.shop_fields[facet] == value]
         if not numbers:
@@ -125,14 +125,14 @@ class DesiredVersions:
         return self._versions[id_][number]
 
     def overdue(self, may_wait: MayWait) -> Iterable[tuple[ShownListing, float, list[str]]]:
-        """Yield, once each, what has been on its way for longer than it may, and what it lacks."""
+        """Yield, once per version, what is pending for too long, and the missing facets."""
         for id_, version in self._open.items():
             if not version.is_reported and not may_wait(version.since_s):
                 version.is_reported = True
                 yield self._shop_listings[id_], version.since_s, sorted(version.left)
 
     def unexpected(self, may_wait: MayWait) -> Iterable[tuple[ShownListing, str, object]]:
-        """Yield each facet that is neither desired nor on its way, nor a merchant's fresh deed."""
+        """Yield each facet that is neither desired nor pending, nor a recent edit of a merchant."""
         for id_, shop_listing in self._shop_listings.items():
             shop_fields = self._versions[id_][-1].shop_fields
             version = self._open.get(id_)

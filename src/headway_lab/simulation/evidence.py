@@ -1,7 +1,7 @@
-"""What the simulation's law book reads straight from the tables, past the engine and its ports.
+"""Rows that the law checks read straight from the tables, bypassing the engine and its ports.
 
-It writes in two places: `open_shops` begins a run, and `tidy` does at an instant of our choosing
-what autovacuum would do at one of its own, so that two runs of one seed find the same order.
+It writes in two places: `open_shops` begins a run, and `tidy` does at a chosen moment what
+autovacuum would do at an arbitrary one, so that two runs of one seed find the same row order.
 """
 
 import json
@@ -26,7 +26,7 @@ SELECT row.id::text, row.user_id, row.sku, row.sync_status, row.fence, row.prior
   row.consecutive_failures, extract(epoch FROM row.next_sync_at)::float8, state.desired_version
 FROM product_sync_schedule AS row LEFT JOIN listing_state AS state USING (user_id, sku)
 """
-# Who may take a spare seat: everyone free, also before its time, but a retry only when due.
+# Listings that may take a spare seat: all free ones, also before their time; a retry only when due.
 LEFT_BEHIND = """
 SELECT count(DISTINCT sku) FROM product_sync_schedule
 WHERE is_active AND sync_status <> 'syncing' AND NOT is_paused AND suspicion <= 1
@@ -67,7 +67,7 @@ class ShopRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedListing:
-    """A listing that is in its shop as a run begins: what is shown, and under which ids."""
+    """A listing that is in its shop when the run starts: its state and its ids."""
 
     user_id: SellerId
     sku: Sku
@@ -79,7 +79,7 @@ class PublishedListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenIntent:
-    """A write that is stored and of which nobody has said yet what became of it."""
+    """A write that is stored and whose result is not known yet."""
 
     user_id: SellerId
     kind: str
@@ -111,7 +111,7 @@ class ListingRow(NamedTuple):
 
     @property
     def is_leased(self) -> bool:
-        """Whether some worker holds it."""
+        """Return True if a worker holds it."""
         return self.sync_status == "syncing"
 
     @property
@@ -136,7 +136,7 @@ class Evidence:
         return self._rows("", {})
 
     def briefs(self) -> dict[str, tuple[Any, ...]]:
-        """Return every listing by id in short, which takes a tenth of the time."""
+        """Return every listing by id in short form, which takes a tenth of the time."""
         with guarded(), self._pool.connection() as connection:
             return {row[0]: row for row in connection.execute(BRIEFS).fetchall()}
 
@@ -145,7 +145,7 @@ class Evidence:
         return self._rows("WHERE row.sku = ANY(%(skus)s)", {"skus": list(skus)})
 
     def left_behind(self, now: datetime) -> int:
-        """Count the SKUs free to travel with anybody that could still board."""
+        """Count the SKUs that could still join the call."""
         with guarded(), self._pool.connection() as connection:
             row = connection.execute(LEFT_BEHIND, {"now": now}).fetchone()
         assert row is not None
@@ -167,7 +167,7 @@ class Evidence:
     def open_shops(
         self, accounts: Iterable[ShopRow], published: Iterable[PublishedListing], *, now: datetime
     ) -> None:
-        """Connect shops, and let each show what is desired of its listings, verified now."""
+        """Connect shops, and store each listing's desired state as applied and verified now."""
         with guarded(), self._pool.connection() as connection, connection.transaction():
             cursor, listings = connection.cursor(), list(published)
             for account in accounts:
@@ -185,7 +185,7 @@ class Evidence:
                     )
 
     def tidy(self) -> None:
-        """Remove dead rows and renew the planner's statistics."""
+        """Vacuum the tables and update the planner's statistics."""
         with guarded(), self._pool.connection() as connection:
             for table in BUSY_TABLES:
                 connection.execute(f"VACUUM (ANALYZE) {table}")

@@ -1,4 +1,4 @@
-"""Law L13: every hour a few listings are asked why they wait, and the answer must hold water."""
+"""Law L13: every hour a few listings are explained, and each answer is checked."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -18,8 +18,8 @@ SECOND = timedelta(seconds=1)
 Explain = Callable[[ListingPosition, SupplierQueue, datetime], Explanation]
 
 
-def ask(app: App, violations: ViolationLog, explain: Explain = reasons) -> None:
-    """Ask both ends of every queue; a waiting row needs a sentence and an instant to come."""
+def check_explanations(app: App, violations: ViolationLog, explain: Explain = reasons) -> None:
+    """Explain both ends of every queue; a waiting row needs a sentence and a future moment."""
     violations.enable(("L13",))
     now = app.clock.now()
     queue = app.supplier_queue(now)
@@ -35,7 +35,7 @@ def ask(app: App, violations: ViolationLog, explain: Explain = reasons) -> None:
 def record_forecasts(
     app: App, skus: Sequence[Sku], forecasts: ForecastChecks, *, at_s: float
 ) -> None:
-    """Ask these parts until when they wait, and remember what they said."""
+    """Ask until when these parts wait, and record the answers."""
     now = app.clock.now()
     queue = queue_ahead(app, now, skus)
     for standing in (

@@ -1,4 +1,4 @@
-"""Reading `--fault`: short texts that say what goes wrong, turned into the simulators' plans."""
+"""Parser of `--fault`: short texts that say what goes wrong, turned into the simulators' plans."""
 
 import math
 import re
@@ -43,7 +43,7 @@ class PlannedPause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """All that a run is to suffer, as it was asked for."""
+    """All faults of a run."""
 
     specs: tuple[str, ...] = ()
     outages: tuple[Interval, ...] = ()
@@ -64,12 +64,12 @@ class Faults:
 
     @property
     def silences(self) -> tuple[Interval, ...]:
-        """When the supplier does not answer, may not be asked, or nobody is there to ask."""
+        """Return when the supplier does not answer, must not be called, or all workers are away."""
         return (*self.outages, *self.absences, *(pause.span for pause in self.planned_pauses))
 
     @property
     def shop_silences(self) -> tuple[Interval, ...]:
-        """When shops do not answer, may not be written to, or nobody is there to write."""
+        """Return when shops do not answer, must not be written to, or all workers are away."""
         planned_pauses = (
             pause.span for pause in self.planned_pauses if pause.kind is not PauseKind.SUPPLIER
         )
@@ -77,7 +77,7 @@ class Faults:
 
     @property
     def is_deadly(self) -> bool:
-        """Whether workers die or freeze."""
+        """Return True if workers crash or freeze."""
         return self.crashes_per_h > 0 or self.stalls_per_h > 0 or bool(self.absences)
 
     def shop_plan(self, *, seed: int) -> ShopFaultPlan:
@@ -85,7 +85,7 @@ class Faults:
         return ShopFaultPlan(seed, rates=self.shop_shares, outage=self.shop_outages)
 
     def affected(self, skus: Sequence[Sku], *, seed: int) -> "AffectedParts":
-        """Choose whom it strikes; the same seed strikes the same SKUs."""
+        """Choose the affected SKUs; the same seed chooses the same."""
         fated = sum(count for count, _ in (*self.vanish, *self.badprice)) + self.poison
         if fated > len(skus):
             raise InvalidError(f"--fault: {fated} SKUs are to suffer but there are {len(skus)}")
@@ -104,14 +104,14 @@ class Faults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AffectedParts:
-    """The SKUs that suffer, each from one thing."""
+    """The SKUs with a fault, one fault each."""
 
     poison: frozenset[str] = frozenset()
     vanish: Mapping[str, Interval] = field(default_factory=dict)
     badprice: Mapping[str, tuple[BadPrice, Interval]] = field(default_factory=dict)
 
     def affects(self, sku: str) -> bool:
-        """Tell whether this SKU suffers from anything of its own."""
+        """Return True if this SKU has a fault of its own."""
         return sku in self.poison or sku in self.vanish or sku in self.badprice
 
     def plan(self, faults: Faults, *, seed: int) -> FaultPlan:

@@ -1,7 +1,7 @@
-"""The figures of a run: what became of each change, how long the shop was wrong, who was read.
+"""The figures of a run: the result of each change, how long shops were wrong, what was read.
 
-A shop is true at the start. From then on what its shelves show is compared with the supplier's
-truth, whoever wrote it there.
+Shops are correct at the start. From then on what they show is compared with the supplier's data, no
+matter who wrote it.
 """
 
 from collections import defaultdict
@@ -59,7 +59,7 @@ class Figures:
         return len(self._followed)
 
     def changed(self, sku: str, shop_fields: ShopFields, at_s: float) -> None:
-        """Note that the truth is another now; what a shop cannot show is no change."""
+        """Record a change at the supplier; a change that no shop shows does not count."""
         if sku not in self._truth or shop_fields == self._truth[sku]:
             return
         self._truth[sku] = shop_fields

@@ -1,9 +1,9 @@
-"""What `explain` foretold, and when it came: its instants held against what happened.
+"""Forecasts of `explain`, compared with what happened.
 
-At seeded instants some that wait are asked why and until when. An answer is right within one
-headway: the time between two departures of their line. A listing goes with a call, so an instant
-names the call nearest to it, and is right if that, the one before or the one after was the one. A
-job has a departure of its own, at its interval.
+At seeded moments some waiting listings and jobs are asked why they wait and until when. An answer
+is right within one headway: the time between two calls of their queue. A listing waits for a call,
+so a forecast names the call nearest to it, and is right if that call, the one before or the one
+after was the one. A job is forecast by itself, within its interval.
 """
 
 from bisect import bisect_left
@@ -18,7 +18,7 @@ from headway_lab.simulation.figures import percentile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitForecast:
-    """One answer: what it waits for, when it goes, and its headway; None for that of the calls."""
+    """One forecast: the reason, the moment, and the headway (None: that of the calls)."""
 
     state: str
     at_s: float
@@ -27,7 +27,7 @@ class WaitForecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastOutcome:
-    """An answer whose time has come, and when it came true; None if it never did."""
+    """A forecast and when its row left the queue; None if it never did."""
 
     forecast: WaitForecast
     went_s: float | None
@@ -42,21 +42,21 @@ class ForecastChecks:
         self._call_times: list[float] = []
 
     def record(self, key: Hashable, answer: WaitForecast) -> None:
-        """Remember an answer until it comes true."""
+        """Keep a forecast until its row leaves the queue."""
         self._open.setdefault(key, []).append(answer)
 
     def call_sent(self, at_s: float) -> None:
-        """Note that a call left with somebody aboard."""
+        """Record that a call was sent."""
         self._call_times.append(at_s)
 
     def in_call(self, key: Hashable, at_s: float) -> None:
-        """Hold everything that was said of this one against the instant at which it went."""
+        """Compare all forecasts about a row with the moment at which it left the queue."""
         self._outcomes += [
             ForecastOutcome(forecast=forecast, went_s=at_s) for forecast in self._open.pop(key, ())
         ]
 
     def close(self, end_s: float) -> None:
-        """Count as wrong what should have come by now; what lies beyond the end is not known."""
+        """Count overdue forecasts as wrong; what lies beyond the end is not counted."""
         for answers in self._open.values():
             late = [answer for answer in answers if self._last_s(answer) < end_s]
             self._outcomes += [ForecastOutcome(forecast=forecast, went_s=None) for forecast in late]
@@ -93,13 +93,13 @@ class ForecastChecks:
         return abs(self._nearest(forecast.at_s) - self._nearest(went_s)) <= 1
 
     def _nearest(self, at_s: float) -> int:
-        """Return the number of the departure that is nearest to an instant."""
+        """Return the number of the call that is nearest to a moment."""
         after = bisect_left(self._call_times, at_s)
         around = [index for index in (after - 1, after) if 0 <= index < len(self._call_times)]
         return min(around, key=lambda index: abs(self._call_times[index] - at_s))
 
     def _last_s(self, forecast: WaitForecast) -> float:
-        """Return until when an answer may still come true; for ever, with calls yet to leave."""
+        """Return until when a forecast may still come true; infinity while calls are to come."""
         if forecast.headway_s is not None:
             return forecast.at_s + forecast.headway_s
         next_one = bisect_left(self._call_times, forecast.at_s) + 1

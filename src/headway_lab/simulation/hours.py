@@ -38,5 +38,5 @@ class Hourly:
 
 
 def hours_in(end_s: float) -> int:
-    """Return how many hours a run of so many seconds touches."""
+    """Return how many hours a run of that many seconds touches."""
     return math.ceil(end_s / HOUR_S)

@@ -1,6 +1,6 @@
-"""Law L4 under `split`: what retries do never shows in the scheduled calls of an hour.
+"""Law L4 under `split`: retries never change the scheduled calls of an hour.
 
-The numbers are the document's, not taken from the policy that is judged.
+The numbers are the document's, not taken from the policy under test.
 """
 
 import math
@@ -15,7 +15,7 @@ from headway_lab.simulation.violation_log import ViolationLog
 
 HOURS = 24
 SEATS = 10
-# From how many listings on, windows open every so many hours for so many retries.
+# (least number of listings, hours between windows, retries per window).
 WINDOWS = ((20_000, 2, 150), (10_000, 4, 100), (0, 4, 50))
 FIRST_OPENING = timedelta(hours=2, minutes=30)
 
@@ -41,10 +41,10 @@ class Isolation:
     def claimed(
         self, listings: Sequence[Listing], *, now: datetime, failing_count: Callable[[], int]
     ) -> None:
-        """Note who boarded by the worker's clock, and how many fail or are parked by now."""
+        """Count the retries and the scheduled call of a claim, by the worker's clock."""
         due = [listing for listing in listings if listing.next_sync_at <= now]
         scheduled = {listing.sku for listing in due if listing.priority is Priority.SCHEDULED}
-        # A sibling that shares the seat of a scheduled listing displaces nobody.
+        # A sibling that shares the seat of a scheduled listing displaces none.
         retried = {
             listing.sku for listing in listings if listing.priority is Priority.RETRY
         } - scheduled
@@ -62,7 +62,7 @@ class Isolation:
             self._calls[hour] += 1
 
     def disturbed(self) -> None:
-        """Note that seats were given back or rescued: their calls leave again, in this hour."""
+        """Note that listings were released or rescued: their calls are repeated in this hour."""
         self._disturbed.add(self._hour())
 
     def close(self, *, end_s: float) -> None:
@@ -73,14 +73,14 @@ class Isolation:
                 days[hour // HOURS].append(hour)
         for day, hours in days.items():
             calls = [self._calls[hour] for hour in hours]
-            # Whoever fails waits for a window, and its hour has a seat less.
+            # A failing listing waits for a window, so its hour has a seat less.
             failing_count = max(self._failing_by_hour.get(hour, 0) for hour in hours)
             if max(calls) - min(calls) > 1 + math.ceil(failing_count / SEATS):
                 listed = " ".join(map(str, calls))
                 self._violations.add("L4", f"scheduled calls of the hours of day {day}: {listed}")
 
     def _has_excuse(self, hour: int) -> bool:
-        """Tell whether calls of this hour failed or were lost, or an outage is caught up with."""
+        """Return True if calls of this hour failed or were lost, or follow an outage."""
         if {hour - 1, hour} & self._disturbed:
             return True
         return self._promise.excused_until(0.0, (hour + 1) * HOUR_S) > hour * HOUR_S

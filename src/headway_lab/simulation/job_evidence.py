@@ -1,8 +1,8 @@
-"""What the simulation's law book reads of the account lane, past the engine and its ports.
+"""Rows of the account lane that the law checks read, bypassing the engine and its ports.
 
-It writes no row. `number_ids` lets a run's tables name accounts and jobs one after the other, where
-chance would make two runs of one seed differ; `tidy` does at an instant of our choosing what
-autovacuum would do at one of its own.
+It writes no row. `number_ids` numbers a run's accounts and jobs in order, where random ids would
+make two runs of one seed differ; `tidy` does at a chosen moment what autovacuum would do at an
+arbitrary one.
 """
 
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class JobEvidence:
         self._pool = pool
 
     def number_ids(self) -> None:
-        """Let new accounts and jobs have the same names in every run."""
+        """Give new accounts and jobs the same ids in every run."""
         with guarded(), self._pool.connection() as connection:
             connection.execute(NUMBERS)
             for table in NUMBERED:
@@ -89,7 +89,7 @@ class JobEvidence:
             return list(connection.execute(STRAYS).fetchall())
 
     def tidy(self) -> None:
-        """Remove dead rows and renew the planner's statistics."""
+        """Vacuum the tables and update the planner's statistics."""
         with guarded(), self._pool.connection() as connection:
             for table in BUSY_TABLES:
                 connection.execute(f"VACUUM (ANALYZE) {table}")

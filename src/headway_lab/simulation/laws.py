@@ -25,7 +25,7 @@ from headway_lab.simulation.pauses import PauseChecks
 from headway_lab.simulation.truth import ReferenceReader, Served, ShownState, difference, fields_of
 from headway_lab.simulation.violation_log import ViolationLog
 
-# What a failed call, a release or a rescue must leave as it was.
+# Fields that a failed call, a release or a rescue must not change.
 UNCHANGED_FIELDS = (
     "next_sync_at", "priority", "is_active", "consecutive_failures", "missing_count",
     "last_successful_sync", "observed", "desired", "desired_version", "held_reason",
@@ -46,7 +46,7 @@ class Rules:
 
 
 class Laws:
-    """Sees every operation on the schedule, and says which law it broke."""
+    """Checks every operation on the schedule against the laws."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Laws:
     def claimed(
         self, listings: Sequence[Listing], *, now: datetime, owner: str, lease_until: datetime
     ) -> None:
-        """Check who boarded: nobody twice, nobody's sibling left, no seat empty without need."""
+        """Check a claim: no listing twice, all sellers of a SKU, no seat empty without need."""
         skus = {listing.sku for listing in listings}
         for listing in listings:
             row = self._rows[listing.id]
@@ -130,7 +130,7 @@ class Laws:
         self.check_ages()
 
     def called(self, skus: Sequence[str]) -> None:
-        """Check that a request may leave, and what it carries: parts, or none to sign in."""
+        """Check that a request may be sent, and its parts; a token request has none."""
         self._pauses.called(f"{len(skus)} parts" if skus else "to sign in")
         if len(set(skus)) != len(skus):
             self._violations.add("L2", f"a SKU took two seats of one call: {sorted(skus)}")
@@ -160,7 +160,7 @@ class Laws:
         return [our.listing.sku for our in held.values() if our.outcome is not Outcome.FAILED]
 
     def released(self, listings: Sequence[Listing]) -> None:
-        """Check that giving seats back charged nobody."""
+        """Check that a release changed no listing's failures."""
         self._disturb()
         held_ids = {listing.id for listing in listings if self._holds(listing)}
         for old, row in self._refresh({listing.sku for listing in listings}):
@@ -174,18 +174,18 @@ class Laws:
         self.check_ages()
 
     def suspicion_reset(self) -> None:
-        """Check that lifting suspicion did nothing else to anybody."""
+        """Check that a reset of suspicion changed nothing else."""
         for old, row in self._refresh({row.sku for row in self._rows.values() if row.suspicion}):
             self._check_unchanged(old, row, "a pardon")
 
     def moved(self, skus: Collection[Sku]) -> None:
-        """Check that a policy which moved due times did nothing else to anybody."""
+        """Check that a policy that moved due times changed nothing else."""
         for old, row in self._refresh(set(skus)):
             if old._replace(next_sync_at=row.next_sync_at) != row:
                 self._violations.add("L10", f"{row.user_id}/{row.sku} changed with its due time")
 
     def rescued_by(self, count: int, now: datetime) -> None:
-        """Check that a tick freed exactly the listings whose lease had run out."""
+        """Check that a tick freed exactly the listings whose lease had expired."""
         silent = [
             self._rows[id_]
             for id_ in self._leased
@@ -208,7 +208,7 @@ class Laws:
     # -- what time brings --------------------------------------------------------------------
 
     def check_ages(self) -> None:
-        """Check law L3 at this instant."""
+        """Check law L3 now."""
         if self._rules.is_overloaded:
             return
         now_s = self._clock.monotonic()
@@ -236,37 +236,37 @@ class Laws:
 
     @property
     def parked(self) -> list[ListingRow]:
-        """Who is stopped for good."""
+        """The listings that are parked."""
         return [row for row in self._rows.values() if not row.is_active]
 
     @property
     def failing(self) -> list[ListingRow]:
-        """Who has failures of its own."""
+        """The listings with failures of their own."""
         return [row for row in self._rows.values() if row.consecutive_failures > 0]
 
     @property
     def failing_count(self) -> int:
-        """How many fail or are stopped: they are in nobody's scheduled calls."""
+        """How many listings fail or are parked: they are in no scheduled call."""
         return sum(row.consecutive_failures > 0 for row in self._rows.values())
 
     @property
     def held(self) -> list[ListingRow]:
-        """Whose change waits for a person."""
+        """The listings whose change is held for a person."""
         return [row for row in self._rows.values() if row.held_reason is not None]
 
     def counted(self) -> list[str]:
-        """Return the listings whose age counts: those that nothing but we could keep from reads."""
+        """Return the listings whose age counts: those with no fault of their own."""
         return [id_ for id_ in self._rows if not self._has_evidence(id_)]
 
     def may_leave_sale(self, id_: str) -> bool:
-        """Tell whether a listing suffers from something of its own, and was charged for it."""
+        """Return True if a listing has a fault of its own and a failure was counted for it."""
         row = self._rows[id_]
         return self._affected.affects(row.sku) and row.consecutive_failures > 0
 
     # -- the parts ---------------------------------------------------------------------------
 
     def _refresh(self, skus: set[Sku]) -> list[tuple[ListingRow, ListingRow]]:
-        """Read these SKUs' rows anew; return each as it was and as it is."""
+        """Read the rows of these SKUs again; return each before and after."""
         rows = self._evidence.rows_of(sorted(skus)) if skus else []
         pairs = [(self._rows[row.id], row) for row in rows]
         for row in rows:
@@ -310,7 +310,7 @@ class Laws:
     def _check_settled(
         self, old: ListingRow, settlement: Settlement, row: ListingRow, served: Served | None
     ) -> ShownState | None:
-        """Check what was written about a listing; return what its read had truly shown."""
+        """Check what was written about a listing; return what its read really showed."""
         if row.is_leased or row.fence != old.fence:
             self._violations.add("L5", f"{row.sku} was settled but is not free under its own fence")
         if settlement.outcome is Outcome.FAILED:
@@ -334,7 +334,7 @@ class Laws:
         return shown
 
     def _note_version(self, old: ListingRow, row: ListingRow, shown: ShownState | None) -> None:
-        """Let the shop be expected to show what is newly desired."""
+        """Expect the shop to show what is newly desired."""
         if row.desired is not None and row.desired_version != old.desired_version:
             shop_fields = None if shown is None else shown.shop_fields
             self._versions.want(

@@ -1,7 +1,7 @@
-"""What stands between a worker and the world.
+"""Ports of a simulated worker that report every operation to the law checks.
 
-Each operation is done and shown to the laws, and only then may the worker die of it. So the mirror
-never misses what a dead worker had done.
+Each operation is done and checked, and only then may the worker crash. So the checks never miss
+what a crashed worker had done.
 """
 
 import json
@@ -29,7 +29,7 @@ OK = 200
 
 @dataclass(slots=True, kw_only=True)
 class PriceCall:
-    """One price call: when it arrived, whom it carried, who was read well."""
+    """One price call: when it arrived, its SKUs, and which were read well."""
 
     number: int = 0
     at_s: float
@@ -40,7 +40,7 @@ class PriceCall:
 
 @dataclass(slots=True, kw_only=True)
 class WorkerContext:
-    """What one incarnation has in hand: its life, its last claim, flight and reply."""
+    """State of one run of a worker: its fault injector, last claim, price call and reply."""
 
     injector: FaultInjector
     priorities: frozenset[Priority] = frozenset()
@@ -49,7 +49,7 @@ class WorkerContext:
 
 
 class ObservedSchedule:
-    """The schedule as one worker uses it, before our eyes."""
+    """The schedule as one worker uses it, under observation."""
 
     def __init__(self, inner: ports.SchedulePort, laws: Laws, context: WorkerContext) -> None:
         self._inner = inner
@@ -64,7 +64,7 @@ class ObservedSchedule:
         without: Collection[Sku] = (),
         only_clean: bool = False,
     ) -> list[Candidate]:
-        """Return the front; those due at the same instant come by name, so that runs repeat."""
+        """Return the front; listings due at the same moment come by name, so that runs repeat."""
         self._context.injector.may_crash()
         front = self._inner.front(now, limit=limit, without=without, only_clean=only_clean)
         self._context.injector.may_crash()
@@ -81,7 +81,7 @@ class ObservedSchedule:
         lease_until: datetime,
         retried: Collection[Sku] = (),
     ) -> list[Listing]:
-        """Claim, and let the laws see who boarded."""
+        """Claim, and check the claim."""
         self._context.injector.before_claim()
         self._context.injector.may_crash()
         listings = self._inner.claim(
@@ -94,7 +94,7 @@ class ObservedSchedule:
         return listings
 
     def settle(self, settlements: Sequence[Settlement], *, now: datetime, call_id: str) -> int:
-        """Settle, and let the laws see what was written."""
+        """Settle, and check what was written."""
         self._context.injector.may_freeze()
         self._context.injector.may_crash()
         refused = self._inner.settle(settlements, now=now, call_id=call_id)
@@ -110,12 +110,12 @@ class ObservedSchedule:
         return self._inner.listed()
 
     def retried_since(self, since: datetime) -> int:
-        """Return how many boarded as retries since then."""
+        """Return how many listings were claimed as retries since then."""
         self._context.injector.may_crash()
         return self._inner.retried_since(since)
 
     def release(self, listings: Sequence[Listing], *, suspicion: Mapping[str, int]) -> int:
-        """Release, and let the laws see that nobody was charged."""
+        """Release, and check that no failure was counted."""
         self._context.injector.may_crash()
         count = self._inner.release(listings, suspicion=suspicion)
         self._laws.released(listings)
@@ -123,7 +123,7 @@ class ObservedSchedule:
         return count
 
     def reset_suspicion(self) -> int:
-        """Pardon, and let the laws see that nothing else changed."""
+        """Reset suspicion, and check that nothing else changed."""
         self._context.injector.may_crash()
         count = self._inner.reset_suspicion()
         self._laws.suspicion_reset()
@@ -131,7 +131,7 @@ class ObservedSchedule:
         return count
 
     def rescue(self, now: datetime) -> int:
-        """Rescue, and let the laws see whom."""
+        """Rescue, and check which listings."""
         self._context.injector.may_crash()
         count = self._inner.rescue(now)
         self._laws.rescued_by(count, now)
@@ -140,7 +140,7 @@ class ObservedSchedule:
 
 
 class ObservedMarkets:
-    """The market as one worker uses it; the laws see whose due time it moves."""
+    """The market as one worker uses it; changed due times are checked."""
 
     def __init__(self, inner: ports.MarketsPort, laws: Laws, injector: FaultInjector) -> None:
         self._inner = inner
@@ -158,7 +158,7 @@ class ObservedMarkets:
         self._inner.count(now)
 
     def learn(self, market: Market, lesson: Lesson, now: datetime) -> Collection[Sku]:
-        """Learn, and let the laws see who is swept or spared."""
+        """Learn, and check which due times moved."""
         self._injector.may_crash()
         moved = self._inner.learn(market, lesson, now)
         self._laws.moved(moved)
@@ -166,12 +166,12 @@ class ObservedMarkets:
         return moved
 
     def refit(self, market: Market, now: datetime) -> None:
-        """Fit the prior anew."""
+        """Fit the prior again."""
         self._injector.may_crash()
         self._inner.refit(market, now)
 
     def oldest(self) -> datetime | None:
-        """Return when the one who waits longest was read."""
+        """Return when the oldest listing was read."""
         self._injector.may_crash()
         return self._inner.oldest()
 
@@ -181,7 +181,7 @@ class ObservedMarkets:
         return self._inner.ages_min(now)
 
     def hurry(self, count: int, now: datetime) -> Collection[Sku]:
-        """Hurry, and let the laws see whom."""
+        """Move due times forward, and check which."""
         self._injector.may_crash()
         moved = self._inner.hurry(count, now)
         self._laws.moved(moved)
@@ -190,21 +190,21 @@ class ObservedMarkets:
 
 
 class ObservedTimetable:
-    """The timetable as a tick uses it; the laws see whose due time it moves."""
+    """The timetable as a tick uses it; changed due times are checked."""
 
     def __init__(self, inner: ports.TimetablePort, laws: Laws) -> None:
         self._inner = inner
         self._laws = laws
 
     def roll_retries(self, now: datetime, opens_at: datetime) -> Collection[Sku]:
-        """Roll, and let the laws see whom."""
+        """Roll retries over, and check which."""
         moved = self._inner.roll_retries(now, opens_at)
         self._laws.moved(moved)
         return moved
 
 
 class ObservedCalls:
-    """Every price call as it passed on the wire, and the supplier's own judgement of the limit."""
+    """Every price call as it was sent, and the supplier's own count against the limit."""
 
     def __init__(self, *, simulator: BoeingSimulator, limit: int, violations: ViolationLog) -> None:
         self._simulator = simulator
@@ -223,7 +223,7 @@ class ObservedCalls:
         self.seats_used += len(price_call.skus)
 
     def check_limit(self) -> None:
-        """Ask the supplier whether the call that just arrived was one too many."""
+        """Check with the supplier whether the call that just arrived exceeded the limit."""
         refusals, most = self._simulator.refusals, self._simulator.max_calls_in_window
         if refusals > self._refusals:
             self._violations.add(
@@ -236,7 +236,7 @@ class ObservedCalls:
 
 
 class ObservedSupplierTransport(httpx.BaseTransport):
-    """The wire of one worker: we read what goes over it with our own eyes."""
+    """The transport of one worker; requests and replies are read independently of the client."""
 
     def __init__(
         self,
@@ -256,7 +256,7 @@ class ObservedSupplierTransport(httpx.BaseTransport):
         self._context = context
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Let one request pass; a dead worker's is not sent, or its answer finds nobody."""
+        """Send one request; a crashed worker sends none, or never reads the reply."""
         context = self._context
         context.served = context.price_call = None
         context.injector.may_crash()

@@ -1,7 +1,7 @@
-"""What stands between a pusher and its errands.
+"""The push port of a simulated pusher, which reports every operation to the law checks.
 
-Each operation is done and shown to the laws, and only then may the pusher die of it. Between a
-store and a send, or a reply and a settle, it may freeze.
+Each operation is done and checked, and only then may the pusher crash. Between a store and a send,
+or a reply and a settle, it may freeze.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from headway_lab.simulation.shop_laws import ShopLaws
 
 
 class ObservedPushes:
-    """The errands as one pusher uses them, before our eyes."""
+    """The push leases as one pusher uses them, under observation."""
 
     def __init__(self, inner: ports.PushesPort, laws: ShopLaws, injector: FaultInjector) -> None:
         self._inner = inner
@@ -38,7 +38,7 @@ class ObservedPushes:
         lease_until: datetime,
         **more: Any,  # noqa: ANN401 - as the port
     ) -> PushLease | None:
-        """Claim, and let the laws see who else is there."""
+        """Claim a push lease, and check that no other is live."""
         self._injector.before_claim()
         self._injector.may_crash()
         push_lease = self._inner.claim(shop, now=now, owner=owner, lease_until=lease_until, **more)
@@ -64,7 +64,7 @@ class ObservedPushes:
         keeps_lease: bool = False,
         **more: Any,  # noqa: ANN401 - as the port
     ) -> bool:
-        """Settle, and let the laws see whether it was taken."""
+        """Settle, and check whether the settle was accepted."""
         self._injector.may_freeze()
         self._injector.may_crash()
         is_ours = self._inner.settle(push_lease, pushed, keeps_lease=keeps_lease, **more)
@@ -73,7 +73,7 @@ class ObservedPushes:
         return is_ours
 
     def disconnect(self, shop: Shop, reason: str, *, now: datetime) -> None:
-        """Give a shop up, which no simulated shop has given cause for."""
+        """Disconnect a shop, for which no simulated shop has given a reason."""
         self._injector.may_crash()
         self._inner.disconnect(shop, reason, now=now)
         self._laws.gave_up(shop, reason)

@@ -16,9 +16,9 @@ PASSED = (0.0, *accumulate(activity * DAY_S / sum(ACTIVITY) for activity in ACTI
 
 
 def by_day(even_s: float) -> float:
-    """Return when something happens that would happen then if all hours were alike.
+    """Return the moment of an event that would happen at `even_s` if all hours were alike.
 
-    A day stays a day: only within it instants crowd into the busy hours.
+    Events stay within their day; only within it they crowd into the busy hours.
     """
     day, within_s = divmod(even_s, DAY_S)
     hour = min(bisect_right(PASSED, within_s) - 1, HOURS - 1)

@@ -62,10 +62,10 @@ def open_shops(
     parts: Mapping[Sku, SupplierPart],
     ids: Rng,
 ) -> None:
-    """Connect the shops, and put every listing that has a price on sale at it.
+    """Connect the shops, and put every listing that has a price on sale.
 
-    The shop shows what a perfect reader sees, the tables what the engine makes of it: were they to
-    differ, the laws would find out.
+    The shop shows the reference reader's state, the tables hold the engine's: if they differed, the
+    law checks would find out.
     """
     rows = sorted(evidence.all_rows(), key=lambda row: (row.user_id, row.sku))
     published = [_put_on_sale(app, shops, reference, row, parts[row.sku]) for row in rows]

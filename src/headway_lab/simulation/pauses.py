@@ -1,6 +1,6 @@
-"""What people pause in a run, and whether it stands still: no call leaves, nobody is claimed.
+"""Pauses in a run, and checks that they hold: no call is sent, no listing is claimed.
 
-A pause is a limit of no calls at all, so whoever breaks one breaks law L1.
+A pause is a limit of no calls at all, so a call during a pause breaks law L1.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,16 +28,16 @@ class PauseChecks:
         self._violations = violations
         self._clock = clock
         self._seller = seller
-        # A worker whose clock is ahead takes a pause for over before it is.
+        # A worker whose clock is ahead considers a pause over before it is.
         self._skew_s = faults.skew_max_s
 
     def spawn(self, workers: SimulatedWorkers, pause: Callable[[Pause, datetime], None]) -> None:
-        """Let a person pause when it is time; each pause ends by itself."""
+        """Pause when it is time; each pause ends by itself."""
         for planned in self._planned:
             workers.spawn_at(planned.span.start_s, partial(self._begin, planned, pause))
 
     def claimed(self, listings: Sequence[Listing]) -> None:
-        """Check that nobody boarded who is paused."""
+        """Check that no paused listing was claimed."""
         for listing in listings:
             if self.is_paused(listing.user_id, READS):
                 self._violations.add(
@@ -50,12 +50,12 @@ class PauseChecks:
             self._violations.add("L1", f"a call ({purpose}) left while all calls were paused")
 
     def visited(self, seller: SellerId) -> None:
-        """Check that a shop may be visited."""
+        """Check that a push to this shop is allowed."""
         if self.is_paused(seller, WRITES):
             self._violations.add("L1", f"the shop of {seller} was visited while paused")
 
     def is_paused(self, seller: SellerId | None, kinds: Sequence[PauseKind] = READS) -> bool:
-        """Tell whether a pause surely stops this seller now, or None for everybody."""
+        """Return True if a pause surely applies to this seller now; None means all sellers."""
         now_s = self._clock.monotonic()
         return any(
             planned.span.start_s < now_s < planned.span.end_s - self._skew_s

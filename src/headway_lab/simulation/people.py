@@ -1,4 +1,4 @@
-"""What people do in the shops behind our back: they buy, edit prices, and make products anew."""
+"""People who change the shops directly: they buy, edit prices, and recreate products."""
 
 from decimal import Decimal
 
@@ -32,7 +32,7 @@ class People:
         self.renumbered = 0
 
     def spawn(self, workers: SimulatedWorkers, faults: Faults) -> None:
-        """Let them live their lives, as often as was asked for."""
+        """Schedule their actions as often as the faults say."""
         if not self._shop_listings:
             return
         workers.spawn_times("shop-edit", faults.shop_edits_per_h, self._edit)

@@ -1,4 +1,4 @@
-"""Worlds with families: price lists move half of a maker's parts at one moment, stock in bursts.
+"""Worlds with families: price lists move half of a maker's parts at once, stock moves in bursts.
 
 About a third of all changes come from lists, the others are moves of stock. All of it follows the
 rhythm of the day.
@@ -29,7 +29,7 @@ LIST_SHARE = 0.5
 HIT_SHARE = 0.5
 # Two or three makers fill pages, many have a few lines.
 SIZE_SPREAD = 0.8
-# A part that moved moves again soon: on average so many times, so far apart.
+# A part that moved moves again soon: this many times on average, this far apart.
 BURST_MOVES = 3.0
 BURST_GAP_S = 5400.0
 
@@ -44,7 +44,7 @@ class _Event:
 
 
 def bursty_world(*, products: int, days: float, seed: int) -> World:
-    """Draw a world of lists and bursts; it has families, and no rate tells when a part changes."""
+    """Draw a world of lists and bursts; it has families, and no rate predicts a change."""
     generator = rng(f"world:{seed}")
     start = draw_start(generator, products)
     families = _families(generator, start)
@@ -61,7 +61,7 @@ def bursty_world(*, products: int, days: float, seed: int) -> World:
 
 
 def mislabelled_world(*, products: int, days: float, seed: int) -> World:
-    """Draw the bursty world with its labels shuffled: what is called a family is none."""
+    """Draw the bursty world with shuffled labels: what is called a family is none."""
     bursty = bursty_world(products=products, days=days, seed=seed)
     labels = [part.family for part in bursty.start.values()]
     rng(f"labels:{seed}").shuffle(labels)

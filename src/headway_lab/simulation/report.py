@@ -1,4 +1,4 @@
-"""What a run comes to: the figures that `headway simulate --json` prints, in the design's order."""
+"""The report of a run: the figures that `headway simulate --json` prints, in the design's order."""
 
 import csv
 from pathlib import Path

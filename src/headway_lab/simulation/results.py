@@ -1,4 +1,4 @@
-"""What a person reads of one simulated run: its figures, the laws, a small chart."""
+"""The result of one simulated run for a person: its figures, the laws, a small chart."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ LAW_NAMES = {
     "L6": "nothing lost", "L7": "one effect", "L8": "blame", "L9": "no harm", "L10": "walls",
     "L11": "quota", "L12": "fairness", "L13": "reasons",
 }  # fmt: skip
-# The title, a fact that takes a second line, and the prompt that comes after.
+# The title, a fact with a second line, and the prompt after them.
 ABOVE = 3
 
 
@@ -47,7 +47,7 @@ def print_broken(report: Mapping[str, Any]) -> None:
 
 
 def alert_facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return how many alerts were eta, where anybody watched."""
+    """Return how many alerts fired, if they were evaluated."""
     alerts = report.get("alerts")
     if alerts is None:
         return []
@@ -85,7 +85,7 @@ def law_facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def forecast_fact(report: Mapping[str, Any]) -> tuple[str, str]:
-    """Return how often `explain` named the right instant."""
+    """Return how often `explain` named the right moment."""
     eta = report["eta_within_headway"]
     if not eta["asked"]:
         return "explain", "nobody was asked"

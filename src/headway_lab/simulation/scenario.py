@@ -24,7 +24,7 @@ from headway_lab.simulation.crashes import CrashingPool, CrashingTransport, Faul
 from headway_lab.simulation.deadlines import Deadlines, Promise
 from headway_lab.simulation.desired_versions import DesiredVersions, grace_of
 from headway_lab.simulation.evidence import Evidence
-from headway_lab.simulation.explain_checks import ask, record_forecasts
+from headway_lab.simulation.explain_checks import check_explanations, record_forecasts
 from headway_lab.simulation.faults import Faults
 from headway_lab.simulation.figures import Figures
 from headway_lab.simulation.forecast_checks import ForecastChecks
@@ -52,26 +52,26 @@ from headway_lab.simulators.transport import SimTransport
 from headway_lab.virtual_clock import VirtualClock
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
-# Longer than in earnest: here nobody adds a listing, and a wait for those there are ends by itself.
+# Longer than in production: no listing is added here, and a wait for a known one ends by itself.
 POLL = timedelta(minutes=5)
-# A bell tells a pusher of news; by itself it looks for what failed, or what a dead one left.
+# An event wakes a pusher for new changes; by itself it polls for what failed or a crashed one left.
 FAULTY_PUSH_POLL = timedelta(minutes=1)
 # What the supplier allows, which is not to be taken from our own settings.
 LIMIT, SPAN_S = 2, 60.0
-# How far a price may move by itself: the law's number, whatever our settings say.
+# How far a price may move by itself: the number of the law, independent of our settings.
 GUARD_MOVE = Decimal("0.50")
 HOUR_S = 3600.0
 TIDY_EVERY_H = 6
 # All rows are compared every hour of the first day; a long run then does so when it tidies.
 COMPARE_HOURLY_H = 24
-# Half as often as in earnest: who is rescued waits for minutes anyway.
+# Half as often as in production: a rescued listing waits for minutes anyway.
 TICK = timedelta(minutes=1)
-# Where nobody dies there is nobody to rescue, and without windows nothing begins on the minute.
+# Without crashes there is nothing to rescue, and without windows nothing begins on the minute.
 QUIET_TICK = timedelta(minutes=3)
 # A permit every half minute, and about a second for the call that it was for.
 CALL_CYCLE_S = 31.0
-# How often somebody asks until when some parts wait: hourly, but not more often than so many times
-# in a run, since looking ahead takes its time.
+# How often some parts are asked until when they wait: hourly, but at most this many times in a run,
+# since looking ahead takes time.
 ASKINGS_MAX, ASKED_PARTS = 20, 6
 AUTH_CALLS_PER_DAY = 48
 LOAD_MAX = 0.95
@@ -89,13 +89,13 @@ class Plan:
     workers: int = 2
     sellers: int = 1
     poll: timedelta = POLL
-    # Whether alerts are judged each minute, which takes longer than all else.
+    # Whether alerts are evaluated each minute, which takes longer than all else.
     is_watched: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Parts that a test may swap for wrong ones, to see the law book notice."""
+    """Parts that a test may swap for wrong ones, to see the law checks notice."""
 
     settings: Callable[[Settings], Settings] = lambda settings: settings
     app: Callable[[App], App] = lambda app: app
@@ -104,7 +104,7 @@ class Parts:
 
 
 class Scenario:
-    """The world, the supplier, the shops, the engine and the law book of one run."""
+    """The world, the supplier, the shops, the engine and the law checks of one run."""
 
     def __init__(self, plan: Plan, pool: Pool, data_dir: Path, parts: Parts | None = None) -> None:
         self.plan = plan
@@ -149,12 +149,12 @@ class Scenario:
         )
 
     def run(self, progress: Callable[[float], None] = lambda _at_s: None) -> None:
-        """Let the days pass."""
+        """Run all days."""
         self.clock.spawn(self._apply_changes)
         self.clock.spawn(self._tick)
         for number in range(self.plan.workers):
             self.workers.spawn(f"fetch-{number + 1}", self._fetch)
-        # Where pushers die or freeze, another is there to take over.
+        # Where pushers crash or freeze, a second one takes over.
         for number in range(2 if self.plan.faults.is_deadly else 1):
             self.workers.spawn(f"push-{number + 1}", self._push, has_bell=True)
         self.clock.spawn(lambda: self._check_hourly(progress))
@@ -190,7 +190,7 @@ class Scenario:
     def _enter_listings(self) -> None:
         skus = sorted(self.plan.world.start)
         keys = [(self.sellers[0], sku) for sku in skus]
-        # Other sellers list a part of the same catalogue: their listings share its seats.
+        # Other sellers list a part of the same catalog: their listings share its seats.
         for number, seller in enumerate(self.sellers[1:], start=1):
             keys += [(seller, sku) for sku in skus[number::5]]
         self.app.listings.add(keys, policy=self.app.policy, now=self.clock.now())
@@ -212,7 +212,7 @@ class Scenario:
         self._evidence.tidy()
 
     def _set_up_checks(self) -> None:
-        """Let the laws and the figures see everything from here on."""
+        """Set up the law checks and the figures, which see everything from here on."""
         plan, rows, shop_listings = self.plan, self._evidence.all_rows(), self.shops.shop_listings
         followed = {
             id_: shop_listing
@@ -319,7 +319,7 @@ class Scenario:
         )
         pool = CrashingPool(self._pool, injector)
         app = self._build(pool, transport=transport, clock=clock)
-        # Permits go by the database's clock, whatever the worker's own says.
+        # Permits go by the database's clock, no matter what the worker's clock says.
         limiter = self._build(pool).limiter
         schedule = ObservedSchedule(self._schedule(), self.laws, context)
         return app.fetch(
@@ -343,7 +343,7 @@ class Scenario:
         return self._parts.schedule(self.app.schedule)
 
     def _check_hourly(self, progress: Callable[[float], None]) -> None:
-        """Once an hour look for what is due, and now and then compare everything and tidy up."""
+        """Once an hour check what is due, and every few hours compare all rows and vacuum."""
         hour = 0
         while not self._stop.is_set():
             self.clock.sleep(HOUR_S)
@@ -353,7 +353,7 @@ class Scenario:
             if hour <= COMPARE_HOURLY_H or hour % TIDY_EVERY_H == 0:
                 self.laws.compare()
             self.lost += self.shop_laws.check_versions(self._may_wait_for_push)
-            ask(self.app, self.violations)
+            check_explanations(self.app, self.violations)
             if hour % TIDY_EVERY_H == 0:
                 self.shop_laws.check_shop_listings(self._may_stay)
                 self._evidence.tidy()
@@ -385,7 +385,7 @@ class Scenario:
         self.lost += len(self.tally.lost) + self.shop_laws.check_versions(self._may_wait_for_push)
         self.shop_laws.check_shop_listings(self._may_stay)
         self.shop_laws.close()
-        # Whoever is on the way finds that time is over: nothing of it reaches the tables.
+        # Workers in flight find that time is over: nothing of theirs reaches the tables.
         self._stop.set()
         self.workers.end()
         self.clock.run(end_s + 2 * HOUR_S)
@@ -399,7 +399,7 @@ class Scenario:
         return self.grace.covers(since_s, self.clock.monotonic())
 
     def _may_stay(self, edited_s: float) -> bool:
-        """Tell whether the patrol may not have come by yet since a merchant's edit."""
+        """Return True if the drift check need not have noticed a merchant's edit yet."""
         drift_check_s = self.settings.drift_check_h * HOUR_S + HOUR_S
         return self._may_wait_for_push(edited_s + drift_check_s)
 

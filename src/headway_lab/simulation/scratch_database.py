@@ -1,7 +1,7 @@
-"""A database for one run on somebody's server: made under its own name, and gone afterwards.
+"""A database for one run on an existing server: created under its own name, dropped afterwards.
 
-A run that is killed leaves its database behind; the next run removes what nobody has been in for an
-hour. A name tells when it was made.
+A run that is killed leaves its database behind; the next run drops databases without a connection
+for an hour. The name holds the time of creation.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ PREFIX = "headway_sim"
 NAME = f"SELECT '{PREFIX}_' || extract(epoch FROM now())::bigint || '_' || %s"
 CREATE = "CREATE DATABASE {}"
 DROP = "DROP DATABASE IF EXISTS {} WITH (FORCE)"
-# Whoever runs has a connection; without FORCE one that was made just now is safe.
+# A live run has a connection; without FORCE a database that was created just now is safe.
 ABANDONED = f"""
 SELECT datname FROM pg_database WHERE datname ~ '^{PREFIX}_[0-9]+_'
   AND split_part(datname, '_', 3)::bigint < extract(epoch FROM now()) - 3600
@@ -56,7 +56,7 @@ def _create(connection: Connection) -> str:
 
 
 def _sweep(connection: Connection) -> None:
-    """Remove what runs that were killed could not; somebody else's stays."""
+    """Drop the databases of killed runs; those of other users stay."""
     for (name,) in connection.execute(ABANDONED).fetchall():
         with suppress(errors.ObjectInUse, errors.InsufficientPrivilege):
             connection.execute(sql.SQL(DROP_ABANDONED).format(sql.Identifier(name)))

@@ -1,7 +1,7 @@
-"""The laws at the shops' doors: each effect is judged at the instant at which it happens.
+"""Law checks at the shops: each effect is checked at the moment it happens.
 
-The judges are the shop's own log, the intents that are stored at that instant, and what the
-supplier truly said; never what a pusher believes.
+They compare the shop's own log, the intents that are stored at that moment, and the supplier's real
+data; never what a pusher believes.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ CENT = Decimal("0.01")
 
 @dataclass(slots=True, kw_only=True)
 class _Lease:
-    """Who is at a shop, under which fence, and until when by everybody's clock."""
+    """Which pusher holds a shop, under which fence, and until when by the true clock."""
 
     owner: str
     fence: int
@@ -41,7 +41,7 @@ class _Lease:
 
 
 class ShopLaws:
-    """Sees every visit and every effect, and says which law it broke."""
+    """Checks every push and every effect against the laws."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class ShopLaws:
     # -- visits ------------------------------------------------------------------------------
 
     def claimed(self, push_lease: PushLease, *, owner: str, lease_s: float) -> None:
-        """Check that it may be visited, and nobody else was there, by everybody's clock."""
+        """Check that the shop may be written to, and that no other lease is live."""
         self._pauses.visited(push_lease.shop.user_id)
         now_s, shop = self._clock.monotonic(), push_lease.shop
         old = self._leases.get(shop.id)
@@ -94,7 +94,7 @@ class ShopLaws:
         self._leases[shop.id] = _Lease(owner=owner, fence=push_lease.fence, until_s=now_s + lease_s)
 
     def settled(self, push_lease: PushLease, *, is_ours: bool, keeps_lease: bool) -> None:
-        """Check that the settle of a visit was taken exactly if the shop was still its own."""
+        """Check that a settle was accepted exactly if the lease was still live."""
         lease = self._leases[push_lease.shop.id]
         was_ours = lease.fence == push_lease.fence and not lease.is_over
         if is_ours is not was_ours:
@@ -107,11 +107,11 @@ class ShopLaws:
         self.check_limit()
 
     def gave_up(self, shop: Shop, reason: str) -> None:
-        """Note that a shop is visited no more: all that is desired of it is lost."""
+        """Record that a shop was disconnected: all pending changes of it are lost."""
         self._violations.add("L6", f"{shop.domain} was given up: {reason}")
 
     def check_limit(self) -> None:
-        """Ask the shops whether they had to refuse a call."""
+        """Check whether a shop had to refuse a call."""
         refusals = self._shops.simulator.refusals
         if refusals > self._refusals:
             count = refusals - self._refusals
@@ -136,13 +136,13 @@ class ShopLaws:
         self.moved(shop_listing)
 
     def moved(self, shop_listing: ShownListing) -> None:
-        """Let the figures see what a shop shows now."""
+        """Pass what a shop shows now to the figures."""
         now_s = self._clock.monotonic()
         self._versions.shown(shop_listing.id, now_s)
         self._figures.shown(shop_listing.id, now_s)
 
     def changed_by_hand(self, shop_listing: ShownListing, facet: str) -> None:
-        """Let somebody else have changed a facet: to write it again is no second effect."""
+        """Record an edit by hand: writing the facet again is no second effect."""
         self._written.pop((shop_listing.id, facet), None)
         self.moved(shop_listing)
 
@@ -159,7 +159,7 @@ class ShopLaws:
         return count
 
     def check_shop_listings(self, may_stay: MayWait) -> None:
-        """Check that the shops show nothing that nobody desired, but a merchant's fresh deeds."""
+        """Check that the shops show only desired values, apart from a merchant's recent edits."""
         for shop_listing, facet, expected in self._versions.unexpected(may_stay):
             shown = shop_listing.shop_fields[facet]
             self._violations.add(
@@ -167,7 +167,7 @@ class ShopLaws:
             )
 
     def close(self) -> None:
-        """Check the limits once more, and the shops' own shelves and logs."""
+        """Check the limits once more, and the shops' own data and logs."""
         self.check_limit()
         for text in self._shops.unexpected_products():
             self._violations.add("L6", text)
@@ -180,7 +180,7 @@ class ShopLaws:
     # -- the parts ---------------------------------------------------------------------------
 
     def _check_intent(self, effect: ShopEffect, shop_listing: ShownListing, facet: str) -> None:
-        """Check that what was written is what somebody had stored before sending it."""
+        """Check that the write matches an intent that was stored before sending."""
         fitting = [
             intent for intent in self._intents(effect) if _covers(intent, effect, shop_listing.sku)
         ]
@@ -197,14 +197,14 @@ class ShopLaws:
             )
 
     def _intents(self, effect: ShopEffect) -> list[OpenIntent]:
-        """Return what is open in the tables now; all facets of one request share one look."""
+        """Return the intents that are open now; all facets of one request share one query."""
         key = (effect.request, self._clock.monotonic())
         if self._open[0] != key:
             self._open = (key, self._evidence.open_intents())
         return self._open[1]
 
     def _check_desired(self, effect: ShopEffect, shop_listing: ShownListing, facet: str) -> None:
-        """Check that somebody desired it, nobody since wrote something newer, and nobody did it."""
+        """Check that the value was desired, is the newest, and was not written before."""
         number = self._versions.first_version_with(shop_listing.id, facet, effect.new)
         if number is None:
             self._violations.add(
@@ -235,7 +235,7 @@ class ShopLaws:
             )
 
     def _check_price(self, effect: ShopEffect, shop_listing: ShownListing) -> None:
-        """Check a price against the one before; against ours, if a merchant came in between."""
+        """Check a price against the one before, or ours if a merchant edited it in between."""
         _, old = shop_listing.changed_by_hand.get("price", (0.0, effect.old))
         new = effect.new
         if not isinstance(new, Decimal) or new <= 0:
@@ -247,7 +247,7 @@ class ShopLaws:
 
 
 def _covers(intent: OpenIntent, effect: ShopEffect, sku: str) -> bool:
-    """Tell whether an intent says that exactly this will be written."""
+    """Return True if an intent announces exactly this write."""
     return (
         intent.kind in COVERED_BY[effect.kind]
         and sku in intent.skus

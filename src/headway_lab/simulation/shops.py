@@ -1,6 +1,6 @@
-"""The sellers' shops: one for each, on whose shelves every listing stands as it should at first.
+"""The sellers' shops, one per seller; at the start every listing is shown as it should be.
 
-What a shelf shows is kept from the shop's own log and from what people do, never from our tables.
+What a shop shows is derived from the shop's own log and from what people do, never from our tables.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,9 +20,9 @@ from headway_lab.simulators.shopify.simulator import ShopifySimulator
 
 @dataclass(slots=True, kw_only=True)
 class ShownListing:
-    """One listing in its shop: what is shown, what customers took, what a merchant changed.
+    """One listing in its shop: what is shown, what customers bought, what a merchant changed.
 
-    `meddled` tells when, and what was there before.
+    `changed_by_hand` holds when, and the value before.
     """
 
     id: str
@@ -34,15 +34,15 @@ class ShownListing:
 
     @property
     def offer(self) -> ShopFields:
-        """What is shown, but for whether it is on sale: as the supplier's truth is told."""
+        """What is shown, without the sale status: comparable with the supplier's data."""
         return {facet: value for facet, value in self.shop_fields.items() if facet != "status"}
 
     def lacks(self, expected: ShopFields) -> list[str]:
-        """Return the facets that are not as wanted; what was sold since we wrote it is in order."""
+        """Return the facets that differ from the expected; sales since our write are fine."""
         return [facet for facet, value in expected.items() if not self._fits(facet, value)]
 
     def write(self, facet: str, value: object) -> None:
-        """Note what the shop was told to show."""
+        """Record a write."""
         self.shop_fields[facet] = value
         self.sold.pop(facet, None)
         self.changed_by_hand.pop(facet, None)
@@ -53,7 +53,7 @@ class ShownListing:
         self.sold[facet] = self.sold.get(facet, 0) + quantity
 
     def change_by_hand(self, facet: str, value: object, now_s: float) -> None:
-        """Note what a merchant changed by hand."""
+        """Record what a merchant changed by hand."""
         self.changed_by_hand[facet] = (now_s, self.shop_fields[facet])
         self.shop_fields[facet] = value
 
@@ -63,7 +63,7 @@ class ShownListing:
 
 
 class Shops:
-    """The simulated shops, and whose each is."""
+    """The simulated shops and their owners."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Shops:
         self.simulator = ShopifySimulator(
             clock, shops=self.setups.values(), faults=faults, seed=seed
         )
-        # Taken once: to ask for a shop is to let its bulk operations catch up.
+        # Read once: asking for a shop advances its bulk operations.
         self._shops: dict[str, tuple[SellerId, SimulatedShop]] = {
             setup.domain: (seller, self.simulator.shop(setup.domain))
             for seller, setup in self.setups.items()
@@ -115,11 +115,11 @@ class Shops:
         return ids
 
     def seller_of(self, effect: ShopEffect) -> SellerId:
-        """Return whose shop was written to."""
+        """Return the owner of the shop that was written to."""
         return self._shops[effect.shop][0]
 
     def listing_of(self, effect: ShopEffect) -> ShownListing | None:
-        """Return the listing that was written to; None if it is nobody's."""
+        """Return the listing that was written to; None if it is not known."""
         seller, shop = self._shops[effect.shop]
         product = shop.products.get(effect.id)
         ids = product.variants if product else (shop.items.get(effect.id, effect.id),)
@@ -134,7 +134,7 @@ class Shops:
         return stock_at(shop.locations[effect.location or ""].name)
 
     def unexpected_products(self) -> Iterator[str]:
-        """Say what the shops' own shelves hold beside, or other than, what we saw put there."""
+        """Yield where a shop's own data differs from the writes that we observed."""
         for seller, shop in self._shops.values():
             own_listings = [
                 shop_listing
@@ -162,7 +162,7 @@ class Shops:
         shop_listing.change_by_hand("price", price, now_s)
 
     def sell(self, shop_listing: ShownListing, place: str) -> None:
-        """Let a customer buy one."""
+        """Let a customer buy one piece."""
         self.simulator.sell(domain_of(shop_listing.seller), shop_listing.sku, place)
         shop_listing.take(stock_at(place), 1)
 

@@ -1,4 +1,4 @@
-"""Where a simulation runs: a throw-away PostgreSQL in memory, or such a database elsewhere."""
+"""The database of a simulation: a throw-away PostgreSQL in memory, or a database on a server."""
 
 import gc
 import os
@@ -20,12 +20,12 @@ PREFIX = "headway-sim-"
 DATABASE = "simulation"
 POLL_S = 0.2
 IDLE_COLUMN = 4
-DOOR_LENGTH_MAX = 80
-# A run holds a whole world that never dies; to look through it for garbage all the time is a
-# twentieth of the run. What comes and goes with a call has no cycles.
-RARELY = (100_000, 50, 100)
-# Nothing here must outlive the run. Autovacuum works by the wall clock, and would make two runs of
-# one seed differ; the scenario tidies at instants of its own.
+SOCKET_PATH_MAX = 80
+# A run keeps a whole world in memory; scanning it for garbage all the time is a twentieth of the
+# run. Objects that live for one call have no cycles.
+GC_THRESHOLD = (100_000, 50, 100)
+# Nothing here must outlive the run. Autovacuum works by the real clock, and would make two runs of
+# one seed differ; the scenario vacuums at moments of its own.
 FAST = {
     "fsync": "off",
     "synchronous_commit": "off",
@@ -34,7 +34,7 @@ FAST = {
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "jit": "off",
-    # Nobody watches this server.
+    # No one monitors this server.
     "track_activities": "off",
     "track_counts": "off",
     "update_process_title": "off",
@@ -53,7 +53,7 @@ class ThrowawayDatabase:
 
 @contextmanager
 def open_throwaway_database(database_url: str | None = None) -> Iterator[ThrowawayDatabase]:
-    """Open a database that nobody else sees and that ends with the run."""
+    """Open a database that only this run uses and that is dropped at its end."""
     with ExitStack() as stack:
         folder = stack.enter_context(_folder())
         is_own = database_url is None
@@ -62,8 +62,8 @@ def open_throwaway_database(database_url: str | None = None) -> Iterator[Throwaw
         else:
             stack.enter_context(_one_core())
             stack.callback(gc.set_threshold, *gc.get_threshold())
-            gc.set_threshold(*RARELY)
-            settings = {**FAST, "unix_socket_directories": _door(folder / "db" / "pg")}
+            gc.set_threshold(*GC_THRESHOLD)
+            settings = {**FAST, "unix_socket_directories": _socket_folder(folder / "db" / "pg")}
             server = EmbeddedServer(folder / "db", clock=SystemClock(), settings=settings)
             stack.enter_context(server)
             server.ensure_database(DATABASE)
@@ -75,9 +75,9 @@ def open_throwaway_database(database_url: str | None = None) -> Iterator[Throwaw
 
 @contextmanager
 def _one_core() -> Iterator[None]:
-    """Keep this thread and the server that it starts on one core, where the system lets us.
+    """Keep this thread and the server that it starts on one core, where the system allows it.
 
-    They only ever take turns, twenty times a call; to wake somebody on another core takes longer
+    They only ever alternate, twenty times a call; waking a process on another core takes longer
     than most of the statements.
     """
     if not hasattr(os, "sched_setaffinity"):
@@ -91,12 +91,12 @@ def _one_core() -> Iterator[None]:
         os.sched_setaffinity(0, cores)
 
 
-def _door(pg: Path) -> str:
-    """Return where the server's socket is to be: a third faster than loopback, if it may be there.
+def _socket_folder(pg: Path) -> str:
+    """Return the folder of the server's socket, a third faster than loopback; empty if too long.
 
-    The system wants the whole name of a socket to be short.
+    The system limits the length of a socket's path.
     """
-    return str(pg) if len(str(pg)) < DOOR_LENGTH_MAX else ""
+    return str(pg) if len(str(pg)) < SOCKET_PATH_MAX else ""
 
 
 def _idlest(cores: set[int]) -> int:
@@ -119,7 +119,7 @@ def _folder() -> Iterator[Path]:
     home = _memory()
     _sweep(home)
     folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=home))
-    # The server may have to run as another user, who must be able to pass through.
+    # The server may run as another user, who must be able to pass through.
     folder.chmod(0o711)
     try:
         yield folder
@@ -133,7 +133,7 @@ def _memory() -> Path:
 
 
 def _sweep(home: Path) -> None:
-    """Remove what a run that was killed could not."""
+    """Remove the folders of killed runs."""
     for folder in home.glob(f"{PREFIX}*"):
         try:
             os.kill(int(folder.name.removeprefix(PREFIX).partition("-")[0]), 0)

@@ -96,7 +96,7 @@ def _money(cents: int) -> Decimal:
 
 
 def fields_of(desired: Mapping[str, Any]) -> ShopFields:
-    """Return what a shop shows once it shows this desired state."""
+    """Return what a shop shows once this desired state is applied."""
     shop_fields = _shop_fields(
         Decimal(desired["price"]),
         Decimal(desired["cost"]),
@@ -132,7 +132,7 @@ def difference(
     observed: Mapping[str, Any] | None,
     desired: Mapping[str, Any] | None,
 ) -> str | None:
-    """Say what the stored states have wrong about a part that was read well, if anything."""
+    """Return what the stored states have wrong about a part that was read well, or None."""
     if observed is None:
         return "nothing is stored as observed"
     actual = (
@@ -159,7 +159,7 @@ def difference(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """One reply as it left the supplier: what each SKU's line held, and at which second."""
+    """One reply as the supplier sent it: the part of each SKU, and at which second."""
 
     at_s: float
     currency: str
@@ -168,7 +168,7 @@ class Served:
 
 
 def read_body(body: bytes, catalog: SimulatedCatalog) -> Served | None:
-    """Read a reply's bytes with our own eyes; None if no client could."""
+    """Parse a reply independently of the client; None if no client could read it."""
     try:
         document = json.loads(body)
         lines = document["lineItems"]

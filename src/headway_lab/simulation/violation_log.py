@@ -1,4 +1,4 @@
-"""The law book of a run: which laws are in play, how often each broke, and the first examples."""
+"""The violations of a run: which laws are checked, how often each broke, and the first examples."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ class ViolationLog:
         self.examples: list[Violation] = []
 
     def enable(self, laws: Iterable[str]) -> None:
-        """Say that these laws are checked from now on."""
+        """Mark these laws as checked from now on."""
         self._in_play.update(laws)
 
     def add(self, law: str, text: str, *, count: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""The workers of a run: each lives, may freeze, dies, and is born again a little later."""
+"""The workers of a run: they may freeze or crash, and start again a little later."""
 
 import threading
 from collections.abc import Callable
@@ -14,7 +14,7 @@ MakeStep = Callable[[FaultInjector, str, Clock], Step]
 
 
 class SimulatedWorkers:
-    """Whoever may die; what a hire makes is one incarnation's step."""
+    """Workers that may crash; `make_step` builds the step of one run of a worker."""
 
     def __init__(
         self, clock: VirtualClock, *, faults: Faults, seed: int, stop: threading.Event
@@ -30,7 +30,7 @@ class SimulatedWorkers:
         self.stalls = 0
 
     def spawn(self, name: str, make_step: MakeStep, *, has_bell: bool = False) -> None:
-        """Let a worker begin; one with a bell wakes when it rings."""
+        """Start a worker; one with a bell is woken by `ring`."""
         self._injectors[name] = FaultInjector(self._clock)
         bell = self._clock.event() if has_bell else None
         if bell is not None:
@@ -38,20 +38,20 @@ class SimulatedWorkers:
         self._clock.spawn(lambda: self._work(name, make_step, bell))
 
     def ring(self, name: str | None = None) -> None:
-        """Wake whoever has a bell, or only the one of that name."""
+        """Wake all workers that have a bell, or only the one of that name."""
         for owner, bell in self._bells.items():
             if name in {None, owner}:
                 bell.set()
 
     def spawn_mishaps(self) -> None:
-        """Let crashes and stalls strike as often as was asked for, and all be away when."""
+        """Schedule crashes, freezes and absences as often as the faults say."""
         self.spawn_times("crash", self._faults.crashes_per_h, self._crash)
         self.spawn_times("stall", self._faults.stalls_per_h, self._stall)
         for absence in self._faults.absences:
             self.spawn_at(absence.start_s, self.end)
 
     def spawn_times(self, name: str, per_h: float, strike: Callable[[], None]) -> None:
-        """Let something happen at random instants, so often in an hour."""
+        """Call `strike` at random moments, this often an hour."""
         if per_h <= 0:
             return
         generator = rng(f"{name}:{self._seed}")
@@ -65,7 +65,7 @@ class SimulatedWorkers:
         self._clock.spawn(strike_at_times)
 
     def spawn_at(self, at_s: float, act: Callable[[], None]) -> None:
-        """Let something happen at that second."""
+        """Call `act` at that second."""
 
         def wait_and_act() -> None:
             self._clock.sleep(at_s - self._clock.monotonic())
@@ -75,12 +75,12 @@ class SimulatedWorkers:
         self._clock.spawn(wait_and_act)
 
     def end(self) -> None:
-        """Let everybody be gone: nothing of theirs reaches the tables any more."""
+        """End all workers: nothing of theirs reaches the tables any more."""
         for injector in self._injectors.values():
             injector.end()
 
     def _work(self, name: str, make_step: MakeStep, bell: threading.Event | None) -> None:
-        """Be one worker, incarnation after incarnation."""
+        """Run one worker, again after each crash."""
         generator = rng(f"{name}:{self._seed}")
         number = 0
         while not self._stop.is_set():
@@ -114,4 +114,4 @@ class SimulatedWorkers:
 
 
 def _ignore(_name: str, _text: str) -> None:
-    """Take what a step reports; the laws look for themselves."""
+    """Ignore what a step reports; the law checks find problems themselves."""

@@ -1,7 +1,7 @@
-"""The world outside: which parts the supplier has, and when their price or stock changes.
+"""The simulated world: which parts the supplier has, and when their price or stock changes.
 
-Everything is drawn from the seed before the run starts, so a world does not depend on who looks.
-Here are its values, how parts are drawn and moved, and the steady world; `worlds` has the others.
+Everything is drawn from the seed before the run starts, so a world does not depend on the run. This
+module has its values, how parts are drawn and moved, and the steady world; `worlds` has the others.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ class WorldChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """A catalogue at the start, and all that will happen to it, in order.
+    """A catalog at the start, and all changes to it, in order.
 
     `rates_per_day` is how often a shop would have to show something new of each part, in a world
     where that is a number. `faults` are the `--fault` texts that belong to it.
@@ -59,7 +59,7 @@ class World:
 
 
 class SimulatedCatalog:
-    """The world as it is now, behind the simulator's door; it remembers what it was asked."""
+    """The current state of the world, as the simulator serves it; it records what was served."""
 
     def __init__(self, world: World, clock: Clock) -> None:
         self._parts = dict(world.start)
@@ -76,7 +76,7 @@ class SimulatedCatalog:
         return part
 
     def apply(self, part: SupplierPart) -> None:
-        """Let a change happen."""
+        """Apply a change."""
         self._parts[Sku(part.sku)] = part
 
 
@@ -97,7 +97,7 @@ def seeded_world(
 
 
 def draw_start(generator: Rng, products: int) -> dict[Sku, SupplierPart]:
-    """Draw a catalogue."""
+    """Draw a catalog."""
     return {sku: _part(generator, sku) for sku in _skus(generator, products)}
 
 
@@ -107,7 +107,7 @@ def draw_rate(generator: Rng, share_per_day: float = SHARE_PER_DAY) -> float:
 
 
 def poisson(generator: Rng, rate_per_day: float, days: float) -> Iterator[float]:
-    """Yield the seconds at which something happens at random, so often a day."""
+    """Yield the seconds of a Poisson process with this rate a day."""
     rate_per_s = rate_per_day / DAY_S
     if rate_per_s * days * DAY_S < NEVER:
         return
@@ -130,7 +130,7 @@ def in_order(changes: Iterable[WorldChange]) -> tuple[WorldChange, ...]:
 
 
 def shown_rates(rates_per_day: Mapping[Sku, float]) -> dict[Sku, float]:
-    """Return how often a shop must show something, if parts move so often as `moved` moves them."""
+    """Return how often a shop must show something, if parts move at these rates."""
     return {sku: rate * SHOWN_SHARE for sku, rate in rates_per_day.items()}
 
 

@@ -1,6 +1,6 @@
-"""The worlds that a run may be put into, by name; in each about 5 % of the parts change a day.
+"""The worlds of a run, by name; in each about 5 % of the parts change a day.
 
-With one seed they start with the same catalogue.
+With one seed they start with the same catalog.
 """
 
 import math
@@ -67,7 +67,7 @@ def equal_world(*, products: int, days: float, seed: int) -> World:
 
 
 def drifting_world(*, products: int, days: float, seed: int) -> World:
-    """Draw a world in which a part, after some days, takes another rate; it has no true one."""
+    """Draw a world in which a part takes another rate after some days; it has no true one."""
     generator = rng(f"world:{seed}")
     start = draw_start(generator, products)
     changes: list[WorldChange] = []
@@ -87,13 +87,13 @@ def _drifting(generator: Rng, days: float) -> Iterator[float]:
 
 
 def faulty_world(*, products: int, days: float, seed: int) -> World:
-    """Draw the steady world, with a supplier that stumbles: see `faults_of`."""
+    """Draw the steady world with a faulty supplier: see `faults_of`."""
     steady = seeded_world(products=products, days=days, seed=seed)
     return replace(steady, name="faulty", faults=faults_of(products, days))
 
 
 def faults_of(products: int, days: float) -> tuple[str, ...]:
-    """Return what goes wrong: 2 % of calls, 90 minutes of outage every third day, missing parts."""
+    """Return the faults: 2 % of calls, 90 minutes of outage every third day, missing parts."""
     outages = [
         f"outage:90m@{day}d14:00"
         for day in range(0, math.ceil(days), OUTAGE_EVERY_DAYS)

@@ -1,7 +1,7 @@
-"""The supplier as an independent model: its tokens, its limit, its vices.
+"""An independent model of the supplier: its tokens, its limit, its quirks.
 
-It judges us by its own log of arrivals over all three kinds of request. Unknown SKUs are missing
-without a word, a price may be text, the list price may be 0, locations come in any order.
+It counts arrivals of all three kinds of request in its own log. Unknown SKUs are missing without a
+message, a price may be text, the list price may be 0, locations come in any order.
 """
 
 import json
@@ -27,7 +27,7 @@ KINDS = {
     "/boeing-part-price-availability/price-availability/v1/wtoken": ("price", "POST"),
 }
 SEATS_MAX = 10
-# How long an answer takes, from the arrival of its request.
+# How long a reply takes, from the arrival of its request.
 DELAY_S = (0.1, 0.6)
 FOREIGN_PLACE = "Germany CSC"
 HTML_PAGE = b"<!DOCTYPE html><html><title>Maintenance</title><p>We will be back soon.</html>"
@@ -35,7 +35,7 @@ HTML_PAGE = b"<!DOCTYPE html><html><title>Maintenance</title><p>We will be back 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplierPart:
-    """A part as the supplier has it in truth; its family is who makes it, if that is told."""
+    """A part as the supplier has it; its family is its maker, if that is shown."""
 
     sku: str
     list_price: Decimal | None
@@ -101,7 +101,7 @@ class BoeingSimulator:
 
     @property
     def max_calls_in_window(self) -> int:
-        """The most calls, let in or refused, that ever arrived within one span."""
+        """The most calls, admitted or refused, that ever arrived within one span."""
         return self._log.calls_max
 
     def elapsed_s(self) -> float:
@@ -109,7 +109,7 @@ class BoeingSimulator:
         return self._clock.monotonic() - self._origin_s
 
     def revoke_tokens(self) -> None:
-        """Forget every token given out, as after an incident."""
+        """Invalidate every token, as after an incident."""
         with self._lock:
             self._tokens.clear()
 
@@ -119,7 +119,7 @@ class BoeingSimulator:
         return None if is_hidden else part.list_price, part.net_price
 
     def handle(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> SimReply:
-        """Answer one request at the instant of its arrival."""
+        """Answer one request at its arrival."""
         with self._lock:
             at_s = self.elapsed_s()
             fault = self.faults.call_fault(at_s)
@@ -241,7 +241,7 @@ class BoeingSimulator:
         return places
 
     def _spoil(self, reply: SimReply, fault: SimulatedFault | None, kind: str) -> SimReply:
-        """Let the fault act on an answer that was counted and earned."""
+        """Apply the fault to a reply that was counted and earned."""
         spoiled = reply
         if fault is SimulatedFault.ERROR or fault is SimulatedFault.UNAVAILABLE:
             status = 500 if fault is SimulatedFault.ERROR else 503
@@ -264,7 +264,7 @@ class BoeingSimulator:
         return spoiled
 
     def _doubled(self, reply: SimReply) -> SimReply:
-        """Repeat a line, as it is or with another price."""
+        """Repeat a row, unchanged or with another price."""
         document = json.loads(reply.body)
         lines = document.get("lineItems")
         if not lines:

@@ -1,4 +1,4 @@
-"""What goes wrong at a simulated supplier, and when: rates, outages, and SKUs with a fate.
+"""Faults of a simulated supplier: rates, outages, and SKUs with a fault of their own.
 
 Seconds count from the simulator's start. The same seed and the same arrivals give the same faults.
 """
@@ -14,7 +14,7 @@ from headway.errors import ConfigError
 
 
 class SimulatedFault(StrEnum):
-    """A way in which one call goes wrong; the last two happen in outages only."""
+    """A fault of one call; the last two happen in outages only."""
 
     ERROR = "error"
     TIMEOUT = "timeout"
@@ -28,7 +28,7 @@ class SimulatedFault(StrEnum):
 
 
 class BadPrice(StrEnum):
-    """A way in which one SKU's price goes wrong."""
+    """A fault of one SKU's price."""
 
     ZERO = "zero"
     NEGATIVE = "negative"
@@ -52,7 +52,7 @@ class Interval:
     end_s: float
 
     def holds(self, at_s: float) -> bool:
-        """Tell whether that second is inside."""
+        """Return True if that second is inside."""
         return self.start_s <= at_s < self.end_s
 
 
@@ -60,7 +60,7 @@ F = TypeVar("F", bound=StrEnum)
 
 
 class CallFaults(Generic[F]):
-    """How calls go wrong: each kind at its rate, and by turns in an outage's forms."""
+    """Faults of calls: each kind at its rate, and alternating forms in an outage."""
 
     def __init__(
         self,
@@ -80,11 +80,11 @@ class CallFaults(Generic[F]):
         self.injected: Counter[str] = Counter()
 
     def outages(self) -> tuple[Interval, ...]:
-        """Return when the other side is down, so that a judge may excuse it."""
+        """Return the outages, so that a check may excuse them."""
         return self._outages
 
     def call_fault(self, at_s: float) -> F | None:
-        """Decide how the call that arrives now goes wrong, if it does."""
+        """Draw the fault of the call that arrives now, if any."""
         if any(interval.holds(at_s) for interval in self._outages):
             self._outage_calls += 1
             return self._forms[self._outage_calls % len(self._forms)]
@@ -98,7 +98,7 @@ class CallFaults(Generic[F]):
         return None
 
     def slowness_s(self) -> float:
-        """Draw how long a slow answer takes."""
+        """Draw how long a slow reply takes."""
         return self._generator.uniform(*self._slow_s)
 
     def chance(self) -> bool:
@@ -132,20 +132,20 @@ class FaultPlan(CallFaults[SimulatedFault]):
         self._badprice = dict(badprice or {})
 
     def is_poisoned(self, skus: Collection[str]) -> bool:
-        """Tell whether a call with these SKUs makes the supplier stumble."""
+        """Return True if a call with these SKUs makes the supplier fail."""
         return not self._poison.isdisjoint(skus)
 
     def heal(self) -> None:
-        """Let no SKU make the supplier stumble any more."""
+        """End the fault of poisoned SKUs."""
         self._poison = frozenset()
 
     def is_vanished(self, sku: str, at_s: float) -> bool:
-        """Tell whether the supplier just now forgets this SKU."""
+        """Return True if this SKU is missing at the supplier now."""
         interval = self._vanish.get(sku)
         return interval is not None and interval.holds(at_s)
 
     def bad_price(self, sku: str, at_s: float) -> BadPrice | None:
-        """Return what is just now wrong with this SKU's price, if anything is."""
+        """Return the fault of this SKU's price now, if any."""
         if sku not in self._badprice:
             return None
         form, interval = self._badprice[sku]

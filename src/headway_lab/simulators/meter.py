@@ -1,7 +1,7 @@
-"""How a simulated provider counts calls and when it refuses one: four ways seen in the wild.
+"""How a simulated provider counts calls and when it refuses one: four ways found in practice.
 
-Knows nothing of our limiter. A window is half-open: at second t it holds the arrivals after
-t - span. The log that measures us is the same strict one whatever the provider enforces.
+It is independent of our limiter. A window is half-open: at second t it holds the arrivals after t -
+span. The log that measures us is the same strict one whatever the provider enforces.
 """
 
 import math
@@ -14,7 +14,7 @@ Semantics = Literal["log", "fixed", "bucket", "leaky"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """Whether a call is let in: refused for `wait_s`, or served after `delay_s`."""
+    """The decision on a call: refused for `wait_s`, or served after `delay_s`."""
 
     is_refused: bool = False
     wait_s: float = 0.0
@@ -29,7 +29,7 @@ class CallGate(Protocol):
 
 
 class ArrivalLog:
-    """Every arrival of the last span, let in or not, and the most there ever were."""
+    """Every arrival of the last span, admitted or not, and the most there ever were."""
 
     def __init__(self, span_s: float) -> None:
         self._span_s = span_s

@@ -1,4 +1,4 @@
-"""What a simulator answers, and what carries it: the shape both transports understand."""
+"""Replies of simulators, in the form that both transports understand."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ ReplyOutcome = Literal["answer", "hang", "drop", "refuse"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimReply:
-    """An answer, when it comes, and whether it comes at all.
+    """A reply, when it comes, and whether it comes at all.
 
     hang: silence. drop: the connection breaks. refuse: no connection was made, nothing counted.
     """

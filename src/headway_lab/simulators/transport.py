@@ -39,7 +39,7 @@ class SimTransport(httpx.BaseTransport):
         self._network_s = network_s
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Let the request travel, be handled, and its answer travel back."""
+        """Deliver the request, handle it, and deliver the reply."""
         body = request.read()
         self._clock.sleep(self._generator.uniform(*self._network_s))
         target = request.url.raw_path.decode("ascii")
@@ -136,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Stay quiet."""
 
     def do_GET(self) -> None:
-        """Answer as the simulator says."""
+        """Send the simulator's reply."""
         self.close_connection = True
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(min(length, BODY_BYTES_MAX))

@@ -261,7 +261,7 @@ def test_a_wanted_receipt_that_is_not_there_is_missing(rig: Rig) -> None:
     for wrong in ("999", "../../shops", "", "0"):
         ask = PageRequest(what="receipt", values={"receipt_id": wrong})
         assert connector.read(ask) == Page(missing=(wrong,))
-    assert rig.etsy.log.doors == {"receipt": 1}
+    assert rig.etsy.log.endpoints == {"receipt": 1}
 
 
 def test_every_reply_teaches_the_limits(rig: Rig) -> None:
@@ -308,7 +308,7 @@ def test_a_pair_is_refreshed_in_time_and_the_new_one_is_kept(rig: Rig) -> None:
     assert not connector.needs_token()
     assert not connector.refresh_token()
     assert not rig.connector().refresh_token(send_by_s=-1)
-    assert rig.etsy.log.doors["token"] == 2
+    assert rig.etsy.log.endpoints["token"] == 2
 
 
 def test_a_refused_token_is_dead_for_all_and_another_is_fetched(rig: Rig) -> None:
@@ -384,8 +384,8 @@ def test_what_breaks_on_the_way_is_told_apart(pool: ConnectionPool) -> None:
 
 
 def test_a_seller_who_agrees_is_found_with_the_shop(rig: Rig) -> None:
-    door = EtsyApi(ACCESS, url=rig.url, clock=rig.clock, transport=rig.transport)
-    rig.stack.callback(door.close)
+    endpoint = EtsyApi(ACCESS, url=rig.url, clock=rig.clock, transport=rig.transport)
+    rig.stack.callback(endpoint.close)
     page = f"{rig.url}/oauth/connect"
     url = consent_url("sim-keystring", "http://here/back", "st8", "challenge", page=page)
     assert url.startswith(f"{page}?response_type=code&client_id=sim-keystring")
@@ -397,14 +397,14 @@ def test_a_seller_who_agrees_is_found_with_the_shop(rig: Rig) -> None:
     code = rig.etsy.tokens.consent(
         user_id, rig.etsy.elapsed_s(), redirect="http://here/back", challenge=challenge
     )
-    grant = door.exchange_code(code, redirect_uri="http://here/back", verifier="verifier")
+    grant = endpoint.exchange_code(code, redirect_uri="http://here/back", verifier="verifier")
     assert grant.refresh is not None
     assert grant.access_until - rig.clock.now() <= timedelta(hours=1)
-    assert door.find_self(grant.access) == EtsySelf(user_id=str(user_id), shop_id=str(SHOP))
-    assert door.find_title(str(SHOP), grant.access) == "Mugs"
-    assert set(door.seen) == {"etsy:sim-keystring", "etsy:sim-keystring:second"}
+    assert endpoint.find_self(grant.access) == EtsySelf(user_id=str(user_id), shop_id=str(SHOP))
+    assert endpoint.find_title(str(SHOP), grant.access) == "Mugs"
+    assert set(endpoint.seen) == {"etsy:sim-keystring", "etsy:sim-keystring:second"}
     with pytest.raises(UnauthorizedError):
-        door.exchange_code(code, redirect_uri="http://here/back", verifier="verifier")
+        endpoint.exchange_code(code, redirect_uri="http://here/back", verifier="verifier")
 
 
 def test_what_is_no_shop_and_no_ask_is_refused(rig: Rig) -> None:

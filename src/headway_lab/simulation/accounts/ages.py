@@ -1,7 +1,7 @@
-"""How old the data of each account's job is, how much of what was due was served, who waited.
+"""How old the data of each account's job is, how much of the due work was done, and who waited.
 
-A stretch begins with the first run that is done and ends when the account leaves or its month is
-used up: such time is nobody's to serve.
+A span begins with the first run that is done and ends when the account leaves or its month is used
+up: such time does not count.
 """
 
 from collections import defaultdict
@@ -15,7 +15,7 @@ STEPS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
-    """Which job: whose, of what, and how often it should run."""
+    """One job: its account, its kind, and how often it should run."""
 
     tier: Tier
     platform: PlatformName
@@ -26,7 +26,7 @@ class Track:
 
 @dataclass(slots=True, kw_only=True)
 class _Trail:
-    """What is known of a job's runs."""
+    """The runs of a job so far."""
 
     track: Track
     since_s: float | None = None
@@ -50,11 +50,11 @@ class Ages:
 
     @property
     def tracks(self) -> Mapping[str, Track]:
-        """Whom we follow."""
+        """The jobs that are followed."""
         return {id_: trail.track for id_, trail in self._trails.items()}
 
     def pay(self, job_id: str, tier: Tier, interval_s: float, at_s: float) -> None:
-        """Let a job be of another tier from now on; its ages until now stay where they are."""
+        """Count a job under another tier from now on; its ages until now stay where they are."""
         old = self._trails[job_id]
         is_owed = old.is_owed
         self.stop(job_id, at_s)
@@ -80,7 +80,7 @@ class Ages:
         trail.is_owed = not trail.track.is_backfill
 
     def stop(self, job_id: str, at_s: float) -> None:
-        """End a stretch: nothing is owed to this job until it is wanted again."""
+        """End a span: no run is due for this job until it is resumed."""
         trail = self._trails[job_id]
         if trail.is_owed:
             trail.worst_s = max(trail.worst_s, self._late_s(trail, at_s))
@@ -88,14 +88,14 @@ class Ages:
         trail.is_owed = False
 
     def resume(self, job_id: str, at_s: float) -> None:
-        """Let a job be owed its runs again."""
+        """Count the job's runs as due again."""
         trail = self._trails[job_id]
         if not trail.is_owed:
             trail.progress_s = at_s
             trail.is_owed = True
 
     def close(self, at_s: float) -> None:
-        """End the run: what is owed just now counts as it stands."""
+        """End the run: open spans count as they are."""
         for trail in self._trails.values():
             if trail.is_owed:
                 trail.worst_s = max(trail.worst_s, self._late_s(trail, at_s))
@@ -104,7 +104,7 @@ class Ages:
                 trail.since_s = None
 
     def late(self, more_than_s: float) -> list[str]:
-        """Return whose longest wait beyond its interval was over that."""
+        """Return the jobs whose longest wait beyond the interval exceeded that."""
         return sorted({id_ for id_, trail in self._all() if trail.worst_s > more_than_s})
 
     def worst_h(self) -> dict[str, float]:

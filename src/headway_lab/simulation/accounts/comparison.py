@@ -16,7 +16,7 @@ REMOVED = "removed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Where one account's rows differ from what is true; each with a word on what it is."""
+    """Where one account's rows differ from the platform's data, with a short description each."""
 
     missing: tuple[str, ...] = ()
     wrong: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ def _compare_row(
             result.missing.append(name)
         return
     for column, value in want.items():
-        # A platform no longer names a listing that is gone; what was read before still does.
+        # A platform no longer lists a listing that is gone; rows read before stay.
         is_unnamed = column == "listing_id" and have[column] is None and value not in offered
         if have[column] != value and not is_unnamed:
             result.wrong.append(f"{name}: {column} is {have[column]!r}, true is {value!r}")

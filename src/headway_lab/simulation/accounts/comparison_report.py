@@ -18,7 +18,7 @@ from headway_lab.simulation.violation_log import ViolationLog
 
 @dataclass(slots=True, kw_only=True)
 class RowTally:
-    """What a comparison actual."""
+    """The result of a comparison."""
 
     rows: int = 0
     missing: int = 0
@@ -37,12 +37,12 @@ class RowTally:
 
     @property
     def is_equal(self) -> bool:
-        """Whether all that should be there is there."""
+        """Return True if nothing is missing or wrong."""
         return not self.missing and not self.wrong
 
 
 class RowComparison:
-    """Compares, and says which law a difference breaks."""
+    """Compares tables with the platforms' data, and reports which law a difference breaks."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class RowComparison:
         self._tier_of = tier_of
 
     def look(self, now: datetime, *, is_final: bool) -> RowTally:
-        """Compare all accounts; only the final look breaks laws."""
+        """Compare all accounts; only the final comparison reports violations."""
         tally = RowTally()
         limited = self._limited(now, is_final=is_final)
         for account in self._accounts.list():
@@ -75,7 +75,8 @@ class RowComparison:
             tally.hidden += difference.hidden
             if account.user_id in limited:
                 tally.withheld += len(difference.missing) + len(difference.wrong)
-                # Whoever is not asked cannot tell what is gone, either.
+                # A seller who is over quota is not pulled, so removed listings are not noticed
+                # either.
                 extra = [row for row in difference.extra if not row.startswith("listings ")]
                 tally.withheld += len(difference.extra) - len(extra)
                 difference = Difference(extra=tuple(extra))
@@ -108,7 +109,7 @@ class RowComparison:
         return self._platforms[shop.platform].truth(shop)
 
     def _limited(self, now: datetime, *, is_final: bool) -> set[str]:
-        """Return whose month is used up; by the truth it must be so."""
+        """Return the sellers whose month is used up, according to the platforms' data."""
         limited = {row.user_id for row in self._evidence.jobs() if row.status == JobStatus.LIMITED}
         month, placed = (
             now.replace(day=1, hour=0, minute=0, second=0, microsecond=0),

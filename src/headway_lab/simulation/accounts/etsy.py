@@ -1,4 +1,4 @@
-"""Etsy as a run sees it: one app whose day all its sellers share."""
+"""Etsy in a run: one app whose daily quota all its sellers share."""
 
 from collections.abc import Callable, Mapping
 
@@ -53,7 +53,7 @@ class SimulatedEtsy:
 
     @property
     def refusals(self) -> int:
-        """How many came too fast, or beyond the day."""
+        """How many calls came too fast, or beyond the daily quota."""
         return sum(self.simulator.log.refusals.values())
 
     @property
@@ -68,13 +68,13 @@ class SimulatedEtsy:
         return now if self._peak_share is None else self._peak_share
 
     def lift(self, factor: int) -> None:
-        """Let the day be that much longer from now on: Etsy grants more to who asks for it."""
+        """Raise the daily quota from now on: Etsy grants more on request."""
         self._peak_share = self.peak_share
         self.day_limit *= factor
         self.simulator.meter.per_day = self.day_limit
 
     def breach(self) -> str | None:
-        """Tell of 24 hours, or of a second, with too many calls."""
+        """Return a description of 24 hours, or a second, with too many calls."""
         log = self.simulator.log
         if log.calls_max_day > self.day_limit:
             return f"{log.calls_max_day} calls came in 24 hours of {self.day_limit}"
@@ -91,17 +91,17 @@ class SimulatedEtsy:
         return str(self._shops[shop.key])
 
     def owner(self, shop: ShopPlan) -> str:
-        """Return nobody: the limit is the app's."""
+        """Return an empty owner: the limit applies to the app."""
         assert shop.key in self._shops
         return ""
 
     def grant(self, shop: ShopPlan) -> SimulatedGrant:
-        """Consent: a pair of tokens, of which one lives an hour."""
+        """Grant a pair of tokens, of which the access token expires after an hour."""
         pair = self.simulator.grant(self._shops[shop.key])
         return SimulatedGrant(access=pair.access, refresh=pair.refresh, life_s=TOKEN_LIFE_S)
 
     def act(self, shop: ShopPlan, event: AccountEvent) -> Callable[[], SimulatedWebhook] | None:
-        """Let something happen; Etsy tells of orders only."""
+        """Apply an event; Etsy sends webhooks for orders only."""
         shop_id, key = self._shops[shop.key], (shop.key, event.number)
         self._act(shop_id, key, event)
         if event.kind not in TOPICS:
@@ -114,7 +114,7 @@ class SimulatedEtsy:
         return tell
 
     def truth(self, shop: ShopPlan) -> Truth:
-        """Return what is true of a shop."""
+        """Return the rows that a warehouse should hold of a shop."""
         return self.simulator.truth(self._shops[shop.key])
 
     def _act(self, shop_id: int, key: tuple[str, int], event: AccountEvent) -> None:

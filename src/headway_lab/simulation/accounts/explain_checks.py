@@ -1,4 +1,4 @@
-"""Law L13: every hour a few jobs are asked why they wait, and the answer must hold water."""
+"""Law L13: every hour a few jobs are explained, and each answer is checked."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -13,8 +13,8 @@ SECOND = timedelta(seconds=1)
 WAITING = (JobStatus.QUEUED, JobStatus.FAILED, JobStatus.LIMITED, JobStatus.COMPLETED)
 
 
-def ask(app: App, violations: ViolationLog) -> None:
-    """Ask the front of the queue and some of every standing: each has a reason and an instant."""
+def check_explanations(app: App, violations: ViolationLog) -> None:
+    """Explain the front of the queue and some jobs of every status, and check the answers."""
     now = app.clock.now()
     front = app.account_queries.jobs(now, limit=ASKED)
     others = [job for one in WAITING for job in app.account_queries.jobs(now, status=one, limit=2)]
@@ -29,7 +29,7 @@ def ask(app: App, violations: ViolationLog) -> None:
 def record_forecasts(
     app: App, names: Sequence[str], forecasts: ForecastChecks, *, at_s: float
 ) -> None:
-    """Ask these jobs until when they wait, and remember what they said."""
+    """Ask until when these jobs wait, and record the answers."""
     now = app.clock.now()
     for view in (app.account_queries.job(now, name) for name in names):
         if view is None or view.status not in WAITING or view.until is None:

@@ -1,6 +1,6 @@
-"""Reading `--fault` for the account lane: the same words, for all platforms or for one.
+"""Parser of `--fault` for the account lane: the same texts, for all platforms or for one.
 
-`outage:2h@10:00` strikes all of them, `etsy-outage:2h@10:00` only Etsy. Crashes, stalls and wrong
+`outage:2h@10:00` affects all of them, `etsy-outage:2h@10:00` only Etsy. Crashes, freezes and wrong
 clocks are our workers'. Faults of single SKUs and of storefronts belong to the other lane.
 """
 

@@ -1,7 +1,7 @@
 """The laws of the account lane, checked at every operation that a worker makes on a job.
 
-The mirror holds who runs what under which fence, as we saw it claimed. Nothing here asks the
-engine what it thinks.
+The checks keep their own record of which worker runs which job under which fence. Nothing here asks
+the engine.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from headway_lab.simulation.job_evidence import JobEvidence
 from headway_lab.simulation.violation_log import ViolationLog
 
 STARVED_S = DAY_S
-# The law's numbers, whatever our settings say.
+# The numbers of the law, independent of our settings.
 INTERVAL_S = {Tier.FREE: 3600.0, Tier.STARTER: 1800.0, Tier.GROWTH: 900.0, Tier.PRO: 300.0}
 KIND_INTERVAL_S = {
     DataKind.ORDERS: 0.0,
@@ -31,7 +31,7 @@ LEASE_S_MIN = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldJob:
-    """A job that somebody runs."""
+    """A job that a worker runs."""
 
     job_id: str
     fence: int
@@ -44,7 +44,7 @@ def interval_s(tier: Tier, kind: DataKind) -> float:
 
 
 class AccountLaws:
-    """Sees every operation on jobs, and says which law it broke."""
+    """Checks every operation on jobs against the laws."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class AccountLaws:
     # -- who is there ------------------------------------------------------------------------
 
     def connected(self, account: Account) -> None:
-        """Follow an account and all its jobs from now on; one that comes back is owed again."""
+        """Follow an account and all its jobs from now on, also one that returns."""
         at_s = self._clock.monotonic()
         self._accounts[account.id] = account
         self._away.discard(account.id)
@@ -117,7 +117,7 @@ class AccountLaws:
     # -- one operation each ------------------------------------------------------------------
 
     def claimed(self, job: Job) -> None:
-        """Check that nobody else runs anything of this account, and that it is whose it was."""
+        """Check that no other worker runs a job of this account, and its owner is unchanged."""
         account, at_s = job.account, self._clock.monotonic()
         self.claims[job.type] += 1
         self._forecasts.in_call(job.id, at_s)
@@ -138,7 +138,7 @@ class AccountLaws:
         self._ages.resume(job.id, at_s)
 
     def committed(self, job: Job, page: Page, *, is_taken: bool) -> None:
-        """Check that a page was taken from whoever holds the job, and from nobody else."""
+        """Check that a page was accepted exactly if the worker holds the job."""
         self._check_held(job, "page", is_taken=is_taken)
         if not is_taken:
             return
@@ -152,7 +152,7 @@ class AccountLaws:
             self._violations.add("L6", f"{job.account.platform} {job.kind} unreadable: {wrong[:3]}")
 
     def settled(self, job: Job, status: JobStatus, reason: str, *, is_taken: bool) -> None:
-        """Check that a claim was ended by whoever held it, and count how."""
+        """Check that a claim was ended by its holder, and count how."""
         self._check_held(job, "settle", is_taken=is_taken)
         if not is_taken:
             return
@@ -175,7 +175,7 @@ class AccountLaws:
         self._ages.stop(job_id, self._clock.monotonic())
 
     def rescued_by(self, count: int) -> None:
-        """Check that only the silent were rescued, and let them run no more."""
+        """Check that only workers without heartbeat were rescued, and forget them."""
         self.rescued += count
         if not count:
             return
@@ -193,7 +193,7 @@ class AccountLaws:
     # -- what time brings --------------------------------------------------------------------
 
     def compare(self) -> None:
-        """Compare who runs with the mirror, and look for rows under another's name."""
+        """Compare the running jobs with the record, and look for rows under another seller."""
         running = self._evidence.running()
         known = {id_: (held.job_id, held.fence) for id_, held in self._running.items()}
         for id_ in running.keys() ^ known.keys():

@@ -1,7 +1,7 @@
-"""What stands between a pull worker and the world.
+"""Ports of a simulated pull worker that report every operation to the law checks.
 
-Each operation is done and shown to the laws, and only then may the worker die of it. So the mirror
-never misses what a dead worker had done.
+Each operation is done and checked, and only then may the worker crash. So the checks never miss
+what a crashed worker had done.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -18,7 +18,7 @@ from headway_lab.simulation.crashes import FaultInjector
 
 
 class ObservedJobs:
-    """The jobs as one worker uses them, before our eyes."""
+    """The jobs as one worker uses them, under observation."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class ObservedJobs:
     def claim(
         self, *, now: datetime, owner: str, without: Collection[PlatformName] = ()
     ) -> tuple[Job, Permit | None] | None:
-        """Claim, and let the laws see what."""
+        """Claim a job, and check the claim."""
         self._injector.before_claim()
         self._injector.may_crash()
         claimed = self._inner.claim(now=now, owner=owner, without=without)
@@ -56,7 +56,7 @@ class ObservedJobs:
     def commit(
         self, job: Job, page: Page, step: PageStep, *, calls: int, asked_at: datetime, now: datetime
     ) -> Job | None:
-        """Commit a page, and let the laws see whether it was taken."""
+        """Commit a page, and check whether it was accepted."""
         self._injector.may_freeze()
         self._injector.may_crash()
         taken = self._inner.commit(job, page, step, calls=calls, asked_at=asked_at, now=now)
@@ -75,7 +75,7 @@ class ObservedJobs:
         calls: int = 0,
         now: datetime,
     ) -> bool:
-        """End a claim, and let the laws see how."""
+        """End a claim, and check how."""
         self._injector.may_freeze()
         self._injector.may_crash()
         is_taken = self._inner.settle(
@@ -96,7 +96,7 @@ class ObservedJobs:
         return self._inner.stretch(job)
 
     def relax(self, now: datetime) -> int:
-        """Let jobs run sooner."""
+        """Make jobs due sooner."""
         return self._inner.relax(now)
 
     def open_orders(self, account: Account, *, checked_before: datetime, limit: int) -> list[str]:
@@ -105,12 +105,12 @@ class ObservedJobs:
         return self._inner.open_orders(account, checked_before=checked_before, limit=limit)
 
     def orders_left(self, account: Account, *, now: datetime) -> int:
-        """Return what is left of the month."""
+        """Return what is left of the month's quota."""
         self._injector.may_crash()
         return self._inner.orders_left(account, now=now)
 
     def disconnect(self, job: Job, reason: str, *, calls: int = 0, now: datetime) -> bool:
-        """Disconnect, and let the seller see it."""
+        """Disconnect an account, and notify its seller."""
         self._injector.may_crash()
         is_ours = self._inner.disconnect(job, reason, calls=calls, now=now)
         if is_ours:
@@ -119,7 +119,7 @@ class ObservedJobs:
         return is_ours
 
     def rescue(self, now: datetime, *, limit: int = 100) -> int:
-        """Rescue, and let the laws see whom."""
+        """Rescue, and check which jobs."""
         self._injector.may_crash()
         count = self._inner.rescue(now, limit=limit)
         self._laws.rescued_by(count)
@@ -128,7 +128,7 @@ class ObservedJobs:
 
 
 class ObservedPlatformTransport(httpx.BaseTransport):
-    """The wires to the platforms: after every request we ask them whether it was too many."""
+    """The transports to the platforms; after every request their limits are checked."""
 
     def __init__(
         self, transports: Mapping[str, httpx.BaseTransport], check: Callable[[], None]
@@ -137,7 +137,7 @@ class ObservedPlatformTransport(httpx.BaseTransport):
         self._check = check
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Let one request pass to the platform of its host."""
+        """Send one request to the platform of its host."""
         try:
             return self._transports[request.url.host].handle_request(request)
         finally:

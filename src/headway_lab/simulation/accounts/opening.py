@@ -1,4 +1,4 @@
-"""How a run begins: its settings, and how large Etsy's day is against what its sellers want."""
+"""The start of a run: its settings, and Etsy's daily quota compared with its sellers' demand."""
 
 from collections.abc import Iterable
 from math import ceil
@@ -13,7 +13,7 @@ from headway_lab.simulation.accounts.world import DAY_S, HOUR_S, ShopPlan
 from headway_lab.simulators.etsy.simulator import EtsyApp
 from headway_lab.simulators.shopify.tokens import AppSecret
 
-# What we believe of Etsy's day before its first reply says otherwise.
+# The assumed daily quota of Etsy until its first reply says otherwise.
 BELIEVED = 1.5
 ROWS_PER_CALL = 100
 # Five states, and the first of them twice.
@@ -38,7 +38,7 @@ def _calls_per_day(shop: ShopPlan) -> float:
         + ceil(orders / ROWS_PER_CALL)
         + listing_calls * DAY_S / interval_s(shop.tier, DataKind.LISTINGS)
         + DAY_S / interval_s(shop.tier, DataKind.PAYMENTS)
-        # An access token lives an hour.
+        # An access token lasts an hour.
         + DAY_S / HOUR_S
     )
 

@@ -1,4 +1,4 @@
-"""Where sellers and platforms come to us: the same verbs that the page and the API use."""
+"""What sellers and platforms ask of Headway: the same operations that the page and the API use."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -38,7 +38,7 @@ class SimulatedOperations:
         self._vault = shared_vault(app.settings)
 
     def enter(self, tiers: Mapping[SellerId, Tier]) -> None:
-        """Let sellers pay for what they do as the run begins."""
+        """Set the sellers' tiers at the start of the run."""
         for seller, tier in tiers.items():
             self._app.sellers.set_tier(seller, tier, quotas=QUOTAS, now=self._clock.now())
 
@@ -70,7 +70,7 @@ class SimulatedOperations:
         self._laws.left(account.bare)
 
     def upgrade(self, shop: ShopPlan, tier: Tier) -> None:
-        """Let a seller pay for more."""
+        """Move a seller to a higher tier."""
         self._app.sellers.set_tier(shop.seller, tier, quotas=QUOTAS, now=self._clock.now())
         self._laws.upgraded(shop.seller, tier)
 

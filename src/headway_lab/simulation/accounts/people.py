@@ -1,7 +1,7 @@
-"""What people do while a run goes on: they buy, ship, edit, leave us, come back and pay more.
+"""What people do during a run: they buy, ship, edit, disconnect, reconnect and upgrade.
 
-Platforms tell us of some of it. A grant that was lost, because a worker died between a platform's
-reply and our tables, is given again by its seller within the hour.
+Platforms send webhooks for some of it. A grant that was lost, because a worker crashed between a
+platform's reply and our tables, is given again by its seller within the hour.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ REGRANT_S = (300.0, 3600.0)
 
 
 class SellerActions(Protocol):
-    """Where sellers come to us."""
+    """What sellers ask of Headway."""
 
     def connect(self, shop: ShopPlan) -> Account:
         """Connect a shop, or connect it again."""
@@ -33,10 +33,10 @@ class SellerActions(Protocol):
         """Disconnect a shop."""
 
     def upgrade(self, shop: ShopPlan, tier: Tier) -> None:
-        """Let a seller pay for more."""
+        """Move a seller to a higher tier."""
 
     def deliver(self, platform: PlatformName, hook: SimulatedWebhook) -> str:
-        """Take what a platform tells; return what became of it."""
+        """Take a webhook; return the result."""
 
 
 class AccountPeople:
@@ -64,18 +64,18 @@ class AccountPeople:
         self.hooks: Counter[str] = Counter()
 
     def arrive(self) -> None:
-        """Let every seller connect every shop."""
+        """Connect every shop of every seller."""
         for shop in self._world.shops.values():
             self._connect(shop)
 
     def live(self) -> None:
-        """Let all that was drawn happen in its time."""
+        """Perform all drawn events in time."""
         for event in self._world.future:
             self._clock.sleep(event.at_s - self._clock.monotonic())
             self._act(event)
 
     def lost(self, account: Account, _reason: str) -> None:
-        """Let the seller of an account whose grant was refused give another one."""
+        """Let the seller of an account whose grant was refused grant again."""
         self._laws.left(account)
         shop = self._shops[account.id]
         if shop.key not in self._wanted:
@@ -107,13 +107,13 @@ class AccountPeople:
     def _tell(
         self, shop: ShopPlan, event: AccountEvent, hook: Callable[[], SimulatedWebhook] | None
     ) -> None:
-        """Let the platform tell us of what it did, as often and as late as was drawn."""
+        """Deliver the webhooks of an event, as often and as late as was drawn."""
         if hook is None or not shop.hooked:
             return
         hooks: list[SimulatedWebhook] = []
 
         def deliver() -> None:
-            # A platform that tells twice repeats itself.
+            # A platform that delivers twice repeats itself.
             hooks.append(hooks[0] if hooks else hook())
             self.hooks[self._operations.deliver(shop.platform, hooks[-1])] += 1
 

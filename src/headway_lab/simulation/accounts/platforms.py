@@ -15,7 +15,7 @@ Truth = Mapping[str, Mapping[Any, Mapping[str, Any]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedGrant:
-    """What a seller's consent brings."""
+    """The result of a seller's consent."""
 
     access: str = field(repr=False)
     refresh: str | None = field(default=None, repr=False)
@@ -24,7 +24,7 @@ class SimulatedGrant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedWebhook:
-    """A webhook as it comes to our door."""
+    """A webhook as it arrives."""
 
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
@@ -50,7 +50,7 @@ class SimulatedPlatform(Protocol):
         """What went wrong there, by kind."""
 
     def breach(self) -> str | None:
-        """Return how its own log says that a limit was broken; None if none was."""
+        """Return how its own log shows that a limit was broken; None if none was."""
 
     def open(self, shop: ShopPlan) -> None:
         """Open a shop."""
@@ -59,13 +59,13 @@ class SimulatedPlatform(Protocol):
         """Return what the platform calls a shop."""
 
     def owner(self, shop: ShopPlan) -> str:
-        """Return whom its limit binds, where that is not the shop."""
+        """Return the owner of its limit, where that is not the shop."""
 
     def grant(self, shop: ShopPlan) -> SimulatedGrant:
         """Let a seller consent."""
 
     def act(self, shop: ShopPlan, event: AccountEvent) -> Callable[[], SimulatedWebhook] | None:
-        """Let something happen; return what the platform would tell of it, if it would."""
+        """Apply an event; return a function that makes its webhook, if there is one."""
 
     def truth(self, shop: ShopPlan) -> Truth:
         """Return what the warehouse should hold of a shop, by table and key."""
@@ -81,11 +81,11 @@ class PastClock:
         self._back_s = 0.0
 
     def set(self, at_s: float | None) -> None:
-        """Let it be that second of the run, or the present one again."""
+        """Set it to that second of the run, or back to the present."""
         self._back_s = 0.0 if at_s is None else at_s - self._clock.monotonic()
 
     def now(self) -> datetime:
-        """Return the instant."""
+        """Return the time."""
         return self._clock.now() + timedelta(seconds=self._back_s)
 
     def monotonic(self) -> float:
@@ -93,7 +93,7 @@ class PastClock:
         return self._clock.monotonic() + self._back_s
 
     def sleep(self, seconds: float, wake: Any = None) -> None:  # noqa: ANN401 - as every clock
-        """Let time pass."""
+        """Wait for that long."""
         self._clock.sleep(seconds, wake)
 
     def event(self) -> Any:  # noqa: ANN401 - as every clock

@@ -1,4 +1,4 @@
-"""Printify as a run sees it: shops of several accounts, orders that are made and sent."""
+"""Printify in a run: shops of several accounts, orders that are produced and shipped."""
 
 from collections.abc import Callable, Mapping
 
@@ -45,7 +45,7 @@ class SimulatedPrintify:
 
     @property
     def refusals(self) -> int:
-        """How many came too fast."""
+        """How many calls came too fast."""
         return self.simulator.refusals
 
     @property
@@ -54,7 +54,7 @@ class SimulatedPrintify:
         return self.simulator.faults.injected
 
     def breach(self) -> str | None:
-        """Tell of an account whose calls were too many in a minute."""
+        """Return a description of an account with too many calls in a minute."""
         most = self.simulator.max_calls_in_window
         return f"{most} calls of one account came in a minute" if most > LIMIT else None
 
@@ -75,7 +75,7 @@ class SimulatedPrintify:
         return SimulatedGrant(access=self.simulator.personal_token(shop.seller))
 
     def act(self, shop: ShopPlan, event: AccountEvent) -> Callable[[], SimulatedWebhook] | None:
-        """Let something happen; refunds are no business of Printify's."""
+        """Apply an event; Printify has no refunds."""
         subject = self._act(self._shops[shop.key], (shop.key, event.number), event)
         if subject is None or event.kind not in TOPICS:
             return None
@@ -88,7 +88,7 @@ class SimulatedPrintify:
         return tell
 
     def truth(self, shop: ShopPlan) -> Truth:
-        """Return what is true of a shop."""
+        """Return the rows that a warehouse should hold of a shop."""
         return self.simulator.truth(self._shops[shop.key])
 
     def _act(self, shop_id: int, key: tuple[str, int], event: AccountEvent) -> str | None:

@@ -1,4 +1,4 @@
-"""What a run comes to: the figures that `headway simulate --lane account --json` prints."""
+"""The report of a run: the figures that `headway simulate --lane account --json` prints."""
 
 from collections import Counter
 from typing import Any

@@ -24,7 +24,7 @@ from headway.store.pool import Pool
 from headway_lab.simulation.accounts.ages import Ages
 from headway_lab.simulation.accounts.comparison_report import RowComparison, RowTally
 from headway_lab.simulation.accounts.etsy import SimulatedEtsy
-from headway_lab.simulation.accounts.explain_checks import ask, record_forecasts
+from headway_lab.simulation.accounts.explain_checks import check_explanations, record_forecasts
 from headway_lab.simulation.accounts.faults import AccountFaults
 from headway_lab.simulation.accounts.laws import AccountLaws
 from headway_lab.simulation.accounts.observed_ports import ObservedJobs, ObservedPlatformTransport
@@ -43,24 +43,24 @@ from headway_lab.simulation.violation_log import ViolationLog
 from headway_lab.simulation.workers import SimulatedWorkers
 from headway_lab.virtual_clock import VirtualClock
 
-# The month changes on the fifth day of a run: quotas begin anew.
+# The month changes on the fifth day of a run: quotas start again.
 START = datetime(2026, 1, 27, tzinfo=UTC)
 WORKERS = 4
-# Longer than in earnest: a bell tells an idle worker when a job becomes due.
+# Longer than in production: an event wakes an idle worker when a job becomes due.
 POLL = timedelta(minutes=10)
 TICK = timedelta(minutes=1)
 TIDY_EVERY_H = 6
-# How often somebody asks until when some jobs wait: hourly, or so many times in a run.
+# How often some jobs are asked until when they wait: hourly, or this many times in a run.
 ASKINGS_MAX, ASKED_JOBS, JOBS_MAX = 100, 6, 500
 DEMAND_TO_QUOTA = 1.6
-# Once nothing happens any more: when to look whether all is in the warehouse. Etsy's orders are
-# read again every day, whatever their stamps say; a little later everything must be there.
-# What is gone is found by a whole walk, a day after the last at the soonest, when its job is due.
+# After the last event: when to check that all rows are in the warehouse. Etsy's orders are
+# read again every day, regardless of their timestamps; a little later everything must be there.
+# Removed rows are found by a full pull, at the earliest a day after the last, when its job is due.
 LOOKS_H = (3, 8, 16, 26, 38, 54)
 LIFT = 10
 BUDGET_EVERY = 10
 HOURS = 24
-# What a worker says that found nothing to do.
+# The reason of a worker that has nothing to do.
 IDLE = "no job may run"
 RING_S = 15.0
 
@@ -75,13 +75,13 @@ class AccountPlan:
     faults: AccountFaults = field(default_factory=AccountFaults)
     workers: int = WORKERS
     looks_h: tuple[float, ...] = LOOKS_H
-    # Whether alerts are judged each minute, which takes its time.
+    # Whether alerts are evaluated each minute, which takes time.
     is_watched: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountParts:
-    """Parts that a test may swap for wrong ones, to see the law book notice."""
+    """Parts that a test may swap for wrong ones, to see the law checks notice."""
 
     settings: Callable[[Settings], Settings] = lambda settings: settings
     app: Callable[[App], App] = lambda app: app
@@ -91,7 +91,7 @@ class AccountParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountOutcome:
-    """What the days came to; `tally` is of the end, once nothing happened any more."""
+    """The outcome of the run; `tally` is of the end, after the last event."""
 
     served: dict[str, float]
     etsy_served: dict[str, float]
@@ -104,7 +104,7 @@ class AccountOutcome:
 
 
 class AccountScenario:
-    """The world, the platforms, the engine and the law book of one run."""
+    """The world, the platforms, the engine and the law checks of one run."""
 
     def __init__(
         self, plan: AccountPlan, pool: Pool, data_dir: Path, parts: AccountParts | None = None
@@ -160,7 +160,7 @@ class AccountScenario:
         self.evidence.tidy()
 
     def run(self, progress: Callable[[float], None] = lambda _at_s: None) -> None:
-        """Let the days pass, then let the world stand still until all is in the warehouse."""
+        """Run all days, then let the world stand still until all rows are in the warehouse."""
         self.clock.spawn(self.people.live)
         self.clock.spawn(self._tick)
         for number in range(self.plan.workers):
@@ -181,7 +181,7 @@ class AccountScenario:
     # -- setting up --------------------------------------------------------------------------
 
     def _open_platforms(self, etsy_limit: int) -> dict[PlatformName, SimulatedPlatform]:
-        """Open every shop, and let its history happen."""
+        """Open every shop, and apply its history."""
         seed, faults, past = self.plan.seed, self.plan.faults.platforms, PastClock(self.clock)
         self.etsy = SimulatedEtsy(
             self.clock,
@@ -236,8 +236,8 @@ class AccountScenario:
     def _pull(self, injector: FaultInjector, owner: str, clock: Clock) -> Step:
         pool = CrashingPool(self._pool, injector)
         app = self._build(pool, clock=clock, transport=CrashingTransport(self._transport, injector))
-        # Permits go by the database's clock, whatever the worker's own says. Who cannot die shares
-        # one limiter with all others, which then knows the rows that it wrote last.
+        # Permits go by the database's clock, no matter what the worker's clock says. A worker
+        # that cannot crash shares one limiter with all others, which knows the rows it wrote last.
         may_crash = self.plan.faults.workers.is_deadly
         limiter = self._build(pool).limiter if may_crash else self.app.limiter
         pull = app.pull(owner, limiter=limiter, jobs=self._observed_jobs(injector))
@@ -254,7 +254,7 @@ class AccountScenario:
         return noted
 
     def _ring(self) -> None:
-        """Wake one idle worker whenever a job becomes due, as polling would in earnest."""
+        """Wake one idle worker whenever a job becomes due, as polling would in production."""
         looked_at = self.clock.now()
         while not self._stop.is_set():
             due_at = self.evidence.next_due(looked_at)
@@ -276,7 +276,7 @@ class AccountScenario:
         )
 
     def _check_hourly(self, progress: Callable[[float], None]) -> None:
-        """Once an hour compare who runs; every day look who was fed."""
+        """Once an hour compare the running jobs; every day check which tiers were served."""
         hour = 0
         while not self._stop.is_set():
             self.clock.sleep(HOUR_S)
@@ -285,7 +285,7 @@ class AccountScenario:
             hour += 1
             self.laws.note_set_aside()
             self.laws.compare()
-            ask(self.app, self.violations)
+            check_explanations(self.app, self.violations)
             if hour % HOURS == 0:
                 self.laws.close_day(day=hour // HOURS - 1)
             if hour % TIDY_EVERY_H == 0:
@@ -310,7 +310,7 @@ class AccountScenario:
     # -- what the platforms and the limiter say ----------------------------------------------
 
     def _check_limits(self) -> None:
-        """Ask every platform's own log whether the call that just arrived was one too many."""
+        """Check every platform's own log: the call that just arrived must exceed no limit."""
         for name, simulated in self.platforms.items():
             if simulated.refusals > self._refusals[name]:
                 count = simulated.refusals - self._refusals[name]
@@ -322,7 +322,7 @@ class AccountScenario:
                 self.violations.add("L1", f"{name}: {breach}")
 
     def _check_budget(self) -> None:
-        """Now and then read the day's meter: what is used and reserved fits in its limit."""
+        """Read the daily quota now and then: used and reserved calls fit in its limit."""
         self._claims += 1
         if self._claims % BUDGET_EVERY:
             return
@@ -345,9 +345,9 @@ class AccountScenario:
         )
 
     def _settle(self, end_s: float) -> None:
-        """Run on while the world stands still, until all is there or it is too late.
+        """Run on while the world stands still, until all rows are there or it is too late.
 
-        Etsy's day is long by now: what a short one makes wait is judged already.
+        Etsy's daily quota is large by now: the waits of a small one were checked before.
         """
         self.etsy.lift(LIFT)
         for hours in self.plan.looks_h:

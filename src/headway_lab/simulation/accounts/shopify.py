@@ -1,4 +1,4 @@
-"""Shopify as a run sees it: a shop of its own for each seller, with customers."""
+"""Shopify in a run: one shop per seller, with customers."""
 
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
@@ -88,16 +88,16 @@ class SimulatedShopify:
         return self._setups[shop.key].domain
 
     def owner(self, shop: ShopPlan) -> str:
-        """Return nobody: the limit is the app's in the shop."""
+        """Return an empty owner: the limit applies to the app in the shop."""
         assert shop.key in self._setups
         return ""
 
     def grant(self, shop: ShopPlan) -> SimulatedGrant:
-        """Give the token of a custom app, which lives for ever."""
+        """Return the token of a custom app, which never expires."""
         return SimulatedGrant(access=self._setups[shop.key].access_token)
 
     def act(self, shop: ShopPlan, event: AccountEvent) -> Callable[[], SimulatedWebhook] | None:
-        """Let something happen; of listings nothing is told."""
+        """Apply an event; listings have no webhooks."""
         key = (shop.key, event.number)
         self._act(self.name(shop), key, event)
         if event.kind not in TOPICS:
@@ -112,7 +112,7 @@ class SimulatedShopify:
         return tell
 
     def truth(self, shop: ShopPlan) -> Truth:
-        """Return what is true of a shop."""
+        """Return the rows that a warehouse should hold of a shop."""
         return self.simulator.truth(self.name(shop))
 
     def _act(self, name: str, key: tuple[str, int], event: AccountEvent) -> None:
@@ -138,7 +138,7 @@ class SimulatedShopify:
             simulator.remove_product(name, sku)
 
     def _customer(self, name: str, key: str, number: int) -> str:
-        """Return somebody who buys, who may be new; now and then one moves to another country."""
+        """Return a buyer, who may be new; now and then one moves to another country."""
         if (key, number) not in self._customers:
             made = self.simulator.add_customer(name, f"Buyer {number}", email=f"b{number}@x.test")
             self._customers[key, number] = made

@@ -23,10 +23,10 @@ PLATFORM_SHARES = {
     PlatformName.SHOPIFY: 0.45,
     PlatformName.PRINTIFY: 0.35,
 }
-# The law's numbers, whatever our settings say: what a tier may hold in a month.
+# The numbers of the law, independent of our settings: orders a month by tier.
 QUOTAS = {Tier.FREE: 50, Tier.STARTER: 300, Tier.GROWTH: 1500, Tier.PRO: 5000}
 USED_SHARE = (0.04, 0.45)
-# Free sellers who sell more than they pay for.
+# Free sellers who sell more than their quota.
 GREEDY_SHARE, GREEDY_USE = 0.08, (1.6, 2.4)
 HISTORY_DAYS = (10.0, 18.0)
 # Some have sold for longer than a platform shows.
@@ -34,7 +34,7 @@ LONG_SHARE, LONG_HISTORY_DAYS = 0.06, (70.0, 95.0)
 LISTINGS = {Tier.FREE: (3, 25), Tier.STARTER: (8, 60), Tier.GROWTH: (20, 130), Tier.PRO: (60, 260)}
 
 SHIP_H, DELIVER_D = (1.0, 48.0), (0.5, 3.0)
-# Of the others no carrier ever tells; Printify's own carriers nearly always do.
+# For the others no delivery is ever reported; Printify's own carriers nearly always do.
 DELIVERED_SHARE = {
     PlatformName.ETSY: 0.6,
     PlatformName.SHOPIFY: 0.6,
@@ -52,7 +52,7 @@ LATE_CHANCE, TWICE_CHANCE, NEVER_CHANCE = 0.15, 0.15, 0.15
 
 
 class AccountEventKind(StrEnum):
-    """What somebody does; the last three are the seller's dealings with us."""
+    """What happens; the last three are actions of the seller in Headway."""
 
     ORDER = "order"
     SHIP = "ship"
@@ -69,10 +69,10 @@ class AccountEventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountEvent:
-    """At this second somebody does this in a shop, to its order or listing of that number.
+    """An event in a shop at this second, about its order or listing of that number.
 
-    `share` is how much of an order's money is given back. `hooks_s` are how much later the platform
-    tells us: not at all, once or twice.
+    `share` is the refunded share of an order. `hooks_s` are the delays of the platform's webhooks:
+    none, one or two.
     """
 
     at_s: float
@@ -89,7 +89,7 @@ class AccountEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShopPlan:
-    """One shop of a seller: where, and how much goes on in it."""
+    """One shop of a seller: its platform, and how busy it is."""
 
     key: str
     number: int
@@ -141,11 +141,11 @@ def account_world(*, sellers: int, days: float, seed: int) -> AccountWorld:
 
 
 def _tiers(sellers: int, seed: int) -> dict[SellerId, Tier]:
-    """Give out the tiers in their shares, at least one of each where there are enough sellers."""
+    """Distribute the tiers by their shares, at least one of each where there are enough sellers."""
     drawn: list[Tier] = []
     for tier, share in TIER_SHARES.items():
         drawn += [tier] * max(1, round(sellers * share))
-    # Whom rounding made too many are free ones; whom it made too few are free too.
+    # Rounding differences are free sellers.
     drawn = drawn[max(0, len(drawn) - sellers) :]
     drawn += [Tier.FREE] * (sellers - len(drawn))
     rng(f"tiers:{seed}").shuffle(drawn)
@@ -211,7 +211,7 @@ def _shop_events(shop: ShopPlan, days: float, generator: Rng) -> list[AccountEve
 
 
 class _DrawnShop:
-    """What is on offer while a life is drawn."""
+    """What is on offer while the events of a shop are drawn."""
 
     def __init__(self, shop: ShopPlan, generator: Rng, begin_s: float) -> None:
         self._shop = shop
@@ -279,7 +279,7 @@ def _order(
 
 
 def _times(generator: Rng, per_day: float, begin_s: float, end_s: float) -> Iterator[float]:
-    """Yield the instants of a Poisson process."""
+    """Yield the moments of a Poisson process."""
     at_s = begin_s
     while per_day > 0:
         at_s += generator.expovariate(per_day / DAY_S)
@@ -289,7 +289,7 @@ def _times(generator: Rng, per_day: float, begin_s: float, end_s: float) -> Iter
 
 
 def _with_webhooks(shop: ShopPlan, events: list[AccountEvent], seed: int) -> list[AccountEvent]:
-    """Choose of which events the platform tells us, and when; of history it never does."""
+    """Choose which events have webhooks, and when; history has none."""
     if not shop.hooked:
         return events
     generator = rng(f"hooks:{seed}:{shop.key}")

@@ -1,4 +1,4 @@
-"""A request to a simulated Etsy as it was read: which door, which shop, which values."""
+"""A parsed request to a simulated Etsy: its endpoint, its shop, its values."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 API = "/v3/application"
-DOORS = (
+ENDPOINTS = (
     ("receipts", re.compile(rf"{API}/shops/(?P<shop>\d+)/receipts")),
     ("receipt", re.compile(rf"{API}/shops/(?P<shop>\d+)/receipts/(?P<number>\d+)")),
     ("listings", re.compile(rf"{API}/shops/(?P<shop>\d+)/listings")),
@@ -18,7 +18,7 @@ DOORS = (
     ("token", re.compile(r"/v3/public/oauth/token")),
     ("consent", re.compile(r"/oauth/connect")),
 )
-# Which access a door asks for.
+# The access that an endpoint requires.
 SCOPES = {
     "receipts": "transactions_r",
     "receipt": "transactions_r",
@@ -44,9 +44,9 @@ NUMBERS = {"receipts": TIMES, "ledger": ("min_created", "max_created")}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EtsyRequest:
-    """A request, read; `wrong` says what is wrong with its values."""
+    """A parsed request; `wrong` describes invalid values."""
 
-    door: str
+    endpoint: str
     shop_id: int = 0
     number: int = 0
     asked: Mapping[str, Any] = field(default_factory=dict)
@@ -54,55 +54,55 @@ class EtsyRequest:
 
 
 def read_call(method: str, path: str, body: bytes) -> EtsyRequest:
-    """Read a request; `door` is empty where there is none."""
+    """Parse a request; `endpoint` is empty for an unknown endpoint."""
     path, _, query = path.partition("?")
-    for door, pattern in DOORS:
+    for endpoint, pattern in ENDPOINTS:
         match = pattern.fullmatch(path)
         if match is None:
             continue
-        if method != ("POST" if door == "token" else "GET"):
+        if method != ("POST" if endpoint == "token" else "GET"):
             break
         named = match.groupdict()
-        raw_params = dict(parse_qsl(body.decode("latin-1") if door == "token" else query))
+        raw_params = dict(parse_qsl(body.decode("latin-1") if endpoint == "token" else query))
         params, wrong = (
-            (raw_params, "") if door in {"token", "consent"} else _read(door, raw_params)
+            (raw_params, "") if endpoint in {"token", "consent"} else _read(endpoint, raw_params)
         )
         return EtsyRequest(
-            door=door,
+            endpoint=endpoint,
             shop_id=int(named.get("shop") or 0),
             number=int(named.get("number") or 0),
             asked=params,
             wrong=wrong,
         )
-    return EtsyRequest(door="")
+    return EtsyRequest(endpoint="")
 
 
-def _read(door: str, params: Mapping[str, str]) -> tuple[dict[str, Any], str]:
+def _read(endpoint: str, params: Mapping[str, str]) -> tuple[dict[str, Any], str]:
     values: dict[str, Any] = {}
-    if door in {"receipts", "listings", "ledger"}:
+    if endpoint in {"receipts", "listings", "ledger"}:
         values = {"limit": 25, "offset": 0}
     for name, text in params.items():
-        value = _value(door, name, text)
+        value = _value(endpoint, name, text)
         if value is None:
             return {}, f"Invalid value for {name}"
         values[name] = value
-    if door == "ledger" and not {"min_created", "max_created"} <= values.keys():
+    if endpoint == "ledger" and not {"min_created", "max_created"} <= values.keys():
         return {}, "min_created and max_created are required"
     return values, ""
 
 
-def _value(door: str, name: str, text: str) -> object:
+def _value(endpoint: str, name: str, text: str) -> object:
     """Return a value of its type, or None if Etsy would not take it."""
-    is_list = door in {"receipts", "listings", "ledger"}
-    if name in NUMBERS.get(door, ()):
+    is_list = endpoint in {"receipts", "listings", "ledger"}
+    if name in NUMBERS.get(endpoint, ()):
         return _number(text, FIRST_S, 2**40)
     if name == "limit" and is_list:
         return _number(text, 1, 100)
     if name == "offset" and is_list:
         return _number(text, 0, OFFSET_MAX)
-    if name in FLAGS and door in {"receipts", "receipt"}:
+    if name in FLAGS and endpoint in {"receipts", "receipt"}:
         return {"true": True, "false": False}.get(text)
-    words = WORDS.get(door, {}).get(name, ())
+    words = WORDS.get(endpoint, {}).get(name, ())
     return text if text in words else None
 
 

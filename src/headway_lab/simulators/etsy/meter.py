@@ -1,7 +1,7 @@
-"""How a simulated Etsy counts the calls of an app: ten a second, then so many in any 24 hours.
+"""How a simulated Etsy counts the calls of an app: ten a second, then a quota for any 24 hours.
 
 The second is checked first, and a call that it refuses is not counted for the day. The log that
-judges us counts every arrival.
+checks us counts every arrival.
 """
 
 from collections import Counter, deque
@@ -15,10 +15,10 @@ DAY_S = 86_400.0
 
 @dataclass(slots=True, kw_only=True)
 class EtsyCallLog:
-    """What arrived, by door; what was refused, by limit; and the most in any window."""
+    """The arrivals by endpoint, the refusals by limit, and the most in any window."""
 
     calls: int = 0
-    doors: Counter[str] = field(default_factory=Counter)
+    endpoints: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
     day: ArrivalLog = field(default_factory=lambda: ArrivalLog(DAY_S))
     second: ArrivalLog = field(default_factory=lambda: ArrivalLog(1.0))
@@ -33,10 +33,10 @@ class EtsyCallLog:
         """The largest number of calls in any second."""
         return self.second.calls_max
 
-    def arrive(self, door: str, at_s: float) -> None:
+    def arrive(self, endpoint: str, at_s: float) -> None:
         """Note a call, whatever becomes of it."""
         self.calls += 1
-        self.doors[door] += 1
+        self.endpoints[endpoint] += 1
         self.day.add(at_s)
         self.second.add(at_s)
 
@@ -51,7 +51,7 @@ class EtsyMeter:
         self._day: deque[float] = deque()
 
     def admit(self, at_s: float) -> Literal["second", "day"] | None:
-        """Let a call in, or say which limit refuses it."""
+        """Admit a call, or return which limit refuses it."""
         self._forget(at_s)
         if len(self._second) >= self.per_second:
             return "second"
@@ -62,11 +62,11 @@ class EtsyMeter:
         return None
 
     def spend(self, count: int, at_s: float) -> None:
-        """Let somebody else of the same app use so many calls of the day."""
+        """Use that many calls of the day for others of the same app."""
         self._day.extend([at_s] * count)
 
     def headers(self, at_s: float) -> dict[str, str]:
-        """Return what every reply says of the limits."""
+        """Return the limit headers of every reply."""
         self._forget(at_s)
         return {
             "x-limit-per-second": str(self.per_second),

@@ -1,7 +1,7 @@
-"""What a simulated Etsy keeps of a shop: receipts, listings and ledger entries, with their money.
+"""The records of a simulated Etsy shop: receipts, listings and ledger entries, with their money.
 
-Amounts are whole minor units of the shop's currency. A record knows its own JSON, made once for
-every change, with every field that Etsy's documents name.
+Amounts are whole minor units of the shop's currency. A record has its own JSON, made once for every
+change, with every field that Etsy's documents name.
 """
 
 import json
@@ -18,7 +18,7 @@ WHOLE = frozenset({"JPY", "KRW"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EtsyBuyer:
-    """Somebody who buys; the same in every shop."""
+    """A buyer; the same in every shop."""
 
     id: int
     name: str
@@ -42,7 +42,7 @@ class EtsyListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """One position of a receipt (Etsy says transaction)."""
+    """One position of a receipt (Etsy: transaction)."""
 
     id: int
     listing_id: int
@@ -64,7 +64,7 @@ class EtsyShipment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repayment:
-    """A refund; Etsy gives it no id, so second and place among those of that second name it."""
+    """A refund; Etsy gives it no id, so second and place among those of that second identify it."""
 
     amount: int
     at_s: int
@@ -127,7 +127,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Whose records these are."""
+    """The owner of these records."""
 
     shop_id: int
     user_id: int

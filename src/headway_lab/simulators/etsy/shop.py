@@ -36,7 +36,7 @@ Found = tuple[int, Sequence[bytes]]
 
 
 class EtsyShop:
-    """The records of a shop; every verb takes the second at which it happens."""
+    """The records of a shop; every method takes the second at which it happens."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class EtsyShop:
         is_paid: bool = True,
         discount: int = 0,
     ) -> int:
-        """Let somebody buy so many of each listing, or one of any; return the receipt's id."""
+        """Place an order of that many of each listing, or one of any; return the receipt's id."""
         draw = self._generator
         if not items:
             items = [(draw.choice(list(self.listings) or [self.add_listing(at_s)]), 1)]
@@ -100,14 +100,14 @@ class EtsyShop:
         return receipt.id
 
     def pay(self, receipt_id: int, at_s: int) -> None:
-        """Let the buyer pay an order that was open."""
+        """Pay an open order."""
         receipt = self.receipts[receipt_id]
         receipt.is_paid = True
         self._violations("PAYMENT", receipt.total, at_s, receipt_id)
         self._touch(receipt, at_s, is_quiet=False)
 
     def ship(self, receipt_id: int, at_s: int, *, is_quiet: bool | None = None) -> None:
-        """Send a parcel."""
+        """Ship a package."""
         receipt = self.receipts[receipt_id]
         number = next(self._numbers)
         carrier = self._generator.choice(("usps", "ups", "dhl"))
@@ -116,13 +116,13 @@ class EtsyShop:
         self._touch(receipt, at_s, is_quiet=is_quiet)
 
     def deliver(self, receipt_id: int, at_s: int) -> None:
-        """Let the parcels arrive; receipts do not show it, only a filter does."""
+        """Deliver the packages; receipts do not show it, only a filter does."""
         receipt = self.receipts[receipt_id]
         receipt.is_delivered = True
         self._touch(receipt, at_s, is_quiet=False)
 
     def cancel(self, receipt_id: int, at_s: int, *, is_quiet: bool | None = None) -> None:
-        """Cancel an order; what was paid is given back."""
+        """Cancel an order and refund what was paid."""
         receipt = self.receipts[receipt_id]
         receipt.is_canceled = True
         left = receipt.total - sum(repayment.amount for repayment in receipt.repayments)
@@ -139,7 +139,7 @@ class EtsyShop:
         reason: str = "",
         is_quiet: bool | None = None,
     ) -> None:
-        """Give money back: all that is left, or so many minor units of it."""
+        """Refund all that is left, or that many minor units of it."""
         receipt = self.receipts[receipt_id]
         left = receipt.total - sum(repayment.amount for repayment in receipt.repayments)
         amount = left if amount is None else min(amount, left)
@@ -167,7 +167,7 @@ class EtsyShop:
         """Change something of a listing: title, sku, price, quantity or state."""
         listing = self.listings[listing_id]
         if fields.get("state") == "active" != listing.state:
-            listing.created_s = at_s  # whatever comes back on sale stands first
+            listing.created_s = at_s  # a listing that returns to sale is listed first
         for name, value in fields.items():
             setattr(listing, name, value)
         listing.updated_s = at_s
@@ -181,10 +181,10 @@ class EtsyShop:
         self._by_state.clear()
 
     def truth(self) -> dict[str, Rows]:
-        """Return what a warehouse must hold of this shop."""
+        """Return the rows that a warehouse must hold of this shop."""
         return tables(self.owner, self.receipts.values(), self.listings.values(), self.ledger)
 
-    # What it shows.
+    # What replies show.
 
     def find_receipt(self, receipt_id: int) -> bytes | None:
         """Return one receipt."""
@@ -233,7 +233,7 @@ class EtsyShop:
         return len(entries), entries[params["offset"] :][: params["limit"]]
 
     def catch_up(self, now_s: float) -> None:
-        """Let changes show whose time has come."""
+        """Make the changes visible that are due."""
         while self._late and self._late[0][0] <= now_s:
             _, number, stamp_s = heapq.heappop(self._late)
             self._stamp(self.receipts[number], stamp_s)

@@ -1,6 +1,6 @@
-"""A simulated Etsy: many shops, Open API v3, its limits by app, its tokens, its vices.
+"""A simulated Etsy: many shops, Open API v3, its limits by app, its tokens, its quirks.
 
-It judges us by its own log of arrivals, and says what a warehouse must hold in the end.
+It counts arrivals in its own log, and knows what a warehouse must hold in the end.
 """
 
 import base64
@@ -85,7 +85,7 @@ class EtsySimulator:
         return self._clock.monotonic() - self._origin_s
 
     def handle(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> SimReply:
-        """Answer one request at the instant of its arrival."""
+        """Answer one request at its arrival."""
         with self._lock:
             at_s = self.elapsed_s()
             fault = self.faults.call_fault(at_s)
@@ -95,9 +95,9 @@ class EtsySimulator:
                 return SimReply(outcome="refuse")
             call = read_call(method, path, body)
             delay_s = self._generator.uniform(*self._delay_s)
-            if call.door == "consent":  # a page for people, not a part of the API
+            if call.endpoint == "consent":  # a page for people, not a part of the API
                 return self._consent(call, at_s)
-            self.log.arrive(call.door or "other", at_s)
+            self.log.arrive(call.endpoint or "other", at_s)
             refused = self.meter.admit(at_s)
             if refused is None:
                 lowered = {name.lower(): value for name, value in headers.items()}
@@ -118,9 +118,9 @@ class EtsySimulator:
         fault: SimulatedFault | None,
         at_s: float,
     ) -> SimReply:
-        """Serve a call unless a fault comes before; what is read has no effect to be lost."""
+        """Serve a call unless a fault comes first; a read has no effect that could be lost."""
         # A pair of tokens that is lost on its way needs a person, and no run could go on.
-        if fault is SimulatedFault.TRUNCATE and call.door == "token":
+        if fault is SimulatedFault.TRUNCATE and call.endpoint == "token":
             fault = SimulatedFault.ERROR
         if fault in SPOILT:
             return SPOILT[fault]
@@ -130,11 +130,11 @@ class EtsySimulator:
         return reply
 
     def _serve(self, call: EtsyRequest, headers: Mapping[str, str], at_s: float) -> SimReply:
-        if not call.door:
+        if not call.endpoint:
             return _say(404, "Resource not found")
         if refusal := self._check_key(headers.get("x-api-key", "")):
             return refusal
-        if call.door == "token":
+        if call.endpoint == "token":
             return self.tokens.answer(call.asked, at_s)
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         user_id = self.tokens.user_of(bearer, at_s)
@@ -142,7 +142,7 @@ class EtsySimulator:
             text = "The access token is expired, revoked or malformed"
             body = {"error": "invalid_token", "error_description": text}
             return json_reply(body, status=401)
-        if SCOPES.get(call.door, "shops_r") not in self._scopes.get(user_id, ()):
+        if SCOPES.get(call.endpoint, "shops_r") not in self._scopes.get(user_id, ()):
             body = {"error": "insufficient_scope", "error_description": "Missing scope"}
             return json_reply(body, status=403)
         return self._open(call, user_id)
@@ -161,20 +161,20 @@ class EtsySimulator:
         if call.wrong:
             return _say(400, call.wrong)
         own = self._owned.get(user_id)
-        if call.door == "me":
+        if call.endpoint == "me":
             shop_id = own.owner.shop_id if own else 0
             return json_reply({"user_id": user_id, "shop_id": shop_id})
-        is_own = call.door == "owned" and call.number == user_id
+        is_own = call.endpoint == "owned" and call.number == user_id
         shop = own if is_own else self._shops.get(call.shop_id)
         if shop is None:
             return _say(404, "No such shop")
-        if call.door in {"shop", "owned"}:
+        if call.endpoint in {"shop", "owned"}:
             return json_reply(_shop_json(shop))
         return self._show(call, shop) if shop is own else _say(403, "Not the owner of this shop")
 
     def _show(self, call: EtsyRequest, shop: EtsyShop) -> SimReply:
         shop.catch_up(self._now_s())
-        if call.door == "receipt":
+        if call.endpoint == "receipt":
             receipt = shop.find_receipt(call.number)
             return _say(404, "No such receipt") if receipt is None else _json(receipt)
         find = {
@@ -182,7 +182,7 @@ class EtsySimulator:
             "listings": shop.find_listings,
             "ledger": shop.find_entries,
         }
-        count, rows = find[call.door](call.asked)
+        count, rows = find[call.endpoint](call.asked)
         return _json(b'{"count":%d,"results":[%b]}' % (count, b",".join(rows)))
 
     def _consent(self, call: EtsyRequest, at_s: float) -> SimReply:
@@ -250,7 +250,7 @@ class EtsySimulator:
         is_paid: bool = True,
         discount: int = 0,
     ) -> int:
-        """Let somebody buy, now or in the past; see EtsyShop.place_order."""
+        """Place an order, now or in the past; see EtsyShop.place_order."""
         at_s = self._now_s() if at is None else int((at - UNIX).total_seconds())
         with self._lock:
             return self._shops[shop_id].place_order(
@@ -258,17 +258,17 @@ class EtsySimulator:
             )
 
     def pay(self, shop_id: int, receipt_id: int) -> None:
-        """Let the buyer pay."""
+        """Pay an order."""
         with self._lock:
             self._shops[shop_id].pay(receipt_id, self._now_s())
 
     def ship(self, shop_id: int, receipt_id: int, *, is_quiet: bool | None = None) -> None:
-        """Send a parcel; `is_quiet` tells whether `last_modified` stays, else it is drawn."""
+        """Ship a package; with `is_quiet` `last_modified` stays, by default it is drawn."""
         with self._lock:
             self._shops[shop_id].ship(receipt_id, self._now_s(), is_quiet=is_quiet)
 
     def deliver(self, shop_id: int, receipt_id: int) -> None:
-        """Let the parcels arrive."""
+        """Deliver the packages."""
         with self._lock:
             self._shops[shop_id].deliver(receipt_id, self._now_s())
 
@@ -278,12 +278,12 @@ class EtsySimulator:
             self._shops[shop_id].cancel(receipt_id, self._now_s(), is_quiet=is_quiet)
 
     def refund(self, shop_id: int, receipt_id: int, **fields: Any) -> None:  # noqa: ANN401
-        """Give money back; see EtsyShop.refund."""
+        """Refund money; see EtsyShop.refund."""
         with self._lock:
             self._shops[shop_id].refund(receipt_id, self._now_s(), **fields)
 
     def add_listing(self, shop_id: int, **fields: Any) -> int:  # noqa: ANN401
-        """Put something on offer; see EtsyShop.add_listing."""
+        """Add a listing; see EtsyShop.add_listing."""
         with self._lock:
             return self._shops[shop_id].add_listing(self._now_s(), **fields)
 
@@ -304,7 +304,7 @@ class EtsySimulator:
             return self._shops[shop_id].truth()
 
     def hook(self, event: str, shop_id: int, receipt_id: int) -> tuple[dict[str, str], bytes]:
-        """Return the headers and the body of a webhook, signed, such as `order.paid`."""
+        """Return the headers and the body of a signed webhook, such as `order.paid`."""
         with self._lock:
             number, stamp = f"msg_{fresh_id(self._generator)}", str(self._now_s())
         where = f"https://api.etsy.com/v3/application/shops/{shop_id}/receipts/{receipt_id}"

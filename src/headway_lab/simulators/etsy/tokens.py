@@ -1,4 +1,4 @@
-"""Who may speak to a simulated Etsy: codes with PKCE, and pairs of tokens that rotate."""
+"""Access to a simulated Etsy: codes with PKCE, and pairs of tokens that rotate."""
 
 import base64
 import hashlib
@@ -21,7 +21,7 @@ class EtsyApp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """An access and a refresh token, and whose they are."""
+    """An access and a refresh token, and their owner."""
 
     user_id: int
     access: str = field(repr=False)
@@ -37,7 +37,7 @@ class _Code:
 
 
 class EtsyTokens:
-    """All tokens of an app; an old refresh token dies at once, or when the new pair is used."""
+    """All tokens of an app; an old refresh token expires at once, or when the new pair is used."""
 
     def __init__(self, app: EtsyApp, generator: Rng, *, is_lenient: bool) -> None:
         self._app = app
@@ -56,7 +56,7 @@ class EtsyTokens:
         return Pair(user_id=user_id, access=access, refresh=refresh)
 
     def consent(self, user_id: int, at_s: float, *, redirect: str, challenge: str) -> str:
-        """Let a person agree; return the code that the app gets."""
+        """Record a person's consent; return the code that the app gets."""
         code = self._draw(user_id)
         until_s = at_s + CODE_LIFE_S
         self._codes[code] = _Code(
@@ -65,7 +65,7 @@ class EtsyTokens:
         return code
 
     def user_of(self, bearer: str, at_s: float) -> int | None:
-        """Return whose token this is, if it is alive."""
+        """Return the owner of this token, if it is valid."""
         user_id, until_s = self._access.get(bearer, (0, 0.0))
         if until_s <= at_s:
             return None
@@ -73,13 +73,13 @@ class EtsyTokens:
         return user_id
 
     def revoke(self, user_id: int) -> None:
-        """Let nobody in for this person any more."""
+        """Revoke all tokens of this person."""
         for tokens in (self._access, self._refresh):
             for token in [value for value, (user, _) in tokens.items() if user == user_id]:
                 del tokens[token]
 
     def expire(self, user_id: int) -> None:
-        """Let the access tokens of this person be dead; refresh tokens live on."""
+        """Expire the access tokens of this person; refresh tokens stay valid."""
         for token in [value for value, (user, _) in self._access.items() if user == user_id]:
             del self._access[token]
 
@@ -121,7 +121,7 @@ class EtsyTokens:
         return _grant(self.issue(code.user_id, at_s))
 
     def _settle(self, token: str) -> None:
-        """Let the pair before this one die, now that this one is used."""
+        """Expire the previous pair, now that this one is used."""
         self._refresh.pop(self._before.pop(token, ""), None)
 
     def _draw(self, user_id: int) -> str:

@@ -1,7 +1,7 @@
-"""What a warehouse must hold of a simulated Etsy shop, written from the shop's own records.
+"""The rows that a warehouse must hold of a simulated Etsy shop, from the shop's own records.
 
 Rows are in the warehouse's tables and columns, by the keys that they have within an account. What
-depends on when we looked (`is_open`, `checked_at`) is not here, nor are listings that were removed.
+depends on the time of the pull (`is_open`, `checked_at`) is not here, nor are removed listings.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ def tables(
     parts: dict[str, Rows] = {"line_items": {}, "shipments": {}, "refunds": {}}
     for receipt in sorted(receipts, key=lambda receipt: (receipt.created_s, receipt.id)):
         orders[str(receipt.id)] = _order(receipt, owner)
-        # Whoever buys again is known by the newest order.
+        # A buyer who buys again is known by the newest order.
         customers[str(receipt.buyer.id)] = _customer(receipt)
         parts["line_items"] |= _line_items(receipt, owner)
         parts["shipments"] |= _shipments(receipt)

@@ -1,4 +1,4 @@
-"""What a simulated Printify keeps of a shop, and how its replies show it."""
+"""The records of a simulated Printify shop, and how its replies show them."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,7 +9,7 @@ TRACKING = "https://track.test/{number}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintBuyer:
-    """Whom a parcel goes to; some leave no email."""
+    """The recipient of a package; some leave no email."""
 
     first_name: str
     last_name: str
@@ -37,7 +37,7 @@ class PrintBuyer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintVariant:
-    """One size and colour of a product; money is in cents."""
+    """One size and color of a product; money is in cents."""
 
     id: int
     sku: str
@@ -127,14 +127,14 @@ class PrintLine:
 
 @dataclass(slots=True, kw_only=True)
 class PrintShipment:
-    """A parcel on its way."""
+    """A package on its way."""
 
     carrier: str
     number: str
     delivered_at: datetime | None = None
 
     def shown(self) -> dict[str, Any]:
-        """Return the parcel as replies show it."""
+        """Return the package as replies show it."""
         url = TRACKING.format(number=self.number)
         shown: dict[str, Any] = {"carrier": self.carrier, "number": self.number, "url": url}
         if self.delivered_at is not None:
@@ -161,7 +161,7 @@ class PrintOrder:
 
     @property
     def price(self) -> int:
-        """What the buyer was asked for the goods."""
+        """What the buyer paid for the goods."""
         return sum(line.variant.price * line.quantity for line in self.lines)
 
     def shown(self) -> dict[str, Any]:
@@ -192,5 +192,5 @@ class PrintOrder:
 
 
 def spell(at: datetime) -> str:
-    """Write an instant as Printify does."""
+    """Format a time as Printify does."""
     return at.strftime("%Y-%m-%d %H:%M:%S+00:00")

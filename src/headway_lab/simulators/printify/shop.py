@@ -1,7 +1,8 @@
-"""A simulated Printify shop: its products and orders, what happens to them, and the truth.
+"""A simulated Printify shop: its products and orders, their events, and the expected rows.
 
-The truth is in the warehouse's tables and columns, written from these records alone. Printify gives
-no ids to buyers, lines and parcels; the truth names them as the warehouse is documented to.
+The expected rows are in the warehouse's tables and columns, written from these records alone.
+Printify gives no ids to buyers, lines and packages; they are named as the warehouse is documented
+to.
 """
 
 import hashlib
@@ -33,7 +34,7 @@ CANCELABLE = frozenset({"pending", "on-hold", "payment-not-received"})
 
 
 class SimulatedPrintifyShop:
-    """One shop; every change happens at the instant that is given."""
+    """One shop; every change happens at the given time."""
 
     def __init__(self, shop_id: int, title: str, generator: Rng) -> None:
         self.id = shop_id
@@ -42,7 +43,7 @@ class SimulatedPrintifyShop:
         self._orders: list[PrintOrder] = []
         self._products: list[PrintProduct] = []
         self._orders_by_id: dict[str, PrintOrder] = {}
-        # What replies say of each, until it changes: most of a call's time would go into this.
+        # The JSON of each record until it changes: most of a call's time would go into this.
         self._texts: dict[str, str] = {}
 
     def order_text(self, order_id: str) -> str | None:
@@ -58,7 +59,7 @@ class SimulatedPrintifyShop:
         return [self._text(row) for row in reversed(chosen)], len(rows)
 
     def add_product(self, at: datetime, **fields: Any) -> str:  # noqa: ANN401 - any part of a product
-        """Offer a product, made up where nothing is given; return its id."""
+        """Add a product, with defaults for missing fields; return its id."""
         product_id = self._fresh_id()
         title = f"{self._generator.choice(GARMENTS)} {len(self._products) + 1}"
         made = PrintProduct(
@@ -90,7 +91,7 @@ class SimulatedPrintifyShop:
         self._products.remove(self._product(product_id))
 
     def place_order(self, at: datetime, **fields: Any) -> str:  # noqa: ANN401 - any part of an order
-        """Take an order, made up where nothing is given; return its id."""
+        """Place an order, with defaults for missing fields; return its id."""
         generator = self._generator
         order = PrintOrder(
             **{
@@ -112,7 +113,7 @@ class SimulatedPrintifyShop:
         return order.id
 
     def advance(self, order_id: str, at: datetime) -> str:
-        """Move an order one step on its way, and return its status; a parcel leaves at the end."""
+        """Move an order one step forward; return its status. At the end a package is shipped."""
         order = self._order(order_id)
         if order.status not in PATH[:-1]:
             return order.status
@@ -136,7 +137,7 @@ class SimulatedPrintifyShop:
         return True
 
     def deliver(self, order_id: str, at: datetime) -> bool:
-        """Deliver the parcels that are on their way; tell whether there were any."""
+        """Deliver the packages that are on their way; return True if there were any."""
         shipments = [
             shipment for shipment in self._order(order_id).shipments if not shipment.delivered_at
         ]

@@ -1,7 +1,7 @@
-"""A simulated Printify: accounts with several shops, API v1, its limits and its vices.
+"""A simulated Printify: accounts with several shops, API v1, its limits and its quirks.
 
-It judges us by its own log: calls of the last minute by account, and how many it answered with an
-error. Refused calls stay in the log, so hammering never helps.
+It keeps its own log: calls of the last minute by account, and how many it answered with an error.
+Refused calls stay in the log, so repeating them never helps.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ HTML_PAGE = b"<!DOCTYPE html><html><title>Bad gateway</title></html>"
 
 @dataclass(slots=True, kw_only=True)
 class PrintifyAccount:
-    """Whom a limit binds, and what its tokens are."""
+    """The owner of a limit, and its tokens."""
 
     name: str
     log: ArrivalLog
@@ -76,7 +76,7 @@ class PrintifySimulator:
         # Over real HTTP each call has a thread of its own; nothing below ever sleeps.
         self._lock = threading.RLock()
         self.faults = faults or FaultPlan(seed)
-        # What a page may hold; a platform changes its mind now and then.
+        # The largest page; a platform changes it now and then.
         self.per_page_max = dict(PER_PAGE_MAX)
         self.calls: Counter[str] = Counter()
 
@@ -87,7 +87,7 @@ class PrintifySimulator:
 
     @property
     def max_calls_in_window(self) -> int:
-        """The most calls of one account, let in or refused, that ever arrived within one span."""
+        """The most calls of one account, admitted or refused, that ever arrived within one span."""
         return max((account.log.calls_max for account in self._accounts.values()), default=0)
 
     def error_share(self, account: str) -> float:
@@ -100,7 +100,7 @@ class PrintifySimulator:
         return self._clock.monotonic() - self._origin_s
 
     def handle(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> SimReply:
-        """Answer one request at the instant of its arrival."""
+        """Answer one request at its arrival."""
         with self._lock:
             at_s = self.elapsed_s()
             fault = self.faults.call_fault(at_s)
@@ -191,7 +191,7 @@ class PrintifySimulator:
         return _text_reply(f'{envelope[:-1]},"data":[{",".join(rows)}]}}')
 
     def _spoil(self, reply: SimReply, fault: SimulatedFault | None) -> SimReply:
-        """Let the fault act on an answer that was counted and earned."""
+        """Apply the fault to a reply that was counted and earned."""
         spoiled = reply
         if fault is SimulatedFault.ERROR or fault is SimulatedFault.UNAVAILABLE:
             status = 500 if fault is SimulatedFault.ERROR else 503
@@ -272,7 +272,7 @@ class PrintifySimulator:
             return self._issue(self._accounts[account], self.elapsed_s())
 
     def revoke(self, account: str = "owner", *, keeps_refresh: bool = False) -> None:
-        """Let no token be good any more, or no access token."""
+        """Invalidate all tokens, or all access tokens."""
         with self._lock:
             self._accounts[account].access.clear()
             if not keeps_refresh:
@@ -283,7 +283,7 @@ class PrintifySimulator:
         return self._owners[shop_id].shops[shop_id]
 
     def place_order(self, shop_id: int, **fields: Any) -> str:  # noqa: ANN401
-        """Let somebody buy; see PrintifyShop.place_order."""
+        """Place an order; see SimulatedPrintifyShop.place_order."""
         with self._lock:
             return self.shop(shop_id).place_order(self._now(), **fields)
 
@@ -303,12 +303,12 @@ class PrintifySimulator:
             return self.shop(shop_id).deliver(order_id, self._now())
 
     def add_product(self, shop_id: int, **fields: Any) -> str:  # noqa: ANN401
-        """Offer a product; see PrintifyShop.add_product."""
+        """Add a product; see SimulatedPrintifyShop.add_product."""
         with self._lock:
             return self.shop(shop_id).add_product(self._now(), **fields)
 
     def edit_product(self, shop_id: int, product_id: str, **changes: Any) -> None:  # noqa: ANN401
-        """Change a product; see PrintifyShop.edit_product."""
+        """Change a product; see SimulatedPrintifyShop.edit_product."""
         with self._lock:
             self.shop(shop_id).edit_product(product_id, self._now(), **changes)
 
@@ -318,7 +318,7 @@ class PrintifySimulator:
             self.shop(shop_id).remove_product(product_id)
 
     def truth(self, shop_id: int) -> Truth:
-        """Return what the warehouse should hold of a shop; see PrintifyShop.truth."""
+        """Return what the warehouse should hold of a shop; see SimulatedPrintifyShop.truth."""
         with self._lock:
             return self.shop(shop_id).truth()
 
@@ -341,7 +341,7 @@ class PrintifySimulator:
         return headers, body
 
     def _now(self) -> datetime:
-        """Return the instant as it is kept: in whole seconds."""
+        """Return the time as it is kept: in whole seconds."""
         return self._clock.now().replace(microsecond=0)
 
 

@@ -1,6 +1,6 @@
-"""Bulk work of a simulated shop: a file is staged, then one mutation runs over its lines.
+"""Bulk operations of a simulated shop: a file is staged, then one mutation runs over its lines.
 
-Lines run at their own pace on the clock, and are caught up with whenever somebody looks.
+Lines run at their own pace on the clock, and are executed whenever the operation is looked up.
 """
 
 import json
@@ -21,7 +21,7 @@ RunLine = Callable[["BulkOperation", Mapping[str, Any], float], Payload]
 
 @dataclass(slots=True, kw_only=True)
 class BulkOperation:
-    """One mutation over many lines, and how far it has come."""
+    """One mutation over many lines, and its progress."""
 
     id: str
     text: str
@@ -83,7 +83,7 @@ class BulkOperations:
         return key
 
     def upload(self, number: str, content_type: str, body: bytes) -> SimReply:
-        """Take a file that comes as a form with the parameters it was values."""
+        """Take a file that is uploaded as a form with the parameters of its stage."""
         form = _multipart(content_type, body)
         key = form.get("key", b"").decode("utf-8", errors="replace")
         if not key or key != self._keys.get(number) or "file" not in form:
@@ -127,7 +127,7 @@ class BulkOperations:
         return made
 
     def advance(self, at_s: float, now: datetime, run_line: RunLine) -> None:
-        """Run the lines whose time has come."""
+        """Run the lines that are due."""
         for operation in self.running:
             while len(operation.results) < len(operation.lines):
                 index = len(operation.results)
@@ -151,7 +151,7 @@ class BulkOperations:
 
 
 def stage_uploads(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN401
-    """Give addresses where files may be put."""
+    """Return upload targets for files."""
     shop_request = info.context
     targets = []
     for argument in arguments["input"]:

@@ -1,4 +1,4 @@
-"""A request to a simulated Shopify as it was read: which shop, which door, which operation."""
+"""A parsed request to a simulated Shopify: its shop, its endpoint, its operation."""
 
 import json
 import re
@@ -21,10 +21,10 @@ METHODS = {"graphql": "POST", "shop": "GET", "oauth": "POST", "staged": "POST", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShopifyRequest:
-    """A request, read; `door` is empty where there is none at its path."""
+    """A parsed request; `endpoint` is empty for an unknown path."""
 
     shop: str
-    door: str
+    endpoint: str
     number: str
     headers: Mapping[str, str]
     body: bytes
@@ -33,10 +33,10 @@ class ShopifyRequest:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it is counted as: the root fields of its document, or its door."""
+        """What it is counted as: the root fields of its document, or its endpoint."""
         if isinstance(self.operation, Operation):
             return tuple(dict.fromkeys(self.operation.fields))
-        return (self.door or "other",)
+        return (self.endpoint or "other",)
 
     @property
     def work_s(self) -> float:
@@ -53,16 +53,16 @@ def read_call(method: str, path: str, headers: Mapping[str, str], body: bytes) -
     named = {name: value for name, value in match.groupdict().items() if value} if match else {}
     shop = named.pop("shop", "") or lowered.get("host", "").partition(":")[0]
     kind, number = next(iter(named.items()), ("", ""))
-    door = number if kind == "api" else kind
-    if METHODS.get(door) != method:
-        door = ""
-    request = _asked(body) if door == "graphql" else {}
+    endpoint = number if kind == "api" else kind
+    if METHODS.get(endpoint) != method:
+        endpoint = ""
+    request = _parse_body(body) if endpoint == "graphql" else {}
     query, variables = request.get("query"), request.get("variables") or {}
     name = request.get("operationName")
     is_fit = isinstance(query, str) and isinstance(variables, dict) and isinstance(name, str | None)
     return ShopifyRequest(
         shop=shop,
-        door=door,
+        endpoint=endpoint,
         number=number,
         headers=lowered,
         body=body,
@@ -71,7 +71,7 @@ def read_call(method: str, path: str, headers: Mapping[str, str], body: bytes) -
     )
 
 
-def _asked(body: bytes) -> dict[str, Any]:
+def _parse_body(body: bytes) -> dict[str, Any]:
     try:
         request = json.loads(body)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Whom a simulated shop sold to."""
+"""The customers of a simulated shop."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from headway_lab.simulators.shopify.index import Index
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShopCustomer:
-    """Somebody with a name, and perhaps an address."""
+    """A customer with a name, and perhaps an address."""
 
     number: int
     name: str
@@ -31,7 +31,7 @@ class Customers:
     def add(
         self, name: str, *, now: datetime, email: str = "", country: str = "US"
     ) -> ShopCustomer:
-        """Let somebody sign up."""
+        """Add a customer."""
         own = next(self._numbers)
         self.rows[own] = ShopCustomer(
             number=own, name=name, email=email, country=country, at=now, updated_at=now
@@ -40,13 +40,13 @@ class Customers:
         return self.rows[own]
 
     def edit(self, customer_id: str, *, now: datetime, **changes: Any) -> ShopCustomer:  # noqa: ANN401
-        """Change what is known of somebody."""
+        """Change a customer's data."""
         own = int(customer_id)
         self.rows[own] = replace(self.rows[own], **changes)
         return self.touch(own, now)
 
     def touch(self, number: int, now: datetime) -> ShopCustomer:
-        """Let somebody have changed, as an order does to who placed it."""
+        """Mark a customer as changed, as a new order does."""
         self.rows[number] = replace(self.rows[number], updated_at=now)
         self.by_change.put(number, now)
         return self.rows[number]

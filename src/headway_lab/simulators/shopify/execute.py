@@ -1,8 +1,8 @@
-"""Executes queries against the simulated shop's schema, by the same resolvers as the library.
+"""Executes queries against the simulated shop's schema, with the same resolvers as the library.
 
 A document is laid out once per type of object; then every answer is a walk over plain slots. That
-is many times as fast, and simulated months ask much. Whatever goes wrong on the way is left to the
-library, which executes the query anew and words its errors.
+is many times as fast, and simulated months need many answers. Whatever fails on the way is left to
+the library, which executes the query again and words its errors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,10 +45,10 @@ class _UnlikelyError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class FieldSlot:
-    """A field of an answer: how it is resolved, and what is asked of what it yields."""
+    """A field of an answer: how it is resolved, and what is selected of its value."""
 
     key: str
-    given: GraphQLField | None
+    field_definition: GraphQLField | None
     node: FieldNode
     selections: list[SelectionSetNode]
     is_leaf: bool = True
@@ -56,7 +56,7 @@ class FieldSlot:
     is_sure: bool = False
     has_arguments: bool = False
     name: str = ""
-    # The type of what it yields; None where only the value tells.
+    # The type of its value; None where only the value shows it.
     type_name: str | None = None
     plans: dict[str, Plan] = field(default_factory=dict)
 
@@ -123,15 +123,15 @@ class Execution:
     def _object(self, plan: Plan, type_name: str, source: Any) -> dict[str, Any]:  # noqa: ANN401
         fields: dict[str, Any] = {}
         for slot in plan:
-            if slot.given is None:
+            if slot.field_definition is None:
                 fields[slot.key] = type_name
                 continue
-            resolve = slot.given.resolve
+            resolve = slot.field_definition.resolve
             if resolve is None:
                 is_dict = type(source) is dict
                 value = source.get(slot.name) if is_dict else getattr(source, slot.name, None)
             elif slot.has_arguments:
-                value = resolve(source, self._info, **self._given(slot))
+                value = resolve(source, self._info, **self._argument_values(slot))
             else:
                 value = resolve(source, self._info)
             if value is None:
@@ -155,15 +155,15 @@ class Execution:
         return self._object(plan, name, value)
 
     def _type_of(self, slot: FieldSlot, value: Any) -> str:  # noqa: ANN401 - any object
-        kind = get_named_type(slot.given.type) if slot.given else None
+        kind = get_named_type(slot.field_definition.type) if slot.field_definition else None
         assert isinstance(kind, GraphQLInterfaceType)
         assert kind.resolve_type is not None
         return str(kind.resolve_type(value, self._info, kind))  # type: ignore[arg-type]
 
-    def _given(self, slot: FieldSlot) -> Mapping[str, Any]:
+    def _argument_values(self, slot: FieldSlot) -> Mapping[str, Any]:
         if id(slot) not in self._arguments:
-            assert slot.given is not None
-            arguments = get_argument_values(slot.given, slot.node, self._variables)
+            assert slot.field_definition is not None
+            arguments = get_argument_values(slot.field_definition, slot.node, self._variables)
             self._arguments[id(slot)] = arguments
         return self._arguments[id(slot)]
 
@@ -174,7 +174,7 @@ _layouts: dict[int, tuple[Operation, Layout]] = {}
 def answer(
     operation: Operation, variables: Mapping[str, Any], shop_request: ShopRequest
 ) -> Payload:
-    """Execute an operation and return its data and errors as the API says them."""
+    """Execute an operation; return its data and errors in the API's form."""
     is_read = not operation.is_mutation
     quick = _answer_quickly(operation, variables, shop_request) if is_read else None
     return by_library(operation, variables, shop_request) if quick is None else quick
@@ -227,7 +227,9 @@ def _slot(key: str, node: FieldNode, type_name: str) -> FieldSlot:
     kind = SCHEMA.type_map[type_name]
     assert isinstance(kind, GraphQLObjectType | GraphQLInterfaceType)
     field = kind.fields.get(node.name.value)
-    slot = FieldSlot(key=key, given=field, node=node, selections=[], name=node.name.value)
+    slot = FieldSlot(
+        key=key, field_definition=field, node=node, selections=[], name=node.name.value
+    )
     if field is not None:
         named = get_named_type(field.type)
         slot.is_leaf = is_leaf_type(named)
@@ -239,7 +241,7 @@ def _slot(key: str, node: FieldNode, type_name: str) -> FieldSlot:
 
 
 def _is_plain(selection: SelectionSetNode | None) -> bool:
-    """Tell whether nothing is left out or put in by a directive."""
+    """Return True if no directive skips or includes a field."""
     nodes = selection.selections if selection else ()
     return all(
         not node.directives and _is_plain(getattr(node, "selection_set", None)) for node in nodes

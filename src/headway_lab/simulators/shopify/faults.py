@@ -1,4 +1,4 @@
-"""What goes wrong at a simulated shop, and when: shares of calls, and outages.
+"""Faults of a simulated shop: shares of calls, and outages.
 
 Seconds count from the simulator's start. The same seed and the same calls give the same faults.
 """
@@ -11,10 +11,10 @@ from headway_lab.simulators.faults import CallFaults, Interval, checked_rates
 
 
 class ShopFault(StrEnum):
-    """A way in which one call goes wrong; the last three happen in outages only."""
+    """A fault of one call; the last three happen in outages only."""
 
-    LOST_REPLY = "lost-reply"  # applied, but the answer never comes
-    LOST_REQUEST = "lost-request"  # gone before it was applied
+    LOST_REPLY = "lost-reply"  # applied, but the reply never comes
+    LOST_REQUEST = "lost-request"  # lost before it was applied
     ERROR = "error"  # 502 before it was applied
     SLOW = "slow"
     THROTTLE = "throttle"  # someone else of our app has just emptied the bucket
@@ -48,7 +48,7 @@ class ShopFaultPlan(CallFaults[ShopFault]):
         )
 
     def call_fault(self, at_s: float) -> ShopFault | None:
-        """Decide how the call that arrives now goes wrong, if it does, and count it."""
+        """Draw the fault of the call that arrives now, if any, and count it."""
         fault = super().call_fault(at_s)
         if fault is not None:
             self.injected[fault] += 1

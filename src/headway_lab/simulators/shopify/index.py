@@ -7,7 +7,7 @@ Place = tuple[float, int]
 
 
 class Index:
-    """Rows by number, sorted by a stamp in seconds from when somebody first asks."""
+    """Rows by number, sorted by a timestamp in seconds from the first use on."""
 
     def __init__(self) -> None:
         self._stamps: dict[int, float] = {}

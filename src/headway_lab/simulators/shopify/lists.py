@@ -24,7 +24,7 @@ ROWS_MAX = 25_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedPage:
-    """Some of many, with their cursors, and whether there are more."""
+    """One page of a list, with cursors, and whether there are more."""
 
     nodes: Sequence[Any]
     cursors: Sequence[str]
@@ -63,7 +63,7 @@ def read_terms(query: str | None, fields: Sequence[str]) -> list[Term]:
 
 
 def read_time(text: str) -> datetime:
-    """Read an instant as a filter has it; raises GraphQLError."""
+    """Parse a time in a filter; raises GraphQLError."""
     try:
         instant = datetime.fromisoformat(text)
     except ValueError:
@@ -72,7 +72,7 @@ def read_time(text: str) -> datetime:
 
 
 def bounds(term: Term, *, has_whole_days: bool = False) -> tuple[Place, Place]:
-    """Return between which places the rows are that a condition on a time lets through."""
+    """Return the range of rows that a condition on a time selects."""
     instant = read_time(term.value).astimezone(UTC)
     until = instant
     if has_whole_days:

@@ -7,7 +7,7 @@ import math
 
 
 class PointBucket:
-    """Points that come back evenly; a query takes what it may cost and gives back the rest."""
+    """Points that are restored evenly; a query reserves its estimated cost and returns the rest."""
 
     def __init__(self, capacity: float, restore_per_s: float) -> None:
         self.capacity = capacity
@@ -32,11 +32,11 @@ class PointBucket:
         return True
 
     def refund(self, points: float) -> None:
-        """Give back what was not used."""
+        """Return what was not used."""
         self._available = min(self.capacity, self._available + points)
 
     def drain(self, at_s: float) -> None:
-        """Lose everything to somebody else of the same app."""
+        """Use up all points for others of the same app."""
         self.available(at_s)
         self._available = 0.0
 
@@ -51,7 +51,7 @@ class CallBucket:
         self._at_s = 0.0
 
     def add(self, at_s: float) -> tuple[bool, int]:
-        """Add a call; return whether it fits, and the level that is told to the client."""
+        """Add a call; return whether it fits, and the level that the client is shown."""
         self._level = max(0.0, self._level - (at_s - self._at_s) * self._leak_per_s)
         self._at_s = at_s
         if self._level + 1 > self.size:

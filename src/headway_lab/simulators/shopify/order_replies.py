@@ -1,6 +1,6 @@
-"""What a simulated shop shows of its orders and customers, as the API spells it.
+"""How a simulated shop shows its orders and customers in replies.
 
-Without the scope `read_all_orders` orders are shown for 60 days. A list knows of a change a few
+Without the scope `read_all_orders` orders are shown for 60 days. A list shows a change a few
 seconds late. A customer's time of change is compared by whole days.
 """
 
@@ -40,7 +40,7 @@ Node = dict[str, Any]
 
 @dataclass(slots=True, kw_only=True)
 class Trade:
-    """What a shop sold and to whom, and what of it an app may see."""
+    """The orders and customers of a shop, and which of them an app may see."""
 
     shop: SimulatedShop
     orders: Orders
@@ -106,7 +106,7 @@ class Trade:
             )
 
     def order_of(self, own: int, now: datetime) -> Node | None:
-        """Return the order of that number, if there is one that may be seen."""
+        """Return the order of that number, if it exists and may be seen."""
         self.need("read_orders", "order")
         order = self.orders.rows.get(own)
         return self.order_node(own) if order is not None and self._is_seen(order, now) else None
@@ -161,7 +161,7 @@ def money_bag(amount: Decimal, currency: str) -> Node:
 
 
 def clock_text(instant: datetime | None) -> str | None:
-    """Write an instant as the API does."""
+    """Format a time as the API does."""
     return None if instant is None else f"{instant:%Y-%m-%dT%H:%M:%SZ}"
 
 

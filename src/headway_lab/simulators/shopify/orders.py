@@ -1,4 +1,4 @@
-"""What a simulated shop sold: its orders, and what customers, merchants and carriers do to them."""
+"""The orders of a simulated shop, and what customers, merchants and carriers do to them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -60,7 +60,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoldOrder:
-    """An order with all that belongs to it; its version says which state of it this is."""
+    """An order with all that belongs to it; its version numbers its states."""
 
     number: int
     name: str
@@ -79,17 +79,17 @@ class SoldOrder:
 
     @property
     def subtotal(self) -> Decimal:
-        """What the positions come to, less the discount."""
+        """The total of the positions, less the discount."""
         return sum((line.price * line.quantity for line in self.lines), -self.discount)
 
     @property
     def total(self) -> Decimal:
-        """What is to be paid."""
+        """The amount to be paid."""
         return self.subtotal + self.shipping + self.tax
 
     @property
     def got(self) -> Decimal:
-        """What was paid and not given back."""
+        """The amount that was paid and not refunded."""
         return sum((_signed(move) for move in self.moves), Decimal(0))
 
     @property
@@ -184,7 +184,7 @@ class Orders:
         trackings: Sequence[str] = (),
         is_whole: bool = True,
     ) -> SoldOrder:
-        """Send a parcel; the one that makes it whole closes a paid order."""
+        """Ship a package; the one that completes a paid order closes it."""
         order = self.rows[int(order_id)]
         own = next(self._numbers)
         shipment = SoldShipment(
@@ -201,7 +201,7 @@ class Orders:
         )
 
     def deliver(self, order_id: str, *, now: datetime) -> SoldOrder:
-        """Let every parcel arrive."""
+        """Deliver every package."""
         order = self.rows[int(order_id)]
         shipments = tuple(
             replace(shipment, delivered_at=shipment.delivered_at or now)
@@ -212,7 +212,7 @@ class Orders:
     def refund(
         self, order_id: str, amount: Decimal | None = None, *, now: datetime, note: str = ""
     ) -> SoldOrder:
-        """Give money back: that much, or all that is left."""
+        """Refund that much, or all that is left."""
         order = self.rows[int(order_id)]
         amount_due = order.got if amount is None else min(amount, order.got)
         back = RefundedLine(number=next(self._numbers), at=now, amount=amount_due, note=note)
@@ -222,7 +222,7 @@ class Orders:
         return self._put(replace(order, refunds=refunds, moves=moves), now)
 
     def cancel(self, order_id: str, *, now: datetime) -> SoldOrder:
-        """Cancel an order: what was paid goes back, what was held is let go."""
+        """Cancel an order: payments are refunded, authorizations released."""
         order = self.rows[int(order_id)]
         if order.got > 0:
             order = self.refund(order_id, now=now, note="cancelled")

@@ -1,4 +1,4 @@
-"""Products in a simulated shop: prices of one product's variants, and what a product says."""
+"""Products in a simulated shop: prices of one product's variants, and the product's own fields."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -54,7 +54,7 @@ def update_variants(_: object, info: Info, **arguments: Any) -> Payload:  # noqa
 
 
 def update_product(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN401
-    """Set what a product says of itself, its status above all."""
+    """Set a product's own fields, above all its status."""
     shop_request = info.context
     fields = arguments.get("product") or {}
     product = shop_request.shop.products.get(fields.get("id") or "")
@@ -121,7 +121,7 @@ def updated_product(product: ShopProduct, fields: Mapping[str, Any]) -> ShopProd
 
 
 def product_facets(old: ShopProduct, new: ShopProduct, fields: Mapping[str, Any]) -> list[Facet]:
-    """Return what was asked for of a product, changed or not."""
+    """Return the requested fields of a product, changed or not."""
     names = [
         attribute
         for name, attribute in {**PRODUCT_FIELDS, "handle": "handle"}.items()
@@ -135,7 +135,7 @@ def product_facets(old: ShopProduct, new: ShopProduct, fields: Mapping[str, Any]
 def handle_fault(
     shop: SimulatedShop, handle: str | None, product: ShopProduct | None
 ) -> str | None:
-    """Return the code of what is wrong with a fields handle, if anything is."""
+    """Return the error code of an invalid handle, if it is one."""
     if not handle:
         return None
     if not handle.replace("-", "").replace("_", "").isalnum():

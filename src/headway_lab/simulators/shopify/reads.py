@@ -1,4 +1,4 @@
-"""What a simulated shop answers to questions, and the table of all that it can resolve."""
+"""The queries of a simulated shop, and the table of all resolvers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ BULK_FILTERS = {"status": "status", "operation_type": "type"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """A variant seen as what lies on the shelf."""
+    """A variant as an inventory item."""
 
     variant: ShopVariant
 

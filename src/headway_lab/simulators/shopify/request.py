@@ -1,6 +1,6 @@
-"""One request inside a simulated shop: whose it is, what it wrote, and whether it came before.
+"""One request inside a simulated shop: its app, what it wrote, and whether it is a repetition.
 
-The log of writes is the judge of "one effect": a write that changed nothing of its item is double.
+The log of writes checks "one effect": a write that changed nothing of its item is double.
 """
 
 import json
@@ -48,7 +48,7 @@ class ShopEffect:
 
 @dataclass(slots=True, kw_only=True)
 class WriteLog:
-    """All accepted writes, what was said about the others, and who wants to know."""
+    """All accepted writes, the errors of the others, and the listener."""
 
     effects: list[ShopEffect] = field(default_factory=list)
     codes: Counter[str] = field(default_factory=Counter)
@@ -57,7 +57,7 @@ class WriteLog:
     on_effect: Callable[[ShopEffect], None] | None = None
 
     def double_writes(self) -> list[ShopEffect]:
-        """Return the first facet of every write that found everything as it wanted it."""
+        """Return the first facet of every write that changed nothing."""
         firsts: dict[int, ShopEffect] = {}
         changed: set[int] = set()
         for effect in self.effects:
@@ -69,7 +69,7 @@ class WriteLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Used:
-    """An idempotency key that was seen, and what came of it."""
+    """An idempotency key that was used, and its result."""
 
     fingerprint: str
     payload: Payload
@@ -80,7 +80,7 @@ class Used:
 
 @dataclass(slots=True, kw_only=True)
 class ShopRequest:
-    """What a resolver knows: the shop, the instant, the request, and where it is written down."""
+    """The context of a resolver: the shop, the time, the request, and the log of writes."""
 
     shop: SimulatedShop
     trade: "Trade"
@@ -116,7 +116,7 @@ class ShopRequest:
     def user_error(
         self, code: str | None, path: Sequence[str | int] | None, message: str
     ) -> UserError:
-        """Say what is wrong with a part of the input."""
+        """Return an error about a part of the input."""
         self.log.codes[code or "user error"] += 1
         where = None if path is None else [str(step) for step in path]
         return {"code": code, "field": where, "message": message}
@@ -147,7 +147,7 @@ def once(
     act: Callable[[], Payload],
     decline: Callable[[UserError], Payload],
 ) -> Payload:
-    """Act the first time a key is seen; afterwards give the same answer without acting."""
+    """Act the first time a key is used; afterwards return the same answer without acting."""
     shop_request = info.context
     directive = SCHEMA.get_directive("idempotent")
     assert directive is not None

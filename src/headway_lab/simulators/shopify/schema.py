@@ -41,7 +41,7 @@ SCHEMA = build_schema(Path(__file__).with_name("shopify.graphql").read_text(enco
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priced:
-    """An object in a selection: what it costs by itself, how often, and what hangs on it."""
+    """An object in a selection: its own cost, how often it occurs, and its children."""
 
     points: int
     count: ValueNode | int
@@ -69,7 +69,7 @@ class Operation:
 
 @lru_cache(maxsize=2048)
 def read_document(text: str, name: str | None = None) -> Operation | tuple[GraphQLError, ...]:
-    """Parse and check a document; return the operation of that name, or what is wrong."""
+    """Parse and check a document; return the operation of that name, or the errors."""
     try:
         document = parse(text)
     except GraphQLError as error:
@@ -153,7 +153,7 @@ def _fields(
     fragments: Mapping[str, FragmentDefinitionNode],
     only_on: str | None = None,
 ) -> Iterator[tuple[FieldNode, str, str | None]]:
-    """Yield every field with the type that holds it, and the one type it is asked of, if any."""
+    """Yield every field with the type that holds it, and the one type it is selected on, if any."""
     for node in selection.selections if selection else ():
         if isinstance(node, FieldNode):
             yield node, type_name, only_on
@@ -187,7 +187,7 @@ def _price(
             priced += children  # the connection counts its nodes itself
             continue
         else:
-            # What a bounded list holds counts as often as it may.
+            # Objects in a bounded list count as often as they may occur.
             count = arguments.get("ids", arguments.get("first", 1))
             one = Priced(points=1, count=count, only_on=only_on, children=children)
         priced.append(one)

@@ -1,7 +1,7 @@
-"""The shop's search language as far as it is asked: `sku:A-1 OR sku:"B 2"`, AND by a space.
+"""The shop's search language as far as it is used: `sku:A-1 OR sku:"B 2"`, AND by a space.
 
-A SKU is found by its words: `sku:A-1` finds every SKU that holds `a` and `1`. Quotes keep the
-words together and in order, no more; whoever wants one SKU has to compare.
+A SKU is found by its words: `sku:A-1` finds every SKU that contains `a` and `1`. Quotes keep the
+words together and in order, no more; to find exactly one SKU, compare the results.
 """
 
 import re
@@ -95,7 +95,7 @@ def _one(shop: SimulatedShop, tokens: list[Token]) -> set[str]:
 
 
 def _holds(shop: SimulatedShop, variant_id: str, value: str) -> bool:
-    """Tell whether the SKU holds these words one after the other."""
+    """Return True if the SKU contains these words one after the other."""
     words = " ".join(WORD.findall(value.lower()))
     sku = " ".join(WORD.findall(shop.variants[variant_id].sku.lower()))
     return f" {words} " in f" {sku} "

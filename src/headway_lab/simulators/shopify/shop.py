@@ -1,4 +1,4 @@
-"""What one simulated shop has on its shelves, and how its search finds it: by words, not by SKU."""
+"""The products of one simulated shop, and how its search finds them: by words, not by SKU."""
 
 import itertools
 import re
@@ -86,7 +86,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShopIds:
-    """Where a SKU lives in a shop."""
+    """The ids of a SKU in a shop."""
 
     product: str
     variant: str
@@ -110,7 +110,7 @@ class ShopScreen:
 
 
 class SimulatedShop:
-    """The shelves of one shop."""
+    """The products of one shop."""
 
     def __init__(
         self, setup: ShopSetup, numbers: Iterator[int], now: Callable[[], datetime]
@@ -150,7 +150,7 @@ class SimulatedShop:
         return [self.variants[variant_id] for variant_id in self._skus.get(sku, ())]
 
     def by_words(self, text: str) -> dict[str, None]:
-        """Return the ids of the variants whose SKU holds all words of the text, in any order."""
+        """Return the ids of the variants whose SKU contains all words of the text, in any order."""
         sets = [self._words.get(word, {}) for word in WORD.findall(text.lower())]
         if not sets:
             return {}
@@ -169,7 +169,7 @@ class SimulatedShop:
         return [held[location] for location in self.locations if location in held]
 
     def put_level(self, level: Level) -> None:
-        """Set what is at a location; that changes the product too."""
+        """Set the quantity at a location; that changes the product too."""
         self._levels.setdefault(level.item, {})[level.location] = level
         variant = self.variants.get(self.items.get(level.item, ""))
         if variant is not None:
@@ -230,7 +230,7 @@ class SimulatedShop:
         for word in WORD.findall(variant.sku.lower()):
             self._words[word].pop(variant.id, None)
 
-    # What people do to a shop behind our back, and what they see in it.
+    # What people change in a shop directly, and what they see in it.
 
     def seed_product(
         self,
@@ -245,7 +245,7 @@ class SimulatedShop:
         status: str = "ACTIVE",
         tracked: bool = True,
     ) -> ShopIds:
-        """Put a product of one variant on the shelves, stocked at the locations named."""
+        """Add a product of one variant, stocked at the locations named."""
         handle = handle or self.free_handle(title or sku)
         product = ShopProduct(id=self.new_id("Product"), handle=handle, title=title or sku)
         self.put_product(replace(product, status=status))
@@ -353,7 +353,7 @@ class SimulatedShop:
         return self.stock(sku, location, delta=-quantity)
 
     def stock(self, sku: str, location: str, *, delta: int = 0, is_active: bool = True) -> int:
-        """Move stock by hand, or stop stocking a SKU somewhere; return what is there then."""
+        """Move stock by hand, or stop stocking a SKU somewhere; return the new quantity."""
         item, place = self.by_sku(sku)[0].item, self.location_named(location).id
         level = self.level(item, place)
         quantity = (level.quantity if level else 0) + delta

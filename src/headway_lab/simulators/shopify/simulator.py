@@ -1,6 +1,6 @@
-"""A simulated Shopify: many shops, their Admin API 2026-04, its limits, its vices.
+"""A simulated Shopify: many shops, their Admin API 2026-04, its limits, its quirks.
 
-It judges us by its own log: what each call wrote, and whether that was there already.
+It keeps its own log: what each call wrote, and whether that was there already.
 """
 
 import itertools
@@ -104,7 +104,7 @@ class ShopifySimulator:
 
     @property
     def on_effect(self) -> Callable[[ShopEffect], None] | None:
-        """Who is told of each effect at the moment it happens."""
+        """The listener for each effect, called when it happens."""
         return self.log.on_effect
 
     @on_effect.setter
@@ -126,7 +126,7 @@ class ShopifySimulator:
         return self._clock.monotonic() - self._origin_s
 
     def handle(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> SimReply:
-        """Answer one request at the instant of its arrival."""
+        """Answer one request at its arrival."""
         with self._lock:
             at_s = self.elapsed_s()
             fault = self.faults.call_fault(at_s)
@@ -145,7 +145,7 @@ class ShopifySimulator:
     def _suffer(
         self, call: ShopifyRequest, fault: ShopFault | None, at_s: float, ends_s: float
     ) -> SimReply:
-        """Serve the call, unless a fault comes before, and let one that comes after spoil it."""
+        """Serve the call, unless a fault comes first, and apply a fault that comes after it."""
         is_drained = fault is ShopFault.THROTTLE
         if fault in {None, ShopFault.SLOW, ShopFault.THROTTLE}:
             return self._serve(call, at_s, ends_s, is_drained=is_drained)
@@ -153,7 +153,7 @@ class ShopifySimulator:
             fault is ShopFault.HTML and self.faults.chance()
         )
         # A pair of tokens that is lost on its way needs a person, and no run could go on.
-        if is_applied and call.door != "oauth":
+        if is_applied and call.endpoint != "oauth":
             self._serve(call, at_s, ends_s, is_drained=False)
         if fault is ShopFault.SILENT:
             return SimReply(outcome="hang")
@@ -166,14 +166,14 @@ class ShopifySimulator:
         self, call: ShopifyRequest, at_s: float, ends_s: float, *, is_drained: bool
     ) -> SimReply:
         branch = self._branches.get(call.shop)
-        if branch is None or not call.door:
+        if branch is None or not call.endpoint:
             return json_reply({"errors": "Not Found"}, status=404)
         content_type = call.headers.get("content-type", "")
-        if call.door == "staged":
+        if call.endpoint == "staged":
             return branch.bulk.upload(call.number, content_type, call.body)
-        if call.door == "bulk":
+        if call.endpoint == "bulk":
             return branch.bulk.result(call.number)
-        if call.door == "oauth":
+        if call.endpoint == "oauth":
             return branch.tokens.answer(content_type, call.body, at_s)
         return self._versioned(self._api(branch, call, at_s, ends_s, is_drained=is_drained))
 
@@ -184,7 +184,7 @@ class ShopifySimulator:
         if app is None:
             text = "[API] Invalid API key or access token (unrecognized login or wrong password)"
             return json_reply({"errors": text}, status=401)
-        if call.door == "shop":
+        if call.endpoint == "shop":
             return self._rest(branch, app, at_s, is_drained=is_drained)
         if call.operation is None:
             text = "Required parameter missing or invalid"
@@ -294,10 +294,10 @@ class ShopifySimulator:
         shop_request = self._shop_request(branch, "", at_s, at_s, bulk.request)
         return answer(bulk.operation, variables, shop_request)
 
-    # For tests and worlds: what is in a shop, and what people do to it behind our back.
+    # For tests and worlds: what is in a shop, and what people change in it directly.
 
     def shop(self, domain: str) -> SimulatedShop:
-        """Return the shelves of a shop as they are now."""
+        """Return a shop in its current state."""
         with self._lock:
             self._catch_up(self.elapsed_s())
             return self._branches[domain].shop
@@ -307,7 +307,7 @@ class ShopifySimulator:
         return self._branches[domain].tokens
 
     def seed_product(self, shop: str, sku: str, **details: Any) -> ShopIds:  # noqa: ANN401
-        """Put a product on the shelves; see Shop.seed_product."""
+        """Add a product; see SimulatedShop.seed_product."""
         with self._lock:
             return self.shop(shop).seed_product(sku, **details)
 
@@ -336,7 +336,7 @@ class ShopifySimulator:
         with self._lock:
             return self.shop(shop).sell(sku, location, quantity)
 
-    # What a shop sold. Ids are the numbers at the end of the platform's long ones.
+    # Orders. Ids are the numbers at the end of the platform's long ones.
 
     def place_order(
         self,
@@ -362,17 +362,17 @@ class ShopifySimulator:
             self._branches[shop].trade.orders.pay(order, now=self._second())
 
     def fulfil(self, shop: str, order: str, **details: Any) -> None:  # noqa: ANN401
-        """Send a parcel; see Orders.fulfil."""
+        """Ship a package; see Orders.fulfil."""
         with self._lock:
             self._branches[shop].trade.orders.fulfil(order, now=self._second(), **details)
 
     def deliver(self, shop: str, order: str) -> None:
-        """Let the parcels of an order arrive."""
+        """Deliver the packages of an order."""
         with self._lock:
             self._branches[shop].trade.orders.deliver(order, now=self._second())
 
     def refund(self, shop: str, order: str, amount: Decimal | None = None, note: str = "") -> None:
-        """Give money back: that much, or all that is left."""
+        """Refund that much, or all that is left."""
         with self._lock:
             orders = self._branches[shop].trade.orders
             orders.refund(order, amount, now=self._second(), note=note)
@@ -383,19 +383,19 @@ class ShopifySimulator:
             self._branches[shop].trade.orders.cancel(order, now=self._second())
 
     def add_customer(self, shop: str, name: str, **details: str) -> str:
-        """Let somebody sign up; see Customers.add."""
+        """Add a customer; see Customers.add."""
         with self._lock:
             customers = self._branches[shop].trade.customers
             return str(customers.add(name, now=self._second(), **details).number)
 
     def edit_customer(self, shop: str, customer: str, **changes: str) -> None:
-        """Change what is known of somebody."""
+        """Change a customer's data."""
         with self._lock:
             customers = self._branches[shop].trade.customers
             customers.edit(customer, now=self._second(), **changes)
 
     def edit_product(self, shop: str, sku: str, **changes: Any) -> None:  # noqa: ANN401
-        """Change what the product of a SKU says of itself: title, status."""
+        """Change the own fields of a SKU's product: title, status."""
         with self._lock:
             shop_listings = self.shop(shop)
             product = shop_listings.products[shop_listings.by_sku(sku)[0].product]
@@ -406,7 +406,7 @@ class ShopifySimulator:
         self.delete(shop, sku)
 
     def truth(self, shop: str, *, since: datetime | None = None) -> Truth:
-        """Return what the shop holds in the words of our tables; see `shopify_truth`."""
+        """Return what the shop holds in our tables' columns; see `truth`."""
         with self._lock:
             return truth(self._branches[shop].trade, since=since)
 
@@ -423,7 +423,7 @@ class ShopifySimulator:
             )
 
     def consent(self, shop: str, state: str) -> dict[str, str]:
-        """Let the merchant agree to our scopes; return what the browser brings back, signed."""
+        """Let the merchant agree to our scopes; return the signed query of the redirect."""
         with self._lock:
             code = self._branches[shop].tokens.consent(self.elapsed_s())
             stamp = str(int(self._clock.now().timestamp()))
@@ -431,5 +431,5 @@ class ShopifySimulator:
             return sign_query(params, self._app.client_secret)
 
     def _second(self) -> datetime:
-        """Return the instant as the platform stamps it: by whole seconds."""
+        """Return the time as the platform stamps it: in whole seconds."""
         return self._clock.now().replace(microsecond=0)

@@ -186,7 +186,7 @@ def _activate(shop_request: ShopRequest, fields: Mapping[str, Any]) -> Payload:
         name, message = fault
         error = shop_request.user_error(None, (name,), message)
         return {"inventoryLevel": None, "userErrors": [error]}
-    # A level that was given up is remembered, and comes back with its old quantity.
+    # A level that was deactivated is remembered, and returns with its old quantity.
     old = level.quantity if level is not None else 0
     new = Level(item=item, location=location, quantity=old if quantity is None else quantity)
     before = level.quantity if level is not None and level.is_active else None

@@ -1,6 +1,6 @@
-"""Who may speak to a simulated shop: a static token of a custom app, or a pair that rotates.
+"""Access to a simulated shop: a static token of a custom app, or a pair that rotates.
 
-A refresh token is good for one use: the answer that is lost takes the pair with it.
+A refresh token works once: if the reply is lost, the pair is lost.
 """
 
 import json
@@ -53,13 +53,13 @@ class ShopTokens:
         return token
 
     def consent(self, at_s: float) -> str:
-        """Let the merchant agree; return the code that the browser brings back."""
+        """Record the merchant's consent; return the code of the redirect."""
         code = f"{self._generator.getrandbits(128):032x}"
         self._codes[code] = at_s + CODE_LIFE_S
         return code
 
     def revoke(self) -> None:
-        """Let no access token be good any more; refresh tokens still are."""
+        """Invalidate all access tokens; refresh tokens stay valid."""
         self._static = ""
         self._access.clear()
 
@@ -78,7 +78,7 @@ class ShopTokens:
         return self._pair(at_s)
 
     def _exchange(self, form: Mapping[str, Any], at_s: float) -> SimReply:
-        """Take a code, which is good once; without `expiring=1` the token never dies."""
+        """Redeem a code, which works once; without `expiring=1` the token never expires."""
         if self._codes.pop(str(form["code"]), at_s) <= at_s:
             return json_reply({"error": "invalid_request"}, status=400)
         if str(form.get("expiring")) == "1":

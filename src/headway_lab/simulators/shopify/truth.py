@@ -1,6 +1,6 @@
-"""What a simulated shop holds, in the words of our tables: what a reader should end up with.
+"""The expected rows of a simulated shop in our tables' columns.
 
-Written from the shop's own records, so that it can judge whoever reads them through the API.
+Written from the shop's own records, independent of the API.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""`productSet` in a simulated shop: make a product or make it be as said, lists included.
+"""`productSet` in a simulated shop: create a product or set all its fields, lists included.
 
-What a list leaves out is deleted; a product without variants keeps one that says nothing.
+What a list leaves out is deleted; a product without variants keeps a default one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ Fault = tuple[str, tuple[str | int, ...], str]
 
 
 def set_product(_: object, info: Info, **arguments: Any) -> Payload:  # noqa: ANN401
-    """Make the product of that handle or id be as the input says."""
+    """Create or change the product of that handle or id according to the input."""
     shop_request = info.context
     fields, identifier = arguments["input"], arguments.get("identifier") or {}
     if not arguments["synchronous"]:
@@ -161,7 +161,9 @@ def _set_stock(
     quantities = {
         entry["locationId"]: entry["quantity"] for entry in fields.get("inventoryQuantities") or ()
     }
-    if is_new and not quantities:  # what is new lies at the first location, until it is counted
+    if (
+        is_new and not quantities
+    ):  # a new variant is stocked at the first location, until it is counted
         quantities = {next(iter(shop_request.shop.locations)): 0}
     facets: list[Facet] = []
     for location, quantity in quantities.items():

@@ -1,4 +1,4 @@
-"""What a simulated shop sends by itself: webhooks, and a browser back from its consent page.
+"""What a simulated shop sends by itself: webhooks, and the redirect from its consent page.
 
 Both are signed with the app's secret: a body in base64, a query in hexadecimal.
 """
