@@ -7,6 +7,7 @@ from psycopg_pool import ConnectionPool
 from tests.store.accounts.lane import Lane
 from tests.store.accounts.test_status import MANY
 
+from headway.core.accounts.job_order import due_starts
 from headway.core.accounts.jobs import JobStatus
 from headway.errors import InvalidError
 from headway.store import cursors
@@ -15,7 +16,6 @@ from headway.store.accounts.job_queue import (
     COMING,
     DUE,
     _coming_values,
-    _due_bounds,
     _values,
     classes,
 )
@@ -132,7 +132,7 @@ def test_a_page_far_on_is_read_from_the_index(lane: Lane, views: AccountQueries)
     far = cursors.encode("job", 12, lane.now - 365 * 24 * 60 * MINUTE, None, None, page[-1].id)
     mark, lines = mark_of(far), classes(None)
     asked = (
-        (DUE, _values(lines, _due_bounds(mark, lane.rule.ageing), lane.now, 20)),
+        (DUE, _values(lines, due_starts(mark, lane.rule.ageing), lane.now, 20)),
         (COMING, _coming_values(lines, mark, lane.now, 20)),
     )
     with lane.pool.connection() as connection:

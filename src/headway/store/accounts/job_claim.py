@@ -13,8 +13,19 @@ from typing import Any
 
 from psycopg import Connection
 
+from headway.core.accounts.claims import (
+    LOOKS_MAX,
+    ClosedShare,
+    choose,
+    closed_by,
+    closed_to,
+    costs,
+    depth,
+    is_closed,
+    open_classes,
+    over_quota,
+)
 from headway.core.accounts.jobs import (
-    CALLS_MIN,
     Account,
     DataKind,
     Job,
@@ -25,8 +36,6 @@ from headway.core.accounts.jobs import (
     Tier,
     in_order,
     next_month,
-    reservation,
-    score,
 )
 from headway.core.catalog.listings import SellerId
 from headway.core.limits.daily_shares import DayPlan, DayShare, share_of
@@ -38,9 +47,6 @@ from headway.store.sql_files import read_sql
 
 # How many jobs become due again with each claim (job_repeat.sql): many more than a claim takes.
 REPEAT_MAX = 32
-# How far a claim looks past jobs of accounts that are busy; twice as far with every further look.
-DEPTH = 4
-LOOKS_MAX = 9
 WANTED_MAX = 200
 
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('headway claim of jobs', 0))"
@@ -111,7 +117,6 @@ CROSS JOIN LATERAL (
 """
 
 Claimed = tuple[Job, Permit | None]
-SHARES = {score(tier, each): share_of(tier, each) for tier in Tier for each in JobType}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,9 +133,8 @@ class JobClaim:
     wanted: Mapping[PlatformName, Mapping[DayShare, float]]
     now: datetime
     owner: str
-    closed: set[tuple[PlatformName, DayShare]]
+    closed: set[ClosedShare]
     busy: set[str] = field(default_factory=set)
-    over: dict[SellerId, Tier] = field(default_factory=dict)
     plans: dict[str, DayPlan] = field(default_factory=dict)
     used: dict[str, Mapping[DayShare, float]] = field(default_factory=dict)
     taken: list[Claimed] = field(default_factory=list)
@@ -144,23 +148,17 @@ class JobClaim:
         for look in range(LOOKS_MAX):
             if len(self.taken) >= limit:
                 break
-            if not self._join_call(self._front((limit + DEPTH) << look), limit):
+            if not self._take_from(self._front(depth(limit, look)), limit):
                 break
         return self.taken
 
     def _front(self, depth: int) -> list[JobCandidate]:
         """Return the longest due of every platform and score that may run at all."""
-        classes = [
-            (platform.value, number)
-            for platform in PlatformName
-            for number, share in SHARES.items()
-            if (platform, share) not in self.closed
-        ]
-        if not classes:
+        open_ones = open_classes(self.closed)
+        if not open_ones:
             return []
         values = {
-            "platforms": [platform for platform, _ in classes],
-            "scores": [number for _, number in classes],
+            **_values(open_ones),
             "busy": list(self.busy),
             "quotas": json.dumps(self.rule.order_quotas),
             "month": self.now.date().replace(day=1),
@@ -169,68 +167,55 @@ class JobClaim:
         rows = self.connection.execute(FRONT.format(depth=depth), values).fetchall()
         return in_order([_candidate(row) for row in rows], self.now, self.rule.ageing)
 
-    def _join_call(self, front: Sequence[JobCandidate], limit: int) -> bool:
-        """Take from the front whoever may run; tell whether another look may find more."""
+    def _take_from(self, front: Sequence[JobCandidate], limit: int) -> bool:
+        """Lease jobs of the front that may run; return True if another look may find more."""
         before = (len(self.busy), len(self.closed))
-        self.over = {each.user_id: each.tier for each in front if each.is_over_quota}
-        self._claim(self._choose(front, limit - len(self.taken)))
-        if self.over:
+        over = over_quota(front)
+        self._claim(choose(front, limit - len(self.taken), over))
+        if over:
             values = {
-                "sellers": list(self.over),
-                "tiers": list(self.over.values()),
+                "sellers": list(over),
+                "tiers": list(over.values()),
                 "next_month": next_month(self.now),
                 "now": self.now,
             }
             self.connection.execute(SET_ASIDE, values)
-        return bool(self.over) or before != (len(self.busy), len(self.closed))
-
-    def _choose(self, front: Sequence[JobCandidate], room: int) -> list[JobCandidate]:
-        """Return the best, one of each account, of sellers who may still have orders."""
-        best: dict[str, JobCandidate] = {}
-        for each in front:
-            if len(best) < room and each.user_id not in self.over:
-                best.setdefault(each.account_id, each)
-        return list(best.values())
+        return bool(over) or before != (len(self.busy), len(self.closed))
 
     def _claim(self, chosen: Sequence[JobCandidate]) -> None:
-        """Lease those for whom there is a budget, and note why the others are not."""
+        """Lease the jobs for which there is a budget, and close the shares of the others."""
         if not chosen:
             return
-        held = self.connection.execute(HOLD, {"ids": [each.id for each in chosen]}).fetchall()
+        held = self.connection.execute(HOLD, {"ids": [job.id for job in chosen]}).fetchall()
         permits: dict[str, Permit | None] = {}
-        for each in chosen:
-            if (each.id,) not in held:  # somebody has it in hand; its account can wait
-                self.busy.add(each.account_id)
+        for job in chosen:
+            if (job.id,) not in held:  # another worker has it; its account can wait
+                self.busy.add(job.account_id)
                 continue
-            if (each.platform, share_of(each.tier, each.type)) in self.closed:
+            if is_closed(job, self.closed):
                 continue
-            key = self.days.get(each.platform)
-            permit = None if key is None else self._reserve(each, key)
+            key = self.days.get(job.platform)
+            permit = None if key is None else self._reserve(job, key)
             if key is None or permit is not None:
-                self.busy.add(each.account_id)
-                permits[each.id] = permit
+                self.busy.add(job.account_id)
+                permits[job.id] = permit
         if permits:
             self.taken += [(job, permits[job.id]) for job in self._lease(list(permits))]
 
-    def _reserve(self, each: JobCandidate, key: str) -> Permit | None:
+    def _reserve(self, job: JobCandidate, key: str) -> Permit | None:
         """Reserve a part of the day; None if there is none left for this share, nor for lesser."""
         limiter = self.limiter.within(self.connection)
         if key not in self.plans:
             # Locked from here on, so nobody changes either before the claim is over.
             limit = limiter.limit_of(key)
-            self.plans[key] = DayPlan(limit=limit, wanted=self.wanted[each.platform])
+            self.plans[key] = DayPlan(limit=limit, wanted=self.wanted[job.platform])
             self.used[key] = used_by_share(self.connection, key, self.now)
-        plan, share = self.plans[key], share_of(each.tier, each.type)
-        requested_slot = reservation(
-            each.calls_estimate, run_calls=each.run_calls, job_type=each.type, rule=self.rule
-        )
-        for cost in sorted(
-            {min(requested_slot, plan.limit), min(CALLS_MIN, plan.limit)}, reverse=True
-        ):
+        plan, share = self.plans[key], share_of(job.tier, job.type)
+        for cost in costs(job, plan.limit, self.rule):
             permit = limiter.reserve(
                 [key],
                 cost=cost,
-                leave=plan.leave(share, self.used[key], self.now - each.due_at),
+                leave=plan.leave(share, self.used[key], self.now - job.due_at),
                 owner=self.owner,
                 max_wait_s=0,
                 lease_s=self.rule.lease.total_seconds(),
@@ -240,8 +225,7 @@ class JobClaim:
             )
             if not isinstance(permit, Rejected):
                 return permit
-        lesser = list(DayShare)[list(DayShare).index(share) :]
-        self.closed |= {(each.platform, one) for one in lesser}
+        self.closed |= closed_by(job)
         return None
 
     def _lease(self, ids: Sequence[str]) -> list[Job]:
@@ -268,8 +252,8 @@ class JobClaim:
 def is_any_due(
     connection: Connection[Any], now: datetime, without: Collection[PlatformName]
 ) -> bool:
-    """Tell whether a claim may find somebody."""
-    values = {**_classes(without), "now": now}
+    """Return True if a claim may find a job."""
+    values = {**_values(open_classes(closed_to(without))), "now": now}
     return connection.execute(IS_ANY_DUE, values).fetchone() == (True,)
 
 
@@ -277,22 +261,15 @@ def due_places(
     connection: Connection[Any], now: datetime, *, limit: int
 ) -> dict[PlatformName, tuple[int, int]]:
     """Return how many jobs of each platform are due, up to a limit, and how many run."""
-    rows = connection.execute(DUE_PLACES, {**_classes(()), "limit": limit, "now": now})
+    rows = connection.execute(DUE_PLACES, {**_values(open_classes(())), "limit": limit, "now": now})
     return {PlatformName(name): (min(due, limit), running) for name, due, running in rows}
 
 
-def _classes(without: Collection[PlatformName]) -> dict[str, Any]:
-    platforms = [each for each in PlatformName if each not in without]
-    classes = [(platform.value, number) for platform in platforms for number in SHARES]
+def _values(classes: Sequence[tuple[PlatformName, int]]) -> dict[str, Any]:
     return {
-        "platforms": [platform for platform, _ in classes],
+        "platforms": [platform.value for platform, _ in classes],
         "scores": [number for _, number in classes],
     }
-
-
-def closed_to(without: Collection[PlatformName]) -> set[tuple[PlatformName, DayShare]]:
-    """Return what a claim passes over from the start."""
-    return {(platform, share) for platform in without for share in DayShare}
 
 
 def _candidate(row: Sequence[Any]) -> JobCandidate:

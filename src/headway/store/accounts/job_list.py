@@ -13,6 +13,7 @@ from uuid import UUID
 
 from psycopg import Connection
 
+from headway.core.accounts.job_order import JobMark, ahead_before, list_order, place
 from headway.core.accounts.jobs import (
     SCORES,
     DataKind,
@@ -192,21 +193,6 @@ class JobView:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobMark:
-    """The job that a page ended with, as it stood then."""
-
-    score: int
-    due_at: datetime | None
-    started_at: datetime | None
-    changed_at: datetime | None
-    id: str
-
-    def is_coming(self, now: datetime) -> bool:
-        """Tell whether it was in the queue for later, and is still."""
-        return self.due_at is not None and self.due_at > now
-
-
 def mark_of(cursor: str | None) -> JobMark | None:
     """Read where a page ended; raises InvalidError for a cursor of another list."""
     if cursor is None:
@@ -344,7 +330,6 @@ def view(
 ) -> JobView:
     """Return a job as it is shown."""
     answer: JobAnswer = explain_job(standing, line, now)
-    is_placed = standing.is_due(now) and standing.ahead_count is not None
     return JobView(
         id=standing.id,
         name=standing.name,
@@ -359,7 +344,7 @@ def view(
         state=answer.state,
         reason=answer.sentence,
         until=answer.until,
-        place=(standing.ahead_count or 0) + 1 if is_placed else None,
+        place=place(standing, now),
         score=standing.score,
         aged_score=round(aged(standing, line, now), 1),
         due_at=standing.next_run_at,
@@ -382,13 +367,10 @@ def _all(
     found = [_placed(connection, each, line, now) for each in jobs]
     rows = rowsread_jobs(connection)
     views = [view(each, line, now, rows=rows.get(each.id)) for each in found]
-    return sorted(views, key=lambda each: _order(each, now))
-
-
-def _order(each: JobView, now: datetime) -> tuple[Any, ...]:
-    group = 0 if each.status is JobStatus.RUNNING else 1 if each.place else 2
-    group = 3 if group == 2 and each.due_at is None else group  # noqa: PLR2004 - what has ended
-    return group, each.place or 0, each.due_at or now, each.name
+    return sorted(
+        views,
+        key=lambda shown: list_order(shown.status, shown.place, shown.due_at, shown.name, now),
+    )
 
 
 def _placed(
@@ -397,9 +379,8 @@ def _placed(
     """Count who goes first: in each score, those that have waited long enough to be ahead."""
     if not standing.is_due(now):
         return standing
-    mine = aged(standing, line, now)
     values = classes(None)
-    before = [now - (mine - score) * line.ageing for score in values["scores"]]
+    before = ahead_before(standing, line, now, values["scores"])
     values |= {"before": before, "now": now, "most": AHEAD_MAX}
     values["paused"] = [each.seller for each in line.pauses if each.seller is not None]
     ahead, has_more = connection.execute(AHEAD, values).fetchone() or (0, False)

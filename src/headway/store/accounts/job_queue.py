@@ -5,18 +5,27 @@ a line of its own in one index; a job that was shown last says, of each of these
 goes on. So a page costs the same however far on it is.
 """
 
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from psycopg import Connection
 
-from headway.core.accounts.jobs import SCORES, PlatformName
-from headway.core.accounts.reasons import JobPosition, JobQueueState
+from headway.core.accounts.job_order import (
+    LAST_ID,
+    JobMark,
+    QueueStart,
+    coming_order,
+    coming_starts,
+    due_order,
+    due_starts,
+    from_start,
+)
+from headway.core.accounts.jobs import PlatformName
+from headway.core.accounts.reasons import JobQueueState
 from headway.store.accounts.job_list import (
     COUNT_MAX,
     RESTING,
-    JobMark,
     JobView,
     classes,
     read_jobs,
@@ -25,8 +34,6 @@ from headway.store.accounts.job_list import (
 
 # Of those that rest and are due, before the next claim queues them, so many are looked at.
 REST_MAX = 2000
-BEFORE_ALL = datetime(1, 1, 1, tzinfo=UTC)
-FIRST_ID, LAST_ID = "0" * 32, "f" * 32
 
 LINES = """unnest(%(platforms)s::text[], %(scores)s::smallint[], %(after_at)s::timestamptz[],
   %(after_id)s::uuid[]) AS line (platform, score, after_at, after_id)"""
@@ -72,14 +79,6 @@ SELECT (SELECT count(*) FROM (SELECT FROM {LINES} CROSS JOIN LATERAL (
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Bound:
-    """Up to where one line of the queue is behind a reader."""
-
-    at: datetime
-    id: str
-
-
 def queue(
     connection: Connection,
     now: datetime,
@@ -96,9 +95,9 @@ def queue(
     lines = classes(platform)
     views: list[JobView] = []
     if after is None or not after.is_coming(now):
-        values = _values(lines, _due_bounds(after, line.ageing), now, limit)
+        values = _values(lines, due_starts(after, line.ageing), now, limit)
         due = read_jobs(connection, DUE, values)
-        due.sort(key=lambda each: _rank(each, line.ageing))
+        due.sort(key=lambda job: due_order(job, line.ageing))
         ahead = 0 if after is None else up_to(connection, now, line, after, platform=platform)
         views = [
             view(replace(each, ahead_count=ahead + number), line, now)
@@ -106,7 +105,7 @@ def queue(
         ]
     if len(views) < limit:
         coming = read_jobs(connection, COMING, _coming_values(lines, after, now, limit))
-        coming.sort(key=lambda each: (each.next_run_at or now, -each.score, each.id))
+        coming.sort(key=lambda job: coming_order(job, now))
         views += [view(each, line, now) for each in coming[: limit - len(views)]]
     return views
 
@@ -121,7 +120,7 @@ def up_to(
 ) -> int:
     """Count who is in the queue up to a job, itself included; up to a bound."""
     is_coming = mark.is_coming(now)
-    bounds = _coming_bounds(mark) if is_coming else _due_bounds(mark, line.ageing)
+    bounds = coming_starts(mark) if is_coming else due_starts(mark, line.ageing)
     values = _values(classes(platform), bounds, now, 0)
     row = connection.execute(
         UP_TO, {**values, "until": mark.due_at if is_coming else now, "most": COUNT_MAX}
@@ -130,58 +129,19 @@ def up_to(
     return min(int(row[0]), COUNT_MAX)
 
 
-def _rank(each: JobPosition, ageing: timedelta) -> tuple[datetime, datetime, str]:
-    """Return the order of the due: a point of score counts as one span of waiting."""
-    at = each.next_run_at
-    assert at is not None, "who waits has a time"
-    return at - each.score * ageing, at, each.id
-
-
-def _due_bounds(after: JobMark | None, ageing: timedelta) -> dict[int, _Bound]:
-    """Return where each score goes on among the due: as long waited for as the mark, or less.
-
-    Of two with the same rank the one that is due longer goes first: that of the lower score.
-    """
-    if after is None or after.due_at is None:
-        return _all_at(BEFORE_ALL, FIRST_ID)
-    return {
-        score: _Bound(
-            at=after.due_at + (score - after.score) * ageing,
-            id=after.id if score == after.score else FIRST_ID if score > after.score else LAST_ID,
-        )
-        for score in SCORES
-    }
-
-
-def _coming_bounds(after: JobMark) -> dict[int, _Bound]:
-    """Return where each score goes on among those that come; of two at once the higher first."""
-    assert after.due_at is not None, "who comes has a time"
-    return {
-        score: _Bound(
-            at=after.due_at,
-            id=after.id if score == after.score else FIRST_ID if score < after.score else LAST_ID,
-        )
-        for score in SCORES
-    }
-
-
-def _all_at(at: datetime, id_: str) -> dict[int, _Bound]:
-    return dict.fromkeys(SCORES, _Bound(at=at, id=id_))
-
-
 def _coming_values(
     lines: dict[str, Any], after: JobMark | None, now: datetime, limit: int
 ) -> dict[str, Any]:
     """Return where those that come go on: after the mark, or with the first that is not due."""
     if after is None or not after.is_coming(now):
-        bounds, minus, id_ = _all_at(now, LAST_ID), 0, LAST_ID
+        bounds, minus, id_ = from_start(now, LAST_ID), 0, LAST_ID
     else:
-        bounds, minus, id_ = _coming_bounds(after), -after.score, after.id
+        bounds, minus, id_ = coming_starts(after), -after.score, after.id
     return {**_values(lines, bounds, now, limit), "minus": minus, "from_id": id_}
 
 
 def _values(
-    lines: dict[str, Any], bounds: dict[int, _Bound], now: datetime, limit: int
+    lines: dict[str, Any], bounds: dict[int, QueueStart], now: datetime, limit: int
 ) -> dict[str, Any]:
     found = [bounds[score] for score in lines["scores"]]
     return {

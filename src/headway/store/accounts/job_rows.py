@@ -5,14 +5,15 @@ the commit of a page does; what people do to one seller takes turns by a lock.
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
 from psycopg import Connection
 
-from headway.core.accounts.jobs import BACKFILLED, KINDS, Account, JobType, Tier, score
+from headway.core.accounts.claims import SCORES_BY_TIER
+from headway.core.accounts.jobs import BACKFILLED, KINDS, Account, JobType, Tier
 from headway.core.catalog.listings import SellerId
 from headway.errors import ConflictError, NotFoundError
 from headway.store.pool import Pool, guarded
@@ -126,9 +127,6 @@ SELECT user_id, id, %(now)s, 'plan_limit_lifted', jsonb_build_object('tier', %(t
   %(now)s
 FROM moved WHERE is_lifted
 """
-SCORES: Mapping[str, Mapping[str, int]] = {
-    tier.value: {each.value: score(tier, each) for each in JobType} for tier in Tier
-}
 
 
 def first_run_at(account_id: str, now: datetime) -> datetime:
@@ -220,4 +218,4 @@ def _whose(account: Account, now: datetime) -> dict[str, Any]:
 
 
 def _scores() -> str:
-    return json.dumps(SCORES)
+    return json.dumps(SCORES_BY_TIER)

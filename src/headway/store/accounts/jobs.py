@@ -13,6 +13,7 @@ from typing import Any
 
 from psycopg import Connection, DataError
 
+from headway.core.accounts.claims import SCORES_BY_TIER, closed_to, event_of, type_after
 from headway.core.accounts.jobs import (
     KINDS,
     Account,
@@ -31,7 +32,7 @@ from headway.core.accounts.pagination import Page, PageStep
 from headway.core.limits.daily_shares import DayPlan, share_of
 from headway.errors import InvalidError, StoreError
 from headway.store.accounts import connections, warehouse
-from headway.store.accounts.job_claim import Claimed, JobClaim, closed_to, due_places, is_any_due
+from headway.store.accounts.job_claim import Claimed, JobClaim, due_places, is_any_due
 from headway.store.accounts.job_rows import lock_seller
 from headway.store.limits.day_demand import DayDemand
 from headway.store.limits.limiter import PostgresLimiter
@@ -82,14 +83,6 @@ WHERE platform = %(platform)s AND tier = %(tier)s AND kind = %(kind)s AND status
 """
 RELAX_SLACK = timedelta(minutes=5)
 FORGET_BUDGETS = "DELETE FROM rate_budgets WHERE hour < %s"
-
-EVENTS = {
-    JobStatus.COMPLETED: "job_completed",
-    JobStatus.FAILED: "job_failed",
-    JobStatus.DEAD: "job_dead",
-    JobStatus.LIMITED: "plan_limit_reached",
-    JobStatus.CANCELLED: "job_cancelled",
-}
 
 
 class Jobs:
@@ -301,6 +294,8 @@ def _settled(job: Job, ending: Ending, *, calls: int, now: datetime) -> dict[str
         "id": job.id,
         "fence": job.fence,
         "status": status,
+        "job_type": type_after(job.type, status),
+        "scores": json.dumps(SCORES_BY_TIER),
         "next_run_at": ending.next_run_at,
         "retry_count": ending.retry_count,
         "wait_reason": "" if is_done or is_charged else reason,
@@ -308,7 +303,7 @@ def _settled(job: Job, ending: Ending, *, calls: int, now: datetime) -> dict[str
         "notice": f"{_name(job)} stopped after {ending.retry_count} failures: {reason}",
         "estimate": learn(job.calls_estimate, run_calls) if is_done else None,
         "calls": calls,
-        "event": EVENTS.get(status, "job_rescheduled" if reason else "job_yielded"),
+        "event": event_of(status, reason),
         "facts": json.dumps(_facts(job, run_calls, reason, now)),
         "now": now,
     }

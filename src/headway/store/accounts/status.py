@@ -9,6 +9,7 @@ from datetime import datetime
 
 from psycopg import Connection
 
+from headway.core.accounts.job_order import JobMark
 from headway.core.accounts.jobs import JobRule, JobStatus, PlatformName, Tier, next_month
 from headway.core.accounts.reasons import JobQueueState
 from headway.core.catalog.listings import SellerId
@@ -16,7 +17,6 @@ from headway.core.limits.rules import Resource
 from headway.errors import InvalidError
 from headway.store import cursors
 from headway.store.accounts.job_list import (
-    JobMark,
     JobView,
     counts,
     find,

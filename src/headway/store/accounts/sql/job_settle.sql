@@ -1,18 +1,16 @@
 -- End a claim of a job: status, next run, estimate, notice and event.
 -- Guarantees: one statement, so one transaction; nothing is written if the job's fence has moved on.
 -- A job woken by a webhook during the run is due at once, unless it failed: then it waits as any
--- failed job does. What is new is pulled by the same job for ever, so a completed one is incremental.
+-- failed job does. Its type otherwise, and the scores, are core's decision (core.accounts.claims).
 -- index: sync_jobs_pkey
 WITH ours AS (
   SELECT id, woken_at IS NOT NULL AS is_woken,
-    CASE WHEN job_type = 'backfill' THEN job_type
-         WHEN woken_at IS NOT NULL THEN 'webhook_triggered'
-         WHEN %(status)s = 'completed' THEN 'incremental' ELSE job_type END AS new_type
+    CASE WHEN woken_at IS NOT NULL AND NOT is_backfill THEN 'webhook_triggered'
+         ELSE %(job_type)s END AS new_type
   FROM sync_jobs WHERE id = %(id)s AND fence = %(fence)s AND status = 'running' FOR NO KEY UPDATE
 ), ended AS (
   UPDATE sync_jobs AS job SET status = %(status)s, job_type = new_type,
-    score = score / 10 * 10 + CASE new_type WHEN 'backfill' THEN 1
-      WHEN 'incremental' THEN 2 ELSE 3 END,
+    score = (%(scores)s::jsonb -> tier ->> new_type)::smallint,
     next_run_at = CASE WHEN is_woken AND new_type <> 'backfill' AND %(status)s = 'completed'
       THEN %(now)s ELSE %(next_run_at)s::timestamptz END,
     woken_at = CASE WHEN %(status)s = 'completed' THEN NULL ELSE woken_at END,
