@@ -26,7 +26,8 @@ from headway.clock import Rng, rng
 from headway.config import Settings
 from headway.core.catalog.listings import SellerId, Sku
 from headway.errors import ConfigError
-from headway.operations.listings import Operations
+from headway.operations.callers import operator, seller_or_operator
+from headway.operations.deployment import status
 from headway.store.access.isolation import TenantPool
 from headway.store.catalog.history import HistoryQueries
 from headway.store.catalog.product_list import ProductQueries, ProductState
@@ -198,13 +199,15 @@ class Room:
         """Everything that is measured, with other figures every time."""
         walled = TenantPool(self.app.pool, actor="bench", seller=BIG)
         looks = dict(self._looks(self.app.pool, None))
-        looks["status"] = Operations(self.app, actor="bench").status
+        looks["status"] = lambda: status(operator(self.app, "bench"))
         looks["timetable of a day"] = self._timetable
         looks["sample of freshness"] = self._sample
         looks |= {
             f"{name}, behind the wall": look for name, look in self._looks(walled, BIG).items()
         }
-        looks["status, behind the wall"] = Operations(self.app, actor="bench", seller=BIG).status
+        looks["status, behind the wall"] = lambda: status(
+            seller_or_operator(self.app, "bench", BIG)
+        )
         return looks
 
     def _looks(self, pool: Pool, seller: SellerId | None) -> dict[str, Look]:

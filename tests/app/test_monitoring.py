@@ -12,7 +12,8 @@ from headway.app.monitoring import alert_watch
 from headway.config import Settings
 from headway.core.monitoring.alert_state import AlertPhase, News
 from headway.core.monitoring.rules import BY_NAME, Severity
-from headway.operations.listings import Operations
+from headway.operations.alerts import alerts
+from headway.operations.callers import operator
 from headway_lab.simulators.boeing import SignIn
 from headway_lab.virtual_clock import VirtualClock
 
@@ -220,11 +221,11 @@ def test_it_fires_within_five_minutes_of_its_cause_and_is_over_after_it_once_eac
 
 
 def test_what_is_only_noticed_is_shown_while_it_stands_and_never_told(room: Room) -> None:
-    operations = Operations(room.app, actor="tester")
+    caller = operator(room.app, "tester")
     assert BY_NAME[SHOWN_ONLY].severity is Severity.NOTICE
     room.bring_about(CAUSES[SHOWN_ONLY])
     assert room.minutes(8) == []
-    assert [each.name for each in operations.alerts()] == [SHOWN_ONLY]
+    assert [alert.name for alert in alerts(caller).alerts] == [SHOWN_ONLY]
     room.do(CAUSES[SHOWN_ONLY].undoes)
-    assert operations.alerts() == []
+    assert alerts(caller).alerts == ()
     assert room.minutes(8) == []

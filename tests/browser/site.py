@@ -25,7 +25,9 @@ from headway.core.access import AccessGrant, Role
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import SellerId, Sku
 from headway.engine.tick import EVERY
-from headway.operations.listings import Operations
+from headway.operations.callers import operator
+from headway.operations.changes import Decision
+from headway.operations.listings import trigger
 from headway.runners.embedded import EmbeddedRunner, run_steps
 from headway.store.access.keys import ApiKeys
 from headway.store.accounts.connections import ConnectedShops
@@ -232,8 +234,8 @@ def _live_past(settings: Settings, clock: VirtualClock, pool: ConnectionPool, wo
     app = replace(app, shop_restore_per_s=world.floor.restore_per_s)
     app.adopt()
     world.floor.set_up(app)
-    operations = Operations(app, actor="past")
-    operations.trigger(list(map(Sku, world.catalog.parts)))
+    caller = operator(app, "past")
+    trigger(caller, Decision(skus=list(map(Sku, world.catalog.parts))))
     for number, seller in enumerate((ACME, NORTHWIND), start=1):
         shop = f"10{number}"
         ConnectedShops(pool).connect(seller, shop, platform=PlatformName.ETSY, now=clock.now())
@@ -249,7 +251,7 @@ def _live_past(settings: Settings, clock: VirtualClock, pool: ConnectionPool, wo
     clock.run(PRICES_MOVE_AT.total_seconds())
     world.catalog.move(HELD, "2.5")
     world.catalog.move(DOUBTED, "3")
-    operations.trigger([Sku(HELD), Sku(DOUBTED)])
+    trigger(caller, Decision(skus=[Sku(HELD), Sku(DOUBTED)]))
     clock.run(PAST.total_seconds())
     _park(pool, Sku(PARKED))
 

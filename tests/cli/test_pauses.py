@@ -14,7 +14,10 @@ from headway.core.catalog.listings import SellerId, Sku
 from headway.core.pauses import PauseKind
 from headway.core.timetable.policies import by_name
 from headway.errors import ForbiddenError, InvalidError, NotFoundError
-from headway.operations.listings import Operations
+from headway.operations.callers import operator, seller_or_operator
+from headway.operations.changes import Decision
+from headway.operations.listings import trigger
+from headway.operations.pauses import PauseBody, ResumeBody, pause, pauses, resume
 from headway.store.catalog.listings import Listings
 
 Headway = Callable[..., Any]
@@ -78,25 +81,27 @@ def test_what_cannot_be_paused_is_refused_in_one_line(
     assert "nothing is paused" in on_database("pause").out
 
 
-def test_behind_a_wall_only_that_sellers_things_can_be_paused(
+def test_a_seller_can_pause_only_the_sellers_own_things(
     pool: ConnectionPool, tmp_path: Path
 ) -> None:
     app = build(Settings(data_dir=tmp_path), SystemClock(), pool)
-    operations = Operations(app, actor="Zoe", seller=SellerId("zenith"))
+    own = seller_or_operator(app, "Zoe", SellerId("zenith"))
     for kind in (PauseKind.ALL, PauseKind.SUPPLIER):
         with pytest.raises(ForbiddenError, match="its own things"):
-            operations.pause(kind)
+            pause(own, PauseBody(kind=kind))
         with pytest.raises(ForbiddenError, match="its own things"):
-            operations.resume(kind)
+            resume(own, ResumeBody(kind=kind))
     with pytest.raises(NotFoundError, match="no listing has the part number C"):
-        operations.pause(PauseKind.LISTING, skus=[Sku("C")])
+        pause(own, PauseBody(kind=PauseKind.LISTING, skus=[Sku("C")]))
     with pytest.raises(NotFoundError):
-        operations.trigger([Sku("C")], seller=SellerId("acme"))
-    (paused,) = operations.pause(PauseKind.SELLER)
+        trigger(own, Decision(skus=[Sku("C")]))
+    with pytest.raises(ForbiddenError, match="belongs to zenith"):
+        trigger(own, Decision(skus=[Sku("C")], seller=SellerId("acme")))
+    (paused,) = pause(own, PauseBody(kind=PauseKind.SELLER)).pauses
     assert (paused.seller, paused.actor) == ("zenith", "Zoe")
-    (paused,) = operations.pause(PauseKind.LISTING, skus=[Sku("B")])
+    (paused,) = pause(own, PauseBody(kind=PauseKind.LISTING, skus=[Sku("B")])).pauses
     assert paused.seller == "zenith"
-    Operations(app, actor="op").pause(PauseKind.SELLER, seller=SellerId("acme"))
-    assert {each.seller for each in operations.pauses()} == {"zenith"}
+    pause(operator(app, "op"), PauseBody(kind=PauseKind.SELLER, seller=SellerId("acme")))
+    assert {pause.seller for pause in pauses(own).pauses} == {"zenith"}
     with pytest.raises(InvalidError, match="name the seller"):
-        Operations(app, actor="op").pause(PauseKind.SELLER)
+        pause(operator(app, "op"), PauseBody(kind=PauseKind.SELLER))

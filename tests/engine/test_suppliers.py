@@ -21,7 +21,11 @@ from headway.core.catalog.listings import MAIN, Done, SellerId, Sku, SupplierNam
 from headway.core.pauses import Pause, PauseKind
 from headway.engine.fetch_all import FetchAll
 from headway.errors import ConflictError, NotFoundError
-from headway.operations.listings import Operations
+from headway.operations.alerts import alerts
+from headway.operations.callers import operator, seller_or_operator
+from headway.operations.deployment import status
+from headway.operations.limits import ledger, limits
+from headway.operations.listings import explain
 from headway.providers.provider import SupplierSetup
 from headway.store.catalog.suppliers import Suppliers
 from headway.store.monitoring.law_checks import LawChecks
@@ -353,7 +357,7 @@ def test_a_part_is_explained_on_the_line_of_its_supplier(make_quarter: QuarterMa
     lines = fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None)
     quarter.drive(lines, lambda: quarter.app.breakers.load(quarter.app.limit_key).is_open)
     quarter.line.make_due("P1")
-    told = Operations(quarter.app, actor="test").explain(Sku("P1"))
+    told = explain(operator(quarter.app, "test"), Sku("P1")).listings
     assert [each.seller for each in told] == ["a", "b"]
     assert "does not answer" in told[0].explanation.sentence
     assert "does not answer" not in told[1].explanation.sentence
@@ -367,15 +371,16 @@ def test_a_seller_sees_the_line_of_the_own_supplier(make_quarter: QuarterMaker) 
     quarter.list("a", MAIN, *SKUS, price="10")
     quarter.list("b", ACME, *SKUS, price="20")
     quarter.read_all(fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None))
-    seen = Operations(quarter.app, actor="test", seller=SellerId("b")).status()
+    own = seller_or_operator(quarter.app, "test", SellerId("b"))
+    seen = status(own)
     assert (seen.supplier, seen.spent.day_count) == (ACME, quarter.suppliers[ACME].calls.total())
     # Whatever a seller asks for, another's line is not shown.
-    assert Operations(quarter.app, actor="test", seller=SellerId("b")).status(MAIN).supplier == ACME
-    everybody = Operations(quarter.app, actor="test")
-    assert everybody.status().supplier == MAIN
-    assert everybody.status(ACME).spent == seen.spent
+    assert status(own, MAIN).supplier == ACME
+    everybody = operator(quarter.app, "test")
+    assert status(everybody).supplier == MAIN
+    assert status(everybody, ACME).spent == seen.spent
     with pytest.raises(NotFoundError, match="no supplier nobody"):
-        everybody.status(SupplierName("nobody"))
+        status(everybody, SupplierName("nobody"))
 
 
 def test_a_supplier_that_is_down_is_named(make_quarter: QuarterMaker) -> None:
@@ -385,7 +390,7 @@ def test_a_supplier_that_is_down_is_named(make_quarter: QuarterMaker) -> None:
     limit_key = quarter.app.for_supplier(ACME).limit_key
     lines = fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None)
     quarter.drive(lines, lambda: quarter.app.breakers.load(limit_key).is_open)
-    told = {each.subject: each for each in Operations(quarter.app, actor="test").alerts()}
+    told = {each.subject: each for each in alerts(operator(quarter.app, "test")).alerts}
     assert told["acme"].name == "supplier_down"
     assert told["acme"].sentence.startswith("The supplier acme has not answered for")
 
@@ -410,9 +415,9 @@ def test_limits_are_shown_by_the_names_of_their_suppliers(make_quarter: QuarterM
     quarter.open(ACME)
     quarter.list("b", ACME, "P1", price="20")
     quarter.read_all(fetch_all_suppliers(quarter.app, "w", wake_push=lambda: None))
-    operations = Operations(quarter.app, actor="test")
-    assert {"boeing", "boeing:acme"} <= {each.name for each in operations.limits(limit=20)}
-    assert operations.ledger("boeing:acme", limit=5) != []
+    caller = operator(quarter.app, "test")
+    assert {"boeing", "boeing:acme"} <= {view.name for view in limits(caller, limit=20).items}
+    assert ledger(caller, name="boeing:acme", limit=5).items != ()
 
 
 def test_a_name_stands_for_one_credential_for_ever(make_quarter: QuarterMaker) -> None:

@@ -16,7 +16,9 @@ from psycopg_pool import ConnectionPool
 
 from headway.config import Settings
 from headway.core.monitoring.alert_state import AlertPhase
-from headway.operations.listings import Operations
+from headway.operations import changes
+from headway.operations.alerts import alerts
+from headway.operations.callers import OperatorCaller, operator
 from headway.providers.shopify.storefront import shop_limit_key, store_tokens
 from headway.providers.vault import open_vault
 from headway.store.accounts.connections import ConnectedShops
@@ -53,8 +55,8 @@ class Story:
     beside: frozenset[str] = frozenset()
 
 
-def ops(scenario: Scenario) -> Operations:
-    return Operations(scenario.app, actor="ops")
+def ops(scenario: Scenario) -> OperatorCaller:
+    return operator(scenario.app, "ops")
 
 
 def mend(scenario: Scenario) -> None:
@@ -64,12 +66,13 @@ def mend(scenario: Scenario) -> None:
 
 def reject(scenario: Scenario) -> None:
     mend(scenario)
-    ops(scenario).reject([row.sku for row in ops(scenario).held(limit=10)])
+    skus = [change.sku for change in changes.held(ops(scenario), limit=10).items]
+    changes.reject(ops(scenario), changes.Decision(skus=skus))
 
 
 def revive(scenario: Scenario) -> None:
     mend(scenario)
-    ops(scenario).revive_all()
+    changes.revive(ops(scenario), changes.Revival(all=True))
 
 
 def suspended(*, is_suspended: bool) -> Act:
@@ -246,7 +249,7 @@ def live(story: Story, pool: ConnectionPool, folder: Path) -> Scenario:
 
     scenario = Scenario(plan, pool, folder, replace(story.parts, settings=chosen))
     for minute, act in story.acts.items():
-        scenario.workers.spawn_at(minute * 60, partial(act, scenario))
+        scenario.crew.spawn_at(minute * 60, partial(act, scenario))
     scenario.run()
     return scenario
 
@@ -270,12 +273,12 @@ def test_the_watch_tells_within_five_minutes_once_and_when_it_is_over(
     pool: ConnectionPool, tmp_path: Path, name: str
 ) -> None:
     story = STORIES[name]
-    phases: dict[str, list[tuple[AlertPhase, float]]] = {}
-    for alert in live(story, pool, tmp_path).alerts.entries:
-        phases.setdefault(alert.name, []).append((alert.phase, alert.at_s / 60))
-    assert phases.keys() - story.beside == {name} - story.beside, phases
-    assert {tuple(word for word, _ in words) for words in phases.values()} == {ONCE}, phases
-    (_, fired_at), (_, over_at) = phases[name]
+    told: dict[str, list[tuple[AlertPhase, float]]] = {}
+    for each in live(story, pool, tmp_path).heard.told:
+        told.setdefault(each.name, []).append((each.word, each.at_s / 60))
+    assert told.keys() - story.beside == {name} - story.beside, told
+    assert {tuple(word for word, _ in words) for words in told.values()} == {ONCE}, told
+    (_, fired_at), (_, over_at) = told[name]
     wrong_at = wrong_min(story, pool)
     assert wrong_at <= fired_at <= wrong_at + SOON_MIN
     assert story.ends <= over_at <= story.over
@@ -287,9 +290,11 @@ def test_a_part_that_fails_is_shown_and_told_to_nobody(
     shown: dict[float, set[str]] = {}
 
     def look(scenario: Scenario) -> None:
-        shown[scenario.clock.monotonic() / 60] = {alert.name for alert in ops(scenario).alerts()}
+        shown[scenario.clock.monotonic() / 60] = {
+            alert.name for alert in alerts(ops(scenario)).alerts
+        }
 
     acts = {9: look, 25: look, 30: mend, 200: look}
     story = Story(faults=["vanish:1@00:10"], acts=acts, wrong=10, ends=30, over=200)
-    assert live(story, pool, tmp_path).alerts.entries == []
+    assert live(story, pool, tmp_path).heard.told == []
     assert shown == {9: set(), 25: {"failing"}, 200: set()}

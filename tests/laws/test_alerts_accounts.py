@@ -11,7 +11,8 @@ from psycopg_pool import ConnectionPool
 
 from headway.core.accounts.jobs import JobStatus, PlatformName
 from headway.core.monitoring.alert_state import AlertPhase
-from headway.operations.listings import Operations
+from headway.operations.callers import operator
+from headway.operations.jobs import jobs, revive_job
 from headway_lab.simulation.accounts.faults import parse_account_faults
 from headway_lab.simulation.accounts.printify import SimulatedPrintify
 from headway_lab.simulation.accounts.scenario import START, AccountPlan, AccountScenario
@@ -100,8 +101,9 @@ def narrow(scenario: AccountScenario) -> None:
 def mend(scenario: AccountScenario) -> None:
     """Let it take them again, and a person revive what died of it."""
     printify(scenario).per_page_max = dict(PER_PAGE_MAX)
-    lane = Operations(scenario.app, actor="ops").lane
-    lane.revive([job.id for job in lane.jobs(status=JobStatus.DEAD, limit=50)])
+    caller = operator(scenario.app, "ops")
+    for job in jobs(caller, status=JobStatus.DEAD).jobs:
+        revive_job(caller, job.id)
 
 
 @pytest.mark.campaign

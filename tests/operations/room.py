@@ -1,4 +1,4 @@
-"""A small deployment for tests of desk and API: two sellers, odd part numbers, work for a person.
+"""A small deployment for operations and API: two sellers, odd part numbers, work for a person.
 
 `acme` lists every odd part number and has a held, a parked and a refused one; `best` shares one
 part with it. Nobody calls out: what a supplier or a shop would have said is written straight in.
@@ -14,9 +14,10 @@ from psycopg_pool import ConnectionPool
 
 from headway.app import App, build
 from headway.config import Settings
+from headway.core.access import Principal, Role
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import SellerId, Sku
-from headway.operations.listings import Operations
+from headway.operations.callers import OperatorCaller, SellerCaller, operator
 from headway.store.accounts.connections import ConnectedShops
 from headway_lab.virtual_clock import VirtualClock
 
@@ -34,8 +35,13 @@ class Room:
     app: App
     clock: VirtualClock
 
-    def operations(self, seller: SellerId | None = None) -> Operations:
-        return Operations(self.app, actor="tester", seller=seller)
+    @property
+    def operator(self) -> OperatorCaller:
+        return operator(self.app, "tester")
+
+    def seller(self, seller: SellerId) -> SellerCaller:
+        who = Principal(id="tester", name="tester", role=Role.SELLER, seller=seller)
+        return SellerCaller(self.app, who)
 
     def ask(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         with self.app.pool.connection() as connection:

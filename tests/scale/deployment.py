@@ -16,7 +16,9 @@ from headway.app.providers import shared_vault
 from headway.clock import SystemClock
 from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import Priority, SellerId, Sku
-from headway.operations.listings import Operations
+from headway.operations.callers import OperatorCaller, operator
+from headway.operations.changes import Decision
+from headway.operations.listings import trigger
 from headway.providers.shopify.storefront import shop_limit_key
 from headway.providers.tokens import store_tokens, token_key
 from headway.store.accounts.connections import ConnectedShops
@@ -72,8 +74,8 @@ class Deployment:
     listed: list[tuple[str, str]] = field(default_factory=list)
 
     @property
-    def operations(self) -> Operations:
-        return Operations(self.app, actor="test")
+    def operator(self) -> OperatorCaller:
+        return operator(self.app, "test")
 
     def add_seller(self, seller: str, *skus: str, stock: int | None = None) -> None:
         """Let a seller have parts, and a shop that sells them, with stock everywhere if given."""
@@ -105,7 +107,8 @@ class Deployment:
 
     def ask(self, seller: str, skus: Sequence[str]) -> list[str]:
         """Ask for parts to be read now; return those that will be, and are not just being read."""
-        rulings = self.operations.trigger([Sku(sku) for sku in skus], seller=SellerId(seller))
+        body = Decision(skus=[Sku(sku) for sku in skus], seller=SellerId(seller))
+        rulings = trigger(self.operator, body).listings
         return [ruling.sku for ruling in rulings if "boards" in ruling.said]
 
     def sell(self, seller: str, sku: str) -> None:

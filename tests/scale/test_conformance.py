@@ -7,6 +7,9 @@ from tests.scale.deployment import Deployment
 
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.pauses import PauseKind
+from headway.operations.changes import Decision
+from headway.operations.listings import trigger
+from headway.operations.pauses import PauseBody, ResumeBody, pause, resume
 
 PARTS = tuple(f"P{number}" for number in range(12))
 OLD, NEW = Decimal("11.00"), Decimal("22.00")
@@ -45,11 +48,12 @@ def test_what_is_triggered_joins_call_the_next_call_and_what_is_paused_does_not(
     deployment.catalog.stock("P0", "20")
     deployment.catalog.stock("P1", "20")
     acme, both = SellerId("acme"), [Sku("P0"), Sku("P1")]
-    deployment.operations.trigger(both, seller=acme)
-    deployment.operations.pause(PauseKind.LISTING, skus=both[:1], seller=acme)
+    trigger(deployment.operator, Decision(skus=both, seller=acme))
+    first = {"kind": PauseKind.LISTING, "skus": both[:1], "seller": acme}
+    pause(deployment.operator, PauseBody(**first))
     staff.until(lambda: shows(deployment, NEW, "P1"))
     assert shows(deployment, OLD, "P0")
-    deployment.operations.resume(PauseKind.LISTING, skus=both[:1], seller=acme)
+    resume(deployment.operator, ResumeBody(**first))
     staff.until(lambda: shows(deployment, NEW, "P0"))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from headway.web.account_models import AccountsShape, JobShape, JobsShape, QuotasShape
 from psycopg_pool import ConnectionPool
 from tests.store.accounts.lane import Lane
 from tests.web.keys import shown
@@ -18,7 +19,6 @@ from headway.config import Settings
 from headway.core.accounts.jobs import JobStatus, PlatformName, Tier
 from headway.core.catalog.listings import SellerId
 from headway.store.accounts.connections import ConnectedShops
-from headway.web.account_models import AccountsShape, JobShape, JobsShape, QuotasShape
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 from headway_lab.virtual_clock import VirtualClock

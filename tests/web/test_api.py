@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from tests.operations.room import ACME, BEST, HELD, HOUR, ODD, PARKED, REFUSED, SHARED, THEIRS, Room
 from tests.web.api_requests import Asking
 
+from headway.operations.history import audit
 from headway.web.audit import _chunks, _csv, _lines
 from headway.web.site import create
 
@@ -156,7 +157,7 @@ def test_a_job_goes_by_its_name(operator: Asking, seller: Asking) -> None:
 
 
 def test_limits_go_on_from_a_cursor_as_all_lists_do(operator: Asking, room: Room) -> None:
-    room.app.limiter.create([room.app.scope, "printify:200"])
+    room.app.limiter.create([room.app.limit_key, "printify:200"])
     first = operator.get("/api/limits?limit=1")
     assert [each["name"] for each in ok(first)["items"]] == ["boeing"]
     rest = ok(operator.get(first.links["next"]["url"]))
@@ -207,7 +208,7 @@ def test_the_calls_that_carried_a_part_are_no_sellers(
         " lease_until,"
         " status, result, skus, seats_paid) VALUES (gen_random_uuid(), %s, 'w', 1, %s, %s, %s,"
         " 'sent', 'ok', %s, 10)",
-        *(room.app.scope, now - HOUR, now - HOUR, now, [SHARED, HELD]),
+        *(room.app.limit_key, now - HOUR, now - HOUR, now, [SHARED, HELD]),
     )
     (call,) = ok(operator.get(f"/api/sync/calls/{SHARED}"))["calls"]
     assert (call["result"], call["seats_used"], call["seats_paid"]) == ("ok", 2, 10)
@@ -217,7 +218,7 @@ def test_the_calls_that_carried_a_part_are_no_sellers(
 
 
 def test_limits_the_ledger_and_freshness_are_shown(operator: Asking, room: Room) -> None:
-    room.app.limiter.create([room.app.scope])
+    room.app.limiter.create([room.app.limit_key])
     (limit,) = ok(operator.get("/api/limits"))["items"]
     assert (limit["name"], limit["gauges"][0]["limit"]) == ("boeing", 2)
     assert ok(operator.get("/api/limits/ledger")) == {"items": [], "next_cursor": None}
@@ -254,7 +255,7 @@ def test_an_export_whose_database_goes_away_says_so_in_its_last_line(room: Room)
         room.clock.now(),
     )
     for write in (_lines, _csv):
-        chunks = _chunks([], room.operations().audit(sku=ODD[0]), write, head="")
+        chunks = _chunks([], audit(room.operator, sku=ODD[0]), write, head="")
         read = next(chunks) + next(chunks)
         room.ask("ALTER TABLE sync_audit_log RENAME TO gone")
         read += "".join(chunks)

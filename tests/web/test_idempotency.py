@@ -4,21 +4,25 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import httpx
 import pytest
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from psycopg_pool import ConnectionPool
 from tests.web.keys import shown
 
 from headway.app import build
 from headway.clock import SystemClock
 from headway.config import Settings
+from headway.core.access import Need
 from headway.errors import ConflictError, InvariantError
-from headway.web.access import ApiRoute, WriteOperations
+from headway.operations.callers import Caller
+from headway.web.access import ApiRoute, Requirement
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 
+WriteCaller = Annotated[Caller, Depends(Requirement(Need.WRITE))]
 PATIENCE_S = 20
 
 
@@ -31,7 +35,7 @@ class Verb:
     done: int = 0
     trouble: Exception | None = None
 
-    def __call__(self, _: WriteOperations) -> dict[str, int]:
+    def __call__(self, _: WriteCaller) -> dict[str, int]:
         self.begun.release()
         assert self.may_go.wait(PATIENCE_S)
         if self.trouble is not None:
@@ -125,5 +129,5 @@ def test_a_key_that_makes_no_sense_is_refused(api: httpx.Client, verb: Verb, key
 
 def test_a_route_that_declares_no_need_does_not_start() -> None:
     routes = APIRouter(route_class=ApiRoute)
-    with pytest.raises(InvariantError, match="/api/open must take one desk"):
+    with pytest.raises(InvariantError, match="/api/open must take one caller"):
         routes.get("/api/open")(lambda: {"a": 1})

@@ -6,13 +6,13 @@ from typing import Any
 
 import httpx
 import pytest
+from headway.web.publishing import BatchShape, BulkPublish, PartShape
 from psycopg_pool import ConnectionPool
 from tests.web.keys import shown
 
 from headway.app import build
 from headway.config import Settings
 from headway.store.catalog.publishing import PARTS_MAX
-from headway.web.publishing import BatchShape, BulkPublish, PartShape
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
 from headway_lab.virtual_clock import VirtualClock

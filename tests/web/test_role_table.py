@@ -26,7 +26,8 @@ from headway.core.accounts.jobs import PlatformName
 from headway.core.catalog.listings import SellerId, Sku, SupplierName
 from headway.core.pauses import PauseKind
 from headway.errors import StoreError
-from headway.operations.listings import Operations
+from headway.operations.callers import seller_or_operator
+from headway.operations.pauses import PauseBody, pause
 from headway.store.access.keys import ApiKeys
 from headway.store.access.sessions import Sessions
 from headway.store.accounts.connections import ConnectedShops
@@ -236,7 +237,7 @@ def world(pool: ConnectionPool, clock: VirtualClock, tmp_path: Path) -> Iterator
     app = build(Settings(data_dir=tmp_path), clock, pool)
     things = {seller: furnish(app, seller) for seller in (OWN, OTHER)}
     for seller in things:
-        Operations(app, actor="test", seller=SellerId(seller)).pause(PauseKind.SELLER)
+        pause(seller_or_operator(app, "test", SellerId(seller)), PauseBody(kind=PauseKind.SELLER))
     keys = {}
     for who, (role, seller) in ROLES.items():
         whose = None if seller is None else SellerId(seller)

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import psycopg
 import pytest
+from headway.web.status_models import StatusShape
 from psycopg_pool import ConnectionPool
 from pydantic import SecretStr
 from tests.web.keys import shown
@@ -25,7 +26,6 @@ from headway.store.accounts.credentials import Credentials
 from headway.store.server.embedded import EmbeddedServer
 from headway.web.server import SiteServer, address, listen
 from headway.web.site import create
-from headway.web.status_models import StatusShape
 from headway_lab.simulators.boeing import BoeingSimulator, SignIn, SupplierPart
 from headway_lab.simulators.shopify.shop import ShopSetup
 from headway_lab.simulators.shopify.simulator import ShopifySimulator

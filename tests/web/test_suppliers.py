@@ -16,8 +16,8 @@ from headway.config import Settings
 from headway.core.access import Role
 from headway.core.catalog.listings import SellerId, Sku, SupplierName
 from headway.core.limits.breaker import FAILURES_MAX, Breaker
-from headway.operations.listings import Operations
-from headway.operations.suppliers import SupplierStatuses
+from headway.operations.callers import operator as operator_caller
+from headway.operations.suppliers import SupplierStatuses, worst_suppliers
 from headway.store.catalog.suppliers import Suppliers
 from headway.web.site import create
 from headway_lab.virtual_clock import VirtualClock
@@ -188,8 +188,8 @@ def test_one_supplier_is_paused_and_goes_on_by_its_name(
 def test_the_worst_come_first_and_each_says_when_its_next_call_leaves(
     operator: Asking, app: App, pool: ConnectionPool
 ) -> None:
-    operations = Operations(app, actor="test").suppliers
-    assert operations.worst(limit=10) == SupplierStatuses(first=(), count=1)
+    caller = operator_caller(app, "test")
+    assert worst_suppliers(caller, limit=10) == SupplierStatuses(first=(), count=1)
     for name in ("fresh", "old", "down", "empty"):
         operator.post(SUPPLIERS, json={**EAST, "name": name, "client_id": f"{name}-id"})
     for hours, name in enumerate(("down", "fresh", "old")):
@@ -206,11 +206,14 @@ def test_the_worst_come_first_and_each_says_when_its_next_call_leaves(
         broken = broken.failed(START, "503")
     app.breakers.save(app.for_supplier(SupplierName("down")).limit_key, broken)
     operator.post("/api/sync/pause", json={"kind": "supplier", "supplier": "old"})
-    found = operations.worst(limit=3)
+    found = worst_suppliers(caller, limit=3)
     assert ([each.view.name for each in found.first], found.count) == (["down", "old", "fresh"], 5)
     down, old, fresh = found.first
     assert down.leaves_at is not None
     assert down.leaves_at >= (broken.open_until or START)
     assert (old.leaves_at, old.pause is not None) == (None, True)
     assert (fresh.leaves_at is not None, fresh.pause) == (True, None)
-    assert [each.view.name for each in operations.worst(limit=9).first][-2:] == ["empty", "main"]
+    assert [each.view.name for each in worst_suppliers(caller, limit=9).first][-2:] == [
+        "empty",
+        "main",
+    ]

@@ -65,7 +65,7 @@ COMMANDS = {
         "Stop parts, a seller, suppliers or everything; or show what is paused.",
     ),
     "resume": ("headway.cli.pauses", "Let go on what was paused."),
-    "trigger": ("headway.cli.pauses", "Let parts board the next call, before all others."),
+    "trigger": ("headway.cli.pauses", "Put parts into the next call, before all others."),
     "move": ("headway.cli.slots", "Give parts another slot of the day, or a priority in theirs."),
     "connect": ("headway.cli.shops", "Connect a seller to a shop, or give the shop a new token."),
     "disconnect": (
@@ -81,7 +81,7 @@ COMMANDS = {
         "headway.cli.providers",
         "List the suppliers, storefronts and platforms that Headway can talk to.",
     ),
-    "terms": ("headway.cli.shops", "Show or set a seller's price rule and guard."),
+    "terms": ("headway.cli.terms", "Show or set a seller's price rule and guard."),
     "tier": ("headway.cli.tiers", "Show or set what a seller pays for."),
     "publish": ("headway.cli.publish", "Put parts into the shop that are not there yet."),
     "import": ("headway.cli.imports", "Bring in parts that the shop already sells, from a file."),
@@ -120,8 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             arguments, prog_name="headway", standalone_mode=False
         )
         sys.stdout.flush()
-    except HeadwayError as error:
-        return _fail(str(error), _exit_code(error), arguments)
+    except (HeadwayError, ValueError) as error:
+        return _refused(error, arguments)
     except typer.Abort:
         return _fail("stopped; nothing was done", FAILED, arguments)
     except typer.TyperException as error:
@@ -198,6 +198,19 @@ def _exit_code(error: HeadwayError) -> int:
     if isinstance(error, ConfigError | RequestError):
         return MISUSED
     return NO_DATABASE if isinstance(error, StoreError) else FAILED
+
+
+def _refused(error: HeadwayError | ValueError, arguments: Sequence[str]) -> int:
+    """Print why a command was refused: by an operation, or for what its request may not hold."""
+    if isinstance(error, HeadwayError):
+        return _fail(str(error), _exit_code(error), arguments)
+    from pydantic import ValidationError  # noqa: PLC0415 - slow to import
+
+    from headway.operations.inputs import field_errors  # noqa: PLC0415 - slow to import
+
+    if not isinstance(error, ValidationError):
+        raise error
+    return _fail(field_errors(error.errors()), MISUSED, arguments)
 
 
 def _misused(error: typer.TyperException, arguments: Sequence[str]) -> int:

@@ -12,11 +12,13 @@ import typer
 
 from headway.cli.jobs import print_job
 from headway.cli.output import AsJson, emit, say, table
-from headway.cli.target import AnyOperations, Server, open_operations, seller_id
+from headway.cli.target import Client, Server, collect, open_client, seller_id
 from headway.cli.times import instant
+from headway.core.accounts.jobs import JobStatus
 from headway.core.catalog.listings import Sku
 from headway.core.reasons import format_time
 from headway.errors import InvalidError
+from headway.operations import changes, jobs
 from headway.store.accounts.job_list import is_job_name
 from headway.store.catalog.review import Ruling
 
@@ -71,25 +73,24 @@ def hold(
 
     Each waits for approve or reject; meanwhile the shop keeps the old price.
     """
-    with open_operations(server) as operations:
-        found = operations.held(seller=seller_id(seller), limit=limit + 1)
-        now = operations.now
-        shown = found[:limit]
+    with open_client(server) as client:
+        held, has_more = collect(client, changes.held, seller=seller_id(seller), limit=limit)
+        now = client.now
         if as_json:
-            emit({"held": shown, "has_more": len(found) > limit})
+            emit({"held": held, "has_more": has_more})
             return
         rows = [
             (
-                each.sku,
-                each.user_id,
-                _difference(each.old, each.new if each.can_approve else None),
-                each.reason if each.can_approve else f"{each.reason}; cannot be approved",
-                format_time(each.held_at, now),
+                change.sku,
+                change.user_id,
+                _difference(change.old, change.new if change.can_approve else None),
+                change.reason if change.can_approve else f"{change.reason}; cannot be approved",
+                format_time(change.held_at, now),
             )
-            for each in shown
+            for change in held
         ]
         table(("part", "seller", "price", "held because", "since"), rows, empty="nothing is held")
-        if len(found) > limit:
+        if has_more:
             say(f"and more; show them with: headway hold --limit {limit * 10}")
 
 
@@ -110,12 +111,13 @@ def approve(
     _either(skus, is_all=all_)
     if all_ and not reason.strip():
         raise InvalidError('--all needs a reason: --all --reason "why all of it may pass"')
-    whose = seller_id(seller)
-    with open_operations(server) as operations:
+    body = changes.Approval(skus=_skus(skus), all=all_, seller=seller_id(seller), reason=reason)
+    with open_client(server) as client:
+        rulings = client.call(changes.approve, body).listings
         if all_:
-            _report_all(operations.approve_all(seller=whose, reason=reason), as_json=as_json)
-            return
-        _report(operations.approve(_skus(skus), seller=whose, reason=reason), as_json=as_json)
+            _report_all(rulings, as_json=as_json)
+        else:
+            _report(rulings, as_json=as_json)
 
 
 def reject(
@@ -127,9 +129,9 @@ def reject(
     as_json: AsJson = False,
 ) -> None:
     """Keep the shop's price; the same quote is not held again."""
-    with open_operations(server) as operations:
-        rulings = operations.reject(_skus(skus), seller=seller_id(seller), reason=reason)
-        _report(rulings, as_json=as_json)
+    body = changes.Decision(skus=_skus(skus) or (), seller=seller_id(seller), reason=reason)
+    with open_client(server) as client:
+        _report(client.call(changes.reject, body).listings, as_json=as_json)
 
 
 def rollback(
@@ -157,25 +159,27 @@ def rollback(
     """
     if bool(skus) == (since is not None):
         raise InvalidError("name parts, or --since an instant with --seller; not both")
-    whose = seller_id(seller)
-    with open_operations(server) as operations:
-        now = operations.now
+    with open_client(server) as client:
+        now = client.now
         moment = instant(to, now, "--to")
-        if since is None:
-            rulings = operations.rollback(
-                _skus(skus), to=moment, seller=whose, reason=reason, dry_run=dry_run
+        from_ = None if since is None else instant(since, now, "--since")
+
+        def batch(*, dry_run: bool) -> Sequence[Ruling]:
+            body = changes.Rollback(
+                skus=_skus(skus),
+                since=from_,
+                to=moment,
+                seller=seller_id(seller),
+                reason=reason,
+                dry_run=dry_run,
             )
-            _report(rulings, as_json=as_json, is_trial=dry_run)
+            return client.call(changes.rollback, body).listings
+
+        if from_ is None:
+            _report(batch(dry_run=dry_run), as_json=as_json, is_trial=dry_run)
             return
-        from_ = instant(since, now, "--since")
-
-        def batch(*, dry_run: bool) -> list[Ruling]:
-            return operations.rollback_since(
-                from_, to=moment, seller=whose, reason=reason, dry_run=dry_run
-            )
-
         trial = batch(dry_run=True)
-        changing = sum(each.is_done for each in trial)
+        changing = sum(ruling.is_done for ruling in trial)
         if dry_run or not changing:
             _report(trial, as_json=as_json, is_trial=True)
             return
@@ -201,26 +205,28 @@ def revive(
     and is due at once.
     """
     _either(skus, is_all=all_)
-    whose = seller_id(seller)
-    with open_operations(server) as operations:
+    with open_client(server) as client:
         if skus and any(map(is_job_name, skus)):
-            _revive_jobs(operations, skus, as_json=as_json)
-        elif all_:
-            _report(operations.revive_all(seller=whose), as_json=as_json)
-        else:
-            _report(operations.revive(_skus(skus), seller=whose), as_json=as_json)
+            _revive_jobs(client, skus, as_json=as_json)
+            return
+        body = changes.Revival(skus=_skus(skus), all=all_, seller=seller_id(seller))
+        _report(client.call(changes.revive, body).listings, as_json=as_json)
 
 
-def _revive_jobs(operations: AnyOperations, names: Sequence[str], *, as_json: bool) -> None:
+def _revive_jobs(client: Client, names: Sequence[str], *, as_json: bool) -> None:
     """Queue dead jobs again; raises RequestError before anything is done."""
     if not all(map(is_job_name, names)):
         raise InvalidError("name parts, or jobs; not both at once")
-    revived = operations.lane.revive(names)
+    named = [client.call(jobs.job_of, name) for name in dict.fromkeys(names)]
+    # A job that is not dead is refused; asked for first, it is refused before the others change.
+    for job in sorted(named, key=lambda job: job.status is JobStatus.DEAD):
+        client.call(jobs.revive_job, job.id)
+    revived = [client.call(jobs.job_of, job.id) for job in named]
     if as_json:
-        emit({"now": operations.now, "jobs": revived})
+        emit({"now": client.now, "jobs": revived})
         return
-    for each in revived:
-        print_job(each, operations.now)
+    for job in revived:
+        print_job(job, client.now)
 
 
 def _either(skus: Sequence[str] | None, *, is_all: bool) -> None:
@@ -228,8 +234,8 @@ def _either(skus: Sequence[str] | None, *, is_all: bool) -> None:
         raise InvalidError("name parts, or say --all; not both")
 
 
-def _skus(names: Sequence[str] | None) -> list[Sku]:
-    return [Sku(name) for name in names or ()]
+def _skus(names: Sequence[str] | None) -> list[Sku] | None:
+    return [Sku(name) for name in names] if names else None
 
 
 def _confirm(question: str, is_sure: bool) -> None:

@@ -1,17 +1,21 @@
 """`headway jobs`, `quota` and `pull`: the account lane, in the order in which its jobs run."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
 
 from headway.cli.output import AsJson, emit, say, table
-from headway.cli.target import Server, open_operations, seller_id
+from headway.cli.target import Client, Server, open_client, seller_id
 from headway.core.accounts.jobs import DataKind, JobStatus, PlatformName
 from headway.core.catalog.listings import SellerId
 from headway.core.limits import forecast
 from headway.core.reasons import format_time
+from headway.errors import ConflictError, NotFoundError
+from headway.operations import accounts
+from headway.operations import jobs as job_operations
 from headway.store.accounts.job_list import JobView
 from headway.store.accounts.status import SellerView
 from headway.store.limits.quotas import Budget
@@ -69,17 +73,21 @@ def jobs(
 
     Those that are due come first, by score and waiting; then those that come, soonest first.
     """
-    with open_operations(server) as operations:
-        found = operations.lane.jobs(
-            seller=seller_id(seller), platform=platform, status=status, limit=limit
+    with open_client(server) as client:
+        page = client.call(
+            job_operations.jobs,
+            seller=seller_id(seller),
+            platform=platform,
+            status=status,
+            limit=limit,
         )
-        now = operations.now
+        shown, now = page.jobs, client.now
         if as_json:
-            emit({"now": now, "jobs": found})
+            emit({"now": now, "jobs": shown})
             return
         is_asked = seller is not None or platform is not None or status is not None
-        _print_jobs(found, now, empty="no such job; see: headway jobs" if is_asked else NO_JOB)
-        if len(found) == limit:
+        _print_jobs(shown, now, empty="no such job; see: headway jobs" if is_asked else NO_JOB)
+        if len(shown) == limit:
             say(f"the first {limit}; more with --limit")
 
 
@@ -88,13 +96,12 @@ def quota(*, server: Server = None, as_json: AsJson = False) -> None:
 
     Also what each seller has used of the month's orders.
     """
-    with open_operations(server) as operations:
-        budgets = operations.lane.quotas()
-        accounts = operations.lane.accounts(limit=SELLERS_SHOWN)
-        sellers = operations.lane.sellers({each.user_id for each in accounts})
-        now = operations.now
+    with open_client(server) as client:
+        budgets = client.call(accounts.quotas).quotas
+        sellers = client.call(accounts.accounts, limit=SELLERS_SHOWN).sellers
+        now = client.now
         if as_json:
-            quotas = [_facts(each, now) for each in budgets]
+            quotas = [_facts(budget, now) for budget in budgets]
             emit({"now": now, "quotas": quotas, "sellers": sellers})
             return
         for budget in budgets:
@@ -116,16 +123,32 @@ def pull(
     They still wait for their turn, their budget and their shop. Those that run, are dead or belong
     to a disconnected account stay as they are; why is said of each. Exit code 1 if none waits.
     """
-    with open_operations(server) as operations:
-        pulled = operations.lane.pull(SellerId(seller), platform=platform, kind=kind)
-        made, after = pulled.made_due, pulled.jobs
+    with open_client(server) as client:
+        made: set[str] = set()
+        for job in _of_kind(client, SellerId(seller), platform, kind):
+            with suppress(ConflictError):
+                made.add(client.call(job_operations.run_job, job.id).id)
+        after = _of_kind(client, SellerId(seller), platform, kind)
         if as_json:
-            emit({"now": operations.now, "made_due": sorted(made), "jobs": after})
+            emit({"now": client.now, "made_due": sorted(made), "jobs": after})
         else:
-            _print_jobs(after, operations.now)
+            _print_jobs(after, client.now)
             say(f"{len(made)} of {len(after)} made due")
         if not made:
             raise typer.Exit(1)
+
+
+def _of_kind(
+    client: Client, seller: SellerId, platform: PlatformName | None, kind: DataKind | None
+) -> list[JobView]:
+    """Return a seller's jobs of one kind; raises NotFoundError if there are none."""
+    page = client.call(job_operations.jobs, seller=seller, platform=platform, limit=LIMIT_MAX)
+    rows = [job for job in page.jobs if kind in {None, job.kind}]
+    if not rows:
+        where = f" on {platform}" if platform else ""
+        what = f" of {kind}" if kind else ""
+        raise NotFoundError(f"{seller} has no job{what}{where}; see: headway shops")
+    return rows
 
 
 def print_job(each: JobView, now: datetime) -> None:

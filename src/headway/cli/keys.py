@@ -9,13 +9,14 @@ import typer
 from headway import config
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.session import Session, open_session
-from headway.cli.target import ACTOR, Server, open_operations
+from headway.cli.target import ACTOR, Server, open_client
 from headway.clock import SystemClock
 from headway.config import Settings
 from headway.core.access import AccessGrant, Role
 from headway.core.catalog.intake import seller_of
 from headway.core.reasons import format_time
 from headway.errors import InvalidError
+from headway.operations import people
 from headway.store.access.keys import ApiKey, ApiKeys
 
 SUMMARY = "Make, list or revoke keys, or make a link that logs a browser in once."
@@ -72,12 +73,12 @@ def create(
     """
     now = WALL.now()
     grant = _grant(name, role, seller, None if expires is None else now + _span(expires))
-    with open_operations(server) as operations:
-        key, secret = operations.access.create_key(grant)
+    with open_client(server) as client:
+        key = client.call(people.create_key, _body(grant))
     if as_json:
-        emit({"key": secret, **_told(key)})
+        emit({"key": key.key, **_told(key)})
         return
-    say(secret)
+    say(key.key or "")
     say(
         f"This is the key of {key.name}, {_role(key)}; it works {_life(key)}. It is not shown"
         " again: only its digest is kept."
@@ -86,8 +87,8 @@ def create(
 
 def list_keys(*, server: Server = None, as_json: AsJson = False) -> None:
     """List keys by name and beginning, and when each was last used."""
-    with open_operations(server) as operations:
-        keys = operations.access.all_keys()
+    with open_client(server) as client:
+        keys = client.call(people.keys).keys
     if as_json:
         emit([_told(each) for each in keys])
         return
@@ -106,8 +107,8 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Let a key open nothing from now on, and end the sessions that it began."""
-    with open_operations(server) as operations:
-        key = operations.access.revoke_key(which)
+    with open_client(server) as client:
+        key = client.call(people.revoke_key, which)
     if as_json:
         emit(_told(key))
         return
@@ -152,6 +153,12 @@ def _grant(name: str, role: Role, seller: str | None, expires_at: datetime | Non
     if not name.strip() or not name.isprintable():
         raise InvalidError("give the key a name that a person can read")
     return AccessGrant(name=name.strip(), role=role, seller=whose, expires_at=expires_at)
+
+
+def _body(grant: AccessGrant) -> people.KeyBody:
+    return people.KeyBody(
+        name=grant.name, role=grant.role, seller=grant.seller, expires_at=grant.expires_at
+    )
 
 
 def _span(text: str) -> timedelta:

@@ -5,7 +5,6 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -15,12 +14,15 @@ import typer
 
 from headway import config
 from headway.cli.output import AsJson, emit, say, table
-from headway.cli.target import Server, open_operations, seller_id
+from headway.cli.target import Server, collect, open_client, seller_id
 from headway.cli.times import instant
 from headway.core.catalog.listings import Sku
 from headway.core.reasons import format_time
 from headway.errors import InvalidError
 from headway.observe.prometheus_rules import prometheus_rules
+from headway.operations import alerts as alert_operations
+from headway.operations import history
+from headway.operations import limits as limit_operations
 from headway.operations.limits import LimitView
 from headway.store.catalog.history import HistoryEvent
 from headway.store.limits.ledger import LedgerEntry
@@ -79,20 +81,19 @@ def alerts(
     if rules:
         sys.stdout.write(prometheus_rules(config.load().alert_limits))
         return
-    with open_operations(server) as operations:
-        found = operations.alerts()
+    with open_client(server) as client:
+        standing = client.call(alert_operations.alerts).alerts
         if as_json:
-            told = [{**asdict(each), "runbook": each.runbook} for each in found]
-            emit({"now": operations.now, "alerts": told})
+            emit({"now": client.now, "alerts": standing})
             return
         rows = [
             (
-                each.severity,
-                each.sentence,
-                "" if each.since is None else format_time(each.since, operations.now),
-                each.runbook,
+                alert.severity,
+                alert.sentence,
+                "" if alert.since is None else format_time(alert.since, client.now),
+                alert.runbook,
             )
-            for each in found
+            for alert in standing
         ]
         table(("how bad", "what", "since", "what to do"), rows, empty="nothing is wrong")
 
@@ -115,21 +116,22 @@ def limits(
     """
     if name is None and since is not None:
         raise InvalidError("--since is for the calls of one limit; name it")
-    with open_operations(server) as operations:
+    with open_client(server) as client:
         if name is None:
-            seen = operations.limits(limit=limit)
+            views, _ = collect(client, limit_operations.limits, limit=limit)
             if as_json:
-                emit({"now": operations.now, "limits": seen})
+                emit({"now": client.now, "limits": views})
             else:
-                _print_limits(seen, operations.now)
+                _print_limits(views, client.now)
             return
-        from_ = None if since is None else instant(since, operations.now, "--since")
-        calls = operations.ledger(name, since=from_, limit=limit + 1)
-        shown, has_more = calls[:limit], len(calls) > limit
+        from_ = None if since is None else instant(since, client.now, "--since")
+        calls, has_more = collect(
+            client, limit_operations.ledger, name=name, since=from_, limit=limit
+        )
         if as_json:
-            emit({"now": operations.now, "name": name, "calls": shown, "has_more": has_more})
+            emit({"now": client.now, "name": name, "calls": calls, "has_more": has_more})
             return
-        _print_calls(shown, operations.now)
+        _print_calls(calls, client.now)
         if has_more:
             say(f"and more; show them with --limit {limit * 10}")
 
@@ -158,15 +160,16 @@ def audit(
     tells how many there are in it.
     """
     form = Form.JSONL if as_json and out is None else format_
-    with open_operations(server) as operations:
-        now = operations.now
+    with open_client(server) as client:
+        now = client.now
         events = _Counted(
-            operations.audit(
+            client.call(
+                history.audit,
                 since=None if since is None else instant(since, now, "--since"),
                 until=None if until is None else instant(until, now, "--until"),
                 seller=seller_id(seller),
                 sku=None if sku is None else Sku(sku),
-                kinds=kind or (),
+                kind=kind,
             )
         )
         with _whole(out) as file:

@@ -9,9 +9,11 @@ import typer
 
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.sparkline import blocks
-from headway.cli.target import AnyOperations, Server, open_operations, seller_id
+from headway.cli.target import Client, Server, collect, open_client, seller_id
 from headway.core.catalog.listings import SellerId, Sku
 from headway.core.reasons import format_time
+from headway.operations import history as event_history
+from headway.operations import listings
 from headway.store.catalog.history import (
     LIMIT_MAX,
     SEEN,
@@ -66,26 +68,15 @@ def parts(
 
     Each with its state, the supplier's price and stock, what the shop shows, and when it is due.
     """
-    with open_operations(server) as operations:
-        found: list[ProductView] = []
-        cursor: str | None = None
-        while True:
-            page = operations.products(
-                q=text,
-                state=state,
-                seller=seller_id(seller),
-                cursor=cursor,
-                limit=min(LIMIT_MAX, limit - len(found)),
-            )
-            found += page.items
-            cursor = page.next_cursor
-            if cursor is None or len(found) >= limit:
-                break
+    with open_client(server) as client:
+        rows, has_more = collect(
+            client, listings.products, q=text, state=state, seller=seller_id(seller), limit=limit
+        )
         if as_json:
-            emit({"now": operations.now, "parts": found, "has_more": cursor is not None})
+            emit({"now": client.now, "parts": rows, "has_more": has_more})
             return
-        _print_parts(found, operations.now)
-        if cursor is not None:
+        _print_parts(rows, client.now)
+        if has_more:
             say(f"and more; show them with --limit {limit * 10}")
 
 
@@ -105,42 +96,36 @@ def history(
     The newest event comes first; each write to a shop is one. Price and stock are drawn from the
     last changes, for each seller. At the end are the supplier's calls that carried the part.
     """
-    whose = seller_id(seller)
-    with open_operations(server) as operations:
-        found, has_more = _events(operations, Sku(sku), whose, kind or (), limit)
-        kinds = (*SEEN, *SHOWN)
-        changes = operations.history(Sku(sku), seller=whose, kinds=kinds, limit=LIMIT_MAX).items
-        sellers = sorted({each.user_id for each in changes})
+    part, user_id = Sku(sku), seller_id(seller)
+    with open_client(server) as client:
+        events, has_more = _events(client, part, user_id, kind, limit)
+        kinds = [*SEEN, *SHOWN]
+        changes = client.call(
+            event_history.history, part, seller=user_id, kind=kinds, limit=LIMIT_MAX
+        ).items
+        sellers = sorted({event.user_id for event in changes})
         prices = {
-            each: series_of(event for event in reversed(changes) if event.user_id == each)
-            for each in sellers
+            name: series_of(event for event in reversed(changes) if event.user_id == name)
+            for name in sellers
         }
-        calls = operations.calls(Sku(sku), seller=whose)
+        calls = client.call(listings.calls, part, seller=user_id).calls
         if as_json:
-            told = {"now": operations.now, "sku": sku, "events": found, "has_more": has_more}
-            emit({**told, "prices": prices, "calls": calls})
+            found = {"now": client.now, "sku": sku, "events": events, "has_more": has_more}
+            emit({**found, "prices": prices, "calls": calls})
             return
-        _print_events(found, operations.now)
+        _print_events(events, client.now)
         if has_more:
             say(f"and more; show them with --limit {limit * 10}")
-        for each, points in prices.items():
-            _print_series(each, points, operations.now)
-        _print_calls(calls, operations.now)
+        for name, points in prices.items():
+            _print_series(name, points, client.now)
+        _print_calls(calls, client.now)
 
 
 def _events(
-    operations: AnyOperations, sku: Sku, seller: SellerId | None, kinds: Sequence[str], limit: int
+    client: Client, sku: Sku, seller: SellerId | None, kinds: list[str] | None, limit: int
 ) -> tuple[list[HistoryEvent], bool]:
     """Return so many events, and whether there are more."""
-    found: list[HistoryEvent] = []
-    cursor: str | None = None
-    while True:
-        room = min(LIMIT_MAX, limit - len(found))
-        page = operations.history(sku, seller=seller, kinds=kinds, cursor=cursor, limit=room)
-        found += page.items
-        cursor = page.next_cursor
-        if cursor is None or len(found) >= limit:
-            return found, cursor is not None
+    return collect(client, event_history.history, sku=sku, seller=seller, kind=kinds, limit=limit)
 
 
 def _print_parts(found: Sequence[ProductView], now: datetime) -> None:

@@ -8,12 +8,13 @@ import typer
 
 from headway.cli.held_changes import Reason
 from headway.cli.output import AsJson, emit, say, table
-from headway.cli.target import Server, open_operations, seller_id
+from headway.cli.target import Server, open_client, seller_id
 from headway.cli.times import instant_to_come
 from headway.core.catalog.listings import Sku, SupplierName
 from headway.core.pauses import Pause, PauseKind
 from headway.core.reasons import format_time
 from headway.errors import InvalidError
+from headway.operations import changes, listings, pauses
 
 Skus = Annotated[
     list[str] | None,
@@ -76,24 +77,25 @@ def pause(
     again replaces the end and the reason.
     """
     kind = _kind(skus, is_all=all_, is_supplier=supplier, seller=seller)
-    with open_operations(server) as operations:
+    with open_client(server) as client:
         if kind is None:
             if until is not None or reason:
                 raise InvalidError("say what to pause: parts, --seller, --supplier or --all")
-            paused = operations.pauses()
+            paused = client.call(pauses.pauses).pauses
         else:
-            paused = operations.pause(
-                kind,
+            body = pauses.PauseBody(
+                kind=kind,
                 skus=_skus(skus, kind),
                 seller=seller_id(seller),
                 supplier=_supplier(skus, kind),
-                until=None if until is None else instant_to_come(until, operations.now, "--until"),
+                until=None if until is None else instant_to_come(until, client.now, "--until"),
                 reason=reason,
             )
+            paused = client.call(pauses.pause, body).pauses
         if as_json:
-            emit({"now": operations.now, "pauses": paused})
+            emit({"now": client.now, "pauses": paused})
         else:
-            _show(paused, operations.now)
+            _show(paused, client.now)
 
 
 def resume(
@@ -114,19 +116,20 @@ def resume(
     kind = _kind(skus, is_all=all_, is_supplier=supplier, seller=seller)
     if kind is None:
         raise InvalidError("say what to resume: parts, --seller, --supplier or --all")
-    with open_operations(server) as operations:
-        resumed = operations.resume(
-            kind,
+    with open_client(server) as client:
+        body = pauses.ResumeBody(
+            kind=kind,
             skus=_skus(skus, kind),
             seller=seller_id(seller),
             supplier=_supplier(skus, kind),
             reason=reason,
         )
+        resumed = client.call(pauses.resume, body).resumed
         if as_json:
-            emit({"resumed": resumed, "done": sum(each.is_done for each in resumed)})
+            emit({"resumed": resumed, "done": sum(thing.is_done for thing in resumed)})
         else:
-            table(("what", "result"), [(each.what, each.said) for each in resumed])
-    if not all(each.is_done for each in resumed):
+            table(("what", "result"), [(thing.what, thing.said) for thing in resumed])
+    if not all(thing.is_done for thing in resumed):
         raise typer.Exit(1)
 
 
@@ -140,19 +143,19 @@ def trigger(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let parts board the next call, before all others.
+    """Put parts into the next call, before all others.
 
-    One that is due that way already, or aboard a call, is left as it is, and the answer says so.
+    One that is due that way already, or in a call, is left as it is, and the answer says so.
     """
-    with open_operations(server) as operations:
-        rulings = operations.trigger(
-            [Sku(sku) for sku in skus], seller=seller_id(seller), reason=reason
+    with open_client(server) as client:
+        body = changes.Decision(
+            skus=[Sku(sku) for sku in skus], seller=seller_id(seller), reason=reason
         )
+        ruled = client.call(listings.trigger, body)
         if as_json:
-            done = sum(each.is_done for each in rulings)
-            emit({"listings": rulings, "done": done, "left": len(rulings) - done})
+            emit(ruled)
         else:
-            rows = [(each.sku, each.user_id, each.said) for each in rulings]
+            rows = [(ruling.sku, ruling.user_id, ruling.said) for ruling in ruled.listings]
             table(("part", "seller", "result"), rows)
 
 
@@ -170,24 +173,24 @@ def _kind(
     return None if seller is None else PauseKind.SELLER
 
 
-def _skus(words: Sequence[str] | None, kind: PauseKind) -> list[Sku]:
-    return [Sku(word) for word in words or () if kind is PauseKind.LISTING]
+def _skus(words: Sequence[str] | None, kind: PauseKind) -> list[Sku] | None:
+    return [Sku(word) for word in words] if words and kind is PauseKind.LISTING else None
 
 
 def _supplier(words: Sequence[str] | None, kind: PauseKind) -> SupplierName | None:
     return SupplierName(words[0]) if words and kind is PauseKind.SUPPLIER else None
 
 
-def _show(pauses: Sequence[Pause], now: datetime) -> None:
+def _show(standing: Sequence[Pause], now: datetime) -> None:
     rows = [
         (
-            each.what,
-            format_time(each.since, now),
-            "resumed" if each.until is None else format_time(each.until, now),
-            each.actor,
-            each.reason,
+            pause.what,
+            format_time(pause.since, now),
+            "resumed" if pause.until is None else format_time(pause.until, now),
+            pause.actor,
+            pause.reason,
         )
-        for each in pauses
+        for pause in standing
     ]
     table(("paused", "since", "until", "by", "because"), rows, empty="nothing is paused")
     if rows:

@@ -11,11 +11,17 @@ import typer
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.progress import progress
 from headway.cli.session import WALL
-from headway.cli.target import AnyOperations, Server, open_target
+from headway.cli.target import Client, Server, open_target
 from headway.core.catalog.intake import seller_of, text_lines
 from headway.core.catalog.listings import Sku
 from headway.errors import InvalidError, NotFoundError
-from headway.operations.answers import PublishBatch, RequestedPart
+from headway.operations.publishing import (
+    PublishBatch,
+    PublishBody,
+    RequestedPart,
+    published_batch,
+)
+from headway.operations.publishing import publish as request_parts
 
 EXAMPLES = """Examples:
 
@@ -59,16 +65,17 @@ def publish(
     runs. Ask as often as you like: a part is never made twice. Exit code 1 if a part was refused,
     blocked or failed. Write -- before a part number that begins with a dash.
     """
-    asked = [*(skus or []), *_from_file(file)]
+    asked = [Sku(text) for text in (*(skus or []), *_from_file(file))]
     if not asked:
         raise InvalidError("name a part number, or a file of them with --file")
     named = None if seller is None else seller_of(seller)
-    with open_target(server) as room:
-        if wait and not room.is_tended:
+    body = PublishBody(part_numbers=asked, seller=named)
+    with open_target(server) as target:
+        if wait and not target.is_tended:
             raise InvalidError("--wait needs a headway that works; start one with: headway run")
-        batch = room.operations.publish(asked, seller=named)
+        batch = target.client.call(request_parts, body)
         if wait:
-            batch = _await(room.operations, batch)
+            batch = _await(target.client, batch)
         _report(batch, as_json=as_json)
     if any(each.status in TROUBLE for each in batch.parts):
         raise typer.Exit(1)
@@ -84,12 +91,12 @@ def _from_file(name: str | None) -> list[str]:
     return [line for line in text_lines(raw.splitlines()) if line.strip()]
 
 
-def _await(operations: AnyOperations, batch: PublishBatch) -> PublishBatch:
+def _await(client: Client, batch: PublishBatch) -> PublishBatch:
     """Wait until nothing of a batch is under way; what was refused was never a part of it."""
     with progress("publishing", len(batch.parts)) as advance:
         shown = 0
         while True:
-            newest = _newest(operations, batch)
+            newest = _newest(client, batch)
             parts = tuple(newest.get(each.sku, each) for each in batch.parts)
             # A part that left the batch was asked for again since: another batch waits for it.
             under_way = sum(each.status in UNDER_WAY for each in newest.values())
@@ -100,11 +107,12 @@ def _await(operations: AnyOperations, batch: PublishBatch) -> PublishBatch:
             WALL.sleep(POLL_S)
 
 
-def _newest(operations: AnyOperations, batch: PublishBatch) -> dict[Sku, RequestedPart]:
+def _newest(client: Client, batch: PublishBatch) -> dict[Sku, RequestedPart]:
     try:
-        return {each.sku: each for each in operations.batch(batch.batch_id).parts}
+        parts = client.call(published_batch, batch.batch_id).parts
     except NotFoundError:  # every part of it was asked for again
         return {}
+    return {part.sku: part for part in parts}
 
 
 def _report(batch: PublishBatch, *, as_json: bool) -> None:

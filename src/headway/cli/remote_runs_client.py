@@ -4,12 +4,15 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from headway.cli.progress import progress, tell_share
 from headway.cli.server_api import PROVIDER
-from headway.cli.target import open_operations
+from headway.cli.target import open_client
 from headway.clock import SystemClock
 from headway.core.runs import Run, RunKind, RunStatus
 from headway.errors import HeadwayError, InvalidError, StoreError, TransientError
+from headway.operations import runs
 
 LOOK_S_MIN, LOOK_S_MAX = 0.2, 2.0
 MISUSED, NO_DATABASE = 2, 3
@@ -24,13 +27,16 @@ def run_elsewhere(
 
     With `tells`, how far it is goes to stderr as JSON.
     """
-    with open_operations(server) as operations:
-        run = operations.runs.start(kind, request)
+    body = TypeAdapter[runs.SimulationBody | runs.PlanBody](runs.RunBody).validate_python(
+        {"kind": kind.value, **request}
+    )
+    with open_client(server) as client:
+        run = client.call(runs.start_run, body)
         try:
-            over = _followed(operations.runs.find, run, tells=tells)
+            over = _followed(lambda run_id: client.call(runs.run, run_id), run, tells=tells)
         except KeyboardInterrupt:
             with suppress(HeadwayError):  # it may be over by now, or the server gone
-                operations.runs.cancel(run.id)
+                client.call(runs.cancel_run, run.id)
             raise
     if over.status is RunStatus.DONE:
         return over

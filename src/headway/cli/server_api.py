@@ -86,21 +86,18 @@ class HeadwayApi:
         """Let the connection go."""
         self._client.close()
 
-    def get(self, path: str, query: Query | None = None) -> ApiReply:
-        """Look at something; raises HeadwayError."""
-        return self._told(self._ask("GET", path, query=query))
-
-    def post(self, path: str, body: Mapping[str, Any] | None = None) -> ApiReply:
-        """Do something, once; raises HeadwayError."""
-        return self._told(self._ask("POST", path, body=body or {}))
-
-    def put(self, path: str, body: Mapping[str, Any]) -> ApiReply:
-        """Set something; raises HeadwayError."""
-        return self._told(self._ask("PUT", path, body=body))
-
-    def delete(self, path: str, query: Query | None = None) -> ApiReply:
-        """End or take back something; raises HeadwayError."""
-        return self._told(self._ask("DELETE", path, query=query))
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> ApiReply:
+        """Send a request and read its reply; a POST is done once. Raises HeadwayError."""
+        if method == "POST":
+            body = body or {}
+        return self._told(self._ask(method, path, query=query, body=body))
 
     def lines(self, path: str, query: Query | None = None) -> Iterator[str]:
         """Yield the lines of a long answer as they come; raises HeadwayError, also under way."""

@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from headway.cli.output import AsJson, emit, say, table
-from headway.cli.target import Server, open_operations
+from headway.cli.target import Server, open_client
 from headway.errors import InvalidError
+from headway.operations import people
 from headway.store.access.sessions import BrowserSession
 
 END = "end"
@@ -37,9 +38,9 @@ def sessions(ctx: typer.Context, *, server: Server = None, as_json: AsJson = Fal
         if server is not None or as_json:  # a word that acts elsewhere than meant must show
             raise InvalidError(f"write options after the word: headway sessions {END} --server URL")
         return
-    with open_operations(server) as operations:
-        found = operations.access.sessions()
-    _show(found, empty="nobody is logged in", as_json=as_json)
+    with open_client(server) as client:
+        logged_in = client.call(people.sessions).sessions
+    _show(logged_in, empty="nobody is logged in", as_json=as_json)
 
 
 def end(
@@ -57,11 +58,11 @@ def end(
     """
     if (which is None) == (name is None):
         raise InvalidError("say which: the id of a session, or --name NAME for all of somebody's")
-    with open_operations(server) as operations:
+    with open_client(server) as client:
         ended = (
-            [operations.access.end_session(which)]
+            (client.call(people.end_session, which),)
             if which
-            else operations.access.end_sessions(name or "")
+            else client.call(people.end_sessions, name or "").sessions
         )
     _show(ended, as_json=as_json)
     if not as_json:

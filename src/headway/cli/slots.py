@@ -8,12 +8,13 @@ import typer
 
 from headway.cli.held_changes import Seller
 from headway.cli.output import AsJson, emit, table
-from headway.cli.target import Server, open_operations, seller_id
+from headway.cli.target import Server, open_client, seller_id
 from headway.core.catalog.listings import Sku
 from headway.core.reasons import format_time
 from headway.core.timetable.policies.policy import PRIORITY_MAX
 from headway.errors import InvalidError
-from headway.store.timetable.slots import MovedSlot, RequestedSlot, Slot
+from headway.operations import listings
+from headway.store.timetable.slots import MovedSlot, Slot
 
 EXAMPLES = (
     'move "WF330523=7A" --hour 6',
@@ -53,44 +54,49 @@ def move(
     A chosen slot is kept when another policy takes over. Where it is so far away that the part
     would become too old, the part is read once before it.
     """
-    requested_slot = _requested_slot(hour, minute, priority, is_auto=auto)
-    with open_operations(server) as operations:
-        moved = operations.move(
-            [Sku(sku) for sku in skus], requested_slot, seller=seller_id(seller)
-        )
+    _require_sense(hour, minute, priority, is_auto=auto)
+    user_id = seller_id(seller)
+    body = listings.SlotBody(hour=hour, minute=minute, priority=priority, auto=auto, seller=user_id)
+    with open_client(server) as client:
+        parts = {
+            sku: client.call(listings.product, sku, seller=user_id).listings
+            for sku in dict.fromkeys(map(Sku, skus))
+        }
+        # A part of several sellers is refused; asked for first, it is before any other is moved.
+        moved = {
+            sku: client.call(listings.move, sku, body)
+            for sku in sorted(parts, key=lambda sku: len(parts[sku]) == 1)
+        }
+        sellers = list(dict.fromkeys(moved[sku].user_id for sku in parts))
+        rows = sorted(map(moved.__getitem__, parts), key=lambda row: sellers.index(row.user_id))
         if as_json:
-            emit({"listings": moved})
+            emit({"listings": rows})
         else:
-            _show(moved, operations.now)
+            _show(rows, client.now)
 
 
-def _requested_slot(
+def _require_sense(
     hour: int | None, minute: int | None, priority: int | None, *, is_auto: bool
-) -> RequestedSlot:
-    """Return what was asked for; raises InvalidError where it contradicts itself."""
+) -> None:
+    """Raise InvalidError if the options contradict each other."""
     if hour is None and minute is not None:
         raise InvalidError("--minute needs --hour: it is the minute of that hour")
     if hour is not None and is_auto:
         raise InvalidError("say --hour, or --auto to let the policy choose; not both")
     if hour is None and priority is None and not is_auto:
         raise InvalidError("say where to: --hour, --priority or --auto")
-    return RequestedSlot(
-        hour_bucket=hour, minute_offset=minute or 0, sync_priority=priority, is_auto=is_auto
-    )
 
 
 def _show(moved: Sequence[MovedSlot], now: datetime) -> None:
     rows = [
         (
-            each.sku,
-            each.user_id,
-            _slot(each.old),
-            _slot(each.new),
-            "parked; see: headway revive"
-            if each.is_parked
-            else format_time(each.next_sync_at, now),
+            row.sku,
+            row.user_id,
+            _slot(row.old),
+            _slot(row.new),
+            "parked; see: headway revive" if row.is_parked else format_time(row.next_sync_at, now),
         )
-        for each in moved
+        for row in moved
     ]
     table(("part", "seller", "was at", "is at", "due"), rows)
 

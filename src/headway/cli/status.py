@@ -8,12 +8,13 @@ import typer
 
 from headway.cli.jobs import print_job
 from headway.cli.output import AsJson, emit, facts, say, table
-from headway.cli.target import Server, Target, open_operations, open_target, seller_id
+from headway.cli.target import Server, Target, open_client, open_target, seller_id
 from headway.core.catalog.listings import MAIN, Sku, SupplierName
 from headway.core.limits import forecast
 from headway.core.reasons import describe_pause, format_duration, format_time
 from headway.core.timetable.next_call import NextCall, Why
-from headway.operations.answers import ListingExplanation
+from headway.operations import deployment, jobs, listings
+from headway.operations.listings import ListingExplanation
 from headway.store.accounts.job_list import is_job_name
 from headway.store.accounts.status import AccountsStatus
 from headway.store.catalog.change_list import ObservedChange
@@ -68,7 +69,8 @@ def status(
     Joins a demo that runs in another terminal; otherwise looks into the database at rest.
     """
     with open_target(server) as room:
-        seen = room.operations.status(None if supplier is None else SupplierName(supplier))
+        name = None if supplier is None else SupplierName(supplier)
+        seen = room.client.call(deployment.status, name)
         if as_json:
             emit({"database": room.place, "overview": seen})
         else:
@@ -93,20 +95,20 @@ def explain(
     One answer for each seller that lists the part. Quote a part number that holds spaces. The job
     that pulls history is called seller/platform/kind/history.
     """
-    with open_operations(server) as operations:
+    with open_client(server) as client:
         if is_job_name(sku):
-            job = operations.lane.job(sku)
+            job = client.call(jobs.job_of, sku)
             if as_json:
-                emit({"now": operations.now, "job": job})
+                emit({"now": client.now, "job": job})
             else:
-                print_job(job, operations.now)
+                print_job(job, client.now)
             return
-        found = operations.explain(Sku(sku), seller=seller_id(seller))
+        found = client.call(listings.explain, Sku(sku), seller=seller_id(seller)).listings
         if as_json:
-            emit({"sku": sku, "now": operations.now, "listings": found})
+            emit({"sku": sku, "now": client.now, "listings": found})
             return
         for each in found:
-            _print_explained(each, operations.now)
+            _print_explained(each, client.now)
 
 
 def _print_explained(each: ListingExplanation, now: datetime) -> None:
@@ -169,7 +171,7 @@ def _listings(counts: ListingCounts) -> str:
 
 
 def _speed(room: Target) -> str:
-    speed = room.operations.speed
+    speed = room.client.speed
     return "" if speed is None else f" (a demo, {speed:g} times faster than life)"
 
 

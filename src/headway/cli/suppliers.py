@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic import SecretStr
 
 from headway.cli.output import AsJson, emit, say, table
 from headway.cli.secret_files import secret_text
-from headway.cli.target import Server, open_operations
+from headway.cli.target import Server, collect, open_client
 from headway.core.catalog.intake import seller_of, supplier_named
 from headway.core.catalog.listings import SupplierName
 from headway.core.reasons import format_time
 from headway.errors import InvalidError
-from headway.providers.provider import SupplierSetup
+from headway.operations import suppliers
 from headway.providers.registry import main_supplier, supplier_role
 from headway.store.catalog.supplier_list import SupplierView
 
@@ -92,17 +93,21 @@ def add(
     options: dict[str, Any] = _pairs(option, "--option")
     if column:
         options["columns"] = _pairs(column, "--column")
-    given = {"currency": currency, "interval": interval}
-    setup = SupplierSetup(
+    chosen = {"currency": currency, "interval": interval}
+    secrets = {field: SecretStr(text) for field, text in _secrets(kind, secrets_file).items()}
+    body = suppliers.SupplierBody(
+        name=called,
         kind=kind,
         client_id=client_id,
         username=username,
         url=url,
-        options=options | {name: value for name, value in given.items() if value},
-        secrets=_secrets(kind, secrets_file),
+        options=options | {name: value for name, value in chosen.items() if value},
+        client_secret=secrets.get("client_secret"),
+        password=secrets.get("password"),
+        token=secrets.get("token"),
     )
-    with open_operations(server) as operations:
-        added = operations.suppliers.add(called, setup)
+    with open_client(server) as client:
+        added = client.call(suppliers.add_supplier, body)
     if as_json:
         emit(added)
     elif added.is_new:
@@ -122,13 +127,12 @@ def list_suppliers(
 
     main is the one of the settings.
     """
-    with open_operations(server) as operations:
-        found = operations.suppliers.some(limit=limit + 1)
-        shown, has_more = found[:limit], len(found) > limit
+    with open_client(server) as client:
+        views, has_more = collect(client, suppliers.suppliers, limit=limit)
         if as_json:
-            emit({"now": operations.now, "suppliers": shown, "has_more": has_more})
+            emit({"now": client.now, "suppliers": views, "has_more": has_more})
             return
-        _print(shown, operations.now)
+        _print(views, client.now)
     if has_more:
         say(f"and more; show them with --limit {limit * 10}")
 
@@ -142,16 +146,18 @@ def give(
 ) -> None:
     """Let a seller buy from a supplier from now on.
 
-    All the seller's listings are read there; their due times stay, so that no herd comes.
+    All the seller's listings are read there. Due times do not change, so this causes no burst of
+    calls.
     """
-    with open_operations(server) as operations:
-        given = operations.suppliers.give(SupplierName(name), seller_of(seller))
+    with open_client(server) as client:
+        body = suppliers.AssignmentBody(seller=seller_of(seller))
+        assigned = client.call(suppliers.assign_seller, SupplierName(name), body)
     if as_json:
-        emit(given)
+        emit(assigned)
         return
-    moved = f"{given.moved:,} listings are read there when they are due next"
+    moved = f"{assigned.moved:,} listings are read there when they are due next"
     none = "nothing of theirs was listed elsewhere"
-    say(f"{given.seller} buys from {given.supplier}; {moved if given.moved else none}")
+    say(f"{assigned.seller} buys from {assigned.supplier}; {moved if assigned.moved else none}")
 
 
 def accept(
@@ -164,8 +170,8 @@ def accept(
 
     Check the list first: parts that it no longer has count as missing.
     """
-    with open_operations(server) as operations:
-        accepted = operations.suppliers.accept(SupplierName(name))
+    with open_client(server) as client:
+        accepted = client.call(suppliers.accept_list, SupplierName(name))
     if as_json:
         emit(accepted)
         return
@@ -182,8 +188,8 @@ def remove(
 
     Refused while a seller buys there; give the seller to another one first.
     """
-    with open_operations(server) as operations:
-        gone = operations.suppliers.remove(SupplierName(name))
+    with open_client(server) as client:
+        gone = client.call(suppliers.remove_supplier, SupplierName(name))
     if as_json:
         emit(gone)
         return
@@ -229,7 +235,7 @@ def _pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
     return pairs
 
 
-def _print(suppliers: Sequence[SupplierView], now: datetime) -> None:
+def _print(views: Sequence[SupplierView], now: datetime) -> None:
     rows = [
         (
             each.name,
@@ -241,7 +247,7 @@ def _print(suppliers: Sequence[SupplierView], now: datetime) -> None:
             _answers(each, now),
             "" if each.oldest_read_at is None else format_time(each.oldest_read_at, now),
         )
-        for each in suppliers
+        for each in views
     ]
     headings = (
         "name", "client id", "url", "sellers", "listings", "calls in 24 h", "answers", "oldest read"

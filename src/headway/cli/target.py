@@ -1,22 +1,27 @@
-"""Where a command finds its desk: over the database here, or at a server with `--server URL`."""
+"""Where a command does its operations: over the database here, or at a server (`--server URL`)."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any, Generic, Protocol, TypeVar
 
 import typer
 
 from headway import config
-from headway.cli.remote import RemoteOperations
+from headway.cli.remote import RemoteClient
 from headway.cli.server_api import HeadwayApi
-from headway.cli.session import WALL, open_session
+from headway.cli.session import WALL, Session, open_session
 from headway.config import Settings
 from headway.core.catalog.listings import SellerId
 from headway.errors import ConfigError
-from headway.operations.listings import Operations
+from headway.operations.callers import OperatorCaller, operator
+from headway.operations.declaration import ApiOperation, Arguments
 
 ACTOR = "cli"
+PAGE_MAX = 200
+Result = TypeVar("Result")
+Row_co = TypeVar("Row_co", covariant=True)
 Server = Annotated[
     str | None,
     typer.Option(
@@ -26,39 +31,105 @@ Server = Annotated[
         show_default=False,
     ),
 ]
-AnyOperations = Operations | RemoteOperations
+
+
+class LocalClient:
+    """Does operations over an open application, as an operator."""
+
+    def __init__(self, caller: OperatorCaller) -> None:
+        self._caller = caller
+
+    @property
+    def now(self) -> datetime:
+        """The time, by the clock of the deployment."""
+        return self._caller.now
+
+    @property
+    def speed(self) -> float | None:
+        """How many times faster than real time that clock runs; None for real time."""
+        return self._caller.speed
+
+    def call(
+        self,
+        operation: ApiOperation[OperatorCaller, Arguments, Result],
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Result:
+        """Do an operation here; raises HeadwayError."""
+        return operation(self._caller, *args, **kwargs)
+
+
+Client = LocalClient | RemoteClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A desk, where it stands, and whether a headway works there that gets things done."""
+    """A client, what it works on, and whether a headway runs there that gets things done.
 
-    operations: AnyOperations
+    `session` is the database here; None at a server.
+    """
+
+    client: Client
     place: str
     is_tended: bool
+    session: Session | None = None
+
+
+class ResultPage(Protocol, Generic[Row_co]):
+    """A part of a list."""
+
+    @property
+    def items(self) -> tuple[Row_co, ...]:
+        """The rows."""
+        ...
+
+    @property
+    def next_cursor(self) -> str | None:
+        """Where the list goes on; None at its end."""
+        ...
+
+
+def collect(
+    client: Client,
+    operation: ApiOperation[Any, Any, ResultPage[Row_co]],
+    *,
+    limit: int,
+    **query: object,
+) -> tuple[list[Row_co], bool]:
+    """Return so many rows of a list, page by page, and whether there are more."""
+    rows: list[Row_co] = []
+    cursor: str | None = None
+    while True:
+        size = min(PAGE_MAX, limit - len(rows))
+        page = client.call(operation, **query, cursor=cursor, limit=size)
+        rows += page.items
+        cursor = page.next_cursor
+        if cursor is None or len(rows) >= limit:
+            return rows, cursor is not None
 
 
 @contextmanager
-def open_operations(server: str | None) -> Iterator[AnyOperations]:
-    """Open the desk that a command works at."""
-    with open_target(server) as room:
-        yield room.operations
+def open_client(server: str | None) -> Iterator[Client]:
+    """Open the client of a command."""
+    with open_target(server) as target:
+        yield target.client
 
 
 @contextmanager
 def open_target(server: str | None) -> Iterator[Target]:
-    """Open the desk that a command works at, and tell where that is."""
+    """Open the client of a command, and what it works on."""
     settings = config.load()
     if url := server_of(server, settings):
         with closing(HeadwayApi(url, _key(settings), clock=WALL)) as api:
-            yield Target(operations=RemoteOperations(api), place=api.url, is_tended=True)
+            yield Target(client=RemoteClient(api), place=api.url, is_tended=True)
         return
     with open_session(settings.model_copy(update={"server": ""})) as session:
         yield Target(
-            operations=Operations(session.app, actor=ACTOR),
+            client=LocalClient(operator(session.app, ACTOR)),
             place=session.place,
             # Our own database is open only as long as we are.
             is_tended=session.is_joined or settings.database_url is not None,
+            session=session,
         )
 
 

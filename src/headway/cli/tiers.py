@@ -6,9 +6,10 @@ from typing import Annotated
 import typer
 
 from headway.cli.output import AsJson, emit, say
-from headway.cli.target import Server, open_operations
+from headway.cli.target import Server, open_client
 from headway.core.accounts.jobs import Tier
 from headway.core.catalog.intake import seller_of
+from headway.operations import shops
 
 
 def register(app: typer.Typer) -> None:
@@ -32,20 +33,20 @@ def tier(
     orders a month there may be.
     """
     user_id = seller_of(seller)
-    with open_operations(server) as operations:
-        seen = (
-            operations.shops.tier(user_id)
+    with open_client(server) as client:
+        view = (
+            client.call(shops.tier, user_id)
             if new is None
-            else operations.shops.set_tier(user_id, new)
+            else client.call(shops.set_tier, user_id, shops.TierBody(tier=new))
         )
     if as_json:
-        emit({name: value for name, value in asdict(seen).items() if name != "has_account"})
+        emit({name: value for name, value in asdict(view).items() if name != "has_account"})
         return
     say(
-        f"{user_id} is {seen.tier}: pulled every {seen.interval_min:g} min,"
-        f" {seen.orders_used:,} of {seen.orders_quota:,} orders of this month used"
+        f"{user_id} is {view.tier}: pulled every {view.interval_min:g} min,"
+        f" {view.orders_used:,} of {view.orders_quota:,} orders of this month used"
     )
-    if not seen.has_account:
+    if not view.has_account:
         say(f"no account of {user_id} is connected yet; see: headway connect --help")
-    if seen.lifted:
-        say(f"{seen.lifted} jobs that waited for the next month go on")
+    if view.lifted:
+        say(f"{view.lifted} jobs that waited for the next month go on")

@@ -6,21 +6,40 @@ A name never holds an app's own id: `etsy:day`, `shopify:one.myshopify.com`, `bo
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
+
+from fastapi import Query
 
 from headway.app import App
 from headway.app.providers import kind_of, shared_limits, supplier_key, supplier_limit
+from headway.core.access import Need
 from headway.core.catalog.listings import LimitKey, SupplierName
 from headway.core.limits.status import Gauge
 from headway.core.limits.transitions import Resource
 from headway.errors import NotFoundError
+from headway.operations.callers import OperatorCaller
+from headway.operations.declaration import operation
+from headway.operations.inputs import NAME_CHARS_MAX, PLAIN, Cursor, Limit, Since, Until
+from headway.operations.pages import cut
 from headway.providers.provider import Provider
 from headway.providers.registry import installed, main_supplier
 from headway.store import cursors
 from headway.store.catalog.suppliers import Suppliers
-from headway.store.limits.ledger import LimitQueries
+from headway.store.limits.ledger import LedgerEntry, LimitQueries
 
 # The limit of the settings' supplier.
 MAIN_LIMIT = main_supplier()[0].name
+TAG = "overseeing"
+LimitName = Annotated[
+    str,
+    Query(
+        min_length=1,
+        max_length=NAME_CHARS_MAX,
+        pattern=PLAIN,
+        description="A name from /api/limits.",
+        examples=[MAIN_LIMIT],
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +58,47 @@ class LimitView:
     def cursor(self) -> str:
         """The cursor of the page after this row."""
         return cursors.encode(self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitPage:
+    """Limits in the order of their names, and where to go on."""
+
+    now: datetime
+    items: tuple[LimitView, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerPage:
+    """The calls of one limit, the newest first, and where to go on."""
+
+    items: tuple[LedgerEntry, ...]
+    next_cursor: str | None
+
+
+@operation("GET", "/api/limits", need=Need.OVERSEE, tag=TAG, errors=(404, 422))
+def limits(caller: OperatorCaller, *, cursor: Cursor = None, limit: Limit = 50) -> LimitPage:
+    """Show what is used of each limit, reserved, and when the next call may leave."""
+    items, next_cursor = cut(_views(caller.app, limit=limit + 1, cursor=cursor), limit)
+    return LimitPage(now=caller.now, items=items, next_cursor=next_cursor)
+
+
+@operation("GET", "/api/limits/ledger", need=Need.OVERSEE, tag=TAG, errors=(404, 422))
+def ledger(
+    caller: OperatorCaller,
+    *,
+    name: LimitName = MAIN_LIMIT,
+    since: Since = None,
+    until: Until = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> LedgerPage:
+    """List the calls that a limit permitted, the newest first."""
+    queries, key = LimitQueries(caller.app.pool), key_of(caller.app, name)
+    rows = queries.ledger(key, since=since, until=until, limit=limit + 1, cursor=cursor)
+    items, next_cursor = cut(rows, limit)
+    return LedgerPage(items=items, next_cursor=next_cursor)
 
 
 def key_of(app: App, name: str) -> str:
@@ -78,8 +138,7 @@ def _providers() -> Mapping[str, Provider]:
     return {name: entry.provider for name, entry in installed().providers.items()}
 
 
-def limits(app: App, *, limit: int, cursor: str | None = None) -> list[LimitView]:
-    """Return limits ordered by key, starting at a cursor."""
+def _views(app: App, *, limit: int, cursor: str | None) -> list[LimitView]:
     (name,) = (None,) if cursor is None else cursors.decode(cursor, str)
     after = None if name is None else key_of(app, name)
     queries, views = LimitQueries(app.pool), list[LimitView]()
@@ -116,5 +175,5 @@ def _unshared_limit(app: App, limit_key: LimitKey, name: str) -> Resource | None
     provider = _providers()[name.partition(":")[0]]
     if provider.keyed_limit is not None:
         return provider.keyed_limit.resource(limit_key, app.shop_restore_per_s)
-    name = SupplierName(name.partition(":")[2])
-    return supplier_limit(app.settings, Suppliers(app.pool).find(name))
+    supplier = SupplierName(name.partition(":")[2])
+    return supplier_limit(app.settings, Suppliers(app.pool).find(supplier))

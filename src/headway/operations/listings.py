@@ -1,512 +1,286 @@
-"""The desk: what a person sees and does, over the API or the command line, alike.
+"""Listings as a person looks for them, and what a person may do with their place in the queue."""
 
-A desk belongs to somebody: what is done is written down under `actor`, and behind the wall of a
-`seller` nothing of another's is seen or touched. Every verb answers for each listing; one that was
-named wrongly is refused before anything is done.
-"""
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from datetime import datetime
-from typing import TypeVar
+from fastapi import Query
+from pydantic import Field, model_validator
 
 from headway.app import App
-from headway.app.alert_metrics import alert_metrics_now, alert_metrics_of
-from headway.clock import Clock, ScaledClock, SystemClock, fresh_id
-from headway.core.catalog.listings import MAIN, SellerId, Sku, SupplierName
-from headway.core.monitoring.alerts import TOKEN_NOTICE, Alert, alerts
-from headway.core.monitoring.metrics import AlertMetrics
-from headway.core.pauses import Pause, PauseKind
-from headway.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
-from headway.operations.accounts import AccountOperations
-from headway.operations.answers import (
-    ListingExplanation,
-    PriceSeries,
-    PublishBatch,
-    batch_of,
-    explained,
+from headway.core.access import Need
+from headway.core.catalog.listings import Priority, SellerId, Sku
+from headway.core.reasons import Explanation, ListingPosition
+from headway.core.timetable.policies.policy import PRIORITY_MAX
+from headway.engine.explain import in_shop, reasons
+from headway.operations.callers import Caller
+from headway.operations.changes import Decision, Rulings, ruled
+from headway.operations.declaration import operation
+from headway.operations.inputs import (
+    PLAIN,
+    Cursor,
+    Days,
+    Limit,
+    RequestBody,
+    SellerQuery,
+    SellerText,
+    SkuPath,
+    example,
 )
-from headway.operations.limits import LimitView, key_of, limits
-from headway.operations.people import PeopleOperations
-from headway.operations.runs import RunOperations
-from headway.operations.shops import ShopOperations
-from headway.operations.status import day_of, look
-from headway.operations.suppliers import SupplierOperations
-from headway.store.accounts.credentials import Credentials
-from headway.store.accounts.job_list import is_uuid
-from headway.store.catalog.change_list import ChangePage, ChangeQueries
-from headway.store.catalog.history import HistoryEvent, HistoryPage, HistoryQueries
+from headway.operations.outlook import queue_ahead
+from headway.operations.selection import for_each_listing, raise_not_listed
+from headway.store.catalog.history import HistoryQueries, SeriesPoint
 from headway.store.catalog.product_list import (
     ProductPage,
     ProductQueries,
     ProductState,
     ProductView,
 )
-from headway.store.catalog.publishing import Publishing
-from headway.store.catalog.review import HeldChange, Review, Ruling
 from headway.store.catalog.suppliers import Suppliers
-from headway.store.limits.ledger import LedgerEntry, LimitQueries
-from headway.store.monitoring.freshness import Freshness
-from headway.store.pauses import Pauses, Resumed
-from headway.store.status import Overview, RecentCall
-from headway.store.timetable.hours import DayTimetable
+from headway.store.status import RecentCall
 from headway.store.timetable.positions import ListingPositions
 from headway.store.timetable.slots import MovedSlot, RequestedSlot
 from headway.store.timetable.triggers import Triggers
 
-Answer = TypeVar("Answer")
-NAMED_MAX = 5
-# A part that many sellers list is told of for so many; whoever names a seller gets that one.
+TAG = "sync"
+ERRORS = (404, 422)
+TEXT_CHARS_MAX = 100
+DAYS_SHOWN = 30.0
+# The series of a part that many sellers list are cut; naming a seller shows that seller's.
 SERIES_MAX = 10
-# People live in real time, whatever clock a demo runs on.
-WALL = SystemClock()
+TextQuery = Annotated[
+    str,
+    Query(
+        max_length=TEXT_CHARS_MAX,
+        pattern=PLAIN,
+        description="A piece of the part number, the shop's SKU or the title.",
+    ),
+]
 
 
-class Operations:
-    """The verbs and looks of one person; `whole` is the application without a wall.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListingExplanation:
+    """Why one seller's listing waits, until when, and how it stands in its shop."""
 
-    Accounts and their jobs are at `lane`, shops and tiers at `shops`, suppliers at `suppliers`,
-    simulations and plans at `runs`, keys and sessions at `access`. `wall` is the time that people
-    live in.
+    seller: SellerId
+    sku: Sku
+    priority: Priority
+    due_at: datetime
+    last_good_read_at: datetime | None
+    failures: int
+    last_error: str | None
+    explanation: Explanation
+    policy: str
+    timetable: str
+    in_shop: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceSeries:
+    """Price and stock of one listing over time, at the supplier and in the shop, oldest first.
+
+    Each point holds what was known from its instant on.
     """
 
-    def __init__(
-        self, whole: App, *, actor: str, seller: SellerId | None = None, wall: Clock = WALL
-    ) -> None:
-        self._whole = whole.as_person(actor=actor)
-        self._app = whole.as_person(actor=actor, seller=seller)
-        self._seller = seller
-        self.actor = actor
-        self.lane = AccountOperations(self._whole, self._app, seller=seller)
-        self.shops = ShopOperations(self._whole, self._app, seller=seller)
-        self.suppliers = SupplierOperations(self._whole)
-        self.runs = RunOperations(self._whole, actor=actor)
-        self.access = PeopleOperations(self._whole, wall=wall)
+    seller: SellerId
+    points: tuple[SeriesPoint, ...]
 
-    @property
-    def now(self) -> datetime:
-        """The instant, by the clock of the deployment."""
-        return self._whole.clock.now()
 
-    @property
-    def speed(self) -> float | None:
-        """How many times faster than life that clock runs; None for life's own."""
-        clock = self._whole.clock
-        return clock.speed if isinstance(clock, ScaledClock) else None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListingsOfPart:
+    """A part, as each seller lists it."""
 
-    def status(self, supplier: SupplierName | None = None) -> Overview:
-        """Return everything the first screen shows: of everybody, or of one's own.
+    now: datetime
+    sku: Sku
+    listings: tuple[ProductView, ...]
 
-        With the line of this supplier, else of one's own, else of `main`; raises NotFoundError.
-        """
-        return look(self._line(supplier), seller=self._seller, theirs=self._app)
 
-    def products(
-        self,
-        *,
-        q: str = "",
-        state: ProductState | None = None,
-        seller: SellerId | None = None,
-        cursor: str | None = None,
-        limit: int,
-    ) -> ProductPage:
-        """Return listings by state, seller or text, from a cursor on."""
-        whose = self._whose(seller)
-        views = ProductQueries(self._app.pool)
-        return views.page(self.now, q=q, state=state, seller=whose, cursor=cursor, limit=limit)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedPart:
+    """A part, explained for each seller who lists it."""
 
-    def product(self, sku: Sku, *, seller: SellerId | None = None) -> tuple[ProductView, ...]:
-        """Return a part as each seller lists it; raises NotFoundError."""
-        whose = self._seller or seller
-        found = ProductQueries(self._app.pool).of_sku(self.now, sku, seller=whose)
-        if not found:
-            self._lister(sku, self._review.sellers_of([sku]).get(sku, []), whose)
-        return found
+    now: datetime
+    sku: Sku
+    listings: tuple[ListingExplanation, ...]
 
-    def history(
-        self,
-        sku: Sku,
-        *,
-        seller: SellerId | None = None,
-        kinds: Collection[str] = (),
-        cursor: str | None = None,
-        limit: int,
-    ) -> HistoryPage:
-        """Return what happened to a part, the newest first; raises NotFoundError."""
-        whose, views = self._seller or seller, HistoryQueries(self._app.pool)
-        page = views.page(sku, seller=whose, kinds=kinds, cursor=cursor, limit=limit)
-        if not page.items and cursor is None:
-            listed_by = self._review.sellers_of([sku]).get(sku, [])
-            if not listed_by or whose not in {None, *listed_by}:
-                self._lister(sku, listed_by, whose)
-        return page
 
-    def changes(
-        self, *, seller: SellerId | None = None, cursor: str | None = None, limit: int
-    ) -> ChangePage:
-        """Return what the supplier changed, the newest first, and what became of it."""
-        views = ChangeQueries(self._app.pool)
-        return views.page(self.now, seller=self._whose(seller), cursor=cursor, limit=limit)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesOfPart:
+    """Price and stock of a part over time, as each of its sellers lists it, ten at most."""
 
-    def audit(
-        self,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        seller: SellerId | None = None,
-        sku: Sku | None = None,
-        kinds: Collection[str] = (),
-    ) -> Iterator[HistoryEvent]:
-        """Yield every event in that time, the oldest first, however many there are."""
-        return HistoryQueries(self._app.pool).export(
-            since=since, until=until, seller=self._whose(seller), sku=sku, kinds=kinds
-        )
+    now: datetime
+    sku: Sku
+    listings: tuple[PriceSeries, ...]
 
-    def freshness(self, since: datetime) -> tuple[Freshness, ...]:
-        """Return how fresh all listings were over time, and those of each tier."""
-        return self._whole.freshness.series(since)
 
-    def timetable(self) -> DayTimetable:
-        """Return a day of calls behind and a day ahead, and the windows in which retries board."""
-        return day_of(self._line(), self.now)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallsOfPart:
+    """The latest calls that carried a part, the newest first, ten at most."""
 
-    def series(
-        self, sku: Sku, *, seller: SellerId | None = None, since: datetime
-    ) -> list[PriceSeries]:
-        """Return price and stock of a part over time, as its sellers list it; the first ten."""
-        found, views = self.product(sku, seller=seller), HistoryQueries(self._app.pool)
+    now: datetime
+    sku: Sku
+    calls: tuple[RecentCall, ...]
+
+
+class SlotBody(RequestBody):
+    """When in a day a part is read; `auto` lets the policy choose again."""
+
+    model_config = example({"hour": 6, "minute": 30, "priority": 5}, {"auto": True})
+    hour: Annotated[int, Field(ge=0, le=23)] | None = None
+    minute: Annotated[int, Field(ge=0, le=59)] | None = None
+    priority: Annotated[int, Field(ge=0, le=PRIORITY_MAX)] | None = None
+    auto: bool = False
+    seller: SellerText | None = None
+
+    @model_validator(mode="after")
+    def _sense(self) -> "SlotBody":
+        if self.hour is None and self.minute is not None:
+            raise ValueError("minute needs hour: it is the minute of that hour")
+        if self.hour is not None and self.auto:
+            raise ValueError("say hour, or auto to let the policy choose; not both")
+        if self.hour is None and self.priority is None and not self.auto:
+            raise ValueError("say where to: hour, priority or auto")
+        return self
+
+
+@operation("GET", "/api/sync/products", need=Need.READ, tag=TAG, errors=ERRORS)
+def products(
+    caller: Caller,
+    *,
+    seller: SellerQuery = None,
+    q: TextQuery = "",
+    state: ProductState | None = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> ProductPage:
+    """List listings, by state, seller or text, page by page."""
+    return ProductQueries(caller.own.pool).page(
+        caller.now, q=q, state=state, seller=caller.known(seller), cursor=cursor, limit=limit
+    )
+
+
+@operation("GET", "/api/sync/products/{sku:path}", need=Need.READ, tag=TAG, errors=ERRORS)
+def product(caller: Caller, sku: SkuPath, *, seller: SellerQuery = None) -> ListingsOfPart:
+    """Show a part as each seller lists it."""
+    return ListingsOfPart(now=caller.now, sku=sku, listings=_listed(caller, sku, seller))
+
+
+@operation("PUT", "/api/sync/products/{sku:path}/slot", need=Need.WRITE, tag=TAG, errors=ERRORS)
+def move(caller: Caller, sku: SkuPath, body: SlotBody) -> MovedSlot:
+    """Give a part another slot of the day, or a priority in its own."""
+    slot = RequestedSlot(
+        hour_bucket=body.hour,
+        minute_offset=body.minute or 0,
+        sync_priority=body.priority,
+        is_auto=body.auto,
+    )
+    app, now = caller.shared, caller.now  # which slots are full depends on everybody's listings
+
+    def verb(user_id: SellerId, skus: list[Sku]) -> list[MovedSlot]:
         return [
-            PriceSeries(seller=each.user_id, points=views.series(sku, each.user_id, since))
-            for each in found[:SERIES_MAX]
+            app.timetable.move(user_id, part, slot, policy=app.policy, now=now) for part in skus
         ]
 
-    def calls(self, sku: Sku, *, seller: SellerId | None = None) -> tuple[RecentCall, ...]:
-        """Return the latest calls that carried a part, of its sellers' suppliers.
+    (moved,) = for_each_listing(caller, [sku], body.seller, verb)
+    return moved
 
-        To a seller none, since all share them; raises NotFoundError.
-        """
-        found = self.product(sku, seller=seller)
-        if self._seller is not None:
-            return ()
-        names = Suppliers(self._whole.pool).of_sellers({each.user_id for each in found}).values()
-        keys = [self._whole.for_supplier(name).limit_key for name in sorted(set(names))]
-        return HistoryQueries(self._whole.pool).latest_reads(sku, keys=keys, now=self.now)
 
-    def explain(self, sku: Sku, *, seller: SellerId | None = None) -> list[ListingExplanation]:
-        """Say why a part waits, for each seller who lists it; raises NotFoundError."""
-        whose, now = self._seller or seller, self.now
-        # Its place counts everybody's listings, so this looks over the wall, at one's own rows.
-        found = ListingPositions(self._whole.pool).of_sku(sku, now, seller=whose)
-        if not found:
-            listed_by = self._review.sellers_of([sku]).get(sku, [])
-            self._lister(sku, listed_by, whose)
-        return explained(self._whole, found, now)
+@operation("GET", "/api/sync/explain/{sku:path}", need=Need.READ, tag=TAG, errors=ERRORS)
+def explain(caller: Caller, sku: SkuPath, *, seller: SellerQuery = None) -> ExplainedPart:
+    """Say why a part waits, until when, and its place."""
+    named, now = caller.named(seller), caller.now
+    # A place counts everybody's listings; the rows are the seller's own.
+    positions = ListingPositions(caller.shared.pool).of_sku(sku, now, seller=named)
+    if not positions:
+        raise_not_listed(caller, sku, named)
+    explained = _explained(caller.shared, positions, now)
+    return ExplainedPart(now=now, sku=sku, listings=tuple(explained))
 
-    def held(
-        self, *, seller: SellerId | None = None, limit: int, cursor: str | None = None
-    ) -> list[HeldChange]:
-        """Return held changes, the oldest first, from a cursor on."""
-        return self._review.held(self._whose(seller), limit=limit, cursor=cursor)
 
-    def approve(
-        self, skus: Sequence[Sku], *, seller: SellerId | None = None, reason: str = ""
-    ) -> list[Ruling]:
-        """Let held changes reach the shop."""
-        now = self._app.clock.now()
-        return self._for_each(
-            skus, seller, lambda *key: self._review.approve(*key, reason=reason, now=now)
+@operation("GET", "/api/sync/series/{sku:path}", need=Need.READ, tag=TAG, errors=ERRORS)
+def series(
+    caller: Caller, sku: SkuPath, *, seller: SellerQuery = None, days: Days = DAYS_SHOWN
+) -> SeriesOfPart:
+    """Show what a part cost over time, and how much there was, at the supplier and in the shop."""
+    now, queries = caller.now, HistoryQueries(caller.own.pool)
+    since = now - timedelta(days=days)
+    listings = _listed(caller, sku, seller)[:SERIES_MAX]
+    found = tuple(
+        PriceSeries(seller=listing.user_id, points=queries.series(sku, listing.user_id, since))
+        for listing in listings
+    )
+    return SeriesOfPart(now=now, sku=sku, listings=found)
+
+
+@operation("GET", "/api/sync/calls/{sku:path}", need=Need.READ, tag=TAG, errors=ERRORS)
+def calls(caller: Caller, sku: SkuPath, *, seller: SellerQuery = None) -> CallsOfPart:
+    """List the supplier's latest calls that carried a part, of two days; to a seller none."""
+    listings, app, now = _listed(caller, sku, seller), caller.shared, caller.now
+    if caller.seller is not None:  # sellers share the calls
+        return CallsOfPart(now=now, sku=sku, calls=())
+    names = Suppliers(app.pool).of_sellers({listing.user_id for listing in listings}).values()
+    keys = [app.for_supplier(name).limit_key for name in sorted(set(names))]
+    latest = HistoryQueries(app.pool).latest_reads(sku, keys=keys, now=now)
+    return CallsOfPart(now=now, sku=sku, calls=latest)
+
+
+@operation("POST", "/api/sync/trigger", need=Need.WRITE, tag="pausing", errors=(404,))
+def trigger(caller: Caller, body: Decision) -> Rulings:
+    """Put parts into the next call, before all others."""
+    now, triggers = caller.now, Triggers(caller.own.pool)
+    return ruled(
+        for_each_listing(
+            caller,
+            body.skus,
+            body.seller,
+            lambda *key: triggers.trigger(*key, reason=body.reason, now=now),
         )
+    )
 
-    def approve_all(self, *, seller: SellerId | None = None, reason: str) -> list[Ruling]:
-        """Let everything held reach the shop, and the rest of a mass change with it."""
-        now = self._app.clock.now()
-        return self._review.approve_all(self._whose(seller), reason=reason, now=now)
 
-    def reject(
-        self, skus: Sequence[Sku], *, seller: SellerId | None = None, reason: str = ""
-    ) -> list[Ruling]:
-        """Keep the shop's price; the same quote is not held again."""
-        now = self._app.clock.now()
-        return self._for_each(
-            skus, seller, lambda *key: self._review.reject(*key, reason=reason, now=now)
+def _listed(caller: Caller, sku: Sku, seller: SellerId | None) -> tuple[ProductView, ...]:
+    named = caller.named(seller)
+    listings = ProductQueries(caller.own.pool).of_sku(caller.now, sku, seller=named)
+    if not listings:
+        raise_not_listed(caller, sku, named)
+    return listings
+
+
+def _explained(
+    app: App, positions: Sequence[ListingPosition], now: datetime
+) -> list[ListingExplanation]:
+    """Explain each of these listings, each in the queue of its supplier."""
+    suppliers = Suppliers(app.pool).of_sellers({position.user_id for position in positions})
+    explained = [
+        answer
+        for name in sorted(set(suppliers.values()))
+        for answer in _explained_in_queue(
+            app.for_supplier(name),
+            [position for position in positions if suppliers[position.user_id] == name],
+            now,
         )
+    ]
+    return sorted(explained, key=lambda answer: (answer.sku, answer.seller))
 
-    def rollback(
-        self,
-        skus: Sequence[Sku],
-        *,
-        to: datetime,
-        seller: SellerId | None = None,
-        reason: str = "",
-        dry_run: bool = False,
-    ) -> list[Ruling]:
-        """Give parts the price they had at another time."""
-        now = self._past(to)
-        return self._for_each(
-            skus,
-            seller,
-            lambda *key: self._review.rollback(
-                *key, to=to, reason=reason, now=now, dry_run=dry_run
-            ),
+
+def _explained_in_queue(
+    app: App, positions: Sequence[ListingPosition], now: datetime
+) -> list[ListingExplanation]:
+    queue = queue_ahead(app, now, {position.sku for position in positions if position.is_active})
+    return [
+        ListingExplanation(
+            seller=position.user_id,
+            sku=position.sku,
+            priority=position.priority,
+            due_at=position.next_sync_at,
+            last_good_read_at=position.last_successful_sync,
+            failures=position.consecutive_failures,
+            last_error=position.last_error,
+            explanation=reasons(position, queue, now),
+            policy=app.policy.name,
+            timetable=app.policy_reason(position, now),
+            in_shop=in_shop(position, now),
         )
-
-    def rollback_since(
-        self,
-        since: datetime,
-        *,
-        to: datetime,
-        seller: SellerId | None = None,
-        reason: str = "",
-        dry_run: bool = False,
-    ) -> list[Ruling]:
-        """Give all of a seller's parts that changed since then the price they had at `to`."""
-        now, whose = self._past(since, to), self._whose(seller)
-        if whose is None:
-            raise InvalidError("since needs a seller: a batch is rolled back for one seller")
-        return self._review.rollback(
-            whose, since=since, to=to, reason=reason, now=now, dry_run=dry_run
-        )
-
-    def revive(self, skus: Sequence[Sku], *, seller: SellerId | None = None) -> list[Ruling]:
-        """Restart parked parts; they board the next call."""
-        now = self._app.clock.now()
-        return self._for_each(skus, seller, lambda *key: self._review.revive(*key, now=now))
-
-    def revive_all(self, *, seller: SellerId | None = None) -> list[Ruling]:
-        """Restart everything that is parked."""
-        return self._review.revive_all(self._whose(seller), now=self.now)
-
-    def pause(
-        self,
-        kind: PauseKind,
-        *,
-        skus: Sequence[Sku] = (),
-        seller: SellerId | None = None,
-        supplier: SupplierName | None = None,
-        until: datetime | None = None,
-        reason: str = "",
-    ) -> list[Pause]:
-        """Stop everything, suppliers, a seller, or parts; return the pauses that now stand.
-
-        Without a name all suppliers are meant. Behind a wall only that seller's things; raises
-        ForbiddenError for what is everybody's.
-        """
-        now, pauses = self._app.clock.now(), Pauses(self._app.pool)
-        if until is not None and until <= now:
-            raise InvalidError(f"a pause ends later than now, {now:%Y-%m-%d %H:%M} UTC")
-        made = [
-            Pause(
-                kind=kind,
-                seller=user_id,
-                sku=sku,
-                supplier=supplier,
-                until=until,
-                reason=reason,
-                actor=self.actor,
-                since=now,
-            )
-            for user_id, sku in self._things(kind, skus, seller, supplier)
-        ]
-        pauses.pause_each(made, now)
-        return made
-
-    def resume(
-        self,
-        kind: PauseKind,
-        *,
-        skus: Sequence[Sku] = (),
-        seller: SellerId | None = None,
-        supplier: SupplierName | None = None,
-        reason: str = "",
-    ) -> list[Resumed]:
-        """Let it go on; the answer says so where another pause still stops it."""
-        now, pauses = self._app.clock.now(), Pauses(self._app.pool)
-        things = self._things(kind, skus, seller, supplier)
-        return pauses.resume_each(kind, things, supplier=supplier, reason=reason, now=now)
-
-    def pauses(self, *, seller: SellerId | None = None) -> list[Pause]:
-        """Return what is paused; of one seller, whatever stops that seller."""
-        now = self._app.clock.now()
-        return Pauses(self._app.pool).standing(now, seller=self._whose(seller))
-
-    def trigger(
-        self, skus: Sequence[Sku], *, seller: SellerId | None = None, reason: str = ""
-    ) -> list[Ruling]:
-        """Let parts board the next call, before all others."""
-        now, triggers = self._app.clock.now(), Triggers(self._app.pool)
-        return self._for_each(
-            skus, seller, lambda *key: triggers.trigger(*key, reason=reason, now=now)
-        )
-
-    def move(
-        self, skus: Sequence[Sku], requested_slot: RequestedSlot, *, seller: SellerId | None = None
-    ) -> list[MovedSlot]:
-        """Give parts another slot of the day, or a priority in theirs."""
-        app, now = self._whole, self.now  # whose slots are full is known by everybody's
-
-        def verb(user_id: SellerId, theirs: list[Sku]) -> list[MovedSlot]:
-            return [
-                app.timetable.move(user_id, sku, requested_slot, policy=app.policy, now=now)
-                for sku in theirs
-            ]
-
-        return self._for_each(skus, seller, verb)
-
-    def publish(self, skus: Sequence[str], *, seller: SellerId | None = None) -> PublishBatch:
-        """Ask for parts to be put into a shop; raises ConflictError if none could be taken."""
-        app, now, batch_id = self._whole, self.now, fresh_id()
-        publishing = Publishing(app.pool)  # slots are given by how full everybody's are
-        whose = publishing.seller(self._seller or seller)
-        parts = publishing.request(
-            whose,
-            skus,
-            batch_id=batch_id,
-            form=app.settings.shop_sku,
-            policy=app.policy,
-            now=now,
-        )
-        if all(each.status == "refused" for each in parts):
-            told = "; ".join(f"{each.sku}: {each.reason}" for each in parts[:NAMED_MAX])
-            raise ConflictError(f"no part could be taken: {told}")
-        return batch_of(app.for_supplier(self._supplier_of(whose)), batch_id, whose, parts, now)
-
-    def batch(self, batch_id: str) -> PublishBatch:
-        """Tell what became of a batch; a part belongs to the batch that asked for it last."""
-        publishing = Publishing(self._whole.pool)  # a place in line is a place among everybody
-        owner = publishing.owner(batch_id) if is_uuid(batch_id) else None
-        if owner is None or self._seller not in {None, owner}:
-            raise NotFoundError("there is no such batch, or its parts were asked for again since")
-        app = self._whole.for_supplier(self._supplier_of(owner))
-        return batch_of(app, batch_id, owner, publishing.batch(batch_id), self.now)
-
-    def limits(self, *, limit: int, cursor: str | None = None) -> list[LimitView]:
-        """Return what is used of each limit, from a cursor on."""
-        return limits(self._whole, limit=limit, cursor=cursor)
-
-    def ledger(
-        self,
-        name: str,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int,
-        cursor: str | None = None,
-    ) -> list[LedgerEntry]:
-        """Return the calls that one limit permitted, the newest first, from a cursor on."""
-        key = key_of(self._whole, name)
-        views = LimitQueries(self._whole.pool)
-        return views.ledger(key, since=since, until=until, limit=limit, cursor=cursor)
-
-    def alerts(self) -> list[Alert]:
-        """Return what is wrong now, of everybody's or of one's own, the worst first."""
-        return alerts(self.metrics(), self._whole.settings.alert_limits)
-
-    def metrics(self, seen: Overview | None = None) -> AlertMetrics:
-        """Return what alerts are judged by; a seller's are in the overview, if it was read."""
-        app, pauses = self._whole, self.pauses()
-        if self._seller is None:
-            return alert_metrics_now(app, self.now, pauses=pauses)
-        seen = seen or self.status()
-        tokens = Credentials(app.pool).ending(
-            seen.now + TOKEN_NOTICE,
-            client_id=app.settings.shopify_client_id,
-            seller=self._seller,
-        )
-        return alert_metrics_of(seen, pauses=pauses, tokens=tokens)
-
-    def alerts_in(self, seen: Overview) -> list[Alert]:
-        """Return what is wrong, with an overview that was read before."""
-        return alerts(self.metrics(seen), self._whole.settings.alert_limits)
-
-    def _things(
-        self,
-        kind: PauseKind,
-        skus: Sequence[Sku],
-        seller: SellerId | None,
-        supplier: SupplierName | None,
-    ) -> list[tuple[SellerId | None, Sku | None]]:
-        """Return what is to be paused or resumed; raises RequestError before it is done."""
-        if supplier is not None and kind is not PauseKind.SUPPLIER:
-            raise InvalidError("supplier: name it to pause or resume a supplier, and nothing else")
-        if bool(skus) != (kind is PauseKind.LISTING):
-            raise InvalidError("name parts to pause or resume parts, and nothing else with them")
-        if kind is PauseKind.LISTING:
-            return self._for_each(
-                skus, seller, lambda user_id, theirs: [(user_id, sku) for sku in theirs]
-            )
-        if kind is PauseKind.SELLER:
-            whose = self._whose(seller)
-            if whose is None:
-                raise InvalidError("name the seller who is to be paused or resumed")
-            return [(whose, None)]
-        if self._seller is not None:
-            raise ForbiddenError(f"{self._seller} may pause its own things only, not {kind}")
-        if seller is not None:
-            raise InvalidError(f"{kind} is nobody's alone; leave the seller out")
-        if supplier is not None and supplier != MAIN:
-            Suppliers(self._whole.pool).find(supplier)  # a slip must show
-        return [(None, None)]
-
-    @property
-    def _review(self) -> Review:
-        return Review(self._app.pool)
-
-    def _past(self, *instants: datetime) -> datetime:
-        """Return now; raises InvalidError for an instant that has not come."""
-        now = self.now
-        for at in instants:
-            if at > now:
-                raise InvalidError(
-                    f"{at:%Y-%m-%d %H:%M} UTC has not come yet; it is {now:%Y-%m-%d %H:%M}"
-                )
-        return now
-
-    def _line(self, supplier: SupplierName | None = None) -> App:
-        """Return the application on one supplier's line; a seller's own, whatever is asked for."""
-        if self._seller is not None:
-            supplier = self._supplier_of(self._seller)
-        return self._whole if supplier is None else self._whole.for_supplier(supplier)
-
-    def _supplier_of(self, seller: SellerId) -> SupplierName:
-        return Suppliers(self._whole.pool).of_sellers([seller])[seller]
-
-    def _whose(self, asked: SellerId | None) -> SellerId | None:
-        """Return whose data is meant, None for everybody's; raises NotFoundError."""
-        return self._app.sellers.known(asked) if self._seller is None else self._seller
-
-    def _for_each(
-        self,
-        skus: Sequence[Sku],
-        seller: SellerId | None,
-        verb: Callable[[SellerId, list[Sku]], list[Answer]],
-    ) -> list[Answer]:
-        """Do a verb for the one seller of each part; raises RequestError before it is done."""
-        whose = self._seller or seller
-        if not skus:
-            raise InvalidError("name at least one part")
-        sellers = self._review.sellers_of(skus)
-        wanted: dict[SellerId, list[Sku]] = {}
-        for sku in dict.fromkeys(skus):
-            wanted.setdefault(self._lister(sku, sellers.get(sku, []), whose), []).append(sku)
-        return [each for user_id, theirs in wanted.items() for each in verb(user_id, theirs)]
-
-    def _lister(self, sku: Sku, listed_by: Sequence[SellerId], whose: SellerId | None) -> SellerId:
-        """Return whose listing is meant; behind a wall, nothing is said of who else lists it."""
-        others = [] if self._seller is not None else listed_by
-        if whose is not None and whose in listed_by:
-            return whose
-        if whose is not None and others:
-            raise NotFoundError(f"{whose} does not list {sku}; it is listed by {_names(others)}")
-        if not others:
-            similar = ListingPositions(self._app.pool).similar(sku, seller=self._seller)
-            hint = f"did you mean {' or '.join(similar)}?" if similar else "check how it is spelled"
-            raise NotFoundError(f"no listing has the part number {sku}; {hint}")
-        if len(others) > 1:
-            raise InvalidError(
-                f"{sku} is listed by {_names(others)}; say whose: name the seller (--seller)"
-            )
-        return others[0]
-
-
-def _names(sellers: Sequence[SellerId]) -> str:
-    more = ", ..." if len(sellers) > NAMED_MAX else ""
-    return ", ".join(sellers[:NAMED_MAX]) + more
+        for position in positions
+    ]

@@ -1,56 +1,165 @@
-"""The part of a desk that is about who may come in: keys, and browsers that are logged in."""
+"""Who may come in: keys for programs, and browsers that are logged in.
 
-from headway.app import App
-from headway.clock import Clock
-from headway.core.access import AccessGrant
-from headway.errors import NotFoundError
+Keys and sessions belong to no seller, and expire in real time.
+"""
+
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any
+
+from fastapi import Query
+from pydantic import StringConstraints
+
+from headway.core.access import AccessGrant, Need, Role
+from headway.core.catalog.listings import SellerId
+from headway.errors import InvalidError, NotFoundError
+from headway.operations.callers import Caller, OperatorCaller
+from headway.operations.declaration import operation
+from headway.operations.inputs import (
+    NAME_CHARS_MAX,
+    PLAIN,
+    Instant,
+    NamePath,
+    RequestBody,
+    SellerText,
+    example,
+)
 from headway.store.access.keys import ApiKey, ApiKeys
 from headway.store.access.sessions import BrowserSession, Sessions
 
+TAG = "access"
+ERRORS = (404,)
+KeyName = Annotated[
+    str,
+    StringConstraints(
+        min_length=1,
+        max_length=100,
+        pattern=r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$",
+    ),
+]
+SessionName = Annotated[
+    str,
+    Query(
+        min_length=1,
+        max_length=NAME_CHARS_MAX,
+        pattern=PLAIN,
+        description="Whose: a key's name, or the role of whoever came by a link.",
+        examples=["acme-app"],
+    ),
+]
 
-class PeopleOperations:
-    """Keys and sessions; they belong to no seller, and live in the time of people, `wall`."""
 
-    def __init__(self, whole: App, *, wall: Clock) -> None:
-        self._access = ApiKeys(whole.pool, clock=whole.clock)
-        self._sessions = Sessions(whole.pool, clock=whole.clock)
-        self._wall = wall
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallerIdentity:
+    """Who asks, and what they may."""
 
-    def all_keys(self) -> list[ApiKey]:
-        """Return every key, those that were revoked last."""
-        return self._access.all_keys()
+    name: str
+    role: Role
+    seller: SellerId | None
+    may: tuple[Need, ...]
 
-    def create_key(self, grant: AccessGrant) -> tuple[ApiKey, str]:
-        """Make a key; return how people see it, and the key, which is nowhere afterwards."""
-        return self._access.add_key(grant, now=self._wall.now())
 
-    def revoke_key(self, which: str) -> ApiKey:
-        """Let a key open nothing from now on, nor its sessions; raises RequestError."""
-        key = self._access.revoke_key(which, now=self._wall.now())
-        if key is None:
-            raise NotFoundError(
-                "no working key has this name, beginning or id; see: headway key list, or /api/keys"
-            )
-        return key
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyList:
+    """All keys, those that were revoked last."""
 
-    def sessions(self) -> list[BrowserSession]:
-        """Return every session that lets somebody in, those seen last first."""
-        return self._sessions.live(now=self._wall.now())
+    keys: tuple[ApiKey, ...]
 
-    def end_session(self, id_: str) -> BrowserSession:
-        """End one session; raises NotFoundError."""
-        ended = self._sessions.end(id_, now=self._wall.now())
-        if ended is None:
-            raise NotFoundError(
-                "nobody is logged in under this id; see: headway sessions, or /api/sessions"
-            )
-        return ended
 
-    def end_sessions(self, name: str) -> list[BrowserSession]:
-        """End all sessions of somebody; raises NotFoundError."""
-        ended = self._sessions.end_named(name, now=self._wall.now())
-        if not ended:
-            raise NotFoundError(
-                "nobody of this name is logged in; see: headway sessions, or /api/sessions"
-            )
-        return ended
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewKey(ApiKey):
+    """A key that was made; `key` is shown this once, and null when the reply is replayed."""
+
+    key: str | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionList:
+    """Sessions, those seen last first."""
+
+    sessions: tuple[BrowserSession, ...]
+
+
+class KeyBody(RequestBody):
+    """A key to be made: a seller's needs a seller, an operator's has none."""
+
+    model_config = example({"name": "acme-app", "role": "seller", "seller": "acme"})
+    name: KeyName
+    role: Role
+    seller: SellerText | None = None
+    expires_at: Instant | None = None
+
+
+@operation("GET", "/api/me", need=Need.READ, tag=TAG)
+def me(caller: Caller) -> CallerIdentity:
+    """Show who asks, and what they may."""
+    who = caller.principal
+    may = tuple(need for need in Need if who.may(need))
+    return CallerIdentity(name=who.name, role=who.role, seller=who.seller, may=may)
+
+
+@operation("GET", "/api/keys", need=Need.OPERATE, tag=TAG)
+def keys(caller: OperatorCaller) -> KeyList:
+    """List keys, and when each was last used."""
+    return KeyList(keys=tuple(_keys(caller).all_keys()))
+
+
+@operation("POST", "/api/keys", need=Need.OPERATE, tag=TAG, status=201)
+def create_key(caller: OperatorCaller, body: KeyBody) -> NewKey:
+    """Make a key; it is shown in this reply, and never again."""
+    if body.role is Role.SELLER and body.seller is None:
+        raise InvalidError("seller: a seller's key says whose it is")
+    if body.role is Role.OPERATOR and body.seller is not None:
+        raise InvalidError("seller: an operator sees everybody's data; leave it out")
+    grant = AccessGrant(
+        name=body.name, role=body.role, seller=body.seller, expires_at=body.expires_at
+    )
+    key, secret = _keys(caller).add_key(grant, now=caller.wall.now())
+    kept: dict[str, Any] = {each.name: getattr(key, each.name) for each in fields(key)}
+    return NewKey(**kept, key=secret)
+
+
+@operation("DELETE", "/api/keys/{key_id}", need=Need.OPERATE, tag=TAG, errors=ERRORS)
+def revoke_key(caller: OperatorCaller, key_id: NamePath) -> ApiKey:
+    """Revoke a key, by its id, name or beginning, and end the sessions that it began."""
+    key = _keys(caller).revoke_key(key_id, now=caller.wall.now())
+    if key is None:
+        raise NotFoundError(
+            "no working key has this name, beginning or id; see: headway key list, or /api/keys"
+        )
+    return key
+
+
+@operation("GET", "/api/sessions", need=Need.OPERATE, tag=TAG)
+def sessions(caller: OperatorCaller) -> SessionList:
+    """List browsers that are logged in: who, since when, last seen, from where."""
+    return SessionList(sessions=tuple(_sessions(caller).live(now=caller.wall.now())))
+
+
+@operation("DELETE", "/api/sessions", need=Need.OPERATE, tag=TAG, errors=ERRORS)
+def end_sessions(caller: OperatorCaller, name: SessionName) -> SessionList:
+    """End all sessions of somebody, by the name that the audit shows."""
+    ended = _sessions(caller).end_named(name, now=caller.wall.now())
+    if not ended:
+        raise NotFoundError(
+            "nobody of this name is logged in; see: headway sessions, or /api/sessions"
+        )
+    return SessionList(sessions=tuple(ended))
+
+
+@operation("DELETE", "/api/sessions/{session_id}", need=Need.OPERATE, tag=TAG, errors=ERRORS)
+def end_session(caller: OperatorCaller, session_id: NamePath) -> BrowserSession:
+    """End a session; its browser must log in again."""
+    ended = _sessions(caller).end(session_id, now=caller.wall.now())
+    if ended is None:
+        raise NotFoundError(
+            "nobody is logged in under this id; see: headway sessions, or /api/sessions"
+        )
+    return ended
+
+
+def _keys(caller: OperatorCaller) -> ApiKeys:
+    return ApiKeys(caller.app.pool, clock=caller.app.clock)
+
+
+def _sessions(caller: OperatorCaller) -> Sessions:
+    return Sessions(caller.app.pool, clock=caller.app.clock)

@@ -1,20 +1,53 @@
-"""The part of a desk that is about sellers' shops, and what sellers pay for."""
+"""Sellers' shops, their connections and tiers. Tokens only ever come in."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Annotated
+
+from pydantic import Field
 
 from headway.app import App
+from headway.core.access import Need
 from headway.core.accounts.jobs import PlatformName, Tier
-from headway.core.catalog.listings import SellerId
+from headway.core.catalog.listings import SellerId, Wait
+from headway.errors import ConfigError, InvalidError, NotFoundError
+from headway.operations.callers import Caller, OperatorCaller
+from headway.operations.declaration import operation
+from headway.operations.inputs import (
+    NAME_CHARS_MAX,
+    PLAIN,
+    Cursor,
+    Limit,
+    ReasonText,
+    RequestBody,
+    Secret,
+    SellerPath,
+    SellerQuery,
+    SellerText,
+    example,
+)
+from headway.operations.pages import cut
+from headway.operations.shop_tokens import forget_tokens, keep_tokens
+from headway.providers.tokens import is_usable
 from headway.store import cursors
-from headway.store.accounts.connections import ConnectedShop, ConnectedShops, ShopTally
+from headway.store.accounts.connections import (
+    ConnectedShop,
+    ConnectedShops,
+    ShopTally,
+    shop_name,
+)
 from headway.store.accounts.warehouse import Warehouse, WrittenCounts
+
+TAG = "shops"
+GREET_S = 20.0
+ShopText = Annotated[str, Field(min_length=1, max_length=NAME_CHARS_MAX, pattern=PLAIN)]
+Text = Annotated[str, Field(max_length=NAME_CHARS_MAX, pattern=PLAIN)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShopView:
-    """A seller's shop; locations are None until it told them, and only Shopify's has a tally.
+    """A seller's shop; locations are None until they were read, and only Shopify's has a tally.
 
     `unknown_locations` are those that stock is mapped to and the shop does not have.
     """
@@ -37,6 +70,22 @@ class ShopView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShopPage:
+    """Shops by seller, and where to go on."""
+
+    items: tuple[ShopView, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShopConnection:
+    """A shop that was connected, and the mapped locations that it does not have."""
+
+    account: ConnectedShop
+    unknown_locations: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TierView:
     """What a seller pays for, and what is left of the month; `lifted` jobs could go on with it."""
 
@@ -49,70 +98,191 @@ class TierView:
     has_account: bool
 
 
-class ShopOperations:
-    """Shops and tiers, of everybody or behind a seller's wall."""
+class TierBody(RequestBody):
+    """What a seller is to pay for."""
 
-    def __init__(self, whole: App, own: App, *, seller: SellerId | None) -> None:
-        self._whole = whole
-        self._app = own
-        self._seller = seller
+    model_config = example({"tier": "pro"})
+    tier: Tier
 
-    def some(
-        self, *, seller: SellerId | None = None, limit: int, cursor: str | None = None
-    ) -> list[ShopView]:
-        """Return shops by seller, from a cursor on; raises NotFoundError for a seller."""
-        accounts, warehouse = ConnectedShops(self._app.pool), Warehouse(self._app.pool)
-        after = (None, None) if cursor is None else cursors.decode(cursor, str, str)
-        found = accounts.some(self._whose(seller), after=after, limit=limit)
-        tallies = accounts.tally({each.user_id for each in found})
-        wanted = list(self._whole.settings.locations.values())
-        return [
-            ShopView(
-                seller=each.user_id,
-                platform=each.platform,
-                shop=each.shop,
-                title=each.title,
-                status=each.status,
-                reason=each.reason,
-                locations=None if each.locations is None else tuple(sorted(each.locations)),
-                unknown_locations=unknown_locations(each, wanted),
-                tally=tallies[each.user_id] if each.platform is PlatformName.SHOPIFY else None,
-                counts=warehouse.counts(each.bare),
-            )
-            for each in found
-        ]
 
-    def tier(self, seller: SellerId) -> TierView:
-        """Return what a seller pays for; raises NotFoundError."""
-        whose = self._whose(seller)
-        assert whose is not None, "somebody was named"
-        return self._tier(whose)
+class ConnectBody(RequestBody):
+    """A shop, whose it is, and its tokens. `owner` is Printify's account, if it has several shops.
 
-    def set_tier(self, seller: SellerId, tier: Tier) -> TierView:
-        """Let a seller pay for this from now on; it acts at once on all the seller's jobs."""
-        quotas, now = self._whole.job_rule.order_quotas, self._whole.clock.now()
-        lifted = self._whole.sellers.set_tier(seller, tier, quotas=quotas, now=now)
-        return self._tier(seller, lifted=lifted)
+    With `check`, a Shopify shop is asked for its locations, which proves the token.
+    """
 
-    def _tier(self, seller: SellerId, *, lifted: int = 0) -> TierView:
-        rule, sellers = self._whole.job_rule, self._app.sellers
-        tier = sellers.tier(seller)
-        return TierView(
-            seller=seller,
-            tier=tier,
-            orders_quota=rule.order_quotas[tier],
-            orders_used=sellers.orders_count(seller, now=self._whole.clock.now()),
-            interval_min=rule.intervals[tier] / timedelta(minutes=1),
-            lifted=lifted,
-            has_account=bool(self._app.account_queries.accounts(user_id=seller, limit=1)),
+    model_config = example(
+        {"shop": "acme.myshopify.com", "seller": "acme", "access_token": "...", "check": False}
+    )
+    shop: ShopText
+    seller: SellerText
+    platform: PlatformName = PlatformName.SHOPIFY
+    access_token: Secret
+    refresh_token: Secret | None = None
+    owner: Text = ""
+    title: Text = ""
+    check: bool = True
+
+
+class DisconnectBody(RequestBody):
+    """Which seller's shop, and why."""
+
+    model_config = example({"seller": "acme", "reason": "the shop is closed"})
+    seller: SellerText
+    platform: PlatformName = PlatformName.SHOPIFY
+    reason: ReasonText = ""
+
+
+@operation("GET", "/api/shops", need=Need.READ, tag=TAG, errors=(404, 422))
+def shops(
+    caller: Caller, *, seller: SellerQuery = None, cursor: Cursor = None, limit: Limit = 50
+) -> ShopPage:
+    """List sellers' shops, and what waits to get there."""
+    accounts, warehouse = ConnectedShops(caller.own.pool), Warehouse(caller.own.pool)
+    after = (None, None) if cursor is None else cursors.decode(cursor, str, str)
+    rows = accounts.some(caller.known(seller), after=after, limit=limit + 1)
+    tallies = accounts.tally({shop.user_id for shop in rows})
+    views = [
+        ShopView(
+            seller=shop.user_id,
+            platform=shop.platform,
+            shop=shop.shop,
+            title=shop.title,
+            status=shop.status,
+            reason=shop.reason,
+            locations=None if shop.locations is None else tuple(sorted(shop.locations)),
+            unknown_locations=_unknown_locations(caller.shared, shop),
+            tally=tallies[shop.user_id] if shop.platform is PlatformName.SHOPIFY else None,
+            counts=warehouse.counts(shop.bare),
+        )
+        for shop in rows
+    ]
+    items, next_cursor = cut(views, limit)
+    return ShopPage(items=items, next_cursor=next_cursor)
+
+
+@operation("GET", "/api/sellers/{seller:path}/tier", need=Need.READ, tag=TAG, errors=(404, 422))
+def tier(caller: Caller, seller: SellerPath) -> TierView:
+    """Show what a seller pays for, and what is left of the month."""
+    known = caller.known(seller)
+    assert known is not None, "a seller was named"
+    return _tier(caller, known)
+
+
+@operation("PUT", "/api/sellers/{seller:path}/tier", need=Need.OPERATE, tag=TAG)
+def set_tier(caller: OperatorCaller, seller: SellerPath, body: TierBody) -> TierView:
+    """Set what a seller pays for; it acts at once on all the seller's jobs."""
+    quotas = caller.app.job_rule.order_quotas
+    lifted = caller.app.sellers.set_tier(seller, body.tier, quotas=quotas, now=caller.now)
+    return _tier(caller, seller, lifted=lifted)
+
+
+@operation("POST", "/api/shops/connect", need=Need.OPERATE, tag=TAG)
+def connect(caller: OperatorCaller, body: ConnectBody) -> ShopConnection:
+    """Connect a seller to a shop, or give the shop new tokens; they are kept encrypted."""
+    app, platform = caller.app, body.platform
+    name = shop_name(platform, body.shop)
+    access = body.access_token.get_secret_value()
+    refresh = None if body.refresh_token is None else body.refresh_token.get_secret_value()
+    _check_tokens(app, platform, access, refresh)
+    owner_id = body.owner and shop_name(platform, body.owner)
+    if platform is PlatformName.PRINTIFY:
+        owner_id = owner_id or name
+
+    def join() -> ConnectedShop:
+        return ConnectedShops(app.pool).connect(
+            body.seller,
+            name,
+            platform=platform,
+            owner_id=owner_id,
+            title=body.title,
+            now=caller.now,
         )
 
-    def _whose(self, asked: SellerId | None) -> SellerId | None:
-        return self._seller or self._app.sellers.known(asked)
+    keep_tokens(app, join(), access, refresh)
+    # A push or a pull that came in between found no token, and gave up.
+    account = join()
+    if platform is PlatformName.SHOPIFY and body.check:
+        account = _greet(app, account)
+    return ShopConnection(account=account, unknown_locations=_unknown_locations(app, account))
 
 
-def unknown_locations(account: ConnectedShop, wanted: Sequence[str]) -> tuple[str, ...] | None:
+@operation("POST", "/api/shops/disconnect", need=Need.OPERATE, tag=TAG, errors=(404,))
+def disconnect(caller: OperatorCaller, body: DisconnectBody) -> ConnectedShop:
+    """Stop reading and writing a seller's shop, and forget its tokens."""
+    app = caller.app
+    _require_connected(app, body.seller, body.platform)
+    account = ConnectedShops(app.pool).disconnect(
+        body.seller,
+        body.reason or "disconnected by a person",
+        platform=body.platform,
+        now=caller.now,
+    )
+    forget_tokens(app, account)
+    return account
+
+
+def _check_tokens(app: App, platform: PlatformName, access: str, refresh: str | None) -> None:
+    """Raise InvalidError or ConfigError if a token is missing, or could not be used."""
+    settings = app.settings
+    if not all(is_usable(token) for token in (access, refresh) if token is not None):
+        raise InvalidError("access_token, refresh_token: a token is one word, on one line")
+    if platform is PlatformName.ETSY and refresh is None:
+        raise InvalidError("refresh_token: Etsy's access tokens live an hour, so it is needed")
+    if platform is PlatformName.PRINTIFY and refresh is not None:
+        raise InvalidError("a personal token of Printify lives a year and is not refreshed")
+    if platform is PlatformName.ETSY and not settings.etsy_keystring:
+        raise ConfigError("Etsy's tokens work only with HEADWAY_ETSY_KEYSTRING; set it")
+    can_refresh = settings.shopify_client_id and settings.shopify_client_secret
+    if platform is PlatformName.SHOPIFY and refresh is not None and not can_refresh:
+        raise ConfigError(
+            "a refresh token works only with HEADWAY_SHOPIFY_CLIENT_ID and"
+            " HEADWAY_SHOPIFY_CLIENT_SECRET; set both"
+        )
+
+
+def _greet(app: App, account: ConnectedShop) -> ConnectedShop:
+    """Read the shop's locations, which proves the token; a running worker may be faster."""
+    push, accounts = app.push("connect", only=account.id), ConnectedShops(app.pool)
+    give_up_s = app.clock.monotonic() + GREET_S
+    while account.status == "connected" and account.locations_at is None:
+        if app.clock.monotonic() > give_up_s:
+            break
+        result = push.step()
+        account = accounts.of_seller(account.user_id)
+        if isinstance(result, Wait):
+            wait_s = (result.until - app.clock.now()).total_seconds()
+            app.clock.sleep(min(max(wait_s, 0), GREET_S))
+    return account
+
+
+def _require_connected(app: App, seller: SellerId, platform: PlatformName) -> None:
+    """Raise NotFoundError if all the seller's shops are on other platforms."""
+    accounts = app.account_queries.accounts(user_id=seller, limit=len(PlatformName))
+    others = sorted({account.platform for account in accounts})
+    if others and platform not in others:
+        raise NotFoundError(
+            f"{seller} has no shop on {platform}, but on {' and '.join(others)}; add --platform"
+        )
+
+
+def _tier(caller: Caller, seller: SellerId, *, lifted: int = 0) -> TierView:
+    rule, sellers = caller.shared.job_rule, caller.own.sellers
+    paid = sellers.tier(seller)
+    return TierView(
+        seller=seller,
+        tier=paid,
+        orders_quota=rule.order_quotas[paid],
+        orders_used=sellers.orders_count(seller, now=caller.now),
+        interval_min=rule.intervals[paid] / timedelta(minutes=1),
+        lifted=lifted,
+        has_account=bool(caller.own.account_queries.accounts(user_id=seller, limit=1)),
+    )
+
+
+def _unknown_locations(app: App, shop: ConnectedShop) -> tuple[str, ...] | None:
     """Return the locations that stock is mapped to and the shop does not have."""
-    if account.locations is None:
+    if shop.locations is None:
         return None
-    return tuple(sorted(set(wanted) - set(account.locations)))
+    mapped: Sequence[str] = list(app.settings.locations.values())
+    return tuple(sorted(set(mapped) - set(shop.locations)))

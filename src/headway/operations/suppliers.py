@@ -1,17 +1,37 @@
-"""The part of a desk that is about suppliers: who they are, who buys there, and how it goes."""
+"""Suppliers: their credentials, who buys there, and how they answer. Secrets only ever come in."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
+
+from fastapi import Path
+from pydantic import Field
 
 from headway.app import App
 from headway.app.providers import context_of, kind_of, main_entry, role_of, supplier_key
-from headway.app.suppliers import add_supplier, remove_supplier
+from headway.app.suppliers import add_supplier as keep_supplier
+from headway.app.suppliers import remove_supplier as forget_supplier
+from headway.core.access import Need
+from headway.core.catalog.intake import supplier_named
 from headway.core.catalog.listings import MAIN, LimitKey, SellerId, SupplierName
 from headway.core.pauses import Pause, longest
 from headway.core.timetable.next_call import next_call
 from headway.errors import ConflictError
+from headway.operations.callers import OperatorCaller
+from headway.operations.declaration import operation
+from headway.operations.inputs import (
+    NAME_CHARS_MAX,
+    PLAIN,
+    Cursor,
+    Limit,
+    RequestBody,
+    Secret,
+    SellerText,
+    checked,
+    example,
+)
+from headway.operations.pages import cut
 from headway.providers.provider import SupplierSetup
 from headway.store import cursors
 from headway.store.catalog.supplier_list import SupplierQueries, SupplierView
@@ -19,10 +39,31 @@ from headway.store.catalog.suppliers import SupplierRow, Suppliers
 from headway.store.pauses import Pauses
 from headway.store.pool import Lent, guarded
 
+TAG = "suppliers"
+Word = Annotated[str, Field(max_length=NAME_CHARS_MAX, pattern=PLAIN)]
+SECRETS = ("client_secret", "password", "token")
+SupplierPath = Annotated[
+    SupplierName,
+    Path(
+        min_length=1,
+        max_length=NAME_CHARS_MAX,
+        pattern=PLAIN,
+        description="The supplier's name; `main` is the one of the settings.",
+        examples=["east"],
+    ),
+]
+EXAMPLE = {
+    "name": "east",
+    "client_id": "7f3a-east",
+    "username": "parts@acme.example",
+    "url": "https://api.example.com",
+    "kind": "boeing",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedSupplier:
-    """A supplier as it is kept; it is not new where it only has another credential now."""
+    """A stored supplier; it is not new where it only got another credential."""
 
     name: SupplierName
     client_id: str
@@ -43,7 +84,7 @@ class AcceptedList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedSeller:
-    """Whom a seller buys from now, and how many listings that moved."""
+    """The supplier that a seller buys from now, and how many listings that moved."""
 
     supplier: SupplierName
     seller: SellerId
@@ -51,8 +92,16 @@ class AssignedSeller:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SupplierPage:
+    """Suppliers by name, the one of the settings first, and where to go on."""
+
+    items: tuple[SupplierView, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SupplierStatus:
-    """A supplier as its line stands: who stopped it, or when its next call leaves, if one will."""
+    """A supplier and its queue: the pause that stops it, or when its next call leaves."""
 
     view: SupplierView
     pause: Pause | None
@@ -61,95 +110,136 @@ class SupplierStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplierStatuses:
-    """The lines that a person should see first, of how many there are."""
+    """The suppliers that a person should see first, and how many there are."""
 
     first: tuple[SupplierStatus, ...]
     count: int
 
 
-class SupplierOperations:
-    """Suppliers, which are no seller's."""
+class SupplierBody(RequestBody):
+    """A supplier to be kept, and what we sign in with there; without a url, where `main` is."""
 
-    def __init__(self, whole: App) -> None:
-        self._app = whole
+    model_config = example({**EXAMPLE, "client_secret": "...", "password": "..."})
+    name: Annotated[SupplierName, checked(supplier_named), Field(examples=["east"])]
+    kind: Word = ""
+    client_id: Word = ""
+    client_secret: Secret | None = None
+    username: Word = ""
+    password: Secret | None = None
+    token: Secret | None = None
+    url: Word = ""
+    options: dict[str, Any] = Field(default_factory=dict)
 
-    def some(self, *, limit: int, cursor: str | None = None) -> list[SupplierView]:
-        """Return suppliers by name, the one of the settings first, from a cursor on."""
-        views = SupplierQueries(self._app.pool)
-        if cursor is None:
-            rows = [self._main, *views.rows(limit=limit - 1)]
-        else:
-            (after,) = cursors.decode(cursor, str)
-            rows = views.rows(limit=limit, after="" if after == MAIN else after)
-        return views.views(self._scoped(rows), self._app.clock.now())
 
-    def add(self, name: SupplierName, setup: SupplierSetup) -> AddedSupplier:
-        """Store a supplier, or its new secrets; raises InvalidError and ConflictError."""
-        is_new = add_supplier(self._app, name, setup)
-        kept = self._placed(Suppliers(self._app.pool).find(name))
-        return AddedSupplier(**asdict(kept), is_new=is_new)
+class AssignmentBody(RequestBody):
+    """The seller who is to buy there."""
 
-    def remove(self, name: SupplierName) -> SupplierRow:
-        """Forget a supplier and its secrets; raises NotFoundError, ConflictError if it is used."""
-        if name == MAIN:
-            raise ConflictError(f"{MAIN} is the supplier of the settings, and stays")
-        row = Suppliers(self._app.pool).find(name)
-        remove_supplier(self._app, name)
-        return self._placed(row)
+    model_config = example({"seller": "acme"})
+    seller: SellerText
 
-    def accept(self, name: SupplierName) -> AcceptedList:
-        """Accept the price list that a supplier's client holds back; raises ConflictError."""
-        app = self._app
-        row = Suppliers(app.pool).find(name)
-        accept = role_of(row).accept
-        if accept is None:
-            raise ConflictError(f"{name} has no price list that could be held")
-        context = context_of(app.settings, app.clock, app.pool, None)
-        return AcceptedList(supplier=name, message=accept(context, row))
 
-    def give(self, name: SupplierName, seller: SellerId) -> AssignedSeller:
-        """Let a seller buy from this one from now on; due times stay. Raises NotFoundError."""
-        moved = Suppliers(self._app.pool).give(name, seller, now=self._app.clock.now())
-        return AssignedSeller(supplier=name, seller=seller, moved=moved)
+@operation("GET", "/api/suppliers", need=Need.OVERSEE, tag=TAG, errors=(422,))
+def suppliers(caller: OperatorCaller, *, cursor: Cursor = None, limit: Limit = 50) -> SupplierPage:
+    """List suppliers: who buys there, calls of the last 24 hours, whether they answer."""
+    app, now, queries = caller.app, caller.now, SupplierQueries(caller.app.pool)
+    if cursor is None:
+        rows = [_main(app), *queries.rows(limit=limit)]
+    else:
+        (after,) = cursors.decode(cursor, str)
+        rows = queries.rows(limit=limit + 1, after="" if after == MAIN else after)
+    items, next_cursor = cut(queries.views(_by_limit_key(app, rows), now), limit)
+    return SupplierPage(items=items, next_cursor=next_cursor)
 
-    def worst(self, *, limit: int) -> SupplierStatuses:
-        """Return who does not answer, for the longest time first, then whose reads are oldest.
 
-        With the settings' alone there is nobody to choose among, and none is returned.
-        """
-        app, now = self._app, self._app.clock.now()
-        with guarded(), app.pool.connection() as connection:
-            lent = Lent(connection)
-            others, views = Suppliers(lent).all(), SupplierQueries(lent)
-            if not others:
-                return SupplierStatuses(first=(), count=1)
-            every = self._scoped([self._main, *others])
-            names = views.worst(every, limit=limit)
-            chosen = {limit_key: row for limit_key, row in every.items() if row.name in names}
-            found = dict(zip(chosen, views.views(chosen, now), strict=True))
-            pauses = Pauses(lent).standing(now)
-        # Only now: waiting for a second connection while others do the same could deadlock.
-        statuses = [self._status(view, pauses, now) for view in found.values()]
-        statuses.sort(key=lambda status: names.index(status.view.name))
-        return SupplierStatuses(first=tuple(statuses), count=len(every))
+@operation("POST", "/api/suppliers", need=Need.OPERATE, tag=TAG, status=201)
+def add_supplier(caller: OperatorCaller, body: SupplierBody) -> AddedSupplier:
+    """Keep a supplier and, encrypted, its secrets; one that is there gets new secrets."""
+    secrets = {name: getattr(body, name) for name in SECRETS}
+    setup = SupplierSetup(
+        kind=body.kind,
+        client_id=body.client_id,
+        username=body.username,
+        url=body.url,
+        options=body.options,
+        secrets={name: secret.get_secret_value() for name, secret in secrets.items() if secret},
+    )
+    is_new = keep_supplier(caller.app, body.name, setup)
+    row = _with_url(caller.app, Suppliers(caller.app.pool).find(body.name))
+    return AddedSupplier(**asdict(row), is_new=is_new)
 
-    def _status(self, view: SupplierView, pauses: Sequence[Pause], now: datetime) -> SupplierStatus:
-        pause = longest(pause for pause in pauses if pause.stops_line(view.name))
-        if pause is not None:
-            return SupplierStatus(view=view, pause=pause, leaves_at=None)
-        queue = self._app.for_supplier(view.name).supplier_queue(now)
-        return SupplierStatus(view=view, pause=None, leaves_at=next_call(queue, now).leaves_at)
 
-    @property
-    def _main(self) -> SupplierRow:
-        entry, _ = main_entry(self._app.settings)
-        return SupplierRow(name=MAIN, client_id=entry.client_id, username=entry.username)
+@operation("DELETE", "/api/suppliers/{name}", need=Need.OPERATE, tag=TAG, errors=(404,))
+def remove_supplier(caller: OperatorCaller, name: SupplierPath) -> SupplierRow:
+    """Forget a supplier and its secrets; refused while a seller buys there."""
+    if name == MAIN:
+        raise ConflictError(f"{MAIN} is the supplier of the settings, and stays")
+    row = Suppliers(caller.app.pool).find(name)
+    forget_supplier(caller.app, name)
+    return _with_url(caller.app, row)
 
-    def _scoped(self, rows: Iterable[SupplierRow]) -> dict[LimitKey, SupplierRow]:
-        return {supplier_key(each): self._placed(each) for each in rows}
 
-    def _placed(self, row: SupplierRow) -> SupplierRow:
-        """Return the row with its address and kind filled in."""
-        return replace(
-            row, url=row.url or role_of(row).default_url(self._app.settings), kind=kind_of(row.kind)
-        )
+@operation("POST", "/api/suppliers/{name}/sellers", need=Need.OPERATE, tag=TAG, errors=(404,))
+def assign_seller(
+    caller: OperatorCaller, name: SupplierPath, body: AssignmentBody
+) -> AssignedSeller:
+    """Let a seller buy from this supplier from now on; its listings keep their due times."""
+    moved = Suppliers(caller.app.pool).give(name, body.seller, now=caller.now)
+    return AssignedSeller(supplier=name, seller=body.seller, moved=moved)
+
+
+@operation("POST", "/api/suppliers/{name}/accept", need=Need.OPERATE, tag=TAG, errors=(404,))
+def accept_list(caller: OperatorCaller, name: SupplierPath) -> AcceptedList:
+    """Accept the price list that is held for this supplier; refused if none is held."""
+    app = caller.app
+    row = Suppliers(app.pool).find(name)
+    accept = role_of(row).accept
+    if accept is None:
+        raise ConflictError(f"{name} has no price list that could be held")
+    context = context_of(app.settings, app.clock, app.pool, None)
+    return AcceptedList(supplier=name, message=accept(context, row))
+
+
+def worst_suppliers(caller: OperatorCaller, *, limit: int) -> SupplierStatuses:
+    """Return the suppliers that do not answer, longest first, then those with the oldest reads.
+
+    Without a supplier beside the settings' there is nothing to choose from, and none is returned.
+    """
+    app, now = caller.app, caller.now
+    with guarded(), app.pool.connection() as connection:
+        lent = Lent(connection)
+        others, queries = Suppliers(lent).all(), SupplierQueries(lent)
+        if not others:
+            return SupplierStatuses(first=(), count=1)
+        every = _by_limit_key(app, [_main(app), *others])
+        names = queries.worst(every, limit=limit)
+        chosen = {limit_key: row for limit_key, row in every.items() if row.name in names}
+        views = queries.views(chosen, now)
+        pauses = Pauses(lent).standing(now)
+    # Only now: waiting for a second connection while others do the same could deadlock.
+    statuses = [_status(app, view, pauses) for view in views]
+    statuses.sort(key=lambda status: names.index(status.view.name))
+    return SupplierStatuses(first=tuple(statuses), count=len(every))
+
+
+def _status(app: App, view: SupplierView, pauses: Sequence[Pause]) -> SupplierStatus:
+    pause = longest(pause for pause in pauses if pause.stops_line(view.name))
+    if pause is not None:
+        return SupplierStatus(view=view, pause=pause, leaves_at=None)
+    now = app.clock.now()
+    queue = app.for_supplier(view.name).supplier_queue(now)
+    return SupplierStatus(view=view, pause=None, leaves_at=next_call(queue, now).leaves_at)
+
+
+def _main(app: App) -> SupplierRow:
+    entry, _ = main_entry(app.settings)
+    return SupplierRow(name=MAIN, client_id=entry.client_id, username=entry.username)
+
+
+def _by_limit_key(app: App, rows: Iterable[SupplierRow]) -> dict[LimitKey, SupplierRow]:
+    return {supplier_key(row): _with_url(app, row) for row in rows}
+
+
+def _with_url(app: App, row: SupplierRow) -> SupplierRow:
+    """Return the supplier with its address and kind filled in."""
+    url = row.url or role_of(row).default_url(app.settings)
+    return replace(row, url=url, kind=kind_of(row.kind))

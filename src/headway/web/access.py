@@ -1,25 +1,21 @@
-"""What a route needs of whoever asks: it is an `ApiRoute`, and takes its desk, as in these lines.
+"""What a route needs of whoever asks: it is an `ApiRoute`, and takes one caller, as in this line.
 
-    routes = APIRouter(route_class=ApiRoute, tags=["sync"])
+    def held(caller: Annotated[Caller, Depends(Requirement(Need.READ))], ...) -> HeldPage: ...
 
-    @routes.get("/api/sync/held")
-    def held(desk: ReadDesk, seller: Whose) -> HeldShape: ...
-
-The desk's name says the need, which also goes into the OpenAPI document; a route without one does
-not start. Trouble is told as problem details, and a POST may carry an Idempotency-Key.
+The need also goes into the OpenAPI document; a route without one does not start. Errors are problem
+details, and a POST may carry an Idempotency-Key.
 """
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Query, Request, Response, Security
+from fastapi import Request, Response, Security
 from fastapi.routing import APIRoute
 from fastapi.security import APIKeyCookie, HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
-from headway.core.access import Need, Principal
-from headway.core.catalog.listings import SellerId
+from headway.core.access import Need
 from headway.errors import InvariantError
-from headway.operations.listings import Operations
+from headway.operations.callers import Caller
 from headway.web.authentication import COOKIE, CSRF_HEADER, SAFE, AuthenticationGate, Visitor
 from headway.web.body_limits import read_body, with_body
 from headway.web.idempotency import HEADER, KEY_CHARS_MAX, once
@@ -58,7 +54,7 @@ KEY_PARAMETER = {
 
 
 class Requirement:
-    """A dependency that hands a route its desk, if whoever asks may do what the route does."""
+    """A dependency that returns the caller, if the caller may do what the route does."""
 
     def __init__(self, need: Need) -> None:
         self.need = need
@@ -68,57 +64,36 @@ class Requirement:
         request: Request,
         _key: Annotated[object, Security(KEY_SCHEME)],
         _session: Annotated[object, Security(SESSION_SCHEME)],
-    ) -> Operations:
-        """Return the desk; raises ForbiddenError."""
+    ) -> Caller:
+        """Return the caller; raises ForbiddenError."""
         visitor: Visitor = request.state.visitor
         visitor.principal.require(self.need)
         gate: AuthenticationGate = request.app.state.gate
-        return gate.operations(visitor)
-
-
-async def _caller(request: Request) -> Principal:
-    visitor: Visitor = request.state.visitor
-    return visitor.principal
-
-
-async def _whose(
-    request: Request,
-    seller: Annotated[str | None, Query(description="One seller's alone; else all.")] = None,
-) -> SellerId | None:
-    visitor: Visitor = request.state.visitor
-    return visitor.principal.whose(None if seller is None else SellerId(seller))
-
-
-ReadOperations = Annotated[Operations, Depends(Requirement(Need.READ))]
-WriteOperations = Annotated[Operations, Depends(Requirement(Need.WRITE))]
-OverseeOperations = Annotated[Operations, Depends(Requirement(Need.OVERSEE))]
-OperateOperations = Annotated[Operations, Depends(Requirement(Need.OPERATE))]
-# Who asks; `caller.whose(...)` judges a seller who is named in a body.
-Caller = Annotated[Principal, Depends(_caller)]
-# Whose data is asked for, by the query's `seller`, None for everybody's; another's is refused.
-Whose = Annotated[SellerId | None, Depends(_whose)]
+        return gate.caller(visitor)
 
 
 class ApiRoute(APIRoute):
-    """A route that lets in only whom it is for, and tells trouble as problem details."""
+    """A route that admits only those it is for, and answers errors as problem details."""
 
-    def __init__(self, path: str, endpoint: Any, **given: Any) -> None:  # noqa: ANN401 - as FastAPI's own
-        is_write = not set(given.get("methods") or ["GET"]) <= SAFE
+    def __init__(self, path: str, endpoint: Any, **options: Any) -> None:  # noqa: ANN401 - as FastAPI's own
+        is_write = not set(options.get("methods") or ["GET"]) <= SAFE
         refusals = REFUSALS | WRITE_REFUSALS if is_write else REFUSALS
-        given["responses"] = {**refusals, **(given.get("responses") or {})}
-        super().__init__(path, endpoint, **given)
+        options["responses"] = {**refusals, **(options.get("responses") or {})}
+        super().__init__(path, endpoint, **options)
         needs = [
-            each.call for each in self.dependant.dependencies if isinstance(each.call, Requirement)
+            dependency.call
+            for dependency in self.dependant.dependencies
+            if isinstance(dependency.call, Requirement)
         ]
         if len(needs) != 1:
-            raise InvariantError(f"{path} must take one desk, which says what it needs")
+            raise InvariantError(f"{path} must take one caller, which says what it needs")
         extra: dict[str, Any] = {NEED: needs[0].need.value}
         if "POST" in (self.methods or ()):
             extra["parameters"] = [KEY_PARAMETER]
         self.openapi_extra = {**extra, **(self.openapi_extra or {})}
 
     def get_route_handler(self) -> Handle:
-        """Wrap the handler: first who asks, then what is asked."""
+        """Wrap the handler: authenticate first, then handle the request."""
         handle = telling(super().get_route_handler())
 
         async def guarded(request: Request) -> Response:

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import StreamingResponse
 
-from headway.core.catalog.listings import Sku
 from headway.errors import StoreError
+from headway.operations import history
+from headway.operations.callers import Caller
+from headway.operations.history import SkuQuery
+from headway.operations.inputs import SellerQuery, Since, Until
 from headway.store.catalog.history import HistoryEvent
-from headway.web.access import ApiRoute, ReadOperations, Whose
-from headway.web.error_responses import said
-from headway.web.inputs import NAME_CHARS_MAX, PLAIN, Since, Until
 
 FIELDS = (
     "id", "at", "seller", "sku", "kind", "old", "new", "error", "actor", "job_id", "call_id",
@@ -40,31 +40,13 @@ Row = dict[str, Any]
 Form = Literal["csv", "jsonl"]
 
 
-def router() -> APIRouter:
-    """Make the route."""
-    routes = APIRouter(route_class=ApiRoute, tags=["audit"])
-    content = {
-        "text/csv": {"schema": {"type": "string"}, "example": _csv([EXAMPLE])},
-        LINES: {"schema": {"type": "string"}, "example": _lines([EXAMPLE])},
-    }
-    told: dict[int | str, dict[str, Any]] = {
-        200: {"description": "The events, the oldest first.", "content": content}
-    }
-    routes.get(
-        "/api/audit", responses={**told, **said(404, 422)}, response_class=StreamingResponse
-    )(audit)
-    return routes
-
-
-def audit(
-    operations: ReadOperations,
+def export(
+    caller: Caller,
     *,
-    seller: Whose,
+    seller: SellerQuery = None,
     since: Since = None,
     until: Until = None,
-    sku: Annotated[
-        str | None, Query(min_length=1, max_length=NAME_CHARS_MAX, pattern=PLAIN)
-    ] = None,
+    sku: SkuQuery = None,
     kind: Annotated[list[str] | None, Query(max_length=50)] = None,
     format_: Annotated[Form, Query(alias="format")] = "csv",
 ) -> StreamingResponse:
@@ -73,14 +55,8 @@ def audit(
     In CSV a cell that a spreadsheet would take for a formula begins with an apostrophe. If the
     database goes away under way, the last line is of the kind `export_stopped` and says why.
     """
-    events = operations.audit(
-        since=since,
-        until=until,
-        seller=seller,
-        sku=None if sku is None else Sku(sku),
-        kinds=kind or (),
-    )
-    # The first chunk is read before the reply begins, so that trouble can still be its status.
+    events = history.audit(caller, seller=seller, since=since, until=until, sku=sku, kind=kind)
+    # The first chunk is read before the reply begins, so that an error can still be its status.
     begun = list(islice(events, CHUNK))
     is_csv = format_ == "csv"
     name = "headway-audit.csv" if is_csv else "headway-audit.jsonl"
@@ -160,3 +136,14 @@ def _cell(value: object) -> str:
         return ""
     text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
     return f"'{text}" if text.startswith(FORMULAS) else text
+
+
+REPLIES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The events, the oldest first.",
+        "content": {
+            "text/csv": {"schema": {"type": "string"}, "example": _csv([EXAMPLE])},
+            LINES: {"schema": {"type": "string"}, "example": _lines([EXAMPLE])},
+        },
+    }
+}

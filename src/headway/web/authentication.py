@@ -19,7 +19,7 @@ from headway.app import App
 from headway.clock import Clock, ScaledClock
 from headway.core.access import AccessGrant, Principal
 from headway.errors import ForbiddenError, UnauthenticatedError
-from headway.operations.listings import Operations
+from headway.operations.callers import Caller, caller_of
 from headway.store.access.idempotency import Idempotency
 from headway.store.access.keys import ApiKeys
 from headway.store.access.sessions import Sessions
@@ -98,10 +98,9 @@ class AuthenticationGate:
         if is_foreign or (origin is not None and _netloc(origin) not in ours):
             raise ForbiddenError("this was sent by a page of another site")
 
-    def operations(self, visitor: Visitor) -> Operations:
-        """Return the desk of somebody who was let in."""
-        who = visitor.principal
-        return Operations(self.app, actor=who.name, seller=who.seller, wall=self._wall)
+    def caller(self, visitor: Visitor) -> Caller:
+        """Return somebody who was let in as the caller of an operation."""
+        return caller_of(self.app, visitor.principal, wall=self._wall)
 
     def sign(self, reply: Response) -> Response:
         """Say in a reply who answers, and on what clock, so that a program can tell the time."""

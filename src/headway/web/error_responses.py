@@ -1,4 +1,4 @@
-"""What may go wrong, as routes declare it beside what every route may answer."""
+"""The errors that a route declares beside those of every route."""
 
 from typing import Any
 
@@ -12,6 +12,6 @@ PROBLEMS: dict[int, str] = {
 }
 
 
-def said(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return what a route declares for these."""
+def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the declaration of these statuses."""
     return {status: {"model": ProblemShape, "description": PROBLEMS[status]} for status in statuses}

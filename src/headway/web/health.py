@@ -10,10 +10,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headway import __version__
 from headway.app import App
 from headway.core.access import Need
-from headway.core.monitoring.alerts import alerts
+from headway.core.monitoring import alerts as rules
 from headway.errors import HeadwayError, StoreError
 from headway.observe.metrics import CONTENT_TYPE
-from headway.operations.listings import Operations
+from headway.operations.alerts import alert_metrics
+from headway.operations.callers import operator
+from headway.operations.deployment import status
 from headway.operations.metrics import figures_of
 from headway.store.migrate import require_current
 from headway.web.access import NEED, REFUSALS
@@ -74,11 +76,11 @@ def router(app: App) -> APIRouter:
             gate: AuthenticationGate = request.app.state.gate
             gate.admit(request).principal.require(Need.OVERSEE)
         try:
-            operations = Operations(app, actor=ACTOR)
-            seen = operations.status()
-            metrics = operations.metrics(seen)
-            found = alerts(metrics, app.settings.alert_limits)
-            figures = figures_of(seen, metrics, found, app.freshness.latest())
+            caller = operator(app, ACTOR)
+            overview = status(caller)
+            metrics = alert_metrics(caller, overview)
+            alerts = rules.alerts(metrics, app.settings.alert_limits)
+            figures = figures_of(overview, metrics, alerts, app.freshness.latest())
         except StoreError:
             figures = None
         return Response(app.process_metrics.metrics.render(figures), media_type=CONTENT_TYPE)

@@ -12,7 +12,6 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -33,6 +32,7 @@ from headway.errors import (
     TimedOutError,
     UnsentError,
 )
+from headway.operations.shop_links import redirect_uri
 from headway.providers.oauth import AuthorizedShop, OAuthClient, challenge_of
 from headway.providers.registry import find, platform_role
 from headway.providers.tokens import TokenGrant, store_tokens
@@ -69,14 +69,6 @@ def router(app: App, pages: Environment) -> APIRouter:
         routes.add_api_route(path, _told(pages, flow.start), methods=["GET"])
         routes.add_api_route(f"{path}/callback", _told(pages, flow.finish), methods=["GET"])
     return routes
-
-
-def redirect_uri(public_url: str, platform: PlatformName) -> str:
-    """Return where a platform sends people back to; raises ConfigError."""
-    address = urlsplit(public_url)
-    if address.scheme not in {"http", "https"} or not address.netloc:
-        raise ConfigError("HEADWAY_PUBLIC_URL must be an address like https://headway.example")
-    return f"{public_url.rstrip('/')}/connect/{platform}/callback"
 
 
 class _Flow:

@@ -32,7 +32,6 @@ WORDS: dict[str, Any] = {
     "reason": "the price would rise by 127 %",
     "sentence": "Due since 11:59 UTC; it has a seat in the next call, which may leave at 12:00:30.",
     "currency": "USD",
-    "link": "/changes",
     "priority": "scheduled",
     "progress": 0.42,
     "hour": 6,
@@ -45,6 +44,10 @@ WORDS: dict[str, Any] = {
     "last_error": "",
     "error": "",
     "version": "0.1.0",
+    "prefix": "hw_1f0c9a2b",
+    "address": "192.0.2.7",
+    "role": "seller",
+    "link": "/changes",
 }
 ENDINGS: dict[str, Any] = {
     "_at": "2026-03-04T12:00:00Z",
@@ -63,9 +66,9 @@ def document(site: FastAPI) -> dict[str, Any]:
             version=site.version,
             description=DESCRIPTION,
             routes=site.routes,
-            separate_input_output_schemas=False,
         )
         schemas = told.setdefault("components", {}).setdefault("schemas", {})
+        _require_reply_fields(told, schemas)
         for operation in operations(told):
             _tell_problems(operation)
             _give_examples(operation, schemas)
@@ -79,6 +82,31 @@ def operations(told: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield every operation of a document."""
     for path in told["paths"].values():
         yield from (each for each in path.values() if isinstance(each, dict))
+
+
+def _require_reply_fields(told: dict[str, Any], schemas: dict[str, Any]) -> None:
+    """Mark every field of a reply as required: a reply holds all of them, defaults too."""
+    bodies = _referred([operation.get("requestBody") for operation in operations(told)], schemas)
+    for name, schema in schemas.items():
+        if name not in bodies and "properties" in schema:
+            schema["required"] = list(schema["properties"])
+
+
+def _referred(value: object, schemas: dict[str, Any]) -> set[str]:
+    """Return the names of all schemas that a value refers to, directly or not."""
+    names: set[str] = set()
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, dict):
+            name = str(current.get("$ref", "")).rpartition("/")[2]
+            if name in schemas and name not in names:
+                names.add(name)
+                pending.append(schemas[name])
+            pending += current.values()
+        elif isinstance(current, list):
+            pending += current
+    return names
 
 
 def _tell_problems(operation: dict[str, Any]) -> None:

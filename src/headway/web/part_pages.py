@@ -7,7 +7,8 @@ from jinja2 import Environment
 from headway.app import App
 from headway.core.catalog.listings import SellerId, Sku
 from headway.errors import RequestError, StoreError
-from headway.operations.listings import Operations
+from headway.operations.callers import seller_or_operator
+from headway.operations.listings import products
 from headway.store.catalog.product_list import ProductPage, ProductState
 from headway.store.timetable.positions import ListingPositions
 from headway.web.live import BoardKey
@@ -31,15 +32,16 @@ def router(app: App, pages: Environment) -> APIRouter:
     ) -> HTMLResponse:
         """List parts, found by a piece of text, a state, a seller."""
         own = somebody(request).seller
-        operations = Operations(app, actor=ACTOR, seller=own)
+        caller = seller_or_operator(app, ACTOR, own)
         found, trouble = NOTHING, ""
         if request.state.visitor is None:
             return show(request, BoardKey(view="parts", seller=own))
         try:
-            found = operations.products(
+            found = products(
+                caller,
                 q=q.strip(),
                 state=ProductState(state) if state in set(ProductState) else None,
-                seller=SellerId(seller) if seller else None,
+                seller=SellerId(seller) if seller and own is None else None,
                 cursor=cursor or None,
                 limit=ROWS_SHOWN,
             )
@@ -68,8 +70,8 @@ def router(app: App, pages: Environment) -> APIRouter:
         """Suggest the first few parts that match what somebody types."""
         own = somebody(request).seller
         try:
-            operations = Operations(app, actor=ACTOR, seller=own)
-            found = operations.products(q=q.strip(), limit=SUGGESTED)
+            caller = seller_or_operator(app, ACTOR, own)
+            found = products(caller, q=q.strip(), limit=SUGGESTED)
         except (RequestError, StoreError):
             return Response(status_code=NOTHING_TO_SAY)
         html = pages.get_template("suggestions.html").render(

@@ -16,8 +16,8 @@ from headway.errors import (
     TooManyError,
     UnauthenticatedError,
 )
+from headway.operations.inputs import field_errors
 
-ERRORS_TOLD = 5
 # Said by pydantic of a body that is not JSON; another header makes it a text that is not parsed.
 NO_OBJECT = {"json_invalid", "model_attributes_type"}
 NO_BODY = {"missing", "model_type", "dict_type"}
@@ -77,12 +77,7 @@ def _fields(error: RequestValidationError) -> str:
         for fault in error.errors()
     ):
         return "body: send a JSON object, with the header content-type: application/json"
-    told = []
-    for fault in error.errors()[:ERRORS_TOLD]:
-        where = "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in fault["loc"][1:])
-        said = str(fault["msg"]).removeprefix("Value error, ")
-        told.append(f"{where.lstrip('.') or 'body'}: {said}")
-    return "; ".join(told)
+    return field_errors(error.errors(), skip=1)
 
 
 def problem(

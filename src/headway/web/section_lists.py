@@ -12,12 +12,12 @@ from urllib.parse import parse_qs, urlencode
 from headway.core.accounts.jobs import JobStatus
 from headway.core.catalog.listings import SellerId
 from headway.errors import InvalidError
-from headway.operations.listings import Operations
+from headway.operations import accounts, changes, history, jobs, listings
+from headway.operations.callers import Caller
 from headway.store.accounts.job_list import JobView
 from headway.store.catalog.product_list import ProductState, ProductView
 from headway.store.cursors import CHARS_MAX
 from headway.store.status import Trouble
-from headway.web.listings import cut
 
 # A section begins with a few rows of each list; whoever reads on in one of them sees more of it.
 ROWS_FIRST = 10
@@ -50,7 +50,7 @@ class SectionRow:
 
 Rows = tuple[Any, ...]
 # Behind whose wall, from which cursor: the rows, and where to go on.
-Read = Callable[[Operations, SellerId | None, str | None], tuple[Rows, str | None]]
+Read = Callable[[Caller, SellerId | None, str | None], tuple[Rows, str | None]]
 
 
 def subject_of(view: str, query: str) -> str:
@@ -61,20 +61,20 @@ def subject_of(view: str, query: str) -> str:
 
 
 def read(
-    operations: Operations, view: str, subject: str, *, seller: SellerId | None
+    caller: Caller, view: str, subject: str, *, seller: SellerId | None
 ) -> dict[str, ListPage]:
     """Read a page of each list of a section; raises StoreError."""
     asked = {name: given[0] for name, given in parse_qs(subject).items()}
-    return {name: _page(operations, view, name, asked, seller) for name in LISTS[view]}
+    return {name: _page(caller, view, name, asked, seller) for name in LISTS[view]}
 
 
 def _page(
-    operations: Operations, view: str, name: str, asked: Mapping[str, str], seller: SellerId | None
+    caller: Caller, view: str, name: str, asked: Mapping[str, str], seller: SellerId | None
 ) -> ListPage:
     others = {each: cursor for each, cursor in asked.items() if each != name}
     first = _address(view, name, others) if name in asked else None
     try:
-        rows, cursor = LISTS[view][name](operations, seller, asked.get(name))
+        rows, cursor = LISTS[view][name](caller, seller, asked.get(name))
     except InvalidError:
         return ListPage(name=name, first=first, trouble="this address leads nowhere")
     following = None if cursor is None else _address(view, name, {**others, name: cursor})
@@ -90,29 +90,24 @@ def _rows(cursor: str | None) -> int:
     return ROWS_FIRST if cursor is None else ROWS_ONWARD
 
 
-def _held(
-    operations: Operations, _: SellerId | None, cursor: str | None
-) -> tuple[Rows, str | None]:
-    most = _rows(cursor)
-    rows, following = cut(operations.held(limit=most + 1, cursor=cursor), most)
-    return tuple(rows), following
+def _held(caller: Caller, _: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
+    page = changes.held(caller, limit=_rows(cursor), cursor=cursor)
+    return page.items, page.next_cursor
 
 
-def _changes(
-    operations: Operations, _: SellerId | None, cursor: str | None
-) -> tuple[Rows, str | None]:
-    found = operations.changes(limit=_rows(cursor), cursor=cursor)
-    return found.items, found.next_cursor
+def _changes(caller: Caller, _: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
+    page = history.observed_changes(caller, limit=_rows(cursor), cursor=cursor)
+    return page.items, page.next_cursor
 
 
 def _listings(state: ProductState) -> Read:
-    def listings(
-        operations: Operations, _: SellerId | None, cursor: str | None
+    def read_listings(
+        caller: Caller, _: SellerId | None, cursor: str | None
     ) -> tuple[Rows, str | None]:
-        found = operations.products(state=state, limit=_rows(cursor), cursor=cursor)
-        return tuple(map(_trouble, found.items)), found.next_cursor
+        page = listings.products(caller, state=state, limit=_rows(cursor), cursor=cursor)
+        return tuple(map(_trouble, page.items)), page.next_cursor
 
-    return listings
+    return read_listings
 
 
 def _trouble(each: ProductView) -> Trouble:
@@ -126,37 +121,30 @@ def _trouble(each: ProductView) -> Trouble:
     )
 
 
-def _accounts(
-    operations: Operations, _: SellerId | None, cursor: str | None
-) -> tuple[Rows, str | None]:
-    most = _rows(cursor)
-    rows, following = cut(operations.lane.accounts(limit=most + 1, cursor=cursor), most)
-    return tuple(rows), following
+def _accounts(caller: Caller, _: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
+    page = accounts.accounts(caller, limit=_rows(cursor), cursor=cursor)
+    return page.accounts, page.next_cursor
 
 
 def _jobs(status: JobStatus) -> Read:
-    def jobs(
-        operations: Operations, _: SellerId | None, cursor: str | None
+    def read_jobs(
+        caller: Caller, _: SellerId | None, cursor: str | None
     ) -> tuple[Rows, str | None]:
-        most = _rows(cursor)
-        found = operations.lane.jobs(status=status, limit=most + 1, cursor=cursor)
-        rows, following = cut(found, most)
-        return tuple(rows), following
+        page = jobs.jobs(caller, status=status, limit=_rows(cursor), cursor=cursor)
+        return page.jobs, page.next_cursor
 
-    return jobs
+    return read_jobs
 
 
-def _queue(
-    operations: Operations, seller: SellerId | None, cursor: str | None
-) -> tuple[Rows, str | None]:
+def _queue(caller: Caller, seller: SellerId | None, cursor: str | None) -> tuple[Rows, str | None]:
     if seller is not None:
-        jobs = operations.lane.jobs(limit=JOBS_MAX)
-        own = [each for each in jobs if each.due_at and each.status is not JobStatus.RUNNING]
-        return tuple(map(_placed, own, operations.lane.places(own))), None
-    most = _rows(cursor)
-    rows, following = cut(operations.lane.jobs(limit=most + 1, cursor=cursor), most)
+        every = jobs.jobs(caller, limit=JOBS_MAX).jobs
+        own = [job for job in every if job.due_at and job.status is not JobStatus.RUNNING]
+        return tuple(map(_placed, own, jobs.places(caller, own))), None
+    page = jobs.jobs(caller, limit=_rows(cursor), cursor=cursor)
+    rows, following = page.jobs, page.next_cursor
     # Everybody's: whoever is next in the list is next in the queue.
-    (begin,) = operations.lane.places(rows[:1]) or [0]
+    (begin,) = jobs.places(caller, rows[:1]) or [0]
     return tuple(map(_placed, rows, range(begin, begin + len(rows)))), following
 
 

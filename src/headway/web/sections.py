@@ -2,15 +2,19 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 from headway.app import App
 from headway.core.access import Need
 from headway.core.catalog.listings import SellerId, Sku
 from headway.errors import NotFoundError
-from headway.operations.answers import ListingExplanation
-from headway.operations.listings import Operations
-from headway.operations.suppliers import SupplierStatuses
+from headway.operations import history, listings
+from headway.operations.alerts import alerts_in
+from headway.operations.callers import operator, seller_or_operator
+from headway.operations.deployment import freshness, status
+from headway.operations.listings import ListingExplanation
+from headway.operations.people import keys
+from headway.operations.status import day_of
+from headway.operations.suppliers import SupplierStatuses, worst_suppliers
 from headway.store.catalog.history import HistoryEvent, SeriesPoint
 from headway.store.catalog.product_list import ProductView
 from headway.store.monitoring.freshness import Freshness
@@ -21,8 +25,6 @@ from headway.web.live import BoardKey, More, Scene
 from headway.web.section_lists import LISTS, ListPage, read
 
 ACTOR = "page"
-FRESHNESS_SHOWN = timedelta(days=7)
-PRICES_SHOWN = timedelta(days=30)
 EVENTS_SHOWN = 25
 SUPPLIERS_SHOWN = 10
 
@@ -108,9 +110,9 @@ class PartsSection:
 
 def scene(app: App, seller: SellerId | None) -> Scene:
     """Read what every section shows something of; raises StoreError."""
-    operations = _operations(app, seller)
-    seen = operations.status()
-    return Scene(overview=seen, alerts=tuple(operations.alerts_in(seen)))
+    caller = seller_or_operator(app, ACTOR, seller)
+    overview = status(caller)
+    return Scene(overview=overview, alerts=alerts_in(caller, overview))
 
 
 def more(app: App) -> More:
@@ -123,33 +125,34 @@ def more(app: App) -> More:
     return ask
 
 
-def _part(app: App, key: BoardKey, seen: Scene) -> PartsSection:
+def _part(app: App, key: BoardKey, _seen: Scene) -> PartsSection:
     name, _, named = key.subject.partition("\x1f")
-    sku, seller = Sku(name), SellerId(named) if named else None
-    operations, now = _operations(app, key.seller), seen.overview.now
+    sku, caller = Sku(name), seller_or_operator(app, ACTOR, key.seller)
+    seller = SellerId(named) if named and key.seller is None else None
     if "\0" in key.subject:  # the database would refuse it, and not because it is down
         return PartsSection(sku=sku, trouble="no part number holds such a character")
     try:
-        reasons = operations.explain(sku, seller=seller)
-        told = operations.series(sku, seller=seller, since=now - PRICES_SHOWN)
-        found = {each.user_id: each for each in operations.product(sku, seller=seller)}
-        events = operations.history(sku, seller=seller, limit=EVENTS_SHOWN).items
+        explained = listings.explain(caller, sku, seller=seller).listings
+        series = listings.series(caller, sku, seller=seller).listings
+        products = listings.product(caller, sku, seller=seller).listings
+        events = history.history(caller, sku, seller=seller, limit=EVENTS_SHOWN).items
     except NotFoundError as trouble:
         return PartsSection(sku=sku, trouble=str(trouble))
-    points = {each.seller: each.points for each in told}
+    views = {product.user_id: product for product in products}
+    points = {line.seller: line.points for line in series}
     return PartsSection(
         sku=sku,
         listings=tuple(
             PartSection(
-                view=found[each.seller],
-                explained=each,
-                points=points[each.seller],
+                view=views[listing.seller],
+                explained=listing,
+                points=points[listing.seller],
             )
-            for each in reasons
-            if each.seller in found and each.seller in points
+            for listing in explained
+            if listing.seller in views and listing.seller in points
         ),
         events=events,
-        reads=operations.calls(sku, seller=seller),
+        reads=listings.calls(caller, sku, seller=seller).calls,
     )
 
 
@@ -158,19 +161,19 @@ def _now(app: App, key: BoardKey, _: Scene) -> NowSection:
         return NowSection()
     return NowSection(
         processes=tuple(Processes(app.pool).alive()),
-        suppliers=_operations(app, None).suppliers.worst(limit=SUPPLIERS_SHOWN),
+        suppliers=worst_suppliers(operator(app, ACTOR), limit=SUPPLIERS_SHOWN),
     )
 
 
-def _freshness(app: App, key: BoardKey, seen: Scene) -> FreshnessSection | None:
+def _freshness(app: App, key: BoardKey, _: Scene) -> FreshnessSection | None:
     if key.seller is not None:
         return None
-    series = _operations(app, None).freshness(seen.overview.now - FRESHNESS_SHOWN)
+    series = freshness(operator(app, ACTOR)).samples
     return FreshnessSection(latest=series[-1] if series else None, series=series)
 
 
 def _timetable(app: App, key: BoardKey, _: Scene) -> DayTimetable:
-    return _operations(app, key.seller).timetable()
+    return day_of(seller_or_operator(app, ACTOR, key.seller).on_queue(), app.clock.now())
 
 
 def part_subject(sku: str, seller: str) -> str:
@@ -178,12 +181,10 @@ def part_subject(sku: str, seller: str) -> str:
     return f"{sku}\x1f{seller}"
 
 
-def _operations(app: App, seller: SellerId | None) -> Operations:
-    return Operations(app, actor=ACTOR, seller=seller)
-
-
 def _lists(app: App, key: BoardKey, _: Scene) -> dict[str, ListPage]:
-    return read(_operations(app, key.seller), key.view, key.subject, seller=key.seller)
+    return read(
+        seller_or_operator(app, ACTOR, key.seller), key.view, key.subject, seller=key.seller
+    )
 
 
 MORE: Mapping[str, Callable[[App, BoardKey, Scene], object]] = {
@@ -191,6 +192,6 @@ MORE: Mapping[str, Callable[[App, BoardKey, Scene], object]] = {
     "now": _now,
     "freshness": _freshness,
     "timetable": _timetable,
-    "keys": lambda app, key, _seen: _operations(app, key.seller).access.all_keys(),
+    "keys": lambda app, _key, _seen: keys(operator(app, ACTOR)).keys,
     "part": _part,
 }

@@ -1,6 +1,6 @@
 """Whether a supplier is believed to answer: closed, open, or due for one probe."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 FAILURES_MAX = 3
@@ -20,11 +20,12 @@ class Breaker:
     open_until: datetime | None = None
     opened_at: datetime | None = None
     reason: str = ""
+    # Whether the supplier is believed to be down; the next call is a probe.
+    is_open: bool = field(init=False)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the supplier is believed to be down; the next call is a probe."""
-        return self.open_until is not None
+    def __post_init__(self) -> None:
+        """Derive whether it is open."""
+        object.__setattr__(self, "is_open", self.open_until is not None)
 
     @property
     def saw_outage(self) -> bool:

@@ -5,7 +5,7 @@ the table of rules; for how long it must be so, and whom to tell, is the watch's
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from headway.core.catalog.listings import SellerId
@@ -37,11 +37,11 @@ class Alert:
     link: str = "/"
     subject: str = ""
     under: str = ""
+    runbook: str = field(init=False)
 
-    @property
-    def runbook(self) -> str:
-        """The page that says what to do about it."""
-        return f"/runbook/{self.name}"
+    def __post_init__(self) -> None:
+        """Name the page that says what to do about it."""
+        object.__setattr__(self, "runbook", f"/runbook/{self.name}")
 
 
 def alerts(metrics: AlertMetrics, limits: Limits = LIMITS) -> list[Alert]:

@@ -88,11 +88,12 @@ class NextCall:
     seats_max: int
     pause: Pause | None = None
     told: str = ""
+    # The reason for the wait, for a person.
+    reason: str = field(init=False)
 
-    @property
-    def reason(self) -> str:
-        """The reason for the wait, for a person."""
-        return self.told or REASONS[self.why]
+    def __post_init__(self) -> None:
+        """Derive the reason."""
+        object.__setattr__(self, "reason", self.told or REASONS[self.why])
 
     def seen_by(self, seller: SellerId, front: Sequence[Candidate]) -> "NextCall":
         """Return the call as this seller may see it; a part that two sellers list is shown."""

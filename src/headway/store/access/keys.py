@@ -9,9 +9,10 @@ import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
 
 from psycopg.errors import UniqueViolation
+from pydantic import Field
 
 from headway.clock import Clock, fresh_id, fresh_secret
 from headway.core.access import AccessGrant, Principal, Role
@@ -77,7 +78,7 @@ class ApiKey:
     name: str
     prefix: str
     role: Role
-    user_id: SellerId | None
+    user_id: Annotated[SellerId | None, Field(alias="seller")]
     created_at: datetime
     expires_at: datetime | None
     last_used_at: datetime | None

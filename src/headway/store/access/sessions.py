@@ -8,10 +8,11 @@ import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from psycopg import Connection
 from psycopg.rows import TupleRow
+from pydantic import Field
 
 from headway.clock import Clock, fresh_id, fresh_secret
 from headway.core.access import AccessGrant, Principal, Role
@@ -56,7 +57,7 @@ class BrowserSession:
     id: str
     name: str
     role: Role
-    user_id: SellerId | None
+    user_id: Annotated[SellerId | None, Field(alias="seller")]
     prefix: str | None
     address: str
     created_at: datetime

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from psycopg import Connection
+from pydantic import computed_field
 
 from headway.core.catalog.listings import SellerId, Sku
 from headway.errors import InvalidError
@@ -135,6 +136,7 @@ class ObservedChange:
         """Where a list goes on after it."""
         return _Mark(at=self.at, user_id=self.user_id, sku=self.sku).cursor
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def lag_s(self) -> float | None:
         """The seconds between observed and written to the shop."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from psycopg import Connection
+from pydantic import computed_field
 
 from headway.core.accounts.jobs import CALLS_MIN, PlatformName
 from headway.core.limits.daily_shares import DayPlan, DayShare
@@ -70,6 +71,7 @@ class Budget:
         longer = {share: times for share, times in self.stretch.items() if times >= STRETCHED}
         return ", ".join(f"{share} {times:.1f} times" for share, times in longer.items())
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def left(self) -> float:
         """What nobody has used or reserved."""

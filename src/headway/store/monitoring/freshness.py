@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any
 
+from pydantic import computed_field
+
 from headway.core.accounts.jobs import Tier
 from headway.store.pool import Pool, guarded
 from headway.store.sampling import SampleShare, share_of
@@ -82,12 +84,14 @@ class TierFreshness:
     promise_min: float
     oldest_read_at: datetime | None
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def kept_share(self) -> float | None:
         """The share that was younger than promised, of those that nobody stopped."""
         going = self.total - self.parked - self.paused
         return self.kept / going if going > 0 else None
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def holds(self) -> bool:
         """Whether the promise was kept; one to nobody is."""

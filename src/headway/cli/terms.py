@@ -1,0 +1,124 @@
+"""`headway terms`: a seller's price rule and guard."""
+
+import re
+from decimal import Decimal
+from typing import Annotated, Literal
+
+import typer
+
+from headway.cli.output import AsJson, emit, say, table
+from headway.cli.target import Server, open_client
+from headway.core.catalog.listings import SellerId
+from headway.errors import InvalidError
+from headway.operations import terms as term_operations
+from headway.operations.terms import TermsBody, TermsView
+
+SHARE = re.compile(r"([+-]?\d{1,6}(?:\.\d{1,6})?) ?(%?)")
+# Column of `profiles` → what a person calls it, and whether it is a share.
+TERMS = {
+    "price_basis": ("price made from", False),
+    "markup": ("markup", True),
+    "rounding": ("rounding", False),
+    "margin_min": ("least margin on cost", True),
+    "compare_at": ("crossed-out price", False),
+    "guard_move": ("price moves held beyond", True),
+    "guard_share": ("mass changes held beyond", True),
+}
+EXAMPLES = """Examples:
+
+headway terms acme
+
+headway terms acme --basis net --markup 12% --rounding 99
+
+headway terms acme --reset
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("terms", epilog=EXAMPLES)(terms)
+
+
+def terms(
+    seller: Annotated[str | None, typer.Argument(help="Whose; without, the deployment's.")] = None,
+    *,
+    basis: Annotated[
+        Literal["list", "net"] | None, typer.Option(help="The quoted price that ours is made from.")
+    ] = None,
+    markup: Annotated[str | None, typer.Option(help="What is added to it: 12% or 0.12.")] = None,
+    rounding: Annotated[
+        Literal["cent", "whole", "99"] | None,
+        typer.Option(help="To the nearest cent or unit, or up to the next .99."),
+    ] = None,
+    min_margin: Annotated[
+        str | None, typer.Option(help="Least markup on what a part costs us: 5% or 0.05.")
+    ] = None,
+    compare_at: Annotated[
+        Literal["none", "list"] | None,
+        typer.Option(help="Show the list price crossed out where ours is lower."),
+    ] = None,
+    guard_move: Annotated[
+        str | None, typer.Option(help="Hold price moves beyond this share: 50%.")
+    ] = None,
+    guard_share: Annotated[
+        str | None, typer.Option(help="Hold changes of more of the catalogue in a day: 25%.")
+    ] = None,
+    reset: Annotated[bool, typer.Option("--reset", help="Back to the deployment's.")] = False,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show or set a seller's price rule and guard.
+
+    What a seller has not set is the deployment's. New terms act at each part's next read.
+    """
+    body = TermsBody(
+        price_basis=basis,
+        markup=_share("markup", markup),
+        rounding=rounding,
+        margin_min=_share("min-margin", min_margin),
+        compare_at=compare_at,
+        guard_move=_share("guard-move", guard_move),
+        guard_share=_share("guard-share", guard_share),
+        reset=reset,
+    )
+    is_change = body != TermsBody()
+    if is_change and seller is None:
+        raise InvalidError("say whose terms: headway terms SELLER --markup 12%")
+    with open_client(server) as client:
+        if seller is None:
+            view = client.call(term_operations.deployment_terms)
+        elif is_change:
+            view = client.call(term_operations.set_terms, SellerId(seller), body)
+        else:
+            view = client.call(term_operations.terms, SellerId(seller))
+    if as_json:
+        emit(view)
+        return
+    _print(view)
+    if is_change:
+        say("new terms act at each part's next read")
+
+
+def _share(option: str, text: str | None) -> Decimal | None:
+    """Read 12% or 0.12; raises InvalidError."""
+    if text is None:
+        return None
+    written = SHARE.fullmatch(text.strip())
+    if written is None:
+        raise InvalidError(f"--{option}: {text!r} is no share; write 12% or 0.12")
+    number = Decimal(written[1])
+    if written[2]:
+        return number / 100
+    if abs(number) > 1:
+        raise InvalidError(f"--{option}: write {text}% if that is meant, or a share such as 0.12")
+    return number
+
+
+def _print(view: TermsView) -> None:
+    rows = []
+    for name, (words, is_share) in TERMS.items():
+        value = getattr(view.terms, name)
+        shown = f"{(value * 100).normalize():f} %" if is_share else value
+        whose = f"{view.seller}'s own" if name in view.own else "the deployment's"
+        rows.append((words, shown, whose))
+    table(("term", "value", "whose"), rows)

@@ -1,0 +1,50 @@
+"""What is wrong now and needs a person."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from headway.app.alert_metrics import alert_metrics_now, alert_metrics_of
+from headway.core.access import Need
+from headway.core.monitoring import alerts as rules
+from headway.core.monitoring.alerts import TOKEN_NOTICE, Alert
+from headway.core.monitoring.metrics import AlertMetrics
+from headway.operations.callers import Caller
+from headway.operations.declaration import operation
+from headway.operations.deployment import status
+from headway.operations.pauses import pauses
+from headway.store.accounts.credentials import Credentials
+from headway.store.status import Overview
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertList:
+    """What is wrong now, the worst first."""
+
+    now: datetime
+    alerts: tuple[Alert, ...]
+
+
+@operation("GET", "/api/alerts", need=Need.READ, tag="overseeing")
+def alerts(caller: Caller) -> AlertList:
+    """List what is wrong now and needs a person, the worst first; a seller sees the own."""
+    return AlertList(now=caller.now, alerts=alerts_in(caller, None))
+
+
+def alerts_in(caller: Caller, overview: Overview | None) -> tuple[Alert, ...]:
+    """Return what is wrong, the worst first, with an overview that was read before."""
+    limits = caller.shared.settings.alert_limits
+    return tuple(rules.alerts(alert_metrics(caller, overview), limits))
+
+
+def alert_metrics(caller: Caller, overview: Overview | None = None) -> AlertMetrics:
+    """Return what alerts are judged by; a seller's are in the overview, if it was read."""
+    app, standing = caller.shared, pauses(caller).pauses
+    if caller.seller is None:
+        return alert_metrics_now(app, caller.now, pauses=standing)
+    overview = overview or status(caller)
+    tokens = Credentials(app.pool).ending(
+        overview.now + TOKEN_NOTICE,
+        client_id=app.settings.shopify_client_id,
+        seller=caller.seller,
+    )
+    return alert_metrics_of(overview, pauses=standing, tokens=tokens)

@@ -1,0 +1,101 @@
+"""Who calls an operation, and which rows they may reach: tenant isolation as types.
+
+An operation about sellers' data takes a `Caller`: a seller reaches only the seller's own rows, and
+an operator everybody's. An operation about what belongs to no seller takes an `OperatorCaller`.
+"""
+
+from datetime import datetime
+
+from headway.app import App
+from headway.clock import Clock, ScaledClock, SystemClock
+from headway.core.access import Principal, Role
+from headway.core.catalog.listings import SellerId, SupplierName
+from headway.store.catalog.suppliers import Suppliers
+
+# Keys and sessions expire in real time, whatever clock a demo runs on.
+REAL_TIME = SystemClock()
+
+
+class Caller:
+    """Somebody who was let in. Audit events carry the name as their actor.
+
+    `own` reaches the rows of the caller's seller alone, or everybody's for an operator. `shared`
+    reaches everybody's: it is for what sellers share, such as places in the supplier queue.
+    """
+
+    def __init__(self, app: App, principal: Principal, *, wall: Clock = REAL_TIME) -> None:
+        self.principal = principal
+        self.wall = wall
+        self.shared = app.as_person(actor=principal.name)
+        self.own = app.as_person(actor=principal.name, seller=principal.seller)
+
+    @property
+    def now(self) -> datetime:
+        """The time, by the clock of the deployment."""
+        return self.shared.clock.now()
+
+    @property
+    def speed(self) -> float | None:
+        """How many times faster than real time that clock runs; None for real time."""
+        clock = self.shared.clock
+        return clock.speed if isinstance(clock, ScaledClock) else None
+
+    @property
+    def actor(self) -> str:
+        """The name that audit events carry."""
+        return self.principal.name
+
+    @property
+    def seller(self) -> SellerId | None:
+        """The seller whose rows the caller may reach; None for everybody's."""
+        return self.principal.seller
+
+    def named(self, seller: SellerId | None) -> SellerId | None:
+        """Return the seller a request is about, None for all; raises ForbiddenError."""
+        return self.principal.whose(seller)
+
+    def known(self, seller: SellerId | None) -> SellerId | None:
+        """Return the seller a request is about, None for all; raises NotFoundError too."""
+        named = self.named(seller)
+        return named if self.seller is not None else self.own.sellers.known(named)
+
+    def supplier_of(self, seller: SellerId) -> SupplierName:
+        """Return the supplier that a seller buys from."""
+        return Suppliers(self.shared.pool).of_sellers([seller])[seller]
+
+    def on_queue(self, supplier: SupplierName | None = None) -> App:
+        """Return the application on a supplier's queue: the seller's own, or the one named."""
+        if self.seller is not None:
+            supplier = self.supplier_of(self.seller)
+        return self.shared if supplier is None else self.shared.for_supplier(supplier)
+
+
+class SellerCaller(Caller):
+    """Somebody who belongs to one seller."""
+
+
+class OperatorCaller(Caller):
+    """Somebody who belongs to no seller, and may see everybody's data."""
+
+    @property
+    def app(self) -> App:
+        """The application, with everybody's rows."""
+        return self.shared
+
+
+def caller_of(app: App, principal: Principal, *, wall: Clock = REAL_TIME) -> Caller:
+    """Return the caller that a principal is."""
+    kind = OperatorCaller if principal.seller is None else SellerCaller
+    return kind(app, principal, wall=wall)
+
+
+def operator(app: App, actor: str) -> OperatorCaller:
+    """Return a caller of the deployment itself, under this name."""
+    return OperatorCaller(app, Principal(id=actor, name=actor, role=Role.OPERATOR))
+
+
+def seller_or_operator(app: App, actor: str, seller: SellerId | None) -> Caller:
+    """Return a caller for one seller's data, or for everybody's."""
+    if seller is None:
+        return operator(app, actor)
+    return SellerCaller(app, Principal(id=actor, name=actor, role=Role.SELLER, seller=seller))

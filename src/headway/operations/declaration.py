@@ -1,0 +1,82 @@
+"""What an operation is: one typed function, and what a route, the document and a client need.
+
+    @operation("GET", "/api/sync/held", need=Need.READ, tag="deciding", errors=(404, 422))
+    def held(caller: Caller, *, seller: SellerQuery = None, limit: Limit = 50) -> HeldPage: ...
+
+The function is called as it is by the command line and the pages. `web.routes` makes a FastAPI
+route of it, `cli.remote` a request to a server. The type of its caller says whose data it is about,
+and mypy rejects a seller where an operator is needed.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Concatenate, Generic, ParamSpec, TypeVar
+
+from headway.core.access import Need
+from headway.errors import InvariantError
+from headway.operations.callers import Caller, OperatorCaller
+
+By_contra = TypeVar("By_contra", bound=Caller, contravariant=True)
+Arguments = ParamSpec("Arguments")
+Result_co = TypeVar("Result_co", covariant=True)
+FOR_OPERATORS = {Need.OVERSEE, Need.OPERATE}
+OK = 200
+
+
+@dataclass(frozen=True, eq=False)
+class ApiOperation(Generic[By_contra, Arguments, Result_co]):
+    """One operation; `errors` are the statuses it may answer beside those of every route."""
+
+    function: Callable[Concatenate[By_contra, Arguments], Result_co]
+    method: str
+    path: str
+    need: Need
+    tag: str
+    errors: tuple[int, ...]
+    status: int
+
+    def __call__(
+        self, caller: By_contra, *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result_co:
+        """Do it."""
+        return self.function(caller, *args, **kwargs)
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """The parameters behind the caller, and the type of the result."""
+        whole = inspect.signature(self.function)
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+
+def operation(
+    method: str,
+    path: str,
+    *,
+    need: Need,
+    tag: str,
+    errors: tuple[int, ...] = (),
+    status: int = OK,
+) -> Callable[
+    [Callable[Concatenate[By_contra, Arguments], Result_co]],
+    ApiOperation[By_contra, Arguments, Result_co],
+]:
+    """Declare a function as an operation; raises InvariantError if its caller is the wrong one."""
+
+    def declare(
+        function: Callable[Concatenate[By_contra, Arguments], Result_co],
+    ) -> ApiOperation[By_contra, Arguments, Result_co]:
+        first = next(iter(inspect.signature(function).parameters.values()))
+        if first.annotation is not (OperatorCaller if need in FOR_OPERATORS else Caller):
+            raise InvariantError(f"{method} {path}: {first} does not fit the need {need}")
+        return ApiOperation(
+            function=function,
+            method=method,
+            path=path,
+            need=need,
+            tag=tag,
+            errors=errors,
+            status=status,
+        )
+
+    return declare

@@ -1,0 +1,54 @@
+"""How the deployment is doing: the first screen, freshness over time, and the timetable."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from fastapi import Query
+
+from headway.core.access import Need
+from headway.core.catalog.listings import SupplierName
+from headway.operations.callers import Caller, OperatorCaller
+from headway.operations.declaration import operation
+from headway.operations.inputs import Days
+from headway.operations.status import day_of, look
+from headway.store.monitoring.freshness import Freshness
+from headway.store.status import Overview
+from headway.store.timetable.hours import DayTimetable
+
+TAG = "overseeing"
+DAYS_SHOWN = 7.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreshnessSeries:
+    """How fresh all listings were over time, the oldest first."""
+
+    now: datetime
+    samples: tuple[Freshness, ...]
+
+
+@operation("GET", "/api/sync/status", need=Need.READ, tag="sync", errors=(404, 503))
+def status(
+    caller: Caller,
+    supplier: Annotated[
+        SupplierName | None,
+        Query(description="Which supplier's queue; a seller sees the seller's own."),
+    ] = None,
+) -> Overview:
+    """Return everything the first screen shows; a seller sees that of the seller's own."""
+    return look(caller.on_queue(supplier), seller=caller.seller, theirs=caller.own)
+
+
+@operation("GET", "/api/sync/freshness", need=Need.OVERSEE, tag=TAG, errors=(422,))
+def freshness(caller: OperatorCaller, days: Days = DAYS_SHOWN) -> FreshnessSeries:
+    """Show how fresh listings were over time, and whether each tier's promise was kept."""
+    now = caller.now
+    samples = caller.app.freshness.series(now - timedelta(days=days))
+    return FreshnessSeries(now=now, samples=samples)
+
+
+@operation("GET", "/api/sync/timetable", need=Need.OVERSEE, tag=TAG)
+def timetable(caller: OperatorCaller) -> DayTimetable:
+    """Show calls planned for the next 24 hours, those made in the last, and retry windows."""
+    return day_of(caller.app, caller.now)

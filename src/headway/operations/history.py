@@ -1,0 +1,75 @@
+"""What happened: to one part, to everything, and what the supplier changed."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from fastapi import Query
+
+from headway.core.access import Need
+from headway.core.catalog.listings import Sku
+from headway.operations.callers import Caller
+from headway.operations.declaration import operation
+from headway.operations.inputs import (
+    NAME_CHARS_MAX,
+    PLAIN,
+    Cursor,
+    Limit,
+    SellerQuery,
+    Since,
+    SkuPath,
+    Until,
+)
+from headway.operations.selection import raise_not_listed
+from headway.store.catalog.change_list import ChangePage, ChangeQueries
+from headway.store.catalog.history import HistoryEvent, HistoryPage, HistoryQueries
+
+KIND_CHARS_MAX = 50
+KindQuery = Annotated[
+    list[Annotated[str, Query(max_length=KIND_CHARS_MAX, pattern=PLAIN)]] | None,
+    Query(max_length=50, description="Only events of these kinds."),
+]
+SkuQuery = Annotated[Sku | None, Query(min_length=1, max_length=NAME_CHARS_MAX, pattern=PLAIN)]
+
+
+@operation("GET", "/api/sync/history/{sku:path}", need=Need.READ, tag="sync", errors=(404, 422))
+def history(
+    caller: Caller,
+    sku: SkuPath,
+    *,
+    seller: SellerQuery = None,
+    kind: KindQuery = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> HistoryPage:
+    """List what happened to a part, the newest first."""
+    named, queries = caller.named(seller), HistoryQueries(caller.own.pool)
+    page = queries.page(sku, seller=named, kinds=kind or (), cursor=cursor, limit=limit)
+    if not page.items and cursor is None:
+        raise_not_listed(caller, sku, named)
+    return page
+
+
+@operation("GET", "/api/audit", need=Need.READ, tag="audit", errors=(404, 422))
+def audit(
+    caller: Caller,
+    *,
+    seller: SellerQuery = None,
+    since: Since = None,
+    until: Until = None,
+    sku: SkuQuery = None,
+    kind: Annotated[list[str] | None, Query(max_length=50)] = None,
+) -> Iterator[HistoryEvent]:
+    """Export events, the oldest first; `kind` may be given several times.
+
+    In CSV a cell that a spreadsheet would take for a formula begins with an apostrophe. If the
+    database goes away under way, the last line is of the kind `export_stopped` and says why.
+    """
+    return HistoryQueries(caller.own.pool).export(
+        since=since, until=until, seller=caller.known(seller), sku=sku, kinds=kind or ()
+    )
+
+
+def observed_changes(caller: Caller, *, cursor: str | None, limit: int) -> ChangePage:
+    """Return what the supplier changed, the newest first, and what became of it."""
+    queries = ChangeQueries(caller.own.pool)
+    return queries.page(caller.now, seller=caller.seller, cursor=cursor, limit=limit)

@@ -1,0 +1,118 @@
+"""What a caller may write into an address or a body, declared once."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from fastapi import Path, Query
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SecretStr,
+)
+
+from headway.core.catalog.intake import seller_of, sku_of
+from headway.core.catalog.listings import SellerId, Sku, SupplierName
+from headway.errors import InvalidError
+from headway.store.cursors import CHARS_MAX
+
+SKUS_MAX = 1000
+NAME_CHARS_MAX = 255
+REASON_CHARS_MAX = 500
+# Long enough for any key that somebody may be given, and short enough to be one.
+SECRET_CHARS_MAX = 4000
+ERRORS_SHOWN = 5
+# No text in the database can hold this one character.
+PLAIN = r"^[^\x00]*$"
+
+
+class RequestBody(BaseModel):
+    """The body of a request; an unknown field is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def example(*values: Mapping[str, Any]) -> ConfigDict:
+    """Return the configuration of a body with these examples."""
+    return ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={"examples": [dict(value) for value in values]},
+    )
+
+
+def checked(check: Callable[[str], str]) -> AfterValidator:
+    """Make a validator of a rule of the core."""
+
+    def validate(text: str) -> str:
+        try:
+            return check(text)
+        except InvalidError as error:
+            raise ValueError(str(error)) from None
+
+    return AfterValidator(validate)
+
+
+def _in_utc(at: datetime) -> datetime:
+    """Return the instant in UTC; a zone may put it into a year that cannot be written."""
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("the year must be within 1 and 9999, in UTC") from None
+
+
+def field_errors(errors: Sequence[Mapping[str, Any]], *, skip: int = 0) -> str:
+    """Name each field at fault and the reason; `skip` leaves out so much of each place."""
+    reasons = []
+    for error in errors[:ERRORS_SHOWN]:
+        place = "".join(
+            f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"][skip:]
+        )
+        reason = str(error["msg"]).removeprefix("Value error, ")
+        reasons.append(f"{place.lstrip('.') or 'body'}: {reason}")
+    return "; ".join(reasons)
+
+
+Instant = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+SkuText = Annotated[Sku, checked(sku_of), Field(examples=["WF338109=K3"])]
+Skus = Annotated[Sequence[SkuText], Field(min_length=1, max_length=SKUS_MAX)]
+SellerText = Annotated[SellerId, checked(seller_of), Field(examples=["acme"])]
+SupplierText = Annotated[
+    SupplierName, Field(min_length=1, max_length=NAME_CHARS_MAX, pattern=PLAIN, examples=["east"])
+]
+ReasonText = Annotated[
+    str, Field(max_length=REASON_CHARS_MAX, pattern=PLAIN, examples=["yearly price list"])
+]
+# Shown as stars wherever it is printed; only the request of our own client holds it.
+Secret = Annotated[
+    SecretStr,
+    Field(min_length=1, max_length=SECRET_CHARS_MAX),
+    PlainSerializer(lambda secret: secret.get_secret_value(), return_type=str, when_used="json"),
+]
+SkuPath = Annotated[
+    Sku,
+    Path(
+        min_length=1,
+        max_length=NAME_CHARS_MAX,
+        pattern=PLAIN,
+        description="The supplier's part number, percent-encoded; it may hold `/`, `=` and spaces.",
+        examples=["WF338109=K3"],
+    ),
+]
+SellerPath = Annotated[
+    SellerId, checked(seller_of), Path(description="The seller's name.", examples=["acme"])
+]
+NamePath = Annotated[str, Path(min_length=1, max_length=NAME_CHARS_MAX, pattern=PLAIN)]
+SellerQuery = Annotated[SellerId | None, Query(description="One seller's alone; else all.")]
+Cursor = Annotated[
+    str | None,
+    Query(max_length=CHARS_MAX, description="Where to go on: `next_cursor` of the page before."),
+]
+Limit = Annotated[int, Query(ge=1, le=200, description="How many at most.")]
+Since = Annotated[Instant | None, Query(description="From this instant on.")]
+Until = Annotated[Instant | None, Query(description="Before this instant.")]
+Days = Annotated[float, Query(gt=0, le=366, description="How far back.")]

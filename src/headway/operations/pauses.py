@@ -1,0 +1,139 @@
+"""What a person stops, and lets go on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from headway.core.access import Need
+from headway.core.catalog.listings import MAIN, SellerId, Sku
+from headway.core.pauses import Pause, PauseKind
+from headway.errors import ForbiddenError, InvalidError
+from headway.operations.callers import Caller
+from headway.operations.declaration import operation
+from headway.operations.inputs import (
+    Instant,
+    ReasonText,
+    RequestBody,
+    SellerQuery,
+    SellerText,
+    Skus,
+    SupplierText,
+    example,
+)
+from headway.operations.selection import for_each_listing
+from headway.store.catalog.suppliers import Suppliers
+from headway.store.pauses import Pauses, Resumed
+
+TAG = "pausing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseList:
+    """What is paused; of one seller, whatever stops that seller."""
+
+    now: datetime
+    pauses: tuple[Pause, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumedList:
+    """An answer for each pause that was to end."""
+
+    resumed: tuple[Resumed, ...]
+    done: int
+    left: int
+
+
+class ResumeBody(RequestBody):
+    """What is to go on: everything, suppliers (all, or the one named), a seller, or parts."""
+
+    model_config = example({"kind": "listing", "skus": ["WF338109=K3"]})
+    kind: PauseKind
+    skus: Skus | None = None
+    seller: SellerText | None = None
+    supplier: SupplierText | None = None
+    reason: ReasonText = ""
+
+
+class PauseBody(ResumeBody):
+    """What is to stop, and until when; pausing again replaces the end and the reason."""
+
+    model_config = example(
+        {"kind": "listing", "skus": ["WF338109=K3"], "reason": "recalled"},
+        {"kind": "supplier", "supplier": "east", "reason": "its price list is wrong"},
+        {"kind": "seller", "seller": "acme", "until": "2036-03-04T09:00:00Z"},
+    )
+    until: Instant | None = None
+
+
+@operation("GET", "/api/sync/pauses", need=Need.READ, tag=TAG, errors=(404, 422))
+def pauses(caller: Caller, *, seller: SellerQuery = None) -> PauseList:
+    """List what is paused."""
+    now = caller.now
+    standing = Pauses(caller.own.pool).standing(now, seller=caller.known(seller))
+    return PauseList(now=now, pauses=tuple(standing))
+
+
+@operation("POST", "/api/sync/pause", need=Need.WRITE, tag=TAG, errors=(404,))
+def pause(caller: Caller, body: PauseBody) -> PauseList:
+    """Stop everything, suppliers, a seller, or parts; it acts at once."""
+    now = caller.now
+    if body.until is not None and body.until <= now:
+        raise InvalidError(f"a pause ends later than now, {now:%Y-%m-%d %H:%M} UTC")
+    made = [
+        Pause(
+            kind=body.kind,
+            seller=user_id,
+            sku=sku,
+            supplier=body.supplier,
+            until=body.until,
+            reason=body.reason,
+            actor=caller.actor,
+            since=now,
+        )
+        for user_id, sku in _things(caller, body)
+    ]
+    Pauses(caller.own.pool).pause_each(made, now)
+    return PauseList(now=now, pauses=tuple(made))
+
+
+@operation("POST", "/api/sync/resume", need=Need.WRITE, tag=TAG, errors=(404,))
+def resume(caller: Caller, body: ResumeBody) -> ResumedList:
+    """Let it go on; the answer says so where another pause still stops it."""
+    resumed = Pauses(caller.own.pool).resume_each(
+        body.kind,
+        _things(caller, body),
+        supplier=body.supplier,
+        reason=body.reason,
+        now=caller.now,
+    )
+    done = sum(thing.is_done for thing in resumed)
+    return ResumedList(resumed=tuple(resumed), done=done, left=len(resumed) - done)
+
+
+def _things(caller: Caller, body: ResumeBody) -> Sequence[tuple[SellerId | None, Sku | None]]:
+    """Return what is to be paused or resumed; raises RequestError before it is done."""
+    kind, supplier = body.kind, body.supplier
+    if supplier is not None and kind is not PauseKind.SUPPLIER:
+        raise InvalidError("supplier: name it to pause or resume a supplier, and nothing else")
+    if bool(body.skus) != (kind is PauseKind.LISTING):
+        raise InvalidError("name parts to pause or resume parts, and nothing else with them")
+    if kind is PauseKind.LISTING:
+        return for_each_listing(
+            caller,
+            body.skus or (),
+            body.seller,
+            lambda user_id, skus: [(user_id, sku) for sku in skus],
+        )
+    if kind is PauseKind.SELLER:
+        seller = caller.known(body.seller)
+        if seller is None:
+            raise InvalidError("name the seller who is to be paused or resumed")
+        return [(seller, None)]
+    if caller.seller is not None:
+        raise ForbiddenError(f"{caller.seller} may pause its own things only, not {kind}")
+    if body.seller is not None:
+        raise InvalidError(f"{kind} is nobody's alone; leave the seller out")
+    if supplier is not None and supplier != MAIN:
+        Suppliers(caller.shared.pool).find(supplier)  # raises NotFoundError
+    return [(None, None)]

@@ -1,0 +1,116 @@
+"""Parts that somebody wants in a shop, and what became of them."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field
+
+from headway.app import App
+from headway.clock import fresh_id
+from headway.core.access import Need
+from headway.core.catalog.intake import ImportedPart, fate, read_at
+from headway.core.catalog.listings import SellerId, Sku
+from headway.errors import ConflictError, NotFoundError
+from headway.operations.callers import Caller
+from headway.operations.declaration import operation
+from headway.operations.inputs import NamePath, RequestBody, SellerText, SkuText, example
+from headway.store.accounts.job_list import is_uuid
+from headway.store.catalog.publishing import PARTS_MAX, Publishing
+
+TAG = "publish"
+NAMED_MAX = 5
+STATUSES = ["requested", "normalized", "published", "blocked", "failed", "refused"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedPart:
+    """A part that somebody wants in a shop, and when to expect it there."""
+
+    sku: Annotated[Sku, Field(alias="part_number")]
+    shop_sku: str
+    status: Annotated[str, Field(json_schema_extra={"enum": STATUSES})]
+    reason: str
+    shopify_product_id: str | None
+    place: int | None
+    due_at: datetime | None
+    expected_at: datetime | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishBatch:
+    """Parts that were asked for together, for one seller's shop, as they stand now."""
+
+    batch_id: str
+    seller: SellerId
+    counts: Mapping[str, int]
+    parts: tuple[RequestedPart, ...]
+
+
+class PublishBody(RequestBody):
+    """Parts to be put into a seller's shop; the only seller's if none is named."""
+
+    model_config = example({"part_numbers": ["WF338109=K3", "AN 960/10L"], "seller": "acme"})
+    part_numbers: Annotated[Sequence[SkuText], Field(min_length=1, max_length=PARTS_MAX)]
+    seller: SellerText | None = None
+
+
+@operation("POST", "/api/bulk-publish", need=Need.WRITE, tag=TAG, status=202)
+def publish(caller: Caller, body: PublishBody) -> PublishBatch:
+    """Ask for parts; each joins the next calls, and none is ever made twice."""
+    app, now, batch_id = caller.shared, caller.now, fresh_id()
+    publishing = Publishing(app.pool)  # which slots are full depends on everybody's listings
+    seller = publishing.seller(caller.named(body.seller))
+    parts = publishing.request(
+        seller,
+        body.part_numbers,
+        batch_id=batch_id,
+        form=app.settings.shop_sku,
+        policy=app.policy,
+        now=now,
+    )
+    if all(part.status == "refused" for part in parts):
+        reasons = "; ".join(f"{part.sku}: {part.reason}" for part in parts[:NAMED_MAX])
+        raise ConflictError(f"no part could be taken: {reasons}")
+    queue = app.for_supplier(caller.supplier_of(seller))
+    return _batch(queue, batch_id, seller, parts, now)
+
+
+@operation("GET", "/api/bulk-publish/{batch_id}", need=Need.READ, tag=TAG, errors=(404, 422))
+def published_batch(caller: Caller, batch_id: NamePath) -> PublishBatch:
+    """Show what became of a batch; a part belongs to the batch that asked for it last."""
+    publishing = Publishing(caller.shared.pool)  # a place is counted among everybody's parts
+    owner = publishing.owner(batch_id) if is_uuid(batch_id) else None
+    if owner is None or caller.seller not in {None, owner}:
+        raise NotFoundError("there is no such batch, or its parts were asked for again since")
+    queue = caller.shared.for_supplier(caller.supplier_of(owner))
+    return _batch(queue, batch_id, owner, publishing.batch(batch_id), caller.now)
+
+
+def _batch(
+    app: App, batch_id: str, seller: SellerId, parts: Sequence[ImportedPart], now: datetime
+) -> PublishBatch:
+    queue = app.supplier_queue(now)
+    expected = [read_at(part, queue, now) for part in parts]
+    return PublishBatch(
+        batch_id=batch_id,
+        seller=seller,
+        counts=Counter(part.status for part in parts),
+        parts=tuple(
+            RequestedPart(
+                sku=part.sku,
+                shop_sku=part.shop_sku,
+                status=part.status,
+                reason=part.reason,
+                shopify_product_id=part.shopify_product_id,
+                place=part.place,
+                due_at=part.due_at,
+                expected_at=expected_at,
+                note=fate(part, expected_at, now),
+            )
+            for part, expected_at in zip(parts, expected, strict=True)
+        ),
+    )

@@ -1,0 +1,34 @@
+"""Every operation there is; the order is that of the API's document."""
+
+from typing import Any
+
+from headway.operations import (
+    accounts,
+    alerts,
+    changes,
+    deployment,
+    history,
+    jobs,
+    limits,
+    listings,
+    pauses,
+    people,
+    publishing,
+    runs,
+    shop_links,
+    shops,
+    suppliers,
+    terms,
+)
+from headway.operations.declaration import ApiOperation
+
+NOUNS = (
+    deployment, listings, history, changes, pauses, publishing, accounts, jobs, shops, shop_links,
+    terms, suppliers, alerts, limits, runs, people,
+)  # fmt: skip
+OPERATIONS: tuple[ApiOperation[Any, Any, Any], ...] = tuple(
+    declared
+    for noun in NOUNS
+    for declared in vars(noun).values()
+    if isinstance(declared, ApiOperation) and declared.function.__module__ == noun.__name__
+)

@@ -1,0 +1,85 @@
+"""A seller's price rule and guard; what a seller has not set is the deployment's."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from headway.core.access import Need
+from headway.core.catalog.listings import SellerId
+from headway.operations.callers import Caller, OperatorCaller
+from headway.operations.declaration import operation
+from headway.operations.inputs import RequestBody, SellerPath, example
+from headway.store.catalog.sellers import TERMS
+
+TAG = "shops"
+PATH = "/api/sellers/{seller:path}/terms"
+Share = Annotated[Decimal, Field(examples=["0.12"])]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceTerms:
+    """How a price is made from a quote, and which changes are held; shares, not per cent."""
+
+    price_basis: str
+    markup: Decimal
+    rounding: str
+    margin_min: Decimal
+    compare_at: str
+    guard_move: Decimal
+    guard_share: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermsView:
+    """The terms that hold for a seller, and the names of those that are the seller's own."""
+
+    seller: SellerId | None
+    terms: PriceTerms
+    own: tuple[str, ...]
+
+
+class TermsBody(RequestBody):
+    """Terms to set; those left out stay. `reset` first goes back to the deployment's."""
+
+    model_config = example({"price_basis": "net", "markup": "0.12", "rounding": "99"})
+    price_basis: Literal["list", "net"] | None = None
+    markup: Share | None = None
+    rounding: Literal["cent", "whole", "99"] | None = None
+    margin_min: Share | None = None
+    compare_at: Literal["none", "list"] | None = None
+    guard_move: Share | None = None
+    guard_share: Share | None = None
+    reset: bool = False
+
+
+@operation("GET", "/api/terms", need=Need.OVERSEE, tag=TAG)
+def deployment_terms(caller: OperatorCaller) -> TermsView:
+    """Show the deployment's price rule and guard, which hold where a seller has set none."""
+    return _view(caller, None, {})
+
+
+@operation("GET", PATH, need=Need.READ, tag=TAG, errors=(422,))
+def terms(caller: Caller, seller: SellerPath) -> TermsView:
+    """Show a seller's price rule and guard."""
+    named = caller.named(seller)
+    assert named is not None, "a seller was named"
+    return _view(caller, named, caller.own.sellers.own_terms(named))
+
+
+@operation("PUT", PATH, need=Need.OPERATE, tag=TAG)
+def set_terms(caller: OperatorCaller, seller: SellerPath, body: TermsBody) -> TermsView:
+    """Set a seller's price rule and guard; they act at each part's next read."""
+    changes: dict[str, Any] = dict.fromkeys(TERMS) if body.reset else {}
+    changes |= body.model_dump(exclude={"reset"}, exclude_none=True)
+    caller.app.sellers.set_terms(seller, changes, now=caller.now)
+    return terms(caller, seller)
+
+
+def _view(caller: Caller, seller: SellerId | None, own: Mapping[str, Any]) -> TermsView:
+    chosen = {name: value for name, value in own.items() if value is not None}
+    settings = caller.shared.settings
+    values: dict[str, Any] = {name: chosen.get(name, getattr(settings, name)) for name in TERMS}
+    return TermsView(seller=seller, terms=PriceTerms(**values), own=tuple(chosen))
